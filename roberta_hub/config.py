@@ -1,0 +1,99 @@
+"""The numbers that define a RoBERTa, in `torch.nn` words. The config stops at the model: layers take plain values."""
+
+from __future__ import annotations
+
+import dataclasses
+from dataclasses import dataclass
+
+from roberta_hub.errors import InputError
+
+
+@dataclass(frozen=True, kw_only=True)
+class RobertaConfig:
+    """Architecture of a RoBERTa encoder; the defaults are `roberta.base` (Liu et al. 2019, table 9).
+
+    Example:
+        >>> RobertaConfig().head_dim
+        64
+        >>> RobertaConfig(embed_dim=100, num_heads=12)
+        Traceback (most recent call last):
+        ...
+        roberta_hub.errors.InputError: embed_dim 100 is not a multiple of num_heads 12
+    """
+
+    vocab_size: int = 50265
+    """Rows of the embedding table: 4 specials, 50,257 BPE units, 3 fillers, `<mask>`."""
+    padding_idx: int = 1
+    """Id of `<pad>`; positions of real tokens start at `padding_idx + 1`."""
+    max_positions: int = 512
+    """Longest sequence in tokens, `<s>` and `</s>` included. The table holds `padding_idx + 1` more rows."""
+    embed_dim: int = 768
+    """C, the width of the residual stream."""
+    ffn_dim: int = 3072
+    """Width inside the feed-forward block."""
+    num_layers: int = 12
+    """L, how many times a layer is applied."""
+    num_heads: int = 12
+    """H, attention heads; each has `embed_dim // num_heads` dimensions."""
+    embedding_dim: int | None = None
+    """Width of a factorized token embedding, projected up to `embed_dim` (ALBERT, section 3.1); None: not factorized."""
+    num_unique_layers: int | None = None
+    """Cross-layer sharing: this many layers hold weights, applied in equal consecutive groups; None: no sharing."""
+    activation_fn: str = "gelu"
+    """Of the feed-forward block and the LM head."""
+    pooler_activation_fn: str = "tanh"
+    """Of the classification heads."""
+    dropout: float = 0.1
+    """On the embeddings and on each block's output."""
+    attention_dropout: float = 0.1
+    """On attention probabilities."""
+    activation_dropout: float = 0.0
+    """Between the two feed-forward matrices."""
+    pooler_dropout: float = 0.0
+    """On both sides of a classification head's dense layer."""
+    layerdrop: float = 0.0
+    """Probability that a whole layer is skipped in training (Fan et al. 2019)."""
+    layers_to_keep: tuple[int, ...] | None = None
+    """Which of a checkpoint's layers were kept at load (fairseq's `encoder_layers_to_keep`); None: all."""
+    normalize_before: bool = False
+    """Pre-norm layers with a final LayerNorm, instead of RoBERTa's post-norm."""
+    layernorm_embedding: bool = True
+    """LayerNorm on the embeddings; fairseq's `roberta_prenorm` has none."""
+    layer_norm_eps: float = 1e-5
+    """Epsilon of every LayerNorm; fairseq knows only 1e-5."""
+    untie_weights: bool = False
+    """The LM head has its own output matrix instead of the token embedding."""
+    spectral_norm_heads: bool = False
+    """Spectral normalization on each classification head's output layer."""
+
+    def __post_init__(self) -> None:
+        for name in ("vocab_size", "max_positions", "embed_dim", "ffn_dim", "num_heads"):
+            if getattr(self, name) < 1:
+                raise InputError(f"{name} is {getattr(self, name)}, must be at least 1")
+        if self.embed_dim % self.num_heads:
+            raise InputError(
+                f"embed_dim {self.embed_dim} is not a multiple of num_heads {self.num_heads}"
+            )
+        if not 0 <= self.padding_idx < self.vocab_size:
+            raise InputError(f"padding_idx {self.padding_idx} is outside 0..{self.vocab_size - 1}")
+        unique = self.num_unique_layers
+        if unique is not None and (unique < 1 or self.num_layers % unique):
+            raise InputError(f"num_unique_layers {unique} does not divide num_layers {self.num_layers}")
+        for name in ("dropout", "attention_dropout", "activation_dropout", "pooler_dropout", "layerdrop"):
+            if not 0.0 <= getattr(self, name) <= 1.0:
+                raise InputError(f"{name} is {getattr(self, name)}, a probability lies in 0..1")
+
+    @property
+    def head_dim(self) -> int:
+        """Dimensions of one attention head."""
+        return self.embed_dim // self.num_heads
+
+    def to_dict(self) -> dict[str, object]:
+        """Plain values for a JSON file; `RobertaConfig(**d)` restores it."""
+        return dataclasses.asdict(self)
+
+
+BASE = RobertaConfig()
+"""roberta.base: 125 M parameters."""
+LARGE = RobertaConfig(num_layers=24, embed_dim=1024, ffn_dim=4096, num_heads=16)
+"""roberta.large: 355 M parameters."""

@@ -1,0 +1,42 @@
+"""One error family. Each error is also the built-in that fits, so `except ValueError` keeps working.
+
+A message says what went wrong, where, the limit, and the remedy.
+"""
+
+from __future__ import annotations
+
+
+class RobertaHubError(Exception):
+    """Base of every error that roberta_hub raises on purpose."""
+
+    def __str__(self) -> str:
+        # KeyError would show repr(message), quotes and escapes included.
+        return str(self.args[0]) if len(self.args) == 1 else super().__str__()
+
+
+class InputError(RobertaHubError, ValueError):
+    """A value has the right type but cannot be used: too long, out of range, empty."""
+
+
+class InputTypeError(RobertaHubError, TypeError):
+    """A value has the wrong type: bytes where text is needed, floats where ids are."""
+
+
+class UnknownNameError(RobertaHubError, KeyError, ValueError):
+    """A head, a model name, a layer or an option that does not exist; the message lists what does."""
+
+
+class VocabularyError(RobertaHubError, ValueError):
+    """A dictionary or BPE table that cannot be read, or that does not fit the weights."""
+
+
+class CheckpointError(RobertaHubError, OSError, ValueError):
+    """A checkpoint that is missing, damaged, unsafe, or of another shape than its configuration."""
+
+
+class DownloadError(RobertaHubError, OSError):
+    """A download that failed, was refused, or was forbidden by ROBERTA_HUB_OFFLINE."""
+
+
+class MissingExtraError(RobertaHubError, ImportError):
+    """An optional package is needed; the message names the extra to install."""

@@ -1,0 +1,1 @@
+"""IDS -> NUMBERS. Knows no text and no files."""

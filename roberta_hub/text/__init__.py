@@ -1,0 +1,1 @@
+"""TEXT <-> IDS. Knows no weights, and no files but its vocabulary."""
