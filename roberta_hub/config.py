@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import dataclasses
+import re
 from dataclasses import dataclass
 
 from roberta_hub.errors import InputError
@@ -63,6 +64,10 @@ class RobertaConfig:
     """Epsilon of every LayerNorm; fairseq knows only 1e-5."""
     untie_weights: bool = False
     """The LM head has its own output matrix instead of the token embedding."""
+    lm_head: bool = True
+    """Whether there is a language-model head; some Hugging Face checkpoints have none."""
+    quant_noise_pq: float = 0.0
+    """Above 0: the model was trained with quantization noise and has a linear after its embeddings."""
     spectral_norm_heads: bool = False
     """Spectral normalization on each classification head's output layer."""
 
@@ -78,8 +83,16 @@ class RobertaConfig:
             raise InputError(f"padding_idx {self.padding_idx} is outside 0..{self.vocab_size - 1}")
         unique = self.num_unique_layers
         if unique is not None and (unique < 1 or self.num_layers % unique):
-            raise InputError(f"num_unique_layers {unique} does not divide num_layers {self.num_layers}")
-        for name in ("dropout", "attention_dropout", "activation_dropout", "pooler_dropout", "layerdrop"):
+            raise InputError(
+                f"num_unique_layers {unique} does not divide num_layers {self.num_layers}"
+            )
+        for name in (
+            "dropout",
+            "attention_dropout",
+            "activation_dropout",
+            "pooler_dropout",
+            "layerdrop",
+        ):
             if not 0.0 <= getattr(self, name) <= 1.0:
                 raise InputError(f"{name} is {getattr(self, name)}, a probability lies in 0..1")
 
@@ -97,3 +110,22 @@ BASE = RobertaConfig()
 """roberta.base: 125 M parameters."""
 LARGE = RobertaConfig(num_layers=24, embed_dim=1024, ffn_dim=4096, num_heads=16)
 """roberta.large: 355 M parameters."""
+
+
+_HEAD_NAME = re.compile(r"[A-Za-z0-9]([\w-]{0,98}[A-Za-z0-9])?", re.ASCII)
+
+
+def check_head_name(name: object) -> str:
+    """A head name that can be part of a parameter name, or an InputError that says which can.
+
+    Example:
+        >>> check_head_name("mnli")
+        'mnli'
+    """
+    if not isinstance(name, str) or not _HEAD_NAME.fullmatch(name):
+        shown = repr(name) if len(repr(name)) < 60 else repr(name)[:57] + "..."
+        raise InputError(
+            f"{shown} cannot name a classification head: use up to 100 letters, digits, '_' and '-', "
+            "beginning and ending with a letter or digit"
+        )
+    return name

@@ -1,0 +1,95 @@
+"""Self-attention, as one function with a packed and a padded form.
+
+The packed form computes nothing on padding. The padded form is its plain twin: tests compare the
+two, and graph export traces it, since it has no data-dependent shapes.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+import torch
+import torch.nn.functional as F
+from torch import Tensor, nn
+
+from roberta_hub.model.packing import PackedBatch
+
+Attend = Callable[..., Tensor]
+"""(query, key, value, *, num_heads, dropout) -> mixed values, all of one shape (*, C)."""
+
+
+def packed_attention(
+    query: Tensor, key: Tensor, value: Tensor, *, batch: PackedBatch, num_heads: int, dropout: float
+) -> Tensor:
+    """Attention within each sequence of a packed batch; neighbours of equal length share a call.
+
+    Shapes: query, key, value and the result (N, C).
+    """
+    sizes = [count * length for count, length in batch.runs]
+    pieces = zip(batch.runs, *(torch.split(x, sizes) for x in (query, key, value)), strict=True)
+    mixed = [
+        _attend(q, k, v, (count, length), num_heads=num_heads, dropout=dropout)
+        for (count, length), q, k, v in pieces
+    ]
+    if len(mixed) == 1:
+        return mixed[0]
+    return torch.cat(mixed) if mixed else torch.zeros_like(query)
+
+
+def padded_attention(
+    query: Tensor, key: Tensor, value: Tensor, *, real: Tensor, num_heads: int, dropout: float
+) -> Tensor:
+    """Attention over a padded batch, with padding masked as keys.
+
+    A row of nothing but padding attends to its padding: finite numbers that the caller zeroes.
+
+    Shapes: query, key, value and the result (B, T, C); real, true at real tokens, (B, T).
+    """
+    keys = real | ~real.any(1, keepdim=True)  # (B, T)
+    shape = (query.size(0), query.size(1))
+    return _attend(
+        query, key, value, shape, mask=keys[:, None, None], num_heads=num_heads, dropout=dropout
+    )
+
+
+def _attend(
+    query: Tensor,
+    key: Tensor,
+    value: Tensor,
+    shape: tuple[int, int],
+    *,
+    num_heads: int,
+    dropout: float,
+    mask: Tensor | None = None,
+) -> Tensor:
+    b, t = shape
+    q, k, v = (
+        x.reshape(b, t, num_heads, -1).transpose(1, 2) for x in (query, key, value)
+    )  # (B, H, T, D)
+    mixed = F.scaled_dot_product_attention(q, k, v, attn_mask=mask, dropout_p=dropout)
+    return mixed.transpose(1, 2).reshape(query.shape)
+
+
+class MultiheadSelfAttention(nn.Module):
+    """Multi-head self-attention (Vaswani et al. 2017, section 3.2.2) with fairseq's parameter names."""
+
+    def __init__(self, embed_dim: int, num_heads: int, *, dropout: float) -> None:
+        super().__init__()
+        self.num_heads = num_heads
+        self.dropout = dropout
+        self.k_proj = nn.Linear(embed_dim, embed_dim)
+        self.v_proj = nn.Linear(embed_dim, embed_dim)
+        self.q_proj = nn.Linear(embed_dim, embed_dim)
+        self.out_proj = nn.Linear(embed_dim, embed_dim)
+
+    def forward(self, x: Tensor, attend: Attend) -> Tensor:
+        """Mix the rows of x, (*, C), through `attend`, which knows the batch."""
+        mixed = attend(
+            self.q_proj(x),
+            self.k_proj(x),
+            self.v_proj(x),
+            num_heads=self.num_heads,
+            dropout=self.dropout if self.training else 0.0,
+        )
+        out: Tensor = self.out_proj(mixed)
+        return out

@@ -1,0 +1,203 @@
+"""The Transformer encoder: embeddings and layers (Vaswani et al. 2017; Liu et al. 2019).
+
+Every module but attention is row-wise, so the same layers run on a packed batch (N, C) and on a
+padded one (B, T, C); only the `attend` function differs. Parameter names are fairseq's.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from functools import partial
+
+import torch
+import torch.nn.functional as F
+from torch import Tensor, nn
+
+from roberta_hub.config import RobertaConfig
+from roberta_hub.model.attention import (
+    Attend,
+    MultiheadSelfAttention,
+    packed_attention,
+    padded_attention,
+)
+from roberta_hub.model.heads import activation
+from roberta_hub.model.packing import PackedBatch, check_tokens, pack
+
+
+class TransformerLayer(nn.Module):
+    """Self-attention and a feed-forward block, each with dropout, residual and LayerNorm."""
+
+    def __init__(
+        self,
+        embed_dim: int,
+        ffn_dim: int,
+        num_heads: int,
+        *,
+        activation_fn: str,
+        dropout: float,
+        attention_dropout: float,
+        activation_dropout: float,
+        normalize_before: bool,
+        eps: float,
+    ) -> None:
+        super().__init__()
+        self.normalize_before = normalize_before
+        self.self_attn = MultiheadSelfAttention(embed_dim, num_heads, dropout=attention_dropout)
+        self.self_attn_layer_norm = nn.LayerNorm(embed_dim, eps=eps)
+        self.fc1 = nn.Linear(embed_dim, ffn_dim)
+        self.fc2 = nn.Linear(ffn_dim, embed_dim)
+        self.final_layer_norm = nn.LayerNorm(embed_dim, eps=eps)
+        self.activation_fn = activation(activation_fn)
+        self.dropout = dropout
+        self.activation_dropout = activation_dropout
+
+    def forward(self, x: Tensor, attend: Attend) -> Tensor:
+        """One layer: (*, C) -> (*, C)."""
+        if self.normalize_before:
+            x = x + self._drop(self.self_attn(self.self_attn_layer_norm(x), attend))
+            return x + self._drop(self._feed_forward(self.final_layer_norm(x)))
+        x = self.self_attn_layer_norm(x + self._drop(self.self_attn(x, attend)))
+        x = self.final_layer_norm(x + self._drop(self._feed_forward(x)))
+        return x
+
+    def _feed_forward(self, x: Tensor) -> Tensor:
+        inner = self.activation_fn(self.fc1(x))  # (*, ffn_dim)
+        out: Tensor = self.fc2(F.dropout(inner, self.activation_dropout, self.training))
+        return out
+
+    def _drop(self, x: Tensor) -> Tensor:
+        return F.dropout(x, self.dropout, self.training)
+
+
+class TransformerEncoder(nn.Module):
+    """Token and position embeddings, then the layers; fairseq's `model.encoder.sentence_encoder`."""
+
+    version: Tensor
+
+    def __init__(self, config: RobertaConfig) -> None:
+        super().__init__()
+        c, width = config.embed_dim, config.embedding_dim or config.embed_dim
+        self.vocab_size = config.vocab_size
+        self.padding_idx = config.padding_idx
+        self.max_positions = config.max_positions
+        self.num_layers = config.num_layers
+        self.layerdrop = config.layerdrop
+        self.dropout = config.dropout
+        eps = config.layer_norm_eps
+        self.register_buffer(
+            "version", torch.Tensor([3])
+        )  # fairseq's marker for this naming of keys
+        self.embed_tokens = nn.Embedding(config.vocab_size, width, config.padding_idx)
+        self.embed_projection = nn.Linear(width, c, bias=False) if config.embedding_dim else None
+        rows = config.max_positions + config.padding_idx + 1
+        self.embed_positions = nn.Embedding(rows, c, config.padding_idx)
+        self.layernorm_embedding = nn.LayerNorm(c, eps=eps) if config.layernorm_embedding else None
+        self.quant_noise = nn.Linear(c, c, bias=False) if config.quant_noise_pq else None
+        self.layers = nn.ModuleList(
+            TransformerLayer(
+                c,
+                config.ffn_dim,
+                config.num_heads,
+                activation_fn=config.activation_fn,
+                dropout=config.dropout,
+                attention_dropout=config.attention_dropout,
+                activation_dropout=config.activation_dropout,
+                normalize_before=config.normalize_before,
+                eps=eps,
+            )
+            for _ in range(config.num_unique_layers or config.num_layers)
+        )
+        self.layer_norm = nn.LayerNorm(c, eps=eps) if config.normalize_before else None
+
+    def forward(
+        self,
+        src_tokens: Tensor,
+        src_lengths: Tensor | None = None,
+        return_all_hiddens: bool = False,
+        token_embeddings: Tensor | None = None,
+    ) -> dict[str, list[Tensor]]:
+        """Encode a padded batch; fairseq's signature and result.
+
+        Args:
+            src_tokens: ids, padding anywhere. Shape: (B, T)
+            src_lengths: accepted for fairseq's trainer, not needed.
+            return_all_hiddens: also the embedding output and every layer's.
+            token_embeddings: used instead of the embedding lookup. Shape: (B, T, C)
+
+        Returns:
+            `encoder_out` [(T, B, C)], `encoder_padding_mask` [(B, T)], `encoder_states` L+1 times
+            (T, B, C). Rows at padding are zeros (fairseq leaves what its layers compute there).
+        """
+        tokens = check_tokens(
+            src_tokens, vocab_size=self.vocab_size, max_positions=self.max_positions
+        )
+        batch = pack(tokens, padding_idx=self.padding_idx)
+        if token_embeddings is not None:
+            token_embeddings = token_embeddings.flatten(0, 1)
+            if batch.slots is not None:
+                token_embeddings = token_embeddings[batch.slots]
+        states = self.packed(batch, token_embeddings)
+        hiddens = list(states) if return_all_hiddens else []
+        last = self.finish(hiddens[-1] if hiddens else _last(states))
+        return {
+            "encoder_out": [batch.unpack(last).transpose(0, 1)],
+            "encoder_padding_mask": [tokens.eq(self.padding_idx)],
+            "encoder_states": [batch.unpack(state).transpose(0, 1) for state in hiddens],
+        }
+
+    def packed(
+        self, batch: PackedBatch, token_embeddings: Tensor | None = None
+    ) -> Iterator[Tensor]:
+        """The embedding output, then each layer's, of a packed batch: L+1 times (N, C).
+
+        `finish` the last one for the features.
+        """
+        attend = partial(packed_attention, batch=batch)
+        return self._run(self.embed(batch.ids, batch.positions, token_embeddings), attend)
+
+    def padded(self, tokens: Tensor) -> list[Tensor]:
+        """The plain twin of `packed`: the same L+1 states computed on every slot, (B, T, C).
+
+        No shape depends on the data, so this is the form that torch.export traces.
+        """
+        real = tokens.ne(self.padding_idx)
+        positions = real.long().cumsum(1) * real + self.padding_idx
+        attend = partial(padded_attention, real=real)
+        mask = real.unsqueeze(-1)
+        x = self.embed(tokens, positions) * mask
+        return [state * mask for state in self._run(x, attend)]
+
+    def embed(
+        self, ids: Tensor, positions: Tensor, token_embeddings: Tensor | None = None
+    ) -> Tensor:
+        """Sum of token and position embeddings, normalized, with dropout: (*,) -> (*, C)."""
+        x = self.embed_tokens(ids) if token_embeddings is None else token_embeddings
+        if self.embed_projection is not None and token_embeddings is None:
+            x = self.embed_projection(x)  # (*, E) -> (*, C)
+        x = x + self.embed_positions(positions)
+        if self.layernorm_embedding is not None:
+            x = self.layernorm_embedding(x)
+        x = F.dropout(x, self.dropout, self.training)
+        return x if self.quant_noise is None else self.quant_noise(x)
+
+    def finish(self, x: Tensor) -> Tensor:
+        """The features from the last hidden state: a LayerNorm more in pre-norm models."""
+        return x if self.layer_norm is None else self.layer_norm(x)
+
+    def _run(self, x: Tensor, attend: Attend) -> Iterator[Tensor]:
+        yield x
+        group = self.num_layers // len(self.layers)
+        # Drawn for every layer at once, as fairseq's LayerDropModuleList does.
+        draws = (
+            torch.empty(self.num_layers).uniform_() if self.training and self.layerdrop else None
+        )
+        for i in range(self.num_layers):
+            if draws is None or draws[i] > self.layerdrop:
+                x = self.layers[i // group](x, attend)
+                yield x
+
+
+def _last(states: Iterator[Tensor]) -> Tensor:
+    for state in states:
+        last = state  # dropping the others at once keeps one state alive, not L+1
+    return last

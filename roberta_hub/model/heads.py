@@ -1,0 +1,105 @@
+"""What turns features into answers: the language-model head and classification heads."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+import torch
+import torch.nn.functional as F
+from torch import Tensor, nn
+
+from roberta_hub.errors import InputError
+
+ACTIVATIONS: dict[str, Callable[[Tensor], Tensor]] = {
+    "gelu": F.gelu,
+    "gelu_accurate": lambda x: F.gelu(x, approximate="tanh"),
+    "gelu_fast": lambda x: F.gelu(x, approximate="tanh"),
+    "relu": F.relu,
+    "relu_squared": lambda x: F.relu(x).square(),
+    "tanh": torch.tanh,
+    "linear": lambda x: x,
+    "swish": F.silu,
+}
+"""fairseq's names (`fairseq/utils.py get_activation_fn`). "gelu" is the exact, erf form."""
+
+
+def activation(name: str) -> Callable[[Tensor], Tensor]:
+    """The activation function called `name`; InputError lists the names there are."""
+    if name not in ACTIVATIONS:
+        raise InputError(f"no activation function {name!r}; there are {', '.join(ACTIVATIONS)}")
+    return ACTIVATIONS[name]
+
+
+class LMHead(nn.Module):
+    """Masked-LM head: dense, activation, LayerNorm, then the (usually tied) embedding as output matrix."""
+
+    def __init__(
+        self,
+        embed_dim: int,
+        vocab_size: int,
+        *,
+        activation_fn: str,
+        eps: float,
+        weight: Tensor | None,
+    ) -> None:
+        super().__init__()
+        self.dense = nn.Linear(embed_dim, embed_dim)
+        self.activation_fn = activation(activation_fn)
+        self.layer_norm = nn.LayerNorm(embed_dim, eps=eps)
+        self.weight = (
+            nn.Linear(embed_dim, vocab_size, bias=False).weight if weight is None else weight
+        )
+        self.bias = nn.Parameter(torch.zeros(vocab_size))
+
+    def forward(
+        self,
+        features: Tensor,
+        masked_tokens: Tensor | None = None,
+        projection: Tensor | None = None,
+    ) -> Tensor:
+        """Logits over the vocabulary.
+
+        Args:
+            features: (*, C)
+            masked_tokens: bool mask over `*`; only these rows are projected.
+            projection: of a factorized embedding (C, E), whose output matrix is (V, E).
+
+        Returns:
+            (*, V), or (M, V) for M masked tokens.
+        """
+        if masked_tokens is not None:
+            features = features[masked_tokens]
+        x = self.layer_norm(self.activation_fn(self.dense(features)))
+        if projection is not None:
+            x = x @ projection  # (*, E)
+        return F.linear(x, self.weight, self.bias)
+
+
+class ClassificationHead(nn.Module):
+    """Sentence classification on the first token `<s>`: dropout, dense, activation, dropout, output."""
+
+    def __init__(
+        self,
+        embed_dim: int,
+        inner_dim: int,
+        num_classes: int,
+        *,
+        activation_fn: str,
+        dropout: float,
+        spectral_norm: bool = False,
+    ) -> None:
+        super().__init__()
+        self.dense = nn.Linear(embed_dim, inner_dim)
+        self.activation_fn = activation(activation_fn)
+        self.dropout = nn.Dropout(dropout)
+        self.out_proj = nn.Linear(inner_dim, num_classes)
+        if spectral_norm:
+            # The older function, whose names weight_orig, weight_u, weight_v fairseq's files use.
+            self.out_proj = torch.nn.utils.spectral_norm(self.out_proj)
+
+    def forward(self, features: Tensor) -> Tensor:
+        """Logits from the features of whole sequences: (B, T, C) -> (B, num_classes)."""
+        x = self.dropout(features[:, 0, :])
+        x = self.dropout(self.activation_fn(self.dense(x)))
+        logits: Tensor = self.out_proj(x)
+        return logits

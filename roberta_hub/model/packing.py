@@ -1,0 +1,171 @@
+"""Ragged batch <-> padded batch. Padding exists only at the user's boundary.
+
+Inside the model a batch is its real tokens laid end to end. Legend used throughout `model/`:
+B sequences, T columns of the padded batch, N real tokens, C embed_dim, H heads, D head_dim, V vocabulary.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from functools import cached_property
+from itertools import groupby
+
+import torch
+from torch import Tensor
+
+from roberta_hub.errors import InputError, InputTypeError
+
+_ID_TYPES = (torch.int64, torch.int32, torch.int16, torch.uint8, torch.int8)
+
+
+@dataclass(frozen=True)
+class PackedBatch:
+    """The real tokens of B sequences, one after another.
+
+    Example:
+        >>> batch = pack(torch.tensor([[0, 31414, 2, 1], [0, 31414, 232, 2]]), padding_idx=1)
+        >>> batch.ids.tolist()
+        [0, 31414, 2, 0, 31414, 232, 2]
+        >>> batch.lengths
+        (3, 4)
+        >>> batch.unpack(batch.positions.float().unsqueeze(-1)).squeeze(-1)
+        tensor([[2., 3., 4., 0.],
+                [2., 3., 4., 5.]])
+    """
+
+    ids: Tensor
+    """Token ids. Shape: (N,)"""
+    positions: Tensor
+    """Rows of the position table; real tokens count from `padding_idx + 1`. Shape: (N,)"""
+    lengths: tuple[int, ...]
+    """Tokens of each sequence; 0 for a row that was all padding."""
+    shape: tuple[int, int]
+    """(B, T) of the padded batch."""
+    slots: Tensor | None = None
+    """Where each token stands in the flattened padded batch, (N,); None where nothing was padded."""
+
+    @cached_property
+    def runs(self) -> list[tuple[int, int]]:
+        """(count, length) of neighbours with equal length: each run is one rectangular attention call."""
+        return [(len(list(group)), length) for length, group in groupby(self.lengths) if length]
+
+    @cached_property
+    def starts(self) -> Tensor:
+        """Row of each sequence's first token (`<s>`), in shape (B,)."""
+        ends = torch.tensor(self.lengths).cumsum(0)
+        return (ends - torch.tensor(self.lengths)).to(self.ids.device)
+
+    def unpack(self, rows: Tensor) -> Tensor:
+        """Lay token rows (N, *) out as a padded batch (B, T, *), zeros at padding."""
+        if self.slots is None:
+            return rows.view(*self.shape, *rows.shape[1:])
+        padded = rows.new_zeros(self.shape[0] * self.shape[1], *rows.shape[1:])
+        return padded.index_copy(0, self.slots, rows).view(*self.shape, *rows.shape[1:])
+
+    def first_rows(self, rows: Tensor) -> Tensor:
+        """The row of each sequence's first real token, zeros for an empty sequence: (N, C) -> (B, C)."""
+        if all(self.lengths):
+            return rows[self.starts]
+        filled = torch.tensor([i for i, n in enumerate(self.lengths) if n], device=rows.device)
+        out = rows.new_zeros(len(self.lengths), *rows.shape[1:])
+        return out.index_copy(0, filled, rows[self.starts[filled]])
+
+
+def pack(tokens: Tensor, *, padding_idx: int) -> PackedBatch:
+    """Drop the padding of a batch of ids.
+
+    Positions count real tokens only, so left, right and inner padding give the same features
+    (fairseq `utils.make_positions`).
+
+    Args:
+        tokens: ids, padded anywhere with `padding_idx`. Shape: (B, T)
+        padding_idx: the id of `<pad>`.
+
+    Returns:
+        The packed batch, on the tokens' device.
+    """
+    batch, length = tokens.shape
+    real = tokens.ne(padding_idx)
+    lengths = tuple(real.sum(1).tolist())
+    if sum(lengths) == batch * length:
+        steps = torch.arange(padding_idx + 1, padding_idx + 1 + length, device=tokens.device)
+        return PackedBatch(tokens.reshape(-1), steps.repeat(batch), lengths, (batch, length))
+    slots = real.reshape(-1).nonzero().squeeze(1)
+    positions = (real.cumsum(1) + padding_idx).reshape(-1)[slots]
+    return PackedBatch(tokens.reshape(-1)[slots], positions, lengths, (batch, length), slots)
+
+
+def pack_sequences(
+    sequences: Sequence[Tensor], *, padding_idx: int, device: torch.device | None = None
+) -> PackedBatch:
+    """Pack a list of 1-D id tensors that hold no padding, without ever padding them."""
+    lengths = tuple(len(sequence) for sequence in sequences)
+    first = padding_idx + 1
+    steps = torch.arange(first, first + max(lengths, default=0))
+    ids = torch.cat([s.to(torch.long) for s in sequences]) if sequences else steps
+    positions = torch.cat([steps[:n] for n in lengths]) if sequences else steps
+    shape = (len(lengths), max(lengths, default=0))
+    return PackedBatch(
+        ids.to(device), positions.to(device), lengths, shape, _slots(lengths, device)
+    )
+
+
+def _slots(lengths: tuple[int, ...], device: torch.device | None) -> Tensor | None:
+    if len(set(lengths)) <= 1:
+        return None
+    width = torch.arange(max(lengths))
+    return (width < torch.tensor(lengths).unsqueeze(1)).reshape(-1).nonzero().squeeze(1).to(device)
+
+
+def check_tokens(tokens: object, *, vocab_size: int, max_positions: int) -> Tensor:
+    """Make a batch of ids (B, T) of what a user passed, or say what is wrong with it.
+
+    Ids are range-checked where they lie on the CPU, before a GPU could fail on them; for tensors
+    already on another device the check would cost a synchronization and is left out.
+
+    Raises:
+        InputTypeError: not integers.
+        InputError: not 1-D or 2-D, empty sequences, longer than the model, or ids out of range.
+    """
+    tokens = as_ids(tokens)
+    if tokens.dim() not in (1, 2):
+        raise InputError(f"tokens have shape {tuple(tokens.shape)}; pass (T,) or (B, T)")
+    if tokens.dim() == 1:
+        tokens = tokens.unsqueeze(0)
+    if tokens.size(1) == 0:
+        raise InputError("tokens have length 0; even the empty text encodes to [0, 2]")
+    if tokens.size(1) > max_positions:
+        raise InputError(
+            f"tokens exceeds maximum length: {tokens.size(1)} > {max_positions}; cut the text, or use "
+            "features(), classify() or score(), which take truncate=True or stride=N"
+        )
+    if tokens.device.type == "cpu" and tokens.numel():
+        low, high = (int(bound) for bound in tokens.aminmax())
+        if low < 0 or high >= vocab_size:
+            row, column = ((tokens < 0) | (tokens >= vocab_size)).nonzero()[0].tolist()
+            raise InputError(
+                f"token id {tokens[row, column].item()} at row {row}, position {column} is outside "
+                f"the vocabulary 0..{vocab_size - 1}"
+            )
+    return tokens
+
+
+def as_ids(tokens: object) -> Tensor:
+    """A LongTensor of ids from an integer tensor of any width or a (nested) list of ints."""
+    if isinstance(tokens, (list, tuple)):
+        if any(isinstance(item, Tensor) for item in tokens):
+            raise InputTypeError(
+                "tokens is a list of tensors; pad them into one batch with collate_tokens(list, pad_idx=1)"
+            )
+        try:
+            tokens = torch.tensor(tokens, dtype=torch.long if not tokens else None)
+        except (ValueError, TypeError, RuntimeError) as error:
+            raise InputTypeError(f"tokens is a list that makes no id tensor: {error}") from None
+    if not isinstance(tokens, Tensor):
+        raise InputTypeError(
+            f"tokens is a {type(tokens).__name__}; pass a LongTensor such as encode() returns"
+        )
+    if tokens.dtype not in _ID_TYPES:
+        raise InputTypeError(f"tokens have dtype {tokens.dtype}; ids are integers")
+    return tokens.long()

@@ -1,0 +1,210 @@
+"""The RoBERTa model (Liu et al. 2019), with fairseq's parameter names and forward signature."""
+
+from __future__ import annotations
+
+import warnings
+
+import torch.nn.functional as F
+from torch import Tensor, nn
+
+from roberta_hub.config import RobertaConfig, check_head_name
+from roberta_hub.errors import InputError, UnknownNameError
+from roberta_hub.model.encoder import TransformerEncoder
+from roberta_hub.model.heads import ClassificationHead, LMHead
+
+Extra = dict[str, "list[Tensor] | None"]
+
+
+class RobertaEncoder(nn.Module):
+    """The sentence encoder and the language-model head on top of it."""
+
+    def __init__(self, config: RobertaConfig) -> None:
+        super().__init__()
+        self.sentence_encoder = TransformerEncoder(config)
+        tied = None if config.untie_weights else self.sentence_encoder.embed_tokens.weight
+        self.lm_head: LMHead | None = None
+        if config.lm_head:
+            self.lm_head = LMHead(
+                config.embed_dim,
+                config.vocab_size,
+                activation_fn=config.activation_fn,
+                eps=config.layer_norm_eps,
+                weight=tied,
+            )
+        self._tied = tied is not None
+
+    def forward(
+        self,
+        src_tokens: Tensor,
+        features_only: bool = False,
+        return_all_hiddens: bool = False,
+        masked_tokens: Tensor | None = None,
+    ) -> tuple[Tensor, Extra]:
+        """LM logits (B, T, V), or features (B, T, C) if `features_only`; see `RobertaModel.forward`."""
+        x, extra = self.extract_features(src_tokens, return_all_hiddens=return_all_hiddens)
+        if not features_only:
+            x = self.output_layer(x, masked_tokens=masked_tokens)
+        return x, extra
+
+    def extract_features(
+        self,
+        src_tokens: Tensor,
+        return_all_hiddens: bool = False,
+        token_embeddings: Tensor | None = None,
+    ) -> tuple[Tensor, Extra]:
+        """Features (B, T, C), and under "inner_states" the L+1 hidden states (T, B, C) if asked."""
+        out = self.sentence_encoder(
+            src_tokens, return_all_hiddens=return_all_hiddens, token_embeddings=token_embeddings
+        )
+        states = out["encoder_states"] if return_all_hiddens else None
+        return out["encoder_out"][0].transpose(0, 1), {"inner_states": states}
+
+    def output_layer(self, features: Tensor, masked_tokens: Tensor | None = None) -> Tensor:
+        """LM logits of features (*, C): (*, V), or (M, V) for M masked tokens."""
+        if self.lm_head is None:
+            raise InputError(
+                "this checkpoint has no language-model head; load a masked-LM checkpoint for fill_mask, "
+                "score and LM logits"
+            )
+        projection = self.sentence_encoder.embed_projection
+        factor = projection.weight if projection is not None and self._tied else None
+        logits: Tensor = self.lm_head(features, masked_tokens, factor)
+        return logits
+
+    def max_positions(self) -> int:
+        """Longest sequence in tokens."""
+        return self.sentence_encoder.max_positions
+
+
+class RobertaModel(nn.Module):
+    """RoBERTa: an encoder, a language-model head, and any number of classification heads.
+
+    Weights are random until a checkpoint is loaded; N(0, 0.02) as in BERT.
+
+    Example:
+        >>> import torch
+        >>> model = RobertaModel(RobertaConfig(vocab_size=50, embed_dim=8, ffn_dim=16, num_layers=2, num_heads=2))
+        >>> logits, extra = model(torch.tensor([[0, 5, 2], [0, 2, 1]]), return_all_hiddens=True)
+        >>> logits.shape, len(extra["inner_states"])
+        (torch.Size([2, 3, 50]), 3)
+    """
+
+    def __init__(self, config: RobertaConfig) -> None:
+        super().__init__()
+        self.config = config
+        self.encoder = RobertaEncoder(config)
+        self.classification_heads = nn.ModuleDict()
+        self.init_weights()
+
+    def init_weights(self) -> None:
+        """Set the encoder's weights to N(0, 0.02), its biases and padding rows to 0 (Devlin et al. 2019)."""
+        for module in self.encoder.sentence_encoder.modules():
+            if isinstance(module, (nn.Linear, nn.Embedding)):
+                nn.init.normal_(module.weight, std=0.02)
+            if isinstance(module, nn.Linear) and module.bias is not None:
+                nn.init.zeros_(module.bias)
+            if isinstance(module, nn.Embedding) and module.padding_idx is not None:
+                nn.init.zeros_(module.weight[module.padding_idx])
+
+    def forward(
+        self,
+        src_tokens: Tensor,
+        features_only: bool = False,
+        return_all_hiddens: bool = False,
+        classification_head_name: str | None = None,
+        masked_tokens: Tensor | None = None,
+        src_lengths: Tensor | None = None,
+    ) -> tuple[Tensor, Extra]:
+        """Run the model on a padded batch (fairseq `RobertaModel.forward`).
+
+        Args:
+            src_tokens: ids, padded anywhere. Shape: (B, T)
+            features_only: stop before the LM head.
+            return_all_hiddens: put the hidden states into the second result.
+            classification_head_name: answer with this head instead of the LM head.
+            masked_tokens: bool mask (B, T); LM logits of these M tokens only.
+            src_lengths: accepted for fairseq's trainer, not needed.
+
+        Returns:
+            (x, {"inner_states": L+1 states (T, B, C) or None}), where x is LM logits (B, T, V) or
+            (M, V), features (B, T, C), or class logits (B, num_classes). Padding rows are zeros.
+        """
+        features_only = features_only or classification_head_name is not None
+        x, extra = self.encoder(src_tokens, features_only, return_all_hiddens, masked_tokens)
+        if classification_head_name is not None:
+            first = self.first_tokens(src_tokens)
+            x = self.head(classification_head_name)(x[first].unsqueeze(1))
+        return x, extra
+
+    def first_tokens(self, src_tokens: Tensor) -> tuple[Tensor, Tensor]:
+        """Index of each row's first real token, wherever the padding is: rows (B,), columns (B,)."""
+        rows = src_tokens.view(-1, src_tokens.size(-1))
+        columns = rows.ne(self.config.padding_idx).int().argmax(1)
+        return columns.new_tensor(range(len(rows))), columns
+
+    def head(self, name: str) -> nn.Module:
+        """The classification head `name`; UnknownNameError lists those there are."""
+        if name not in self.classification_heads:
+            raise UnknownNameError(
+                f"no classification head {name!r}; this model has "
+                f"{', '.join(self.classification_heads) or 'none'}; "
+                f"register_classification_head({name!r}, num_classes=...) makes a new one"
+            )
+        return self.classification_heads[name]
+
+    def register_classification_head(
+        self, name: str, num_classes: int | None = None, inner_dim: int | None = None
+    ) -> None:
+        """Add a randomly initialized classification head, replacing one of the same name.
+
+        Args:
+            name: letters, digits, "_" and "-".
+            num_classes: outputs; 1 for regression.
+            inner_dim: width of the dense layer; `embed_dim` if None.
+
+        Raises:
+            InputError: a name or size that cannot be.
+        """
+        check_head_name(name)
+        if hasattr(nn.ModuleDict, name):
+            raise InputError(
+                f"{name!r} cannot name a head: nn.ModuleDict has a method of that name"
+            )
+        if not isinstance(num_classes, int) or isinstance(num_classes, bool) or num_classes < 1:
+            raise InputError(f"head {name!r}: num_classes is {num_classes!r}, must be at least 1")
+        inner_dim = self.config.embed_dim if inner_dim is None else inner_dim
+        old = dict(self.classification_heads.items()).get(name)
+        if isinstance(old, ClassificationHead):
+            was = (old.out_proj.out_features, old.dense.out_features)
+            if was != (num_classes, inner_dim):
+                warnings.warn(
+                    f"re-registering head {name!r} with num_classes {num_classes} (prev: {was[0]}) "
+                    f"and inner_dim {inner_dim} (prev: {was[1]})",
+                    stacklevel=2,
+                )
+        head = ClassificationHead(
+            self.config.embed_dim,
+            inner_dim,
+            num_classes,
+            activation_fn=self.config.pooler_activation_fn,
+            dropout=self.config.pooler_dropout,
+            spectral_norm=self.config.spectral_norm_heads,
+        )
+        like = self.encoder.sentence_encoder.embed_positions.weight
+        self.classification_heads[name] = head.to(like.device, like.dtype)
+
+    def get_normalized_probs(
+        self, net_output: tuple[Tensor, object], log_probs: bool, sample: object = None
+    ) -> Tensor:
+        """(Log-)probabilities of `forward`'s result, in float32 whatever the model's dtype."""
+        logits = net_output[0].float()
+        return F.log_softmax(logits, dim=-1) if log_probs else F.softmax(logits, dim=-1)
+
+    def max_positions(self) -> int:
+        """Longest sequence in tokens, `<s>` and `</s>` included."""
+        return self.encoder.max_positions()
+
+    @property
+    def supported_targets(self) -> set[str]:
+        """What fairseq's masked-LM task asks of a model."""
+        return {"self"}
