@@ -1,0 +1,165 @@
+"""What a checkpoint holds, whoever wrote it, and the steps that every reader and writer shares."""
+
+from __future__ import annotations
+
+import ctypes
+import dataclasses
+import mmap
+import os
+import re
+import sys
+import uuid
+from collections.abc import Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass, field
+from pathlib import Path
+
+import torch
+from torch import Tensor
+
+from roberta_hub.config import RobertaConfig, check_head_name
+from roberta_hub.errors import CheckpointError, InputError
+
+EMBEDDING = "encoder.sentence_encoder.embed_tokens.weight"
+PROJECTION = "encoder.sentence_encoder.embed_projection.weight"
+LM_WEIGHT = "encoder.lm_head.weight"
+VERSION = "encoder.sentence_encoder.version"
+LAYER = "encoder.sentence_encoder.layers."
+HEADS = "classification_heads."
+
+MAX_HEADS = 1000
+"""More classification heads than this in one file is taken for an attack."""
+
+
+@dataclass(kw_only=True)
+class Checkpoint:
+    """Configuration, weights under fairseq's names, vocabulary and labels of one model."""
+
+    config: RobertaConfig
+    weights: dict[str, Tensor]
+    source: str
+    """Where it came from, for messages."""
+    dictionary: bytes | None = None
+    """A fairseq dict.txt without `<mask>`; None: the shipped RoBERTa dictionary."""
+    label_dictionary: bytes | None = None
+    """fairseq's label/dict.txt of a sentence_prediction task."""
+    labels: dict[str, tuple[str, ...]] = field(default_factory=dict)
+    """Class names of each head, where known."""
+    task: str = "masked_lm"
+    """fairseq's name of the task it was trained on."""
+    init_token: int | None = None
+    """Id that the wsc task put before each sentence, if any."""
+
+    def heads(self) -> dict[str, tuple[int, int]]:
+        """(num_classes, inner_dim) of every classification head, read off the tensors."""
+        sizes: dict[str, tuple[int, int]] = {}
+        for name in sorted(
+            {_head_of(key, self.source) for key in self.weights if key.startswith(HEADS)}
+        ):
+            dense = self.weights.get(f"{HEADS}{name}.dense.weight")
+            out = self.weights.get(f"{HEADS}{name}.out_proj.weight")
+            if out is None:  # spectral norm keeps the raw matrix under another name
+                out = self.weights.get(f"{HEADS}{name}.out_proj.weight_orig")
+            if dense is None or out is None or dense.dim() != 2 or out.dim() != 2:
+                raise CheckpointError(
+                    f"{self.source}: classification head {name!r} lacks its dense or out_proj matrix"
+                )
+            sizes[name] = (out.size(0), dense.size(0))
+        if len(sizes) > MAX_HEADS:
+            raise CheckpointError(f"{self.source}: {len(sizes)} heads, the limit is {MAX_HEADS}")
+        return sizes
+
+
+def _head_of(key: str, source: str) -> str:
+    name = re.sub(r"\.(dense|out_proj)\.(weight|bias|weight_orig|weight_u|weight_v)$", "", key)
+    try:
+        return check_head_name(name[len(HEADS) :])
+    except InputError as error:
+        raise CheckpointError(f"{source}: parameter {key[:120]!r}: {error}") from None
+
+
+def own(weights: dict[str, Tensor], dtype: torch.dtype | None) -> dict[str, Tensor]:
+    """Copy every tensor into memory of its own, one at a time, emptying `weights` on the way.
+
+    A user's file may be rewritten while the model lives; a mapped tensor would change with it, or
+    crash the process. The pages already read are given back after each tensor, so the peak stays
+    one copy of the weights and one tensor more. Tensors that share memory keep sharing it.
+
+    Args:
+        weights: consumed.
+        dtype: of floating-point tensors; None means float32, half precision is widened.
+    """
+    owned: dict[tuple[int, tuple[int, ...]], Tensor] = {}
+    result = {}
+    for name in list(weights):
+        tensor = weights.pop(name)
+        identity = (tensor.data_ptr(), tuple(tensor.shape))
+        if identity not in owned:
+            target = (dtype or torch.float32) if tensor.is_floating_point() else tensor.dtype
+            owned[identity] = tensor.to(target, copy=True, memory_format=torch.contiguous_format)
+        result[name] = owned[identity]
+        if name not in (EMBEDDING, LM_WEIGHT):  # these two may be one tensor, read twice
+            _give_back_pages(tensor)
+    return result
+
+
+def _give_back_pages(tensor: Tensor) -> None:
+    """Let the kernel forget the file pages behind a mapped tensor that is not needed any more."""
+    if sys.platform != "linux" or not hasattr(mmap, "MADV_DONTNEED"):
+        return
+    first = -(-tensor.data_ptr() // mmap.PAGESIZE) * mmap.PAGESIZE
+    end = tensor.data_ptr() + tensor.numel() * tensor.element_size()
+    length = (end - first) // mmap.PAGESIZE * mmap.PAGESIZE
+    if length > 0:
+        libc = ctypes.CDLL(None)
+        libc.madvise(ctypes.c_void_p(first), ctypes.c_size_t(length), mmap.MADV_DONTNEED)
+
+
+def check_finite(weights: dict[str, Tensor], source: str) -> None:
+    """Refuse NaN and infinity, which a damaged file or a diverged training leaves behind."""
+    for name, tensor in weights.items():
+        if not tensor.is_floating_point() or not tensor.numel():
+            continue
+        if not all(torch.isfinite(bound) for bound in tensor.detach().aminmax()):
+            raise CheckpointError(
+                f"{source}: {name} holds NaN or infinity: the file is damaged or the training diverged; "
+                "pass allow_nonfinite=True to load it all the same"
+            )
+
+
+def expand(
+    config: RobertaConfig, weights: dict[str, Tensor]
+) -> tuple[RobertaConfig, dict[str, Tensor]]:
+    """The same model without our extensions, for formats that know neither.
+
+    Factorized embeddings are multiplied out, shared layers are written once per use.
+    """
+    weights = dict(weights)
+    if config.embedding_dim is not None:
+        table = weights[EMBEDDING] @ weights.pop(PROJECTION).T  # (V, E) @ (E, C)
+        if not config.untie_weights and config.lm_head:
+            weights[LM_WEIGHT] = table
+        weights[EMBEDDING] = table
+    unique = config.num_unique_layers
+    if unique is not None:
+        group = config.num_layers // unique
+        shared = {name: weights.pop(name) for name in list(weights) if name.startswith(LAYER)}
+        for name, tensor in shared.items():
+            index, rest = name[len(LAYER) :].split(".", 1)
+            for use in range(int(index) * group, (int(index) + 1) * group):
+                weights[f"{LAYER}{use}.{rest}"] = tensor
+    plain = dataclasses.replace(config, embedding_dim=None, num_unique_layers=None)
+    return plain, weights
+
+
+@contextmanager
+def replacing(path: Path) -> Iterator[Path]:
+    """A temporary name to write to; `path` is at every instant the old file or the complete new one."""
+    temporary = path.with_name(f".{path.name}.{uuid.uuid4().hex}.tmp")
+    try:
+        yield temporary
+        with open(temporary, "rb+") as file:
+            os.fsync(file.fileno())
+        os.replace(temporary, path)
+    finally:
+        temporary.unlink(missing_ok=True)

@@ -1,0 +1,325 @@
+"""Hugging Face directories of RoBERTa, both ways: config.json and safetensors or .bin.
+
+One flat table of names serves reading and writing.
+"""
+
+from __future__ import annotations
+
+import dataclasses
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Any
+
+import torch
+from torch import Tensor
+
+from roberta_hub.checkpoint.contents import (
+    EMBEDDING,
+    HEADS,
+    LAYER,
+    LM_WEIGHT,
+    VERSION,
+    Checkpoint,
+    expand,
+    own,
+    replacing,
+)
+from roberta_hub.checkpoint.store import read_json, read_safetensors, write_json, write_safetensors
+from roberta_hub.checkpoint.unpickle import load_pickle
+from roberta_hub.config import RobertaConfig
+from roberta_hub.errors import CheckpointError
+
+HEAD = "sentence_classification_head"
+"""What the one classifier of a Hugging Face model is called here; it has no name there."""
+
+_TOP = {
+    "encoder.sentence_encoder.embed_tokens": "roberta.embeddings.word_embeddings",
+    "encoder.sentence_encoder.embed_positions": "roberta.embeddings.position_embeddings",
+    "encoder.sentence_encoder.layernorm_embedding": "roberta.embeddings.LayerNorm",
+    "encoder.lm_head.dense": "lm_head.dense",
+    "encoder.lm_head.layer_norm": "lm_head.layer_norm",
+}
+_LAYER = {
+    "self_attn.q_proj": "attention.self.query",
+    "self_attn.k_proj": "attention.self.key",
+    "self_attn.v_proj": "attention.self.value",
+    "self_attn.out_proj": "attention.output.dense",
+    "self_attn_layer_norm": "attention.output.LayerNorm",
+    "fc1": "intermediate.dense",
+    "fc2": "output.dense",
+    "final_layer_norm": "output.LayerNorm",
+}
+_POSITIONS = "encoder.sentence_encoder.embed_positions.weight"
+_TOKEN_TYPES = "roberta.embeddings.token_type_embeddings.weight"
+_IGNORED = (
+    "roberta.embeddings.position_ids",
+    "roberta.embeddings.token_type_ids",
+    "roberta.pooler.",
+)
+_ACTIVATIONS = {
+    "gelu": "gelu",
+    "gelu_accurate": "gelu_new",
+    "relu": "relu",
+    "relu_squared": "relu2",
+}
+_READ_ACTIVATIONS = {
+    "gelu": "gelu",
+    "gelu_new": "gelu_accurate",
+    "gelu_pytorch_tanh": "gelu_accurate",
+    "gelu_fast": "gelu_accurate",
+    "relu": "relu",
+    "relu2": "relu_squared",
+    "silu": "swish",
+    "swish": "swish",
+}
+
+
+def names(num_layers: int, head: str = HEAD) -> dict[str, str]:
+    """Name table: fairseq's -> Hugging Face's, for a model of this many layers.
+
+    Example:
+        >>> names(1)["encoder.sentence_encoder.layers.0.fc1.weight"]
+        'roberta.encoder.layer.0.intermediate.dense.weight'
+    """
+    modules = dict(_TOP)
+    for i in range(num_layers):
+        modules |= {f"{LAYER}{i}.{a}": f"roberta.encoder.layer.{i}.{b}" for a, b in _LAYER.items()}
+    modules |= {f"{HEADS}{head}.{part}": f"classifier.{part}" for part in ("dense", "out_proj")}
+    table = {f"{a}.{p}": f"{b}.{p}" for a, b in modules.items() for p in ("weight", "bias")}
+    table |= {LM_WEIGHT: "lm_head.decoder.weight", "encoder.lm_head.bias": "lm_head.bias"}
+    return {
+        a: b
+        for a, b in table.items()
+        if not a.endswith(("embed_tokens.bias", "embed_positions.bias"))
+    }
+
+
+def read_huggingface(directory: Path, dtype: torch.dtype | None = None) -> Checkpoint:
+    """Read a directory written by transformers: masked LM, sequence classification, or bare encoder.
+
+    The single token-type row is added to the position rows, which is the same sum.
+
+    Raises:
+        CheckpointError: files missing or damaged, another architecture, unknown tensors.
+    """
+    hf = read_json(directory / "config.json")
+    config = _read_config(hf, directory)
+    theirs = _read_weights(directory)
+    if not any(key.startswith("roberta.") for key in theirs):  # saved from a bare RobertaModel
+        theirs = {f"roberta.{key}": theirs.pop(key) for key in list(theirs)}
+    types = theirs.pop(_TOKEN_TYPES, None)
+    back = {b: a for a, b in names(config.num_layers).items()}
+    weights: dict[str, Tensor] = {}
+    for key in list(theirs):
+        tensor = theirs.pop(key)
+        name = back.get(
+            key.replace("LayerNorm.gamma", "LayerNorm.weight").replace(
+                "LayerNorm.beta", "LayerNorm.bias"
+            )
+        )
+        if name is not None:
+            weights[name] = tensor
+        elif not key.startswith(_IGNORED) and key != "lm_head.decoder.bias":
+            raise CheckpointError(
+                f"{directory}: tensor {key[:120]!r} has no place in a RoBERTa for masked LM or sequence "
+                "classification; token-classification and question-answering heads are not read yet"
+            )
+    config = dataclasses.replace(
+        config, lm_head=any(k.startswith("encoder.lm_head.") for k in weights)
+    )
+    if not config.untie_weights:
+        weights.pop(LM_WEIGHT, None)
+    weights = own(weights, dtype)
+    if types is not None and _POSITIONS in weights:
+        _fold_token_types(weights, types, config)
+    weights[VERSION] = torch.tensor([3.0])
+    checkpoint = Checkpoint(config=config, weights=weights, source=str(directory))
+    if checkpoint.heads():
+        checkpoint.labels = {HEAD: _labels(hf, checkpoint.heads()[HEAD][0])}
+        checkpoint.task = "sentence_prediction"
+    return checkpoint
+
+
+def _fold_token_types(weights: dict[str, Tensor], types: Tensor, config: RobertaConfig) -> None:
+    positions = weights[_POSITIONS]
+    if types.dim() != 2 or types.size(1) != positions.size(-1):
+        raise CheckpointError(f"token-type embeddings have shape {tuple(types.shape)}")
+    positions[config.padding_idx + 1 :] += types[0].to(positions.dtype)
+
+
+def _read_weights(directory: Path) -> dict[str, Tensor]:
+    index = directory / "model.safetensors.index.json"
+    if (directory / "model.safetensors").is_file():
+        return read_safetensors(directory / "model.safetensors")
+    if index.is_file():
+        shards = read_json(index).get("weight_map")
+        if not isinstance(shards, dict):
+            raise CheckpointError(f"{index}: has no 'weight_map'")
+        weights: dict[str, Tensor] = {}
+        for shard in sorted({str(name) for name in shards.values()}):
+            if Path(shard).name != shard:
+                raise CheckpointError(f"{index}: shard {shard!r} is not a plain file name")
+            weights |= read_safetensors(directory / shard)
+        return weights
+    if (directory / "pytorch_model.bin").is_file():
+        loaded = load_pickle(directory / "pytorch_model.bin")
+        if not isinstance(loaded, Mapping) or not all(
+            isinstance(v, Tensor) for v in loaded.values()
+        ):
+            raise CheckpointError(f"{directory}/pytorch_model.bin: expected a dict of tensors")
+        return {str(k): v for k, v in loaded.items()}
+    raise CheckpointError(
+        f"{directory}: has config.json but neither model.safetensors nor pytorch_model.bin"
+    )
+
+
+def _read_config(hf: dict[str, Any], directory: Path) -> RobertaConfig:
+    kind = hf.get("model_type")
+    if kind != "roberta":
+        raise CheckpointError(f"{directory}: model_type is {kind!r}, this reads 'roberta'")
+    if hf.get("is_decoder") or hf.get("position_embedding_type", "absolute") != "absolute":
+        raise CheckpointError(f"{directory}: decoders and relative positions are not RoBERTa's")
+    activation = hf.get("hidden_act", "gelu")
+    if activation not in _READ_ACTIVATIONS:
+        raise CheckpointError(f"{directory}: hidden_act {activation!r} is not supported")
+    padding = hf.get("pad_token_id", 1)
+    dropout = hf.get("hidden_dropout_prob", 0.1)
+    pooler = hf.get("classifier_dropout")
+    try:
+        return RobertaConfig(
+            vocab_size=hf["vocab_size"],
+            padding_idx=padding,
+            max_positions=hf["max_position_embeddings"] - padding - 1,
+            embed_dim=hf["hidden_size"],
+            ffn_dim=hf["intermediate_size"],
+            num_layers=hf["num_hidden_layers"],
+            num_heads=hf["num_attention_heads"],
+            activation_fn=_READ_ACTIVATIONS[activation],
+            dropout=dropout,
+            attention_dropout=hf.get("attention_probs_dropout_prob", 0.1),
+            pooler_dropout=dropout if pooler is None else pooler,
+            layer_norm_eps=hf.get("layer_norm_eps", 1e-12),
+            untie_weights=not hf.get("tie_word_embeddings", True),
+        )
+    except (KeyError, TypeError, ValueError) as error:
+        raise CheckpointError(f"{directory}/config.json: {type(error).__name__}: {error}") from None
+
+
+def _labels(hf: dict[str, Any], num_classes: int) -> tuple[str, ...]:
+    table = hf.get("id2label")
+    table = table if isinstance(table, dict) else {}
+    return tuple(str(table.get(str(i), f"LABEL_{i}")) for i in range(num_classes))
+
+
+def write_huggingface(
+    checkpoint: Checkpoint,
+    directory: Path,
+    vocabulary: Mapping[str, bytes],
+    head: str | None = None,
+) -> None:
+    """Write config.json, model.safetensors and tokenizer files that transformers loads.
+
+    A Hugging Face model has one classifier at most: with several heads, `head` chooses.
+
+    Raises:
+        CheckpointError: a configuration that `model_type: roberta` cannot express.
+    """
+    config, weights = expand(checkpoint.config, checkpoint.weights)
+    heads = checkpoint.heads()
+    head = _chosen_head(heads, head)
+    _check_expressible(config, heads, head)
+    if head is not None and config.spectral_norm_heads:
+        weights = _fold_spectral_norm(weights, f"{HEADS}{head}.out_proj.")
+    table = names(config.num_layers, head or HEAD)
+    theirs = {table[name]: tensor for name, tensor in weights.items() if name in table}
+    theirs[_TOKEN_TYPES] = torch.zeros(1, config.embed_dim, dtype=weights[EMBEDDING].dtype)
+    if not config.untie_weights:
+        theirs.pop("lm_head.decoder.weight", None)
+    directory.mkdir(parents=True, exist_ok=True)
+    write_safetensors(directory / "model.safetensors", theirs, {"format": "pt"})
+    for name, data in vocabulary.items():
+        with replacing(directory / name) as file:
+            file.write_bytes(data)
+    labels = checkpoint.labels.get(head, ()) if head else ()
+    write_json(
+        directory / "config.json",
+        _write_config(config, head, labels, heads, weights[EMBEDDING].dtype),
+    )
+
+
+def _chosen_head(heads: Mapping[str, object], head: str | None) -> str | None:
+    if head is None and len(heads) > 1:
+        raise CheckpointError(
+            f"a Hugging Face model holds one classifier and this one has {len(heads)}: "
+            f"choose with save(..., head=...) among {', '.join(heads)}"
+        )
+    if head is not None and head not in heads:
+        raise CheckpointError(f"no head {head!r} to save; there are {', '.join(heads) or 'none'}")
+    return head or next(iter(heads), None)
+
+
+def _check_expressible(
+    config: RobertaConfig, heads: dict[str, tuple[int, int]], head: str | None
+) -> None:
+    problems = {
+        "pre-norm layers": config.normalize_before,
+        "no LayerNorm on the embeddings": not config.layernorm_embedding,
+        "a quantization-noise linear": bool(config.quant_noise_pq),
+        f"activation {config.activation_fn!r}": config.activation_fn not in _ACTIVATIONS,
+        # HF's LM head is always gelu.
+        f"an LM head with {config.activation_fn!r}": config.lm_head
+        and config.activation_fn != "gelu",
+        f"pooler activation {config.pooler_activation_fn!r}": head
+        and config.pooler_activation_fn != "tanh",
+        "a head of another inner width": head and heads[head][1] != config.embed_dim,
+    }
+    found = [what for what, present in problems.items() if present]
+    if found:
+        raise CheckpointError(
+            f"Hugging Face's roberta cannot express {' and '.join(found)}; save as 'fairseq' or 'roberta_hub'"
+        )
+
+
+def _fold_spectral_norm(weights: dict[str, Tensor], prefix: str) -> dict[str, Tensor]:
+    """The matrix that a spectral-norm layer multiplies by in eval: W / (u W v)."""
+    weights = dict(weights)
+    raw, u, v = (weights.pop(f"{prefix}weight_{part}") for part in ("orig", "u", "v"))
+    weights[f"{prefix}weight"] = raw / torch.dot(u, raw @ v)
+    return weights
+
+
+def _write_config(
+    config: RobertaConfig,
+    head: str | None,
+    labels: tuple[str, ...],
+    heads: dict[str, tuple[int, int]],
+    dtype: torch.dtype,
+) -> dict[str, Any]:
+    kind = "RobertaForMaskedLM" if config.lm_head else "RobertaModel"
+    out: dict[str, Any] = {
+        "architectures": ["RobertaForSequenceClassification" if head else kind],
+        "model_type": "roberta",
+        "vocab_size": config.vocab_size,
+        "max_position_embeddings": config.max_positions + config.padding_idx + 1,
+        "hidden_size": config.embed_dim,
+        "intermediate_size": config.ffn_dim,
+        "num_hidden_layers": config.num_layers,
+        "num_attention_heads": config.num_heads,
+        "hidden_act": _ACTIVATIONS[config.activation_fn],
+        "hidden_dropout_prob": config.dropout,
+        "attention_probs_dropout_prob": config.attention_dropout,
+        "classifier_dropout": config.pooler_dropout,
+        "layer_norm_eps": config.layer_norm_eps,
+        "type_vocab_size": 1,
+        "tie_word_embeddings": not config.untie_weights,
+        "bos_token_id": 0,
+        "pad_token_id": config.padding_idx,
+        "eos_token_id": 2,
+        "dtype": str(dtype).removeprefix("torch."),
+    }
+    if head is not None:
+        count = heads[head][0]
+        shown = labels if len(labels) == count else tuple(f"LABEL_{i}" for i in range(count))
+        out["id2label"] = {str(i): label for i, label in enumerate(shown)}
+        out["label2id"] = {label: i for i, label in enumerate(shown)}
+    return out

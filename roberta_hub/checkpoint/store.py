@@ -1,0 +1,159 @@
+"""Our own format: model.safetensors and config.json, memory-mapped, no pickle.
+
+config.json is written last, so a directory that has it is complete.
+"""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+from typing import Any
+
+import torch
+from torch import Tensor
+
+from roberta_hub.checkpoint.contents import VERSION, Checkpoint, own, replacing
+from roberta_hub.config import RobertaConfig
+from roberta_hub.errors import CheckpointError, InputError
+
+FORMAT_VERSION = 1
+_MAX_JSON = 10_000_000  # bytes; a config.json has a few thousand
+
+
+def read_store(directory: Path, dtype: torch.dtype | None = None) -> Checkpoint:
+    """Read a directory that `write_store` wrote.
+
+    Weights that are wanted in the dtype of the file stay mapped: we replace our files, never
+    rewrite them, so the mapping cannot change underneath.
+
+    Raises:
+        CheckpointError: files missing, damaged, or written by a newer version.
+    """
+    path = directory / "config.json"
+    about = read_json(path)
+    version = about.get("version")
+    if version != FORMAT_VERSION:
+        raise CheckpointError(
+            f"{path}: format version {version!r}, this package reads {FORMAT_VERSION}"
+        )
+    weights = read_safetensors(directory / "model.safetensors")
+    floating = {tensor.dtype for tensor in weights.values() if tensor.is_floating_point()}
+    if floating != {dtype or torch.float32}:
+        weights = own(weights, dtype)
+    weights[VERSION] = torch.tensor([3.0])
+    try:
+        model = dict(about["model"])
+        if model.get("layers_to_keep") is not None:
+            model["layers_to_keep"] = tuple(model["layers_to_keep"])
+        labels = {str(head): tuple(map(str, given)) for head, given in about["labels"].items()}
+        task, init_token = str(about["task"]), about.get("init_token")
+        config = RobertaConfig(**model)
+    except (KeyError, TypeError, AttributeError, InputError) as error:
+        raise CheckpointError(f"{path}: {type(error).__name__}: {error}") from None
+    return Checkpoint(
+        config=config,
+        weights=weights,
+        source=str(directory),
+        dictionary=_optional(directory / "dict.txt"),
+        label_dictionary=_optional(directory / "label_dict.txt"),
+        labels=labels,
+        task=task,
+        init_token=init_token if isinstance(init_token, int) else None,
+    )
+
+
+def write_store(checkpoint: Checkpoint, directory: Path) -> None:
+    """Write model.safetensors, config.json, and dict.txt where the vocabulary is not RoBERTa's."""
+    directory.mkdir(parents=True, exist_ok=True)
+    weights = {k: v for k, v in checkpoint.weights.items() if k != VERSION}
+    write_safetensors(directory / "model.safetensors", weights, {"format": "pt"})
+    for name, data in (
+        ("dict.txt", checkpoint.dictionary),
+        ("label_dict.txt", checkpoint.label_dictionary),
+    ):
+        if data is not None:
+            with replacing(directory / name) as file:
+                file.write_bytes(data)
+    about = {
+        "format": "roberta_hub",
+        "version": FORMAT_VERSION,
+        "model": checkpoint.config.to_dict(),
+        "labels": {head: list(labels) for head, labels in checkpoint.labels.items()},
+        "task": checkpoint.task,
+        "init_token": checkpoint.init_token,
+    }
+    write_json(directory / "config.json", about)
+
+
+def _optional(path: Path) -> bytes | None:
+    return path.read_bytes() if path.is_file() else None
+
+
+def read_safetensors(path: Path) -> dict[str, Tensor]:
+    """Tensors mapped from a safetensors file."""
+    from safetensors import SafetensorError, safe_open
+
+    try:
+        _check_header(path)
+        with safe_open(path, framework="pt") as file:
+            return {name: file.get_tensor(name) for name in file.keys()}  # noqa: SIM118
+    except FileNotFoundError:
+        raise CheckpointError(f"Model file not found: {path}") from None
+    except (SafetensorError, OSError, ValueError, RecursionError) as error:
+        raise CheckpointError(
+            f"{path}: not a readable safetensors file, probably truncated or damaged ({error}); "
+            "download or copy it again"
+        ) from None
+
+
+def _check_header(path: Path) -> None:
+    """Refuse duplicate names in the header, which safetensors itself lets pass."""
+    with open(path, "rb") as file:
+        length = int.from_bytes(file.read(8), "little")
+        if length > 100_000_000:
+            raise ValueError(f"header of {length} bytes, the limit is 100,000,000")
+        header = file.read(length)
+
+    def unique(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
+        found = dict(pairs)
+        if len(found) != len(pairs):
+            raise ValueError("a name stands twice in the header")
+        return found
+
+    json.loads(header, object_pairs_hook=unique)
+
+
+def write_safetensors(path: Path, weights: dict[str, Tensor], metadata: dict[str, str]) -> None:
+    """Write tensors atomically; tensors that share memory are written once each."""
+    from safetensors.torch import save_file
+
+    written: set[int] = set()
+    data: dict[str, Tensor] = {}
+    for name, tensor in weights.items():
+        data[name] = tensor.detach().cpu().contiguous()
+        if data[name].untyped_storage().data_ptr() in written:  # the format knows no sharing
+            data[name] = data[name].clone()
+        written.add(data[name].untyped_storage().data_ptr())
+    with replacing(path) as file:
+        save_file(data, file, metadata)
+
+
+def read_json(path: Path) -> dict[str, Any]:
+    """A JSON object from a file of sensible size."""
+    try:
+        if path.stat().st_size > _MAX_JSON:
+            raise CheckpointError(f"{path}: {path.stat().st_size} bytes, the limit is {_MAX_JSON}")
+        value = json.loads(path.read_text(encoding="utf-8"))
+    except FileNotFoundError:
+        raise CheckpointError(f"{path}: not found") from None
+    except (OSError, ValueError, RecursionError) as error:
+        raise CheckpointError(f"{path}: not readable JSON: {error}") from None
+    if not isinstance(value, dict):
+        raise CheckpointError(f"{path}: expected a JSON object, found {type(value).__name__}")
+    return value
+
+
+def write_json(path: Path, value: dict[str, Any]) -> None:
+    """Write a JSON object atomically, readable by people."""
+    with replacing(path) as file:
+        file.write_text(json.dumps(value, indent=2, ensure_ascii=False) + "\n", encoding="utf-8")
