@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import dataclasses
 import difflib
 import os
 from collections.abc import Mapping
@@ -119,6 +120,20 @@ def _check_overrides(overrides: Mapping[str, object]) -> None:
                 else f"there are {', '.join(sorted(known))}"
             )
             raise UnknownNameError(f"no checkpoint argument {name!r} to override; {hint}")
+
+
+def override_config(config: RobertaConfig, overrides: Mapping[str, object]) -> RobertaConfig:
+    """A configuration with some of fairseq's arguments replaced, for a model without a file."""
+    _check_overrides(overrides)
+    values = {
+        FIELDS[name]: _typed(name, value, getattr(config, FIELDS[name]))
+        for name, value in overrides.items()
+        if name in FIELDS
+    }
+    keep = _layers_to_keep(overrides.get("encoder_layers_to_keep"))
+    if keep is not None:
+        values["num_layers"] = len(set(keep))
+    return dataclasses.replace(config, **values)  # type: ignore[arg-type]
 
 
 def _arguments(state: Any, path: Path) -> dict[str, Any]:
@@ -257,9 +272,8 @@ def _sizes(weights: dict[str, Tensor], path: Path) -> dict[str, int]:
 
 def _settle_lm_head(config: RobertaConfig, weights: dict[str, Tensor], path: Path) -> RobertaConfig:
     """Tie the output matrix where it is tied; a data2vec encoder has no head at all."""
-    values = config.to_dict()
     if not any(key.startswith("encoder.lm_head.") for key in weights):
-        return RobertaConfig(**values | {"lm_head": False})  # type: ignore[arg-type]
+        return dataclasses.replace(config, lm_head=False)
     if config.untie_weights:
         return config
     output = weights.pop(LM_WEIGHT, None)

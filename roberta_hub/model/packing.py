@@ -169,3 +169,51 @@ def as_ids(tokens: object) -> Tensor:
     if tokens.dtype not in _ID_TYPES:
         raise InputTypeError(f"tokens have dtype {tokens.dtype}; ids are integers")
     return tokens.long()
+
+
+def collate_tokens(
+    values: Sequence[Tensor],
+    pad_idx: int = 1,
+    eos_idx: int | None = None,
+    left_pad: bool = False,
+    move_eos_to_beginning: bool = False,
+    pad_to_length: int | None = None,
+    pad_to_multiple: int = 1,
+    pad_to_bsz: int | None = None,
+) -> Tensor:
+    """Pad id tensors into one batch (fairseq `data_utils.collate_tokens`).
+
+    Args:
+        values: ids of each sequence. Shapes: (T_i,)
+        pad_idx: what fills the empty places.
+        eos_idx: of the token that `move_eos_to_beginning` moves; None: whatever stands last.
+        left_pad: pad before the tokens instead of after them.
+        move_eos_to_beginning: rotate each sequence right by one.
+        pad_to_length: pad to at least this many columns.
+        pad_to_multiple: and to a multiple of this.
+        pad_to_bsz: pad to at least this many rows.
+
+    Returns:
+        (B, T)
+
+    Example:
+        >>> collate_tokens([torch.tensor([0, 31414, 2]), torch.tensor([0, 2])])
+        tensor([[    0, 31414,     2],
+                [    0,     2,     1]])
+    """
+    if not len(values):
+        raise InputError("collate_tokens got no tensors; pass at least one")
+    width = max([len(value) for value in values] + [pad_to_length or 0])
+    width = -(-width // pad_to_multiple) * pad_to_multiple
+    batch = values[0].new_full((max(len(values), pad_to_bsz or 0), width), pad_idx)
+    for row, value in zip(batch, values, strict=False):
+        if move_eos_to_beginning:
+            first = value[-1:] if eos_idx is None else value.new_tensor([eos_idx])
+            if eos_idx is not None and int(value[-1]) != eos_idx:
+                raise InputError(
+                    f"a sequence ends with {int(value[-1])}, not with eos_idx {eos_idx}"
+                )
+            value = torch.cat([first, value[:-1]])
+        start = width - len(value) if left_pad else 0
+        row[start : start + len(value)] = value
+    return batch

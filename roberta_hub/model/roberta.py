@@ -96,6 +96,11 @@ class RobertaModel(nn.Module):
         self.classification_heads = nn.ModuleDict()
         self.init_weights()
 
+    def tie_weights(self) -> None:
+        """Make the LM head's output matrix the token embedding again, after tensors were assigned."""
+        if self.encoder.lm_head is not None and not self.config.untie_weights:
+            self.encoder.lm_head.weight = self.encoder.sentence_encoder.embed_tokens.weight
+
     def init_weights(self) -> None:
         """Set the encoder's weights to N(0, 0.02), its biases and padding rows to 0 (Devlin et al. 2019)."""
         for module in self.encoder.sentence_encoder.modules():

@@ -1,0 +1,41 @@
+# Every target sets up what it needs in .venv. PYTHON chooses the interpreter, 3.10 to 3.14.
+PYTHON ?= python3
+VENV := .venv
+BIN := $(VENV)/bin
+INSTALL := $(BIN)/pip install -q --disable-pip-version-check -c constraints.txt
+
+.PHONY: demo test test-full check notebooks clean
+
+demo: $(VENV)/.core
+	$(BIN)/python tools/demo.py
+
+test: $(VENV)/.test
+	$(BIN)/python -m pytest -q -m "not slow and not network" --doctest-modules roberta_hub tests
+
+test-full: $(VENV)/.test
+	$(BIN)/python -m pytest -q -m "not network" --doctest-modules roberta_hub tests
+
+check: $(VENV)/.test
+	$(BIN)/ruff format --check .
+	$(BIN)/ruff check .
+	$(BIN)/mypy
+	$(BIN)/python -m pytest -q tests/test_floors.py
+
+notebooks: $(VENV)/.test
+	$(BIN)/python tools/build_notebooks.py
+
+$(VENV)/.core: setup.py constraints.txt
+	test -x $(BIN)/python || $(PYTHON) -m venv $(VENV)
+	$(INSTALL) -U pip "setuptools<81" wheel
+	$(INSTALL) torch
+	$(INSTALL) -e .
+	touch $@
+
+# The peers really run in the tests. fairseq's own pins are refused by today's pip, hence --no-deps.
+$(VENV)/.test: $(VENV)/.core
+	$(INSTALL) -e ".[dev]"
+	$(INSTALL) --no-deps torchaudio fairseq
+	touch $@
+
+clean:
+	rm -rf $(VENV) build dist *.egg-info

@@ -1,0 +1,333 @@
+"""A name or a path -> a model in the user's hand. This is where all rooms are wired together."""
+
+from __future__ import annotations
+
+import os
+import warnings
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Any
+
+import torch
+
+from roberta_hub.checkpoint.catalogue import Record, available_models, find, suggest
+from roberta_hub.checkpoint.contents import (
+    EMBEDDING,
+    LM_WEIGHT,
+    Checkpoint,
+    check_finite,
+)
+from roberta_hub.checkpoint.download import extract_archive, fetch_archive
+from roberta_hub.checkpoint.fairseq import override_config, read_dictionaries, read_fairseq
+from roberta_hub.checkpoint.huggingface import read_huggingface
+from roberta_hub.checkpoint.store import read_json, read_store
+from roberta_hub.errors import CheckpointError, InputError, UnknownNameError, VocabularyError
+from roberta_hub.interface import RobertaHubInterface
+from roberta_hub.model import roberta
+from roberta_hub.text.bpe import GPT2BPE
+from roberta_hub.text.dictionary import Dictionary, Task
+from roberta_hub.text.huggingface import read_tokenizer
+
+__all__ = ["RobertaModel", "available_models", "load_model"]
+
+
+def load_model(
+    name_or_path: str | os.PathLike[str],
+    *,
+    pretrained: bool = True,
+    device: str | torch.device | None = None,
+    dtype: torch.dtype | str | None = None,
+    checkpoint_file: str = "model.pt",
+    data_name_or_path: str = ".",
+    bpe: str = "gpt2",
+    strict: bool = True,
+    allow_nonfinite: bool = False,
+    force_download: bool = False,
+    progress: bool = True,
+    **overrides: object,
+) -> RobertaHubInterface:
+    """Load a model by name, or from a file, directory or archive of any of the formats we read.
+
+    As in fairseq the model comes back in train mode: call `.eval()` before `predict`.
+
+    Args:
+        name_or_path: a name of `available_models()`; a fairseq directory, model.pt or .tar.gz; a Hugging Face
+            directory; a directory that `save` wrote.
+        pretrained: False builds the named architecture with random weights, without any network.
+        device: where the model goes, "cuda" for example; None: the CPU.
+        dtype: of the weights; None widens half precision to float32.
+        checkpoint_file: in a fairseq directory; of several, joined by os.pathsep, the first is used.
+        data_name_or_path: where dict.txt lies; beginning with "." from the model's directory.
+        bpe: "gpt2", RoBERTa's.
+        strict: False ignores tensors that have no place in the model, with a warning.
+        allow_nonfinite: True accepts NaN and infinity in the weights.
+        force_download: fetch a named model again.
+        progress: show a bar while downloading.
+        overrides: fairseq's arguments, which replace those of the checkpoint: `dropout`, `attention_dropout`,
+            `pooler_dropout`, `encoder_layerdrop`, `encoder_layers_to_keep`, `gpt2_encoder_json` and
+            `gpt2_vocab_bpe` (your own BPE), `data`, ... `user_dir` is accepted with a warning.
+
+    Raises:
+        UnknownNameError: no such model, or no such argument; the message lists near ones.
+        CheckpointError: a file that is missing, damaged, unsafe or of another shape.
+        DownloadError: a name whose archive cannot be had.
+
+    Example:
+        >>> roberta = load_model("roberta.base", pretrained=False)
+        >>> roberta.encode("Hello world!").tolist()
+        [0, 31414, 232, 328, 2]
+    """
+    bpe_tables = _bpe_tables(bpe, overrides)
+    wanted = _dtype(dtype)
+    record = find(os.fspath(name_or_path))
+    if record is not None and not pretrained:
+        interface = _assemble(_random(record, overrides), None, bpe_tables, device, strict=strict)
+        return interface.to(wanted) if wanted else interface
+    if record is not None:
+        directory = fetch_archive(record, force=force_download, progress=progress)
+    else:
+        directory = _path(name_or_path, pretrained)
+    checkpoint, found_bpe = _read(directory, checkpoint_file, data_name_or_path, overrides, wanted)
+    if record is not None:
+        checkpoint.labels = {**record.heads, **checkpoint.labels}
+        checkpoint.source = f"{record.name} ({checkpoint.source})"
+    if not allow_nonfinite:
+        check_finite(checkpoint.weights, checkpoint.source)
+    return _assemble(checkpoint, found_bpe, bpe_tables, device, strict=strict)
+
+
+class RobertaModel(roberta.RobertaModel):
+    """RoBERTa, as `roberta.model` holds it; fairseq's class method for loading lives here."""
+
+    @classmethod
+    def from_pretrained(
+        cls,
+        model_name_or_path: str | os.PathLike[str],
+        checkpoint_file: str = "model.pt",
+        data_name_or_path: str = ".",
+        bpe: str = "gpt2",
+        **overrides: Any,
+    ) -> RobertaHubInterface:
+        """Load a model as fairseq's `RobertaModel.from_pretrained` does; see `load_model`.
+
+        Args:
+            model_name_or_path: a catalogue name, a directory, a model.pt or a .tar.gz.
+            checkpoint_file: in that directory.
+            data_name_or_path: where dict.txt lies; beginning with "." from the model's directory.
+            bpe: "gpt2", RoBERTa's.
+            overrides: fairseq's arguments, and the keywords of `load_model`.
+        """
+        return load_model(
+            model_name_or_path,
+            checkpoint_file=checkpoint_file,
+            data_name_or_path=data_name_or_path,
+            bpe=bpe,
+            **overrides,
+        )
+
+
+def _path(name: str | os.PathLike[str], pretrained: bool) -> Path:
+    path = Path(name)
+    if not path.exists():
+        near = suggest(os.fspath(name))
+        hint = f"did you mean {' or '.join(near)}? " if near else ""
+        raise UnknownNameError(
+            f"no model and no path {os.fspath(name)!r}; {hint}"
+            f"names are {', '.join(available_models())}; a path must exist"
+        )
+    if not pretrained:
+        raise InputError(
+            f"pretrained=False builds a model by name, and {os.fspath(name)!r} is a path"
+        )
+    return path
+
+
+def _read(
+    path: Path,
+    checkpoint_file: str,
+    data: str,
+    overrides: Mapping[str, object],
+    dtype: torch.dtype | None,
+) -> tuple[Checkpoint, tuple[GPT2BPE, Dictionary] | None]:
+    """Read whatever lies there; the BPE comes along where a Hugging Face directory has its own."""
+    if path.is_file() and path.name.endswith((".tar.gz", ".tgz")):
+        path = extract_archive(path)
+    if path.is_file() and path.suffix != ".safetensors":
+        path, checkpoint_file = path.parent, path.name
+    directory = path if path.is_dir() else path.parent
+    if not (directory / checkpoint_file).is_file():  # several, as fairseq writes them: a.pt:b.pt
+        checkpoint_file = checkpoint_file.split(os.pathsep)[0]
+    if (directory / checkpoint_file).is_file() or not (directory / "config.json").is_file():
+        data = str(overrides.get("data", data))
+        given = {name: value for name, value in overrides.items() if name != "data"}
+        checkpoint = read_fairseq(directory / checkpoint_file, given, dtype)
+        dictionary, labels = read_dictionaries(directory, data)
+        checkpoint.dictionary, checkpoint.label_dictionary = dictionary, labels
+        return checkpoint, None
+    if overrides:
+        raise InputError(
+            f"{', '.join(overrides)}: arguments of fairseq checkpoints, and {directory} is none; "
+            "load it without them and change roberta.model"
+        )
+    if read_json(directory / "config.json").get("format") == "roberta_hub":
+        return read_store(directory, dtype), None
+    return read_huggingface(directory, dtype), read_tokenizer(directory)
+
+
+def _random(record: Record, overrides: Mapping[str, object]) -> Checkpoint:
+    """The named architecture as a checkpoint without weights."""
+    config = override_config(record.config, overrides)
+    return Checkpoint(
+        config=config,
+        weights={},
+        source=f"{record.name}, random weights",
+        labels={head: tuple(names) for head, names in record.heads.items()},
+        task=record.task,
+    )
+
+
+def _assemble(
+    checkpoint: Checkpoint,
+    found_bpe: tuple[GPT2BPE, Dictionary] | None,
+    bpe: GPT2BPE | None,
+    device: str | torch.device | None,
+    *,
+    strict: bool,
+) -> RobertaHubInterface:
+    """Dictionary, task and model of a checkpoint, in the interface."""
+    dictionary = found_bpe[1] if found_bpe else _dictionary(checkpoint)
+    labels = checkpoint.label_dictionary
+    task = Task(
+        source_dictionary=dictionary,
+        label_dictionary=Dictionary.parse(labels, "label/dict.txt", add_mask=True) if labels is not None else None,
+        name=checkpoint.task,
+        init_token=checkpoint.init_token,
+    )
+    model = _model(checkpoint, strict)
+    interface = RobertaHubInterface(
+        model.config,
+        task,
+        model,
+        bpe=bpe or (found_bpe[0] if found_bpe else None),
+        labels=checkpoint.labels,
+        source=checkpoint.source,
+    )
+    return interface if device is None else interface.to(device)
+
+
+def _dictionary(checkpoint: Checkpoint) -> Dictionary:
+    rows = checkpoint.config.vocab_size
+    if checkpoint.dictionary is None:
+        dictionary, origin = (
+            Dictionary.roberta(),
+            "RoBERTa's own dictionary, there being no dict.txt,",
+        )
+    else:
+        dictionary, origin = (
+            Dictionary.parse(checkpoint.dictionary, "dict.txt"),
+            "dict.txt with <mask>",
+        )
+        dictionary.add_symbol("<mask>")
+    if len(dictionary) != rows:
+        raise VocabularyError(
+            f"{checkpoint.source}: {origin} has {len(dictionary)} symbols and the embedding table {rows} "
+            "rows; put the dict.txt that the model was trained with beside it, or name its directory "
+            "with data_name_or_path"
+        )
+    return dictionary
+
+
+def _model(checkpoint: Checkpoint, strict: bool) -> RobertaModel:
+    """Build on the meta device and assign, so that no second copy of the weights is ever made."""
+    if not checkpoint.weights:
+        model = RobertaModel(checkpoint.config)
+        for head, labels in checkpoint.labels.items():
+            model.register_classification_head(head, len(labels))
+        return model
+    with torch.device("meta"):
+        model = RobertaModel(checkpoint.config)
+        for head, (num_classes, inner_dim) in checkpoint.heads().items():
+            model.register_classification_head(head, num_classes, inner_dim)
+    weights = dict(checkpoint.weights)
+    config = checkpoint.config
+    if config.lm_head and not config.untie_weights:
+        weights[LM_WEIGHT] = weights[EMBEDDING]
+    weights = _check_fit(model.state_dict(), weights, checkpoint.source, strict)
+    model.load_state_dict(weights, assign=True)
+    model.tie_weights()
+    return model
+
+
+def _check_fit(
+    expected: Mapping[str, torch.Tensor],
+    weights: dict[str, torch.Tensor],
+    source: str,
+    strict: bool,
+) -> dict[str, torch.Tensor]:
+    """Every tensor where it belongs, or an error that says which are not and what the cause may be."""
+    missing = [name for name in expected if name not in weights]
+    unexpected = [name for name in weights if name not in expected]
+    wrong = [
+        name for name in expected if name in weights and expected[name].shape != weights[name].shape
+    ]
+    if missing:
+        raise CheckpointError(
+            f"{source}: {len(missing)} tensors are missing: {_some(missing)}; the file is incomplete, "
+            "or of another architecture"
+        )
+    if wrong:
+        name = wrong[0]
+        raise CheckpointError(
+            f"{source}: {name} has shape {tuple(weights[name].shape)}, the configuration wants "
+            f"{tuple(expected[name].shape)} ({len(wrong)} tensors differ): {_cause(name)}"
+        )
+    if unexpected and strict:
+        raise CheckpointError(
+            f"{source}: {len(unexpected)} tensors have no place in a RoBERTa: {_some(unexpected)}; "
+            "strict=False ignores them"
+        )
+    if unexpected:
+        warnings.warn(f"{source}: ignored {_some(unexpected)}", stacklevel=5)
+    return {name: weights[name] for name in expected}
+
+
+def _cause(name: str) -> str:
+    if name in (EMBEDDING, LM_WEIGHT, "encoder.lm_head.bias"):
+        return "the vocabulary is of another size"
+    if "embed_positions" in name:
+        return "max_positions is not what the model was trained with"
+    return "base and large mixed up, or an argument overridden that fixes a size"
+
+
+def _some(names: list[str]) -> str:
+    return ", ".join(name[:100] for name in names[:5]) + (", ..." if len(names) > 5 else "")
+
+
+def _dtype(dtype: torch.dtype | str | None) -> torch.dtype | None:
+    named = getattr(torch, dtype, None) if isinstance(dtype, str) else dtype
+    if named is None and dtype is None:
+        return None
+    if not isinstance(named, torch.dtype) or not named.is_floating_point:
+        raise InputError(
+            f"dtype is {dtype!r}; choose torch.float32, torch.float16 or torch.bfloat16"
+        )
+    return named
+
+
+def _bpe_tables(bpe: str, overrides: dict[str, object]) -> GPT2BPE | None:
+    """The caller's own BPE files, taken out of the overrides; None: RoBERTa's."""
+    if bpe != "gpt2":
+        raise InputError(
+            f"bpe is {bpe!r}; RoBERTa's is 'gpt2'. XLM-R, CamemBERT and GottBERT are not supported yet"
+        )
+    if overrides.pop("user_dir", None) is not None:
+        warnings.warn("user_dir is not needed: the wsc task is built in", stacklevel=4)
+    encoder, merges = (
+        overrides.pop("gpt2_encoder_json", None),
+        overrides.pop("gpt2_vocab_bpe", None),
+    )
+    if encoder is None and merges is None:
+        return None
+    if encoder is None or merges is None:
+        raise InputError("gpt2_encoder_json and gpt2_vocab_bpe belong together; give both paths")
+    return GPT2BPE.from_files(str(encoder), str(merges))

@@ -1,0 +1,207 @@
+"""How every list of texts is run: windows, each text once, sorted, packed by a token budget, order restored."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Hashable, Iterator, Sequence
+from contextlib import contextmanager
+from dataclasses import dataclass
+from typing import Any, TypedDict, TypeVar
+
+import torch
+from torch import Tensor, nn
+
+from roberta_hub.errors import InputError
+from roberta_hub.inference.windows import Windows, fit
+from roberta_hub.model.packing import PackedBatch, pack_sequences
+from roberta_hub.model.roberta import RobertaModel
+from roberta_hub.text.tokenizer import Text, Tokenizer
+
+Result = TypeVar("Result")
+BATCH_TOKENS = {"cpu": 2048, "cuda": 32768}
+"""Tokens a batch: on a CPU what its cache holds, on a GPU what keeps it busy."""
+
+
+@dataclass(frozen=True)
+class Rows:
+    """Hidden states of one batch, as an answer function gets them."""
+
+    states: Tensor
+    """Shape: (N, C)"""
+    batch: PackedBatch
+    indices: list[int]
+    """Which of the caller's sequences these are, in the batch's order."""
+
+    def split(self, rows: Tensor | None = None) -> list[Tensor]:
+        """The rows of each sequence: a list of (T_i, *)."""
+        rows = self.states if rows is None else rows
+        return list(torch.split(rows, list(self.batch.lengths)))
+
+
+@contextmanager
+def evaluating(model: nn.Module) -> Iterator[None]:
+    """Eval mode and no gradients inside; the caller's mode afterwards, whatever happens.
+
+    `no_grad` and not `inference_mode`: what comes out feeds the caller's own training.
+    """
+    training = model.training
+    model.eval()
+    try:
+        with torch.no_grad():
+            yield
+    finally:
+        model.train(training)
+
+
+class Options(TypedDict, total=False):
+    """How the verbs on lists of texts run; each takes these as keywords."""
+
+    batch_tokens: int | None
+    """Token budget of a batch; the default suits the device."""
+    progress: bool | None
+    """Show a bar; None: for long work, where somebody is looking."""
+    truncate: bool
+    """Cut the longest sentence of texts that are too long."""
+    stride: int | None
+    """Instead: windows that overlap by this many tokens, merged."""
+
+
+@dataclass(frozen=True, kw_only=True)
+class Runner:
+    """Runs lists of texts through a model, ours or fairseq's; every verb is built on it."""
+
+    model: nn.Module
+    tokenizer: Tokenizer
+    batch_tokens: int | None = None
+    progress: bool | None = None
+    truncate: bool = False
+    stride: int | None = None
+
+    @property
+    def limit(self) -> int:
+        """Longest sequence that the model takes."""
+        return int(self.model.max_positions())  # type: ignore[operator]
+
+    def encode(self, texts: Sequence[Text]) -> list[Windows]:
+        """Ids of each text, in as many windows as it needs."""
+        return self.fit(self.tokenizer.encode_batch(texts), texts)
+
+    def fit(self, sequences: Sequence[Tensor], texts: Sequence[object]) -> list[Windows]:
+        """Windows of texts that are encoded already."""
+        return fit(sequences, texts, self.limit, truncate=self.truncate, stride=self.stride)
+
+    def run(
+        self,
+        sequences: Sequence[Tensor],
+        answer: Callable[[Rows], Sequence[Result]],
+        *,
+        layer: int = -1,
+    ) -> list[Result]:
+        """Run id sequences and answer each, in order.
+
+        Args:
+            sequences: 1-D ids without padding, none longer than `limit`.
+            answer: from the hidden states of one batch to one result a sequence.
+            layer: which hidden state: -1 the features, 0 the embeddings, k the k-th layer.
+        """
+        device = next(self.model.parameters()).device
+        budget = self.batch_tokens or BATCH_TOKENS.get(device.type, BATCH_TOKENS["cuda"])
+        results: list[Any] = [None] * len(sequences)
+        with evaluating(self.model), _bar(sequences, budget, self.progress) as bar:
+            for indices in batches([len(s) for s in sequences], budget):
+                rows = _rows(self.model, [sequences[i] for i in indices], indices, layer, device)
+                for i, result in zip(indices, answer(rows), strict=True):
+                    results[i] = result
+                bar.update(sum(rows.batch.lengths))
+        return results
+
+    def run_windows(
+        self,
+        windows: Sequence[Windows],
+        answer: Callable[[Rows], Sequence[Result]],
+        *,
+        layer: int = -1,
+    ) -> list[list[Result]]:
+        """Run every window of every text; the results of a text's windows come back together."""
+        parts = iter(self.run([ids for text in windows for ids in text.ids], answer, layer=layer))
+        return [[next(parts) for _ in text.ids] for text in windows]
+
+
+def batches(lengths: Sequence[int], budget: int) -> Iterator[list[int]]:
+    """Indices in batches of at most `budget` tokens, longest first, so that memory runs out at once or never.
+
+    Example:
+        >>> list(batches([3, 9, 4, 3], budget=8))
+        [[1], [2, 0], [3]]
+    """
+    current: list[int] = []
+    total = 0
+    for i in sorted(range(len(lengths)), key=lambda i: -lengths[i]):
+        if current and total + lengths[i] > budget:
+            yield current
+            current, total = [], 0
+        current.append(i)
+        total += lengths[i]
+    if current:
+        yield current
+
+
+def _bar(sequences: Sequence[Tensor], budget: int, progress: bool | None) -> Any:
+    from tqdm.auto import tqdm
+
+    total = sum(len(s) for s in sequences)
+    hidden: bool | None = not progress
+    if progress is None:  # tqdm's own None: off where nobody is looking at a terminal
+        hidden = None if total > 4 * budget else True
+    return tqdm(total=total, unit=" tokens", unit_scale=True, disable=hidden)
+
+
+def _rows(
+    model: nn.Module, sequences: list[Tensor], indices: list[int], layer: int, device: torch.device
+) -> Rows:
+    if isinstance(model, RobertaModel):
+        encoder = model.encoder.sentence_encoder
+        batch = pack_sequences(sequences, padding_idx=encoder.padding_idx, device=device)
+        states = encoder.packed(batch)
+        if layer == -1:
+            for state in states:
+                last = state
+            return Rows(encoder.finish(last), batch, indices)
+        return Rows(_pick(list(states), layer), batch, indices)
+    batch = pack_sequences(sequences, padding_idx=1, device=device)
+    tokens = batch.unpack(batch.ids)
+    if batch.slots is not None:
+        tokens = (
+            torch.ones_like(tokens).flatten().index_copy(0, batch.slots, batch.ids).view_as(tokens)
+        )
+    features, extra = model(tokens, features_only=True, return_all_hiddens=layer != -1)
+    padded = features if layer == -1 else _pick(extra["inner_states"], layer).transpose(0, 1)
+    flat = padded.flatten(0, 1)
+    return Rows(flat if batch.slots is None else flat[batch.slots], batch, indices)
+
+
+def _pick(states: list[Tensor], layer: int) -> Tensor:
+    if not -len(states) <= layer < len(states):
+        raise InputError(f"layer {layer}: this model has 0 (embeddings) to {len(states) - 1}")
+    return states[layer]
+
+
+def lm_logits(model: nn.Module, rows: Tensor) -> Tensor:
+    """Vocabulary logits of some rows, (M, C) -> (M, V), in float32."""
+    logits: Tensor = model.encoder.output_layer(rows)  # type: ignore[union-attr, operator]
+    return logits.float()
+
+
+def once(items: Sequence[Hashable]) -> tuple[list[int], list[int]]:
+    """(index of each distinct item's first appearance, which of those every item is).
+
+    Example:
+        >>> once(["a", "b", "a"])
+        ([0, 1], [0, 1, 0])
+    """
+    number: dict[Hashable, int] = {}
+    firsts: list[int] = []
+    for i, item in enumerate(items):
+        if item not in number:
+            number[item] = len(firsts)
+            firsts.append(i)
+    return firsts, [number[item] for item in items]

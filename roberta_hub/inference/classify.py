@@ -1,0 +1,118 @@
+"""Labels of texts: with a trained classification head, or with an NLI head and labels in words."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+
+import torch
+from torch import Tensor, nn
+
+from roberta_hub.errors import InputError, UnknownNameError
+from roberta_hub.inference.batching import Rows, Runner, once
+from roberta_hub.text.tokenizer import Text
+
+
+@dataclass(frozen=True)
+class Prediction:
+    """A label and how sure the model is of it and of the others."""
+
+    label: str
+    """The most probable label."""
+    score: float
+    """Its probability; of a regression head (one output) the value itself."""
+    scores: Mapping[str, float]
+    """Every label with its probability, most probable first."""
+
+    @classmethod
+    def of(cls, labels: Sequence[str], values: Sequence[float]) -> Prediction:
+        """From one value a label, in any order."""
+        ranked = dict(sorted(zip(labels, values, strict=True), key=lambda pair: -pair[1]))
+        best = next(iter(ranked))
+        return cls(label=best, score=ranked[best], scores=ranked)
+
+
+def classify(
+    runner: Runner, texts: Sequence[Text], head: str, labels: Sequence[str]
+) -> list[Prediction]:
+    """One prediction a text. See `RobertaHubInterface.classify`."""
+    values = head_values(runner, texts, head)
+    if values.size(1) > 1:
+        values = values.softmax(-1)
+    return [Prediction.of(labels, row) for row in values.tolist()]
+
+
+def head_values(runner: Runner, texts: Sequence[Text], head: str) -> Tensor:
+    """Logits of every class, or the value of a regression head: (len(texts), K) float32 on the CPU.
+
+    The windows of a long text vote with their probabilities, whose logarithms are logits too.
+    """
+    module = known_head(runner.model, head)
+    firsts, which = once(texts)
+    windows = runner.encode([texts[i] for i in firsts])
+
+    def answer(rows: Rows) -> list[Tensor]:
+        first = rows.batch.first_rows(rows.states)  # (B, C)
+        return list(module(first.unsqueeze(1)).float().cpu())
+
+    rows = []
+    for parts in runner.run_windows(windows, answer):
+        own = torch.stack(parts)  # (windows, K)
+        vote = len(own) > 1 and own.size(1) > 1
+        rows.append(own.softmax(-1).mean(0).log() if vote else own.mean(0))
+    return torch.stack(rows)[which] if rows else torch.empty(0, 1)
+
+
+def known_head(model: nn.Module, head: str) -> nn.Module:
+    """The head's module, or an error that lists the heads there are."""
+    heads: nn.ModuleDict = model.classification_heads  # type: ignore[assignment]
+    if head not in heads:
+        raise UnknownNameError(
+            f"no classification head {head!r}; this model has {', '.join(heads) or 'none'}; "
+            "register_classification_head(name, num_classes=...) makes a new one"
+        )
+    return heads[head]
+
+
+def zero_shot(
+    runner: Runner,
+    texts: Sequence[Text],
+    labels: Sequence[str],
+    *,
+    hypothesis: str,
+    head: str,
+    head_labels: Sequence[str],
+    multi_label: bool,
+) -> list[Prediction]:
+    """Labels in words, judged by an NLI head (Yin et al. 2019). See `RobertaHubInterface.zero_shot`."""
+    if isinstance(labels, str) or not labels or len(set(labels)) != len(labels):
+        raise InputError(f"labels is {labels!r}; pass a list of different labels, at least one")
+    if "{}" not in hypothesis:
+        raise InputError(f"hypothesis {hypothesis!r} has no {{}} for the label to stand in")
+    names = [name.lower() for name in head_labels]
+    if "entailment" not in names:
+        raise InputError(
+            f"head {head!r} knows {', '.join(head_labels)}; zero_shot needs a head with 'entailment'"
+        )
+    pairs = [
+        (*((text,) if isinstance(text, str) else text), hypothesis.replace("{}", label))
+        for text in texts
+        for label in labels
+    ]
+    values = head_values(runner, pairs, head)
+    if not len(values):
+        return []
+    table = values.view(len(texts), len(labels), -1)  # (texts, labels, K)
+    entailed = table[..., names.index("entailment")]
+    if multi_label:
+        against = names.index("contradiction") if "contradiction" in names else None
+        rivals = (
+            [against]
+            if against is not None
+            else [k for k in range(len(names)) if names[k] != "entailment"]
+        )
+        other = table[..., rivals].logsumexp(-1)
+        scores = (entailed - other).sigmoid()
+    else:
+        scores = entailed.softmax(-1)  # over the labels
+    return [Prediction.of(labels, row) for row in scores.tolist()]

@@ -1,0 +1,187 @@
+"""What a pronoun refers to: the Winograd schemas of fairseq's `roberta.large.wsc`.
+
+"The trophy would not fit in the suitcase because _the trophy_ [it] was too big.": brackets mark the
+pronoun, underscores a guess. Each candidate takes the pronoun's place, masked; the mean
+log-probability of its tokens is its score (fairseq `examples/roberta/wsc/wsc_task.py`).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Any
+
+from torch import Tensor
+
+from roberta_hub.errors import InputError, MissingExtraError
+from roberta_hub.inference.batching import Rows, Runner, lm_logits
+from roberta_hub.inference.words import require_spacy
+from roberta_hub.text.tokenizer import Tokenizer
+
+
+@dataclass(frozen=True)
+class Schema:
+    """A sentence around a pronoun, and the guess that is to be judged, if any."""
+
+    before: str
+    pronoun: str
+    after: str
+    query: str | None
+
+    @property
+    def text(self) -> str:
+        """The sentence without its marks."""
+        return self.before + self.pronoun + self.after
+
+
+def parse(sentence: str) -> Schema:
+    """Read the marks of a sentence.
+
+    Example:
+        >>> parse("The dog bit _the man_ because [he] ran.")
+        Schema(before='The dog bit the man because ', pronoun='he', after=' ran.', query='the man')
+    """
+    if not isinstance(sentence, str) or sentence.count("[") != 1 or sentence.count("]") != 1:
+        raise InputError(
+            f"{sentence!r}: mark the pronoun, once, with square brackets: '... because [it] ...'"
+        )
+    if sentence.count("_") not in (0, 2):
+        raise InputError(
+            f"{sentence!r}: mark the guess with two underscores, '_the trophy_', or not at all"
+        )
+    query = sentence.split("_")[1] if "_" in sentence else None
+    before, rest = sentence.replace("_", "").split("[")
+    if "]" not in rest:
+        raise InputError(f"{sentence!r}: the brackets are in the wrong order")
+    pronoun, after = rest.split("]")
+    # Punctuation inside the marks belongs to the sentence, not to the words.
+    bare = pronoun.rstrip(".,")
+    if query is not None and query.endswith((".", ",")):
+        query = query[:-1]
+    return Schema(before, bare, pronoun[len(bare) :] + after, query)
+
+
+def disambiguate_pronoun(
+    runner: Runner,
+    sentence: str,
+    *,
+    candidates: Sequence[str] | None = None,
+    init_token: bool = False,
+) -> bool | str:
+    """Judge the guess, or find the best candidate. See `RobertaHubInterface.disambiguate_pronoun`."""
+    schema = parse(sentence)
+    if candidates is None:
+        candidates = find_candidates(schema)
+    candidates = [c for c in candidates if c.strip()]
+    if schema.query is None and not candidates:
+        raise InputError(
+            f"found nothing in {schema.text!r} that {schema.pronoun!r} could refer to; "
+            "name the possibilities with candidates=[...]"
+        )
+    guess = [schema.query] if schema.query is not None else []
+    scores = span_scores(runner, schema, [*guess, *candidates], init_token=init_token)
+    if schema.query is None:
+        return candidates[max(range(len(scores)), key=scores.__getitem__)].strip()
+    return all(scores[0] >= rival for rival in scores[1:])
+
+
+def span_scores(
+    runner: Runner, schema: Schema, candidates: Sequence[str], *, init_token: bool
+) -> list[float]:
+    """Mean log-probability of each candidate's tokens in the pronoun's place, all masked at once."""
+    tokenizer = runner.tokenizer
+    masked, answers, spans = [], [], []
+    for candidate in candidates:
+        ids, start, end = _replace(tokenizer, schema, candidate, init_token)
+        if len(ids) > runner.limit:
+            raise InputError(
+                f"{schema.text[:40]!r}... is too long: {len(ids)} tokens > {runner.limit}"
+            )
+        answers.append(ids)
+        spans.append((start, end))
+        hidden = ids.clone()
+        hidden[start:end] = tokenizer.mask_idx
+        masked.append(hidden)
+
+    def answer(rows: Rows) -> list[float]:
+        scores = []
+        for i, states in zip(rows.indices, rows.split(), strict=True):
+            start, end = spans[i]
+            logits = lm_logits(runner.model, states[start:end])
+            wanted = answers[i][start:end].unsqueeze(1).to(logits.device)
+            scores.append(float(logits.log_softmax(-1).gather(1, wanted).mean()))
+        return scores
+
+    return runner.run(masked, answer)
+
+
+def _replace(
+    tokenizer: Tokenizer, schema: Schema, candidate: str, init_token: bool
+) -> tuple[Tensor, int, int]:
+    """Ids with the candidate for the pronoun, and where its tokens stand.
+
+    fairseq tokenizes the sentence as a whole, and counts the span from its parts.
+    """
+    lead = schema.before[len(schema.before.rstrip()) :]
+    prefix = schema.before.rstrip()
+    ids = tokenizer.encode(prefix + lead + candidate.strip() + schema.after)
+    start = len(tokenizer.encode(prefix)) - 2
+    end = start + len(tokenizer.encode(lead + candidate.strip())) - 2
+    if not init_token:  # wsc models were trained without <s>
+        return ids[1:], start, end
+    return ids, start + 1, end + 1
+
+
+def find_candidates(schema: Schema) -> list[str]:
+    """Noun phrases of the sentence that could be meant, by an installed spaCy pipeline.
+
+    Noun chunks and maximal runs of nouns, without pronouns and without what overlaps the guess.
+    """
+    nlp = _pipeline()
+    return candidates_in(nlp(schema.text), schema)
+
+
+def candidates_in(doc: Any, schema: Schema) -> list[str]:
+    """The candidates among a parsed sentence's noun phrases."""
+    start, end = len(schema.before), len(schema.before) + len(schema.pronoun)
+    spans = {(chunk.start, chunk.end) for chunk in doc.noun_chunks}
+    run_start = None
+    for i in range(len(doc) + 1):
+        noun = i < len(doc) and doc[i].pos_ in ("NOUN", "PROPN")
+        if noun and run_start is None:
+            run_start = i
+        elif not noun and run_start is not None:
+            spans.add((run_start, i))
+            run_start = None
+    found: list[str] = []
+    query = schema.query.lower() if schema.query is not None else None
+    for first, last in sorted(spans):
+        span = doc[first:last]
+        text = span.text
+        if all(token.pos_ == "PRON" for token in span):
+            continue
+        if span.start_char < end and span.end_char > start:
+            continue  # the pronoun itself
+        if query is not None and (query in text.lower() or text.lower() in query):
+            continue
+        if text not in found:
+            found.append(text)
+    return found
+
+
+def _pipeline() -> Any:
+    spacy = require_spacy("disambiguate_pronoun without candidates=[...]")
+    installed = sorted(spacy.util.get_installed_models())
+    for name in (
+        "en_core_web_lg",
+        "en_core_web_trf",
+        "en_core_web_md",
+        "en_core_web_sm",
+        *installed,
+    ):
+        if name in installed and name.startswith("en_"):
+            return spacy.load(name)
+    raise MissingExtraError(
+        "no English spaCy pipeline is installed to find candidates with: "
+        "run `python -m spacy download en_core_web_lg`, or name them with candidates=[...]"
+    )

@@ -1,0 +1,134 @@
+"""Texts longer than the model: an error that teaches, a cut, or overlapping windows that are merged."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+import torch
+from torch import Tensor
+
+from roberta_hub.errors import InputError
+
+
+@dataclass(frozen=True)
+class Windows:
+    """One text as the model can take it."""
+
+    ids: list[Tensor]
+    """Each window's ids, specials included; one window where the text fits."""
+    columns: list[Tensor]
+    """Where each window's tokens stand in the whole text. Same shapes as `ids`."""
+    best: Tensor
+    """The window in which each token of the whole text stands farthest from a cut. Shape: (T,)"""
+
+    def merge(self, rows: list[Tensor]) -> Tensor:
+        """Token rows of every window, (T_w, *), as those of the whole text, (T, *)."""
+        if len(rows) == 1:
+            return rows[0]
+        merged = rows[0].new_empty(len(self.best), *rows[0].shape[1:])
+        for w, (row, columns) in enumerate(zip(rows, self.columns, strict=True)):
+            mine = self.best[columns] == w
+            merged[columns[mine]] = row[mine.to(row.device)]
+        return merged
+
+
+def fit(
+    sequences: Sequence[Tensor],
+    texts: Sequence[object],
+    limit: int,
+    *,
+    truncate: bool = False,
+    stride: int | None = None,
+    eos: int = 2,
+) -> list[Windows]:
+    """Make every encoded text fit into `limit` tokens.
+
+    Args:
+        sequences: ids of whole texts as encode() makes them. Shapes: (T_i,)
+        texts: the same texts, to name one in an error.
+        limit: the model's max_positions.
+        truncate: cut the longest sentence of a text until it fits.
+        stride: slide windows that overlap by this many tokens instead.
+        eos: id of `</s>`, which ends every sentence.
+
+    Raises:
+        InputError: a text is too long and neither was asked for, or both were.
+    """
+    if truncate and stride is not None:
+        raise InputError("truncate=True and stride=N exclude each other; choose one")
+    if stride is not None and (not isinstance(stride, int) or stride < 0):
+        raise InputError(
+            f"stride is {stride!r}; it is the overlap of two windows in tokens, 0 or more"
+        )
+    fitted = []
+    for i, ids in enumerate(sequences):
+        if len(ids) <= limit:
+            fitted.append(
+                Windows([ids], [torch.arange(len(ids))], torch.zeros(len(ids), dtype=torch.long))
+            )
+        elif truncate:
+            columns = _cut(ids, limit, eos)
+            fitted.append(
+                Windows([ids[columns]], [columns], torch.zeros(len(columns), dtype=torch.long))
+            )
+        elif stride is not None:
+            fitted.append(_slide(ids, limit, stride, eos, i))
+        else:
+            raise InputError(
+                f"text {i} is too long: {len(ids)} tokens > {limit} ({str(texts[i])[:40]!r}...); "
+                "pass truncate=True to cut it or stride=N for windows that overlap by N tokens"
+            )
+    return fitted
+
+
+def _sentences(ids: Tensor, eos: int) -> list[tuple[int, int]]:
+    """(start, end) of each sentence's tokens, without `<s>` and `</s>`; text never encodes to `</s>`."""
+    ends = ids.eq(eos).nonzero().squeeze(1).tolist()
+    spans, start = [], 1
+    for end in ends:
+        if end > start or not spans:
+            spans.append((start, end))
+        start = end + 1
+    return spans
+
+
+def _cut(ids: Tensor, limit: int, eos: int) -> Tensor:
+    spans = _sentences(ids, eos)
+    room = limit - (len(ids) - sum(end - start for start, end in spans))
+    if room < len(spans):
+        raise InputError(f"a limit of {limit} tokens has no room for {len(spans)} sentences")
+    keep = [end - start for start, end in spans]
+    for _ in range(sum(keep) - room):  # one token at a time off the longest, the later of equals
+        longest = max(range(len(keep)), key=lambda s: (keep[s], s))
+        keep[longest] -= 1
+    kept = torch.ones(len(ids), dtype=torch.bool)
+    for (start, end), n in zip(spans, keep, strict=True):
+        kept[start + n : end] = False
+    return kept.nonzero().squeeze(1)
+
+
+def _slide(ids: Tensor, limit: int, stride: int, eos: int, index: int) -> Windows:
+    """Windows over the longest sentence; everything else stands in each of them."""
+    start, end = max(_sentences(ids, eos), key=lambda span: span[1] - span[0])
+    room = limit - (len(ids) - (end - start))
+    if room <= stride:
+        raise InputError(
+            f"text {index}: {limit} tokens leave {room} for its longest sentence, which stride={stride} "
+            "must stay below; lower the stride or cut the other sentences"
+        )
+    firsts = [*range(start, end - room, room - stride), end - room]
+    before, after = torch.arange(start), torch.arange(end, len(ids))
+    columns = [torch.cat([before, torch.arange(first, first + room), after]) for first in firsts]
+    best = torch.zeros(len(ids), dtype=torch.long)
+    margin = torch.full((len(ids),), -1)
+    for w, first in enumerate(firsts):
+        token = torch.arange(first, first + room)
+        left = token - first if w else token.new_full((room,), limit)
+        right = first + room - 1 - token if w < len(firsts) - 1 else token.new_full((room,), limit)
+        here = torch.minimum(left, right)
+        better = here > margin[token]
+        best[token[better]] = w
+        margin[token[better]] = here[better]
+    best[after] = len(firsts) - 1  # `</s>` belongs to the last window, `<s>` to the first
+    return Windows([ids[c] for c in columns], columns, best)

@@ -1,0 +1,100 @@
+"""Features of words instead of pieces, as a spaCy Doc."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from functools import lru_cache
+from typing import Any
+
+import torch
+from torch import Tensor
+
+from roberta_hub.errors import InputError, MissingExtraError
+from roberta_hub.text.alignment import align
+from roberta_hub.text.tokenizer import Tokenizer
+
+POOLINGS = ("sum", "mean", "first", "max")
+
+
+def aligned_doc(
+    extract: Callable[[Tensor], Tensor],
+    tokenizer: Tokenizer,
+    sentence: str,
+    *,
+    words: Sequence[str] | None = None,
+    pooling: str = "sum",
+) -> Any:
+    """A spaCy Doc of `<s>`, the words, `</s>`, whose `token.vector` is the word's feature.
+
+    Args:
+        extract: from ids (T,) to features (T, C) or (T, L+1, C).
+        tokenizer: of the model.
+        sentence: text.
+        words: the caller's words, in order; None: spaCy's English rules.
+        pooling: see `pool`.
+    """
+    spacy = require_spacy("extract_features_aligned_to_words")
+    if words is None:
+        tokens = _english(spacy)(sentence)
+        words = [token.text for token in tokens]
+        spaces = [bool(token.whitespace_) for token in tokens]
+    else:
+        words = list(words)
+        spaces = [True] * len(words)
+    alignment = align(tokenizer, sentence, words)
+    ids = tokenizer.encode(sentence)
+    vectors = pool(extract(ids), alignment, pooling)
+    doc = spacy.tokens.Doc(
+        _english(spacy).vocab,
+        words=["<s>", *words, "</s>"],
+        spaces=[True, *spaces[:-1], *([True] if spaces else []), False],
+    )
+    doc.user_token_hooks["vector"] = lambda token: vectors[token.i]
+    return doc
+
+
+def pool(features: Tensor, alignment: Sequence[Sequence[int]], pooling: str = "sum") -> Tensor:
+    """Word features from piece features; `<s>` stays first and `</s>` last.
+
+    A piece that several words share is divided among them, so that with "sum", fairseq's way, the
+    words add up to the pieces (`fairseq/models/roberta/alignment_utils.py`).
+
+    Args:
+        features: of `<s>`, the pieces, `</s>`. Shape: (T, *)
+        alignment: for each word its rows of `features`; may be empty, which gives zeros.
+        pooling: "sum", "mean", "first" or "max".
+
+    Returns:
+        (len(alignment) + 2, *)
+    """
+    if pooling not in POOLINGS:
+        raise InputError(f"pooling is {pooling!r}; choose {', '.join(POOLINGS)}")
+    shared = torch.zeros(len(features), dtype=features.dtype)
+    for rows in alignment:
+        shared[list(rows)] += 1
+    shape = (-1, *([1] * (features.dim() - 1)))
+    divided = features / shared.clamp(min=1).view(shape).to(features.device)
+    pooled = [features[0]]
+    for rows in alignment:
+        own = (divided if pooling == "sum" else features)[list(rows)]
+        if not rows:
+            pooled.append(torch.zeros_like(features[0]))
+        elif pooling in ("sum", "mean"):
+            pooled.append(own.sum(0) if pooling == "sum" else own.mean(0))
+        else:
+            pooled.append(own[0] if pooling == "first" else own.amax(0))
+    return torch.stack([*pooled, features[-1]])
+
+
+def require_spacy(what: str) -> Any:
+    """The spacy module; MissingExtraError names the extra."""
+    try:
+        import spacy
+    except ImportError:
+        raise MissingExtraError(f"{what} needs spaCy: pip install 'roberta-hub[words]'") from None
+    return spacy
+
+
+@lru_cache(maxsize=1)
+def _english(spacy: Any) -> Any:
+    return spacy.blank("en")  # rules only: no model is downloaded

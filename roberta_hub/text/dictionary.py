@@ -1,0 +1,404 @@
+"""fairseq's table of symbols and ids, with its file format (`fairseq/data/dictionary.py`).
+
+A file has one `symbol count` a line; ids follow the order of the lines, after `<s>` 0, `<pad>` 1, `</s>` 2, `<unk>` 3. Good
+files are read as fairseq reads them; a bad one is an error that names the line.
+"""
+
+from __future__ import annotations
+
+import io
+import os
+import re
+from collections.abc import Callable, Collection, Iterable, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import IO, Any
+
+import torch
+from torch import Tensor
+
+from roberta_hub.errors import InputTypeError, UnknownNameError, VocabularyError
+from roberta_hub.text.dictionary_file import (
+    OVERWRITE,
+    PathOrFile,
+    entries,
+    read_bytes,
+    source_name,
+    write_atomically,
+)
+from roberta_hub.text.vocabulary import shipped_tables
+
+MASK = "<mask>"
+
+
+def tokenize_line(line: str) -> list[str]:
+    """Split at runs of whitespace, none at the ends."""
+    return re.sub(r"\s+", " ", line).strip().split()
+
+
+class Dictionary:
+    """Symbols, their ids and how often each was seen in training, as in fairseq.
+
+    Args:
+        bos: the symbol that begins a sequence, id 0.
+        pad: padding, id 1.
+        eos: the symbol that ends a sequence, id 2.
+        unk: stands for any unknown symbol, id 3.
+        extra_special_symbols: further symbols ahead of the ordinary ones.
+
+    Example:
+        >>> d = Dictionary()
+        >>> d.add_symbol("hello"), d.index("hello"), d.index("bye") == d.unk(), d[4], len(d)
+        (4, 4, True, 'hello', 5)
+    """
+
+    def __init__(
+        self,
+        *,
+        bos: str = "<s>",
+        pad: str = "<pad>",
+        eos: str = "</s>",
+        unk: str = "<unk>",
+        extra_special_symbols: Iterable[str] = (),
+    ) -> None:
+        self.bos_word, self.pad_word, self.eos_word, self.unk_word = bos, pad, eos, unk
+        self.symbols: list[str] = []
+        self.count: list[int] = []
+        self.indices: dict[str, int] = {}
+        # These four stay where they are even when a file overwrites a symbol and moves its index.
+        self.bos_index = self.add_symbol(bos)
+        self.pad_index = self.add_symbol(pad)
+        self.eos_index = self.add_symbol(eos)
+        self.unk_index = self.add_symbol(unk)
+        for symbol in extra_special_symbols:
+            self.add_symbol(symbol)
+        self.nspecial = len(self.symbols)
+
+    @classmethod
+    def roberta(cls) -> Dictionary:
+        """RoBERTa's 50,265 symbols: 4 specials, 50,257 GPT-2 ids, 3 fillers, `<mask>`. A new copy each time.
+
+        The counts of fairseq's file are not part of the package. Descending numbers stand in for them, so that sorting by
+        count keeps the order; they are ranks, not frequencies.
+
+        Example:
+            >>> d = Dictionary.roberta()
+            >>> len(d), d.symbols[4:7], d.index("50256"), d.symbols[-2:]
+            (50265, ['13', '262', '11'], 50260, ['madeupword0002', '<mask>'])
+        """
+        dictionary = cls()
+        order = shipped_tables().order
+        for place, gpt2_id in enumerate(order):
+            dictionary.add_symbol(str(gpt2_id), n=len(order) - place)
+        dictionary.pad_to_multiple_(8)
+        dictionary.add_symbol(MASK)
+        return dictionary
+
+    @classmethod
+    def of(cls, other: Any) -> Dictionary:
+        """One of ours with the content of another dictionary, such as a real fairseq one; ours come back as they are.
+
+        Args:
+            other: anything with fairseq's `symbols`, `count`, `indices`, `nspecial` `bos()`, `bos_word` and so on.
+        """
+        if isinstance(other, Dictionary):
+            return other
+        special = [other.bos(), other.pad(), other.eos(), other.unk()]
+        dictionary = cls()
+        dictionary.bos_index, dictionary.pad_index, dictionary.eos_index, dictionary.unk_index = (
+            special
+        )
+        words = [other.symbols[idx] for idx in special]
+        dictionary.bos_word, dictionary.pad_word, dictionary.eos_word, dictionary.unk_word = words
+        dictionary.symbols, dictionary.count = list(other.symbols), list(other.count)
+        dictionary.indices = dict(other.indices)
+        dictionary.nspecial = other.nspecial
+        return dictionary
+
+    def __len__(self) -> int:
+        return len(self.symbols)
+
+    def __getitem__(self, idx: int) -> str:
+        return self.symbols[idx] if 0 <= idx < len(self.symbols) else self.unk_word
+
+    def __contains__(self, sym: object) -> bool:
+        return sym in self.indices
+
+    def __eq__(self, other: object) -> bool:
+        return self.indices == other.indices if isinstance(other, Dictionary) else NotImplemented
+
+    __hash__ = None  # type: ignore[assignment]  # mutable, compared by content
+
+    def __repr__(self) -> str:
+        return f"Dictionary({len(self)} symbols)"
+
+    def bos(self) -> int:
+        """Id that begins a sequence."""
+        return self.bos_index
+
+    def pad(self) -> int:
+        """Id of padding."""
+        return self.pad_index
+
+    def eos(self) -> int:
+        """Id that ends a sequence."""
+        return self.eos_index
+
+    def unk(self) -> int:
+        """Id of every unknown symbol."""
+        return self.unk_index
+
+    def index(self, sym: str) -> int:
+        """Id of a symbol, that of `<unk>` if it is not in the table."""
+        if not isinstance(sym, str):
+            raise InputTypeError(f"a symbol is a str, not {type(sym).__name__}")
+        return self.indices.get(sym, self.unk_index)
+
+    def get_count(self, idx: int) -> int:
+        """How often the symbol with this id was seen."""
+        return self.count[idx]
+
+    def add_symbol(self, word: str, n: int = 1, overwrite: bool = False) -> int:
+        """Add `n` to the count of a symbol, which is appended if it is new.
+
+        Args:
+            word: the symbol.
+            n: occurrences to add.
+            overwrite: append it even if it is there; its index moves to the new place.
+
+        Returns:
+            The id.
+        """
+        if word in self.indices and not overwrite:
+            idx = self.indices[word]
+            self.count[idx] += n
+            return idx
+        idx = len(self.symbols)
+        self.indices[word] = idx
+        self.symbols.append(word)
+        self.count.append(n)
+        return idx
+
+    def update(self, new_dict: Dictionary) -> None:
+        """Add the symbols and counts of another dictionary."""
+        for word in new_dict.symbols:
+            self.add_symbol(word, n=new_dict.count[new_dict.indices[word]])
+
+    def finalize(self, threshold: int = -1, nwords: int = -1, padding_factor: int = 8) -> None:
+        """Sort the ordinary symbols by descending count, ties by name, and pad the size.
+
+        Args:
+            threshold: leave out symbols seen less often.
+            nwords: keep this many symbols, the special ones included; -1: all.
+            padding_factor: fill up to a multiple of this with `madeupword` symbols; 1: no filling.
+        """
+        keep = (nwords if nwords > 0 else len(self)) - self.nspecial
+        counts = dict(zip(self.symbols[self.nspecial :], self.count[self.nspecial :], strict=True))
+        ordered = sorted(counts, key=lambda symbol: (-counts[symbol], symbol))
+        kept = [symbol for symbol in ordered[: max(keep, 0)] if counts[symbol] >= threshold]
+        self.symbols = self.symbols[: self.nspecial] + kept
+        self.count = self.count[: self.nspecial] + [counts[symbol] for symbol in kept]
+        self.indices = {symbol: idx for idx, symbol in enumerate(self.symbols)}
+        self.pad_to_multiple_(padding_factor)
+
+    def pad_to_multiple_(self, padding_factor: int) -> None:
+        """Append `madeupword0000`, … until the size is a multiple of `padding_factor`."""
+        filler = 0
+        while padding_factor > 1 and len(self) % padding_factor:
+            self.add_symbol(f"madeupword{filler:04d}", n=0)
+            filler += 1
+
+    def string(
+        self,
+        tensor: Tensor | Sequence[int],
+        bpe_symbol: str | None = None,
+        escape_unk: bool = False,
+        extra_symbols_to_ignore: Collection[int] | None = None,
+        unk_string: str | None = None,
+        include_eos: bool = False,
+        separator: str = " ",
+    ) -> str:
+        """Join the symbols of a row of ids, without `<s>` and `</s>`; of a matrix, one line a row.
+
+        Args:
+            tensor: ids, (T,) or (B, T).
+            bpe_symbol: None, or `"sentencepiece"` or `"@@ "` to join subwords of those kinds.
+            escape_unk: write `<<unk>>` for unknown symbols, to tell them from a literal `<unk>`.
+            extra_symbols_to_ignore: ids to leave out as well.
+            unk_string: what to write for unknown symbols instead.
+            include_eos: keep `</s>`.
+            separator: between symbols.
+
+        Example:
+            >>> Dictionary.roberta().string([0, 31414, 232, 50264, 2])
+            '15496 995 <mask>'
+        """
+        if isinstance(tensor, Tensor) and tensor.dim() == 2:
+            options = (bpe_symbol, escape_unk, extra_symbols_to_ignore, unk_string, include_eos)
+            return "\n".join(self.string(row, *options, separator) for row in tensor)
+        ids = tensor.tolist() if isinstance(tensor, Tensor) else tensor
+        ignored = {self.bos_index, *(extra_symbols_to_ignore or ())}
+        if not include_eos:
+            ignored.add(self.eos_index)
+        unknown = self.unk_string(escape_unk) if unk_string is None else unk_string
+        symbols = (unknown if i == self.unk_index else self[i] for i in ids if i not in ignored)
+        return _join_subwords(separator.join(symbols), bpe_symbol)
+
+    def unk_string(self, escape: bool = False) -> str:
+        """The unknown symbol, in angle brackets if `escape`."""
+        return f"<{self.unk_word}>" if escape else self.unk_word
+
+    def encode_line(
+        self,
+        line: str,
+        line_tokenizer: Callable[[str], list[str]] = tokenize_line,
+        add_if_not_exist: bool = True,
+        consumer: Callable[[str, int], None] | None = None,
+        append_eos: bool = True,
+        reverse_order: bool = False,
+    ) -> Tensor:
+        """Turn a line of symbols into ids.
+
+        Args:
+            line: symbols separated by whitespace.
+            line_tokenizer: splits the line.
+            add_if_not_exist: new symbols enter the dictionary; otherwise they become `<unk>`.
+            consumer: called with each symbol and its id.
+            append_eos: end with `</s>`.
+            reverse_order: last symbol first.
+
+        Returns:
+            int32 tensor (T,).
+
+        Example:
+            >>> Dictionary.roberta().encode_line("15496 995 nothing", add_if_not_exist=False)
+            tensor([31414,   232,     3,     2], dtype=torch.int32)
+        """
+        words = line_tokenizer(line)
+        ids = []
+        for word in reversed(words) if reverse_order else words:
+            idx = self.add_symbol(word) if add_if_not_exist else self.index(word)
+            if consumer is not None:
+                consumer(word, idx)
+            ids.append(idx)
+        return torch.tensor(ids + [self.eos_index] * append_eos, dtype=torch.int32)
+
+    @classmethod
+    def parse(cls, data: bytes, source: str, *, add_mask: bool = False) -> Dictionary:
+        r"""Read the bytes of a dictionary file.
+
+        Args:
+            data: lines `symbol count`, each perhaps followed by ` #fairseq:overwrite`.
+            source: name of the file for error messages.
+            add_mask: append `<mask>` if the file has none, as RoBERTa's tasks do; their `dict.txt` leaves it out.
+
+        Raises:
+            VocabularyError: empty, no UTF-8, a line of another form, a symbol twice, or a size beyond all reason.
+
+        Example:
+            >>> Dictionary.parse(b"hello 3\nworld 1\n", "dict.txt", add_mask=True).symbols[4:]
+            ['hello', 'world', '<mask>']
+        """
+        dictionary = cls()
+        dictionary.add_from_file(io.BytesIO(data), source=source)
+        if len(dictionary) == dictionary.nspecial:
+            raise VocabularyError(f"{source} is empty; it should hold one `symbol count` a line")
+        if add_mask and MASK not in dictionary:
+            dictionary.add_symbol(MASK)
+        return dictionary
+
+    @classmethod
+    def load(cls, f: PathOrFile, *, add_mask: bool = False) -> Dictionary:
+        """Read a dictionary file by path, or from an open file; see `parse`."""
+        source = source_name(f)
+        return cls.parse(read_bytes(f, source), source, add_mask=add_mask)
+
+    def add_from_file(self, f: PathOrFile, *, source: str | None = None) -> None:
+        """Append the symbols of a file to this dictionary; `source` names it in errors."""
+        source = source or source_name(f)
+        for symbol, count, overwrite in entries(read_bytes(f, source), source, self):
+            self.add_symbol(symbol, n=count, overwrite=overwrite)
+
+    def dumps(self, *, with_mask: bool = True) -> bytes:
+        r"""Write the file that `parse` reads; `parse(d.dumps(), "")` has the same ids.
+
+        Args:
+            with_mask: False leaves out a `<mask>` at the end, as in the files that fairseq writes: its tasks add it.
+
+        Raises:
+            VocabularyError: a symbol holds a line break, which the format cannot express.
+
+        Example:
+            >>> Dictionary.roberta().dumps(with_mask=False)[-18:]
+            b'\nmadeupword0002 0\n'
+        """
+        end = len(self) - (not with_mask and self.symbols[-1] == MASK)
+        seen = set(self.symbols[: self.nspecial])
+        lines = []
+        for idx in range(self.nspecial, end):
+            symbol = self.symbols[idx]
+            if "\n" in symbol or "\r" in symbol:
+                raise VocabularyError(f"symbol {idx}, {symbol!r}, holds a line break")
+            flag = f" {OVERWRITE}" if symbol in seen else ""
+            lines.append(f"{symbol} {self.count[idx]}{flag}\n")
+            seen.add(symbol)
+        return "".join(lines).encode()
+
+    def save(self, f: str | os.PathLike[str] | IO[str], *, with_mask: bool = True) -> None:
+        """Write `dumps()` to a path, all or nothing, or to an open text file."""
+        data = self.dumps(with_mask=with_mask)
+        if not isinstance(f, (str, os.PathLike)):
+            f.write(data.decode())
+            return
+        write_atomically(Path(f), data)
+
+
+@dataclass(frozen=True)
+class Task:
+    """The part of a fairseq task that hub users reach through `roberta.task`: its dictionaries."""
+
+    source_dictionary: Dictionary
+    """Symbols of the text."""
+    label_dictionary: Dictionary | None = None
+    """Names of the classes, if the checkpoint is a classifier's: class i is symbol i + `nspecial`."""
+    name: str = "masked_lm"
+    """fairseq's name of the task."""
+    init_token: int | None = None
+    """Id that this task puts before every input, if it does."""
+
+    @property
+    def dictionary(self) -> Dictionary:
+        """The source dictionary."""
+        return self.source_dictionary
+
+    @property
+    def target_dictionary(self) -> Dictionary:
+        """The source dictionary: what is predicted are its symbols."""
+        return self.source_dictionary
+
+    @property
+    def mask_idx(self) -> int:
+        """Id of `<mask>`.
+
+        Raises:
+            VocabularyError: the dictionary has none.
+
+        Example:
+            >>> Task(Dictionary.roberta()).mask_idx
+            50264
+        """
+        if MASK not in self.source_dictionary:
+            raise VocabularyError(
+                f"the dictionary has no {MASK}; load it with add_mask=True, if the model was trained with one"
+            )
+        return self.source_dictionary.index(MASK)
+
+
+def _join_subwords(sentence: str, bpe_symbol: str | None) -> str:
+    if bpe_symbol in (None, "none"):
+        return sentence
+    if bpe_symbol == "sentencepiece":
+        return sentence.replace(" ", "").replace("\u2581", " ").strip()
+    if bpe_symbol in ("@@ ", "subword_nmt"):
+        return (sentence + " ").replace("@@ ", "").rstrip()
+    raise UnknownNameError(f"bpe_symbol {bpe_symbol!r} is none of None, 'sentencepiece', '@@ '")

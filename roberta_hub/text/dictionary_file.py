@@ -1,0 +1,97 @@
+"""fairseq's dictionary file, `symbol count` a line: reading with errors that name the line, and writing all or nothing."""
+
+from __future__ import annotations
+
+import io
+import os
+import secrets
+from collections.abc import Container, Iterator
+from pathlib import Path
+from typing import IO, TypeAlias
+
+from roberta_hub.errors import VocabularyError
+
+OVERWRITE = "#fairseq:overwrite"
+"""Behind a count: the symbol is in the dictionary already and moves to this line's id."""
+MAX_LINE = 65_536
+"""Longest line, in characters."""
+MAX_SYMBOLS = 10_000_000
+"""Most symbols a dictionary may have."""
+MAX_BYTES = 1 << 30
+"""Largest file."""
+
+PathOrFile: TypeAlias = "str | os.PathLike[str] | IO[str] | IO[bytes]"
+
+
+def source_name(f: PathOrFile) -> str:
+    """What to call a file in messages."""
+    return (
+        os.fspath(f) if isinstance(f, (str, os.PathLike)) else str(getattr(f, "name", "dictionary"))
+    )
+
+
+def read_bytes(f: PathOrFile, source: str) -> bytes:
+    """Read a dictionary file whole, if it is not absurdly large."""
+    if isinstance(f, (str, os.PathLike)):
+        try:
+            with open(f, "rb") as file:
+                data: str | bytes = file.read(MAX_BYTES + 1)
+        except OSError as error:
+            raise VocabularyError(f"{source} cannot be read: {error.strerror}") from error
+    else:
+        data = f.read(MAX_BYTES + 1)
+    if isinstance(data, str):
+        data = data.encode(errors="surrogatepass")
+    if len(data) > MAX_BYTES:
+        raise VocabularyError(
+            f"{source} is larger than {MAX_BYTES} bytes, the limit for a dictionary"
+        )
+    return data
+
+
+def entries(data: bytes, source: str, present: Container[str]) -> Iterator[tuple[str, int, bool]]:
+    """Symbol, count and overwrite flag of each line. `present` grows between the steps, which shows duplicates."""
+    if data.startswith(b"\xef\xbb\xbf"):
+        raise VocabularyError(
+            f"{source} begins with a byte order mark; save it as UTF-8 without one"
+        )
+    try:
+        # Universal newlines and nothing else: splitlines() would cut at U+2028 inside a symbol.
+        lines = io.StringIO(data.decode(), newline=None)
+    except UnicodeDecodeError as error:
+        number = data.count(b"\n", 0, error.start) + 1
+        raise VocabularyError(f"{source}, line {number}: not UTF-8 ({error.reason})") from None
+    for number, line in enumerate(lines, start=1):
+        where = f"{source}, line {number}"
+        if len(line) > MAX_LINE:
+            raise VocabularyError(f"{where}: {len(line)} characters, the limit is {MAX_LINE}")
+        if number > MAX_SYMBOLS:
+            raise VocabularyError(f"{where}: more than {MAX_SYMBOLS} symbols")
+        symbol, count, overwrite = _entry(line, where)
+        if symbol in present and not overwrite:
+            raise VocabularyError(
+                f"{where}: {symbol!r} again; `{OVERWRITE}` after the count permits it"
+            )
+        yield symbol, count, overwrite
+
+
+def _entry(line: str, where: str) -> tuple[str, int, bool]:
+    try:
+        symbol, field = line.rstrip().rsplit(" ", 1)
+        overwrite = field == OVERWRITE
+        if overwrite:
+            symbol, field = symbol.rsplit(" ", 1)
+        return symbol, int(field), overwrite
+    except ValueError:
+        raise VocabularyError(f"{where}: {line[:80]!r} is not `symbol count`") from None
+
+
+def write_atomically(path: Path, data: bytes) -> None:
+    """Replace a file in one step: a reader sees the old bytes or the new ones, and a crash leaves the old."""
+    path.parent.mkdir(parents=True, exist_ok=True)
+    temporary = path.with_name(f".{path.name}.{secrets.token_hex(4)}.tmp")
+    try:
+        temporary.write_bytes(data)
+        os.replace(temporary, path)
+    finally:
+        temporary.unlink(missing_ok=True)

@@ -1,0 +1,89 @@
+"""The vocabulary of a Hugging Face RoBERTa: `vocab.json` and `merges.txt`, or both in `tokenizer.json`.
+
+Hugging Face numbers the pieces as the model does, fairseq numbers them twice: GPT-2's way in the BPE and the model's in the
+dictionary. Reading gives fairseq's two tables, so that one tokenizer serves all.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+from typing import Any
+
+from roberta_hub.errors import VocabularyError
+from roberta_hub.text.bpe import GPT2BPE
+from roberta_hub.text.dictionary import Dictionary
+from roberta_hub.text.tables import check_merges, from_printable, read_json, read_merges
+
+SPECIALS = ("<s>", "<pad>", "</s>", "<unk>")
+
+
+def read_tokenizer(directory: Path) -> tuple[GPT2BPE, Dictionary] | None:
+    """Read the BPE and the dictionary of a Hugging Face directory.
+
+    Args:
+        directory: holds `vocab.json` and `merges.txt`, or `tokenizer.json`.
+
+    Returns:
+        Both tables, or None where the directory has no such files.
+
+    Raises:
+        VocabularyError: a file is damaged, or holds a vocabulary that is not RoBERTa's kind.
+    """
+    if (directory / "vocab.json").is_file() and (directory / "merges.txt").is_file():
+        source = directory / "vocab.json"
+        vocabulary = read_json(source)
+        merges = read_merges(directory / "merges.txt")
+        if (directory / "added_tokens.json").is_file():
+            vocabulary |= read_json(directory / "added_tokens.json")
+    elif (directory / "tokenizer.json").is_file():
+        source = directory / "tokenizer.json"
+        vocabulary, merges = _tokenizer_json(source)
+    else:
+        return None
+    try:
+        bpe = _bpe(merges)
+        return bpe, _dictionary(bpe, vocabulary)
+    except VocabularyError as error:
+        raise VocabularyError(f"{source}: {error}") from None
+
+
+def _tokenizer_json(path: Path) -> tuple[dict[str, Any], list[tuple[bytes, bytes]]]:
+    table = read_json(path)
+    try:
+        model = table["model"]
+        vocabulary = dict(model["vocab"])
+        vocabulary |= {added["content"]: added["id"] for added in table.get("added_tokens", ())}
+        # Older files write a merge as 'Ġ t', newer ones as ['Ġ', 't'].
+        pairs = [m.split(" ") if isinstance(m, str) else m for m in model["merges"]]
+        return vocabulary, [(from_printable(left), from_printable(right)) for left, right in pairs]
+    except (KeyError, TypeError, ValueError, AttributeError) as error:
+        raise VocabularyError(
+            f"{path} holds no byte-level BPE ({type(error).__name__}: {error})"
+        ) from None
+
+
+def _bpe(merges: Sequence[tuple[bytes, bytes]]) -> GPT2BPE:
+    shipped = GPT2BPE.shipped()
+    if list(merges) == shipped.merges():
+        return shipped
+    check_merges(merges)
+    return GPT2BPE(merges)
+
+
+def _dictionary(bpe: GPT2BPE, vocabulary: Mapping[str, Any]) -> Dictionary:
+    """The same ids under fairseq's names: GPT-2 ids as decimal strings, specials as they are."""
+    pieces = {number: piece for piece, number in vocabulary.items()}
+    if len(pieces) != len(vocabulary) or set(pieces) != set(range(len(pieces))):
+        raise VocabularyError("the ids are not 0, 1, 2, … each once")
+    if tuple(pieces.get(i) for i in range(4)) != SPECIALS:
+        raise VocabularyError(f"ids 0 to 3 are not {', '.join(SPECIALS)}: no RoBERTa vocabulary")
+    names = bpe.printable_ids()
+    dictionary = Dictionary()
+    for number in range(4, len(pieces)):
+        piece = pieces[number]
+        dictionary.add_symbol(names.get(piece, piece), n=len(pieces) - number)
+    if len(dictionary) != len(pieces):
+        raise VocabularyError("a piece and a special symbol have the same name")
+    return dictionary

@@ -1,0 +1,60 @@
+"""Packaging. Tool settings are in pyproject.toml, the versions that `make` installs in constraints.txt."""
+
+import re
+from pathlib import Path
+
+from setuptools import find_packages, setup
+
+here = Path(__file__).parent
+version = re.search(r'__version__ = "(.+)"', (here / "roberta_hub/__init__.py").read_text())[1]
+
+extras = {
+    "words": ["spacy>=3.8"],
+    "plots": ["matplotlib>=3.7"],
+    "notebooks": ["matplotlib>=3.7", "spacy>=3.8", "nbclient", "jupytext", "ipykernel"],
+}
+extras["test"] = [
+    *extras["notebooks"],
+    "pytest>=8",
+    "pytest-timeout",
+    "pytest-xdist",
+    "hypothesis",
+    "psutil",
+    "blingfire==0.1.8",
+    "transformers>=4.40",
+    # stock fairseq itself is installed with --no-deps: its pins are refused by today's pip
+    "hydra-core>=1.3.2",
+    "omegaconf>=2.3,<2.4",
+    "bitarray",
+    "sacrebleu",
+    "cython",
+    "cffi",
+]
+extras["dev"] = [*extras["test"], "ruff", "mypy", "types-requests", "types-tqdm"]
+
+setup(
+    name="roberta-hub",
+    version=version,
+    description="RoBERTa as fairseq's torch.hub interface gave it, on today's Python and torch",
+    long_description=(here / "README.md").read_text(encoding="utf-8"),
+    long_description_content_type="text/markdown",
+    license="MIT",
+    packages=find_packages(include=["roberta_hub", "roberta_hub.*"]),
+    package_data={"roberta_hub": ["py.typed", "text/vocabulary/*"]},
+    python_requires=">=3.10",
+    install_requires=[
+        "torch>=2.6",
+        "tiktoken>=0.9",
+        "regex",
+        "requests>=2.31",
+        "safetensors>=0.4.3",
+        "filelock>=3.20.3",
+        "tqdm",
+    ],
+    extras_require=extras,
+    classifiers=[
+        "Programming Language :: Python :: 3",
+        *(f"Programming Language :: Python :: 3.{minor}" for minor in range(10, 15)),
+        "Topic :: Scientific/Engineering :: Artificial Intelligence",
+    ],
+)

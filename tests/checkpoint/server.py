@@ -1,0 +1,119 @@
+"""A real HTTP server on this machine that misbehaves as told: the download tests talk to it, never to a mock."""
+
+from __future__ import annotations
+
+import threading
+from collections import Counter
+from collections.abc import Callable
+from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
+from types import TracebackType
+
+Answer = Callable[["Handler"], None]
+
+
+class Handler(BaseHTTPRequestHandler):
+    """Gives the next planned answer for the path; the last one is repeated."""
+
+    server: Server
+
+    def do_GET(self) -> None:
+        with self.server.guard:
+            self.server.hits[self.path] += 1
+            plan = self.server.plan.get(self.path, [status(404)])
+            answer = plan.pop(0) if len(plan) > 1 else plan[0]
+        answer(self)
+
+    def log_message(self, format: str, *args: object) -> None:
+        pass
+
+    def start(self, code: int, headers: dict[str, str]) -> None:
+        self.send_response(code)
+        for name, value in headers.items():
+            self.send_header(name, value)
+        self.end_headers()
+
+
+class Server(ThreadingHTTPServer):
+    """`plan` maps a path to its answers, `hits` counts requests; `release` lets stalled answers end."""
+
+    daemon_threads = True
+
+    def __init__(self) -> None:
+        super().__init__(("127.0.0.1", 0), Handler)
+        self.plan: dict[str, list[Answer]] = {}
+        self.hits: Counter[str] = Counter()
+        self.guard = threading.Lock()
+        self.stalled = threading.Event()
+        self.release = threading.Event()
+        self.scheme = "http"
+
+    def handle_error(self, request: object, client_address: object) -> None:
+        """Say nothing: killed clients are part of the tests, and their broken pipes no news."""
+
+    @property
+    def url(self) -> str:
+        return f"{self.scheme}://127.0.0.1:{self.server_address[1]}"
+
+    def __enter__(self) -> Server:
+        threading.Thread(target=self.serve_forever, args=(0.05,), daemon=True).start()
+        return self
+
+    def __exit__(
+        self,
+        kind: type[BaseException] | None,
+        error: BaseException | None,
+        trace: TracebackType | None,
+    ) -> None:
+        self.release.set()
+        self.shutdown()
+        self.server_close()
+
+
+def body(content: bytes, *, length: bool = True, headers: dict[str, str] | None = None) -> Answer:
+    """Status 200 and the whole content."""
+
+    def answer(handler: Handler) -> None:
+        sized = {"Content-Length": str(len(content))} if length else {}
+        handler.start(200, {**sized, **(headers or {})})
+        handler.wfile.write(content)
+
+    return answer
+
+
+def cut(content: bytes, sent: int) -> Answer:
+    """Promises the whole content, sends `sent` bytes and hangs up."""
+
+    def answer(handler: Handler) -> None:
+        handler.start(200, {"Content-Length": str(len(content))})
+        handler.wfile.write(content[:sent])
+
+    return answer
+
+
+def stall(content: bytes, sent: int) -> Answer:
+    """Sends `sent` bytes and then nothing, until the server is told to go on or to stop."""
+
+    def answer(handler: Handler) -> None:
+        handler.start(200, {"Content-Length": str(len(content))})
+        handler.wfile.write(content[:sent])
+        handler.wfile.flush()
+        handler.server.stalled.set()
+        handler.server.release.wait(60)
+
+    return answer
+
+
+def status(code: int, headers: dict[str, str] | None = None) -> Answer:
+    """An error page."""
+
+    def answer(handler: Handler) -> None:
+        page = b"<html>no</html>"
+        handler.start(code, {"Content-Length": str(len(page)), **(headers or {})})
+        handler.wfile.write(page)
+
+    return answer
+
+
+def redirect(location: str, code: int = 302) -> Answer:
+    """Sends the client elsewhere."""
+    return lambda handler: handler.start(code, {"Location": location, "Content-Length": "0"})

@@ -1,0 +1,68 @@
+from urllib.parse import urlsplit
+
+import pytest
+
+from roberta_hub.checkpoint.catalogue import MODELS, Record, alias, available_models, find, suggest
+from roberta_hub.config import BASE, LARGE
+
+
+def test_the_four_models_of_fairseqs_hub_in_order():
+    assert available_models() == [
+        "roberta.base",
+        "roberta.large",
+        "roberta.large.mnli",
+        "roberta.large.wsc",
+    ]
+
+
+@pytest.mark.parametrize("record", MODELS, ids=lambda record: record.name)
+def test_rows_are_consistent(record: Record):
+    assert record.url == f"https://dl.fbaipublicfiles.com/fairseq/models/{record.name}.tar.gz"
+    assert urlsplit(record.url).scheme == "https"
+    assert record.config is (BASE if record.name == "roberta.base" else LARGE)
+    assert record.sha256 is None, "fairseq publishes no digests; never invent one"
+    assert record.licence == "MIT"
+
+
+@pytest.mark.parametrize("record", MODELS, ids=lambda record: record.name)
+def test_found_by_name_and_by_identifier(record: Record):
+    assert find(record.name) is record
+    assert alias(record.name).isidentifier()
+    assert find(alias(record.name)) is record
+
+
+def test_names_and_aliases_are_unique():
+    names = [name for record in MODELS for name in (record.name, alias(record.name))]
+    assert len(names) == len(set(names))
+
+
+@pytest.mark.parametrize(
+    "name", ["", ".", "roberta", "roberta.huge", "../roberta.base", "ROBERTA.BASE"]
+)
+def test_unknown_names_are_none(name: str):
+    assert find(name) is None
+
+
+def test_labels_and_task():
+    assert {record.name: record.heads for record in MODELS if record.heads} == {
+        "roberta.large.mnli": {"mnli": ("contradiction", "neutral", "entailment")}
+    }
+    assert [record.name for record in MODELS if record.task == "wsc"] == ["roberta.large.wsc"]
+
+
+@pytest.mark.parametrize(
+    ("typed", "meant"),
+    [
+        ("roberta-base", "roberta.base"),
+        ("roberta.bse", "roberta.base"),
+        ("roberta-large-mnli", "roberta.large.mnli"),
+        ("RoBERTa_Large_WSC", "roberta.large.wsc"),
+    ],
+)
+def test_suggestions(typed: str, meant: str):
+    assert suggest(typed)[0] == meant
+
+
+def test_nothing_is_suggested_for_another_model():
+    assert suggest("bert") == []
+    assert suggest("") == []
