@@ -199,7 +199,9 @@ def _assemble(
     labels = checkpoint.label_dictionary
     task = Task(
         source_dictionary=dictionary,
-        label_dictionary=Dictionary.parse(labels, "label/dict.txt", add_mask=True) if labels is not None else None,
+        label_dictionary=Dictionary.parse(labels, "label/dict.txt", add_mask=True)
+        if labels is not None
+        else None,
         name=checkpoint.task,
         init_token=checkpoint.init_token,
     )

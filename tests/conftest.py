@@ -20,7 +20,9 @@ def shared_folder() -> Path | None:
 def shared() -> Path:
     folder = shared_folder()
     if folder is None:
-        pytest.skip("no $ROBERTA_HUB_SHARED and no ../shared: original vocabulary tables and real text")
+        pytest.skip(
+            "no $ROBERTA_HUB_SHARED and no ../shared: original vocabulary tables and real text"
+        )
     return folder
 
 
@@ -36,7 +38,9 @@ def pytest_terminal_summary(terminalreporter: pytest.TerminalReporter) -> None:
     deselected = len(terminalreporter.stats.get("deselected", []))
     if skipped or deselected:
         terminalreporter.section("not run")
-        reasons = sorted({report.longrepr[2] for report in skipped if isinstance(report.longrepr, tuple)})
+        reasons = sorted(
+            {report.longrepr[2] for report in skipped if isinstance(report.longrepr, tuple)}
+        )
         terminalreporter.write_line(f"{len(skipped)} skipped, {deselected} left for make test-full")
         for reason in reasons:
             terminalreporter.write_line(f"  {reason}")

@@ -62,6 +62,14 @@ _UNSUPPORTED = {
     "no_scale_embedding": True,
 }
 """Switches that no RoBERTa was published with, and the value that RoBERTa has."""
+_FRESH_HISTORY = {
+    "criterion_name": "MaskedLmLoss",
+    "optimizer_name": "FairseqAdam",
+    "lr_scheduler_state": {"best": None},
+    "num_updates": 0,
+}
+_FRESH_ITERATOR = {"version": 2, "epoch": 1, "iterations_in_epoch": 0, "shuffle": True}
+"""What fairseq's trainer wants to find in order to train on from a file, at the very beginning."""
 _OTHER_ARGUMENTS = ("encoder_layers_to_keep", "data", "task", "arch", "user_dir", "bpe")
 
 
@@ -104,7 +112,7 @@ def read_fairseq(
         labels={str(k): tuple(map(str, v)) for k, v in labels.items()}
         if isinstance(labels, dict)
         else {},
-        task=str(arguments.get("task") or "masked_lm"),
+        task=str(arguments.get("roberta_hub_task") or arguments.get("task") or "masked_lm"),
         init_token=_integer(arguments.get("init_token")),
     )
 
@@ -163,7 +171,8 @@ def _arguments(state: Any, path: Path) -> dict[str, Any]:
             flat |= _as_dict(part)
             if isinstance(name, str):
                 flat["arch" if group == "model" else group] = name
-    flat |= {"roberta_hub_labels": plain(state.get("roberta_hub_labels"))}
+    for ours in ("roberta_hub_labels", "roberta_hub_task"):  # what fairseq's file has no place for
+        flat[ours] = plain(state.get(ours))
     return flat
 
 
@@ -314,9 +323,10 @@ def write_fairseq(checkpoint: Checkpoint, directory: Path) -> None:
         "cfg": _cfg(checkpoint, config),
         "model": {name: tensor.detach().cpu() for name, tensor in weights.items()},
         "criterion": None,
-        "optimizer_history": [],
+        "optimizer_history": [_FRESH_HISTORY],
         "task_state": {},
-        "extra_state": {},
+        "extra_state": {"train_iterator": _FRESH_ITERATOR},
+        "roberta_hub_task": checkpoint.task,
         "roberta_hub_labels": {head: list(names) for head, names in checkpoint.labels.items()},
     }
     directory.mkdir(parents=True, exist_ok=True)
@@ -335,24 +345,25 @@ def _write(path: Path, data: bytes) -> None:
 
 
 def _cfg(checkpoint: Checkpoint, config: RobertaConfig) -> dict[str, Any]:
-    model: dict[str, Any] = {theirs: getattr(config, ours) for theirs, ours in FIELDS.items()}
+    """The configuration, complete: fairseq's users can override only what is there."""
     arch = "roberta_prenorm" if config.normalize_before else "roberta_base"
-    model |= {"_name": arch, "arch": arch, "encoder_layers_to_keep": None}
-    task: dict[str, Any] = {
-        "_name": "masked_lm",
-        "data": ".",
-        "tokens_per_sample": config.max_positions,
+    model: dict[str, Any] = {theirs: getattr(config, ours) for theirs, ours in FIELDS.items()}
+    model |= {
+        "_name": arch,
+        "arch": arch,
+        "encoder_layers_to_keep": None,
+        "load_checkpoint_heads": True,  # else fairseq drops the heads with a warning
+        "quant_noise_pq_block_size": 8,
+        "quant_noise_scalar": 0.0,
+        "no_token_positional_embeddings": False,
+        "encoder_learned_pos": True,
+        "no_scale_embedding": True,
+        "adaptive_input": False,
     }
-    if checkpoint.task == "sentence_prediction":
-        ((_, (classes, _)),) = list(checkpoint.heads().items())[:1] or [("", (2, 0))]
-        task = {"_name": "sentence_prediction", "data": ".", "num_classes": classes}
-        task |= {"init_token": 0, "separator_token": 2, "max_positions": config.max_positions}
-    return {
-        "model": model,
-        "task": task,
-        "bpe": {"_name": "gpt2"},
-        "criterion": {"_name": "masked_lm"},
-    }
+    # Also for classifiers: fairseq's sentence_prediction task has no mask_idx and so no fill_mask.
+    task = {"_name": "masked_lm", "data": ".", "tokens_per_sample": config.max_positions}
+    criterion = {"_name": "masked_lm"}
+    return {"model": model, "task": task, "bpe": {"_name": "gpt2"}, "criterion": criterion}
 
 
 def data_directory(model_directory: Path, data_name_or_path: str) -> Path:

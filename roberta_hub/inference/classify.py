@@ -63,9 +63,15 @@ def head_values(runner: Runner, texts: Sequence[Text], head: str) -> Tensor:
     return torch.stack(rows)[which] if rows else torch.empty(0, 1)
 
 
+def heads_of(model: nn.Module) -> nn.ModuleDict:
+    """The classification heads of a model, ours or fairseq's."""
+    heads: nn.ModuleDict = model.classification_heads  # type: ignore[assignment]
+    return heads
+
+
 def known_head(model: nn.Module, head: str) -> nn.Module:
     """The head's module, or an error that lists the heads there are."""
-    heads: nn.ModuleDict = model.classification_heads  # type: ignore[assignment]
+    heads = heads_of(model)
     if head not in heads:
         raise UnknownNameError(
             f"no classification head {head!r}; this model has {', '.join(heads) or 'none'}; "

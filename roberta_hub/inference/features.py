@@ -48,4 +48,5 @@ def features(
 
 
 def _width(model: nn.Module) -> int:
-    return int(model.encoder.sentence_encoder.embed_positions.weight.size(1))  # type: ignore[union-attr, arg-type]
+    width: int = model.encoder.sentence_encoder.embed_positions.embedding_dim  # type: ignore[union-attr, assignment]
+    return width

@@ -85,7 +85,8 @@ def fit(
 def _sentences(ids: Tensor, eos: int) -> list[tuple[int, int]]:
     """(start, end) of each sentence's tokens, without `<s>` and `</s>`; text never encodes to `</s>`."""
     ends = ids.eq(eos).nonzero().squeeze(1).tolist()
-    spans, start = [], 1
+    spans: list[tuple[int, int]] = []
+    start = 1
     for end in ends:
         if end > start or not spans:
             spans.append((start, end))

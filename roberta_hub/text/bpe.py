@@ -28,7 +28,11 @@ PATTERN = r"(?:'(?:[stmd]|re|ve|ll)| ?\p{L}+| ?\p{N}+| ?[^\s\p{L}\p{N}]+|\s+$)|\
 _SPACE = "\t-\r \x85\xa0\u1680\u2000-\u200a\u2028\u2029\u202f\u205f\u3000"
 _SPACES = re.compile(f"[{_SPACE}]{{2,}}")
 # The pattern's last look-ahead backtracks; from a million whitespace characters in a row its engine gives up.
-_LONG = 100_000
+MAX_MARKED = 100_000
+"""Longest sentence for `encode_marked`."""
+
+BEGIN, END = "\0<s>\0", "\0</s>\0"
+"""Sequence marks for `encode_marked`; `encode_ids` and `encode` see nothing special in them."""
 
 _MAX_ID = 1 << 24
 
@@ -56,11 +60,18 @@ class GPT2BPE:
         # A token's rank is its place here, and what tiktoken counts in.
         self._tokens = [bytes([byte]) for byte in BYTE_ORDER] + [a + b for a, b in self._merges]
         if ids is None:
-            self._ids: list[int] | None = None
             self._bytes = dict(enumerate([*self._tokens, b"<|endoftext|>"]))
         else:
-            self._ids = _ids_by_rank(self._tokens, ids)
+            _check_ids(self._tokens, ids)
             self._bytes = {number: token for token, number in ids.items()}
+        self.max_id = max(self._bytes)
+        """The largest GPT-2 id."""
+        self.begin_id, self.end_id = self.max_id + 1, self.max_id + 2
+        """Behind the ids of the table: what `encode_marked` puts for BEGIN and END."""
+        self._ids: dict[int, int] | None = None  # rank → id, where they differ
+        if ids is not None:
+            self._ids = {rank: ids[token] for rank, token in enumerate(self._tokens)}
+            self._ids |= {self.begin_id: self.begin_id, self.end_id: self.end_id}
         self._text_tokens = frozenset(self._tokens)
         self._symbols = {str(number): token for number, token in self._bytes.items()}
 
@@ -105,7 +116,10 @@ class GPT2BPE:
         for rank, token in enumerate(self._tokens):
             ranks.setdefault(token, rank)
         return tiktoken.Encoding(
-            "roberta_hub", pat_str=PATTERN, mergeable_ranks=ranks, special_tokens={}
+            "roberta_hub",
+            pat_str=PATTERN,
+            mergeable_ranks=ranks,
+            special_tokens={BEGIN: self.begin_id, END: self.end_id},
         )
 
     def encode_ids(self, text: str) -> list[int]:
@@ -121,13 +135,24 @@ class GPT2BPE:
         """
         if not isinstance(text, str):
             raise _not_text(text)
-        # tiktoken would replace a lone surrogate without a word. Known-ASCII strings cost nothing to check.
-        if not text.isascii():
-            _check_surrogates(text)
-        if len(text) < _LONG:
+        _check_surrogates(text)
+        if len(text) < MAX_MARKED:
             ranks = self._encoding.encode_ordinary(text)
         else:
             ranks = [rank for part in _parts(text) for rank in self._encoding.encode_ordinary(part)]
+        return ranks if self._ids is None else [self._ids[rank] for rank in ranks]
+
+    def encode_marked(self, text: str) -> list[int]:
+        """Turn many sentences into GPT-2 ids in one go: `BEGIN` and `END` between them become `begin_id` and `end_id`.
+
+        One call for many short sentences is faster than many calls, and other threads run meanwhile. The caller sees to it
+        that no sentence holds a marker (or counts them in the result), and that none is longer than `MAX_MARKED`.
+
+        Raises:
+            InputError: as `encode_ids`.
+        """
+        _check_surrogates(text)
+        ranks = self._encoding.encode(text, allowed_special={BEGIN, END}, disallowed_special=())
         return ranks if self._ids is None else [self._ids[rank] for rank in ranks]
 
     def encode(self, text: str) -> str:
@@ -191,11 +216,6 @@ class GPT2BPE:
         except KeyError:
             raise InputError(f"{gpt2_id} is no GPT-2 id; ids run from 0 to {self.max_id}") from None
 
-    @property
-    def max_id(self) -> int:
-        """The largest GPT-2 id."""
-        return max(self._bytes)
-
     def merges(self) -> list[tuple[bytes, bytes]]:
         """The two parts of each merge, earliest first.
 
@@ -230,6 +250,9 @@ def _not_text(value: Any) -> InputTypeError:
 
 
 def _check_surrogates(text: str) -> None:
+    """Refuse what tiktoken would replace without a word."""
+    if text.isascii():  # known without a look at the characters
+        return
     try:
         text.encode()
     except UnicodeEncodeError as error:
@@ -247,14 +270,14 @@ def _parts(text: str) -> Iterator[str]:
     """
     done = 0
     for spaces in _SPACES.finditer(text):
-        if spaces.end() - spaces.start() >= _LONG and spaces.end() < len(text):
+        if spaces.end() - spaces.start() >= MAX_MARKED and spaces.end() < len(text):
             yield text[done : spaces.start()]
             yield text[spaces.start() : spaces.end() - 1]
             done = spaces.end() - 1
     yield text[done:]
 
 
-def _ids_by_rank(tokens: Sequence[bytes], ids: Mapping[bytes, int]) -> list[int]:
+def _check_ids(tokens: Sequence[bytes], ids: Mapping[bytes, int]) -> None:
     missing = next((token for token in tokens if token not in ids), None)
     if missing is not None:
         raise VocabularyError(f"token {printable(missing)!r} has no id")
@@ -263,4 +286,3 @@ def _ids_by_rank(tokens: Sequence[bytes], ids: Mapping[bytes, int]) -> list[int]
     outside = next((i for i in ids.values() if not 0 <= i < _MAX_ID), None)
     if outside is not None:
         raise VocabularyError(f"id {outside} is outside 0..{_MAX_ID - 1}")
-    return [ids[token] for token in tokens]

@@ -6,7 +6,6 @@ dictionary. Reading gives fairseq's two tables, so that one tokenizer serves all
 
 from __future__ import annotations
 
-import json
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any

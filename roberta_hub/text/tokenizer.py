@@ -16,12 +16,15 @@ import torch
 from torch import Tensor
 
 from roberta_hub.errors import InputError, InputTypeError, VocabularyError
-from roberta_hub.text.bpe import GPT2BPE
+from roberta_hub.text.bpe import BEGIN, END, MAX_MARKED, GPT2BPE
 from roberta_hub.text.dictionary import MASK, Dictionary
 from roberta_hub.text.tables import printable
 
 Text: TypeAlias = "str | tuple[str, ...]"
 """One sentence, or several that are encoded as one sequence."""
+
+_CHUNK = 256
+"""Texts that one call of the BPE takes: enough to make its fixed cost small, few enough to keep the joined text small."""
 
 
 class Tokenizer:
@@ -46,9 +49,9 @@ class Tokenizer:
         self.dictionary = dictionary
         self.bos, self.pad = dictionary.bos(), dictionary.pad()
         self.eos, self.unk = dictionary.eos(), dictionary.unk()
-        # Sequences are first put together from GPT-2 ids, with three more numbers for the symbols between and inside texts,
-        # and then translated all at once.
-        self._bos, self._eos, self._mask = range(bpe.max_id + 1, bpe.max_id + 4)
+        # Sequences are put together from GPT-2 ids, with three more numbers for the symbols between and inside texts, and
+        # then translated all at once.
+        self._mask = bpe.end_id + 1
         table = [dictionary.index(str(i)) for i in range(bpe.max_id + 1)]
         self._to_model = torch.tensor([*table, self.bos, self.eos, dictionary.index(MASK)])
 
@@ -117,7 +120,7 @@ class Tokenizer:
             threads: how many share the work; None: one.
 
         Returns:
-            An int64 tensor (T_i,) for each text, in order. They are views of one tensor: `.clone()` what is kept much
+            An int64 tensor (T_i,) for each text, in order. Neighbours are views of one tensor: `.clone()` what is kept much
             longer than the rest.
 
         Raises:
@@ -132,38 +135,68 @@ class Tokenizer:
                 f"texts is a {type(texts).__name__}, not a list; use encode for one text"
             )
         texts = list(texts)
+        chunks = [(start, texts[start : start + _CHUNK]) for start in range(0, len(texts), _CHUNK)]
         if threads is None or threads <= 1:
-            return self._encode_range(texts, 0, len(texts))
-        bounds = [len(texts) * i // threads for i in range(threads + 1)]
+            encoded = map(self._encode_chunk, chunks)
+            return [ids for part in encoded for ids in part]
         with ThreadPoolExecutor(threads) as pool:
-            parts = pool.map(lambda b: self._encode_range(texts, *b), pairwise(bounds))
-            return [ids for part in parts for ids in part]
+            encoded = pool.map(self._encode_chunk, chunks)
+            return [ids for part in encoded for ids in part]
 
-    def _encode_range(self, texts: Sequence[Text], start: int, end: int) -> list[Tensor]:
-        flat, lengths, done = array("i"), [], 0
-        for i in range(start, end):
+    def _encode_chunk(self, chunk: tuple[int, Sequence[Text]]) -> Sequence[Tensor]:
+        start, texts = chunk
+        flat = self._encode_together(texts) or self._encode_singly(texts, start)
+        ids = self._translate(flat)
+        beginnings = [i for i, token in enumerate(flat) if token == self.bpe.begin_id]
+        lengths = [end - begin for begin, end in pairwise([*beginnings, len(flat)])]
+        return torch.split(ids, lengths)
+
+    def _encode_together(self, texts: Sequence[Text]) -> array[int] | None:
+        """GPT-2 ids of all texts from one call; None where something is wrong or odd, for `_encode_singly` to deal with."""
+        marked, num_sentences = [], 0
+        for text in texts:
+            sentences = (text,) if isinstance(text, str) else text
+            if not isinstance(sentences, tuple) or not sentences:
+                return None
+            for sentence in sentences:
+                if not isinstance(sentence, str) or len(sentence) > MAX_MARKED:
+                    return None
+            num_sentences += len(sentences)
+            marked.append(BEGIN + (END + END).join(sentences) + END)
+        try:
+            ids = self.bpe.encode_marked("".join(marked))
+        except InputError:
+            return None
+        # More marks than were put in: a text spells one, and must come out as text.
+        expected = (len(texts), 2 * num_sentences - len(texts))
+        if (ids.count(self.bpe.begin_id), ids.count(self.bpe.end_id)) != expected:
+            return None
+        return array("i", ids)
+
+    def _encode_singly(self, texts: Sequence[Text], start: int) -> array[int]:
+        """GPT-2 ids of all texts, one after the other; `start` is the first one's number in error messages."""
+        flat = array("i")
+        for i, text in enumerate(texts, start):
             try:
-                self._append(flat, texts[i], 2)
+                self._append(flat, text, 2)
             except (InputError, InputTypeError) as error:
                 raise type(error)(f"texts[{i}]: {error}") from None
-            lengths.append(len(flat) - done)
-            done = len(flat)
-        return list(torch.split(self._translate(flat), lengths))
+        return flat
 
     def _append(self, flat: array[int], text: Text, num_separators: int) -> None:
         """Put one sequence at the end of `flat`, in GPT-2 ids."""
-        flat.append(self._bos)
+        flat.append(self.bpe.begin_id)
         if isinstance(text, str):
             flat.extend(self.bpe.encode_ids(text))
         elif isinstance(text, tuple) and text:
             flat.extend(self.bpe.encode_ids(text[0]))
             for sentence in text[1:]:
-                flat.extend([self._eos] * num_separators)
+                flat.extend([self.bpe.end_id] * num_separators)
                 flat.extend(self.bpe.encode_ids(sentence))
         else:
             kind = "an empty tuple" if text == () else f"a {type(text).__name__}"
             raise InputTypeError(f"a text is a str or a tuple of them, not {kind}")
-        flat.append(self._eos)
+        flat.append(self.bpe.end_id)
 
     def _translate(self, flat: array[int]) -> Tensor:
         """GPT-2 ids → model ids, (N,)."""
@@ -194,11 +227,11 @@ class Tokenizer:
             raise InputError("mask_token is empty")
         if mask_token in text:
             self._require_mask()
-        flat = array("i", [self._bos])
+        flat = array("i", [self.bpe.begin_id])
         for span in text.split(mask_token):
             flat.extend(self.bpe.encode_ids(span.rstrip()))
             flat.append(self._mask)
-        flat[-1] = self._eos  # in place of the mask behind the last span
+        flat[-1] = self.bpe.end_id  # in place of the mask behind the last span
         return self._translate(flat)
 
     def decode(self, tokens: Tensor | Sequence[int]) -> str | list[str]:
@@ -216,8 +249,8 @@ class Tokenizer:
 
         Example:
             >>> tokenizer = Tokenizer.shipped()
-            >>> tokenizer.decode(tokenizer.encode("Hello", "", "world"))
-            ['Hello', '', 'world']
+            >>> tokenizer.decode(tokenizer.encode("Hello", "world"))
+            ['Hello', 'world']
         """
         ids = [i for i in self._check_ids(tokens) if i != self.pad]
         if ids and ids[0] == self.bos:

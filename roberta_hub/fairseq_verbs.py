@@ -1,0 +1,303 @@
+"""What fairseq's hub interface could do, with its names, defaults and results."""
+
+from __future__ import annotations
+
+import warnings
+from collections.abc import Mapping, Sequence
+from typing import TYPE_CHECKING, Any, Literal, overload
+
+import torch
+import torch.nn.functional as F
+from torch import Tensor, nn
+
+from roberta_hub.errors import InputError
+from roberta_hub.inference import classify, fill_mask, pronouns
+from roberta_hub.inference import words as words_
+from roberta_hub.inference.batching import Options, Runner
+from roberta_hub.model.packing import check_tokens
+from roberta_hub.text.bpe import GPT2BPE
+from roberta_hub.text.dictionary import Dictionary
+from roberta_hub.text.tokenizer import Tokenizer
+
+if TYPE_CHECKING:
+    from typing_extensions import Unpack
+
+
+class FairseqVerbs(nn.Module):
+    """fairseq's `RobertaHubInterface`, method by method (`fairseq/models/roberta/hub_interface.py`).
+
+    These keep the caller's train/eval mode and gradients, except `fill_mask` and `disambiguate_pronoun`,
+    which run in eval mode without gradients and restore the mode.
+    """
+
+    _float_tensor: Tensor
+
+    def __init__(
+        self,
+        cfg: Any,
+        task: Any,
+        model: nn.Module,
+        *,
+        bpe: GPT2BPE | None = None,
+        labels: Mapping[str, Sequence[str]] | None = None,
+        source: str = "random weights",
+    ) -> None:
+        """Wrap a model, as fairseq's constructor does.
+
+        Args:
+            cfg: a `RobertaConfig`, or a fairseq configuration.
+            task: a `Task`, or a fairseq task.
+            model: a `RobertaModel`, ours or a real fairseq one.
+            bpe: GPT-2's, unless the model has its own tables.
+            labels: class names of heads.
+            source: where the weights came from, for the card that `repr` prints.
+        """
+        super().__init__()
+        self.cfg = cfg
+        self.task = task
+        self.model = model
+        self.bpe = bpe or GPT2BPE.shipped()
+        self.labels = {head: tuple(names) for head, names in (labels or {}).items()}
+        self.source = source
+        self.tokenizer = Tokenizer(self.bpe, Dictionary.of(task.source_dictionary))
+        self.register_buffer("_float_tensor", torch.tensor([0], dtype=torch.float))
+        self._warned = False
+
+    @property
+    def device(self) -> torch.device:
+        """Where the weights lie; inputs are moved there."""
+        return self._float_tensor.device
+
+    @property
+    def max_positions(self) -> int:
+        """Longest input in tokens, `<s>` and `</s>` included."""
+        return int(self.model.max_positions())  # type: ignore[operator]
+
+    def encode(self, sentence: str, *addl_sentences: str, no_separator: bool = False) -> Tensor:
+        """Ids of a sentence, or of several as one input: `<s> A </s> </s> B </s>`.
+
+        Text is text: `</s>` or `<mask>` in a sentence are encoded as characters. Nothing is cut.
+
+        Args:
+            sentence: any text, also empty.
+            addl_sentences: the second sentence of a pair, and more.
+            no_separator: one `</s>` between sentences instead of two.
+
+        Returns:
+            A LongTensor (T,).
+
+        Example:
+            >>> roberta.encode("Hello world!").tolist()
+            [0, 31414, 232, 328, 2]
+            >>> roberta.encode("Hello", "world").tolist()
+            [0, 31414, 2, 2, 8331, 2]
+        """
+        return self.tokenizer.encode(sentence, *addl_sentences, no_separator=no_separator)
+
+    def decode(self, tokens: Tensor) -> str | list[str]:
+        """The text of ids (T,); a list of texts where `encode` was given several.
+
+        Example:
+            >>> roberta.decode(roberta.encode("Hello world!"))
+            'Hello world!'
+        """
+        return self.tokenizer.decode(tokens)
+
+    @overload
+    def extract_features(
+        self, tokens: Tensor, return_all_hiddens: Literal[False] = False
+    ) -> Tensor: ...
+    @overload
+    def extract_features(
+        self, tokens: Tensor, return_all_hiddens: Literal[True]
+    ) -> list[Tensor]: ...
+    def extract_features(
+        self, tokens: Tensor, return_all_hiddens: bool = False
+    ) -> Tensor | list[Tensor]:
+        """Hidden states of ids, with gradients and in the current mode.
+
+        Args:
+            tokens: ids of `encode`, or a batch of `collate_tokens`. Shape: (T,) or (B, T)
+            return_all_hiddens: every layer's states instead of the last one's.
+
+        Returns:
+            (B, T, C), or a list of L+1 of them: the embeddings, then each layer. Rows at padding are zeros.
+
+        Raises:
+            InputError: longer than the model, empty, or ids out of range.
+
+        Example:
+            >>> tokens = roberta.encode("Hello world!")
+            >>> len(roberta.extract_features(tokens, return_all_hiddens=True))
+            13
+        """
+        tokens = self._checked(tokens)
+        x, extra = self.model(tokens, features_only=True, return_all_hiddens=return_all_hiddens)
+        if not return_all_hiddens:
+            return x  # type: ignore[no-any-return]
+        return [state.transpose(0, 1) for state in extra["inner_states"]]  # T x B x C -> B x T x C
+
+    def register_classification_head(
+        self,
+        name: str,
+        num_classes: int | None = None,
+        embedding_size: int | None = None,
+        inner_dim: int | None = None,
+        labels: Sequence[str] | None = None,
+    ) -> None:
+        """Add a classification head with random weights.
+
+        Args:
+            name: letters, digits, "_" and "-".
+            num_classes: outputs; 1 for regression.
+            embedding_size: accepted and ignored, as in fairseq.
+            inner_dim: width of its dense layer; the model's width if None.
+            labels: names of the classes, for `classify`.
+
+        Example:
+            >>> roberta.register_classification_head("topic", num_classes=2, labels=["art", "sport"])
+            >>> roberta.predict("topic", roberta.encode("Goal!")).shape
+            torch.Size([1, 2])
+        """
+        if labels is not None and len(set(labels)) != num_classes:
+            raise InputError(
+                f"head {name!r}: {len(labels)} labels {list(labels)} for {num_classes} classes"
+            )
+        self.model.register_classification_head(name, num_classes, inner_dim)  # type: ignore[operator]
+        self.labels.pop(name, None)
+        if labels is not None:
+            self.labels[name] = tuple(labels)
+
+    def predict(self, head: str, tokens: Tensor, return_logits: bool = False) -> Tensor:
+        """Log-probabilities of a head's classes, with gradients and in the current mode.
+
+        Args:
+            head: name of a classification head.
+            tokens: ids. Shape: (T,) or (B, T)
+            return_logits: logits instead.
+
+        Returns:
+            (B, num_classes)
+
+        Raises:
+            UnknownNameError: no such head; a KeyError that lists those there are.
+        """
+        classify.known_head(self.model, head)
+        if self.training and not self._warned and _has_dropout(self.model):
+            self._warned = True
+            warnings.warn(
+                "predict runs with dropout on, so its answers are random; call .eval() first",
+                stacklevel=2,
+            )
+        tokens = self._checked(tokens)
+        logits: Tensor = self.model(tokens, features_only=True, classification_head_name=head)[0]
+        return logits if return_logits else F.log_softmax(logits, dim=-1)
+
+    def fill_mask(
+        self,
+        masked_input: str | list[str],
+        topk: int = 5,
+        *,
+        targets: Sequence[str] | None = None,
+        **options: Unpack[Options],
+    ) -> Any:
+        """The most probable words for `<mask>`.
+
+        Args:
+            masked_input: a text with `<mask>` in it, or a list of them.
+            topk: how many words.
+            targets: rank these words only, each one piece of the vocabulary.
+            options: batch_tokens, progress, truncate, stride; see `features`.
+
+        Returns:
+            For one mask, fairseq's list of (filled text, probability, word). For several masks in one
+            text, a list of such lists, each filling one mask and leaving the others. For a list of
+            texts, a list of results. Probabilities are over the whole vocabulary; specials are left out.
+
+        Raises:
+            InputError: no mask, or a topk or target that cannot be.
+
+        Example:
+            >>> [(text, probability, word)] = roberta.fill_mask("Paris is the <mask> of France.", topk=1)
+        """
+        found = fill_mask.fill_mask(
+            self._runner(**options),
+            [masked_input] if isinstance(masked_input, str) else masked_input,
+            topk=topk,
+            targets=targets,
+        )
+        results = [masks[0] if len(masks) == 1 else masks for masks in found]
+        return results[0] if isinstance(masked_input, str) else results
+
+    def disambiguate_pronoun(
+        self, sentence: str, candidates: Sequence[str] | None = None
+    ) -> bool | str:
+        """What the pronoun in brackets refers to.
+
+        Args:
+            sentence: "The trophy would not fit in the suitcase because [it] was too big.", or with a
+                guess in underscores, "_The trophy_ would not fit ... because [it] was too big."
+            candidates: what it could refer to; None: noun phrases that an installed spaCy pipeline finds.
+
+        Returns:
+            With a guess, whether it is at least as likely as every candidate. Else the best candidate.
+
+        Raises:
+            InputError: marks missing, or nothing that could be meant.
+        """
+        return pronouns.disambiguate_pronoun(
+            self._runner(),
+            sentence,
+            candidates=candidates,
+            init_token=getattr(self.task, "init_token", None) is not None
+            or getattr(self.task, "name", "wsc") != "wsc",
+        )
+
+    def extract_features_aligned_to_words(
+        self,
+        sentence: str,
+        return_all_hiddens: bool = False,
+        *,
+        words: Sequence[str] | None = None,
+        pooling: str = "sum",
+    ) -> Any:
+        """A spaCy Doc of `<s>`, the words, `</s>`, whose `token.vector` is the word's feature.
+
+        Needs spaCy (`pip install 'roberta-hub[words]'`), but no spaCy model.
+
+        Args:
+            sentence: text.
+            return_all_hiddens: `token.vector` is (L+1, C) instead of (C,).
+            words: your own words, in order of appearance, instead of spaCy's.
+            pooling: of a word's pieces: "sum" (fairseq's), "mean", "first" or "max".
+        """
+
+        def extract(ids: Tensor) -> Tensor:
+            if return_all_hiddens:
+                return torch.stack([state[0] for state in self.extract_features(ids, True)], dim=1)
+            return self.extract_features(ids)[0]
+
+        return words_.aligned_doc(extract, self.tokenizer, sentence, words=words, pooling=pooling)
+
+    def _runner(self, **options: Unpack[Options]) -> Runner:
+        return Runner(model=self.model, tokenizer=self.tokenizer, **options)
+
+    def _checked(self, tokens: object) -> Tensor:
+        checked = check_tokens(
+            tokens, vocab_size=len(self.tokenizer.dictionary), max_positions=self.max_positions
+        )
+        return checked.to(self.device)
+
+
+def _has_dropout(model: nn.Module) -> bool:
+    """Whether any of a model's dropout probabilities is above 0, ours or fairseq's."""
+    names = (
+        "dropout",
+        "attention_dropout",
+        "activation_dropout",
+        "layerdrop",
+        "p",
+        "dropout_module",
+    )
+    values = (getattr(module, name, 0.0) for module in model.modules() for name in names)
+    return any(isinstance(value, float) and value > 0 for value in values)
