@@ -34,7 +34,7 @@ $(VENV)/.core: setup.py constraints.txt
 # The peers really run in the tests. fairseq's own pins are refused by today's pip, hence --no-deps.
 $(VENV)/.test: $(VENV)/.core
 	$(INSTALL) -e ".[dev]"
-	$(INSTALL) --no-deps torchaudio fairseq
+	$(INSTALL) --no-deps fairseq
 	touch $@
 
 clean:

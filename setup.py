@@ -23,7 +23,7 @@ extras["test"] = [
     "blingfire==0.1.8",
     "transformers>=4.40",
     # stock fairseq itself is installed with --no-deps: its pins are refused by today's pip
-    "hydra-core>=1.3.2",
+    "hydra-core>=1.3.6",
     "omegaconf>=2.3,<2.4",
     "bitarray",
     "sacrebleu",

@@ -1,14 +1,29 @@
-"""An installed fairseq made importable. fairseq is a peer to compare with, never a dependency."""
+"""An installed fairseq made importable, and models moved between it and us.
+
+fairseq is a peer to compare with, never a dependency.
+"""
 
 from __future__ import annotations
 
 import dataclasses
 import importlib
 import importlib.util
+import io
 import threading
+from argparse import Namespace
 from types import ModuleType
+from typing import Any
 
+from roberta_hub.checkpoint.fairseq import fairseq_state, read_state
+from roberta_hub.checkpoint.upgrade import is_stale
 from roberta_hub.errors import MissingExtraError
+from roberta_hub.hub import build_model
+from roberta_hub.interface import RobertaHubInterface
+from roberta_hub.model.roberta import RobertaModel
+from roberta_hub.saving import checkpoint_of
+from roberta_hub.text.bpe import GPT2BPE
+from roberta_hub.text.dictionary import Dictionary, Task
+from roberta_hub.text.tokenizer import Tokenizer
 
 _IMPORTING = threading.RLock()
 
@@ -57,3 +72,79 @@ def import_fairseq() -> ModuleType:
                 "Run `pip install --no-deps fairseq==0.12.2` and "
                 "`pip install hydra-core omegaconf bitarray sacrebleu regex tqdm numpy`"
             ) from error
+
+
+def to_fairseq(ours: RobertaHubInterface | RobertaModel) -> Any:
+    """A real fairseq model with a copy of our weights.
+
+    Args:
+        ours: a model, or an interface around one.
+
+    Returns:
+        fairseq's `RobertaModel`, or its `RobertaHubInterface` for an interface.
+
+    Raises:
+        CheckpointError: a configuration that fairseq cannot express.
+        MissingExtraError: fairseq is not installed.
+    """
+    interface = ours if isinstance(ours, RobertaHubInterface) else None
+    model = ours.model if isinstance(ours, RobertaHubInterface) else ours
+    tokenizer = interface.tokenizer if interface else Tokenizer.shipped()
+    labels = interface.labels if interface else {}
+    checkpoint = checkpoint_of(model, tokenizer, interface and interface.task, labels)
+    state = fairseq_state(checkpoint)
+    import_fairseq()
+    from fairseq.data import Dictionary as TheirDictionary
+    from fairseq.models.roberta import RobertaHubInterface as TheirInterface
+    from fairseq.models.roberta import RobertaModel as TheirModel
+    from fairseq.tasks.masked_lm import MaskedLMConfig, MaskedLMTask
+
+    words = io.StringIO(tokenizer.dictionary.dumps(with_mask=False).decode())
+    task = MaskedLMTask(MaskedLMConfig(), TheirDictionary.load(words))  # adds <mask>
+    theirs = TheirModel.build_model(Namespace(**state["cfg"]["model"]), task)
+    weights = dict(state["model"])
+    for head, (classes, inner) in checkpoint.heads().items():
+        theirs.register_classification_head(head, classes, inner)
+    # 0.12.2 keeps an unused second copy of every layer, which no file has to hold.
+    kept = {name: tensor for name, tensor in theirs.state_dict().items() if is_stale(name)}
+    theirs.load_state_dict(weights | kept)
+    theirs.train(model.training)
+    if interface is None:
+        return theirs
+    hub = TheirInterface(Namespace(bpe=None), task, theirs)
+    hub.bpe = interface.bpe  # the same methods; fairseq's own would download its tables
+    return hub.train(interface.training)
+
+
+def from_fairseq(theirs: Any) -> RobertaHubInterface | RobertaModel:
+    """Our model with a copy of a real fairseq model's weights.
+
+    Args:
+        theirs: fairseq's `RobertaModel`, or a hub interface around one.
+
+    Returns:
+        Our `RobertaModel`, or our `RobertaHubInterface` for an interface.
+
+    Raises:
+        CheckpointError: not a RoBERTa.
+    """
+    model = getattr(theirs, "model", theirs)
+    arguments = model.args
+    if not isinstance(arguments, Namespace):  # omegaconf
+        arguments = Namespace(**{str(key): arguments[key] for key in arguments})
+    state = {"args": arguments, "model": model.state_dict()}
+    checkpoint = read_state(state, f"{type(model).__module__}.{type(model).__name__}", {})
+    ours = build_model(checkpoint).train(model.training)
+    if model is theirs:
+        return ours
+    bpe = theirs.bpe if isinstance(theirs.bpe, GPT2BPE) else None
+    labels = getattr(theirs.task, "label_dictionary", None)
+    task = Task(
+        Dictionary.of(theirs.task.source_dictionary),
+        Dictionary.of(labels) if labels is not None else None,
+        name=checkpoint.task,
+        init_token=checkpoint.init_token,
+    )
+    return RobertaHubInterface(ours.config, task, ours, bpe=bpe, source="fairseq").train(
+        theirs.training
+    )

@@ -10,6 +10,7 @@ from typing import Any
 
 import torch
 
+from roberta_hub.checkpoint.arguments import override_config
 from roberta_hub.checkpoint.catalogue import Record, available_models, find, suggest
 from roberta_hub.checkpoint.contents import (
     EMBEDDING,
@@ -18,7 +19,7 @@ from roberta_hub.checkpoint.contents import (
     check_finite,
 )
 from roberta_hub.checkpoint.download import extract_archive, fetch_archive
-from roberta_hub.checkpoint.fairseq import override_config, read_dictionaries, read_fairseq
+from roberta_hub.checkpoint.fairseq import read_dictionaries, read_fairseq
 from roberta_hub.checkpoint.huggingface import read_huggingface
 from roberta_hub.checkpoint.store import read_json, read_store
 from roberta_hub.errors import CheckpointError, InputError, UnknownNameError, VocabularyError
@@ -205,7 +206,7 @@ def _assemble(
         name=checkpoint.task,
         init_token=checkpoint.init_token,
     )
-    model = _model(checkpoint, strict)
+    model = build_model(checkpoint, strict=strict)
     interface = RobertaHubInterface(
         model.config,
         task,
@@ -239,7 +240,7 @@ def _dictionary(checkpoint: Checkpoint) -> Dictionary:
     return dictionary
 
 
-def _model(checkpoint: Checkpoint, strict: bool) -> RobertaModel:
+def build_model(checkpoint: Checkpoint, *, strict: bool = True) -> RobertaModel:
     """Build on the meta device and assign, so that no second copy of the weights is ever made."""
     if not checkpoint.weights:
         model = RobertaModel(checkpoint.config)

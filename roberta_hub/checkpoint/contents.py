@@ -78,16 +78,19 @@ def _head_of(key: str, source: str) -> str:
         raise CheckpointError(f"{source}: parameter {key[:120]!r}: {error}") from None
 
 
-def own(weights: dict[str, Tensor], dtype: torch.dtype | None) -> dict[str, Tensor]:
+def own(
+    weights: dict[str, Tensor], dtype: torch.dtype | None, *, mapped: bool
+) -> dict[str, Tensor]:
     """Copy every tensor into memory of its own, one at a time, emptying `weights` on the way.
 
     A user's file may be rewritten while the model lives; a mapped tensor would change with it, or
-    crash the process. The pages already read are given back after each tensor, so the peak stays
+    crash the process. Pages of a mapped file are given back after each tensor, so the peak stays
     one copy of the weights and one tensor more. Tensors that share memory keep sharing it.
 
     Args:
         weights: consumed.
         dtype: of floating-point tensors; None means float32, half precision is widened.
+        mapped: the tensors lie in a mapped file.
     """
     owned: dict[tuple[int, tuple[int, ...]], Tensor] = {}
     result = {}
@@ -98,13 +101,16 @@ def own(weights: dict[str, Tensor], dtype: torch.dtype | None) -> dict[str, Tens
             target = (dtype or torch.float32) if tensor.is_floating_point() else tensor.dtype
             owned[identity] = tensor.to(target, copy=True, memory_format=torch.contiguous_format)
         result[name] = owned[identity]
-        if name not in (EMBEDDING, LM_WEIGHT):  # these two may be one tensor, read twice
+        if mapped:
             _give_back_pages(tensor)
     return result
 
 
 def _give_back_pages(tensor: Tensor) -> None:
-    """Let the kernel forget the file pages behind a mapped tensor that is not needed any more."""
+    """Let the kernel forget the pages behind a mapped tensor; they are read again if ever needed.
+
+    Never for memory that is not mapped from a file: there the contents would be lost.
+    """
     if sys.platform != "linux" or not hasattr(mmap, "MADV_DONTNEED"):
         return
     first = -(-tensor.data_ptr() // mmap.PAGESIZE) * mmap.PAGESIZE

@@ -25,7 +25,7 @@ from roberta_hub.checkpoint.contents import (
     replacing,
 )
 from roberta_hub.checkpoint.store import read_json, read_safetensors, write_json, write_safetensors
-from roberta_hub.checkpoint.unpickle import load_pickle
+from roberta_hub.checkpoint.unpickle import is_mapped, load_pickle
 from roberta_hub.config import RobertaConfig
 from roberta_hub.errors import CheckpointError
 
@@ -104,7 +104,7 @@ def read_huggingface(directory: Path, dtype: torch.dtype | None = None) -> Check
     """
     hf = read_json(directory / "config.json")
     config = _read_config(hf, directory)
-    theirs = _read_weights(directory)
+    theirs, mapped = _read_weights(directory)
     if not any(key.startswith("roberta.") for key in theirs):  # saved from a bare RobertaModel
         theirs = {f"roberta.{key}": theirs.pop(key) for key in list(theirs)}
     types = theirs.pop(_TOKEN_TYPES, None)
@@ -129,7 +129,7 @@ def read_huggingface(directory: Path, dtype: torch.dtype | None = None) -> Check
     )
     if not config.untie_weights:
         weights.pop(LM_WEIGHT, None)
-    weights = own(weights, dtype)
+    weights = own(weights, dtype, mapped=mapped)
     if types is not None and _POSITIONS in weights:
         _fold_token_types(weights, types, config)
     weights[VERSION] = torch.tensor([3.0])
@@ -147,10 +147,11 @@ def _fold_token_types(weights: dict[str, Tensor], types: Tensor, config: Roberta
     positions[config.padding_idx + 1 :] += types[0].to(positions.dtype)
 
 
-def _read_weights(directory: Path) -> dict[str, Tensor]:
+def _read_weights(directory: Path) -> tuple[dict[str, Tensor], bool]:
+    """All tensors, and whether they lie in mapped files."""
     index = directory / "model.safetensors.index.json"
     if (directory / "model.safetensors").is_file():
-        return read_safetensors(directory / "model.safetensors")
+        return read_safetensors(directory / "model.safetensors"), True
     if index.is_file():
         shards = read_json(index).get("weight_map")
         if not isinstance(shards, dict):
@@ -160,14 +161,15 @@ def _read_weights(directory: Path) -> dict[str, Tensor]:
             if Path(shard).name != shard:
                 raise CheckpointError(f"{index}: shard {shard!r} is not a plain file name")
             weights |= read_safetensors(directory / shard)
-        return weights
-    if (directory / "pytorch_model.bin").is_file():
-        loaded = load_pickle(directory / "pytorch_model.bin")
+        return weights, True
+    pickled = directory / "pytorch_model.bin"
+    if pickled.is_file():
+        loaded = load_pickle(pickled)
         if not isinstance(loaded, Mapping) or not all(
             isinstance(v, Tensor) for v in loaded.values()
         ):
-            raise CheckpointError(f"{directory}/pytorch_model.bin: expected a dict of tensors")
-        return {str(k): v for k, v in loaded.items()}
+            raise CheckpointError(f"{pickled}: expected a dict of tensors")
+        return {str(k): v for k, v in loaded.items()}, is_mapped(pickled)
     raise CheckpointError(
         f"{directory}: has config.json but neither model.safetensors nor pytorch_model.bin"
     )

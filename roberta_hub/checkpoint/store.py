@@ -39,7 +39,7 @@ def read_store(directory: Path, dtype: torch.dtype | None = None) -> Checkpoint:
     weights = read_safetensors(directory / "model.safetensors")
     floating = {tensor.dtype for tensor in weights.values() if tensor.is_floating_point()}
     if floating != {dtype or torch.float32}:
-        weights = own(weights, dtype)
+        weights = own(weights, dtype, mapped=True)
     weights[VERSION] = torch.tensor([3.0])
     try:
         model = dict(about["model"])

@@ -69,13 +69,18 @@ _ALLOWED: list[Any] = [
 ]
 
 
+def is_mapped(path: Path) -> bool:
+    """Whether `load_pickle` maps this file: zip files, not the legacy format of before 2020."""
+    return _recognize(path) == "zip"
+
+
 def load_pickle(path: Path) -> Any:
     """Read a file of torch.save, zip or legacy format, on the CPU; zip files are memory-mapped.
 
     Raises:
         CheckpointError: no such file, not a checkpoint, damaged, or a pickle that asks for code.
     """
-    mapped = _recognize(path) == "zip"
+    mapped = is_mapped(path)
     try:
         with torch.serialization.safe_globals(_ALLOWED):
             return torch.load(path, map_location="cpu", weights_only=True, mmap=mapped)

@@ -29,12 +29,17 @@ def upgrade(
 ) -> Weights:
     """Rename, split, drop and prune until the names are today's."""
     weights = _rename(weights, source)  # U1, U2, U3
-    weights = {k: v for k, v in weights.items() if not _STALE.search(k)}  # U10
+    weights = {name: tensor for name, tensor in weights.items() if not is_stale(name)}  # U10
     weights = _split_in_proj(weights, source)  # U4, and before U9: that order is U12
     weights = _drop_data2vec(weights)  # U8
     if layers_to_keep is not None:
         weights = _prune(weights, layers_to_keep, source)  # U9
     return weights
+
+
+def is_stale(name: str) -> bool:
+    """U10: 0.12's unused second copy of a layer, which goes stale in training and must never be read."""
+    return _STALE.search(name) is not None
 
 
 def is_post_norm_era(weights: Weights) -> bool:

@@ -154,10 +154,6 @@ class Dictionary:
             raise InputTypeError(f"a symbol is a str, not {type(sym).__name__}")
         return self.indices.get(sym, self.unk_index)
 
-    def get_count(self, idx: int) -> int:
-        """How often the symbol with this id was seen."""
-        return self.count[idx]
-
     def add_symbol(self, word: str, n: int = 1, overwrite: bool = False) -> int:
         """Add `n` to the count of a symbol, which is appended if it is new.
 
@@ -233,8 +229,8 @@ class Dictionary:
             >>> Dictionary.roberta().string([0, 31414, 232, 50264, 2])
             '15496 995 <mask>'
         """
+        options = (bpe_symbol, escape_unk, extra_symbols_to_ignore, unk_string, include_eos)
         if isinstance(tensor, Tensor) and tensor.dim() == 2:
-            options = (bpe_symbol, escape_unk, extra_symbols_to_ignore, unk_string, include_eos)
             return "\n".join(self.string(row, *options, separator) for row in tensor)
         ids = tensor.tolist() if isinstance(tensor, Tensor) else tensor
         ignored = {self.bos_index, *(extra_symbols_to_ignore or ())}

@@ -16,7 +16,7 @@ import torch
 from torch import Tensor
 
 from roberta_hub.errors import InputError, InputTypeError, VocabularyError
-from roberta_hub.text.bpe import BEGIN, END, MAX_MARKED, GPT2BPE
+from roberta_hub.text.bpe import BEGIN, END, GPT2BPE, MAX_MARKED
 from roberta_hub.text.dictionary import MASK, Dictionary
 from roberta_hub.text.tables import printable
 
@@ -110,7 +110,7 @@ class Tokenizer:
         """
         flat = array("i")
         self._append(flat, (sentence, *more), 1 if no_separator else 2)
-        return self._translate(flat)
+        return self._to_model[_as_tensor(flat)]
 
     def encode_batch(self, texts: Sequence[Text], threads: int | None = None) -> list[Tensor]:
         """Turn many texts into ids, the same as `encode` gives for each.
@@ -137,21 +137,20 @@ class Tokenizer:
         texts = list(texts)
         chunks = [(start, texts[start : start + _CHUNK]) for start in range(0, len(texts), _CHUNK)]
         if threads is None or threads <= 1:
-            encoded = map(self._encode_chunk, chunks)
-            return [ids for part in encoded for ids in part]
+            return [ids for chunk in chunks for ids in self._encode_chunk(chunk)]
         with ThreadPoolExecutor(threads) as pool:
-            encoded = pool.map(self._encode_chunk, chunks)
-            return [ids for part in encoded for ids in part]
+            return [ids for part in pool.map(self._encode_chunk, chunks) for ids in part]
 
     def _encode_chunk(self, chunk: tuple[int, Sequence[Text]]) -> Sequence[Tensor]:
         start, texts = chunk
-        flat = self._encode_together(texts) or self._encode_singly(texts, start)
-        ids = self._translate(flat)
-        beginnings = [i for i, token in enumerate(flat) if token == self.bpe.begin_id]
-        lengths = [end - begin for begin, end in pairwise([*beginnings, len(flat)])]
-        return torch.split(ids, lengths)
+        flat = self._encode_together(texts)
+        if flat is None:
+            flat = self._encode_singly(texts, start)
+        ends = [*self._places(flat, self.bpe.begin_id)[1:], len(flat)]
+        lengths = [end - begin for begin, end in pairwise([0, *ends])]
+        return torch.split(self._to_model[flat], lengths)
 
-    def _encode_together(self, texts: Sequence[Text]) -> array[int] | None:
+    def _encode_together(self, texts: Sequence[Text]) -> Tensor | None:
         """GPT-2 ids of all texts from one call; None where something is wrong or odd, for `_encode_singly` to deal with."""
         marked, num_sentences = [], 0
         for text in texts:
@@ -164,16 +163,17 @@ class Tokenizer:
             num_sentences += len(sentences)
             marked.append(BEGIN + (END + END).join(sentences) + END)
         try:
-            ids = self.bpe.encode_marked("".join(marked))
+            flat = _as_tensor(array("i", self.bpe.encode_marked("".join(marked))))
         except InputError:
             return None
         # More marks than were put in: a text spells one, and must come out as text.
-        expected = (len(texts), 2 * num_sentences - len(texts))
-        if (ids.count(self.bpe.begin_id), ids.count(self.bpe.end_id)) != expected:
+        if len(self._places(flat, self.bpe.begin_id)) != len(texts):
             return None
-        return array("i", ids)
+        if len(self._places(flat, self.bpe.end_id)) != 2 * num_sentences - len(texts):
+            return None
+        return flat
 
-    def _encode_singly(self, texts: Sequence[Text], start: int) -> array[int]:
+    def _encode_singly(self, texts: Sequence[Text], start: int) -> Tensor:
         """GPT-2 ids of all texts, one after the other; `start` is the first one's number in error messages."""
         flat = array("i")
         for i, text in enumerate(texts, start):
@@ -181,7 +181,7 @@ class Tokenizer:
                 self._append(flat, text, 2)
             except (InputError, InputTypeError) as error:
                 raise type(error)(f"texts[{i}]: {error}") from None
-        return flat
+        return _as_tensor(flat)
 
     def _append(self, flat: array[int], text: Text, num_separators: int) -> None:
         """Put one sequence at the end of `flat`, in GPT-2 ids."""
@@ -198,11 +198,10 @@ class Tokenizer:
             raise InputTypeError(f"a text is a str or a tuple of them, not {kind}")
         flat.append(self.bpe.end_id)
 
-    def _translate(self, flat: array[int]) -> Tensor:
-        """GPT-2 ids → model ids, (N,)."""
-        if not flat:  # frombuffer refuses an empty buffer
-            return torch.empty(0, dtype=torch.int64)
-        return self._to_model[torch.frombuffer(flat, dtype=torch.int32)]
+    @staticmethod
+    def _places(flat: Tensor, mark: int) -> list[int]:
+        places: list[int] = flat.eq(mark).nonzero().flatten().tolist()
+        return places
 
     def encode_masked(self, text: str, mask_token: str = MASK) -> Tensor:
         """Turn text with placeholders into ids with `<mask>` in their places, as fairseq's `fill_mask` does.
@@ -232,7 +231,7 @@ class Tokenizer:
             flat.extend(self.bpe.encode_ids(span.rstrip()))
             flat.append(self._mask)
         flat[-1] = self.bpe.end_id  # in place of the mask behind the last span
-        return self._translate(flat)
+        return self._to_model[_as_tensor(flat)]
 
     def decode(self, tokens: Tensor | Sequence[int]) -> str | list[str]:
         """Turn ids back into text: one str, or a list where two `</s>` stand between sentences.
@@ -347,6 +346,10 @@ class Tokenizer:
             place = next(i for i, token in enumerate(ids) if not 0 <= token < size)
             raise InputError(f"tokens[{place}] is {ids[place]}; ids run from 0 to {size - 1}")
         return ids
+
+
+def _as_tensor(flat: array[int]) -> Tensor:
+    return torch.frombuffer(flat, dtype=torch.int32)  # at least one mark is always there
 
 
 def character_of_byte(text: str) -> Sequence[int]:
