@@ -22,7 +22,7 @@ from roberta_hub.checkpoint.contents import (
     replacing,
 )
 from roberta_hub.checkpoint.unpickle import is_mapped, load_pickle, plain
-from roberta_hub.checkpoint.upgrade import is_post_norm_era, upgrade
+from roberta_hub.checkpoint.upgrade import count_layers, is_post_norm_era, prune, upgrade
 from roberta_hub.config import RobertaConfig
 from roberta_hub.errors import CheckpointError
 
@@ -68,11 +68,16 @@ def read_state(
     arguments = _arguments(state, source)
     raw = _tensors(state, source)
     del state  # optimizer state and the rest go at once
-    keep = layers_to_keep((arguments | dict(overrides)).get("encoder_layers_to_keep"))
     if is_post_norm_era(raw):
         arguments["encoder_normalize_before"] = False
-    weights = upgrade(raw, source=source, layers_to_keep=keep)
+    weights = upgrade(raw, source=source)
     del raw
+    keep = layers_to_keep(overrides.get("encoder_layers_to_keep"))
+    own_keep = layers_to_keep(arguments.get("encoder_layers_to_keep"))
+    if keep is None and own_keep and len(set(own_keep)) != count_layers(weights):
+        keep = own_keep  # else the model was built with these layers only, and saved so
+    if keep is not None:
+        weights = prune(weights, keep, source)
     config = read_config(arguments | dict(overrides), weights, overrides, source)
     config = _settle_lm_head(config, weights, source)
     weights[VERSION] = torch.tensor([3.0])

@@ -51,6 +51,7 @@ _LAYER = {
 }
 _POSITIONS = "encoder.sentence_encoder.embed_positions.weight"
 _TOKEN_TYPES = "roberta.embeddings.token_type_embeddings.weight"
+_DECODER_BIAS = "lm_head.decoder.bias"
 _IGNORED = (
     "roberta.embeddings.position_ids",
     "roberta.embeddings.token_type_ids",
@@ -108,6 +109,8 @@ def read_huggingface(directory: Path, dtype: torch.dtype | None = None) -> Check
     if not any(key.startswith("roberta.") for key in theirs):  # saved from a bare RobertaModel
         theirs = {f"roberta.{key}": theirs.pop(key) for key in list(theirs)}
     types = theirs.pop(_TOKEN_TYPES, None)
+    if _DECODER_BIAS in theirs:  # what transformers adds; lm_head.bias is only its tied twin
+        theirs["lm_head.bias"] = theirs.pop(_DECODER_BIAS)
     back = {b: a for a, b in names(config.num_layers).items()}
     weights: dict[str, Tensor] = {}
     for key in list(theirs):
@@ -119,7 +122,7 @@ def read_huggingface(directory: Path, dtype: torch.dtype | None = None) -> Check
         )
         if name is not None:
             weights[name] = tensor
-        elif not key.startswith(_IGNORED) and key != "lm_head.decoder.bias":
+        elif not key.startswith(_IGNORED):
             raise CheckpointError(
                 f"{directory}: tensor {key[:120]!r} has no place in a RoBERTa for masked LM or sequence "
                 "classification; token-classification and question-answering heads are not read yet"
@@ -235,7 +238,9 @@ def write_huggingface(
     table = names(config.num_layers, head or HEAD)
     theirs = {table[name]: tensor for name, tensor in weights.items() if name in table}
     theirs[_TOKEN_TYPES] = torch.zeros(1, config.embed_dim, dtype=weights[EMBEDDING].dtype)
-    if not config.untie_weights:
+    if config.untie_weights and config.lm_head:
+        theirs[_DECODER_BIAS] = theirs["lm_head.bias"]
+    else:
         theirs.pop("lm_head.decoder.weight", None)
     directory.mkdir(parents=True, exist_ok=True)
     write_safetensors(directory / "model.safetensors", theirs, {"format": "pt"})

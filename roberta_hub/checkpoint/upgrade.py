@@ -24,17 +24,12 @@ _OLD_NORMS = {
 }
 
 
-def upgrade(
-    weights: Weights, *, source: str, layers_to_keep: Sequence[int] | None = None
-) -> Weights:
-    """Rename, split, drop and prune until the names are today's."""
+def upgrade(weights: Weights, *, source: str) -> Weights:
+    """Rename, split and drop until the names are today's; `prune` (U9) comes after, which is U12."""
     weights = _rename(weights, source)  # U1, U2, U3
     weights = {name: tensor for name, tensor in weights.items() if not is_stale(name)}  # U10
-    weights = _split_in_proj(weights, source)  # U4, and before U9: that order is U12
-    weights = _drop_data2vec(weights)  # U8
-    if layers_to_keep is not None:
-        weights = _prune(weights, layers_to_keep, source)  # U9
-    return weights
+    weights = _split_in_proj(weights, source)  # U4
+    return _drop_data2vec(weights)  # U8
 
 
 def is_stale(name: str) -> bool:
@@ -83,7 +78,7 @@ def _drop_data2vec(weights: Weights) -> Weights:
     return {key: tensor for key, tensor in weights.items() if not key.startswith(dropped)}
 
 
-def _prune(weights: Weights, keep: Sequence[int], source: str) -> Weights:
+def prune(weights: Weights, keep: Sequence[int], source: str) -> Weights:
     """U9: keep some layers and number them anew; the order they are named in does not matter."""
     numbers = {old: new for new, old in enumerate(sorted(set(keep)))}
     have = count_layers(weights)

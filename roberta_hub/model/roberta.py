@@ -196,7 +196,8 @@ class RobertaModel(nn.Module):
             spectral_norm=self.config.spectral_norm_heads,
         )
         like = self.encoder.sentence_encoder.embed_positions.weight
-        self.classification_heads[name] = head.to(like.device, like.dtype)
+        # In the model's mode: a head added after .eval() would else drop out at random.
+        self.classification_heads[name] = head.to(like.device, like.dtype).train(self.training)
 
     def get_normalized_probs(
         self, net_output: tuple[Tensor, object], log_probs: bool, sample: object = None

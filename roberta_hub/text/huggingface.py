@@ -73,9 +73,10 @@ def _bpe(merges: Sequence[tuple[bytes, bytes]]) -> GPT2BPE:
 
 def _dictionary(bpe: GPT2BPE, vocabulary: Mapping[str, Any]) -> Dictionary:
     """The same ids under fairseq's names: GPT-2 ids as decimal strings, specials as they are."""
-    pieces = {number: piece for piece, number in vocabulary.items()}
-    if len(pieces) != len(vocabulary) or set(pieces) != set(range(len(pieces))):
+    numbers = list(vocabulary.values())
+    if not all(type(i) is int for i in numbers) or sorted(numbers) != list(range(len(numbers))):
         raise VocabularyError("the ids are not 0, 1, 2, … each once")
+    pieces = {number: piece for piece, number in vocabulary.items()}
     if tuple(pieces.get(i) for i in range(4)) != SPECIALS:
         raise VocabularyError(f"ids 0 to 3 are not {', '.join(SPECIALS)}: no RoBERTa vocabulary")
     names = bpe.printable_ids()
