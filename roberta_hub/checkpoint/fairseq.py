@@ -248,7 +248,13 @@ def _cfg(config: RobertaConfig) -> dict[str, Any]:
     # Also for classifiers: fairseq's sentence_prediction task has no mask_idx and so no fill_mask.
     task = {"_name": "masked_lm", "data": ".", "tokens_per_sample": config.max_positions}
     criterion = {"_name": "masked_lm"}
-    return {"model": model, "task": task, "bpe": {"_name": "gpt2"}, "criterion": criterion}
+    tables = "https://dl.fbaipublicfiles.com/fairseq/gpt2_bpe"
+    bpe = {
+        "_name": "gpt2",
+        "gpt2_encoder_json": f"{tables}/encoder.json",
+        "gpt2_vocab_bpe": f"{tables}/vocab.bpe",
+    }
+    return {"model": model, "task": task, "bpe": bpe, "criterion": criterion}
 
 
 def data_directory(model_directory: Path, data_name_or_path: str) -> Path:

@@ -179,6 +179,7 @@ def test_gradients(tmp_path: Path) -> None:
 
 
 @pytest.mark.slow
+@pytest.mark.timeout(1800)
 @pytest.mark.parametrize("large", [False, True])
 def test_full_sizes(tmp_path: Path, large: bool) -> None:
     base = {
