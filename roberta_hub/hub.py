@@ -10,6 +10,7 @@ from typing import Any
 
 import torch
 
+from roberta_hub.checkpoint.archive import extract_archive
 from roberta_hub.checkpoint.arguments import override_config
 from roberta_hub.checkpoint.catalogue import Record, available_models, find, suggest
 from roberta_hub.checkpoint.contents import (
@@ -18,7 +19,7 @@ from roberta_hub.checkpoint.contents import (
     Checkpoint,
     check_finite,
 )
-from roberta_hub.checkpoint.download import extract_archive, fetch_archive
+from roberta_hub.checkpoint.download import fetch_archive
 from roberta_hub.checkpoint.fairseq import read_dictionaries, read_fairseq
 from roberta_hub.checkpoint.huggingface import read_huggingface
 from roberta_hub.checkpoint.store import read_json, read_store
@@ -152,19 +153,21 @@ def _read(
 ) -> tuple[Checkpoint, tuple[GPT2BPE, Dictionary] | None]:
     """Read whatever lies there; the BPE comes along where a Hugging Face directory has its own."""
     if path.is_file() and path.name.endswith((".tar.gz", ".tgz")):
-        path = extract_archive(path)
+        path = extract_archive(path, checkpoint_file)
     if path.is_file() and path.suffix != ".safetensors":
         path, checkpoint_file = path.parent, path.name
     directory = path if path.is_dir() else path.parent
     if not (directory / checkpoint_file).is_file():  # several, as fairseq writes them: a.pt:b.pt
         checkpoint_file = checkpoint_file.split(os.pathsep)[0]
-    if (directory / checkpoint_file).is_file() or not (directory / "config.json").is_file():
-        data = str(overrides.get("data", data))
-        given = {name: value for name, value in overrides.items() if name != "data"}
-        checkpoint = read_fairseq(directory / checkpoint_file, given, dtype)
-        dictionary, labels = read_dictionaries(directory, data)
-        checkpoint.dictionary, checkpoint.label_dictionary = dictionary, labels
-        return checkpoint, None
+    has_config = (directory / "config.json").is_file()
+    if not has_config and not (directory / checkpoint_file).is_file():
+        there = ", ".join(sorted(entry.name for entry in directory.iterdir())[:8]) or "nothing"
+        raise CheckpointError(
+            f"Model file not found: {directory} holds neither {checkpoint_file} nor config.json but "
+            f"{there}; name the file with checkpoint_file="
+        )
+    if (directory / checkpoint_file).is_file():
+        return _read_fairseq(directory, checkpoint_file, data, overrides, dtype), None
     if overrides:
         raise InputError(
             f"{', '.join(overrides)}: arguments of fairseq checkpoints, and {directory} is none; "
@@ -173,6 +176,24 @@ def _read(
     if read_json(directory / "config.json").get("format") == "roberta_hub":
         return read_store(directory, dtype), None
     return read_huggingface(directory, dtype), read_tokenizer(directory)
+
+
+def _read_fairseq(
+    directory: Path,
+    checkpoint_file: str,
+    data: str,
+    overrides: Mapping[str, object],
+    dtype: torch.dtype | None,
+) -> Checkpoint:
+    data = str(overrides.get("data", data))
+    if not data.startswith(".") and not Path(data).is_dir():
+        raise CheckpointError(
+            f"data_name_or_path {data!r} is no directory; it should hold dict.txt"
+        )
+    given = {name: value for name, value in overrides.items() if name != "data"}
+    checkpoint = read_fairseq(directory / checkpoint_file, given, dtype)
+    checkpoint.dictionary, checkpoint.label_dictionary = read_dictionaries(directory, data)
+    return checkpoint
 
 
 def _random(record: Record, overrides: Mapping[str, object]) -> Checkpoint:

@@ -49,7 +49,13 @@ _UNSUPPORTED = {
     "no_scale_embedding": True,
 }
 """Switches that no RoBERTa was published with, and the value that RoBERTa has."""
-_OTHER_ARGUMENTS = ("encoder_layers_to_keep", "data", "task", "arch", "user_dir", "bpe")
+_OTHER_ARGUMENTS = (
+    "encoder_layers_to_keep",
+    "arch",
+    # Handled elsewhere, or without effect on what a loaded model computes.
+    *("data", "task", "bpe", "user_dir", "criterion", "fp16", "tokens_per_sample"),
+    *("load_checkpoint_heads", "quant_noise_pq_block_size", "quant_noise_scalar"),
+)
 
 
 def check_overrides(overrides: Mapping[str, object]) -> None:

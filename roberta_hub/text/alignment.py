@@ -6,7 +6,7 @@ lies before it. A piece that covers several words belongs to each; a word cut in
 
 from __future__ import annotations
 
-from bisect import bisect_right
+from bisect import bisect_left, bisect_right
 from collections.abc import Sequence
 from itertools import accumulate
 from typing import TypeAlias
@@ -38,11 +38,11 @@ def align(
         >>> align(Tokenizer.shipped(), "You can’t.", ["You", "can", "’t", "."])
         [[1], [2], [3, 4, 5], [6]]
     """
+    pieces = tokenizer.byte_spans(text)
     spans = _character_spans(text, words)
     to_byte = list(accumulate((len(character.encode()) for character in text), initial=0))
     word_bytes = [(to_byte[start], to_byte[end]) for start, end in spans]
-    pieces = overlapping(text, tokenizer.byte_spans(text), word_bytes)
-    return [[1 + piece for piece in word] for word in pieces]
+    return [[1 + i for i in found] for found in overlapping(text, pieces, word_bytes)]
 
 
 def locate(text: str, words: Sequence[str]) -> list[Span]:
@@ -73,7 +73,7 @@ def locate(text: str, words: Sequence[str]) -> list[Span]:
 
 
 def overlapping(text: str, pieces: Sequence[Span], words: Sequence[Span]) -> list[list[int]]:
-    """For each word the indices of the pieces that share a byte with it, whitespace at the ends of both left out.
+    """For each word the indices of the pieces that share a byte with it, whitespace in front of both left out.
 
     Args:
         text: what the spans lie in.
@@ -85,33 +85,28 @@ def overlapping(text: str, pieces: Sequence[Span], words: Sequence[Span]) -> lis
         [[0], [1]]
     """
     blank = [character.isspace() for character in text for _ in character.encode()]
-    bare = [_strip(blank, piece) for piece in pieces]
+    ink = [_first_ink(blank, piece) for piece in pieces]
     ends = [end for _, end in pieces]
     found = []
-    for word in words:
-        start, end = _strip(blank, word)
-        is_blank = start == end
-        if is_blank:
-            start, end = word
-        mine = []
-        for i in range(bisect_right(ends, start), len(pieces)):
-            if pieces[i][0] >= end:
-                break
-            left, right = bare[i]
-            if left == right if is_blank else max(left, start) < min(right, end):
-                mine.append(i)
-        found.append(mine)
+    for start, end in words:
+        word_ink = _first_ink(blank, (start, end))
+        near = range(bisect_right(ends, start), bisect_left(pieces, end, key=_start))
+        if word_ink == end:
+            found.append([i for i in near if ink[i] == ends[i]])
+        else:
+            # The later of two first bytes that are no whitespace lies in both, or there is nothing in common.
+            found.append([i for i in near if max(ink[i], word_ink) < min(ends[i], end)])
     return found
 
 
-def _strip(blank: Sequence[bool], span: Span) -> Span:
-    """The span without the whitespace at its ends; empty if there is nothing else."""
+def _start(span: Span) -> int:
+    return span[0]
+
+
+def _first_ink(blank: Sequence[bool], span: Span) -> int:
+    """The first byte of a span that is not of a whitespace character; its end if there is none."""
     start, end = span
-    while start < end and blank[start]:
-        start += 1
-    while start < end and blank[end - 1]:
-        end -= 1
-    return start, end
+    return next((i for i in range(start, end) if not blank[i]), end)
 
 
 def _character_spans(text: str, words: Sequence[str] | Sequence[Span]) -> list[Span]:

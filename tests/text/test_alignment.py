@@ -1,9 +1,9 @@
 """Pieces ↔ words: by bytes, against sets of bytes."""
 
 import pytest
-from conftest import texts
 from hypothesis import given
 from hypothesis import strategies as st
+from random_text import texts
 
 from roberta_hub.errors import InputError, InputTypeError
 from roberta_hub.text.alignment import align, locate
@@ -60,6 +60,12 @@ def test_spans_instead_of_words(tokenizer):
 def test_words_of_another_kind(tokenizer, words):
     with pytest.raises(InputTypeError, match="neither all str nor all"):
         align(tokenizer, "a b", words)
+
+
+@pytest.mark.parametrize(("text", "error"), [("a\ud800", InputError), (None, InputTypeError)])
+def test_text_that_is_none(tokenizer, text, error):
+    with pytest.raises(error):
+        align(tokenizer, text, ["a"])
 
 
 def test_locate():

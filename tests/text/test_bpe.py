@@ -6,10 +6,10 @@ import pickle
 import re
 
 import pytest
-from bpe_twin import in_python, in_rust, read_original, shared_characters
-from conftest import texts
+from bpe_twin import EVERY_CHARACTER, in_python, in_rust, read_original, shared_characters
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
+from random_text import texts
 
 from roberta_hub.errors import InputError, InputTypeError, VocabularyError
 from roberta_hub.text import bpe as bpe_module
@@ -43,6 +43,10 @@ def test_100000_strings_as_the_twin(twin, strings):
 def test_unicode_tables_agree_where_both_know(char_class):
     known = set(shared_characters())
     assert in_rust(char_class) & known == in_python(char_class) & known
+
+
+def test_own_list_of_whitespace():
+    assert set(re.findall(f"[{bpe_module._SPACE}]", EVERY_CHARACTER)) == in_rust(r"\s")
 
 
 def test_every_character_as_the_twin(twin):

@@ -4,9 +4,9 @@ import pickle
 
 import pytest
 import torch
-from conftest import texts
 from hypothesis import given
 from hypothesis import strategies as st
+from random_text import texts
 
 from roberta_hub.errors import InputError, InputTypeError, VocabularyError
 from roberta_hub.text import tokenizer as tokenizer_module
@@ -112,7 +112,7 @@ def test_batch_is_singles(tokenizer, batch, threads):
 def test_large_batch_with_a_long_text(tokenizer):
     batch = [f"number {i}" for i in range(1000)]
     batch[300] = "word " * 40_000
-    batch[700] = " " * 150_000 + "end"
+    batch[700] = " " * 1_200_000 + "end"
     encoded = tokenizer.encode_batch(batch, threads=3)
     assert len(encoded) == 1000
     assert all(torch.equal(encoded[i], tokenizer.encode(batch[i])) for i in range(1000))

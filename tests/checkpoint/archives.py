@@ -1,0 +1,83 @@
+"""Archives to unpack, good and odd, and what to find in the cache afterwards."""
+
+from __future__ import annotations
+
+import gzip
+import io
+import os
+import subprocess
+import sys
+import tarfile
+from pathlib import Path
+
+import roberta_hub
+from roberta_hub.checkpoint.catalogue import BASE_URL, Record
+from roberta_hub.config import RobertaConfig
+
+TOY = Record(name="toy", url=f"{BASE_URL}/toy.tar.gz", config=RobertaConfig())
+PATH = "/toy.tar.gz"
+WEIGHTS = bytes(range(256)) * 8
+VOCABULARY = b"the 10\na 9\n"
+
+
+def regular(name: str, content: bytes) -> tuple[tarfile.TarInfo, bytes]:
+    member = tarfile.TarInfo(name)
+    member.size = len(content)
+    return member, content
+
+
+def special(name: str, kind: bytes, linkname: str = "") -> tuple[tarfile.TarInfo, bytes]:
+    member = tarfile.TarInfo(name)
+    member.type, member.linkname = kind, linkname
+    return member, b""
+
+
+def tar(*members: tuple[tarfile.TarInfo, bytes], kind: int = tarfile.PAX_FORMAT) -> bytes:
+    buffer = io.BytesIO()
+    with tarfile.open(fileobj=buffer, mode="w", format=kind) as archive:
+        for member, content in members:
+            archive.addfile(member, io.BytesIO(content))
+    return buffer.getvalue()
+
+
+def pack(*members: tuple[tarfile.TarInfo, bytes]) -> bytes:
+    return gzip.compress(tar(*members), mtime=0)
+
+
+def model_files(top: str = "toy/", weights: bytes = WEIGHTS) -> list[tuple[tarfile.TarInfo, bytes]]:
+    return [regular(f"{top}dict.txt", VOCABULARY), regular(f"{top}model.pt", weights)]
+
+
+GOOD = pack(special("toy", tarfile.DIRTYPE), *model_files(), regular("toy/NOTE", b"hello"))
+OTHER = pack(*model_files(weights=WEIGHTS[::-1]))
+
+
+def visible(cache: Path) -> set[str]:
+    """Everything in the cache but lock files: models, the table of digests, and litter if there is any."""
+    names = {path.name for path in cache.iterdir()} if cache.exists() else set()
+    return {name for name in names if not name.endswith(".lock")}
+
+
+def assert_model(folder: Path, weights: bytes = WEIGHTS) -> None:
+    assert {path.name for path in folder.iterdir()} == {"model.pt", "dict.txt", "manifest.json"}
+    assert (folder / "model.pt").read_bytes() == weights
+    assert (folder / "dict.txt").read_bytes() == VOCABULARY
+
+
+def python(code: str, *arguments: str, **environment: str) -> subprocess.Popen[str]:
+    """Start a real process with TOY at hand and this process's environment."""
+    start = (
+        "import os, sys\n"
+        "from roberta_hub.checkpoint import download\n"
+        "from roberta_hub.checkpoint.catalogue import BASE_URL, Record\n"
+        "from roberta_hub.config import RobertaConfig\n"
+        "TOY = Record(name='toy', url=BASE_URL + '/toy.tar.gz', config=RobertaConfig())\n"
+    )
+    repository = str(Path(roberta_hub.__file__).parents[1])
+    return subprocess.Popen(
+        [sys.executable, "-c", start + code, *arguments],
+        env={**os.environ, "PYTHONPATH": repository, **environment},
+        stdout=subprocess.PIPE,
+        stderr=subprocess.PIPE,
+        text=True,
+    )

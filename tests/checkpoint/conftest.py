@@ -1,0 +1,32 @@
+"""A cache of its own for every test here, and a server that misbehaves as told."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+import torch
+from archives import GOOD, PATH
+from server import Server, body
+
+from roberta_hub.checkpoint import download
+
+
+@pytest.fixture(autouse=True)
+def cache(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    for name in (download.OFFLINE_ENV, download.MIRROR_ENV, "PYTORCH_FAIRSEQ_CACHE"):
+        monkeypatch.delenv(name, raising=False)
+    monkeypatch.setenv("TORCH_HOME", str(tmp_path / "torch"))
+    monkeypatch.setenv("NO_PROXY", "*")
+    monkeypatch.setattr(torch.hub, "_hub_dir", None)
+    monkeypatch.setattr(download, "BACKOFF", 0.01)
+    return tmp_path / "torch" / "hub" / "checkpoints" / "roberta_hub"
+
+
+@pytest.fixture
+def server(monkeypatch: pytest.MonkeyPatch) -> Iterator[Server]:
+    with Server() as running:
+        running.plan[PATH] = [body(GOOD)]
+        monkeypatch.setenv(download.MIRROR_ENV, running.url)
+        yield running

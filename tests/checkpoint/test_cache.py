@@ -1,0 +1,311 @@
+"""The cache under full disks, without network, and with many and killed processes."""
+
+from __future__ import annotations
+
+import hashlib
+import json
+import os
+import resource
+import shutil
+import signal
+import tempfile
+import time
+from collections.abc import Iterator
+from dataclasses import replace
+from pathlib import Path
+
+import pytest
+from archives import (
+    GOOD,
+    OTHER,
+    PATH,
+    TOY,
+    VOCABULARY,
+    WEIGHTS,
+    assert_model,
+    model_files,
+    pack,
+    python,
+    visible,
+)
+from server import Server, body, stall, status
+
+from roberta_hub.checkpoint import download
+from roberta_hub.checkpoint.archive import extract_archive
+from roberta_hub.checkpoint.download import fetch_archive, find_in_fairseq_cache
+from roberta_hub.errors import CheckpointError, DownloadError
+
+# ---- the disk ----
+
+
+def test_too_little_room_is_noticed_before_the_download(server: Server, cache: Path):
+    server.plan[PATH] = [body(b"", headers={"Content-Length": str(10**17)}, length=False)]
+    with pytest.raises(DownloadError, match=r"200,000,000,000,000,000 bytes needed.*TORCH_HOME"):
+        fetch_archive(TOY)
+    assert server.hits[PATH] == 1
+    assert visible(cache) == set()
+
+
+def test_a_disk_that_fills_up_on_the_way(server: Server, cache: Path):
+    server.plan[PATH] = [body(pack(*model_files(weights=bytes(1 << 20))))]
+    process = python(
+        "import resource, signal\n"
+        "signal.signal(signal.SIGXFSZ, signal.SIG_IGN)\n"
+        f"resource.setrlimit(resource.RLIMIT_FSIZE, ({1 << 16}, {resource.RLIM_INFINITY}))\n"
+        "try: download.fetch_archive(TOY)\n"
+        "except download.DownloadError as error: print(error)\n"
+    )
+    message = process.communicate(timeout=60)[0]
+    assert "cannot write" in message and "TORCH_HOME" in message
+    assert visible(cache) == set()
+
+
+@pytest.mark.parametrize(
+    "damage",
+    [
+        lambda folder: (folder / "model.pt").write_bytes(b"short"),
+        lambda folder: (folder / "dict.txt").unlink(),
+        lambda folder: (folder / "manifest.json").unlink(),
+        lambda folder: (folder / "manifest.json").write_text("[]"),
+        lambda folder: (folder / "manifest.json").write_text("{"),
+    ],
+    ids=["short", "missing", "no manifest", "foreign manifest", "cut manifest"],
+)
+def test_an_incomplete_folder_is_replaced(server: Server, cache: Path, damage):
+    damage(fetch_archive(TOY))
+    assert_model(fetch_archive(TOY))
+    assert server.hits[PATH] == 2
+    assert visible(cache) == {"toy", "digests.json"}
+
+
+def test_force_replaces_only_by_a_verified_copy(server: Server, cache: Path):
+    folder = fetch_archive(TOY)
+    # A flipped bit of the right size: only force repairs it.
+    (folder / "model.pt").write_bytes(WEIGHTS[::-1])
+    for bad in (status(404), body(b"<html>"), body(OTHER)):
+        server.plan[PATH] = [bad]
+        with pytest.raises(DownloadError):
+            fetch_archive(TOY, force=True)
+        assert_model(folder, WEIGHTS[::-1])
+    server.plan[PATH] = [body(GOOD)]
+    assert_model(fetch_archive(TOY, force=True))
+    assert visible(cache) == {"toy", "digests.json"}
+
+
+@pytest.fixture
+def unprivileged() -> Iterator[Path]:
+    """Yield a TORCH_HOME that this process, root or not, may read but not write."""
+    home = Path(tempfile.mkdtemp(dir="/tmp"))
+    home.chmod(0o755)
+    yield home
+    os.seteuid(os.getuid())
+    for folder, _, _ in os.walk(home):
+        os.chmod(folder, 0o755)
+    shutil.rmtree(home)
+
+
+def give_up_writing(home: Path) -> None:
+    for folder, _, _ in os.walk(home, topdown=False):
+        os.chmod(folder, 0o555)
+    if os.getuid() == 0:
+        os.seteuid(65534)
+
+
+def test_a_complete_read_only_cache_works(
+    server: Server, unprivileged: Path, monkeypatch: pytest.MonkeyPatch
+):
+    monkeypatch.setenv("TORCH_HOME", str(unprivileged))
+    folder = fetch_archive(TOY)
+    give_up_writing(unprivileged)
+    assert fetch_archive(TOY) == folder
+    assert_model(folder)
+    assert server.hits[PATH] == 1
+
+
+def test_an_incomplete_read_only_cache_names_itself_and_the_remedy(
+    server: Server, unprivileged: Path, monkeypatch: pytest.MonkeyPatch
+):
+    monkeypatch.setenv("TORCH_HOME", str(unprivileged))
+    folder = fetch_archive(TOY)
+    (folder / "model.pt").unlink()
+    local = unprivileged / "mine.tar.gz"
+    local.write_bytes(GOOD)
+    give_up_writing(unprivileged)
+    with pytest.raises(DownloadError, match=f"cannot write {folder} .*TORCH_HOME"):
+        fetch_archive(TOY)
+    with pytest.raises(CheckpointError, match=r"cannot write .*local-.*TORCH_HOME"):
+        extract_archive(local)
+    assert server.hits[PATH] == 1
+
+
+# ---- offline ----
+
+NO_SOCKETS = """
+def refuse(event, arguments):
+    if event.startswith("socket."): os._exit(99)
+sys.addaudithook(refuse)
+try: print(download.fetch_archive(TOY, force=len(sys.argv) > 1))
+except download.DownloadError as error: print(error)
+"""
+
+
+def test_offline_opens_no_socket(server: Server, cache: Path):
+    missing = python(NO_SOCKETS, ROBERTA_HUB_OFFLINE="1")
+    message = missing.communicate(timeout=60)[0]
+    assert missing.returncode == 0
+    for part in ("ROBERTA_HUB_OFFLINE", str(cache / "toy"), "pytorch_fairseq"):
+        assert part in message
+    assert not cache.exists()
+    fetch_archive(TOY)
+    present = python(NO_SOCKETS, ROBERTA_HUB_OFFLINE="1")
+    assert present.communicate(timeout=60)[0] == f"{cache / 'toy'}\n"
+    assert present.returncode == 0
+    assert server.hits[PATH] == 1
+
+
+def test_offline_and_force_contradict_each_other(
+    server: Server, monkeypatch: pytest.MonkeyPatch, cache: Path
+):
+    fetch_archive(TOY)
+    monkeypatch.setenv(download.OFFLINE_ENV, "1")
+    with pytest.raises(DownloadError, match="ROBERTA_HUB_OFFLINE forbids"):
+        fetch_archive(TOY, force=True)
+    monkeypatch.setenv(download.OFFLINE_ENV, "0")
+    fetch_archive(TOY, force=True)
+
+
+# ---- many processes, killed processes ----
+
+
+EIGHT = """
+import requests, filelock
+for _ in range(8):
+    if os.fork() == 0:
+        os.write(1, f"{download.fetch_archive(TOY)}\\n".encode())  # print may write twice
+        os._exit(0)
+sys.exit(sum(os.wait()[1] for _ in range(8)) != 0)
+"""
+
+
+def test_eight_processes_download_once(server: Server, cache: Path):
+    # Forked from one that has imported all: so that they do start at once.
+    process = python(EIGHT)
+    assert process.communicate(timeout=60) == (f"{cache / 'toy'}\n" * 8, "")
+    assert process.returncode == 0
+    assert server.hits[PATH] == 1
+    assert_model(cache / "toy")
+    assert visible(cache) == {"toy", "digests.json"}
+
+
+@pytest.mark.parametrize("end", [signal.SIGKILL, signal.SIGINT])
+@pytest.mark.parametrize("sent", [0, len(GOOD) - 1])
+def test_ended_in_the_middle_of_a_download(server: Server, cache: Path, end: int, sent: int):
+    server.plan[PATH] = [stall(GOOD, sent), body(GOOD)]
+    process = python("download.fetch_archive(TOY)")
+    assert server.stalled.wait(60)
+    time.sleep(0.1)
+    process.send_signal(end)
+    process.communicate(timeout=60)
+    assert process.returncode != 0
+    assert not (cache / "toy").exists()
+    if end == signal.SIGINT:
+        assert visible(cache) == set()
+    assert_model(fetch_archive(TOY))
+    assert visible(cache) == {"toy", "digests.json"}
+
+
+AT_LINE = """
+import threading
+wanted = sys.argv[1]
+def watch(event, arguments):
+    if event == "open" and str(arguments[0]).endswith(wanted) and ".incomplete" in str(arguments[0]):
+        os.kill(os.getpid(), 9)
+    if event == "os.rename" and wanted == "rename":
+        os.kill(os.getpid(), 9)
+sys.addaudithook(watch)
+download.fetch_archive(TOY, force=True)
+"""
+
+
+@pytest.mark.parametrize(
+    "moment", ["dict.txt", "model.pt", "digests.json", "manifest.json", "rename"]
+)
+def test_killed_while_unpacking(server: Server, cache: Path, moment: str):
+    process = python(AT_LINE, moment)
+    process.communicate(timeout=60)
+    assert process.returncode == -signal.SIGKILL
+    assert not (cache / "toy").exists()
+    assert any(name.startswith(".incomplete-toy~") for name in visible(cache))
+    assert_model(fetch_archive(TOY))
+    assert visible(cache) == {"toy", "digests.json"}
+
+
+def test_killed_between_the_two_renames_keeps_the_old_copy(
+    server: Server, cache: Path, monkeypatch: pytest.MonkeyPatch
+):
+    folder = fetch_archive(TOY)
+    folder.rename(cache / ".old-toy~1")
+    server.plan[PATH] = [status(404)]
+    assert_model(fetch_archive(TOY))
+    assert server.hits[PATH] == 1
+    assert visible(cache) == {"toy", "digests.json"}
+
+
+def test_only_ones_own_leftovers_are_swept(server: Server, cache: Path):
+    cache.mkdir(parents=True)
+    neighbours = {".incomplete-toy.large~1", ".incomplete-toy-0a1b2c3d~1", ".old-toy.large~1"}
+    for name in (*neighbours, ".incomplete-toy~1"):
+        (cache / name).mkdir()
+    fetch_archive(TOY)
+    assert visible(cache) == {"toy", "digests.json"} | neighbours
+
+
+# ---- fairseq's own cache ----
+
+
+def fairseq_entry(folder: Path, url: str, etag: str = '"abc"') -> Path:
+    """Lay a model down as fairseq 0.12.2 does: folder, JSON beside it, lock beside that."""
+    name = ".".join(hashlib.sha256(part.encode()).hexdigest() for part in (url, etag))
+    entry = folder / name
+    entry.mkdir(parents=True)
+    (entry / "model.pt").write_bytes(WEIGHTS)
+    (entry / "dict.txt").write_bytes(VOCABULARY)
+    (folder / f"{name}.json").write_text(json.dumps({"url": url, "etag": etag}))
+    (folder / f"{name}.lock").touch()
+    return entry
+
+
+@pytest.mark.parametrize("scheme", ["http", "https"])
+def test_fairseqs_cache_is_used_where_it_lies(
+    tmp_path: Path, cache: Path, monkeypatch: pytest.MonkeyPatch, scheme: str
+):
+    entry = fairseq_entry(tmp_path / "torch" / "pytorch_fairseq", TOY.url.replace("https", scheme))
+    monkeypatch.setenv(download.OFFLINE_ENV, "1")
+    assert find_in_fairseq_cache(TOY) == entry
+    assert fetch_archive(TOY) == entry
+    assert not cache.exists()
+    assert len(list(entry.iterdir())) == 2
+
+
+def test_fairseqs_variable_moves_its_cache(tmp_path: Path, monkeypatch: pytest.MonkeyPatch):
+    monkeypatch.setenv("PYTORCH_FAIRSEQ_CACHE", str(tmp_path / "old"))
+    old = fairseq_entry(tmp_path / "old", TOY.url, '"z"')
+    os.utime(old, (1, 1))
+    new = fairseq_entry(tmp_path / "old", TOY.url, '"y"')
+    assert find_in_fairseq_cache(TOY) == new
+
+
+def test_fairseqs_half_states_and_other_models_are_passed_over(tmp_path: Path):
+    folder = tmp_path / "torch" / "pytorch_fairseq"
+    assert find_in_fairseq_cache(TOY) is None
+    fairseq_entry(folder, "https://example.invalid/toy.tar.gz")
+    (fairseq_entry(folder, TOY.url) / "model.pt").unlink()
+    name = hashlib.sha256(TOY.url.encode()).hexdigest()
+    (folder / f"{name}.archive").write_bytes(GOOD)
+    (folder / f"{name}.gone").symlink_to("nowhere")
+    assert find_in_fairseq_cache(TOY) is None
+
+
+def test_fairseqs_cache_cannot_stand_in_for_a_published_digest(tmp_path: Path):
+    fairseq_entry(tmp_path / "torch" / "pytorch_fairseq", TOY.url)
+    assert find_in_fairseq_cache(replace(TOY, sha256="0" * 64)) is None
