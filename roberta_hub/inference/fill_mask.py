@@ -13,6 +13,8 @@ from roberta_hub.inference.windows import Windows
 from roberta_hub.text.tokenizer import Tokenizer
 
 MASK = "<mask>"
+Candidates = tuple[list[float], list[int]]
+"""(probabilities, ids) for one mask."""
 Filled = list[tuple[str, float, str]]
 """(the text with the word in place, its probability, the word), most probable first."""
 
@@ -23,33 +25,36 @@ def fill_mask(
     """For each text, for each of its masks, the most probable words. See `RobertaHubInterface.fill_mask`."""
     tokenizer = runner.tokenizer
     _check(texts, topk, tokenizer)
-    chosen = (
-        None
-        if targets is None
-        else [_target_ids(tokenizer, targets, space) for space in (False, True)]
-    )
-    ids = [tokenizer.encode_masked(text) for text in texts]
-    windows = runner.fit(ids, texts)
-    words = tokenizer.words  # (V,) true where an id is text, not a special
+    chosen = None if targets is None else _target_ids(tokenizer, targets)
+    windows = runner.fit([tokenizer.encode_masked(text) for text in texts], texts)
 
-    def answer(rows: Rows) -> list[list[Tensor]]:
-        """Probabilities at the masks of each sequence, in order: lists of (V,)."""
+    def answer(rows: Rows) -> list[list[Candidates]]:
+        """Candidates for the masks of each sequence, in order."""
         masked = rows.batch.ids.eq(tokenizer.mask_idx)
-        logits = lm_logits(runner.model, rows.states[masked])
-        counts = [int(part.sum()) for part in torch.split(masked, list(rows.batch.lengths))]
-        return [list(part.softmax(-1).cpu()) for part in torch.split(logits, counts)]
+        probabilities = lm_logits(runner.model, rows.states[masked]).softmax(-1)  # (M, V)
+        if chosen is None:
+            # Probabilities are over the whole vocabulary; specials are only left out of the list.
+            words = tokenizer.words.to(probabilities.device)
+            values, ids = probabilities.masked_fill(~words, -1.0).topk(topk)
+        else:
+            ids = chosen.to(probabilities.device).expand(len(probabilities), -1)
+            values = probabilities.gather(1, ids)
+        found = iter(zip(values.tolist(), ids.tolist(), strict=True))
+        return [[next(found) for _ in range(int(part.sum()))] for part in rows.split(masked)]
 
     results = []
     for text, fitted, own in zip(texts, windows, runner.run_windows(windows, answer), strict=True):
-        found: list[Filled] = []
-        for number, probabilities in enumerate(_at_masks(fitted, own, tokenizer.mask_idx)):
-            spaced = _split(text, number)[0].endswith(" ")
-            allowed = None if chosen is None else chosen[spaced]
-            found.append(_best(tokenizer, text, number, probabilities, words, topk, allowed))
-        if len(found) != text.count(MASK):
+        masks = _at_masks(fitted, own, tokenizer.mask_idx)
+        if len(masks) != text.count(MASK):
             raise InputError(
                 f"truncation cut off a {MASK} of {text[:40]!r}...; pass stride=N instead"
             )
+        found = []
+        for number, candidates in enumerate(masks):
+            before, after = _split(text, number)
+            if targets is not None:
+                candidates = _ranked(candidates, len(targets), after_space=before.endswith(" "))
+            found.append(_fill(tokenizer, before, after, candidates))
         results.append(found)
     return results
 
@@ -72,62 +77,47 @@ def _check(texts: Sequence[str], topk: int, tokenizer: Tokenizer) -> None:
         )
 
 
-def _target_ids(tokenizer: Tokenizer, targets: Sequence[str], space: bool) -> list[int]:
-    """The one id of each target where it stands after a space, or at the beginning of a text."""
+def _target_ids(tokenizer: Tokenizer, targets: Sequence[str]) -> Tensor:
+    """The one id of each target where it begins a text, then of each where it follows a space: (2K,)."""
     if isinstance(targets, str) or not targets:
         raise InputError(f"targets is {targets!r}; pass a list of words")
     ids = []
-    for target in targets:
-        pieces = tokenizer.encode((" " if space else "") + target.strip())[1:-1].tolist()
-        if len(pieces) != 1:
-            shown = tokenizer.tokenize((" " if space else "") + target.strip())
-            raise InputError(
-                f"target {target!r} is {len(pieces)} pieces, {shown}; one mask holds one piece, so it has "
-                "no probability of its own; choose a shorter word, or compare whole texts with score()"
-            )
-        ids.append(int(pieces[0]))
-    return ids
+    for space in ("", " "):
+        for target in targets:
+            pieces = tokenizer.encode(space + target.strip())[1:-1].tolist()
+            if len(pieces) != 1:
+                raise InputError(
+                    f"target {target!r} is {len(pieces)} pieces, {tokenizer.tokenize(space + target.strip())}; "
+                    "one mask holds one piece, so it has no probability of its own; choose a shorter "
+                    "word, or compare whole texts with score()"
+                )
+            ids.append(int(pieces[0]))
+    return torch.tensor(ids)
 
 
-def _at_masks(text: Windows, own: list[list[Tensor]], mask_idx: int) -> list[Tensor]:
-    """Probabilities at each mask of the whole text, from the window in which it stands best."""
-    found: dict[int, Tensor] = {}
-    for w, (window, column, probabilities) in enumerate(
-        zip(text.ids, text.columns, own, strict=True)
-    ):
-        places = column[window.eq(mask_idx)].tolist()
-        for place, probability in zip(places, probabilities, strict=True):
+def _ranked(candidates: Candidates, count: int, *, after_space: bool) -> Candidates:
+    """The half of the target ids that fits the place of the mask, most probable first."""
+    half = slice(count, None) if after_space else slice(count)
+    pairs = sorted(zip(candidates[0][half], candidates[1][half], strict=True), reverse=True)
+    return [value for value, _ in pairs], [index for _, index in pairs]
+
+
+def _at_masks(text: Windows, own: list[list[Candidates]], mask_idx: int) -> list[Candidates]:
+    """The candidates of each mask of the whole text, from the window in which it stands best."""
+    found: dict[int, Candidates] = {}
+    for w, (window, column, masks) in enumerate(zip(text.ids, text.columns, own, strict=True)):
+        for place, candidates in zip(column[window.eq(mask_idx)].tolist(), masks, strict=True):
             # After a cut, columns point into the uncut text and there is one window only.
             if len(text.ids) == 1 or int(text.best[place]) == w:
-                found[place] = probability
+                found[place] = candidates
     return [found[place] for place in sorted(found)]
 
 
-def _best(
-    tokenizer: Tokenizer,
-    text: str,
-    number: int,
-    probabilities: Tensor,
-    words: Tensor,
-    topk: int,
-    allowed: list[int] | None,
-) -> Filled:
-    if allowed is None:
-        # Probabilities are over the whole vocabulary; specials are only left out of the list.
-        values, indices = probabilities.masked_fill(~words, -1.0).topk(topk)
-    else:
-        candidates = torch.tensor(allowed)
-        values, order = probabilities[candidates].sort(descending=True)
-        indices = candidates[order]
-    before, after = _split(text, number)
-    filled = []
-    for value, index in zip(values.tolist(), indices.tolist(), strict=True):
-        token = tokenizer.decode_id(index)
-        # A token carries its own space, so the one before the mask goes.
-        filled.append(
-            ((before[:-1] if before.endswith(" ") else before) + token + after, value, token)
-        )
-    return filled
+def _fill(tokenizer: Tokenizer, before: str, after: str, candidates: Candidates) -> Filled:
+    # A token carries its own space, so the one before the mask goes.
+    bare = before.removesuffix(" ")
+    tokens = [tokenizer.decode_id(index) for index in candidates[1]]
+    return [(bare + t + after, p, t) for p, t in zip(candidates[0], tokens, strict=True)]
 
 
 def _split(text: str, number: int) -> tuple[str, str]:
