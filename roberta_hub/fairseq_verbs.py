@@ -183,7 +183,7 @@ class FairseqVerbs(nn.Module):
             UnknownNameError: no such head; a KeyError that lists those there are.
         """
         classify.known_head(self.model, head)
-        if self.training and not self._warned and _has_dropout(self.model):
+        if self.model.training and not self._warned and _drops(self.model):
             self._warned = True
             warnings.warn(
                 "predict runs with dropout on, so its answers are random; call .eval() first",
@@ -289,8 +289,8 @@ class FairseqVerbs(nn.Module):
         return checked.to(self.device)
 
 
-def _has_dropout(model: nn.Module) -> bool:
-    """Whether any of a model's dropout probabilities is above 0, ours or fairseq's."""
+def _drops(model: nn.Module) -> bool:
+    """Whether a module in train mode has a dropout probability above 0, ours or fairseq's."""
     names = (
         "dropout",
         "attention_dropout",
@@ -299,5 +299,6 @@ def _has_dropout(model: nn.Module) -> bool:
         "p",
         "dropout_module",
     )
-    values = (getattr(module, name, 0.0) for module in model.modules() for name in names)
+    training = (module for module in model.modules() if module.training)
+    values = (getattr(module, name, 0.0) for module in training for name in names)
     return any(isinstance(value, float) and value > 0 for value in values)

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Hashable, Iterator, Sequence
-from contextlib import contextmanager
+from contextlib import contextmanager, nullcontext
 from dataclasses import dataclass
 from typing import Any, TypedDict, TypeVar
 
@@ -39,17 +39,19 @@ class Rows:
 
 @contextmanager
 def evaluating(model: nn.Module) -> Iterator[None]:
-    """Eval mode and no gradients inside; the caller's mode afterwards, whatever happens.
+    """Eval mode and no gradients inside; every module's own mode afterwards, whatever happens.
 
     `no_grad` and not `inference_mode`: what comes out feeds the caller's own training.
     """
-    training = model.training
+    # Each module's: a frozen encoder may be in eval mode under a head that trains.
+    modes = [(module, module.training) for module in model.modules()]
     model.eval()
     try:
         with torch.no_grad():
             yield
     finally:
-        model.train(training)
+        for module, training in modes:
+            module.training = training
 
 
 class Options(TypedDict, total=False):
@@ -76,18 +78,49 @@ class Runner:
     truncate: bool = False
     stride: int | None = None
 
+    def __post_init__(self) -> None:
+        if self.batch_tokens is not None and self.batch_tokens < 1:
+            raise InputError(f"batch_tokens is {self.batch_tokens}, must be at least 1")
+
     @property
     def limit(self) -> int:
         """Longest sequence that the model takes."""
         return int(self.model.max_positions())  # type: ignore[operator]
 
-    def encode(self, texts: Sequence[Text]) -> list[Windows]:
-        """Ids of each text, in as many windows as it needs."""
-        return self.fit(self.tokenizer.encode_batch(texts), texts)
+    def encode(
+        self, texts: Sequence[Text], numbers: Sequence[int] | None = None
+    ) -> tuple[list[Windows], list[int], list[int]]:
+        """Ids of each different text, in as many windows as it needs.
 
-    def fit(self, sequences: Sequence[Tensor], texts: Sequence[object]) -> list[Windows]:
+        Args:
+            texts: str, or tuples of sentences.
+            numbers: what an error calls each text; None: its place.
+
+        Returns:
+            Windows of the different texts, and `once(texts)`.
+        """
+        # All of them, though some may come twice: an error then names the caller's item.
+        sequences = self.tokenizer.encode_batch(texts)
+        firsts, which = once(texts)
+        called = firsts if numbers is None else [numbers[i] for i in firsts]
+        windows = self.fit([sequences[i] for i in firsts], [texts[i] for i in firsts], called)
+        return windows, firsts, which
+
+    def fit(
+        self,
+        sequences: Sequence[Tensor],
+        texts: Sequence[object],
+        numbers: Sequence[int] | None = None,
+    ) -> list[Windows]:
         """Windows of texts that are encoded already."""
-        return fit(sequences, texts, self.limit, truncate=self.truncate, stride=self.stride)
+        return fit(
+            sequences,
+            texts,
+            self.limit,
+            truncate=self.truncate,
+            stride=self.stride,
+            numbers=numbers,
+        )
 
     def run(
         self,
@@ -146,13 +179,24 @@ def batches(lengths: Sequence[int], budget: int) -> Iterator[list[int]]:
 
 
 def _bar(sequences: Sequence[Tensor], budget: int, progress: bool | None) -> Any:
-    from tqdm.auto import tqdm
-
     total = sum(len(s) for s in sequences)
-    hidden: bool | None = not progress
-    if progress is None:  # tqdm's own None: off where nobody is looking at a terminal
-        hidden = None if total > 4 * budget else True
-    return tqdm(total=total, unit=" tokens", unit_scale=True, disable=hidden)
+    if progress is False or (progress is None and total <= 4 * budget):
+        return _NoBar()
+    try:
+        from tqdm.auto import tqdm
+    except ImportError:  # torch.hub's users may lack it: the work is done without
+        return _NoBar()
+    # tqdm's own None: off where nobody is looking at a terminal
+    disable = None if progress is None else False
+    return tqdm(total=total, unit=" tokens", unit_scale=True, disable=disable)
+
+
+class _NoBar(nullcontext[Any]):
+    def __enter__(self) -> _NoBar:
+        return self
+
+    def update(self, n: int) -> None:
+        """Show nothing."""
 
 
 def _rows(

@@ -9,7 +9,7 @@ import torch
 from torch import Tensor, nn
 
 from roberta_hub.errors import InputError, UnknownNameError
-from roberta_hub.inference.batching import Rows, Runner, once
+from roberta_hub.inference.batching import Rows, Runner
 from roberta_hub.text.tokenizer import Text
 
 
@@ -42,14 +42,16 @@ def classify(
     return [Prediction.of(labels, row) for row in values.tolist()]
 
 
-def head_values(runner: Runner, texts: Sequence[Text], head: str) -> Tensor:
+def head_values(
+    runner: Runner, texts: Sequence[Text], head: str, numbers: Sequence[int] | None = None
+) -> Tensor:
     """Logits of every class, or the value of a regression head: (len(texts), K) float32 on the CPU.
 
     The windows of a long text vote with their probabilities, whose logarithms are logits too.
+    `numbers` are what an error calls the texts; None: their places.
     """
     module = known_head(runner.model, head)
-    firsts, which = once(texts)
-    windows = runner.encode([texts[i] for i in firsts])
+    windows, _, which = runner.encode(texts, numbers)
 
     def answer(rows: Rows) -> list[Tensor]:
         first = rows.batch.first_rows(rows.states)  # (B, C)
@@ -100,12 +102,13 @@ def zero_shot(
         raise InputError(
             f"head {head!r} knows {', '.join(head_labels)}; zero_shot needs a head with 'entailment'"
         )
+    runner.tokenizer.encode_batch(texts)  # for its errors, which name the text and not a pair
     pairs = [
         (*((text,) if isinstance(text, str) else text), hypothesis.replace("{}", label))
         for text in texts
         for label in labels
     ]
-    values = head_values(runner, pairs, head)
+    values = head_values(runner, pairs, head, [i for i in range(len(texts)) for _ in labels])
     if not len(values):
         return []
     table = values.view(len(texts), len(labels), -1)  # (texts, labels, K)

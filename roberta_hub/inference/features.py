@@ -9,7 +9,7 @@ import torch
 from torch import Tensor, nn
 
 from roberta_hub.errors import InputError
-from roberta_hub.inference.batching import Rows, Runner, once
+from roberta_hub.inference.batching import Rows, Runner
 from roberta_hub.text.tokenizer import Text
 
 Pooling = Literal["cls", "mean"]
@@ -24,8 +24,7 @@ def features(
     """
     if pooling not in (None, "cls", "mean"):
         raise InputError(f"pooling is {pooling!r}; choose None, 'cls' or 'mean'")
-    firsts, which = once(texts)
-    windows = runner.encode([texts[i] for i in firsts])
+    windows, firsts, which = runner.encode(texts)
 
     def answer(rows: Rows) -> list[Tensor]:
         if pooling == "cls":

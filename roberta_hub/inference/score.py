@@ -7,16 +7,15 @@ from collections.abc import Sequence
 import torch
 from torch import Tensor
 
-from roberta_hub.inference.batching import Rows, Runner, lm_logits, once
+from roberta_hub.inference.batching import Rows, Runner, lm_logits
 from roberta_hub.inference.windows import Windows
 from roberta_hub.text.tokenizer import Text
 
 
 def score(runner: Runner, texts: Sequence[Text]) -> list[float]:
     """The sum over tokens of log P(token | all others). See `RobertaHubInterface.score`."""
-    firsts, which = once(texts)
     tokenizer = runner.tokenizer
-    windows = runner.encode([texts[i] for i in firsts])
+    windows, _, which = runner.encode(texts)
     masked: list[Tensor] = []
     targets: list[int] = []
     owners: list[int] = []

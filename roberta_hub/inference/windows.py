@@ -41,6 +41,7 @@ def fit(
     truncate: bool = False,
     stride: int | None = None,
     eos: int = 2,
+    numbers: Sequence[int] | None = None,
 ) -> list[Windows]:
     """Make every encoded text fit into `limit` tokens.
 
@@ -51,6 +52,7 @@ def fit(
         truncate: cut the longest sentence of a text until it fits.
         stride: slide windows that overlap by this many tokens instead.
         eos: id of `</s>`, which ends every sentence.
+        numbers: what an error calls each text; None: its place.
 
     Raises:
         InputError: a text is too long and neither was asked for, or both were.
@@ -62,7 +64,9 @@ def fit(
             f"stride is {stride!r}; it is the overlap of two windows in tokens, 0 or more"
         )
     fitted = []
-    for i, ids in enumerate(sequences):
+    for i, (number, ids) in enumerate(
+        zip(numbers or range(len(sequences)), sequences, strict=True)
+    ):
         if len(ids) <= limit:
             fitted.append(
                 Windows([ids], [torch.arange(len(ids))], torch.zeros(len(ids), dtype=torch.long))
@@ -73,10 +77,10 @@ def fit(
                 Windows([ids[columns]], [columns], torch.zeros(len(columns), dtype=torch.long))
             )
         elif stride is not None:
-            fitted.append(_slide(ids, limit, stride, eos, i))
+            fitted.append(_slide(ids, limit, stride, eos, number))
         else:
             raise InputError(
-                f"text {i} is too long: {len(ids)} tokens > {limit} ({str(texts[i])[:40]!r}...); "
+                f"text {number} is too long: {len(ids)} tokens > {limit} ({str(texts[i])[:40]!r}...); "
                 "pass truncate=True to cut it or stride=N for windows that overlap by N tokens"
             )
     return fitted

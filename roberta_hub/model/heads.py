@@ -10,14 +10,28 @@ from torch import Tensor, nn
 
 from roberta_hub.errors import InputError
 
+
+def _gelu_tanh(x: Tensor) -> Tensor:
+    return F.gelu(x, approximate="tanh")
+
+
+def _relu_squared(x: Tensor) -> Tensor:
+    return F.relu(x).square()
+
+
+def _linear(x: Tensor) -> Tensor:
+    return x
+
+
+# Functions with names, not lambdas: a model is pickled with them, for another process say.
 ACTIVATIONS: dict[str, Callable[[Tensor], Tensor]] = {
     "gelu": F.gelu,
-    "gelu_accurate": lambda x: F.gelu(x, approximate="tanh"),
-    "gelu_fast": lambda x: F.gelu(x, approximate="tanh"),
+    "gelu_accurate": _gelu_tanh,
+    "gelu_fast": _gelu_tanh,
     "relu": F.relu,
-    "relu_squared": lambda x: F.relu(x).square(),
+    "relu_squared": _relu_squared,
     "tanh": torch.tanh,
-    "linear": lambda x: x,
+    "linear": _linear,
     "swish": F.silu,
 }
 """fairseq's names (`fairseq/utils.py get_activation_fn`). "gelu" is the exact, erf form."""

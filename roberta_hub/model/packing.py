@@ -53,8 +53,8 @@ class PackedBatch:
     @cached_property
     def starts(self) -> Tensor:
         """Row of each sequence's first token (`<s>`), in shape (B,)."""
-        ends = torch.tensor(self.lengths).cumsum(0)
-        return (ends - torch.tensor(self.lengths)).to(self.ids.device)
+        lengths = torch.tensor(self.lengths, dtype=torch.long)
+        return (lengths.cumsum(0) - lengths).to(self.ids.device)
 
     def unpack(self, rows: Tensor) -> Tensor:
         """Lay token rows (N, *) out as a padded batch (B, T, *), zeros at padding."""
@@ -67,7 +67,7 @@ class PackedBatch:
         """The row of each sequence's first real token, zeros for an empty sequence: (N, C) -> (B, C)."""
         if all(self.lengths):
             return rows[self.starts]
-        filled = torch.tensor([i for i, n in enumerate(self.lengths) if n], device=rows.device)
+        filled = torch.tensor(self.lengths, device=rows.device).nonzero().squeeze(1)
         out = rows.new_zeros(len(self.lengths), *rows.shape[1:])
         return out.index_copy(0, filled, rows[self.starts[filled]])
 
@@ -186,9 +186,9 @@ def collate_tokens(
     Args:
         values: ids of each sequence. Shapes: (T_i,)
         pad_idx: what fills the empty places.
-        eos_idx: of the token that `move_eos_to_beginning` moves; None: whatever stands last.
+        eos_idx: what `move_eos_to_beginning` puts first; None: whatever stands last.
         left_pad: pad before the tokens instead of after them.
-        move_eos_to_beginning: rotate each sequence right by one.
+        move_eos_to_beginning: drop each sequence's last token and put `eos_idx` before the rest.
         pad_to_length: pad to at least this many columns.
         pad_to_multiple: and to a multiple of this.
         pad_to_bsz: pad to at least this many rows.
@@ -208,11 +208,9 @@ def collate_tokens(
     batch = values[0].new_full((max(len(values), pad_to_bsz or 0), width), pad_idx)
     for row, value in zip(batch, values, strict=False):
         if move_eos_to_beginning:
-            first = value[-1:] if eos_idx is None else value.new_tensor([eos_idx])
-            if eos_idx is not None and int(value[-1]) != eos_idx:
-                raise InputError(
-                    f"a sequence ends with {int(value[-1])}, not with eos_idx {eos_idx}"
-                )
+            first = (
+                value[-1:] if eos_idx is None else value.new_full((min(len(value), 1),), eos_idx)
+            )
             value = torch.cat([first, value[:-1]])
         start = width - len(value) if left_pad else 0
         row[start : start + len(value)] = value

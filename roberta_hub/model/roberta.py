@@ -171,13 +171,15 @@ class RobertaModel(nn.Module):
             InputError: a name or size that cannot be.
         """
         check_head_name(name)
-        if hasattr(nn.ModuleDict, name):
+        if name not in self.classification_heads and hasattr(self.classification_heads, name):
             raise InputError(
-                f"{name!r} cannot name a head: nn.ModuleDict has a method of that name"
+                f"{name!r} cannot name a head: nn.ModuleDict has an attribute {name!r}"
             )
-        if not isinstance(num_classes, int) or isinstance(num_classes, bool) or num_classes < 1:
-            raise InputError(f"head {name!r}: num_classes is {num_classes!r}, must be at least 1")
         inner_dim = self.config.embed_dim if inner_dim is None else inner_dim
+        for what, size in (("num_classes", num_classes), ("inner_dim", inner_dim)):
+            if not isinstance(size, int) or isinstance(size, bool) or size < 1:
+                raise InputError(f"head {name!r}: {what} is {size!r}, must be at least 1")
+        assert num_classes is not None  # the loop has seen to it
         old = dict(self.classification_heads.items()).get(name)
         if isinstance(old, ClassificationHead):
             was = (old.out_proj.out_features, old.dense.out_features)

@@ -18,7 +18,10 @@ from . import peers
 pytestmark = peers.needs_fairseq
 
 CASES = [
-    ("The _trophy_ would not fit in the brown suitcase because [it] was too big.", "the brown suitcase"),
+    (
+        "The _trophy_ would not fit in the brown suitcase because [it] was too big.",
+        "the brown suitcase",
+    ),
     ("[It] rained, so the match was off.", "The match"),
     ("Sam pulled up a chair because [he] wanted to sit.", "Sam"),
     ("Ann asked Bea whether the keys were [hers].", "Bea's"),
@@ -47,7 +50,9 @@ def wsc_task(interface: object, init_token: int | None) -> object:
 
 @pytest.mark.parametrize(("sentence", "candidate"), CASES)
 @pytest.mark.parametrize("init_token", [None, 0])
-def test_ids_spans_and_scores(folder: Path, sentence: str, candidate: str, init_token: int | None) -> None:
+def test_ids_spans_and_scores(
+    folder: Path, sentence: str, candidate: str, init_token: int | None
+) -> None:
     ours = load_model(folder).eval()
     assert (ours.task.name, ours.task.init_token) == ("wsc", None)
     theirs = peers.hub_interface(folder, task="masked_lm")
