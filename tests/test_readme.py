@@ -26,7 +26,9 @@ def test_examples_run(tmp_path: Path) -> None:
 def test_the_map_names_every_module() -> None:
     for path in (ROOT / "roberta_hub").rglob("*.py"):
         if path.name != "__init__.py":
-            assert re.search(rf"\b{re.escape(path.name)}", README), f"{path} is not on the README's map"
+            assert re.search(rf"\b{re.escape(path.name)}", README), (
+                f"{path} is not on the README's map"
+            )
 
 
 def test_the_makefile_runs_what_the_readme_says() -> None:

@@ -92,11 +92,11 @@ def own(
         dtype: of floating-point tensors; None means float32, half precision is widened.
         mapped: the tensors lie in a mapped file.
     """
-    owned: dict[tuple[int, tuple[int, ...]], Tensor] = {}
+    owned: dict[tuple[object, ...], Tensor] = {}
     result = {}
     for name in list(weights):
         tensor = weights.pop(name)
-        identity = (tensor.data_ptr(), tuple(tensor.shape))
+        identity = (tensor.data_ptr(), tensor.shape, tensor.stride(), tensor.dtype)
         if identity not in owned:
             target = (dtype or torch.float32) if tensor.is_floating_point() else tensor.dtype
             owned[identity] = tensor.to(target, copy=True, memory_format=torch.contiguous_format)
@@ -119,6 +119,24 @@ def _give_back_pages(tensor: Tensor) -> None:
     if length > 0:
         libc = ctypes.CDLL(None)
         libc.madvise(ctypes.c_void_p(first), ctypes.c_size_t(length), mmap.MADV_DONTNEED)
+
+
+_READABLE = {torch.float16, torch.bfloat16, torch.float32, torch.float64}
+_COUNTS = {torch.bool, torch.uint8, torch.int8, torch.int16, torch.int32, torch.int64}
+
+
+def check_plain(tensor: Tensor, name: str, source: str) -> None:
+    """Refuse a tensor that is not plain numbers in memory, each of which the file stores."""
+    strided = tensor.layout == torch.strided and not tensor.is_quantized
+    if not strided or tensor.device.type != "cpu" or tensor.dtype not in _READABLE | _COUNTS:
+        raise CheckpointError(
+            f"{source}: tensor {name[:100]!r} is {tensor.dtype}, {tensor.layout} on {tensor.device}; "
+            "only plain float16, bfloat16, float32 and float64 weights are read, convert it first"
+        )
+    if tensor.numel() * tensor.element_size() > tensor.untyped_storage().nbytes():
+        raise CheckpointError(
+            f"{source}: tensor {name[:100]!r} claims more elements than are stored; download it again"
+        )
 
 
 def check_finite(weights: dict[str, Tensor], source: str) -> None:

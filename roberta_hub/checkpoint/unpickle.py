@@ -8,16 +8,21 @@ is not on the list is an error that names it; there is no fallback.
 from __future__ import annotations
 
 import argparse
-import pickle
-import re
+import itertools
+from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
 import torch
+from torch import Tensor
 
+from roberta_hub.checkpoint.contents import check_plain
+from roberta_hub.checkpoint.scan import HostileError, scan
 from roberta_hub.errors import CheckpointError
 
 _MAX_DEPTH = 50
+_MAX_VALUES = 100_000
+"""Values in a configuration; a Namespace of fairseq has some hundred. Shared parts count each time."""
 
 
 class _StandIn:
@@ -67,6 +72,15 @@ _ALLOWED: list[Any] = [
     (_InertDict, "collections.defaultdict"),
     *((type(name.rsplit(".", 1)[1], (_StandIn,), {}), name) for name in _FOREIGN),
 ]
+_NAMES = frozenset(
+    {
+        *_FOREIGN,
+        "argparse.Namespace",
+        "collections.defaultdict",
+        "collections.OrderedDict",
+        "builtins.set",
+    }
+)
 
 
 def is_mapped(path: Path) -> bool:
@@ -80,17 +94,21 @@ def load_pickle(path: Path) -> Any:
     Raises:
         CheckpointError: no such file, not a checkpoint, damaged, or a pickle that asks for code.
     """
-    mapped = is_mapped(path)
+    kind = _recognize(path)
     try:
+        scan(path, kind, _NAMES)
         with torch.serialization.safe_globals(_ALLOWED):
-            return torch.load(path, map_location="cpu", weights_only=True, mmap=mapped)
-    except pickle.UnpicklingError as error:
-        # Not chained: torch's message tells the reader to switch its protection off.
-        raise CheckpointError(_refusal(path, str(error))) from None
+            return torch.load(path, map_location="cpu", weights_only=True, mmap=kind == "zip")
+    except HostileError as error:
+        raise CheckpointError(
+            f"{path}: refused, {error}; nothing in it was run. If you trust the author, ask for a "
+            "file with weights only, or for safetensors"
+        ) from None
     except Exception as error:  # whatever torch meets in hostile or damaged bytes
+        # Not chained, and not quoted: torch's messages tell the reader to switch its protection off.
         raise CheckpointError(
             f"{path}: not a readable PyTorch checkpoint, probably truncated or damaged "
-            f"({type(error).__name__}: {_first_line(error)}); download or copy it again"
+            f"({_first_line(error)}); download or copy it again"
         ) from None
 
 
@@ -118,32 +136,75 @@ def _recognize(path: Path) -> str:
     raise CheckpointError(f"{path} is {found}")
 
 
-def _refusal(path: Path, message: str) -> str:
-    name = re.search(r"GLOBAL ([\w.]+)|Unsupported (?:global|class|operand)[^\w]*([\w.]+)", message)
-    if name is None:
-        return f"{path}: the pickle was refused as damaged or unsafe; nothing in it was run"
-    return (
-        f"{path}: refused, its pickle asks for {name[1] or name[2]!r}, which is not weights; nothing in "
-        "it was run. If you trust the author, ask for a file with weights only, or for safetensors"
-    )
-
-
 def _first_line(error: Exception) -> str:
-    return (str(error).splitlines() or [""])[0][:200]
+    line = (str(error).splitlines() or [""])[0][:200]
+    advises = "weights_only" in line or "safe_globals" in line
+    return type(error).__name__ if advises or not line else f"{type(error).__name__}: {line}"
 
 
-def plain(value: Any, depth: int = 0) -> Any:
-    """Namespaces and omegaconf trees as dicts and lists; interpolations stay the text they are."""
-    if depth > _MAX_DEPTH:
-        raise CheckpointError(f"checkpoint configuration nested deeper than {_MAX_DEPTH}")
+def tensors(value: Any, source: str, limit: int | None = None) -> dict[str, Tensor]:
+    """Tensors by name out of a loaded dict, none of which is more than what the file stores.
+
+    Args:
+        value: what was loaded; anything.
+        source: for messages.
+        limit: bytes of the file, of which all tensors together cannot have more.
+
+    Raises:
+        CheckpointError: not a dict of tensors by name, or tensors that are not what they seem.
+    """
+    found: dict[str, Tensor] = {}
+    if not isinstance(value, dict):
+        raise CheckpointError(f"{source}: expected a dict of tensors, found {type(value).__name__}")
+    # dict's own methods, and new tensor objects: a hostile file may have put anything on instances.
+    for name, tensor in dict.items(value):
+        if not isinstance(name, str) or not isinstance(tensor, Tensor):
+            shown = name[:80] if isinstance(name, str) else f"a {type(name).__name__}"
+            raise CheckpointError(
+                f"{source}: the weights hold {shown!r}, a {type(tensor).__name__}, which is no named "
+                "tensor; save the model's state_dict alone"
+            )
+        found[name] = Tensor.detach(tensor)
+        check_plain(found[name], name, source)
+    sizes = {
+        (t.data_ptr(), t.shape, t.stride()): t.numel() * t.element_size() for t in found.values()
+    }
+    if limit is not None and sum(sizes.values()) > limit:
+        raise CheckpointError(
+            f"{source}: its tensors claim {sum(sizes.values()):,} bytes, more than the file's {limit:,}; "
+            "it is damaged or hostile, download it again from a source you trust"
+        )
+    return found
+
+
+def plain(value: Any) -> Any:
+    """Namespaces and omegaconf trees as dicts and lists; interpolations stay the text they are.
+
+    What is no plain value is replaced by the name of its type.
+
+    Raises:
+        CheckpointError: nested too deep or too large, for which sharing parts of parts is enough.
+    """
+    return _plain(value, 0, itertools.count())
+
+
+def _plain(value: Any, depth: int, seen: Iterator[int]) -> Any:
+    if depth > _MAX_DEPTH or next(seen) > _MAX_VALUES:
+        raise CheckpointError(
+            f"checkpoint configuration nested deeper than {_MAX_DEPTH} or with more than "
+            f"{_MAX_VALUES:,} values"
+        )
     if isinstance(value, argparse.Namespace):
         # __dict__, since a hostile file may have put anything in place of the methods.
-        return plain(object.__getattribute__(value, "__dict__"), depth + 1)
+        return _plain(object.__getattribute__(value, "__dict__"), depth + 1, seen)
     if isinstance(value, _StandIn):
         state = value.state if isinstance(value.state, dict) else {}
-        return plain(state.get("_content", state.get("_val")), depth + 1)
+        return _plain(dict.get(state, "_content", dict.get(state, "_val")), depth + 1, seen)
     if isinstance(value, dict):
-        return {str(plain(k, depth + 1)): plain(v, depth + 1) for k, v in value.items()}
+        items = dict.items(value)
+        return {str(_plain(k, depth + 1, seen)): _plain(v, depth + 1, seen) for k, v in items}
     if isinstance(value, (list, tuple)):
-        return [plain(item, depth + 1) for item in value]
-    return value
+        return [_plain(item, depth + 1, seen) for item in value]
+    if value is None or isinstance(value, (str, int, float, bool)):
+        return value
+    return f"<{type(value).__name__}>"

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Hashable, Iterator, Sequence
-from contextlib import contextmanager, nullcontext
+from contextlib import contextmanager
 from dataclasses import dataclass
 from typing import Any, TypedDict, TypeVar
 
@@ -191,12 +191,13 @@ def _bar(sequences: Sequence[Tensor], budget: int, progress: bool | None) -> Any
     return tqdm(total=total, unit=" tokens", unit_scale=True, disable=disable)
 
 
-class _NoBar(nullcontext[Any]):
+class _NoBar:
     def __enter__(self) -> _NoBar:
         return self
 
-    def update(self, n: int) -> None:
-        """Show nothing."""
+    def __exit__(self, *error: object) -> None: ...
+
+    def update(self, n: int) -> None: ...
 
 
 def _rows(

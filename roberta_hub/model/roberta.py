@@ -132,7 +132,8 @@ class RobertaModel(nn.Module):
 
         Returns:
             (x, {"inner_states": L+1 states (T, B, C) or None}), where x is LM logits (B, T, V) or
-            (M, V), features (B, T, C), or class logits (B, num_classes). Padding rows are zeros.
+            (M, V), features (B, T, C), or class logits (B, num_classes). At padding, features and
+            states are zeros, and LM logits are those of zeros.
         """
         features_only = features_only or classification_head_name is not None
         x, extra = self.encoder(src_tokens, features_only, return_all_hiddens, masked_tokens)

@@ -1,4 +1,4 @@
-"""Run real fairseq commands in a process of their own: `train_fairseq.py '[["train", ["--lr", …]], …]'`.
+"""Run real fairseq commands in a process of their own: `-m parity.train_fairseq '[["train", ["--lr", …]], …]'`.
 
 fairseq keeps its run's state (metrics, the best loss, hydra) in module globals, so a training run
 never shares a process with another one or with the tests.
@@ -12,7 +12,7 @@ import json
 import os
 import sys
 
-from peers import fairseq_loads_its_own_files, real_fairseq
+from .fairseq_peer import fairseq_loads_its_own_files, real_fairseq
 
 
 def main() -> None:

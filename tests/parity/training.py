@@ -131,17 +131,16 @@ def _training(
 
 def _run(commands: Sequence[Any], *, stock: bool = False) -> str:
     """Run commands of fairseq; their output, or a RuntimeError with the end of it."""
-    here = Path(__file__).resolve().parent
-    root = here.parents[1]
+    tests = Path(__file__).resolve().parents[1]
     environment = {
         **os.environ,
-        "PYTHONPATH": os.pathsep.join([str(root), str(here)]),
+        "PYTHONPATH": os.pathsep.join([str(tests.parent), str(tests)]),
         "PYTHONWARNINGS": "ignore",
         "OMP_NUM_THREADS": "1",
         "PEERS_STOCK": "1" if stock else "",
     }
     done = subprocess.run(
-        [sys.executable, str(here / "train_fairseq.py"), json.dumps(commands)],
+        [sys.executable, "-m", "parity.train_fairseq", json.dumps(commands)],
         capture_output=True,
         text=True,
         env=environment,
