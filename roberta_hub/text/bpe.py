@@ -31,8 +31,11 @@ _SPACES = re.compile(f"[{_SPACE}]{{2,}}")
 MAX_MARKED = 100_000
 """Longest sentence for `encode_marked`."""
 
-BEGIN, END = "\0<s>\0", "\0</s>\0"
-"""Sequence marks for `encode_marked`; `encode_ids` and `encode` see nothing special in them."""
+BEGIN, END = "\ue000", "\ue001"
+"""Sequence marks for `encode_marked`; `encode_ids` and `encode` see nothing special in them.
+
+Single characters, so that a text cannot spell one together with its neighbour; private ones, so that hardly any does alone.
+"""
 
 _MAX_ID = 1 << 24
 
@@ -146,7 +149,7 @@ class GPT2BPE:
         """Turn many sentences into GPT-2 ids in one go: `BEGIN` and `END` between them become `begin_id` and `end_id`.
 
         One call for many short sentences is faster than many calls, and other threads run meanwhile. The caller sees to it
-        that no sentence holds a marker (or counts them in the result), and that none is longer than `MAX_MARKED`.
+        that no sentence holds a mark, and that none is longer than `MAX_MARKED`.
 
         Raises:
             InputError: as `encode_ids`.

@@ -162,16 +162,13 @@ class Tokenizer:
                     return None
             num_sentences += len(sentences)
             marked.append(BEGIN + (END + END).join(sentences) + END)
+        joined = "".join(marked)
+        if joined.count(BEGIN) != len(texts) or joined.count(END) != 2 * num_sentences - len(texts):
+            return None  # a text holds a mark, which must come out as text
         try:
-            flat = _as_tensor(array("i", self.bpe.encode_marked("".join(marked))))
+            return _as_tensor(array("i", self.bpe.encode_marked(joined)))
         except InputError:
             return None
-        # More marks than were put in: a text spells one, and must come out as text.
-        if len(self._places(flat, self.bpe.begin_id)) != len(texts):
-            return None
-        if len(self._places(flat, self.bpe.end_id)) != 2 * num_sentences - len(texts):
-            return None
-        return flat
 
     def _encode_singly(self, texts: Sequence[Text], start: int) -> Tensor:
         """GPT-2 ids of all texts, one after the other; `start` is the first one's number in error messages."""

@@ -1,5 +1,6 @@
 """Sentences ↔ ids: fairseq's documented ids, round trips, batch = singles, offsets = a slow reference."""
 
+import itertools
 import pickle
 
 import pytest
@@ -116,6 +117,17 @@ def test_large_batch_with_a_long_text(tokenizer):
     encoded = tokenizer.encode_batch(batch, threads=3)
     assert len(encoded) == 1000
     assert all(torch.equal(encoded[i], tokenizer.encode(batch[i])) for i in range(1000))
+
+
+@pytest.mark.parametrize("size", [1, 2, 3])
+def test_no_text_forms_a_mark_together_with_its_neighbours(tokenizer, size):
+    """Every string over the marks' characters and their surroundings, in the middle of a batch."""
+    alphabet = sorted({*BEGIN, *END, "\0", "<", "s>", "</s>", "b"})
+    texts = ["".join(letters) for letters in itertools.product(alphabet, repeat=size)]
+    singly = [tokenizer.encode(text).tolist() for text in texts]
+    for text, ids in zip(texts, singly, strict=True):
+        assert [row.tolist() for row in tokenizer.encode_batch([text, text])] == [ids, ids]
+        assert sum(i == tokenizer.eos for i in ids) == 1
 
 
 @pytest.mark.parametrize("mark", [BEGIN, END, END + END, f"a{END}{BEGIN}b"])
