@@ -1,0 +1,114 @@
+"""The notebooks run, are saved with their outputs, and are what their scripts say."""
+
+from __future__ import annotations
+
+import importlib.util
+from pathlib import Path
+from types import ModuleType
+from typing import TYPE_CHECKING
+
+import pytest
+
+if TYPE_CHECKING:
+    from nbformat import NotebookNode
+
+WHY = "the notebooks need it: pip install 'roberta-hub[notebooks]'"
+jupytext = pytest.importorskip("jupytext", reason=f"no jupytext; {WHY}")
+nbformat = pytest.importorskip("nbformat", reason=f"no nbformat; {WHY}")
+for needed in ("nbclient", "ipykernel", "matplotlib"):
+    pytest.importorskip(needed, reason=f"no {needed}; {WHY}")
+
+ROOT = Path(__file__).resolve().parents[1]
+SCRIPTS = sorted((ROOT / "notebooks").glob("*.py"))
+REBUILD = "run `make notebooks`"
+
+
+def load_builder() -> ModuleType:
+    path = ROOT / "tools" / "build_notebooks.py"
+    spec = importlib.util.spec_from_file_location("build_notebooks", path)
+    module = importlib.util.module_from_spec(spec)
+    spec.loader.exec_module(module)
+    return module
+
+
+builder = load_builder()
+
+
+def saved(script: Path) -> NotebookNode:
+    return nbformat.read(script.with_suffix(".ipynb"), as_version=4)
+
+
+def sources(notebook: NotebookNode) -> list[tuple[str, str]]:
+    return [(cell.cell_type, cell.source) for cell in notebook.cells]
+
+
+def one_cell(*outputs: NotebookNode) -> NotebookNode:
+    cell = nbformat.v4.new_code_cell("", execution_count=1, outputs=list(outputs))
+    return nbformat.v4.new_notebook(cells=[cell])
+
+
+def test_scripts_and_notebooks_come_in_pairs() -> None:
+    notebooks = sorted((ROOT / "notebooks").glob("*.ipynb"))
+    assert SCRIPTS
+    assert [script.with_suffix(".ipynb") for script in SCRIPTS] == notebooks, REBUILD
+
+
+@pytest.mark.parametrize("script", SCRIPTS, ids=lambda path: path.stem)
+def test_a_notebook_is_in_step_with_its_script(script: Path) -> None:
+    assert sources(saved(script)) == sources(jupytext.read(script, fmt="py:percent")), REBUILD
+
+
+@pytest.mark.parametrize("script", SCRIPTS, ids=lambda path: path.stem)
+def test_a_notebook_is_saved_clean_with_its_outputs(script: Path) -> None:
+    notebook = saved(script)
+    nbformat.validate(notebook)
+    assert list(builder.faults(notebook)) == [], REBUILD
+    kinds = {
+        kind
+        for cell in notebook.cells
+        for output in cell.get("outputs", ())
+        for kind in output.get("data", {})
+    }
+    assert {"image/png", "text/plain"} <= kinds, REBUILD
+    text = script.with_suffix(".ipynb").read_text(encoding="utf-8")
+    assert str(ROOT) not in text
+    assert len(text) < 600_000
+    assert notebook.metadata == builder.METADATA, REBUILD
+
+
+@pytest.mark.parametrize("script", SCRIPTS, ids=lambda path: path.stem)
+def test_a_notebook_runs_in_a_fresh_kernel(script: Path) -> None:
+    fresh = builder.execute(builder.read_script(script), script.parent)
+    assert list(builder.faults(fresh)) == []
+    for now, then in zip(fresh.cells, saved(script).cells, strict=True):
+        kinds = [output.output_type for output in now.get("outputs", ())]
+        assert kinds == [output.output_type for output in then.get("outputs", ())], REBUILD
+
+
+@pytest.mark.parametrize(
+    "text", ["saved in /home/ada/model.pt", "'/tmp/x/y'", r"C:\Users\ada", "<Thing at 0x7f01>"]
+)
+def test_what_belongs_to_one_machine_is_found(text: str) -> None:
+    stream = nbformat.v4.new_output("stream", name="stdout", text=text)
+    value = nbformat.v4.new_output("execute_result", data={"text/plain": text})
+    assert len(list(builder.faults(one_cell(stream, value)))) == 2
+
+
+@pytest.mark.parametrize(
+    "text", ["../tests/data/model.pt", "https://a.org/b/c", "and/or/both", "1 / 2 / 3", "</s></s>"]
+)
+def test_what_belongs_to_no_machine_is_left_alone(text: str) -> None:
+    stream = nbformat.v4.new_output("stream", name="stdout", text=text)
+    assert list(builder.faults(one_cell(stream))) == []
+
+
+def test_errors_and_warnings_are_found() -> None:
+    error = nbformat.v4.new_output("error", ename="KeyError", evalue="'x'", traceback=[])
+    warning = nbformat.v4.new_output("stream", name="stderr", text="UserWarning: careful")
+    assert len(list(builder.faults(one_cell(error, warning)))) == 2
+
+
+def test_printed_lines_are_joined() -> None:
+    lines = [nbformat.v4.new_output("stream", name="stdout", text=text) for text in ("a\n", "b\n")]
+    (output,) = builder.normalize(one_cell(*lines)).cells[0].outputs
+    assert output.text == "a\nb\n"
