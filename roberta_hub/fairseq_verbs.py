@@ -249,8 +249,7 @@ class FairseqVerbs(nn.Module):
             self._runner(),
             sentence,
             candidates=candidates,
-            init_token=getattr(self.task, "init_token", None) is not None
-            or getattr(self.task, "name", "wsc") != "wsc",
+            init_token=_trained_with_bos(self.task),
         )
 
     def extract_features_aligned_to_words(
@@ -287,6 +286,18 @@ class FairseqVerbs(nn.Module):
             tokens, vocab_size=len(self.tokenizer.dictionary), max_positions=self.max_positions
         )
         return checked.to(self.device)
+
+
+def _trained_with_bos(task: Any) -> bool:
+    """Whether inputs began with `<s>`, as all do but those of wsc, unless it was given an init_token.
+
+    Our task says so itself, fairseq's in its `cfg` or, its older ones, in `args`.
+    """
+    arguments = getattr(task, "cfg", None) or getattr(task, "args", None)
+    names = [getattr(task, "name", None)]
+    names += [getattr(arguments, name, None) for name in ("_name", "task")]
+    init_tokens = (getattr(owner, "init_token", None) for owner in (task, arguments))
+    return "wsc" not in names or any(token is not None for token in init_tokens)
 
 
 def _drops(model: nn.Module) -> bool:

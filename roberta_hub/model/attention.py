@@ -65,7 +65,8 @@ def _attend(
 ) -> Tensor:
     b, t = shape
     q, k, v = (
-        x.reshape(b, t, num_heads, -1).transpose(1, 2) for x in (query, key, value)
+        x.reshape(b, t, num_heads, x.size(-1) // num_heads).transpose(1, 2)
+        for x in (query, key, value)
     )  # (B, H, T, D)
     mixed = F.scaled_dot_product_attention(q, k, v, attn_mask=mask, dropout_p=dropout)
     return mixed.transpose(1, 2).reshape(query.shape)
