@@ -206,7 +206,7 @@ class FairseqVerbs(nn.Module):
         Args:
             masked_input: a text with `<mask>` in it, or a list of them.
             topk: how many words.
-            targets: rank these words only, each one piece of the vocabulary.
+            targets: rank these words only, all of them whatever topk; each is one piece of the vocabulary.
             options: batch_tokens, progress, truncate, stride; see `features`.
 
         Returns:

@@ -101,7 +101,7 @@ class RobertaHubInterface(FairseqVerbs):
             options: `batch_tokens=N`, tokens a batch; `progress=True` or False, a bar, by default for long
                 work in a terminal or notebook; `truncate=True`, cut the longest sentence of texts that
                 are too long; `stride=N`, instead, windows that overlap by N tokens: each token comes from
-                the window in which it stands farthest from a cut, vectors of `<s>` are averaged.
+                the window in which it stands farthest from a cut; with "cls" those of `<s>` are averaged.
 
         Returns:
             A list of (T_i, C), or one (len(texts), C) when pooled, in the order of `texts`.

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Hashable, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
+from itertools import islice
 from typing import Any, TypedDict, TypeVar
 
 import torch
@@ -206,12 +207,9 @@ def _rows(
     if isinstance(model, RobertaModel):
         encoder = model.encoder.sentence_encoder
         batch = pack_sequences(sequences, padding_idx=encoder.padding_idx, device=device)
-        states = encoder.packed(batch)
-        if layer == -1:
-            for state in states:
-                last = state
-            return Rows(encoder.finish(last), batch, indices)
-        return Rows(_pick(list(states), layer), batch, indices)
+        depth = _depth(layer, encoder.num_layers)
+        state = next(islice(encoder.packed(batch), depth, None))  # no layer above it is run
+        return Rows(encoder.finish(state) if layer == -1 else state, batch, indices)
     batch = pack_sequences(sequences, padding_idx=1, device=device)
     tokens = batch.unpack(batch.ids)
     if batch.slots is not None:
@@ -219,15 +217,18 @@ def _rows(
             torch.ones_like(tokens).flatten().index_copy(0, batch.slots, batch.ids).view_as(tokens)
         )
     features, extra = model(tokens, features_only=True, return_all_hiddens=layer != -1)
-    padded = features if layer == -1 else _pick(extra["inner_states"], layer).transpose(0, 1)
-    flat = padded.flatten(0, 1)
+    if layer != -1:
+        states = extra["inner_states"]  # T x B x C
+        features = states[_depth(layer, len(states) - 1)].transpose(0, 1)
+    flat = features.flatten(0, 1)
     return Rows(flat if batch.slots is None else flat[batch.slots], batch, indices)
 
 
-def _pick(states: list[Tensor], layer: int) -> Tensor:
-    if not -len(states) <= layer < len(states):
-        raise InputError(f"layer {layer}: this model has 0 (embeddings) to {len(states) - 1}")
-    return states[layer]
+def _depth(layer: int, num_layers: int) -> int:
+    """Which of the L+1 states `layer` names, counted from the embeddings."""
+    if not -num_layers - 1 <= layer <= num_layers:
+        raise InputError(f"layer {layer}: this model has 0 (embeddings) to {num_layers}")
+    return layer if layer >= 0 else num_layers + 1 + layer
 
 
 def lm_logits(model: nn.Module, rows: Tensor) -> Tensor:

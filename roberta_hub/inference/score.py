@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from typing import Any
 
 import torch
 from torch import Tensor
@@ -16,31 +17,49 @@ def score(runner: Runner, texts: Sequence[Text]) -> list[float]:
     """The sum over tokens of log P(token | all others). See `RobertaHubInterface.score`."""
     tokenizer = runner.tokenizer
     windows, _, which = runner.encode(texts)
-    masked: list[Tensor] = []
-    targets: list[int] = []
-    owners: list[int] = []
     specials = torch.tensor([tokenizer.bos, tokenizer.eos])
+    copies = _MaskedCopies(tokenizer.mask_idx)
+    owners: list[int] = []
     for owner, text in enumerate(windows):
-        for window, column in _masked_places(text, specials):
-            copy = window.clone()
-            targets.append(int(copy[column]))
-            copy[column] = tokenizer.mask_idx
-            masked.append(copy)
-            owners.append(owner)
+        places = _masked_places(text, specials)
+        copies.places += places
+        owners += [owner] * len(places)
 
     def answer(rows: Rows) -> list[float]:
-        places = rows.batch.ids.eq(tokenizer.mask_idx)  # one in each sequence
-        logits = lm_logits(runner.model, rows.states[places])
-        wanted = torch.tensor([targets[i] for i in rows.indices], device=logits.device)
+        hidden = rows.batch.ids.eq(tokenizer.mask_idx)  # one in each sequence
+        logits = lm_logits(runner.model, rows.states[hidden])
+        wanted = torch.tensor([copies.target(i) for i in rows.indices], device=logits.device)
         found: list[float] = (
             logits.log_softmax(-1).gather(1, wanted.unsqueeze(1)).squeeze(1).tolist()
         )
         return found
 
     totals = [0.0] * len(windows)
-    for owner, value in zip(owners, runner.run(masked, answer), strict=True):
+    for owner, value in zip(owners, runner.run(copies, answer), strict=True):
         totals[owner] += value
     return [totals[n] for n in which]
+
+
+class _MaskedCopies(Sequence[Tensor]):
+    """Each text once for each of its tokens, with that one masked; made when asked for, T x T ids being many."""
+
+    def __init__(self, mask_idx: int) -> None:
+        self.places: list[tuple[Tensor, int]] = []
+        self.mask_idx = mask_idx
+
+    def __len__(self) -> int:
+        return len(self.places)
+
+    def __getitem__(self, i: Any) -> Any:
+        ids, column = self.places[i]
+        copy = ids.clone()
+        copy[column] = self.mask_idx
+        return copy
+
+    def target(self, i: int) -> int:
+        """The id that is masked in copy i."""
+        ids, column = self.places[i]
+        return int(ids[column])
 
 
 def _masked_places(text: Windows, specials: Tensor) -> list[tuple[Tensor, int]]:

@@ -128,6 +128,24 @@ class TransformerEncoder(nn.Module):
             `encoder_out` [(T, B, C)], `encoder_padding_mask` [(B, T)], `encoder_states` L+1 times
             (T, B, C). Rows at padding are zeros (fairseq leaves what its layers compute there).
         """
+        rows, hiddens, batch = self.encode(src_tokens, return_all_hiddens, token_embeddings)
+        return {
+            "encoder_out": [batch.unpack(rows).transpose(0, 1)],
+            "encoder_padding_mask": [src_tokens.eq(self.padding_idx)],
+            "encoder_states": [batch.unpack(state).transpose(0, 1) for state in hiddens],
+        }
+
+    def encode(
+        self,
+        src_tokens: Tensor,
+        return_all_hiddens: bool = False,
+        token_embeddings: Tensor | None = None,
+    ) -> tuple[Tensor, list[Tensor], PackedBatch]:
+        """Encode a padded batch (B, T) into packed rows.
+
+        Returns:
+            Features (N, C); if asked the L+1 hidden states (N, C), else none; the packed batch.
+        """
         tokens = check_tokens(
             src_tokens, vocab_size=self.vocab_size, max_positions=self.max_positions
         )
@@ -138,12 +156,7 @@ class TransformerEncoder(nn.Module):
                 token_embeddings = token_embeddings[batch.slots]
         states = self.packed(batch, token_embeddings)
         hiddens = list(states) if return_all_hiddens else []
-        last = self.finish(hiddens[-1] if hiddens else _last(states))
-        return {
-            "encoder_out": [batch.unpack(last).transpose(0, 1)],
-            "encoder_padding_mask": [tokens.eq(self.padding_idx)],
-            "encoder_states": [batch.unpack(state).transpose(0, 1) for state in hiddens],
-        }
+        return self.finish(hiddens[-1] if hiddens else _last(states)), hiddens, batch
 
     def packed(
         self, batch: PackedBatch, token_embeddings: Tensor | None = None

@@ -41,10 +41,14 @@ class RobertaEncoder(nn.Module):
         masked_tokens: Tensor | None = None,
     ) -> tuple[Tensor, Extra]:
         """LM logits (B, T, V), or features (B, T, C) if `features_only`; see `RobertaModel.forward`."""
-        x, extra = self.extract_features(src_tokens, return_all_hiddens=return_all_hiddens)
-        if not features_only:
-            x = self.output_layer(x, masked_tokens=masked_tokens)
-        return x, extra
+        rows, hiddens, batch = self.sentence_encoder.encode(src_tokens, return_all_hiddens)
+        states = [batch.unpack(state).transpose(0, 1) for state in hiddens]
+        extra: Extra = {"inner_states": states if return_all_hiddens else None}
+        if features_only:
+            return batch.unpack(rows), extra
+        if masked_tokens is not None:
+            return self.output_layer(batch.unpack(rows), masked_tokens), extra
+        return batch.unpack(self.output_layer(rows)), extra
 
     def extract_features(
         self,
