@@ -52,6 +52,7 @@ setup(
         "tqdm",
     ],
     extras_require=extras,
+    entry_points={"console_scripts": ["roberta-hub=roberta_hub.cli:main"]},
     classifiers=[
         "Programming Language :: Python :: 3",
         *(f"Programming Language :: Python :: 3.{minor}" for minor in range(10, 15)),

@@ -8,6 +8,11 @@ from dataclasses import dataclass
 
 from roberta_hub.errors import InputError
 
+MAX_SIZE = 1_000_000_000
+"""Largest width, vocabulary or length: more is a damaged file, and would overflow in torch."""
+MAX_LAYERS = 1000
+"""Most layers; building this many takes a second."""
+
 
 @dataclass(frozen=True, kw_only=True)
 class RobertaConfig:
@@ -72,9 +77,16 @@ class RobertaConfig:
     """Spectral normalization on each classification head's output layer."""
 
     def __post_init__(self) -> None:
+        self._check_types()
         for name in ("vocab_size", "max_positions", "embed_dim", "ffn_dim", "num_heads"):
-            if getattr(self, name) < 1:
-                raise InputError(f"{name} is {getattr(self, name)}, must be at least 1")
+            if not 1 <= getattr(self, name) <= MAX_SIZE:
+                raise InputError(f"{name} is {getattr(self, name)}, must lie in 1..{MAX_SIZE:,}")
+        if self.embedding_dim is not None and not 1 <= self.embedding_dim <= MAX_SIZE:
+            raise InputError(f"embedding_dim is {self.embedding_dim}, must lie in 1..{MAX_SIZE:,}")
+        if not 0 <= self.num_layers <= MAX_LAYERS:
+            raise InputError(f"num_layers is {self.num_layers}, must lie in 0..{MAX_LAYERS:,}")
+        if not 0.0 <= self.layer_norm_eps < 1.0:
+            raise InputError(f"layer_norm_eps is {self.layer_norm_eps}, must lie in 0..1")
         if self.embed_dim % self.num_heads:
             raise InputError(
                 f"embed_dim {self.embed_dim} is not a multiple of num_heads {self.num_heads}"
@@ -95,6 +107,17 @@ class RobertaConfig:
         ):
             if not 0.0 <= getattr(self, name) <= 1.0:
                 raise InputError(f"{name} is {getattr(self, name)}, a probability lies in 0..1")
+
+    def _check_types(self) -> None:
+        """Configurations come from files, where a size may be a string and a switch a number."""
+        for field in dataclasses.fields(self):
+            value, names = getattr(self, field.name), str(field.type).split(" | ")
+            if value is None and "None" in names:
+                continue
+            kind = names[0].split("[")[0]
+            if type(value).__name__ != kind and not (kind == "float" and type(value) is int):
+                shown = repr(value) if len(repr(value)) < 60 else f"a {type(value).__name__}"
+                raise InputError(f"{field.name} is {shown}, must be of type {field.type}")
 
     @property
     def head_dim(self) -> int:

@@ -26,6 +26,7 @@ from roberta_hub.checkpoint.store import read_json, read_store
 from roberta_hub.errors import CheckpointError, InputError, UnknownNameError, VocabularyError
 from roberta_hub.interface import RobertaHubInterface
 from roberta_hub.model import roberta
+from roberta_hub.model.skeleton import shapes_only
 from roberta_hub.text.bpe import GPT2BPE
 from roberta_hub.text.dictionary import Dictionary, Task
 from roberta_hub.text.huggingface import read_tokenizer
@@ -218,6 +219,11 @@ def _assemble(
 ) -> RobertaHubInterface:
     """Dictionary, task and model of a checkpoint, in the interface."""
     dictionary = found_bpe[1] if found_bpe else _dictionary(checkpoint)
+    if len(dictionary) > checkpoint.config.vocab_size:
+        raise VocabularyError(
+            f"{checkpoint.source}: the vocabulary has {len(dictionary)} pieces and the embedding table "
+            f"{checkpoint.config.vocab_size} rows; put the vocabulary the model was trained with there"
+        )
     labels = checkpoint.label_dictionary
     task = Task(
         source_dictionary=dictionary,
@@ -248,7 +254,7 @@ def _dictionary(checkpoint: Checkpoint) -> Dictionary:
         )
     else:
         dictionary, origin = (
-            Dictionary.parse(checkpoint.dictionary, "dict.txt"),
+            Dictionary.parse(checkpoint.dictionary, f"dict.txt of {checkpoint.source}"),
             "dict.txt with <mask>",
         )
         dictionary.add_symbol("<mask>")
@@ -262,19 +268,22 @@ def _dictionary(checkpoint: Checkpoint) -> Dictionary:
 
 
 def build_model(checkpoint: Checkpoint, *, strict: bool = True) -> RobertaModel:
-    """Build on the meta device and assign, so that no second copy of the weights is ever made."""
+    """Build as shapes only and assign, so that no second copy of the weights is ever made."""
     if not checkpoint.weights:
         model = RobertaModel(checkpoint.config)
         for head, labels in checkpoint.labels.items():
             model.register_classification_head(head, len(labels))
         return model
-    with torch.device("meta"):
-        model = RobertaModel(checkpoint.config)
-        for head, (num_classes, inner_dim) in checkpoint.heads().items():
-            model.register_classification_head(head, num_classes, inner_dim)
+    try:
+        with shapes_only():
+            model = RobertaModel(checkpoint.config)
+            for head, (num_classes, inner_dim) in checkpoint.heads().items():
+                model.register_classification_head(head, num_classes, inner_dim)
+    except InputError as error:  # an activation or a head that cannot be
+        raise CheckpointError(f"{checkpoint.source}: {error}") from None
     weights = dict(checkpoint.weights)
     config = checkpoint.config
-    if config.lm_head and not config.untie_weights:
+    if config.lm_head and not config.untie_weights and EMBEDDING in weights:
         weights[LM_WEIGHT] = weights[EMBEDDING]
     weights = _check_fit(model.state_dict(), weights, checkpoint.source, strict)
     model.load_state_dict(weights, assign=True)
@@ -305,6 +314,12 @@ def _check_fit(
             f"{source}: {name} has shape {tuple(weights[name].shape)}, the configuration wants "
             f"{tuple(expected[name].shape)} ({len(wrong)} tensors differ): {_cause(name)}"
         )
+    counts = [name for name in expected if not weights[name].is_floating_point()]
+    if counts:
+        raise CheckpointError(
+            f"{source}: {counts[0]} holds {weights[counts[0]].dtype}, not floating-point weights "
+            f"({len(counts)} tensors); was the model quantized? load the original"
+        )
     if unexpected and strict:
         raise CheckpointError(
             f"{source}: {len(unexpected)} tensors have no place in a RoBERTa: {_some(unexpected)}; "
@@ -331,7 +346,7 @@ def _dtype(dtype: torch.dtype | str | None) -> torch.dtype | None:
     named = getattr(torch, dtype, None) if isinstance(dtype, str) else dtype
     if named is None and dtype is None:
         return None
-    if not isinstance(named, torch.dtype) or not named.is_floating_point:
+    if named not in (torch.float16, torch.bfloat16, torch.float32, torch.float64):
         raise InputError(
             f"dtype is {dtype!r}; choose torch.float32, torch.float16 or torch.bfloat16"
         )

@@ -9,11 +9,11 @@ from typing import Any
 
 from torch import nn
 
-from roberta_hub.checkpoint.contents import LM_WEIGHT, Checkpoint
+from roberta_hub.checkpoint.contents import LM_WEIGHT, Checkpoint, replacing_all
 from roberta_hub.checkpoint.fairseq import write_fairseq
 from roberta_hub.checkpoint.huggingface import write_huggingface
 from roberta_hub.checkpoint.store import write_store
-from roberta_hub.errors import InputError, InputTypeError
+from roberta_hub.errors import CheckpointError, InputError, InputTypeError, RobertaHubError
 from roberta_hub.model.roberta import RobertaModel
 from roberta_hub.text.dictionary import Dictionary
 from roberta_hub.text.tokenizer import Tokenizer
@@ -55,7 +55,33 @@ def checkpoint_of(
 def write(
     checkpoint: Checkpoint, tokenizer: Tokenizer, directory: Path, format: str, head: str | None
 ) -> None:
-    """Write a checkpoint in one of `FORMATS`."""
+    """Write a checkpoint in one of `FORMATS`.
+
+    Raises:
+        CheckpointError: the format cannot express the model, or the disk refuses; what was there stays.
+    """
+    # Not at the top: torch.hub's users load models without it (`dependencies` in hubconf.py).
+    from safetensors import SafetensorError
+
+    try:
+        with replacing_all(directory) as work:
+            _write(checkpoint, tokenizer, work, format, head)
+    except RobertaHubError:
+        raise
+    except (
+        OSError,
+        RuntimeError,
+        SafetensorError,
+    ) as error:  # RuntimeError: torch.save, a full disk
+        raise CheckpointError(
+            f"{directory}: cannot be written ({type(error).__name__}: {str(error).splitlines()[0][:200]}); "
+            "what was there is as before. Free some room or choose another directory"
+        ) from error
+
+
+def _write(
+    checkpoint: Checkpoint, tokenizer: Tokenizer, directory: Path, format: str, head: str | None
+) -> None:
     if format == "roberta_hub":
         write_store(checkpoint, directory)
     elif format == "fairseq":

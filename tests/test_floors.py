@@ -20,6 +20,8 @@ FLOORS = {
     "interface": 3,
     "hub": 4,
     "fairseq_bridge": 5,
+    "cli": 5,
+    "__main__": 6,
     "__init__": 6,
 }
 STAIRS = {("config", "errors"), ("interface", "fairseq_verbs")}

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import dataclasses
 import difflib
+import reprlib
 from collections.abc import Mapping
 from typing import Any
 
@@ -93,9 +94,9 @@ def layers_to_keep(value: object) -> list[int] | None:
     parts = value.split(",") if isinstance(value, str) else value
     try:
         return [int(part) for part in parts]  # type: ignore[attr-defined]
-    except (TypeError, ValueError):
+    except (TypeError, ValueError, OverflowError):
         raise InputError(
-            f"encoder_layers_to_keep is {value!r}; write layer numbers as '0,2,4'"
+            f"encoder_layers_to_keep is {reprlib.repr(value)}; write layer numbers as '0,2,4'"
         ) from None
 
 
@@ -109,14 +110,20 @@ def read_config(
     for name, value in _UNSUPPORTED.items():
         if arguments.get(name) not in (None, value):
             raise CheckpointError(
-                f"{source}: {name}={arguments[name]!r} is not supported, RoBERTa has {value}"
+                f"{source}: {name}={reprlib.repr(arguments[name])} is not supported, RoBERTa has {value}"
             )
-    arch = str(arguments.get("arch") or "")
+    given = arguments.get("arch")
+    arch = given if isinstance(given, str) else ""  # str() of shared parts could have no end
     preset = _ARCHITECTURES.get(arch, BASE)
     values: dict[str, Any] = {ours: getattr(preset, ours) for ours in FIELDS.values()}
-    for theirs, ours in FIELDS.items():
-        if arguments.get(theirs) is not None:
-            values[ours] = _typed(theirs, arguments[theirs], values[ours])
+    try:
+        for theirs, ours in FIELDS.items():
+            if arguments.get(theirs) is not None:
+                values[ours] = _typed(theirs, arguments[theirs], values[ours])
+    except InputError as error:
+        raise CheckpointError(
+            f"{source}: {error}; pass it with a right value to override"
+        ) from None
     sizes = _sizes(weights, source)
     if "encoder_attention_heads" not in arguments and (
         not arch or preset.embed_dim != sizes["embed_dim"]
@@ -141,11 +148,11 @@ def _typed(name: str, value: object, like: object) -> object:
         if isinstance(value, (bool, int)):
             return bool(value)
     elif isinstance(like, float):
-        if isinstance(value, (int, float)) and not isinstance(value, bool):
+        if isinstance(value, float) or (type(value) is int and abs(value) < 1 << 53):
             return float(value)
     elif isinstance(value, type(like)) and not isinstance(value, bool):
         return value
-    raise InputError(f"argument {name}={value!r} should be a {type(like).__name__}")
+    raise InputError(f"argument {name}={reprlib.repr(value)} should be a {type(like).__name__}")
 
 
 def _sizes(weights: dict[str, Tensor], source: str) -> dict[str, int]:

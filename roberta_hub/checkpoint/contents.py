@@ -7,6 +7,7 @@ import dataclasses
 import mmap
 import os
 import re
+import shutil
 import sys
 import uuid
 from collections.abc import Iterator
@@ -27,6 +28,8 @@ VERSION = "encoder.sentence_encoder.version"
 LAYER = "encoder.sentence_encoder.layers."
 HEADS = "classification_heads."
 
+MAX_DICTIONARY = 32 << 20
+"""Bytes of a dict.txt; RoBERTa's has 0.6 MB, a million words have 15."""
 MAX_HEADS = 1000
 """More classification heads than this in one file is taken for an attack."""
 
@@ -60,7 +63,9 @@ class Checkpoint:
             out = self.weights.get(f"{HEADS}{name}.out_proj.weight")
             if out is None:  # spectral norm keeps the raw matrix under another name
                 out = self.weights.get(f"{HEADS}{name}.out_proj.weight_orig")
-            if dense is None or out is None or dense.dim() != 2 or out.dim() != 2:
+            # Without elements a matrix may claim a billion rows at no cost, and each would get a label.
+            sound = (m is not None and m.dim() == 2 and m.numel() > 0 for m in (dense, out))
+            if dense is None or out is None or not all(sound):
                 raise CheckpointError(
                     f"{self.source}: classification head {name!r} lacks its dense or out_proj matrix"
                 )
@@ -113,6 +118,9 @@ def _give_back_pages(tensor: Tensor) -> None:
     """
     if sys.platform != "linux" or not hasattr(mmap, "MADV_DONTNEED"):
         return
+    # A hostile file's strides can be 0, and its elements more than the bytes from its first to its last.
+    if not tensor.is_contiguous():
+        return
     first = -(-tensor.data_ptr() // mmap.PAGESIZE) * mmap.PAGESIZE
     end = tensor.data_ptr() + tensor.numel() * tensor.element_size()
     length = (end - first) // mmap.PAGESIZE * mmap.PAGESIZE
@@ -137,6 +145,27 @@ def check_plain(tensor: Tensor, name: str, source: str) -> None:
         raise CheckpointError(
             f"{source}: tensor {name[:100]!r} claims more elements than are stored; download it again"
         )
+
+
+def read_dictionary(path: Path) -> bytes | None:
+    """The bytes of a dictionary file, None where there is none.
+
+    Raises:
+        CheckpointError: it cannot be read, or is too large to be one.
+    """
+    if not path.is_file():
+        return None
+    try:
+        with open(path, "rb") as file:
+            data = file.read(MAX_DICTIONARY + 1)
+    except OSError as error:
+        raise CheckpointError(f"{path}: cannot be read: {error.strerror}") from None
+    if len(data) > MAX_DICTIONARY:
+        raise CheckpointError(
+            f"{path}: {path.stat().st_size:,} bytes, the limit for a dictionary is {MAX_DICTIONARY:,}; "
+            "it is damaged, or no dictionary"
+        )
+    return data
 
 
 def check_finite(weights: dict[str, Tensor], source: str) -> None:
@@ -187,3 +216,25 @@ def replacing(path: Path) -> Iterator[Path]:
         os.replace(temporary, path)
     finally:
         temporary.unlink(missing_ok=True)
+
+
+@contextmanager
+def replacing_all(directory: Path) -> Iterator[Path]:
+    """A temporary directory to write to, whose files move into `directory` once all are complete.
+
+    config.json, which says how to read the others, moves last.
+    """
+    directory.mkdir(parents=True, exist_ok=True)
+    work = directory / f".{uuid.uuid4().hex}.tmp"
+    work.mkdir()
+    try:
+        yield work
+        files = sorted(path.relative_to(work) for path in work.rglob("*") if path.is_file())
+        for file in files:  # found out before anything moves
+            if (directory / file).is_dir():
+                raise IsADirectoryError(f"{directory / file} is a directory")
+        for file in sorted(files, key=lambda file: file.name == "config.json"):
+            (directory / file).parent.mkdir(exist_ok=True)
+            os.replace(work / file, directory / file)
+    finally:
+        shutil.rmtree(work, ignore_errors=True)

@@ -19,12 +19,13 @@ from roberta_hub.checkpoint.contents import (
     Checkpoint,
     expand,
     own,
+    read_dictionary,
     replacing,
 )
 from roberta_hub.checkpoint.unpickle import is_mapped, load_pickle, plain, tensors
 from roberta_hub.checkpoint.upgrade import count_layers, is_post_norm_era, prune, upgrade
 from roberta_hub.config import RobertaConfig
-from roberta_hub.errors import CheckpointError
+from roberta_hub.errors import CheckpointError, InputError
 
 _FRESH_HISTORY = {
     "criterion_name": "MaskedLmLoss",
@@ -50,9 +51,9 @@ def read_fairseq(
         CheckpointError: missing, damaged, unsafe, or not a RoBERTa.
         UnknownNameError: an override that fairseq's RoBERTa does not have.
     """
-    state, limit = load_pickle(path), path.stat().st_size
+    mapped, limit = is_mapped(path), path.stat().st_size
     return read_state(
-        state, str(path), overrides or {}, dtype=dtype, mapped=is_mapped(path), limit=limit
+        load_pickle(path), str(path), overrides or {}, dtype=dtype, mapped=mapped, limit=limit
     )
 
 
@@ -76,7 +77,10 @@ def read_state(
     weights = upgrade(raw, source=source)
     del raw
     keep = layers_to_keep(overrides.get("encoder_layers_to_keep"))
-    own_keep = layers_to_keep(arguments.get("encoder_layers_to_keep"))
+    try:
+        own_keep = layers_to_keep(arguments.get("encoder_layers_to_keep"))
+    except InputError as error:
+        raise CheckpointError(f"{source}: {error}") from None
     if keep is None and own_keep and len(set(own_keep)) != count_layers(weights):
         keep = own_keep  # else the model was built with these layers only, and saved so
     if keep is not None:
@@ -85,16 +89,17 @@ def read_state(
     config = _settle_lm_head(config, weights, source)
     weights[VERSION] = torch.tensor([3.0])
     labels = _as_dict(arguments.get("roberta_hub_labels"))
+    tasks = (arguments.get("roberta_hub_task"), arguments.get("task"))
     return Checkpoint(
         config=config,
         weights=own(weights, dtype, mapped=mapped),
         source=source,
         labels={
-            head: tuple(map(str, names))
+            head: tuple(names)
             for head, names in labels.items()
-            if isinstance(names, list)
+            if isinstance(names, list) and all(isinstance(name, str) for name in names)
         },
-        task=str(arguments.get("roberta_hub_task") or arguments.get("task") or "masked_lm"),
+        task=next((task for task in tasks if isinstance(task, str) and task), "masked_lm"),
         init_token=_integer(arguments.get("init_token")),
     )
 
@@ -119,9 +124,9 @@ def _arguments(state: Any, source: str) -> dict[str, Any]:
         )
     flat: dict[str, Any] = {}
     if state.get("args") is not None:
-        flat = _as_dict(plain(state["args"]))
+        flat = _as_dict(plain(state["args"], source))
     elif state.get("cfg") is not None:
-        cfg = _as_dict(plain(state["cfg"]))
+        cfg = _as_dict(plain(state["cfg"], source))
         for group in ("bpe", "task", "model"):
             part = cfg.get(group)
             name = part.get("_name") if isinstance(part, dict) else part
@@ -129,13 +134,13 @@ def _arguments(state: Any, source: str) -> dict[str, Any]:
             if isinstance(name, str):
                 flat["arch" if group == "model" else group] = name
     for ours in ("roberta_hub_labels", "roberta_hub_task"):  # what fairseq's file has no place for
-        flat[ours] = plain(state.get(ours))
+        flat[ours] = plain(state.get(ours), source)
     return flat
 
 
 def _as_dict(value: Any) -> dict[str, Any]:
     """A plain copy: on a subclass a hostile file may have put anything in place of the methods."""
-    return {k: v for k, v in dict.items(value)} if isinstance(value, dict) else {}
+    return dict(dict.items(value)) if isinstance(value, dict) else {}
 
 
 def _integer(value: object) -> int | None:
@@ -265,7 +270,4 @@ def read_dictionaries(
 
 
 def _first_file(places: list[Path]) -> bytes | None:
-    for place in places:
-        if place.is_file():
-            return place.read_bytes()
-    return None
+    return next((data for place in places if (data := read_dictionary(place)) is not None), None)

@@ -25,7 +25,7 @@ from roberta_hub.checkpoint.contents import (
     replacing,
 )
 from roberta_hub.checkpoint.store import read_json, read_safetensors, write_json, write_safetensors
-from roberta_hub.checkpoint.unpickle import is_mapped, load_pickle
+from roberta_hub.checkpoint.unpickle import is_mapped, load_pickle, tensors
 from roberta_hub.config import RobertaConfig
 from roberta_hub.errors import CheckpointError
 
@@ -134,7 +134,7 @@ def read_huggingface(directory: Path, dtype: torch.dtype | None = None) -> Check
         weights.pop(LM_WEIGHT, None)
     weights = own(weights, dtype, mapped=mapped)
     if types is not None and _POSITIONS in weights:
-        _fold_token_types(weights, types, config)
+        _fold_token_types(weights, types, config, str(directory))
     weights[VERSION] = torch.tensor([3.0])
     checkpoint = Checkpoint(config=config, weights=weights, source=str(directory))
     if checkpoint.heads():
@@ -143,10 +143,15 @@ def read_huggingface(directory: Path, dtype: torch.dtype | None = None) -> Check
     return checkpoint
 
 
-def _fold_token_types(weights: dict[str, Tensor], types: Tensor, config: RobertaConfig) -> None:
+def _fold_token_types(
+    weights: dict[str, Tensor], types: Tensor, config: RobertaConfig, source: str
+) -> None:
     positions = weights[_POSITIONS]
-    if types.dim() != 2 or types.size(1) != positions.size(-1):
-        raise CheckpointError(f"token-type embeddings have shape {tuple(types.shape)}")
+    if types.dim() != 2 or not len(types) or types.shape[1:] != positions.shape[1:]:
+        raise CheckpointError(
+            f"{source}: token-type embeddings have shape {tuple(types.shape)} and position embeddings "
+            f"{tuple(positions.shape)}; the file is damaged or of another architecture"
+        )
     positions[config.padding_idx + 1 :] += types[0].to(positions.dtype)
 
 
@@ -167,12 +172,8 @@ def _read_weights(directory: Path) -> tuple[dict[str, Tensor], bool]:
         return weights, True
     pickled = directory / "pytorch_model.bin"
     if pickled.is_file():
-        loaded = load_pickle(pickled)
-        if not isinstance(loaded, Mapping) or not all(
-            isinstance(v, Tensor) for v in loaded.values()
-        ):
-            raise CheckpointError(f"{pickled}: expected a dict of tensors")
-        return {str(k): v for k, v in loaded.items()}, is_mapped(pickled)
+        loaded = tensors(load_pickle(pickled), str(pickled), pickled.stat().st_size)
+        return loaded, is_mapped(pickled)
     raise CheckpointError(
         f"{directory}: has config.json but neither model.safetensors nor pytorch_model.bin"
     )
@@ -185,7 +186,7 @@ def _read_config(hf: dict[str, Any], directory: Path) -> RobertaConfig:
     if hf.get("is_decoder") or hf.get("position_embedding_type", "absolute") != "absolute":
         raise CheckpointError(f"{directory}: decoders and relative positions are not RoBERTa's")
     activation = hf.get("hidden_act", "gelu")
-    if activation not in _READ_ACTIVATIONS:
+    if not isinstance(activation, str) or activation not in _READ_ACTIVATIONS:
         raise CheckpointError(f"{directory}: hidden_act {activation!r} is not supported")
     padding = hf.get("pad_token_id", 1)
     dropout = hf.get("hidden_dropout_prob", 0.1)

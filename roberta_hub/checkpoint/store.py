@@ -12,9 +12,16 @@ from typing import Any
 import torch
 from torch import Tensor
 
-from roberta_hub.checkpoint.contents import VERSION, Checkpoint, own, replacing
+from roberta_hub.checkpoint.contents import (
+    VERSION,
+    Checkpoint,
+    check_plain,
+    own,
+    read_dictionary,
+    replacing,
+)
 from roberta_hub.config import RobertaConfig
-from roberta_hub.errors import CheckpointError, InputError
+from roberta_hub.errors import CheckpointError
 
 FORMAT_VERSION = 1
 _MAX_JSON = 10_000_000  # bytes; a config.json has a few thousand
@@ -34,7 +41,8 @@ def read_store(directory: Path, dtype: torch.dtype | None = None) -> Checkpoint:
     version = about.get("version")
     if version != FORMAT_VERSION:
         raise CheckpointError(
-            f"{path}: format version {version!r}, this package reads {FORMAT_VERSION}"
+            f"{path}: format version {version!r}, this package reads {FORMAT_VERSION}; "
+            "was it written by a newer roberta_hub? pip install -U roberta_hub"
         )
     weights = read_safetensors(directory / "model.safetensors")
     floating = {tensor.dtype for tensor in weights.values() if tensor.is_floating_point()}
@@ -42,20 +50,23 @@ def read_store(directory: Path, dtype: torch.dtype | None = None) -> Checkpoint:
         weights = own(weights, dtype, mapped=True)
     weights[VERSION] = torch.tensor([3.0])
     try:
-        model = dict(about["model"])
+        model = dict(about["model"].items())
         if model.get("layers_to_keep") is not None:
             model["layers_to_keep"] = tuple(model["layers_to_keep"])
         labels = {str(head): tuple(map(str, given)) for head, given in about["labels"].items()}
         task, init_token = str(about["task"]), about.get("init_token")
         config = RobertaConfig(**model)
-    except (KeyError, TypeError, AttributeError, InputError) as error:
-        raise CheckpointError(f"{path}: {type(error).__name__}: {error}") from None
+    except (KeyError, TypeError, AttributeError, ValueError) as error:
+        raise CheckpointError(
+            f"{path}: not a configuration that `save` wrote ({type(error).__name__}: {error}); "
+            "restore the file"
+        ) from None
     return Checkpoint(
         config=config,
         weights=weights,
         source=str(directory),
-        dictionary=_optional(directory / "dict.txt"),
-        label_dictionary=_optional(directory / "label_dict.txt"),
+        dictionary=read_dictionary(directory / "dict.txt"),
+        label_dictionary=read_dictionary(directory / "label_dict.txt"),
         labels=labels,
         task=task,
         init_token=init_token if isinstance(init_token, int) else None,
@@ -85,10 +96,6 @@ def write_store(checkpoint: Checkpoint, directory: Path) -> None:
     write_json(directory / "config.json", about)
 
 
-def _optional(path: Path) -> bytes | None:
-    return path.read_bytes() if path.is_file() else None
-
-
 def read_safetensors(path: Path) -> dict[str, Tensor]:
     """Tensors mapped from a safetensors file."""
     from safetensors import SafetensorError, safe_open
@@ -96,22 +103,33 @@ def read_safetensors(path: Path) -> dict[str, Tensor]:
     try:
         _check_header(path)
         with safe_open(path, framework="pt") as file:
-            return {name: file.get_tensor(name) for name in file.keys()}  # noqa: SIM118
+            weights = {name: file.get_tensor(name) for name in file.keys()}  # noqa: SIM118
     except FileNotFoundError:
-        raise CheckpointError(f"Model file not found: {path}") from None
-    except (SafetensorError, OSError, ValueError, RecursionError) as error:
+        raise CheckpointError(f"Model file not found: {path} does not exist") from None
+    except (
+        SafetensorError,
+        RuntimeError,
+        AttributeError,
+        TypeError,
+        OSError,
+        ValueError,
+        RecursionError,
+    ) as error:
         raise CheckpointError(
             f"{path}: not a readable safetensors file, probably truncated or damaged ({error}); "
             "download or copy it again"
         ) from None
+    for name, tensor in weights.items():
+        check_plain(tensor, name, str(path))
+    return weights
 
 
 def _check_header(path: Path) -> None:
     """Refuse duplicate names in the header, which safetensors itself lets pass."""
     with open(path, "rb") as file:
         length = int.from_bytes(file.read(8), "little")
-        if length > 100_000_000:
-            raise ValueError(f"header of {length} bytes, the limit is 100,000,000")
+        if length > _MAX_JSON:
+            raise ValueError(f"header of {length:,} bytes, the limit is {_MAX_JSON:,}")
         header = file.read(length)
 
     def unique(pairs: list[tuple[str, Any]]) -> dict[str, Any]:

@@ -177,7 +177,7 @@ def tensors(value: Any, source: str, limit: int | None = None) -> dict[str, Tens
     return found
 
 
-def plain(value: Any) -> Any:
+def plain(value: Any, source: str) -> Any:
     """Namespaces and omegaconf trees as dicts and lists; interpolations stay the text they are.
 
     What is no plain value is replaced by the name of its type.
@@ -185,15 +185,22 @@ def plain(value: Any) -> Any:
     Raises:
         CheckpointError: nested too deep or too large, for which sharing parts of parts is enough.
     """
-    return _plain(value, 0, itertools.count())
+    try:
+        return _plain(value, 0, itertools.count())
+    except _TooLargeError:
+        raise CheckpointError(
+            f"{source}: its configuration is nested deeper than {_MAX_DEPTH} or has more than "
+            f"{_MAX_VALUES:,} values; no model needs that, so do not trust the file"
+        ) from None
+
+
+class _TooLargeError(Exception):
+    pass
 
 
 def _plain(value: Any, depth: int, seen: Iterator[int]) -> Any:
     if depth > _MAX_DEPTH or next(seen) > _MAX_VALUES:
-        raise CheckpointError(
-            f"checkpoint configuration nested deeper than {_MAX_DEPTH} or with more than "
-            f"{_MAX_VALUES:,} values"
-        )
+        raise _TooLargeError
     if isinstance(value, argparse.Namespace):
         # __dict__, since a hostile file may have put anything in place of the methods.
         return _plain(object.__getattribute__(value, "__dict__"), depth + 1, seen)

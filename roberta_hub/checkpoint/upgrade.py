@@ -17,6 +17,7 @@ from roberta_hub.errors import CheckpointError
 Weights = dict[str, Tensor]
 
 _STALE = re.compile(r"\.layers\.\d+\.(in_proj|out_proj|fc1|fc2)_(weight|bias)$")
+_LAYER_KEY = re.compile(re.escape(LAYER) + r"(\d{1,4})\.", re.ASCII)
 _OLD_NORMS = {
     ".layer_norms.0.": ".self_attn_layer_norm.",
     ".layer_norms.1.": ".final_layer_norm.",
@@ -65,10 +66,16 @@ def _split_in_proj(weights: Weights, source: str) -> Weights:
         if match is None:
             split[key] = tensor
             continue
-        if tensor.size(0) % 3:
-            raise CheckpointError(f"{source}: {key} has {tensor.size(0)} rows, not a multiple of 3")
+        rows = tensor.size(0) if tensor.dim() else 0
+        if not rows or rows % 3:
+            raise CheckpointError(f"{source}: {key} has {rows} rows, not a multiple of 3")
         for name, part in zip("qkv", tensor.chunk(3), strict=True):
-            split[f"{match[1]}{name}_proj.{match[2]}"] = part
+            new = f"{match[1]}{name}_proj.{match[2]}"
+            if new in weights:
+                raise CheckpointError(
+                    f"{source}: holds both {key!r} and {new!r}, which is its part"
+                )
+            split[new] = part
     return split
 
 
@@ -88,16 +95,15 @@ def prune(weights: Weights, keep: Sequence[int], source: str) -> Weights:
         )
     pruned: Weights = {}
     for key, tensor in weights.items():
-        if not key.startswith(LAYER):
+        match = _LAYER_KEY.match(key)
+        if match is None:
             pruned[key] = tensor
-            continue
-        index, rest = key[len(LAYER) :].split(".", 1)
-        if int(index) in numbers:
-            pruned[f"{LAYER}{numbers[int(index)]}.{rest}"] = tensor
+        elif int(match[1]) in numbers:
+            pruned[f"{LAYER}{numbers[int(match[1])]}.{key[match.end() :]}"] = tensor
     return pruned
 
 
 def count_layers(weights: Weights) -> int:
     """How many layers a state dict of today's names holds."""
-    found = (re.match(re.escape(LAYER) + r"(\d{1,4})\.", key) for key in weights)
+    found = (_LAYER_KEY.match(key) for key in weights)
     return max((int(match[1]) + 1 for match in found if match), default=0)

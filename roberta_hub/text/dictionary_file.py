@@ -15,10 +15,10 @@ OVERWRITE = "#fairseq:overwrite"
 """Behind a count: the symbol is in the dictionary already and moves to this line's id."""
 MAX_LINE = 65_536
 """Longest line, in characters."""
-MAX_SYMBOLS = 10_000_000
+MAX_SYMBOLS = 2_000_000
 """Most symbols a dictionary may have."""
-MAX_BYTES = 1 << 30
-"""Largest file."""
+MAX_BYTES = 32 << 20
+"""Largest file; RoBERTa's has 0.6 MB, a million words have 15."""
 
 PathOrFile: TypeAlias = "str | os.PathLike[str] | IO[str] | IO[bytes]"
 

@@ -10,6 +10,11 @@ from typing import Any
 
 from roberta_hub.errors import VocabularyError
 
+MAX_BYTES = 20 << 20
+"""Of one file of tables; the largest of RoBERTa's kind have 2 MB."""
+MAX_WORK = 20_000_000
+"""Sum of the squared token lengths, to which the time of `check_merges` is proportional; GPT-2's is 2.5 million."""
+
 
 def _byte_picture() -> list[int]:
     """GPT-2's printable character for each byte, and the order in which the bytes are numbered."""
@@ -71,7 +76,11 @@ def merge_within(token: bytes, ranks: Mapping[bytes, int]) -> list[bytes]:
 
 def _read_text(path: Path) -> str:
     try:
-        return path.read_bytes().decode()
+        with open(path, "rb") as file:
+            data = file.read(MAX_BYTES + 1)
+        if len(data) > MAX_BYTES:
+            raise VocabularyError(f"{path} is larger than {MAX_BYTES:,} bytes, the limit")
+        return data.decode()
     except OSError as error:
         raise VocabularyError(f"{path} cannot be read: {error.strerror}") from error
     except UnicodeDecodeError as error:
@@ -84,9 +93,10 @@ def read_json(path: Path) -> dict[str, Any]:
     Raises:
         VocabularyError: the file is missing, damaged, or holds something else.
     """
+    text = _read_text(path)
     try:
-        table = json.loads(_read_text(path))
-    except (json.JSONDecodeError, RecursionError) as error:
+        table = json.loads(text)
+    except (ValueError, RecursionError) as error:  # also a number of more digits than int() takes
         raise VocabularyError(f"{path} is not JSON: {error}") from None
     if not isinstance(table, dict):
         raise VocabularyError(f"{path} holds a {type(table).__name__}, not an object")
@@ -128,6 +138,8 @@ def check_merges(merges: Sequence[tuple[bytes, bytes]]) -> None:
     ranks = {left + right: rank for rank, (left, right) in enumerate(merges)}
     if len(ranks) != len(merges):
         raise VocabularyError("two merges form the same token")
+    if sum(len(token) ** 2 for token in ranks) > MAX_WORK:
+        raise VocabularyError(f"its {len(ranks):,} tokens are too long to be pieces of words")
     for rank, (left, right) in enumerate(merges):
         if merge_within(left + right, ranks) != [left, right]:
             raise VocabularyError(

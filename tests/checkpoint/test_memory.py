@@ -1,0 +1,80 @@
+"""Loading holds the weights once: measured in processes of their own, over what importing takes."""
+
+from __future__ import annotations
+
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+import torch
+from checkpoints import small
+
+from roberta_hub import RobertaHubInterface
+
+pytestmark = pytest.mark.skipif(sys.platform != "linux", reason="peak memory is read from /proc")
+
+PEAK = """
+import gc, sys, torch, safetensors.torch, tiktoken, roberta_hub
+def memory(name):
+    return int(open("/proc/self/status").read().split(name + ":")[1].split()[0]) * 1024
+for dtype in None, torch.float16:
+    open("/proc/self/clear_refs", "w").write("5")  # the peak starts anew
+    base = memory("VmRSS")
+    roberta = roberta_hub.load_model(sys.argv[1], dtype=dtype)
+    weights = sum(p.numel() * p.element_size() for p in roberta.model.parameters())
+    print((memory("VmHWM") - base) / weights)
+    del roberta
+    gc.collect()
+"""
+MIDDLE = {"embed_dim": 1024, "ffn_dim": 4096, "num_layers": 6, "num_heads": 16}  # 302 MB
+LARGE = {**MIDDLE, "num_layers": 24, "max_positions": 51_200}  # 1.4 GB, as roberta.large
+FILES = [
+    ("fairseq", torch.float32),
+    ("fairseq", torch.float16),
+    ("roberta_hub", torch.float32),
+    ("roberta_hub", torch.float16),
+    ("huggingface", torch.float32),
+]
+
+
+@pytest.fixture(scope="module")
+def middle() -> RobertaHubInterface:
+    return small(**MIDDLE)
+
+
+def peaks(folder: Path) -> list[float]:
+    """Peak memory of loading without and with dtype=torch.float16, as multiples of the weights."""
+    command = [sys.executable, "-c", PEAK, str(folder)]
+    done = subprocess.run(command, capture_output=True, text=True, check=True)
+    return [float(line) for line in done.stdout.split()]
+
+
+def check(roberta: RobertaHubInterface, folder: Path, format, stored: torch.dtype) -> None:
+    roberta.to(stored).save(folder, format)
+    found = peaks(folder)
+    print(f"{format} {stored}: {found[0]:.2f} widened, {found[1]:.2f} in float16")
+    assert max(found) < 1.25
+    assert min(found) > 0.9  # else it was not measured
+
+
+@pytest.mark.parametrize(("format", "stored"), FILES[::2])
+def test_loading_holds_the_weights_once(tmp_path: Path, middle, format, stored):
+    check(middle, tmp_path, format, stored)
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize(("format", "stored"), FILES)
+def test_loading_a_large_model_holds_the_weights_once(tmp_path: Path, format, stored):
+    check(small(**LARGE), tmp_path, format, stored)
+
+
+@pytest.mark.slow
+def test_the_format_before_2020_is_read_whole(tmp_path: Path, middle):
+    """torch cannot map it: the file and the copy are there at once."""
+    middle.to(torch.float32).save(tmp_path, "fairseq")
+    state = torch.load(tmp_path / "model.pt", weights_only=True)
+    torch.save(state, tmp_path / "model.pt", _use_new_zipfile_serialization=False)
+    found = peaks(tmp_path)
+    print(f"legacy: {found[0]:.2f} widened, {found[1]:.2f} in float16")
+    assert found[0] < 2.25
