@@ -10,10 +10,12 @@ demo: $(VENV)/.core
 	$(BIN)/python tools/demo.py
 
 test: $(VENV)/.test
-	$(BIN)/python -m pytest -q -m "not slow and not network" --doctest-modules roberta_hub tests
+	$(BIN)/python -m pytest -q --doctest-modules roberta_hub
+	$(BIN)/python -m pytest -q -m "not slow and not network"
 
 test-full: $(VENV)/.test
-	$(BIN)/python -m pytest -q -m "not network" --doctest-modules roberta_hub tests
+	$(BIN)/python -m pytest -q --doctest-modules roberta_hub
+	$(BIN)/python -m pytest -q -m "not network" --durations=10
 
 check: $(VENV)/.test
 	$(BIN)/ruff format --check .
@@ -27,7 +29,7 @@ notebooks: $(VENV)/.test
 $(VENV)/.core: setup.py constraints.txt
 	test -x $(BIN)/python || $(PYTHON) -m venv $(VENV)
 	$(INSTALL) -U pip "setuptools<81" wheel
-	$(INSTALL) torch
+	$(INSTALL) torch numpy
 	$(INSTALL) -e .
 	touch $@
 

@@ -2,9 +2,6 @@
 
 import pytest
 
-# --doctest-modules would import them as modules, and they all have the same name.
-collect_ignore_glob = ["tests/*/conftest.py"]
-
 
 @pytest.fixture(scope="session")
 def _base():

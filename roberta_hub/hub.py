@@ -33,6 +33,9 @@ from roberta_hub.text.huggingface import read_tokenizer
 
 __all__ = ["RobertaModel", "available_models", "load_model"]
 
+Vocabulary = tuple["GPT2BPE | None", "Dictionary | None"]
+"""A BPE and a dictionary of a model's own; None: RoBERTa's, or what the checkpoint's dict.txt says."""
+
 
 def load_model(
     name_or_path: str | os.PathLike[str],
@@ -84,19 +87,22 @@ def load_model(
     wanted = _dtype(dtype)
     record = find(os.fspath(name_or_path))
     if record is not None and not pretrained:
-        interface = _assemble(_random(record, overrides), None, bpe_tables, device, strict=strict)
+        checkpoint, vocabulary = _random(record, overrides), (bpe_tables, None)
+        interface = _assemble(checkpoint, vocabulary, device, strict=strict)
         return interface.to(wanted) if wanted else interface
     if record is not None:
         directory = fetch_archive(record, force=force_download, progress=progress)
     else:
         directory = _path(name_or_path, pretrained)
-    checkpoint, found_bpe = _read(directory, checkpoint_file, data_name_or_path, overrides, wanted)
+    checkpoint, (found_bpe, dictionary) = _read(
+        directory, checkpoint_file, data_name_or_path, overrides, wanted
+    )
     if record is not None:
         checkpoint.labels = {**record.heads, **checkpoint.labels}
         checkpoint.source = f"{record.name} ({checkpoint.source})"
     if not allow_nonfinite:
         check_finite(checkpoint.weights, checkpoint.source)
-    return _assemble(checkpoint, found_bpe, bpe_tables, device, strict=strict)
+    return _assemble(checkpoint, (bpe_tables or found_bpe, dictionary), device, strict=strict)
 
 
 class RobertaModel(roberta.RobertaModel):
@@ -151,8 +157,8 @@ def _read(
     data: str,
     overrides: Mapping[str, object],
     dtype: torch.dtype | None,
-) -> tuple[Checkpoint, tuple[GPT2BPE, Dictionary] | None]:
-    """Read whatever lies there; the BPE comes along where a Hugging Face directory has its own."""
+) -> tuple[Checkpoint, Vocabulary]:
+    """Read whatever lies there, and the vocabulary that it brings along beside the dictionary."""
     if path.is_file() and path.name.endswith((".tar.gz", ".tgz")):
         path = extract_archive(path, checkpoint_file)
     if path.is_file() and path.suffix != ".safetensors":
@@ -168,15 +174,17 @@ def _read(
             f"{there}; name the file with checkpoint_file="
         )
     if (directory / checkpoint_file).is_file():
-        return _read_fairseq(directory, checkpoint_file, data, overrides, dtype), None
+        tables = (directory / "encoder.json", directory / "vocab.bpe")
+        own = GPT2BPE.from_files(*tables) if all(table.is_file() for table in tables) else None
+        return _read_fairseq(directory, checkpoint_file, data, overrides, dtype), (own, None)
     if overrides:
         raise InputError(
             f"{', '.join(overrides)}: arguments of fairseq checkpoints, and {directory} is none; "
             "load it without them and change roberta.model"
         )
-    if read_json(directory / "config.json").get("format") == "roberta_hub":
-        return read_store(directory, dtype), None
-    return read_huggingface(directory, dtype), read_tokenizer(directory)
+    ours = read_json(directory / "config.json").get("format") == "roberta_hub"
+    checkpoint = read_store(directory, dtype) if ours else read_huggingface(directory, dtype)
+    return checkpoint, read_tokenizer(directory) or (None, None)
 
 
 def _read_fairseq(
@@ -211,14 +219,14 @@ def _random(record: Record, overrides: Mapping[str, object]) -> Checkpoint:
 
 def _assemble(
     checkpoint: Checkpoint,
-    found_bpe: tuple[GPT2BPE, Dictionary] | None,
-    bpe: GPT2BPE | None,
+    vocabulary: Vocabulary,
     device: str | torch.device | None,
     *,
     strict: bool,
 ) -> RobertaHubInterface:
     """Dictionary, task and model of a checkpoint, in the interface."""
-    dictionary = found_bpe[1] if found_bpe else _dictionary(checkpoint)
+    bpe, dictionary = vocabulary
+    dictionary = dictionary or _dictionary(checkpoint)
     if len(dictionary) > checkpoint.config.vocab_size:
         raise VocabularyError(
             f"{checkpoint.source}: the vocabulary has {len(dictionary)} pieces and the embedding table "
@@ -238,7 +246,7 @@ def _assemble(
         model.config,
         task,
         model,
-        bpe=bpe or (found_bpe[0] if found_bpe else None),
+        bpe=bpe,
         labels=checkpoint.labels,
         source=checkpoint.source,
     )

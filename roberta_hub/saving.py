@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import dataclasses
 import json
 from collections.abc import Mapping, Sequence
 from pathlib import Path
@@ -9,16 +10,22 @@ from typing import Any
 
 from torch import nn
 
-from roberta_hub.checkpoint.contents import LM_WEIGHT, Checkpoint, replacing_all
+from roberta_hub.checkpoint.contents import LM_WEIGHT, Checkpoint, replacing_all, write_files
 from roberta_hub.checkpoint.fairseq import write_fairseq
 from roberta_hub.checkpoint.huggingface import write_huggingface
-from roberta_hub.checkpoint.store import write_store
+from roberta_hub.checkpoint.store import read_json, write_store
 from roberta_hub.errors import CheckpointError, InputError, InputTypeError, RobertaHubError
 from roberta_hub.model.roberta import RobertaModel
+from roberta_hub.text.bpe import GPT2BPE
 from roberta_hub.text.dictionary import Dictionary
 from roberta_hub.text.tokenizer import Tokenizer
 
-FORMATS = ("roberta_hub", "fairseq", "huggingface")
+FORMATS = {
+    "roberta_hub": ("dict.txt", "label_dict.txt", "vocab.json", "merges.txt"),
+    "fairseq": ("label/dict.txt", "encoder.json", "vocab.bpe"),
+    "huggingface": ("added_tokens.json", "tokenizer.json", "special_tokens_map.json"),
+}
+"""Every format, and the files of it that some models have and others lack."""
 
 
 def checkpoint_of(
@@ -63,8 +70,11 @@ def write(
     # Not at the top: torch.hub's users load models without it (`dependencies` in hubconf.py).
     from safetensors import SafetensorError
 
+    if format not in FORMATS:
+        raise InputError(f"format is {format!r}; choose {', '.join(FORMATS)}")
+    _check_vacant(directory, format)
     try:
-        with replacing_all(directory) as work:
+        with replacing_all(directory, FORMATS[format]) as work:
             _write(checkpoint, tokenizer, work, format, head)
     except RobertaHubError:
         raise
@@ -79,19 +89,48 @@ def write(
         ) from error
 
 
+def _check_vacant(directory: Path, format: str) -> None:
+    """Refuse a directory with a model of another format: loading would find that one, or a mixture."""
+    there = {"fairseq"} if (directory / "model.pt").is_file() else set()
+    if (directory / "config.json").is_file():
+        ours = read_json(directory / "config.json").get("format") == "roberta_hub"
+        there.add("roberta_hub" if ours else "huggingface")
+    if there - {format}:
+        raise CheckpointError(
+            f"{directory} holds a model of format {', '.join(sorted(there - {format}))!r}, which a save as "
+            f"{format!r} would not replace but mix with; choose another directory"
+        )
+
+
 def _write(
     checkpoint: Checkpoint, tokenizer: Tokenizer, directory: Path, format: str, head: str | None
 ) -> None:
+    own_bpe = tokenizer.bpe is not GPT2BPE.shipped()
     if format == "roberta_hub":
-        write_store(checkpoint, directory)
+        shipped = tokenizer.dictionary.symbols == Dictionary.roberta().symbols
+        write_store(
+            dataclasses.replace(checkpoint, dictionary=None) if shipped else checkpoint, directory
+        )
+        if own_bpe:
+            files = tokenizer_files(tokenizer, checkpoint.config.max_positions)
+            write_files(directory, {name: files[name] for name in ("vocab.json", "merges.txt")})
     elif format == "fairseq":
         write_fairseq(checkpoint, directory)
-    elif format == "huggingface":
-        write_huggingface(
-            checkpoint, directory, tokenizer_files(tokenizer, checkpoint.config.max_positions), head
-        )
+        if own_bpe:
+            write_files(directory, bpe_files(tokenizer))
     else:
-        raise InputError(f"format is {format!r}; choose {', '.join(FORMATS)}")
+        files = tokenizer_files(tokenizer, checkpoint.config.max_positions)
+        write_huggingface(checkpoint, directory, files, head)
+
+
+def bpe_files(tokenizer: Tokenizer) -> dict[str, bytes]:
+    """encoder.json and vocab.bpe, what fairseq calls gpt2_encoder_json and gpt2_vocab_bpe."""
+    ids = {piece: int(symbol) for piece, symbol in tokenizer.bpe.printable_ids().items()}
+    merges = ["#version: 0.2", *tokenizer.bpe.printable_merges(), ""]
+    return {
+        "encoder.json": json.dumps(ids, ensure_ascii=False).encode(),
+        "vocab.bpe": "\n".join(merges).encode(),
+    }
 
 
 def tokenizer_files(tokenizer: Tokenizer, max_length: int) -> dict[str, bytes]:

@@ -10,7 +10,7 @@ import re
 import shutil
 import sys
 import uuid
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -218,11 +218,23 @@ def replacing(path: Path) -> Iterator[Path]:
         temporary.unlink(missing_ok=True)
 
 
+def write_files(directory: Path, files: Mapping[str, bytes]) -> None:
+    """Write small files, each at once whole."""
+    for name, data in files.items():
+        (directory / name).parent.mkdir(parents=True, exist_ok=True)
+        with replacing(directory / name) as file:
+            file.write_bytes(data)
+
+
 @contextmanager
-def replacing_all(directory: Path) -> Iterator[Path]:
+def replacing_all(directory: Path, obsolete: Sequence[str] = ()) -> Iterator[Path]:
     """A temporary directory to write to, whose files move into `directory` once all are complete.
 
     config.json, which says how to read the others, moves last.
+
+    Args:
+        directory: made if missing.
+        obsolete: files of an earlier save that go, where no new ones take their places.
     """
     directory.mkdir(parents=True, exist_ok=True)
     work = directory / f".{uuid.uuid4().hex}.tmp"
@@ -236,5 +248,8 @@ def replacing_all(directory: Path) -> Iterator[Path]:
         for file in sorted(files, key=lambda file: file.name == "config.json"):
             (directory / file).parent.mkdir(exist_ok=True)
             os.replace(work / file, directory / file)
+        for name in obsolete:
+            if Path(name) not in files:
+                (directory / name).unlink(missing_ok=True)
     finally:
         shutil.rmtree(work, ignore_errors=True)

@@ -21,6 +21,7 @@ from roberta_hub.checkpoint.contents import (
     own,
     read_dictionary,
     replacing,
+    write_files,
 )
 from roberta_hub.checkpoint.unpickle import is_mapped, load_pickle, plain, tensors
 from roberta_hub.checkpoint.upgrade import count_layers, is_post_norm_era, prune, upgrade
@@ -212,16 +213,11 @@ def write_fairseq(checkpoint: Checkpoint, directory: Path) -> None:
     directory.mkdir(parents=True, exist_ok=True)
     with replacing(directory / "model.pt") as file:
         torch.save(state, file)
-    if checkpoint.dictionary is not None:
-        _write(directory / "dict.txt", checkpoint.dictionary)
-    if checkpoint.label_dictionary is not None:
-        _write(directory / "label" / "dict.txt", checkpoint.label_dictionary)
-
-
-def _write(path: Path, data: bytes) -> None:
-    path.parent.mkdir(parents=True, exist_ok=True)
-    with replacing(path) as file:
-        file.write_bytes(data)
+    dictionaries = {
+        "dict.txt": checkpoint.dictionary,
+        "label/dict.txt": checkpoint.label_dictionary,
+    }
+    write_files(directory, {name: data for name, data in dictionaries.items() if data is not None})
 
 
 def _cfg(config: RobertaConfig) -> dict[str, Any]:

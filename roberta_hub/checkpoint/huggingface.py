@@ -6,6 +6,7 @@ One flat table of names serves reading and writing.
 from __future__ import annotations
 
 import dataclasses
+import reprlib
 from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
@@ -22,7 +23,7 @@ from roberta_hub.checkpoint.contents import (
     Checkpoint,
     expand,
     own,
-    replacing,
+    write_files,
 )
 from roberta_hub.checkpoint.store import read_json, read_safetensors, write_json, write_safetensors
 from roberta_hub.checkpoint.unpickle import is_mapped, load_pickle, tensors
@@ -166,8 +167,8 @@ def _read_weights(directory: Path) -> tuple[dict[str, Tensor], bool]:
             raise CheckpointError(f"{index}: has no 'weight_map'")
         weights: dict[str, Tensor] = {}
         for shard in sorted({str(name) for name in shards.values()}):
-            if Path(shard).name != shard:
-                raise CheckpointError(f"{index}: shard {shard!r} is not a plain file name")
+            if Path(shard).name != shard or len(shard) > 255:
+                raise CheckpointError(f"{index}: shard {shard[:80]!r} is not a plain file name")
             weights |= read_safetensors(directory / shard)
         return weights, True
     pickled = directory / "pytorch_model.bin"
@@ -182,12 +183,16 @@ def _read_weights(directory: Path) -> tuple[dict[str, Tensor], bool]:
 def _read_config(hf: dict[str, Any], directory: Path) -> RobertaConfig:
     kind = hf.get("model_type")
     if kind != "roberta":
-        raise CheckpointError(f"{directory}: model_type is {kind!r}, this reads 'roberta'")
+        raise CheckpointError(
+            f"{directory}: model_type is {reprlib.repr(kind)}, this reads 'roberta'"
+        )
     if hf.get("is_decoder") or hf.get("position_embedding_type", "absolute") != "absolute":
         raise CheckpointError(f"{directory}: decoders and relative positions are not RoBERTa's")
     activation = hf.get("hidden_act", "gelu")
     if not isinstance(activation, str) or activation not in _READ_ACTIVATIONS:
-        raise CheckpointError(f"{directory}: hidden_act {activation!r} is not supported")
+        raise CheckpointError(
+            f"{directory}: hidden_act {reprlib.repr(activation)} is not supported"
+        )
     padding = hf.get("pad_token_id", 1)
     dropout = hf.get("hidden_dropout_prob", 0.1)
     pooler = hf.get("classifier_dropout")
@@ -245,9 +250,7 @@ def write_huggingface(
         theirs.pop("lm_head.decoder.weight", None)
     directory.mkdir(parents=True, exist_ok=True)
     write_safetensors(directory / "model.safetensors", theirs, {"format": "pt"})
-    for name, data in vocabulary.items():
-        with replacing(directory / name) as file:
-            file.write_bytes(data)
+    write_files(directory, vocabulary)
     labels = checkpoint.labels.get(head, ()) if head else ()
     write_json(
         directory / "config.json",

@@ -6,6 +6,7 @@ config.json is written last, so a directory that has it is complete.
 from __future__ import annotations
 
 import json
+import reprlib
 from pathlib import Path
 from typing import Any
 
@@ -19,6 +20,7 @@ from roberta_hub.checkpoint.contents import (
     own,
     read_dictionary,
     replacing,
+    write_files,
 )
 from roberta_hub.config import RobertaConfig
 from roberta_hub.errors import CheckpointError
@@ -41,7 +43,7 @@ def read_store(directory: Path, dtype: torch.dtype | None = None) -> Checkpoint:
     version = about.get("version")
     if version != FORMAT_VERSION:
         raise CheckpointError(
-            f"{path}: format version {version!r}, this package reads {FORMAT_VERSION}; "
+            f"{path}: format version {reprlib.repr(version)}, this package reads {FORMAT_VERSION}; "
             "was it written by a newer roberta_hub? pip install -U roberta_hub"
         )
     weights = read_safetensors(directory / "model.safetensors")
@@ -78,13 +80,8 @@ def write_store(checkpoint: Checkpoint, directory: Path) -> None:
     directory.mkdir(parents=True, exist_ok=True)
     weights = {k: v for k, v in checkpoint.weights.items() if k != VERSION}
     write_safetensors(directory / "model.safetensors", weights, {"format": "pt"})
-    for name, data in (
-        ("dict.txt", checkpoint.dictionary),
-        ("label_dict.txt", checkpoint.label_dictionary),
-    ):
-        if data is not None:
-            with replacing(directory / name) as file:
-                file.write_bytes(data)
+    files = {"dict.txt": checkpoint.dictionary, "label_dict.txt": checkpoint.label_dictionary}
+    write_files(directory, {name: data for name, data in files.items() if data is not None})
     about = {
         "format": "roberta_hub",
         "version": FORMAT_VERSION,

@@ -14,6 +14,15 @@ from roberta_hub.checkpoint import download
 
 
 @pytest.fixture(autouse=True)
+def _one_thread() -> Iterator[None]:
+    """Waking a second thread takes longer than these models do, much longer on a busy machine."""
+    before = torch.get_num_threads()
+    torch.set_num_threads(1)
+    yield
+    torch.set_num_threads(before)
+
+
+@pytest.fixture(autouse=True)
 def cache(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     for name in (download.OFFLINE_ENV, download.MIRROR_ENV, "PYTORCH_FAIRSEQ_CACHE"):
         monkeypatch.delenv(name, raising=False)

@@ -13,6 +13,7 @@ import pytest
 import torch
 from checkpoints import IDS, LABELS, outputs, small
 
+import roberta_hub
 from roberta_hub import RobertaHubError, RobertaHubInterface, load_model
 
 TWO_HEADS = {"mnli": ("no", "maybe", "yes"), "sst-2": ("bad", "good")}
@@ -130,11 +131,12 @@ def test_hugging_face_gets_the_head_that_is_asked_for(tmp_path: Path):
 def test_half_precision_files_are_half_as_large(tmp_path: Path, dtype: torch.dtype):
     wide = {"embed_dim": 64, "ffn_dim": 256}
     for format, file in (("roberta_hub", "model.safetensors"), ("fairseq", "model.pt")):
-        small(**wide).save(tmp_path / "full", format)
-        small(**wide, dtype=dtype).save(tmp_path / "half", format)
-        full, half = (os.path.getsize(tmp_path / name / file) for name in ("full", "half"))
+        folder = tmp_path / format
+        small(**wide).save(folder / "full", format)
+        small(**wide, dtype=dtype).save(folder / "half", format)
+        full, half = (os.path.getsize(folder / name / file) for name in ("full", "half"))
         assert half < 0.6 * full
-        kept = load_model(tmp_path / "half", dtype=dtype) if format == "roberta_hub" else None
+        kept = load_model(folder / "half", dtype=dtype) if format == "roberta_hub" else None
         if kept is not None:
             assert {p.dtype for p in kept.model.parameters()} == {dtype}
 
@@ -241,9 +243,74 @@ def test_a_folder_where_a_file_should_go(tmp_path: Path, format: Any, last: str)
     assert photograph(tmp_path) == before
 
 
-def test_other_files_in_the_folder_stay(tmp_path: Path):
+@pytest.mark.parametrize("format", ["roberta_hub", "fairseq", "huggingface"])
+def test_other_files_in_the_folder_stay(tmp_path: Path, format: Any):
     (tmp_path / "notes.txt").write_text("mine")
-    for format in ("roberta_hub", "huggingface"):
+    for _ in range(2):
         small().save(tmp_path, format)
         assert (tmp_path / "notes.txt").read_text() == "mine"
         assert not [path.name for path in tmp_path.iterdir() if path.name.startswith(".")]
+
+
+@pytest.fixture
+def own_vocabulary(tmp_path: Path) -> roberta_hub.RobertaHubInterface:
+    """A model with a BPE of its own: three merges."""
+    from roberta_hub.saving import bpe_files
+    from roberta_hub.text.bpe import GPT2BPE
+    from roberta_hub.text.dictionary import Dictionary, Task
+
+    bpe = GPT2BPE([(b"t", b"h"), (b"th", b"e"), (b" ", b"the")])
+    dictionary = Dictionary()
+    for number in reversed(range(bpe.max_id + 1)):
+        dictionary.add_symbol(str(number))
+    dictionary.add_symbol("<mask>")
+    config = roberta_hub.RobertaConfig(
+        vocab_size=len(dictionary), embed_dim=8, ffn_dim=8, num_layers=1, num_heads=2
+    )
+    model = roberta_hub.RobertaModel(config)
+    hub = roberta_hub.RobertaHubInterface(config, Task(dictionary), model, bpe=bpe)
+    assert set(bpe_files(hub.tokenizer)) == {"encoder.json", "vocab.bpe"}
+    return hub.eval()
+
+
+@pytest.mark.parametrize("format", ["roberta_hub", "fairseq", "huggingface"])
+def test_a_bpe_of_its_own_is_saved_and_read_again(own_vocabulary, tmp_path: Path, format) -> None:
+    own_vocabulary.save(tmp_path / "model", format=format)
+    again = roberta_hub.load_model(tmp_path / "model").eval()
+    for text in ("the cat", " the theatre", "naïve 🙂", ""):
+        assert again.encode(text).tolist() == own_vocabulary.encode(text).tolist()
+        assert again.decode(again.encode(text)) == text
+        torch.testing.assert_close(again.features([text])[0], own_vocabulary.features([text])[0])
+
+
+@pytest.mark.parametrize("first", ["roberta_hub", "fairseq", "huggingface"])
+@pytest.mark.parametrize("second", ["roberta_hub", "fairseq", "huggingface"])
+def test_formats_do_not_mix_in_a_directory(own_vocabulary, tmp_path: Path, first, second) -> None:
+    """Loading would find one of the two, perhaps the old one; nothing is written then."""
+    own_vocabulary.save(tmp_path / "model", format=first)
+    before = {path.name: path.read_bytes() for path in (tmp_path / "model").iterdir()}
+    if first == second:
+        own_vocabulary.save(tmp_path / "model", format=second)
+        return
+    with pytest.raises(roberta_hub.RobertaHubError, match="another directory"):
+        own_vocabulary.save(tmp_path / "model", format=second)
+    assert {p.name: p.read_bytes() for p in (tmp_path / "model").iterdir()} == before
+
+
+def test_what_an_earlier_save_left_behind_goes(own_vocabulary, tmp_path: Path) -> None:
+    """A vocabulary that is not written again must not be read with the new weights."""
+    own_vocabulary.save(tmp_path / "model")
+    assert (tmp_path / "model" / "merges.txt").exists()
+    config = roberta_hub.RobertaConfig(embed_dim=8, ffn_dim=8, num_layers=1, num_heads=2)
+    from roberta_hub.text.dictionary import Dictionary, Task
+
+    plain = roberta_hub.RobertaHubInterface(
+        config, Task(Dictionary.roberta()), roberta_hub.RobertaModel(config)
+    )
+    plain.save(tmp_path / "model")
+    assert sorted(path.name for path in (tmp_path / "model").iterdir()) == [
+        "config.json",
+        "model.safetensors",
+    ]
+    again = roberta_hub.load_model(tmp_path / "model")
+    assert again.encode("Hello world!").tolist() == [0, 31414, 232, 328, 2]

@@ -17,6 +17,8 @@ from pathlib import Path
 from .mutate import mutated
 
 NAMES = ("dictionary", "safetensors", "archive", "checkpoint", "config")
+
+
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("target", choices=NAMES)
@@ -25,13 +27,12 @@ def main() -> None:
     parser.add_argument("--findings", type=Path, default=Path(), help="where offending inputs go")
     chosen = parser.parse_args()
 
-    import atheris
-
     # Before the instrumentation, which makes importing torch take a minute.
     import pickletools
     import tarfile
     import zipfile
 
+    import atheris
     import torch
     from torch import _weights_only_unpickler as unpickler
 

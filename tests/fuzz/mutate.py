@@ -76,7 +76,9 @@ def change_json(data: bytes, rng: random.Random) -> bytes:
             other, name = rng.choice(spots)
             box[key] = copy.deepcopy(other[name]) if name in other else 0
         elif kind == 2 and isinstance(box, dict):
-            box[rng.choice(("", "a", "\ud800", "__metadata__", "x" * 200, str(key) * 2))] = copy.deepcopy(box[key])
+            box[rng.choice(("", "a", "\ud800", "__metadata__", "x" * 200, str(key) * 2))] = (
+                copy.deepcopy(box[key])
+            )
         elif kind == 3:
             box[key] = rng.choice(([box[key]], {"a": box[key]}, str(box[key])))
         else:
