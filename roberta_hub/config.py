@@ -94,7 +94,7 @@ class RobertaConfig:
         if not 0 <= self.padding_idx < self.vocab_size:
             raise InputError(f"padding_idx {self.padding_idx} is outside 0..{self.vocab_size - 1}")
         unique = self.num_unique_layers
-        if unique is not None and (unique < 1 or self.num_layers % unique):
+        if unique is not None and (not 1 <= unique <= self.num_layers or self.num_layers % unique):
             raise InputError(
                 f"num_unique_layers {unique} does not divide num_layers {self.num_layers}"
             )

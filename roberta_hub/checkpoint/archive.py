@@ -45,6 +45,8 @@ UNREADABLE = (
     EOFError,
     ValueError,  # tarfile, for some nonsense in headers
     RecursionError,  # tarfile, which recurses once per chained header
+    IndexError,  # tarfile, when a sparse header ends early
+    OverflowError,  # tarfile, for a length in an extended header beyond 64 bits
 )
 """What reading a hostile or damaged archive raises; `OSError` at large is the disk's, not the archive's."""
 
@@ -116,6 +118,9 @@ class _BoundedGzip(gzip.GzipFile):
 
     def read(self, size: int | None = -1) -> bytes:
         chunk = super().read(size)
+        if not chunk and self.tell() < self.limit - HEADER_ROOM:
+            # tarfile would go on asking for the rest, which a header of 200 bytes may put at 16 GB.
+            raise EOFError("it ends in the middle of a file")
         if self.tell() > self.limit:
             raise tarfile.TarError(f"more than {HEADER_ROOM:,} bytes that belong to no file")
         return chunk

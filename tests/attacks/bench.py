@@ -19,7 +19,10 @@ MARKER = "marker"
 """A file of this name beside the attack's folder of files: code was run, or a file written outside."""
 GIGABYTE = 1 << 30
 HARMS = ("runs code", "escapes", "dies", "hangs", "fills memory", "accepts", "crashes")
-"""A marker; a marker; a signal; over the time; over the memory; no error; an error with no sentence in it."""
+"""A marker; a marker; a signal; over the time; over the memory; no error; an error with no sentence in it.
+
+Where the machine's speed decides which comes first, an attack names both: "fills memory or hangs".
+"""
 
 
 @dataclass(frozen=True)
@@ -28,7 +31,7 @@ class Attack:
 
     name: str
     row: int
-    """Of the fault table that the package was designed by; its subject stands in the README."""
+    """Of the fault table that the package was designed by: 17 to 20 archives, 21 to 30 checkpoints, and so on."""
     make: Callable[[Path], Path]
     """Writes into an empty folder; returns the path to load."""
     reason: str
@@ -36,7 +39,7 @@ class Attack:
     naive: str = ""
     """A reader of `naive.py` that is harmed."""
     harm: str = ""
-    """One of HARMS."""
+    """One of HARMS, or several joined by " or "."""
 
 
 @dataclass(frozen=True)
@@ -92,11 +95,10 @@ class Bench:
             self._helper.wait(30)
 
 
-def harm(run: Run, marker: Path, room: int) -> str:
-    """Which of HARMS befell a reader; "" for none."""
+def harms(run: Run, marker: Path, room: int) -> set[str]:
+    """Which of HARMS befell a reader that had this room."""
     if marker.exists():
-        return "runs code or escapes"
+        return {"runs code", "escapes"}
     if run.end == "memory" or run.grown > room // 2:
-        return "fills memory"
-    ends = {"died": "dies", "hung": "hangs", "returned": "accepts", "raised": "crashes"}
-    return ends.get(run.end, "")
+        return {"fills memory"}
+    return {{"died": "dies", "hung": "hangs", "returned": "accepts", "raised": "crashes"}[run.end]}

@@ -42,7 +42,7 @@ def read(order: dict[str, str], out: int) -> None:
         end, says = "refused", f"{type(error).__name__}: {str(error)[:2000]}"
     except BaseException as error:
         # torch says so in its own way.
-        full = "alloc" in str(error).lower() or "out of memory" in str(error).lower()
+        full = isinstance(error, RuntimeError) and "alloc" in str(error).partition("\n")[0].lower()
         end = "memory" if full else "raised"
         says = f"{type(error).__name__}: {str(error)[:2000]}"
     report = {"end": end, "says": says, "grown": peak() - before}

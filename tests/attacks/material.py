@@ -5,11 +5,13 @@ from __future__ import annotations
 import functools
 import io
 import struct
+import warnings
 import zipfile
 from collections.abc import Callable
 from pathlib import Path
 
 from fuzz import seeds
+
 from roberta_hub.checkpoint.huggingface import write_huggingface
 from roberta_hub.checkpoint.store import write_store
 
@@ -109,7 +111,8 @@ def with_entry(key: str, value: bytes, before: bytes = b"") -> bytes:
 
 def records(*entries: tuple[str, bytes], method: int = zipfile.ZIP_STORED) -> bytes:
     buffer = io.BytesIO()
-    with zipfile.ZipFile(buffer, "w", method) as archive:
+    with warnings.catch_warnings(), zipfile.ZipFile(buffer, "w", method) as archive:
+        warnings.simplefilter("ignore")  # the same name twice
         for name, content in entries:
             archive.writestr(name, content)
     return buffer.getvalue()

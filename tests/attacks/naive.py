@@ -5,6 +5,7 @@ They run in forks of `helper.py` only, under limits.
 
 from __future__ import annotations
 
+import argparse
 import json
 import pickle
 import tarfile
@@ -28,10 +29,10 @@ def torch_load(path: Path) -> None:
 
 def torch_load_weights_only(path: Path) -> None:
     """What is thought to be safe; `repr` is what any notebook does next."""
-    import argparse
 
     with torch.serialization.safe_globals([argparse.Namespace]):
-        repr(torch.load(path, weights_only=True, map_location="cpu"))
+        mapped = zipfile.is_zipfile(path)
+        repr(torch.load(path, weights_only=True, map_location="cpu", mmap=mapped))
 
 
 def pickle_load(path: Path) -> None:
@@ -40,6 +41,7 @@ def pickle_load(path: Path) -> None:
 
 
 def extractall(path: Path) -> None:
+    (path.parent / "unpacked").mkdir()
     with tarfile.open(path) as tar:
         tar.extractall(path.parent / "unpacked", filter="fully_trusted")
 

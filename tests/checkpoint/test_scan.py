@@ -19,7 +19,8 @@ from checkpoints import fairseq_file, legacy_pickle, with_pickle
 
 from roberta_hub import RobertaHubError
 from roberta_hub.checkpoint import scan
-from roberta_hub.checkpoint.scan import Survey, survey, survey_archive
+from roberta_hub.checkpoint.opcodes import Survey
+from roberta_hub.checkpoint.scan import survey, survey_archive
 from roberta_hub.checkpoint.unpickle import _NAMES, is_mapped, load_pickle
 
 SAMPLE = Path(__file__).resolve().parents[1] / "data/fairseq/model.pt"
