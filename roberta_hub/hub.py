@@ -50,6 +50,7 @@ def load_model(
     allow_nonfinite: bool = False,
     force_download: bool = False,
     progress: bool = True,
+    twin: bool = True,
     **overrides: object,
 ) -> RobertaHubInterface:
     """Load a model by name, or from a file, directory or archive of any of the formats we read.
@@ -69,6 +70,8 @@ def load_model(
         allow_nonfinite: True accepts NaN and infinity in the weights.
         force_download: fetch a named model again.
         progress: show a bar while downloading.
+        twin: of a pickle, keep a safetensors twin in the cache (`cache_root()/twins`) and map that the next time;
+            False reads the file itself and writes nothing.
         overrides: fairseq's arguments, which replace those of the checkpoint: `dropout`, `attention_dropout`,
             `pooler_dropout`, `encoder_layerdrop`, `encoder_layers_to_keep`, `gpt2_encoder_json` and
             `gpt2_vocab_bpe` (your own BPE), `data`, ... `user_dir` is accepted with a warning.
@@ -95,12 +98,12 @@ def load_model(
     else:
         directory = _path(name_or_path, pretrained)
     checkpoint, (found_bpe, dictionary) = _read(
-        directory, checkpoint_file, data_name_or_path, overrides, wanted
+        directory, checkpoint_file, data_name_or_path, overrides, wanted, twin=twin
     )
     if record is not None:
         checkpoint.labels = {**record.heads, **checkpoint.labels}
         checkpoint.source = f"{record.name} ({checkpoint.source})"
-    if not allow_nonfinite:
+    if not allow_nonfinite and not checkpoint.finite:
         check_finite(checkpoint.weights, checkpoint.source)
     return _assemble(checkpoint, (bpe_tables or found_bpe, dictionary), device, strict=strict)
 
@@ -137,12 +140,12 @@ class RobertaModel(roberta.RobertaModel):
 
 def _path(name: str | os.PathLike[str], pretrained: bool) -> Path:
     path = Path(name)
-    if not path.exists():
+    if not os.path.exists(path):  # which also answers where a folder may not be looked into
         near = suggest(os.fspath(name))
         hint = f"did you mean {' or '.join(near)}? " if near else ""
         raise UnknownNameError(
             f"no model and no path {os.fspath(name)!r}; {hint}"
-            f"names are {', '.join(available_models())}; a path must exist"
+            f"names are {', '.join(available_models())}; a path must exist and be readable"
         )
     if not pretrained:
         raise InputError(
@@ -157,6 +160,8 @@ def _read(
     data: str,
     overrides: Mapping[str, object],
     dtype: torch.dtype | None,
+    *,
+    twin: bool,
 ) -> tuple[Checkpoint, Vocabulary]:
     """Read whatever lies there, and the vocabulary that it brings along beside the dictionary."""
     if path.is_file() and path.name.endswith((".tar.gz", ".tgz")):
@@ -176,33 +181,32 @@ def _read(
     if (directory / checkpoint_file).is_file():
         tables = (directory / "encoder.json", directory / "vocab.bpe")
         own = GPT2BPE.from_files(*tables) if all(table.is_file() for table in tables) else None
-        return _read_fairseq(directory, checkpoint_file, data, overrides, dtype), (own, None)
+        checkpoint = read_fairseq(
+            directory / checkpoint_file, _check_data(data, overrides), dtype, twin=twin
+        )
+        dictionaries = read_dictionaries(directory, str(overrides.get("data", data)))
+        checkpoint.dictionary, checkpoint.label_dictionary = dictionaries
+        return checkpoint, (own, None)
     if overrides:
         raise InputError(
             f"{', '.join(overrides)}: arguments of fairseq checkpoints, and {directory} is none; "
             "load it without them and change roberta.model"
         )
     ours = read_json(directory / "config.json").get("format") == "roberta_hub"
-    checkpoint = read_store(directory, dtype) if ours else read_huggingface(directory, dtype)
+    checkpoint = (
+        read_store(directory, dtype) if ours else read_huggingface(directory, dtype, twin=twin)
+    )
     return checkpoint, read_tokenizer(directory) or (None, None)
 
 
-def _read_fairseq(
-    directory: Path,
-    checkpoint_file: str,
-    data: str,
-    overrides: Mapping[str, object],
-    dtype: torch.dtype | None,
-) -> Checkpoint:
+def _check_data(data: str, overrides: Mapping[str, object]) -> dict[str, object]:
+    """The overrides without the data directory, which must exist unless it hangs on the model's."""
     data = str(overrides.get("data", data))
     if not data.startswith(".") and not Path(data).is_dir():
         raise CheckpointError(
             f"data_name_or_path {data!r} is no directory; it should hold dict.txt"
         )
-    given = {name: value for name, value in overrides.items() if name != "data"}
-    checkpoint = read_fairseq(directory / checkpoint_file, given, dtype)
-    checkpoint.dictionary, checkpoint.label_dictionary = read_dictionaries(directory, data)
-    return checkpoint
+    return {name: value for name, value in overrides.items() if name != "data"}
 
 
 def _random(record: Record, overrides: Mapping[str, object]) -> Checkpoint:

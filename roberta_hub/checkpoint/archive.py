@@ -70,7 +70,7 @@ def extract_archive(path: str | os.PathLike[str], checkpoint_file: str = MODEL) 
             "For other layouts unpack the archive and load the folder"
         )
     try:
-        digest = _sha256(archive)
+        digest = sha256_of(archive)
     except OSError as error:
         raise CheckpointError(f"cannot read the archive {archive}: {error.strerror}") from error
     # Only one checkpoint of an archive is unpacked, so each has a folder of its own.
@@ -89,7 +89,8 @@ def extract_archive(path: str | os.PathLike[str], checkpoint_file: str = MODEL) 
     return target
 
 
-def _sha256(path: Path) -> str:
+def sha256_of(path: Path) -> str:
+    """The sha256 of a file, in hexadecimal."""
     digest = hashlib.sha256()
     with open(path, "rb") as file:
         while chunk := file.read(CHUNK):

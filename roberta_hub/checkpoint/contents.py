@@ -14,6 +14,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, field
 from pathlib import Path
+from typing import Literal
 
 import torch
 from torch import Tensor
@@ -34,6 +35,10 @@ MAX_HEADS = 1000
 """More classification heads than this in one file is taken for an attack."""
 
 
+Origin = Literal["memory", "file", "our file"]
+"""Where tensors lie: in memory, mapped from a file of the user's, or from one that only we replace."""
+
+
 @dataclass(kw_only=True)
 class Checkpoint:
     """Configuration, weights under fairseq's names, vocabulary and labels of one model."""
@@ -52,6 +57,8 @@ class Checkpoint:
     """fairseq's name of the task it was trained on."""
     init_token: int | None = None
     """Id that the wsc task put before each sentence, if any."""
+    finite: bool = False
+    """Whether the weights are known to hold neither NaN nor infinity."""
 
     def heads(self) -> dict[str, tuple[int, int]]:
         """(num_classes, inner_dim) of every classification head, read off the tensors."""
@@ -83,20 +90,22 @@ def _head_of(key: str, source: str) -> str:
         raise CheckpointError(f"{source}: parameter {key[:120]!r}: {error}") from None
 
 
-def own(
-    weights: dict[str, Tensor], dtype: torch.dtype | None, *, mapped: bool
-) -> dict[str, Tensor]:
+def own(weights: dict[str, Tensor], dtype: torch.dtype | None, origin: Origin) -> dict[str, Tensor]:
     """Copy every tensor into memory of its own, one at a time, emptying `weights` on the way.
 
     A user's file may be rewritten while the model lives; a mapped tensor would change with it, or
-    crash the process. Pages of a mapped file are given back after each tensor, so the peak stays
+    crash the process. Our own files are replaced and never rewritten: what has the wanted dtype there
+    stays mapped. Pages of a mapped file are given back after each tensor, so the peak stays
     one copy of the weights and one tensor more. Tensors that share memory keep sharing it.
 
     Args:
         weights: consumed.
         dtype: of floating-point tensors; None means float32, half precision is widened.
-        mapped: the tensors lie in a mapped file.
+        origin: where the tensors lie.
     """
+    floating = {tensor.dtype for tensor in weights.values() if tensor.is_floating_point()}
+    if origin == "our file" and floating == {dtype or torch.float32}:
+        return weights
     owned: dict[tuple[object, ...], Tensor] = {}
     result = {}
     for name in list(weights):
@@ -106,12 +115,12 @@ def own(
             target = (dtype or torch.float32) if tensor.is_floating_point() else tensor.dtype
             owned[identity] = tensor.to(target, copy=True, memory_format=torch.contiguous_format)
         result[name] = owned[identity]
-        if mapped:
-            _give_back_pages(tensor)
+        if origin != "memory":
+            give_back_pages(tensor)
     return result
 
 
-def _give_back_pages(tensor: Tensor) -> None:
+def give_back_pages(tensor: Tensor) -> None:
     """Let the kernel forget the pages behind a mapped tensor; they are read again if ever needed.
 
     Never for memory that is not mapped from a file: there the contents would be lost.
@@ -171,13 +180,18 @@ def read_dictionary(path: Path) -> bytes | None:
 def check_finite(weights: dict[str, Tensor], source: str) -> None:
     """Refuse NaN and infinity, which a damaged file or a diverged training leaves behind."""
     for name, tensor in weights.items():
-        if not tensor.is_floating_point() or not tensor.numel():
-            continue
-        if not all(torch.isfinite(bound) for bound in tensor.detach().aminmax()):
+        if not is_finite(tensor):
             raise CheckpointError(
                 f"{source}: {name} holds NaN or infinity: the file is damaged or the training diverged; "
                 "pass allow_nonfinite=True to load it all the same"
             )
+
+
+def is_finite(tensor: Tensor) -> bool:
+    """Whether a tensor holds neither NaN nor infinity."""
+    if not tensor.is_floating_point() or not tensor.numel():
+        return True
+    return all(bool(torch.isfinite(bound)) for bound in tensor.detach().aminmax())
 
 
 def expand(

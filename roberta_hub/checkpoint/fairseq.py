@@ -17,12 +17,14 @@ from roberta_hub.checkpoint.contents import (
     LM_WEIGHT,
     VERSION,
     Checkpoint,
+    Origin,
     expand,
     own,
     read_dictionary,
     replacing,
     write_files,
 )
+from roberta_hub.checkpoint.twin import Neutral, through_twin
 from roberta_hub.checkpoint.unpickle import is_mapped, load_pickle, plain, tensors
 from roberta_hub.checkpoint.upgrade import count_layers, is_post_norm_era, prune, upgrade
 from roberta_hub.config import RobertaConfig
@@ -39,7 +41,11 @@ _FRESH_ITERATOR = {"version": 2, "epoch": 1, "iterations_in_epoch": 0, "shuffle"
 
 
 def read_fairseq(
-    path: Path, overrides: Mapping[str, object] | None = None, dtype: torch.dtype | None = None
+    path: Path,
+    overrides: Mapping[str, object] | None = None,
+    dtype: torch.dtype | None = None,
+    *,
+    twin: bool = False,
 ) -> Checkpoint:
     """Read a file that fairseq wrote.
 
@@ -47,36 +53,45 @@ def read_fairseq(
         path: a model.pt of any era (table in the README).
         overrides: fairseq arguments that replace the file's, by name.
         dtype: of the weights; None widens half precision to float32.
+        twin: keep a safetensors twin in our cache and read that the next time.
 
     Raises:
         CheckpointError: missing, damaged, unsafe, or not a RoBERTa.
         UnknownNameError: an override that fairseq's RoBERTa does not have.
     """
-    mapped, limit = is_mapped(path), path.stat().st_size
-    return read_state(
-        load_pickle(path), str(path), overrides or {}, dtype=dtype, mapped=mapped, limit=limit
-    )
+    check_overrides(overrides or {})
+    neutral = through_twin(path, "fairseq", neutral_file) if twin else neutral_file(path)
+    return interpret(neutral, str(path), overrides or {}, dtype)
 
 
-def read_state(
-    state: Any,
-    source: str,
-    overrides: Mapping[str, object],
-    *,
-    dtype: torch.dtype | None = None,
-    mapped: bool = False,
-    limit: int | None = None,
-) -> Checkpoint:
-    """Interpret what a fairseq file of `limit` bytes holds; `read_fairseq` says how."""
-    check_overrides(overrides)
+def neutral_file(path: Path) -> Neutral:
+    """A model.pt of any era in neutral form: arguments in one flat dict, tensors under today's names."""
+    origin: Origin = "file" if is_mapped(path) else "memory"
+    return neutral_state(load_pickle(path), str(path), origin, limit=path.stat().st_size)
+
+
+def neutral_state(
+    state: Any, source: str, origin: Origin = "memory", limit: int | None = None
+) -> Neutral:
+    """What a fairseq file of `limit` bytes holds, in neutral form."""
     state = _as_dict(state) or state
     arguments = _arguments(state, source)
     raw = tensors(state["model"], source, limit)
-    del state  # optimizer state and the rest go at once
     if is_post_norm_era(raw):
         arguments["encoder_normalize_before"] = False
-    weights = upgrade(raw, source=source)
-    del raw
+    return Neutral(upgrade(raw, source=source), arguments, origin)
+
+
+def interpret(
+    neutral: Neutral,
+    source: str,
+    overrides: Mapping[str, object],
+    dtype: torch.dtype | None = None,
+) -> Checkpoint:
+    """A model's configuration and weights out of their neutral form, with overrides; see `read_fairseq`."""
+    check_overrides(overrides)
+    arguments, weights = neutral.about, dict(neutral.weights)
+    neutral.weights.clear()  # else `own` could not let go of them one by one
     keep = layers_to_keep(overrides.get("encoder_layers_to_keep"))
     try:
         own_keep = layers_to_keep(arguments.get("encoder_layers_to_keep"))
@@ -93,7 +108,7 @@ def read_state(
     tasks = (arguments.get("roberta_hub_task"), arguments.get("task"))
     return Checkpoint(
         config=config,
-        weights=own(weights, dtype, mapped=mapped),
+        weights=own(weights, dtype, neutral.origin),
         source=source,
         labels={
             head: tuple(names)
@@ -102,7 +117,13 @@ def read_state(
         },
         task=next((task for task in tasks if isinstance(task, str) and task), "masked_lm"),
         init_token=_integer(arguments.get("init_token")),
+        finite=neutral.finite,
     )
+
+
+def read_state(state: Any, source: str, overrides: Mapping[str, object]) -> Checkpoint:
+    """Interpret what a fairseq file holds, or a model in memory that is laid out like one."""
+    return interpret(neutral_state(state, source), source, overrides)
 
 
 def _arguments(state: Any, source: str) -> dict[str, Any]:

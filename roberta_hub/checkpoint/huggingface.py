@@ -14,6 +14,7 @@ from typing import Any
 import torch
 from torch import Tensor
 
+from roberta_hub.checkpoint.cache import cache_root
 from roberta_hub.checkpoint.contents import (
     EMBEDDING,
     HEADS,
@@ -21,11 +22,13 @@ from roberta_hub.checkpoint.contents import (
     LM_WEIGHT,
     VERSION,
     Checkpoint,
+    Origin,
     expand,
     own,
     write_files,
 )
 from roberta_hub.checkpoint.store import read_json, read_safetensors, write_json, write_safetensors
+from roberta_hub.checkpoint.twin import Neutral, through_twin
 from roberta_hub.checkpoint.unpickle import is_mapped, load_pickle, tensors
 from roberta_hub.config import RobertaConfig
 from roberta_hub.errors import CheckpointError
@@ -96,17 +99,25 @@ def names(num_layers: int, head: str = HEAD) -> dict[str, str]:
     }
 
 
-def read_huggingface(directory: Path, dtype: torch.dtype | None = None) -> Checkpoint:
+def read_huggingface(
+    directory: Path, dtype: torch.dtype | None = None, *, twin: bool = False
+) -> Checkpoint:
     """Read a directory written by transformers: masked LM, sequence classification, or bare encoder.
 
     The single token-type row is added to the position rows, which is the same sum.
+
+    Args:
+        directory: holds config.json and the weights.
+        dtype: of the weights; None widens half precision to float32.
+        twin: of a pytorch_model.bin, keep a safetensors twin in our cache and read that the next time.
 
     Raises:
         CheckpointError: files missing or damaged, another architecture, unknown tensors.
     """
     hf = read_json(directory / "config.json")
     config = _read_config(hf, directory)
-    theirs, mapped = _read_weights(directory)
+    neutral = _read_weights(directory, twin=twin)
+    theirs = neutral.weights
     if not any(key.startswith("roberta.") for key in theirs):  # saved from a bare RobertaModel
         theirs = {f"roberta.{key}": theirs.pop(key) for key in list(theirs)}
     types = theirs.pop(_TOKEN_TYPES, None)
@@ -133,11 +144,12 @@ def read_huggingface(directory: Path, dtype: torch.dtype | None = None) -> Check
     )
     if not config.untie_weights:
         weights.pop(LM_WEIGHT, None)
-    weights = own(weights, dtype, mapped=mapped)
+    weights = own(weights, dtype, neutral.origin)
     if types is not None and _POSITIONS in weights:
         _fold_token_types(weights, types, config, str(directory))
     weights[VERSION] = torch.tensor([3.0])
-    checkpoint = Checkpoint(config=config, weights=weights, source=str(directory))
+    source = str(directory)
+    checkpoint = Checkpoint(config=config, weights=weights, source=source, finite=neutral.finite)
     if checkpoint.heads():
         checkpoint.labels = {HEAD: _labels(hf, checkpoint.heads()[HEAD][0])}
         checkpoint.task = "sentence_prediction"
@@ -153,14 +165,18 @@ def _fold_token_types(
             f"{source}: token-type embeddings have shape {tuple(types.shape)} and position embeddings "
             f"{tuple(positions.shape)}; the file is damaged or of another architecture"
         )
-    positions[config.padding_idx + 1 :] += types[0].to(positions.dtype)
+    # A clone: what is mapped is not written to.
+    weights[_POSITIONS] = positions.clone()
+    weights[_POSITIONS][config.padding_idx + 1 :] += types[0].to(positions.dtype)
 
 
-def _read_weights(directory: Path) -> tuple[dict[str, Tensor], bool]:
-    """All tensors, and whether they lie in mapped files."""
+def _read_weights(directory: Path, *, twin: bool) -> Neutral:
+    """All tensors under Hugging Face's names."""
+    # What lies in our cache is replaced and never rewritten, so it may stay mapped.
+    origin: Origin = "our file" if cache_root() in directory.parents else "file"
     index = directory / "model.safetensors.index.json"
     if (directory / "model.safetensors").is_file():
-        return read_safetensors(directory / "model.safetensors"), True
+        return Neutral(read_safetensors(directory / "model.safetensors"), origin=origin)
     if index.is_file():
         shards = read_json(index).get("weight_map")
         if not isinstance(shards, dict):
@@ -170,14 +186,18 @@ def _read_weights(directory: Path) -> tuple[dict[str, Tensor], bool]:
             if Path(shard).name != shard or len(shard) > 255:
                 raise CheckpointError(f"{index}: shard {shard[:80]!r} is not a plain file name")
             weights |= read_safetensors(directory / shard)
-        return weights, True
+        return Neutral(weights, origin=origin)
     pickled = directory / "pytorch_model.bin"
     if pickled.is_file():
-        loaded = tensors(load_pickle(pickled), str(pickled), pickled.stat().st_size)
-        return loaded, is_mapped(pickled)
+        return through_twin(pickled, "bin", _read_bin) if twin else _read_bin(pickled)
     raise CheckpointError(
         f"{directory}: has config.json but neither model.safetensors nor pytorch_model.bin"
     )
+
+
+def _read_bin(path: Path) -> Neutral:
+    loaded = tensors(load_pickle(path), str(path), path.stat().st_size)
+    return Neutral(loaded, origin="file" if is_mapped(path) else "memory")
 
 
 def _read_config(hf: dict[str, Any], directory: Path) -> RobertaConfig:

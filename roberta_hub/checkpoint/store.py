@@ -5,8 +5,10 @@ config.json is written last, so a directory that has it is complete.
 
 from __future__ import annotations
 
+import ctypes
 import json
 import reprlib
+from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
@@ -27,6 +29,19 @@ from roberta_hub.errors import CheckpointError
 
 FORMAT_VERSION = 1
 _MAX_JSON = 10_000_000  # bytes; a config.json has a few thousand
+_DTYPES = {
+    torch.float64: "F64",
+    torch.float32: "F32",
+    torch.float16: "F16",
+    torch.bfloat16: "BF16",
+    torch.int64: "I64",
+    torch.int32: "I32",
+    torch.int16: "I16",
+    torch.int8: "I8",
+    torch.uint8: "U8",
+    torch.bool: "BOOL",
+}
+"""The format's names of the dtypes that `check_plain` lets through."""
 
 
 def read_store(directory: Path, dtype: torch.dtype | None = None) -> Checkpoint:
@@ -47,9 +62,7 @@ def read_store(directory: Path, dtype: torch.dtype | None = None) -> Checkpoint:
             "was it written by a newer roberta_hub? pip install -U roberta_hub"
         )
     weights = read_safetensors(directory / "model.safetensors")
-    floating = {tensor.dtype for tensor in weights.values() if tensor.is_floating_point()}
-    if floating != {dtype or torch.float32}:
-        weights = own(weights, dtype, mapped=True)
+    weights = own(weights, dtype, "our file")
     weights[VERSION] = torch.tensor([3.0])
     try:
         model = dict(about["model"].items())
@@ -94,13 +107,23 @@ def write_store(checkpoint: Checkpoint, directory: Path) -> None:
 
 
 def read_safetensors(path: Path) -> dict[str, Tensor]:
-    """Tensors mapped from a safetensors file."""
+    """Tensors mapped from a safetensors file.
+
+    Raises:
+        CheckpointError: no such file, or a damaged one.
+    """
+    return read_safetensors_and_metadata(path)[0]
+
+
+def read_safetensors_and_metadata(path: Path) -> tuple[dict[str, Tensor], dict[str, str]]:
+    """Tensors mapped from a safetensors file, and the strings that its writer put beside them."""
     from safetensors import SafetensorError, safe_open
 
     try:
         _check_header(path)
         with safe_open(path, framework="pt") as file:
             weights = {name: file.get_tensor(name) for name in file.keys()}  # noqa: SIM118
+            metadata = dict(file.metadata() or {})
     except FileNotFoundError:
         raise CheckpointError(f"Model file not found: {path} does not exist") from None
     except (
@@ -118,7 +141,7 @@ def read_safetensors(path: Path) -> dict[str, Tensor]:
         ) from None
     for name, tensor in weights.items():
         check_plain(tensor, name, str(path))
-    return weights
+    return weights, metadata
 
 
 def _check_header(path: Path) -> None:
@@ -138,19 +161,30 @@ def _check_header(path: Path) -> None:
     json.loads(header, object_pairs_hook=unique)
 
 
-def write_safetensors(path: Path, weights: dict[str, Tensor], metadata: dict[str, str]) -> None:
-    """Write tensors atomically; tensors that share memory are written once each."""
-    from safetensors.torch import save_file
+def write_safetensors(path: Path, weights: Mapping[str, Tensor], metadata: dict[str, str]) -> None:
+    """Write tensors atomically, one after the other.
 
-    written: set[int] = set()
-    data: dict[str, Tensor] = {}
-    for name, tensor in weights.items():
-        data[name] = tensor.detach().cpu().contiguous()
-        if data[name].untyped_storage().data_ptr() in written:  # the format knows no sharing
-            data[name] = data[name].clone()
-        written.add(data[name].untyped_storage().data_ptr())
-    with replacing(path) as file:
-        save_file(data, file, metadata)
+    `safetensors.torch.save_file` would hold a second copy of them all. Tensors that share memory are
+    written once each.
+    """
+    # Wide numbers first: then every tensor begins at a multiple of its own element size.
+    names = sorted(weights, key=lambda name: (-weights[name].element_size(), name))
+    header: dict[str, object] = {"__metadata__": metadata}
+    end = 0
+    for name in names:
+        tensor, start = weights[name], end
+        end += tensor.numel() * tensor.element_size()
+        kind = {"dtype": _DTYPES[tensor.dtype], "shape": list(tensor.shape)}
+        header[name] = {**kind, "data_offsets": [start, end]}
+    text = json.dumps(header, separators=(",", ":")).encode()
+    text += b" " * (-len(text) % 8)
+    with replacing(path) as temporary, open(temporary, "wb") as file:
+        file.write(len(text).to_bytes(8, "little") + text)
+        for name in names:
+            tensor = weights[name].detach().cpu().contiguous()
+            size = tensor.numel() * tensor.element_size()
+            # The tensor's own memory as a buffer; tensor.numpy() knows no bfloat16.
+            file.write((ctypes.c_char * size).from_address(tensor.data_ptr()) if size else b"")
 
 
 def read_json(path: Path) -> dict[str, Any]:

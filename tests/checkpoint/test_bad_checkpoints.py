@@ -576,7 +576,7 @@ def test_loading_leaves_the_users_folder_as_it_is(tmp_path: Path, legacy: bool):
     bad = fairseq_file(tmp_path / "bad", {"model": {}}, legacy=legacy)
 
     def photograph() -> dict[Path, tuple[bytes, int]]:
-        files = (path for path in tmp_path.rglob("*") if path.is_file())
+        files = [path for name in ("good", "bad") for path in (tmp_path / name).rglob("*")]
         return {path: (path.read_bytes(), path.stat().st_mtime_ns) for path in files}
 
     before = photograph()

@@ -1,0 +1,325 @@
+"""The safetensors twin of a pickle: same numbers, mapped, in our cache only, and never in the way."""
+
+from __future__ import annotations
+
+import os
+import random
+import signal
+import subprocess
+import sys
+import time
+from pathlib import Path
+
+import pytest
+import torch
+from checkpoints import assert_refused, fairseq_file, fairseq_state, outputs, small
+
+import roberta_hub
+from roberta_hub.checkpoint import twin as twin_module
+from roberta_hub.checkpoint.contents import EMBEDDING, LM_WEIGHT
+from roberta_hub.checkpoint.store import read_safetensors
+from roberta_hub.checkpoint.twin import twins
+
+ROOT = Path(__file__).resolve().parents[2]
+
+
+def settled(path: Path) -> Path:
+    """A file whose last change lies long enough back for its times to be trusted."""
+    time.sleep(max(0.0, path.stat().st_mtime + twin_module.SETTLED + 0.05 - time.time()))
+    return path
+
+
+@pytest.fixture
+def soon(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Files of these tests are trusted at once: none is changed within a tick of the clock."""
+    monkeypatch.setattr(twin_module, "SETTLED", -1.0)
+
+
+def files() -> list[Path]:
+    return sorted(twins().glob("*.safetensors"))
+
+
+def litter() -> list[str]:
+    """What is neither a twin, nor a note, nor a lock."""
+    there = twins().iterdir() if twins().exists() else []
+    return [p.name for p in there if p.suffix not in (".safetensors", ".json", ".lock")]
+
+
+def is_mapped(path: Path) -> bool:
+    return str(path) in Path("/proc/self/maps").read_text()
+
+
+def same(one: list[torch.Tensor], other: list[torch.Tensor]) -> bool:
+    return all(torch.equal(a, b) for a, b in zip(one, other, strict=True))
+
+
+def state_of(seed: int) -> dict[str, object]:
+    return fairseq_state(small(seed=seed))
+
+
+@pytest.mark.parametrize("legacy", [False, True], ids=["zip", "legacy"])
+def test_the_second_load_maps_the_twin_and_leaves_the_pickle_alone(
+    tmp_path: Path, soon: None, monkeypatch: pytest.MonkeyPatch, legacy: bool
+):
+    path = fairseq_file(tmp_path / "theirs", legacy=legacy)
+    plain = outputs(roberta_hub.load_model(path, twin=False))
+    before = sorted(path.parent.iterdir())
+    assert same(outputs(roberta_hub.load_model(path)), plain)
+    monkeypatch.setattr(
+        "roberta_hub.checkpoint.fairseq.load_pickle", None
+    )  # calling it is an error
+    model = roberta_hub.load_model(path)
+    assert same(outputs(model), plain)
+    (only,) = files()
+    assert sys.platform != "linux" or is_mapped(only)
+    assert sorted(path.parent.iterdir()) == before
+    assert litter() == []
+
+
+def test_without_twin_nothing_is_written(tmp_path: Path, cache: Path):
+    roberta_hub.load_model(fairseq_file(tmp_path / "theirs"), twin=False)
+    assert not cache.exists()
+
+
+def test_a_file_changed_in_place_gets_another_twin(tmp_path: Path):
+    path = settled(fairseq_file(tmp_path / "theirs", state_of(1)))
+    old = outputs(roberta_hub.load_model(path))
+    times = path.stat().st_atime_ns, path.stat().st_mtime_ns
+    size = path.stat().st_size
+    fairseq_file(tmp_path / "theirs", state_of(2))
+    os.utime(path, ns=times)
+    assert (path.stat().st_size, path.stat().st_mtime_ns) == (size, times[1]), "as sly as can be"
+    new = outputs(roberta_hub.load_model(path))
+    assert not same(new, old)
+    assert same(new, outputs(roberta_hub.load_model(path, twin=False)))
+
+
+def test_times_of_a_file_written_this_instant_are_not_trusted(tmp_path: Path):
+    """Two writes within a tick of the clock look alike."""
+    path = fairseq_file(tmp_path / "theirs")
+    roberta_hub.load_model(path)
+    assert files()
+    assert not list(twins().glob("*.json"))
+    settled(path)
+    roberta_hub.load_model(path)
+    assert len(list(twins().glob("*.json"))) == 1
+
+
+def test_copies_share_a_twin(tmp_path: Path, soon: None):
+    for folder in "ab":
+        roberta_hub.load_model(fairseq_file(tmp_path / folder))
+    a, b = (tmp_path / folder / "model.pt" for folder in "ab")
+    b.write_bytes(a.read_bytes())
+    for path in (a, b):
+        roberta_hub.load_model(path)
+    assert len({note.read_text().split('"twin"')[1] for note in twins().glob("*.json")}) == 1
+
+
+@pytest.mark.parametrize("stored", [torch.float16, torch.bfloat16, torch.float32, torch.float64])
+def test_the_twin_keeps_the_dtype_of_the_file(tmp_path: Path, soon: None, stored: torch.dtype):
+    path = fairseq_file(tmp_path / "theirs", fairseq_state(small(dtype=stored)))
+    for wanted in (None, torch.float16, stored):
+        first = roberta_hub.load_model(path, dtype=wanted)
+        again = roberta_hub.load_model(path, dtype=wanted)
+        plain = roberta_hub.load_model(path, dtype=wanted, twin=False)
+        for name, tensor in plain.model.state_dict().items():
+            assert torch.equal(again.model.state_dict()[name], tensor)
+            assert torch.equal(first.model.state_dict()[name], tensor)
+            assert tensor.dtype == (wanted or torch.float32)
+    assert {t.dtype for t in read_safetensors(files()[0]).values()} == {stored}
+
+
+def test_shared_tensors_are_stored_once_and_stay_tied(tmp_path: Path, soon: None):
+    path = fairseq_file(tmp_path / "theirs")
+    roberta_hub.load_model(path)
+    stored = read_safetensors(files()[0])
+    assert (EMBEDDING in stored) != (LM_WEIGHT in stored)
+    model = roberta_hub.load_model(path).model
+    assert model.encoder.lm_head.weight is model.encoder.sentence_encoder.embed_tokens.weight
+
+
+def test_overrides_apply_to_the_twin_as_to_the_file(tmp_path: Path, soon: None):
+    path = fairseq_file(tmp_path / "theirs")
+    roberta_hub.load_model(path)
+    options = {"dropout": 0.3, "encoder_layers_to_keep": "1", "untie_weights_roberta": True}
+    one = roberta_hub.load_model(path, **options)
+    other = roberta_hub.load_model(path, twin=False, **options)
+    assert one.model.config == other.model.config
+    assert one.model.config.dropout == 0.3
+    assert same(outputs(one), outputs(other))
+
+
+def test_training_a_mapped_model_does_not_change_the_twin(tmp_path: Path, soon: None):
+    path = fairseq_file(tmp_path / "theirs")
+    roberta_hub.load_model(path)
+    (twin,) = files()
+    before = twin.read_bytes()
+    model = roberta_hub.load_model(path).model
+    with torch.no_grad():
+        for parameter in model.parameters():
+            parameter.add_(1.0)
+    assert twin.read_bytes() == before
+
+
+def test_a_pickle_of_transformers_gets_one_too(tmp_path: Path, soon: None):
+    folder = tmp_path / "theirs"
+    small(heads={"sentence_classification_head": ["a", "b"]}).save(folder, "huggingface")
+    weights = read_safetensors(folder / "model.safetensors")
+    # Folding the row of token types into the positions must not happen twice.
+    weights["roberta.embeddings.token_type_embeddings.weight"] = torch.ones(1, 8)
+    torch.save(weights, folder / "pytorch_model.bin")
+    (folder / "model.safetensors").unlink()
+    plain = outputs(roberta_hub.load_model(folder, twin=False), ["sentence_classification_head"])
+    for _ in range(3):
+        found = outputs(roberta_hub.load_model(folder), ["sentence_classification_head"])
+        assert same(found, plain)
+    assert len(files()) == 1
+
+
+# ---- when something is wrong ----
+
+
+def test_bad_files_leave_no_twin(tmp_path: Path):
+    state = state_of(0)
+    state["model"][EMBEDDING][3, 3] = float("nan")  # type: ignore[index]
+    path = fairseq_file(tmp_path / "theirs", state)
+    assert_refused(path, "NaN or infinity")
+    assert roberta_hub.load_model(path, allow_nonfinite=True)
+    path.write_bytes(path.read_bytes()[:-100])
+    assert_refused(path, "truncated")
+    assert files() == []
+    assert litter() == []
+
+
+@pytest.mark.parametrize("damage", ["short", "head", "empty", "foreign"])
+def test_a_damaged_twin_is_made_anew(tmp_path: Path, soon: None, damage: str):
+    path = fairseq_file(tmp_path / "theirs")
+    plain = outputs(roberta_hub.load_model(path))
+    (twin,) = files()
+    whole = twin.read_bytes()
+    if damage == "foreign":
+        small(seed=5).save(tmp_path / "ours")
+        twin.write_bytes((tmp_path / "ours" / "model.safetensors").read_bytes())
+    else:
+        twin.write_bytes(
+            {"short": whole[:-1], "head": b"\xff" * 9 + whole[9:], "empty": b""}[damage]
+        )
+    assert same(outputs(roberta_hub.load_model(path)), plain)
+    assert twin.read_bytes() == whole
+
+
+def test_a_twin_whose_file_is_gone_is_swept_when_another_is_made(tmp_path: Path, soon: None):
+    gone = fairseq_file(tmp_path / "gone", state_of(1))
+    kept = fairseq_file(tmp_path / "kept", state_of(2))
+    for path in (gone, kept):
+        roberta_hub.load_model(path)
+    for twin in files():
+        os.utime(twin, (1, 1))
+    gone.unlink()
+    roberta_hub.load_model(fairseq_file(tmp_path / "new", state_of(3)))
+    assert len(files()) == 2
+    assert len(list(twins().glob("*.json"))) == 2
+    assert same(
+        outputs(roberta_hub.load_model(kept)), outputs(roberta_hub.load_model(kept, twin=False))
+    )
+
+
+LOAD = """
+import os, resource, signal, sys
+sys.path.insert(0, sys.argv[3])
+if sys.argv[2].isdecimal():
+    signal.signal(signal.SIGXFSZ, signal.SIG_IGN)
+    resource.setrlimit(resource.RLIMIT_FSIZE, (int(sys.argv[2]),) * 2)
+import torch, roberta_hub
+torch.set_num_threads(1)
+if sys.argv[2] == "nobody":  # who may not read our Python: everything is imported before
+    import filelock
+    roberta_hub.load_model(sys.argv[1], twin=False)
+    os.setgid(65534); os.setuid(65534)
+print("ready", flush=True)
+roberta = roberta_hub.load_model(sys.argv[1]).eval()
+print(float(roberta.model(torch.tensor([[0, 5, 2]]))[0].detach().sum()))
+"""
+
+
+def start(path: Path, how: str = "") -> subprocess.Popen[str]:
+    command = [sys.executable, "-c", LOAD, str(path), how, str(ROOT)]
+    return subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True)
+
+
+def answer(process: subprocess.Popen[str]) -> float:
+    out, err = process.communicate(timeout=120)
+    assert process.returncode == 0, err
+    return float(out.split()[1])
+
+
+def expected(path: Path) -> float:
+    model = roberta_hub.load_model(path, twin=False).eval().model
+    return float(model(torch.tensor([[0, 5, 2]]))[0].detach().sum())
+
+
+def test_a_full_disk_is_no_reason_not_to_load(tmp_path: Path):
+    path = fairseq_file(tmp_path / "theirs")
+    assert answer(start(path, "4096")) == pytest.approx(expected(path))
+    assert files() == []
+    assert litter() == []
+
+
+@pytest.mark.skipif(not hasattr(os, "getuid") or os.getuid() != 0, reason="becomes another user")
+def test_a_cache_that_others_own_is_read_and_not_missed(tmp_path: Path, cache: Path):
+    path = fairseq_file(tmp_path / "theirs")
+    for folder in (tmp_path, *tmp_path.parents):
+        if "pytest-of" in str(folder):
+            folder.chmod(0o755)
+    wanted = expected(path)
+    assert answer(start(path, "nobody")) == pytest.approx(wanted)
+    assert not cache.exists()
+    roberta_hub.load_model(settled(path))
+    assert answer(start(path, "nobody")) == pytest.approx(wanted)
+
+
+def test_eight_processes_at_once_leave_one_twin(tmp_path: Path):
+    path = settled(fairseq_file(tmp_path / "theirs"))
+    wanted = expected(path)
+    for process in [start(path) for _ in range(8)]:
+        assert answer(process) == pytest.approx(wanted)
+    assert len(files()) == 1
+    assert litter() == []
+
+
+def kill_and_load(path: Path, rounds: int) -> int:
+    """Kill `rounds` conversions at random instants, loading after each; how many died in the middle."""
+    wanted, seed = expected(path), random.randrange(1 << 30)
+    print("seed", seed)
+    chance, span, died = random.Random(seed), 0.5, 0
+    for _ in range(rounds):
+        for file in (*files(), *twins().glob("*.json")):
+            file.unlink()
+        process = start(path)
+        assert process.stdout
+        process.stdout.readline()  # it has imported everything and begins
+        time.sleep(chance.random() * span)
+        process.send_signal(signal.SIGKILL)
+        process.communicate()
+        before = time.time()
+        died += process.returncode == -signal.SIGKILL and not files()
+        assert answer_here(path) == pytest.approx(wanted)
+        span = 0.8 * span + 0.2 * 1.2 * (time.time() - before)  # as long as a conversion takes
+        assert len(files()) == 1
+        assert litter() == []
+    return died
+
+
+def answer_here(path: Path) -> float:
+    model = roberta_hub.load_model(path).eval().model
+    return float(model(torch.tensor([[0, 5, 2]]))[0].detach().sum())
+
+
+@pytest.mark.parametrize(
+    "rounds", [8, pytest.param(200, marks=[pytest.mark.slow, pytest.mark.timeout(1800)])]
+)
+def test_killed_in_the_middle_of_a_conversion(tmp_path: Path, rounds: int):
+    """20 MB, so that most instants fall between the first byte written and the rename."""
+    roberta = small(embed_dim=256, ffn_dim=1024, num_layers=6)
+    path = settled(fairseq_file(tmp_path / "theirs", fairseq_state(roberta)))
+    assert kill_and_load(path, rounds) >= rounds // 4
