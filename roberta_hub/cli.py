@@ -26,7 +26,7 @@ from roberta_hub.checkpoint.cache import DICTIONARIES, MANIFEST, MODEL, cache_ro
 from roberta_hub.checkpoint.catalogue import BASE_URL, MODELS, Record, alias
 from roberta_hub.checkpoint.scan import survey, survey_archive
 from roberta_hub.checkpoint.store import read_json, read_safetensors
-from roberta_hub.checkpoint.unpickle import _NAMES as HARMLESS
+from roberta_hub.checkpoint.unpickle import NAMES as HARMLESS
 from roberta_hub.checkpoint.unpickle import is_mapped
 from roberta_hub.config import BASE, LARGE, RobertaConfig
 from roberta_hub.errors import RobertaHubError

@@ -17,6 +17,7 @@ import os
 import time
 from collections.abc import Callable
 from dataclasses import dataclass, field
+from importlib.util import find_spec
 from pathlib import Path
 from typing import Any
 
@@ -60,6 +61,10 @@ def through_twin(path: Path, kind: str, read: Callable[[Path], Neutral]) -> Neut
         kind: what `read` makes of it; part of the twin's name.
         read: the reader of the file itself. Its errors pass, and then there is no twin.
     """
+    if (
+        find_spec("safetensors") is None
+    ):  # torch.hub's users may lack it (`dependencies` in hubconf.py)
+        return read(path)
     try:
         before = _signature(path)
         note = _note(path, kind)
