@@ -94,14 +94,19 @@ def _read_if_there(twin: Path) -> Neutral | None:
     if not twin.is_file():
         return None
     try:
-        return _read(twin)
+        return read_twin(twin)
     except CheckpointError:  # cut short or tampered with: to be made anew
         with contextlib.suppress(OSError):
             twin.unlink(missing_ok=True)
         return None
 
 
-def _read(twin: Path) -> Neutral:
+def read_twin(twin: Path) -> Neutral:
+    """What lies in a twin, mapped.
+
+    Raises:
+        CheckpointError: damaged, or not written by this package.
+    """
     weights, metadata = read_safetensors_and_metadata(twin)
     try:
         about, shared = json.loads(metadata["about"]), json.loads(metadata["shared"])
@@ -117,9 +122,9 @@ def _make(twin: Path, neutral: Neutral, source: Path) -> Neutral:
         with workplace(twin, CheckpointError) as work:
             if not twin.exists():  # else another process made it while this one waited
                 _forget_lost_twins()
-                _write(work / twin.name, neutral, source)
+                write_twin(work / twin.name, neutral, source)
                 os.replace(work / twin.name, twin)
-            return _read(twin)
+            return read_twin(twin)
     except (
         OSError,
         RobertaHubError,
@@ -127,7 +132,7 @@ def _make(twin: Path, neutral: Neutral, source: Path) -> Neutral:
         return neutral
 
 
-def _write(path: Path, neutral: Neutral, source: Path) -> None:
+def write_twin(path: Path, neutral: Neutral, source: Path) -> None:
     """Write a twin and compare it with its source, tensor by tensor."""
     first: dict[tuple[object, ...], str] = {}
     shared: dict[str, str] = {}
@@ -143,7 +148,7 @@ def _write(path: Path, neutral: Neutral, source: Path) -> None:
         "source": str(source).encode("unicode_escape").decode(),
     }
     write_safetensors(path, single, metadata)
-    copy = _read(path).weights
+    copy = read_twin(path).weights
     for name, tensor in neutral.weights.items():
         if not torch.equal(copy[name], tensor):
             raise CheckpointError(f"{path}: {name} differs from what was written")
