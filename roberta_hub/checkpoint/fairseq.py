@@ -19,6 +19,7 @@ from roberta_hub.checkpoint.contents import (
     Checkpoint,
     Origin,
     expand,
+    holds_all,
     own,
     read_dictionary,
     replacing,
@@ -106,6 +107,7 @@ def interpret(
     weights[VERSION] = torch.tensor([3.0])
     labels = _as_dict(arguments.get("roberta_hub_labels"))
     tasks = (arguments.get("roberta_hub_task"), arguments.get("task"))
+    finite = neutral.finite and holds_all(weights, dtype)
     return Checkpoint(
         config=config,
         weights=own(weights, dtype, neutral.origin),
@@ -117,7 +119,7 @@ def interpret(
         },
         task=next((task for task in tasks if isinstance(task, str) and task), "masked_lm"),
         init_token=_integer(arguments.get("init_token")),
-        finite=neutral.finite,
+        finite=finite,
     )
 
 

@@ -191,6 +191,23 @@ def test_bad_files_leave_no_twin(tmp_path: Path):
     assert litter() == []
 
 
+@pytest.mark.parametrize(
+    ("stored", "wanted", "large"),
+    [(torch.float32, "float16", 1e5), (torch.float64, None, 1e39), (torch.float32, None, 3e38)],
+)
+def test_numbers_too_large_for_the_wanted_dtype(
+    tmp_path: Path, soon: None, stored: torch.dtype, wanted: str | None, large: float
+):
+    state = fairseq_state(small(dtype=stored))
+    state["model"][EMBEDDING][3, 3] = large
+    path = fairseq_file(tmp_path / "theirs", state)
+    for _ in range(2):  # from the file, then from its twin
+        if stored == torch.float32 and wanted is None:
+            roberta_hub.load_model(path, dtype=wanted)
+        else:
+            assert_refused(path, "too large for", dtype=wanted)
+
+
 @pytest.mark.parametrize("damage", ["short", "head", "empty", "foreign"])
 def test_a_damaged_twin_is_made_anew(tmp_path: Path, soon: None, damage: str):
     path = fairseq_file(tmp_path / "theirs")
