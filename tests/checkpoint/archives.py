@@ -67,7 +67,9 @@ def assert_model(folder: Path, weights: bytes = WEIGHTS) -> None:
 def python(code: str, *arguments: str, **environment: str) -> subprocess.Popen[str]:
     """Start a real process with TOY at hand and this process's environment."""
     start = (
-        "import os, sys\n"
+        "import os, signal, sys\n"
+        # What runs in the background of a shell has it ignored, and would hand that down.
+        "signal.signal(signal.SIGINT, signal.default_int_handler)\n"
         "from roberta_hub.checkpoint import download\n"
         "from roberta_hub.checkpoint.catalogue import BASE_URL, Record\n"
         "from roberta_hub.config import RobertaConfig\n"
