@@ -102,6 +102,8 @@ def interpret(
         keep = own_keep  # else the model was built with these layers only, and saved so
     if keep is not None:
         weights = prune(weights, keep, source)
+    elif own_keep is None and "encoder_layers" not in overrides:
+        _check_layers(arguments.get("encoder_layers"), count_layers(weights), source)
     config = read_config(arguments | dict(overrides), weights, overrides, source)
     config = _settle_lm_head(config, weights, source)
     weights[VERSION] = torch.tensor([3.0])
@@ -121,6 +123,15 @@ def interpret(
         init_token=_integer(arguments.get("init_token")),
         finite=finite,
     )
+
+
+def _check_layers(stated: object, found: int, source: str) -> None:
+    """A file that lost its last layers would make a smaller model, and a wrong one, without a word."""
+    if isinstance(stated, int) and stated != found:
+        raise CheckpointError(
+            f"{source}: its arguments say {stated} layers, and it holds {found}; the file is incomplete. If it "
+            f"is meant to be so, encoder_layers={found} loads what there is"
+        )
 
 
 def read_state(state: Any, source: str, overrides: Mapping[str, object]) -> Checkpoint:

@@ -25,7 +25,7 @@ import torch
 from torch import Tensor
 
 from roberta_hub.checkpoint.archive import sha256_of
-from roberta_hub.checkpoint.cache import cache_root, require_room, workplace
+from roberta_hub.checkpoint.cache import MANIFEST, cache_root, require_room, workplace
 from roberta_hub.checkpoint.contents import Origin, give_back_pages, is_finite, replacing
 from roberta_hub.checkpoint.store import read_safetensors_and_metadata, write_safetensors
 from roberta_hub.errors import CheckpointError, RobertaHubError
@@ -69,10 +69,13 @@ def through_twin(path: Path, kind: str, read: Callable[[Path], Neutral]) -> Neut
         before = _signature(path)
         note = _note(path, kind)
         twin = _noted_twin(note, before)
-        if twin is None:
-            twin = twins() / f"{sha256_of(path)}-{kind}-{VERSION}.safetensors"
+        digest = None if twin else sha256_of(path)
     except OSError:
         return read(path)  # which knows how to say it
+    if digest is not None:
+        _check_manifest(path, digest)
+        twin = twins() / f"{digest}-{kind}-{VERSION}.safetensors"
+    assert twin is not None
     found = _read_if_there(twin)
     if found is None:
         neutral = read(path)
@@ -88,6 +91,20 @@ def through_twin(path: Path, kind: str, read: Callable[[Path], Neutral]) -> Neut
         if found.origin == "our file":
             _write_note(note, path, before, twin)
     return found
+
+
+def _check_manifest(path: Path, digest: str) -> None:
+    """Refuse a file of our cache that is not any more what was downloaded."""
+    about = _load_json(path.with_name(MANIFEST)) if cache_root() in path.parents else {}
+    try:
+        expected = about["files"][path.name]["sha256"]
+    except (LookupError, TypeError):
+        return
+    if digest != expected:
+        raise CheckpointError(
+            f"{path} has sha256 {digest}, and {expected} when it was downloaded: damaged on this disk, or "
+            f"changed. Delete {path.parent} and load again, or pass force_download=True"
+        )
 
 
 def _read_if_there(twin: Path) -> Neutral | None:
@@ -171,16 +188,16 @@ def _note(path: Path, kind: str) -> Path:
     return twins() / f"{hashlib.sha256(name).hexdigest()[:32]}.json"
 
 
-def _load_note(note: Path) -> dict[str, Any]:
+def _load_json(path: Path) -> dict[str, Any]:
     try:
-        value = json.loads(note.read_text("utf-8"))
+        value = json.loads(path.read_text("utf-8"))
     except (OSError, ValueError, RecursionError):
         return {}
     return value if isinstance(value, dict) else {}
 
 
 def _noted_twin(note: Path, signature: list[int]) -> Path | None:
-    known = _load_note(note)
+    known = _load_json(note)
     if known.get("signature") != signature:
         return None
     return twins() / os.path.basename(str(known.get("twin")))
@@ -201,7 +218,7 @@ def _forget_lost_twins() -> None:
     """
     wanted: set[str] = set()
     for note in twins().glob("*.json"):
-        known = _load_note(note)
+        known = _load_json(note)
         try:
             current = _signature(Path(str(known.get("path")))) == known.get("signature")
         except (OSError, ValueError):

@@ -20,7 +20,7 @@ from torch import Tensor
 
 from roberta_hub.checkpoint.contents import check_plain
 from roberta_hub.checkpoint.opcodes import HostileError
-from roberta_hub.checkpoint.scan import scan
+from roberta_hub.checkpoint.scan import check_sums, scan
 from roberta_hub.errors import CheckpointError
 
 _MAX_DEPTH = 50
@@ -102,6 +102,8 @@ def load_pickle(path: Path) -> Any:
     _check_torch(path)
     try:
         scan(path, kind, NAMES)
+        if kind == "zip":
+            check_sums(path)
         with torch.serialization.safe_globals(_ALLOWED):
             return torch.load(path, map_location="cpu", weights_only=True, mmap=kind == "zip")
     except HostileError as error:

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import hashlib
+import json
 import os
 import random
 import signal
@@ -340,3 +342,14 @@ def test_killed_in_the_middle_of_a_conversion(tmp_path: Path, rounds: int):
     roberta = small(embed_dim=256, ffn_dim=1024, num_layers=6)
     path = settled(fairseq_file(tmp_path / "theirs", fairseq_state(roberta)))
     assert kill_and_load(path, rounds) >= rounds // 4
+
+
+def test_a_downloaded_file_that_changed_on_the_disk_is_refused(cache: Path):
+    """Sizes alone would not tell; the digest is computed for the twin anyway."""
+    path = fairseq_file(cache / "toy")
+    digest = hashlib.sha256(path.read_bytes()).hexdigest()
+    about = {"files": {"model.pt": {"size": path.stat().st_size, "sha256": digest}}}
+    (path.parent / "manifest.json").write_text(json.dumps(about))
+    roberta_hub.load_model(path)
+    fairseq_file(cache / "toy", state_of(9))
+    assert_refused(path, "when it was downloaded", digest, "force_download=True")
