@@ -25,7 +25,8 @@ from roberta_hub.checkpoint.cache import (
     is_complete,
     is_model,
     publish,
-    require_room,
+    room,
+    tidy,
     workplace,
 )
 from roberta_hub.errors import CheckpointError
@@ -76,6 +77,7 @@ def extract_archive(path: str | os.PathLike[str], checkpoint_file: str = MODEL) 
     # Only one checkpoint of an archive is unpacked, so each has a folder of its own.
     key = digest if name == MODEL else hashlib.sha256(f"{digest}/{name}".encode()).hexdigest()
     target = cache_root() / f"local-{key[:16]}"
+    tidy(target)
     if is_complete(target, name):
         return target
     if (problem := not_gzip(archive)) is not None:
@@ -85,7 +87,15 @@ def extract_archive(path: str | os.PathLike[str], checkpoint_file: str = MODEL) 
     with workplace(target, CheckpointError) as work:
         if not is_complete(target, name):
             files = unpack(archive, work, str(archive), name)
-            publish(work, target, source=str(archive), archive_sha256=digest, files=files)
+            publish(
+                work,
+                target,
+                source=str(archive),
+                archive_sha256=digest,
+                archive_size=archive.stat().st_size,
+                files=files,
+                replace=False,
+            )
     return target
 
 
@@ -154,8 +164,8 @@ def unpack(archive: Path, folder: Path, source: str, checkpoint_file: str = MODE
                     if name and content:
                         if name in files:
                             raise tarfile.TarError(f"there is a second {name}, {member.name!r}")
-                        require_room(folder, member.size)
-                        files[name] = _copy(content, folder / name)
+                        with room(folder, member.size):
+                            files[name] = _copy(content, folder / name)
             # Only the end of a gzip file tells whether the rest was right.
             plain.limit = plain.tell() + HEADER_ROOM
             while plain.read(CHUNK):

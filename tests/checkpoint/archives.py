@@ -64,7 +64,9 @@ def assert_model(folder: Path, weights: bytes = WEIGHTS) -> None:
     assert (folder / "dict.txt").read_bytes() == VOCABULARY
 
 
-def python(code: str, *arguments: str, **environment: str) -> subprocess.Popen[str]:
+def python(
+    code: str, *arguments: str, prefix: tuple[str, ...] = (), **environment: str
+) -> subprocess.Popen[str]:
     """Start a real process with TOY at hand and this process's environment."""
     start = (
         "import os, signal, sys\n"
@@ -77,7 +79,7 @@ def python(code: str, *arguments: str, **environment: str) -> subprocess.Popen[s
     )
     repository = str(Path(roberta_hub.__file__).parents[1])
     return subprocess.Popen(
-        [sys.executable, "-c", start + code, *arguments],
+        [*prefix, sys.executable, "-c", start + code, *arguments],
         env={**os.environ, "PYTHONPATH": repository, **environment},
         stdout=subprocess.PIPE,
         stderr=subprocess.PIPE,
