@@ -80,7 +80,11 @@ def _size(count: int) -> str:
 def _versions(problems: list[str]) -> Iterator[str]:
     package = Path(roberta_hub.__file__).resolve().parent
     hub = Path(torch.hub.get_dir()).resolve()
-    copies = [folder.parent for folder in sorted(hub.glob("*/roberta_hub")) if folder.is_dir()]
+    copies = [
+        folder.parent
+        for folder in sorted(hub.glob("*/roberta_hub"))
+        if (folder / "__init__.py").is_file()
+    ]
     home = "torch.hub's copy" if package.parent in copies else "a checkout"
     kind = "installed" if "site-packages" in package.parts else home
     yield f"roberta_hub {roberta_hub.__version__} from {clean(package)} ({kind})"

@@ -39,6 +39,8 @@ MAX_BYTES = 16 << 30
 """Bytes of an archive, packed or unpacked; roberta.large unpacks to 1.4 GB."""
 HEADER_ROOM = 1 << 20
 """Bytes an archive may spend between two files and after the last: headers, padding."""
+MAX_VAIN = 10
+"""Reads behind the end of an archive; three find it out."""
 UNREADABLE = (
     tarfile.TarError,
     gzip.BadGzipFile,
@@ -119,18 +121,22 @@ def not_gzip(path: Path) -> str | None:
     return f"this is not a gzip archive, it starts with {head[:16]!r}"
 
 
-class _BoundedGzip(gzip.GzipFile):
-    """Decompresses no further than `limit`, which moves on with each accepted member.
+class BoundedGzip(gzip.GzipFile):
+    """Decompresses no further than `limit`, which moves on with each accepted member, and has an end.
 
     tarfile reads a whole extended header into memory, and skips padding without end: both would be room for a bomb.
     """
 
     limit = HEADER_ROOM
+    vain = 0
+    """Reads that gave nothing."""
 
     def read(self, size: int | None = -1) -> bytes:
+        """As any file's, within the limit."""
         chunk = super().read(size)
-        if not chunk and self.tell() < self.limit - HEADER_ROOM:
-            # tarfile would go on asking for the rest, which a header of 200 bytes may put at 16 GB.
+        self.vain += not chunk
+        if not chunk and (self.tell() < self.limit - HEADER_ROOM or self.vain > MAX_VAIN):
+            # tarfile would go on asking for the rest, which a header of 200 bytes may put at 10**26 bytes.
             raise EOFError("it ends in the middle of a file")
         if self.tell() > self.limit:
             raise tarfile.TarError(f"more than {HEADER_ROOM:,} bytes that belong to no file")
@@ -155,10 +161,10 @@ def unpack(archive: Path, folder: Path, source: str, checkpoint_file: str = MODE
     """
     files: FileTable = {}
     try:
-        with _BoundedGzip(archive) as plain:
+        with BoundedGzip(archive) as plain:
             with tarfile.open(fileobj=plain, mode="r|") as tar:
                 for count, member in enumerate(tar, start=1):
-                    name = _accept(member, count, (checkpoint_file, *DICTIONARIES))
+                    name = accept(member, count, (checkpoint_file, *DICTIONARIES))
                     plain.limit = member.offset_data + member.size + HEADER_ROOM
                     content = tar.extractfile(member) if name else None
                     if name and content:
@@ -181,7 +187,7 @@ def unpack(archive: Path, folder: Path, source: str, checkpoint_file: str = MODE
     return files
 
 
-def _accept(member: tarfile.TarInfo, count: int, wanted: tuple[str, ...]) -> str | None:
+def accept(member: tarfile.TarInfo, count: int, wanted: tuple[str, ...]) -> str | None:
     """Refuse an unsafe member; return which wanted file it is, None for any other file or folder."""
     path = PurePosixPath(member.name)
     if count > MAX_MEMBERS:

@@ -111,11 +111,11 @@ def survey_archive(path: Path, allowed: Container[str]) -> tuple[dict[str, int],
     """
     found, members, seen = Survey(allowed), dict[str, int](), set[str]()
     try:
-        with tgz._BoundedGzip(path) as plain:
+        with tgz.BoundedGzip(path) as plain:
             with tarfile.open(fileobj=plain, mode="r|") as tar:
                 for count, member in enumerate(tar, start=1):
                     members[member.name] = member.size
-                    name = tgz._accept(member, count, (MODEL, *DICTIONARIES))
+                    name = tgz.accept(member, count, (MODEL, *DICTIONARIES))
                     plain.limit = member.offset_data + member.size + tgz.HEADER_ROOM
                     if name in seen:
                         raise tarfile.TarError(f"there is a second {name}, {member.name!r}")
