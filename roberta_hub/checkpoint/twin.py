@@ -14,6 +14,7 @@ import contextlib
 import hashlib
 import json
 import os
+import shutil
 import time
 from collections.abc import Callable
 from dataclasses import dataclass, field
@@ -25,7 +26,14 @@ import torch
 from torch import Tensor
 
 from roberta_hub.checkpoint.archive import sha256_of
-from roberta_hub.checkpoint.cache import MANIFEST, cache_root, require_room, workplace
+from roberta_hub.checkpoint.cache import (
+    MANIFEST,
+    abandoned,
+    cache_root,
+    require_room,
+    tidy,
+    workplace,
+)
 from roberta_hub.checkpoint.contents import Origin, give_back_pages, is_finite, replacing
 from roberta_hub.checkpoint.store import read_safetensors_and_metadata, write_safetensors
 from roberta_hub.errors import CheckpointError, RobertaHubError
@@ -76,6 +84,7 @@ def through_twin(path: Path, kind: str, read: Callable[[Path], Neutral]) -> Neut
         _check_manifest(path, digest)
         twin = twins() / f"{digest}-{kind}-{VERSION}.safetensors"
     assert twin is not None
+    tidy(twin)
     found = _read_if_there(twin)
     if found is None:
         neutral = read(path)
@@ -232,3 +241,5 @@ def _forget_lost_twins() -> None:
         if twin.name not in wanted and old:
             twin.unlink(missing_ok=True)
             (twins() / f".{twin.name}.lock").unlink(missing_ok=True)
+    for stage in filter(abandoned, twins().glob(".incomplete-*")):
+        shutil.rmtree(stage, ignore_errors=True)

@@ -243,6 +243,18 @@ def test_a_twin_whose_file_is_gone_is_swept_when_another_is_made(tmp_path: Path,
     )
 
 
+def test_what_a_killed_process_left_is_tidied(tmp_path: Path, soon: None):
+    path = fairseq_file(tmp_path / "theirs")
+    roberta_hub.load_model(path)
+    (twin,) = files()
+    for name in (twin.name, "another.safetensors"):
+        (twins() / f".incomplete-{name}~1").mkdir()
+    roberta_hub.load_model(path)
+    assert litter() == [".incomplete-another.safetensors~1"]
+    roberta_hub.load_model(fairseq_file(tmp_path / "new", state_of(1)))
+    assert litter() == []
+
+
 LOAD = """
 import os, resource, signal, sys
 sys.path.insert(0, sys.argv[3])
