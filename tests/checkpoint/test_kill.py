@@ -172,7 +172,8 @@ def test_killed_at_200_random_instants(
     cache: Path,
     nursery: Nursery,
 ):
+    wanted = ("downloading",) if kind == "huggingface" else ("downloading", "unpacking")
     moments = rounds(count, kind, server, files, cache, nursery)
-    assert moments["downloading"] > 5
-    if kind != "huggingface":
-        assert moments["unpacking"] > 5
+    while min(moments[moment] for moment in wanted) <= 5:  # chance, on a busy machine
+        assert sum(moments.values()) < 3 * count, moments
+        moments += rounds(count // 4, kind, server, files, cache, nursery)
