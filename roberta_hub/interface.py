@@ -11,10 +11,12 @@ from torch import Tensor
 from roberta_hub import saving
 from roberta_hub.errors import InputTypeError
 from roberta_hub.fairseq_verbs import FairseqVerbs
-from roberta_hub.inference import classify, features, score
+from roberta_hub.inference import classify, features, optimize, score
 from roberta_hub.inference.batching import Options
 from roberta_hub.inference.classify import Prediction
 from roberta_hub.inference.features import Pooling
+from roberta_hub.inference.optimize import Optimization
+from roberta_hub.model.quantize import Dtype
 from roberta_hub.text.tokenizer import Text
 
 if TYPE_CHECKING:
@@ -37,7 +39,10 @@ class RobertaHubInterface(FairseqVerbs):
         bpe: `encode(str) -> str`, `decode(str) -> str`.
         cfg: what was given to the constructor.
         labels: class names of each head, where known.
+        optimized: what `optimize` did and its accuracy, if it was called.
     """
+
+    optimized: Optimization | None = None
 
     def encode_batch(self, texts: Sequence[Text]) -> list[Tensor]:
         """Ids of each text, the same as `encode` gives, in order.
@@ -191,6 +196,39 @@ class RobertaHubInterface(FairseqVerbs):
             self._texts(texts),
         )
 
+    def optimize(self, dtype: Dtype | None = None) -> RobertaHubInterface:
+        """Make inference faster, in place: weights laid out for the CPU's matrix units, or quantized.
+
+        What runs without gradients in eval mode uses the prepared copies: our verbs always, fairseq's under
+        `torch.no_grad()` after `eval()`. Everything else uses the weights, which stay as they are: training,
+        `state_dict` and `save` know nothing of this, and changed weights are prepared again when next
+        needed, as they are in copies of the model, in this process or another. Memory grows by as much as the
+        layers and the language-model head take, and half as much again where float16 holds their weights
+        exactly; by half of the layers in bfloat16, a quarter in int8.
+
+        Args:
+            dtype: None for float32, whose results stay within 2e-5. "int8" multiplies 8-bit integers, each
+                output's weights and each token on a scale of their own. "bfloat16" rounds what is multiplied
+                to 8 bits of mantissa. In both, embeddings, norms, residuals and all heads stay float32.
+
+        Returns:
+            This object; its `optimized`, which `print(roberta)` shows, says how accurate the new form is.
+
+        Raises:
+            InputError: this machine cannot do it, or would be slower than in float32.
+            InputTypeError: a real fairseq model.
+
+        Example:
+            >>> before = roberta.features(["Hello world!"])[0]
+            >>> after = roberta.optimize().features(["Hello world!"])[0]
+            >>> torch.allclose(before, after, atol=2e-5)
+            True
+            >>> print(roberta.optimized)
+            float32, prepacked
+        """
+        self.optimized = optimize.optimize(self.model, self.tokenizer, dtype)
+        return self
+
     def head_labels(self, head: str) -> tuple[str, ...]:
         """Names of a head's classes: those it was given, else fairseq's label dictionary, else numbers."""
         module = classify.known_head(self.model, head)
@@ -245,6 +283,8 @@ class RobertaHubInterface(FairseqVerbs):
             "heads": "; ".join(heads) or "none",
             "mode": "train" if self.training else "eval",
         }
+        if self.optimized is not None:
+            lines["optimized"] = str(self.optimized)
         return "\n".join(
             [type(self).__name__, *(f"  {key:<14}{value}" for key, value in lines.items())]
         )

@@ -25,14 +25,14 @@ def packed_attention(
 
     Shapes: query, key, value and the result (N, C).
     """
+    if len(batch.runs) == 1:
+        return _attend(query, key, value, batch.runs[0], num_heads=num_heads, dropout=dropout)
     sizes = [count * length for count, length in batch.runs]
     pieces = zip(batch.runs, *(torch.split(x, sizes) for x in (query, key, value)), strict=True)
     mixed = [
         _attend(q, k, v, (count, length), num_heads=num_heads, dropout=dropout)
         for (count, length), q, k, v in pieces
     ]
-    if len(mixed) == 1:
-        return mixed[0]
     # Nothing but padding: still of the graph, so that every parameter gets a gradient.
     return torch.cat(mixed) if mixed else query + key + value
 

@@ -6,7 +6,7 @@ padded one (B, T, C); only the `attend` function differs. Parameter names are fa
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from functools import partial
 
 import torch
@@ -22,6 +22,8 @@ from roberta_hub.model.attention import (
 )
 from roberta_hub.model.heads import activation
 from roberta_hub.model.packing import PackedBatch, check_tokens, pack
+from roberta_hub.model.prepared import Prepared
+from roberta_hub.model.quantize import Dtype, matrix, norm
 
 
 class TransformerLayer(nn.Module):
@@ -69,6 +71,55 @@ class TransformerLayer(nn.Module):
         return F.dropout(x, self.dropout, self.training)
 
 
+class PreparedLayer:
+    """The same layer for inference: one product for query, key and value, on prepared matrices.
+
+    `TransformerLayer.forward` is its plain twin. Rows are (N, C), in float32 on a CPU.
+    """
+
+    def __init__(self, layer: TransformerLayer, dtype: Dtype | None) -> None:
+        attention = layer.self_attn
+        projections = (attention.q_proj, attention.k_proj, attention.v_proj)
+        self.query_key_value = matrix(
+            torch.cat([projection.weight for projection in projections]),
+            torch.cat([projection.bias for projection in projections]),
+            dtype,
+        )
+        self.mix = matrix(attention.out_proj.weight, attention.out_proj.bias, dtype)
+        self.widen = matrix(layer.fc1.weight, layer.fc1.bias, dtype, layer.activation_fn)
+        self.narrow = matrix(layer.fc2.weight, layer.fc2.bias, dtype)
+        self.attention_norm = norm(layer.self_attn_layer_norm)
+        self.final_norm = norm(layer.final_layer_norm)
+        self.num_heads = attention.num_heads
+        self.normalize_before = layer.normalize_before
+
+    def __call__(self, x: Tensor, attend: Attend) -> Tensor:
+        """One layer: (N, C) -> (N, C)."""
+        if self.normalize_before:
+            x = x + self._attention(self.attention_norm(x), attend)
+            return x + self.narrow(self.widen(self.final_norm(x)))
+        x = self.attention_norm(x + self._attention(x, attend))
+        return self.final_norm(x + self.narrow(self.widen(x)))
+
+    def _attention(self, x: Tensor, attend: Attend) -> Tensor:
+        query, key, value = self.query_key_value(x).chunk(3, dim=-1)  # (N, C) each
+        return self.mix(attend(query, key, value, num_heads=self.num_heads, dropout=0.0))
+
+
+def prepare_layers(layers: nn.ModuleList, dtype: Dtype | None) -> list[PreparedLayer] | None:
+    """Prepared forms of an encoder's layers; None where one has a part of another kind, say an adapter."""
+    prepared = []
+    for layer in layers:
+        if not isinstance(layer, TransformerLayer):
+            return None
+        attention = layer.self_attn
+        linears = (attention.q_proj, attention.k_proj, attention.v_proj, attention.out_proj)
+        if any(type(linear) is not nn.Linear for linear in (*linears, layer.fc1, layer.fc2)):
+            return None
+        prepared.append(PreparedLayer(layer, dtype))
+    return prepared
+
+
 class TransformerEncoder(nn.Module):
     """Token and position embeddings, then the layers; fairseq's `model.encoder.sentence_encoder`."""
 
@@ -108,6 +159,11 @@ class TransformerEncoder(nn.Module):
             for _ in range(config.num_unique_layers or config.num_layers)
         )
         self.layer_norm = nn.LayerNorm(c, eps=eps) if config.normalize_before else None
+        self.prepared: Prepared[list[PreparedLayer]] | None = None
+
+    def prepare(self, dtype: Dtype | None) -> None:
+        """Run packed batches on prepared layers from now on, wherever the plain ones are not needed."""
+        self.prepared = Prepared(self.layers, prepare_layers, dtype)
 
     def forward(
         self,
@@ -166,7 +222,11 @@ class TransformerEncoder(nn.Module):
         `finish` the last one for the features.
         """
         attend = partial(packed_attention, batch=batch)
-        return self._run(self.embed(batch.ids, batch.positions, token_embeddings), attend)
+        x = self.embed(batch.ids, batch.positions, token_embeddings)
+        layers = None if self.prepared is None else self.prepared.form()
+        if layers is None:
+            return self._run(x, attend)
+        return self._run_prepared(x, attend, layers)
 
     def padded(self, tokens: Tensor) -> list[Tensor]:
         """The plain twin of `packed`: the same L+1 states computed on every slot, (B, T, C).
@@ -208,6 +268,17 @@ class TransformerEncoder(nn.Module):
             if draws is None or draws[i] > self.layerdrop:
                 x = self.layers[i // group](x, attend)
                 yield x
+
+    def _run_prepared(
+        self, x: Tensor, attend: Attend, layers: Sequence[PreparedLayer]
+    ) -> Iterator[Tensor]:
+        yield x
+        dtype, group = x.dtype, self.num_layers // len(layers)
+        if x.device.type == "cpu":
+            x = x.float()
+        for i in range(self.num_layers):
+            x = layers[i // group](x, attend)
+            yield x.to(dtype)
 
 
 def _last(states: Iterator[Tensor]) -> Tensor:

@@ -9,6 +9,8 @@ import torch.nn.functional as F
 from torch import Tensor, nn
 
 from roberta_hub.errors import InputError
+from roberta_hub.model.prepared import Prepared
+from roberta_hub.model.quantize import Dtype, matrix, norm
 
 
 def _gelu_tanh(x: Tensor) -> Tensor:
@@ -64,6 +66,11 @@ class LMHead(nn.Module):
             nn.Linear(embed_dim, vocab_size, bias=False).weight if weight is None else weight
         )
         self.bias = nn.Parameter(torch.zeros(vocab_size))
+        self.prepared: Prepared[PreparedLMHead] | None = None
+
+    def prepare(self, dtype: Dtype | None) -> None:
+        """Run on prepared matrices from now on, wherever the plain ones are not needed."""
+        self.prepared = Prepared(self, prepare_lm_head, dtype)
 
     def forward(
         self,
@@ -83,10 +90,33 @@ class LMHead(nn.Module):
         """
         if masked_tokens is not None:
             features = features[masked_tokens]
+        prepared = None if self.prepared is None else self.prepared.form()
+        if prepared is not None:
+            rows = prepared(features.flatten(0, -2), projection)
+            return rows.to(features.dtype).view(*features.shape[:-1], rows.size(1))
         x = self.layer_norm(self.activation_fn(self.dense(features)))
         if projection is not None:
             x = x @ projection  # (*, E)
         return F.linear(x, self.weight, self.bias)
+
+
+class PreparedLMHead:
+    """The same head for inference, on prepared matrices; `LMHead.forward` is its plain twin."""
+
+    def __init__(self, head: LMHead, dtype: Dtype | None) -> None:
+        self.dense = matrix(head.dense.weight, head.dense.bias, dtype, head.activation_fn)
+        self.layer_norm = norm(head.layer_norm)
+        self.output = matrix(head.weight, head.bias, dtype)
+
+    def __call__(self, rows: Tensor, projection: Tensor | None) -> Tensor:
+        """(N, C) -> (N, V); see `LMHead.forward`."""
+        x = self.layer_norm(self.dense(rows))
+        return self.output(x if projection is None else x @ projection.to(x.dtype))
+
+
+def prepare_lm_head(head: LMHead, dtype: Dtype | None) -> PreparedLMHead | None:
+    """The prepared form; None where a part is of another kind, say an adapter."""
+    return PreparedLMHead(head, dtype) if type(head.dense) is nn.Linear else None
 
 
 class ClassificationHead(nn.Module):

@@ -1,0 +1,83 @@
+"""A model prepared for inference, and how near the result is to float32."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import torch
+from torch import Tensor, nn
+
+from roberta_hub.errors import InputError, InputTypeError
+from roberta_hub.inference.batching import evaluating
+from roberta_hub.model.packing import pack_sequences
+from roberta_hub.model.quantize import Dtype, check_dtype
+from roberta_hub.model.roberta import RobertaModel
+from roberta_hub.text.tokenizer import Tokenizer
+
+SENTENCES = (
+    "The committee postponed its decision until Thursday.",
+    "She sold 1,250 shares at $37.50 each; nobody asked why!",
+    "Photosynthesis turns light, water and carbon dioxide into sugar.",
+    "lol that's sooo not what I meant :)",
+    "Il pleut depuis trois jours à Strasbourg.",
+    "def area(r): return 3.14159 * r ** 2",
+)
+"""Of several kinds, on which accuracy is measured: a model's outliers show on any text."""
+
+
+@dataclass(frozen=True)
+class Optimization:
+    """What `optimize` did, and how near its features are to those of the plain weights."""
+
+    dtype: Dtype | None
+    """None for float32."""
+    cosine: float
+    """The least cosine between a token's two features, over all tokens of `SENTENCES`."""
+    error: float
+    """The largest difference of a number in them, in standard deviations of all."""
+
+    def __str__(self) -> str:
+        off = f"least cosine {self.cosine:.4f}, largest error {self.error:.2g} deviations"
+        return "float32, prepacked" if self.dtype is None else f"{self.dtype}: {off}"
+
+
+def optimize(model: nn.Module, tokenizer: Tokenizer, dtype: Dtype | None) -> Optimization:
+    """Prepare a model in place. See `RobertaHubInterface.optimize`."""
+    if not isinstance(model, RobertaModel):
+        raise InputTypeError(
+            f"optimize prepares roberta_hub models, this is a {type(model).__module__}."
+            f"{type(model).__name__}; turn it into ours with roberta_hub.fairseq_bridge.from_fairseq"
+        )
+    encoder, head = model.encoder.sentence_encoder, model.encoder.lm_head
+    check_dtype(dtype, encoder.embed_positions.weight.device)
+    encoder.prepared = None
+    if head is not None:
+        head.prepared = None
+    with evaluating(model):
+        wanted = _features(model, tokenizer)
+        encoder.prepare(dtype)
+        if encoder.prepared is None or encoder.prepared.form() is None:
+            encoder.prepared = None
+            raise InputError(
+                "optimize prepares RoBERTa's own layers, and here are adapters, hooks, parametrizations or "
+                "autocast, which it would leave out; merge or remove them first"
+            )
+        # Rounding there would go straight into probabilities, and it only sees the masked tokens.
+        if head is not None and dtype is None:
+            head.prepare(dtype)
+            model.encoder.output_layer(wanted[:1])  # packs it now, not in the first call
+        ours = _features(model, tokenizer)
+    wanted, ours = wanted.float(), ours.float()
+    return Optimization(
+        dtype,
+        cosine=float(torch.cosine_similarity(ours, wanted).min()),
+        error=float((ours - wanted).abs().max() / wanted.std()),
+    )
+
+
+def _features(model: RobertaModel, tokenizer: Tokenizer) -> Tensor:
+    encoder = model.encoder.sentence_encoder
+    ids = [tokenizer.encode(sentence)[: model.max_positions()] for sentence in SENTENCES]
+    device = encoder.embed_positions.weight.device
+    *_, last = encoder.packed(pack_sequences(ids, padding_idx=encoder.padding_idx, device=device))
+    return encoder.finish(last)
