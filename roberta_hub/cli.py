@@ -72,7 +72,10 @@ def main(arguments: Sequence[str] | None = None) -> int:
     verb.add_argument("--verify", action="store_true", help="hash the cached files again")
     verbs.add_parser("pin", help="for maintainers: catalogue rows with the digests on record here")
     verbs.add_parser("models", help="names, sizes, and which are in the cache")
-    given = parser.parse_args(arguments)
+    verbs.add_parser("train", add_help=False, help="pre-train or fine-tune; see train --help")
+    given, settings = parser.parse_known_args(arguments)
+    if settings and given.verb != "train":
+        parser.error(f"unrecognized arguments: {' '.join(settings)}")
     for stream in (sys.stdout, sys.stderr):  # an odd character in a path is no reason to crash
         getattr(stream, "reconfigure", dict)(errors="backslashreplace")
     try:
@@ -80,6 +83,10 @@ def main(arguments: Sequence[str] | None = None) -> int:
             return scan_files(given.files, as_json=given.json)
         if given.verb == "doctor":
             return doctor(verify=given.verify)
+        if given.verb == "train":
+            from roberta_hub.train.run import command  # with all that it needs
+
+            return command(settings)
         return pin() if given.verb == "pin" else models()
     except RobertaHubError as error:
         print(f"roberta-hub: {_clean(str(error))}", file=sys.stderr)

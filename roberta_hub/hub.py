@@ -291,6 +291,10 @@ def build_model(checkpoint: Checkpoint, *, strict: bool = True) -> RobertaModel:
             model = RobertaModel(checkpoint.config)
             for head, (num_classes, inner_dim) in checkpoint.heads().items():
                 model.register_classification_head(head, num_classes, inner_dim)
+            for head, num_classes in checkpoint.token_heads().items():
+                model.register_token_head(head, num_classes)
+            for head in checkpoint.span_heads():
+                model.register_span_head(head)
     except InputError as error:  # an activation or a head that cannot be
         raise CheckpointError(f"{checkpoint.source}: {error}") from None
     weights = dict(checkpoint.weights)

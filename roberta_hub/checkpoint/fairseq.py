@@ -205,6 +205,13 @@ def fairseq_state(checkpoint: Checkpoint) -> dict[str, Any]:
         raise CheckpointError(
             f"fairseq cannot express {' and '.join(found)}; save as 'huggingface' or 'roberta_hub'"
         )
+    others = [f"{head} (token)" for head in checkpoint.token_heads()]
+    others += [f"{head} (span)" for head in checkpoint.span_heads()]
+    if others:
+        raise CheckpointError(
+            f"fairseq's RoBERTa has classification heads only and cannot hold {', '.join(others)}; save as "
+            "'roberta_hub' or 'huggingface', or delete them first (del roberta.model.token_heads[NAME])"
+        )
     if not config.untie_weights:
         weights.setdefault(LM_WEIGHT, weights[EMBEDDING])
     weights[VERSION] = torch.tensor([3.0])
