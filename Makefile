@@ -15,7 +15,7 @@ test: $(VENV)/.test
 
 test-full: $(VENV)/.test
 	$(BIN)/python -m pytest -q --doctest-modules roberta_hub
-	$(BIN)/python -m pytest -q -m "not network" --durations=10
+	$(BIN)/python -m pytest -q -m "not network" --result tests/TEST_FULL.md
 
 check: $(VENV)/.test
 	$(BIN)/ruff format --check .

@@ -118,6 +118,8 @@ class RobertaConfig:
             if type(value).__name__ != kind and not (kind == "float" and type(value) is int):
                 shown = repr(value) if len(repr(value)) < 60 else f"a {type(value).__name__}"
                 raise InputError(f"{field.name} is {shown}, must be of type {field.type}")
+            if kind == "tuple" and not all(type(item) is int for item in value):
+                raise InputError(f"{field.name} is {value!r:.60}, must be of type {field.type}")
 
     @property
     def head_dim(self) -> int:

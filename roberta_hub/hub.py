@@ -12,14 +12,20 @@ import torch
 
 from roberta_hub.checkpoint.archive import extract_archive
 from roberta_hub.checkpoint.arguments import override_config
-from roberta_hub.checkpoint.catalogue import Record, available_models, find, suggest
+from roberta_hub.checkpoint.catalogue import (
+    Record,
+    available_models,
+    find,
+    name_heads,
+    suggest,
+)
 from roberta_hub.checkpoint.contents import (
     EMBEDDING,
     LM_WEIGHT,
     Checkpoint,
     check_finite,
 )
-from roberta_hub.checkpoint.download import fetch_archive
+from roberta_hub.checkpoint.download import fetch_model
 from roberta_hub.checkpoint.fairseq import read_dictionaries, read_fairseq
 from roberta_hub.checkpoint.huggingface import read_huggingface
 from roberta_hub.checkpoint.store import read_json, read_store
@@ -94,14 +100,14 @@ def load_model(
         interface = _assemble(checkpoint, vocabulary, device, strict=strict)
         return interface.to(wanted) if wanted else interface
     if record is not None:
-        directory = fetch_archive(record, force=force_download, progress=progress)
+        directory = fetch_model(record, force=force_download, progress=progress)
     else:
         directory = _path(name_or_path, pretrained)
     checkpoint, (found_bpe, dictionary) = _read(
         directory, checkpoint_file, data_name_or_path, overrides, wanted, twin=twin
     )
     if record is not None:
-        checkpoint.labels = {**record.heads, **checkpoint.labels}
+        name_heads(record, checkpoint)
         checkpoint.source = f"{record.name} ({checkpoint.source})"
     if not allow_nonfinite and not checkpoint.finite:
         check_finite(checkpoint.weights, checkpoint.source)

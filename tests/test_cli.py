@@ -15,11 +15,12 @@ from checkpoint.checkpoints import fairseq_file, legacy_pickle, small, with_pick
 from checkpoint.server import Server, body
 
 from roberta_hub import __version__, available_models, load_model
-from roberta_hub.checkpoint import download
-from roberta_hub.checkpoint.cache import cache_root
-from roberta_hub.checkpoint.catalogue import MODELS, Record
-from roberta_hub.cli import _without_secrets, main
+from roberta_hub.checkpoint import download, transfer
+from roberta_hub.checkpoint.cache import _tag, cache_root
+from roberta_hub.checkpoint.catalogue import MODELS, Record, repository
+from roberta_hub.cli import main
 from roberta_hub.config import BASE, LARGE
+from roberta_hub.terminal import without_secrets
 
 ROOT = Path(__file__).resolve().parents[1]
 SAMPLE = ROOT / "tests/data/fairseq/model.pt"
@@ -40,7 +41,7 @@ def run(*arguments: object, **environment: str) -> tuple[int, str, str]:
 
 @pytest.fixture(autouse=True)
 def cache(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
-    for name in (download.OFFLINE_ENV, download.MIRROR_ENV):
+    for name in (download.OFFLINE_ENV, transfer.MIRROR_ENV, download.ENDPOINT_ENV):
         monkeypatch.delenv(name, raising=False)
     monkeypatch.setenv("TORCH_HOME", str(tmp_path / "torch"))
     monkeypatch.setenv("NO_PROXY", "*")
@@ -55,8 +56,8 @@ def base(monkeypatch: pytest.MonkeyPatch) -> Path:
     members = regular("roberta.base/dict.txt", b"a 1\n"), regular("m/model.pt", SAMPLE.read_bytes())
     with Server() as server:
         server.plan["/roberta.base.tar.gz"] = [body(pack(*members))]
-        monkeypatch.setenv(download.MIRROR_ENV, server.url)
-        return download.fetch_archive(MODELS[0], progress=False)
+        monkeypatch.setenv(transfer.MIRROR_ENV, server.url)
+        return download.fetch_model(MODELS[0], progress=False)
 
 
 def files(folder: Path) -> dict[str, int]:
@@ -136,12 +137,16 @@ def test_exit_status_of_scan(tmp_path: Path, status: int, capsys: pytest.Capture
     assert main(["scan", *paths]) == status
 
 
-def test_a_fine_installation(base: Path):
+def test_a_fine_installation(base: Path, cache: Path):
+    load_model(SAMPLE)  # leaves a twin
+    (cache.parent / "roberta.large.tar.gz").touch()
     status, out, _ = run("doctor", "--verify", HTTPS_PROXY="http://me:pa/ss?w@proxy:3128")
     assert status == 0, out
     assert f"roberta_hub {__version__} from {ROOT / 'roberta_hub'} (a checkout)" in out
     assert f"torch {torch.__version__}" in out
     assert "roberta.base: complete, verified, 1.75 MB, archive sha256 " in out
+    assert "twins: safetensors twins of 1 pickles, " in out
+    assert "roberta.large: also as an archive in torch.hub's cache: " in out
     assert "HTTPS_PROXY = http://***@proxy:3128" in out
     assert "pa/ss" not in out and "me:" not in out
     assert "right ids" in out and "No problems" in out
@@ -159,7 +164,7 @@ def test_each_problem_comes_with_its_remedy(base: Path, cache: Path):
     assert "model.pt changed since it was downloaded; delete that folder" in out
     assert "left by a killed process; load that model" in out
     assert "half: its manifest cannot be used" in out
-    assert "digests.json: not readable JSON" in out
+    assert "digests.json is damaged" in out and "restore it or delete it" in out
     assert "is no https URL" in out
     assert "5 problems" in out
     assert "secret" not in out
@@ -169,11 +174,14 @@ def test_a_process_at_work_is_no_leftover(cache: Path, capsys: pytest.CaptureFix
     from filelock import FileLock
 
     (cache / ".incomplete-toy~abc").mkdir(parents=True)
+    (cache / f".incomplete-other~{_tag()}").mkdir()  # this process lives, lock or no lock
     (cache / "notes.txt").touch()
     with FileLock(cache / ".toy.lock"):
         assert run("doctor")[0] == 0
     assert main(["doctor"]) == 1
-    assert "left by a killed process" in capsys.readouterr().out
+    out = capsys.readouterr().out
+    assert "other: another process is at work" in out
+    assert "toy~abc was left by a killed process" in out
 
 
 def test_old_torch_is_a_problem(
@@ -189,13 +197,18 @@ def test_pin_gives_rows_that_the_catalogue_takes(base: Path, capsys: pytest.Capt
     status, out, _ = run("pin")
     assert status == 0
     names = {"Record": Record, "BASE": BASE, "LARGE": LARGE, "BASE_URL": download.BASE_URL}
+    names["repository"] = repository
     (row,) = eval(f"({out})", names)
     assert row.sha256 == digest
     assert (row.name, row.url, row.config) == (MODELS[0].name, MODELS[0].url, MODELS[0].config)
     assert "not from the publisher" in out  # it came from a mirror
     for name in available_models()[1:]:
         assert f"# {name}: no digest on record" in out
-    table = {record.url: "0" * 64 for record in MODELS}
+    assert row.size == download.known_digests()[row.url].size
+    assert row.second == MODELS[0].second
+    table = {record.url: {"size": 7, "sha256": "0" * 64} for record in MODELS}
+    for remote in MODELS[1].second or ():
+        table[remote.url] = {"size": 9, "sha256": "1" * 64}
     (base.parent / "digests.json").write_text(json.dumps(table))
     assert main(["pin"]) == 1
     shown = capsys.readouterr().out
@@ -204,14 +217,19 @@ def test_pin_gives_rows_that_the_catalogue_takes(base: Path, capsys: pytest.Capt
     labels = {"mnli": ("contradiction", "neutral", "entailment")}
     assert [dict(row.heads) for row in rows] == [{}, labels, {}]
     assert rows[2].task == "wsc"
+    assert [(row.size, row.second is None) for row in rows] == [(7, False), (7, False), (7, True)]
+    assert [(file.size, file.sha256) for file in rows[0].second] == [(9, "1" * 64)] * 2
+    assert rows[1].second == MODELS[2].second  # nothing on record, nothing invented
 
 
-def test_models(base: Path, capsys: pytest.CaptureFixture[str]):
+def test_models(base: Path, cache: Path, capsys: pytest.CaptureFixture[str]):
+    (cache.parent / "roberta.large.tar.gz").touch()
     assert main(["models"]) == 0
     out = capsys.readouterr().out
     rows = [line.split() for line in out.splitlines()[1:]]
     assert [row[0] for row in rows] == available_models()
-    assert [row[-1] for row in rows] == ["yes", "no", "no", "no"]
+    assert [row[-1] for row in rows] == ["yes", "cache", "no", "no"]
+    assert "in torch.hub's cache" in out
     assert "124,696,665" in out
 
 
@@ -242,4 +260,4 @@ def test_help_version_and_wrong_usage(capsys: pytest.CaptureFixture[str]):
     ],
 )
 def test_no_credentials_in_urls(url: str, shown: str):
-    assert _without_secrets(url) == shown
+    assert without_secrets(url) == shown

@@ -11,6 +11,7 @@ PACKAGE = Path(__file__).resolve().parents[1] / "roberta_hub"
 FLOORS = {
     "config": 0,
     "errors": 0,
+    "terminal": 0,
     "text": 1,
     "model": 1,
     "checkpoint": 1,
@@ -22,10 +23,16 @@ FLOORS = {
     "fairseq_bridge": 5,
     "train": 5,
     "cli": 5,
+    "doctor": 5,
     "__main__": 6,
     "__init__": 6,
 }
-STAIRS = {("config", "errors"), ("interface", "fairseq_verbs"), ("cli", "train")}
+STAIRS = {
+    ("config", "errors"),
+    ("interface", "fairseq_verbs"),
+    ("cli", "doctor"),
+    ("cli", "train"),
+}
 """Imports within a floor."""
 MODULES = sorted(PACKAGE.rglob("*.py"))
 

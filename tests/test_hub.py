@@ -186,6 +186,32 @@ def test_a_copy_of_the_same_version_is_a_warning(tmp_path: Path) -> None:
     assert str(REPO) in str(caught[0].message)
 
 
+@pytest.mark.parametrize("version", [None, "9.9.9"], ids=["same version", "other version"])
+def test_two_downloaded_copies_in_one_process(tmp_path: Path, version: str | None) -> None:
+    """Two branches from GitHub, nothing installed: the first is used, and the second never passes for itself."""
+    first, second = copy_repo(tmp_path / "main"), copy_repo(tmp_path / "branch", version)
+    out = finish(
+        start(
+            f"""
+import warnings, torch
+def load(repo):
+    return torch.hub.load(repo, "roberta.base", source="local", pretrained=False, **SMALL)
+assert load({str(first)!r}).encode("Hello world!").tolist() == {HELLO}
+with warnings.catch_warnings(record=True) as caught:
+    warnings.simplefilter("always")
+    try: print("loaded", len(load({str(second)!r}).encode("Hello world!")))
+    except Exception as error: print(type(error).__name__, error)
+print(*[warning.message for warning in caught])
+assert load({str(first)!r}).encode("Hello world!").tolist() == {HELLO}
+""",
+            tmp_path,
+        )
+    )
+    assert out.startswith("loaded 5" if version is None else "RobertaHubError ")
+    for part in (str(first), str(second), "restart Python"):
+        assert part in out
+
+
 def test_a_copy_in_an_awkward_place(tmp_path: Path) -> None:
     """Spaces, umlauts, a foreign hubconf, a relative path, a changed folder, warnings as errors."""
     repo = copy_repo(tmp_path / "with späces ☃" / "roberta hub")

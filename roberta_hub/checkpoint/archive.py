@@ -25,7 +25,8 @@ from roberta_hub.checkpoint.cache import (
     is_complete,
     is_model,
     publish,
-    require_room,
+    room,
+    tidy,
     workplace,
 )
 from roberta_hub.errors import CheckpointError
@@ -38,6 +39,8 @@ MAX_BYTES = 16 << 30
 """Bytes of an archive, packed or unpacked; roberta.large unpacks to 1.4 GB."""
 HEADER_ROOM = 1 << 20
 """Bytes an archive may spend between two files and after the last: headers, padding."""
+MAX_VAIN = 10
+"""Reads behind the end of an archive; three find it out."""
 UNREADABLE = (
     tarfile.TarError,
     gzip.BadGzipFile,
@@ -76,6 +79,7 @@ def extract_archive(path: str | os.PathLike[str], checkpoint_file: str = MODEL) 
     # Only one checkpoint of an archive is unpacked, so each has a folder of its own.
     key = digest if name == MODEL else hashlib.sha256(f"{digest}/{name}".encode()).hexdigest()
     target = cache_root() / f"local-{key[:16]}"
+    tidy(target)
     if is_complete(target, name):
         return target
     if (problem := not_gzip(archive)) is not None:
@@ -85,7 +89,15 @@ def extract_archive(path: str | os.PathLike[str], checkpoint_file: str = MODEL) 
     with workplace(target, CheckpointError) as work:
         if not is_complete(target, name):
             files = unpack(archive, work, str(archive), name)
-            publish(work, target, source=str(archive), archive_sha256=digest, files=files)
+            publish(
+                work,
+                target,
+                source=str(archive),
+                archive_sha256=digest,
+                archive_size=archive.stat().st_size,
+                files=files,
+                replace=False,
+            )
     return target
 
 
@@ -109,18 +121,22 @@ def not_gzip(path: Path) -> str | None:
     return f"this is not a gzip archive, it starts with {head[:16]!r}"
 
 
-class _BoundedGzip(gzip.GzipFile):
-    """Decompresses no further than `limit`, which moves on with each accepted member.
+class BoundedGzip(gzip.GzipFile):
+    """Decompresses no further than `limit`, which moves on with each accepted member, and has an end.
 
     tarfile reads a whole extended header into memory, and skips padding without end: both would be room for a bomb.
     """
 
     limit = HEADER_ROOM
+    vain = 0
+    """Reads that gave nothing."""
 
     def read(self, size: int | None = -1) -> bytes:
+        """As any file's, within the limit."""
         chunk = super().read(size)
-        if not chunk and self.tell() < self.limit - HEADER_ROOM:
-            # tarfile would go on asking for the rest, which a header of 200 bytes may put at 16 GB.
+        self.vain += not chunk
+        if not chunk and (self.tell() < self.limit - HEADER_ROOM or self.vain > MAX_VAIN):
+            # tarfile would go on asking for the rest, which a header of 200 bytes may put at 10**26 bytes.
             raise EOFError("it ends in the middle of a file")
         if self.tell() > self.limit:
             raise tarfile.TarError(f"more than {HEADER_ROOM:,} bytes that belong to no file")
@@ -145,17 +161,17 @@ def unpack(archive: Path, folder: Path, source: str, checkpoint_file: str = MODE
     """
     files: FileTable = {}
     try:
-        with _BoundedGzip(archive) as plain:
+        with BoundedGzip(archive) as plain:
             with tarfile.open(fileobj=plain, mode="r|") as tar:
                 for count, member in enumerate(tar, start=1):
-                    name = _accept(member, count, (checkpoint_file, *DICTIONARIES))
+                    name = accept(member, count, (checkpoint_file, *DICTIONARIES))
                     plain.limit = member.offset_data + member.size + HEADER_ROOM
                     content = tar.extractfile(member) if name else None
                     if name and content:
                         if name in files:
                             raise tarfile.TarError(f"there is a second {name}, {member.name!r}")
-                        require_room(folder, member.size)
-                        files[name] = _copy(content, folder / name)
+                        with room(folder, member.size):
+                            files[name] = _copy(content, folder / name)
             # Only the end of a gzip file tells whether the rest was right.
             plain.limit = plain.tell() + HEADER_ROOM
             while plain.read(CHUNK):
@@ -171,7 +187,7 @@ def unpack(archive: Path, folder: Path, source: str, checkpoint_file: str = MODE
     return files
 
 
-def _accept(member: tarfile.TarInfo, count: int, wanted: tuple[str, ...]) -> str | None:
+def accept(member: tarfile.TarInfo, count: int, wanted: tuple[str, ...]) -> str | None:
     """Refuse an unsafe member; return which wanted file it is, None for any other file or folder."""
     path = PurePosixPath(member.name)
     if count > MAX_MEMBERS:

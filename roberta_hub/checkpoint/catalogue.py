@@ -1,4 +1,4 @@
-"""Every model that can be loaded by name: where its archive lies, and what the archive does not say about itself."""
+"""Every model that can be loaded by name: where its files lie, and what they do not say about themselves."""
 
 from __future__ import annotations
 
@@ -6,10 +6,45 @@ import difflib
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 
+from roberta_hub.checkpoint.contents import HEADS, Checkpoint
 from roberta_hub.config import BASE, LARGE, RobertaConfig
 
 BASE_URL = "https://dl.fbaipublicfiles.com/fairseq/models"
 """Where fairseq publishes. Its own code asks over plain http; the same files are served over https."""
+HUGGINGFACE = "https://huggingface.co"
+"""Where the same weights lie a second time, as safetensors."""
+
+
+@dataclass(frozen=True)
+class Remote:
+    """A file to download and what its publisher says of it; None where nothing is said, never a guess."""
+
+    url: str
+    size: int | None = None
+    sha256: str | None = None
+
+    @property
+    def name(self) -> str:
+        """Its name without folders."""
+        return self.url.rpartition("/")[2]
+
+
+def repository(name: str, **known: tuple[int, str]) -> tuple[Remote, Remote]:
+    """The files of a repository on Hugging Face that make up a model.
+
+    Args:
+        name: `owner/model`.
+        known: size and sha256 of `config` and `model`, once a maintainer has pinned them.
+
+    Example:
+        >>> repository("FacebookAI/roberta-base")[1].url
+        'https://huggingface.co/FacebookAI/roberta-base/resolve/main/model.safetensors'
+    """
+    at = f"{HUGGINGFACE}/{name}/resolve/main"
+    return (
+        Remote(f"{at}/config.json", *known.get("config", ())),
+        Remote(f"{at}/model.safetensors", *known.get("model", ())),
+    )
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -26,26 +61,47 @@ class Record:
     """Classification head -> what its outputs mean, in order: fairseq's files carry numbers only."""
     task: str = "masked_lm"
     """fairseq's name of the task the model was trained on."""
+    size: int | None = None
+    """Published size of the archive in bytes; None where the publisher gives none."""
     sha256: str | None = None
     """Published digest of the archive; None where the publisher gives none."""
     licence: str = "MIT"
     """Of the weights, which fairseq puts under the licence of its code."""
+    second: tuple[Remote, ...] | None = None
+    """config.json and model.safetensors of the same weights elsewhere; None: they are nowhere else."""
+
+    @property
+    def archive(self) -> Remote:
+        """The archive as a file to download."""
+        return Remote(self.url, self.size, self.sha256)
 
 
 MODELS: tuple[Record, ...] = (
-    Record(name="roberta.base", url=f"{BASE_URL}/roberta.base.tar.gz", config=BASE),
-    Record(name="roberta.large", url=f"{BASE_URL}/roberta.large.tar.gz", config=LARGE),
+    Record(
+        name="roberta.base",
+        url=f"{BASE_URL}/roberta.base.tar.gz",
+        config=BASE,
+        second=repository("FacebookAI/roberta-base"),
+    ),
+    Record(
+        name="roberta.large",
+        url=f"{BASE_URL}/roberta.large.tar.gz",
+        config=LARGE,
+        second=repository("FacebookAI/roberta-large"),
+    ),
     Record(
         name="roberta.large.mnli",
         url=f"{BASE_URL}/roberta.large.mnli.tar.gz",
         config=LARGE,
         heads={"mnli": ("contradiction", "neutral", "entailment")},
+        second=repository("FacebookAI/roberta-large-mnli"),
     ),
     Record(
         name="roberta.large.wsc",
         url=f"{BASE_URL}/roberta.large.wsc.tar.gz",
         config=LARGE,
         task="wsc",
+        second=None,
     ),
 )
 """The one table of names. A new published model is a new row."""
@@ -96,3 +152,21 @@ def suggest(name: str) -> list[str]:
     """
     wanted = name.lower().replace("_", ".").replace("-", ".")
     return difflib.get_close_matches(wanted, available_models(), n=3, cutoff=0.7)
+
+
+def name_heads(record: Record, checkpoint: Checkpoint) -> None:
+    """Give the heads of a named model the record's names and labels, whichever source they came from.
+
+    fairseq's files do not name the labels. Hugging Face's do not name the head, and shout: `CONTRADICTION`.
+    """
+    theirs = [head for head in checkpoint.heads() if head not in record.heads]
+    lacking = [head for head in record.heads if head not in checkpoint.heads()]
+    if len(theirs) == len(lacking) == 1:
+        (old,), (new,) = theirs, lacking
+        for key in [key for key in checkpoint.weights if key.startswith(f"{HEADS}{old}.")]:
+            checkpoint.weights[HEADS + new + key[len(HEADS + old) :]] = checkpoint.weights.pop(key)
+        labels = tuple(label.lower() for label in checkpoint.labels.pop(old, ()))
+        # The file's order, if it does name them.
+        if sorted(labels) == sorted(record.heads[new]):
+            checkpoint.labels[new] = labels
+    checkpoint.labels = {**record.heads, **checkpoint.labels}

@@ -214,9 +214,19 @@ def check_finite(weights: dict[str, Tensor], source: str) -> None:
     for name, tensor in weights.items():
         if not is_finite(tensor):
             raise CheckpointError(
-                f"{source}: {name} holds NaN or infinity: the file is damaged or the training diverged; "
-                "pass allow_nonfinite=True to load it all the same"
+                f"{source}: {name} holds NaN or infinity: the file is damaged, the training diverged, or its "
+                f"numbers are too large for {tensor.dtype}; allow_nonfinite=True loads it all the same"
             )
+
+
+def holds_all(weights: Mapping[str, Tensor], dtype: torch.dtype | None) -> bool:
+    """Whether `own` makes no number infinite: the wanted dtype reaches as far as each tensor's own."""
+    reach = torch.finfo(dtype or torch.float32).max
+    return all(
+        torch.finfo(tensor.dtype).max <= reach
+        for tensor in weights.values()
+        if tensor.is_floating_point()
+    )
 
 
 def is_finite(tensor: Tensor) -> bool:

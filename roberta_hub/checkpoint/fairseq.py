@@ -19,6 +19,7 @@ from roberta_hub.checkpoint.contents import (
     Checkpoint,
     Origin,
     expand,
+    holds_all,
     own,
     read_dictionary,
     replacing,
@@ -101,11 +102,14 @@ def interpret(
         keep = own_keep  # else the model was built with these layers only, and saved so
     if keep is not None:
         weights = prune(weights, keep, source)
+    elif own_keep is None and "encoder_layers" not in overrides:
+        _check_layers(arguments.get("encoder_layers"), count_layers(weights), source)
     config = read_config(arguments | dict(overrides), weights, overrides, source)
     config = _settle_lm_head(config, weights, source)
     weights[VERSION] = torch.tensor([3.0])
     labels = _as_dict(arguments.get("roberta_hub_labels"))
     tasks = (arguments.get("roberta_hub_task"), arguments.get("task"))
+    finite = neutral.finite and holds_all(weights, dtype)
     return Checkpoint(
         config=config,
         weights=own(weights, dtype, neutral.origin),
@@ -117,8 +121,17 @@ def interpret(
         },
         task=next((task for task in tasks if isinstance(task, str) and task), "masked_lm"),
         init_token=_integer(arguments.get("init_token")),
-        finite=neutral.finite,
+        finite=finite,
     )
+
+
+def _check_layers(stated: object, found: int, source: str) -> None:
+    """A file that lost its last layers would make a smaller model, and a wrong one, without a word."""
+    if isinstance(stated, int) and stated != found:
+        raise CheckpointError(
+            f"{source}: its arguments say {stated} layers, and it holds {found}; the file is incomplete. If it "
+            f"is meant to be so, encoder_layers={found} loads what there is"
+        )
 
 
 def read_state(state: Any, source: str, overrides: Mapping[str, object]) -> Checkpoint:

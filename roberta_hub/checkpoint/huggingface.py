@@ -26,6 +26,7 @@ from roberta_hub.checkpoint.contents import (
     Checkpoint,
     Origin,
     expand,
+    holds_all,
     own,
     write_files,
 )
@@ -160,12 +161,14 @@ def read_huggingface(
     )
     if not config.untie_weights:
         weights.pop(LM_WEIGHT, None)
+    # Without a row of token types, which is added below.
+    finite = neutral.finite and types is None and holds_all(weights, dtype)
     weights = own(weights, dtype, neutral.origin)
     if types is not None and _POSITIONS in weights:
         _fold_token_types(weights, types, config, str(directory))
     weights[VERSION] = torch.tensor([3.0])
     source = str(directory)
-    checkpoint = Checkpoint(config=config, weights=weights, source=source, finite=neutral.finite)
+    checkpoint = Checkpoint(config=config, weights=weights, source=source, finite=finite)
     if checkpoint.heads():
         checkpoint.labels = {HEAD: _labels(hf, checkpoint.heads()[HEAD][0])}
         checkpoint.task = "sentence_prediction"

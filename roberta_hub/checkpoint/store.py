@@ -25,7 +25,7 @@ from roberta_hub.checkpoint.contents import (
     write_files,
 )
 from roberta_hub.config import RobertaConfig
-from roberta_hub.errors import CheckpointError
+from roberta_hub.errors import CheckpointError, MissingExtraError
 
 FORMAT_VERSION = 1
 _MAX_JSON = 10_000_000  # bytes; a config.json has a few thousand
@@ -117,8 +117,12 @@ def read_safetensors(path: Path) -> dict[str, Tensor]:
 
 def read_safetensors_and_metadata(path: Path) -> tuple[dict[str, Tensor], dict[str, str]]:
     """Tensors mapped from a safetensors file, and the strings that its writer put beside them."""
-    from safetensors import SafetensorError, safe_open
-
+    try:
+        from safetensors import SafetensorError, safe_open
+    except ImportError:  # torch.hub's users may lack it (`dependencies` in hubconf.py)
+        raise MissingExtraError(
+            f"{path} is read with safetensors, which is not installed: pip install safetensors"
+        ) from None
     try:
         _check_header(path)
         with safe_open(path, framework="pt") as file:

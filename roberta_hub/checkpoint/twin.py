@@ -14,9 +14,11 @@ import contextlib
 import hashlib
 import json
 import os
+import shutil
 import time
 from collections.abc import Callable
 from dataclasses import dataclass, field
+from importlib.util import find_spec
 from pathlib import Path
 from typing import Any
 
@@ -24,7 +26,14 @@ import torch
 from torch import Tensor
 
 from roberta_hub.checkpoint.archive import sha256_of
-from roberta_hub.checkpoint.cache import cache_root, require_room, workplace
+from roberta_hub.checkpoint.cache import (
+    MANIFEST,
+    abandoned,
+    cache_root,
+    require_room,
+    tidy,
+    workplace,
+)
 from roberta_hub.checkpoint.contents import Origin, give_back_pages, is_finite, replacing
 from roberta_hub.checkpoint.store import read_safetensors_and_metadata, write_safetensors
 from roberta_hub.errors import CheckpointError, RobertaHubError
@@ -60,14 +69,22 @@ def through_twin(path: Path, kind: str, read: Callable[[Path], Neutral]) -> Neut
         kind: what `read` makes of it; part of the twin's name.
         read: the reader of the file itself. Its errors pass, and then there is no twin.
     """
+    if (
+        find_spec("safetensors") is None
+    ):  # torch.hub's users may lack it (`dependencies` in hubconf.py)
+        return read(path)
     try:
         before = _signature(path)
         note = _note(path, kind)
         twin = _noted_twin(note, before)
-        if twin is None:
-            twin = twins() / f"{sha256_of(path)}-{kind}-{VERSION}.safetensors"
+        digest = None if twin else sha256_of(path)
     except OSError:
         return read(path)  # which knows how to say it
+    if digest is not None:
+        _check_manifest(path, digest)
+        twin = twins() / f"{digest}-{kind}-{VERSION}.safetensors"
+    assert twin is not None
+    tidy(twin)
     found = _read_if_there(twin)
     if found is None:
         neutral = read(path)
@@ -85,18 +102,37 @@ def through_twin(path: Path, kind: str, read: Callable[[Path], Neutral]) -> Neut
     return found
 
 
+def _check_manifest(path: Path, digest: str) -> None:
+    """Refuse a file of our cache that is not any more what was downloaded."""
+    about = _load_json(path.with_name(MANIFEST)) if cache_root() in path.parents else {}
+    try:
+        expected = about["files"][path.name]["sha256"]
+    except (LookupError, TypeError):
+        return
+    if digest != expected:
+        raise CheckpointError(
+            f"{path} has sha256 {digest}, and {expected} when it was downloaded: damaged on this disk, or "
+            f"changed. Delete {path.parent} and load again, or pass force_download=True"
+        )
+
+
 def _read_if_there(twin: Path) -> Neutral | None:
     if not twin.is_file():
         return None
     try:
-        return _read(twin)
+        return read_twin(twin)
     except CheckpointError:  # cut short or tampered with: to be made anew
         with contextlib.suppress(OSError):
             twin.unlink(missing_ok=True)
         return None
 
 
-def _read(twin: Path) -> Neutral:
+def read_twin(twin: Path) -> Neutral:
+    """What lies in a twin, mapped.
+
+    Raises:
+        CheckpointError: damaged, or not written by this package.
+    """
     weights, metadata = read_safetensors_and_metadata(twin)
     try:
         about, shared = json.loads(metadata["about"]), json.loads(metadata["shared"])
@@ -112,9 +148,9 @@ def _make(twin: Path, neutral: Neutral, source: Path) -> Neutral:
         with workplace(twin, CheckpointError) as work:
             if not twin.exists():  # else another process made it while this one waited
                 _forget_lost_twins()
-                _write(work / twin.name, neutral, source)
+                write_twin(work / twin.name, neutral, source)
                 os.replace(work / twin.name, twin)
-            return _read(twin)
+            return read_twin(twin)
     except (
         OSError,
         RobertaHubError,
@@ -122,7 +158,7 @@ def _make(twin: Path, neutral: Neutral, source: Path) -> Neutral:
         return neutral
 
 
-def _write(path: Path, neutral: Neutral, source: Path) -> None:
+def write_twin(path: Path, neutral: Neutral, source: Path) -> None:
     """Write a twin and compare it with its source, tensor by tensor."""
     first: dict[tuple[object, ...], str] = {}
     shared: dict[str, str] = {}
@@ -138,7 +174,7 @@ def _write(path: Path, neutral: Neutral, source: Path) -> None:
         "source": str(source).encode("unicode_escape").decode(),
     }
     write_safetensors(path, single, metadata)
-    copy = _read(path).weights
+    copy = read_twin(path).weights
     for name, tensor in neutral.weights.items():
         if not torch.equal(copy[name], tensor):
             raise CheckpointError(f"{path}: {name} differs from what was written")
@@ -161,16 +197,16 @@ def _note(path: Path, kind: str) -> Path:
     return twins() / f"{hashlib.sha256(name).hexdigest()[:32]}.json"
 
 
-def _load_note(note: Path) -> dict[str, Any]:
+def _load_json(path: Path) -> dict[str, Any]:
     try:
-        value = json.loads(note.read_text("utf-8"))
+        value = json.loads(path.read_text("utf-8"))
     except (OSError, ValueError, RecursionError):
         return {}
     return value if isinstance(value, dict) else {}
 
 
 def _noted_twin(note: Path, signature: list[int]) -> Path | None:
-    known = _load_note(note)
+    known = _load_json(note)
     if known.get("signature") != signature:
         return None
     return twins() / os.path.basename(str(known.get("twin")))
@@ -191,7 +227,7 @@ def _forget_lost_twins() -> None:
     """
     wanted: set[str] = set()
     for note in twins().glob("*.json"):
-        known = _load_note(note)
+        known = _load_json(note)
         try:
             current = _signature(Path(str(known.get("path")))) == known.get("signature")
         except (OSError, ValueError):
@@ -205,3 +241,5 @@ def _forget_lost_twins() -> None:
         if twin.name not in wanted and old:
             twin.unlink(missing_ok=True)
             (twins() / f".{twin.name}.lock").unlink(missing_ok=True)
+    for stage in filter(abandoned, twins().glob(".incomplete-*")):
+        shutil.rmtree(stage, ignore_errors=True)

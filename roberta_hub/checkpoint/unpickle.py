@@ -9,6 +9,8 @@ from __future__ import annotations
 
 import argparse
 import itertools
+import re
+import warnings
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
@@ -18,7 +20,7 @@ from torch import Tensor
 
 from roberta_hub.checkpoint.contents import check_plain
 from roberta_hub.checkpoint.opcodes import HostileError
-from roberta_hub.checkpoint.scan import scan
+from roberta_hub.checkpoint.scan import check_sums, scan
 from roberta_hub.errors import CheckpointError
 
 _MAX_DEPTH = 50
@@ -73,7 +75,7 @@ _ALLOWED: list[Any] = [
     (_InertDict, "collections.defaultdict"),
     *((type(name.rsplit(".", 1)[1], (_StandIn,), {}), name) for name in _FOREIGN),
 ]
-_NAMES = frozenset(
+NAMES = frozenset(
     {
         *_FOREIGN,
         "argparse.Namespace",
@@ -93,11 +95,15 @@ def load_pickle(path: Path) -> Any:
     """Read a file of torch.save, zip or legacy format, on the CPU; zip files are memory-mapped.
 
     Raises:
-        CheckpointError: no such file, not a checkpoint, damaged, or a pickle that asks for code.
+        CheckpointError: no such file, not a checkpoint, damaged, or a pickle that asks for code; or a torch
+            whose own protection has a hole that a file can use.
     """
     kind = _recognize(path)
+    _check_torch(path)
     try:
-        scan(path, kind, _NAMES)
+        scan(path, kind, NAMES)
+        if kind == "zip":
+            check_sums(path)
         with torch.serialization.safe_globals(_ALLOWED):
             return torch.load(path, map_location="cpu", weights_only=True, mmap=kind == "zip")
     except HostileError as error:
@@ -111,6 +117,22 @@ def load_pickle(path: Path) -> Any:
             f"{path}: not a readable PyTorch checkpoint, probably truncated or damaged "
             f"({_first_line(error)}); download or copy it again"
         ) from None
+
+
+def _check_torch(path: Path) -> None:
+    """What `weights_only` promises holds from torch 2.6 on, and without a known exception from 2.10 on."""
+    release = tuple(int(number) for number in re.findall(r"\d+", torch.__version__)[:2])
+    if release < (2, 6):
+        raise CheckpointError(
+            f"{path}: not read with torch {torch.__version__}, in which a hostile file can run code whatever "
+            "is done about it (CVE-2025-32434); pip install -U 'torch>=2.10'"
+        )
+    if release < (2, 10):
+        warnings.warn(
+            f"torch {torch.__version__} has CVE-2026-24747: a hostile .pt file can corrupt memory. Read "
+            f"{path} only if you trust its author, and pip install -U 'torch>=2.10'",
+            stacklevel=2,
+        )
 
 
 def _recognize(path: Path) -> str:

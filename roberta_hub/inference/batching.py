@@ -15,6 +15,7 @@ from roberta_hub.errors import InputError
 from roberta_hub.inference.windows import Windows, fit
 from roberta_hub.model.packing import PackedBatch, pack_sequences
 from roberta_hub.model.roberta import RobertaModel
+from roberta_hub.terminal import progress_bar
 from roberta_hub.text.tokenizer import Text, Tokenizer
 
 Result = TypeVar("Result")
@@ -181,24 +182,9 @@ def batches(lengths: Sequence[int], budget: int) -> Iterator[list[int]]:
 
 def _bar(sequences: Sequence[Tensor], budget: int, progress: bool | None) -> Any:
     total = sum(len(s) for s in sequences)
-    if progress is False or (progress is None and total <= 4 * budget):
-        return _NoBar()
-    try:
-        from tqdm.auto import tqdm
-    except ImportError:  # torch.hub's users may lack it: the work is done without
-        return _NoBar()
-    # tqdm's own None: off where nobody is looking at a terminal
-    disable = None if progress is None else False
-    return tqdm(total=total, unit=" tokens", unit_scale=True, disable=disable)
-
-
-class _NoBar:
-    def __enter__(self) -> _NoBar:
-        return self
-
-    def __exit__(self, *error: object) -> None: ...
-
-    def update(self, n: int) -> None: ...
+    if progress is None and total <= 4 * budget:  # over before anybody looks
+        progress = False
+    return progress_bar(total, unit=" tokens", shown=progress)
 
 
 def _rows(

@@ -52,6 +52,13 @@ def extractall_data(path: Path) -> None:
         tar.extractall(path.parent / "unpacked", filter="data")
 
 
+def list_stream(path: Path) -> None:
+    """Reads front to back, as whatever unpacks while it downloads."""
+    with tarfile.open(path, "r|gz") as tar:
+        for _ in tar:
+            pass
+
+
 def unzip(path: Path) -> None:
     """Reads every record into memory, as a converter would."""
     with zipfile.ZipFile(path) as archive:
@@ -114,6 +121,7 @@ READERS: dict[str, Callable[[Path], None]] = {
     reader.__name__: reader
     for reader in (
         *(ours, torch_load, torch_load_weights_only, pickle_load, extractall, extractall_data),
+        list_stream,
         *(unzip, safetensors_header, split_lines, build_from_json, read_index, merge_all),
     )
 }

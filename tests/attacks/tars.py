@@ -101,6 +101,13 @@ def extended(text: bytes) -> bytes:
     return gzip.compress(header("x", len(text), tarfile.XHDTYPE) + body + tar(model()), mtime=0)
 
 
+def two_sizes() -> bytes:
+    """A global pax header whose size is no number: tarfile says 0 of the member, and seeks by the other size, 2**87."""
+    pax = b"20 size=99999Y 9999\n"
+    body = header("x", len(pax), tarfile.XGLTYPE) + pax.ljust(BLOCK, b"\0")
+    return gzip.compress(body + header("toy/x", 2**87), mtime=0)
+
+
 def gnu_sparse(size: int) -> bytes:
     """An old GNU sparse header whose extension block is missing or short."""
     block = bytearray(header("toy/model.pt", 7, tarfile.GNUTYPE_SPARSE))
@@ -156,6 +163,7 @@ ATTACKS = [
     attack("a size of 2**87", 19, raw(gzip.compress(header("toy/x", 2**87))), "unpacks to more|"),
     attack("a negative size, as CVE-2025-8194", 19, raw(gzip.compress(header("toy/x", -1024) + tar(model()))), ""),
     attack("a pax size below zero", 19, raw(extended(b"12 size=-99\n")), ""),
+    attack("two sizes, 0 and 2**87", 19, raw(two_sizes()), "ends in the middle", "list_stream", "hangs"),
     attack("a pax record of 10**500 bytes", 19, raw(extended(b"9" * 500 + b" path=x\n")), "", "extractall", "crashes"),
     attack("a pax record of no bytes", 19, raw(extended(b"0 path=x\n")), ""),
     attack("a thousand headers about headers", 19, raw(gzip.compress(CHAINED + tar(model()))), "recursion", "extractall", "crashes"),

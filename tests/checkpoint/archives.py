@@ -64,10 +64,14 @@ def assert_model(folder: Path, weights: bytes = WEIGHTS) -> None:
     assert (folder / "dict.txt").read_bytes() == VOCABULARY
 
 
-def python(code: str, *arguments: str, **environment: str) -> subprocess.Popen[str]:
+def python(
+    code: str, *arguments: str, prefix: tuple[str, ...] = (), **environment: str
+) -> subprocess.Popen[str]:
     """Start a real process with TOY at hand and this process's environment."""
     start = (
-        "import os, sys\n"
+        "import os, signal, sys\n"
+        # What runs in the background of a shell has it ignored, and would hand that down.
+        "signal.signal(signal.SIGINT, signal.default_int_handler)\n"
         "from roberta_hub.checkpoint import download\n"
         "from roberta_hub.checkpoint.catalogue import BASE_URL, Record\n"
         "from roberta_hub.config import RobertaConfig\n"
@@ -75,7 +79,7 @@ def python(code: str, *arguments: str, **environment: str) -> subprocess.Popen[s
     )
     repository = str(Path(roberta_hub.__file__).parents[1])
     return subprocess.Popen(
-        [sys.executable, "-c", start + code, *arguments],
+        [*prefix, sys.executable, "-c", start + code, *arguments],
         env={**os.environ, "PYTHONPATH": repository, **environment},
         stdout=subprocess.PIPE,
         stderr=subprocess.PIPE,

@@ -10,7 +10,7 @@ import torch
 from archives import GOOD, PATH
 from server import Server, body
 
-from roberta_hub.checkpoint import download
+from roberta_hub.checkpoint import download, transfer
 
 
 @pytest.fixture(autouse=True)
@@ -24,12 +24,17 @@ def _one_thread() -> Iterator[None]:
 
 @pytest.fixture(autouse=True)
 def cache(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
-    for name in (download.OFFLINE_ENV, download.MIRROR_ENV, "PYTORCH_FAIRSEQ_CACHE"):
+    for name in (
+        download.OFFLINE_ENV,
+        transfer.MIRROR_ENV,
+        download.ENDPOINT_ENV,
+        "PYTORCH_FAIRSEQ_CACHE",
+    ):
         monkeypatch.delenv(name, raising=False)
     monkeypatch.setenv("TORCH_HOME", str(tmp_path / "torch"))
     monkeypatch.setenv("NO_PROXY", "*")
     monkeypatch.setattr(torch.hub, "_hub_dir", None)
-    monkeypatch.setattr(download, "BACKOFF", 0.01)
+    monkeypatch.setattr(transfer, "BACKOFF", 0.01)
     return tmp_path / "torch" / "hub" / "checkpoints" / "roberta_hub"
 
 
@@ -37,5 +42,6 @@ def cache(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
 def server(monkeypatch: pytest.MonkeyPatch) -> Iterator[Server]:
     with Server() as running:
         running.plan[PATH] = [body(GOOD)]
-        monkeypatch.setenv(download.MIRROR_ENV, running.url)
+        monkeypatch.setenv(transfer.MIRROR_ENV, running.url)
+        monkeypatch.setenv(download.ENDPOINT_ENV, running.url)
         yield running

@@ -27,7 +27,7 @@ from server import Server, body
 
 from roberta_hub.checkpoint import archive as unpacking
 from roberta_hub.checkpoint.archive import extract_archive
-from roberta_hub.checkpoint.download import fetch_archive
+from roberta_hub.checkpoint.download import fetch_model
 from roberta_hub.checkpoint.fairseq import read_dictionaries
 from roberta_hub.errors import CheckpointError
 
@@ -193,7 +193,7 @@ def test_hostile_members_refuse_the_archive(tmp_path: Path, cache: Path, name: s
 def test_a_hostile_download_is_refused_alike(server: Server, cache: Path):
     server.plan[PATH] = [body(pack(*model_files(), *symlink_chain()))]
     with pytest.raises(CheckpointError, match="is refused"):
-        fetch_archive(TOY)
+        fetch_model(TOY)
     assert visible(cache) == set()
 
 

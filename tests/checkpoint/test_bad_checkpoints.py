@@ -589,6 +589,40 @@ def test_loading_leaves_the_users_folder_as_it_is(tmp_path: Path, legacy: bool):
     assert photograph() == before
 
 
+@pytest.mark.parametrize("bit", [0, 6, 7])
+def test_a_flipped_bit_among_the_weights_is_found(tmp_path: Path, bit: int):
+    """torch reads over it: a mantissa's bit shows nowhere, an exponent's as a weight of 1e30."""
+    path = fairseq_file(tmp_path)
+    data = bytearray(path.read_bytes())
+    table = small().model.encoder.sentence_encoder.embed_tokens.weight.detach().numpy().tobytes()
+    at = bytes(data).index(table)
+    data[at + len(table) // 2] ^= 1 << bit
+    path.write_bytes(data)
+    for twin in (True, False):
+        assert_refused(path, "damaged", "CRC", twin=twin)
+
+
+def test_a_file_without_checksums_is_read(tmp_path: Path):
+    torch.serialization.set_crc32_options(False)
+    try:
+        path = fairseq_file(tmp_path)
+    finally:
+        torch.serialization.set_crc32_options(True)
+    load_model(path)
+
+
+@pytest.mark.parametrize("lost", [1, 2])
+def test_lost_layers_are_missed(tmp_path: Path, lost: int):
+    state = fairseq_state(small(num_layers=3))
+    weights = state["model"]
+    for name in list(weights):
+        if any(f".layers.{i}." in name for i in range(3 - lost, 3)):
+            del weights[name]
+    path = fairseq_file(tmp_path, state)
+    assert_refused(path, "say 3 layers", f"encoder_layers={3 - lost}")
+    assert load_model(path, encoder_layers=3 - lost).model.config.num_layers == 3 - lost
+
+
 def test_a_rewritten_file_does_not_change_a_loaded_model(tmp_path: Path):
     path = fairseq_file(tmp_path)
     loaded = load_model(path)

@@ -32,7 +32,8 @@ from server import Server, body, stall, status
 
 from roberta_hub.checkpoint import download
 from roberta_hub.checkpoint.archive import extract_archive
-from roberta_hub.checkpoint.download import fetch_archive, find_in_fairseq_cache
+from roberta_hub.checkpoint.cache import _tag, abandoned
+from roberta_hub.checkpoint.download import fetch_model, find_in_fairseq_cache
 from roberta_hub.errors import CheckpointError, DownloadError
 
 # ---- the disk ----
@@ -41,7 +42,7 @@ from roberta_hub.errors import CheckpointError, DownloadError
 def test_too_little_room_is_noticed_before_the_download(server: Server, cache: Path):
     server.plan[PATH] = [body(b"", headers={"Content-Length": str(10**17)}, length=False)]
     with pytest.raises(DownloadError, match=r"200,000,000,000,000,000 bytes needed.*TORCH_HOME"):
-        fetch_archive(TOY)
+        fetch_model(TOY)
     assert server.hits[PATH] == 1
     assert visible(cache) == set()
 
@@ -52,7 +53,7 @@ def test_a_disk_that_fills_up_on_the_way(server: Server, cache: Path):
         "import resource, signal\n"
         "signal.signal(signal.SIGXFSZ, signal.SIG_IGN)\n"
         f"resource.setrlimit(resource.RLIMIT_FSIZE, ({1 << 16}, {resource.RLIM_INFINITY}))\n"
-        "try: download.fetch_archive(TOY)\n"
+        "try: download.fetch_model(TOY)\n"
         "except download.DownloadError as error: print(error)\n"
     )
     message = process.communicate(timeout=60)[0]
@@ -72,23 +73,23 @@ def test_a_disk_that_fills_up_on_the_way(server: Server, cache: Path):
     ids=["short", "missing", "no manifest", "foreign manifest", "cut manifest"],
 )
 def test_an_incomplete_folder_is_replaced(server: Server, cache: Path, damage):
-    damage(fetch_archive(TOY))
-    assert_model(fetch_archive(TOY))
+    damage(fetch_model(TOY))
+    assert_model(fetch_model(TOY))
     assert server.hits[PATH] == 2
     assert visible(cache) == {"toy", "digests.json"}
 
 
 def test_force_replaces_only_by_a_verified_copy(server: Server, cache: Path):
-    folder = fetch_archive(TOY)
+    folder = fetch_model(TOY)
     # A flipped bit of the right size: only force repairs it.
     (folder / "model.pt").write_bytes(WEIGHTS[::-1])
     for bad in (status(404), body(b"<html>"), body(OTHER)):
         server.plan[PATH] = [bad]
         with pytest.raises(DownloadError):
-            fetch_archive(TOY, force=True)
+            fetch_model(TOY, force=True)
         assert_model(folder, WEIGHTS[::-1])
     server.plan[PATH] = [body(GOOD)]
-    assert_model(fetch_archive(TOY, force=True))
+    assert_model(fetch_model(TOY, force=True))
     assert visible(cache) == {"toy", "digests.json"}
 
 
@@ -115,9 +116,9 @@ def test_a_complete_read_only_cache_works(
     server: Server, unprivileged: Path, monkeypatch: pytest.MonkeyPatch
 ):
     monkeypatch.setenv("TORCH_HOME", str(unprivileged))
-    folder = fetch_archive(TOY)
+    folder = fetch_model(TOY)
     give_up_writing(unprivileged)
-    assert fetch_archive(TOY) == folder
+    assert fetch_model(TOY) == folder
     assert_model(folder)
     assert server.hits[PATH] == 1
 
@@ -126,13 +127,13 @@ def test_an_incomplete_read_only_cache_names_itself_and_the_remedy(
     server: Server, unprivileged: Path, monkeypatch: pytest.MonkeyPatch
 ):
     monkeypatch.setenv("TORCH_HOME", str(unprivileged))
-    folder = fetch_archive(TOY)
+    folder = fetch_model(TOY)
     (folder / "model.pt").unlink()
     local = unprivileged / "mine.tar.gz"
     local.write_bytes(GOOD)
     give_up_writing(unprivileged)
     with pytest.raises(DownloadError, match=f"cannot write {folder} .*TORCH_HOME"):
-        fetch_archive(TOY)
+        fetch_model(TOY)
     with pytest.raises(CheckpointError, match=r"cannot write .*local-.*TORCH_HOME"):
         extract_archive(local)
     assert server.hits[PATH] == 1
@@ -144,7 +145,7 @@ NO_SOCKETS = """
 def refuse(event, arguments):
     if event.startswith("socket."): os._exit(99)
 sys.addaudithook(refuse)
-try: print(download.fetch_archive(TOY, force=len(sys.argv) > 1))
+try: print(download.fetch_model(TOY, force=len(sys.argv) > 1))
 except download.DownloadError as error: print(error)
 """
 
@@ -156,7 +157,7 @@ def test_offline_opens_no_socket(server: Server, cache: Path):
     for part in ("ROBERTA_HUB_OFFLINE", str(cache / "toy"), "pytorch_fairseq"):
         assert part in message
     assert not cache.exists()
-    fetch_archive(TOY)
+    fetch_model(TOY)
     present = python(NO_SOCKETS, ROBERTA_HUB_OFFLINE="1")
     assert present.communicate(timeout=60)[0] == f"{cache / 'toy'}\n"
     assert present.returncode == 0
@@ -166,12 +167,12 @@ def test_offline_opens_no_socket(server: Server, cache: Path):
 def test_offline_and_force_contradict_each_other(
     server: Server, monkeypatch: pytest.MonkeyPatch, cache: Path
 ):
-    fetch_archive(TOY)
+    fetch_model(TOY)
     monkeypatch.setenv(download.OFFLINE_ENV, "1")
     with pytest.raises(DownloadError, match="ROBERTA_HUB_OFFLINE forbids"):
-        fetch_archive(TOY, force=True)
+        fetch_model(TOY, force=True)
     monkeypatch.setenv(download.OFFLINE_ENV, "0")
-    fetch_archive(TOY, force=True)
+    fetch_model(TOY, force=True)
 
 
 # ---- many processes, killed processes ----
@@ -181,7 +182,7 @@ EIGHT = """
 import requests, filelock
 for _ in range(8):
     if os.fork() == 0:
-        os.write(1, f"{download.fetch_archive(TOY)}\\n".encode())  # print may write twice
+        os.write(1, f"{download.fetch_model(TOY)}\\n".encode())  # print may write twice
         os._exit(0)
 sys.exit(sum(os.wait()[1] for _ in range(8)) != 0)
 """
@@ -201,7 +202,7 @@ def test_eight_processes_download_once(server: Server, cache: Path):
 @pytest.mark.parametrize("sent", [0, len(GOOD) - 1])
 def test_ended_in_the_middle_of_a_download(server: Server, cache: Path, end: int, sent: int):
     server.plan[PATH] = [stall(GOOD, sent), body(GOOD)]
-    process = python("download.fetch_archive(TOY)")
+    process = python("download.fetch_model(TOY)")
     assert server.stalled.wait(60)
     time.sleep(0.1)
     process.send_signal(end)
@@ -210,7 +211,7 @@ def test_ended_in_the_middle_of_a_download(server: Server, cache: Path, end: int
     assert not (cache / "toy").exists()
     if end == signal.SIGINT:
         assert visible(cache) == set()
-    assert_model(fetch_archive(TOY))
+    assert_model(fetch_model(TOY))
     assert visible(cache) == {"toy", "digests.json"}
 
 
@@ -223,7 +224,7 @@ def watch(event, arguments):
     if event == "os.rename" and wanted == "rename":
         os.kill(os.getpid(), 9)
 sys.addaudithook(watch)
-download.fetch_archive(TOY, force=True)
+download.fetch_model(TOY, force=True)
 """
 
 
@@ -236,17 +237,17 @@ def test_killed_while_unpacking(server: Server, cache: Path, moment: str):
     assert process.returncode == -signal.SIGKILL
     assert not (cache / "toy").exists()
     assert any(name.startswith(".incomplete-toy~") for name in visible(cache))
-    assert_model(fetch_archive(TOY))
+    assert_model(fetch_model(TOY))
     assert visible(cache) == {"toy", "digests.json"}
 
 
 def test_killed_between_the_two_renames_keeps_the_old_copy(
     server: Server, cache: Path, monkeypatch: pytest.MonkeyPatch
 ):
-    folder = fetch_archive(TOY)
+    folder = fetch_model(TOY)
     folder.rename(cache / ".old-toy~1")
     server.plan[PATH] = [status(404)]
-    assert_model(fetch_archive(TOY))
+    assert_model(fetch_model(TOY))
     assert server.hits[PATH] == 1
     assert visible(cache) == {"toy", "digests.json"}
 
@@ -256,8 +257,62 @@ def test_only_ones_own_leftovers_are_swept(server: Server, cache: Path):
     neighbours = {".incomplete-toy.large~1", ".incomplete-toy-0a1b2c3d~1", ".old-toy.large~1"}
     for name in (*neighbours, ".incomplete-toy~1"):
         (cache / name).mkdir()
-    fetch_archive(TOY)
+    fetch_model(TOY)
     assert visible(cache) == {"toy", "digests.json"} | neighbours
+
+
+def test_leftovers_beside_a_complete_copy_go_without_a_download(
+    server: Server, cache: Path, monkeypatch: pytest.MonkeyPatch
+):
+    """Killed in a forced download, or after its last rename: the next run reads, and tidies up."""
+    folder = fetch_model(TOY)
+    monkeypatch.setenv(download.OFFLINE_ENV, "1")
+    for name in (".incomplete-toy~1", ".old-toy~1"):
+        shutil.copytree(folder, cache / name)
+    assert fetch_model(TOY) == folder
+    assert visible(cache) == {"toy", "digests.json"}
+    folder.rename(cache / ".old-toy~1")
+    assert fetch_model(TOY) == folder
+    assert_model(folder)
+    assert visible(cache) == {"toy", "digests.json"}
+
+
+def test_whose_a_stage_is(cache: Path):
+    cache.mkdir(parents=True)
+    own = cache / f".incomplete-toy~{_tag()}"
+    machine, pid, began, rest = own.name.partition("~")[2].split("_")
+    ended = python("")
+    ended.communicate(timeout=60)
+    parts = {
+        "another process": (machine, str(ended.pid), began, rest),
+        "a process that had the same number": (machine, pid, str(int(began) - 1), rest),
+        "another machine": ("0" * 8, pid, began, rest),
+    }
+    stages = {name: cache / f".incomplete-toy~{'_'.join(tag)}" for name, tag in parts.items()}
+    for stage in (own, *stages.values()):
+        stage.mkdir()
+        (stage / "archive.tar.gz").touch()
+    assert not abandoned(own)
+    assert abandoned(stages["another process"])
+    assert abandoned(stages["a process that had the same number"])
+    elsewhere = stages["another machine"]
+    assert not abandoned(elsewhere)
+    os.utime(elsewhere, (1, 1))
+    assert not abandoned(elsewhere), "a file in it has just been written"
+    os.utime(elsewhere / "archive.tar.gz", (1, 1))
+    assert abandoned(elsewhere)
+
+
+def test_a_process_that_nobody_waited_for_is_gone(cache: Path):
+    """A zombie still has a number; in a container without an init it may keep it for days."""
+    code = "from roberta_hub.checkpoint.cache import _tag; print(_tag())"
+    process = python(code)
+    assert process.stdout is not None
+    tag = process.stdout.readline().strip()
+    while Path(f"/proc/{process.pid}/stat").read_text().split()[2] != "Z":
+        time.sleep(0.01)
+    assert abandoned(cache / f".incomplete-toy~{tag}")
+    process.communicate(timeout=60)
 
 
 # ---- fairseq's own cache ----
@@ -282,7 +337,7 @@ def test_fairseqs_cache_is_used_where_it_lies(
     entry = fairseq_entry(tmp_path / "torch" / "pytorch_fairseq", TOY.url.replace("https", scheme))
     monkeypatch.setenv(download.OFFLINE_ENV, "1")
     assert find_in_fairseq_cache(TOY) == entry
-    assert fetch_archive(TOY) == entry
+    assert fetch_model(TOY) == entry
     assert not cache.exists()
     assert len(list(entry.iterdir())) == 2
 

@@ -1,3 +1,4 @@
+import dataclasses
 from urllib.parse import urlsplit
 
 import pytest
@@ -21,7 +22,29 @@ def test_rows_are_consistent(record: Record):
     assert urlsplit(record.url).scheme == "https"
     assert record.config is (BASE if record.name == "roberta.base" else LARGE)
     assert record.sha256 is None, "fairseq publishes no digests; never invent one"
+    assert record.size is None, "nor sizes"
     assert record.licence == "MIT"
+
+
+def test_the_second_source():
+    assert {record.name: record.second and [file.url for file in record.second] for record in MODELS} == {
+        "roberta.base": files_of("FacebookAI/roberta-base"),
+        "roberta.large": files_of("FacebookAI/roberta-large"),
+        "roberta.large.mnli": files_of("FacebookAI/roberta-large-mnli"),
+        "roberta.large.wsc": None,
+    }  # fmt: skip
+    files = [file for record in MODELS for file in record.second or ()]
+    assert all(file.size is file.sha256 is None for file in files), "never an invented one"
+
+
+def files_of(repository: str) -> list[str]:
+    folder = f"https://huggingface.co/{repository}/resolve/main"
+    return [f"{folder}/config.json", f"{folder}/model.safetensors"]
+
+
+def test_a_record_cannot_be_changed():
+    with pytest.raises(dataclasses.FrozenInstanceError):
+        MODELS[0].url = "https://example.invalid"  # type: ignore[misc]
 
 
 @pytest.mark.parametrize("record", MODELS, ids=lambda record: record.name)

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import hashlib
+import json
 import os
 import random
 import signal
@@ -191,6 +193,23 @@ def test_bad_files_leave_no_twin(tmp_path: Path):
     assert litter() == []
 
 
+@pytest.mark.parametrize(
+    ("stored", "wanted", "large"),
+    [(torch.float32, "float16", 1e5), (torch.float64, None, 1e39), (torch.float32, None, 3e38)],
+)
+def test_numbers_too_large_for_the_wanted_dtype(
+    tmp_path: Path, soon: None, stored: torch.dtype, wanted: str | None, large: float
+):
+    state = fairseq_state(small(dtype=stored))
+    state["model"][EMBEDDING][3, 3] = large
+    path = fairseq_file(tmp_path / "theirs", state)
+    for _ in range(2):  # from the file, then from its twin
+        if stored == torch.float32 and wanted is None:
+            roberta_hub.load_model(path, dtype=wanted)
+        else:
+            assert_refused(path, "too large for", dtype=wanted)
+
+
 @pytest.mark.parametrize("damage", ["short", "head", "empty", "foreign"])
 def test_a_damaged_twin_is_made_anew(tmp_path: Path, soon: None, damage: str):
     path = fairseq_file(tmp_path / "theirs")
@@ -222,6 +241,18 @@ def test_a_twin_whose_file_is_gone_is_swept_when_another_is_made(tmp_path: Path,
     assert same(
         outputs(roberta_hub.load_model(kept)), outputs(roberta_hub.load_model(kept, twin=False))
     )
+
+
+def test_what_a_killed_process_left_is_tidied(tmp_path: Path, soon: None):
+    path = fairseq_file(tmp_path / "theirs")
+    roberta_hub.load_model(path)
+    (twin,) = files()
+    for name in (twin.name, "another.safetensors"):
+        (twins() / f".incomplete-{name}~1").mkdir()
+    roberta_hub.load_model(path)
+    assert litter() == [".incomplete-another.safetensors~1"]
+    roberta_hub.load_model(fairseq_file(tmp_path / "new", state_of(1)))
+    assert litter() == []
 
 
 LOAD = """
@@ -287,12 +318,14 @@ def test_eight_processes_at_once_leave_one_twin(tmp_path: Path):
     assert litter() == []
 
 
-def kill_and_load(path: Path, rounds: int) -> int:
-    """Kill `rounds` conversions at random instants, loading after each; how many died in the middle."""
+def kill_and_load(path: Path, rounds: int) -> None:
+    """Kill `rounds` conversions at random instants, loading after each; more, until a quarter died in the middle."""
     wanted, seed = expected(path), random.randrange(1 << 30)
     print("seed", seed)
-    chance, span, died = random.Random(seed), 0.5, 0
-    for _ in range(rounds):
+    chance, span, died, done = random.Random(seed), 0.5, 0, 0
+    while done < rounds or died < rounds // 4:
+        done += 1
+        assert done <= 5 * rounds, f"only {died} of {done} died in the middle"
         for file in (*files(), *twins().glob("*.json")):
             file.unlink()
         process = start(path)
@@ -307,7 +340,6 @@ def kill_and_load(path: Path, rounds: int) -> int:
         span = 0.8 * span + 0.2 * 1.2 * (time.time() - before)  # as long as a conversion takes
         assert len(files()) == 1
         assert litter() == []
-    return died
 
 
 def answer_here(path: Path) -> float:
@@ -322,4 +354,15 @@ def test_killed_in_the_middle_of_a_conversion(tmp_path: Path, rounds: int):
     """20 MB, so that most instants fall between the first byte written and the rename."""
     roberta = small(embed_dim=256, ffn_dim=1024, num_layers=6)
     path = settled(fairseq_file(tmp_path / "theirs", fairseq_state(roberta)))
-    assert kill_and_load(path, rounds) >= rounds // 4
+    kill_and_load(path, rounds)
+
+
+def test_a_downloaded_file_that_changed_on_the_disk_is_refused(cache: Path):
+    """Sizes alone would not tell; the digest is computed for the twin anyway."""
+    path = fairseq_file(cache / "toy")
+    digest = hashlib.sha256(path.read_bytes()).hexdigest()
+    about = {"files": {"model.pt": {"size": path.stat().st_size, "sha256": digest}}}
+    (path.parent / "manifest.json").write_text(json.dumps(about))
+    roberta_hub.load_model(path)
+    fairseq_file(cache / "toy", state_of(9))
+    assert_refused(path, "when it was downloaded", digest, "force_download=True")

@@ -246,8 +246,7 @@ def test_an_output_matrix_of_another_kind(other: Tensor):
 def test_sizes_come_from_the_tensors_where_the_arguments_lack_or_lie():
     roberta = small(num_layers=3)
     state = fairseq_state(roberta)
-    lying = {
-        "encoder_layers": 12,
+    lying = {  # but for the layers, of which some would be lost without a word
         "encoder_embed_dim": 768,
         "max_positions": 512,
         "arch": "roberta_large",

@@ -16,7 +16,7 @@ from pathlib import Path
 
 from .mutate import mutated
 
-NAMES = ("dictionary", "safetensors", "archive", "checkpoint", "config")
+NAMES = ("dictionary", "safetensors", "archive", "checkpoint", "config", "twin")
 
 
 def main() -> None:

@@ -89,9 +89,22 @@ def change_json(data: bytes, rng: random.Random) -> bytes:
 def change_header(data: bytes, rng: random.Random) -> bytes:
     """The header of a safetensors file changed as JSON, its length kept true."""
     length = int.from_bytes(data[:8], "little")
-    header = change_json(data[8 : 8 + length], rng)
+    return _with_header(change_json(data[8 : 8 + length], rng), data[8 + length :])
+
+
+def change_about(data: bytes, rng: random.Random) -> bytes:
+    """The JSON that a twin keeps as strings inside its header's JSON changed in the same way."""
+    length = int.from_bytes(data[:8], "little")
+    header = json.loads(data[8 : 8 + length])
+    words = header["__metadata__"]
+    name = rng.choice(("about", "about", "about", "shared"))
+    words[name] = change_json(words[name].encode(), rng).decode(errors="replace")
+    return _with_header(json.dumps(header).encode(), data[8 + length :])
+
+
+def _with_header(header: bytes, data: bytes) -> bytes:
     header += b" " * (-len(header) % 8)
-    return len(header).to_bytes(8, "little") + header + data[8 + length :]
+    return len(header).to_bytes(8, "little") + header + data
 
 
 def change_pickle(data: bytes, rng: random.Random) -> bytes:
@@ -146,6 +159,7 @@ MUTATORS: dict[str, Sequence[Callable[[bytes, random.Random], bytes]]] = {
     "archive": (flip, change_tar, change_tar),
     "checkpoint": (flip, change_pickle, change_pickle),
     "config": (flip, change_json, change_json),
+    "twin": (flip, change_header, change_about),
 }
 
 

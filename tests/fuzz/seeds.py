@@ -17,9 +17,10 @@ from torch import Tensor
 
 from roberta_hub import RobertaConfig, RobertaModel
 from roberta_hub.checkpoint.contents import LM_WEIGHT, Checkpoint
-from roberta_hub.checkpoint.fairseq import fairseq_state
+from roberta_hub.checkpoint.fairseq import fairseq_state, neutral_state
 from roberta_hub.checkpoint.huggingface import write_huggingface
 from roberta_hub.checkpoint.store import write_store
+from roberta_hub.checkpoint.twin import write_twin
 from roberta_hub.text.dictionary import Dictionary
 
 SMALL = RobertaConfig(
@@ -119,6 +120,17 @@ def checkpoints() -> list[bytes]:
     zips = [saved(state) for state in states()]
     files = [zips[1], *(saved(state, legacy=True) for state in states()[1:])]
     return [b"f" + file for file in files] + [b"p" + pickle_in(file) for file in zips]
+
+
+def twins() -> list[bytes]:
+    """What the cache keeps of two of the pickles."""
+    found = []
+    for state in states()[:2]:
+        with tempfile.TemporaryDirectory() as folder:
+            path = Path(folder) / "twin.safetensors"
+            write_twin(path, neutral_state(state, "seed"), Path("seed"))
+            found.append(path.read_bytes())
+    return found
 
 
 def configs() -> list[bytes]:

@@ -12,9 +12,10 @@ from pathlib import Path
 
 from roberta_hub.checkpoint import archive as unpacking
 from roberta_hub.checkpoint.cache import DICTIONARIES, MODEL
-from roberta_hub.checkpoint.fairseq import read_fairseq
+from roberta_hub.checkpoint.fairseq import interpret, read_fairseq
 from roberta_hub.checkpoint.huggingface import read_huggingface
 from roberta_hub.checkpoint.store import read_json, read_safetensors, read_store, write_store
+from roberta_hub.checkpoint.twin import read_twin
 from roberta_hub.errors import RobertaHubError
 from roberta_hub.hub import build_model
 from roberta_hub.text.dictionary import Dictionary
@@ -83,6 +84,12 @@ def config(data: bytes, folder: Path) -> None:
     build_model(read_store(folder) if ours else read_huggingface(folder))
 
 
+def twin(data: bytes, folder: Path) -> None:
+    path = folder / "model.safetensors"
+    path.write_bytes(data)
+    build_model(interpret(read_twin(path), str(path), {}))
+
+
 TARGETS = {
     "dictionary": Target(
         dictionary, seeds.dictionaries, ("#fairseq:overwrite", "<mask>", "<s>", "\r\n", "\u2028")
@@ -104,6 +111,11 @@ TARGETS = {
             *("comegaconf.dictconfig\nDictConfig\n", "ctorch._utils\n_rebuild_parameter\n"),
             *("args", "cfg", "model", "storage", "_content", "roberta_hub_labels", "arch"),
         ),
+    ),
+    "twin": Target(
+        twin,
+        seeds.twins,
+        ("F16", "F32", "__metadata__", "about", "shared", "data_offsets", "encoder_layers_to_keep"),
     ),
     "config": Target(
         config,

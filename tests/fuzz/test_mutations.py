@@ -11,7 +11,10 @@ from fuzz.fuzz_readers import NAMES
 from fuzz.mutate import mutated
 from fuzz.targets import TARGETS, survive
 
-INPUTS = {"dictionary": 5000, "safetensors": 3000, "archive": 800, "checkpoint": 300, "config": 400}
+INPUTS = {
+    **{"dictionary": 5000, "safetensors": 3000, "archive": 800},
+    **{"checkpoint": 300, "config": 400, "twin": 300},
+}
 """About a second each."""
 
 
