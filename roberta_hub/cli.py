@@ -19,7 +19,7 @@ import roberta_hub
 from roberta_hub.checkpoint import download
 from roberta_hub.checkpoint.archive import sha256_of
 from roberta_hub.checkpoint.cache import cache_root, read_manifest
-from roberta_hub.checkpoint.catalogue import BASE_URL, HUGGINGFACE, MODELS, Record, alias
+from roberta_hub.checkpoint.catalogue import BASE_URL, HUGGINGFACE, MODELS, PUBLISHED, Record, alias
 from roberta_hub.checkpoint.scan import survey, survey_archive
 from roberta_hub.checkpoint.store import read_safetensors
 from roberta_hub.checkpoint.transfer import Received
@@ -197,7 +197,9 @@ def models() -> int:
             "in fairseq's cache": download.find_in_fairseq_cache,
             "in torch.hub's cache": download.find_in_torch_hub,
         }
-        cached = next((place for place, find in places.items() if find(record)), "no")
+        cached = "in the package"
+        if record.url:
+            cached = next((place for place, find in places.items() if find(record)), "no")
         print(f"{record.name:<20} {alias(record.name):<20} {shape:<9} {count:>11,}  {cached}")
     return 0
 
@@ -207,7 +209,7 @@ def pin() -> int:
     first_use, status = download.known_digests(), 0
     print(f"# From {clean(cache_root() / download.DIGESTS)} and the manifests beside it;")
     print("# paste into checkpoint/catalogue.py.")
-    for record in MODELS:
+    for record in PUBLISHED:
         manifest = read_manifest(cache_root() / record.name) or {}
         known = _known(record, first_use, manifest)
         problems = [f"{url}: {', '.join(sorted(of))}" for url, of in known.items() if len(of) > 1]

@@ -15,6 +15,7 @@ from roberta_hub.checkpoint.arguments import override_config
 from roberta_hub.checkpoint.catalogue import (
     Record,
     available_models,
+    embedded,
     find,
     name_heads,
     suggest,
@@ -44,7 +45,7 @@ Vocabulary = tuple["GPT2BPE | None", "Dictionary | None"]
 
 
 def load_model(
-    name_or_path: str | os.PathLike[str],
+    name_or_path: str | os.PathLike[str] = "roberta.tiny",
     *,
     pretrained: bool = True,
     device: str | torch.device | None = None,
@@ -99,7 +100,9 @@ def load_model(
         checkpoint, vocabulary = _random(record, overrides), (bpe_tables, None)
         interface = _assemble(checkpoint, vocabulary, device, strict=strict)
         return interface.to(wanted) if wanted else interface
-    if record is not None:
+    if record is not None and not record.url:
+        directory = embedded(record)
+    elif record is not None:
         directory = fetch_model(record, force=force_download, progress=progress)
     else:
         directory = _path(name_or_path, pretrained)

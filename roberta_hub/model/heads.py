@@ -83,10 +83,12 @@ class LMHead(nn.Module):
         """
         if masked_tokens is not None:
             features = features[masked_tokens]
-        x = self.layer_norm(self.activation_fn(self.dense(features)))
-        if projection is not None:
-            x = x @ projection  # (*, E)
-        return F.linear(x, self.weight, self.bias)
+        return F.linear(self.rows(features, projection), self.weight, self.bias)
+
+    def rows(self, features: Tensor, projection: Tensor | None = None) -> Tensor:
+        """What the output matrix is multiplied with: (*, C) -> (*, C), or (*, E) where it is factorized."""
+        x: Tensor = self.layer_norm(self.activation_fn(self.dense(features)))
+        return x if projection is None else x @ projection
 
 
 class ClassificationHead(nn.Module):

@@ -70,10 +70,13 @@ class RobertaEncoder(nn.Module):
                 "this checkpoint has no language-model head; load a masked-LM checkpoint for fill_mask, "
                 "score and LM logits"
             )
-        projection = self.sentence_encoder.embed_projection
-        factor = projection.weight if projection is not None and self._tied else None
-        logits: Tensor = self.lm_head(features, masked_tokens, factor)
+        logits: Tensor = self.lm_head(features, masked_tokens, self.factor())
         return logits
+
+    def factor(self) -> Tensor | None:
+        """The projection (C, E) before the LM head's output matrix, where that is a factorized embedding."""
+        projection = self.sentence_encoder.embed_projection
+        return projection.weight if projection is not None and self._tied else None
 
     def max_positions(self) -> int:
         """Longest sequence in tokens."""
@@ -116,6 +119,9 @@ class RobertaModel(nn.Module):
                 nn.init.zeros_(module.bias)
             if isinstance(module, nn.Embedding) and module.padding_idx is not None:
                 nn.init.zeros_(module.weight[module.padding_idx])
+        projection = self.encoder.sentence_encoder.embed_projection
+        if projection is not None:  # tokens come out as large as unfactorized ones, else positions drown them
+            nn.init.normal_(projection.weight, std=projection.in_features**-0.5)
 
     def forward(
         self,

@@ -8,15 +8,16 @@ from __future__ import annotations
 import dataclasses
 import difflib
 import re
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Any, NoReturn, Optional
+from typing import Any, NoReturn, Optional, TypeVar
 
 from roberta_hub.config import RobertaConfig
 from roberta_hub.errors import InputError, MissingExtraError, UnknownNameError
 from roberta_hub.train.optimizer import DECAYS, SCHEDULES
 
+Settings = TypeVar("Settings")
 CONF = Path(__file__).with_name("conf")
 GROUPS = ("pretrain", "finetune")
 PRECISIONS = ("no", "bf16", "fp16")
@@ -202,6 +203,25 @@ def _ranges(config: Config) -> None:
         value = getattr(getattr(config, section), key)
         if value is not None and not least <= value < float("inf"):
             raise InputError(f"{name} is {value}, must be at least {least} and finite")
+
+
+def read_options(kind: type[Settings], values: Mapping[str, Any]) -> Settings:
+    """`task.options` as the dataclass of a task, with names and types checked.
+
+    Raises:
+        UnknownNameError: no such option; the message lists near ones.
+        InputError: a value of another type.
+    """
+    known = {item.name: str(item.type) for item in dataclasses.fields(kind)}  # type: ignore[arg-type]
+    for name, value in values.items():
+        if name not in known:
+            raise UnknownNameError(f"no option task.options.{name}{near(name, list(known))}")
+        kinds, given = known[name].split(" | "), type(value).__name__
+        if given == "NoneType":
+            given = "None"
+        if given not in kinds and not (given == "int" and "float" in kinds):
+            raise InputError(f"task.options.{name} is {value!r}, must be {known[name]}")
+    return kind(**values)
 
 
 def near(name: object, names: Sequence[str]) -> str:

@@ -62,10 +62,12 @@ def make_task(config: Config) -> Task:
     interface = make_model(config)
     torch.manual_seed(config.seed)
     if config.task.name in PRETRAINING:
-        from roberta_hub.train.objectives import build_task
-    else:
-        from roberta_hub.train.tasks import build_task
-    return build_task(config, interface)
+        from roberta_hub.train import objectives
+
+        return objectives.build_task(config, interface)
+    from roberta_hub.train import tasks
+
+    return tasks.build_task(config, interface)
 
 
 def make_model(config: Config) -> RobertaHubInterface:
