@@ -339,7 +339,10 @@ def _fairseq(
     weights /= weights.sum()
     either = masking.leave + masking.random
     for part, taken, index in zip(
-        torch.split(seen, list(lengths)), torch.split(chosen, list(lengths)), indices.tolist(), strict=True
+        torch.split(seen, list(lengths)),
+        torch.split(chosen, list(lengths)),
+        indices.tolist(),
+        strict=True,
     ):
         size = len(part)
         source = np.random.RandomState(int(hash((seed, epoch + 1, index)) % 1e6))

@@ -21,10 +21,10 @@ from roberta_hub.model.roberta import RobertaModel
 from roberta_hub.train.batches import plan
 from roberta_hub.train.blocks import Blocks, build, cut, open_stream
 from roberta_hub.train.config import Config, near, read_options
-from roberta_hub.train.counts import start_from_counts
 from roberta_hub.train.cross_entropy import linear_cross_entropy
 from roberta_hub.train.finetuning import hidden, metric_of, roberta_of, train_path
 from roberta_hub.train.masking import Masking, Vocabulary, mask, uniform
+from roberta_hub.train.start import informed_start
 from roberta_hub.train.state import find_state
 from roberta_hub.train.task import Batch, Loss
 
@@ -32,7 +32,7 @@ EVALUATION = 1 << 30
 """The epoch whose masks evaluations use: the same each time, and no training epoch's."""
 _SAMPLE = 16
 """Stream of random numbers that the generator's words are drawn with; masking.py has the others."""
-STARTS = ("random", "counts")
+STARTS = ("random", "informed")
 REPLACED = "replaced"
 """Name of the head that tells replaced tokens."""
 
@@ -53,7 +53,7 @@ class Options:
     copies: int | None = None
     """Static masking with this many masks of each sequence; None: dynamic."""
     start: str = "random"
-    """"counts": embeddings and biases begin with the text's statistics, see counts.py; needs pretrained=false."""
+    """"informed": weights begin with the text's statistics and an eye for neighbours, see start.py; needs pretrained=false."""
     generator_size: float = 0.25
     """Width of ELECTRA's generator, as a share of the model's."""
     discriminator_weight: float = 50.0
@@ -95,7 +95,9 @@ def build_task(config: Config, interface: RobertaHubInterface) -> PreTraining:
     """
     options = read_options(Options, config.task.options)
     if options.start not in STARTS:
-        raise UnknownNameError(f"task.options.start is {options.start!r}{near(options.start, STARTS)}")
+        raise UnknownNameError(
+            f"task.options.start is {options.start!r}{near(options.start, STARTS)}"
+        )
     if config.task.name == "masked_lm":
         return PreTraining(config, options, interface, MaskedLM(roberta_of(interface)))
     model = ReplacedTokens(roberta_of(interface), options, config.seed)
@@ -125,8 +127,8 @@ class PreTraining:
         self._valid = _blocks(valid, "valid", config, options, interface) if valid else None
         self._lengths = self._train.lengths()[: config.data.limit]
         resuming = config.resume and find_state(Path(config.output)) is not None
-        if options.start == "counts" and not config.pretrained and not resuming:
-            start_from_counts(roberta_of(interface), self._train.stream, seed=config.seed)
+        if options.start == "informed" and not config.pretrained and not resuming:
+            informed_start(roberta_of(interface), self._train.stream, seed=config.seed)
 
     def lengths(self, epoch: int) -> Sequence[int]:
         """Tokens of each block, the same in every epoch."""
