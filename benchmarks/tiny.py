@@ -37,7 +37,9 @@ PAIRS = 1000
 def pairs(name: str) -> list[tuple[tuple[str, str], str]]:
     """Premise and hypothesis with their label."""
     path = SHARED / "data/nli" / name
-    opened = lzma.open(path, "rt", encoding="utf-8", newline="") if path.suffix == ".xz" else path.open()
+    opened = (
+        lzma.open(path, "rt", encoding="utf-8", newline="") if path.suffix == ".xz" else path.open()
+    )
     with opened as file:
         rows = list(csv.reader(file, delimiter="\t", quoting=csv.QUOTE_NONE))[1:]
     return [((premise, hypothesis), label) for premise, hypothesis, label in rows]
@@ -156,7 +158,9 @@ def table(n: dict[str, Any]) -> str:
         f"| perplexity of masked tokens, books | {n['perplexity_books']:.1f} | {math.exp(10.825):,.0f} (chance) |",
     ]
     if "perplexity_wikipedia" in n:
-        lines.append(f"| the same, held-out Simple English Wikipedia | {n['perplexity_wikipedia']:.1f} | |")
+        lines.append(
+            f"| the same, held-out Simple English Wikipedia | {n['perplexity_wikipedia']:.1f} | |"
+        )
     found = n["pairs_per_second"]
     lines += [
         f"| files in the package | {n['bytes'] / 1e6:.1f} MB | |",

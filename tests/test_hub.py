@@ -27,7 +27,13 @@ import roberta_hub
 from roberta_hub import RobertaHubError, RobertaHubInterface
 
 REPO = Path(__file__).resolve().parents[1]
-DOTTED = ["roberta.base", "roberta.large", "roberta.large.mnli", "roberta.large.wsc", "roberta.tiny"]
+DOTTED = [
+    "roberta.base",
+    "roberta.large",
+    "roberta.large.mnli",
+    "roberta.large.wsc",
+    "roberta.tiny",
+]
 NAMES = sorted([*DOTTED, *(name.replace(".", "_") for name in DOTTED)])
 SMALL = {
     "encoder_layers": 1,

@@ -67,7 +67,9 @@ def test_chunks_and_threads_do_not_show(written, monkeypatch, chunk):
     monkeypatch.setattr(blocks, "SCAN", 7)
     stream = build(folder / "text.txt", folder / "tokens", TOKENIZER, threads=5)
     assert torch.equal(stream.long(), expected(found))
-    assert cut(stream, 32, bos=0, eos=2).lengths() == cut(expected(found), 32, bos=0, eos=2).lengths()
+    assert (
+        cut(stream, 32, bos=0, eos=2).lengths() == cut(expected(found), 32, bos=0, eos=2).lengths()
+    )
 
 
 def test_every_kind_of_file(written):
@@ -110,7 +112,9 @@ def test_built_once_and_again_where_the_text_changed(written):
     assert (folder / "tokens/tokens.bin").stat().st_mtime_ns == before
     more = corpus(2)
     (folder / "text.txt").write_text(text_of(more), encoding="utf-8")
-    assert torch.equal(build(folder / "text.txt", folder / "tokens", TOKENIZER).long(), expected(more))
+    assert torch.equal(
+        build(folder / "text.txt", folder / "tokens", TOKENIZER).long(), expected(more)
+    )
 
 
 def test_killed_and_started_again(tmp_path):
@@ -191,7 +195,10 @@ def test_doc_sentences_stay_within_documents(size):
     joined = torch.cat([ids[1:] for ids in pieces.sequences(range(len(pieces)))])
     wanted = torch.cat(texts)  # the </s> of a line that was cut just before it goes
     assert torch.equal(joined[joined != 2], wanted[wanted != 2])
-    assert all((ids[1:][:-1].eq(2) & ids[1:][1:].eq(2)).sum() == 0 for ids in pieces.sequences(range(len(pieces))))
+    assert all(
+        (ids[1:][:-1].eq(2) & ids[1:][1:].eq(2)).sum() == 0
+        for ids in pieces.sequences(range(len(pieces)))
+    )
 
 
 @pytest.mark.parametrize(

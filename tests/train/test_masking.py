@@ -12,7 +12,16 @@ from roberta_hub.train.masking import Masking, Vocabulary, mask, spans, uniform
 TOKENIZER = Tokenizer.shipped()
 VOCABULARY = Vocabulary.of(TOKENIZER)
 MASK = TOKENIZER.mask_idx
-WORDS = ["unbelievable", "river", "stones", "counterrevolutionary", "in", "the", "epipheny", "Zürich"]
+WORDS = [
+    "unbelievable",
+    "river",
+    "stones",
+    "counterrevolutionary",
+    "in",
+    "the",
+    "epipheny",
+    "Zürich",
+]
 
 
 def sequences(count, seed=0, words=40):
@@ -128,7 +137,9 @@ def test_span_lengths_follow_the_geometric_distribution():
 def test_random_numbers_are_uniform_and_independent():
     indices = torch.arange(100).repeat_interleave(100)
     places = torch.arange(100).repeat(100)
-    numbers = torch.stack([uniform(s, e, indices, places, k) for s in (0, 1) for e in (0, 1) for k in (0, 1)])
+    numbers = torch.stack(
+        [uniform(s, e, indices, places, k) for s in (0, 1) for e in (0, 1) for k in (0, 1)]
+    )
     assert ((numbers >= 0) & (numbers < 1)).all()
     assert len(numbers.unique()) == numbers.numel()
     counts = torch.histc(numbers, 50, 0, 1)
@@ -176,7 +187,9 @@ def test_fairseq_number_for_number(settings):
             dataset.set_epoch(epoch)
         seen, chosen = masked(found, masking, seed=7, epoch=epoch - 1)
         lengths = list(map(len, found))
-        for i, (ours, own) in enumerate(zip(seen.split(lengths), chosen.split(lengths), strict=True)):
+        for i, (ours, own) in enumerate(
+            zip(seen.split(lengths), chosen.split(lengths), strict=True)
+        ):
             assert torch.equal(ours, items[False][i])
             assert torch.equal(own, items[True][i].ne(1))
 
@@ -218,7 +231,9 @@ def test_sequences_without_text():
     """Nothing to choose: nothing is chosen, nothing fails."""
     empty = torch.tensor([0, 2])
     for unit in ("token", "word", "span"):
-        seen, chosen = masked([empty, TOKENIZER.encode("Hello"), empty], Masking(unit=unit, prob=0.9))
+        seen, chosen = masked(
+            [empty, TOKENIZER.encode("Hello"), empty], Masking(unit=unit, prob=0.9)
+        )
         assert not chosen[[0, 1, 2, 4, 5]].any() or chosen.sum() <= 1
         seen, chosen = masked([empty], Masking(unit=unit))
         assert seen.tolist() == [0, 2] and not chosen.any()

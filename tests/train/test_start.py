@@ -59,7 +59,8 @@ def test_heads_look_at_their_offsets(sizes):
         x = encoder.embed(batch.ids, batch.positions)
         attention = encoder.layers[0].self_attn
         heads = [
-            part.view(30, 4, -1).transpose(0, 1) for part in (attention.q_proj(x), attention.k_proj(x))
+            part.view(30, 4, -1).transpose(0, 1)
+            for part in (attention.q_proj(x), attention.k_proj(x))
         ]
     # Where words fill all dimensions, places share theirs with them; by chance a head would hit 1 in 30.
     wanted = 0.8 if "embedding_dim" in sizes else 0.4
