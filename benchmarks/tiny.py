@@ -36,12 +36,10 @@ PAIRS = 1000
 
 def pairs(name: str) -> list[tuple[tuple[str, str], str]]:
     """Premise and hypothesis with their label."""
-    path = SHARED / "data/nli" / name
-    opened = (
-        lzma.open(path, "rt", encoding="utf-8", newline="") if path.suffix == ".xz" else path.open()
-    )
-    with opened as file:
-        rows = list(csv.reader(file, delimiter="\t", quoting=csv.QUOTE_NONE))[1:]
+    data = (SHARED / "data/nli" / name).read_bytes()
+    text = (lzma.decompress(data) if name.endswith(".xz") else data).decode("utf-8")
+    lines = text.rstrip("\n").split("\n")
+    rows = list(csv.reader(lines, delimiter="\t", quoting=csv.QUOTE_NONE))[1:]
     return [((premise, hypothesis), label) for premise, hypothesis, label in rows]
 
 

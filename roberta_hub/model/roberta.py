@@ -120,7 +120,9 @@ class RobertaModel(nn.Module):
             if isinstance(module, nn.Embedding) and module.padding_idx is not None:
                 nn.init.zeros_(module.weight[module.padding_idx])
         projection = self.encoder.sentence_encoder.embed_projection
-        if projection is not None:  # tokens come out as large as unfactorized ones, else positions drown them
+        if (
+            projection is not None
+        ):  # tokens come out as large as unfactorized ones, else positions drown them
             nn.init.normal_(projection.weight, std=projection.in_features**-0.5)
 
     def forward(

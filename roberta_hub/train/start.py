@@ -21,6 +21,7 @@ import math
 import torch
 from torch import Tensor, nn
 
+from roberta_hub.model.attention import MultiheadSelfAttention
 from roberta_hub.model.encoder import TransformerEncoder
 from roberta_hub.model.roberta import RobertaModel
 
@@ -132,32 +133,33 @@ def _set_places(encoder: TransformerEncoder, num_heads: int) -> None:
     """Positions in a subspace of one head's width, and heads that look at neighbours in it."""
     positions = encoder.embed_positions.weight
     width = positions.size(1)
-    size = width // num_heads  # D
+    size = width // num_heads
+    used = size - size % 2  # D: sines and cosines come in pairs
     words = encoder.embed_tokens.embedding_dim
     basis = torch.linalg.qr(torch.randn(width, width))[0]
-    if encoder.embed_projection is not None:
+    if encoder.embed_projection is not None and words <= width:
         encoder.embed_projection.weight.copy_(basis[:, :words])
-    subspace = basis[:, -size:]  # (C, D), beside the words' where C >= E + D
-    frequencies = torch.linspace(*map(math.log, FREQUENCIES), size // 2).exp()
+    subspace = basis[:, -used:]  # (C, D), beside the words' where C >= E + D
+    fast, slow = map(math.log, FREQUENCIES)
+    frequencies = torch.linspace(fast, slow, used // 2).exp()
     places = sinusoids(len(positions), frequencies) * STD * math.sqrt(words)  # as long as words
-    positions.copy_(nn.functional.pad(places, (0, size % 2)) @ subspace.t())
+    positions.copy_(places @ subspace.t())
     positions[encoder.padding_idx] = 0.0
     # After the LayerNorm words and places have norms of sqrt(C / 2), and scores are divided by sqrt(D).
     gain = math.sqrt(PEAK * math.sqrt(size) / (width / 2))
-    for number, layer in enumerate(encoder.layers):
-        offsets = OFFSETS[min(number, len(OFFSETS) - 1)][:num_heads]
-        query, key = layer.self_attn.q_proj.weight, layer.self_attn.k_proj.weight
-        for head, offset in enumerate(offsets):
-            rows = slice(head * size, head * size + size - size % 2)
-            turned = rotation(frequencies, offset) @ subspace[:, : size - size % 2].t()
-            query[rows] = gain * turned + 0.02 * torch.randn_like(turned)
-            key[rows] = gain * subspace[:, : size - size % 2].t() + 0.02 * torch.randn_like(turned)
+    attentions = [m for m in encoder.layers.modules() if isinstance(m, MultiheadSelfAttention)]
+    for number, attention in enumerate(attentions):
+        for head, offset in enumerate(OFFSETS[min(number, len(OFFSETS) - 1)][:num_heads]):
+            rows = slice(head * size, head * size + used)
+            for weight, turn in ((attention.q_proj.weight, offset), (attention.k_proj.weight, 0)):
+                own = gain * rotation(frequencies, turn) @ subspace.t()  # (D, C)
+                weight[rows] = own + 0.02 * torch.randn_like(own)
 
 
 def sinusoids(count: int, frequencies: Tensor) -> Tensor:
     """Unit vectors for places 0..count-1: (T, D), sines then cosines."""
     angles = torch.arange(count).unsqueeze(1) * frequencies
-    return torch.cat([angles.sin(), angles.cos()], 1) * len(frequencies) ** -0.5
+    return torch.cat([angles.sin(), angles.cos()], 1) / math.sqrt(len(frequencies))
 
 
 def rotation(frequencies: Tensor, offset: int) -> Tensor:

@@ -73,8 +73,8 @@ def test_chunks_and_threads_do_not_show(written, monkeypatch, chunk):
 
 
 def test_every_kind_of_file(written):
-    pyarrow = pytest.importorskip("pyarrow")
-    import pyarrow.parquet
+    parquet = pytest.importorskip("pyarrow.parquet")
+    from pyarrow import table
 
     folder, found = written
     plain = expected(found)
@@ -86,8 +86,8 @@ def test_every_kind_of_file(written):
         elif name == "x.jsonl":
             path.write_text("".join(json.dumps({"body": "\n".join(d)}) + "\n" for d in found))
         else:
-            table = pyarrow.table({"body": ["\n".join(d) for d in found]})
-            pyarrow.parquet.write_table(table, path, row_group_size=7)
+            body = table({"body": ["\n".join(d) for d in found]})
+            parquet.write_table(body, path, row_group_size=7)
         stream = build(folder / name, folder / f"{name}.tokens", TOKENIZER, column="body")
         assert torch.equal(stream.long(), plain), name
 

@@ -107,7 +107,7 @@ def test_whole_words():
 
 
 def test_spans_of_words():
-    found = [ids for ids in sequences(300, words=100)]
+    found = sequences(300, words=100)
     seen, chosen = masked(found, Masking(unit="span"))
     lengths = list(map(len, found))
     runs, mixed = [], 0
