@@ -198,7 +198,7 @@ class RobertaHubInterface(FairseqVerbs):
             >>> roberta.register_token_head("ner", labels=["O", "B-PER", "I-PER"])
             >>> [spans] = roberta.tag(["Ada Lovelace wrote it."], "ner")
         """
-        labels = self.head_labels(head, "token")
+        labels = self.head_labels(head) if head in classify.heads_of(self.model, "token") else ()
         return tag.tag(self._runner(**options), self._texts(texts), head, labels)  # type: ignore[arg-type]
 
     def answer(
@@ -315,10 +315,10 @@ class RobertaHubInterface(FairseqVerbs):
             self._texts(texts),
         )
 
-    def head_labels(
-        self, head: str, kind: Literal["classification", "token"] = "classification"
-    ) -> tuple[str, ...]:
+    def head_labels(self, head: str) -> tuple[str, ...]:
         """Names of a head's classes: those it was given, else fairseq's label dictionary, else numbers."""
+        is_token = head in classify.heads_of(self.model, "token")
+        kind: Literal["classification", "token"] = "token" if is_token else "classification"
         module = classify.known_head(self.model, head, kind)
         count = int(module.out_proj.out_features)  # type: ignore[union-attr, arg-type]
         known = self.labels.get(head)
