@@ -198,7 +198,8 @@ class RobertaHubInterface(FairseqVerbs):
             >>> roberta.register_token_head("ner", labels=["O", "B-PER", "I-PER"])
             >>> [spans] = roberta.tag(["Ada Lovelace wrote it."], "ner")
         """
-        labels = self.head_labels(head) if head in classify.heads_of(self.model, "token") else ()
+        classify.known_head(self.model, head, "token")
+        labels = self.head_labels(head)
         return tag.tag(self._runner(**options), self._texts(texts), head, labels)  # type: ignore[arg-type]
 
     def answer(
@@ -361,11 +362,8 @@ class RobertaHubInterface(FairseqVerbs):
         first = next(self.model.parameters())
         heads = [
             f"{name} ({', '.join(self.head_labels(name))})"
-            for name in classify.heads_of(self.model)
-        ]
-        heads += [
-            f"{name} ({', '.join(self.head_labels(name, 'token'))})"
-            for name in classify.heads_of(self.model, "token")
+            for kind in ("classification", "token")
+            for name in classify.heads_of(self.model, kind)
         ]
         heads += [f"{name} (start, end)" for name in classify.heads_of(self.model, "span")]
         lines = {

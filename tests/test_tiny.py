@@ -73,7 +73,8 @@ def test_through_torch_hub_without_a_socket(tmp_path):
 def test_it_fills_masks_with_sensible_words(tiny):
     found = tiny.fill_mask(list(CLOZE), topk=5)
     hits = [
-        word in [w for _, _, w in guesses] for guesses, word in zip(found, CLOZE.values(), strict=True)
+        word in [w for _, _, w in guesses]
+        for guesses, word in zip(found, CLOZE.values(), strict=True)
     ]
     # Unigram frequencies would hit five of the twelve: "the", "of", "in", "to" and "the" again.
     assert sum(hits) >= 9, [text for text, hit in zip(CLOZE, hits, strict=True) if not hit]
@@ -90,7 +91,9 @@ def test_its_scores_are_those_of_the_model_card(tiny, shared, monkeypatch):
     monkeypatch.setattr(benchmark, "SHARED", shared)
     said = json.loads((ROOT / "benchmarks/results/tiny.json").read_text())
     for name in ("mnli_dev_matched", "snli_dev"):
-        assert benchmark.accuracy(tiny, f"{name}.tsv.xz")[0] == pytest.approx(said[name][0], abs=5e-3)
+        assert benchmark.accuracy(tiny, f"{name}.tsv.xz")[0] == pytest.approx(
+            said[name][0], abs=5e-3
+        )
     top5 = benchmark.masked_words(tiny)["top5"]
     assert top5 == pytest.approx(said["books"]["top5"], abs=5e-3) and top5 > 0.35
 
