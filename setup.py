@@ -49,7 +49,13 @@ setup(
     license="MIT",
     packages=find_packages(include=["roberta_hub", "roberta_hub.*"]),
     package_data={
-        "roberta_hub": ["py.typed", "text/vocabulary/*", "train/conf/*.yaml", "train/conf/*/*.yaml"]
+        "roberta_hub": [
+            "py.typed",
+            "text/vocabulary/*",
+            "train/conf/*.yaml",
+            "train/conf/*/*.yaml",
+            "models/*/*",
+        ]
     },
     python_requires=">=3.10",
     install_requires=[
