@@ -22,9 +22,11 @@ def choose(
 ) -> Prediction:
     """The best option. See `RobertaHubInterface.choose`."""
     check_outputs(known_head(runner.model, head), head)
-    if isinstance(options, (str, bytes)) or not options or len(set(options)) != len(options):
-        raise InputError(f"options is {options!r}; pass a list of different options, at least one")
+    if isinstance(options, (str, bytes)) or not options:
+        raise InputError(f"options is {options!r}; pass a list of texts, at least one")
     ids = [encode_option(runner.tokenizer, context, option, task) for option in options]
+    if len(set(options)) != len(options):
+        raise InputError(f"options is {options!r}; an option stands there twice")
     windows = runner.fit(ids, [f"{context[:20]}... {option}" for option in options])
     values = window_values(runner, windows, head)[:, 0]  # (options,)
     return Prediction.of(list(options), values.softmax(0).tolist())

@@ -79,14 +79,13 @@ def tag_words(
         texts, words, windows, runner.run_windows(windows, answer), strict=True
     ):
         merged = window.merge(parts)  # (T, K), or fewer rows where the text was cut
-        single = len(window.ids) == 1
-        row_of = {c: r for r, c in enumerate(window.columns[0].tolist())} if single else None
-        best = list(zip(merged.argmax(-1).tolist(), merged.amax(-1).tolist(), strict=True))
-        found = []
-        for column in first_pieces(runner.tokenizer, text, spans):
-            row = column if row_of is None or column is None else row_of.get(column)
-            found.append((OUTSIDE, 0.0) if row is None else (labels[best[row][0]], best[row][1]))
-        answers.append(found)
+        columns = window.columns[0].tolist() if len(parts) == 1 else range(len(merged))
+        names = [labels[k] for k in merged.argmax(-1).tolist()]
+        seen = dict(zip(columns, zip(names, merged.amax(-1).tolist(), strict=True), strict=True))
+        pieces = first_pieces(runner.tokenizer, text, spans)
+        answers.append(
+            [(OUTSIDE, 0.0) if p is None else seen.get(p, (OUTSIDE, 0.0)) for p in pieces]
+        )
     return answers
 
 
@@ -193,7 +192,7 @@ def entities(tags: Sequence[str], *, joined: bool = True) -> list[tuple[str, int
     for i, tag in enumerate(tags):
         match = _PREFIX.fullmatch(tag) if joined else None
         prefix, label = match.groups() if match else ("", tag)
-        if joined and tag == OUTSIDE:
+        if tag == OUTSIDE:  # where no label is "O", a word that was cut off
             is_open = False
             continue
         begins = prefix in ("B", "S", "U") or not joined

@@ -107,7 +107,8 @@ def read_sentences(
     """
     path = Path(path)
     if format in GLUE:
-        return list(_glue(path, GLUE[format]))
+        return nonempty(list(_glue(path, GLUE[format])), path)
+    check_format(format, (*TABLES, *GLUE))
     named = roles(columns, SENTENCE_ROLES, {"sentence": "sentence", "label": "label"})
     found = []
     for line, row in rows(path, format):
@@ -180,7 +181,12 @@ def rows(path: Path, format: str | None = None) -> Iterator[Row]:
     elif format == "parquet":
         yield from _parquet(path)
     else:
-        known = (*TABLES, *GLUE)
+        check_format(format, TABLES)
+
+
+def check_format(format: str | None, known: Sequence[str]) -> None:
+    """An error that lists the formats, where one is named that is not known."""
+    if format is not None and format not in known:
         raise UnknownNameError(f"data.format is {format!r}{near(format, known)}")
 
 
@@ -189,8 +195,8 @@ def _format_of(path: Path) -> str:
     format = suffixes[-1] if suffixes else ""
     if format not in TABLES:
         raise InputError(
-            f"{path}: its name does not say what it is; set data.format to one of "
-            f"{', '.join((*TABLES, *GLUE))}"
+            f"{path}: its name does not say what it is; set data.format to {', '.join(TABLES)}, or to "
+            "the layout of a published set"
         )
     return format
 

@@ -5,19 +5,20 @@ from __future__ import annotations
 import math
 from collections import deque
 from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
 from dataclasses import dataclass
 from typing import Any, Protocol
 
 import torch
 from torch import Tensor, nn
 
-from roberta_hub.errors import InputError, MissingExtraError, UnknownNameError
+from roberta_hub.errors import InputError, InputTypeError, MissingExtraError, UnknownNameError
 from roberta_hub.inference.batching import BATCH_TOKENS, batches, evaluating
 from roberta_hub.inference.windows import fit
 from roberta_hub.interface import RobertaHubInterface
 from roberta_hub.model.packing import pack_sequences
 from roberta_hub.model.roberta import RobertaModel
-from roberta_hub.train.config import Config, near
+from roberta_hub.train.config import Config, near, read_options
 from roberta_hub.train.task import Batch, Loss
 
 Targets = dict[str, Tensor]
@@ -168,14 +169,26 @@ def gather(
     return logits, targets, total / max(count, 1)
 
 
+@contextmanager
+def located(where: str) -> Iterator[None]:
+    """Inside, an error about an example says where that example stands."""
+    try:
+        yield
+    except (InputError, InputTypeError) as error:
+        raise InputError(f"{where}: {error}") from None
+
+
 def encode(
     interface: RobertaHubInterface, texts: Sequence[Any], where: Sequence[str], options: Options
 ) -> list[Tensor]:
     """Ids of texts, cut where the options say so, else an error that names file and line."""
     try:
         sequences = interface.tokenizer.encode_batch(list(texts))
-    except InputError as error:
-        raise InputError(f"{where[0].rsplit(':', 1)[0]}: {error}") from None
+    except InputError:
+        for text, place in zip(texts, where, strict=True):  # which of them it was
+            with located(place):
+                interface.tokenizer.encode_batch([text])
+        raise
     return shorten(interface, sequences, where, options)
 
 
@@ -210,7 +223,7 @@ class Options:
     separator: str = ","
     """Between the labels of a multi-label text in a TSV."""
     max_option_length: int = 128
-    """Longest option of RACE in tokens (fairseq `sentence_ranking`)."""
+    """Longest option of RACE in tokens, `<s>` and `</s>` included (fairseq `sentence_ranking`)."""
     stride: int | None = None
     """Tokens that the windows over a long context share."""
     max_answer_tokens: int = 30
@@ -221,22 +234,18 @@ class Options:
     """Weight of the margin; None: 1 for wsc, 5 for winogrande."""
     margin_beta: float | None = None
     """Width of the margin; None: 0 for wsc, 0.4 for winogrande."""
-    init_token: bool = True
-    """Put `<s>` before the sentences of pronoun tasks; fairseq's own recipe does not."""
+    init_token: bool = False
+    """Put `<s>` before the sentences of pronoun tasks; fairseq's recipes do not."""
 
 
 def options_of(config: Config) -> Options:
     """The task's options, with their names and types checked."""
-    known = Options.__dataclass_fields__
-    for name, value in config.task.options.items():
-        if name not in known:
-            raise UnknownNameError(f"no option task.options.{name}{near(name, list(known))}")
-        kinds = str(known[name].type).split(" | ")
-        kind = type(value).__name__
-        fits = kind in kinds or (kind == "int" and "float" in kinds)
-        if not fits and not (value is None and "None" in kinds):
-            raise InputError(f"task.options.{name} is {value!r}, must be {known[name].type}")
-    return Options(**config.task.options)
+    options = read_options(Options, config.task.options)
+    for name in ("max_length", "max_option_length", "max_answer_tokens"):
+        value = getattr(options, name)
+        if value is not None and value < 1:
+            raise InputError(f"task.options.{name} is {value}, must be at least 1")
+    return options
 
 
 def train_path(config: Config) -> str:
@@ -255,7 +264,7 @@ def metric_of(config: Config, default: str, known: Sequence[str]) -> str:
 
 
 def label_names(
-    config: Config, found: Sequence[str], given: Sequence[str] | None = None
+    config: Config, found: Sequence[str], given: Sequence[str] | None = None, *, least: int = 1
 ) -> tuple[str, ...]:
     """The classes: those of the configuration, else of the layout, else those found, sorted.
 
@@ -263,12 +272,16 @@ def label_names(
         config: may have data.labels.
         found: all labels of the training set.
         given: of the layout.
+        least: how many there must be for something to be learnt.
     """
     if config.data.labels is not None:
         given = config.data.labels
     names = tuple(given) if given is not None else tuple(sorted(set(found)))
-    if len(set(names)) != len(names) or not names:
-        raise InputError(f"data.labels is {list(names)}; give different names, at least one")
+    if len(set(names)) != len(names):
+        raise InputError(f"data.labels is {list(names)}; give different names")
+    if len(names) < least:
+        what = "data.labels is" if given is not None else "the labels of the training set are"
+        raise InputError(f"{what} {list(names)}; this task needs at least {least}")
     return names
 
 

@@ -17,6 +17,7 @@ from roberta_hub.train.examples import (
     TABLES,
     bad,
     check_file,
+    check_format,
     json_object,
     lines,
     list_of,
@@ -92,7 +93,7 @@ def read_words(
         format = "conll"
     if format == "conll":
         return nonempty(list(_conll(path)), path)
-    _check_table(format, ("conll", "jsonl", "parquet"))
+    check_format(format, ("conll", "jsonl", "parquet"))
     named = roles(columns, ("words", "tags"), {"words": "words", "tags": "tags"})
     found = []
     for line, row in rows(path, format):
@@ -106,9 +107,8 @@ def read_words(
 
 def _conll(path: Path) -> Iterator[Words]:
     pairs: list[tuple[str, str]] = []
-    first = last = 0
+    first = 0
     for line, text in lines(path):
-        last = line
         if not text.strip():
             if pairs:
                 yield _sentence(pairs, path, first)
@@ -122,7 +122,7 @@ def _conll(path: Path) -> Iterator[Words]:
         first = first if pairs else line
         pairs.append((cells[0].strip(), cells[-1].strip()))
     if pairs:
-        yield _sentence(pairs, path, first or last)
+        yield _sentence(pairs, path, first)
 
 
 def _sentence(pairs: list[tuple[str, str]], path: Path, line: int) -> Words:
@@ -148,7 +148,7 @@ def read_choices(
         return nonempty(list(_race(path)), path)
     if format == "commonsense_qa":
         return nonempty([_commonsense(row, path, line) for line, row in rows(path, "jsonl")], path)
-    _check_table(format, ("race", "commonsense_qa", *TABLES))
+    check_format(format, ("race", "commonsense_qa", *TABLES))
     names = ("context", "options", "answer")
     named = roles(columns, names, {name: name for name in names})
     found = []
@@ -175,7 +175,7 @@ def _race(path: Path) -> Iterator[Choice]:
             if not text.strip():
                 continue
             row = json_object(text, file, line)
-            article = " ".join(text_of(row, "article", file, line).split())
+            article = _one_line(text_of(row, "article", file, line))
             questions = list_of(row, "questions", file, line)
             answers, options = row.get("answers"), row.get("options")
             if not isinstance(answers, list) or not isinstance(options, list):
@@ -186,16 +186,19 @@ def _race(path: Path) -> Iterator[Choice]:
                 zip(questions, options, answers, strict=True)
             ):
                 where = f"{line}, question {number}"
-                right = "ABCDEFGH".find(answer) if isinstance(answer, str) and answer else -1
-                if not isinstance(own, list) or not 0 <= right < len(own):
-                    raise bad(file, where, f"answer {answer!r} is no option")
+                letters = "ABCDEFGH"[: len(own)] if isinstance(own, list) else ""
+                if not isinstance(answer, str) or len(answer) != 1 or answer not in letters:
+                    raise bad(file, where, f"answer {answer!r} is none of {', '.join(letters)}")
                 joined = tuple(_with_option(question, str(option)) for option in own)
-                yield Choice(article, joined, right, f"{file}:{where}")
+                yield Choice(article, joined, letters.index(answer), f"{file}:{where}")
 
 
 def _with_option(question: str, option: str) -> str:
-    joined = question.replace("_", option) if "_" in question else f"{question} {option}"
-    return " ".join(joined.split())
+    return _one_line(question.replace("_", option) if "_" in question else f"{question} {option}")
+
+
+def _one_line(text: str) -> str:
+    return text.replace("\n", " ").strip()
 
 
 def _commonsense(row: dict[str, Any], path: Path, line: int) -> Choice:
@@ -227,7 +230,7 @@ def read_questions(
     path = Path(path)
     if format == "squad" or (format is None and path.suffix == ".json"):
         return nonempty(list(_squad(path)), path)
-    _check_table(format, ("squad", *TABLES))
+    check_format(format, ("squad", *TABLES))
     names = ("question", "context", "answers")
     named = roles(columns, names, {name: name for name in names})
     found = []
@@ -236,7 +239,10 @@ def read_questions(
         question = text_of(row, named["question"], path, line)
         given = value_of(row, named["answers"], path, line)
         if isinstance(given, dict):
-            pairs = list(zip(given.get("answer_start", ()), given.get("text", ()), strict=False))
+            starts, texts = given.get("answer_start", ()), given.get("text", ())
+            if len(starts) != len(texts):
+                raise bad(path, line, f"{len(texts)} answers and {len(starts)} starts")
+            pairs = list(zip(starts, texts, strict=True))
         else:
             texts = given if isinstance(given, list) else [given]
             pairs = [(context.find(str(text)), str(text)) for text in texts if str(text)]
@@ -295,20 +301,28 @@ def read_pronouns(path: str | Path, format: str | None = None) -> list[Pronoun]:
     raise UnknownNameError(f"data.format is {format!r}{near(format, ('wsc', 'winogrande', 'gap'))}")
 
 
+_BEHIND = '.,"'
+
+
 def _wsc(row: dict[str, Any], path: Path, line: int) -> Pronoun:
-    """`target.span2` is the pronoun, counted in words, `span1` what it is said to refer to."""
+    """`target.span2` is the pronoun, counted in words, `span1` what it is said to refer to.
+
+    Some indices are one too low; punctuation behind the pronoun belongs to the sentence (fairseq `wsc_utils.py`).
+    """
     target = row.get("target")
     if not isinstance(target, dict):
         raise bad(path, line, "has no 'target'")
     text, query = text_of(row, "text", path, line), text_of(target, "span1_text", path, line)
     pronoun, place = text_of(target, "span2_text", path, line), target.get("span2_index")
-    words = text.split(" ")
+    words, pronoun = text.split(" "), pronoun.rstrip(_BEHIND)
     if not isinstance(place, int) or not 0 <= place < len(words):
         raise bad(path, line, f"span2_index {place!r} is outside the text of {len(words)} words")
-    start = sum(len(word) + 1 for word in words[:place])
-    start = text.find(pronoun, start)
-    if start < 0 or not pronoun:
+    there = [
+        i for i in (place, place + 1) if words[i : i + 1] and words[i].rstrip(_BEHIND) == pronoun
+    ]
+    if not there or not pronoun:
         raise bad(path, line, f"{pronoun!r} does not stand at word {place}")
+    start = sum(len(word) + 1 for word in words[: there[0]])
     label = value_of(row, "label", path, line)
     if not isinstance(label, bool):
         raise bad(path, line, f"label {label!r} is neither true nor false")
@@ -341,8 +355,3 @@ def _gap(row: dict[str, Any], path: Path, line: int) -> Pronoun:
         names.reverse()
     rest = text[start + len(pronoun) :]
     return Pronoun(text[:start], pronoun, rest, names[0], (names[1],), any(truth), f"{path}:{line}")
-
-
-def _check_table(format: str | None, known: tuple[str, ...]) -> None:
-    if format is not None and format not in known:
-        raise UnknownNameError(f"data.format is {format!r}{near(format, known)}")

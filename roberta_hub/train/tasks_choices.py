@@ -22,6 +22,7 @@ from roberta_hub.train.finetuning import (
     chance_of,
     gather,
     hidden,
+    located,
     metric_of,
     metrics,
     options_of,
@@ -66,15 +67,15 @@ def choice(config: Config, interface: RobertaHubInterface) -> FineTuning:
     _name_task(config, interface)
     objective = ChoiceObjective(config.task.head)
     valid = _prepare(config, interface, held_out) if held_out else None
+    most = max((len(example.options) for example in held_out or ()), default=0)
 
     def measure(model: RobertaHubInterface) -> dict[str, float]:
         assert valid is not None
         logits, targets, loss = gather(model, objective, valid)
         predicted = torch.cat([part.argmax(-1) for part in logits])
         labels = torch.cat([t["labels"] for t in targets])
-        classes = int(max(labels.max(), predicted.max())) + 1
         accuracy = metrics().accuracy(
-            predicted, labels, "multiclass", num_classes=max(classes, 2), average="micro"
+            predicted, labels, "multiclass", num_classes=most, average="micro"
         )
         return {"accuracy": float(accuracy), "loss": loss}
 
@@ -101,7 +102,8 @@ def _prepare(config: Config, interface: RobertaHubInterface, examples: Sequence[
     ids, where = [], []
     for example in examples:
         for text in example.options:
-            own = encode_option(interface.tokenizer, example.context, text, layout)
+            with located(example.where):
+                own = encode_option(interface.tokenizer, example.context, text, layout)
             if layout == OPTION_FIRST:
                 own = _short_option(own, options.max_option_length, interface.tokenizer.eos)
             ids.append(own)
@@ -125,6 +127,8 @@ def _prepare(config: Config, interface: RobertaHubInterface, examples: Sequence[
 
 
 def _short_option(ids: Tensor, limit: int, eos: int) -> Tensor:
-    """`<s> option </s> </s> article </s>` with at most `limit` tokens of the option."""
-    end = int(ids.eq(eos).nonzero()[0])
-    return ids if end - 1 <= limit else torch.cat([ids[: 1 + limit], ids[end:]])
+    """`<s> option </s> </s> article </s>` with at most `limit` tokens before the article's `</s>`."""
+    end = int(
+        ids.eq(eos).nonzero()[0]
+    )  # fairseq's cut loses this `</s>`, ours a token of the option
+    return ids if end < limit else torch.cat([ids[: limit - 1], ids[end:]])

@@ -27,6 +27,7 @@ from roberta_hub.train.finetuning import (
     Targets,
     gather,
     hidden,
+    located,
     metric_of,
     options_of,
     roberta_of,
@@ -154,7 +155,8 @@ def _prepare(
             )
         hidden_ids, own, wanted = [], [], []
         for text in (example.query, *rivals):
-            ids, start, end = replaced(tokenizer, schema, text, init_token=options.init_token)
+            with located(example.where):
+                ids, start, end = replaced(tokenizer, schema, text, init_token=options.init_token)
             if len(ids) > limit:
                 raise InputError(f"{example.where}: {len(ids)} tokens > {limit}; leave it out")
             if start == end:

@@ -12,7 +12,6 @@ import torch
 import torch.nn.functional as F
 from torch import Tensor
 
-from roberta_hub.errors import InputError
 from roberta_hub.inference.answer import answers, windows
 from roberta_hub.inference.batching import Runner
 from roberta_hub.interface import RobertaHubInterface
@@ -24,6 +23,7 @@ from roberta_hub.train.finetuning import (
     FineTuning,
     Targets,
     hidden,
+    located,
     metric_of,
     metrics,
     options_of,
@@ -89,17 +89,9 @@ def _prepare(config: Config, interface: RobertaHubInterface, examples: list[Ques
     ids: list[Tensor] = []
     spans: list[tuple[int, int]] = []
     for example in examples:
-        try:
-            own = windows(
-                tokenizer,
-                example.question,
-                example.context,
-                limit,
-                options.stride,
-                options.truncate,
-            )
-        except InputError as error:
-            raise InputError(f"{example.where}: {error}") from None
+        texts = (example.question, example.context)
+        with located(example.where):
+            own = windows(tokenizer, *texts, limit, options.stride, options.truncate)
         found = answer_tokens(tokenizer, example)
         for window in own:
             first, last = found if found is not None else (-1, -1)
@@ -168,11 +160,7 @@ def evaluate_answers(
         truths.append({"answers": {"answer_start": starts, "text": texts}, "id": str(i)})
     exact = f1 = float(exact_none)
     if guesses:
-        score = _squad()(guesses, truths)
+        score = metrics().text.squad(guesses, truths)
         exact += float(score["exact_match"]) / 100 * len(guesses)
         f1 += float(score["f1"]) / 100 * len(guesses)
     return {"exact": exact / len(examples), "f1": f1 / len(examples)}
-
-
-def _squad() -> Any:
-    return metrics().text.squad

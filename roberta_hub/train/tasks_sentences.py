@@ -63,7 +63,8 @@ def classification(config: Config, interface: RobertaHubInterface) -> FineTuning
     """One label a text or pair: GLUE and the like."""
     train, held_out = _train(config), _valid(config)
     glue = GLUE.get(config.data.format or "")
-    names = label_names(config, [e.labels[0] for e in train], glue.labels if glue else None)
+    given = glue.labels if glue else None
+    names = label_names(config, [e.labels[0] for e in train], given, least=2)
     names = sentence_head(interface, config, len(names), names) or names
     objective = SentenceObjective(config.task.head, "classification")
 
@@ -77,24 +78,16 @@ def classification(config: Config, interface: RobertaHubInterface) -> FineTuning
         assert valid is not None
         logits, targets, loss = gather(model, objective, valid)
         predicted = torch.cat(logits).argmax(-1)
-        labels, count = torch.cat([t["labels"] for t in targets]), len(names)
-        found = {"accuracy": float(predicted.eq(labels).float().mean())}
-        if count > 1:
-            functions = metrics()
-            mcc = functions.matthews_corrcoef(predicted, labels, "multiclass", num_classes=count)
-            accuracy = functions.accuracy(
-                predicted, labels, "multiclass", num_classes=count, average="micro"
-            )
-            found = {"accuracy": float(accuracy), "mcc": float(mcc)}
-            f1 = (
-                functions.f1_score(predicted, labels, "binary")
-                if count == 2
-                else functions.f1_score(
-                    predicted, labels, "multiclass", num_classes=count, average="macro"
-                )
-            )
-            found["f1"] = float(f1)
-        return {**found, "loss": loss}
+        labels = torch.cat([t["labels"] for t in targets])
+        functions, kind = metrics(), {"task": "multiclass", "num_classes": len(names)}
+        # Of two classes the second is the one to find, as in MRPC and QQP.
+        f1 = {"task": "binary"} if len(names) == 2 else {**kind, "average": "macro"}
+        return {
+            "accuracy": float(functions.accuracy(predicted, labels, average="micro", **kind)),
+            "mcc": float(functions.matthews_corrcoef(predicted, labels, **kind)),
+            "f1": float(functions.f1_score(predicted, labels, **f1)),
+            "loss": loss,
+        }
 
     default = "mcc" if config.data.format == "cola" else "accuracy"
     return FineTuning(
@@ -173,13 +166,13 @@ def multi_label(config: Config, interface: RobertaHubInterface) -> FineTuning:
         logits, targets, loss = gather(model, objective, valid)
         scores = torch.cat(logits).sigmoid()
         wanted = torch.cat([t["labels"] for t in targets]).long()
-        functions, count = metrics(), len(names)
-        exact = functions.exact_match(scores, wanted, "multilabel", num_labels=count)
-        accuracy = functions.accuracy(
-            scores, wanted, "multilabel", num_labels=count, average="micro"
-        )
-        f1 = functions.f1_score(scores, wanted, "multilabel", num_labels=count, average="micro")
-        return {"f1": float(f1), "accuracy": float(accuracy), "exact": float(exact), "loss": loss}
+        functions, kind = metrics(), {"task": "multilabel", "num_labels": len(names)}
+        return {
+            "f1": float(functions.f1_score(scores, wanted, average="micro", **kind)),
+            "accuracy": float(functions.accuracy(scores, wanted, average="micro", **kind)),
+            "exact": float(functions.exact_match(scores, wanted, **kind)),
+            "loss": loss,
+        }
 
     return FineTuning(
         interface,
