@@ -1,107 +1,281 @@
-"""Dynamic beside static masking, the comparison of Liu et al. 2019 (section 4.1) at a scale of two CPU cores.
+"""Dynamic beside static masking, the comparison of the RoBERTa paper (Liu et al. 2019, section 4.1) in minutes.
 
-    python benchmarks/masking.py                 # nine runs, about ten minutes
-    python benchmarks/masking.py --epochs 4 --seeds 1
+    python benchmarks/masking.py                 # nine runs, about ten minutes on two cores
+    python benchmarks/masking.py --quick         # whether it works, one minute; writes no result
 
-A small masked LM goes forty times over a small text, as BERT did over its own. Static: each sequence has ten masks that
-take turns (so each is seen four times), or a single one. Dynamic: a new mask each time. All are judged on held-out
-text under the same masks. Runs that are done are not done again. Writes `benchmarks/results/masking.{md,json,png}`.
+A small masked LM reads a small text 40 times, as the paper's did. Dynamic: another mask each time. Static, 10 masks: ten of
+each sequence take turns, so each is seen four times, the paper's comparison. Static, 1 mask: always the same one, what
+BERT's preprocessing comes to without copies. A seed decides first weights, order and masks of its three runs. All are
+judged by the loss on other articles, under masks that no setting changes.
+
+Text: articles of `../shared/data/pretrain/simplewiki_2022` (or under $ROBERTA_HUB_SHARED), else the docstrings of torch. Runs
+stand in `runs/masking`; those that are done are not done again, one that was killed goes on.
+Writes `benchmarks/results/masking.{md,json,png}`.
 """
 
 from __future__ import annotations
 
 import argparse
 import csv
+import dataclasses
+import itertools
+import json
 import lzma
 import os
 import subprocess
 import sys
-from concurrent.futures import ThreadPoolExecutor
+from collections.abc import Iterator
+from concurrent.futures import ThreadPoolExecutor, as_completed
 from pathlib import Path
 from statistics import mean, stdev
+from typing import Any
 
 ROOT = Path(__file__).resolve().parents[1]
 sys.path.insert(0, str(ROOT))
 SHARED = Path(os.environ.get("ROBERTA_HUB_SHARED", ROOT.parent / "shared"))
-WORK = ROOT / "runs" / "masking"
-KINDS = {
-    "dynamic": "",
-    "static, 10 masks": ", copies: 10",
-    "static, 1 mask": ", copies: 1",
-}
-TRAIN, VALID = 300_000, 300_000
-"""Characters of text."""
-Curve = list[tuple[int, float]]
-"""(epoch, held-out loss)"""
+KINDS: dict[str, int | None] = {"dynamic": None, "static, 10 masks": 10, "static, 1 mask": 1}
+EXPLAINED = "two layers x 128, embedding factorized to 64, sequences of 128 tokens"
+JUDGE = 1_000_003
+"""Seed of the masks that all are judged under; no run's own."""
+
+Curve = list[dict[str, float]]
 
 
-def prepare() -> None:
-    """Two stretches of Wikipedia, of different articles."""
-    WORK.mkdir(parents=True, exist_ok=True)
+@dataclasses.dataclass(frozen=True)
+class Scale:
+    """How much is read."""
+
+    words: int = 20_000
+    held_out: int = 15_000
+    """Words of the articles that judge."""
+    epochs: int = 40
+    seeds: int = 3
+    every: int = 50
+    """Updates between evaluations."""
+
+    @property
+    def folder(self) -> Path:
+        """Where its runs stand."""
+        return ROOT / "runs/masking" / f"{self.words}-{self.held_out}-{self.epochs}-{self.every}"
+
+
+QUICK = Scale(words=2_000, held_out=2_000, epochs=4, seeds=2, every=5)
+
+
+# ---- text ----
+
+
+def articles() -> tuple[str, Iterator[str]]:
+    """Where the text is from, and its documents."""
     path = SHARED / "data/pretrain/simplewiki_2022.txt.xz"
+    if path.is_file():
+        return "Simple English Wikipedia", _wikipedia(path)
+    return "docstrings of torch", _docstrings()
+
+
+def _wikipedia(path: Path) -> Iterator[str]:
     with lzma.open(path, "rt", encoding="utf-8") as file:
-        text = file.read(TRAIN + VALID)
-    cut = text.index("\n\n", TRAIN)
-    (WORK / "train.txt").write_text(text[:cut], encoding="utf-8")
-    (WORK / "valid.txt").write_text(text[cut:], encoding="utf-8")
+        for blank, lines in itertools.groupby(file, key=lambda line: not line.strip()):
+            if not blank:
+                yield "".join(lines)
 
 
-def curve(kind: str, seed: int, epochs: int) -> Curve:
-    """Train once; the held-out loss along the way."""
-    folder = WORK / f"{kind.replace(', ', '-').replace(' ', '-')}-{epochs}-{seed}"
-    done = folder / "done"
-    settings = [
+def _docstrings() -> Iterator[str]:
+    import torch
+
+    for name in sorted(dir(torch)):
+        found = getattr(torch, name).__doc__ or ""
+        if len(found.split()) >= 50:
+            yield "\n".join(line.strip() for line in found.splitlines() if line.strip()) + "\n"
+
+
+def prepare(scale: Scale) -> str:
+    """Write the tokens to learn from and those to be judged by; where the text is from."""
+    from roberta_hub.text.tokenizer import Tokenizer
+    from roberta_hub.train.blocks import build
+
+    source, found = articles()
+    scale.folder.mkdir(parents=True, exist_ok=True)
+    for name, words in (("valid", scale.held_out), ("train", scale.words)):
+        path, count, documents = scale.folder / f"{name}.txt", 0, []
+        while count < words:
+            documents.append(next(found))
+            count += len(documents[-1].split())
+        text = "\n".join(documents)
+        if not path.is_file() or path.read_text(encoding="utf-8") != text:
+            path.write_text(text, encoding="utf-8")
+        build(path, scale.folder / name, Tokenizer.shipped(), progress=False)
+    return source
+
+
+# ---- one run, in a process of its own ----
+
+
+def settings(kind: str, seed: int, scale: Scale) -> list[str]:
+    """One run, as our command line would have it."""
+    copies = "null" if KINDS[kind] is None else KINDS[kind]
+    return [
         "pretrain=tiny",
-        "architecture={embed_dim: 128, embedding_dim: 64, ffn_dim: 512, num_layers: 2, num_heads: 2}",
-        f"data.train={WORK}/train.txt",
-        f"data.valid={WORK}/valid.txt",
-        f"output={folder}",
+        "architecture={embed_dim: 128, embedding_dim: 64, ffn_dim: 512, num_layers: 2, num_heads: 2, "
+        "max_positions: 128, dropout: 0.0, attention_dropout: 0.0}",
+        f"task.options={{block_size: 128, start: random, copies: {copies}}}",
+        f"data.train={scale.folder}/train",
+        f"data.valid={scale.folder}/valid",
+        f"output={folder_of(kind, seed, scale)}",
         f"seed={seed}",
-        f"task.options={{block_size: 128, start: informed{KINDS[kind]}}}",
         "optimizer.lr=2e-3",
-        "optimizer.warmup_updates=50",
+        "optimizer.warmup_updates=null",
         "optimizer.total_updates=null",
-        "batch.max_tokens=2048",
+        "batch.max_tokens=1024",
         "loop.max_updates=null",
-        f"loop.max_epochs={epochs}",
-        "loop.evaluate_every=100",
+        f"loop.max_epochs={scale.epochs}",
+        f"loop.evaluate_every={scale.every}",
+        f"loop.save_every={10 * scale.every}",
+        "loop.precision=no",
         "loop.progress=false",
     ]
+
+
+def folder_of(kind: str, seed: int, scale: Scale) -> Path:
+    """Everything of one run."""
+    return scale.folder / f"{kind.replace(', ', '-').replace(' ', '-')}-{seed}"
+
+
+def learn(kind: str, seed: int, scale: Scale) -> None:
+    """Train; `valid.csv` and `log.csv` of the run's folder hold what came out."""
+    from roberta_hub.train.config import compose
+    from roberta_hub.train.loop import fit
+    from roberta_hub.train.objectives import build_task
+    from roberta_hub.train.run import make_task
+
+    config = compose(settings(kind, seed, scale))
+    task = make_task(config)
+    # A task masks what it is judged by with its own seed and copies; here all must see the same.
+    options = {**config.task.options, "copies": None}
+    same = dataclasses.replace(config.task, options=options)
+    judge = build_task(dataclasses.replace(config, task=same, seed=JUDGE), task.finish())
+    task.evaluate = judge.evaluate  # type: ignore[method-assign]
+    fit(task, config)
+
+
+def launch(kind: str, seed: int, scale: Scale) -> dict[str, Curve]:
+    """Run it if it is not done; its curves."""
+    folder = folder_of(kind, seed, scale)
+    done = folder / "curves.json"
     if not done.is_file():
-        environment = os.environ | {"OMP_NUM_THREADS": "1", "PYTHONPATH": str(ROOT)}
-        command = [sys.executable, "-m", "roberta_hub", "train", *settings]
-        run = subprocess.run(command, env=environment, capture_output=True, text=True)
-        if run.returncode:
-            raise SystemExit(f"{kind}, seed {seed} failed:\n{run.stderr[-2000:]}")
-        done.touch()
-    with (folder / "valid.csv").open() as file:
-        found = [(int(row["update"]), float(row["loss"])) for row in csv.DictReader(file)]
-    return found
+        environment = os.environ | {"OMP_NUM_THREADS": "1"}
+        command = [sys.executable, __file__, "--kind", kind, "--seed", str(seed)]
+        command += ["--quick"] if scale == QUICK else []
+        ran = subprocess.run(command, env=environment, capture_output=True, text=True)
+        if ran.returncode:
+            raise SystemExit(f"{kind}, seed {seed} failed:\n{ran.stderr[-3000:]}")
+        done.write_text(json.dumps({name: curve(folder / f"{name}.csv") for name in CURVES}))
+    return dict(json.loads(done.read_text()))
 
 
-def plot(curves: dict[str, list[Curve]], path: Path) -> None:
-    """Mean and range over seeds."""
+CURVES = {"valid": ("update", "loss", "top1"), "log": ("update", "epoch", "loss", "seconds")}
+
+
+def curve(path: Path) -> Curve:
+    """The columns of a log that are kept."""
+    with path.open(newline="") as file:
+        return [{k: float(row[k]) for k in CURVES[path.stem]} for row in csv.DictReader(file)]
+
+
+# ---- what came out ----
+
+Found = dict[str, list[dict[str, Curve]]]
+
+
+def measure(scale: Scale) -> Found:
+    """The curves of each kind, seed after seed; as many runs at once as there are cores, seeds first."""
+    found: dict[tuple[str, int], dict[str, Curve]] = {}
+    with ThreadPoolExecutor(os.cpu_count()) as pool:
+        jobs = {
+            pool.submit(launch, kind, seed, scale): (kind, seed)
+            for seed in range(1, scale.seeds + 1)
+            for kind in KINDS
+        }
+        for job in as_completed(jobs):
+            kind, seed = jobs[job]
+            found[kind, seed] = job.result()
+            last = found[kind, seed]["valid"][-1]
+            print(f"{kind}, seed {seed}: held-out loss {last['loss']:.4f}", flush=True)
+    return {kind: [found[kind, seed + 1] for seed in range(scale.seeds)] for kind in KINDS}
+
+
+def ends(runs: list[dict[str, Curve]]) -> dict[str, list[float]]:
+    """What is compared, a number a seed."""
+    return {
+        "best": [min(point["loss"] for point in run["valid"]) for run in runs],
+        "end": [run["valid"][-1]["loss"] for run in runs],
+        "top1": [100 * run["valid"][-1]["top1"] for run in runs],
+        "learnt": [mean(point["loss"] for point in run["log"][-10:]) for run in runs],
+    }
+
+
+def spread(values: list[float], digits: int = 3) -> str:
+    """Mean and standard deviation over the seeds."""
+    return f"{mean(values):.{digits}f} ± {stdev(values):.{digits}f}"
+
+
+def verdict(kind: str, found: Found) -> str:
+    """Whether dynamic masking beats this kind, by its differences seed by seed at the end of the runs."""
+    pairs = zip(ends(found[kind])["end"], ends(found["dynamic"])["end"], strict=True)
+    gains = [static - dynamic for static, dynamic in pairs]
+    if min(gains) > 0:
+        said = "beats"
+    elif max(gains) < 0:
+        said = "loses to"
+    else:
+        said = "cannot be told from"
+    return (
+        f"Dynamic masking {said} {kind}: {spread(gains)} lower loss at the end of each seed's runs "
+        f"({', '.join(f'{gain:+.3f}' for gain in gains)})."
+    )
+
+
+def table(source: str, scale: Scale, found: Found) -> str:
+    """The page."""
+    lines = [
+        "| masking | held-out loss, end | held-out loss, best | held-out tokens guessed, % | loss on the text learnt, end |",
+        "|---|--:|--:|--:|--:|",
+    ]
+    for kind, runs in found.items():
+        row = ends(runs)
+        cells = [spread(row["end"]), spread(row["best"]), spread(row["top1"], 1)]
+        lines.append(f"| {kind} | {' | '.join(cells)} | {spread(row['learnt'])} |")
+    verdicts = "\n".join(f"- {verdict(kind, found)}" for kind in list(KINDS)[1:])
+    return (
+        f"# Dynamic and static masking\n\nMasked LM, {EXPLAINED}; {scale.epochs} epochs of {scale.words:,} words of {source}, "
+        f"{found['dynamic'][0]['valid'][-1]['update']:.0f} updates. Means ± standard deviations of {scale.seeds} seeds; held out are "
+        f"other articles of {scale.held_out:,} words, under the same masks for all. Again: `python benchmarks/masking.py`.\n\n"
+        + "\n".join(lines)
+        + f"\n\n{verdicts}\n\n![Held-out loss](masking.png)\n"
+    )
+
+
+def plot(path: Path, scale: Scale, found: Found) -> None:
+    """Held-out loss over epochs: the mean of the seeds, and a band from the least to the largest."""
     import matplotlib
 
     matplotlib.use("Agg")
     from matplotlib import pyplot
 
-    figure, axes = pyplot.subplots(figsize=(7, 4.2), layout="constrained")
-    for kind, own in curves.items():
-        updates = [u for u, _ in own[0]]
-        losses = list(zip(*([loss for _, loss in c] for c in own), strict=True))
-        (line,) = axes.plot(updates, [mean(at) for at in losses], label=kind)
+    figure, axes = pyplot.subplots(figsize=(7, 4.2), dpi=130)
+    for (kind, runs), color in zip(found.items(), ("C0", "C1", "C3"), strict=True):
+        last = runs[0]["valid"][-1]["update"]
+        epochs = [scale.epochs * point["update"] / last for point in runs[0]["valid"]]
+        losses = [[p["loss"] for p in points] for points in zip(*(r["valid"] for r in runs))]
+        axes.plot(epochs, [mean(at) for at in losses], color=color, label=kind, linewidth=1.8)
         low, high = [min(at) for at in losses], [max(at) for at in losses]
-        axes.fill_between(updates, low, high, color=line.get_color(), alpha=0.2, linewidth=0)
-    axes.set_xlabel("updates")
-    axes.set_ylabel("held-out loss, nats a masked token")
-    axes.set_title(
-        "Static and dynamic masking: mean and range of three seeds", loc="left", fontsize=11
-    )
+        axes.fill_between(epochs, low, high, color=color, alpha=0.2, linewidth=0)
+    axes.set(xlabel="epoch", ylabel="held-out loss (nats per masked token)")
+    axes.set_title(f"The same masks judge all; {scale.seeds} seeds, bands from least to largest")
+    axes.grid(alpha=0.3)
     axes.legend(frameon=False)
-    axes.spines[["top", "right"]].set_visible(False)
-    axes.grid(alpha=0.25)
-    figure.savefig(path, dpi=120)
+    figure.tight_layout()
+    figure.savefig(path)
 
 
 def main() -> None:
@@ -109,58 +283,21 @@ def main() -> None:
     from report import RESULTS, about, write
 
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
-    parser.add_argument("--epochs", type=int, default=40)
-    parser.add_argument("--seeds", type=int, default=3)
-    parser.add_argument("--processes", type=int, default=os.cpu_count() or 1)
+    parser.add_argument("--quick", action="store_true")
+    parser.add_argument("--kind", help=argparse.SUPPRESS)
+    parser.add_argument("--seed", type=int, help=argparse.SUPPRESS)
     options = parser.parse_args()
-    prepare()
-    jobs = [(kind, seed, options.epochs) for seed in range(1, options.seeds + 1) for kind in KINDS]
-    curve(*jobs[0])  # alone, so that the others find its tokens in the page cache
-    with ThreadPoolExecutor(options.processes) as pool:
-        found = list(pool.map(lambda job: curve(*job), jobs))
-    curves: dict[str, list[Curve]] = {kind: [] for kind in KINDS}
-    for (kind, _, _), own in zip(jobs, found, strict=True):
-        curves[kind].append(own)
-    page = table(curves, options.epochs)
+    scale = QUICK if options.quick else Scale()
+    if options.kind:
+        return learn(options.kind, options.seed, scale)
+    source = prepare(scale)
+    found = measure(scale)
+    page = table(source, scale, found)
     print(page)
-    plot(curves, WORK / "masking.png")
-    if options.epochs >= 40 and options.seeds >= 3:
-        plot(curves, RESULTS / "masking.png")
-        write(
-            "masking", page, {"about": about("torch"), "epochs": options.epochs, "curves": curves}
-        )
-
-
-def table(curves: dict[str, list[Curve]], epochs: int) -> str:
-    """The numbers as Markdown, and what they say."""
-    lines = [
-        "| masking | best held-out loss, each seed | mean (standard deviation) | at the end |",
-        "|---|---|--:|--:|",
-    ]
-    best = {kind: [min(loss for _, loss in c) for c in own] for kind, own in curves.items()}
-    for kind, own in curves.items():
-        spread = stdev(best[kind]) if len(own) > 1 else 0.0
-        each = ", ".join(f"{b:.3f}" for b in best[kind])
-        last = mean(c[-1][1] for c in own)
-        lines.append(f"| {kind} | {each} | {mean(best[kind]):.3f} ({spread:.3f}) | {last:.3f} |")
-    dynamic = best["dynamic"]
-    said = []
-    for kind in list(KINDS)[1:]:
-        gap = mean(best[kind]) - mean(dynamic)
-        sure = max(dynamic) < min(best[kind]) or min(dynamic) > max(best[kind])
-        word = "lower" if gap > 0 else "higher"
-        doubt = "in every seed" if sure else "but the seeds overlap"
-        said.append(
-            f"Dynamic masking's best loss is {abs(gap):.3f} {word} than that of {kind}, {doubt}."
-        )
-    return (
-        f"# Static and dynamic masking\n\nA masked LM of 2 layers x 128, {epochs} epochs over {TRAIN // 1000} kB of Simple "
-        "English Wikipedia. Again: `python benchmarks/masking.py`.\n\n"
-        + "\n".join(lines)
-        + "\n\n"
-        + " ".join(said)
-        + "\n\n![held-out loss](masking.png)\n"
-    )
+    plot(scale.folder / "masking.png", scale, found)
+    if not options.quick:
+        write("masking", page, {"about": about("torch"), "source": source, "curves": found})
+        plot(RESULTS / "masking.png", scale, found)
 
 
 if __name__ == "__main__":
