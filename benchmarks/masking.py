@@ -28,7 +28,6 @@ from collections.abc import Iterator
 from concurrent.futures import ThreadPoolExecutor, as_completed
 from pathlib import Path
 from statistics import mean, stdev
-from typing import Any
 
 ROOT = Path(__file__).resolve().parents[1]
 sys.path.insert(0, str(ROOT))
@@ -45,8 +44,8 @@ Curve = list[dict[str, float]]
 class Scale:
     """How much is read."""
 
-    words: int = 20_000
-    held_out: int = 15_000
+    words: int = 12_000
+    held_out: int = 10_000
     """Words of the articles that judge."""
     epochs: int = 40
     seeds: int = 3
@@ -117,7 +116,7 @@ def settings(kind: str, seed: int, scale: Scale) -> list[str]:
     return [
         "pretrain=tiny",
         "architecture={embed_dim: 128, embedding_dim: 64, ffn_dim: 512, num_layers: 2, num_heads: 2, "
-        "max_positions: 128, dropout: 0.0, attention_dropout: 0.0}",
+        "max_positions: 128, dropout: 0.1, attention_dropout: 0.1}",
         f"task.options={{block_size: 128, start: random, copies: {copies}}}",
         f"data.train={scale.folder}/train",
         f"data.valid={scale.folder}/valid",
@@ -266,7 +265,9 @@ def plot(path: Path, scale: Scale, found: Found) -> None:
     for (kind, runs), color in zip(found.items(), ("C0", "C1", "C3"), strict=True):
         last = runs[0]["valid"][-1]["update"]
         epochs = [scale.epochs * point["update"] / last for point in runs[0]["valid"]]
-        losses = [[p["loss"] for p in points] for points in zip(*(r["valid"] for r in runs))]
+        losses = [
+            [p["loss"] for p in points] for points in zip(*(r["valid"] for r in runs), strict=True)
+        ]
         axes.plot(epochs, [mean(at) for at in losses], color=color, label=kind, linewidth=1.8)
         low, high = [min(at) for at in losses], [max(at) for at in losses]
         axes.fill_between(epochs, low, high, color=color, alpha=0.2, linewidth=0)
