@@ -80,13 +80,15 @@ def make_model(config: Config) -> RobertaHubInterface:
     interface = load_model(config.model, pretrained=config.pretrained)
     if not config.architecture:
         return interface.train()
-    if config.pretrained and (odd := sorted(set(config.architecture) - set(SIZELESS))):
+    old = interface.model
+    assert isinstance(old, RobertaModel)  # load_model makes no other
+    has = old.config.to_dict()
+    changed = {name for name, value in config.architecture.items() if value != has[name]}
+    if config.pretrained and (odd := sorted(changed - set(SIZELESS))):
         raise InputError(
             f"architecture.{odd[0]} cannot change in a model that has weights, only {', '.join(SIZELESS)}; "
             "pretrained=false begins with random weights"
         )
-    old = interface.model
-    assert isinstance(old, RobertaModel)  # load_model makes no other
     torch.manual_seed(config.seed)
     model = type(old)(dataclasses.replace(old.config, **config.architecture))
     for name, head in old.classification_heads.items():
@@ -98,9 +100,9 @@ def make_model(config: Config) -> RobertaHubInterface:
             getattr(model, f"register_{kind}_head")(name, *sizes)
     if config.pretrained:
         model.load_state_dict(old.state_dict())
-    changed = type(interface)(model.config, interface.task, model, labels=dict(interface.labels))
-    changed.tokenizer = interface.tokenizer
-    return changed.train()
+    remade = type(interface)(model.config, interface.task, model, labels=dict(interface.labels))
+    remade.tokenizer = interface.tokenizer
+    return remade.train()
 
 
 def command(settings: Sequence[str]) -> int:

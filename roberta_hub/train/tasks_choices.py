@@ -23,10 +23,10 @@ from roberta_hub.train.finetuning import (
     gather,
     hidden,
     located,
+    make_head,
     metric_of,
     metrics,
     options_of,
-    sentence_head,
     shorten,
     train_path,
 )
@@ -63,7 +63,7 @@ def choice(config: Config, interface: RobertaHubInterface) -> FineTuning:
     data = config.data
     train = read_choices(train_path(config), data.format, data.columns)[: data.limit]
     held_out = read_choices(data.valid, data.format, data.columns) if data.valid else None
-    sentence_head(interface, config, 1, None)
+    make_head(interface, config, 1, None)
     _name_task(config, interface)
     objective = ChoiceObjective(config.task.head)
     valid = _prepare(config, interface, held_out) if held_out else None

@@ -155,12 +155,12 @@ def _prepare(
             )
         hidden_ids, own, wanted = [], [], []
         for text in (example.query, *rivals):
+            if not text.strip():
+                raise InputError(f"{example.where}: a candidate is empty")
             with located(example.where):
                 ids, start, end = replaced(tokenizer, schema, text, init_token=options.init_token)
             if len(ids) > limit:
                 raise InputError(f"{example.where}: {len(ids)} tokens > {limit}; leave it out")
-            if start == end:
-                raise InputError(f"{example.where}: a candidate is empty")
             wanted.append(ids[start:end])
             hidden_ids.append(ids.index_fill(0, torch.arange(start, end), tokenizer.mask_idx))
             own.append((start, end))

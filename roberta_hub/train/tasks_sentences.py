@@ -25,10 +25,10 @@ from roberta_hub.train.finetuning import (
     hidden,
     label_ids,
     label_names,
+    make_head,
     metric_of,
     metrics,
     options_of,
-    sentence_head,
     train_path,
 )
 from roberta_hub.train.task import Batch, Loss
@@ -65,7 +65,7 @@ def classification(config: Config, interface: RobertaHubInterface) -> FineTuning
     glue = GLUE.get(config.data.format or "")
     given = glue.labels if glue else None
     names = label_names(config, [e.labels[0] for e in train], given, least=2)
-    names = sentence_head(interface, config, len(names), names) or names
+    names = make_head(interface, config, len(names), names)
     objective = SentenceObjective(config.task.head, "classification")
 
     def prepare(examples: list[Sentences]) -> Encoded:
@@ -102,7 +102,7 @@ def classification(config: Config, interface: RobertaHubInterface) -> FineTuning
 
 def regression(config: Config, interface: RobertaHubInterface) -> FineTuning:
     """One number a text or pair: STS-B, whose 0..5 become 0..1 as in fairseq."""
-    sentence_head(interface, config, 1, None)
+    make_head(interface, config, 1, None)
     objective = SentenceObjective(config.task.head, "regression")
 
     def prepare(examples: list[Sentences]) -> Encoded:
@@ -150,7 +150,7 @@ def multi_label(config: Config, interface: RobertaHubInterface) -> FineTuning:
     separator = options_of(config).separator
     train, held_out = _train(config, separator), _valid(config, separator)
     names = label_names(config, [label for e in train for label in e.labels])
-    names = sentence_head(interface, config, len(names), names) or names
+    names = make_head(interface, config, len(names), names)
     objective = SentenceObjective(config.task.head, "multi_label")
 
     def prepare(examples: list[Sentences]) -> Encoded:

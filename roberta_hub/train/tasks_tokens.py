@@ -24,11 +24,10 @@ from roberta_hub.train.finetuning import (
     hidden,
     label_ids,
     label_names,
+    make_head,
     metric_of,
     options_of,
     outputs,
-    roberta_of,
-    seeded,
     train_path,
 )
 from roberta_hub.train.layouts import Words, read_words
@@ -71,7 +70,7 @@ def tokens(config: Config, interface: RobertaHubInterface) -> FineTuning:
     train = read_words(train_path(config), data.format, data.columns)[: data.limit]
     held_out = read_words(data.valid, data.format, data.columns) if data.valid else None
     names = label_names(config, [tag for e in train for tag in e.tags])
-    names = _token_head(config, interface, names)
+    names = make_head(interface, config, len(names), names, "token")
     objective = TokenObjective(config.task.head)
     valid = _prepare(config, interface, held_out, names) if held_out else None
 
@@ -87,18 +86,6 @@ def tokens(config: Config, interface: RobertaHubInterface) -> FineTuning:
         metric=metric_of(config, "f1", ("f1", "precision", "recall", "accuracy", "loss")),
         chance=chance_of(len(names)),
     )
-
-
-def _token_head(
-    config: Config, interface: RobertaHubInterface, names: tuple[str, ...]
-) -> tuple[str, ...]:
-    """Make the head; one of this name and these labels learns on."""
-    head, known = config.task.head, interface.labels.get(config.task.head)
-    if head in roberta_of(interface).token_heads and known and set(known) == set(names):
-        return known
-    with seeded(config.seed):
-        interface.register_token_head(head, len(names), labels=names)
-    return names
 
 
 def _prepare(
