@@ -5,7 +5,8 @@
 
 A small masked LM reads a small text 40 times, as the paper's did. Dynamic: another mask each time. Static, 10 masks: ten of
 each sequence take turns, so each is seen four times, the paper's comparison. Static, 1 mask: always the same one, what
-BERT's preprocessing comes to without copies. A seed decides first weights, order and masks of its three runs. All are
+BERT's preprocessing comes to without copies. A seed decides first weights, order and masks of its three runs; weights begin
+with the text's statistics (`start: informed`), as from random ones so short a run learns word frequencies only. All are
 judged by the loss on other articles, under masks that no setting changes.
 
 Text: articles of `../shared/data/pretrain/simplewiki_2022` (or under $ROBERTA_HUB_SHARED), else the docstrings of torch. Runs
@@ -44,8 +45,8 @@ Curve = list[dict[str, float]]
 class Scale:
     """How much is read."""
 
-    words: int = 12_000
-    held_out: int = 10_000
+    words: int = 10_000
+    held_out: int = 8_000
     """Words of the articles that judge."""
     epochs: int = 40
     seeds: int = 3
@@ -117,7 +118,7 @@ def settings(kind: str, seed: int, scale: Scale) -> list[str]:
         "pretrain=tiny",
         "architecture={embed_dim: 128, embedding_dim: 64, ffn_dim: 512, num_layers: 2, num_heads: 2, "
         "max_positions: 128, dropout: 0.1, attention_dropout: 0.1}",
-        f"task.options={{block_size: 128, start: random, copies: {copies}}}",
+        f"task.options={{block_size: 128, start: informed, copies: {copies}}}",
         f"data.train={scale.folder}/train",
         f"data.valid={scale.folder}/valid",
         f"output={folder_of(kind, seed, scale)}",
@@ -150,8 +151,9 @@ def learn(kind: str, seed: int, scale: Scale) -> None:
 
     config = compose(settings(kind, seed, scale))
     task = make_task(config)
-    # A task masks what it is judged by with its own seed and copies; here all must see the same.
-    options = {**config.task.options, "copies": None}
+    # A task masks what it is judged by with its own seed and copies; here all must see the same. And the judge must
+    # leave the weights as they are.
+    options = {**config.task.options, "copies": None, "start": "random"}
     same = dataclasses.replace(config.task, options=options)
     judge = build_task(dataclasses.replace(config, task=same, seed=JUDGE), task.finish())
     task.evaluate = judge.evaluate  # type: ignore[method-assign]

@@ -272,6 +272,7 @@ def main() -> None:
     with tempfile.TemporaryDirectory() as name:
         source = prepare(Path(name), SMALL)
         losses = compare_losses(Path(name), options.steps)
+    print(table_of_losses(losses), flush=True)
     with tempfile.TemporaryDirectory() as name:
         prepare(Path(name), MIDDLE)
         speeds = compare_speed(Path(name), options.rounds)

@@ -236,6 +236,10 @@ class Options:
     """Weight of the margin; None: 1 for wsc, 5 for winogrande."""
     margin_beta: float | None = None
     """Width of the margin; None: 0 for wsc, 0.4 for winogrande."""
+    rehearse: str | None = None
+    """Text, or a folder of tokens, whose masked words the model goes on guessing: see rehearsal.py."""
+    rehearse_weight: float = 1.0
+    """Of that loss beside the task's."""
     init_token: bool = False
     """Put `<s>` before the sentences of pronoun tasks; fairseq's recipes do not."""
 

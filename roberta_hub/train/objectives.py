@@ -28,8 +28,6 @@ from roberta_hub.train.start import informed_start
 from roberta_hub.train.state import find_state
 from roberta_hub.train.task import Batch, Loss
 
-EVALUATION = 1 << 30
-"""The epoch whose masks evaluations use: the same each time, and no training epoch's."""
 _SAMPLE = 16
 """Stream of random numbers that the generator's words are drawn with; masking.py has the others."""
 STARTS = ("random", "informed")
@@ -136,9 +134,11 @@ class PreTraining:
 
     def batch(self, indices: Sequence[int], epoch: int) -> Batch:
         """Blocks, masked for this epoch."""
-        return self._masked(self._train, indices, epoch)
+        return self._masked(self._train, indices, self.masking, self.seed, epoch)
 
-    def _masked(self, blocks: Blocks, indices: Sequence[int], epoch: int) -> Batch:
+    def _masked(
+        self, blocks: Blocks, indices: Sequence[int], masking: Masking, seed: int, epoch: int
+    ) -> Batch:
         padding = roberta_of(self.interface).config.padding_idx
         packed = pack_sequences(blocks.sequences(indices), padding_idx=padding)
         numbers = torch.tensor(indices)
@@ -147,8 +147,8 @@ class PreTraining:
             packed.lengths,
             numbers,
             self.vocabulary,
-            self.masking,
-            seed=self.seed,
+            masking,
+            seed=seed,
             epoch=epoch,
         )
         rows = chosen.nonzero()[:, 0]
@@ -156,12 +156,12 @@ class PreTraining:
         targets = {
             "rows": rows,
             "ids": packed.ids[rows],
-            "luck": uniform(self.seed, epoch, owners, packed.positions[rows], _SAMPLE).float(),
+            "luck": uniform(seed, epoch, owners, packed.positions[rows], _SAMPLE).float(),
         }
         return Batch(dataclasses.replace(packed, ids=seen), targets, count=len(rows))
 
     def evaluate(self, interface: RobertaHubInterface | None = None) -> dict[str, float]:
-        """Loss and what the module counts on the held-out blocks, always under the same masks."""
+        """Loss and what the module counts on the held-out blocks, under the same masks in every run and kind of run."""
         if self._valid is None:
             return {}
         module = self.module
@@ -171,9 +171,10 @@ class PreTraining:
         budget = max(BATCH_TOKENS.get(device.type, 2048), max(self._valid.lengths()))
         sums: dict[str, float] = {"loss": 0.0}
         count = 0
+        judge = Masking(prob=self.masking.prob, unit=self.masking.unit)
         with evaluating(module):
             for update in plan(self._valid.lengths(), budget, seed=0, epoch=0):
-                batch = self._masked(self._valid, update[0], EVALUATION)
+                batch = self._masked(self._valid, update[0], judge, 0, 0)
                 loss = module(batch.to(device))
                 count += batch.count
                 for name, value in {"loss": loss.total, **loss.logs}.items():

@@ -65,9 +65,14 @@ def make_task(config: Config) -> Task:
         from roberta_hub.train import objectives
 
         return objectives.build_task(config, interface)
-    from roberta_hub.train import tasks
+    from roberta_hub.train import rehearsal, tasks
 
-    return tasks.build_task(config, interface)
+    task = tasks.build_task(config, interface)
+    source = config.task.options.get("rehearse")
+    if source is None:
+        return task
+    weight = float(config.task.options.get("rehearse_weight", 1.0))
+    return rehearsal.Rehearsal(task, config, interface, source, weight)
 
 
 def make_model(config: Config) -> RobertaHubInterface:

@@ -125,6 +125,14 @@ def test_static_and_dynamic_masks(material, tmp_path):
         assert torch.equal(first, second) == same
 
 
+def test_every_run_is_judged_under_the_same_masks(material, tmp_path):
+    numbers = []
+    for more in (["seed=1"], ["seed=2"], ["seed=1", "task.options={copies: 1}"]):
+        config = compose(settings(material, tmp_path, *more))
+        numbers.append(make_task(config).evaluate())
+    assert numbers[0] == numbers[1] == numbers[2]
+
+
 def test_blocks_of_both_modes(material, tmp_path):
     """Full blocks are long; those of documents end with them."""
     lengths = {}
