@@ -38,7 +38,13 @@ def score(arm: str, seed: int, pairs: int, processes: int) -> float:
     done = folder / "accuracy.json"
     if not done.is_file():
         settings = [*ARMS[arm], f"output={folder}", f"seed={seed}", f"data.limit={pairs}"]
-        settings += [f"loop.max_epochs={EPOCHS}", "loop.evaluate_every=0", "data.valid=null"]
+        settings += [
+            f"loop.max_epochs={EPOCHS}",
+            "loop.max_updates=null",
+            "optimizer.total_updates=null",
+        ]
+        settings += ["task.options.rehearse=null", "loop.evaluate_every=0", "data.valid=null"]
+        settings += ["loop.find_unused_parameters=true"]
         if learn("mnli", processes, [*settings, "loop.progress=false"]):
             raise SystemExit(f"{arm}, seed {seed}: training failed")
         roberta = roberta_hub.load_model(folder / "last").eval()

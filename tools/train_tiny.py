@@ -3,7 +3,7 @@
     python tools/train_tiny.py prepare      # text and pairs -> runs/tiny
     python tools/train_tiny.py pretrain     # the masked LM, on blocks of 128 tokens
     python tools/train_tiny.py lengthen     # the same on blocks of 512, for the later positions
-    python tools/train_tiny.py mnli         # the head for pairs
+    python tools/train_tiny.py mnli         # the head for pairs, without forgetting the masked LM
     python tools/train_tiny.py ship         # the model in half precision -> roberta_hub/models/tiny
 
 Steps that train are `roberta-hub train` with the settings of STEPS; more settings can follow. One process a core is
@@ -109,28 +109,28 @@ STEPS = {
     "mnli": [
         "finetune=mnli",
         f"model={WORK}/lengthen/last",
-        "architecture={dropout: 0.1, attention_dropout: 0.0, pooler_dropout: 0.1}",
+        "architecture={dropout: 0.0, attention_dropout: 0.0, pooler_dropout: 0.1}",
         f"data.train={WORK}/nli_train.tsv",
         f"data.valid={WORK}/nli_valid.tsv",
         "data.format=tsv",
         "data.columns={sentence: premise, sentence2: hypothesis, label: label}",
         "data.labels=[contradiction, neutral, entailment]",
         f"output={WORK}/mnli",
-        "task.options={max_length: 128, truncate: true}",
-        "optimizer.lr=5e-4",
+        f"task.options={{max_length: 128, truncate: true, rehearse: {WORK}/pretrain/tokens/train}}",
+        "optimizer.lr=6e-4",
         "optimizer.decay=weights",
         "optimizer.weight_decay=0.01",
         "optimizer.clip_norm=1.0",
-        "optimizer.warmup_updates=100",
-        "optimizer.total_updates=null",
+        "optimizer.warmup_updates=50",
+        "optimizer.total_updates=1350",
         "batch.max_tokens=2048",
         "batch.batch_size=null",
         "batch.update_freq=2",
-        "loop.max_updates=null",
-        "loop.max_epochs=2",
+        "loop.max_updates=1350",
+        "loop.max_epochs=null",
         "loop.precision=bf16",
-        "loop.evaluate_every=1000",
-        "loop.find_unused_parameters=true",
+        "loop.evaluate_every=450",
+        "loop.find_unused_parameters=false",
     ],
 }
 """Settings of the steps that train."""

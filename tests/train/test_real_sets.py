@@ -51,9 +51,10 @@ def learn(folder: Path, recipe: str, *more: str) -> tuple[Numbers, Numbers]:
     ]
     config = compose(settings)
     before = make_task(config).evaluate()
-    after = run(config).metrics
-    print(recipe, {"before": before, "after": after})  # seen with pytest -s, and where it fails
-    return before, after
+    report = run(config)
+    assert report.finished, report.stopped
+    print(recipe, {"before": before, "after": report.metrics})  # with pytest -s, and where it fails
+    return before, report.metrics
 
 
 def files(train: Path, valid: Path) -> list[str]:
