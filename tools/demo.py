@@ -14,7 +14,7 @@ roberta = roberta_hub.load_model().eval()
 roberta
 for text in ["She was born in a small village near the <mask>.", "I would like to book a <mask> for two people.", "The first Star wars movie came out in <mask>"]:
     print(text, [(word, round(p, 3)) for _, p, word in roberta.fill_mask(text, topk=5)])
-pairs = [("Roberta is a heavily optimized version of BERT.", "Roberta is not very optimized."), ("Roberta is a heavily optimized version of BERT.", "Roberta is based on BERT."), ("A man is playing a guitar on stage.", "A man is playing an instrument."), ("A man is playing a guitar on stage.", "Nobody is playing anything.")]
+pairs = [("Roberta is a heavily optimized version of BERT.", "Roberta is not very optimized."), ("Roberta is a heavily optimized version of BERT.", "Roberta is based on BERT."), ("A child is painting a fence in the garden.", "A child is outdoors with some paint."), ("A child is painting a fence in the garden.", "Nobody is painting anything.")]
 for pair, answer in zip(pairs, roberta.classify(pairs, head="mnli")):
     print(pair, answer.label, round(answer.score, 2))
 """
