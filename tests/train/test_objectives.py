@@ -56,7 +56,14 @@ def settings(folder, output, *more):
     ]
 
 
-@pytest.mark.parametrize("unit", ["token", "word", "span"])
+@pytest.mark.parametrize(
+    "unit",
+    [
+        "token",
+        pytest.param("word", marks=pytest.mark.slow),
+        pytest.param("span", marks=pytest.mark.slow),
+    ],
+)
 def test_a_model_learns_to_fill_masks(material, tmp_path, unit):
     config = compose(settings(material, tmp_path, f"task.options={{unit: {unit}}}"))
     before = make_task(config).evaluate()
