@@ -102,6 +102,23 @@ def roberta_large_wsc(pretrained=True, **keywords):
     return _load("roberta.large.wsc", pretrained, keywords)
 
 
+def roberta_tiny(pretrained=True, **keywords):
+    """RoBERTa tiny: 10 M parameters, 4 layers, 256 dimensions, head "mnli"; in the package, no download.
+
+    Made with this package's own training code; its MODEL_CARD.md says of what, and how good it is.
+
+    Args:
+        pretrained (bool): False gives random weights.
+        **keywords: `device`, `dtype`; all are documented in `help(roberta_hub.load_model)`.
+
+    Example:
+        >>> roberta = torch.hub.load(REPO, "roberta.tiny", trust_repo=True)
+        >>> roberta.eval()
+        >>> roberta.fill_mask("The capital of France is <mask>.", topk=3)
+    """
+    return _load("roberta.tiny", pretrained, keywords)
+
+
 # fairseq's names; torch.hub looks them up as attributes.
 globals().update(
     {
@@ -109,5 +126,6 @@ globals().update(
         "roberta.large": roberta_large,
         "roberta.large.mnli": roberta_large_mnli,
         "roberta.large.wsc": roberta_large_wsc,
+        "roberta.tiny": roberta_tiny,
     }
 )

@@ -11,10 +11,20 @@ version = re.search(r'__version__ = "(.+)"', (here / "roberta_hub/__init__.py").
 extras = {
     "words": ["spacy>=3.8"],
     "plots": ["matplotlib>=3.7"],
+    "train": [
+        "accelerate>=1.0",
+        "torchmetrics>=1.4",
+        "hydra-core>=1.3.6",
+        "omegaconf>=2.3,<2.4",
+        "tensorboard",
+    ],
+    "tables": ["pyarrow>=15", "pandas>=2"],
     "notebooks": ["matplotlib>=3.7", "spacy>=3.8", "nbclient", "jupytext", "ipykernel"],
 }
 extras["test"] = [
     *extras["notebooks"],
+    *extras["train"],
+    *extras["tables"],
     "pytest>=8",
     "pytest-timeout",
     "pytest-xdist",
@@ -23,8 +33,6 @@ extras["test"] = [
     "blingfire==0.1.8",
     "transformers>=4.40",
     # stock fairseq itself is installed with --no-deps: its pins are refused by today's pip
-    "hydra-core>=1.3.6",
-    "omegaconf>=2.3,<2.4",
     "bitarray",
     "sacrebleu",
     "cython",
@@ -40,7 +48,15 @@ setup(
     long_description_content_type="text/markdown",
     license="MIT",
     packages=find_packages(include=["roberta_hub", "roberta_hub.*"]),
-    package_data={"roberta_hub": ["py.typed", "text/vocabulary/*"]},
+    package_data={
+        "roberta_hub": [
+            "py.typed",
+            "text/vocabulary/*",
+            "train/conf/*.yaml",
+            "train/conf/*/*.yaml",
+            "models/*/*",
+        ]
+    },
     python_requires=">=3.10",
     install_requires=[
         "torch>=2.6",

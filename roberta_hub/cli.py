@@ -19,7 +19,7 @@ import roberta_hub
 from roberta_hub.checkpoint import download
 from roberta_hub.checkpoint.archive import sha256_of
 from roberta_hub.checkpoint.cache import cache_root, read_manifest
-from roberta_hub.checkpoint.catalogue import BASE_URL, HUGGINGFACE, MODELS, Record, alias
+from roberta_hub.checkpoint.catalogue import BASE_URL, HUGGINGFACE, MODELS, PUBLISHED, Record, alias
 from roberta_hub.checkpoint.scan import survey, survey_archive
 from roberta_hub.checkpoint.store import read_safetensors
 from roberta_hub.checkpoint.transfer import Received
@@ -60,7 +60,10 @@ def main(arguments: Sequence[str] | None = None) -> int:
     verb.add_argument("--verify", action="store_true", help="hash the cached files again")
     verbs.add_parser("pin", help="for maintainers: catalogue rows with the digests on record here")
     verbs.add_parser("models", help="names, sizes, and which are in the cache")
-    given = parser.parse_args(arguments)
+    verbs.add_parser("train", add_help=False, help="pre-train or fine-tune; see train --help")
+    given, settings = parser.parse_known_args(arguments)
+    if settings and given.verb != "train":
+        parser.error(f"unrecognized arguments: {' '.join(settings)}")
     for stream in (sys.stdout, sys.stderr):  # an odd character in a path is no reason to crash
         getattr(stream, "reconfigure", dict)(errors="backslashreplace")
     try:
@@ -68,6 +71,10 @@ def main(arguments: Sequence[str] | None = None) -> int:
             return scan_files(given.files, as_json=given.json)
         if given.verb == "doctor":
             return doctor(verify=given.verify)
+        if given.verb == "train":
+            from roberta_hub.train.run import command  # with all that it needs
+
+            return command(settings)
         return pin() if given.verb == "pin" else models()
     except RobertaHubError as error:
         print(f"roberta-hub: {clean(str(error))}", file=sys.stderr)
@@ -190,7 +197,9 @@ def models() -> int:
             "in fairseq's cache": download.find_in_fairseq_cache,
             "in torch.hub's cache": download.find_in_torch_hub,
         }
-        cached = next((place for place, find in places.items() if find(record)), "no")
+        cached = "in the package"
+        if record.url:
+            cached = next((place for place, find in places.items() if find(record)), "no")
         print(f"{record.name:<20} {alias(record.name):<20} {shape:<9} {count:>11,}  {cached}")
     return 0
 
@@ -200,7 +209,7 @@ def pin() -> int:
     first_use, status = download.known_digests(), 0
     print(f"# From {clean(cache_root() / download.DIGESTS)} and the manifests beside it;")
     print("# paste into checkpoint/catalogue.py.")
-    for record in MODELS:
+    for record in PUBLISHED:
         manifest = read_manifest(cache_root() / record.name) or {}
         known = _known(record, first_use, manifest)
         problems = [f"{url}: {', '.join(sorted(of))}" for url, of in known.items() if len(of) > 1]

@@ -131,6 +131,8 @@ class RobertaConfig:
         return dataclasses.asdict(self)
 
 
+TINY = RobertaConfig(embed_dim=256, embedding_dim=128, ffn_dim=1024, num_layers=4, num_heads=4)
+"""roberta.tiny: 10 M parameters, in the package."""
 BASE = RobertaConfig()
 """roberta.base: 125 M parameters."""
 LARGE = RobertaConfig(num_layers=24, embed_dim=1024, ffn_dim=4096, num_heads=16)

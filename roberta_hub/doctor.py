@@ -24,7 +24,7 @@ from roberta_hub.checkpoint.cache import (
     cache_root,
     is_complete,
 )
-from roberta_hub.checkpoint.catalogue import MODELS
+from roberta_hub.checkpoint.catalogue import PUBLISHED
 from roberta_hub.checkpoint.store import read_json
 from roberta_hub.checkpoint.twin import twins
 from roberta_hub.config import RobertaConfig
@@ -144,7 +144,7 @@ def _cache(problems: list[str], verify: bool) -> Iterator[str]:
             yield f"  {clean(folder.name)}: {state}, {_size(size)}, {digest}, {origin}"
         else:
             problems.append(f"{shown}: {bad}; delete that folder and load the model again")
-    for record in MODELS:
+    for record in PUBLISHED:
         if (found := download.find_in_fairseq_cache(record)) is not None:
             yield f"  {record.name}: also in fairseq's cache, without digest: {clean(found)}"
         if (found := download.find_in_torch_hub(record)) is not None:

@@ -15,6 +15,7 @@ from roberta_hub.checkpoint.arguments import override_config
 from roberta_hub.checkpoint.catalogue import (
     Record,
     available_models,
+    embedded,
     find,
     name_heads,
     suggest,
@@ -44,7 +45,7 @@ Vocabulary = tuple["GPT2BPE | None", "Dictionary | None"]
 
 
 def load_model(
-    name_or_path: str | os.PathLike[str],
+    name_or_path: str | os.PathLike[str] = "roberta.tiny",
     *,
     pretrained: bool = True,
     device: str | torch.device | None = None,
@@ -99,7 +100,9 @@ def load_model(
         checkpoint, vocabulary = _random(record, overrides), (bpe_tables, None)
         interface = _assemble(checkpoint, vocabulary, device, strict=strict)
         return interface.to(wanted) if wanted else interface
-    if record is not None:
+    if record is not None and not record.url:
+        directory = embedded(record)
+    elif record is not None:
         directory = fetch_model(record, force=force_download, progress=progress)
     else:
         directory = _path(name_or_path, pretrained)
@@ -297,6 +300,10 @@ def build_model(checkpoint: Checkpoint, *, strict: bool = True) -> RobertaModel:
             model = RobertaModel(checkpoint.config)
             for head, (num_classes, inner_dim) in checkpoint.heads().items():
                 model.register_classification_head(head, num_classes, inner_dim)
+            for head, num_classes in checkpoint.token_heads().items():
+                model.register_token_head(head, num_classes)
+            for head in checkpoint.span_heads():
+                model.register_span_head(head)
     except InputError as error:  # an activation or a head that cannot be
         raise CheckpointError(f"{checkpoint.source}: {error}") from None
     weights = dict(checkpoint.weights)

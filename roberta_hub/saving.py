@@ -52,7 +52,7 @@ def checkpoint_of(
         labels={
             head: tuple(names)
             for head, names in labels.items()
-            if head in model.classification_heads
+            if head in model.classification_heads or head in model.token_heads
         },
         task=getattr(task, "name", "masked_lm"),
         init_token=getattr(task, "init_token", None),

@@ -17,7 +17,7 @@ from checkpoint.server import Server, body
 from roberta_hub import __version__, available_models, load_model
 from roberta_hub.checkpoint import download, transfer
 from roberta_hub.checkpoint.cache import _tag, cache_root
-from roberta_hub.checkpoint.catalogue import MODELS, Record, repository
+from roberta_hub.checkpoint.catalogue import MODELS, PUBLISHED, Record, repository
 from roberta_hub.cli import main
 from roberta_hub.config import BASE, LARGE
 from roberta_hub.terminal import without_secrets
@@ -202,11 +202,11 @@ def test_pin_gives_rows_that_the_catalogue_takes(base: Path, capsys: pytest.Capt
     assert row.sha256 == digest
     assert (row.name, row.url, row.config) == (MODELS[0].name, MODELS[0].url, MODELS[0].config)
     assert "not from the publisher" in out  # it came from a mirror
-    for name in available_models()[1:]:
+    for name in [record.name for record in PUBLISHED[1:]]:
         assert f"# {name}: no digest on record" in out
     assert row.size == download.known_digests()[row.url].size
     assert row.second == MODELS[0].second
-    table = {record.url: {"size": 7, "sha256": "0" * 64} for record in MODELS}
+    table = {record.url: {"size": 7, "sha256": "0" * 64} for record in PUBLISHED}
     for remote in MODELS[1].second or ():
         table[remote.url] = {"size": 9, "sha256": "1" * 64}
     (base.parent / "digests.json").write_text(json.dumps(table))
@@ -228,7 +228,7 @@ def test_models(base: Path, cache: Path, capsys: pytest.CaptureFixture[str]):
     out = capsys.readouterr().out
     rows = [line.split() for line in out.splitlines()[1:]]
     assert [row[0] for row in rows] == available_models()
-    assert [row[-1] for row in rows] == ["yes", "cache", "no", "no"]
+    assert [row[-1] for row in rows] == ["yes", "cache", "no", "no", "package"]
     assert "in torch.hub's cache" in out
     assert "124,696,665" in out
 

@@ -27,7 +27,13 @@ import roberta_hub
 from roberta_hub import RobertaHubError, RobertaHubInterface
 
 REPO = Path(__file__).resolve().parents[1]
-DOTTED = ["roberta.base", "roberta.large", "roberta.large.mnli", "roberta.large.wsc"]
+DOTTED = [
+    "roberta.base",
+    "roberta.large",
+    "roberta.large.mnli",
+    "roberta.large.wsc",
+    "roberta.tiny",
+]
 NAMES = sorted([*DOTTED, *(name.replace(".", "_") for name in DOTTED)])
 SMALL = {
     "encoder_layers": 1,
@@ -117,7 +123,8 @@ def test_list_is_exactly_the_documented_names(from_github: None) -> None:
 @pytest.mark.parametrize("name", NAMES)
 def test_help_is_written_for_people(from_github: None, name: str) -> None:
     text = torch.hub.help("owner/roberta_hub", name)
-    for part in ("RoBERTa", "GB download", "pretrained", "Example:", "torch.hub.load"):
+    size = "no download" if "tiny" in name else "GB download"
+    for part in ("RoBERTa", size, "pretrained", "Example:", "torch.hub.load"):
         assert part in text
     assert name.replace("_", ".") in text
     assert "partial" not in text
@@ -134,7 +141,11 @@ def test_every_name_loads_without_network_or_noise(
     assert roberta.training  # as in fairseq
     assert roberta.encode("Hello world!").tolist() == HELLO
     assert roberta.extract_features(roberta.encode("Hello world!")).shape == (1, 5, 64)
-    heads = {"mnli": ("contradiction", "neutral", "entailment")} if "mnli" in name else {}
+    heads = (
+        {"mnli": ("contradiction", "neutral", "entailment")}
+        if "mnli" in name or "tiny" in name
+        else {}
+    )
     assert roberta.labels == heads
     assert set(roberta.model.classification_heads) == set(heads)  # type: ignore[arg-type]
     assert roberta.task.name == ("wsc" if "wsc" in name else "masked_lm")

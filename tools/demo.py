@@ -1,4 +1,4 @@
-"""`make demo`: every statement of fairseq's hub page, on random weights and on a file that fairseq wrote."""
+"""`make demo`: roberta.tiny answers; then every statement of fairseq's hub page, on random weights and on a file that fairseq wrote."""
 
 from __future__ import annotations
 
@@ -7,6 +7,17 @@ import time
 from pathlib import Path
 
 REPO = Path(__file__).resolve().parents[1]
+
+TINY = """
+import roberta_hub
+roberta = roberta_hub.load_model().eval()
+roberta
+for text in ["She was born in a small village near the <mask>.", "I would like to book a <mask> for two people.", "The first Star wars movie came out in <mask>"]:
+    print(text, [(word, round(p, 3)) for _, p, word in roberta.fill_mask(text, topk=5)])
+pairs = [("Roberta is a heavily optimized version of BERT.", "Roberta is not very optimized."), ("Roberta is a heavily optimized version of BERT.", "Roberta is based on BERT."), ("A child is painting a fence in the garden.", "A child is outdoors with some paint."), ("A child is painting a fence in the garden.", "Nobody is painting anything.")]
+for pair, answer in zip(pairs, roberta.classify(pairs, head="mnli")):
+    print(pair, answer.label, round(answer.score, 2))
+"""
 
 LARGE = """
 import torch
@@ -68,8 +79,14 @@ def walk(title: str, script: str, names: dict[str, object]) -> None:
 
 
 def main() -> None:
-    """Walk through the hub page three times."""
+    """A model that answers, then the hub page three times."""
     start = time.perf_counter()
+    walk(
+        "# roberta.tiny, in the package: trained on two CPU cores with `roberta-hub train`. Its answers are its own.",
+        TINY,
+        {},
+    )
+    print(f"\nIt answered {time.perf_counter() - start:.1f} s after the start.")
     names: dict[str, object] = {
         "REPO": str(REPO),
         "FILE": str(REPO / "tests/data/fairseq/model.pt"),

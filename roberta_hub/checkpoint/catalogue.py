@@ -5,9 +5,10 @@ from __future__ import annotations
 import difflib
 from collections.abc import Mapping
 from dataclasses import dataclass, field
+from pathlib import Path
 
 from roberta_hub.checkpoint.contents import HEADS, Checkpoint
-from roberta_hub.config import BASE, LARGE, RobertaConfig
+from roberta_hub.config import BASE, LARGE, TINY, RobertaConfig
 
 BASE_URL = "https://dl.fbaipublicfiles.com/fairseq/models"
 """Where fairseq publishes. Its own code asks over plain http; the same files are served over https."""
@@ -53,8 +54,8 @@ class Record:
 
     name: str
     """The canonical dotted name; also the name of its folder in the cache."""
-    url: str
-    """Of a `.tar.gz` that holds `model.pt` and `dict.txt`."""
+    url: str = ""
+    """Of a `.tar.gz` that holds `model.pt` and `dict.txt`; "": the model is in the package."""
     config: RobertaConfig
     """The shape of the network, known before a byte is downloaded (`pretrained=False`)."""
     heads: Mapping[str, tuple[str, ...]] = field(default_factory=dict)
@@ -103,8 +104,28 @@ MODELS: tuple[Record, ...] = (
         task="wsc",
         second=None,
     ),
+    Record(
+        name="roberta.tiny",
+        config=TINY,
+        heads={"mnli": ("contradiction", "neutral", "entailment")},
+        licence="MIT; trained on CC BY-SA text, see its MODEL_CARD.md and NOTICE",
+    ),
 )
 """The one table of names. A new published model is a new row."""
+
+
+PUBLISHED = tuple(record for record in MODELS if record.url)
+"""Those that are downloaded."""
+
+
+def embedded(record: Record) -> Path:
+    """The folder in the package of a model that ships with it.
+
+    Example:
+        >>> sorted(path.name for path in embedded(MODELS[-1]).glob("*.safetensors"))
+        ['model.safetensors']
+    """
+    return Path(__file__).resolve().parents[1] / "models" / record.name.rpartition(".")[2]
 
 
 def available_models() -> list[str]:
@@ -112,7 +133,7 @@ def available_models() -> list[str]:
 
     Example:
         >>> available_models()
-        ['roberta.base', 'roberta.large', 'roberta.large.mnli', 'roberta.large.wsc']
+        ['roberta.base', 'roberta.large', 'roberta.large.mnli', 'roberta.large.wsc', 'roberta.tiny']
     """
     return [record.name for record in MODELS]
 

@@ -14,7 +14,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Literal
+from typing import Literal, TypeVar
 
 import torch
 from torch import Tensor
@@ -28,6 +28,8 @@ LM_WEIGHT = "encoder.lm_head.weight"
 VERSION = "encoder.sentence_encoder.version"
 LAYER = "encoder.sentence_encoder.layers."
 HEADS = "classification_heads."
+TOKEN_HEADS = "token_heads."
+SPAN_HEADS = "span_heads."
 
 MAX_DICTIONARY = 32 << 20
 """Bytes of a dict.txt; RoBERTa's has 0.6 MB, a million words have 15."""
@@ -35,6 +37,7 @@ MAX_HEADS = 1000
 """More classification heads than this in one file is taken for an attack."""
 
 
+Size = TypeVar("Size")
 Origin = Literal["memory", "file", "our file"]
 """Where tensors lie: in memory, mapped from a file of the user's, or from one that only we replace."""
 
@@ -64,7 +67,7 @@ class Checkpoint:
         """(num_classes, inner_dim) of every classification head, read off the tensors."""
         sizes: dict[str, tuple[int, int]] = {}
         for name in sorted(
-            {_head_of(key, self.source) for key in self.weights if key.startswith(HEADS)}
+            {_head_of(key, HEADS, self.source) for key in self.weights if key.startswith(HEADS)}
         ):
             dense = self.weights.get(f"{HEADS}{name}.dense.weight")
             out = self.weights.get(f"{HEADS}{name}.out_proj.weight")
@@ -77,15 +80,44 @@ class Checkpoint:
                     f"{self.source}: classification head {name!r} lacks its dense or out_proj matrix"
                 )
             sizes[name] = (out.size(0), dense.size(0))
+        return self._few(sizes)
+
+    def token_heads(self) -> dict[str, int]:
+        """num_classes of every token-classification head, read off the tensors."""
+        return self._outputs(TOKEN_HEADS, "token")
+
+    def span_heads(self) -> dict[str, int]:
+        """2, the outputs, of every span head."""
+        found = self._outputs(SPAN_HEADS, "span")
+        for name, outputs in found.items():
+            if outputs != 2:
+                raise CheckpointError(
+                    f"{self.source}: span head {name!r} has {outputs} outputs, must have 2"
+                )
+        return found
+
+    def _outputs(self, prefix: str, kind: str) -> dict[str, int]:
+        sizes: dict[str, int] = {}
+        keys = [key for key in self.weights if key.startswith(prefix)]
+        for name in sorted({_head_of(key, prefix, self.source) for key in keys}):
+            out = self.weights.get(f"{prefix}{name}.out_proj.weight")
+            if out is None or out.dim() != 2 or not out.numel():
+                raise CheckpointError(
+                    f"{self.source}: {kind} head {name!r} lacks its out_proj matrix"
+                )
+            sizes[name] = out.size(0)
+        return self._few(sizes)
+
+    def _few(self, sizes: dict[str, Size]) -> dict[str, Size]:
         if len(sizes) > MAX_HEADS:
             raise CheckpointError(f"{self.source}: {len(sizes)} heads, the limit is {MAX_HEADS}")
         return sizes
 
 
-def _head_of(key: str, source: str) -> str:
+def _head_of(key: str, prefix: str, source: str) -> str:
     name = re.sub(r"\.(dense|out_proj)\.(weight|bias|weight_orig|weight_u|weight_v)$", "", key)
     try:
-        return check_head_name(name[len(HEADS) :])
+        return check_head_name(name[len(prefix) :])
     except InputError as error:
         raise CheckpointError(f"{source}: parameter {key[:120]!r}: {error}") from None
 

@@ -31,6 +31,9 @@ from roberta_hub.checkpoint.upgrade import count_layers, is_post_norm_era, prune
 from roberta_hub.config import RobertaConfig
 from roberta_hub.errors import CheckpointError, InputError
 
+OURS = ("roberta_hub_labels", "roberta_hub_task", "roberta_hub_init_token")
+"""What fairseq's file has no place for stands in ours beside its own keys."""
+
 _FRESH_HISTORY = {
     "criterion_name": "MaskedLmLoss",
     "optimizer_name": "FairseqAdam",
@@ -109,6 +112,7 @@ def interpret(
     weights[VERSION] = torch.tensor([3.0])
     labels = _as_dict(arguments.get("roberta_hub_labels"))
     tasks = (arguments.get("roberta_hub_task"), arguments.get("task"))
+    tokens = (arguments.get("roberta_hub_init_token"), arguments.get("init_token"))
     finite = neutral.finite and holds_all(weights, dtype)
     return Checkpoint(
         config=config,
@@ -120,7 +124,7 @@ def interpret(
             if isinstance(names, list) and all(isinstance(name, str) for name in names)
         },
         task=next((task for task in tasks if isinstance(task, str) and task), "masked_lm"),
-        init_token=_integer(arguments.get("init_token")),
+        init_token=next((token for token in map(_integer, tokens) if token is not None), None),
         finite=finite,
     )
 
@@ -168,7 +172,7 @@ def _arguments(state: Any, source: str) -> dict[str, Any]:
             flat |= _as_dict(part)
             if isinstance(name, str):
                 flat["arch" if group == "model" else group] = name
-    for ours in ("roberta_hub_labels", "roberta_hub_task"):  # what fairseq's file has no place for
+    for ours in OURS:
         flat[ours] = plain(state.get(ours), source)
     return flat
 
@@ -218,6 +222,13 @@ def fairseq_state(checkpoint: Checkpoint) -> dict[str, Any]:
         raise CheckpointError(
             f"fairseq cannot express {' and '.join(found)}; save as 'huggingface' or 'roberta_hub'"
         )
+    others = [f"{head} (token)" for head in checkpoint.token_heads()]
+    others += [f"{head} (span)" for head in checkpoint.span_heads()]
+    if others:
+        raise CheckpointError(
+            f"fairseq's RoBERTa has classification heads only and cannot hold {', '.join(others)}; save as "
+            "'roberta_hub' or 'huggingface', or delete them first (del roberta.model.token_heads[NAME])"
+        )
     if not config.untie_weights:
         weights.setdefault(LM_WEIGHT, weights[EMBEDDING])
     weights[VERSION] = torch.tensor([3.0])
@@ -230,6 +241,7 @@ def fairseq_state(checkpoint: Checkpoint) -> dict[str, Any]:
         "task_state": {},
         "extra_state": {"train_iterator": _FRESH_ITERATOR},
         "roberta_hub_task": checkpoint.task,
+        "roberta_hub_init_token": checkpoint.init_token,
         "roberta_hub_labels": {head: list(names) for head, names in checkpoint.labels.items()},
     }
 

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import dataclasses
 import reprlib
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -20,6 +20,8 @@ from roberta_hub.checkpoint.contents import (
     HEADS,
     LAYER,
     LM_WEIGHT,
+    SPAN_HEADS,
+    TOKEN_HEADS,
     VERSION,
     Checkpoint,
     Origin,
@@ -36,6 +38,10 @@ from roberta_hub.errors import CheckpointError
 
 HEAD = "sentence_classification_head"
 """What the one classifier of a Hugging Face model is called here; it has no name there."""
+TOKEN_HEAD = "token_classification_head"
+"""And that of a token classifier."""
+SPAN_HEAD = "question_answering_head"
+"""And that of a model for question answering."""
 
 _TOP = {
     "encoder.sentence_encoder.embed_tokens": "roberta.embeddings.word_embeddings",
@@ -80,8 +86,10 @@ _READ_ACTIVATIONS = {
 }
 
 
-def names(num_layers: int, head: str = HEAD) -> dict[str, str]:
+def names(num_layers: int, head: str | None = None) -> dict[str, str]:
     """Name table: fairseq's -> Hugging Face's, for a model of this many layers.
+
+    `head` is the name of the one head, of whichever kind; None: the names that reading gives.
 
     Example:
         >>> names(1)["encoder.sentence_encoder.layers.0.fc1.weight"]
@@ -90,7 +98,12 @@ def names(num_layers: int, head: str = HEAD) -> dict[str, str]:
     modules = dict(_TOP)
     for i in range(num_layers):
         modules |= {f"{LAYER}{i}.{a}": f"roberta.encoder.layer.{i}.{b}" for a, b in _LAYER.items()}
-    modules |= {f"{HEADS}{head}.{part}": f"classifier.{part}" for part in ("dense", "out_proj")}
+    modules |= {
+        f"{HEADS}{head or HEAD}.dense": "classifier.dense",
+        f"{HEADS}{head or HEAD}.out_proj": "classifier.out_proj",
+        f"{TOKEN_HEADS}{head or TOKEN_HEAD}.out_proj": "classifier",
+        f"{SPAN_HEADS}{head or SPAN_HEAD}.out_proj": "qa_outputs",
+    }
     table = {f"{a}.{p}": f"{b}.{p}" for a, b in modules.items() for p in ("weight", "bias")}
     table |= {LM_WEIGHT: "lm_head.decoder.weight", "encoder.lm_head.bias": "lm_head.bias"}
     return {
@@ -103,9 +116,10 @@ def names(num_layers: int, head: str = HEAD) -> dict[str, str]:
 def read_huggingface(
     directory: Path, dtype: torch.dtype | None = None, *, twin: bool = False
 ) -> Checkpoint:
-    """Read a directory written by transformers: masked LM, sequence classification, or bare encoder.
+    """Read a directory written by transformers: masked LM, bare encoder, or one with a head.
 
-    The single token-type row is added to the position rows, which is the same sum.
+    Heads are those for sequence and token classification, question answering and multiple choice; the
+    last is a classification head with one output, its dense layer being transformers' pooler. The single token-type row is added to the position rows, which is the same sum.
 
     Args:
         directory: holds config.json and the weights.
@@ -124,6 +138,8 @@ def read_huggingface(
     types = theirs.pop(_TOKEN_TYPES, None)
     if _DECODER_BIAS in theirs:  # what transformers adds; lm_head.bias is only its tied twin
         theirs["lm_head.bias"] = theirs.pop(_DECODER_BIAS)
+    if hf.get("architectures") == ["RobertaForMultipleChoice"]:
+        theirs = {_choice_name(key): theirs.pop(key) for key in list(theirs)}
     back = {b: a for a, b in names(config.num_layers).items()}
     weights: dict[str, Tensor] = {}
     for key in list(theirs):
@@ -137,8 +153,8 @@ def read_huggingface(
             weights[name] = tensor
         elif not key.startswith(_IGNORED):
             raise CheckpointError(
-                f"{directory}: tensor {key[:120]!r} has no place in a RoBERTa for masked LM or sequence "
-                "classification; token-classification and question-answering heads are not read yet"
+                f"{directory}: tensor {key[:120]!r} has no place in a RoBERTa for masked LM, sequence or "
+                "token classification, question answering or multiple choice"
             )
     config = dataclasses.replace(
         config, lm_head=any(k.startswith("encoder.lm_head.") for k in weights)
@@ -156,7 +172,19 @@ def read_huggingface(
     if checkpoint.heads():
         checkpoint.labels = {HEAD: _labels(hf, checkpoint.heads()[HEAD][0])}
         checkpoint.task = "sentence_prediction"
+    for head, count in checkpoint.token_heads().items():
+        checkpoint.labels[head] = _labels(hf, count)
     return checkpoint
+
+
+def _choice_name(key: str) -> str:
+    for theirs, ours in (
+        ("roberta.pooler.dense", "classifier.dense"),
+        ("classifier", "classifier.out_proj"),
+    ):
+        if key in (f"{theirs}.weight", f"{theirs}.bias"):
+            return key.replace(theirs, ours)
+    return key
 
 
 def _fold_token_types(
@@ -260,11 +288,12 @@ def write_huggingface(
     """
     config, weights = expand(checkpoint.config, checkpoint.weights)
     heads = checkpoint.heads()
-    head = _chosen_head(heads, head)
-    _check_expressible(config, heads, head)
-    if head is not None and config.spectral_norm_heads:
+    tokens, spans = checkpoint.token_heads(), checkpoint.span_heads()
+    head = _chosen_head([*heads, *tokens, *spans], head)
+    _check_expressible(config, heads.get(head or ""))
+    if head in heads and config.spectral_norm_heads:
         weights = _fold_spectral_norm(weights, f"{HEADS}{head}.out_proj.")
-    table = names(config.num_layers, head or HEAD)
+    table = names(config.num_layers, head)
     theirs = {table[name]: tensor for name, tensor in weights.items() if name in table}
     theirs[_TOKEN_TYPES] = torch.zeros(1, config.embed_dim, dtype=weights[EMBEDDING].dtype)
     if config.untie_weights and config.lm_head:
@@ -274,14 +303,12 @@ def write_huggingface(
     directory.mkdir(parents=True, exist_ok=True)
     write_safetensors(directory / "model.safetensors", theirs, {"format": "pt"})
     write_files(directory, vocabulary)
-    labels = checkpoint.labels.get(head, ()) if head else ()
-    write_json(
-        directory / "config.json",
-        _write_config(config, head, labels, heads, weights[EMBEDDING].dtype),
-    )
+    about = _write_config(config, weights[EMBEDDING].dtype)
+    about |= _about_head(head, heads, tokens, spans, checkpoint.labels)
+    write_json(directory / "config.json", about)
 
 
-def _chosen_head(heads: Mapping[str, object], head: str | None) -> str | None:
+def _chosen_head(heads: Sequence[str], head: str | None) -> str | None:
     if head is None and len(heads) > 1:
         raise CheckpointError(
             f"a Hugging Face model holds one classifier and this one has {len(heads)}: "
@@ -292,9 +319,8 @@ def _chosen_head(heads: Mapping[str, object], head: str | None) -> str | None:
     return head or next(iter(heads), None)
 
 
-def _check_expressible(
-    config: RobertaConfig, heads: dict[str, tuple[int, int]], head: str | None
-) -> None:
+def _check_expressible(config: RobertaConfig, head: tuple[int, int] | None) -> None:
+    """Refuse what `model_type: roberta` lacks; `head` is (num_classes, inner_dim) of a classification head."""
     problems = {
         "pre-norm layers": config.normalize_before,
         "no LayerNorm on the embeddings": not config.layernorm_embedding,
@@ -305,7 +331,7 @@ def _check_expressible(
         and config.activation_fn != "gelu",
         f"pooler activation {config.pooler_activation_fn!r}": head
         and config.pooler_activation_fn != "tanh",
-        "a head of another inner width": head and heads[head][1] != config.embed_dim,
+        "a head of another inner width": head and head[1] != config.embed_dim,
     }
     found = [what for what, present in problems.items() if present]
     if found:
@@ -322,16 +348,9 @@ def _fold_spectral_norm(weights: dict[str, Tensor], prefix: str) -> dict[str, Te
     return weights
 
 
-def _write_config(
-    config: RobertaConfig,
-    head: str | None,
-    labels: tuple[str, ...],
-    heads: dict[str, tuple[int, int]],
-    dtype: torch.dtype,
-) -> dict[str, Any]:
-    kind = "RobertaForMaskedLM" if config.lm_head else "RobertaModel"
-    out: dict[str, Any] = {
-        "architectures": ["RobertaForSequenceClassification" if head else kind],
+def _write_config(config: RobertaConfig, dtype: torch.dtype) -> dict[str, Any]:
+    return {
+        "architectures": ["RobertaForMaskedLM" if config.lm_head else "RobertaModel"],
         "model_type": "roberta",
         "vocab_size": config.vocab_size,
         "max_position_embeddings": config.max_positions + config.padding_idx + 1,
@@ -351,9 +370,27 @@ def _write_config(
         "eos_token_id": 2,
         "dtype": str(dtype).removeprefix("torch."),
     }
-    if head is not None:
-        count = heads[head][0]
-        shown = labels if len(labels) == count else tuple(f"LABEL_{i}" for i in range(count))
-        out["id2label"] = {str(i): label for i, label in enumerate(shown)}
-        out["label2id"] = {label: i for i, label in enumerate(shown)}
-    return out
+
+
+def _about_head(
+    head: str | None,
+    heads: Mapping[str, tuple[int, int]],
+    tokens: Mapping[str, int],
+    spans: Mapping[str, int],
+    labels: Mapping[str, tuple[str, ...]],
+) -> dict[str, Any]:
+    """What config.json says of the head, in place of a model's without one."""
+    if head is None:
+        return {}
+    if head in spans:
+        return {"architectures": ["RobertaForQuestionAnswering"]}
+    kind = "Token" if head in tokens else "Sequence"
+    count = tokens[head] if head in tokens else heads[head][0]
+    shown = labels.get(head, ())
+    if len(shown) != count:
+        shown = tuple(f"LABEL_{i}" for i in range(count))
+    return {
+        "architectures": [f"RobertaFor{kind}Classification"],
+        "id2label": {str(i): label for i, label in enumerate(shown)},
+        "label2id": {label: i for i, label in enumerate(shown)},
+    }

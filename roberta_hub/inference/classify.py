@@ -4,13 +4,23 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
+from typing import Literal
 
 import torch
 from torch import Tensor, nn
 
 from roberta_hub.errors import InputError, UnknownNameError
 from roberta_hub.inference.batching import Rows, Runner
+from roberta_hub.inference.windows import Windows
 from roberta_hub.text.tokenizer import Text
+
+Kind = Literal["classification", "token", "span"]
+VERBS: dict[Kind, str] = {
+    "classification": "classify, choose and predict",
+    "token": "tag",
+    "span": "answer",
+}
+"""Which verbs a head of each kind answers."""
 
 
 @dataclass(frozen=True)
@@ -33,25 +43,49 @@ class Prediction:
 
 
 def classify(
-    runner: Runner, texts: Sequence[Text], head: str, labels: Sequence[str]
+    runner: Runner,
+    texts: Sequence[Text],
+    head: str,
+    labels: Sequence[str],
+    *,
+    multi_label: bool = False,
 ) -> list[Prediction]:
     """One prediction a text. See `RobertaHubInterface.classify`."""
-    values = head_values(runner, texts, head)
-    if values.size(1) > 1:
+    values = head_values(runner, texts, head, multi_label=multi_label)
+    if multi_label:
+        values = values.sigmoid()
+    elif values.size(1) > 1:
         values = values.softmax(-1)
     return [Prediction.of(labels, row) for row in values.tolist()]
 
 
 def head_values(
-    runner: Runner, texts: Sequence[Text], head: str, numbers: Sequence[int] | None = None
+    runner: Runner,
+    texts: Sequence[Text],
+    head: str,
+    numbers: Sequence[int] | None = None,
+    *,
+    multi_label: bool = False,
 ) -> Tensor:
     """Logits of every class, or the value of a regression head: (len(texts), K) float32 on the CPU.
 
     The windows of a long text vote with their probabilities, whose logarithms are logits too.
     `numbers` are what an error calls the texts; None: their places.
     """
-    module = known_head(runner.model, head)
+    known_head(runner.model, head)
     windows, _, which = runner.encode(texts, numbers)
+    values = window_values(runner, windows, head, vote=not multi_label)
+    return values[which] if len(values) else values
+
+
+def window_values(
+    runner: Runner, windows: Sequence[Windows], head: str, *, vote: bool = True
+) -> Tensor:
+    """Logits of every class of texts that are cut into windows: (len(windows), K) float32 on the CPU.
+
+    The windows of a text vote with their probabilities, or their logits are averaged.
+    """
+    module = known_head(runner.model, head)
 
     def answer(rows: Rows) -> list[Tensor]:
         first = rows.batch.first_rows(rows.states)  # (B, C)
@@ -60,24 +94,28 @@ def head_values(
     rows = []
     for parts in runner.run_windows(windows, answer):
         own = torch.stack(parts)  # (windows, K)
-        vote = len(own) > 1 and own.size(1) > 1
-        rows.append(own.softmax(-1).mean(0).log() if vote else own.mean(0))
-    return torch.stack(rows)[which] if rows else torch.empty(0, 1)
+        voting = vote and len(own) > 1 and own.size(1) > 1
+        rows.append(own.softmax(-1).mean(0).log() if voting else own.mean(0))
+    return torch.stack(rows) if rows else torch.empty(0, 1)
 
 
-def heads_of(model: nn.Module) -> nn.ModuleDict:
-    """The classification heads of a model, ours or fairseq's."""
-    heads: nn.ModuleDict = model.classification_heads  # type: ignore[assignment]
+def heads_of(model: nn.Module, kind: Kind = "classification") -> nn.ModuleDict:
+    """The heads of one kind of a model, ours or fairseq's, which has classification heads only."""
+    heads: nn.ModuleDict = getattr(model, f"{kind}_heads", None) or nn.ModuleDict()
     return heads
 
 
-def known_head(model: nn.Module, head: str) -> nn.Module:
+def known_head(model: nn.Module, head: str, kind: Kind = "classification") -> nn.Module:
     """The head's module, or an error that lists the heads there are."""
-    heads = heads_of(model)
+    heads = heads_of(model, kind)
     if head not in heads:
+        others = [f"{name} ({k})" for k in VERBS if k != kind for name in heads_of(model, k)]
+        verbs = [VERBS[k] for k in VERBS if k != kind and head in heads_of(model, k)]
+        how = "name" if kind == "span" else "name, num_classes=..."
+        remedy = f"register_{kind}_head({how}) makes a new one"
         raise UnknownNameError(
-            f"no classification head {head!r}; this model has {', '.join(heads) or 'none'}; "
-            "register_classification_head(name, num_classes=...) makes a new one"
+            f"no {kind} head {head!r}; this model has {', '.join([*heads, *others]) or 'none'}; "
+            + (f"{head!r} is for {verbs[0]}" if verbs else remedy)
         )
     return heads[head]
 

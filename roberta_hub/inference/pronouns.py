@@ -92,7 +92,7 @@ def span_scores(
     tokenizer = runner.tokenizer
     masked, answers, spans = [], [], []
     for candidate in candidates:
-        ids, start, end = _replace(tokenizer, schema, candidate, init_token)
+        ids, start, end = replaced(tokenizer, schema, candidate, init_token=init_token)
         if len(ids) > runner.limit:
             raise InputError(
                 f"{schema.text[:40]!r}... is too long: {len(ids)} tokens > {runner.limit}"
@@ -115,8 +115,8 @@ def span_scores(
     return runner.run(masked, answer)
 
 
-def _replace(
-    tokenizer: Tokenizer, schema: Schema, candidate: str, init_token: bool
+def replaced(
+    tokenizer: Tokenizer, schema: Schema, candidate: str, *, init_token: bool
 ) -> tuple[Tensor, int, int]:
     """Ids with the candidate for the pronoun, and where its tokens stand.
 

@@ -1,4 +1,4 @@
-"""What turns features into answers: the language-model head and classification heads."""
+"""What turns features into answers: the language-model head, and heads for sentences, tokens and spans."""
 
 from __future__ import annotations
 
@@ -94,10 +94,12 @@ class LMHead(nn.Module):
         if prepared is not None:
             rows = prepared(features.flatten(0, -2), projection)
             return rows.to(features.dtype).view(*features.shape[:-1], rows.size(1))
-        x = self.layer_norm(self.activation_fn(self.dense(features)))
-        if projection is not None:
-            x = x @ projection  # (*, E)
-        return F.linear(x, self.weight, self.bias)
+        return F.linear(self.rows(features, projection), self.weight, self.bias)
+
+    def rows(self, features: Tensor, projection: Tensor | None = None) -> Tensor:
+        """What the output matrix is multiplied with: (*, C) -> (*, C), or (*, E) where it is factorized."""
+        x: Tensor = self.layer_norm(self.activation_fn(self.dense(features)))
+        return x if projection is None else x @ projection
 
 
 class PreparedLMHead:
@@ -146,4 +148,31 @@ class ClassificationHead(nn.Module):
         x = self.dropout(features[:, 0, :])
         x = self.dropout(self.activation_fn(self.dense(x)))
         logits: Tensor = self.out_proj(x)
+        return logits
+
+
+class TokenHead(nn.Module):
+    """Token classification on every token: dropout, output (Devlin et al. 2019, section 5.3)."""
+
+    def __init__(self, embed_dim: int, num_classes: int, *, dropout: float) -> None:
+        super().__init__()
+        self.dropout = nn.Dropout(dropout)
+        self.out_proj = nn.Linear(embed_dim, num_classes)
+
+    def forward(self, features: Tensor) -> Tensor:
+        """Logits of each token: (*, C) -> (*, num_classes)."""
+        logits: Tensor = self.out_proj(self.dropout(features))
+        return logits
+
+
+class SpanHead(nn.Module):
+    """Where an answer starts and ends: two numbers a token (Devlin et al. 2019, section 4.2)."""
+
+    def __init__(self, embed_dim: int) -> None:
+        super().__init__()
+        self.out_proj = nn.Linear(embed_dim, 2)
+
+    def forward(self, features: Tensor) -> Tensor:
+        """Logits of being the first and the last token of the answer: (*, C) -> (*, 2)."""
+        logits: Tensor = self.out_proj(features)
         return logits

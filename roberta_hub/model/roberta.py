@@ -10,7 +10,7 @@ from torch import Tensor, nn
 from roberta_hub.config import RobertaConfig, check_head_name
 from roberta_hub.errors import InputError, UnknownNameError
 from roberta_hub.model.encoder import TransformerEncoder
-from roberta_hub.model.heads import ClassificationHead, LMHead
+from roberta_hub.model.heads import ClassificationHead, LMHead, SpanHead, TokenHead
 
 Extra = dict[str, "list[Tensor] | None"]
 
@@ -70,10 +70,13 @@ class RobertaEncoder(nn.Module):
                 "this checkpoint has no language-model head; load a masked-LM checkpoint for fill_mask, "
                 "score and LM logits"
             )
-        projection = self.sentence_encoder.embed_projection
-        factor = projection.weight if projection is not None and self._tied else None
-        logits: Tensor = self.lm_head(features, masked_tokens, factor)
+        logits: Tensor = self.lm_head(features, masked_tokens, self.factor())
         return logits
+
+    def factor(self) -> Tensor | None:
+        """The projection (C, E) before the LM head's output matrix, where that is a factorized embedding."""
+        projection = self.sentence_encoder.embed_projection
+        return projection.weight if projection is not None and self._tied else None
 
     def max_positions(self) -> int:
         """Longest sequence in tokens."""
@@ -81,7 +84,7 @@ class RobertaEncoder(nn.Module):
 
 
 class RobertaModel(nn.Module):
-    """RoBERTa: an encoder, a language-model head, and any number of classification heads.
+    """RoBERTa: an encoder, a language-model head, and any number of heads for sentences, tokens and spans.
 
     Weights are random until a checkpoint is loaded; N(0, 0.02) as in BERT.
 
@@ -98,6 +101,8 @@ class RobertaModel(nn.Module):
         self.config = config
         self.encoder = RobertaEncoder(config)
         self.classification_heads = nn.ModuleDict()
+        self.token_heads = nn.ModuleDict()
+        self.span_heads = nn.ModuleDict()
         self.init_weights()
 
     def tie_weights(self) -> None:
@@ -114,6 +119,11 @@ class RobertaModel(nn.Module):
                 nn.init.zeros_(module.bias)
             if isinstance(module, nn.Embedding) and module.padding_idx is not None:
                 nn.init.zeros_(module.weight[module.padding_idx])
+        projection = self.encoder.sentence_encoder.embed_projection
+        if (
+            projection is not None
+        ):  # tokens come out as large as unfactorized ones, else positions drown them
+            nn.init.normal_(projection.weight, std=projection.in_features**-0.5)
 
     def forward(
         self,
@@ -156,11 +166,16 @@ class RobertaModel(nn.Module):
         """The classification head `name`; UnknownNameError lists those there are."""
         if name not in self.classification_heads:
             raise UnknownNameError(
-                f"no classification head {name!r}; this model has "
-                f"{', '.join(self.classification_heads) or 'none'}; "
+                f"no classification head {name!r}; this model has {self.list_heads()}; "
                 f"register_classification_head({name!r}, num_classes=...) makes a new one"
             )
         return self.classification_heads[name]
+
+    def list_heads(self) -> str:
+        """Names of all heads, for messages: "mnli, ner (token), squad (span)", or "none"."""
+        others = [f"{name} (token)" for name in self.token_heads]
+        others += [f"{name} (span)" for name in self.span_heads]
+        return ", ".join([*self.classification_heads, *others]) or "none"
 
     def register_classification_head(
         self, name: str, num_classes: int | None = None, inner_dim: int | None = None
@@ -175,15 +190,10 @@ class RobertaModel(nn.Module):
         Raises:
             InputError: a name or size that cannot be.
         """
-        check_head_name(name)
-        if name not in self.classification_heads and hasattr(self.classification_heads, name):
-            raise InputError(
-                f"{name!r} cannot name a head: nn.ModuleDict has an attribute {name!r}"
-            )
+        self._check_vacant(name, self.classification_heads)
         inner_dim = self.config.embed_dim if inner_dim is None else inner_dim
         for what, size in (("num_classes", num_classes), ("inner_dim", inner_dim)):
-            if not isinstance(size, int) or isinstance(size, bool) or size < 1:
-                raise InputError(f"head {name!r}: {what} is {size!r}, must be at least 1")
+            _check_size(name, what, size)
         assert num_classes is not None  # the loop has seen to it
         old = dict(self.classification_heads.items()).get(name)
         if isinstance(old, ClassificationHead):
@@ -202,9 +212,64 @@ class RobertaModel(nn.Module):
             dropout=self.config.pooler_dropout,
             spectral_norm=self.config.spectral_norm_heads,
         )
+        self.classification_heads[name] = self._like_us(head)
+
+    def register_token_head(self, name: str, num_classes: int) -> None:
+        """Add a randomly initialized head that labels every token, replacing one of the same name.
+
+        It stands in `token_heads[name]`; its dropout is the configuration's `pooler_dropout`.
+
+        Args:
+            name: letters, digits, "_" and "-"; of no other kind of head.
+            num_classes: labels, "O" included.
+
+        Raises:
+            InputError: a name or size that cannot be.
+
+        Example:
+            >>> import torch
+            >>> model = RobertaModel(RobertaConfig(vocab_size=50, embed_dim=8, ffn_dim=16, num_layers=1, num_heads=2))
+            >>> model.register_token_head("ner", 3)
+            >>> model.token_heads["ner"](torch.zeros(7, 8)).shape
+            torch.Size([7, 3])
+        """
+        self._check_vacant(name, self.token_heads)
+        _check_size(name, "num_classes", num_classes)
+        head = TokenHead(self.config.embed_dim, num_classes, dropout=self.config.pooler_dropout)
+        self.token_heads[name] = self._like_us(head)
+
+    def register_span_head(self, name: str) -> None:
+        """Add a randomly initialized head for start and end of an answer, replacing one of the same name.
+
+        It stands in `span_heads[name]`.
+
+        Args:
+            name: letters, digits, "_" and "-"; of no other kind of head.
+
+        Raises:
+            InputError: a name that cannot be.
+        """
+        self._check_vacant(name, self.span_heads)
+        self.span_heads[name] = self._like_us(SpanHead(self.config.embed_dim))
+
+    def _check_vacant(self, name: str, heads: nn.ModuleDict) -> None:
+        """Refuse a name that no head can have, or that a head of another kind has."""
+        check_head_name(name)
+        if name not in heads and hasattr(heads, name):
+            raise InputError(
+                f"{name!r} cannot name a head: nn.ModuleDict has an attribute {name!r}"
+            )
+        for others in (self.classification_heads, self.token_heads, self.span_heads):
+            if others is not heads and name in others:
+                raise InputError(
+                    f"{name!r} names a head of another kind; this model has {self.list_heads()}; "
+                    "choose another name"
+                )
+
+    def _like_us(self, head: nn.Module) -> nn.Module:
         like = self.encoder.sentence_encoder.embed_positions.weight
         # In the model's mode: a head added after .eval() would else drop out at random.
-        self.classification_heads[name] = head.to(like.device, like.dtype).train(self.training)
+        return head.to(like.device, like.dtype).train(self.training)
 
     def get_normalized_probs(
         self, net_output: tuple[Tensor, object], log_probs: bool, sample: object = None
@@ -221,3 +286,8 @@ class RobertaModel(nn.Module):
     def supported_targets(self) -> set[str]:
         """What fairseq's masked-LM task asks of a model."""
         return {"self"}
+
+
+def _check_size(name: str, what: str, size: object) -> None:
+    if not isinstance(size, int) or isinstance(size, bool) or size < 1:
+        raise InputError(f"head {name!r}: {what} is {size!r}, must be at least 1")

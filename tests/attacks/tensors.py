@@ -128,7 +128,7 @@ WEIGHTS = [
     fairseq("two positions", 27, "fewer than 3", {"encoder.sentence_encoder.embed_positions.weight": torch.ones(2, 4)}),
     theirs("token types of another width", "token-type embeddings", {"roberta.embeddings.token_type_embeddings.weight": torch.ones(1, 5)}),
     theirs("no token types", "token-type embeddings", {"roberta.embeddings.token_type_embeddings.weight": torch.ones(0, 4)}),
-    theirs("another head", "has no place", {"qa_outputs.weight": ONE}),
+    theirs("another head", "has no place", {"decision.weight": ONE}),
     ours("whole numbers", 30, "not floating-point", encoder__lm_head__bias=torch.ones(8, dtype=torch.int64)),
     ours("infinity", 29, "NaN or infinity", encoder__lm_head__bias=torch.full((8,), float("inf"))),
 ]  # fmt: skip

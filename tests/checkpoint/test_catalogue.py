@@ -3,20 +3,38 @@ from urllib.parse import urlsplit
 
 import pytest
 
-from roberta_hub.checkpoint.catalogue import MODELS, Record, alias, available_models, find, suggest
-from roberta_hub.config import BASE, LARGE
+from roberta_hub.checkpoint.catalogue import (
+    MODELS,
+    PUBLISHED,
+    Record,
+    alias,
+    available_models,
+    embedded,
+    find,
+    suggest,
+)
+from roberta_hub.checkpoint.store import read_store
+from roberta_hub.config import BASE, LARGE, TINY
 
 
-def test_the_four_models_of_fairseqs_hub_in_order():
+def test_the_four_models_of_fairseqs_hub_in_order_and_our_own():
     assert available_models() == [
         "roberta.base",
         "roberta.large",
         "roberta.large.mnli",
         "roberta.large.wsc",
+        "roberta.tiny",
     ]
 
 
-@pytest.mark.parametrize("record", MODELS, ids=lambda record: record.name)
+def test_the_model_in_the_package_is_what_its_row_says():
+    (record,) = [record for record in MODELS if record not in PUBLISHED]
+    checkpoint = read_store(embedded(record), None)
+    assert checkpoint.config == record.config == TINY
+    assert checkpoint.labels == dict(record.heads)
+
+
+@pytest.mark.parametrize("record", PUBLISHED, ids=lambda record: record.name)
 def test_rows_are_consistent(record: Record):
     assert record.url == f"https://dl.fbaipublicfiles.com/fairseq/models/{record.name}.tar.gz"
     assert urlsplit(record.url).scheme == "https"
@@ -27,7 +45,7 @@ def test_rows_are_consistent(record: Record):
 
 
 def test_the_second_source():
-    assert {record.name: record.second and [file.url for file in record.second] for record in MODELS} == {
+    assert {record.name: record.second and [file.url for file in record.second] for record in PUBLISHED} == {
         "roberta.base": files_of("FacebookAI/roberta-base"),
         "roberta.large": files_of("FacebookAI/roberta-large"),
         "roberta.large.mnli": files_of("FacebookAI/roberta-large-mnli"),
@@ -67,7 +85,7 @@ def test_unknown_names_are_none(name: str):
 
 
 def test_labels_and_task():
-    assert {record.name: record.heads for record in MODELS if record.heads} == {
+    assert {record.name: record.heads for record in PUBLISHED if record.heads} == {
         "roberta.large.mnli": {"mnli": ("contradiction", "neutral", "entailment")}
     }
     assert [record.name for record in MODELS if record.task == "wsc"] == ["roberta.large.wsc"]

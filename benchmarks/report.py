@@ -1,0 +1,36 @@
+"""What every result says of itself, and where it is written."""
+
+from __future__ import annotations
+
+import json
+import os
+import platform
+from datetime import date
+from importlib.metadata import version
+from pathlib import Path
+from typing import Any
+
+RESULTS = Path(__file__).resolve().parent / "results"
+
+
+def about(*packages: str) -> dict[str, Any]:
+    """Date, machine and versions."""
+    return {
+        "date": str(date.today()),
+        "machine": f"{platform.machine()}, {os.cpu_count()} cores, Python {platform.python_version()}",
+        "versions": {name: version(name) for name in packages},
+    }
+
+
+def sentence(found: dict[str, Any]) -> str:
+    """The same in one line."""
+    versions = ", ".join(f"{name} {number}" for name, number in found["versions"].items())
+    return f"{found['date']}, {found['machine']}; {versions}."
+
+
+def write(name: str, page: str, numbers: dict[str, Any]) -> None:
+    """Write a page and its numbers; `numbers["about"]` stands below the page."""
+    RESULTS.mkdir(exist_ok=True)
+    text = f"{page.rstrip()}\n\n{sentence(numbers['about'])}\n"
+    (RESULTS / f"{name}.md").write_text(text, encoding="utf-8")
+    (RESULTS / f"{name}.json").write_text(json.dumps(numbers, indent=1) + "\n", encoding="utf-8")

@@ -1,0 +1,180 @@
+"""Answers to questions, as stretches of a text that has them (Rajpurkar et al. 2016, 2018)."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+import torch
+from torch import Tensor
+
+from roberta_hub.errors import InputError, InputTypeError
+from roberta_hub.inference.batching import Rows, Runner
+from roberta_hub.inference.classify import known_head
+from roberta_hub.text.tokenizer import Tokenizer
+
+STRIDE = 128
+"""Tokens that two windows over a long context share, unless the caller says otherwise."""
+MAX_ANSWER = 30
+"""Longest answer in tokens."""
+
+
+@dataclass(frozen=True)
+class Answer:
+    """A stretch of the context."""
+
+    text: str
+    """`context[start:end]`; "" where the context has no answer."""
+    start: int
+    """First character."""
+    end: int
+    """One past the last character."""
+    score: float
+    """Probability of this start times that of this end; without answer, those of `<s>`."""
+
+
+@dataclass(frozen=True)
+class Window:
+    """One input: `<s> question </s> </s> part of the context </s>`."""
+
+    ids: Tensor
+    """Shape: (T,)"""
+    column: int
+    """Where the part of the context begins in `ids`."""
+    first: int
+    """Which of the context's tokens stands there."""
+    count: int
+    """How many of the context's tokens there are."""
+
+
+def answers(
+    runner: Runner,
+    questions: Sequence[tuple[str, str]],
+    head: str,
+    *,
+    max_tokens: int = MAX_ANSWER,
+    no_answer: bool = True,
+) -> list[Answer]:
+    """Answers to many (question, context). See `RobertaHubInterface.answer`."""
+    module = known_head(runner.model, head, "span")
+    if not isinstance(max_tokens, int) or max_tokens < 1:
+        raise InputError(f"max_answer_tokens is {max_tokens!r}, must be at least 1")
+    inputs = [
+        windows(runner.tokenizer, question, context, runner.limit, runner.stride, runner.truncate)
+        for question, context in questions
+    ]
+    flat = [window for own in inputs for window in own]
+
+    def answer(rows: Rows) -> list[tuple[int, int, float, float]]:
+        logits = rows.split(module(rows.states).float())  # each (T_i, 2)
+        return [
+            best_span(part, flat[i], max_tokens, no_answer=no_answer)
+            for i, part in zip(rows.indices, logits, strict=True)
+        ]
+
+    found = iter(runner.run([window.ids for window in flat], answer))
+    return [
+        _answer(runner.tokenizer, context, [next(found) for _ in own])
+        for (_, context), own in zip(questions, inputs, strict=True)
+    ]
+
+
+def windows(
+    tokenizer: Tokenizer,
+    question: str,
+    context: str,
+    limit: int,
+    stride: int | None = None,
+    truncate: bool = False,
+) -> list[Window]:
+    """The inputs for one question: one where all fits, else windows that slide over the context.
+
+    Args:
+        tokenizer: of the model.
+        question: stands whole in every window.
+        context: any length.
+        limit: longest input in tokens.
+        stride: tokens that two windows share; None: 128, or half of the room where that is less.
+        truncate: the first window only.
+
+    Raises:
+        InputError: the question leaves no room, or the stride is not below the room.
+    """
+    for what, text in (("question", question), ("context", context)):
+        if not isinstance(text, str):
+            raise InputTypeError(f"{what} is a {type(text).__name__}, not a str")
+    ids = tokenizer.encode(question, context)
+    column = len(tokenizer.encode(question)) + 1
+    length, room = len(ids) - column - 1, limit - column - 1
+    if length <= room:
+        return [Window(ids, column, 0, length)]
+    if room < 1:
+        raise InputError(
+            f"the question is too long: with its marks {column + 1} tokens, and the model takes {limit}, the "
+            f"context included ({question[:40]!r}...); shorten it"
+        )
+    if truncate and stride is not None:
+        raise InputError("truncate=True and stride=N exclude each other; choose one")
+    overlap = min(STRIDE, room // 2) if stride is None else stride
+    if not 0 <= overlap < room:
+        raise InputError(
+            f"stride is {overlap}; beside the question there is room for {room} tokens of the context, and "
+            "two windows must share fewer than that"
+        )
+    firsts = [0] if truncate else [*range(0, length - room, room - overlap), length - room]
+    before, after = ids[:column], ids[-1:]
+    parts = [ids[column + first : column + first + room] for first in firsts]
+    return [
+        Window(torch.cat([before, part, after]), column, first, room)
+        for part, first in zip(parts, firsts, strict=True)
+    ]
+
+
+def best_span(
+    logits: Tensor, window: Window, max_tokens: int, *, no_answer: bool
+) -> tuple[int, int, float, float]:
+    """The best span of one window.
+
+    Args:
+        logits: of start and end. Shape: (T, 2)
+        window: where the context stands.
+        max_tokens: of the span.
+        no_answer: whether `<s>` may win.
+
+    Returns:
+        (first, last, margin over `<s>` in nats, probability), in tokens of the whole context; (-1, -1) for
+        no answer.
+    """
+    own = torch.cat([logits[:1], logits[window.column : window.column + window.count]])
+    start, end = own[:, 0], own[:, 1]  # <s>, then the context
+    norm = start.logsumexp(0) + end.logsumexp(0)
+    null = start[0] + end[0]
+    size = window.count
+    if not size:
+        return -1, -1, 0.0, float((null - norm).exp())
+    pairs = start[1:, None] + end[None, 1:]  # (size, size)
+    # From the start on, and not further than the longest answer.
+    allowed = torch.ones_like(pairs, dtype=torch.bool).triu().tril(max_tokens - 1)
+    pairs = pairs.masked_fill(~allowed, -torch.inf)
+    place = int(pairs.argmax())
+    best = pairs.flatten()[place]
+    margin = float(best - null)
+    if no_answer and margin <= 0:
+        return -1, -1, margin, float((null - norm).exp())
+    first, last = divmod(place, size)
+    return window.first + first, window.first + last, margin, float((best - norm).exp())
+
+
+def _answer(
+    tokenizer: Tokenizer, context: str, found: list[tuple[int, int, float, float]]
+) -> Answer:
+    """The window that is surest of its span, each measured against its own `<s>`."""
+    first, last, _, score = max(found, key=lambda span: span[2])
+    if first < 0:
+        return Answer("", 0, 0, score)
+    offsets = tokenizer.offsets(context)
+    start, end = offsets[first][0], offsets[last][1]
+    text = context[start:end]
+    start += len(text) - len(text.lstrip())
+    end = max(start, end - (len(text) - len(text.rstrip())))
+    return Answer(context[start:end], start, end, score)

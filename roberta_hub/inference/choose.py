@@ -1,0 +1,60 @@
+"""The best of several options: multiple choice (Lai et al. 2017; Talmor et al. 2019)."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+import torch
+from torch import Tensor
+
+from roberta_hub.errors import InputError, InputTypeError
+from roberta_hub.inference.batching import Runner
+from roberta_hub.inference.classify import Prediction, known_head, window_values
+from roberta_hub.text.tokenizer import Tokenizer
+
+OPTION_FIRST = "sentence_ranking"
+ONE_SEPARATOR = "commonsense_qa"
+"""fairseq's names of the tasks whose inputs are laid out otherwise than ours."""
+
+
+def choose(
+    runner: Runner, context: str, options: Sequence[str], head: str, task: str = ""
+) -> Prediction:
+    """The best option. See `RobertaHubInterface.choose`."""
+    check_outputs(known_head(runner.model, head), head)
+    if isinstance(options, (str, bytes)) or not options:
+        raise InputError(f"options is {options!r}; pass a list of texts, at least one")
+    ids = [encode_option(runner.tokenizer, context, option, task) for option in options]
+    if len(set(options)) != len(options):
+        raise InputError(f"options is {options!r}; an option stands there twice")
+    windows = runner.fit(ids, [f"{context[:20]}... {option}" for option in options])
+    values = window_values(runner, windows, head)[:, 0]  # (options,)
+    return Prediction.of(list(options), values.softmax(0).tolist())
+
+
+def encode_option(tokenizer: Tokenizer, context: str, option: str, task: str = "") -> Tensor:
+    """Ids of one option in its context, laid out as the head was trained.
+
+    `<s> context </s> </s> option </s>`, and for heads of fairseq's tasks as these do: "sentence_ranking",
+    for RACE, puts the option first; "commonsense_qa" has one `</s>` in the middle.
+
+    Example:
+        >>> encode_option(Tokenizer.shipped(), "Hello", "world").tolist()
+        [0, 31414, 2, 2, 8331, 2]
+    """
+    for what, text in (("context", context), ("an option", option)):
+        if not isinstance(text, str):
+            raise InputTypeError(f"{what} is a {type(text).__name__}, not a str")
+    if task == OPTION_FIRST:
+        return tokenizer.encode(option, context)
+    return tokenizer.encode(context, option, no_separator=task == ONE_SEPARATOR)
+
+
+def check_outputs(module: torch.nn.Module, head: str) -> None:
+    """Refuse a head with several outputs: an option has one number, its score."""
+    outputs = int(module.out_proj.out_features)  # type: ignore[union-attr, arg-type]
+    if outputs != 1:
+        raise InputError(
+            f"head {head!r} has {outputs} outputs; choose needs a head with one, the score of an option: "
+            "register_classification_head(name, num_classes=1)"
+        )

@@ -1,0 +1,204 @@
+"""Labels of words, merged to spans: named entities, parts of speech."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+from torch import Tensor
+
+from roberta_hub.errors import InputTypeError
+from roberta_hub.inference.batching import Rows, Runner
+from roberta_hub.inference.classify import known_head
+from roberta_hub.text.alignment import align
+from roberta_hub.text.tokenizer import Tokenizer
+
+OUTSIDE = "O"
+"""The label of words in no span."""
+_CLITIC = re.compile(r"(?:n['’]t|['’](?:s|re|ve|ll|d|m))$", re.IGNORECASE)
+_PREFIX = re.compile(r"([BIESLU])-(.+)")
+
+
+@dataclass(frozen=True)
+class Span:
+    """A stretch of text and its label."""
+
+    label: str
+    """Without its "B-" or "I-"."""
+    start: int
+    """First character."""
+    end: int
+    """One past the last character."""
+    text: str
+    """`text[start:end]` of the whole text."""
+    score: float
+    """Mean probability of its words' labels."""
+
+
+def tag(runner: Runner, texts: Sequence[str], head: str, labels: Sequence[str]) -> list[list[Span]]:
+    """The labelled spans of each text. See `RobertaHubInterface.tag`."""
+    for i, text in enumerate(texts):
+        if not isinstance(text, str):
+            raise InputTypeError(f"texts[{i}] is a {type(text).__name__}; tag takes single texts")
+    words = [words_of(text) for text in texts]
+    answers = tag_words(runner, texts, words, head, labels)
+    return [
+        merge(text, spans, [label for label, _ in found], [p for _, p in found], labels)
+        for text, spans, found in zip(texts, words, answers, strict=True)
+    ]
+
+
+def tag_words(
+    runner: Runner,
+    texts: Sequence[str],
+    words: Sequence[Sequence[tuple[int, int]]],
+    head: str,
+    labels: Sequence[str],
+) -> list[list[tuple[str, float]]]:
+    """(label, probability) of every word: what the head says at its first piece.
+
+    A word that was cut off, or that no piece belongs to, is outside with probability 0.
+
+    Args:
+        runner: of the model.
+        texts: whole texts.
+        words: where each text's words lie, in characters.
+        head: name of a token head.
+        labels: names of its classes.
+    """
+    module = known_head(runner.model, head, "token")
+    windows = runner.fit(runner.tokenizer.encode_batch(texts), texts)
+
+    def answer(rows: Rows) -> list[Tensor]:
+        probabilities = module(rows.states).float().softmax(-1).cpu()  # (N, K)
+        return [part.clone() for part in rows.split(probabilities)]
+
+    answers = []
+    for text, spans, window, parts in zip(
+        texts, words, windows, runner.run_windows(windows, answer), strict=True
+    ):
+        merged = window.merge(parts)  # (T, K), or fewer rows where the text was cut
+        columns = window.columns[0].tolist() if len(parts) == 1 else range(len(merged))
+        names = [labels[k] for k in merged.argmax(-1).tolist()]
+        seen = dict(zip(columns, zip(names, merged.amax(-1).tolist(), strict=True), strict=True))
+        pieces = first_pieces(runner.tokenizer, text, spans)
+        answers.append(
+            [(OUTSIDE, 0.0) if p is None else seen.get(p, (OUTSIDE, 0.0)) for p in pieces]
+        )
+    return answers
+
+
+def first_pieces(
+    tokenizer: Tokenizer, text: str, words: Sequence[tuple[int, int]]
+) -> list[int | None]:
+    """Where each word's first piece stands in `tokenizer.encode(text)`; None for a word without any.
+
+    Example:
+        >>> first_pieces(Tokenizer.shipped(), "sudden epipheny", [(0, 6), (7, 15)])
+        [1, 3]
+    """
+    return [pieces[0] if pieces else None for pieces in align(tokenizer, text, list(words))]
+
+
+def words_of(text: str) -> list[tuple[int, int]]:
+    """Where the words of a text lie, in characters, about as treebanks and CoNLL's files cut them.
+
+    Whitespace separates words; punctuation at a word's edges stands alone; "'s" and its like are cut off.
+
+    Example:
+        >>> text = "Mary's dog (a U.S. one) didn't bark."
+        >>> [text[start:end] for start, end in words_of(text)]
+        ['Mary', "'s", 'dog', '(', 'a', 'U.S.', 'one', ')', 'did', "n't", 'bark', '.']
+    """
+    spans: list[tuple[int, int]] = []
+    for match in re.finditer(r"\S+", text):
+        start, end = match.span()
+        while start < end and _is_edge(text[start]):
+            spans.append((start, start + 1))
+            start += 1
+        tail: list[tuple[int, int]] = []
+        while start < end and _is_edge(text[end - 1]) and not _is_abbreviation(text[start:end]):
+            tail.append((end - 1, end))
+            end -= 1
+        clitic = _CLITIC.search(text, start, end)
+        if clitic is not None and clitic.start() > start:
+            tail.append((clitic.start(), end))
+            end = clitic.start()
+        if start < end:
+            spans.append((start, end))
+        spans += reversed(tail)
+    return spans
+
+
+def _is_edge(character: str) -> bool:
+    """Punctuation, but not what belongs to a word: "#tag", "@name", "50%", "$5"."""
+    return not character.isalnum() and character not in "#@$%&_-+*/\\=~^€£"
+
+
+def _is_abbreviation(word: str) -> bool:
+    """Single letters with full stops between them."""
+    return re.fullmatch(r"(?:[^\W\d_]\.){2,}", word) is not None
+
+
+def merge(
+    text: str,
+    words: Sequence[tuple[int, int]],
+    tags: Sequence[str],
+    scores: Sequence[float],
+    labels: Sequence[str],
+) -> list[Span]:
+    """Spans out of the words' labels.
+
+    With "O" among the labels, "B-X", "I-X" and equal plain labels beside each other make one span, as in
+    CoNLL's `conlleval`; "S-", "E-", "L-" and "U-" close it. Without "O" every word is a span.
+
+    Args:
+        text: that the words lie in.
+        words: (start, end) in characters.
+        tags: a label a word.
+        scores: a probability a word.
+        labels: all that the head knows.
+
+    Example:
+        >>> merge("in New York", [(0, 2), (3, 6), (7, 11)], ["O", "B-LOC", "I-LOC"], [0.9, 0.8, 0.6], ["O"])
+        [Span(label='LOC', start=3, end=11, text='New York', score=0.7)]
+    """
+    return [
+        Span(
+            label=label,
+            start=words[first][0],
+            end=words[last][1],
+            text=text[words[first][0] : words[last][1]],
+            score=sum(scores[first : last + 1]) / (last + 1 - first),
+        )
+        for label, first, last in entities(tags, joined=OUTSIDE in labels)
+    ]
+
+
+def entities(tags: Sequence[str], *, joined: bool = True) -> list[tuple[str, int, int]]:
+    """(label, first word, last word) of every span that the tags mark.
+
+    Args:
+        tags: a label a word.
+        joined: False: every word is a span of its own.
+
+    Example:
+        >>> entities(["B-PER", "I-PER", "O", "I-LOC", "B-LOC"])
+        [('PER', 0, 1), ('LOC', 3, 3), ('LOC', 4, 4)]
+    """
+    found: list[tuple[str, int, int]] = []
+    is_open = False
+    for i, tag in enumerate(tags):
+        match = _PREFIX.fullmatch(tag) if joined else None
+        prefix, label = match.groups() if match else ("", tag)
+        if tag == OUTSIDE:  # where no label is "O", a word that was cut off
+            is_open = False
+            continue
+        begins = prefix in ("B", "S", "U") or not joined
+        if is_open and not begins and found[-1][0] == label:
+            found[-1] = (label, found[-1][1], i)
+        else:
+            found.append((label, i, i))
+        is_open = prefix not in ("E", "L", "S", "U")
+    return found

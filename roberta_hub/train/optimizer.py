@@ -1,0 +1,158 @@
+"""Adam with decoupled weight decay, its parameter groups, and fairseq's learning-rate schedules."""
+
+from __future__ import annotations
+
+import re
+from typing import Any
+
+import torch
+from torch import Tensor, nn
+
+from roberta_hub.errors import InputError
+
+SCHEDULES = ("polynomial_decay", "fixed")
+DECAYS = ("weights", "fairseq")
+
+
+def learning_rate(
+    done: int,
+    *,
+    peak: float,
+    schedule: str = "polynomial_decay",
+    warmup: int = 0,
+    total: int = 0,
+    end: float = 0.0,
+    power: float = 1.0,
+) -> float:
+    """The learning rate of the next update.
+
+    A pure function of the place, so there is no scheduler to save. The numbers are those of fairseq 0.12.2
+    (`optim/lr_scheduler/{polynomial_decay,fixed}_schedule.py`), the 0 of the very first update with
+    warm-up among them.
+
+    Args:
+        done: updates done so far.
+        peak: the rate that warm-up ends at.
+        schedule: "polynomial_decay", or "fixed": `peak` after warm-up.
+        warmup: updates of linear warm-up.
+        total: update at which the decay arrives at `end`.
+        end: the rate from there on.
+        power: of the polynomial; 1 is a straight line.
+
+    Example:
+        >>> [learning_rate(n, peak=1.0, warmup=2, total=6) for n in range(8)]
+        [0.0, 0.5, 1.0, 0.75, 0.5, 0.25, 0.0, 0.0]
+    """
+    if schedule == "fixed":
+        return peak * (done + 1) / warmup if done < warmup else peak
+    if schedule != "polynomial_decay":
+        raise InputError(f"no schedule {schedule!r}; there are {', '.join(SCHEDULES)}")
+    if warmup > 0 and done <= warmup:
+        return peak * (done / float(warmup))
+    if done >= total:
+        return end
+    remaining = 1 - (done - warmup) / (total - warmup)
+    return float((peak - end) * remaining**power + end)
+
+
+def parameter_groups(
+    module: nn.Module, *, weight_decay: float, decay: str = "weights", layer_decay: float = 1.0
+) -> list[dict[str, Any]]:
+    """Parameters that share weight decay and learning rate.
+
+    Args:
+        module: whose trainable parameters are grouped, tied ones once.
+        weight_decay: of the parameters that decay.
+        decay: "weights" spares biases and LayerNorms, as BERT does; "fairseq" decays everything, as fairseq does.
+        layer_decay: each layer's rate as a fraction of the one above it; heads have the full rate.
+
+    Returns:
+        Groups for a torch optimizer. `names` says what is in them, `lr_scale` multiplies the schedule's rate.
+    """
+    if decay not in DECAYS:
+        raise InputError(f"optimizer.decay is {decay!r}; choose {' or '.join(DECAYS)}")
+    plain = {
+        f"{prefix}.{name}" if prefix else name
+        for prefix, part in module.named_modules()
+        for name, _ in part.named_parameters(recurse=False)
+        if isinstance(part, nn.LayerNorm) or name.endswith("bias")
+    }
+    layers = [
+        int(found[1]) for name, _ in module.named_parameters() if (found := _LAYER.search(name))
+    ]
+    top = max(layers, default=-1) + 2  # embeddings are depth 0, layer i is i + 1, heads are above
+    groups: dict[tuple[float, float], dict[str, Any]] = {}
+    for name, parameter in module.named_parameters():
+        if not parameter.requires_grad:
+            continue
+        rate = weight_decay if decay == "fairseq" or name not in plain else 0.0
+        scale = layer_decay ** (top - _depth(name, top))
+        group = groups.setdefault(
+            (rate, scale), {"params": [], "names": [], "weight_decay": rate, "lr_scale": scale}
+        )
+        group["params"].append(parameter)
+        group["names"].append(name)
+    return list(groups.values())
+
+
+_LAYER = re.compile(r"(?:^|\.)sentence_encoder\.layers\.(\d+)\.")
+
+
+def _depth(name: str, top: int) -> int:
+    found = _LAYER.search(name)
+    if found:
+        return int(found[1]) + 1
+    return 0 if ".sentence_encoder." in f".{name}" else top
+
+
+def make_optimizer(
+    module: nn.Module,
+    *,
+    lr: float,
+    betas: tuple[float, float] = (0.9, 0.98),
+    eps: float = 1e-6,
+    weight_decay: float = 0.01,
+    decay: str = "weights",
+    layer_decay: float = 1.0,
+    fused: bool | None = None,
+) -> torch.optim.AdamW:
+    """Adam (Kingma and Ba 2015) with decoupled weight decay, which is also what fairseq's `adam` does.
+
+    The one difference: fairseq's own Python step adds `eps` before the bias correction, torch's (and
+    apex's, which fairseq takes where it is installed) after it.
+
+    Args:
+        module: on its device already.
+        lr: the peak; `set_learning_rate` follows the schedule.
+        betas: decay of the two moments.
+        eps: added to the root of the second moment.
+        weight_decay: 0 is plain Adam.
+        decay: see `parameter_groups`.
+        layer_decay: see `parameter_groups`.
+        fused: one kernel for all parameters; None: wherever torch has one.
+    """
+    groups = parameter_groups(
+        module, weight_decay=weight_decay, decay=decay, layer_decay=layer_decay
+    )
+    if not groups:
+        raise InputError("no parameter of the module requires a gradient; nothing can be trained")
+    for group in groups:
+        group["lr"] = lr * group["lr_scale"]
+    if fused is None:
+        fused = all(
+            p.device.type in ("cuda", "cpu") and not hasattr(p, "device_mesh")
+            for p in module.parameters()
+        )
+    return torch.optim.AdamW(groups, lr=lr, betas=betas, eps=eps, fused=fused)
+
+
+def set_learning_rate(optimizer: torch.optim.Optimizer, rate: float) -> None:
+    """Give every group the rate, times its own scale."""
+    for group in optimizer.param_groups:
+        group["lr"] = rate * group.get("lr_scale", 1.0)
+
+
+def gradient_norm(parameters: list[nn.Parameter]) -> Tensor:
+    """The 2-norm of all gradients, without clipping them."""
+    gradients = [p.grad for p in parameters if p.grad is not None]
+    return torch.nn.utils.get_total_norm(gradients, error_if_nonfinite=False)

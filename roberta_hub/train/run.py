@@ -1,0 +1,162 @@
+"""A configuration -> a trained model. Also the command `roberta-hub train finetune=mnli data.train=...`."""
+
+from __future__ import annotations
+
+import dataclasses
+import time
+from collections.abc import Sequence
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+import torch
+
+from roberta_hub.checkpoint.store import write_json
+from roberta_hub.errors import InputError
+from roberta_hub.hub import load_model
+from roberta_hub.model.roberta import RobertaModel
+from roberta_hub.train.config import GROUPS, Config, check, compose, fields, recipes
+
+if TYPE_CHECKING:
+    from roberta_hub.interface import RobertaHubInterface
+    from roberta_hub.train.logs import Report
+    from roberta_hub.train.task import Task
+
+PRETRAINING = ("masked_lm", "replaced_tokens")
+SIZELESS = ("dropout", "attention_dropout", "activation_dropout", "pooler_dropout", "layerdrop")
+"""Fields of the architecture that no tensor's shape depends on."""
+
+
+def train(config: Config) -> RobertaHubInterface:
+    """Train as configured, going on where a run in `config.output` stopped.
+
+    Args:
+        config: from `compose`, or made by hand.
+
+    Returns:
+        The model of the best evaluation, or of the end where nothing was evaluated; in train mode.
+
+    Raises:
+        RobertaHubError: a setting, a file or an example that cannot be used; a run that diverges.
+    """
+    return result(run(config))
+
+
+def run(config: Config) -> Report:
+    """`train`, but how the run ended instead of its model."""
+    started = time.monotonic()
+    from roberta_hub.train.loop import fit
+
+    check(config)
+    report = fit(make_task(config), config, started=started)
+    write_json(Path(config.output) / "train.json", dataclasses.asdict(config))
+    return report
+
+
+def result(report: Report) -> RobertaHubInterface:
+    """The model that a run leaves."""
+    return load_model(report.directory / ("last" if report.best is None else "best"))
+
+
+def make_task(config: Config) -> Task:
+    """The model and what it is to learn. The same weights in every process: all draw from the seed."""
+    interface = make_model(config)
+    torch.manual_seed(config.seed)
+    if config.task.name in PRETRAINING:
+        from roberta_hub.train import objectives
+
+        return objectives.build_task(config, interface)
+    from roberta_hub.train import rehearsal, tasks
+
+    task = tasks.build_task(config, interface)
+    source = config.task.options.get("rehearse")
+    if source is None:
+        return task
+    weight = float(config.task.options.get("rehearse_weight", 1.0))
+    return rehearsal.Rehearsal(task, config, interface, source, weight)
+
+
+def make_model(config: Config) -> RobertaHubInterface:
+    """The model to begin with, in train mode.
+
+    Raises:
+        InputError: an architecture that the weights do not have.
+    """
+    torch.manual_seed(config.seed)
+    interface = load_model(config.model, pretrained=config.pretrained)
+    if not config.architecture:
+        return interface.train()
+    old = interface.model
+    assert isinstance(old, RobertaModel)  # load_model makes no other
+    has = old.config.to_dict()
+    changed = {name for name, value in config.architecture.items() if value != has[name]}
+    if config.pretrained and (odd := sorted(changed - set(SIZELESS))):
+        raise InputError(
+            f"architecture.{odd[0]} cannot change in a model that has weights, only {', '.join(SIZELESS)}; "
+            "pretrained=false begins with random weights"
+        )
+    torch.manual_seed(config.seed)
+    model = type(old)(dataclasses.replace(old.config, **config.architecture))
+    for name, head in old.classification_heads.items():
+        outputs, inner = head.out_proj.out_features, head.dense.out_features  # type: ignore[union-attr]
+        model.register_classification_head(name, outputs, inner)  # type: ignore[arg-type]
+    for kind in ("token", "span"):
+        for name, head in getattr(old, f"{kind}_heads", {}).items():
+            sizes = (head.out_proj.out_features,) if kind == "token" else ()
+            getattr(model, f"register_{kind}_head")(name, *sizes)
+    if config.pretrained:
+        model.load_state_dict(old.state_dict())
+    remade = type(interface)(model.config, interface.task, model, labels=dict(interface.labels))
+    remade.tokenizer = interface.tokenizer
+    return remade.train()
+
+
+def command(settings: Sequence[str]) -> int:
+    """`roberta-hub train ...`; returns its exit status, 130 after Ctrl-C."""
+    if not settings or any(word in ("-h", "--help") for word in settings):
+        print(usage())
+        return 0
+    config = compose(settings)
+    report = run(config)
+    again = "roberta-hub train " + " ".join(settings)
+    numbers = ", ".join(f"{name} {value:.4g}" for name, value in report.metrics.items())
+    print(
+        f"stopped after update {report.update} ({report.stopped}){': ' if numbers else ''}{numbers}"
+    )
+    if report.best is not None:
+        print(
+            f"best: {report.best:.4g} after update {report.best_update}, in {report.directory}/best"
+        )
+    print(f"the model of the end: {report.directory}/last")
+    if not report.finished:
+        print(f"not finished; the same command goes on from here: {again}")
+    return 130 if report.stopped == "interrupted" else 0
+
+
+def usage() -> str:
+    """The help text, with every recipe and field."""
+    lines = [
+        "usage: roberta-hub train [finetune=NAME | pretrain=NAME] [FIELD=VALUE ...]",
+        "",
+        "Trains a model and writes it, its logs and a state to resume from into the folder `output`.",
+        "Started again, the same command goes on where it stopped.",
+        "",
+        *(f"{group}: {', '.join(recipes(group))}" for group in GROUPS),
+        "",
+        "fields:",
+    ]
+    sections: dict[str, list[str]] = {}
+    for name in fields():
+        section, _, leaf = name.rpartition(".")
+        sections.setdefault(section, []).append(leaf)
+    for section, leaves in sections.items():
+        prefix = f"{section}." if section else ""
+        lines.append(f"  {prefix}[{' | '.join(leaves)}]" if prefix else f"  {', '.join(leaves)}")
+    lines += [
+        "",
+        "examples:",
+        "  roberta-hub train finetune=mnli data.train=MNLI/train.tsv data.valid=MNLI/dev_matched.tsv",
+        "  roberta-hub train finetune=sst_2 model=roberta.tiny data.format=tsv data.train=reviews.tsv \\",
+        '      "data.columns={sentence: text, label: stars}" optimizer.total_updates=null',
+        "  torchrun --nproc-per-node 8 -m roberta_hub train pretrain=base data.train=corpus.txt",
+    ]
+    return "\n".join(lines)

@@ -1,0 +1,175 @@
+"""A start that knows what counting tells: which words are alike and how frequent, and that neighbours matter.
+
+From random weights a masked LM spends its first thousands of updates near the loss of word frequencies, until attention
+finds the words next to a mask. On two CPU cores those are hours, so they are replaced by a minute of
+linear algebra (measured in MODEL_CARD.md):
+
+- embeddings are singular vectors of smoothed positive pointwise mutual information between a token and its
+  neighbours (Levy, Goldberg and Dagan 2015, sections 3.1-3.2), output biases the logarithms of frequencies;
+- positions are sinusoids (Vaswani et al. 2017, section 3.5) in a subspace of their own, and query and key of most heads are
+  rotations of that subspace, so that each head begins by looking at one offset (in the spirit of Trockman and
+  Kolter 2023, "Mimetic initialization").
+
+All of it is a start: every weight is trained. Legend: V vocabulary, K context tokens, E embedding width, C width of the
+model, D of a head, T positions.
+"""
+
+from __future__ import annotations
+
+import math
+
+import torch
+from torch import Tensor, nn
+
+from roberta_hub.model.attention import MultiheadSelfAttention
+from roberta_hub.model.encoder import TransformerEncoder
+from roberta_hub.model.roberta import RobertaModel
+
+CONTEXTS = 8192
+"""K, the most frequent tokens; (V, K) counts are 1.6 GB for RoBERTa's vocabulary."""
+WINDOW = 4
+"""Neighbours on each side; one at distance d counts 1/d."""
+SMOOTHING = 0.75
+"""Power of the contexts' frequencies."""
+EIGENVALUE = 0.5
+"""Power of the singular values in the embedding."""
+SCAN = 4_000_000
+"""Tokens that are counted at once."""
+STD = 0.05
+"""Of an embedding's entries; random ones have 0.02."""
+OFFSETS = ((-1, 1, -2, 2), (-1, 1, -3, 3), (-1, 1))
+"""Where the first heads of the first, the second and any later layer look; the other heads stay random."""
+PEAK = 6.0
+"""Attention score of the place that such a head looks at, before anything is learnt."""
+FREQUENCIES = (1.5, 0.02)
+"""Radians a token of the fastest and the slowest sinusoid: periods of 4 and 314 tokens."""
+
+
+def informed_start(model: RobertaModel, stream: Tensor, *, seed: int) -> None:
+    """Set a model's weights to such a start.
+
+    Args:
+        model: changed.
+        stream: ids of the training text (`blocks.build`). Shape: (S,)
+        seed: of what is random.
+    """
+    state = torch.get_rng_state()
+    torch.manual_seed(seed)
+    with torch.no_grad():
+        _set_words(model, stream)
+        _set_places(model.encoder.sentence_encoder, model.config.num_heads)
+    torch.set_rng_state(state)
+
+
+# ---- words ----
+
+
+def _set_words(model: RobertaModel, stream: Tensor) -> None:
+    """Token embeddings and LM biases; what the text lacks stays random."""
+    embedding = model.encoder.sentence_encoder.embed_tokens.weight
+    frequencies = torch.zeros(len(embedding))
+    for part in stream.split(SCAN):  # type: ignore[no-untyped-call]
+        frequencies += torch.bincount(part.long(), minlength=len(embedding))
+    found = embed(stream, frequencies, embedding.size(1))
+    known = found.ne(0).any(1)
+    embedding[known] = found[known].to(embedding)
+    if model.encoder.lm_head is not None:
+        smoothed = frequencies + 0.1
+        model.encoder.lm_head.bias.copy_((smoothed / smoothed.sum()).log())
+
+
+def embed(stream: Tensor, frequencies: Tensor, width: int) -> Tensor:
+    """Embeddings from co-occurrences: (V, E), zeros for tokens that never occur.
+
+    Args:
+        stream: ids. Shape: (S,)
+        frequencies: how often each id occurs. Shape: (V,)
+        width: E.
+
+    Example:
+        >>> text = torch.tensor([0, 2, 6, 7, 8, 9, 1, 3, 4, 2, 6, 7, 8, 9, 5, 3] * 50)  # 0 and 4 stand in the same place
+        >>> near = torch.nn.functional.cosine_similarity
+        >>> rows = embed(text, torch.bincount(text).float(), 3)
+        >>> bool(near(rows[0], rows[4], dim=0) > near(rows[0], rows[2], dim=0))
+        True
+    """
+    size = len(frequencies)
+    contexts = frequencies.argsort(descending=True)[: min(CONTEXTS, size)]
+    column = torch.full((size,), -1)
+    column[contexts] = torch.arange(len(contexts))
+    counts = _cooccurrences(stream, column, size, len(contexts))
+    rows = counts.sum(1, keepdim=True).clamp(min=1e-9)
+    columns = counts.sum(0, keepdim=True).clamp(min=1e-9) ** SMOOTHING
+    columns /= columns.sum()
+    information = counts.div_(rows).div_(columns).log_().clamp_(min=0.0)  # log 0 is -inf, hence 0
+    left, values, _ = torch.svd_lowrank(information, q=min(width + 16, *information.shape), niter=3)
+    found = left[:, :width] * values[:width] ** EIGENVALUE
+    found = nn.functional.pad(found, (0, width - found.size(1)))
+    used = frequencies > 0
+    return found * (STD / found[used].std()) * used.unsqueeze(1)
+
+
+def _cooccurrences(stream: Tensor, column: Tensor, size: int, width: int) -> Tensor:
+    """How often a context stands near a token, nearer ones counting more: (V, K)."""
+    counts = torch.zeros(size * width)
+    for part in stream.split(SCAN):  # type: ignore[no-untyped-call]
+        ids = part.long()
+        places = column[ids]
+        for distance in range(1, WINDOW + 1):
+            for token, place in (
+                (ids[distance:], places[:-distance]),
+                (ids[:-distance], places[distance:]),
+            ):
+                real = place >= 0
+                at = token[real] * width + place[real]
+                counts.index_add_(0, at, torch.full((len(at),), 1.0 / distance))
+    return counts.view(size, width)
+
+
+# ---- places ----
+
+
+def _set_places(encoder: TransformerEncoder, num_heads: int) -> None:
+    """Positions in a subspace of one head's width, and heads that look at neighbours in it."""
+    positions = encoder.embed_positions.weight
+    width = positions.size(1)
+    size = width // num_heads
+    used = size - size % 2  # D: sines and cosines come in pairs
+    words = encoder.embed_tokens.embedding_dim
+    basis = torch.linalg.qr(torch.randn(width, width))[0]
+    if encoder.embed_projection is not None and words <= width:
+        encoder.embed_projection.weight.copy_(basis[:, :words])
+    subspace = basis[:, -used:]  # (C, D), beside the words' where C >= E + D
+    fast, slow = map(math.log, FREQUENCIES)
+    frequencies = torch.linspace(fast, slow, used // 2).exp()
+    places = sinusoids(len(positions), frequencies) * STD * math.sqrt(words)  # as long as words
+    positions.copy_(places @ subspace.t())
+    positions[encoder.padding_idx] = 0.0
+    # After the LayerNorm words and places have norms of sqrt(C / 2), and scores are divided by sqrt(D).
+    gain = math.sqrt(PEAK * math.sqrt(size) / (width / 2))
+    attentions = [m for m in encoder.layers.modules() if isinstance(m, MultiheadSelfAttention)]
+    for number, attention in enumerate(attentions):
+        for head, offset in enumerate(OFFSETS[min(number, len(OFFSETS) - 1)][:num_heads]):
+            rows = slice(head * size, head * size + used)
+            for weight, turn in ((attention.q_proj.weight, offset), (attention.k_proj.weight, 0)):
+                own = gain * rotation(frequencies, turn) @ subspace.t()  # (D, C)
+                weight[rows] = own + 0.02 * torch.randn_like(own)
+
+
+def sinusoids(count: int, frequencies: Tensor) -> Tensor:
+    """Unit vectors for places 0..count-1: (T, D), sines then cosines."""
+    angles = torch.arange(count).unsqueeze(1) * frequencies
+    return torch.cat([angles.sin(), angles.cos()], 1) / math.sqrt(len(frequencies))
+
+
+def rotation(frequencies: Tensor, offset: int) -> Tensor:
+    """What turns the sinusoids of a place into those of the place `offset` further: (D, D).
+
+    Example:
+        >>> frequencies = torch.tensor([1.0, 0.1])
+        >>> places = sinusoids(5, frequencies)
+        >>> torch.allclose(rotation(frequencies, 2) @ places[1], places[3])
+        True
+    """
+    cosine, sine = (frequencies * offset).cos().diag(), (frequencies * offset).sin().diag()
+    return torch.cat([torch.cat([cosine, sine], 1), torch.cat([-sine, cosine], 1)])

@@ -1,0 +1,267 @@
+"""The state of a run, so exact that a run which was killed and resumed equals one that was not.
+
+A state is a folder `state-<update>` with weights.safetensors, optimizer.pt and run.pt; the last two hold
+nothing but tensors, numbers and strings. It is written beside the older one, flushed to the disk, renamed,
+and only then is the older one deleted: whenever the process dies, the newest folder is whole.
+"""
+
+from __future__ import annotations
+
+import os
+import random
+import re
+import shutil
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import contextmanager
+from dataclasses import asdict, dataclass, field
+from pathlib import Path
+from typing import Any
+
+import torch
+from torch import Tensor, nn
+
+from roberta_hub.checkpoint.store import read_safetensors, write_safetensors
+from roberta_hub.errors import CheckpointError, InputError
+from roberta_hub.train.config import Config
+
+VERSION = 1
+
+
+@dataclass
+class Progress:
+    """Where a run is."""
+
+    update: int = 0
+    """Updates done."""
+    epoch: int = 0
+    index: int = 0
+    """The next update's place in the epoch's plan."""
+    best: float | None = None
+    best_update: int | None = None
+    evaluated: int = -1
+    """The update after which the last evaluation was."""
+    worse: int = 0
+    """Evaluations since the best."""
+    metrics: dict[str, float] = field(default_factory=dict)
+    """Of the last evaluation."""
+    seconds: float = 0.0
+    """Time in updates, over all invocations."""
+    watch: dict[str, Any] = field(default_factory=dict)
+    """What the watch over degenerate runs remembers."""
+
+
+@dataclass
+class State:
+    """Everything that the next update depends on."""
+
+    weights: dict[str, Tensor]
+    """Tied tensors once."""
+    optimizer: dict[str, Any]
+    progress: Progress
+    generators: list[dict[str, Any]]
+    """Of each process."""
+    identity: dict[str, Any]
+    """What must be the same for this state to be continued."""
+    scaler: dict[str, Any] = field(default_factory=dict)
+    """Of fp16's loss scale."""
+
+
+def own_weights(module: nn.Module) -> dict[str, Tensor]:
+    """Parameters and buffers, those that share memory once."""
+    found: dict[str, Tensor] = {}
+    seen: set[tuple[int, torch.Size]] = set()
+    for name, tensor in module.state_dict().items():
+        key = (tensor.data_ptr(), tensor.shape)
+        if tensor.numel() and key in seen:
+            continue
+        seen.add(key)
+        found[name] = tensor
+    return found
+
+
+def put_weights(module: nn.Module, weights: Mapping[str, Tensor], where: object) -> None:
+    """Copy weights into a module in place, or CheckpointError if names or shapes differ."""
+    live = own_weights(module)
+    odd = sorted(set(live) ^ set(weights))
+    odd += [n for n in live if n in weights and live[n].shape != weights[n].shape]
+    if odd:
+        raise CheckpointError(
+            f"{where} is of another model: {', '.join(odd[:3])} differ in name or shape; "
+            "choose another output folder, or resume=false to start anew"
+        )
+    with torch.no_grad():
+        for name, tensor in live.items():
+            tensor.copy_(weights[name])
+
+
+def save_state(directory: Path, state: State) -> Path:
+    """Write a state into `directory`; older ones go when it is whole."""
+    directory.mkdir(parents=True, exist_ok=True)
+    target = directory / f"state-{state.progress.update:09d}"
+    work = directory / f".{target.name}.partial"
+    for leftover in directory.glob(".state-*.partial"):
+        shutil.rmtree(leftover, ignore_errors=True)
+    try:
+        work.mkdir()
+        write_safetensors(work / "weights.safetensors", state.weights, {"format": "pt"})
+        torch.save(state.optimizer, work / "optimizer.pt")
+        rest = {
+            "version": VERSION,
+            "progress": asdict(state.progress),
+            "generators": state.generators,
+            "identity": state.identity,
+            "scaler": state.scaler,
+        }
+        torch.save(rest, work / "run.pt")
+        for path in work.iterdir():
+            _flush(path)
+        _flush(work)
+        if target.exists():  # the same update again, after an evaluation say
+            target.rename(directory / f".{target.name}.old")
+        work.rename(target)
+        _flush(directory)
+    except (OSError, RuntimeError) as error:  # RuntimeError: torch.save, a full disk
+        raise CheckpointError(
+            f"{target}: the state cannot be written ({error}); the one before is as it was. "
+            "Free some room, then start again to go on from there"
+        ) from error
+    for path in [*directory.glob("state-*"), *directory.glob(".state-*")]:
+        if path != target:
+            shutil.rmtree(path, ignore_errors=True)
+    return target
+
+
+def _flush(path: Path) -> None:
+    """Have the disk hold what was written: a machine may die, not only a process."""
+    handle = os.open(path, os.O_RDONLY)
+    try:
+        os.fsync(handle)
+    finally:
+        os.close(handle)
+
+
+def find_state(directory: Path) -> Path | None:
+    """The newest whole state in a folder."""
+    found = [p for p in directory.glob("state-*") if re.fullmatch(r"state-\d+", p.name)]
+    # A death between the two renames of `save_state` leaves the state of that update under this name.
+    old = list(directory.glob(".state-*.old"))
+    if not found and not old:
+        return None
+    return max([*found, *old], key=lambda p: (int(re.sub(r"\D", "", p.name)), p in found))
+
+
+def load_state(path: Path, identity: Mapping[str, Any]) -> State:
+    """Read a state and see that it is one of this run.
+
+    Raises:
+        CheckpointError: damaged, or written by a newer version.
+        InputError: of a run with another configuration; the message names what differs.
+    """
+    weights = read_safetensors(path / "weights.safetensors")
+    try:
+        optimizer = torch.load(path / "optimizer.pt", map_location="cpu", weights_only=True)
+        rest = torch.load(path / "run.pt", map_location="cpu", weights_only=True)
+        if rest["version"] != VERSION:
+            raise CheckpointError(
+                f"{path}: state version {rest['version']}, this package reads {VERSION}; "
+                "was it written by a newer roberta_hub? pip install -U roberta_hub"
+            )
+        state = State(
+            weights=weights,
+            optimizer=optimizer,
+            progress=Progress(**rest["progress"]),
+            generators=rest["generators"],
+            identity=rest["identity"],
+            scaler=rest["scaler"],
+        )
+    except CheckpointError:
+        raise
+    except Exception as error:  # unpickling damaged bytes raises anything
+        raise CheckpointError(
+            f"{path}: not a readable state ({type(error).__name__}: {str(error).splitlines()[:1]}); "
+            "delete it, or resume=false to start anew"
+        ) from None
+    _same(path, state.identity, identity)
+    return state
+
+
+def _same(path: Path, was: Mapping[str, Any], now: Mapping[str, Any]) -> None:
+    differ = [
+        f"{name} was {was.get(name)!r} and is now {now.get(name)!r}"
+        for name in sorted({*was, *now})
+        if was.get(name) != now.get(name)
+    ]
+    if differ:
+        raise InputError(
+            f"{path} belongs to another run: {'; '.join(differ[:6])}"
+            f"{f'; and {len(differ) - 6} more' if len(differ) > 6 else ''}. "
+            "Set them back to go on, choose another output folder, or resume=false to start anew"
+        )
+
+
+FREE = ("loop", "output", "resume", "pretrained", "model")
+"""Sections and fields that may change when a run goes on: they decide when it stops, not what it computes."""
+
+
+def identity_of(config: Config, total: int, warmup: int, lengths: Sequence[int]) -> dict[str, Any]:
+    """What decides the numbers of a run, flat."""
+    found: dict[str, Any] = {"loop.precision": config.loop.precision}
+    for section, value in asdict(config).items():
+        if section in FREE:
+            continue
+        for key, item in value.items() if isinstance(value, dict) else [("", value)]:
+            found[f"{section}.{key}".rstrip(".")] = item
+    for name in ("data.train", "data.valid"):  # the data itself counts, wherever it lies now
+        found.pop(name)
+    found["optimizer.total_updates"], found["optimizer.warmup_updates"] = total, warmup
+    return found | {"training examples": len(lengths), "their tokens": sum(lengths)}
+
+
+# ---- generators ----
+
+
+def seed_generators(seed: int, rank: int) -> None:
+    """Seed every generator of this process, each process differently."""
+    mixed = (seed * 1_000_003 + rank) % 2**32
+    random.seed(mixed)
+    torch.manual_seed(mixed)  # CUDA's too
+    _numpy().seed(mixed)
+
+
+def generators() -> dict[str, Any]:
+    """The state of every generator of this process, as tensors and numbers."""
+    kind, keys, position, has_gauss, cached = _numpy().get_state()
+    cuda = torch.cuda.is_available() and torch.cuda.is_initialized()  # type: ignore[no-untyped-call]
+    return {
+        "python": random.getstate(),
+        "numpy": (kind, torch.from_numpy(keys.astype("int64")), position, has_gauss, cached),
+        "torch": torch.get_rng_state(),
+        "cuda": torch.cuda.get_rng_state() if cuda else None,
+    }
+
+
+def set_generators(state: Mapping[str, Any]) -> None:
+    """The inverse of `generators`."""
+    version, numbers, gauss = state["python"]
+    random.setstate((version, tuple(numbers), gauss))
+    kind, keys, position, has_gauss, cached = state["numpy"]
+    _numpy().set_state((kind, keys.numpy().astype("uint32"), position, has_gauss, cached))
+    torch.set_rng_state(state["torch"])
+    if state["cuda"] is not None and torch.cuda.is_available():
+        torch.cuda.set_rng_state(state["cuda"])
+
+
+@contextmanager
+def undisturbed() -> Iterator[None]:
+    """Whatever is drawn inside does not change what is drawn afterwards."""
+    before = generators()
+    try:
+        yield
+    finally:
+        set_generators(before)
+
+
+def _numpy() -> Any:
+    import numpy as np
+
+    return np.random

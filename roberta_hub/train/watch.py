@@ -1,0 +1,103 @@
+"""A watch over runs that learn nothing: NaN, exploding gradients, a loss that stays that of chance."""
+
+from __future__ import annotations
+
+import math
+import statistics
+from collections import deque
+from typing import Any
+
+from roberta_hub.errors import RobertaHubError
+
+WINDOW = 50
+"""Updates that a judgement rests on."""
+MARGIN = 0.02
+"""A loss within this fraction of chance, or above it, has learnt nothing."""
+EXPLOSION = 100.0
+"""A gradient this many times its usual norm."""
+SKIPS = 50
+"""Updates in a row that fp16 may skip while it looks for a loss scale."""
+
+
+class DivergedError(RobertaHubError, ArithmeticError):
+    """The loss or the gradient is no longer a number; the message names update and learning rate."""
+
+
+class Watch:
+    """Looks at every update's loss and gradient norm, and says what is wrong with them."""
+
+    def __init__(
+        self, chance: float | None, *, warmup: int, precision: str, memory: dict[str, Any]
+    ) -> None:
+        self.chance = chance
+        self.patience = warmup + max(2 * WINDOW, warmup // 2)
+        self.precision = precision
+        self.losses: deque[float] = deque(memory.get("losses", []), WINDOW)
+        self.norms: deque[float] = deque(memory.get("norms", []), WINDOW)
+        self.usual = float(memory.get("usual", 0.0))
+        """The largest median of gradient norms so far: near the end of a run they are tiny."""
+        self.quiet_until = 0
+        self.skips = int(memory.get("skips", 0))
+        self.said: str | None = memory.get("said")
+
+    def memory(self) -> dict[str, Any]:
+        """What a resumed run must know."""
+        return {
+            "losses": list(self.losses),
+            "norms": list(self.norms),
+            "usual": self.usual,
+            "skips": self.skips,
+            "said": self.said,
+        }
+
+    def see(self, update: int, loss: float, norm: float, rate: float) -> str | None:
+        """Look at one update; a warning where its gradient explodes.
+
+        Raises:
+            DivergedError: loss or gradient are NaN or infinite.
+        """
+        numbers = f"learning rate {rate:.3g}, gradient norm {norm:.3g}"
+        remedy = (
+            "lower optimizer.lr, lengthen optimizer.warmup_updates or set optimizer.clip_norm=1, "
+            "and start with resume=false or another output folder"
+        )
+        if not math.isfinite(loss):
+            raise DivergedError(f"update {update}: the loss is {loss} ({numbers}); {remedy}")
+        if not math.isfinite(norm):
+            self.skips += 1
+            if self.precision != "fp16" or self.skips > SKIPS:
+                raise DivergedError(
+                    f"update {update}: the gradient is no number ({numbers}, loss {loss:.4g}); {remedy}"
+                )
+            return None
+        self.skips = 0
+        if len(self.norms) >= 10:
+            self.usual = max(self.usual, statistics.median(self.norms))
+        usual = self.usual
+        self.losses.append(loss)
+        self.norms.append(norm)
+        if usual and norm > EXPLOSION * usual and update >= self.quiet_until:
+            self.quiet_until = update + WINDOW
+            return (
+                f"update {update}: gradient norm {norm:.3g} is {norm / usual:.0f} times the usual {usual:.3g} "
+                f"(learning rate {rate:.3g}); if the loss does not come down again, set optimizer.clip_norm=1"
+            )
+        return None
+
+    def degenerate(self, update: int) -> str | None:
+        """A sentence, once, if the loss is still that of chance well after the warm-up."""
+        if self.said or self.chance is None or update < self.patience:
+            return None
+        if len(self.losses) < WINDOW:
+            return None
+        mean = statistics.fmean(self.losses)
+        if mean < (1 - MARGIN) * self.chance:
+            return None
+        classes = round(math.exp(min(self.chance, 700.0)))
+        self.said = (
+            f"update {update}: this run has learnt nothing, the mean loss of the last {WINDOW} updates, {mean:.4f}, "
+            f"is that of chance, ln {classes} = {self.chance:.4f}. Start anew with another seed, a lower "
+            "optimizer.lr or more optimizer.warmup_updates; if that does not help, look whether "
+            "the labels fit the texts"
+        )
+        return self.said

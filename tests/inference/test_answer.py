@@ -1,0 +1,161 @@
+"""answer() against every span of the context, scored one by one."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+import pytest
+import torch
+from questions import states_of
+from small_models import randomise, small_roberta
+
+from roberta_hub import RobertaHubInterface
+from roberta_hub.errors import InputError, InputTypeError, UnknownNameError
+from roberta_hub.inference.answer import Window, answers, best_span, windows
+from roberta_hub.inference.batching import Runner
+
+CASES = [
+    ("Who wrote it?", "Ada Lovelace wrote it, in 1843."),
+    ("Where?", "naïve 🙂 İstanbul’s epipheny!?"),
+    ("When was it?", "  Two   spaces\nand lines "),
+    ("Why?", "x"),
+]
+LONG = " ".join(f"word {i} of many;" for i in range(20))
+
+
+@pytest.fixture(scope="module")
+def _model() -> RobertaHubInterface:
+    roberta = small_roberta(heads={"mnli": 3})
+    roberta.register_span_head("squad")
+    randomise(roberta.model.span_heads["squad"], seed=3, std=1.0)
+    return roberta
+
+
+@pytest.fixture
+def roberta(_model: RobertaHubInterface) -> Iterator[RobertaHubInterface]:
+    before = [p._version for p in _model.parameters()]
+    yield _model.eval()
+    assert [p._version for p in _model.parameters()] == before
+
+
+def plain(
+    roberta: RobertaHubInterface, question: str, context: str, longest: int
+) -> tuple[str, float, float]:
+    """(best stretch, its probability, that of none), over all starts and ends."""
+    ids, skip = roberta.encode(question, context), len(roberta.encode(question)) + 1
+    with torch.no_grad():
+        logits = roberta.model.span_heads["squad"](states_of(roberta, ids))
+    logits = torch.cat([logits[:1], logits[skip:-1]])
+    start, end = logits.softmax(0).unbind(1)
+    best = max(
+        (float(start[1 + i] * end[1 + j]), i, j)
+        for i in range(len(logits) - 1)
+        for j in range(i, min(i + longest, len(logits) - 1))
+    )
+    offsets = roberta.offsets(context)
+    stretch = context[offsets[best[1]][0] : offsets[best[2]][1]]
+    return stretch.strip(), best[0], float(start[0] * end[0])
+
+
+@pytest.mark.parametrize("longest", [1, 2, 30])
+@pytest.mark.parametrize(("question", "context"), CASES)
+def test_the_best_of_all_stretches(roberta, question, context, longest):
+    wanted, score, none = plain(roberta, question, context, longest)
+    forced = roberta.answer(question, context, "squad", max_answer_tokens=longest, no_answer=False)
+    assert (forced.text, forced.score) == (wanted, pytest.approx(score, rel=1e-4))
+    assert context[forced.start : forced.end] == forced.text
+    free = roberta.answer(question, context, "squad", max_answer_tokens=longest)
+    if score > none:
+        assert free == forced
+    else:
+        assert (free.text, free.start, free.end) == ("", 0, 0)
+        assert free.score == pytest.approx(none, rel=1e-4)
+
+
+def test_some_have_an_answer_and_some_have_none(roberta):
+    runner = Runner(model=roberta.model, tokenizer=roberta.tokenizer, batch_tokens=25)
+    cases = [(question, context) for question, _ in CASES for _, context in CASES]
+    found = answers(runner, cases, "squad")
+    assert found == [roberta.answer(*case, "squad") for case in cases]  # a batch is its singles
+    assert {bool(answer.text) for answer in found} == {True, False}
+
+
+def test_a_context_without_tokens_has_no_answer(roberta):
+    for no_answer in (True, False):
+        found = roberta.answer("Who?", "", "squad", no_answer=no_answer)
+        assert (found.text, found.start, found.end) == ("", 0, 0)
+
+
+def test_windows_cover_a_long_context(roberta):
+    tokenizer = roberta.tokenizer
+    whole = tokenizer.encode(LONG)[1:-1]
+    found = windows(tokenizer, "Who is it?", LONG, 48, 10)
+    head = [*tokenizer.encode("Who is it?").tolist(), 2]
+    covered: set[int] = set()
+    for window in found:
+        assert len(window.ids) == 48 and window.ids[: window.column].tolist() == head
+        part = whole[window.first : window.first + window.count]
+        assert window.ids[window.column :].tolist() == [*part.tolist(), 2]
+        covered |= set(range(window.first, window.first + window.count))
+    assert covered == set(range(len(whole)))
+    firsts = [window.first for window in found]
+    shared = found[0].count - 10
+    assert firsts == [*range(0, len(whole) - found[0].count, shared), len(whole) - found[0].count]
+
+
+def test_the_surest_window_answers(roberta):
+    tokenizer = roberta.tokenizer
+    own = windows(tokenizer, "Who?", LONG, 48, 10)
+    offsets, best = tokenizer.offsets(LONG), []
+    for window in own:
+        with torch.no_grad():
+            logits = roberta.model.span_heads["squad"](states_of(roberta, window.ids))
+        best.append(best_span(logits, window, 30, no_answer=False))
+    first, last, _, score = max(best, key=lambda span: span[2])
+    found = roberta.answer("Who?", LONG, "squad", stride=10, no_answer=False)
+    assert found.text == LONG[offsets[first][0] : offsets[last][1]].strip()
+    assert found.score == pytest.approx(score, rel=1e-4)
+    cut = roberta.answer("Who?", LONG, "squad", truncate=True, no_answer=False)
+    assert cut.end <= offsets[own[0].count - 1][1]
+    # Unless it is told, windows share 128 tokens, or half of a smaller room.
+    assert roberta.answer("Who?", LONG, "squad", stride=own[0].count // 2) == roberta.answer(
+        "Who?", LONG, "squad"
+    )
+
+
+def test_a_span_by_hand():
+    """Four tokens of context behind `<s> question </s> </s>`, the window beginning at the 10th."""
+    window = Window(torch.arange(9), 4, 10, 4)
+    logits = torch.zeros(9, 2)
+    logits[0] = torch.tensor([1.0, 1.0])
+    logits[5, 0], logits[6, 1], logits[4, 1] = (
+        3.0,
+        2.0,
+        4.0,
+    )  # an end before the start does not count
+    logits[2] = 50.0  # nor does the question
+    first, last, margin, score = best_span(logits, window, 30, no_answer=True)
+    assert (first, last, margin) == (11, 12, pytest.approx(3.0))
+    start = torch.tensor([1.0, 0, 3, 0, 0]).softmax(0)
+    end = torch.tensor([1.0, 4, 0, 2, 0]).softmax(0)
+    assert score == pytest.approx(float(start[2] * end[3]))
+    logits[0] = 3.0
+    assert best_span(logits, window, 30, no_answer=True)[:2] == (-1, -1)
+    assert best_span(logits, window, 1, no_answer=False)[:2] == (10, 10)
+
+
+def test_what_cannot_be_answered(roberta):
+    with pytest.raises(InputError, match="the question is too long: with its marks 65 tokens"):
+        roberta.answer("word " * 60, "Ada", "squad")
+    with pytest.raises(InputError, match="stride is 44; beside the question there is room for 42"):
+        roberta.answer("Who?", LONG, "squad", stride=44)
+    with pytest.raises(InputError, match="exclude each other"):
+        roberta.answer("Who?", LONG, "squad", stride=4, truncate=True)
+    with pytest.raises(InputError, match="max_answer_tokens is 0, must be at least 1"):
+        roberta.answer("Who?", "Ada", "squad", max_answer_tokens=0)
+    with pytest.raises(InputTypeError, match="context is a list, not a str"):
+        roberta.answer("Who?", ["Ada"], "squad")
+    with pytest.raises(UnknownNameError, match=r"no span head 'mnli'; .* 'mnli' is for classify"):
+        roberta.answer("Who?", "Ada", "mnli")
+    with pytest.raises(UnknownNameError, match=r"register_span_head\(name\) makes a new one"):
+        roberta.answer("Who?", "Ada", "sqad")

@@ -1,0 +1,169 @@
+"""tag() against the head at every word's first piece, found one text at a time."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+import pytest
+import torch
+from questions import ids_of, states_of
+from small_models import randomise, small_roberta
+
+from roberta_hub import RobertaHubInterface
+from roberta_hub.errors import InputError, InputTypeError, UnknownNameError
+from roberta_hub.inference.batching import Runner
+from roberta_hub.inference.tag import Span, entities, merge, tag_words, words_of
+from roberta_hub.text.alignment import align
+
+LABELS = ("O", "B-PER", "I-PER", "B-LOC", "I-LOC")
+TEXTS = [
+    "Ada Lovelace's dog didn't bark (in the U.S., 1843).",
+    "",
+    "naïve 🙂 İstanbul’s epipheny!?",
+    "  two   spaces\nand lines ",
+    "Ada Lovelace's dog didn't bark (in the U.S., 1843).",
+]
+LONG = " ".join(f"Name{i} of many;" for i in range(20))
+
+
+@pytest.fixture(scope="module")
+def _model() -> RobertaHubInterface:
+    roberta = small_roberta(heads={"mnli": 3})
+    roberta.register_token_head("ner", labels=LABELS)
+    roberta.register_token_head("pos", num_classes=3)
+    for head in roberta.model.token_heads.values():
+        randomise(head, std=1.0)
+    return roberta
+
+
+@pytest.fixture
+def roberta(_model: RobertaHubInterface) -> Iterator[RobertaHubInterface]:
+    before = [p._version for p in _model.parameters()]
+    yield _model.eval()
+    assert [p._version for p in _model.parameters()] == before
+
+
+def plain(roberta: RobertaHubInterface, text: str) -> list[tuple[str, float]]:
+    """(label, probability) of each word, straight from the definition."""
+    with torch.no_grad():
+        rows = roberta.model.token_heads["ner"](states_of(roberta, ids_of(roberta, text)))
+    found = []
+    for pieces in align(roberta.tokenizer, text, words_of(text)):
+        best = rows.softmax(-1)[pieces[0]].max(0)
+        found.append((LABELS[int(best.indices)], float(best.values)))
+    return found
+
+
+@pytest.mark.parametrize("batch_tokens", [None, 9])
+def test_a_word_gets_the_label_of_its_first_piece(roberta, batch_tokens):
+    runner = Runner(model=roberta.model, tokenizer=roberta.tokenizer, batch_tokens=batch_tokens)
+    words = [words_of(text) for text in TEXTS]
+    found = tag_words(runner, TEXTS, words, "ner", LABELS)
+    assert len({label for own in found for label, _ in own}) > 2  # the head tells words apart
+    for text, own in zip(TEXTS, found, strict=True):
+        wanted = plain(roberta, text)
+        assert [label for label, _ in own] == [label for label, _ in wanted]
+        assert [p for _, p in own] == pytest.approx([p for _, p in wanted], abs=1e-5)
+
+
+def test_spans_lie_in_the_text(roberta):
+    texts = [*TEXTS, " ".join(TEXTS)[:90]]
+    found = roberta.tag(texts, "ner", batch_tokens=30)
+    assert found[0] == found[4] and found[1] == []
+    assert sum(map(len, found)) > 5
+    for text, spans in zip(texts, found, strict=True):
+        assert all(text[s.start : s.end] == s.text for s in spans)
+        assert all(a.end <= b.start for a, b in zip(spans, spans[1:], strict=False))
+        assert all(0.2 <= s.score <= 1 and s.label in ("PER", "LOC") for s in spans)
+    assert roberta.tag([], "ner") == []
+
+
+def test_mode_and_labels(roberta):
+    roberta.train()
+    assert roberta.tag(TEXTS, "ner") == roberta.tag(TEXTS, "ner")  # no dropout
+    assert roberta.training
+    assert roberta.head_labels("ner") == LABELS
+    assert "ner (O, B-PER, I-PER, B-LOC, I-LOC)" in repr(roberta)
+    # Numbers where no names were given; without "O" every word is a span.
+    assert roberta.head_labels("pos") == ("0", "1", "2")
+    (spans,) = roberta.tag(["Ada sang, then slept."], "pos")
+    assert [s.text for s in spans] == ["Ada", "sang", ",", "then", "slept", "."]
+
+
+def test_long_texts(roberta):
+    with pytest.raises(InputError, match=r"text 1 is too long: 102 tokens > 48"):
+        roberta.tag(["Ada", LONG], "ner")
+    whole = words_of(LONG)
+    runner = Runner(model=roberta.model, tokenizer=roberta.tokenizer, truncate=True)
+    (cut,) = tag_words(runner, [LONG], [whole], "ner", LABELS)
+    seen = [p for _, p in cut]
+    assert len(cut) == len(whole) and seen[0] > 0 and seen[-1] == 0
+    assert cut[-1] == ("O", 0.0) and seen == sorted(seen, key=lambda p: p == 0)
+    assert max(s.end for s in roberta.tag([LONG], "ner", truncate=True)[0]) < len(LONG) / 2 + 40
+    # Without "O" among the labels, what was cut off is no span either.
+    (words,) = roberta.tag([LONG], "pos", truncate=True)
+    assert len(words) == sum(p > 0 for p in seen) < len(whole)
+    (slid,) = roberta.tag([LONG], "ner", stride=20)
+    assert max(s.end for s in slid) > len(LONG) * 0.8
+    # What stands in the first window alone is as it was in a text that was cut there, but for a token.
+    runner = Runner(model=roberta.model, tokenizer=roberta.tokenizer, stride=20)
+    (windowed,) = tag_words(runner, [LONG], [whole], "ner", LABELS)
+    assert [label for label, _ in windowed[:5]] == [label for label, _ in cut[:5]]
+    assert all(p > 0 for _, p in windowed)
+
+
+def test_what_cannot_be_tagged(roberta):
+    with pytest.raises(InputTypeError, match=r"texts\[1\] is a tuple; tag takes single texts"):
+        roberta.tag(["Ada", ("Ada", "Bo")], "ner")
+    with pytest.raises(InputTypeError, match="pass a list"):
+        roberta.tag("Ada", "ner")
+    with pytest.raises(UnknownNameError, match="'mnli' is for classify, choose and predict"):
+        roberta.tag(["Ada"], "mnli")
+    with pytest.raises(
+        UnknownNameError, match=r"no token head 'nr'; this model has ner, pos, mnli"
+    ):
+        roberta.tag(["Ada"], "nr")
+    with pytest.raises(UnknownNameError, match="'ner' is for tag"):
+        roberta.classify(["Ada"], head="ner")
+
+
+@pytest.mark.parametrize(
+    ("tags", "spans"),
+    [
+        ("B-X I-X O", [("X", 0, 1)]),
+        ("I-X I-X", [("X", 0, 1)]),  # CoNLL 2003's own scheme begins with I-
+        ("I-X B-X I-X", [("X", 0, 0), ("X", 1, 2)]),
+        ("B-X I-Y", [("X", 0, 0), ("Y", 1, 1)]),
+        ("B-X O I-X", [("X", 0, 0), ("X", 2, 2)]),
+        ("S-X S-X B-X E-X I-X", [("X", 0, 0), ("X", 1, 1), ("X", 2, 3), ("X", 4, 4)]),
+        ("U-X B-X L-X", [("X", 0, 0), ("X", 1, 2)]),
+        ("X X O X", [("X", 0, 1), ("X", 3, 3)]),
+        ("B-a-b I-a-b", [("a-b", 0, 1)]),
+        ("", []),
+    ],
+)
+def test_labels_to_spans(tags, spans):
+    assert entities(tags.split()) == spans
+    single = [(tag, i, i) for i, tag in enumerate(tags.split()) if tag != "O"]
+    assert entities(tags.split(), joined=False) == single
+
+
+def test_a_span_has_the_mean_probability_of_its_words():
+    found = merge("a b", [(0, 1), (2, 3)], ["B-X", "I-X"], [0.5, 1.0], ["O", "B-X", "I-X"])
+    assert found == [Span("X", 0, 3, "a b", 0.75)]
+
+
+@pytest.mark.parametrize(
+    ("text", "words"),
+    [
+        ("“Hi,” I’m O'Brien’s.", ["“", "Hi", ",", "”", "I", "’m", "O'Brien", "’s", "."]),
+        ("won't can’t 'tis", ["wo", "n't", "ca", "n’t", "'", "tis"]),
+        ("#tag @me 50% $5 a-b x/y", ["#tag", "@me", "50%", "$5", "a-b", "x/y"]),
+        ("U.S. e.g. etc. J.R.R. ...", ["U.S.", "e.g.", "etc", ".", "J.R.R.", ".", ".", "."]),
+        ("'s n't", ["'", "s", "n't"]),
+        (" \n", []),
+    ],
+)
+def test_words(text, words):
+    spans = words_of(text)
+    assert [text[start:end] for start, end in spans] == words

@@ -1,0 +1,116 @@
+"""A task learnt with rehearsal: the head is as good, and the language model is not forgotten."""
+
+import random
+
+import pytest
+import torch
+from small_models import small_roberta
+
+import roberta_hub
+from roberta_hub.train.config import Config, DataConfig, TaskConfig, compose
+from roberta_hub.train.objectives import build_task
+from roberta_hub.train.rehearsal import TwoBatches
+from roberta_hub.train.run import make_task, run
+
+ANIMALS = {" cat": " white", " dog": " black", " cow": " brown", " bird": " green"}
+"""One token each."""
+
+
+@pytest.fixture(scope="module")
+def material(tmp_path_factory):
+    """A language model that knows the colours of animals, its text, and labelled sentences of other words."""
+    folder = tmp_path_factory.mktemp("rehearsal")
+    draw = random.Random(0)
+    lines = [f"The{a} is{ANIMALS[a]} now." for a in draw.choices(sorted(ANIMALS), k=400)]
+    (folder / "text.txt").write_text("\n".join(lines) + "\n")
+    rows = [(draw.choice(["one", "two", "three", "four"]), draw.choice("xyz")) for _ in range(200)]
+    body = "".join(f"It is {c} {n}.\t{'warm' if c == 'one' else 'cold'}\n" for c, n in rows)
+    (folder / "x.tsv").write_text("sentence\tlabel\n" + body)
+    small_roberta(num_layers=2, dropout=0.0).save(folder / "start")
+    settings = [
+        "pretrain=base",
+        f"model={folder}/start",
+        "pretrained=true",
+        f"data.train={folder}/text.txt",
+        f"output={folder}/lm",
+        "batch.max_tokens=512",
+        "batch.update_freq=1",
+        "optimizer.lr=1e-2",
+        "optimizer.warmup_updates=5",
+        "optimizer.total_updates=null",
+        "optimizer.clip_norm=1.0",
+        "loop.max_updates=80",
+        "loop.evaluate_every=0",
+        "loop.precision=no",
+        "loop.progress=false",
+    ]
+    run(compose(settings))
+    return folder
+
+
+def settings(folder, output, *more):
+    return [
+        "finetune=sst_2",
+        f"model={folder}/lm/last",
+        f"data.train={folder}/x.tsv",
+        f"data.valid={folder}/x.tsv",
+        "data.format=tsv",
+        f"output={output}",
+        "optimizer.lr=1e-2",
+        "optimizer.warmup_updates=5",
+        "optimizer.total_updates=null",
+        "optimizer.clip_norm=1.0",
+        "loop.max_updates=60",
+        "loop.max_epochs=null",
+        "loop.evaluate_every=60",
+        "loop.progress=false",
+        *more,
+    ]
+
+
+def forgotten(material, folder):
+    """The masked LM's loss on its own text."""
+    tokens = f"{material}/lm/tokens/train"
+    config = Config(
+        output=str(folder),
+        data=DataConfig(train=tokens, valid=tokens),
+        task=TaskConfig(name="masked_lm"),
+    )
+    return build_task(config, roberta_hub.load_model(folder)).evaluate()["loss"]
+
+
+def test_the_language_model_is_kept(material, tmp_path):
+    losses = {"before": forgotten(material, material / "lm/last")}
+    for name, options in (
+        ("plain", "{truncate: true}"),
+        ("rehearsed", f"{{truncate: true, rehearse: {material}/lm/tokens/train}}"),
+    ):
+        more = [f"task.options={options}"]
+        report = run(compose(settings(material, tmp_path / name, *more)))
+        assert report.metrics["accuracy"] > 0.95
+        losses[name] = forgotten(material, tmp_path / name / "last")
+    assert losses["rehearsed"] < losses["before"] + 0.1, losses
+    assert losses["plain"] > losses["before"] + 0.5, losses
+
+
+def test_batches_depend_on_seed_epoch_and_examples_alone(material, tmp_path):
+    more = [f"task.options={{rehearse: {material}/text.txt}}"]
+    task = make_task(compose(settings(material, tmp_path, *more)))
+    first, again = task.batch([3, 1, 2], 0), task.batch([3, 1, 2], 0)
+    other = task.batch([1, 2, 3], 0)
+    assert isinstance(first, TwoBatches)
+    assert torch.equal(first.text.packed.ids, again.text.packed.ids)
+    assert not torch.equal(first.text.packed.ids[:20], other.text.packed.ids[:20])
+    share = len(first.text.packed.ids) / len(first.packed.ids)
+    assert 0.3 < share < 4  # a block is about as long as three sentences
+
+
+def test_the_loss_is_the_tasks_and_the_weighted_lms(material, tmp_path):
+    totals = {}
+    for weight in (0.0, 0.5, 1.0):
+        more = [f"task.options={{rehearse: {material}/text.txt, rehearse_weight: {weight}}}"]
+        task = make_task(compose(settings(material, tmp_path / str(weight), *more)))
+        task.module.eval()
+        totals[weight] = float(task.module(task.batch([0, 1, 2, 3], 0)).total.detach())
+    assert totals[1.0] - totals[0.5] == pytest.approx(totals[0.5] - totals[0.0], rel=1e-4)
+    assert totals[1.0] > totals[0.0]

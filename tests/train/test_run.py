@@ -1,0 +1,110 @@
+"""From a command line to a model that classifies; what cannot be trained says why."""
+
+import os
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+import torch
+from small_models import small_roberta
+
+import roberta_hub
+from roberta_hub.errors import InputError, UnknownNameError
+from roberta_hub.train import train
+from roberta_hub.train.config import compose
+from roberta_hub.train.run import command, make_model, usage
+
+GOOD = ["a fine film", "great fun", "I loved it", "warm and clever", "a joy to watch"]
+BAD = ["a dull film", "no fun", "I hated it", "cold and stupid", "a bore to watch"]
+
+
+@pytest.fixture
+def material(tmp_path):
+    rows = [f"{text}\tgood" for text in GOOD] + [f"{text}\tbad" for text in BAD]
+    path = tmp_path / "reviews.tsv"
+    path.write_text("\n".join(["text\tverdict", *rows]) + "\n")
+    small_roberta().save(tmp_path / "model")
+    return tmp_path
+
+
+def settings(folder, *more):
+    return [
+        "finetune=sst_2",
+        f"model={folder}/model",
+        f"data.train={folder}/reviews.tsv",
+        f"data.valid={folder}/reviews.tsv",
+        "data.format=tsv",
+        "data.columns={sentence: text, label: verdict}",
+        f"output={folder}/run",
+        "optimizer.lr=1e-2",
+        "optimizer.total_updates=null",
+        "optimizer.warmup_updates=2",
+        "batch.batch_size=5",
+        "loop.max_updates=40",
+        "loop.max_epochs=null",
+        "loop.progress=false",
+        "loop.evaluate_every=20",
+        *more,
+    ]
+
+
+def test_a_command_trains_a_model(material, capsys):
+    assert command(settings(material)) == 0
+    shown = capsys.readouterr().out
+    assert "stopped after update 40 (max_updates)" in shown and "best: " in shown
+    roberta = roberta_hub.load_model(material / "run/best").eval()
+    labels = [p.label for p in roberta.classify(["a fine film", "a dull film"], head="sst_2")]
+    assert labels == ["good", "bad"]
+    assert (material / "run/train.json").exists()
+
+
+def test_train_goes_on_and_returns_the_best(material):
+    first = train(compose(settings(material, "loop.max_updates=20", "optimizer.total_updates=40")))
+    second = train(compose(settings(material, "optimizer.total_updates=40")))
+    assert first.labels["sst_2"] == second.labels["sst_2"]
+
+
+def test_errors_are_one_line_in_a_shell(material):
+    root = Path(__file__).resolve().parents[2]
+    for setting, words in {
+        "finetune=sts": "did you mean",
+        "task.name=clasification": "did you",
+    }.items():
+        found = subprocess.run(
+            [sys.executable, "-m", "roberta_hub", "train", *settings(material), setting],
+            env={**os.environ, "PYTHONPATH": str(root)},
+            capture_output=True,
+            text=True,
+        )
+        assert found.returncode == 1 and words in found.stderr, found.stderr
+        assert "Traceback" not in found.stderr
+
+
+def test_architecture(material):
+    config = compose(settings(material, "architecture.dropout=0.3"))
+    changed = make_model(config)
+    layer = changed.model.encoder.sentence_encoder.layers[0]
+    same = roberta_hub.load_model(material / "model").model.encoder.sentence_encoder.layers[0]
+    assert layer.dropout == 0.3 and torch.equal(layer.fc1.weight, same.fc1.weight)
+    with pytest.raises(InputError, match=r"architecture\.num_layers cannot change"):
+        make_model(compose(settings(material, "architecture.num_layers=1")))
+
+
+def test_a_new_architecture_is_drawn_from_the_seed():
+    tiny = ["pretrain=tiny", "architecture.num_layers=1", "architecture.embedding_dim=8"]
+    one, two, three = (make_model(compose([*tiny, f"seed={seed}"])) for seed in (1, 1, 2))
+    name = "encoder.sentence_encoder.layers.0.fc1.weight"
+    weights = [m.model.state_dict()[name] for m in (one, two, three)]
+    assert torch.equal(weights[0], weights[1]) and not torch.equal(weights[0], weights[2])
+    assert one.model.config.embedding_dim == 8 and one.training
+
+
+def test_no_such_task(material):
+    with pytest.raises(UnknownNameError, match="did you mean classification"):
+        train(compose(settings(material, "task.name=clasification")))
+
+
+def test_help_lists_recipes_and_fields():
+    for word in ("mnli", "sts_b", "tiny", "optimizer.[lr | betas", "data.[train"):
+        assert word in usage()

@@ -1,0 +1,110 @@
+"""The informed start: frequencies, neighbours and places are there before the first update."""
+
+import random
+
+import pytest
+import torch
+from small_models import small_model
+
+from roberta_hub.model.packing import pack_sequences
+from roberta_hub.train.start import OFFSETS, embed, informed_start, rotation, sinusoids
+
+WORDS = 60
+
+
+def stream(count=20000):
+    """Sentences of a determiner, a noun and a verb; ids 10-19 are nouns, 20-29 verbs, 30-31 determiners."""
+    draw = random.Random(0)
+    ids = []
+    for _ in range(count // 4):
+        ids += [draw.choice([30, 30, 31]), 10 + draw.randrange(10), 20 + draw.randrange(10), 2]
+    return torch.tensor(ids, dtype=torch.int32)
+
+
+def started(**sizes):
+    model = small_model(
+        **{"vocab_size": WORDS, "embed_dim": 64, "num_heads": 4, "max_positions": 40, **sizes}
+    )
+    torch.manual_seed(3)
+    model.init_weights()
+    informed_start(model, stream(), seed=1)
+    return model
+
+
+@pytest.mark.parametrize("width", [None, 16, 60])
+def test_words_of_a_kind_are_alike(width):
+    model = started(embedding_dim=width)
+    rows = torch.nn.functional.normalize(model.encoder.sentence_encoder.embed_tokens.weight, dim=1)
+    likeness = rows @ rows.t()
+    nouns, verbs = slice(10, 20), slice(20, 30)
+    within = (likeness[nouns, nouns].mean() + likeness[verbs, verbs].mean()) / 2
+    assert within > 0.5 > likeness[nouns, verbs].mean() + 0.2
+
+
+def test_the_first_loss_is_that_of_frequencies():
+    model = started().eval()
+    counts = torch.bincount(stream().long(), minlength=WORDS).float()
+    bias = model.encoder.lm_head.bias.detach()
+    assert torch.allclose(bias.softmax(0), counts / counts.sum(), atol=1e-3)
+
+
+@pytest.mark.parametrize("sizes", [{}, {"embedding_dim": 16}, {"embed_dim": 60, "num_heads": 4}])
+def test_heads_look_at_their_offsets(sizes):
+    """Attention of the first layer, token by token, peaks where OFFSETS says, whatever the words are."""
+    model = started(**sizes).eval()
+    encoder = model.encoder.sentence_encoder
+    ids = torch.randint(10, 30, (30,))
+    batch = pack_sequences([ids], padding_idx=1)
+    with torch.no_grad():
+        x = encoder.embed(batch.ids, batch.positions)
+        attention = encoder.layers[0].self_attn
+        heads = [
+            part.view(30, 4, -1).transpose(0, 1)
+            for part in (attention.q_proj(x), attention.k_proj(x))
+        ]
+    # Where words fill all dimensions, places share theirs with them; by chance a head would hit 1 in 30.
+    wanted = 0.8 if "embedding_dim" in sizes else 0.4
+    scores = heads[0] @ heads[1].transpose(1, 2)  # (H, T, T)
+    for offset, own in zip(OFFSETS[0], scores, strict=True):
+        inner = torch.arange(4, 26)
+        hits = own.argmax(1)[inner].eq(inner + offset).float().mean()
+        assert hits > wanted, (offset, float(hits))
+
+
+def test_a_rotation_moves_every_place():
+    frequencies = torch.tensor([1.5, 0.3, 0.02])
+    places = sinusoids(50, frequencies)
+    assert torch.allclose(places.norm(dim=1), torch.ones(50))
+    for offset in (-3, -1, 0, 2):
+        moved = places[10:40] @ rotation(frequencies, offset).t()
+        assert torch.allclose(moved, places[10 + offset : 40 + offset], atol=1e-5)
+
+
+def test_it_repeats_and_disturbs_nothing():
+    state = torch.get_rng_state()
+    first = started().state_dict()
+    torch.set_rng_state(state)
+    again = started().state_dict()
+    assert all(torch.equal(first[name], again[name]) for name in first)
+    model = small_model(vocab_size=WORDS)
+    before = torch.get_rng_state()
+    informed_start(model, stream(400), seed=1)
+    assert torch.equal(before, torch.get_rng_state())
+
+
+def test_words_that_the_text_lacks_stay_as_they_were():
+    model = small_model(vocab_size=WORDS)
+    weight = model.encoder.sentence_encoder.embed_tokens.weight
+    before = weight.detach().clone()
+    informed_start(model, stream(400), seed=1)
+    used = torch.bincount(stream(400).long(), minlength=WORDS) > 0
+    assert torch.equal(weight[~used], before[~used])
+    assert not weight[used].eq(before[used]).all(1).any()
+    assert embed(stream(400), used.float(), 8)[~used].eq(0).all()
+
+
+def test_odd_heads_and_shared_layers():
+    odd = started(embed_dim=36, num_heads=4, embedding_dim=8)  # heads of 9
+    shared = started(num_layers=4, num_unique_layers=2)
+    for model in (odd, shared):
+        assert all(p.isfinite().all() for p in model.parameters())
