@@ -3,6 +3,7 @@
     python tools/train_tiny.py prepare      # text and pairs -> runs/tiny
     python tools/train_tiny.py pretrain     # the masked LM, on blocks of 128 tokens
     python tools/train_tiny.py lengthen     # the same on blocks of 512, for the later positions
+    python tools/train_tiny.py match        # the same with heads that look for a word's doubles
     python tools/train_tiny.py mnli         # the head for pairs, without forgetting the masked LM
     python tools/train_tiny.py ship         # the model in half precision -> roberta_hub/models/tiny
 
@@ -89,6 +90,8 @@ STEPS = {
         f"data.train={WORK}/train.txt",
         f"data.valid={WORK}/valid.txt",
         f"output={WORK}/pretrain",
+        "optimizer.total_updates=4400",
+        "loop.max_updates=2407",  # half way down its learning rate, which goes on falling in the next step
     ],
     "lengthen": [
         "pretrain=tiny",
@@ -106,9 +109,25 @@ STEPS = {
         "loop.max_updates=420",
         "loop.evaluate_every=140",
     ],
+    "match": [
+        "pretrain=tiny",
+        f"model={WORK}/lengthen/last",
+        "pretrained=true",
+        "architecture={dropout: 0.0, attention_dropout: 0.0}",
+        f"data.train={WORK}/pretrain/tokens/train",
+        f"data.valid={WORK}/pretrain/tokens/valid",
+        f"output={WORK}/match",
+        "seed=3",
+        "task.options={block_size: 512, start: matching}",
+        "optimizer.lr=6e-4",
+        "optimizer.warmup_updates=20",
+        "optimizer.total_updates=900",
+        "loop.max_updates=900",
+        "loop.evaluate_every=300",
+    ],
     "mnli": [
         "finetune=mnli",
-        f"model={WORK}/lengthen/last",
+        f"model={WORK}/match/last",
         "architecture={dropout: 0.0, attention_dropout: 0.0, pooler_dropout: 0.1}",
         f"data.train={WORK}/nli_train.tsv",
         f"data.valid={WORK}/nli_valid.tsv",
@@ -117,19 +136,19 @@ STEPS = {
         "data.labels=[contradiction, neutral, entailment]",
         f"output={WORK}/mnli",
         f"task.options={{max_length: 128, truncate: true, rehearse: {WORK}/pretrain/tokens/train}}",
-        "optimizer.lr=6e-4",
+        "optimizer.lr=4e-4",
         "optimizer.decay=weights",
         "optimizer.weight_decay=0.01",
         "optimizer.clip_norm=1.0",
-        "optimizer.warmup_updates=50",
-        "optimizer.total_updates=1350",
+        "optimizer.warmup_updates=100",
+        "optimizer.total_updates=3600",
         "batch.max_tokens=2048",
         "batch.batch_size=null",
         "batch.update_freq=2",
-        "loop.max_updates=1350",
+        "loop.max_updates=3600",
         "loop.max_epochs=null",
         "loop.precision=bf16",
-        "loop.evaluate_every=450",
+        "loop.evaluate_every=600",
         "loop.find_unused_parameters=false",
     ],
 }

@@ -24,13 +24,13 @@ from roberta_hub.train.config import Config, near, read_options
 from roberta_hub.train.cross_entropy import linear_cross_entropy
 from roberta_hub.train.finetuning import hidden, metric_of, roberta_of, train_path
 from roberta_hub.train.masking import Masking, Vocabulary, mask, uniform
-from roberta_hub.train.start import informed_start
+from roberta_hub.train.start import informed_start, matching_heads
 from roberta_hub.train.state import find_state
 from roberta_hub.train.task import Batch, Loss
 
 _SAMPLE = 16
 """Stream of random numbers that the generator's words are drawn with; masking.py has the others."""
-STARTS = ("random", "informed")
+STARTS = ("random", "informed", "matching")
 REPLACED = "replaced"
 """Name of the head that tells replaced tokens."""
 
@@ -51,7 +51,8 @@ class Options:
     copies: int | None = None
     """Static masking with this many masks of each sequence; None: dynamic."""
     start: str = "random"
-    """"informed": weights begin with the text's statistics and an eye for neighbours, see start.py; needs pretrained=false."""
+    """"informed": weights begin with the text's statistics and an eye for neighbours, and need pretrained=false. "matching": some heads
+    of a trained model begin anew, by looking for the same word elsewhere. See start.py."""
     generator_size: float = 0.25
     """Width of ELECTRA's generator, as a share of the model's."""
     discriminator_weight: float = 50.0
@@ -127,6 +128,8 @@ class PreTraining:
         resuming = config.resume and find_state(Path(config.output)) is not None
         if options.start == "informed" and not config.pretrained and not resuming:
             informed_start(roberta_of(interface), self._train.stream, seed=config.seed)
+        if options.start == "matching" and not resuming:
+            matching_heads(roberta_of(interface), self._train.stream, seed=config.seed)
 
     def lengths(self, epoch: int) -> Sequence[int]:
         """Tokens of each block, the same in every epoch."""

@@ -10,6 +10,9 @@ linear algebra (measured in MODEL_CARD.md):
   rotations of that subspace, so that each head begins by looking at one offset (in the spirit of Trockman and
   Kolter 2023, "Mimetic initialization").
 
+A model that knows its words can be given heads that look for the same or a like word elsewhere (`matching_heads`), which a
+pair of sentences is compared with, and which text alone teaches a small model late.
+
 All of it is a start: every weight is trained. Legend: V vocabulary, K context tokens, E embedding width, C width of the
 model, D of a head, T positions.
 """
@@ -21,6 +24,7 @@ import math
 import torch
 from torch import Tensor, nn
 
+from roberta_hub.errors import InputError
 from roberta_hub.model.attention import MultiheadSelfAttention
 from roberta_hub.model.encoder import TransformerEncoder
 from roberta_hub.model.roberta import RobertaModel
@@ -35,12 +39,22 @@ EIGENVALUE = 0.5
 """Power of the singular values in the embedding."""
 SCAN = 4_000_000
 """Tokens that are counted at once."""
+SAMPLE = 20_000
+"""Tokens on which `matching_heads` measures sizes."""
 STD = 0.05
 """Of an embedding's entries; random ones have 0.02."""
 OFFSETS = ((-1, 1, -2, 2), (-1, 1, -3, 3), (-1, 1))
 """Where the first heads of the first, the second and any later layer look; the other heads stay random."""
 PEAK = 6.0
 """Attention score of the place that such a head looks at, before anything is learnt."""
+MATCHING_LAYERS = 2
+"""How many layers, from the first, get matching heads: the second half of each layer's."""
+SAME_WORD = 5.0
+"""Attention score that a matching head gives to the same word, before anything is learnt."""
+SAME_PLACE = 8.0
+"""What it takes off for the same place, and in part for neighbours: a word is most like itself."""
+CANCELLED = 0.3
+"""Share of a match that is taken from the word's own vector: what is in both sentences fades."""
 FREQUENCIES = (1.5, 0.02)
 """Radians a token of the fastest and the slowest sinusoid: periods of 4 and 314 tokens."""
 
@@ -154,6 +168,78 @@ def _set_places(encoder: TransformerEncoder, num_heads: int) -> None:
             for weight, turn in ((attention.q_proj.weight, offset), (attention.k_proj.weight, 0)):
                 own = gain * rotation(frequencies, turn) @ subspace.t()  # (D, C)
                 weight[rows] = own + 0.02 * torch.randn_like(own)
+
+
+# ---- matches ----
+
+
+def matching_heads(model: RobertaModel, stream: Tensor, *, seed: int) -> None:
+    """Let the second half of the heads in the first layers look for the word they are at, but elsewhere.
+
+    Query and key read the same projection of the word, and projections of the place with opposite signs: the score is
+    high where words are alike, lowered where places are. Words and places are told apart by the principal
+    directions of the embedding and of the positions.
+
+    Args:
+        model: changed; one whose embeddings are trained, or begin with `informed_start`.
+        stream: ids of the training text, on which the size of both parts is measured. Shape: (S,)
+        seed: of the projections.
+
+    Raises:
+        InputError: heads of less than 4 dimensions.
+    """
+    encoder = model.encoder.sentence_encoder
+    heads = model.config.num_heads
+    size = model.config.embed_dim // heads  # D
+    places = size // 4
+    if not places:
+        raise InputError(f"matching heads need heads of 4 dimensions or more, these have {size}")
+    random = torch.Generator().manual_seed(seed)
+    ids = stream[:SAMPLE].long()
+    with torch.no_grad():
+        words = encoder.embed_tokens.weight[torch.unique(ids)].float()
+        if encoder.embed_projection is not None:
+            words = words @ encoder.embed_projection.weight.float().t()
+        width = min(encoder.embed_tokens.embedding_dim, words.size(1) - places)
+        alike = _principal(words, width)  # (E, C), fewer where E is near C
+        positions = encoder.embed_positions.weight[encoder.padding_idx + 1 :].float()
+        near = _principal(positions - positions @ alike.t() @ alike, places)  # blind to words
+        x = encoder.embed(
+            ids, torch.arange(len(ids)) % model.max_positions() + encoder.padding_idx + 1
+        ).float()
+        x = x - x.mean(0)
+        attentions = [m for m in encoder.layers.modules() if isinstance(m, MultiheadSelfAttention)]
+        for attention in attentions[:MATCHING_LAYERS]:
+            for head in range(heads // 2, heads):
+                mixed = torch.randn(len(alike), size - places, generator=random)
+                own = torch.linalg.qr(mixed)[0].t() @ alike  # (3D/4 at most, C)
+                gains = [_gain(x @ own.t(), SAME_WORD, size), _gain(x @ near.t(), SAME_PLACE, size)]
+                _match(attention, head * size, own, near, gains)
+
+
+def _gain(rows: Tensor, score: float, size: int) -> float:
+    """What query and key are multiplied by, so that a row's score with itself is as told."""
+    return math.sqrt(score * math.sqrt(size) / float(rows.square().sum(1).mean()))
+
+
+def _match(
+    attention: MultiheadSelfAttention, first: int, own: Tensor, near: Tensor, gains: list[float]
+) -> None:
+    """Set the head whose rows begin at `first`: words `own` (W, C), places `near` (P, C)."""
+    rows = slice(first, first + len(own) + len(near))
+    word, place, none = gains[0] * own, gains[1] * near, torch.zeros_like(near)
+    attention.q_proj.weight[rows] = torch.cat([word, place])
+    attention.k_proj.weight[rows] = torch.cat([word, -place])
+    attention.v_proj.weight[rows] = torch.cat([own, none])
+    attention.out_proj.weight[:, rows] = torch.cat([-CANCELLED * own, none]).t()
+    for linear in (attention.q_proj, attention.k_proj, attention.v_proj):
+        linear.bias[rows] = 0.0
+
+
+def _principal(rows: Tensor, count: int) -> Tensor:
+    """Directions in which rows differ most: (N, C) -> (count, C)."""
+    directions: Tensor = torch.linalg.svd(rows - rows.mean(0), full_matrices=False)[2]
+    return directions[:count]
 
 
 def sinusoids(count: int, frequencies: Tensor) -> Tensor:

@@ -6,8 +6,16 @@ import pytest
 import torch
 from small_models import small_model
 
+from roberta_hub.errors import InputError
 from roberta_hub.model.packing import pack_sequences
-from roberta_hub.train.start import OFFSETS, embed, informed_start, rotation, sinusoids
+from roberta_hub.train.start import (
+    OFFSETS,
+    embed,
+    informed_start,
+    matching_heads,
+    rotation,
+    sinusoids,
+)
 
 WORDS = 60
 
@@ -108,3 +116,43 @@ def test_odd_heads_and_shared_layers():
     shared = started(num_layers=4, num_unique_layers=2)
     for model in (odd, shared):
         assert all(p.isfinite().all() for p in model.parameters())
+
+
+@pytest.mark.parametrize("width", [None, 32])
+def test_matching_heads_look_for_the_same_word_elsewhere(width):
+    """A list of words, and the same words in another order: from each, the heads find its double, not itself."""
+    model = small_model(
+        vocab_size=WORDS, embed_dim=128, num_heads=2, max_positions=80, embedding_dim=width
+    )
+    torch.manual_seed(3)
+    model.init_weights()
+    informed_start(model, torch.randint(4, WORDS, (4000,)), seed=1)
+    ids = torch.randint(4, WORDS, (400,))
+    before = {name: p.clone() for name, p in model.named_parameters()}
+    state = torch.get_rng_state()
+    matching_heads(model, ids, seed=1)
+    assert torch.equal(state, torch.get_rng_state())
+    encoder = model.eval().encoder.sentence_encoder
+    order = torch.randperm(20)
+    words = torch.randperm(WORDS - 4)[:20] + 4
+    batch = pack_sequences([torch.cat([words, words[order]])], padding_idx=1)
+    with torch.no_grad():
+        x = encoder.embed(batch.ids, batch.positions)
+        attention = encoder.layers[0].self_attn
+        query, key = attention.q_proj(x)[:, 64:], attention.k_proj(x)[:, 64:]  # the second head
+    found = (query @ key.t())[:20].argmax(1)
+    double = 20 + order.argsort()
+    # By chance 1 in 40; words that fill all dimensions lose those of the places.
+    assert found.eq(double).float().mean() > (0.5 if width is None else 0.8)
+    # The first head, and everything that is no attention, is left as it was.
+    assert torch.equal(
+        attention.q_proj.weight[:64],
+        before["encoder.sentence_encoder.layers.0.self_attn.q_proj.weight"][:64],
+    )
+    changed = {n for n, p in model.named_parameters() if not torch.equal(p, before[n])}
+    assert changed and all("self_attn" in name for name in changed)
+
+
+def test_matching_heads_need_room():
+    with pytest.raises(InputError, match="4 dimensions"):
+        matching_heads(small_model(vocab_size=WORDS, embed_dim=8, num_heads=4), stream(400), seed=1)
