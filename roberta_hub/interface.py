@@ -9,15 +9,12 @@ from typing import TYPE_CHECKING, Literal, overload
 from torch import Tensor
 
 from roberta_hub import saving
-from roberta_hub.errors import InputError, InputTypeError
-from roberta_hub.fairseq_verbs import FairseqVerbs
-from roberta_hub.inference import answer, choose, classify, features, optimize, score, tag
-from roberta_hub.inference.answer import MAX_ANSWER, Answer
+from roberta_hub.head_verbs import HeadVerbs
+from roberta_hub.inference import classify, features, optimize, score
 from roberta_hub.inference.batching import Options
 from roberta_hub.inference.classify import Prediction
 from roberta_hub.inference.features import Pooling
 from roberta_hub.inference.optimize import Optimization
-from roberta_hub.inference.tag import Span
 from roberta_hub.model.quantize import Dtype
 from roberta_hub.text.tokenizer import Text
 
@@ -27,7 +24,7 @@ if TYPE_CHECKING:
 Format = Literal["roberta_hub", "fairseq", "huggingface"]
 
 
-class RobertaHubInterface(FairseqVerbs):
+class RobertaHubInterface(HeadVerbs):
     """RoBERTa for people: text in, answers out.
 
     fairseq's methods behave as in fairseq: they keep the caller's train/eval mode and gradients. Our
@@ -185,124 +182,6 @@ class RobertaHubInterface(FairseqVerbs):
             multi_label=multi_label,
         )
 
-    def tag(self, texts: Sequence[str], head: str, **options: Unpack[Options]) -> list[list[Span]]:
-        """Labelled spans in each text: named entities, or parts of speech.
-
-        A word gets the label that the head gives its first piece; "B-" and "I-" labels are merged to spans.
-
-        Args:
-            texts: single texts, not pairs.
-            head: name of a token head.
-            options: see `features`; of a long text's windows each word is labelled by the one in which it
-                stands farthest from a cut.
-
-        Raises:
-            UnknownNameError: no such head.
-
-        Example:
-            >>> roberta.register_token_head("ner", labels=["O", "B-PER", "I-PER"])
-            >>> [spans] = roberta.tag(["Ada Lovelace wrote it."], "ner")
-        """
-        classify.known_head(self.model, head, "token")
-        labels = self.head_labels(head)
-        return tag.tag(self._runner(**options), self._texts(texts), head, labels)  # type: ignore[arg-type]
-
-    def answer(
-        self,
-        question: str,
-        context: str,
-        head: str,
-        *,
-        max_answer_tokens: int = MAX_ANSWER,
-        no_answer: bool = True,
-        **options: Unpack[Options],
-    ) -> Answer:
-        """The stretch of the context that answers the question (SQuAD's task).
-
-        A context longer than the model is read in windows.
-
-        Args:
-            question: in words.
-            context: what has the answer.
-            head: name of a span head.
-            max_answer_tokens: longest answer.
-            no_answer: where the head prefers `<s>`, answer "" (SQuAD 2); False: always answer.
-            options: see `features`; `stride` is 128 if not given, `truncate=True` reads the first window only.
-
-        Raises:
-            UnknownNameError: no such head.
-            InputError: the question leaves no room for the context.
-
-        Example:
-            >>> roberta.register_span_head("squad")
-            >>> answer = roberta.answer("Who wrote it?", "Ada Lovelace wrote it.", "squad")
-            >>> answer.text == "Ada Lovelace wrote it."[answer.start : answer.end]
-            True
-        """
-        found = answer.answers(
-            self._runner(**options),
-            [(question, context)],
-            head,
-            max_tokens=max_answer_tokens,
-            no_answer=no_answer,
-        )
-        return found[0]
-
-    def choose(
-        self, context: str, options: Sequence[str], head: str, **settings: Unpack[Options]
-    ) -> Prediction:
-        """The best of several options, with the probability of each.
-
-        Args:
-            context: a text, a question, or both.
-            options: different texts.
-            head: name of a classification head with one output. Heads that fairseq trained on RACE or
-                CommonsenseQA get inputs laid out as there.
-            settings: batch_tokens, progress, truncate, stride; see `features`.
-
-        Raises:
-            UnknownNameError: no such head.
-            InputError: a head with several outputs.
-
-        Example:
-            >>> roberta.register_classification_head("race", num_classes=1)
-            >>> prediction = roberta.choose("Where do fish live?", ["in water", "in trees"], "race")
-            >>> sorted(prediction.scores)
-            ['in trees', 'in water']
-        """
-        runner = self._runner(**settings)
-        return choose.choose(runner, context, options, head, getattr(self.task, "name", ""))
-
-    def register_token_head(
-        self, name: str, num_classes: int | None = None, labels: Sequence[str] | None = None
-    ) -> None:
-        """Add a head with random weights that labels every token, for `tag`.
-
-        Args:
-            name: letters, digits, "_" and "-"; of no other kind of head.
-            num_classes: how many labels; None: as many as `labels` has.
-            labels: their names, "O" for none.
-        """
-        if num_classes is None:
-            num_classes = len(labels or ())
-        if labels is not None and len(set(labels)) != num_classes:
-            raise InputError(
-                f"head {name!r}: {len(labels)} labels {list(labels)} for {num_classes} classes"
-            )
-        self.model.register_token_head(name, num_classes)  # type: ignore[operator]
-        self.labels.pop(name, None)
-        if labels is not None:
-            self.labels[name] = tuple(labels)
-
-    def register_span_head(self, name: str) -> None:
-        """Add a head with random weights for start and end of an answer, for `answer`.
-
-        Args:
-            name: letters, digits, "_" and "-"; of no other kind of head.
-        """
-        self.model.register_span_head(name)  # type: ignore[operator]
-        self.labels.pop(name, None)
-
     def score(
         self,
         texts: Sequence[Text],
@@ -354,20 +233,6 @@ class RobertaHubInterface(FairseqVerbs):
         self.optimized = optimize.optimize(self.model, self.tokenizer, dtype)
         return self
 
-    def head_labels(self, head: str) -> tuple[str, ...]:
-        """Names of a head's classes: those it was given, else fairseq's label dictionary, else numbers."""
-        is_token = head in classify.heads_of(self.model, "token")
-        kind: Literal["classification", "token"] = "token" if is_token else "classification"
-        module = classify.known_head(self.model, head, kind)
-        count = int(module.out_proj.out_features)  # type: ignore[union-attr, arg-type]
-        known = self.labels.get(head)
-        dictionary = getattr(self.task, "label_dictionary", None)
-        if known is None and dictionary is not None and kind == "classification":
-            known = tuple(dictionary.symbols[dictionary.nspecial : dictionary.nspecial + count])
-        if known is None or len(known) != count:
-            return tuple(str(i) for i in range(count))
-        return known
-
     def save(
         self, directory: str | Path, format: Format = "roberta_hub", head: str | None = None
     ) -> None:
@@ -387,12 +252,6 @@ class RobertaHubInterface(FairseqVerbs):
         """
         checkpoint = saving.checkpoint_of(self.model, self.tokenizer, self.task, self.labels)
         saving.write(checkpoint, self.tokenizer, Path(directory), format, head)
-
-    @staticmethod
-    def _texts(texts: Sequence[Text]) -> Sequence[Text]:
-        if isinstance(texts, (str, bytes)):
-            raise InputTypeError(f"texts is one {type(texts).__name__}; pass a list, [text]")
-        return list(texts)
 
     def __repr__(self) -> str:
         """A card; `print(roberta.model)` shows the modules."""

@@ -18,6 +18,7 @@ FLOORS = {
     "inference": 2,
     "saving": 2,
     "fairseq_verbs": 3,
+    "head_verbs": 3,
     "interface": 3,
     "hub": 4,
     "fairseq_bridge": 5,
@@ -29,7 +30,8 @@ FLOORS = {
 }
 STAIRS = {
     ("config", "errors"),
-    ("interface", "fairseq_verbs"),
+    ("head_verbs", "fairseq_verbs"),
+    ("interface", "head_verbs"),
     ("cli", "doctor"),
     ("cli", "train"),
 }

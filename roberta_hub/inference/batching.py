@@ -12,6 +12,8 @@ import torch
 from torch import Tensor, nn
 
 from roberta_hub.errors import InputError
+from roberta_hub.inference import threads
+from roberta_hub.inference.threads import can_spread, spread
 from roberta_hub.inference.windows import Windows, fit
 from roberta_hub.model.packing import PackedBatch, pack_sequences
 from roberta_hub.model.roberta import RobertaModel
@@ -19,6 +21,8 @@ from roberta_hub.terminal import progress_bar
 from roberta_hub.text.tokenizer import Text, Tokenizer
 
 Result = TypeVar("Result")
+Pick = Callable[[PackedBatch], Tensor | None]
+"""From a batch to the one row of each sequence, (B,), that an answer reads; None where it reads more."""
 BATCH_TOKENS = {"cpu": 1024, "cuda": 32768}
 """Tokens a batch: on a CPU what its cache holds, and malloc without asking the system for fresh pages in
 each layer, which costs int8 a fifth at 2,048; on a GPU what keeps it busy."""
@@ -29,10 +33,16 @@ class Rows:
     """Hidden states of one batch, as an answer function gets them."""
 
     states: Tensor
-    """Shape: (N, C)"""
+    """Shape: (N, C), or (B, C) where only some rows were computed."""
     batch: PackedBatch
     indices: list[int]
     """Which of the caller's sequences these are, in the batch's order."""
+    rows: Tensor | None = None
+    """Which rows of the batch the states are, one of each sequence, in shape (B,); None: all."""
+
+    def at(self, rows: Tensor) -> Tensor:
+        """The states of some rows of the batch, which are the computed ones where not all are: (M,) -> (M, C)."""
+        return self.states[rows] if self.rows is None else self.states
 
     def split(self, rows: Tensor | None = None) -> list[Tensor]:
         """The rows of each sequence: a list of (T_i, *)."""
@@ -132,6 +142,7 @@ class Runner:
         answer: Callable[[Rows], Sequence[Result]],
         *,
         layer: int = -1,
+        pick: Pick | None = None,
     ) -> list[Result]:
         """Run id sequences and answer each, in order.
 
@@ -139,16 +150,26 @@ class Runner:
             sequences: 1-D ids without padding, none longer than `limit`.
             answer: from the hidden states of one batch to one result a sequence.
             layer: which hidden state: -1 the features, 0 the embeddings, k the k-th layer.
+            pick: the rows that `answer` reads, which it gets with `Rows.at`: the last layer computes no others.
         """
         device = next(self.model.parameters()).device
-        budget = self.batch_tokens or BATCH_TOKENS.get(device.type, BATCH_TOKENS["cuda"])
         results: list[Any] = [None] * len(sequences)
-        with evaluating(self.model), _bar(sequences, budget, self.progress) as bar:
-            for indices in batches([len(s) for s in sequences], budget):
-                rows = _rows(self.model, [sequences[i] for i in indices], indices, layer, device)
-                for i, result in zip(indices, answer(rows), strict=True):
-                    results[i] = result
-                bar.update(sum(rows.batch.lengths))
+
+        def work(indices: list[int]) -> tuple[list[int], Sequence[Result]]:
+            own = [sequences[i] for i in indices]
+            return indices, answer(_rows(self.model, own, indices, layer, device, pick))
+
+        lengths = [len(s) for s in sequences]
+        with evaluating(self.model):
+            side_by_side = can_spread(self.model)
+            budget = self.batch_tokens or _budget(device, side_by_side)
+            parts = list(batches(lengths, budget))
+            done = spread(work, parts) if side_by_side and len(parts) > 1 else map(work, parts)
+            with _bar(sum(lengths), budget, self.progress) as bar:
+                for indices, answers in done:
+                    for i, result in zip(indices, answers, strict=True):
+                        results[i] = result
+                    bar.update(sum(lengths[i] for i in indices))
         return results
 
     def run_windows(
@@ -157,9 +178,11 @@ class Runner:
         answer: Callable[[Rows], Sequence[Result]],
         *,
         layer: int = -1,
+        pick: Pick | None = None,
     ) -> list[list[Result]]:
         """Run every window of every text; the results of a text's windows come back together."""
-        parts = iter(self.run([ids for text in windows for ids in text.ids], answer, layer=layer))
+        sequences = [ids for text in windows for ids in text.ids]
+        parts = iter(self.run(sequences, answer, layer=layer, pick=pick))
         return [[next(parts) for _ in text.ids] for text in windows]
 
 
@@ -182,22 +205,34 @@ def batches(lengths: Sequence[int], budget: int) -> Iterator[list[int]]:
         yield current
 
 
-def _bar(sequences: Sequence[Tensor], budget: int, progress: bool | None) -> Any:
-    total = sum(len(s) for s in sequences)
+def _budget(device: torch.device, side_by_side: bool) -> int:
+    if side_by_side:
+        return threads.BATCH_TOKENS
+    return BATCH_TOKENS.get(device.type, BATCH_TOKENS["cuda"])
+
+
+def _bar(total: int, budget: int, progress: bool | None) -> Any:
     if progress is None and total <= 4 * budget:  # over before anybody looks
         progress = False
     return progress_bar(total, unit=" tokens", shown=progress)
 
 
 def _rows(
-    model: nn.Module, sequences: list[Tensor], indices: list[int], layer: int, device: torch.device
+    model: nn.Module,
+    sequences: list[Tensor],
+    indices: list[int],
+    layer: int,
+    device: torch.device,
+    pick: Pick | None,
 ) -> Rows:
     if isinstance(model, RobertaModel):
         encoder = model.encoder.sentence_encoder
         batch = pack_sequences(sequences, padding_idx=encoder.padding_idx, device=device)
         depth = _depth(layer, encoder.num_layers)
-        state = next(islice(encoder.packed(batch), depth, None))  # no layer above it is run
-        return Rows(encoder.finish(state) if layer == -1 else state, batch, indices)
+        rows = pick(batch) if pick is not None and depth == encoder.num_layers else None
+        states = encoder.packed(batch, rows=rows)
+        state = next(islice(states, depth, None))  # no layer above it is run
+        return Rows(encoder.finish(state) if layer == -1 else state, batch, indices, rows)
     batch = pack_sequences(sequences, padding_idx=1, device=device)
     tokens = batch.unpack(batch.ids)
     if batch.slots is not None:
@@ -210,6 +245,11 @@ def _rows(
         features = states[_depth(layer, len(states) - 1)].transpose(0, 1)
     flat = features.flatten(0, 1)
     return Rows(flat if batch.slots is None else flat[batch.slots], batch, indices)
+
+
+def starts(batch: PackedBatch) -> Tensor:
+    """`Pick` for heads that read `<s>`."""
+    return batch.starts
 
 
 def _depth(layer: int, num_layers: int) -> int:

@@ -10,7 +10,7 @@ import torch
 from torch import Tensor, nn
 
 from roberta_hub.errors import InputError, UnknownNameError
-from roberta_hub.inference.batching import Rows, Runner
+from roberta_hub.inference.batching import Rows, Runner, starts
 from roberta_hub.inference.windows import Windows
 from roberta_hub.text.tokenizer import Text
 
@@ -88,11 +88,11 @@ def window_values(
     module = known_head(runner.model, head)
 
     def answer(rows: Rows) -> list[Tensor]:
-        first = rows.batch.first_rows(rows.states)  # (B, C)
+        first = rows.at(rows.batch.starts)  # (B, C)
         return list(module(first.unsqueeze(1)).float().cpu())
 
     rows = []
-    for parts in runner.run_windows(windows, answer):
+    for parts in runner.run_windows(windows, answer, pick=starts):
         own = torch.stack(parts)  # (windows, K)
         voting = vote and len(own) > 1 and own.size(1) > 1
         rows.append(own.softmax(-1).mean(0).log() if voting else own.mean(0))

@@ -9,7 +9,7 @@ import torch
 from torch import Tensor, nn
 
 from roberta_hub.errors import InputError
-from roberta_hub.inference.batching import Rows, Runner
+from roberta_hub.inference.batching import Rows, Runner, starts
 from roberta_hub.text.tokenizer import Text
 
 Pooling = Literal["cls", "mean"]
@@ -28,11 +28,13 @@ def features(
 
     def answer(rows: Rows) -> list[Tensor]:
         if pooling == "cls":
-            return list(rows.batch.first_rows(rows.states))
+            return list(rows.at(rows.batch.starts))
         # A view would keep its whole batch alive as long as the caller keeps one text.
         return [part.clone() for part in rows.split()]
 
-    parts = runner.run_windows(windows, answer, layer=layer)
+    parts = runner.run_windows(
+        windows, answer, layer=layer, pick=starts if pooling == "cls" else None
+    )
     if pooling == "cls":
         merged = [torch.stack(own).mean(0) for own in parts]
     else:

@@ -10,6 +10,7 @@ from torch import Tensor
 from roberta_hub.errors import InputError, InputTypeError
 from roberta_hub.inference.batching import Rows, Runner, lm_logits
 from roberta_hub.inference.windows import Windows
+from roberta_hub.model.packing import PackedBatch
 from roberta_hub.text.tokenizer import Tokenizer
 
 MASK = "<mask>"
@@ -31,7 +32,8 @@ def fill_mask(
     def answer(rows: Rows) -> list[list[Candidates]]:
         """Candidates for the masks of each sequence, in order."""
         masked = rows.batch.ids.eq(tokenizer.mask_idx)
-        probabilities = lm_logits(runner.model, rows.states[masked]).softmax(-1)  # (M, V)
+        logits = lm_logits(runner.model, rows.at(masked.nonzero().squeeze(1)))
+        probabilities = logits.softmax(-1)  # (M, V)
         if chosen is None:
             # Probabilities are over the whole vocabulary; specials are only left out of the list.
             words = tokenizer.words.to(probabilities.device)
@@ -42,20 +44,27 @@ def fill_mask(
         found = iter(zip(values.tolist(), ids.tolist(), strict=True))
         return [[next(found) for _ in range(int(part.sum()))] for part in rows.split(masked)]
 
+    def masks(batch: PackedBatch) -> Tensor | None:
+        """The mask of each sequence, (B,), where each has one."""
+        places = batch.ids.eq(tokenizer.mask_idx)
+        each = [int(part.sum()) for part in torch.split(places, list(batch.lengths))]
+        return places.nonzero().squeeze(1) if set(each) == {1} else None
+
     results = []
-    for text, fitted, own in zip(texts, windows, runner.run_windows(windows, answer), strict=True):
-        masks = _at_masks(fitted, own, tokenizer.mask_idx)
-        if len(masks) != text.count(MASK):
+    found = runner.run_windows(windows, answer, pick=masks)
+    for text, fitted, own in zip(texts, windows, found, strict=True):
+        at_masks = _at_masks(fitted, own, tokenizer.mask_idx)
+        if len(at_masks) != text.count(MASK):
             raise InputError(
                 f"truncation cut off a {MASK} of {text[:40]!r}...; pass stride=N instead"
             )
-        found = []
-        for number, candidates in enumerate(masks):
+        filled = []
+        for number, candidates in enumerate(at_masks):
             before, after = _split(text, number)
             if targets is not None:
                 candidates = _ranked(candidates, len(targets), after_space=before.endswith(" "))
-            found.append(_fill(tokenizer, before, after, candidates))
-        results.append(found)
+            filled.append(_fill(tokenizer, before, after, candidates))
+        results.append(filled)
     return results
 
 

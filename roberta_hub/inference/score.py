@@ -10,6 +10,7 @@ from torch import Tensor
 
 from roberta_hub.inference.batching import Rows, Runner, lm_logits
 from roberta_hub.inference.windows import Windows
+from roberta_hub.model.packing import PackedBatch
 from roberta_hub.text.tokenizer import Text
 
 
@@ -26,16 +27,19 @@ def score(runner: Runner, texts: Sequence[Text]) -> list[float]:
         owners += [owner] * len(places)
 
     def answer(rows: Rows) -> list[float]:
-        hidden = rows.batch.ids.eq(tokenizer.mask_idx)  # one in each sequence
-        logits = lm_logits(runner.model, rows.states[hidden])
+        logits = lm_logits(runner.model, rows.at(masks(rows.batch)))
         wanted = torch.tensor([copies.target(i) for i in rows.indices], device=logits.device)
         found: list[float] = (
             logits.log_softmax(-1).gather(1, wanted.unsqueeze(1)).squeeze(1).tolist()
         )
         return found
 
+    def masks(batch: PackedBatch) -> Tensor:
+        """The one of each sequence: (B,)."""
+        return batch.ids.eq(tokenizer.mask_idx).nonzero().squeeze(1)
+
     totals = [0.0] * len(windows)
-    for owner, value in zip(owners, runner.run(copies, answer), strict=True):
+    for owner, value in zip(owners, runner.run(copies, answer, pick=masks), strict=True):
         totals[owner] += value
     return [totals[n] for n in which]
 

@@ -37,6 +37,28 @@ def packed_attention(
     return torch.cat(mixed) if mixed else query + key + value
 
 
+def one_row_attention(
+    query: Tensor, key: Tensor, value: Tensor, *, batch: PackedBatch, num_heads: int, dropout: float
+) -> Tensor:
+    """`packed_attention` for one token of each sequence, all that a head which reads one token needs.
+
+    Shapes: query and the result (B, C); key and value (N, C).
+    """
+    mixed, sequence, row = [], 0, 0
+    for count, length in batch.runs:
+        sequences, rows = slice(sequence, sequence + count), slice(row, row + count * length)
+        mixed.append(
+            _attend(
+                *(query[sequences], key[rows], value[rows], (count, 1)),
+                num_heads=num_heads,
+                dropout=dropout,
+                keys=length,
+            )
+        )
+        sequence, row = sequences.stop, rows.stop
+    return torch.cat(mixed)
+
+
 def padded_attention(
     query: Tensor, key: Tensor, value: Tensor, *, real: Tensor, num_heads: int, dropout: float
 ) -> Tensor:
@@ -62,12 +84,16 @@ def _attend(
     num_heads: int,
     dropout: float,
     mask: Tensor | None = None,
+    keys: int | None = None,
 ) -> Tensor:
+    """Shapes: query (B * T, C), as told, or (B, T, C); key and value alike, of `keys` rows a sequence if not T."""
     b, t = shape
-    q, k, v = (
-        x.reshape(b, t, num_heads, x.size(-1) // num_heads).transpose(1, 2)
-        for x in (query, key, value)
-    )  # (B, H, T, D)
+    size = query.size(-1) // num_heads
+    q = query.reshape(b, t, num_heads, size).transpose(1, 2)  # (B, H, T, D)
+    k, v = (
+        x.reshape(b, t if keys is None else keys, num_heads, size).transpose(1, 2)
+        for x in (key, value)
+    )
     if mask is None and not dropout and _plain_is_faster(q):
         mixed: Tensor = (q * q.size(-1) ** -0.5 @ k.transpose(-1, -2)).softmax(-1) @ v
     else:
@@ -93,10 +119,10 @@ class MultiheadSelfAttention(nn.Module):
         self.q_proj = nn.Linear(embed_dim, embed_dim)
         self.out_proj = nn.Linear(embed_dim, embed_dim)
 
-    def forward(self, x: Tensor, attend: Attend) -> Tensor:
-        """Mix the rows of x, (*, C), through `attend`, which knows the batch."""
+    def forward(self, x: Tensor, attend: Attend, rows: Tensor | None = None) -> Tensor:
+        """Mix the rows of x, (*, C), through `attend`, which knows the batch; for `rows` only, if told, (B, C)."""
         mixed = attend(
-            self.q_proj(x),
+            self.q_proj(x if rows is None else x[rows]),
             self.k_proj(x),
             self.v_proj(x),
             num_heads=self.num_heads,

@@ -17,6 +17,7 @@ from roberta_hub.config import RobertaConfig
 from roberta_hub.model.attention import (
     Attend,
     MultiheadSelfAttention,
+    one_row_attention,
     packed_attention,
     padded_attention,
 )
@@ -24,6 +25,9 @@ from roberta_hub.model.heads import activation
 from roberta_hub.model.packing import PackedBatch, check_tokens, pack
 from roberta_hub.model.prepared import Prepared
 from roberta_hub.model.quantize import Dtype, matrix, norm
+
+Last = tuple[Attend, Tensor | None]
+"""How a layer is called: which attention, and which rows it is for, None for all."""
 
 
 class TransformerLayer(nn.Module):
@@ -53,12 +57,13 @@ class TransformerLayer(nn.Module):
         self.dropout = dropout
         self.activation_dropout = activation_dropout
 
-    def forward(self, x: Tensor, attend: Attend) -> Tensor:
-        """One layer: (*, C) -> (*, C)."""
+    def forward(self, x: Tensor, attend: Attend, rows: Tensor | None = None) -> Tensor:
+        """One layer: (*, C) -> (*, C); with `rows`, one of each sequence, what it gives for them, (B, C)."""
+        kept = x if rows is None else x[rows]
         if self.normalize_before:
-            x = x + self._drop(self.self_attn(self.self_attn_layer_norm(x), attend))
+            x = kept + self._drop(self.self_attn(self.self_attn_layer_norm(x), attend, rows))
             return x + self._drop(self._feed_forward(self.final_layer_norm(x)))
-        x = self.self_attn_layer_norm(x + self._drop(self.self_attn(x, attend)))
+        x = self.self_attn_layer_norm(kept + self._drop(self.self_attn(x, attend, rows)))
         x = self.final_layer_norm(x + self._drop(self._feed_forward(x)))
         return x
 
@@ -93,16 +98,18 @@ class PreparedLayer:
         self.num_heads = attention.num_heads
         self.normalize_before = layer.normalize_before
 
-    def __call__(self, x: Tensor, attend: Attend) -> Tensor:
-        """One layer: (N, C) -> (N, C)."""
+    def __call__(self, x: Tensor, attend: Attend, rows: Tensor | None = None) -> Tensor:
+        """One layer: (N, C) -> (N, C); with `rows`, one of each sequence, (B, C)."""
+        kept = x if rows is None else x[rows]
         if self.normalize_before:
-            x = x + self._attention(self.attention_norm(x), attend)
+            x = kept + self._attention(self.attention_norm(x), attend, rows)
             return x + self.narrow(self.widen(self.final_norm(x)))
-        x = self.attention_norm(x + self._attention(x, attend))
+        x = self.attention_norm(kept + self._attention(x, attend, rows))
         return self.final_norm(x + self.narrow(self.widen(x)))
 
-    def _attention(self, x: Tensor, attend: Attend) -> Tensor:
+    def _attention(self, x: Tensor, attend: Attend, rows: Tensor | None) -> Tensor:
         query, key, value = self.query_key_value(x).chunk(3, dim=-1)  # (N, C) each
+        query = query if rows is None else query[rows]
         return self.mix(attend(query, key, value, num_heads=self.num_heads, dropout=0.0))
 
 
@@ -215,18 +222,23 @@ class TransformerEncoder(nn.Module):
         return self.finish(hiddens[-1] if hiddens else _last(states)), hiddens, batch
 
     def packed(
-        self, batch: PackedBatch, token_embeddings: Tensor | None = None
+        self,
+        batch: PackedBatch,
+        token_embeddings: Tensor | None = None,
+        rows: Tensor | None = None,
     ) -> Iterator[Tensor]:
         """The embedding output, then each layer's, of a packed batch: L+1 times (N, C).
 
-        `finish` the last one for the features.
+        `finish` the last one for the features. With `rows`, one of each sequence (none being empty), the last layer
+        computes those alone: (B, C).
         """
-        attend = partial(packed_attention, batch=batch)
         x = self.embed(batch.ids, batch.positions, token_embeddings)
         layers = None if self.prepared is None else self.prepared.form()
+        attend = partial(packed_attention, batch=batch)
+        last = None if rows is None else (partial(one_row_attention, batch=batch), rows)
         if layers is None:
-            return self._run(x, attend)
-        return self._run_prepared(x, attend, layers)
+            return self._run(x, attend, last)
+        return self._run_prepared(x, layers, attend, last)
 
     def padded(self, tokens: Tensor) -> list[Tensor]:
         """The plain twin of `packed`: the same L+1 states computed on every slot, (B, T, C).
@@ -257,7 +269,7 @@ class TransformerEncoder(nn.Module):
         """The features from the last hidden state: a LayerNorm more in pre-norm models."""
         return x if self.layer_norm is None else self.layer_norm(x)
 
-    def _run(self, x: Tensor, attend: Attend) -> Iterator[Tensor]:
+    def _run(self, x: Tensor, attend: Attend, last: Last | None = None) -> Iterator[Tensor]:
         yield x
         group = self.num_layers // len(self.layers)
         # Drawn for every layer at once, as fairseq's LayerDropModuleList does.
@@ -266,19 +278,23 @@ class TransformerEncoder(nn.Module):
         )
         for i in range(self.num_layers):
             if draws is None or draws[i] > self.layerdrop:
-                x = self.layers[i // group](x, attend)
+                x = self.layers[i // group](x, *self._how(i, attend, last))
                 yield x
 
     def _run_prepared(
-        self, x: Tensor, attend: Attend, layers: Sequence[PreparedLayer]
+        self, x: Tensor, layers: Sequence[PreparedLayer], attend: Attend, last: Last | None
     ) -> Iterator[Tensor]:
         yield x
         dtype, group = x.dtype, self.num_layers // len(layers)
         if x.device.type == "cpu":
             x = x.float()
         for i in range(self.num_layers):
-            x = layers[i // group](x, attend)
+            x = layers[i // group](x, *self._how(i, attend, last))
             yield x.to(dtype)
+
+    def _how(self, i: int, attend: Attend, last: Last | None) -> Last:
+        """What layer `i` is called with."""
+        return (attend, None) if last is None or i < self.num_layers - 1 else last
 
 
 def _last(states: Iterator[Tensor]) -> Tensor:
