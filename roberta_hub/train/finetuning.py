@@ -240,6 +240,8 @@ class Options:
     """Text, or a folder of tokens, whose masked words the model goes on guessing: see rehearsal.py."""
     rehearse_weight: float = 1.0
     """Of that loss beside the task's."""
+    rehearse_share: float = 1.0
+    """Tokens of text for each token of the task's examples."""
     init_token: bool = False
     """Put `<s>` before the sentences of pronoun tasks; fairseq's recipes do not."""
 
@@ -251,6 +253,9 @@ def options_of(config: Config) -> Options:
         value = getattr(options, name)
         if value is not None and value < 1:
             raise InputError(f"task.options.{name} is {value}, must be at least 1")
+    for name in ("rehearse_weight", "rehearse_share"):
+        if not 0 <= getattr(options, name) < float("inf"):
+            raise InputError(f"task.options.{name} is {getattr(options, name)}, must be at least 0")
     return options
 
 

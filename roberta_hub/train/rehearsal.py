@@ -14,7 +14,7 @@ from torch import nn
 
 from roberta_hub.interface import RobertaHubInterface
 from roberta_hub.train.config import Config
-from roberta_hub.train.finetuning import FineTuning, roberta_of
+from roberta_hub.train.finetuning import FineTuning, options_of, roberta_of
 from roberta_hub.train.masking import uniform
 from roberta_hub.train.objectives import MaskedLM, PreTraining
 from roberta_hub.train.objectives import Options as LMOptions
@@ -60,35 +60,27 @@ class Rehearsing(nn.Module):
 
 
 class Rehearsal:
-    """A `Task` (see `task.py`): a fine-tuning task and ordinary text, about as many tokens of each."""
+    """A `Task` (see `task.py`): a fine-tuning task and ordinary text, `task.options.rehearse_share` tokens for each of its own."""
 
-    def __init__(
-        self,
-        task: FineTuning,
-        config: Config,
-        interface: RobertaHubInterface,
-        source: str,
-        weight: float,
-    ) -> None:
+    def __init__(self, task: FineTuning, config: Config, interface: RobertaHubInterface) -> None:
         """Put both together.
 
         Args:
             task: what is learnt.
-            config: of the run; its seed masks and draws.
+            config: of the run; its seed masks and draws, its options say which text, how much and with what weight.
             interface: the model.
-            source: text, or a folder of tokens, as `data.train` in pre-training.
-            weight: of the masked LM's loss.
         """
+        options = options_of(config)
         roberta = roberta_of(interface)
         block = min(BLOCK, roberta.config.max_positions)
-        data = replace(config.data, train=source, valid=None, limit=None)
+        data = replace(config.data, train=options.rehearse, valid=None, limit=None)
         own = replace(config, data=data, task=replace(config.task, metric=None))
         lm = MaskedLM(roberta)
         self._text = PreTraining(own, LMOptions(block_size=block), interface, lm)
-        self._task, self._seed = task, config.seed
+        self._task, self._seed, self._share = task, config.seed, options.rehearse_share
         lengths = self._text.lengths(0)
         self._blocks, self._mean = len(lengths), sum(lengths) / len(lengths)
-        self.module: nn.Module = Rehearsing(task.module, lm, weight)
+        self.module: nn.Module = Rehearsing(task.module, lm, options.rehearse_weight)
         self.metric, self.larger_is_better = task.metric, task.larger_is_better
 
     def lengths(self, epoch: int) -> Sequence[int]:
@@ -98,7 +90,7 @@ class Rehearsal:
     def batch(self, indices: Sequence[int], epoch: int) -> Batch:
         """Examples, and blocks that are drawn by the first of them."""
         own = self._task.batch(indices, epoch)
-        count = max(1, round(sum(own.packed.lengths) / self._mean))
+        count = max(1, round(self._share * sum(own.packed.lengths) / self._mean))
         places = torch.arange(count)
         luck = uniform(self._seed, epoch, torch.full_like(places, indices[0]), places, _CHOICE)
         text = self._text.batch((luck * self._blocks).long().tolist(), epoch)

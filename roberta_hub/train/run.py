@@ -68,11 +68,9 @@ def make_task(config: Config) -> Task:
     from roberta_hub.train import rehearsal, tasks
 
     task = tasks.build_task(config, interface)
-    source = config.task.options.get("rehearse")
-    if source is None:
+    if config.task.options.get("rehearse") is None:
         return task
-    weight = float(config.task.options.get("rehearse_weight", 1.0))
-    return rehearsal.Rehearsal(task, config, interface, source, weight)
+    return rehearsal.Rehearsal(task, config, interface)
 
 
 def make_model(config: Config) -> RobertaHubInterface:

@@ -7,6 +7,7 @@ import torch
 from small_models import small_roberta
 
 import roberta_hub
+from roberta_hub.errors import InputError
 from roberta_hub.train.config import Config, DataConfig, TaskConfig, compose
 from roberta_hub.train.objectives import build_task
 from roberta_hub.train.rehearsal import TwoBatches
@@ -103,6 +104,14 @@ def test_batches_depend_on_seed_epoch_and_examples_alone(material, tmp_path):
     assert not torch.equal(first.text.packed.ids[:20], other.text.packed.ids[:20])
     share = len(first.text.packed.ids) / len(first.packed.ids)
     assert 0.3 < share < 4  # a block is about as long as three sentences
+    more = [f"task.options={{rehearse: {material}/text.txt, rehearse_share: 20}}"]
+    task = make_task(compose(settings(material, tmp_path / "share", *more)))
+    batch = task.batch([3, 1, 2], 0)
+    assert 15 < len(batch.text.packed.ids) / len(batch.packed.ids) < 25
+    with pytest.raises(InputError, match="rehearse_share is -1"):
+        make_task(
+            compose([*settings(material, tmp_path / "x", *more), "task.options.rehearse_share=-1"])
+        )
 
 
 def test_the_loss_is_the_tasks_and_the_weighted_lms(material, tmp_path):
