@@ -84,7 +84,8 @@ class GPT2BPE:
         """GPT-2's own tables, from the file in the package; built once and shared."""
         tokens = [bytes([byte]) for byte in BYTE_ORDER]
         merges = []
-        for left, right in shipped_tables().merges:
+        tables = shipped_tables()
+        for left, right in zip(tables.left, tables.right, strict=True):
             merges.append((tokens[left], tokens[right]))
             tokens.append(tokens[left] + tokens[right])
         return cls(merges)

@@ -87,9 +87,10 @@ class Dictionary:
             (50265, ['13', '262', '11'], 50260, ['madeupword0002', '<mask>'])
         """
         dictionary = cls()
-        order = shipped_tables().order
-        for place, gpt2_id in enumerate(order):
-            dictionary.add_symbol(str(gpt2_id), n=len(order) - place)
+        symbols = list(map(str, shipped_tables().order))  # none of them twice, hence all at once
+        dictionary.indices.update(zip(symbols, range(len(dictionary), 1 << 30), strict=False))
+        dictionary.symbols += symbols
+        dictionary.count += range(len(symbols), 0, -1)
         dictionary.pad_to_multiple_(8)
         dictionary.add_symbol(MASK)
         return dictionary

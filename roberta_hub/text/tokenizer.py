@@ -52,7 +52,8 @@ class Tokenizer:
         # Sequences are put together from GPT-2 ids, with three more numbers for the symbols between and inside texts, and
         # then translated all at once.
         self._mask = bpe.end_id + 1
-        table = [dictionary.index(str(i)) for i in range(bpe.max_id + 1)]
+        known, unk = dictionary.indices, self.unk
+        table = [known.get(str(i), unk) for i in range(bpe.max_id + 1)]
         self._to_model = torch.tensor([*table, self.bos, self.eos, dictionary.index(MASK)])
 
     @classmethod

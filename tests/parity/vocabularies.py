@@ -57,7 +57,8 @@ def toy_tokens() -> list[bytes]:
 def shipped_tokens() -> list[bytes]:
     """GPT-2's 50,256 tokens in id order, from the vocabulary that roberta_hub ships."""
     tokens = [bytes([byte]) for byte in _byte_order()]
-    for left, right in shipped_tables().merges:
+    tables = shipped_tables()
+    for left, right in zip(tables.left, tables.right, strict=True):
         tokens.append(tokens[left] + tokens[right])
     return tokens
 

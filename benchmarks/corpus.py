@@ -1,0 +1,57 @@
+"""The texts of the speed tables: ragged, and the same on every machine that has the data folder.
+
+The first 500 pairs of MNLI dev-matched and the first 500 paragraphs of Simple English Wikipedia that have 5-400 words. Without the
+folder, descriptions and docstrings of the installed packages.
+"""
+
+from __future__ import annotations
+
+import csv
+import lzma
+import os
+from importlib.metadata import distributions
+from pathlib import Path
+
+SHARED = Path(os.environ.get("ROBERTA_HUB_SHARED", Path(__file__).resolve().parents[2] / "shared"))
+COUNT = 500
+"""Of each kind."""
+Text = str | tuple[str, str]
+
+
+def corpus(count: int = COUNT) -> tuple[str, list[Text]]:
+    """Where the texts are from, and the texts: as many pairs as paragraphs."""
+    if (SHARED / "data/nli/mnli_dev_matched.tsv.xz").is_file():
+        return "MNLI dev-matched and Simple English Wikipedia", [*_pairs(count), *_wikipedia(count)]
+    pages = [d.read_text("METADATA") or "" for d in distributions()]
+    found = _readable(" ".join(p.split()) for page in pages for p in page.split("\n\n"))[
+        : 2 * count
+    ]
+    pairs = list(zip(found[: 2 * (count // 2) : 2], found[1 : 2 * (count // 2) : 2], strict=False))
+    return "descriptions of installed packages", [*pairs, *found[2 * (count // 2) :]]
+
+
+def _pairs(count: int) -> list[Text]:
+    with lzma.open(
+        SHARED / "data/nli/mnli_dev_matched.tsv.xz", "rt", encoding="utf-8", newline=""
+    ) as file:
+        rows = csv.DictReader(file, delimiter="\t", quoting=csv.QUOTE_NONE)
+        return [
+            (row["premise"], row["hypothesis"]) for row, _ in zip(rows, range(count), strict=False)
+        ]
+
+
+def _wikipedia(count: int) -> list[Text]:
+    with lzma.open(SHARED / "data/pretrain/simplewiki_2022.txt.xz", "rt", encoding="utf-8") as file:
+        return _readable(line.strip() for line, _ in zip(file, range(40 * count), strict=False))[
+            :count
+        ]
+
+
+def _readable(paragraphs: object) -> list[Text]:
+    return [p for p in paragraphs if 5 <= len(p.split()) <= 400]  # type: ignore[attr-defined]
+
+
+def padding(lengths: list[int], batch: int = 32) -> float:
+    """Slots for each real token in padded batches, in the given order."""
+    groups = [lengths[i : i + batch] for i in range(0, len(lengths), batch)]
+    return sum(len(g) * max(g) for g in groups) / sum(lengths)

@@ -1,0 +1,293 @@
+"""The same encoder in every engine: lists of ids in, features of each text out.
+
+All hold the weights of one of our models with random weights, handed over through files (`save`) or tensor by
+tensor. Peers get padded batches, sorted by length or in the given order; what an engine has of its own against
+padding is on.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import io
+import os
+import warnings
+from collections.abc import Callable, Iterator, Sequence
+from copy import deepcopy
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import torch
+from torch import Tensor, nn
+
+import roberta_hub
+from roberta_hub.inference.batching import Runner
+
+Ids = list[Tensor]
+Engine = Callable[[Ids], list[Tensor]]
+"""Features (T, C) of each text, in order."""
+PAD = 1
+
+
+def random_model(size: str, vocab_size: int | None = None) -> roberta_hub.RobertaHubInterface:
+    """Our model with random weights, in eval mode; the seed is fixed."""
+    torch.manual_seed(0)
+    return roberta_hub.load_model(f"roberta.{size}", pretrained=False).eval()
+
+
+# ---- ours ----
+
+
+def ours(roberta: roberta_hub.RobertaHubInterface, dtype: str | None = "plain") -> Engine:
+    """Our encoder as it comes, or after `optimize(dtype)`; one copy of the weights serves all forms."""
+    shared = {id(p): p for p in roberta.parameters()}
+    own = deepcopy(roberta, shared)
+    if dtype != "plain":
+        own.optimize(dtype)  # type: ignore[arg-type]
+    runner = Runner(model=own.model, tokenizer=own.tokenizer, progress=False)
+    return lambda ids: runner.run(ids, lambda rows: rows.split())
+
+
+# ---- peers ----
+
+
+def padded(ids: Sequence[Tensor]) -> Tensor:
+    """(B, T) with padding on the right."""
+    return nn.utils.rnn.pad_sequence(list(ids), batch_first=True, padding_value=PAD)
+
+
+def in_batches(
+    encode: Callable[[Ids], Sequence[Tensor]], batch: int = 32, *, by_length: bool = True
+) -> Engine:
+    """Run a peer over a list, texts of like length together or as they come."""
+
+    def run(ids: Ids) -> list[Tensor]:
+        order = (
+            sorted(range(len(ids)), key=lambda i: -len(ids[i])) if by_length else range(len(ids))
+        )
+        found: list[Any] = [None] * len(ids)
+        for i in range(0, len(order), batch):
+            part = order[i : i + batch]
+            for j, features in zip(part, encode([ids[j] for j in part]), strict=True):
+                found[j] = features[: len(ids[j])]
+        return found
+
+    return run
+
+
+def _no_grad(module: Callable[[Tensor], Tensor]) -> Callable[[Ids], Sequence[Tensor]]:
+    def encode(ids: Ids) -> Sequence[Tensor]:
+        with torch.inference_mode():
+            return list(module(padded(ids)))
+
+    return encode
+
+
+def transformers(folder: Path, attention: str) -> Callable[[Ids], Sequence[Tensor]]:
+    """transformers' RobertaModel."""
+    model = _transformers(folder, attention)
+    return _no_grad(
+        lambda tokens: model(tokens, attention_mask=tokens.ne(PAD).long()).last_hidden_state
+    )
+
+
+def _transformers(folder: Path, attention: str) -> Any:
+    import transformers as library
+
+    library.logging.set_verbosity_error()
+    library.logging.disable_progress_bar()
+    return (
+        library.RobertaModel.from_pretrained(
+            folder, attn_implementation=attention, add_pooling_layer=False
+        )
+        .eval()
+        .requires_grad_(False)
+    )
+
+
+def fairseq(roberta: roberta_hub.RobertaHubInterface) -> Callable[[Ids], Sequence[Tensor]]:
+    """fairseq's RobertaModel."""
+    from roberta_hub.fairseq_bridge import to_fairseq
+
+    hub = to_fairseq(roberta).eval()
+    return _no_grad(lambda tokens: hub.extract_features(tokens))
+
+
+def torch_layers(roberta: roberta_hub.RobertaHubInterface) -> Callable[[Ids], Sequence[Tensor]]:
+    """torch's `nn.TransformerEncoder`: its fast path, with nested tensors for what is padded."""
+    encoder, config = roberta.model.encoder.sentence_encoder, roberta.model.config
+    layers = nn.TransformerEncoder(
+        nn.TransformerEncoderLayer(
+            *(config.embed_dim, config.num_heads, config.ffn_dim, 0.0, "gelu"),
+            layer_norm_eps=config.layer_norm_eps,
+            batch_first=True,
+        ),
+        config.num_layers,
+    ).eval()
+    with torch.no_grad():
+        for theirs, own in zip(layers.layers, encoder.layers, strict=True):
+            attention = own.self_attn
+            projections = (attention.q_proj, attention.k_proj, attention.v_proj)
+            theirs.self_attn.in_proj_weight.copy_(torch.cat([p.weight for p in projections]))
+            theirs.self_attn.in_proj_bias.copy_(torch.cat([p.bias for p in projections]))
+            for name, module in (
+                ("self_attn.out_proj", attention.out_proj),
+                ("linear1", own.fc1),
+                ("linear2", own.fc2),
+                ("norm1", own.self_attn_layer_norm),
+                ("norm2", own.final_layer_norm),
+            ):
+                theirs.get_submodule(name).load_state_dict(module.state_dict())
+    for parameter in layers.parameters():
+        parameter.requires_grad_(False)
+
+    def run(tokens: Tensor) -> Tensor:
+        real = tokens.ne(PAD)
+        positions = real.long().cumsum(1) * real + PAD
+        out: Tensor = layers(encoder.embed(tokens, positions), src_key_padding_mask=~real)
+        return out
+
+    return _no_grad(run)
+
+
+def export(folder: Path) -> Path:
+    """The Hugging Face model as ONNX, with ONNX Runtime's fusions for BERT."""
+    from onnxruntime.transformers import optimizer
+
+    model = _transformers(folder, "eager")
+    plain, fused = folder / "plain.onnx", folder / "fused.onnx"
+    if fused.is_file():
+        return fused
+
+    class Features(nn.Module):
+        def forward(self, input_ids: Tensor, attention_mask: Tensor) -> Tensor:
+            features: Tensor = model(input_ids, attention_mask).last_hidden_state
+            return features
+
+    names = ["input_ids", "attention_mask"]
+    tokens = torch.tensor([[0, 31414, 232, 328, 2], [0, 31414, 232, 2, PAD]])
+    with warnings.catch_warnings(), contextlib.redirect_stdout(io.StringIO()):
+        warnings.simplefilter("ignore")
+        torch.onnx.export(
+            Features(),
+            (tokens, tokens.ne(PAD).long()),
+            plain,
+            input_names=names,
+            output_names=["features"],
+            dynamic_axes={name: {0: "batch", 1: "time"} for name in [*names, "features"]},
+            dynamo=False,
+            opset_version=17,
+        )
+    config = model.config
+    found = optimizer.optimize_model(
+        str(plain), "bert", config.num_attention_heads, config.hidden_size
+    )
+    fusions = found.get_fused_operator_statistics()
+    assert fusions["Attention"] == config.num_hidden_layers, fusions
+    found.save_model_to_file(str(fused), use_external_data_format=True)
+    return fused
+
+
+def onnxruntime(folder: Path, dtype: str) -> Callable[[Ids], Sequence[Tensor]]:
+    """ONNX Runtime: "float32", or "int8" with weights by channel and activations quantized as they come."""
+    import onnxruntime as library
+
+    path = export(folder)
+    if dtype == "int8":
+        from onnxruntime.quantization import QuantType, quantize_dynamic
+
+        path = folder / "int8.onnx"
+        if not path.is_file():
+            quantize_dynamic(
+                *(folder / "fused.onnx", path),
+                per_channel=True,
+                weight_type=QuantType.QInt8,
+                use_external_data_format=True,
+                extra_options={"DefaultTensorType": 1},
+            )
+    options = library.SessionOptions()
+    options.intra_op_num_threads = torch.get_num_threads()
+    session = library.InferenceSession(str(path), options, providers=["CPUExecutionProvider"])
+
+    def encode(ids: Ids) -> Sequence[Tensor]:
+        tokens = padded(ids)
+        fed = {"input_ids": tokens.numpy(), "attention_mask": tokens.ne(PAD).long().numpy()}
+        return list(torch.from_numpy(session.run(None, fed)[0]))
+
+    return encode
+
+
+def openvino(folder: Path, dtype: str) -> Callable[[Ids], Sequence[Tensor]]:
+    """OpenVINO: "float32", or "int8" with compressed weights and activations quantized as they come."""
+    import openvino as library
+
+    export(folder)
+    core = library.Core()
+    model = core.read_model(folder / "plain.onnx")
+    settings: dict[str, Any] = {
+        "INFERENCE_PRECISION_HINT": "f32",
+        "PERFORMANCE_HINT": "LATENCY",
+        "INFERENCE_NUM_THREADS": torch.get_num_threads(),
+    }
+    if dtype == "int8":
+        import nncf
+
+        with contextlib.redirect_stdout(io.StringIO()):
+            model = nncf.compress_weights(model, mode=nncf.CompressWeightsMode.INT8_SYM)
+        settings["DYNAMIC_QUANTIZATION_GROUP_SIZE"] = 1 << 16  # one scale a token
+    compiled = core.compile_model(model, "CPU", settings)
+
+    def encode(ids: Ids) -> Sequence[Tensor]:
+        tokens = padded(ids)
+        found = compiled([tokens.numpy(), tokens.ne(PAD).long().numpy()])[0]
+        return list(torch.from_numpy(np.array(found)))
+
+    return encode
+
+
+def ctranslate2(folder: Path, dtype: str) -> Callable[[Ids], Sequence[Tensor]]:
+    """CTranslate2, "float32" or "int8"."""
+    import ctranslate2 as library
+    from transformers import RobertaConfig
+
+    out = folder / "ctranslate2"
+    if not out.is_dir():
+        # Its converter asks for a field that transformers 5 dropped, all models being absolute now.
+        RobertaConfig.position_embedding_type = "absolute"  # type: ignore[attr-defined]
+        with contextlib.redirect_stderr(io.StringIO()):
+            library.converters.TransformersConverter(str(folder)).convert(str(out))
+    encoder = library.Encoder(str(out), compute_type=dtype, intra_threads=torch.get_num_threads())
+
+    def encode(ids: Ids) -> Sequence[Tensor]:
+        found = encoder.forward_batch([row.tolist() for row in ids]).last_hidden_state
+        return list(torch.from_numpy(np.array(found)))
+
+    return encode
+
+
+Makers = dict[str, Callable[[], Callable[[Ids], Sequence[Tensor]]]]
+
+
+def peers(
+    roberta: roberta_hub.RobertaHubInterface, folder: Path
+) -> Iterator[tuple[str, Callable[[Ids], Sequence[Tensor]]]]:
+    """Every peer that is installed; what is missing or breaks is said."""
+    makers: Makers = {
+        "transformers, sdpa": lambda: transformers(folder, "sdpa"),
+        "transformers, eager": lambda: transformers(folder, "eager"),
+        "fairseq": lambda: fairseq(roberta),
+        "nn.TransformerEncoder": lambda: torch_layers(roberta),
+        "ONNX Runtime": lambda: onnxruntime(folder, "float32"),
+        "OpenVINO": lambda: openvino(folder, "float32"),
+        "CTranslate2": lambda: ctranslate2(folder, "float32"),
+        "ONNX Runtime, int8": lambda: onnxruntime(folder, "int8"),
+        "OpenVINO, int8": lambda: openvino(folder, "int8"),
+        "CTranslate2, int8": lambda: ctranslate2(folder, "int8"),
+    }
+    roberta.save(folder, format="huggingface")
+    os.environ.setdefault("TOKENIZERS_PARALLELISM", "false")
+    for name, make in makers.items():
+        try:
+            yield name, make()
+        except Exception as error:  # a peer that does not run is no reason to measure none
+            print(f"{name}: not measured, {type(error).__name__}: {str(error).splitlines()[0]}")

@@ -1,0 +1,336 @@
+"""Our encoder beside every peer: a ragged corpus, and one text at a time. The same random weights in every engine.
+
+    python benchmarks/speed.py corpus              # float32 and int8, base; some twenty minutes on two cores
+    python benchmarks/speed.py corpus --size large --items 24
+    python benchmarks/speed.py text                # 16, 48 and 128 tokens
+    python benchmarks/speed.py quick               # the ratios that `make bench-quick` guards, under three minutes
+
+Peers come with `pip install -e ".[bench]"`; fairseq as the README says. All run by turns in one process; what counts is the
+median of the samples in which nobody else used the machine (`timing.py`). The ceiling is the speed of the layers' own
+matrix products on prepacked weights, measured in the same run, for the FLOPs of the real tokens.
+Writes `benchmarks/results/speed_*.{md,json,png}`, `quick` nothing.
+"""
+
+from __future__ import annotations
+
+import argparse
+import sys
+import tempfile
+from collections.abc import Callable, Mapping
+from importlib.metadata import PackageNotFoundError, version
+from pathlib import Path
+from typing import Any
+
+import torch
+from corpus import corpus, padding
+from engines import Engine, Ids, in_batches, ours, peers, random_model
+from report import about, write
+from timing import Samples, by_turns
+from torch import Tensor
+
+from roberta_hub import RobertaHubInterface
+from roberta_hub.model.quantize import matrix
+
+ROOT = Path(__file__).resolve().parents[1]
+PACKAGES = ("torch", "transformers", "fairseq", "onnxruntime", "openvino", "ctranslate2")
+TOLERANCE = 2e-5
+"""Between float32 engines, largest difference of a feature."""
+ONE_BY_ONE = ("ONNX Runtime", "OpenVINO")
+"""Peers whose best float32 mode on ragged texts is one at a time, since they compute padding."""
+LENGTHS = (16, 48, 128)
+OURS = {"roberta_hub, plain": "plain", "roberta_hub": None, "roberta_hub, int8": "int8"}
+
+
+def flops(roberta: RobertaHubInterface, ids: Ids) -> float:
+    """Of the layers' matrix products on real tokens, attention's own among them."""
+    c = roberta.model.config
+    linear = 2 * (4 * c.embed_dim**2 + 2 * c.embed_dim * c.ffn_dim)
+    return c.num_layers * sum(len(t) * (linear + 4 * len(t) * c.embed_dim) for t in ids)
+
+
+def products(roberta: RobertaHubInterface, tokens: int = 512) -> tuple[Callable[[], object], float]:
+    """A layer's products on prepacked weights, one thread beside the other, and their FLOPs."""
+    from roberta_hub.inference.threads import spread
+
+    c = roberta.model.config
+    shapes = [(3 * c.embed_dim, c.embed_dim), (c.embed_dim, c.embed_dim)]
+    shapes += [(c.ffn_dim, c.embed_dim), (c.embed_dim, c.ffn_dim)]
+    made = [
+        (matrix(torch.randn(n, k), torch.zeros(n), None), torch.randn(tokens, k)) for n, k in shapes
+    ]
+    turns = list(range(4 * torch.get_num_threads()))
+
+    def run() -> None:
+        for _ in spread(lambda _: [multiply(x) for multiply, x in made], turns):
+            pass
+
+    return run, len(turns) * sum(2 * tokens * n * k for n, k in shapes)
+
+
+def engines(roberta: RobertaHubInterface, folder: Path, only: str | None) -> dict[str, Engine]:
+    """Every engine in the ways of calling it that are compared."""
+    found: dict[str, Engine] = {name: ours(roberta, dtype) for name, dtype in OURS.items()}
+    for name, encode in peers(roberta, folder):
+        if only and only not in name:
+            continue
+        found[f"{name}, by length"] = in_batches(encode)
+        if name in ONE_BY_ONE:
+            found[f"{name}, one by one"] = in_batches(encode, 1)
+        if name == "transformers, sdpa":
+            found[f"{name}, as given"] = in_batches(encode, by_length=False)
+    return found
+
+
+def agreement(found: list[Tensor], wanted: list[Tensor]) -> tuple[float, float]:
+    """(largest difference, least cosine of a token)."""
+    ours, theirs = torch.cat(found).float(), torch.cat(wanted).float()
+    return float((ours - theirs).abs().max()), float(torch.cosine_similarity(ours, theirs).min())
+
+
+def check(ways: Mapping[str, Engine], ids: Ids) -> dict[str, tuple[float, float]]:
+    """How near every engine is to our plain one; float32 must be within TOLERANCE."""
+    wanted = next(iter(ways.values()))(ids)
+    found = {name: agreement(way(ids), wanted) for name, way in ways.items()}
+    off = {n: d for n, (d, _) in found.items() if "int8" not in n and d > TOLERANCE}
+    assert not off, f"these engines compute something else: {off}"
+    return found
+
+
+def ratio(samples: Mapping[str, Samples], ours: str, *names: str) -> float | None:
+    """How many times as fast as the fastest of the named engines that ran; names are beginnings."""
+    theirs = [s.median for n, s in samples.items() if n.startswith(names) and "given" not in n]
+    return min(theirs) / samples[ours].median if theirs and ours in samples else None
+
+
+# ---- a corpus ----
+
+
+def run_corpus(size: str, items: int, rounds: int, only: str | None = None) -> None:
+    """The table of the ragged corpus."""
+    torch.manual_seed(0)
+    source, texts = corpus(items // 2)
+    roberta = random_model(size)
+    ids = [t[:512] for t in roberta.encode_batch(texts)]
+    lengths = [len(t) for t in ids]
+    with tempfile.TemporaryDirectory() as folder:
+        ways = engines(roberta, Path(folder), only)
+        near = check(ways, ids[:8] + ids[-8:])
+        gemm, work = products(roberta)
+        timed: dict[str, Callable[[], object]] = {n: lambda w=w: w(ids) for n, w in ways.items()}  # type: ignore[misc]
+        samples = by_turns({"ceiling": gemm, **timed}, rounds)
+    ceiling = work / samples.pop("ceiling").median
+    real = flops(roberta, ids)
+    numbers = {
+        "about": about(*_installed()),
+        "size": size,
+        "texts": len(ids),
+        "tokens": sum(lengths),
+        "padding": {"given": padding(lengths), "sorted": padding(sorted(lengths))},
+        "ceiling_gflops": ceiling / 1e9,
+        "seconds": {name: s.seconds for name, s in samples.items()},
+        "medians": {name: s.median for name, s in samples.items()},
+        "agreement": near,
+    }
+    page = (
+        f"# Ragged corpus, {size}\n\n{len(ids)} texts ({source}), {sum(lengths):,} tokens; batches of 32 have "
+        f"{padding(lengths):.2f} slots a token in the given order, {padding(sorted(lengths)):.2f} sorted by length.\n"
+        f"Ceiling: {ceiling / 1e9:.0f} GFLOPS of prepacked float32 products in the same run.\n"
+        f"Again: `python benchmarks/speed.py corpus --size {size} --items {items}`.\n\n"
+        + table(samples, near, sum(lengths), real, ceiling)
+        + "\n\n"
+        + summary(samples, real / ceiling)
+    )
+    print(page)
+    if not only:
+        write(f"speed_corpus_{size}", page, numbers)
+        plot(f"speed_corpus_{size}", {n: sum(lengths) / s.median for n, s in samples.items()})
+
+
+def table(
+    samples: Mapping[str, Samples],
+    near: Mapping[str, tuple[float, float]],
+    tokens: int,
+    real: float,
+    ceiling: float,
+) -> str:
+    """Fastest first."""
+    lines = [
+        "| engine | tokens/s | of the ceiling | least cosine | largest difference | samples |",
+        "|---|--:|--:|--:|--:|---|",
+    ]
+    for name, s in sorted(samples.items(), key=lambda item: item[1].median):
+        off, cosine = near[name]
+        share = f"{100 * real / s.median / ceiling:.0f} %"
+        lines.append(
+            f"| {name} | {tokens / s.median:,.0f} | {share} | {cosine:.5f} | {off:.0e} | {s} |"
+        )
+    return "\n".join(lines)
+
+
+def summary(samples: Mapping[str, Samples], ideal: float) -> str:
+    """The ratios that are asked for."""
+    int8 = [f"{peer}, int8" for peer in ("ONNX Runtime", "OpenVINO", "CTranslate2")]
+    asked = {
+        "float32, over transformers sorted by length (goal 1.45)": ratio(
+            samples, "roberta_hub", "transformers"
+        ),
+        "float32, over CTranslate2 and nn.TransformerEncoder, the faster (goal 1.3)": ratio(
+            samples, "roberta_hub", "CTranslate2, by", "nn.TransformerEncoder"
+        ),
+        "float32, over ONNX Runtime at its best (goal 1.5)": ratio(
+            samples, "roberta_hub", "ONNX Runtime, by", "ONNX Runtime, one"
+        ),
+        "float32, over OpenVINO at its best (goal 1.5)": ratio(
+            samples, "roberta_hub", "OpenVINO, by", "OpenVINO, one"
+        ),
+        "int8, over the fastest int8 peer (goal 1.3)": ratio(samples, "roberta_hub, int8", *int8),
+        "int8, over ONNX Runtime's (goal 1.6)": ratio(samples, "roberta_hub, int8", int8[0]),
+        "int8, over our float32 (goal 1.7)": ratio(samples, "roberta_hub, int8", "roberta_hub,"),
+    }
+    asked["int8, over our float32 (goal 1.7)"] = (
+        samples["roberta_hub"].median / samples["roberta_hub, int8"].median
+    )
+    lines = [
+        f"- {what}: {'not measured' if r is None else f'{r:.2f}'}" for what, r in asked.items()
+    ]
+    share = 100 * ideal / samples["roberta_hub"].median
+    return "\n".join([*lines, f"- float32, share of the ceiling (goal 82 %): {share:.0f} %"])
+
+
+# ---- one text ----
+
+
+def run_text(rounds: int, only: str | None = None) -> None:
+    """Latency of one text."""
+    roberta = random_model("base")
+    half = random_model("base")
+    for parameter in half.parameters():
+        parameter.data = parameter.data.half().float()
+    pages, numbers = [], {"about": about(*_installed()), "medians": {}, "agreement": {}}
+    with tempfile.TemporaryDirectory() as folder:
+        ways = {name: ours(roberta, dtype) for name, dtype in OURS.items()}
+        for name, encode in peers(roberta, Path(folder)):
+            if not only or only in name:
+                ways[name] = in_batches(encode, 1)
+        for length in LENGTHS:
+            ids = [torch.randint(4, 50_000, (length,))]
+            near = check(ways, ids)
+            stored = ours(half, None)
+            timed = {n: lambda w=w, ids=ids: w(ids) for n, w in ways.items()}  # type: ignore[misc]
+            timed["roberta_hub, weights that float16 holds"] = lambda s=stored, ids=ids: s(ids)  # type: ignore[misc]
+            samples = by_turns(timed, rounds)
+            numbers["medians"][length] = {n: s.median for n, s in samples.items()}  # type: ignore[index]
+            numbers["agreement"][length] = near  # type: ignore[index]
+            lines = [
+                f"## {length} tokens",
+                "",
+                "| engine | ms | least cosine | samples |",
+                "|---|--:|--:|---|",
+            ]
+            lines += [
+                f"| {n} | {1000 * s.median:.1f} | {near[n][1] if n in near else 1.0:.5f} | {s} |"
+                for n, s in sorted(samples.items(), key=lambda item: item[1].median)
+            ]
+            pages.append("\n".join(lines))
+    page = "# One text, base\n\nAgain: `python benchmarks/speed.py text`.\n\n" + "\n\n".join(pages)
+    print(page)
+    if not only:
+        write("speed_text", page, numbers)
+        for length in LENGTHS[1:2]:
+            plot("speed_text", {n: 1 / s for n, s in numbers["medians"][length].items()})  # type: ignore[index]
+
+
+# ---- shared ----
+
+
+def _installed() -> list[str]:
+    found = []
+    for name in PACKAGES:
+        try:
+            version(name)
+            found.append(name)
+        except PackageNotFoundError:
+            pass
+    return found
+
+
+def plot(name: str, speeds: Mapping[str, float]) -> None:
+    """Bars, longest the fastest; ours in a colour of their own."""
+    import matplotlib
+
+    matplotlib.use("Agg")
+    from matplotlib import pyplot as plt
+
+    ranked = sorted(speeds.items(), key=lambda item: item[1])
+    figure, axis = plt.subplots(figsize=(8, 0.32 * len(ranked) + 1), layout="constrained")
+    colours = ["tab:red" if n.startswith("roberta_hub") else "0.7" for n, _ in ranked]
+    bars = axis.barh([n for n, _ in ranked], [s for _, s in ranked], color=colours)
+    axis.bar_label(bars, fmt="{:,.0f}", padding=3, fontsize=8)
+    axis.set_xlabel("texts a second" if "text" in name else "tokens a second")
+    axis.spines[["top", "right"]].set_visible(False)
+    axis.margins(x=0.1)
+    figure.savefig(ROOT / "benchmarks/results" / f"{name}.png", dpi=150)
+
+
+def run_quick() -> int:
+    """Fewer texts, fewer peers; 1 if a ratio has fallen below what it must be."""
+    roberta: Any = random_model("base")
+    _, texts = corpus(12)
+    ids = [t[:256] for t in roberta.encode_batch(texts)]
+    one = {n: [torch.randint(4, 50_000, (n,))] for n in (16, 48)}
+    least = {"corpus, transformers": 1.3, "corpus, ONNX Runtime": 1.2, "int8, our float32": 1.5}
+    least |= {"48 tokens, ONNX Runtime": 0.9, "16 tokens, ONNX Runtime": 0.7}
+    with tempfile.TemporaryDirectory() as folder:
+        from engines import onnxruntime, transformers
+
+        roberta.save(folder, format="huggingface")
+        theirs = transformers(Path(folder), "sdpa")
+        ort = onnxruntime(Path(folder), "float32")
+        own, int8 = ours(roberta, None), ours(roberta, "int8")
+        many = by_turns(
+            {
+                "ours": lambda: own(ids),
+                "int8": lambda: int8(ids),
+                "transformers": lambda: in_batches(theirs)(ids),
+                "ort": lambda: in_batches(ort, 1)(ids),
+            },
+            3,
+        )
+        few = {
+            n: by_turns({"ours": lambda t=t: own(t), "ort": lambda t=t: in_batches(ort, 1)(t)}, 15)  # type: ignore[misc]
+            for n, t in one.items()
+        }
+    found = {
+        "corpus, transformers": many["transformers"].median / many["ours"].median,
+        "corpus, ONNX Runtime": many["ort"].median / many["ours"].median,
+        "int8, our float32": many["ours"].median / many["int8"].median,
+        "48 tokens, ONNX Runtime": few[48]["ort"].median / few[48]["ours"].median,
+        "16 tokens, ONNX Runtime": few[16]["ort"].median / few[16]["ours"].median,
+    }
+    for name, value in found.items():
+        print(
+            f"{name:<26}{value:5.2f}   at least {least[name]}{'' if value >= least[name] else '   TOO SLOW'}"
+        )
+    return int(any(value < least[name] for name, value in found.items()))
+
+
+def main() -> int:
+    """Run one table."""
+    parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
+    parser.add_argument("table", choices=["corpus", "text", "quick"])
+    parser.add_argument("--size", choices=["base", "large"], default="base")
+    parser.add_argument("--items", type=int, default=1000)
+    parser.add_argument("--rounds", type=int, default=3)
+    parser.add_argument("--only", help="peers with this in their name; writes no result")
+    options = parser.parse_args()
+    if options.table == "quick":
+        return run_quick()
+    if options.table == "corpus":
+        run_corpus(options.size, options.items, options.rounds, options.only)
+    else:
+        run_text(max(options.rounds, 15), options.only)
+    return 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())

@@ -1,0 +1,75 @@
+"""Fair times on a machine that others use: by turns, medians of the clean samples, and what else ran meanwhile."""
+
+from __future__ import annotations
+
+import os
+import time
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, field
+from pathlib import Path
+from statistics import median
+
+OTHERS = 0.15
+"""Share of the machine that other processes may have had in a clean sample."""
+STOLEN = 0.06
+"""Share that the hypervisor may have taken."""
+
+
+@dataclass
+class Samples:
+    """Seconds of one way to do it."""
+
+    seconds: list[float] = field(default_factory=list)
+    clean: list[float] = field(default_factory=list)
+
+    @property
+    def median(self) -> float:
+        """Of the clean samples; of all where none is."""
+        return median(self.clean or self.seconds)
+
+    def __str__(self) -> str:
+        low, high = min(self.seconds), max(self.seconds)
+        return f"{len(self.clean)}/{len(self.seconds)} clean, {_time(low)} to {_time(high)}"
+
+
+def _time(seconds: float) -> str:
+    return f"{1000 * seconds:.1f} ms" if seconds < 1 else f"{seconds:.2f} s"
+
+
+def by_turns(
+    ways: Mapping[str, Callable[[], object]], rounds: int, *, pause: float = 0.0
+) -> dict[str, Samples]:
+    """Time each way once a round, after one round that is not counted."""
+    found = {name: Samples() for name in ways}
+    for number in range(rounds + 1):
+        for name, way in ways.items():
+            time.sleep(pause)
+            seconds, is_clean = _sample(way)
+            if number:
+                found[name].seconds.append(seconds)
+                found[name].clean += [seconds] if is_clean else []
+    return found
+
+
+def _sample(way: Callable[[], object]) -> tuple[float, bool]:
+    before, start = _jiffies(), time.perf_counter()
+    own = time.process_time()
+    way()
+    seconds, own = time.perf_counter() - start, time.process_time() - own
+    after = _jiffies()
+    if before is None or after is None:
+        return seconds, True
+    ticks = os.sysconf("SC_CLK_TCK")
+    busy, stolen = ((b - a) / ticks for a, b in zip(before, after, strict=True))
+    machine = seconds * (os.cpu_count() or 1)
+    tick = 2 / ticks  # what the counters cannot tell
+    return seconds, busy - own < OTHERS * machine + tick and stolen < STOLEN * machine + tick
+
+
+def _jiffies() -> tuple[int, int] | None:
+    """(busy, stolen) of the whole machine, where Linux tells."""
+    stat = Path("/proc/stat")
+    if not stat.is_file():
+        return None
+    user, nice, system, _idle, _wait, irq, soft, steal = map(int, stat.read_text().split()[1:9])
+    return user + nice + system + irq + soft, steal
