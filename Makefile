@@ -4,7 +4,7 @@ VENV := .venv
 BIN := $(VENV)/bin
 INSTALL := $(BIN)/pip install -q --disable-pip-version-check -c constraints.txt
 
-.PHONY: demo test test-full check notebooks clean
+.PHONY: demo test test-full check bench-quick notebooks clean
 
 demo: $(VENV)/.core
 	$(BIN)/python tools/demo.py
@@ -22,6 +22,11 @@ check: $(VENV)/.test
 	$(BIN)/ruff check .
 	$(BIN)/mypy
 	$(BIN)/python -m pytest -q tests/test_floors.py
+
+# After a change to speed: the ratios to two peers, in three minutes.
+bench-quick: $(VENV)/.test
+	$(INSTALL) -e ".[bench]"
+	$(BIN)/python benchmarks/speed.py quick
 
 notebooks: $(VENV)/.test
 	$(BIN)/python tools/build_notebooks.py

@@ -38,6 +38,15 @@ extras["test"] = [
     "cython",
     "cffi",
 ]
+extras["bench"] = [
+    *extras["test"],
+    "onnx",
+    "onnxruntime>=1.20",
+    "openvino>=2025.1",
+    "nncf>=2.15",
+    "ctranslate2>=4.5",
+    "tokenizers>=0.21",
+]
 extras["dev"] = [*extras["test"], "ruff", "mypy", "types-requests", "types-tqdm"]
 
 setup(

@@ -17,6 +17,7 @@ import argparse
 import sys
 import tempfile
 from collections.abc import Callable, Mapping
+from functools import partial
 from importlib.metadata import PackageNotFoundError, version
 from pathlib import Path
 from typing import Any
@@ -116,7 +117,7 @@ def run_corpus(size: str, items: int, rounds: int, only: str | None = None) -> N
         ways = engines(roberta, Path(folder), only)
         near = check(ways, ids[:8] + ids[-8:])
         gemm, work = products(roberta)
-        timed: dict[str, Callable[[], object]] = {n: lambda w=w: w(ids) for n, w in ways.items()}  # type: ignore[misc]
+        timed: dict[str, Callable[[], object]] = {n: partial(w, ids) for n, w in ways.items()}
         samples = by_turns({"ceiling": gemm, **timed}, rounds)
     ceiling = work / samples.pop("ceiling").median
     real = flops(roberta, ids)
@@ -216,8 +217,8 @@ def run_text(rounds: int, only: str | None = None) -> None:
             ids = [torch.randint(4, 50_000, (length,))]
             near = check(ways, ids)
             stored = ours(half, None)
-            timed = {n: lambda w=w, ids=ids: w(ids) for n, w in ways.items()}  # type: ignore[misc]
-            timed["roberta_hub, weights that float16 holds"] = lambda s=stored, ids=ids: s(ids)  # type: ignore[misc]
+            timed = {n: partial(w, ids) for n, w in ways.items()}
+            timed["roberta_hub, weights that float16 holds"] = partial(stored, ids)
             samples = by_turns(timed, rounds)
             numbers["medians"][length] = {n: s.median for n, s in samples.items()}  # type: ignore[index]
             numbers["agreement"][length] = near  # type: ignore[index]
@@ -297,7 +298,7 @@ def run_quick() -> int:
             3,
         )
         few = {
-            n: by_turns({"ours": lambda t=t: own(t), "ort": lambda t=t: in_batches(ort, 1)(t)}, 15)  # type: ignore[misc]
+            n: by_turns({"ours": partial(own, t), "ort": partial(in_batches(ort, 1), t)}, 15)
             for n, t in one.items()
         }
     found = {
