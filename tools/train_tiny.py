@@ -4,7 +4,8 @@
     python tools/train_tiny.py pretrain     # the masked LM, on blocks of 128 tokens
     python tools/train_tiny.py lengthen     # the same on blocks of 512, for the later positions
     python tools/train_tiny.py match        # the same with heads that look for a word's doubles
-    python tools/train_tiny.py mnli         # the head for pairs, without forgetting the masked LM
+    python tools/train_tiny.py pairs        # the head for pairs, with as much text beside them
+    python tools/train_tiny.py mnli         # the same with more pairs than text, in smaller batches
     python tools/train_tiny.py ship         # the model in half precision -> roberta_hub/models/tiny
 
 Steps that train are `roberta-hub train` with the settings of STEPS; more settings can follow. One process a core is
@@ -84,6 +85,24 @@ def prepare(where: str) -> None:
         (WORK / f"nli_{name}.tsv").write_text("\n".join(lines) + "\n", encoding="utf-8")
 
 
+PAIRS = [
+    "finetune=mnli",
+    "architecture={dropout: 0.0, attention_dropout: 0.0, pooler_dropout: 0.1}",
+    f"data.train={WORK}/nli_train.tsv",
+    f"data.valid={WORK}/nli_valid.tsv",
+    "data.format=tsv",
+    "data.columns={sentence: premise, sentence2: hypothesis, label: label}",
+    "data.labels=[contradiction, neutral, entailment]",
+    "optimizer.decay=weights",
+    "optimizer.weight_decay=0.01",
+    "optimizer.clip_norm=1.0",
+    "batch.batch_size=null",
+    "batch.update_freq=2",
+    "loop.max_epochs=null",
+    "loop.precision=bf16",
+    "loop.find_unused_parameters=false",
+]
+"""What both steps with pairs have in common."""
 STEPS = {
     "pretrain": [
         "pretrain=tiny",
@@ -125,31 +144,31 @@ STEPS = {
         "loop.max_updates=900",
         "loop.evaluate_every=300",
     ],
-    "mnli": [
-        "finetune=mnli",
+    "pairs": [
+        *PAIRS,
         f"model={WORK}/match/last",
-        "architecture={dropout: 0.0, attention_dropout: 0.0, pooler_dropout: 0.1}",
-        f"data.train={WORK}/nli_train.tsv",
-        f"data.valid={WORK}/nli_valid.tsv",
-        "data.format=tsv",
-        "data.columns={sentence: premise, sentence2: hypothesis, label: label}",
-        "data.labels=[contradiction, neutral, entailment]",
-        f"output={WORK}/mnli",
+        f"output={WORK}/pairs",
         f"task.options={{max_length: 128, truncate: true, rehearse: {WORK}/pretrain/tokens/train}}",
         "optimizer.lr=4e-4",
-        "optimizer.decay=weights",
-        "optimizer.weight_decay=0.01",
-        "optimizer.clip_norm=1.0",
         "optimizer.warmup_updates=100",
         "optimizer.total_updates=3600",
         "batch.max_tokens=2048",
-        "batch.batch_size=null",
-        "batch.update_freq=2",
-        "loop.max_updates=3600",
-        "loop.max_epochs=null",
-        "loop.precision=bf16",
+        "loop.max_updates=1439",  # its learning rate would go on falling
         "loop.evaluate_every=600",
-        "loop.find_unused_parameters=false",
+    ],
+    "mnli": [
+        *PAIRS,
+        f"model={WORK}/pairs/last",
+        f"output={WORK}/mnli",
+        "seed=2",
+        f"task.options={{max_length: 128, truncate: true, rehearse: {WORK}/pretrain/tokens/train, "
+        "rehearse_share: 0.33, rehearse_weight: 0.5}",
+        "optimizer.lr=3e-4",
+        "optimizer.warmup_updates=50",
+        "optimizer.total_updates=5500",
+        "batch.max_tokens=1024",
+        "loop.max_updates=5500",
+        "loop.evaluate_every=1000",
     ],
 }
 """Settings of the steps that train."""
