@@ -4,7 +4,7 @@ VENV := .venv
 BIN := $(VENV)/bin
 INSTALL := $(BIN)/pip install -q --disable-pip-version-check -c constraints.txt
 
-.PHONY: demo test test-full check bench-quick notebooks clean
+.PHONY: demo test test-full check bench bench-quick notebooks clean
 
 demo: $(VENV)/.core
 	$(BIN)/python tools/demo.py
@@ -23,9 +23,18 @@ check: $(VENV)/.test
 	$(BIN)/mypy
 	$(BIN)/python -m pytest -q tests/test_floors.py
 
+# Every table of speed, about an hour; each is one command, in the file's first lines.
+bench: $(VENV)/.bench
+	$(BIN)/python benchmarks/speed.py corpus
+	$(BIN)/python benchmarks/speed.py corpus --size large --items 24
+	$(BIN)/python benchmarks/speed.py text
+	$(BIN)/python benchmarks/reload.py
+	$(BIN)/python benchmarks/tokens.py
+	$(BIN)/python benchmarks/step.py
+	$(BIN)/python benchmarks/growth.py
+
 # After a change to speed: the ratios to two peers, in three minutes.
-bench-quick: $(VENV)/.test
-	$(INSTALL) -e ".[bench]"
+bench-quick: $(VENV)/.bench
 	$(BIN)/python benchmarks/speed.py quick
 
 notebooks: $(VENV)/.test
@@ -42,6 +51,10 @@ $(VENV)/.core: setup.py constraints.txt
 $(VENV)/.test: $(VENV)/.core
 	$(INSTALL) -e ".[dev]"
 	$(INSTALL) --no-deps fairseq
+	touch $@
+
+$(VENV)/.bench: $(VENV)/.test
+	$(INSTALL) -e ".[bench]"
 	touch $@
 
 clean:
