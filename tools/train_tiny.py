@@ -6,6 +6,7 @@
     python tools/train_tiny.py match        # the same with heads that look for a word's doubles
     python tools/train_tiny.py pairs        # the head for pairs, with as much text beside them
     python tools/train_tiny.py mnli         # the same with more pairs than text, in smaller batches
+    python tools/train_tiny.py settle       # the same with dropout, and a learning rate that ends at nought
     python tools/train_tiny.py ship         # the model in half precision -> roberta_hub/models/tiny
 
 Steps that train are `roberta-hub train` with the settings of STEPS; more settings can follow. One process a core is
@@ -167,8 +168,23 @@ STEPS = {
         "optimizer.warmup_updates=50",
         "optimizer.total_updates=5500",
         "batch.max_tokens=1024",
-        "loop.max_updates=5500",
+        "loop.max_updates=2000",  # after it, it began to know the pairs by heart
         "loop.evaluate_every=1000",
+    ],
+    "settle": [
+        *PAIRS,
+        f"model={WORK}/mnli/last",
+        f"output={WORK}/settle",
+        "seed=3",
+        "architecture={dropout: 0.1, attention_dropout: 0.1, pooler_dropout: 0.1}",
+        f"task.options={{max_length: 128, truncate: true, rehearse: {WORK}/pretrain/tokens/train, "
+        "rehearse_share: 0.33, rehearse_weight: 0.5}",
+        "optimizer.lr=2e-4",
+        "optimizer.warmup_updates=50",
+        "optimizer.total_updates=2200",
+        "batch.max_tokens=1024",
+        "loop.max_updates=2200",
+        "loop.evaluate_every=550",
     ],
 }
 """Settings of the steps that train."""
@@ -193,7 +209,7 @@ def ship() -> None:
 
     record = find("roberta.tiny")
     assert record is not None
-    trained = load_model(WORK / "mnli" / "best")
+    trained = load_model(WORK / "settle" / "best")
     model = RobertaModel(record.config)
     model.register_classification_head("mnli", len(record.heads["mnli"]))
     model.load_state_dict(trained.model.state_dict())
