@@ -1,7 +1,7 @@
 """How good roberta.tiny is: one table of scores, size and speed.
 
     python benchmarks/tiny.py                    # about three minutes on two cores
-    python benchmarks/tiny.py --model runs/tiny/mnli/best
+    python benchmarks/tiny.py --model runs/tiny/settle/best
 
 It reads the evaluation sets of `../shared/data` (or $ROBERTA_HUB_SHARED/data), which no training step reads, and the
 Wikipedia text that `tools/train_tiny.py prepare` held out. Writes `benchmarks/results/tiny.{md,json}`.
