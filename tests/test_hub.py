@@ -21,7 +21,7 @@ from typing import Any
 
 import pytest
 import torch
-from small_models import small_roberta
+from small_models import assert_close, small_roberta
 
 import roberta_hub
 from roberta_hub import RobertaHubError, RobertaHubInterface
@@ -413,7 +413,8 @@ def test_a_download_happens_once_unless_it_is_forced(
     want = small_roberta().features(["Hello"], pooling="cls")
     with contextlib.redirect_stdout(io.StringIO()) as noise:
         found = hub(progress=False).eval()
-    assert torch.equal(found.features(["Hello"], pooling="cls"), want)
+    # Not to the bit: products on one thread depend on how memory is aligned.
+    assert_close(found.features(["Hello"], pooling="cls"), want, 1e-6)
     assert asked == ["/roberta.base.tar.gz"] and noise.getvalue() == ""
     hub("roberta_base")
     assert len(asked) == 1
@@ -426,7 +427,7 @@ def test_a_download_happens_once_unless_it_is_forced(
     try:
         request.getfixturevalue("no_network")
         monkeypatch.setenv("ROBERTA_HUB_OFFLINE", "1")
-        assert torch.equal(hub().eval().features(["Hello"], pooling="cls"), want)
+        assert_close(hub().eval().features(["Hello"], pooling="cls"), want, 1e-6)
         with pytest.raises(OSError, match="ROBERTA_HUB_OFFLINE forbids it"):
             hub(force_download=True)
     finally:

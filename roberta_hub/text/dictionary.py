@@ -87,10 +87,9 @@ class Dictionary:
             (50265, ['13', '262', '11'], 50260, ['madeupword0002', '<mask>'])
         """
         dictionary = cls()
-        symbols = list(map(str, shipped_tables().order))  # none of them twice, hence all at once
-        dictionary.indices.update(zip(symbols, range(len(dictionary), 1 << 30), strict=False))
-        dictionary.symbols += symbols
-        dictionary.count += range(len(symbols), 0, -1)
+        dictionary.symbols += map(str, shipped_tables().order)  # none twice
+        dictionary.indices = {symbol: i for i, symbol in enumerate(dictionary.symbols)}
+        dictionary.count += range(len(dictionary) - dictionary.nspecial, 0, -1)
         dictionary.pad_to_multiple_(8)
         dictionary.add_symbol(MASK)
         return dictionary

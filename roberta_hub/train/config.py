@@ -279,6 +279,7 @@ def compose(overrides: Sequence[str]) -> Config:
         from hydra.core.config_store import ConfigStore
         from hydra.core.global_hydra import GlobalHydra
         from hydra.errors import HydraException
+        from hydra.version import VersionBase
         from omegaconf import OmegaConf
         from omegaconf.errors import OmegaConfBaseException
     except ImportError as error:
@@ -293,6 +294,7 @@ def compose(overrides: Sequence[str]) -> Config:
     store.repo = {name: node for name, node in repo.items() if name.startswith(("hydra", "_dummy"))}
     store.store("train_schema", node=Config)
     before = GlobalHydra.instance().hydra  # a program around us may have its own
+    version = VersionBase.instance().getbase()  # fairseq 0.12.2 dies where 1.3 stays set
     GlobalHydra.instance().clear()
     try:
         with initialize_config_dir(str(CONF), version_base="1.3"):
@@ -302,6 +304,7 @@ def compose(overrides: Sequence[str]) -> Config:
         _explain(error, overrides)
     finally:
         store.repo = repo
+        VersionBase.instance().version_base = version
         GlobalHydra.instance().clear()
         if before is not None:
             GlobalHydra.instance().initialize(before)

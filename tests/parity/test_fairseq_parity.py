@@ -128,7 +128,9 @@ def test_spectral_norm_head(data: Path, tmp_path: Path) -> None:
     with torch.no_grad():
         features = peer.model(tokens, features_only=True)[0]
         wanted = peer.model.classification_heads["mnli"](features)
-        assert_close(ours.predict("mnli", tokens, return_logits=True), wanted)
+        found = ours.predict("mnli", tokens, return_logits=True)
+    # Logits around 60; fairseq divides by the norm anew in each forward, with another order of sums.
+    torch.testing.assert_close(found, wanted, atol=1e-5, rtol=2e-5)
 
 
 @pytest.mark.parametrize("keep", ["0,2", "2,0", "1"])

@@ -99,13 +99,17 @@ def test_nothing_is_left_behind(tmp_path, monkeypatch):
 
     from hydra import initialize_config_dir
     from hydra.core.global_hydra import GlobalHydra
+    from hydra.version import VersionBase, getbase
 
+    before = getbase()
     monkeypatch.chdir(tmp_path)
     handlers = list(logging.getLogger().handlers)
-    with initialize_config_dir(str(tmp_path), version_base="1.3"):
+    with initialize_config_dir(str(tmp_path), version_base="1.2"):
         theirs = GlobalHydra.instance().hydra
         compose(["finetune=rte"])
         assert GlobalHydra.instance().hydra is theirs
+        assert str(getbase()) == "1.2"
+    VersionBase.instance().version_base = before  # fairseq needs 1.1
     assert os.listdir(tmp_path) == [] and Path.cwd() == tmp_path
     assert logging.getLogger().handlers == handlers
 
