@@ -175,7 +175,9 @@ def test_max_minutes_stops_in_time_saves_and_goes_on(tmp_path):
     start = time.monotonic()
     limited = config(tmp_path, **options, loop__max_minutes=2.5 / 60)
     report = fit(Slow(dropout=0.1), limited)
-    assert time.monotonic() - start < 4  # all 150 sleeps are 4.5 s; machines that others use stop late
+    assert (
+        time.monotonic() - start < 4
+    )  # all 150 sleeps are 4.5 s; machines that others use stop late
     assert report.stopped == "max_minutes" and not report.finished
     assert 0 < report.update < 150
     assert find_state(tmp_path).name == f"state-{report.update:09d}"
