@@ -1,6 +1,6 @@
 """What pre-training is worth: MNLI after fine-tuning roberta.tiny's masked LM, and the same model from random weights.
 
-    python benchmarks/pretraining.py             # three seeds, some twenty minutes on two cores
+    python benchmarks/pretraining.py             # three seeds, about an hour on two cores
     python benchmarks/pretraining.py --pairs 2000 --seeds 1
 
 Both arms see the same pairs in the same order with the same settings, those of the step `mnli` of `tools/train_tiny.py`, and
@@ -19,7 +19,7 @@ from statistics import mean
 
 ROOT = Path(__file__).resolve().parents[1]
 sys.path[:0] = [str(ROOT), str(ROOT / "tools")]
-PAIRS = 20_000
+PAIRS = 60_000
 EPOCHS = 2
 ARMS = {
     "pre-trained": ["model=runs/tiny/match/last"],
