@@ -9,10 +9,8 @@ from __future__ import annotations
 
 import contextlib
 import io
-import os
 import warnings
-from collections.abc import Callable, Iterator, Sequence
-from copy import deepcopy
+from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -26,6 +24,8 @@ from roberta_hub.inference.batching import Runner
 Ids = list[Tensor]
 Engine = Callable[[Ids], list[Tensor]]
 """Features (T, C) of each text, in order."""
+Encode = Callable[[Ids], Sequence[Tensor]]
+"""The same of one batch; rows may be padded."""
 PAD = 1
 
 
@@ -35,16 +35,21 @@ def random_model(size: str, vocab_size: int | None = None) -> roberta_hub.Robert
     return roberta_hub.load_model(f"roberta.{size}", pretrained=False).eval()
 
 
+def rounded(roberta: roberta_hub.RobertaHubInterface) -> roberta_hub.RobertaHubInterface:
+    """The model with weights that float16 holds, as published checkpoints have them."""
+    for parameter in roberta.parameters():
+        parameter.data = parameter.data.half().float()
+    return roberta
+
+
 # ---- ours ----
 
 
 def ours(roberta: roberta_hub.RobertaHubInterface, dtype: str | None = "plain") -> Engine:
-    """Our encoder as it comes, or after `optimize(dtype)`; one copy of the weights serves all forms."""
-    shared = {id(p): p for p in roberta.parameters()}
-    own = deepcopy(roberta, shared)
+    """Our encoder as it comes, or after `optimize(dtype)`."""
     if dtype != "plain":
-        own.optimize(dtype)  # type: ignore[arg-type]
-    runner = Runner(model=own.model, tokenizer=own.tokenizer, progress=False)
+        roberta.optimize(dtype)  # type: ignore[arg-type]
+    runner = Runner(model=roberta.model, tokenizer=roberta.tokenizer, progress=False)
     return lambda ids: runner.run(ids, lambda rows: rows.split())
 
 
@@ -56,9 +61,7 @@ def padded(ids: Sequence[Tensor]) -> Tensor:
     return nn.utils.rnn.pad_sequence(list(ids), batch_first=True, padding_value=PAD)
 
 
-def in_batches(
-    encode: Callable[[Ids], Sequence[Tensor]], batch: int = 32, *, by_length: bool = True
-) -> Engine:
+def in_batches(encode: Encode, batch: int = 32, *, by_length: bool = True) -> Engine:
     """Run a peer over a list, texts of like length together or as they come."""
 
     def run(ids: Ids) -> list[Tensor]:
@@ -75,7 +78,7 @@ def in_batches(
     return run
 
 
-def _no_grad(module: Callable[[Tensor], Tensor]) -> Callable[[Ids], Sequence[Tensor]]:
+def _no_grad(module: Callable[[Tensor], Tensor]) -> Encode:
     def encode(ids: Ids) -> Sequence[Tensor]:
         with torch.inference_mode():
             return list(module(padded(ids)))
@@ -83,7 +86,7 @@ def _no_grad(module: Callable[[Tensor], Tensor]) -> Callable[[Ids], Sequence[Ten
     return encode
 
 
-def transformers(folder: Path, attention: str) -> Callable[[Ids], Sequence[Tensor]]:
+def transformers(folder: Path, attention: str) -> Encode:
     """transformers' RobertaModel."""
     model = _transformers(folder, attention)
     return _no_grad(
@@ -105,7 +108,7 @@ def _transformers(folder: Path, attention: str) -> Any:
     )
 
 
-def fairseq(roberta: roberta_hub.RobertaHubInterface) -> Callable[[Ids], Sequence[Tensor]]:
+def fairseq(roberta: roberta_hub.RobertaHubInterface) -> Encode:
     """fairseq's RobertaModel."""
     from roberta_hub.fairseq_bridge import to_fairseq
 
@@ -113,7 +116,7 @@ def fairseq(roberta: roberta_hub.RobertaHubInterface) -> Callable[[Ids], Sequenc
     return _no_grad(lambda tokens: hub.extract_features(tokens))
 
 
-def torch_layers(roberta: roberta_hub.RobertaHubInterface) -> Callable[[Ids], Sequence[Tensor]]:
+def torch_layers(roberta: roberta_hub.RobertaHubInterface) -> Encode:
     """torch's `nn.TransformerEncoder`: its fast path, with nested tensors for what is padded."""
     encoder, config = roberta.model.encoder.sentence_encoder, roberta.model.config
     layers = nn.TransformerEncoder(
@@ -188,7 +191,7 @@ def export(folder: Path) -> Path:
     return fused
 
 
-def onnxruntime(folder: Path, dtype: str) -> Callable[[Ids], Sequence[Tensor]]:
+def onnxruntime(folder: Path, dtype: str) -> Encode:
     """ONNX Runtime: "float32", or "int8" with weights by channel and activations quantized as they come."""
     import onnxruntime as library
 
@@ -217,7 +220,7 @@ def onnxruntime(folder: Path, dtype: str) -> Callable[[Ids], Sequence[Tensor]]:
     return encode
 
 
-def openvino(folder: Path, dtype: str) -> Callable[[Ids], Sequence[Tensor]]:
+def openvino(folder: Path, dtype: str) -> Encode:
     """OpenVINO: "float32", or "int8" with compressed weights and activations quantized as they come."""
     import openvino as library
 
@@ -245,7 +248,7 @@ def openvino(folder: Path, dtype: str) -> Callable[[Ids], Sequence[Tensor]]:
     return encode
 
 
-def ctranslate2(folder: Path, dtype: str) -> Callable[[Ids], Sequence[Tensor]]:
+def ctranslate2(folder: Path, dtype: str) -> Encode:
     """CTranslate2, "float32" or "int8"."""
     import ctranslate2 as library
     from transformers import RobertaConfig
@@ -265,29 +268,20 @@ def ctranslate2(folder: Path, dtype: str) -> Callable[[Ids], Sequence[Tensor]]:
     return encode
 
 
-Makers = dict[str, Callable[[], Callable[[Ids], Sequence[Tensor]]]]
-
-
-def peers(
-    roberta: roberta_hub.RobertaHubInterface, folder: Path
-) -> Iterator[tuple[str, Callable[[Ids], Sequence[Tensor]]]]:
-    """Every peer that is installed; what is missing or breaks is said."""
-    makers: Makers = {
-        "transformers, sdpa": lambda: transformers(folder, "sdpa"),
-        "transformers, eager": lambda: transformers(folder, "eager"),
-        "fairseq": lambda: fairseq(roberta),
-        "nn.TransformerEncoder": lambda: torch_layers(roberta),
-        "ONNX Runtime": lambda: onnxruntime(folder, "float32"),
-        "OpenVINO": lambda: openvino(folder, "float32"),
-        "CTranslate2": lambda: ctranslate2(folder, "float32"),
-        "ONNX Runtime, int8": lambda: onnxruntime(folder, "int8"),
-        "OpenVINO, int8": lambda: openvino(folder, "int8"),
-        "CTranslate2, int8": lambda: ctranslate2(folder, "int8"),
-    }
-    roberta.save(folder, format="huggingface")
-    os.environ.setdefault("TOKENIZERS_PARALLELISM", "false")
-    for name, make in makers.items():
-        try:
-            yield name, make()
-        except Exception as error:  # a peer that does not run is no reason to measure none
-            print(f"{name}: not measured, {type(error).__name__}: {str(error).splitlines()[0]}")
+MAKERS: dict[str, Callable[[roberta_hub.RobertaHubInterface, Path], Encode]] = {
+    "roberta_hub, plain": lambda roberta, _: ours(roberta),
+    "roberta_hub": lambda roberta, _: ours(roberta, None),
+    "roberta_hub, weights that float16 holds": lambda roberta, _: ours(rounded(roberta), None),
+    "roberta_hub, int8": lambda roberta, _: ours(roberta, "int8"),
+    "transformers, sdpa": lambda _, folder: transformers(folder, "sdpa"),
+    "transformers, eager": lambda _, folder: transformers(folder, "eager"),
+    "fairseq": lambda roberta, _: fairseq(roberta),
+    "nn.TransformerEncoder": lambda roberta, _: torch_layers(roberta),
+    "ONNX Runtime": lambda _, folder: onnxruntime(folder, "float32"),
+    "OpenVINO": lambda _, folder: openvino(folder, "float32"),
+    "CTranslate2": lambda _, folder: ctranslate2(folder, "float32"),
+    "ONNX Runtime, int8": lambda _, folder: onnxruntime(folder, "int8"),
+    "OpenVINO, int8": lambda _, folder: openvino(folder, "int8"),
+    "CTranslate2, int8": lambda _, folder: ctranslate2(folder, "int8"),
+}
+"""How each is made: from our model, or from the folder in which it stands as Hugging Face's files."""

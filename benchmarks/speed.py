@@ -5,8 +5,8 @@
     python benchmarks/speed.py text                # 16, 48 and 128 tokens
     python benchmarks/speed.py quick               # the ratios that `make bench-quick` guards, under three minutes
 
-Peers come with `pip install -e ".[bench]"`; fairseq as the README says. All run by turns in one process; what counts is the
-median of the samples in which nobody else used the machine (`timing.py`). The ceiling is the speed of the layers' own
+Peers come with `pip install -e ".[bench]"`; fairseq as the README says. Each has a process of its own, and they run by turns;
+what counts is the median of the samples in which nobody else used the machine (`timing.py`). The ceiling is the speed of the layers' own
 matrix products on prepacked weights, measured in the same run, for the FLOPs of the real tokens.
 Writes `benchmarks/results/speed_*.{md,json,png}`, `quick` nothing.
 """
@@ -16,17 +16,18 @@ from __future__ import annotations
 import argparse
 import sys
 import tempfile
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterator, Mapping
+from contextlib import contextmanager
 from functools import partial
 from importlib.metadata import PackageNotFoundError, version
 from pathlib import Path
-from typing import Any
 
 import torch
+from alone import AS_GIVEN, ONE_BY_ONE, OURS, Alone, Call
 from corpus import corpus, padding
-from engines import Engine, Ids, in_batches, ours, peers, random_model
+from engines import MAKERS, Ids, random_model
 from report import about, write
-from timing import Samples, by_turns
+from timing import Sample, Samples, sample, sampled_by_turns
 from torch import Tensor
 
 from roberta_hub import RobertaHubInterface
@@ -36,12 +37,12 @@ ROOT = Path(__file__).resolve().parents[1]
 PACKAGES = ("torch", "transformers", "fairseq", "onnxruntime", "openvino", "ctranslate2")
 TOLERANCE = 2e-5
 """Between float32 engines, largest difference of a feature."""
-ONE_BY_ONE = ("ONNX Runtime", "OpenVINO")
-"""Peers whose best float32 mode on ragged texts is one at a time, since they compute padding."""
 PAUSE = 0.05
 """Seconds between two texts, in which the threads of the engine before stop spinning."""
 LENGTHS = (16, 48, 128)
-OURS = {"roberta_hub, plain": "plain", "roberta_hub": None, "roberta_hub, int8": "int8"}
+HALF = "roberta_hub, weights that float16 holds"
+"""Of other weights than all others."""
+Ways = dict[str, tuple[Alone, Call]]
 
 
 def flops(roberta: RobertaHubInterface, ids: Ids) -> float:
@@ -70,18 +71,42 @@ def products(roberta: RobertaHubInterface, tokens: int = 512) -> tuple[Callable[
     return run, len(turns) * sum(2 * tokens * n * k for n, k in shapes)
 
 
-def engines(roberta: RobertaHubInterface, folder: Path, only: str | None) -> dict[str, Engine]:
+@contextmanager
+def engines(size: str, names: Iterator[str] | list[str]) -> Iterator[dict[str, Alone]]:
+    """Those of the named engines that start here; what is missing or breaks is said."""
+    found: dict[str, Alone] = {}
+    with tempfile.TemporaryDirectory() as folder:
+        random_model(size).save(folder, format="huggingface")
+        try:
+            for name in names:
+                try:
+                    found[name] = Alone(name, size, Path(folder))
+                except RuntimeError as error:
+                    print(f"{name}: not measured, {error}", flush=True)
+            yield found
+        finally:
+            for engine in found.values():
+                engine.close()
+
+
+def calls(found: Mapping[str, Alone]) -> Ways:
     """Every engine in the ways of calling it that are compared."""
-    found: dict[str, Engine] = {name: ours(roberta, dtype) for name, dtype in OURS.items()}
-    for name, encode in peers(roberta, folder):
-        if only and only not in name:
+    ways: Ways = {}
+    for name, engine in found.items():
+        if name.startswith("roberta_hub"):
+            ways[name] = (engine, OURS)
             continue
-        found[f"{name}, by length"] = in_batches(encode)
-        if name in ONE_BY_ONE:
-            found[f"{name}, one by one"] = in_batches(encode, 1)
+        ways[f"{name}, by length"] = (engine, Call())
+        if name.startswith(("ONNX Runtime", "OpenVINO")):  # they compute padding
+            ways[f"{name}, one by one"] = (engine, ONE_BY_ONE)
         if name == "transformers, sdpa":
-            found[f"{name}, as given"] = in_batches(encode, by_length=False)
-    return found
+            ways[f"{name}, as given"] = (engine, AS_GIVEN)
+    return ways
+
+
+def timed(ways: Ways, ids: Ids) -> dict[str, Callable[[], Sample]]:
+    """What `sampled_by_turns` runs."""
+    return {name: partial(engine.time, ids, call) for name, (engine, call) in ways.items()}
 
 
 def agreement(found: list[Tensor], wanted: list[Tensor]) -> tuple[float, float]:
@@ -90,13 +115,13 @@ def agreement(found: list[Tensor], wanted: list[Tensor]) -> tuple[float, float]:
     return float((ours - theirs).abs().max()), float(torch.cosine_similarity(ours, theirs).min())
 
 
-def check(ways: Mapping[str, Engine], ids: Ids) -> dict[str, tuple[float, float]]:
+def check(ways: Ways, ids: Ids) -> dict[str, tuple[float, float]]:
     """How near every engine is to our plain one; float32 must be within TOLERANCE."""
-    wanted = next(iter(ways.values()))(ids)
-    found = {name: agreement(way(ids), wanted) for name, way in ways.items()}
-    off = {n: d for n, (d, _) in found.items() if "int8" not in n and d > TOLERANCE}
+    found = {name: engine.features(ids, call) for name, (engine, call) in ways.items()}
+    near = {name: agreement(f, found["roberta_hub, plain"]) for name, f in found.items()}
+    off = {n: d for n, (d, _) in near.items() if "int8" not in n and n != HALF and d > TOLERANCE}
     assert not off, f"these engines compute something else: {off}"
-    return found
+    return near
 
 
 def ratio(samples: Mapping[str, Samples], ours: str, *names: str) -> float | None:
@@ -115,12 +140,16 @@ def run_corpus(size: str, items: int, rounds: int, only: str | None = None) -> N
     roberta = random_model(size)
     ids = [t[:512] for t in roberta.encode_batch(texts)]
     lengths = [len(t) for t in ids]
-    with tempfile.TemporaryDirectory() as folder:
-        ways = engines(roberta, Path(folder), only)
+    names = [
+        n for n in MAKERS if n != HALF and (n.startswith("roberta_hub") or not only or only in n)
+    ]
+    with engines(size, names) as found:
+        ways = calls(found)
         near = check(ways, ids[:8] + ids[-8:])
         gemm, work = products(roberta)
-        timed: dict[str, Callable[[], object]] = {n: partial(w, ids) for n, w in ways.items()}
-        samples = by_turns({"ceiling": gemm, **timed}, rounds)
+        turns: dict[str, Callable[[], Sample]] = {"ceiling": partial(sample, gemm)}
+        turns |= timed(ways, ids)
+        samples = sampled_by_turns(turns, rounds)
     ceiling = work / samples.pop("ceiling").median
     real = flops(roberta, ids)
     numbers = {
@@ -205,42 +234,38 @@ def summary(samples: Mapping[str, Samples], ideal: float) -> str:
 
 def run_text(rounds: int, only: str | None = None) -> None:
     """Latency of one text."""
-    roberta = random_model("base")
-    half = random_model("base")
-    for parameter in half.parameters():
-        parameter.data = parameter.data.half().float()
-    pages, numbers = [], {"about": about(*_installed()), "medians": {}, "agreement": {}}
-    with tempfile.TemporaryDirectory() as folder:
-        ways = {name: ours(roberta, dtype) for name, dtype in OURS.items()}
-        for name, encode in peers(roberta, Path(folder)):
-            if not only or only in name:
-                ways[name] = in_batches(encode, 1)
+    torch.manual_seed(0)
+    names = [n for n in MAKERS if n.startswith("roberta_hub") or not only or only in n]
+    pages, medians, agreements = [], {}, {}
+    with engines("base", names) as found:
+        ways = {
+            name: (engine, OURS if name.startswith("roberta_hub") else ONE_BY_ONE)
+            for name, engine in found.items()
+        }
         for length in LENGTHS:
             ids = [torch.randint(4, 50_000, (length,))]
-            near = check(ways, ids)
-            stored = ours(half, None)
-            timed = {n: partial(w, ids) for n, w in ways.items()}
-            timed["roberta_hub, weights that float16 holds"] = partial(stored, ids)
-            samples = by_turns(timed, rounds, pause=PAUSE)
-            numbers["medians"][length] = {n: s.median for n, s in samples.items()}  # type: ignore[index]
-            numbers["agreement"][length] = near  # type: ignore[index]
-            lines = [
-                f"## {length} tokens",
-                "",
-                "| engine | ms | least cosine | samples |",
-                "|---|--:|--:|---|",
-            ]
-            lines += [
-                f"| {n} | {1000 * s.median:.1f} | {near[n][1] if n in near else 1.0:.5f} | {s} |"
-                for n, s in sorted(samples.items(), key=lambda item: item[1].median)
-            ]
-            pages.append("\n".join(lines))
+            near = agreements[length] = check(ways, ids)
+            samples = sampled_by_turns(timed(ways, ids), rounds, PAUSE)
+            medians[length] = {n: s.median for n, s in samples.items()}
+            pages.append(text_table(length, samples, near))
     page = "# One text, base\n\nAgain: `python benchmarks/speed.py text`.\n\n" + "\n\n".join(pages)
     print(page)
     if not only:
+        numbers = {"about": about(*_installed()), "medians": medians, "agreement": agreements}
         write("speed_text", page, numbers)
-        for length in LENGTHS[1:2]:
-            plot("speed_text", {n: 1 / s for n, s in numbers["medians"][length].items()})  # type: ignore[index]
+        plot("speed_text", {n: 1 / s for n, s in medians[LENGTHS[1]].items()})
+
+
+def text_table(
+    length: int, samples: Mapping[str, Samples], near: Mapping[str, tuple[float, float]]
+) -> str:
+    """Fastest first."""
+    lines = [f"## {length} tokens", ""]
+    lines += ["| engine | ms | least cosine | samples |", "|---|--:|--:|---|"]
+    for name, s in sorted(samples.items(), key=lambda item: item[1].median):
+        cosine = "other weights" if name == HALF else f"{near[name][1]:.5f}"
+        lines.append(f"| {name} | {1000 * s.median:.1f} | {cosine} | {s} |")
+    return "\n".join(lines)
 
 
 # ---- shared ----
@@ -277,46 +302,34 @@ def plot(name: str, speeds: Mapping[str, float]) -> None:
 
 def run_quick() -> int:
     """Fewer texts, fewer peers; 1 if a ratio has fallen below what it must be."""
-    roberta: Any = random_model("base")
+    torch.manual_seed(0)
     _, texts = corpus(12)
-    ids = [t[:256] for t in roberta.encode_batch(texts)]
-    one = {n: [torch.randint(4, 50_000, (n,))] for n in (16, 48)}
-    least = {"corpus, transformers": 1.3, "corpus, ONNX Runtime": 0.95, "int8, our float32": 1.5}
-    least |= {"48 tokens, ONNX Runtime": 0.9, "16 tokens, ONNX Runtime": 0.7}
-    with tempfile.TemporaryDirectory() as folder:
-        from engines import onnxruntime, transformers
-
-        roberta.save(folder, format="huggingface")
-        theirs = transformers(Path(folder), "sdpa")
-        ort = onnxruntime(Path(folder), "float32")
-        own, int8 = ours(roberta, None), ours(roberta, "int8")
-        many = by_turns(
-            {
-                "ours": lambda: own(ids),
-                "int8": lambda: int8(ids),
-                "transformers": lambda: in_batches(theirs)(ids),
-                "ort": lambda: in_batches(ort, 1)(ids),
-            },
-            3,
+    ids = [t[:256] for t in random_model("base").encode_batch(texts)]
+    names = ["roberta_hub", "roberta_hub, int8", "transformers, sdpa"]
+    names += ["ONNX Runtime", "ONNX Runtime, int8"]
+    found: dict[str, tuple[float, float]] = {}
+    with engines("base", names) as engine:
+        ways = calls(engine)
+        many = {n: s.median for n, s in sampled_by_turns(timed(ways, ids), 3).items()}
+        ours, int8 = many["roberta_hub"], many["roberta_hub, int8"]
+        ort, ort8 = (
+            min(many[f"{n}, {way}"] for way in ("by length", "one by one")) for n in names[3:]
         )
-        few = {
-            n: by_turns(
-                {"ours": partial(own, t), "ort": partial(in_batches(ort, 1), t)}, 15, pause=PAUSE
-            )
-            for n, t in one.items()
-        }
-    found = {
-        "corpus, transformers": many["transformers"].median / many["ours"].median,
-        "corpus, ONNX Runtime": many["ort"].median / many["ours"].median,
-        "int8, our float32": many["ours"].median / many["int8"].median,
-        "48 tokens, ONNX Runtime": few[48]["ort"].median / few[48]["ours"].median,
-        "16 tokens, ONNX Runtime": few[16]["ort"].median / few[16]["ours"].median,
-    }
-    for name, value in found.items():
-        print(
-            f"{name:<26}{value:5.2f}   at least {least[name]}{'' if value >= least[name] else '   TOO SLOW'}"
-        )
-    return int(any(value < least[name] for name, value in found.items()))
+        found["corpus, transformers"] = many["transformers, sdpa, by length"] / ours, 1.3
+        found["corpus, ONNX Runtime"] = ort / ours, 1.1
+        found["corpus, int8, ONNX Runtime"] = ort8 / int8, 1.4
+        found["corpus, int8, our float32"] = ours / int8, 2.2
+        del engine["transformers, sdpa"]
+        for length in (16, 48):
+            text = [torch.randint(4, 50_000, (length,))]
+            ways = {n: (e, ONE_BY_ONE) for n, e in engine.items()}
+            few = sampled_by_turns(timed(ways, text), 15, PAUSE)
+            for ending in ("", ", int8"):
+                ratio = few[f"ONNX Runtime{ending}"].median / few[f"roberta_hub{ending}"].median
+                found[f"{length} tokens{ending}, ONNX Runtime"] = ratio, 0.7
+    for name, (value, least) in found.items():
+        print(f"{name:<31}{value:5.2f}   at least {least}{'' if value >= least else '   TOO SLOW'}")
+    return int(any(value < least for value, least in found.values()))
 
 
 def main() -> int:

@@ -6,6 +6,7 @@ import os
 import time
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
+from functools import partial
 from pathlib import Path
 from statistics import median
 
@@ -13,6 +14,8 @@ OTHERS = 0.15
 """Share of the machine that other processes may have had in a clean sample."""
 STOLEN = 0.06
 """Share that the hypervisor may have taken."""
+Sample = tuple[float, bool]
+"""Seconds, and whether nobody else used the machine meanwhile."""
 
 
 @dataclass
@@ -40,18 +43,26 @@ def by_turns(
     ways: Mapping[str, Callable[[], object]], rounds: int, *, pause: float = 0.0
 ) -> dict[str, Samples]:
     """Time each way once a round, after one round that is not counted."""
+    return sampled_by_turns({n: partial(sample, way) for n, way in ways.items()}, rounds, pause)
+
+
+def sampled_by_turns(
+    ways: Mapping[str, Callable[[], Sample]], rounds: int, pause: float = 0.0
+) -> dict[str, Samples]:
+    """The same of ways that take their own time, say in another process."""
     found = {name: Samples() for name in ways}
     for number in range(rounds + 1):
         for name, way in ways.items():
             time.sleep(pause)
-            seconds, is_clean = _sample(way)
+            seconds, is_clean = way()
             if number:
                 found[name].seconds.append(seconds)
                 found[name].clean += [seconds] if is_clean else []
     return found
 
 
-def _sample(way: Callable[[], object]) -> tuple[float, bool]:
+def sample(way: Callable[[], object]) -> Sample:
+    """Run it once in this process."""
     before, start = _jiffies(), time.perf_counter()
     own = time.process_time()
     way()

@@ -161,7 +161,7 @@ class Runner:
 
         lengths = [len(s) for s in sequences]
         with evaluating(self.model):
-            side_by_side = can_spread(self.model)
+            side_by_side = len(sequences) > 1 and can_spread(self.model)
             budget = self.batch_tokens or _budget(device, side_by_side)
             parts = list(batches(lengths, budget))
             done = spread(work, parts) if side_by_side and len(parts) > 1 else map(work, parts)

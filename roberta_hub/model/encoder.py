@@ -102,15 +102,15 @@ class PreparedLayer:
         """One layer: (N, C) -> (N, C); with `rows`, one of each sequence, (B, C)."""
         kept = x if rows is None else x[rows]
         if self.normalize_before:
-            x = kept + self._attention(self.attention_norm(x), attend, rows)
-            return x + self.narrow(self.widen(self.final_norm(x)))
-        x = self.attention_norm(kept + self._attention(x, attend, rows))
-        return self.final_norm(x + self.narrow(self.widen(x)))
+            x = self.mix(self._attention(self.attention_norm(x), attend, rows), kept)
+            return self.narrow(self.widen(self.final_norm(x)), x)
+        x = self.attention_norm(self.mix(self._attention(x, attend, rows), kept))
+        return self.final_norm(self.narrow(self.widen(x), x))
 
     def _attention(self, x: Tensor, attend: Attend, rows: Tensor | None) -> Tensor:
         query, key, value = self.query_key_value(x).chunk(3, dim=-1)  # (N, C) each
         query = query if rows is None else query[rows]
-        return self.mix(attend(query, key, value, num_heads=self.num_heads, dropout=0.0))
+        return attend(query, key, value, num_heads=self.num_heads, dropout=0.0)
 
 
 def prepare_layers(layers: nn.ModuleList, dtype: Dtype | None) -> list[PreparedLayer] | None:

@@ -66,6 +66,34 @@ def test_float32_matrices(kind: Kind, size: tuple[int, int], activation: Any) ->
         assert torch.equal(ours, run(x))
 
 
+@pytest.mark.parametrize("activation", [None, F.gelu, torch.tanh])
+@pytest.mark.parametrize(
+    "kind",
+    [
+        Plain,
+        pytest.param(OneDNN, marks=needs_onednn),
+        pytest.param(MKL, marks=needs_mkl),
+        pytest.param(Int8, marks=needs_int8),
+        pytest.param(
+            HalfStored,
+            marks=pytest.mark.skipif(not quantize.available("half"), reason="no fbgemm"),
+        ),
+    ],
+)
+@pytest.mark.parametrize("dtype", [torch.float32, torch.float64])
+def test_a_residual_is_added_after_the_activation_and_left_as_it_was(
+    kind: Kind, activation: Any, dtype: torch.dtype
+) -> None:
+    run = kind(*drawn(48, 64), activation)
+    for rows in (0, 1, 16, 200):
+        x, residual = torch.randn(rows, 64), torch.randn(rows, 48, dtype=dtype)
+        before = residual.clone()
+        found = run(x, residual)
+        assert found.dtype == dtype
+        assert_close(found.float(), (run(x) + residual).float())
+        assert torch.equal(residual, before)
+
+
 @pytest.mark.skipif(not quantize.available("half"), reason="no fbgemm")
 @pytest.mark.parametrize("activation", [None, F.gelu])
 def test_float16_storage_is_exact(activation: Any) -> None:
