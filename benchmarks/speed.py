@@ -42,6 +42,9 @@ PAUSE = 0.05
 LENGTHS = (16, 48, 128)
 HALF = "roberta_hub, weights that float16 holds"
 """Of other weights than all others."""
+LARGE = ("roberta_hub, plain", "roberta_hub", "roberta_hub, int8", "transformers, sdpa")
+LARGE += ("ONNX Runtime", "OpenVINO", "CTranslate2", "ONNX Runtime, int8")
+"""Of roberta.large no more, for each holds its own weights."""
 Ways = dict[str, tuple[Alone, Call]]
 
 
@@ -140,9 +143,8 @@ def run_corpus(size: str, items: int, rounds: int, only: str | None = None) -> N
     roberta = random_model(size)
     ids = [t[:512] for t in roberta.encode_batch(texts)]
     lengths = [len(t) for t in ids]
-    names = [
-        n for n in MAKERS if n != HALF and (n.startswith("roberta_hub") or not only or only in n)
-    ]
+    names = [n for n in (LARGE if size == "large" else MAKERS) if n != HALF]
+    names = [n for n in names if n.startswith("roberta_hub") or not only or only in n]
     with engines(size, names) as found:
         ways = calls(found)
         near = check(ways, ids[:8] + ids[-8:])
@@ -245,7 +247,7 @@ def run_text(rounds: int, only: str | None = None) -> None:
         for length in LENGTHS:
             ids = [torch.randint(4, 50_000, (length,))]
             near = agreements[length] = check(ways, ids)
-            samples = sampled_by_turns(timed(ways, ids), rounds, PAUSE)
+            samples = sampled_by_turns(timed(ways, ids), rounds, PAUSE)  # `check` warmed them up
             medians[length] = {n: s.median for n, s in samples.items()}
             pages.append(text_table(length, samples, near))
     page = "# One text, base\n\nAgain: `python benchmarks/speed.py text`.\n\n" + "\n\n".join(pages)

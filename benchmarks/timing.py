@@ -43,21 +43,22 @@ def by_turns(
     ways: Mapping[str, Callable[[], object]], rounds: int, *, pause: float = 0.0
 ) -> dict[str, Samples]:
     """Time each way once a round, after one round that is not counted."""
-    return sampled_by_turns({n: partial(sample, way) for n, way in ways.items()}, rounds, pause)
+    timed = {n: partial(sample, way) for n, way in ways.items()}
+    sampled_by_turns(timed, 1, pause)
+    return sampled_by_turns(timed, rounds, pause)
 
 
 def sampled_by_turns(
     ways: Mapping[str, Callable[[], Sample]], rounds: int, pause: float = 0.0
 ) -> dict[str, Samples]:
-    """The same of ways that take their own time, say in another process."""
+    """The same of ways that take their own time, say in another process, and are warm already."""
     found = {name: Samples() for name in ways}
-    for number in range(rounds + 1):
+    for _ in range(rounds):
         for name, way in ways.items():
             time.sleep(pause)
             seconds, is_clean = way()
-            if number:
-                found[name].seconds.append(seconds)
-                found[name].clean += [seconds] if is_clean else []
+            found[name].seconds.append(seconds)
+            found[name].clean += [seconds] if is_clean else []
     return found
 
 

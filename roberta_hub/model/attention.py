@@ -7,6 +7,8 @@ two, and graph export traces it, since it has no data-dependent shapes.
 from __future__ import annotations
 
 from collections.abc import Callable
+from functools import lru_cache
+from importlib.util import find_spec
 
 import torch
 import torch.nn.functional as F
@@ -25,6 +27,8 @@ def packed_attention(
 
     Shapes: query, key, value and the result (N, C).
     """
+    if not dropout and _has_ragged_kernel(query, num_heads):
+        return _ragged(query, key, value, batch, num_heads=num_heads)
     if len(batch.runs) == 1:
         return _attend(query, key, value, batch.runs[0], num_heads=num_heads, dropout=dropout)
     sizes = [count * length for count, length in batch.runs]
@@ -44,6 +48,8 @@ def one_row_attention(
 
     Shapes: query and the result (B, C); key and value (N, C).
     """
+    if not dropout and _has_ragged_kernel(query, num_heads):
+        return _ragged(query, key, value, batch, num_heads=num_heads)
     mixed, sequence, row = [], 0, 0
     for count, length in batch.runs:
         sequences, rows = slice(sequence, sequence + count), slice(row, row + count * length)
@@ -57,6 +63,45 @@ def one_row_attention(
         )
         sequence, row = sequences.stop, rows.stop
     return torch.cat(mixed)
+
+
+def _ragged(
+    query: Tensor, key: Tensor, value: Tensor, batch: PackedBatch, *, num_heads: int
+) -> Tensor:
+    """All sequences in one call of FlashAttention's kernel for ragged batches (Dao 2023).
+
+    Shapes: query and the result (N, C), or (B, C) for one token of each sequence; key and value (N, C).
+    """
+    from torch.nn.attention.varlen import varlen_attn
+
+    one = query.size(0) != key.size(0)
+    steps = torch.arange(len(batch.lengths) + 1, dtype=torch.int32, device=query.device)
+    longest = max(batch.lengths)
+    q, k, v = (x.view(len(x), num_heads, -1) for x in (query, key, value))  # (N, H, D)
+    mixed = varlen_attn(
+        q, k, v, steps if one else batch.bounds, batch.bounds, 1 if one else longest, longest
+    )
+    assert isinstance(mixed, Tensor)  # a pair only where more than that is asked for
+    return mixed.flatten(1)
+
+
+def _has_ragged_kernel(query: Tensor, num_heads: int) -> bool:
+    size = query.size(-1) // num_heads
+    return (
+        query.is_cuda
+        and query.dtype in (torch.float16, torch.bfloat16)
+        and len(query) > 0
+        and size % 8 == 0
+        and size <= 256
+        and _has_varlen(query.device)
+    )
+
+
+@lru_cache(maxsize=8)
+def _has_varlen(device: torch.device) -> bool:
+    """Of torch 2.10 and cards from Ampere on."""
+    there = find_spec("torch.nn.attention.varlen") is not None
+    return there and torch.cuda.get_device_capability(device) >= (8, 0)
 
 
 def padded_attention(

@@ -54,7 +54,13 @@ class PackedBatch:
     def starts(self) -> Tensor:
         """Row of each sequence's first token (`<s>`), in shape (B,)."""
         lengths = torch.tensor(self.lengths, dtype=torch.long)
-        return (lengths.cumsum(0) - lengths).to(self.ids.device)
+        return moved(lengths.cumsum(0) - lengths, self.ids.device)
+
+    @cached_property
+    def bounds(self) -> Tensor:
+        """Row at which each sequence begins, and the end, as kernels for ragged attention want them: (B + 1,) int32."""
+        lengths = torch.tensor((0, *self.lengths), dtype=torch.int32)
+        return moved(lengths.cumsum(0, dtype=torch.int32), self.ids.device)
 
     def unpack(self, rows: Tensor) -> Tensor:
         """Lay token rows (N, *) out as a padded batch (B, T, *), zeros at padding."""
@@ -107,7 +113,7 @@ def pack_sequences(
     positions = torch.cat([steps[:n] for n in lengths]) if sequences else steps
     shape = (len(lengths), max(lengths, default=0))
     return PackedBatch(
-        ids.to(device), positions.to(device), lengths, shape, _slots(lengths, device)
+        moved(ids, device), moved(positions, device), lengths, shape, _slots(lengths, device)
     )
 
 
@@ -115,7 +121,15 @@ def _slots(lengths: tuple[int, ...], device: torch.device | None) -> Tensor | No
     if len(set(lengths)) <= 1:
         return None
     width = torch.arange(max(lengths))
-    return (width < torch.tensor(lengths).unsqueeze(1)).reshape(-1).nonzero().squeeze(1).to(device)
+    real = width < torch.tensor(lengths).unsqueeze(1)  # (B, T)
+    return moved(real.reshape(-1).nonzero().squeeze(1), device)
+
+
+def moved(tensor: Tensor, device: torch.device | None) -> Tensor:
+    """A tensor of the CPU on another device; a GPU fetches it without the CPU waiting."""
+    if device is None or device.type != "cuda":
+        return tensor.to(device)
+    return tensor.pin_memory().to(device, non_blocking=True)
 
 
 def check_tokens(tokens: object, *, vocab_size: int, max_positions: int) -> Tensor:
