@@ -10,7 +10,9 @@
     python tools/train_tiny.py ship         # the model in half precision -> roberta_hub/models/tiny
 
 Steps that train are `roberta-hub train` with the settings of STEPS; more settings can follow. One process a core is
-faster on a CPU than one process with all of them (8,200 tokens/s against 6,400). The data is that of `../shared/data` (or
+faster on a CPU than one process with all of them (8,200 tokens/s against 6,400). On a GPU that is lent in slots of ten minutes:
+`prepare --where gpu` there, from the compressed texts (those of `cpu` are 52 MiB; cut `enwiki_2021_core.txt.xz` in two to
+carry it), then each step with `--processes 1 loop.max_minutes=9` until it says that it is done; never run so. The data is that of `../shared/data` (or
 $ROBERTA_HUB_SHARED/data); its README says where it comes from. Evaluation sets are read by benchmarks/tiny.py alone.
 """
 
