@@ -15,7 +15,7 @@ test: $(VENV)/.test
 
 test-full: $(VENV)/.test
 	$(BIN)/python -m pytest -q --doctest-modules roberta_hub
-	$(BIN)/python -m pytest -q -m "not network" --result tests/TEST_FULL.md
+	OMP_NUM_THREADS=1 $(BIN)/python -m pytest -q -n auto --dist loadfile -m "not network" --result tests/TEST_FULL.md
 
 check: $(VENV)/.test
 	$(BIN)/ruff format --check .
