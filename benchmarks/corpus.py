@@ -21,13 +21,13 @@ Text = str | tuple[str, str]
 def corpus(count: int = COUNT) -> tuple[str, list[Text]]:
     """Where the texts are from, and the texts: as many pairs as paragraphs."""
     if (SHARED / "data/nli/mnli_dev_matched.tsv.xz").is_file():
-        return "MNLI dev-matched and Simple English Wikipedia", [*_pairs(count), *_wikipedia(count)]
-    pages = [d.read_text("METADATA") or "" for d in distributions()]
-    found = _readable(" ".join(p.split()) for page in pages for p in page.split("\n\n"))[
-        : 2 * count
-    ]
+        return "MNLI dev-matched and Simple English Wikipedia", [
+            *_pairs(count),
+            *paragraphs(count)[1],
+        ]
+    source, found = paragraphs(2 * count)
     pairs = list(zip(found[: 2 * (count // 2) : 2], found[1 : 2 * (count // 2) : 2], strict=False))
-    return "descriptions of installed packages", [*pairs, *found[2 * (count // 2) :]]
+    return source, [*pairs, *found[2 * (count // 2) :]]
 
 
 def _pairs(count: int) -> list[Text]:
@@ -40,15 +40,18 @@ def _pairs(count: int) -> list[Text]:
         ]
 
 
-def _wikipedia(count: int) -> list[Text]:
-    with lzma.open(SHARED / "data/pretrain/simplewiki_2022.txt.xz", "rt", encoding="utf-8") as file:
-        return _readable(line.strip() for line, _ in zip(file, range(40 * count), strict=False))[
-            :count
-        ]
-
-
-def _readable(paragraphs: object) -> list[Text]:
-    return [p for p in paragraphs if 5 <= len(p.split()) <= 400]  # type: ignore[attr-defined]
+def paragraphs(count: int) -> tuple[str, list[str]]:
+    """Where they are from, and the first paragraphs of 5-400 words."""
+    path = SHARED / "data/pretrain/simplewiki_2022.txt.xz"
+    if path.is_file():
+        with lzma.open(path, "rt", encoding="utf-8") as file:
+            found = [line.strip() for line, _ in zip(file, range(40 * count), strict=False)]
+        source = "Simple English Wikipedia"
+    else:
+        pages = [d.read_text("METADATA") or "" for d in distributions()]
+        found = [" ".join(p.split()) for page in pages for p in page.split("\n\n")]
+        source = "descriptions of installed packages"
+    return source, [p for p in found if 5 <= len(p.split()) <= 400][:count]
 
 
 def padding(lengths: list[int], batch: int = 32) -> float:

@@ -35,8 +35,6 @@ sys.path.insert(0, str(ROOT))
 SHARED = Path(os.environ.get("ROBERTA_HUB_SHARED", ROOT.parent / "shared"))
 KINDS: dict[str, int | None] = {"dynamic": None, "static, 10 masks": 10, "static, 1 mask": 1}
 EXPLAINED = "two layers x 128, embedding factorized to 64, sequences of 128 tokens"
-JUDGE = 1_000_003
-"""Seed of the masks that all are judged under; no run's own."""
 
 Curve = list[dict[str, float]]
 
@@ -143,21 +141,14 @@ def folder_of(kind: str, seed: int, scale: Scale) -> Path:
 
 
 def learn(kind: str, seed: int, scale: Scale) -> None:
-    """Train; `valid.csv` and `log.csv` of the run's folder hold what came out."""
-    from roberta_hub.train.config import compose
-    from roberta_hub.train.loop import fit
-    from roberta_hub.train.objectives import build_task
-    from roberta_hub.train.run import make_task
+    """Train; `valid.csv` and `log.csv` of the run's folder hold what came out.
 
-    config = compose(settings(kind, seed, scale))
-    task = make_task(config)
-    # A task masks what it is judged by with its own seed and copies; here all must see the same. And the judge must
-    # leave the weights as they are.
-    options = {**config.task.options, "copies": None, "start": "random"}
-    same = dataclasses.replace(config.task, options=options)
-    judge = build_task(dataclasses.replace(config, task=same, seed=JUDGE), task.finish())
-    task.evaluate = judge.evaluate  # type: ignore[method-assign]
-    fit(task, config)
+    Whatever is learnt under, all are judged under the same masks: see `PreTraining.evaluate`.
+    """
+    from roberta_hub.train.config import compose
+    from roberta_hub.train.run import run
+
+    run(compose(settings(kind, seed, scale)))
 
 
 def launch(kind: str, seed: int, scale: Scale) -> dict[str, Curve]:

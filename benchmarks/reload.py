@@ -13,20 +13,16 @@ from __future__ import annotations
 import argparse
 import json
 import os
-import platform
 import subprocess
 import sys
 import tempfile
 import time
 from collections.abc import Callable
-from datetime import date
-from importlib.metadata import version
 from pathlib import Path
 from statistics import median
 
 ROOT = Path(__file__).resolve().parents[1]
 sys.path.insert(0, str(ROOT))
-RESULTS = ROOT / "benchmarks" / "results"
 IDS = [[0, 31414, 232, 328, 2]]
 GB = 1e9
 
@@ -205,27 +201,23 @@ def main() -> None:
     with tempfile.TemporaryDirectory() as folder:
         weights = make_files(options.model, Path(folder))
         found, first = measure(Path(folder), options.rounds)
-    names = ("torch", "fairseq", "transformers", "safetensors")
-    about = {
-        "date": str(date.today()),
-        "model": f"{options.model}, random weights, {weights / GB:.2f} GB in float32",
-        "machine": f"{platform.machine()}, {os.cpu_count()} cores, Python {platform.python_version()}",
-        "versions": {name: version(name) for name in names},
-        "rounds": options.rounds,
-    }
-    text = table(found, first, weights)
-    versions = ", ".join(f"{name} {number}" for name, number in about["versions"].items())
+    from report import about, write
+
+    told = about("torch", "fairseq", "transformers", "safetensors")
+    model = f"{options.model}, random weights, {weights / GB:.2f} GB in float32"
     page = (
-        f"# Reloading {about['model']}\n\nMedians of {options.rounds} rounds, engines in turn, with the spread; "
-        f"{about['date']}, {about['machine']}; {versions}.\nAgain: `python benchmarks/reload.py`. The first "
-        f"vectors agree within 2e-5.\n\n{text}\n"
+        f"# Reloading {model}\n\nMedians of {options.rounds} rounds, engines in turn, with the spread. The first "
+        f"vectors agree within 2e-5.\nAgain: `python benchmarks/reload.py`.\n\n{table(found, first, weights)}\n"
     )
     print(page)
     if options.model == "roberta.large":
-        RESULTS.mkdir(exist_ok=True)
-        (RESULTS / "reload.md").write_text(page, encoding="utf-8")
-        result = {**about, "weights_bytes": weights, "first_load": first, "runs": found}
-        (RESULTS / "reload.json").write_text(json.dumps(result, indent=1), encoding="utf-8")
+        numbers = {
+            "about": told,
+            "model": model,
+            "rounds": options.rounds,
+            "weights_bytes": weights,
+        }
+        write("reload", page, numbers | {"first_load": first, "runs": found})
 
 
 if __name__ == "__main__":

@@ -10,7 +10,7 @@ transformers on one and on two threads it is the spread; ours from transformers,
 times that, where what float32 can tell apart at such a loss, 1e-6, is the least spread.
 
 Speed counts real tokens; our time includes masking and packing, Trainer's batches are ready. Text: the first paragraphs
-of 5-400 words of `../shared/data/pretrain/simplewiki_2022` (or under $ROBERTA_HUB_SHARED), else the README files of
+of 5-400 words of `../shared/data/pretrain/simplewiki_2022` (or under $ROBERTA_HUB_SHARED), else the descriptions of
 the packages installed here. Writes `benchmarks/results/trainer.{md,json}`.
 """
 
@@ -19,13 +19,11 @@ from __future__ import annotations
 import argparse
 import csv
 import json
-import lzma
 import os
 import subprocess
 import sys
 import tempfile
 import time
-from importlib.metadata import distributions
 from itertools import accumulate
 from pathlib import Path
 from statistics import median
@@ -33,7 +31,6 @@ from typing import Any
 
 ROOT = Path(__file__).resolve().parents[1]
 sys.path.insert(0, str(ROOT))
-SHARED = Path(os.environ.get("ROBERTA_HUB_SHARED", ROOT.parent / "shared"))
 PARAGRAPHS = 4000
 SMALL = {"embed_dim": 128, "ffn_dim": 512, "num_layers": 2, "num_heads": 2}
 MIDDLE = {"embed_dim": 256, "ffn_dim": 1024, "num_layers": 4, "num_heads": 4}
@@ -49,20 +46,6 @@ ORDERS = {
 Limits = dict[str, int]
 Run = dict[str, list[float]]
 """Losses, learning rates, real tokens and clock of each step."""
-
-
-def paragraphs() -> tuple[str, list[str]]:
-    """Where the text is from, and its paragraphs."""
-    path = SHARED / "data/pretrain/simplewiki_2022.txt.xz"
-    if path.is_file():
-        with lzma.open(path, "rt", encoding="utf-8") as file:
-            found = [line.strip() for line, _ in zip(file, range(40 * PARAGRAPHS), strict=False)]
-        source = "Simple English Wikipedia"
-    else:
-        pages = [d.read_text("METADATA") or "" for d in distributions()]
-        found = [" ".join(p.split()) for page in pages for p in page.split("\n\n")]
-        source = "descriptions of installed packages"
-    return source, [p for p in found if 5 <= len(p.split()) <= 400][:PARAGRAPHS]
 
 
 def settings(folder: Path, steps: int, limits: Limits) -> list[str]:
@@ -204,11 +187,12 @@ def launch(engine: str, folder: Path, steps: int, limits: Limits, threads: int) 
 def prepare(folder: Path, shape: dict[str, int]) -> str:
     """The text, and one random model in both formats."""
     import torch
+    from corpus import paragraphs
 
     from roberta_hub import RobertaConfig, RobertaHubInterface, RobertaModel
     from roberta_hub.text.dictionary import Dictionary, Task
 
-    source, text = paragraphs()
+    source, text = paragraphs(PARAGRAPHS)
     (folder / "text.txt").write_text("\n\n".join(text) + "\n", encoding="utf-8")
     torch.manual_seed(1)
     model = RobertaModel(RobertaConfig(**shape, dropout=0.0, attention_dropout=0.0))  # type: ignore[arg-type]

@@ -148,7 +148,9 @@ class HeadVerbs(FairseqVerbs):
         known = self.labels.get(head)
         dictionary = getattr(self.task, "label_dictionary", None)
         if known is None and dictionary is not None and kind == "classification":
-            known = tuple(dictionary.symbols[dictionary.nspecial : dictionary.nspecial + count])
+            names = dictionary.symbols[dictionary.nspecial :]
+            # fairseq fills dictionaries up to a multiple of eight, and adds <mask> to those of labels too.
+            known = tuple(n for n in names if not n.startswith("madeupword") and n != "<mask>")
         if known is None or len(known) != count:
             return tuple(str(i) for i in range(count))
         return known

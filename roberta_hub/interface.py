@@ -139,7 +139,8 @@ class RobertaHubInterface(HeadVerbs):
             head: name of a classification head.
             multi_label: each label's probability on its own, for heads trained so, instead of
                 probabilities that add up to 1.
-            options: see `features`; the windows of a long text vote with their probabilities.
+            options: see `features`; the windows of a long text vote with their probabilities, or with `multi_label`
+                their logits are averaged.
 
         Raises:
             UnknownNameError: no such head.

@@ -9,7 +9,7 @@ from typing import Literal
 import torch
 from torch import Tensor, nn
 
-from roberta_hub.errors import InputError, UnknownNameError
+from roberta_hub.errors import InputError, InputTypeError, UnknownNameError
 from roberta_hub.inference.batching import Rows, Runner, starts
 from roberta_hub.inference.windows import Windows
 from roberta_hub.text.tokenizer import Text
@@ -69,7 +69,8 @@ def head_values(
 ) -> Tensor:
     """Logits of every class, or the value of a regression head: (len(texts), K) float32 on the CPU.
 
-    The windows of a long text vote with their probabilities, whose logarithms are logits too.
+    The windows of a long text vote with their probabilities, whose logarithms are logits too; with `multi_label` their
+    logits are averaged.
     `numbers` are what an error calls the texts; None: their places.
     """
     known_head(runner.model, head)
@@ -131,6 +132,8 @@ def zero_shot(
     multi_label: bool,
 ) -> list[Prediction]:
     """Labels in words, judged by an NLI head (Yin et al. 2019). See `RobertaHubInterface.zero_shot`."""
+    if any(not isinstance(label, str) for label in labels):
+        raise InputTypeError(f"labels is {labels!r}; labels are str")
     if isinstance(labels, str) or not labels or len(set(labels)) != len(labels):
         raise InputError(f"labels is {labels!r}; pass a list of different labels, at least one")
     if "{}" not in hypothesis:

@@ -26,7 +26,7 @@ def fill_mask(
     """For each text, for each of its masks, the most probable words. See `RobertaHubInterface.fill_mask`."""
     tokenizer = runner.tokenizer
     _check(texts, topk, tokenizer)
-    chosen = None if targets is None else _target_ids(tokenizer, targets)
+    chosen = None if targets is None else _target_ids(tokenizer, targets, _after_space(texts))
     windows = runner.fit([tokenizer.encode_masked(text) for text in texts], texts)
 
     def answer(rows: Rows) -> list[list[Candidates]]:
@@ -86,19 +86,33 @@ def _check(texts: Sequence[str], topk: int, tokenizer: Tokenizer) -> None:
         )
 
 
-def _target_ids(tokenizer: Tokenizer, targets: Sequence[str]) -> Tensor:
-    """The one id of each target where it begins a text, then of each where it follows a space: (2K,)."""
+def _after_space(texts: Sequence[str]) -> set[bool]:
+    """Whether masks stand after a space, or right after other characters, or some so and some so."""
+    return {part.endswith(" ") for text in texts for part in text.split(MASK)[:-1]}
+
+
+def _target_ids(tokenizer: Tokenizer, targets: Sequence[str], after_space: set[bool]) -> Tensor:
+    """The one id of each target where it follows no space, then of each where it does: (2K,).
+
+    Most words are one piece in one of the two forms; the form that no mask needs is filled with zeros.
+    """
     if isinstance(targets, str) or not targets:
         raise InputError(f"targets is {targets!r}; pass a list of words")
+    if any(not target.strip() for target in targets):
+        raise InputError("a target is empty; '' is no word")
     ids = []
-    for space in ("", " "):
+    for space in (False, True):
+        if space not in after_space:
+            ids += [0] * len(targets)
+            continue
         for target in targets:
-            pieces = tokenizer.encode(space + target.strip())[1:-1].tolist()
+            text = " " * space + target.strip()
+            pieces = tokenizer.encode(text)[1:-1].tolist()
             if len(pieces) != 1:
                 raise InputError(
-                    f"target {target!r} is {len(pieces)} pieces, {tokenizer.tokenize(space + target.strip())}; "
-                    "one mask holds one piece, so it has no probability of its own; choose a shorter "
-                    "word, or compare whole texts with score()"
+                    f"target {target!r} is {len(pieces)} pieces {'after a space' if space else 'without a space before it'}, "
+                    f"{tokenizer.tokenize(text)}; one mask holds one piece, so it has no probability of its own; "
+                    "choose a shorter word, or compare whole texts with score()"
                 )
             ids.append(int(pieces[0]))
     return torch.tensor(ids)

@@ -48,16 +48,27 @@ def optimize(model: nn.Module, tokenizer: Tokenizer, dtype: Dtype | None) -> Opt
             f"optimize prepares roberta_hub models, this is a {type(model).__module__}."
             f"{type(model).__name__}; turn it into ours with roberta_hub.fairseq_bridge.from_fairseq"
         )
+    check_dtype(dtype, model.encoder.sentence_encoder.embed_positions.weight.device)
     encoder, head = model.encoder.sentence_encoder, model.encoder.lm_head
-    check_dtype(dtype, encoder.embed_positions.weight.device)
+    before = encoder.prepared, None if head is None else head.prepared
     encoder.prepared = None
     if head is not None:
         head.prepared = None
+    try:
+        return _prepare(model, tokenizer, dtype)
+    except BaseException:
+        encoder.prepared = before[0]
+        if head is not None:
+            head.prepared = before[1]
+        raise
+
+
+def _prepare(model: RobertaModel, tokenizer: Tokenizer, dtype: Dtype | None) -> Optimization:
+    encoder, head = model.encoder.sentence_encoder, model.encoder.lm_head
     with evaluating(model):
         wanted = _features(model, tokenizer)
         encoder.prepare(dtype)
         if encoder.prepared is None or encoder.prepared.form() is None:
-            encoder.prepared = None
             raise InputError(
                 "optimize prepares RoBERTa's own layers, and here are adapters, hooks, parametrizations or "
                 "autocast, which it would leave out; merge or remove them first"

@@ -9,11 +9,12 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
+from functools import lru_cache
 from typing import Any
 
 from torch import Tensor
 
-from roberta_hub.errors import InputError, MissingExtraError
+from roberta_hub.errors import InputError, InputTypeError, MissingExtraError
 from roberta_hub.inference.batching import Rows, Runner, lm_logits
 from roberta_hub.inference.words import require_spacy
 from roberta_hub.text.tokenizer import Tokenizer
@@ -58,6 +59,8 @@ def parse(sentence: str) -> Schema:
     bare = pronoun.rstrip(".,")
     if query is not None and query.endswith((".", ",")):
         query = query[:-1]
+    if query is not None and not query.strip():
+        raise InputError(f"{sentence!r}: there is no guess between the underscores")
     return Schema(before, bare, pronoun[len(bare) :] + after, query)
 
 
@@ -70,6 +73,8 @@ def disambiguate_pronoun(
 ) -> bool | str:
     """Judge the guess, or find the best candidate. See `RobertaHubInterface.disambiguate_pronoun`."""
     schema = parse(sentence)
+    if isinstance(candidates, str):
+        raise InputTypeError(f"candidates is one str; pass a list, [{candidates!r}]")
     if candidates is None:
         candidates = find_candidates(schema)
     candidates = [c for c in candidates if c.strip()]
@@ -95,7 +100,7 @@ def span_scores(
         ids, start, end = replaced(tokenizer, schema, candidate, init_token=init_token)
         if len(ids) > runner.limit:
             raise InputError(
-                f"{schema.text[:40]!r}... is too long: {len(ids)} tokens > {runner.limit}"
+                f"{schema.text[:40]!r}... is too long: {len(ids)} tokens > {runner.limit}; shorten the sentence"
             )
         answers.append(ids)
         spans.append((start, end))
@@ -169,6 +174,7 @@ def candidates_in(doc: Any, schema: Schema) -> list[str]:
     return found
 
 
+@lru_cache(maxsize=1)
 def _pipeline() -> Any:
     spacy = require_spacy("disambiguate_pronoun without candidates=[...]")
     installed = sorted(spacy.util.get_installed_models())

@@ -96,8 +96,8 @@ def _check(
     if max_tokens is not None and (longest := max(lengths)) > max_tokens:
         where = next(i for i, length in enumerate(lengths) if length == longest)
         raise InputError(
-            f"training example {where} has {longest} tokens, over max_tokens {max_tokens}; "
-            "raise max_tokens or cut the example"
+            f"training example {where}, counted from 0, has {longest} tokens, over batch.max_tokens {max_tokens}; "
+            "raise it, or cut long examples with task.options.max_length and truncate"
         )
 
 

@@ -131,15 +131,20 @@ def _line_ends(stream: Tensor, eos: int) -> array[int]:
     return ends
 
 
-def open_stream(folder: Path) -> Tensor:
+def open_stream(folder: Path, tokenizer: Tokenizer) -> Tensor:
     """The ids of a folder that `build` wrote, memory-mapped: (S,), of an unsigned 16- or 32-bit type.
 
     Raises:
-        InputError: no such folder, or a damaged one.
+        InputError: no such folder, a damaged one, or ids of another tokenizer.
     """
     about = _index(folder)
     if about is None:
         raise InputError(f"{folder} holds no token blocks; data.train may also name the text files")
+    if about.get("vocabulary") != _fingerprint(tokenizer):
+        raise InputError(
+            f"{folder} holds ids of another vocabulary than the model's; "
+            "name the text files in its place, and they are tokenized anew"
+        )
     path = folder / "tokens.bin"
     width = 2 if about["dtype"] == "uint16" else 4
     if path.stat().st_size != width * about["tokens"]:
@@ -204,7 +209,7 @@ def build(
                 raise InputError(f"{source}: there is no text in it")
             write_json(folder / "index.json", {**about, "tokens": size})
             shutil.rmtree(folder / "parts")
-    return open_stream(folder)
+    return open_stream(folder, tokenizer)
 
 
 def sources(source: str | Path) -> list[Path]:

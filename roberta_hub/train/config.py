@@ -360,6 +360,9 @@ def _explain(error: Exception, overrides: Sequence[str]) -> NoReturn:
     lines = [line.strip() for line in str(cause).splitlines() if line.strip()]
     key = next((line.split(":", 1)[1].strip() for line in lines if "full_key" in line), "")
     what = lines[0] if lines else type(cause).__name__
+    if key == "task.name":
+        both = [f"{group}={name}" for group in GROUPS for name in recipes(group)]
+        raise InputError(f"nothing to train for; begin with one of {', '.join(both)}") from None
     given = next((o for o in overrides if key and o.lstrip("+~").startswith(f"{key}=")), "")
     where = given or key or " ".join(overrides)
     raise InputError(f"{where}: {what}") from None

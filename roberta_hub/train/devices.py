@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import warnings
 from collections.abc import Iterator, Mapping
 from contextlib import AbstractContextManager, contextmanager, nullcontext
 from pathlib import Path
@@ -35,6 +36,12 @@ class Devices:
                 f"training needs accelerate ({error}); pip install 'roberta-hub[train]'"
             ) from None
         cpu = not torch.cuda.is_available()
+        if cpu and precision == "fp16":
+            warnings.warn(
+                "loop.precision=fp16 needs a GPU, and here is none: this run computes in float32; bf16 is for CPUs too",
+                stacklevel=2,
+            )
+            precision = "no"
         # accelerate keeps its state for the whole process, and refuses another precision.
         AcceleratorState._reset_state()
         self.sharded = parallel == "fsdp" and PartialState(cpu=cpu).num_processes > 1

@@ -219,7 +219,7 @@ class Options:
     """What `task.options` may say, for every task; each task reads those that concern it."""
 
     max_length: int | None = None
-    """Longest input in tokens; None: the model's."""
+    """Longest input in tokens; None: the model's. Answers in a text are judged with the model's, in windows."""
     truncate: bool = False
     """Cut longer ones, instead of an error."""
     separator: str = ","

@@ -14,6 +14,7 @@ from torch import Tensor
 
 from roberta_hub.errors import UnknownNameError
 from roberta_hub.inference.batching import evaluating
+from roberta_hub.model.roberta import RobertaModel
 from roberta_hub.train.batches import Update, plan, share
 from roberta_hub.train.config import Config, check, near
 from roberta_hub.train.devices import Devices
@@ -45,7 +46,8 @@ def fit(task: Task, config: Config, *, started: float | None = None) -> Report:
 
     Args:
         task: what to train.
-        config: all but `config.model`, `data` and `task` is used here; those three only to know a run again.
+        config: all but `model`, `data` and `task` is used here; of those the settings, and what the model is, must be the
+            same when a run goes on.
         started: `time.monotonic()` from which `loop.max_minutes` counts; None: now.
 
     Raises:
@@ -88,7 +90,9 @@ class _Run:
         )
         self.model, self.optimizer = self.devices.prepare(task.module, optimizer)
         self.progress = Progress()
-        self.identity = identity_of(config, self.total, self.warmup, self.lengths)
+        model = task.module.get_submodule("roberta")
+        assert isinstance(model, RobertaModel)  # as `Task` says
+        self.identity = identity_of(config, model.config, self.total, self.warmup, self.lengths)
         self._resume()
         self.watch = Watch(
             task.chance(),
@@ -153,7 +157,8 @@ class _Run:
         with ExitStack() as stack:
             self.signals = stack.enter_context(Signals())
             module, loop = self.task.module, self.config.loop
-            stack.enter_context(recomputed_layers(module, loop.gradient_checkpointing))
+            if loop.gradient_checkpointing:
+                stack.enter_context(recomputed_layers(module))
             self.logs: Logs | None = None
             if self.devices.main:
                 self.directory.mkdir(parents=True, exist_ok=True)

@@ -120,13 +120,18 @@ class PreTraining:
         self.masking = options.masking()
         self.vocabulary = Vocabulary.of(interface.tokenizer)
         self.metric = metric_of(config, "loss", module.METRICS)
-        self.larger_is_better = self.metric not in ("loss", "perplexity")
+        self.larger_is_better = self.metric not in ("loss", "lm_loss", "perplexity")
         self._train = _blocks(train_path(config), "train", config, options, interface)
         valid = config.data.valid
         self._valid = _blocks(valid, "valid", config, options, interface) if valid else None
         self._lengths = self._train.lengths()[: config.data.limit]
         resuming = config.resume and find_state(Path(config.output)) is not None
-        if options.start == "informed" and not config.pretrained and not resuming:
+        if options.start == "informed" and config.pretrained:
+            raise InputError(
+                "task.options.start=informed makes weights from the text's statistics, in place of those that "
+                "pretrained=true loads; set pretrained=false, or start=random to keep them"
+            )
+        if options.start == "informed" and not resuming:
             informed_start(roberta_of(interface), self._train.stream, seed=config.seed)
         if options.start == "matching" and not resuming:
             matching_heads(roberta_of(interface), self._train.stream, seed=config.seed)
@@ -207,7 +212,7 @@ def _blocks(
             "architecture.max_positions can be changed where pretrained=false"
         )
     if (Path(source) / "index.json").is_file():
-        stream = open_stream(Path(source))
+        stream = open_stream(Path(source), tokenizer)
     else:
         column = str(config.data.columns.get("text", "text"))
         folder = Path(config.output) / "tokens" / name

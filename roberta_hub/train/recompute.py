@@ -14,14 +14,13 @@ from roberta_hub.model.encoder import TransformerLayer
 
 
 @contextmanager
-def recomputed_layers(module: nn.Module, switch: bool = True) -> Iterator[None]:
+def recomputed_layers(module: nn.Module) -> Iterator[None]:
     """Inside, every encoder layer of a module keeps its input only; same numbers, less memory.
 
     Args:
         module: holds `TransformerLayer`s anywhere.
-        switch: False changes nothing.
     """
-    layers = [m for m in module.modules() if isinstance(m, TransformerLayer)] if switch else []
+    layers = [m for m in module.modules() if isinstance(m, TransformerLayer)]
     for layer in layers:
         # On the instance, in front of the class's method: no model file knows of it.
         layer.forward = partial(_recomputed, layer.forward)  # type: ignore[method-assign]

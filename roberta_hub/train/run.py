@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import dataclasses
+import os
+import shlex
 import time
 from collections.abc import Sequence
 from pathlib import Path
@@ -11,10 +13,19 @@ from typing import TYPE_CHECKING
 import torch
 
 from roberta_hub.checkpoint.store import write_json
-from roberta_hub.errors import InputError
+from roberta_hub.errors import InputError, UnknownNameError
 from roberta_hub.hub import load_model
 from roberta_hub.model.roberta import RobertaModel
-from roberta_hub.train.config import GROUPS, Config, check, compose, fields, recipes
+from roberta_hub.train.config import (
+    GROUPS,
+    Config,
+    check,
+    compose,
+    fields,
+    near,
+    read_options,
+    recipes,
+)
 
 if TYPE_CHECKING:
     from roberta_hub.interface import RobertaHubInterface
@@ -47,9 +58,33 @@ def run(config: Config) -> Report:
     from roberta_hub.train.loop import fit
 
     check(config)
+    _check_task(config)
     report = fit(make_task(config), config, started=started)
     write_json(Path(config.output) / "train.json", dataclasses.asdict(config))
     return report
+
+
+def _check_task(config: Config) -> None:
+    """See what is wrong with the task and its data before a model is fetched for them."""
+    from roberta_hub.train import blocks, finetuning, objectives
+    from roberta_hub.train.tasks import TASKS
+
+    name, known = config.task.name, [*PRETRAINING, *TASKS]
+    if name not in known:
+        raise UnknownNameError(f"task.name is {name!r}{near(name, known)}")
+    if name in PRETRAINING:
+        read_options(objectives.Options, config.task.options)
+    else:
+        finetuning.options_of(config)
+    finetuning.train_path(config)
+    for field in ("train", "valid"):
+        path = getattr(config.data, field)
+        if path is None:
+            continue
+        if name in PRETRAINING:
+            blocks.sources(path)
+        elif not Path(path).exists():
+            raise InputError(f"data.{field}: {path}: no such file or folder")
 
 
 def result(report: Report) -> RobertaHubInterface:
@@ -115,7 +150,8 @@ def command(settings: Sequence[str]) -> int:
         return 0
     config = compose(settings)
     report = run(config)
-    again = "roberta-hub train " + " ".join(settings)
+    if int(os.environ.get("RANK", 0)):
+        return 130 if report.stopped == "interrupted" else 0  # the first process speaks for all
     numbers = ", ".join(f"{name} {value:.4g}" for name, value in report.metrics.items())
     print(
         f"stopped after update {report.update} ({report.stopped}){': ' if numbers else ''}{numbers}"
@@ -126,7 +162,10 @@ def command(settings: Sequence[str]) -> int:
         )
     print(f"the model of the end: {report.directory}/last")
     if not report.finished:
-        print(f"not finished; the same command goes on from here: {again}")
+        print(
+            "not finished; the same command goes on from here, with the settings "
+            + shlex.join(settings)
+        )
     return 130 if report.stopped == "interrupted" else 0
 
 
@@ -154,7 +193,8 @@ def usage() -> str:
         "examples:",
         "  roberta-hub train finetune=mnli data.train=MNLI/train.tsv data.valid=MNLI/dev_matched.tsv",
         "  roberta-hub train finetune=sst_2 model=roberta.tiny data.format=tsv data.train=reviews.tsv \\",
-        '      "data.columns={sentence: text, label: stars}" optimizer.total_updates=null',
+        '      "data.columns={sentence: text, label: stars}" \\',
+        "      optimizer.total_updates=null optimizer.warmup_updates=null loop.max_updates=null",
         "  torchrun --nproc-per-node 8 -m roberta_hub train pretrain=base data.train=corpus.txt",
     ]
     return "\n".join(lines)

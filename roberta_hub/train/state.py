@@ -21,6 +21,7 @@ import torch
 from torch import Tensor, nn
 
 from roberta_hub.checkpoint.store import read_safetensors, write_safetensors
+from roberta_hub.config import RobertaConfig
 from roberta_hub.errors import CheckpointError, InputError
 from roberta_hub.train.config import Config
 
@@ -117,7 +118,9 @@ def save_state(directory: Path, state: State) -> Path:
             _flush(path)
         _flush(work)
         if target.exists():  # the same update again, after an evaluation say
-            target.rename(directory / f".{target.name}.old")
+            old = directory / f".{target.name}.old"
+            shutil.rmtree(old, ignore_errors=True)  # of a process that died before it was deleted
+            target.rename(old)
         work.rename(target)
         _flush(directory)
     except (OSError, RuntimeError) as error:  # RuntimeError: torch.save, a full disk
@@ -178,7 +181,7 @@ def load_state(path: Path, identity: Mapping[str, Any]) -> State:
         raise
     except Exception as error:  # unpickling damaged bytes raises anything
         raise CheckpointError(
-            f"{path}: not a readable state ({type(error).__name__}: {str(error).splitlines()[:1]}); "
+            f"{path}: not a readable state ({type(error).__name__}: {(str(error).splitlines() or [''])[0]}); "
             "delete it, or resume=false to start anew"
         ) from None
     _same(path, state.identity, identity)
@@ -200,12 +203,16 @@ def _same(path: Path, was: Mapping[str, Any], now: Mapping[str, Any]) -> None:
 
 
 FREE = ("loop", "output", "resume", "pretrained", "model")
-"""Sections and fields that may change when a run goes on: they decide when it stops, not what it computes."""
+"""Sections and fields that may change when a run goes on: they decide when it stops and where things lie. Where the
+model came from no longer matters, but what it is does."""
 
 
-def identity_of(config: Config, total: int, warmup: int, lengths: Sequence[int]) -> dict[str, Any]:
+def identity_of(
+    config: Config, model: RobertaConfig, total: int, warmup: int, lengths: Sequence[int]
+) -> dict[str, Any]:
     """What decides the numbers of a run, flat."""
     found: dict[str, Any] = {"loop.precision": config.loop.precision}
+    found |= {f"model's {name}": value for name, value in model.to_dict().items()}
     for section, value in asdict(config).items():
         if section in FREE:
             continue

@@ -12,6 +12,7 @@ from small_models import small_roberta
 from torch import Tensor
 
 from roberta_hub import RobertaHubInterface
+from roberta_hub.errors import InputError
 
 MASK = 50264
 SPECIALS = [0, 1, 2, 3, 50260, 50261, 50262, 50263, 50264]
@@ -134,6 +135,20 @@ def test_targets(roberta: RobertaHubInterface, text: str, space: str) -> None:
     assert {token: value for _, value, token in found} == pytest.approx(wanted, rel=1e-3)
     values = [value for _, value, _ in found]
     assert values == sorted(values, reverse=True)
+
+
+def test_a_target_need_be_one_piece_only_where_a_mask_asks_for_it(
+    roberta: RobertaHubInterface,
+) -> None:
+    """ "Berlin" is Ber + lin where a text begins with it, and one piece after a space."""
+    found = roberta.fill_mask("I live in <mask>.", targets=["Berlin", "terrible"])
+    row = probabilities(roberta, "I live in <mask>.")[0]
+    ids = [int(roberta.encode(f" {word}")[1]) for word in ("Berlin", "terrible")]
+    wanted = sorted((float(row[i]) for i in ids), reverse=True)
+    assert [value for _, value, _ in found] == pytest.approx(wanted, rel=1e-3)
+    for text in ("<mask> is big.", "I live in <mask>. <mask> is big. (<mask>)"):
+        with pytest.raises(InputError, match="'Berlin' is 2 pieces without a space before it"):
+            roberta.fill_mask(text, targets=["Berlin"])
 
 
 @pytest.mark.parametrize(

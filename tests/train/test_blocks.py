@@ -57,7 +57,7 @@ def test_the_stream_is_every_line_and_every_boundary(written):
     stream = build(folder / "text.txt", folder / "tokens", TOKENIZER)
     assert stream.dtype == torch.uint16
     assert torch.equal(stream.long(), expected(found))
-    assert torch.equal(open_stream(folder / "tokens").long(), expected(found))
+    assert torch.equal(open_stream(folder / "tokens", TOKENIZER).long(), expected(found))
 
 
 @pytest.mark.parametrize("chunk", [1, 50, 700])
@@ -226,9 +226,13 @@ def test_damaged_and_impossible(written):
     with (folder / "tokens/tokens.bin").open("ab") as file:
         file.write(b"more")
     with pytest.raises(InputError, match=r"delete the folder"):
-        open_stream(folder / "tokens")
+        open_stream(folder / "tokens", TOKENIZER)
+    index = folder / "tokens/index.json"
+    index.write_text(index.read_text().replace('"vocabulary": "', '"vocabulary": "0'))
+    with pytest.raises(InputError, match="ids of another vocabulary"):
+        open_stream(folder / "tokens", TOKENIZER)
     with pytest.raises(InputError, match="holds no token blocks"):
-        open_stream(folder)
+        open_stream(folder, TOKENIZER)
     with pytest.raises(InputError, match="block size 2"):
         cut(torch.tensor([5, 2]), 2, bos=0, eos=2)
     with pytest.raises(UnknownNameError, match="did you mean full"):

@@ -1,6 +1,7 @@
 """From a command line to a model that classifies; what cannot be trained says why."""
 
 import os
+import shlex
 import subprocess
 import sys
 from pathlib import Path
@@ -79,6 +80,35 @@ def test_errors_are_one_line_in_a_shell(material):
         )
         assert found.returncode == 1 and words in found.stderr, found.stderr
         assert "Traceback" not in found.stderr
+
+
+@pytest.mark.parametrize(
+    ("setting", "words"),
+    [
+        ("data.train=nowhere.tsv", r"data\.train: nowhere\.tsv: no such file"),
+        ("data.valid=nowhere.tsv", r"data\.valid: nowhere\.tsv: no such file"),
+        ("data.train=null", r"data\.train is not set"),
+        ("task.name=clasification", "did you mean classification"),
+        ("task.options={max_lenght: 3}", "did you mean max_length"),
+    ],
+)
+def test_what_is_wrong_is_seen_before_a_model_is_fetched(material, monkeypatch, setting, words):
+    monkeypatch.setenv("ROBERTA_HUB_OFFLINE", "1")
+    config = compose([*settings(material), setting, "model=roberta.large"])
+    with pytest.raises(ValueError, match=words):
+        train(config)
+
+
+def test_without_a_recipe():
+    with pytest.raises(InputError, match=r"begin with one of pretrain=base, .*finetune=mnli"):
+        compose(["data.train=x.tsv"])
+
+
+def test_the_command_to_go_on_with_can_be_pasted(material, capsys):
+    given = settings(material, "loop.max_minutes=0")
+    command(given)
+    printed = capsys.readouterr().out.rpartition("with the settings ")[2]
+    assert shlex.split(printed) == given
 
 
 def test_architecture(material):

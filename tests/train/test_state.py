@@ -8,6 +8,7 @@ import signal
 import subprocess
 import sys
 import time
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
@@ -168,13 +169,32 @@ def test_a_death_while_saving_loses_nothing(tmp_path, monkeypatch, instant):
     assert len(list(tmp_path.glob("state-*"))) == 1 and not list(tmp_path.glob(".state*"))
 
 
+def test_a_death_after_the_last_state_was_renamed(tmp_path):
+    """The end saves its update a second time; what a death leaves of the first must not be in the way."""
+    options = {"loop__save_every": 5, "loop__max_updates": 5, "optimizer__total_updates": 20}
+    fit(ToyTask(), config(tmp_path, **options))
+    newest = find_state(tmp_path)
+    shutil.copytree(newest, tmp_path / f".{newest.name}.old")
+    shutil.rmtree(tmp_path / "last")
+    assert fit(ToyTask(), config(tmp_path, **options)).update == 5
+    assert (tmp_path / "last").is_dir() and not list(tmp_path.glob(".state*"))
+
+
+def test_another_model_is_refused(tmp_path):
+    fit(ToyTask(), config(tmp_path, loop__max_updates=3))
+    other = ToyTask()
+    other.module.roberta.config = replace(other.module.roberta.config, layer_norm_eps=1e-3)
+    with pytest.raises(InputError, match=r"model's layer_norm_eps was .* and is now 0\.001"):
+        fit(other, config(tmp_path, loop__max_updates=3))
+
+
 def test_another_configuration_is_refused(tmp_path):
     fit(ToyTask(), config(tmp_path, loop__max_updates=3))
     with pytest.raises(InputError, match=r"optimizer\.lr was 0\.01 and is now 0\.02.*resume=false"):
         fit(ToyTask(), config(tmp_path, loop__max_updates=3, optimizer__lr=0.02))
     with pytest.raises(InputError, match="training examples was 96 and is now 95"):
         fit(ToyTask(examples=95), config(tmp_path, loop__max_updates=3))
-    with pytest.raises(CheckpointError, match="of another model"):
+    with pytest.raises(InputError, match="model's num_layers was 2 and is now 3"):
         fit(ToyTask(layers=3), config(tmp_path, loop__max_updates=3))
     again = fit(ToyTask(), config(tmp_path, loop__max_updates=3, optimizer__lr=0.02, resume=False))
     assert again.update == 3
