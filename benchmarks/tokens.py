@@ -103,7 +103,14 @@ def main() -> None:
         f"# Text to ids, one thread\n\n{source}. Again: `python benchmarks/tokens.py`.\n\n"
         + "\n\n".join(pages)
     )
-    page += "\n\nGoals on short texts: 6 MB/s, 3 times tokenizers' batch call, 12 times fairseq's `encode`."
+    short = next(iter(numbers.values()))
+    engine, peer = (
+        next(v for n, v in short.items() if name in n) for name in ("tiktoken", "fairseq")
+    )
+    page += (
+        "\n\nGoals on short texts: 6 MB/s, 3 times tokenizers' batch call, 12 times fairseq's `encode`. Pieces are cut and "
+        f"merged by tiktoken's engine in ours too, which alone, without tensors, is {engine / peer:.1f} times fairseq's."
+    )
     print(page)
     names = ("torch", "tiktoken", "tokenizers", "transformers", "fairseq")
     write("tokens", page, {"about": about(*names), "mb_per_second": numbers})
