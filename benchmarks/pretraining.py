@@ -80,7 +80,8 @@ def main() -> None:
         "# What pre-training is worth\n\nMNLI dev-matched accuracy of the same model after fine-tuning on the same "
         f"{options.pairs:,} pairs, {EPOCHS} epochs.\nAgain: `python benchmarks/pretraining.py`.\n\n"
         + "\n".join(lines)
-        + f"\n\nGain: {gain:.1f} points in the mean, {least:.1f} between the worst pre-trained and the best other.\n"
+        + f"\n\nGain: {gain:.1f} points in the mean, {least:.1f} between the worst pre-trained and the best other. "
+        "What `train/start.py` gives the first weights before any training counts as pre-training here.\n"
     )
     print(page)
     if options.seeds >= 3 and options.pairs == PAIRS:
