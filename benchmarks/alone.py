@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import multiprocessing
 import sys
+from collections.abc import Callable
 from dataclasses import dataclass
 from functools import partial
 from multiprocessing.connection import Connection
@@ -11,6 +12,7 @@ from pathlib import Path
 from typing import Any
 
 import torch
+import torch.profiler
 from engines import MAKERS, Ids, in_batches, random_model
 from timing import Sample, sample
 from torch import Tensor
@@ -66,6 +68,10 @@ class Alone:
         seconds, is_clean = self._ask("time", ids, call)
         return seconds, is_clean
 
+    def operators(self, ids: Ids, call: Call) -> dict[str, tuple[float, float]]:
+        """What torch's operators take of one run: (milliseconds, calls) of each, most first."""
+        return dict(self._ask("operators", ids, call))
+
     def _ask(self, what: str, ids: Ids, call: Call) -> Any:
         self.pipe.send((what, [row.numpy() for row in ids], call))
         return self.pipe.recv()
@@ -87,4 +93,24 @@ def _serve(pipe: Connection, engine: str, size: str, folder: Path) -> None:
         what, rows, call = pipe.recv()
         ids = [torch.from_numpy(row) for row in rows]
         run = partial(in_batches(encode, call.batch or len(ids), by_length=call.by_length), ids)
-        pipe.send([f.float().numpy() for f in run()] if what == "features" else sample(run))
+        pipe.send(ANSWERS[what](run))
+
+
+RUNS = 20
+"""That a profile is the mean of."""
+
+
+def _operators(run: Callable[[], list[Tensor]]) -> dict[str, tuple[float, float]]:
+    with torch.profiler.profile(activities=[torch.profiler.ProfilerActivity.CPU]) as profile:
+        for _ in range(RUNS):
+            run()
+    ranked = sorted(profile.key_averages(), key=lambda op: -op.self_cpu_time_total)
+    return {op.key: (op.self_cpu_time_total / 1e3 / RUNS, op.count / RUNS) for op in ranked}
+
+
+ANSWERS: dict[str, Callable[[Callable[[], list[Tensor]]], object]] = {
+    "features": lambda run: [features.float().numpy() for features in run()],
+    "time": sample,
+    "operators": _operators,
+}
+"""What `_serve` does with a list of texts."""

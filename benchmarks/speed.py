@@ -40,6 +40,7 @@ TOLERANCE = 2e-5
 PAUSE = 0.05
 """Seconds between two texts, in which the threads of the engine before stop spinning."""
 LENGTHS = (16, 48, 128)
+PROFILED = (16, 48)
 HALF = "roberta_hub, weights that float16 holds"
 """Of other weights than all others."""
 LARGE = ("roberta_hub, plain", "roberta_hub", "roberta_hub, int8", "transformers, sdpa")
@@ -253,12 +254,33 @@ def run_text(rounds: int, only: str | None = None) -> None:
             samples = sampled_by_turns(timed(ways, ids), rounds, PAUSE)  # `check` warmed them up
             medians[length] = {n: s.median for n, s in samples.items()}
             pages.append(text_table(length, samples, near))
+            for name in ("roberta_hub", "roberta_hub, int8"):
+                if name in found and length in PROFILED:
+                    profile = found[name].operators(ids, OURS)
+                    pages.append(profile_table(name, length, profile))
     page = "# One text, base\n\nAgain: `python benchmarks/speed.py text`.\n\n" + "\n\n".join(pages)
     print(page)
     if not only:
         numbers = {"about": about(*_installed()), "medians": medians, "agreement": agreements}
         write("speed_text", page, numbers)
         plot("speed_text", {n: 1 / s for n, s in medians[LENGTHS[1]].items()})
+
+
+def profile_table(name: str, length: int, operators: Mapping[str, tuple[float, float]]) -> str:
+    """Where our time goes, under a profiler that itself takes some; without pauses."""
+    lines = [
+        f"Where it goes, {name}, {length} tokens:",
+        "",
+        "| operator | ms | calls |",
+        "|---|--:|--:|",
+    ]
+    shown = list(operators.items())[:7]
+    lines += [f"| `{op}` | {ms:.2f} | {count:.0f} |" for op, (ms, count) in shown]
+    rest = list(operators.values())[7:]
+    lines.append(
+        f"| all others | {sum(ms for ms, _ in rest):.2f} | {sum(count for _, count in rest):.0f} |"
+    )
+    return "\n".join(lines)
 
 
 def text_table(

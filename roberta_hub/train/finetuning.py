@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import dataclasses
 import math
 import warnings
 from collections import deque
@@ -20,6 +21,7 @@ from roberta_hub.inference.windows import fit
 from roberta_hub.interface import RobertaHubInterface
 from roberta_hub.model.packing import pack_sequences
 from roberta_hub.model.roberta import RobertaModel
+from roberta_hub.text.dictionary import Task as DictionaryTask
 from roberta_hub.train.config import Config, near, read_options
 from roberta_hub.train.task import Batch, Loss
 
@@ -272,6 +274,27 @@ def metric_of(config: Config, default: str, known: Sequence[str]) -> str:
     if metric not in known:
         raise UnknownNameError(f"task.metric is {metric!r}{near(metric, known)}")
     return metric
+
+
+LAID_OUT = ("sentence_ranking", "commonsense_qa", "wsc")
+"""fairseq's tasks whose inputs are laid out otherwise than those of all others."""
+
+
+def name_task(interface: RobertaHubInterface, name: str, init_token: int | None = None) -> None:
+    """Let the model remember the layout of its inputs, so that `choose` and `disambiguate_pronoun` use it too.
+
+    As in fairseq a model remembers one.
+    """
+    task = interface.task
+    if not isinstance(task, DictionaryTask):
+        return
+    if task.name in LAID_OUT and task.name != name:
+        warnings.warn(
+            f"this model's inputs were laid out as fairseq's task {task.name!r} has them, and from now on as {name!r}: "
+            "what it learnt before will be asked in the new layout, and answer worse; train it on a copy of the model",
+            stacklevel=2,
+        )
+    interface.task = dataclasses.replace(task, name=name, init_token=init_token)
 
 
 def label_names(

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import dataclasses
 from collections.abc import Sequence
 from dataclasses import dataclass
 
@@ -13,7 +12,6 @@ from torch import Tensor
 from roberta_hub.inference.choose import ONE_SEPARATOR, OPTION_FIRST, encode_option
 from roberta_hub.interface import RobertaHubInterface
 from roberta_hub.model.roberta import RobertaModel
-from roberta_hub.text.dictionary import Task as DictionaryTask
 from roberta_hub.train.config import Config
 from roberta_hub.train.finetuning import (
     Encoded,
@@ -26,6 +24,7 @@ from roberta_hub.train.finetuning import (
     make_head,
     metric_of,
     metrics,
+    name_task,
     options_of,
     shorten,
     train_path,
@@ -64,7 +63,7 @@ def choice(config: Config, interface: RobertaHubInterface) -> FineTuning:
     train = read_choices(train_path(config), data.format, data.columns)[: data.limit]
     held_out = read_choices(data.valid, data.format, data.columns) if data.valid else None
     make_head(interface, config, 1, None)
-    _name_task(config, interface)
+    name_task(interface, LAYOUTS.get(config.data.format or "", "sentence_prediction"))
     objective = ChoiceObjective(config.task.head)
     valid = _prepare(config, interface, held_out) if held_out else None
     most = max((len(example.options) for example in held_out or ()), default=0)
@@ -88,13 +87,6 @@ def choice(config: Config, interface: RobertaHubInterface) -> FineTuning:
         metric=metric_of(config, "accuracy", ("accuracy", "loss")),
         chance=chance_of(options.pop()) if len(options) == 1 else None,
     )
-
-
-def _name_task(config: Config, interface: RobertaHubInterface) -> None:
-    """Let the model remember the layout of its inputs, so that `choose` uses it too."""
-    name = LAYOUTS.get(config.data.format or "", "sentence_prediction")
-    if isinstance(interface.task, DictionaryTask):
-        interface.task = dataclasses.replace(interface.task, name=name)
 
 
 def _prepare(config: Config, interface: RobertaHubInterface, examples: Sequence[Choice]) -> Encoded:

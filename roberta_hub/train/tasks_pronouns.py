@@ -5,7 +5,6 @@ The query and each candidate take the pronoun's place, masked; the mean log-prob
 
 from __future__ import annotations
 
-import dataclasses
 from collections.abc import Sequence
 from dataclasses import dataclass
 from itertools import accumulate
@@ -18,7 +17,6 @@ from roberta_hub.errors import InputError
 from roberta_hub.inference.pronouns import Schema, find_candidates, replaced
 from roberta_hub.interface import RobertaHubInterface
 from roberta_hub.model.roberta import RobertaModel
-from roberta_hub.text.dictionary import Task as DictionaryTask
 from roberta_hub.train.config import Config
 from roberta_hub.train.finetuning import (
     Encoded,
@@ -29,6 +27,7 @@ from roberta_hub.train.finetuning import (
     hidden,
     located,
     metric_of,
+    name_task,
     options_of,
     roberta_of,
     train_path,
@@ -111,7 +110,7 @@ def _pronouns(
         alpha if options.margin_alpha is None else options.margin_alpha,
         beta if options.margin_beta is None else options.margin_beta,
     )
-    _name_task(interface, options)
+    name_task(interface, "wsc", interface.tokenizer.bos if options.init_token else None)
     train = read_pronouns(train_path(config), data.format or format)[: data.limit]
     held_out = read_pronouns(data.valid, data.format or format) if data.valid else None
     valid = _prepare(interface, held_out, options) if held_out else None
@@ -129,13 +128,6 @@ def _pronouns(
         measure if valid is not None else None,
         metric=metric_of(config, "accuracy", ("accuracy", "loss")),
     )
-
-
-def _name_task(interface: RobertaHubInterface, options: Options) -> None:
-    """Let the model remember whether its inputs began with `<s>`, so that `disambiguate_pronoun` does the same."""
-    if isinstance(interface.task, DictionaryTask):
-        token = interface.tokenizer.bos if options.init_token else None
-        interface.task = dataclasses.replace(interface.task, name="wsc", init_token=token)
 
 
 def _prepare(

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import math
+import warnings
 from pathlib import Path
 from random import Random
 from types import SimpleNamespace
@@ -12,9 +13,11 @@ from typing import Any
 import pytest
 import torch
 from learning import both, jsonl, learn, two
+from small_models import small_roberta
 
 from roberta_hub.errors import InputError
 from roberta_hub.train.config import compose
+from roberta_hub.train.finetuning import name_task
 from roberta_hub.train.run import make_task
 from roberta_hub.train.tasks_pronouns import PronounObjective
 
@@ -216,3 +219,15 @@ def test_what_cannot_be_learnt(base, tmp_path):
     small_roberta(lm_head=False).save(no_lm)
     wsc = jsonl(tmp_path / "wsc.jsonl", [winograd(Random(1))])
     assert "no language-model head" in error("wsc", wsc, f"model={no_lm}")
+
+
+def test_a_second_layout_of_inputs_is_said():
+    """A model remembers one; what it learnt in the other would be asked wrongly."""
+    roberta = small_roberta()
+    name_task(roberta, "sentence_ranking")
+    with pytest.warns(UserWarning, match="'sentence_ranking' has them, and from now on as 'wsc'"):
+        name_task(roberta, "wsc")
+    with warnings.catch_warnings():
+        warnings.simplefilter("error")
+        name_task(roberta, "wsc")
+    assert roberta.task.name == "wsc"
