@@ -1,0 +1,203 @@
+"""Features and training steps on a GPU in bfloat16, beside transformers, on ragged text; and the card's own peak.
+
+    python benchmarks/gpu.py                          # base and large
+    python benchmarks/gpu.py --device cpu --items 8 --sizes base     # whether it works, where there is no GPU
+
+The corpus is that of `speed.py`. A peer gets batches sorted by length, of as many slots as we have tokens a batch; `sdpa` is what it
+does by itself, `flash_attention_2` needs the package flash-attn. The peak is the best of some square bfloat16 products in the
+same run; the share of it counts the layers' products for real tokens. Writes `benchmarks/results/gpu.{md,json}` on a GPU.
+"""
+
+from __future__ import annotations
+
+import argparse
+import tempfile
+from collections.abc import Callable
+from functools import partial
+from pathlib import Path
+from typing import Any
+
+import torch
+from corpus import corpus
+from engines import Ids, ours, padded, random_model
+from report import about, write
+from speed import flops
+from timing import Samples, by_turns
+
+from roberta_hub.inference.batching import BATCH_TOKENS
+from roberta_hub.model.packing import pack_sequences
+from roberta_hub.train.objectives import MaskedLM
+from roberta_hub.train.task import Batch
+
+MASK, MASKED = 50264, 0.15
+ATTENTION = ("sdpa", "flash_attention_2")
+TRAINED = 8192
+"""Tokens of a training step."""
+
+
+def finished(device: torch.device, run: Callable[[], object]) -> None:
+    """Run it to its end: a GPU's work is only begun when a call returns."""
+    run()
+    if device.type == "cuda":
+        torch.cuda.synchronize(device)
+
+
+def peak(device: torch.device) -> float:
+    """FLOPs a second of the best square product in bfloat16."""
+    found = []
+    for size in (4096, 8192, 12288) if device.type == "cuda" else (512,):
+        a, b = torch.randn(2, size, size, device=device, dtype=torch.bfloat16)
+        run = partial(finished, device, partial(torch.matmul, a, b))
+        found.append(2 * size**3 / by_turns({"product": run}, 10)["product"].median)
+    return max(found)
+
+
+def groups(ids: Ids, slots: int) -> list[Ids]:
+    """Texts by length, in batches of so many slots with padding."""
+    found: list[Ids] = []
+    for row in sorted(ids, key=lambda row: -len(row)):
+        if not found or (len(found[-1]) + 1) * len(found[-1][0]) > slots:
+            found.append([])
+        found[-1].append(row)
+    return found
+
+
+def theirs(folder: Path, attention: str, device: torch.device, kind: str) -> Any:
+    """A model of transformers' on the device: "RobertaModel" in bfloat16, "RobertaForMaskedLM" in float32."""
+    import transformers
+
+    settings: dict[str, Any] = {"attn_implementation": attention}
+    if kind == "RobertaModel":
+        settings |= {"dtype": torch.bfloat16, "add_pooling_layer": False}
+    return getattr(transformers, kind).from_pretrained(folder, **settings).to(device)
+
+
+def features(folder: Path, size: str, ids: Ids, device: torch.device) -> dict[str, Any]:
+    """Ways to get every text's features, which stay on the device."""
+    roberta = random_model(size).to(device)
+    ways: dict[str, Any] = {"roberta_hub": partial(ours(roberta, "bfloat16"), ids)}
+    batches = groups(ids, BATCH_TOKENS.get(device.type, BATCH_TOKENS["cuda"]))
+    for attention in ATTENTION:
+        try:
+            model = theirs(folder, attention, device, "RobertaModel").eval()
+        except (ImportError, ValueError) as error:
+            print(f"transformers, {attention}: not measured, {str(error).splitlines()[0]}")
+            continue
+        ways[f"transformers, {attention}"] = partial(_encode, model, batches, device)
+    return ways
+
+
+def _encode(model: Any, batches: list[Ids], device: torch.device) -> None:
+    with torch.inference_mode():
+        for rows in batches:
+            tokens = padded(rows).to(device)
+            model(tokens, attention_mask=tokens.ne(1).long())
+
+
+def steps(folder: Path, size: str, ids: Ids, device: torch.device) -> tuple[dict[str, Any], int]:
+    """Training steps of a masked LM on the first texts, under autocast; and their tokens."""
+    rows: Ids = []
+    for row in ids:
+        if sum(map(len, rows)) + len(row) <= TRAINED:
+            rows.append(row)
+    torch.manual_seed(1)
+    chosen = [torch.rand(len(row)) < MASKED for row in rows]
+    hidden = [row.masked_fill(c, MASK) for row, c in zip(rows, chosen, strict=True)]
+    flat = torch.cat(chosen)
+    targets = {"rows": flat.nonzero().squeeze(1), "ids": torch.cat(rows)[flat]}
+    batch = Batch(pack_sequences(hidden, padding_idx=1), targets, int(flat.sum())).to(device)
+    lm = MaskedLM(random_model(size).model.to(device).train())  # type: ignore[arg-type]
+    own = torch.optim.AdamW(lm.parameters(), lr=1e-5, fused=True)
+
+    def our_loss() -> torch.Tensor:
+        return lm(batch).total / batch.count
+
+    ways = {"roberta_hub": partial(_step, our_loss, own, device)}
+    model = theirs(folder, "sdpa", device, "RobertaForMaskedLM").train()
+    tokens = padded(hidden).to(device)
+    labels = torch.nn.utils.rnn.pad_sequence(
+        [row.masked_fill(~c, -100) for row, c in zip(rows, chosen, strict=True)],
+        batch_first=True,
+        padding_value=-100,
+    ).to(device)
+
+    def their_loss() -> torch.Tensor:
+        mask = tokens.ne(1).long()
+        loss: torch.Tensor = model(tokens, attention_mask=mask, labels=labels).loss
+        return loss
+
+    other = torch.optim.AdamW(model.parameters(), lr=1e-5, fused=True)
+    ways["transformers, sdpa"] = partial(_step, their_loss, other, device)
+    return ways, sum(map(len, rows))
+
+
+def _step(
+    loss: Callable[[], torch.Tensor], optimizer: torch.optim.Optimizer, device: torch.device
+) -> None:
+    optimizer.zero_grad()
+    with torch.autocast(device.type, torch.bfloat16):
+        value = loss()
+    value.backward()  # type: ignore[no-untyped-call]
+    optimizer.step()
+
+
+def table(samples: dict[str, Samples], tokens: int) -> list[str]:
+    """Ours first."""
+    base = samples["roberta_hub"].median
+    return [
+        "| engine | tokens/s | ours is faster | samples |",
+        "|---|--:|--:|---|",
+        *(
+            f"| {n} | {tokens / s.median:,.0f} | {s.median / base:.2f} x | {s} |"
+            for n, s in samples.items()
+        ),
+    ]
+
+
+def main() -> None:
+    """Measure, print, and write the result."""
+    parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
+    parser.add_argument("--device", default="cuda", type=torch.device)
+    parser.add_argument("--items", default=1000, type=int)
+    parser.add_argument("--sizes", default=["base", "large"], nargs="+")
+    options = parser.parse_args()
+    device = options.device
+    source, texts = corpus(options.items // 2)
+    top = peak(device)
+    card = torch.cuda.get_device_name(device) if device.type == "cuda" else "CPU"
+    pages, numbers = [f"{card}: {top / 1e12:.1f} TFLOPS in bfloat16 at best."], {}
+    for size in options.sizes:
+        roberta = random_model(size)
+        ids = [row[:512] for row in roberta.encode_batch(texts)]
+        with tempfile.TemporaryDirectory() as folder:
+            roberta.save(folder, format="huggingface")
+            encoded = by_turns(
+                {
+                    n: partial(finished, device, run)
+                    for n, run in features(Path(folder), size, ids, device).items()
+                },
+                5,
+            )
+            ways, trained = steps(Path(folder), size, ids, device)
+            learnt = by_turns({n: partial(finished, device, run) for n, run in ways.items()}, 5)
+        share = flops(roberta, ids) / encoded["roberta_hub"].median / top
+        tokens = sum(map(len, ids))
+        pages += [f"## {size}, features of {len(ids)} texts", *table(encoded, tokens)]
+        pages += [f"Ours does {100 * share:.0f} % of the card's peak.", f"## {size}, training step"]
+        pages += table(learnt, trained)
+        numbers[size] = {
+            "features": {n: s.seconds for n, s in encoded.items()},
+            "step": {n: s.seconds for n, s in learnt.items()},
+            "share": share,
+        }
+    page = f"# On a GPU\n\n{source}. Again: `python benchmarks/gpu.py`.\n\n" + "\n".join(
+        f"\n{line}\n" if line.startswith("#") else line for line in pages
+    )
+    print(page)
+    if device.type == "cuda":
+        found = {"about": about("torch", "transformers"), "card": card, "peak": top}
+        write("gpu", page, found | numbers)
+
+
+if __name__ == "__main__":
+    main()
