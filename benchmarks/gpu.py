@@ -74,8 +74,8 @@ def theirs(folder: Path, attention: str, device: torch.device, kind: str) -> Any
 
 def features(folder: Path, size: str, ids: Ids, device: torch.device) -> dict[str, Any]:
     """Ways to get every text's features, which stay on the device."""
-    roberta = random_model(size).to(device)
-    ways: dict[str, Any] = {"roberta_hub": partial(ours(roberta, "bfloat16"), ids)}
+    roberta, dtype = random_model(size).to(device), "bfloat16" if device.type == "cuda" else None
+    ways: dict[str, Any] = {"roberta_hub": partial(ours(roberta, dtype), ids)}
     batches = groups(ids, BATCH_TOKENS.get(device.type, BATCH_TOKENS["cuda"]))
     for attention in ATTENTION:
         try:

@@ -243,3 +243,6 @@ def _forget_lost_twins() -> None:
             (twins() / f".{twin.name}.lock").unlink(missing_ok=True)
     for stage in filter(abandoned, twins().glob(".incomplete-*")):
         shutil.rmtree(stage, ignore_errors=True)
+    for half in twins().glob(".*.json.*.tmp"):  # of a process killed while it wrote a note
+        if time.time() - half.stat().st_mtime > 60:
+            half.unlink(missing_ok=True)

@@ -86,7 +86,10 @@ def test_lengths_come_together_and_little_room_is_wasted():
     [
         ({"lengths": [], "max_tokens": 5}, "no training examples"),
         ({"lengths": [3], "max_tokens": None}, "neither max_tokens nor batch_size"),
-        ({"lengths": [3, 9], "max_tokens": 5}, "example 1 has 9 tokens, over max_tokens 5"),
+        (
+            {"lengths": [3, 9], "max_tokens": 5},
+            "example 1, counted from 0, has 9 tokens, over batch.max_tokens 5",
+        ),
         ({"lengths": [3], "max_tokens": 5, "update_freq": 0}, "update_freq is 0"),
     ],
 )
