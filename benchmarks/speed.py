@@ -331,8 +331,8 @@ QUICK = ("roberta_hub", "roberta_hub, int8", "transformers, sdpa")
 QUICK += ("ONNX Runtime", "ONNX Runtime, int8")
 LEAST = {
     "corpus: transformers": 1.3,
-    "corpus: ONNX Runtime": 1.1,
-    "corpus: ONNX Runtime, int8": 1.4,
+    "corpus: ONNX Runtime": 0.9,
+    "corpus: ONNX Runtime, int8": 0.9,
     "corpus: our float32, int8": 2.2,
     "16 tokens: ONNX Runtime": 0.7,
     "16 tokens: ONNX Runtime, int8": 0.5,
