@@ -216,6 +216,9 @@ def _write_note(note: Path, path: Path, signature: list[int], twin: Path) -> Non
     if time.time() - max(signature[3:]) / 1e9 < SETTLED:
         return
     about = {"path": os.path.realpath(path), "signature": signature, "twin": twin.name}
+    # Of a process killed while it wrote this note; one that is alive fails, and the note is there all the same.
+    for half in note.parent.glob(f".{note.name}.*.tmp"):
+        half.unlink(missing_ok=True)
     with replacing(note) as temporary:
         temporary.write_text(json.dumps(about, indent=2), encoding="utf-8")
 
@@ -243,6 +246,3 @@ def _forget_lost_twins() -> None:
             (twins() / f".{twin.name}.lock").unlink(missing_ok=True)
     for stage in filter(abandoned, twins().glob(".incomplete-*")):
         shutil.rmtree(stage, ignore_errors=True)
-    for half in twins().glob(".*.json.*.tmp"):  # of a process killed while it wrote a note
-        if time.time() - half.stat().st_mtime > 60:
-            half.unlink(missing_ok=True)

@@ -19,7 +19,7 @@ import torch
 from roberta_hub.train.config import compose
 from roberta_hub.train.run import make_task, run
 
-pytestmark = [pytest.mark.slow, pytest.mark.timeout(900)]
+pytestmark = pytest.mark.slow
 Numbers = dict[str, float]
 
 
