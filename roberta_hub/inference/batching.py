@@ -163,7 +163,10 @@ class Runner:
         with evaluating(self.model):
             side_by_side = len(sequences) > 1 and can_spread(self.model)
             budget = self.batch_tokens or _budget(device, side_by_side)
-            parts = list(batches(lengths, budget))
+            # What fits into one batch all cores had better share: it waits for its weights.
+            side_by_side = side_by_side and sum(lengths) > budget
+            workers = torch.get_num_threads() if side_by_side else 1
+            parts = list(batches(lengths, budget, workers))
             done = spread(work, parts) if side_by_side and len(parts) > 1 else map(work, parts)
             with _bar(sum(lengths), budget, self.progress) as bar:
                 for indices, answers in done:
@@ -186,21 +189,40 @@ class Runner:
         return [[next(parts) for _ in text.ids] for text in windows]
 
 
-def batches(lengths: Sequence[int], budget: int) -> Iterator[list[int]]:
-    """Indices in batches of at most `budget` tokens, longest first, so that memory runs out at once or never.
+def batches(lengths: Sequence[int], budget: int, workers: int = 1) -> Iterator[list[int]]:
+    """Indices in batches of about one size and at most `budget` tokens, longest first, so that memory runs out at once or never.
+
+    Args:
+        lengths: tokens of each sequence.
+        budget: only a sequence that is longer has a batch of more.
+        workers: how many take batches side by side; they get as many each, or one has to wait for another.
 
     Example:
         >>> list(batches([3, 9, 4, 3], budget=8))
-        [[1], [2, 0], [3]]
+        [[1], [2], [0, 3]]
+        >>> list(batches([3, 9, 4, 3], budget=20, workers=2))
+        [[1], [2, 0, 3]]
     """
+    order = sorted(range(len(lengths)), key=lambda i: -lengths[i])
+    fewest = sum(1 for _ in _cut(order, lengths, budget, budget * len(order)))
+    count = workers * max(1, -(-fewest // workers))
+    return _cut(order, lengths, budget, max(1, sum(lengths)) / count)
+
+
+def _cut(
+    order: Sequence[int], lengths: Sequence[int], budget: int, share: float
+) -> Iterator[list[int]]:
+    """Cut `order` where the tokens so far come nearest to a multiple of `share`, or before they exceed the budget."""
+    mark, size, done = share, 0, 0
     current: list[int] = []
-    total = 0
-    for i in sorted(range(len(lengths)), key=lambda i: -lengths[i]):
-        if current and total + lengths[i] > budget:
+    for i in order:
+        full = size + lengths[i] > budget or done + lengths[i] / 2 > mark
+        if current and full:
             yield current
-            current, total = [], 0
+            current, size, mark = [], 0, share * (round(done / share) + 1)
         current.append(i)
-        total += lengths[i]
+        size += lengths[i]
+        done += lengths[i]
     if current:
         yield current
 

@@ -228,12 +228,14 @@ class Int8:
         # Made for embedding tables, this operator quantizes rows in one vectorized pass. They end in two
         # float32, which can be read in place where K is a multiple of 4.
         rows = torch.ops.quantized.embedding_bag_byte_prepack(x.float())  # (M, K + 8) uint8
-        step, low = rows[:, x.size(1) :].view(torch.float32).unbind(1)  # (M,) each
+        _, step, low = rows.view(torch.float32).split_with_sizes(
+            [x.size(1) // 4, 1, 1], 1
+        )  # (M, 1)
         y: Tensor = torch.ops.onednn.qlinear_pointwise(
             *(rows, 1.0, 0, self.weight, self.scale, self.zeros, None),
             *(1.0, 0, torch.float32, "none", [], "none"),
         )
-        torch.addcmul(self.bias, y, step.unsqueeze(1), out=y).addr_(low, self.sums)
+        torch.addcmul(self.bias, y, step, out=y).addcmul_(low, self.sums)
         return _finished(y, self.activation, residual)
 
 

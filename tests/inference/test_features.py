@@ -300,14 +300,27 @@ def test_truncation_keeps_the_beginnings_of_all_sentences(
         assert min(level, len(sentence)) <= len(part) <= level + 1
 
 
-@given(st.lists(st.integers(1, 50), max_size=30), st.integers(1, 60))
-def test_batches_hold_every_index_once_within_the_budget(lengths: list[int], budget: int) -> None:
-    found = list(batches(lengths, budget))
+@given(st.lists(st.integers(1, 50), max_size=30), st.integers(1, 60), st.integers(1, 4))
+def test_batches_hold_every_index_once_within_the_budget(
+    lengths: list[int], budget: int, workers: int
+) -> None:
+    found = list(batches(lengths, budget, workers))
     assert sorted(i for batch in found for i in batch) == list(range(len(lengths)))
     for batch in found:
         assert len(batch) == 1 or sum(lengths[i] for i in batch) <= budget
     order = [lengths[i] for batch in found for i in batch]
     assert order == sorted(order, reverse=True)
+
+
+@pytest.mark.parametrize("workers", [1, 2, 8])
+def test_workers_get_as_many_batches_of_one_size(workers: int) -> None:
+    rng = random.Random(workers)
+    for texts in (24, 100, 333):
+        lengths = [rng.randint(5, 80) for _ in range(texts)]
+        sizes = [sum(lengths[i] for i in batch) for batch in batches(lengths, 512, workers)]
+        loads = [sum(sizes[worker::workers]) for worker in range(workers)]
+        assert max(loads) < 1.25 * sum(lengths) / workers
+        assert max(sizes) - min(sizes) <= 160  # two of the longest
 
 
 def test_once_points_every_item_to_its_first_appearance() -> None:
