@@ -174,7 +174,7 @@ def export(folder: Path) -> Path:
         torch.onnx.export(
             Features(),
             (tokens, tokens.ne(PAD).long()),
-            plain,
+            str(plain),  # beyond 2 GiB it writes weights beside it, for a str only
             input_names=names,
             output_names=["features"],
             dynamic_axes={name: {0: "batch", 1: "time"} for name in [*names, "features"]},
