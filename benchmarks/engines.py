@@ -163,8 +163,12 @@ def export(folder: Path) -> Path:
         return fused
 
     class Features(nn.Module):
+        def __init__(self) -> None:
+            super().__init__()
+            self.model = model  # as a part, or the exporter takes weights for constants and writes them twice
+
         def forward(self, input_ids: Tensor, attention_mask: Tensor) -> Tensor:
-            features: Tensor = model(input_ids, attention_mask).last_hidden_state
+            features: Tensor = self.model(input_ids, attention_mask).last_hidden_state
             return features
 
     names = ["input_ids", "attention_mask"]
@@ -174,7 +178,7 @@ def export(folder: Path) -> Path:
         torch.onnx.export(
             Features(),
             (tokens, tokens.ne(PAD).long()),
-            str(plain),  # beyond 2 GiB it writes weights beside it, for a str only
+            plain,
             input_names=names,
             output_names=["features"],
             dynamic_axes={name: {0: "batch", 1: "time"} for name in [*names, "features"]},
