@@ -43,7 +43,7 @@ LENGTHS = (16, 48, 128)
 PROFILED = (16, 48)
 HALF = "roberta_hub, weights that float16 holds"
 """Of other weights than all others."""
-LARGE = ("ONNX Runtime", "ONNX Runtime, int8", "OpenVINO", "CTranslate2", "transformers, sdpa")
+LARGE = ("ONNX Runtime", "OpenVINO", "transformers, sdpa")
 LARGE += ("roberta_hub, int8", "roberta_hub", "roberta_hub, plain")
 """Of roberta.large no more, for each holds its own weights; first those that are converted in some 10 GB of memory."""
 Ways = dict[str, tuple[Alone, Call]]
