@@ -66,7 +66,7 @@ def products(roberta: RobertaHubInterface, tokens: int = 512) -> tuple[Callable[
     made = [
         (matrix(torch.randn(n, k), torch.zeros(n), None), torch.randn(tokens, k)) for n, k in shapes
     ]
-    turns = list(range(4 * torch.get_num_threads()))
+    turns = list(range(24 * torch.get_num_threads()))  # two seconds
 
     def run() -> None:
         for _ in spread(lambda _: [multiply(x) for multiply, x in made], turns):
