@@ -9,6 +9,8 @@ from __future__ import annotations
 
 import contextlib
 import io
+import subprocess
+import sys
 import warnings
 from collections.abc import Callable, Sequence
 from pathlib import Path
@@ -154,13 +156,18 @@ def torch_layers(roberta: roberta_hub.RobertaHubInterface) -> Encode:
 
 
 def export(folder: Path) -> Path:
-    """The Hugging Face model as ONNX, with ONNX Runtime's fusions for BERT."""
+    """The Hugging Face model as ONNX, with ONNX Runtime's fusions for BERT; in a process that gives its memory back."""
+    fused = folder / "fused.onnx"
+    if not fused.is_file():
+        subprocess.run([sys.executable, __file__, folder], check=True, capture_output=True)
+    return fused
+
+
+def _export(folder: Path) -> None:
     from onnxruntime.transformers import optimizer
 
     model = _transformers(folder, "eager")
     plain, fused = folder / "plain.onnx", folder / "fused.onnx"
-    if fused.is_file():
-        return fused
 
     class Features(nn.Module):
         def __init__(self) -> None:
@@ -192,7 +199,6 @@ def export(folder: Path) -> Path:
     fusions = found.get_fused_operator_statistics()
     assert fusions["Attention"] == config.num_hidden_layers, fusions
     found.save_model_to_file(str(fused), use_external_data_format=True)
-    return fused
 
 
 def onnxruntime(folder: Path, dtype: str) -> Encode:
@@ -289,3 +295,7 @@ MAKERS: dict[str, Callable[[roberta_hub.RobertaHubInterface, Path], Encode]] = {
     "CTranslate2, int8": lambda _, folder: ctranslate2(folder, "int8"),
 }
 """How each is made: from our model, or from the folder in which it stands as Hugging Face's files."""
+
+
+if __name__ == "__main__":
+    _export(Path(sys.argv[1]))
