@@ -9,6 +9,7 @@ from __future__ import annotations
 import functools
 import os
 import re
+from array import array
 from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -147,7 +148,7 @@ class GPT2BPE:
             ranks = [rank for part in _parts(text) for rank in self._encoding.encode_ordinary(part)]
         return ranks if self._ids is None else [self._ids[rank] for rank in ranks]
 
-    def encode_marked(self, text: str) -> list[int]:
+    def encode_marked(self, text: str) -> array[int]:
         """Turn many sentences into GPT-2 ids in one go: `BEGIN` and `END` between them become `begin_id` and `end_id`.
 
         One call for many short sentences is faster than many calls, and other threads run meanwhile. The caller sees to it
@@ -157,8 +158,12 @@ class GPT2BPE:
             InputError: as `encode_ids`.
         """
         _check_surrogates(text)
-        ranks = self._encoding.encode(text, allowed_special={BEGIN, END}, disallowed_special=())
-        return ranks if self._ids is None else [self._ids[rank] for rank in ranks]
+        kinds: dict[str, Any] = {"allowed_special": {BEGIN, END}, "disallowed_special": ()}
+        try:  # no Python number for each id, a tenth of the time
+            ranks = array("i", self._encoding.encode_to_numpy(text, **kinds).tobytes())
+        except ModuleNotFoundError:  # numpy, which torch can do without
+            ranks = array("i", self._encoding.encode(text, **kinds))
+        return ranks if self._ids is None else array("i", [self._ids[rank] for rank in ranks])
 
     def encode(self, text: str) -> str:
         """Turn text into GPT-2 ids as decimal strings separated by spaces, as in fairseq.

@@ -10,7 +10,7 @@ from array import array
 from collections.abc import Iterable, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from itertools import accumulate, pairwise
-from typing import TypeAlias
+from typing import TypeAlias, cast
 
 import torch
 from torch import Tensor
@@ -153,21 +153,28 @@ class Tokenizer:
 
     def _encode_together(self, texts: Sequence[Text]) -> Tensor | None:
         """GPT-2 ids of all texts from one call; None where something is wrong or odd, for `_encode_singly` to deal with."""
-        marked, num_sentences = [], 0
-        for text in texts:
-            sentences = (text,) if isinstance(text, str) else text
-            if not isinstance(sentences, tuple) or not sentences:
-                return None
-            for sentence in sentences:
-                if not isinstance(sentence, str) or len(sentence) > MAX_MARKED:
+        sentences: Sequence[str]
+        if set(map(type, texts)) == {str}:  # most lists: no Python for each text
+            sentences = cast("Sequence[str]", texts)
+            joined = BEGIN + (END + BEGIN).join(sentences) + END
+        else:
+            sentences, joined = [], ""
+            for text in texts:
+                own = (text,) if isinstance(text, str) else text
+                if not isinstance(own, tuple) or not own:
                     return None
-            num_sentences += len(sentences)
-            marked.append(BEGIN + (END + END).join(sentences) + END)
-        joined = "".join(marked)
-        if joined.count(BEGIN) != len(texts) or joined.count(END) != 2 * num_sentences - len(texts):
+                if not all(isinstance(sentence, str) for sentence in own):
+                    return None
+                sentences += own
+                joined += BEGIN + (END + END).join(own) + END
+        if max(map(len, sentences)) > MAX_MARKED:
+            return None
+        if joined.count(BEGIN) != len(texts) or joined.count(END) != 2 * len(sentences) - len(
+            texts
+        ):
             return None  # a text holds a mark, which must come out as text
         try:
-            return _as_tensor(array("i", self.bpe.encode_marked(joined)))
+            return _as_tensor(self.bpe.encode_marked(joined))
         except InputError:
             return None
 

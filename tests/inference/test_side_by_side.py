@@ -50,6 +50,27 @@ def test_the_same_answers_from_both_threads(
         assert_close(ours, theirs, 2e-5)
 
 
+@pytest.mark.parametrize("pooling", [None, "cls", "mean"])
+def test_features_of_prepared_layers_can_be_trained_on(
+    roberta: RobertaHubInterface, pooling: str | None
+) -> None:
+    """The layers run in inference mode, whose tensors autograd refuses; callers get none of those."""
+    for texts in (TEXTS[:1], TEXTS):
+        found = roberta.optimize().features(texts, pooling=pooling)
+        x = found[0] if pooling is None else found
+        head = torch.nn.Linear(x.size(-1), 2)
+        head(x).sum().backward()
+        assert head.weight.grad is not None and not x.is_inference()
+
+
+def test_hooks_get_tensors_that_can_be_trained_on(roberta: RobertaHubInterface) -> None:
+    seen: list[torch.Tensor] = []
+    layer = roberta.optimize().model.encoder.sentence_encoder.layers[0]
+    layer.register_forward_hook(lambda module, args, out: seen.append(out))
+    roberta.features(TEXTS)
+    assert seen and not any(states.is_inference() for states in seen)
+
+
 def test_where_it_must_not(roberta: RobertaHubInterface) -> None:
     assert not can_spread(roberta.model)  # plain weights
     roberta.optimize()

@@ -2,6 +2,8 @@
 
 import itertools
 import pickle
+import subprocess
+import sys
 
 import pytest
 import torch
@@ -369,3 +371,17 @@ def test_own_bpe_ids():
 def test_pickle(tokenizer):
     copy = pickle.loads(pickle.dumps(tokenizer))
     assert torch.equal(copy.encode("It was a great day"), tokenizer.encode("It was a great day"))
+
+
+def test_lists_need_no_numpy() -> None:
+    """torch can do without it, and tiktoken's quickest call cannot."""
+    code = """
+import sys
+sys.modules["numpy"] = None
+from roberta_hub.text.tokenizer import Tokenizer
+print([ids.tolist() for ids in Tokenizer.shipped().encode_batch(["Hello world!", "a b"])])
+"""
+    run = [sys.executable, "-W", "ignore", "-c", code]
+    found = subprocess.run(run, capture_output=True, text=True, check=True).stdout
+    wanted = [ids.tolist() for ids in Tokenizer.shipped().encode_batch(["Hello world!", "a b"])]
+    assert found.strip() == str(wanted)
