@@ -68,9 +68,11 @@ class Alone:
         seconds, is_clean = self._ask("time", ids, call)
         return seconds, is_clean
 
-    def operators(self, ids: Ids, call: Call) -> dict[str, tuple[float, float]]:
+    def operators(
+        self, ids: Ids, call: Call, *, one_thread: bool = False
+    ) -> dict[str, tuple[float, float]]:
         """What torch's operators take of one run: (milliseconds, calls) of each, most first."""
-        return dict(self._ask("operators", ids, call))
+        return dict(self._ask("operators of one thread" if one_thread else "operators", ids, call))
 
     def _ask(self, what: str, ids: Ids, call: Call) -> Any:
         self.pipe.send((what, [row.numpy() for row in ids], call))
@@ -96,21 +98,29 @@ def _serve(pipe: Connection, engine: str, size: str, folder: Path) -> None:
         pipe.send(ANSWERS[what](run))
 
 
-RUNS = 20
-"""That a profile is the mean of."""
-
-
-def _operators(run: Callable[[], list[Tensor]]) -> dict[str, tuple[float, float]]:
+def _operators(run: Callable[[], list[Tensor]], runs: int) -> dict[str, tuple[float, float]]:
+    """The mean of so many runs."""
     with torch.profiler.profile(activities=[torch.profiler.ProfilerActivity.CPU]) as profile:
-        for _ in range(RUNS):
+        for _ in range(runs):
             run()
     ranked = sorted(profile.key_averages(), key=lambda op: -op.self_cpu_time_total)
-    return {op.key: (op.self_cpu_time_total / 1e3 / RUNS, op.count / RUNS) for op in ranked}
+    return {op.key: (op.self_cpu_time_total / 1e3 / runs, op.count / runs) for op in ranked}
+
+
+def _operators_of_one_thread(run: Callable[[], list[Tensor]]) -> dict[str, tuple[float, float]]:
+    threads = torch.get_num_threads()
+    torch.set_num_threads(1)  # the profiler sees the thread that started it
+    try:
+        run()
+        return _operators(run, 1)
+    finally:
+        torch.set_num_threads(threads)
 
 
 ANSWERS: dict[str, Callable[[Callable[[], list[Tensor]]], object]] = {
     "features": lambda run: [features.float().numpy() for features in run()],
     "time": sample,
-    "operators": _operators,
+    "operators": partial(_operators, runs=20),
+    "operators of one thread": _operators_of_one_thread,
 }
 """What `_serve` does with a list of texts."""

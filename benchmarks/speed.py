@@ -3,6 +3,7 @@
     python benchmarks/speed.py corpus              # float32 and int8, base; some twenty minutes on two cores
     python benchmarks/speed.py corpus --size large --items 24
     python benchmarks/speed.py text                # 16, 48 and 128 tokens
+    python benchmarks/speed.py profile             # where our time goes on the corpus, and what is left to gain
     python benchmarks/speed.py quick               # the ratios that `make bench-quick` guards, under three minutes
 
 Peers come with `pip install -e ".[bench]"`; fairseq as the README says. Each has a process of its own, and they run by turns;
@@ -261,7 +262,7 @@ def run_text(rounds: int, only: str | None = None) -> None:
             for name in ("roberta_hub", "roberta_hub, int8"):
                 if name in found and length in PROFILED:
                     profile = found[name].operators(ids, OURS)
-                    pages.append(profile_table(name, length, profile))
+                    pages.append(profile_table(f"{name}, {length} tokens", profile))
     page = "# One text, base\n\nAgain: `python benchmarks/speed.py text`.\n\n" + "\n\n".join(pages)
     print(page)
     if not only:
@@ -270,20 +271,22 @@ def run_text(rounds: int, only: str | None = None) -> None:
         plot("speed_text", {n: 1 / s for n, s in medians[LENGTHS[1]].items()})
 
 
-def profile_table(name: str, length: int, operators: Mapping[str, tuple[float, float]]) -> str:
+def profile_table(title: str, operators: Mapping[str, tuple[float, float]]) -> str:
     """Where our time goes, under a profiler that itself takes some; without pauses."""
-    lines = [
-        f"Where it goes, {name}, {length} tokens:",
-        "",
-        "| operator | ms | calls |",
-        "|---|--:|--:|",
-    ]
+    total = sum(ms for ms, _ in operators.values())
     shown = list(operators.items())[:7]
-    lines += [f"| `{op}` | {ms:.2f} | {count:.0f} |" for op, (ms, count) in shown]
     rest = list(operators.values())[7:]
-    lines.append(
-        f"| all others | {sum(ms for ms, _ in rest):.2f} | {sum(count for _, count in rest):.0f} |"
-    )
+    shown.append(("all others", (sum(ms for ms, _ in rest), sum(count for _, count in rest))))
+    lines = [
+        f"Where it goes, {title}:",
+        "",
+        "| operator | ms | share | calls |",
+        "|---|--:|--:|--:|",
+    ]
+    lines += [
+        f"| `{op}` | {ms:.2f} | {100 * ms / total:.0f} % | {count:.0f} |"
+        for op, (ms, count) in shown
+    ]
     return "\n".join(lines)
 
 
@@ -297,6 +300,34 @@ def text_table(
         cosine = "other weights" if name == HALF else f"{near[name][1]:.5f}"
         lines.append(f"| {name} | {1000 * s.median:.1f} | {cosine} | {s} |")
     return "\n".join(lines)
+
+
+# ---- what is left ----
+
+
+def run_profile() -> None:
+    """Where our time goes on the corpus, a core's view of it."""
+    torch.manual_seed(0)
+    roberta = random_model("base")
+    ids = [t[:512] for t in roberta.encode_batch(corpus(50)[1])]
+    c = roberta.model.config
+    work = c.num_layers * 2 * (4 * c.embed_dim**2 + 2 * c.embed_dim * c.ffn_dim)
+    work *= sum(map(len, ids))
+    pages, shares = [], {}
+    with engines("base", ["roberta_hub", "roberta_hub, int8"]) as found:
+        for name, engine in found.items():
+            operators = shares[name] = engine.operators(ids, OURS, one_thread=True)
+            total = sum(ms for ms, _ in operators.values())
+            products = sum(ms for op, (ms, _) in operators.items() if "linear" in op)
+            pages += [
+                profile_table(f"{name}, {len(ids)} texts on one thread", operators),
+                f"Products run at {work / products / 1e6:.0f} giga-operations a second; with all else free the corpus would be "
+                f"done {total / products:.2f} times as fast.",
+            ]
+    page = "# Where our time goes, base\n\nAgain: `python benchmarks/speed.py profile`.\n\n"
+    page += "\n\n".join(pages)
+    print(page)
+    write("speed_profile", page, {"about": about("torch"), "operators": shares})
 
 
 # ---- shared ----
@@ -378,7 +409,7 @@ def run_quick() -> int:
 def main() -> int:
     """Run one table."""
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
-    parser.add_argument("table", choices=["corpus", "text", "quick"])
+    parser.add_argument("table", choices=["corpus", "text", "profile", "quick"])
     parser.add_argument("--size", choices=["base", "large"], default="base")
     parser.add_argument("--items", type=int, default=1000)
     parser.add_argument("--rounds", type=int, default=3)
@@ -386,7 +417,9 @@ def main() -> int:
     options = parser.parse_args()
     if options.table == "quick":
         return run_quick()
-    if options.table == "corpus":
+    if options.table == "profile":
+        run_profile()
+    elif options.table == "corpus":
         run_corpus(options.size, options.items, options.rounds, options.only)
     else:
         run_text(max(options.rounds, 15), options.only)
