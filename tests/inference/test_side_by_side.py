@@ -9,6 +9,7 @@ import torch
 from small_models import assert_close, small_roberta
 
 from roberta_hub import RobertaHubInterface
+from roberta_hub.inference.batching import Runner
 from roberta_hub.inference.threads import can_spread, spread
 from roberta_hub.model.packing import pack_sequences
 
@@ -50,17 +51,22 @@ def test_the_same_answers_from_both_threads(
         assert_close(ours, theirs, 2e-5)
 
 
+@pytest.mark.parametrize("prepared", [False, True])
 @pytest.mark.parametrize("pooling", [None, "cls", "mean"])
-def test_features_of_prepared_layers_can_be_trained_on(
-    roberta: RobertaHubInterface, pooling: str | None
+def test_features_can_be_trained_on_and_keep_no_graph(
+    roberta: RobertaHubInterface, pooling: str | None, prepared: bool
 ) -> None:
-    """The layers run in inference mode, whose tensors autograd refuses; callers get none of those."""
+    """Prepared layers run in inference mode, whose tensors autograd refuses; callers get none of those."""
+    if prepared:
+        roberta.optimize()
+    assert any(parameter.requires_grad for parameter in roberta.parameters())
     for texts in (TEXTS[:1], TEXTS):
-        found = roberta.optimize().features(texts, pooling=pooling)
+        found = roberta.features(texts, pooling=pooling)
         x = found[0] if pooling is None else found
+        assert not x.requires_grad and not x.is_inference()
         head = torch.nn.Linear(x.size(-1), 2)
         head(x).sum().backward()
-        assert head.weight.grad is not None and not x.is_inference()
+        assert head.weight.grad is not None
 
 
 def test_hooks_get_tensors_that_can_be_trained_on(roberta: RobertaHubInterface) -> None:
@@ -69,6 +75,18 @@ def test_hooks_get_tensors_that_can_be_trained_on(roberta: RobertaHubInterface) 
     layer.register_forward_hook(lambda module, args, out: seen.append(out))
     roberta.features(TEXTS)
     assert seen and not any(states.is_inference() for states in seen)
+
+
+@pytest.mark.parametrize(
+    ("lengths", "cores"),
+    [([30] * 40, 2), ([300, 300], 2), ([30] * 16, 1), ([500, 90], 1), ([512], 1), ([], 1)],
+)
+def test_cores_that_would_wait_share_each_batch(
+    roberta: RobertaHubInterface, lengths: list[int], cores: int
+) -> None:
+    runner = Runner(model=roberta.eval().optimize().model, tokenizer=roberta.tokenizer)
+    with torch.no_grad():
+        assert runner._workers(lengths) == cores
 
 
 def test_where_it_must_not(roberta: RobertaHubInterface) -> None:
