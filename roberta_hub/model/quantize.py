@@ -228,9 +228,8 @@ class Int8:
         # Made for embedding tables, this operator quantizes rows in one vectorized pass. They end in two
         # float32, which can be read in place where K is a multiple of 4.
         rows = torch.ops.quantized.embedding_bag_byte_prepack(x.float())  # (M, K + 8) uint8
-        _, step, low = rows.view(torch.float32).split_with_sizes(
-            [x.size(1) // 4, 1, 1], 1
-        )  # (M, 1)
+        widths = [x.size(1) // 4, 1, 1]
+        _, step, low = rows.view(torch.float32).split_with_sizes(widths, 1)  # (M, 1) each
         y: Tensor = torch.ops.onednn.qlinear_pointwise(
             *(rows, 1.0, 0, self.weight, self.scale, self.zeros, None),
             *(1.0, 0, torch.float32, "none", [], "none"),

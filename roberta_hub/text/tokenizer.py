@@ -169,9 +169,8 @@ class Tokenizer:
                 joined += BEGIN + (END + END).join(own) + END
         if max(map(len, sentences)) > MAX_MARKED:
             return None
-        if joined.count(BEGIN) != len(texts) or joined.count(END) != 2 * len(sentences) - len(
-            texts
-        ):
+        ends = 2 * len(sentences) - len(texts)
+        if joined.count(BEGIN) != len(texts) or joined.count(END) != ends:
             return None  # a text holds a mark, which must come out as text
         try:
             return _as_tensor(self.bpe.encode_marked(joined))
