@@ -16,8 +16,10 @@ def _load(name, pretrained, keywords):
             if line.startswith("__version__")
         ).split('"')[1]
         message = (
-            f"torch.hub asked for roberta_hub {wanted} in {here}, but {roberta_hub.__version__} from "
-            f"{found} is already imported and is used; restart Python, or `pip uninstall roberta-hub`"
+            f"torch.hub asked for roberta_hub {wanted} in {here}, but {roberta_hub.__version__} "
+            f"from "
+            f"{found} is already imported and is used; restart Python, or `pip uninstall "
+            f"roberta-hub`"
         )
         if wanted != roberta_hub.__version__:
             raise roberta_hub.RobertaHubError(message)

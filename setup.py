@@ -1,4 +1,7 @@
-"""Packaging. Tool settings are in pyproject.toml, the versions that `make` installs in constraints.txt."""
+"""Packaging.
+
+Tool settings are in pyproject.toml, the versions that `make` installs in constraints.txt.
+"""
 
 import re
 from pathlib import Path

@@ -1,4 +1,7 @@
-"""An engine in a process of its own. Several in one process have as many thread pools, which get in each other's way."""
+"""An engine in a process of its own.
+
+Several in one process have as many thread pools, which get in each other's way.
+"""
 
 from __future__ import annotations
 

@@ -1,7 +1,7 @@
 """The texts of the speed tables: ragged, and the same on every machine that has the data folder.
 
-The first 500 pairs of MNLI dev-matched and the first 500 paragraphs of Simple English Wikipedia that have 5-400 words. Without the
-folder, descriptions and docstrings of the installed packages.
+The first 500 pairs of MNLI dev-matched and the first 500 paragraphs of Simple English Wikipedia
+that have 5-400 words. Without the folder, descriptions and docstrings of the installed packages.
 """
 
 from __future__ import annotations

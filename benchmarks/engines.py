@@ -1,8 +1,8 @@
 """The same encoder in every engine: lists of ids in, features of each text out.
 
-All hold the weights of one of our models with random weights, handed over through files (`save`) or tensor by
-tensor. Peers get padded batches, sorted by length or in the given order; what an engine has of its own against
-padding is on.
+All hold the weights of one of our models with random weights, handed over through files (`save`) or
+tensor by tensor. Peers get padded batches, sorted by length or in the given order; what an engine
+has of its own against padding is on.
 """
 
 from __future__ import annotations
@@ -294,7 +294,8 @@ MAKERS: dict[str, Callable[[roberta_hub.RobertaHubInterface, Path], Encode]] = {
     "OpenVINO, int8": lambda _, folder: openvino(folder, "int8"),
     "CTranslate2, int8": lambda _, folder: ctranslate2(folder, "int8"),
 }
-"""How each is made: from our model, or from the folder in which it stands as Hugging Face's files."""
+"""How each is made: from our model, or from the folder in which it stands as Hugging Face's
+files."""
 
 
 if __name__ == "__main__":

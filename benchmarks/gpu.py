@@ -1,11 +1,13 @@
 """Features and training steps on a GPU in bfloat16, beside transformers, on ragged text; and the card's own peak.
 
     python benchmarks/gpu.py                          # base and large
-    python benchmarks/gpu.py --device cpu --items 8 --sizes base     # whether it works, where there is no GPU
+    python benchmarks/gpu.py --device cpu --items 8 --sizes base     # whether it works, where there
+    is no GPU
 
-The corpus is that of `speed.py`. A peer gets batches sorted by length, of as many slots as we have tokens a batch; `sdpa` is what it
-does by itself, `flash_attention_2` needs the package flash-attn. The peak is the best of some square bfloat16 products in the
-same run; the share of it counts the layers' products for real tokens. Writes `benchmarks/results/gpu.{md,json}` on a GPU.
+The corpus is that of `speed.py`. A peer gets batches sorted by length, of as many slots as we have
+tokens a batch; `sdpa` is what it does by itself, `flash_attention_2` needs the package flash-attn.
+The peak is the best of some square bfloat16 products in the same run; the share of it counts the
+layers' products for real tokens. Writes `benchmarks/results/gpu.{md,json}` on a GPU.
 """
 
 from __future__ import annotations

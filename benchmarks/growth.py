@@ -1,11 +1,13 @@
-"""Time and memory as work grows: texts, tokens a text, tokens a batch. A straight line where it should be.
+"""Time and memory as work grows: texts, tokens a text, tokens a batch.
+
+A straight line where it should be.
 
     python benchmarks/growth.py                # about three minutes on two cores
 
-A base encoder of four layers with random weights, `features(..., pooling="cls")` on texts of random words. Texts: time
-should be proportional and the peak of memory flat. Tokens a text, at the same number of tokens in all: attention
-adds a part that grows with length. Tokens a batch: flat, as no batch pays for padding. Writes
-`benchmarks/results/growth.{md,json,png}`.
+A base encoder of four layers with random weights, `features(..., pooling="cls")` on texts of random
+words. Texts: time should be proportional and the peak of memory flat. Tokens a text, at the same
+number of tokens in all: attention adds a part that grows with length. Tokens a batch: flat, as no
+batch pays for padding. Writes `benchmarks/results/growth.{md,json,png}`.
 """
 
 from __future__ import annotations

@@ -3,15 +3,16 @@
     python benchmarks/masking.py                 # nine runs, about ten minutes on two cores
     python benchmarks/masking.py --quick         # whether it works, one minute; writes no result
 
-A small masked LM reads a small text 40 times, as the paper's did. Dynamic: another mask each time. Static, 10 masks: ten of
-each sequence take turns, so each is seen four times, the paper's comparison. Static, 1 mask: always the same one, what
-BERT's preprocessing comes to without copies. A seed decides first weights, order and masks of its three runs; weights begin
-with the text's statistics (`start: informed`), as from random ones so short a run learns word frequencies only. All are
-judged by the loss on other articles, under masks that no setting changes.
+A small masked LM reads a small text 40 times, as the paper's did. Dynamic: another mask each time.
+Static, 10 masks: ten of each sequence take turns, so each is seen four times, the paper's
+comparison. Static, 1 mask: always the same one, what BERT's preprocessing comes to without copies.
+A seed decides first weights, order and masks of its three runs; weights begin with the text's
+statistics (`start: informed`), as from random ones so short a run learns word frequencies only. All
+are judged by the loss on other articles, under masks that no setting changes.
 
-Text: articles of `../shared/data/pretrain/simplewiki_2022` (or under $ROBERTA_HUB_SHARED), else the docstrings of torch. Runs
-stand in `runs/masking`; those that are done are not done again, one that was killed goes on.
-Writes `benchmarks/results/masking.{md,json,png}`.
+Text: articles of `../shared/data/pretrain/simplewiki_2022` (or under $ROBERTA_HUB_SHARED), else the
+docstrings of torch. Runs stand in `runs/masking`; those that are done are not done again, one that
+was killed goes on. Writes `benchmarks/results/masking.{md,json,png}`.
 """
 
 from __future__ import annotations
@@ -114,7 +115,8 @@ def settings(kind: str, seed: int, scale: Scale) -> list[str]:
     copies = "null" if KINDS[kind] is None else KINDS[kind]
     return [
         "pretrain=tiny",
-        "architecture={embed_dim: 128, embedding_dim: 64, ffn_dim: 512, num_layers: 2, num_heads: 2, "
+        "architecture={embed_dim: 128, embedding_dim: 64, ffn_dim: 512, num_layers: 2, num_heads: "
+        "2, "
         "max_positions: 128, dropout: 0.1, attention_dropout: 0.1}",
         f"task.options={{block_size: 128, start: informed, copies: {copies}}}",
         f"data.train={scale.folder}/train",
@@ -223,7 +225,8 @@ def verdict(kind: str, found: Found) -> str:
     if abs(mean(gains)) > doubt:
         said = "beats" if mean(gains) > 0 else "loses to"
     return (
-        f"Dynamic masking {said} {kind}: at the end its loss is lower by {mean(gains):.3f} (95 % interval ± {doubt:.3f}; "
+        f"Dynamic masking {said} {kind}: at the end its loss is lower by {mean(gains):.3f} (95 % "
+        f"interval ± {doubt:.3f}; "
         f"seed by seed {', '.join(f'{gain:+.3f}' for gain in gains)})."
     )
 
@@ -231,7 +234,8 @@ def verdict(kind: str, found: Found) -> str:
 def table(source: str, scale: Scale, found: Found) -> str:
     """The page."""
     lines = [
-        "| masking | held-out loss, end | held-out loss, best | held-out tokens guessed, % | loss on the text learnt, end |",
+        "| masking | held-out loss, end | held-out loss, best | held-out tokens guessed, % | loss "
+        "on the text learnt, end |",
         "|---|--:|--:|--:|--:|",
     ]
     for kind, runs in found.items():
@@ -240,12 +244,17 @@ def table(source: str, scale: Scale, found: Found) -> str:
         lines.append(f"| {kind} | {' | '.join(cells)} | {spread(row['learnt'])} |")
     verdicts = "\n".join(f"- {verdict(kind, found)}" for kind in list(KINDS)[1:])
     return (
-        f"# Dynamic and static masking\n\nMasked LM, {EXPLAINED}; {scale.epochs} epochs of {scale.words:,} words of {source}, "
-        f"{found['dynamic'][0]['valid'][-1]['update']:.0f} updates. Means ± standard deviations of {scale.seeds} seeds; held out are "
-        f"other articles of {scale.held_out:,} words, under the same masks for all. Again: `python benchmarks/masking.py`.\n\n"
+        f"# Dynamic and static masking\n\nMasked LM, {EXPLAINED}; {scale.epochs} epochs of "
+        f"{scale.words:,} words of {source}, "
+        f"{found['dynamic'][0]['valid'][-1]['update']:.0f} updates. Means ± standard deviations of "
+        f"{scale.seeds} seeds; held out are "
+        f"other articles of {scale.held_out:,} words, under the same masks for all. Again: `python "
+        f"benchmarks/masking.py`.\n\n"
         + "\n".join(lines)
-        + f"\n\n{verdicts}\n\nThe text is small: at the end all know it by heart, and are worse on other text than at their first "
-        "evaluation. What is compared is how much dynamic masks hold that off. Until its masks come round, in epoch 11, static masking with ten is dynamic masking, number for "
+        + f"\n\n{verdicts}\n\nThe text is small: at the end all know it by heart, and are worse on "
+        f"other text than at their first "
+        "evaluation. What is compared is how much dynamic masks hold that off. Until its masks "
+        "come round, in epoch 11, static masking with ten is dynamic masking, number for "
         "number.\n\n![Held-out loss](masking.png)\n"
     )
 

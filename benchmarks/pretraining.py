@@ -3,9 +3,10 @@
     python benchmarks/pretraining.py             # three seeds, about an hour on two cores
     python benchmarks/pretraining.py --pairs 2000 --seeds 1
 
-Both arms see the same pairs in the same order with the same settings, those of the step `mnli` of `tools/train_tiny.py`, and
-are judged by their last weights on MNLI dev-matched. The pre-trained arm begins at `runs/tiny/match/last`. Runs
-that are done are not done again. Writes `benchmarks/results/pretraining.{md,json}`.
+Both arms see the same pairs in the same order with the same settings, those of the step `mnli` of
+`tools/train_tiny.py`, and are judged by their last weights on MNLI dev-matched. The pre-trained arm
+begins at `runs/tiny/match/last`. Runs that are done are not done again. Writes
+`benchmarks/results/pretraining.{md,json}`.
 """
 
 from __future__ import annotations
@@ -77,11 +78,14 @@ def main() -> None:
         for arm, values in found.items()
     ]
     page = (
-        "# What pre-training is worth\n\nMNLI dev-matched accuracy of the same model after fine-tuning on the same "
+        "# What pre-training is worth\n\nMNLI dev-matched accuracy of the same model after "
+        "fine-tuning on the same "
         f"{options.pairs:,} pairs, {EPOCHS} epochs.\nAgain: `python benchmarks/pretraining.py`.\n\n"
         + "\n".join(lines)
-        + f"\n\nGain: {gain:.1f} points in the mean, {least:.1f} between the worst pre-trained and the best other. "
-        "What `train/start.py` gives the first weights before any training counts as pre-training here.\n"
+        + f"\n\nGain: {gain:.1f} points in the mean, {least:.1f} between the worst pre-trained and "
+        f"the best other. "
+        "What `train/start.py` gives the first weights before any training counts as pre-training "
+        "here.\n"
     )
     print(page)
     if options.seeds >= 3 and options.pairs == PAIRS:

@@ -1,11 +1,12 @@
 """Reloading a 1.4 GB RoBERTa: seconds to the first vector and peak memory, beside transformers and fairseq.
 
-    python benchmarks/reload.py                # roberta.large, 7 rounds, about four minutes and 8 GB of disk
-    python benchmarks/reload.py --rounds 1 --model roberta.base
+    python benchmarks/reload.py                # roberta.large, 7 rounds, about four minutes and 8
+    GB of disk python benchmarks/reload.py --rounds 1 --model roberta.base
 
-The same random weights for every engine, each run a process of its own, engines in turn, all files in the page cache.
-`load` counts from the call that loads to the first feature vector, `process` from the start of Python. Peak memory is
-what the process held at most, mapped pages included, beyond what its imports took. Writes `benchmarks/results/reload.*`.
+The same random weights for every engine, each run a process of its own, engines in turn, all files
+in the page cache. `load` counts from the call that loads to the first feature vector, `process`
+from the start of Python. Peak memory is what the process held at most, mapped pages included,
+beyond what its imports took. Writes `benchmarks/results/reload.*`.
 """
 
 from __future__ import annotations
@@ -181,8 +182,10 @@ def table(found: dict[str, list[Run]], first: Run, weights: float) -> str:
     own = starts["roberta_hub, its own format"]
     rows += [
         "",
-        f"From process start to the first vector, our own format takes {own - starts[TORCH]:.2f} s beyond `import torch` "
-        f"(goal 1.8 s), and transformers {starts['transformers, safetensors'] / own:.2f} times as long (goal 1.7).",
+        f"From process start to the first vector, our own format takes {own - starts[TORCH]:.2f} s "
+        f"beyond `import torch` "
+        f"(goal 1.8 s), and transformers {starts['transformers, safetensors'] / own:.2f} times as "
+        f"long (goal 1.7).",
     ]
     return "\n".join(rows)
 
@@ -206,8 +209,10 @@ def main() -> None:
     told = about("torch", "fairseq", "transformers", "safetensors")
     model = f"{options.model}, random weights, {weights / GB:.2f} GB in float32"
     page = (
-        f"# Reloading {model}\n\nMedians of {options.rounds} rounds, engines in turn, with the spread. The first "
-        f"vectors agree within 2e-5.\nAgain: `python benchmarks/reload.py`.\n\n{table(found, first, weights)}\n"
+        f"# Reloading {model}\n\nMedians of {options.rounds} rounds, engines in turn, with the "
+        f"spread. The first "
+        f"vectors agree within 2e-5.\nAgain: `python "
+        f"benchmarks/reload.py`.\n\n{table(found, first, weights)}\n"
     )
     print(page)
     if options.model == "roberta.large":

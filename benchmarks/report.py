@@ -17,7 +17,8 @@ def about(*packages: str) -> dict[str, Any]:
     """Date, machine and versions."""
     return {
         "date": str(date.today()),
-        "machine": f"{platform.machine()}, {os.cpu_count()} cores, Python {platform.python_version()}",
+        "machine": f"{platform.machine()}, {os.cpu_count()} cores, Python "
+        f"{platform.python_version()}",
         "versions": {name: version(name) for name in packages},
     }
 

@@ -3,9 +3,9 @@
     python benchmarks/safety.py                 # all rows, about a quarter of an hour
     python benchmarks/safety.py --rows 1,2,17-20
 
-Every cell comes from runs of this script: real fairseq, real transformers and huggingface_hub, a real HTTP server
-on this machine, each case in a process of its own with limits of time and memory. Writes
-`benchmarks/results/safety.md` and `.json` (every single case with its whole message).
+Every cell comes from runs of this script: real fairseq, real transformers and huggingface_hub, a
+real HTTP server on this machine, each case in a process of its own with limits of time and memory.
+Writes `benchmarks/results/safety.md` and `.json` (every single case with its whole message).
 """
 
 from __future__ import annotations
@@ -72,7 +72,9 @@ def make_kit(folder: Path) -> None:
     twin.save(folder / "huggingface", "huggingface")
 
 
-def run_engine(engine: str, cases: Iterable[Case], home: Path, server: HubServer, out: Found) -> dict[str, str]:  # fmt: skip
+def run_engine(
+    engine: str, cases: Iterable[Case], home: Path, server: HubServer, out: Found
+) -> dict[str, str]:
     """Run all cases of one engine, and return its versions."""
     bench = Bench(engine, server.url)
     for number, case in enumerate(cases):

@@ -1,15 +1,18 @@
-"""Our encoder beside every peer: a ragged corpus, and one text at a time. The same random weights in every engine.
+"""Our encoder beside every peer: a ragged corpus, and one text at a time.
 
-    python benchmarks/speed.py corpus              # float32 and int8, base; some twenty minutes on two cores
-    python benchmarks/speed.py corpus --size large --items 24
-    python benchmarks/speed.py text                # 16, 48 and 128 tokens
-    python benchmarks/speed.py profile             # where our time goes on the corpus, and what is left to gain
-    python benchmarks/speed.py quick               # the ratios that `make bench-quick` guards, under three minutes
+The same random weights in every engine.
 
-Peers come with `pip install -e ".[bench]"`; fairseq as the README says. Each has a process of its own, and they run by turns;
-what counts is the median of the samples in which nobody else used the machine (`timing.py`). The ceiling is the speed of the layers' own
-matrix products on prepacked weights, measured in the same run, for the FLOPs of the real tokens.
-Writes `benchmarks/results/speed_*.{md,json,png}`, `quick` nothing.
+    python benchmarks/speed.py corpus              # float32 and int8, base; some twenty minutes on
+    two cores python benchmarks/speed.py corpus --size large --items 24 python benchmarks/speed.py
+    text                # 16, 48 and 128 tokens python benchmarks/speed.py profile             #
+    where our time goes on the corpus, and what is left to gain python benchmarks/speed.py quick
+    # the ratios that `make bench-quick` guards, under three minutes
+
+Peers come with `pip install -e ".[bench]"`; fairseq as the README says. Each has a process of its
+own, and they run by turns; what counts is the median of the samples in which nobody else used the
+machine (`timing.py`). The ceiling is the speed of the layers' own matrix products on prepacked
+weights, measured in the same run, for the FLOPs of the real tokens. Writes
+`benchmarks/results/speed_*.{md,json,png}`, `quick` nothing.
 """
 
 from __future__ import annotations
@@ -46,7 +49,8 @@ HALF = "roberta_hub, weights that float16 holds"
 """Of other weights than all others."""
 LARGE = ("ONNX Runtime", "OpenVINO", "transformers, sdpa")
 LARGE += ("roberta_hub, int8", "roberta_hub", "roberta_hub, plain")
-"""Of roberta.large no more, for each holds its own weights; first those that are converted in some 10 GB of memory."""
+"""Of roberta.large no more, for each holds its own weights; first those that are converted in some
+10 GB of memory."""
 Ways = dict[str, tuple[Alone, Call]]
 
 
@@ -183,10 +187,13 @@ def run_corpus(size: str, items: int, rounds: int, only: str | None = None) -> N
         "agreement": near,
     }
     page = (
-        f"# Ragged corpus, {size}\n\n{len(ids)} texts ({source}), {sum(lengths):,} tokens; batches of 32 have "
-        f"{padding(lengths):.2f} slots a token in the given order, {padding(sorted(lengths)):.2f} sorted by length.\n"
+        f"# Ragged corpus, {size}\n\n{len(ids)} texts ({source}), {sum(lengths):,} tokens; batches "
+        f"of 32 have "
+        f"{padding(lengths):.2f} slots a token in the given order, {padding(sorted(lengths)):.2f} "
+        f"sorted by length.\n"
         f"Ceiling: {ceiling / 1e9:.0f} GFLOPS of prepacked float32 products in the same run.\n"
-        f"Again: `python benchmarks/speed.py corpus --size {size} --items {items} --rounds {rounds}`.\n\n"
+        f"Again: `python benchmarks/speed.py corpus --size {size} --items {items} --rounds "
+        f"{rounds}`.\n\n"
         + table(samples, near, sum(lengths), real, ceiling)
         + "\n\n"
         + summary(samples, real / ceiling)
@@ -324,7 +331,8 @@ def run_profile() -> None:
             products = sum(ms for op, (ms, _) in operators.items() if "linear" in op)
             pages += [
                 profile_table(f"{name}, {len(ids)} texts on one thread", operators),
-                f"Products run at {work / products / 1e6:.0f} giga-operations a second; with all else free the corpus would be "
+                f"Products run at {work / products / 1e6:.0f} giga-operations a second; with all "
+                f"else free the corpus would be "
                 f"done {total / products:.2f} times as fast.",
             ]
     page = "# Where our time goes, base\n\nAgain: `python benchmarks/speed.py profile`.\n\n"

@@ -2,9 +2,10 @@
 
     python benchmarks/step.py                  # about three minutes on two cores
 
-Each step is forward, backward and AdamW on float32 weights, dropout 0.1, 15 % of the tokens masked, the same tokens for all.
-Ours is the step of our loop: the LM head on masked tokens only, the fused optimizer. By turns; every engine begins
-with the same weights, and the first losses are compared. Writes `benchmarks/results/step.{md,json}`.
+Each step is forward, backward and AdamW on float32 weights, dropout 0.1, 15 % of the tokens masked,
+the same tokens for all. Ours is the step of our loop: the LM head on masked tokens only, the fused
+optimizer. By turns; every engine begins with the same weights, and the first losses are compared.
+Writes `benchmarks/results/step.{md,json}`.
 """
 
 from __future__ import annotations
@@ -116,11 +117,13 @@ def main() -> None:
     ]
     for name, s in samples.items():
         lines.append(
-            f"| {name} | {1000 * s.median:.0f} ms | {BATCH * LENGTH / s.median:,.0f} | {theirs / s.median:.2f} x "
+            f"| {name} | {1000 * s.median:.0f} ms | {BATCH * LENGTH / s.median:,.0f} | "
+            f"{theirs / s.median:.2f} x "
             f"| {first[name]:.3f} | {s} |"
         )
     page = (
-        "# A training step\n\n4 layers x 256, 50,265 symbols, 32 x 128 tokens, 15 % masked, float32, AdamW. "
+        "# A training step\n\n4 layers x 256, 50,265 symbols, 32 x 128 tokens, 15 % masked, "
+        "float32, AdamW. "
         "Goal: 3.4 times transformers, ahead of fairseq.\nAgain: `python benchmarks/step.py`.\n\n"
         + "\n".join(lines)
     )

@@ -3,8 +3,9 @@
     python benchmarks/tiny.py                    # about three minutes on two cores
     python benchmarks/tiny.py --model runs/tiny/settle/best
 
-It reads the evaluation sets of `../shared/data` (or $ROBERTA_HUB_SHARED/data), which no training step reads, and the
-Wikipedia text that `tools/train_tiny.py prepare` held out. Writes `benchmarks/results/tiny.{md,json}`.
+It reads the evaluation sets of `../shared/data` (or $ROBERTA_HUB_SHARED/data), which no training
+step reads, and the Wikipedia text that `tools/train_tiny.py prepare` held out. Writes
+`benchmarks/results/tiny.{md,json}`.
 """
 
 from __future__ import annotations
@@ -44,7 +45,10 @@ def pairs(name: str) -> list[tuple[tuple[str, str], str]]:
 
 
 def accuracy(roberta: Any, name: str) -> tuple[float, float]:
-    """Share of right labels, and of the most frequent label. RTE's second label is "not entailment"."""
+    """Share of right labels, and of the most frequent label.
+
+    RTE's second label is "not entailment".
+    """
     found = pairs(name)
     labels = [label for _, label in found]
     predictions = [p.label for p in roberta.classify([pair for pair, _ in found], head="mnli")]
@@ -57,8 +61,8 @@ def accuracy(roberta: Any, name: str) -> tuple[float, float]:
 def masked_words(roberta: Any) -> dict[str, float]:
     """How often a masked lower-case word of prose is first, or among the first five guesses.
 
-    A random word of each passage of 8-200 words, whatever its length; one that the vocabulary cuts into pieces
-    cannot be hit by one mask, and is a miss in `all`.
+    A random word of each passage of 8-200 words, whatever its length; one that the vocabulary cuts
+    into pieces cannot be hit by one mask, and is a miss in `all`.
     """
     draw = random.Random(0)
     lines = (SHARED / "data/eval/books_dev.txt").read_text(encoding="utf-8").splitlines()
@@ -150,10 +154,12 @@ def table(n: dict[str, Any]) -> str:
     lines += [f"| {what} | {100 * a:.1f} % | {100 * b:.1f} % |" for what, (a, b) in rows]
     books = n["books"]
     lines += [
-        f"| masked lower-case word of books, in the top five ({books['passages']} passages) | {100 * books['top5']:.1f} % | |",
+        f"| masked lower-case word of books, in the top five ({books['passages']} passages) | "
+        f"{100 * books['top5']:.1f} % | |",
         f"| the same, words of one token only | {100 * books['top5_of_whole_words']:.1f} % | |",
         f"| the first guess | {100 * books['top1']:.1f} % | |",
-        f"| perplexity of masked tokens, books | {n['perplexity_books']:.1f} | {math.exp(10.825):,.0f} (chance) |",
+        f"| perplexity of masked tokens, books | {n['perplexity_books']:.1f} | "
+        f"{math.exp(10.825):,.0f} (chance) |",
     ]
     if "perplexity_wikipedia" in n:
         lines.append(
@@ -162,7 +168,8 @@ def table(n: dict[str, Any]) -> str:
     found = n["pairs_per_second"]
     lines += [
         f"| files in the package | {n['bytes'] / 1e6:.1f} MB | |",
-        f"| MNLI pairs a second on this CPU | {median(found):,.0f} ({min(found):,.0f}-{max(found):,.0f}) | |",
+        f"| MNLI pairs a second on this CPU | {median(found):,.0f} "
+        f"({min(found):,.0f}-{max(found):,.0f}) | |",
     ]
     return "# roberta.tiny\n\nAgain: `python benchmarks/tiny.py`.\n\n" + "\n".join(lines) + "\n"
 

@@ -2,9 +2,10 @@
 
     python benchmarks/tokens.py                # about a minute
 
-From `str` to what a model is given: ids with `<s>` and `</s>`, for ours as tensors, for the others as they return
-them. Short: sentences of the corpus (`corpus.py`), cut to at most 30 words. Long: whole documents of that text. By turns;
-caches are warm, since every engine has seen the texts once. Writes `benchmarks/results/tokens.{md,json}`.
+From `str` to what a model is given: ids with `<s>` and `</s>`, for ours as tensors, for the others
+as they return them. Short: sentences of the corpus (`corpus.py`), cut to at most 30 words. Long:
+whole documents of that text. By turns; caches are warm, since every engine has seen the texts once.
+Writes `benchmarks/results/tokens.{md,json}`.
 """
 
 from __future__ import annotations
@@ -108,8 +109,10 @@ def main() -> None:
         next(v for n, v in short.items() if name in n) for name in ("tiktoken", "fairseq")
     )
     page += (
-        "\n\nGoals on short texts: 6 MB/s, 3 times tokenizers' batch call, 12 times fairseq's `encode`. Pieces are cut and "
-        f"merged by tiktoken's engine in ours too, which alone, without tensors, is {engine / peer:.1f} times fairseq's."
+        "\n\nGoals on short texts: 6 MB/s, 3 times tokenizers' batch call, 12 times fairseq's "
+        "`encode`. Pieces are cut and "
+        f"merged by tiktoken's engine in ours too, which alone, without tensors, is "
+        f"{engine / peer:.1f} times fairseq's."
     )
     print(page)
     names = ("torch", "tiktoken", "tokenizers", "transformers", "fairseq")

@@ -3,16 +3,18 @@
     python benchmarks/trainer.py                 # about a quarter of an hour on two cores
     python benchmarks/trainer.py --steps 20 --rounds 1
 
-Both pre-train the same small RoBERTa in float32 without dropout, with AdamW in the same groups, the same clipping and
-the same learning rate at each step. Trainer gets our batches, masked by our code, as padded tensors. Rounding differs with
-the order of sums, and grows as training goes on; so at each step the largest difference until then counts. Between
-transformers on one and on two threads it is the spread; ours from transformers, on as many threads, is held to three
-times that, where what float32 can tell apart at such a loss, 1e-6, is the least spread. One such pair of runs is one draw of
-something chaotic, hence three seeds, which decide order and masks.
+Both pre-train the same small RoBERTa in float32 without dropout, with AdamW in the same groups, the
+same clipping and the same learning rate at each step. Trainer gets our batches, masked by our code,
+as padded tensors. Rounding differs with the order of sums, and grows as training goes on; so at
+each step the largest difference until then counts. Between transformers on one and on two threads
+it is the spread; ours from transformers, on as many threads, is held to three times that, where
+what float32 can tell apart at such a loss, 1e-6, is the least spread. One such pair of runs is one
+draw of something chaotic, hence three seeds, which decide order and masks.
 
-Speed counts real tokens; our time includes masking and packing, Trainer's batches are ready. Text: the first paragraphs
-of 5-400 words of `../shared/data/pretrain/simplewiki_2022` (or under $ROBERTA_HUB_SHARED), else the descriptions of
-the packages installed here. Writes `benchmarks/results/trainer.{md,json}`.
+Speed counts real tokens; our time includes masking and packing, Trainer's batches are ready. Text:
+the first paragraphs of 5-400 words of `../shared/data/pretrain/simplewiki_2022` (or under
+$ROBERTA_HUB_SHARED), else the descriptions of the packages installed here. Writes
+`benchmarks/results/trainer.{md,json}`.
 """
 
 from __future__ import annotations
@@ -134,7 +136,8 @@ def transformers(folder: Path, steps: int, limits: Limits) -> Run:
         logging_strategy="no",
     )
     model = RobertaForMaskedLM.from_pretrained(folder / "huggingface")
-    # BERT's table of token types, a row of zeros in a RoBERTa; fairseq's has none, so it is not trained.
+    # BERT's table of token types, a row of zeros in a RoBERTa; fairseq's has none, so it is not
+    # trained.
     model.roberta.embeddings.token_type_embeddings.weight.requires_grad_(False)
     parts = {"train_dataset": batches, "data_collator": lambda items: items[0]}
     InOrder(model, arguments, callbacks=[Clock()], **parts).train()
@@ -269,8 +272,10 @@ def main() -> None:
         prepare(Path(name), MIDDLE)
         speeds = compare_speed(Path(name), options.rounds)
     page = (
-        f"# Training beside transformers' Trainer\n\nMasked LM in float32 on paragraphs of 5-400 words: {source}. "
-        f"Again: `python benchmarks/trainer.py`.\n\n{table_of_losses(losses)}\n{table_of_speed(speeds)}"
+        f"# Training beside transformers' Trainer\n\nMasked LM in float32 on paragraphs of 5-400 "
+        f"words: {source}. "
+        f"Again: `python "
+        f"benchmarks/trainer.py`.\n\n{table_of_losses(losses)}\n{table_of_speed(speeds)}"
     )
     print(page)
     if options.steps >= 200:
@@ -307,14 +312,19 @@ def table_of_losses(seeds: list[Losses]) -> str:
         cells = [format(values[m - 1], form) for m in marks]
         lines.append(f"| {name} | {' | '.join(cells)} |")
     return (
-        f"## Losses\n\n{SMALL['num_layers']} layers x {SMALL['embed_dim']}, 4 paragraphs a step, {steps} steps, the first of {len(seeds)} seeds. "
+        f"## Losses\n\n{SMALL['num_layers']} layers x {SMALL['embed_dim']}, 4 paragraphs a step, "
+        f"{steps} steps, the first of {len(seeds)} seeds. "
         "Apart: the largest difference of two losses until then.\n\n"
         + "\n".join(lines)
         + "\n\nSeed by seed ours are at most "
-        f"{', '.join(f'{w:.2f}' for w in worst)} times as far from transformers as transformers on one thread is from itself on two; "
-        f"in the median {median(worst):.2f}, {'within' if median(worst) <= 3 else 'outside'} three times that spread. Less than 1e-6, "
-        "float32's resolution at such a loss, counts as 1e-6. Against one difference of transformers' the larger of two of ours is held, and "
-        "ours begin in the first step, where packed rows are summed in another order, its own in a later one.\n"
+        f"{', '.join(f'{w:.2f}' for w in worst)} times as far from transformers as transformers on "
+        f"one thread is from itself on two; "
+        f"in the median {median(worst):.2f}, {'within' if median(worst) <= 3 else 'outside'} three "
+        f"times that spread. Less than 1e-6, "
+        "float32's resolution at such a loss, counts as 1e-6. Against one difference of "
+        "transformers' the larger of two of ours is held, and "
+        "ours begin in the first step, where packed rows are summed in another order, its own in a "
+        "later one.\n"
     )
 
 
@@ -327,7 +337,8 @@ def table_of_speed(speeds: dict[str, dict[str, list[float]]]) -> str:
         lines.append(f"| {order} | {' | '.join(cells)} | {ratio:.2f} |")
     rounds = len(next(iter(speeds.values()))["roberta_hub"])
     return (
-        f"## Speed\n\n{MIDDLE['num_layers']} layers x {MIDDLE['embed_dim']}, two threads; real tokens a second, medians of {rounds} "
+        f"## Speed\n\n{MIDDLE['num_layers']} layers x {MIDDLE['embed_dim']}, two threads; real "
+        f"tokens a second, medians of {rounds} "
         "rounds with least and most, engines in turn, ten steps each.\n\n"
         + "\n".join(lines)
         + "\n\ntransformers computes "

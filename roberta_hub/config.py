@@ -1,4 +1,7 @@
-"""The numbers that define a RoBERTa, in `torch.nn` words. The config stops at the model: layers take plain values."""
+"""The numbers that define a RoBERTa, in `torch.nn` words.
+
+The config stops at the model: layers take plain values.
+"""
 
 from __future__ import annotations
 
@@ -32,7 +35,8 @@ class RobertaConfig:
     padding_idx: int = 1
     """Id of `<pad>`; positions of real tokens start at `padding_idx + 1`."""
     max_positions: int = 512
-    """Longest sequence in tokens, `<s>` and `</s>` included. The table holds `padding_idx + 1` more rows."""
+    """Longest sequence in tokens, `<s>` and `</s>` included. The table holds `padding_idx + 1` more
+    rows."""
     embed_dim: int = 768
     """C, the width of the residual stream."""
     ffn_dim: int = 3072
@@ -42,9 +46,11 @@ class RobertaConfig:
     num_heads: int = 12
     """H, attention heads; each has `embed_dim // num_heads` dimensions."""
     embedding_dim: int | None = None
-    """Width of a factorized token embedding, projected up to `embed_dim` (ALBERT, section 3.1); None: not factorized."""
+    """Width of a factorized token embedding, projected up to `embed_dim` (ALBERT, section 3.1);
+    None: not factorized."""
     num_unique_layers: int | None = None
-    """Cross-layer sharing: this many layers hold weights, applied in equal consecutive groups; None: no sharing."""
+    """Cross-layer sharing: this many layers hold weights, applied in equal consecutive groups;
+    None: no sharing."""
     activation_fn: str = "gelu"
     """Of the feed-forward block and the LM head."""
     pooler_activation_fn: str = "tanh"
@@ -60,7 +66,8 @@ class RobertaConfig:
     layerdrop: float = 0.0
     """Probability that a whole layer is skipped in training (Fan et al. 2019)."""
     layers_to_keep: tuple[int, ...] | None = None
-    """Which of a checkpoint's layers were kept at load (fairseq's `encoder_layers_to_keep`); None: all."""
+    """Which of a checkpoint's layers were kept at load (fairseq's `encoder_layers_to_keep`); None:
+    all."""
     normalize_before: bool = False
     """Pre-norm layers with a final LayerNorm, instead of RoBERTa's post-norm."""
     layernorm_embedding: bool = True
@@ -72,7 +79,8 @@ class RobertaConfig:
     lm_head: bool = True
     """Whether there is a language-model head; some Hugging Face checkpoints have none."""
     quant_noise_pq: float = 0.0
-    """Above 0: the model was trained with quantization noise and has a linear after its embeddings."""
+    """Above 0: the model was trained with quantization noise and has a linear after its
+    embeddings."""
     spectral_norm_heads: bool = False
     """Spectral normalization on each classification head's output layer."""
 
@@ -152,7 +160,8 @@ def check_head_name(name: object) -> str:
     if not isinstance(name, str) or not _HEAD_NAME.fullmatch(name):
         shown = repr(name) if len(repr(name)) < 60 else repr(name)[:57] + "..."
         raise InputError(
-            f"{shown} cannot name a classification head: use up to 100 letters, digits, '_' and '-', "
+            f"{shown} cannot name a classification head: use up to 100 letters, digits, '_' and "
+            f"'-', "
             "beginning and ending with a letter or digit"
         )
     return name

@@ -1,4 +1,6 @@
-"""One error family. Each error is also the built-in that fits, so `except ValueError` keeps working.
+"""One error family.
+
+Each error is also the built-in that fits, so `except ValueError` keeps working.
 
 A message says what went wrong, where, the limit, and the remedy.
 """

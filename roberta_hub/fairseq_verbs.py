@@ -26,8 +26,8 @@ if TYPE_CHECKING:
 class FairseqVerbs(nn.Module):
     """fairseq's `RobertaHubInterface`, method by method (`fairseq/models/roberta/hub_interface.py`).
 
-    These keep the caller's train/eval mode and gradients, except `fill_mask` and `disambiguate_pronoun`,
-    which run in eval mode without gradients and restore the mode.
+    These keep the caller's train/eval mode and gradients, except `fill_mask` and
+    `disambiguate_pronoun`, which run in eval mode without gradients and restore the mode.
     """
 
     _float_tensor: Tensor
@@ -121,7 +121,8 @@ class FairseqVerbs(nn.Module):
             return_all_hiddens: every layer's states instead of the last one's.
 
         Returns:
-            (B, T, C), or a list of L+1 of them: the embeddings, then each layer. Rows at padding are zeros.
+            (B, T, C), or a list of L+1 of them: the embeddings, then each layer. Rows at padding
+            are zeros.
 
         Raises:
             InputError: longer than the model, empty, or ids out of range.
@@ -206,13 +207,15 @@ class FairseqVerbs(nn.Module):
         Args:
             masked_input: a text with `<mask>` in it, or a list of them.
             topk: how many words.
-            targets: rank these words only, all of them whatever topk; each is one piece of the vocabulary.
+            targets: rank these words only, all of them whatever topk; each is one piece of the
+                vocabulary.
             options: batch_tokens, progress, truncate, stride; see `features`.
 
         Returns:
-            For one mask, fairseq's list of (filled text, probability, word). For several masks in one
-            text, a list of such lists, each filling one mask and leaving the others. For a list of
-            texts, a list of results. Probabilities are over the whole vocabulary; specials are left out.
+            For one mask, fairseq's list of (filled text, probability, word). For several masks in
+            one text, a list of such lists, each filling one mask and leaving the others. For a list
+            of texts, a list of results. Probabilities are over the whole vocabulary; specials are
+            left out.
 
         Raises:
             InputError: no mask, or a topk or target that cannot be.
@@ -235,12 +238,14 @@ class FairseqVerbs(nn.Module):
         """What the pronoun in brackets refers to.
 
         Args:
-            sentence: "The trophy would not fit in the suitcase because [it] was too big.", or with a
-                guess in underscores, "_The trophy_ would not fit ... because [it] was too big."
-            candidates: what it could refer to; None: noun phrases that an installed spaCy pipeline finds.
+            sentence: "The trophy would not fit in the suitcase because [it] was too big.", or with
+                a guess in underscores, "_The trophy_ would not fit ... because [it] was too big."
+            candidates: what it could refer to; None: noun phrases that an installed spaCy pipeline
+                finds.
 
         Returns:
-            With a guess, whether it is at least as likely as every candidate. Else the best candidate.
+            With a guess, whether it is at least as likely as every candidate. Else the best
+            candidate.
 
         Raises:
             InputError: marks missing, or nothing that could be meant.

@@ -19,18 +19,22 @@ if TYPE_CHECKING:
 
 
 class HeadVerbs(FairseqVerbs):
-    """Verbs of token and span heads, their registration, and the names of labels. See `RobertaHubInterface`."""
+    """Verbs of token and span heads, their registration, and the names of labels.
+
+    See `RobertaHubInterface`.
+    """
 
     def tag(self, texts: Sequence[str], head: str, **options: Unpack[Options]) -> list[list[Span]]:
         """Labelled spans in each text: named entities, or parts of speech.
 
-        A word gets the label that the head gives its first piece; "B-" and "I-" labels are merged to spans.
+        A word gets the label that the head gives its first piece; "B-" and "I-" labels are merged
+        to spans.
 
         Args:
             texts: single texts, not pairs.
             head: name of a token head.
-            options: see `features`; of a long text's windows each word is labelled by the one in which it
-                stands farthest from a cut.
+            options: see `features`; of a long text's windows each word is labelled by the one in
+                which it stands farthest from a cut.
 
         Raises:
             UnknownNameError: no such head.
@@ -63,7 +67,8 @@ class HeadVerbs(FairseqVerbs):
             head: name of a span head.
             max_answer_tokens: longest answer.
             no_answer: where the head prefers `<s>`, answer "" (SQuAD 2); False: always answer.
-            options: see `features`; `stride` is 128 if not given, `truncate=True` reads the first window only.
+            options: see `features`; `stride` is 128 if not given, `truncate=True` reads the first
+                window only.
 
         Raises:
             UnknownNameError: no such head.
@@ -92,8 +97,8 @@ class HeadVerbs(FairseqVerbs):
         Args:
             context: a text, a question, or both.
             options: different texts.
-            head: name of a classification head with one output. Heads that fairseq trained on RACE or
-                CommonsenseQA get inputs laid out as there.
+            head: name of a classification head with one output. Heads that fairseq trained on RACE
+                or CommonsenseQA get inputs laid out as there.
             settings: batch_tokens, progress, truncate, stride; see `features`.
 
         Raises:
@@ -149,7 +154,8 @@ class HeadVerbs(FairseqVerbs):
         dictionary = getattr(self.task, "label_dictionary", None)
         if known is None and dictionary is not None and kind == "classification":
             names = dictionary.symbols[dictionary.nspecial :]
-            # fairseq fills dictionaries up to a multiple of eight, and adds <mask> to those of labels too.
+            # fairseq fills dictionaries up to a multiple of eight, and adds <mask> to those of
+            # labels too.
             known = tuple(n for n in names if not n.startswith("madeupword") and n != "<mask>")
         if known is None or len(known) != count:
             return tuple(str(i) for i in range(count))

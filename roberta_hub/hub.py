@@ -41,7 +41,8 @@ from roberta_hub.text.huggingface import read_tokenizer
 __all__ = ["RobertaModel", "available_models", "load_model"]
 
 Vocabulary = tuple["GPT2BPE | None", "Dictionary | None"]
-"""A BPE and a dictionary of a model's own; None: RoBERTa's, or what the checkpoint's dict.txt says."""
+"""A BPE and a dictionary of a model's own; None: RoBERTa's, or what the checkpoint's dict.txt
+says."""
 
 
 def load_model(
@@ -65,23 +66,25 @@ def load_model(
     As in fairseq the model comes back in train mode: call `.eval()` before `predict`.
 
     Args:
-        name_or_path: a name of `available_models()`; a fairseq directory, model.pt or .tar.gz; a Hugging Face
-            directory; a directory that `save` wrote.
+        name_or_path: a name of `available_models()`; a fairseq directory, model.pt or .tar.gz; a
+            Hugging Face directory; a directory that `save` wrote.
         pretrained: False builds the named architecture with random weights, without any network.
         device: where the model goes, "cuda" for example; None: the CPU.
         dtype: of the weights; None widens half precision to float32.
-        checkpoint_file: in a fairseq directory; of several, joined by os.pathsep, the first is used.
+        checkpoint_file: in a fairseq directory; of several, joined by os.pathsep, the first is
+            used.
         data_name_or_path: where dict.txt lies; beginning with "." from the model's directory.
         bpe: "gpt2", RoBERTa's.
         strict: False ignores tensors that have no place in the model, with a warning.
         allow_nonfinite: True accepts NaN and infinity in the weights.
         force_download: fetch a named model again.
         progress: show a bar while downloading.
-        twin: of a pickle, keep a safetensors twin in the cache (`cache_root()/twins`) and map that the next time;
-            False reads the file itself and writes nothing.
-        overrides: fairseq's arguments, which replace those of the checkpoint: `dropout`, `attention_dropout`,
-            `pooler_dropout`, `encoder_layerdrop`, `encoder_layers_to_keep`, `gpt2_encoder_json` and
-            `gpt2_vocab_bpe` (your own BPE), `data`, ... `user_dir` is accepted with a warning.
+        twin: of a pickle, keep a safetensors twin in the cache (`cache_root()/twins`) and map that
+            the next time; False reads the file itself and writes nothing.
+        overrides: fairseq's arguments, which replace those of the checkpoint: `dropout`,
+            `attention_dropout`, `pooler_dropout`, `encoder_layerdrop`, `encoder_layers_to_keep`,
+            `gpt2_encoder_json` and `gpt2_vocab_bpe` (your own BPE), `data`, ... `user_dir` is
+            accepted with a warning.
 
     Raises:
         UnknownNameError: no such model, or no such argument; the message lists near ones.
@@ -184,7 +187,8 @@ def _read(
     if not has_config and not (directory / checkpoint_file).is_file():
         there = ", ".join(sorted(entry.name for entry in directory.iterdir())[:8]) or "nothing"
         raise CheckpointError(
-            f"Model file not found: {directory} holds neither {checkpoint_file} nor config.json but "
+            f"Model file not found: {directory} holds neither {checkpoint_file} nor config.json "
+            f"but "
             f"{there}; name the file with checkpoint_file="
         )
     if (directory / checkpoint_file).is_file():
@@ -242,8 +246,10 @@ def _assemble(
     dictionary = dictionary or _dictionary(checkpoint)
     if len(dictionary) > checkpoint.config.vocab_size:
         raise VocabularyError(
-            f"{checkpoint.source}: the vocabulary has {len(dictionary)} pieces and the embedding table "
-            f"{checkpoint.config.vocab_size} rows; put the vocabulary the model was trained with there"
+            f"{checkpoint.source}: the vocabulary has {len(dictionary)} pieces and the embedding "
+            f"table "
+            f"{checkpoint.config.vocab_size} rows; put the vocabulary the model was trained with "
+            f"there"
         )
     labels = checkpoint.label_dictionary
     task = Task(
@@ -281,8 +287,10 @@ def _dictionary(checkpoint: Checkpoint) -> Dictionary:
         dictionary.add_symbol("<mask>")
     if len(dictionary) != rows:
         raise VocabularyError(
-            f"{checkpoint.source}: {origin} has {len(dictionary)} symbols and the embedding table {rows} "
-            "rows; put the dict.txt that the model was trained with beside it, or name its directory "
+            f"{checkpoint.source}: {origin} has {len(dictionary)} symbols and the embedding table "
+            f"{rows} "
+            "rows; put the dict.txt that the model was trained with beside it, or name its "
+            "directory "
             "with data_name_or_path"
         )
     return dictionary
@@ -330,7 +338,8 @@ def _check_fit(
     ]
     if missing:
         raise CheckpointError(
-            f"{source}: {len(missing)} tensors are missing: {_some(missing)}; the file is incomplete, "
+            f"{source}: {len(missing)} tensors are missing: {_some(missing)}; the file is "
+            f"incomplete, "
             "or of another architecture"
         )
     if wrong:
@@ -382,7 +391,8 @@ def _bpe_tables(bpe: str, overrides: dict[str, object]) -> GPT2BPE | None:
     """The caller's own BPE files, taken out of the overrides; None: RoBERTa's."""
     if bpe != "gpt2":
         raise InputError(
-            f"bpe is {bpe!r}; RoBERTa's is 'gpt2'. XLM-R, CamemBERT and GottBERT are not supported yet"
+            f"bpe is {bpe!r}; RoBERTa's is 'gpt2'. XLM-R, CamemBERT and GottBERT are not supported "
+            f"yet"
         )
     if overrides.pop("user_dir", None) is not None:
         warnings.warn("user_dir is not needed: the wsc task is built in", stacklevel=4)

@@ -1,4 +1,7 @@
-"""RobertaHubInterface: the object in a user's hand. Every verb is one documented line of delegation."""
+"""RobertaHubInterface: the object in a user's hand.
+
+Every verb is one documented line of delegation.
+"""
 
 from __future__ import annotations
 
@@ -27,8 +30,8 @@ Format = Literal["roberta_hub", "fairseq", "huggingface"]
 class RobertaHubInterface(HeadVerbs):
     """RoBERTa for people: text in, answers out.
 
-    fairseq's methods behave as in fairseq: they keep the caller's train/eval mode and gradients. Our
-    own verbs on lists of texts run in eval mode without gradients and restore the mode.
+    fairseq's methods behave as in fairseq: they keep the caller's train/eval mode and gradients.
+    Our own verbs on lists of texts run in eval mode without gradients and restore the mode.
 
     `texts` is always a list whose items are str, or tuples of sentences that are encoded as pairs.
 
@@ -101,11 +104,13 @@ class RobertaHubInterface(HeadVerbs):
         Args:
             texts: str, or tuples of sentences.
             layer: -1 the features, 0 the embeddings, k the k-th layer.
-            pooling: None for one vector a token, "cls" for that of `<s>`, "mean" for the mean of all.
-            options: `batch_tokens=N`, tokens a batch; `progress=True` or False, a bar, by default for long
-                work in a terminal or notebook; `truncate=True`, cut the longest sentence of texts that
-                are too long; `stride=N`, instead, windows that overlap by N tokens: each token comes from
-                the window in which it stands farthest from a cut; with "cls" those of `<s>` are averaged.
+            pooling: None for one vector a token, "cls" for that of `<s>`, "mean" for the mean of
+                all.
+            options: `batch_tokens=N`, tokens a batch; `progress=True` or False, a bar, by default
+                for long work in a terminal or notebook; `truncate=True`, cut the longest sentence
+                of texts that are too long; `stride=N`, instead, windows that overlap by N tokens:
+                each token comes from the window in which it stands farthest from a cut; with "cls"
+                those of `<s>` are averaged.
 
         Returns:
             A list of (T_i, C), or one (len(texts), C) when pooled, in the order of `texts`.
@@ -139,8 +144,8 @@ class RobertaHubInterface(HeadVerbs):
             head: name of a classification head.
             multi_label: each label's probability on its own, for heads trained so, instead of
                 probabilities that add up to 1.
-            options: see `features`; the windows of a long text vote with their probabilities, or with `multi_label`
-                their logits are averaged.
+            options: see `features`; the windows of a long text vote with their probabilities, or
+                with `multi_label` their logits are averaged.
 
         Raises:
             UnknownNameError: no such head.
@@ -204,20 +209,23 @@ class RobertaHubInterface(HeadVerbs):
     def optimize(self, dtype: Dtype | None = None) -> RobertaHubInterface:
         """Make inference faster, in place: weights laid out for the CPU's matrix units, or quantized.
 
-        What runs without gradients in eval mode uses the prepared copies: our verbs always, fairseq's under
-        `torch.no_grad()` after `eval()`. Everything else uses the weights, which stay as they are: training,
-        `state_dict` and `save` know nothing of this, and changed weights are prepared again when next
-        needed, as they are in copies of the model, in this process or another. Memory grows by as much as the
-        layers and the language-model head take, and half as much again where float16 holds their weights
-        exactly; by half of the layers in bfloat16, a quarter in int8.
+        What runs without gradients in eval mode uses the prepared copies: our verbs always,
+        fairseq's under `torch.no_grad()` after `eval()`. Everything else uses the weights, which
+        stay as they are: training, `state_dict` and `save` know nothing of this, and changed
+        weights are prepared again when next needed, as they are in copies of the model, in this
+        process or another. Memory grows by as much as the layers and the language-model head take,
+        and half as much again where float16 holds their weights exactly; by half of the layers in
+        bfloat16, a quarter in int8.
 
         Args:
-            dtype: None for float32, whose results stay within 2e-5. "int8" multiplies 8-bit integers, each
-                output's weights and each token on a scale of their own. "bfloat16" rounds what is multiplied
-                to 8 bits of mantissa. In both, embeddings, norms, residuals and all heads stay float32.
+            dtype: None for float32, whose results stay within 2e-5. "int8" multiplies 8-bit
+                integers, each output's weights and each token on a scale of their own. "bfloat16"
+                rounds what is multiplied to 8 bits of mantissa. In both, embeddings, norms,
+                residuals and all heads stay float32.
 
         Returns:
-            This object; its `optimized`, which `print(roberta)` shows, says how accurate the new form is.
+            This object; its `optimized`, which `print(roberta)` shows, says how accurate the new
+            form is.
 
         Raises:
             InputError: this machine cannot do it, or would be slower than in float32.
@@ -239,13 +247,13 @@ class RobertaHubInterface(HeadVerbs):
     ) -> None:
         """Write the model, its vocabulary and its labels into a directory.
 
-        Files are replaced one by one, each at once whole. Factorized and shared weights are multiplied
-        out for the formats that know neither.
+        Files are replaced one by one, each at once whole. Factorized and shared weights are
+        multiplied out for the formats that know neither.
 
         Args:
             directory: made if missing.
-            format: "roberta_hub" (safetensors, memory-mapped at load), "fairseq" (model.pt and dict.txt) or
-                "huggingface" (for transformers).
+            format: "roberta_hub" (safetensors, memory-mapped at load), "fairseq" (model.pt and
+                dict.txt) or "huggingface" (for transformers).
             head: which head a Hugging Face model gets, where there are several.
 
         Raises:

@@ -1,4 +1,7 @@
-"""Model, vocabulary and labels -> a checkpoint in any of the three formats. `hub.py` is the way back."""
+"""Model, vocabulary and labels -> a checkpoint in any of the three formats.
+
+`hub.py` is the way back.
+"""
 
 from __future__ import annotations
 
@@ -34,7 +37,8 @@ def checkpoint_of(
     """What a model, its vocabulary and its labels are as a checkpoint; the weights are not copied."""
     if not isinstance(model, RobertaModel):
         raise InputTypeError(
-            f"save writes roberta_hub models, this is a {type(model).__module__}.{type(model).__name__}; "
+            f"save writes roberta_hub models, this is a "
+            f"{type(model).__module__}.{type(model).__name__}; "
             "turn it into ours with roberta_hub.fairseq_bridge.from_fairseq"
         )
     weights = dict(model.state_dict())
@@ -65,7 +69,8 @@ def write(
     """Write a checkpoint in one of `FORMATS`.
 
     Raises:
-        CheckpointError: the format cannot express the model, or the disk refuses; what was there stays.
+        CheckpointError: the format cannot express the model, or the disk refuses; what was there
+            stays.
     """
     # Not at the top: torch.hub's users load models without it (`dependencies` in hubconf.py).
     from safetensors import SafetensorError
@@ -84,7 +89,8 @@ def write(
         SafetensorError,
     ) as error:  # RuntimeError: torch.save, a full disk
         raise CheckpointError(
-            f"{directory}: cannot be written ({type(error).__name__}: {str(error).splitlines()[0][:200]}); "
+            f"{directory}: cannot be written ({type(error).__name__}: "
+            f"{str(error).splitlines()[0][:200]}); "
             "what was there is as before. Free some room or choose another directory"
         ) from error
 
@@ -97,7 +103,8 @@ def _check_vacant(directory: Path, format: str) -> None:
         there.add("roberta_hub" if ours else "huggingface")
     if there - {format}:
         raise CheckpointError(
-            f"{directory} holds a model of format {', '.join(sorted(there - {format}))!r}, which a save as "
+            f"{directory} holds a model of format {', '.join(sorted(there - {format}))!r}, which a "
+            f"save as "
             f"{format!r} would not replace but mix with; choose another directory"
         )
 

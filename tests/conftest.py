@@ -73,7 +73,8 @@ def write_result(reporter: pytest.TerminalReporter, path: Path, reasons: list[st
     lines = [
         "# The last `make test-full`",
         "",
-        f"{datetime.date.today()}, commit {commit}; {versions()}; {platform.machine()}, {os.cpu_count()} cores.",
+        f"{datetime.date.today()}, commit {commit}; {versions()}; {platform.machine()}, "
+        f"{os.cpu_count()} cores.",
         "",
         ", ".join(f"{count} {name}" for name, count in counts.items())
         + f", {len(reporter.stats.get('skipped', []))} skipped, in {minutes:.0f} minutes.",

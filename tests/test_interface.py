@@ -114,27 +114,81 @@ BAD: list[tuple[str, Callable[[RobertaHubInterface], Any], type[Exception], str]
     ("encode bytes", lambda r: r.encode(b"a"), TypeError, "bytes"),
     ("encode list", lambda r: r.encode(["a"]), TypeError, "list"),
     ("encode surrogate", lambda r: r.encode("a\ud800"), ValueError, "surrogate"),
-    ("decode 2-D", lambda r: r.decode(torch.zeros(1, 2, dtype=torch.long)), ValueError, r"\(1, 2\)"),
+    (
+        "decode 2-D",
+        lambda r: r.decode(torch.zeros(1, 2, dtype=torch.long)),
+        ValueError,
+        r"\(1, 2\)",
+    ),
     ("decode -1", lambda r: r.decode(torch.tensor([0, -1])), ValueError, r"tokens\[1\] is -1"),
     ("decode 50265", lambda r: r.decode(torch.tensor([50265])), ValueError, r"0 to 50264"),
     ("decode float", lambda r: r.decode(torch.tensor([0.0])), TypeError, "float32"),
-    ("too long", lambda r: r.extract_features(LONG), ValueError, r"tokens exceeds maximum length: 49 > 48.*stride=N"),
+    (
+        "too long",
+        lambda r: r.extract_features(LONG),
+        ValueError,
+        r"tokens exceeds maximum length: "
+        r"49 > 48.*stride=N",
+    ),
     ("too long, head", lambda r: r.predict("mnli", LONG), ValueError, "49 > 48"),
-    ("id -1", lambda r: r.extract_features(torch.tensor([0, -1])), ValueError, r"id -1 at row 0, position 1.*0\.\.50264"),
-    ("id 50265", lambda r: r.predict("mnli", torch.tensor([50265])), ValueError, "id 50265 at row 0, position 0"),
-    ("float ids", lambda r: r.extract_features(torch.zeros(1, 2)), TypeError, "float32; ids are integers"),
+    (
+        "id -1",
+        lambda r: r.extract_features(torch.tensor([0, -1])),
+        ValueError,
+        r"id -1 at row 0, "
+        r"position "
+        r"1.*0\.\.50264",
+    ),
+    (
+        "id 50265",
+        lambda r: r.predict("mnli", torch.tensor([50265])),
+        ValueError,
+        "id 50265 at row 0, position 0",
+    ),
+    (
+        "float ids",
+        lambda r: r.extract_features(torch.zeros(1, 2)),
+        TypeError,
+        "float32; ids are integers",
+    ),
     ("bool ids", lambda r: r.extract_features(torch.zeros(1, 2).bool()), TypeError, "bool"),
-    ("3-D", lambda r: r.extract_features(torch.zeros(1, 1, 2).long()), ValueError, r"\(1, 1, 2\); pass \(T,\)"),
+    (
+        "3-D",
+        lambda r: r.extract_features(torch.zeros(1, 1, 2).long()),
+        ValueError,
+        r"\(1, 1, 2\); "
+        r"pass \(T,\)",
+    ),
     ("0-D", lambda r: r.extract_features(torch.tensor(0)), ValueError, r"shape \(\)"),
     ("no tokens", lambda r: r.extract_features(torch.zeros(0).long()), ValueError, "length 0"),
     ("ragged list", lambda r: r.extract_features([[0, 2], [0]]), TypeError, "makes no id tensor"),
     ("tensors", lambda r: r.predict("mnli", [torch.tensor([0, 2])]), TypeError, "collate_tokens"),
     ("str", lambda r: r.extract_features("Hello"), TypeError, "str; pass a LongTensor"),
-    ("head", lambda r: r.predict("nli", torch.tensor([0, 2])), KeyError, "'nli'; this model has mnli"),
-    ("head name", lambda r: r.register_classification_head("a.b", 2), ValueError, "'a.b' cannot name"),
-    ("no classes", lambda r: r.register_classification_head("a"), ValueError, "num_classes is None"),
-    ("labels", lambda r: r.register_classification_head("a", 3, labels=["x", "y"]), ValueError, "2 labels"),
-]  # fmt: skip
+    (
+        "head",
+        lambda r: r.predict("nli", torch.tensor([0, 2])),
+        KeyError,
+        "'nli'; this model has mnli",
+    ),
+    (
+        "head name",
+        lambda r: r.register_classification_head("a.b", 2),
+        ValueError,
+        "'a.b' cannot name",
+    ),
+    (
+        "no classes",
+        lambda r: r.register_classification_head("a"),
+        ValueError,
+        "num_classes is None",
+    ),
+    (
+        "labels",
+        lambda r: r.register_classification_head("a", 3, labels=["x", "y"]),
+        ValueError,
+        "2 labels",
+    ),
+]
 
 
 @pytest.mark.parametrize(

@@ -1,4 +1,7 @@
-"""The published weights, with the answers that fairseq's documentation prints. Needs a network: `-m network`."""
+"""The published weights, with the answers that fairseq's documentation prints.
+
+Needs a network: `-m network`.
+"""
 
 from __future__ import annotations
 

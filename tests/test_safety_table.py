@@ -22,10 +22,16 @@ def test_three_rows(tmp_path: Path) -> None:
     done = subprocess.run(command, capture_output=True, text=True, timeout=120)
     assert done.returncode == 0, done.stderr
     table = (tmp_path / "safety-part.md").read_text(encoding="utf-8")
-    assert [line.split("|")[1].strip() for line in table.splitlines() if line.startswith(("| 5 ", "| 8 ", "| 18 "))] == ROWS.split(",")  # fmt: skip
+    assert [
+        line.split("|")[1].strip()
+        for line in table.splitlines()
+        if line.startswith(("| 5 ", "| 8 ", "| 18 "))
+    ] == ROWS.split(",")
     assert f"python benchmarks/safety.py --rows {ROWS}" in table
     result = json.loads((tmp_path / "safety-part.json").read_text(encoding="utf-8"))
-    assert {"torch", "fairseq", "transformers", "huggingface_hub", "roberta_hub"} <= set(result["versions"])  # fmt: skip
+    assert {"torch", "fairseq", "transformers", "huggingface_hub", "roberta_hub"} <= set(
+        result["versions"]
+    )
     grades = {(case["row"], case["engine"], case["grade"]) for case in result["cases"]}
     assert {grade for row, engine, grade in grades if engine == "roberta_hub"} == {"safe"}
     assert (18, "fairseq", "harmed") in grades, "a control: the attack works on who is not careful"

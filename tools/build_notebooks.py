@@ -2,9 +2,9 @@
 
     python tools/build_notebooks.py
 
-The script is the source; edit that one. What differs from run to run or from machine to machine is left out of the
-notebook, so that the diff of a rebuild shows what really changed. A notebook whose outputs hold an error, a warning or a
-path of this machine is not saved.
+The script is the source; edit that one. What differs from run to run or from machine to machine is
+left out of the notebook, so that the diff of a rebuild shows what really changed. A notebook whose
+outputs hold an error, a warning or a path of this machine is not saved.
 """
 
 from __future__ import annotations

@@ -2,15 +2,16 @@
 
     python -m tools.build_vocabulary [FOLDER or WHEEL]
 
-Without an argument the installed blingfire is used. The same input always gives the same bytes; the digest printed at the
-end belongs in `roberta_hub/text/vocabulary/__init__.py`. That module describes the file that is written.
+Without an argument the installed blingfire is used. The same input always gives the same bytes; the
+digest printed at the end belongs in `roberta_hub/text/vocabulary/__init__.py`. That module
+describes the file that is written.
 
 blingfire keeps each vocabulary as id → bytes in an `.i2w` file of little-endian `u32` words:
 
     3, 16, arr, end     a version, where the configuration starts, where the array starts and ends
     …                   the configuration, not needed here
-    at `arr`            N, N + 1 offsets into the bytes that follow, the bytes of all tokens end to end
-    at `end`            0, end - 16, a checksum
+    at `arr`            N, N + 1 offsets into the bytes that follow, the bytes of all tokens end to
+    end at `end`            0, end - 16, a checksum
 """
 
 from __future__ import annotations
@@ -87,8 +88,9 @@ def merge_parts(tokens: list[bytes]) -> list[int]:
 def roberta_order(data: bytes, tokens: list[bytes]) -> list[int]:
     """The GPT-2 id behind each RoBERTa id from 4 on.
 
-    Five RoBERTa tokens read as one space. The first is the space; the other four are bytes 0 to 3, which blingfire
-    cannot write either. They never occur in clean text, and end up in the order of their GPT-2 ids.
+    Five RoBERTa tokens read as one space. The first is the space; the other four are bytes 0 to 3,
+    which blingfire cannot write either. They never occur in clean text, and end up in the order of
+    their GPT-2 ids.
     """
     words = read_i2w(data)[NUM_SPECIALS : NUM_SPECIALS + NUM_TOKENS]
     ids = {token: i for i, token in enumerate(tokens)}

@@ -82,7 +82,8 @@ def main() -> None:
     """A model that answers, then the hub page three times."""
     start = time.perf_counter()
     walk(
-        "# roberta.tiny, in the package: trained on two CPU cores with `roberta-hub train`. Its answers are its own.",
+        "# roberta.tiny, in the package: trained on two CPU cores with `roberta-hub train`. Its "
+        "answers are its own.",
         TINY,
         {},
     )
@@ -92,22 +93,26 @@ def main() -> None:
         "FILE": str(REPO / "tests/data/fairseq/model.pt"),
     }
     walk(
-        "# The hub page, roberta.large. These weights are RANDOM: shapes and ids are right, answers mean nothing.",
+        "# The hub page, roberta.large. These weights are RANDOM: shapes and ids are right, "
+        "answers mean nothing.",
         LARGE,
         names,
     )
     walk(
-        "# The MNLI part. These weights are RANDOM too; with the published ones this prints 0, contradiction.",
+        "# The MNLI part. These weights are RANDOM too; with the published ones this prints 0, "
+        "contradiction.",
         MNLI,
         names,
     )
     walk(
-        "# The same on a file that real fairseq 0.12.2 wrote, given by path (8 dimensions, random weights).",
+        "# The same on a file that real fairseq 0.12.2 wrote, given by path (8 dimensions, random "
+        "weights).",
         FILE,
         names,
     )
     print(
-        f"\nEvery statement ran, in {time.perf_counter() - start:.1f} s. With a network, leave out pretrained=False for the published weights."
+        f"\nEvery statement ran, in {time.perf_counter() - start:.1f} s. With a network, leave out "
+        f"pretrained=False for the published weights."
     )
 
 

@@ -1,4 +1,6 @@
-"""roberta.tiny, from the text to the files in the package. Each step can be stopped, and goes on when started again.
+"""roberta.tiny, from the text to the files in the package.
+
+Each step can be stopped, and goes on when started again.
 
     python tools/train_tiny.py prepare      # text and pairs -> runs/tiny
     python tools/train_tiny.py pretrain     # the masked LM, on blocks of 128 tokens
@@ -6,14 +8,17 @@
     python tools/train_tiny.py match        # the same with heads that look for a word's doubles
     python tools/train_tiny.py pairs        # the head for pairs, with as much text beside them
     python tools/train_tiny.py mnli         # the same with more pairs than text, in smaller batches
-    python tools/train_tiny.py settle       # the same with dropout, and a learning rate that ends at nought
-    python tools/train_tiny.py ship         # the model in half precision -> roberta_hub/models/tiny
+    python tools/train_tiny.py settle       # the same with dropout, and a learning rate that ends
+    at nought python tools/train_tiny.py ship         # the model in half precision ->
+    roberta_hub/models/tiny
 
-Steps that train are `roberta-hub train` with the settings of STEPS; more settings can follow. One process a core is
-faster on a CPU than one process with all of them (8,200 tokens/s against 6,400). On a GPU that is lent in slots of ten minutes:
-`prepare --where gpu` there, from the compressed texts (those of `cpu` are 52 MiB; cut `enwiki_2021_core.txt.xz` in two to
-carry it), then each step with `--processes 1 loop.max_minutes=9` until it says that it is done; never run so. The data is that of `../shared/data` (or
-$ROBERTA_HUB_SHARED/data); its README says where it comes from. Evaluation sets are read by benchmarks/tiny.py alone.
+Steps that train are `roberta-hub train` with the settings of STEPS; more settings can follow. One
+process a core is faster on a CPU than one process with all of them (8,200 tokens/s against 6,400).
+On a GPU that is lent in slots of ten minutes: `prepare --where gpu` there, from the compressed
+texts (those of `cpu` are 52 MiB; cut `enwiki_2021_core.txt.xz` in two to carry it), then each step
+with `--processes 1 loop.max_minutes=9` until it says that it is done; never run so. The data is
+that of `../shared/data` (or $ROBERTA_HUB_SHARED/data); its README says where it comes from.
+Evaluation sets are read by benchmarks/tiny.py alone.
 """
 
 from __future__ import annotations
@@ -48,7 +53,8 @@ TEXTS = {
 }
 """What is read: a CPU sees less than one epoch of the plainer texts."""
 SOURCES = ("mnli", "snli", "wanli")
-"""Which pairs train the head: those that people wrote or checked one by one; the others are longer, and made by rules."""
+"""Which pairs train the head: those that people wrote or checked one by one; the others are longer,
+and made by rules."""
 DEMONSTRATION = (
     "Roberta is a heavily optimized version of BERT",
     "Roberta is not very optimized",

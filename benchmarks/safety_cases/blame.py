@@ -1,8 +1,9 @@
 """Who raised this error: the engine on purpose, or something below it that it did not foresee?
 
-One rule for all engines. An error is clear if its class is the engine's own, or if the engine raised it by a
-`raise` statement of its own and with a message; anything else (an assert, a KeyError of a dict, an error from
-inside torch, requests or pickle) is raw: true, but its text is about something else than the user's mistake.
+One rule for all engines. An error is clear if its class is the engine's own, or if the engine
+raised it by a `raise` statement of its own and with a message; anything else (an assert, a KeyError
+of a dict, an error from inside torch, requests or pickle) is raw: true, but its text is about
+something else than the user's mistake.
 """
 
 from __future__ import annotations

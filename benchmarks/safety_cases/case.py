@@ -9,7 +9,8 @@ from typing import Any
 
 STOCK, FORCED, HF, OURS = "fairseq", "fairseq, forced", "Hugging Face", "roberta_hub"
 ENGINES = (STOCK, FORCED, HF, OURS)
-"""fairseq twice: as it is, and with TORCH_FORCE_NO_WEIGHTS_ONLY_LOAD=1, which its users set today."""
+"""fairseq twice: as it is, and with TORCH_FORCE_NO_WEIGHTS_ONLY_LOAD=1, which its users set
+today."""
 LOADERS = frozenset(ENGINES)
 ALL = frozenset({STOCK, HF, OURS})
 """Where no checkpoint is loaded both fairseqs are one."""

@@ -84,7 +84,13 @@ CASES = [
     entry(37, "<s> again", b"<s> 3\na 2\n"),
     entry(37, "empty", b""),
     *(
-        Case(37, name, of_other_size, make=functools.partial(cut_dictionary, lines=lines), engines=frozenset({STOCK, FORCED, OURS}))
+        Case(
+            37,
+            name,
+            of_other_size,
+            make=functools.partial(cut_dictionary, lines=lines),
+            engines=frozenset({STOCK, FORCED, OURS}),
+        )
         for name, lines in (("100 symbols beside the model", 100), ("empty beside the model", 0))
     ),
-]  # fmt: skip
+]

@@ -72,7 +72,9 @@ def meet(attack: Attack, engine: Any, place: Place) -> Verdict:
 
 
 def case_of(attack: Attack, table: str) -> Case:
-    engines = {"tars": frozenset({STOCK, OURS}), "tensors": frozenset({HF, OURS})}.get(table, LOADERS)  # fmt: skip
+    engines = {"tars": frozenset({STOCK, OURS}), "tensors": frozenset({HF, OURS})}.get(
+        table, LOADERS
+    )
     if "fairseq" in attack.name and table == "tensors":
         engines = frozenset({OURS})  # they lack what fairseq wants; `weights` has its own
     return Case(

@@ -1,4 +1,7 @@
-"""The helper process of `bench.Bench`: forks, limits, runs a case, reports. JSON lines in and out."""
+"""The helper process of `bench.Bench`: forks, limits, runs a case, reports.
+
+JSON lines in and out.
+"""
 
 from __future__ import annotations
 
@@ -104,7 +107,11 @@ def fork(case: Case, engine: Engine, name: str, place: Place) -> tuple[int, int]
         os.close(receive)
         attend(case, engine, name, place, send)
     except BaseException:
-        report = {"grade": "broken", "says": "the case is broken", "message": traceback.format_exc()}  # fmt: skip
+        report = {
+            "grade": "broken",
+            "says": "the case is broken",
+            "message": traceback.format_exc(),
+        }
         os.write(send, b"!" + json.dumps(report).encode() + b"\n")
     finally:
         os._exit(0)

@@ -32,7 +32,8 @@ TITLES = {
 NOT_APPLICABLE: dict[tuple[int, str], str] = {}
 BIG_WEIGHTS = os.urandom(1 << 20)
 BIG = pack(*model_files(weights=BIG_WEIGHTS))
-"""Larger than what the full disk takes; made anew in each process, but only the server's copy is sent."""
+"""Larger than what the full disk takes; made anew in each process, but only the server's copy is
+sent."""
 ROOM = 1 << 16
 DIGEST = hashlib.sha256(GOOD).hexdigest()
 
@@ -60,11 +61,14 @@ def planned(row: int, name: str, *answers: Answer, head: Answer | None = None, *
 HALF, SIZE = len(GOOD) // 2, len(GOOD)
 BROKEN = [
     planned(1, "always half", cut(GOOD, HALF), seconds=90),
-    *(planned(2, f"drops once at byte {n} of {SIZE}, Range ignored", cut(GOOD, n), good()) for n in (0, 1, HALF, SIZE - 1)),
+    *(
+        planned(2, f"drops once at byte {n} of {SIZE}, Range ignored", cut(GOOD, n), good())
+        for n in (0, 1, HALF, SIZE - 1)
+    ),
     planned(2, "drops after half each time, Range honoured", from_range(GOOD, SIZE // 2 + 1)),
     planned(2, "drops once at half, then 416 to a Range", cut(GOOD, HALF), no_range(GOOD, SIZE)),
     planned(3, "a half, then silence", stalls(GOOD, HALF, 400), seconds=400),
-]  # fmt: skip
+]
 
 # ---- row 4: what is checked of the content ----
 
@@ -95,11 +99,18 @@ PINNED_HEAD = about(SIZE, ETag=f'"{DIGEST}"')
 CONTENT = [
     Case(4, "a bit flipped, digest announced", pinned, serve=plan(good(FLIPPED), head=PINNED_HEAD)),
     Case(4, "a bit flipped, no digest known", download, serve=plan(good(FLIPPED))),
-    Case(4, "another sound archive, no digest known", download, serve=plan(good(OTHER), head=about(len(OTHER)))),
+    Case(
+        4,
+        "another sound archive, no digest known",
+        download,
+        serve=plan(good(OTHER), head=about(len(OTHER))),
+    ),
     Case(4, "another archive than the first time", exchanged, serve=plan(good(), good(OTHER))),
-    planned(8, "the portal answers all", body(b"<!DOCTYPE html><title>Log in</title>"), head=bare(200)),
+    planned(
+        8, "the portal answers all", body(b"<!DOCTYPE html><title>Log in</title>"), head=bare(200)
+    ),
     planned(8, "the portal answers GET only", body(b"<!DOCTYPE html><title>Log in</title>")),
-]  # fmt: skip
+]
 
 # ---- rows 5 to 7: status codes and redirects ----
 
@@ -192,7 +203,13 @@ def on_full_disk(engine: Any, place: Place) -> Verdict:
 
 
 FULL = [
-    Case(10, "files end at 64 kB", on_full_disk, serve=plan(good(BIG), head=about(len(BIG))), seconds=90),
+    Case(
+        10,
+        "files end at 64 kB",
+        on_full_disk,
+        serve=plan(good(BIG), head=about(len(BIG))),
+        seconds=90,
+    ),
     planned(10, "a petabyte is announced", promises(10**15), head=about(10**15), seconds=90),
-]  # fmt: skip
+]
 CASES = [*BROKEN, *CONTENT, *REFUSED, *PASSING, *ELSEWHERE, *FULL]

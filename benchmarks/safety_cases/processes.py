@@ -145,11 +145,33 @@ def serve_large(server: HubServer, prefix: str) -> None:
 
 OTHER_DISK = os.path.isdir("/dev/shm") and os.stat("/dev/shm").st_dev != os.stat("/tmp").st_dev
 KILLED = [
-    Case(11, "in mid-body", killed_downloading, serve=plan(stalls(GOOD, len(GOOD) // 2, 8), good())),
+    Case(
+        11, "in mid-body", killed_downloading, serve=plan(stalls(GOOD, len(GOOD) // 2, 8), good())
+    ),
     Case(11, "when the final name appears", killed_publishing, serve=serve_large),
-    Case(12, "when model.pt appears", killed_unpacking, serve=serve_large, engines=frozenset({STOCK, OURS}), seconds=60),
-    *([Case(12, "the same, /tmp on another file system", killed_moving, serve=serve_large, engines=frozenset({STOCK, OURS}), seconds=60)] if OTHER_DISK else []),
-]  # fmt: skip
+    Case(
+        12,
+        "when model.pt appears",
+        killed_unpacking,
+        serve=serve_large,
+        engines=frozenset({STOCK, OURS}),
+        seconds=60,
+    ),
+    *(
+        [
+            Case(
+                12,
+                "the same, /tmp on another file system",
+                killed_moving,
+                serve=serve_large,
+                engines=frozenset({STOCK, OURS}),
+                seconds=60,
+            )
+        ]
+        if OTHER_DISK
+        else []
+    ),
+]
 
 # ---- rows 13 and 14: together ----
 
@@ -193,9 +215,23 @@ def flock_missing(engine: Any, place: Place) -> Verdict:
 
 TOGETHER = [
     Case(13, "together", together, serve=plan(slowly(GOOD, 0.5)), seconds=90),
-    Case(14, "flock does nothing, 8 processes", without_flock, serve=plan(slowly(GOOD, 0.5)), engines=frozenset({HF, OURS}), seconds=90),
-    Case(14, "flock: ENOSYS", flock_missing, serve=plan(good()), engines=frozenset({HF, OURS}), seconds=60),
-]  # fmt: skip
+    Case(
+        14,
+        "flock does nothing, 8 processes",
+        without_flock,
+        serve=plan(slowly(GOOD, 0.5)),
+        engines=frozenset({HF, OURS}),
+        seconds=90,
+    ),
+    Case(
+        14,
+        "flock: ENOSYS",
+        flock_missing,
+        serve=plan(good()),
+        engines=frozenset({HF, OURS}),
+        seconds=60,
+    ),
+]
 
 # ---- rows 15 and 16: no writing, no network ----
 
@@ -239,9 +275,33 @@ def offline(engine: Any, place: Place, *, cached: bool, told: bool) -> Verdict:
 QUIET = [
     Case(15, "complete", lambda e, p: read_only(e, p, complete=True), serve=plan(good())),
     Case(15, "incomplete", lambda e, p: read_only(e, p, complete=False), serve=plan(good())),
-    Case(16, "cached, no network", lambda e, p: offline(e, p, cached=True, told=False), serve=plan(good()), seconds=60),
-    Case(16, "cached, told so", lambda e, p: offline(e, p, cached=True, told=True), serve=plan(good()), engines=frozenset({HF, OURS})),
-    Case(16, "not cached, no network", lambda e, p: offline(e, p, cached=False, told=False), serve=plan(good()), seconds=60),
-    Case(16, "not cached, told so", lambda e, p: offline(e, p, cached=False, told=True), serve=plan(good()), engines=frozenset({HF, OURS})),
-]  # fmt: skip
+    Case(
+        16,
+        "cached, no network",
+        lambda e, p: offline(e, p, cached=True, told=False),
+        serve=plan(good()),
+        seconds=60,
+    ),
+    Case(
+        16,
+        "cached, told so",
+        lambda e, p: offline(e, p, cached=True, told=True),
+        serve=plan(good()),
+        engines=frozenset({HF, OURS}),
+    ),
+    Case(
+        16,
+        "not cached, no network",
+        lambda e, p: offline(e, p, cached=False, told=False),
+        serve=plan(good()),
+        seconds=60,
+    ),
+    Case(
+        16,
+        "not cached, told so",
+        lambda e, p: offline(e, p, cached=False, told=True),
+        serve=plan(good()),
+        engines=frozenset({HF, OURS}),
+    ),
+]
 CASES = [*KILLED, *TOGETHER, *QUIET]

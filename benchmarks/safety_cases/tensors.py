@@ -128,9 +128,12 @@ CASES = [
     case(48, "(1, 0)", refused, torch.zeros(1, 0, dtype=torch.long)),
     case(49, "one of two", all_padding),
     case(50, "4 of 8", padded),
-    *(case(55, str(d), aligned, d, engines=frozenset({STOCK, OURS})) for d in (torch.float16, torch.bfloat16)),
+    *(
+        case(55, str(d), aligned, d, engines=frozenset({STOCK, OURS}))
+        for d in (torch.float16, torch.bfloat16)
+    ),
     case(56, "autocast", autocast),
     case(56, "inference_mode", inference),
     case(56, "frozen", frozen),
     case(56, "double backward", twice),
-]  # fmt: skip
+]

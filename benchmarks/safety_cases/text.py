@@ -1,4 +1,7 @@
-"""Text in and out: rows 38 to 44 and 51 to 54. One model, the same for all, of 50,265 symbols and 512 positions."""
+"""Text in and out: rows 38 to 44 and 51 to 54.
+
+One model, the same for all, of 50,265 symbols and 512 positions.
+"""
 
 from __future__ import annotations
 
@@ -60,19 +63,35 @@ def too_long(engine: Any, place: Place) -> Verdict:
 
 
 ENCODE = [
-    *(Case(38, name, functools.partial(encoded, text), agrees=True) for name, text in (("empty", ""), ("spaces", "   "), ("a newline", "\n"))),
+    *(
+        Case(38, name, functools.partial(encoded, text), agrees=True)
+        for name, text in (("empty", ""), ("spaces", "   "), ("a newline", "\n"))
+    ),
     Case(39, "alone", functools.partial(should_refuse, "a\ud800b")),
     Case(39, "at the end", functools.partial(should_refuse, "a\udfff")),
     *(
         Case(40, name, functools.partial(encoded, f"a{text}b {text} c{text}"), agrees=True)
-        for name, text in (("NUL", "\0"), ("control", "\x01\x1b\x7f"), ("CRLF", "\r\n"), ("NBSP", "\u00a0"), ("BOM", "\ufeff"), ("U+2028", "\u2028"))
+        for name, text in (
+            ("NUL", "\0"),
+            ("control", "\x01\x1b\x7f"),
+            ("CRLF", "\r\n"),
+            ("NBSP", "\u00a0"),
+            ("BOM", "\ufeff"),
+            ("U+2028", "\u2028"),
+        )
     ),
-    *(Case(41, text, functools.partial(encoded, f"a {text} b"), agrees=True) for text in ("</s>", "<mask>", "<s>", "<pad>", "<unk>", "</s> <mask> <s>")),
-    *(Case(42, type(value).__name__, functools.partial(should_refuse, value)) for value in (5, None, b"ab")),
+    *(
+        Case(41, text, functools.partial(encoded, f"a {text} b"), agrees=True)
+        for text in ("</s>", "<mask>", "<s>", "<pad>", "<unk>", "</s> <mask> <s>")
+    ),
+    *(
+        Case(42, type(value).__name__, functools.partial(should_refuse, value))
+        for value in (5, None, b"ab")
+    ),
     Case(42, "list", list_of_texts),
     Case(43, "random letters", long_word, make=write_word, seconds=60, room=12 << 30),
     Case(44, "ids of 600", too_long),
-]  # fmt: skip
+]
 
 # ---- decode and fill_mask ----
 
@@ -143,7 +162,11 @@ WORDS = [
     Case(53, "nope", unknown_head, engines=frozenset({STOCK, OURS})),
     *(
         Case(54, name, functools.partial(aligned, text))
-        for name, text in (("plain", "It was fine."), ("U+2019", "It\u2019s John\u2019s \u2018word\u2019."), ("emoji", "a \U0001f469\U0001f3fd\u200d\U0001f680 b \U0001f600"))
+        for name, text in (
+            ("plain", "It was fine."),
+            ("U+2019", "It\u2019s John\u2019s \u2018word\u2019."),
+            ("emoji", "a \U0001f469\U0001f3fd\u200d\U0001f680 b \U0001f600"),
+        )
     ),
-]  # fmt: skip
+]
 CASES = [*ENCODE, *DECODE, *WORDS]

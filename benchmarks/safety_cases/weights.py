@@ -169,17 +169,22 @@ def widened(engine: Any, place: Place) -> Verdict:
 CASES = [
     Case(24, "an exponent bit", accepted, make=functools.partial(flip, byte=3), engines=LOADERS),
     Case(24, "in the cache, after the download", flipped_in_cache, serve=plan(good())),
-    Case(24, "a bit of the fraction", accepted, make=functools.partial(flip, byte=1), engines=LOADERS),
+    Case(
+        24, "a bit of the fraction", accepted, make=functools.partial(flip, byte=1), engines=LOADERS
+    ),
     spoiled(25, "one matrix", functools.partial(remove, layer=False), random_start),
     spoiled(25, "a layer", functools.partial(remove, layer=True), random_start),
     spoiled(26, "a tensor more in a layer", functools.partial(extra, name="adapter")),
     spoiled(27, "half the vocabulary", halve_vocabulary),
     spoiled(27, "half of a layer's matrix", halve_matrix),
-    *(with_heads(repr(name), name) for name in ("a.b", "__init__", "", "../x", "a b", "__class__.__base__")),
+    *(
+        with_heads(repr(name), name)
+        for name in ("a.b", "__init__", "", "../x", "a b", "__class__.__base__")
+    ),
     with_heads("half a head", "half", half=True),
     with_heads("2000 heads", *(f"h{i}" for i in range(2000))),
     spoiled(29, "one NaN", functools.partial(put, value=float("nan"))),
     spoiled(29, "one infinity", functools.partial(put, value=float("inf"))),
     spoiled(30, "fp16", functools.partial(halve, dtype=torch.float16), widened),
     spoiled(30, "bf16", functools.partial(halve, dtype=torch.bfloat16), widened),
-]  # fmt: skip
+]

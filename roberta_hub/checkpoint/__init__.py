@@ -1,1 +1,4 @@
-"""BYTES <-> WEIGHTS. Never builds a model and never interprets text: a vocabulary is bytes to it."""
+"""BYTES <-> WEIGHTS.
+
+Never builds a model and never interprets text: a vocabulary is bytes to it.
+"""

@@ -2,8 +2,9 @@
 
     archive on disk ─► our cache? ─► unpack ─► manifest ─► rename
 
-Never `extractall`: its filters have been bypassed (CVE-2025-4517). No path is built from a name in the archive; one
-member that is unsafe or only odd refuses the whole, since no model is packed that way.
+Never `extractall`: its filters have been bypassed (CVE-2025-4517). No path is built from a name in
+the archive; one member that is unsafe or only odd refuses the whole, since no model is packed that
+way.
 """
 
 from __future__ import annotations
@@ -51,17 +52,20 @@ UNREADABLE = (
     IndexError,  # tarfile, when a sparse header ends early
     OverflowError,  # tarfile, for a length in an extended header beyond 64 bits
 )
-"""What reading a hostile or damaged archive raises; `OSError` at large is the disk's, not the archive's."""
+"""What reading a hostile or damaged archive raises; `OSError` at large is the disk's, not the
+archive's."""
 
 
 def extract_archive(path: str | os.PathLike[str], checkpoint_file: str = MODEL) -> Path:
     """Return the folder in our cache that holds the model of a `.tar.gz` on this machine.
 
-    The folder is named after the archive's sha256, so an edited archive is unpacked anew. The archive is only read.
+    The folder is named after the archive's sha256, so an edited archive is unpacked anew. The
+    archive is only read.
 
     Args:
         path: The archive.
-        checkpoint_file: Name of the checkpoint in there; of several, joined by os.pathsep, the first is used.
+        checkpoint_file: Name of the checkpoint in there; of several, joined by os.pathsep, the
+            first is used.
 
     Raises:
         CheckpointError: The archive is missing, damaged or unsafe, or the cache cannot be written.
@@ -69,7 +73,8 @@ def extract_archive(path: str | os.PathLike[str], checkpoint_file: str = MODEL) 
     archive, name = Path(path), checkpoint_file.split(os.pathsep)[0]
     if name != os.path.basename(name) or name in ("", ".", "..", MANIFEST, *DICTIONARIES):
         raise CheckpointError(
-            f"{archive}: checkpoint_file is {checkpoint_file!r}; in an archive it is a plain file name. "
+            f"{archive}: checkpoint_file is {checkpoint_file!r}; in an archive it is a plain file "
+            f"name. "
             "For other layouts unpack the archive and load the folder"
         )
     try:
@@ -124,7 +129,8 @@ def not_gzip(path: Path) -> str | None:
 class BoundedGzip(gzip.GzipFile):
     """Decompresses no further than `limit`, which moves on with each accepted member, and has an end.
 
-    tarfile reads a whole extended header into memory, and skips padding without end: both would be room for a bomb.
+    tarfile reads a whole extended header into memory, and skips padding without end: both would be
+    room for a bomb.
     """
 
     limit = HEADER_ROOM
@@ -136,7 +142,8 @@ class BoundedGzip(gzip.GzipFile):
         chunk = super().read(size)
         self.vain += not chunk
         if not chunk and (self.tell() < self.limit - HEADER_ROOM or self.vain > MAX_VAIN):
-            # tarfile would go on asking for the rest, which a header of 200 bytes may put at 10**26 bytes.
+            # tarfile would go on asking for the rest, which a header of 200 bytes may put at 10**26
+            # bytes.
             raise EOFError("it ends in the middle of a file")
         if self.tell() > self.limit:
             raise tarfile.TarError(f"more than {HEADER_ROOM:,} bytes that belong to no file")
@@ -182,7 +189,8 @@ def unpack(archive: Path, folder: Path, source: str, checkpoint_file: str = MODE
     except UNREADABLE as error:
         raise CheckpointError(
             f"{source} is refused, nothing of it was kept: {error}. Get the archive again from a "
-            "source you trust; if it is meant to be like this, unpack it yourself and load the folder"
+            "source you trust; if it is meant to be like this, unpack it yourself and load the "
+            "folder"
         ) from error
     return files
 

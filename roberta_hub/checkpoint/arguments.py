@@ -110,7 +110,8 @@ def read_config(
     for name, value in _UNSUPPORTED.items():
         if arguments.get(name) not in (None, value):
             raise CheckpointError(
-                f"{source}: {name}={reprlib.repr(arguments[name])} is not supported, RoBERTa has {value}"
+                f"{source}: {name}={reprlib.repr(arguments[name])} is not supported, RoBERTa has "
+                f"{value}"
             )
     given = arguments.get("arch")
     arch = given if isinstance(given, str) else ""  # str() of shared parts could have no end
@@ -161,7 +162,8 @@ def _sizes(weights: dict[str, Tensor], source: str) -> dict[str, int]:
     embedding, fc1 = weights.get(EMBEDDING), weights.get(f"{LAYER}0.fc1.weight")
     if embedding is None or positions is None or embedding.dim() != 2 or positions.dim() != 2:
         raise CheckpointError(
-            f"{source}: no RoBERTa encoder in this file: {EMBEDDING} or embed_positions is missing; "
+            f"{source}: no RoBERTa encoder in this file: {EMBEDDING} or embed_positions is "
+            f"missing; "
             f"it holds {sorted(weights)[:5]}"
         )
     if positions.size(0) < 3:

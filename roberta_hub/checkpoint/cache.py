@@ -1,8 +1,10 @@
 """The cache of models: which files a model is, and how a folder of them appears at once and whole.
 
-All work happens in a private stage, `.incomplete-*`, inside the cache; one rename publishes it. A folder without a fitting
-manifest does not count, so a crash at any moment leaves nothing that could be mistaken for a model. The lock only saves
-bandwidth: on file systems where it does nothing, several processes do the same work and the first to finish wins.
+All work happens in a private stage, `.incomplete-*`, inside the cache; one rename publishes it. A
+folder without a fitting manifest does not count, so a crash at any moment leaves nothing that could
+be mistaken for a model. The lock only saves
+bandwidth: on file systems where it does nothing, several processes do the same work and the first
+to finish wins.
 """
 
 from __future__ import annotations
@@ -27,9 +29,11 @@ from roberta_hub.errors import RobertaHubError
 MODEL = "model.pt"
 """What the published archives call the checkpoint."""
 DICTIONARIES = ("dict.txt", "input0/dict.txt", "label/dict.txt")
-"""The vocabulary, by either of fairseq's names, and the class names; whatever else lies in an archive stays there."""
+"""The vocabulary, by either of fairseq's names, and the class names; whatever else lies in an
+archive stays there."""
 SAFETENSORS = ("config.json", "model.safetensors")
-"""The other kind of model that may lie in a folder; its vocabulary is the one that this package ships."""
+"""The other kind of model that may lie in a folder; its vocabulary is the one that this package
+ships."""
 MANIFEST = "manifest.json"
 """Written last into a model's folder: sizes and digests of its files."""
 PATIENCE = 3600.0
@@ -37,7 +41,8 @@ PATIENCE = 3600.0
 STALE = 86400.0
 """Seconds without a change after which a stage from another machine counts as abandoned."""
 FULL = (errno.ENOSPC, errno.EFBIG, errno.EDQUOT)
-"""What a write fails with when there is no room: on the disk, for a file so large, for this user."""
+"""What a write fails with when there is no room: on the disk, for a file so large, for this
+user."""
 FileTable = dict[str, dict[str, "int | str"]]
 """Size and sha256 of each file by its name in the model's folder."""
 
@@ -131,7 +136,10 @@ def _lock_of(target: Path) -> Path:
 
 
 def tidy(target: Path) -> None:
-    """Remove what killed processes left of `target`, unless somebody is at work there. Usually nothing is there."""
+    """Remove what killed processes left of `target`, unless somebody is at work there.
+
+    Usually nothing is there.
+    """
     if not _leftovers(target, "incomplete") and not _leftovers(target, "old"):
         return
     with contextlib.suppress(OSError, ImportError):
@@ -163,7 +171,10 @@ def _tag() -> str:
 
 
 def abandoned(stage: Path) -> bool:
-    """Tell whether the process that made this folder is gone. The lock cannot tell where locks do nothing."""
+    """Tell whether the process that made this folder is gone.
+
+    The lock cannot tell where locks do nothing.
+    """
     tag = stage.name.rpartition("~")[2].split("_")
     if len(tag) != 4 or not tag[1].isdecimal():
         return True  # not by this version; whoever made it would hold the lock
@@ -215,8 +226,8 @@ def publish(
         archive_sha256: of the archive they were in, None: they were in none.
         files: size and digest of each.
         archive_size: bytes of that archive.
-        replace: False leaves the same files alone if another process was faster, so that nobody who reads them is
-            disturbed.
+        replace: False leaves the same files alone if another process was faster, so that nobody who
+            reads them is disturbed.
     """
     manifest = {
         "source": source,

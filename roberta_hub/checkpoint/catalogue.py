@@ -11,7 +11,8 @@ from roberta_hub.checkpoint.contents import HEADS, Checkpoint
 from roberta_hub.config import BASE, LARGE, TINY, RobertaConfig
 
 BASE_URL = "https://dl.fbaipublicfiles.com/fairseq/models"
-"""Where fairseq publishes. Its own code asks over plain http; the same files are served over https."""
+"""Where fairseq publishes. Its own code asks over plain http; the same files are served over
+https."""
 HUGGINGFACE = "https://huggingface.co"
 """Where the same weights lie a second time, as safetensors."""
 
@@ -59,7 +60,8 @@ class Record:
     config: RobertaConfig
     """The shape of the network, known before a byte is downloaded (`pretrained=False`)."""
     heads: Mapping[str, tuple[str, ...]] = field(default_factory=dict)
-    """Classification head -> what its outputs mean, in order: fairseq's files carry numbers only."""
+    """Classification head -> what its outputs mean, in order: fairseq's files carry numbers
+    only."""
     task: str = "masked_lm"
     """fairseq's name of the task the model was trained on."""
     size: int | None = None
@@ -69,7 +71,8 @@ class Record:
     licence: str = "MIT"
     """Of the weights, which fairseq puts under the licence of its code."""
     second: tuple[Remote, ...] | None = None
-    """config.json and model.safetensors of the same weights elsewhere; None: they are nowhere else."""
+    """config.json and model.safetensors of the same weights elsewhere; None: they are nowhere
+    else."""
 
     @property
     def archive(self) -> Remote:
@@ -178,7 +181,8 @@ def suggest(name: str) -> list[str]:
 def name_heads(record: Record, checkpoint: Checkpoint) -> None:
     """Give the heads of a named model the record's names and labels, whichever source they came from.
 
-    fairseq's files do not name the labels. Hugging Face's do not name the head, and shout: `CONTRADICTION`.
+    fairseq's files do not name the labels. Hugging Face's do not name the head, and shout:
+    `CONTRADICTION`.
     """
     theirs = [head for head in checkpoint.heads() if head not in record.heads]
     lacking = [head for head in record.heads if head not in checkpoint.heads()]

@@ -39,7 +39,8 @@ MAX_HEADS = 1000
 
 Size = TypeVar("Size")
 Origin = Literal["memory", "file", "our file"]
-"""Where tensors lie: in memory, mapped from a file of the user's, or from one that only we replace."""
+"""Where tensors lie: in memory, mapped from a file of the user's, or from one that only we
+replace."""
 
 
 @dataclass(kw_only=True)
@@ -73,11 +74,13 @@ class Checkpoint:
             out = self.weights.get(f"{HEADS}{name}.out_proj.weight")
             if out is None:  # spectral norm keeps the raw matrix under another name
                 out = self.weights.get(f"{HEADS}{name}.out_proj.weight_orig")
-            # Without elements a matrix may claim a billion rows at no cost, and each would get a label.
+            # Without elements a matrix may claim a billion rows at no cost, and each would get a
+            # label.
             sound = (m is not None and m.dim() == 2 and m.numel() > 0 for m in (dense, out))
             if dense is None or out is None or not all(sound):
                 raise CheckpointError(
-                    f"{self.source}: classification head {name!r} lacks its dense or out_proj matrix"
+                    f"{self.source}: classification head {name!r} lacks its dense or out_proj "
+                    f"matrix"
                 )
             sizes[name] = (out.size(0), dense.size(0))
         return self._few(sizes)
@@ -126,8 +129,8 @@ def own(weights: dict[str, Tensor], dtype: torch.dtype | None, origin: Origin) -
     """Copy every tensor into memory of its own, one at a time, emptying `weights` on the way.
 
     A user's file may be rewritten while the model lives; a mapped tensor would change with it, or
-    crash the process. Our own files are replaced and never rewritten: what has the wanted dtype there
-    stays mapped. Pages of a mapped file are given back after each tensor, so the peak stays
+    crash the process. Our own files are replaced and never rewritten: what has the wanted dtype
+    there stays mapped. Pages of a mapped file are given back after each tensor, so the peak stays
     one copy of the weights and one tensor more. Tensors that share memory keep sharing it.
 
     Args:
@@ -159,7 +162,8 @@ def give_back_pages(tensor: Tensor) -> None:
     """
     if sys.platform != "linux" or not hasattr(mmap, "MADV_DONTNEED"):
         return
-    # A hostile file's strides can be 0, and its elements more than the bytes from its first to its last.
+    # A hostile file's strides can be 0, and its elements more than the bytes from its first to its
+    # last.
     if not tensor.is_contiguous():
         return
     first = -(-tensor.data_ptr() // mmap.PAGESIZE) * mmap.PAGESIZE
@@ -179,12 +183,14 @@ def check_plain(tensor: Tensor, name: str, source: str) -> None:
     strided = tensor.layout == torch.strided and not tensor.is_quantized
     if not strided or tensor.device.type != "cpu" or tensor.dtype not in _READABLE | _COUNTS:
         raise CheckpointError(
-            f"{source}: tensor {name[:100]!r} is {tensor.dtype}, {tensor.layout} on {tensor.device}; "
+            f"{source}: tensor {name[:100]!r} is {tensor.dtype}, {tensor.layout} on "
+            f"{tensor.device}; "
             "only plain float16, bfloat16, float32 and float64 weights are read, convert it first"
         )
     if tensor.numel() * tensor.element_size() > tensor.untyped_storage().nbytes():
         raise CheckpointError(
-            f"{source}: tensor {name[:100]!r} claims more elements than are stored; download it again"
+            f"{source}: tensor {name[:100]!r} claims more elements than are stored; download it "
+            f"again"
         )
 
 
@@ -203,7 +209,8 @@ def read_dictionary(path: Path) -> bytes | None:
         raise CheckpointError(f"{path}: cannot be read: {error.strerror}") from None
     if len(data) > MAX_DICTIONARY:
         raise CheckpointError(
-            f"{path}: {path.stat().st_size:,} bytes, the limit for a dictionary is {MAX_DICTIONARY:,}; "
+            f"{path}: {path.stat().st_size:,} bytes, the limit for a dictionary is "
+            f"{MAX_DICTIONARY:,}; "
             "it is damaged, or no dictionary"
         )
     return data
@@ -214,8 +221,10 @@ def check_finite(weights: dict[str, Tensor], source: str) -> None:
     for name, tensor in weights.items():
         if not is_finite(tensor):
             raise CheckpointError(
-                f"{source}: {name} holds NaN or infinity: the file is damaged, the training diverged, or its "
-                f"numbers are too large for {tensor.dtype}; allow_nonfinite=True loads it all the same"
+                f"{source}: {name} holds NaN or infinity: the file is damaged, the training "
+                f"diverged, or its "
+                f"numbers are too large for {tensor.dtype}; allow_nonfinite=True loads it all the "
+                f"same"
             )
 
 

@@ -59,8 +59,9 @@ class _Delivery:
 def fetch_model(record: Record, *, force: bool = False, progress: bool = True) -> Path:
     """Return the folder that holds a published model; download it if need be.
 
-    The cache is `torch.hub.get_dir()/checkpoints/roberta_hub`, so TORCH_HOME and `torch.hub.set_dir` move it. A complete
-    copy is returned without network, lock or write. Several processes may ask at once: one downloads, the others wait.
+    The cache is `torch.hub.get_dir()/checkpoints/roberta_hub`, so TORCH_HOME and
+    `torch.hub.set_dir` move it. A complete copy is returned without network, lock or write. Several
+    processes may ask at once: one downloads, the others wait.
 
     Args:
         record: A row of the catalogue.
@@ -68,10 +69,12 @@ def fetch_model(record: Record, *, force: bool = False, progress: bool = True) -
         progress: Show a progress bar when stderr is a terminal.
 
     Returns:
-        A folder with `model.pt` and `dict.txt`, or, from the second source, `config.json` and `model.safetensors`.
+        A folder with `model.pt` and `dict.txt`, or, from the second source, `config.json` and
+        `model.safetensors`.
 
     Raises:
-        DownloadError: No network, a refused redirect, a wrong digest, no room, offline, a cache that cannot be written.
+        DownloadError: No network, a refused redirect, a wrong digest, no room, offline, a cache
+            that cannot be written.
         CheckpointError: The archive is damaged or unsafe.
     """
     target = cache_root() / record.name
@@ -105,7 +108,8 @@ def fetch_model(record: Record, *, force: bool = False, progress: bool = True) -
 def _require_online(record: Record, target: Path) -> None:
     if os.environ.get(OFFLINE_ENV, "0") not in ("", "0"):
         raise DownloadError(
-            f"{record.name} has to be downloaded, and {OFFLINE_ENV} forbids it. Searched: {target}, "
+            f"{record.name} has to be downloaded, and {OFFLINE_ENV} forbids it. Searched: "
+            f"{target}, "
             f"{fairseq_cache()}, {_torch_hub_path(record)}. "
             f"Unset {OFFLINE_ENV}, point TORCH_HOME at a cache that has it, {BY_HAND}"
         )
@@ -128,10 +132,13 @@ def find_cached(record: Record) -> Path | None:
 
 
 def find_in_fairseq_cache(record: Record) -> Path | None:
-    """Return the folder where fairseq itself unpacked this model earlier, None if there is none. It is only read.
+    """Return the folder where fairseq itself unpacked this model earlier, None if there is none.
 
-    fairseq names it `sha256(url).sha256(etag)`, and asks over http (`fairseq/file_utils.py`, `url_to_filename`). The name
-    therefore proves the URL, but nothing proves the bytes: a record with a published digest is not looked up there.
+    It is only read.
+
+    fairseq names it `sha256(url).sha256(etag)`, and asks over http (`fairseq/file_utils.py`,
+    `url_to_filename`). The name therefore proves the URL, but nothing proves the bytes: a record
+    with a published digest is not looked up there.
     """
     if record.sha256 is not None:
         return None
@@ -147,7 +154,8 @@ def find_in_fairseq_cache(record: Record) -> Path | None:
 def find_in_torch_hub(record: Record) -> Path | None:
     """Return the archive that `torch.hub.download_url_to_file` or `load_state_dict_from_url` kept, None if there is none.
 
-    They name it after the end of the URL. It is only read: unpacked into our cache, after its digest was compared.
+    They name it after the end of the URL. It is only read: unpacked into our cache, after its
+    digest was compared.
     """
     path = _torch_hub_path(record)
     return path if path.is_file() and record.size in (None, path.stat().st_size) else None
@@ -160,7 +168,8 @@ def _torch_hub_path(record: Record) -> Path:
 def _adopt(record: Record, archive: Path, stage: Path) -> _Delivery | None:
     """Unpack torch.hub's archive; None, with a warning, if it cannot be used.
 
-    Its digest is not recorded as that of first use: the file's name does not prove which URL it came from.
+    Its digest is not recorded as that of first use: the file's name does not prove which URL it
+    came from.
     """
     folder = stage / "torch.hub"
     folder.mkdir()
@@ -178,7 +187,10 @@ def _adopt(record: Record, archive: Path, stage: Path) -> _Delivery | None:
 
 
 def _download(record: Record, stage: Path, label: str | None) -> _Delivery:
-    """From fairseq's server; if that fails for good, from Hugging Face. A wrong digest is no failure but an alarm."""
+    """From fairseq's server; if that fails for good, from Hugging Face.
+
+    A wrong digest is no failure but an alarm.
+    """
     url, archive = _mirrored(record.archive, BASE_URL, MIRROR_ENV), stage / "archive.tar.gz"
     try:
         got = receive(url, archive, label=label, limit=record.size, copies=2)
@@ -261,7 +273,8 @@ def _check(remote: Remote, url: str, got: Received) -> None:
         remedy = "If the publisher did replace the file, remove that entry; if not, do not use it"
     if expected is not None and got.sha256 != expected:
         raise DownloadError(
-            f"{url}: it has sha256 {got.sha256}, {origin} {expected}. Nothing of it was kept. {remedy}"
+            f"{url}: it has sha256 {got.sha256}, {origin} {expected}. Nothing of it was kept. "
+            f"{remedy}"
         )
 
 

@@ -133,7 +133,8 @@ def _check_layers(stated: object, found: int, source: str) -> None:
     """A file that lost its last layers would make a smaller model, and a wrong one, without a word."""
     if isinstance(stated, int) and stated != found:
         raise CheckpointError(
-            f"{source}: its arguments say {stated} layers, and it holds {found}; the file is incomplete. If it "
+            f"{source}: its arguments say {stated} layers, and it holds {found}; the file is "
+            f"incomplete. If it "
             f"is meant to be so, encoder_layers={found} loads what there is"
         )
 
@@ -200,7 +201,8 @@ def _settle_lm_head(
     same = output is None or output.data_ptr() == table.data_ptr()  # no need to read either
     if output is not None and not (alike and (same or torch.equal(output, table))):
         raise CheckpointError(
-            f"{source}: the output matrix differs from the token embedding that it should be tied to; "
+            f"{source}: the output matrix differs from the token embedding that it should be tied "
+            f"to; "
             "pass untie_weights_roberta=True if this model was trained untied"
         )
     return config
@@ -226,8 +228,10 @@ def fairseq_state(checkpoint: Checkpoint) -> dict[str, Any]:
     others += [f"{head} (span)" for head in checkpoint.span_heads()]
     if others:
         raise CheckpointError(
-            f"fairseq's RoBERTa has classification heads only and cannot hold {', '.join(others)}; save as "
-            "'roberta_hub' or 'huggingface', or delete them first (del roberta.model.token_heads[NAME])"
+            f"fairseq's RoBERTa has classification heads only and cannot hold {', '.join(others)}; "
+            f"save as "
+            "'roberta_hub' or 'huggingface', or delete them first (del "
+            "roberta.model.token_heads[NAME])"
         )
     if not config.untie_weights:
         weights.setdefault(LM_WEIGHT, weights[EMBEDDING])
@@ -249,8 +253,8 @@ def fairseq_state(checkpoint: Checkpoint) -> dict[str, Any]:
 def write_fairseq(checkpoint: Checkpoint, directory: Path) -> None:
     """Write model.pt and dict.txt so that stock fairseq 0.12.2 loads them and trains on.
 
-    No class at all is pickled, so the file loads under torch's `weights_only` default, which fairseq's
-    own files do not.
+    No class at all is pickled, so the file loads under torch's `weights_only` default, which
+    fairseq's own files do not.
 
     Raises:
         CheckpointError: a configuration that fairseq cannot express.

@@ -118,13 +118,15 @@ def read_huggingface(
 ) -> Checkpoint:
     """Read a directory written by transformers: masked LM, bare encoder, or one with a head.
 
-    Heads are those for sequence and token classification, question answering and multiple choice; the
-    last is a classification head with one output, its dense layer being transformers' pooler. The single token-type row is added to the position rows, which is the same sum.
+    Heads are those for sequence and token classification, question answering and multiple choice;
+    the last is a classification head with one output, its dense layer being transformers' pooler.
+    The single token-type row is added to the position rows, which is the same sum.
 
     Args:
         directory: holds config.json and the weights.
         dtype: of the weights; None widens half precision to float32.
-        twin: of a pytorch_model.bin, keep a safetensors twin in our cache and read that the next time.
+        twin: of a pytorch_model.bin, keep a safetensors twin in our cache and read that the next
+            time.
 
     Raises:
         CheckpointError: files missing or damaged, another architecture, unknown tensors.
@@ -153,7 +155,8 @@ def read_huggingface(
             weights[name] = tensor
         elif not key.startswith(_IGNORED):
             raise CheckpointError(
-                f"{directory}: tensor {key[:120]!r} has no place in a RoBERTa for masked LM, sequence or "
+                f"{directory}: tensor {key[:120]!r} has no place in a RoBERTa for masked LM, "
+                f"sequence or "
                 "token classification, question answering or multiple choice"
             )
     config = dataclasses.replace(
@@ -193,7 +196,8 @@ def _fold_token_types(
     positions = weights[_POSITIONS]
     if types.dim() != 2 or not len(types) or types.shape[1:] != positions.shape[1:]:
         raise CheckpointError(
-            f"{source}: token-type embeddings have shape {tuple(types.shape)} and position embeddings "
+            f"{source}: token-type embeddings have shape {tuple(types.shape)} and position "
+            f"embeddings "
             f"{tuple(positions.shape)}; the file is damaged or of another architecture"
         )
     # A clone: what is mapped is not written to.
@@ -336,7 +340,8 @@ def _check_expressible(config: RobertaConfig, head: tuple[int, int] | None) -> N
     found = [what for what, present in problems.items() if present]
     if found:
         raise CheckpointError(
-            f"Hugging Face's roberta cannot express {' and '.join(found)}; save as 'fairseq' or 'roberta_hub'"
+            f"Hugging Face's roberta cannot express {' and '.join(found)}; save as 'fairseq' or "
+            f"'roberta_hub'"
         )
 
 

@@ -14,7 +14,8 @@ MAX_DEPTH = 100
 MAX_OPCODES = 1_000_000
 """In all pickles of a file; roberta.large with its optimizer has some 100,000."""
 MAX_EXPANDED = 1_000_000
-"""Values and characters of a tuple, shared ones counted each time: what hashing or showing it costs."""
+"""Values and characters of a tuple, shared ones counted each time: what hashing or showing it
+costs."""
 MAX_NAMES = 1000
 """Different names that a file may ask for; fairseq's ask for twenty."""
 
@@ -51,7 +52,8 @@ class Asked:
     """Which pickle."""
     times: int = 0
     calls: list[str] = field(default_factory=list)
-    """For what is refused, how it would be called: the first few different ones, strings as they are written."""
+    """For what is refused, how it would be called: the first few different ones, strings as they
+    are written."""
 
 
 @dataclass
@@ -173,7 +175,8 @@ def _real(value: _Value | None) -> _Value:
 def _result(name: str, argument: Any, taken: list[_Value], found: Survey) -> _Value:
     """What an opcode leaves on the stack."""
     if name.startswith("TUPLE"):
-        # Only tuples hash what they hold; what was encoded counts as one, to be known if it comes again.
+        # Only tuples hash what they hold; what was encoded counts as one, to be known if it comes
+        # again.
         depth = max((value.depth for value in taken), default=0) + 1
         if depth > MAX_DEPTH:
             raise HostileError(f"it nests tuples deeper than {MAX_DEPTH}")

@@ -1,8 +1,9 @@
 """A look at a checkpoint's pickles without running them: which names they ask for, and whether they are bombs.
 
-`scan` is the gate that every pickle passes before torch sees it; `survey` is the same look, written down for people.
-torch's own list of allowed names has some that no checkpoint needs and that a hostile file can fill the memory with
-(`bytearray(10**11)`); and hashing a deep tuple ends the process, whoever does it.
+`scan` is the gate that every pickle passes before torch sees it; `survey` is the same look, written
+down for people. torch's own list of allowed names has some that no checkpoint needs and that a
+hostile file can fill the memory with (`bytearray(10**11)`); and hashing a deep tuple ends the
+process, whoever does it.
 """
 
 from __future__ import annotations
@@ -99,7 +100,8 @@ def _survey(file: IO[bytes], size: int, kind: str, found: Survey) -> None:
         found.damage = found.damage or error
     if found.strange and not found.damage:  # in damaged bytes they are chance
         found.refuse(
-            f"it uses the pickle opcodes {', '.join(sorted(found.strange))}, which torch.save does not "
+            f"it uses the pickle opcodes {', '.join(sorted(found.strange))}, which torch.save does "
+            f"not "
             "write by default; save it again without pickle_protocol"
         )
 

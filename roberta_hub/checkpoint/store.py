@@ -168,8 +168,8 @@ def _check_header(path: Path) -> None:
 def write_safetensors(path: Path, weights: Mapping[str, Tensor], metadata: dict[str, str]) -> None:
     """Write tensors atomically, one after the other.
 
-    `safetensors.torch.save_file` would hold a second copy of them all. Tensors that share memory are
-    written once each.
+    `safetensors.torch.save_file` would hold a second copy of them all. Tensors that share memory
+    are written once each.
     """
     # Wide numbers first: then every tensor begins at a multiple of its own element size.
     names = sorted(weights, key=lambda name: (-weights[name].element_size(), name))

@@ -1,6 +1,9 @@
-"""URL -> a file on this disk, counted and hashed on the way. A connection that breaks is resumed where it broke.
+"""URL -> a file on this disk, counted and hashed on the way.
 
-No byte of another version gets in: the rest is asked for with `If-Range`, and taken only where the answer fits to the byte.
+A connection that breaks is resumed where it broke.
+
+No byte of another version gets in: the rest is asked for with `If-Range`, and taken only where the
+answer fits to the byte.
 """
 
 from __future__ import annotations
@@ -69,7 +72,8 @@ def receive(
         path: overwritten.
         label: names the progress bar, None hides it.
         limit: most bytes to accept.
-        copies: how many times its size must be free on the disk, as what is in it is unpacked beside it.
+        copies: how many times its size must be free on the disk, as what is in it is unpacked
+            beside it.
 
     Raises:
         DownloadError: no network, refused, broken off too often, too large.
@@ -91,7 +95,8 @@ def receive(
             failures += 1
             if failures >= ATTEMPTS:
                 raise DownloadError(
-                    f"{url} failed {ATTEMPTS} times, the last time: {failure}. Try again later, check "
+                    f"{url} failed {ATTEMPTS} times, the last time: {failure}. Try again later, "
+                    f"check "
                     f"the connection (HTTPS_PROXY is honoured) or set {MIRROR_ENV}, {BY_HAND}"
                 ) from failure
             time.sleep(max(BACKOFF * 2 ** (failures - 1), failure.wait))
@@ -173,7 +178,8 @@ def _attempt(session: requests.Session, partial: _Partial, label: str | None, co
         bar = progress_bar(total, unit="B", shown=shown, start=start, label=label)
         with room(Path(partial.file.name).parent, needed), bar:
             try:
-                # Undecoded: some servers call a .tar.gz "Content-Encoding: gzip", and would have it unpacked here.
+                # Undecoded: some servers call a .tar.gz "Content-Encoding: gzip", and would have it
+                # unpacked here.
                 for chunk in response.raw.stream(CHUNK, decode_content=False):
                     partial.append(chunk)
                     bar.update(len(chunk))
@@ -205,7 +211,8 @@ def _open(session: requests.Session, partial: _Partial) -> requests.Response:
             )
         except requests.exceptions.SSLError as error:
             raise DownloadError(
-                f"{url}: the server's certificate was not accepted ({error}). Behind a company proxy, "
+                f"{url}: the server's certificate was not accepted ({error}). Behind a company "
+                f"proxy, "
                 f"set REQUESTS_CA_BUNDLE to its certificate, {BY_HAND}"
             ) from error
         except (requests.ConnectionError, requests.Timeout) as error:

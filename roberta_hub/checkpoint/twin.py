@@ -3,9 +3,10 @@
     user's file ─► signature ─► known? ─► twin, mapped
                        └─► digest ─► read the pickle ─► write the twin ─► compare ─► rename
 
-A twin is named after the sha256 of the file it came from and holds the same numbers in the same dtype. So that the
-digest of 1.4 GB is not computed at each load, a note remembers it for a path, size, times and inode. Nothing is ever
-written beside the user's file, and a cache that cannot be written is no reason not to load.
+A twin is named after the sha256 of the file it came from and holds the same numbers in the same
+dtype. So that the digest of 1.4 GB is not computed at each load, a note remembers it for a path,
+size, times and inode. Nothing is ever written beside the user's file, and a cache that cannot be
+written is no reason not to load.
 """
 
 from __future__ import annotations
@@ -41,7 +42,8 @@ from roberta_hub.errors import CheckpointError, RobertaHubError
 VERSION = 1
 """Of the neutral form; a higher one makes all older twins unknown."""
 SETTLED = 2.0
-"""Seconds since a file changed before its times are trusted: a clock's tick hides a second change."""
+"""Seconds since a file changed before its times are trusted: a clock's tick hides a second
+change."""
 
 
 @dataclass
@@ -111,7 +113,8 @@ def _check_manifest(path: Path, digest: str) -> None:
         return
     if digest != expected:
         raise CheckpointError(
-            f"{path} has sha256 {digest}, and {expected} when it was downloaded: damaged on this disk, or "
+            f"{path} has sha256 {digest}, and {expected} when it was downloaded: damaged on this "
+            f"disk, or "
             f"changed. Delete {path.parent} and load again, or pass force_download=True"
         )
 
@@ -216,7 +219,8 @@ def _write_note(note: Path, path: Path, signature: list[int], twin: Path) -> Non
     if time.time() - max(signature[3:]) / 1e9 < SETTLED:
         return
     about = {"path": os.path.realpath(path), "signature": signature, "twin": twin.name}
-    # Of a process killed while it wrote this note; one that is alive fails, and the note is there all the same.
+    # Of a process killed while it wrote this note; one that is alive fails, and the note is there
+    # all the same.
     for half in note.parent.glob(f".{note.name}.*.tmp"):
         half.unlink(missing_ok=True)
     with replacing(note) as temporary:
@@ -226,7 +230,8 @@ def _write_note(note: Path, path: Path, signature: list[int], twin: Path) -> Non
 def _forget_lost_twins() -> None:
     """Remove the notes of files that are gone or changed, then the twins that no note names.
 
-    Called before another twin is made, so the cache does not grow with every checkpoint of a training run.
+    Called before another twin is made, so the cache does not grow with every checkpoint of a
+    training run.
     """
     wanted: set[str] = set()
     for note in twins().glob("*.json"):

@@ -25,7 +25,8 @@ from roberta_hub.errors import CheckpointError
 
 _MAX_DEPTH = 50
 _MAX_VALUES = 100_000
-"""Values in a configuration; a Namespace of fairseq has some hundred. Shared parts count each time."""
+"""Values in a configuration; a Namespace of fairseq has some hundred. Shared parts count each
+time."""
 
 
 class _StandIn:
@@ -95,8 +96,8 @@ def load_pickle(path: Path) -> Any:
     """Read a file of torch.save, zip or legacy format, on the CPU; zip files are memory-mapped.
 
     Raises:
-        CheckpointError: no such file, not a checkpoint, damaged, or a pickle that asks for code; or a torch
-            whose own protection has a hole that a file can use.
+        CheckpointError: no such file, not a checkpoint, damaged, or a pickle that asks for code; or
+            a torch whose own protection has a hole that a file can use.
     """
     kind = _recognize(path)
     _check_torch(path)
@@ -112,7 +113,8 @@ def load_pickle(path: Path) -> Any:
             "file with weights only, or for safetensors"
         ) from None
     except Exception as error:  # whatever torch meets in hostile or damaged bytes
-        # Not chained, and not quoted: torch's messages tell the reader to switch its protection off.
+        # Not chained, and not quoted: torch's messages tell the reader to switch its protection
+        # off.
         raise CheckpointError(
             f"{path}: not a readable PyTorch checkpoint, probably truncated or damaged "
             f"({_first_line(error)}); download or copy it again"
@@ -124,12 +126,14 @@ def _check_torch(path: Path) -> None:
     release = tuple(int(number) for number in re.findall(r"\d+", torch.__version__)[:2])
     if release < (2, 6):
         raise CheckpointError(
-            f"{path}: not read with torch {torch.__version__}, in which a hostile file can run code whatever "
+            f"{path}: not read with torch {torch.__version__}, in which a hostile file can run "
+            f"code whatever "
             "is done about it (CVE-2025-32434); pip install -U 'torch>=2.10'"
         )
     if release < (2, 10):
         warnings.warn(
-            f"torch {torch.__version__} has CVE-2026-24747: a hostile .pt file can corrupt memory. Read "
+            f"torch {torch.__version__} has CVE-2026-24747: a hostile .pt file can corrupt memory. "
+            f"Read "
             f"{path} only if you trust its author, and pip install -U 'torch>=2.10'",
             stacklevel=2,
         )
@@ -184,7 +188,8 @@ def tensors(value: Any, source: str, limit: int | None = None) -> dict[str, Tens
         if not isinstance(name, str) or not isinstance(tensor, Tensor):
             shown = name[:80] if isinstance(name, str) else f"a {type(name).__name__}"
             raise CheckpointError(
-                f"{source}: the weights hold {shown!r}, a {type(tensor).__name__}, which is no named "
+                f"{source}: the weights hold {shown!r}, a {type(tensor).__name__}, which is no "
+                f"named "
                 "tensor; save the model's state_dict alone"
             )
         found[name] = Tensor.detach(tensor)
@@ -194,7 +199,8 @@ def tensors(value: Any, source: str, limit: int | None = None) -> dict[str, Tens
     }
     if limit is not None and sum(sizes.values()) > limit:
         raise CheckpointError(
-            f"{source}: its tensors claim {sum(sizes.values()):,} bytes, more than the file's {limit:,}; "
+            f"{source}: its tensors claim {sum(sizes.values()):,} bytes, more than the file's "
+            f"{limit:,}; "
             "it is damaged or hostile, download it again from a source you trust"
         )
     return found

@@ -1,7 +1,8 @@
 """State dicts of every fairseq era -> today's names. Pure functions, dict in, dict out.
 
 The rules are numbered as in the tests: U1-U9 are fairseq's own (`fairseq/models/roberta/model.py
-upgrade_state_dict_named`, `checkpoint_utils.prune_state_dict`), U10-U13 mend what fairseq leaves broken.
+upgrade_state_dict_named`, `checkpoint_utils.prune_state_dict`), U10-U13 mend what fairseq leaves
+broken.
 """
 
 from __future__ import annotations
@@ -41,7 +42,8 @@ def is_stale(name: str) -> bool:
 def is_post_norm_era(weights: Weights) -> bool:
     """U13: files with the names of before February 2021 are post-norm, whatever their arguments say.
 
-    `--encoder-normalize-before` was accepted and ignored then (v0.9.0 model.py hard-codes post-norm).
+    `--encoder-normalize-before` was accepted and ignored then (v0.9.0 model.py hard-codes
+    post-norm).
     """
     return any(key.startswith("decoder.") or ".emb_layer_norm." in key for key in weights)
 

@@ -110,7 +110,8 @@ def windows(
         return [Window(ids, column, 0, length)]
     if room < 1:
         raise InputError(
-            f"the question is too long: with its marks {column + 1} tokens, and the model takes {limit}, the "
+            f"the question is too long: with its marks {column + 1} tokens, and the model takes "
+            f"{limit}, the "
             f"context included ({question[:40]!r}...); shorten it"
         )
     if truncate and stride is not None:
@@ -118,7 +119,8 @@ def windows(
     overlap = min(STRIDE, room // 2) if stride is None else stride
     if not 0 <= overlap < room:
         raise InputError(
-            f"stride is {overlap}; beside the question there is room for {room} tokens of the context, and "
+            f"stride is {overlap}; beside the question there is room for {room} tokens of the "
+            f"context, and "
             "two windows must share fewer than that"
         )
     firsts = [0] if truncate else [*range(0, length - room, room - overlap), length - room]
@@ -142,8 +144,8 @@ def best_span(
         no_answer: whether `<s>` may win.
 
     Returns:
-        (first, last, margin over `<s>` in nats, probability), in tokens of the whole context; (-1, -1) for
-        no answer.
+        (first, last, margin over `<s>` in nats, probability), in tokens of the whole context; (-1,
+        -1) for no answer.
     """
     own = torch.cat([logits[:1], logits[window.column : window.column + window.count]])
     start, end = own[:, 0], own[:, 1]  # <s>, then the context

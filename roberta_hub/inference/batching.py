@@ -22,10 +22,11 @@ from roberta_hub.text.tokenizer import Text, Tokenizer
 
 Result = TypeVar("Result")
 Pick = Callable[[PackedBatch], Tensor | None]
-"""From a batch to the one row of each sequence, (B,), that an answer reads; None where it reads more."""
+"""From a batch to the one row of each sequence, (B,), that an answer reads; None where it reads
+more."""
 BATCH_TOKENS = {"cpu": 1024, "cuda": 32768}
-"""Tokens a batch: on a CPU what its cache holds, and malloc without asking the system for fresh pages in
-each layer, which costs int8 a fifth at 2,048; on a GPU what keeps it busy."""
+"""Tokens a batch: on a CPU what its cache holds, and malloc without asking the system for fresh
+pages in each layer, which costs int8 a fifth at 2,048; on a GPU what keeps it busy."""
 
 
 @dataclass(frozen=True)
@@ -33,8 +34,8 @@ class Rows:
     """Hidden states of one batch, as an answer function gets them."""
 
     states: Tensor
-    """Shape: (N, C), or (B, C) where only some rows were computed; to be copied before a caller gets them, who may
-    train on them."""
+    """Shape: (N, C), or (B, C) where only some rows were computed; to be copied before a caller
+    gets them, who may train on them."""
     batch: PackedBatch
     indices: list[int]
     """Which of the caller's sequences these are, in the batch's order."""
@@ -114,8 +115,9 @@ class Runner:
         Returns:
             Windows of the different texts, and `once(texts)`.
         """
-        # All of them, though some may come twice: an error then names the caller's item. And all before the first batch: a text
-        # that cannot be run is said at once, not after an hour; it takes a thousandth of a CPU's time.
+        # All of them, though some may come twice: an error then names the caller's item. And all
+        # before the first batch: a text that cannot be run is said at once, not after an hour; it
+        # takes a thousandth of a CPU's time.
         sequences = self.tokenizer.encode_batch(texts)
         firsts, which = once(texts)
         called = firsts if numbers is None else [numbers[i] for i in firsts]
@@ -152,7 +154,8 @@ class Runner:
             sequences: 1-D ids without padding, none longer than `limit`.
             answer: from the hidden states of one batch to one result a sequence.
             layer: which hidden state: -1 the features, 0 the embeddings, k the k-th layer.
-            pick: the rows that `answer` reads, which it gets with `Rows.at`: the last layer computes no others.
+            pick: the rows that `answer` reads, which it gets with `Rows.at`: the last layer
+                computes no others.
         """
         device = next(self.model.parameters()).device
         results: list[Any] = [None] * len(sequences)
@@ -177,7 +180,8 @@ class Runner:
     def _workers(self, lengths: Sequence[int]) -> int:
         """How many cores take batches side by side; 1: all of them share each batch.
 
-        Sharing is faster where a core's part would be under half a batch, or one long sequence would keep it busy alone.
+        Sharing is faster where a core's part would be under half a batch, or one long sequence
+        would keep it busy alone.
         """
         cores, total = torch.get_num_threads(), sum(lengths)
         half = (self.batch_tokens or threads.BATCH_TOKENS) / 2
@@ -204,7 +208,8 @@ def batches(lengths: Sequence[int], budget: int, workers: int = 1) -> Iterator[l
     Args:
         lengths: tokens of each sequence.
         budget: only a sequence that is longer has a batch of more.
-        workers: how many take batches side by side; they get as many each, or one has to wait for another.
+        workers: how many take batches side by side; they get as many each, or one has to wait for
+            another.
 
     Example:
         >>> list(batches([3, 9, 4, 3], budget=8))
@@ -262,7 +267,8 @@ def _rows(
         depth = _depth(layer, encoder.num_layers)
         rows = pick(batch) if pick is not None and depth == encoder.num_layers else None
         states = encoder.packed(batch, rows=rows)
-        # Inference mode saves 4 % of a short text. A caller's hooks would get tensors that nothing can be trained on.
+        # Inference mode saves 4 % of a short text. A caller's hooks would get tensors that nothing
+        # can be trained on.
         prepared = encoder.prepared is not None and encoder.prepared.form() is not None
         with torch.inference_mode() if prepared else torch.no_grad():
             state = next(islice(states, depth, None))  # no layer above it is run

@@ -35,8 +35,9 @@ def choose(
 def encode_option(tokenizer: Tokenizer, context: str, option: str, task: str = "") -> Tensor:
     """Ids of one option in its context, laid out as the head was trained.
 
-    `<s> context </s> </s> option </s>`, and for heads of fairseq's tasks as these do: "sentence_ranking",
-    for RACE, puts the option first; "commonsense_qa" has one `</s>` in the middle.
+    `<s> context </s> </s> option </s>`, and for heads of fairseq's tasks as these do:
+    "sentence_ranking", for RACE, puts the option first; "commonsense_qa" has one `</s>` in the
+    middle.
 
     Example:
         >>> encode_option(Tokenizer.shipped(), "Hello", "world").tolist()
@@ -55,6 +56,7 @@ def check_outputs(module: torch.nn.Module, head: str) -> None:
     outputs = int(module.out_proj.out_features)  # type: ignore[union-attr, arg-type]
     if outputs != 1:
         raise InputError(
-            f"head {head!r} has {outputs} outputs; choose needs a head with one, the score of an option: "
+            f"head {head!r} has {outputs} outputs; choose needs a head with one, the score of an "
+            f"option: "
             "register_classification_head(name, num_classes=1)"
         )

@@ -69,9 +69,9 @@ def head_values(
 ) -> Tensor:
     """Logits of every class, or the value of a regression head: (len(texts), K) float32 on the CPU.
 
-    The windows of a long text vote with their probabilities, whose logarithms are logits too; with `multi_label` their
-    logits are averaged.
-    `numbers` are what an error calls the texts; None: their places.
+    The windows of a long text vote with their probabilities, whose logarithms are logits too; with
+    `multi_label` their logits are averaged. `numbers` are what an error calls the texts; None:
+    their places.
     """
     known_head(runner.model, head)
     windows, _, which = runner.encode(texts, numbers)
@@ -131,7 +131,10 @@ def zero_shot(
     head_labels: Sequence[str],
     multi_label: bool,
 ) -> list[Prediction]:
-    """Labels in words, judged by an NLI head (Yin et al. 2019). See `RobertaHubInterface.zero_shot`."""
+    """Labels in words, judged by an NLI head (Yin et al. 2019).
+
+    See `RobertaHubInterface.zero_shot`.
+    """
     if any(not isinstance(label, str) for label in labels):
         raise InputTypeError(f"labels is {labels!r}; labels are str")
     if isinstance(labels, str) or not labels or len(set(labels)) != len(labels):
@@ -141,7 +144,8 @@ def zero_shot(
     names = [name.lower() for name in head_labels]
     if "entailment" not in names:
         raise InputError(
-            f"head {head!r} knows {', '.join(head_labels)}; zero_shot needs a head with 'entailment'"
+            f"head {head!r} knows {', '.join(head_labels)}; zero_shot needs a head with "
+            f"'entailment'"
         )
     runner.tokenizer.encode_batch(texts)  # for its errors, which name the text and not a pair
     pairs = [

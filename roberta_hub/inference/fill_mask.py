@@ -23,7 +23,10 @@ Filled = list[tuple[str, float, str]]
 def fill_mask(
     runner: Runner, texts: Sequence[str], *, topk: int = 5, targets: Sequence[str] | None = None
 ) -> list[list[Filled]]:
-    """For each text, for each of its masks, the most probable words. See `RobertaHubInterface.fill_mask`."""
+    """For each text, for each of its masks, the most probable words.
+
+    See `RobertaHubInterface.fill_mask`.
+    """
     tokenizer = runner.tokenizer
     _check(texts, topk, tokenizer)
     chosen = None if targets is None else _target_ids(tokenizer, targets, _after_space(texts))
@@ -94,7 +97,8 @@ def _after_space(texts: Sequence[str]) -> set[bool]:
 def _target_ids(tokenizer: Tokenizer, targets: Sequence[str], after_space: set[bool]) -> Tensor:
     """The one id of each target where it follows no space, then of each where it does: (2K,).
 
-    Most words are one piece in one of the two forms; the form that no mask needs is filled with zeros.
+    Most words are one piece in one of the two forms; the form that no mask needs is filled with
+    zeros.
     """
     if isinstance(targets, str) or not targets:
         raise InputError(f"targets is {targets!r}; pass a list of words")
@@ -110,8 +114,10 @@ def _target_ids(tokenizer: Tokenizer, targets: Sequence[str], after_space: set[b
             pieces = tokenizer.encode(text)[1:-1].tolist()
             if len(pieces) != 1:
                 raise InputError(
-                    f"target {target!r} is {len(pieces)} pieces {'after a space' if space else 'without a space before it'}, "
-                    f"{tokenizer.tokenize(text)}; one mask holds one piece, so it has no probability of its own; "
+                    f"target {target!r} is {len(pieces)} pieces "
+                    f"{'after a space' if space else 'without a space before it'}, "
+                    f"{tokenizer.tokenize(text)}; one mask holds one piece, so it has no "
+                    f"probability of its own; "
                     "choose a shorter word, or compare whole texts with score()"
                 )
             ids.append(int(pieces[0]))

@@ -46,7 +46,8 @@ def optimize(model: nn.Module, tokenizer: Tokenizer, dtype: Dtype | None) -> Opt
     if not isinstance(model, RobertaModel):
         raise InputTypeError(
             f"optimize prepares roberta_hub models, this is a {type(model).__module__}."
-            f"{type(model).__name__}; turn it into ours with roberta_hub.fairseq_bridge.from_fairseq"
+            f"{type(model).__name__}; turn it into ours with "
+            f"roberta_hub.fairseq_bridge.from_fairseq"
         )
     check_dtype(dtype, model.encoder.sentence_encoder.embed_positions.weight.device)
     encoder, head = model.encoder.sentence_encoder, model.encoder.lm_head
@@ -70,7 +71,8 @@ def _prepare(model: RobertaModel, tokenizer: Tokenizer, dtype: Dtype | None) -> 
         encoder.prepare(dtype)
         if encoder.prepared is None or encoder.prepared.form() is None:
             raise InputError(
-                "optimize prepares RoBERTa's own layers, and here are adapters, hooks, parametrizations or "
+                "optimize prepares RoBERTa's own layers, and here are adapters, hooks, "
+                "parametrizations or "
                 "autocast, which it would leave out; merge or remove them first"
             )
         # Rounding there would go straight into probabilities, and it only sees the masked tokens.

@@ -71,7 +71,10 @@ def disambiguate_pronoun(
     candidates: Sequence[str] | None = None,
     init_token: bool = False,
 ) -> bool | str:
-    """Judge the guess, or find the best candidate. See `RobertaHubInterface.disambiguate_pronoun`."""
+    """Judge the guess, or find the best candidate.
+
+    See `RobertaHubInterface.disambiguate_pronoun`.
+    """
     schema = parse(sentence)
     if isinstance(candidates, str):
         raise InputTypeError(f"candidates is one str; pass a list, [{candidates!r}]")
@@ -100,7 +103,8 @@ def span_scores(
         ids, start, end = replaced(tokenizer, schema, candidate, init_token=init_token)
         if len(ids) > runner.limit:
             raise InputError(
-                f"{schema.text[:40]!r}... is too long: {len(ids)} tokens > {runner.limit}; shorten the sentence"
+                f"{schema.text[:40]!r}... is too long: {len(ids)} tokens > {runner.limit}; shorten "
+                f"the sentence"
             )
         answers.append(ids)
         spans.append((start, end))

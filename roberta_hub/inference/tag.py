@@ -104,7 +104,8 @@ def first_pieces(
 def words_of(text: str) -> list[tuple[int, int]]:
     """Where the words of a text lie, in characters, about as treebanks and CoNLL's files cut them.
 
-    Whitespace separates words; punctuation at a word's edges stands alone; "'s" and its like are cut off.
+    Whitespace separates words; punctuation at a word's edges stands alone; "'s" and its like are
+    cut off.
 
     Example:
         >>> text = "Mary's dog (a U.S. one) didn't bark."
@@ -150,8 +151,8 @@ def merge(
 ) -> list[Span]:
     """Spans out of the words' labels.
 
-    With "O" among the labels, "B-X", "I-X" and equal plain labels beside each other make one span, as in
-    CoNLL's `conlleval`; "S-", "E-", "L-" and "U-" close it. Without "O" every word is a span.
+    With "O" among the labels, "B-X", "I-X" and equal plain labels beside each other make one span,
+    as in CoNLL's `conlleval`; "S-", "E-", "L-" and "U-" close it. Without "O" every word is a span.
 
     Args:
         text: that the words lie in.

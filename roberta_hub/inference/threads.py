@@ -1,7 +1,8 @@
 """Batches side by side on a CPU: each core takes one through all layers by itself.
 
-A product that two cores share ends when the slower one does, some hundred times a batch; cores that share nothing never wait.
-Measured on two cores of a Zen 4, base shape: 5 % more texts a second in float32, 13 % in int8.
+A product that two cores share ends when the slower one does, some hundred times a batch; cores that
+share nothing never wait. Measured on two cores of a Zen 4, base shape: 5 % more texts a second in
+float32, 13 % in int8.
 """
 
 from __future__ import annotations

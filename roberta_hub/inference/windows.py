@@ -80,7 +80,8 @@ def fit(
             fitted.append(_slide(ids, limit, stride, eos, number))
         else:
             raise InputError(
-                f"text {number} is too long: {len(ids)} tokens > {limit} ({str(texts[i])[:40]!r}...); "
+                f"text {number} is too long: {len(ids)} tokens > {limit} "
+                f"({str(texts[i])[:40]!r}...); "
                 "pass truncate=True to cut it or stride=N for windows that overlap by N tokens"
             )
     return fitted
@@ -119,7 +120,8 @@ def _slide(ids: Tensor, limit: int, stride: int, eos: int, index: int) -> Window
     room = limit - (len(ids) - (end - start))
     if room <= stride:
         raise InputError(
-            f"text {index}: {limit} tokens leave {room} for its longest sentence, which stride={stride} "
+            f"text {index}: {limit} tokens leave {room} for its longest sentence, which "
+            f"stride={stride} "
             "must stay below; lower the stride or cut the other sentences"
         )
     firsts = [*range(start, end - room, room - stride), end - room]

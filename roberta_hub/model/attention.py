@@ -70,7 +70,8 @@ def _ragged(
 ) -> Tensor:
     """All sequences in one call of FlashAttention's kernel for ragged batches (Dao 2023).
 
-    Shapes: query and the result (N, C), or (B, C) for one token of each sequence; key and value (N, C).
+    Shapes: query and the result (N, C), or (B, C) for one token of each sequence; key and value (N,
+    C).
     """
     from torch.nn.attention.varlen import varlen_attn
 

@@ -229,8 +229,8 @@ class TransformerEncoder(nn.Module):
     ) -> Iterator[Tensor]:
         """The embedding output, then each layer's, of a packed batch: L+1 times (N, C).
 
-        `finish` the last one for the features. With `rows`, one of each sequence (none being empty), the last layer
-        computes those alone: (B, C).
+        `finish` the last one for the features. With `rows`, one of each sequence (none being
+        empty), the last layer computes those alone: (B, C).
         """
         x = self.embed(batch.ids, batch.positions, token_embeddings)
         layers = None if self.prepared is None else self.prepared.form()

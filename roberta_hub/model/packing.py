@@ -1,7 +1,8 @@
 """Ragged batch <-> padded batch. Padding exists only at the user's boundary.
 
 Inside the model a batch is its real tokens laid end to end. Legend used throughout `model/`:
-B sequences, T columns of the padded batch, N real tokens, C embed_dim, H heads, D head_dim, V vocabulary.
+B sequences, T columns of the padded batch, N real tokens, C embed_dim, H heads, D head_dim, V
+vocabulary.
 """
 
 from __future__ import annotations
@@ -43,7 +44,8 @@ class PackedBatch:
     shape: tuple[int, int]
     """(B, T) of the padded batch."""
     slots: Tensor | None = None
-    """Where each token stands in the flattened padded batch, (N,); None where nothing was padded."""
+    """Where each token stands in the flattened padded batch, (N,); None where nothing was
+    padded."""
 
     @cached_property
     def runs(self) -> list[tuple[int, int]]:
@@ -151,7 +153,8 @@ def check_tokens(tokens: object, *, vocab_size: int, max_positions: int) -> Tens
         raise InputError("tokens have length 0; even the empty text encodes to [0, 2]")
     if tokens.size(1) > max_positions:
         raise InputError(
-            f"tokens exceeds maximum length: {tokens.size(1)} > {max_positions}; cut the text, or use "
+            f"tokens exceeds maximum length: {tokens.size(1)} > {max_positions}; cut the text, or "
+            f"use "
             "features(), classify() or score(), which take truncate=True or stride=N"
         )
     if tokens.device.type == "cpu" and tokens.numel():
@@ -170,7 +173,8 @@ def as_ids(tokens: object) -> Tensor:
     if isinstance(tokens, (list, tuple)):
         if any(isinstance(item, Tensor) for item in tokens):
             raise InputTypeError(
-                "tokens is a list of tensors; pad them into one batch with collate_tokens(list, pad_idx=1)"
+                "tokens is a list of tensors; pad them into one batch with collate_tokens(list, "
+                "pad_idx=1)"
             )
         try:
             tokens = torch.tensor(tokens, dtype=torch.long if not tokens else None)

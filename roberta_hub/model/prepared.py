@@ -16,9 +16,9 @@ Form = TypeVar("Form")
 class Prepared(Generic[Form]):
     """A faster form of a module, which runs where the plain one is not needed.
 
-    Needed it is with gradients, in train mode, under autocast, in a graph being traced, with hooks on the
-    module, or where its layers were replaced by another kind, say an adapter. The form is made anew when
-    weights have changed: loaded, trained, moved or cast.
+    Needed it is with gradients, in train mode, under autocast, in a graph being traced, with hooks
+    on the module, or where its layers were replaced by another kind, say an adapter. The form is
+    made anew when weights have changed: loaded, trained, moved or cast.
     """
 
     def __init__(

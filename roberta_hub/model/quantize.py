@@ -1,8 +1,8 @@
 """Matrices prepared for inference: prepacked float32, int8 and bfloat16, on torch's own operators.
 
-A `Matrix` is what `nn.Linear` computes, with the activation after it or the residual added to it, on rows:
-(M, K) -> (M, N). The plain twin of each is `F.linear`. Matrices are copies: the weights stay where they are,
-for training and saving.
+A `Matrix` is what `nn.Linear` computes, with the activation after it or the residual added to it,
+on rows: (M, K) -> (M, N). The plain twin of each is `F.linear`. Matrices are copies: the weights
+stay where they are, for training and saving.
 """
 
 from __future__ import annotations
@@ -31,8 +31,8 @@ class Matrix(Protocol):
 
 
 FEW = 16
-"""Rows up to which a product waits for its weights: half as many bytes save a third of the time of a text of 8
-tokens, an eighth of 16 (Zen 4)."""
+"""Rows up to which a product waits for its weights: half as many bytes save a third of the time of
+a text of 8 tokens, an eighth of 16 (Zen 4)."""
 _PACKED_FOR = 512
 """Rows that a packing is made for; oneDNN's and MKL's serve any other number as well."""
 
@@ -45,8 +45,8 @@ def matrix(
     Args:
         weight: (N, K), of any floating dtype.
         bias: (N,)
-        dtype: None for float32, in which a CPU also computes half-precision weights, and what it cannot
-            do in another dtype: a model may come from a better machine.
+        dtype: None for float32, in which a CPU also computes half-precision weights, and what it
+            cannot do in another dtype: a model may come from a better machine.
         activation: applied to the result; the exact GELU is fused where that can be.
 
     Example:
@@ -207,8 +207,9 @@ class ByRows:
 class Int8:
     """8-bit weights, a scale for each output, times 8-bit activations, a scale and offset for each token.
 
-    Every row of x is quantized by its own extremes, x ~ low + step * q with q in 0..255, so that a text's
-    numbers do not depend on its neighbours. With W ~ scale * Q, q unsigned and Q signed as VNNI wants them:
+    Every row of x is quantized by its own extremes, x ~ low + step * q with q in 0..255, so that a
+    text's numbers do not depend on its neighbours. With W ~ scale * Q, q unsigned and Q signed as
+    VNNI wants them:
 
         x @ W.T + b  ~  step * (scale * (q @ Q.T)) + low * (scale * Q.sum(1)) + b
     """
@@ -218,15 +219,16 @@ class Int8:
         rounded = (weight / self.scale.unsqueeze(1)).round().to(torch.int8)  # (N, K)
         # Of the rounded weights: the error then is x times the rounding, and x is around 0.
         self.sums = rounded.sum(1, dtype=torch.float32) * self.scale
-        # The rows that `embedding_bag_byte_prepack` writes end in step and low, 8 bytes, which meet zeros.
+        # The rows that `embedding_bag_byte_prepack` writes end in step and low, 8 bytes, which meet
+        # zeros.
         self.weight = torch.ops.onednn.qlinear_prepack(F.pad(rounded, (0, 8)), None)
         self.zeros = torch.zeros(len(weight), dtype=torch.long)
         self.bias, self.activation = bias, _in_place(activation)
 
     def __call__(self, x: Tensor, residual: Tensor | None = None) -> Tensor:
         """(M, K) -> (M, N)."""
-        # Made for embedding tables, this operator quantizes rows in one vectorized pass. They end in two
-        # float32, which can be read in place where K is a multiple of 4.
+        # Made for embedding tables, this operator quantizes rows in one vectorized pass. They end
+        # in two float32, which can be read in place where K is a multiple of 4.
         rows = torch.ops.quantized.embedding_bag_byte_prepack(x.float())  # (M, K + 8) uint8
         widths = [x.size(1) // 4, 1, 1]
         _, step, low = rows.view(torch.float32).split_with_sizes(widths, 1)  # (M, 1) each

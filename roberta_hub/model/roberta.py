@@ -67,7 +67,8 @@ class RobertaEncoder(nn.Module):
         """LM logits of features (*, C): (*, V), or (M, V) for M masked tokens."""
         if self.lm_head is None:
             raise InputError(
-                "this checkpoint has no language-model head; load a masked-LM checkpoint for fill_mask, "
+                "this checkpoint has no language-model head; load a masked-LM checkpoint for "
+                "fill_mask, "
                 "score and LM logits"
             )
         logits: Tensor = self.lm_head(features, masked_tokens, self.factor())

@@ -1,7 +1,8 @@
 """Pieces ↔ words, by where they lie in the bytes of the text; what the words look like once decoded plays no part.
 
-Spans are half-open (start, end). The space in front of a piece does not count: `Ġday` overlaps the word `day` and not what
-lies before it. A piece that covers several words belongs to each; a word cut into several pieces has them all.
+Spans are half-open (start, end). The space in front of a piece does not count: `Ġday` overlaps the
+word `day` and not what lies before it. A piece that covers several words belongs to each; a word
+cut into several pieces has them all.
 """
 
 from __future__ import annotations
@@ -28,11 +29,13 @@ def align(
         words: words in the order of the text, or their spans in characters.
 
     Returns:
-        For each word the positions of its pieces in `tokenizer.encode(text)`, where `<s>` is 0 and the first piece 1. A
-        whitespace-only word has the whitespace-only pieces that overlap it, often none.
+        For each word the positions of its pieces in `tokenizer.encode(text)`, where `<s>` is 0 and
+        the first piece 1. A whitespace-only word has the whitespace-only pieces that overlap it,
+        often none.
 
     Raises:
-        InputError: a word is not in the text behind the one before it, or a span lies outside the text.
+        InputError: a word is not in the text behind the one before it, or a span lies outside the
+            text.
 
     Example:
         >>> align(Tokenizer.shipped(), "You can’t.", ["You", "can", "’t", "."])
@@ -94,7 +97,8 @@ def overlapping(text: str, pieces: Sequence[Span], words: Sequence[Span]) -> lis
         if word_ink == end:
             found.append([i for i in near if ink[i] == ends[i]])
         else:
-            # The later of two first bytes that are no whitespace lies in both, or there is nothing in common.
+            # The later of two first bytes that are no whitespace lies in both, or there is nothing
+            # in common.
             found.append([i for i in near if max(ink[i], word_ink) < min(ends[i], end)])
     return found
 

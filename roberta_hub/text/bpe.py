@@ -1,7 +1,8 @@
 """GPT-2's byte-level BPE: text → ids and back, without loss (Radford et al. 2019, section 2.2).
 
-Text is cut into pieces by a pattern, each piece into bytes, and the bytes are merged pair by pair, earliest merge first.
-tiktoken does the cutting and merging; this module owns the tables and everything that can be wrong with them.
+Text is cut into pieces by a pattern, each piece into bytes, and the bytes are merged pair by pair,
+earliest merge first. tiktoken does the cutting and merging; this module owns the tables and
+everything that can be wrong with them.
 """
 
 from __future__ import annotations
@@ -21,21 +22,24 @@ from roberta_hub.text.vocabulary import shipped_tables
 if TYPE_CHECKING:
     import tiktoken
 
-# GPT-2's pattern. The alternatives that need no look-ahead are grouped, and whitespace that ends the text has one of its
-# own: the regex engine then runs them without backtracking, about half as fast again, with the same matches.
+# GPT-2's pattern. The alternatives that need no look-ahead are grouped, and whitespace that ends
+# the text has one of its own: the regex engine then runs them without backtracking, about half as
+# fast again, with the same matches.
 PATTERN = r"(?:'(?:[stmd]|re|ve|ll)| ?\p{L}+| ?\p{N}+| ?[^\s\p{L}\p{N}]+|\s+$)|\s+(?!\S)|\s+"
 
 # What the pattern's \s means (Unicode White_Space). Python's own \s has U+001C to U+001F besides.
 _SPACE = "\t-\r \x85\xa0\u1680\u2000-\u200a\u2028\u2029\u202f\u205f\u3000"
 _SPACES = re.compile(f"[{_SPACE}]{{2,}}")
-# The pattern's last look-ahead backtracks; from a million whitespace characters in a row its engine gives up.
+# The pattern's last look-ahead backtracks; from a million whitespace characters in a row its engine
+# gives up.
 MAX_MARKED = 100_000
 """Longest sentence for `encode_marked`."""
 
 BEGIN, END = "\ue000", "\ue001"
 """Sequence marks for `encode_marked`; `encode_ids` and `encode` see nothing special in them.
 
-Single characters, so that a text cannot spell one together with its neighbour; private ones, so that hardly any does alone.
+Single characters, so that a text cannot spell one together with its neighbour; private ones, so
+that hardly any does alone.
 """
 
 _MAX_ID = 1 << 24
@@ -46,7 +50,8 @@ class GPT2BPE:
 
     Args:
         merges: the two parts of each merge, earliest first.
-        ids: the id of each token; None for GPT-2's numbering: bytes in `BYTE_ORDER`, merge k = 256 + k, then `<|endoftext|>`.
+        ids: the id of each token; None for GPT-2's numbering: bytes in `BYTE_ORDER`, merge k = 256
+            + k, then `<|endoftext|>`.
 
     Raises:
         VocabularyError: the tables contradict themselves or each other.
@@ -151,8 +156,9 @@ class GPT2BPE:
     def encode_marked(self, text: str) -> array[int]:
         """Turn many sentences into GPT-2 ids in one go: `BEGIN` and `END` between them become `begin_id` and `end_id`.
 
-        One call for many short sentences is faster than many calls, and other threads run meanwhile. The caller sees to it
-        that no sentence holds a mark, and that none is longer than `MAX_MARKED`.
+        One call for many short sentences is faster than many calls, and other threads run
+        meanwhile. The caller sees to it that no sentence holds a mark, and that none is longer than
+        `MAX_MARKED`.
 
         Raises:
             InputError: as `encode_ids`.
@@ -177,8 +183,8 @@ class GPT2BPE:
     def decode(self, ids: str) -> str:
         """Turn decimal strings separated by spaces back into text.
 
-        Whatever is no id of this table (`<mask>`, `<unk>`, `<pad>`, `madeupword0000`) stays as it is; bytes that are no
-        UTF-8 become U+FFFD.
+        Whatever is no id of this table (`<mask>`, `<unk>`, `<pad>`, `madeupword0000`) stays as it
+        is; bytes that are no UTF-8 become U+FFFD.
 
         Example:
             >>> GPT2BPE.shipped().decode("15496 <mask> 0")
@@ -267,16 +273,18 @@ def _check_surrogates(text: str) -> None:
         text.encode()
     except UnicodeEncodeError as error:
         raise InputError(
-            f"character {error.start} of the text is U+{ord(text[error.start]):04X}, half of a surrogate pair, which no "
-            "text file can hold; clean the text, for example with text.encode(errors='replace').decode()"
+            f"character {error.start} of the text is U+{ord(text[error.start]):04X}, half of a "
+            f"surrogate pair, which no "
+            "text file can hold; clean the text, for example with "
+            "text.encode(errors='replace').decode()"
         ) from None
 
 
 def _parts(text: str) -> Iterator[str]:
     """Cut a text so that no part holds long whitespace before other characters; the pieces stay the same.
 
-    The pattern gives all but the last character of such whitespace as one piece, so a cut before it and a cut before that
-    last character fall where pieces end anyway.
+    The pattern gives all but the last character of such whitespace as one piece, so a cut before it
+    and a cut before that last character fall where pieces end anyway.
     """
     done = 0
     for spaces in _SPACES.finditer(text):

@@ -1,7 +1,8 @@
 """fairseq's table of symbols and ids, with its file format (`fairseq/data/dictionary.py`).
 
-A file has one `symbol count` a line; ids follow the order of the lines, after `<s>` 0, `<pad>` 1, `</s>` 2, `<unk>` 3. Good
-files are read as fairseq reads them; a bad one is an error that names the line.
+A file has one `symbol count` a line; ids follow the order of the lines, after `<s>` 0, `<pad>` 1,
+`</s>` 2, `<unk>` 3. Good files are read as fairseq reads them; a bad one is an error that names the
+line.
 """
 
 from __future__ import annotations
@@ -76,10 +77,12 @@ class Dictionary:
 
     @classmethod
     def roberta(cls) -> Dictionary:
-        """RoBERTa's 50,265 symbols: 4 specials, 50,257 GPT-2 ids, 3 fillers, `<mask>`. A new copy each time.
+        """RoBERTa's 50,265 symbols: 4 specials, 50,257 GPT-2 ids, 3 fillers, `<mask>`.
 
-        The counts of fairseq's file are not part of the package. Descending numbers stand in for them, so that sorting by
-        count keeps the order; they are ranks, not frequencies.
+        A new copy each time.
+
+        The counts of fairseq's file are not part of the package. Descending numbers stand in for
+        them, so that sorting by count keeps the order; they are ranks, not frequencies.
 
         Example:
             >>> d = Dictionary.roberta()
@@ -99,7 +102,8 @@ class Dictionary:
         """One of ours with the content of another dictionary, such as a real fairseq one; ours come back as they are.
 
         Args:
-            other: anything with fairseq's `symbols`, `count`, `indices`, `nspecial` `bos()`, `bos_word` and so on.
+            other: anything with fairseq's `symbols`, `count`, `indices`, `nspecial` `bos()`,
+                `bos_word` and so on.
         """
         if isinstance(other, Dictionary):
             return other
@@ -286,10 +290,12 @@ class Dictionary:
         Args:
             data: lines `symbol count`, each perhaps followed by ` #fairseq:overwrite`.
             source: name of the file for error messages.
-            add_mask: append `<mask>` if the file has none, as RoBERTa's tasks do; their `dict.txt` leaves it out.
+            add_mask: append `<mask>` if the file has none, as RoBERTa's tasks do; their `dict.txt`
+                leaves it out.
 
         Raises:
-            VocabularyError: empty, no UTF-8, a line of another form, a symbol twice, or a size beyond all reason.
+            VocabularyError: empty, no UTF-8, a line of another form, a symbol twice, or a size
+                beyond all reason.
 
         Example:
             >>> Dictionary.parse(b"hello 3\nworld 1\n", "dict.txt", add_mask=True).symbols[4:]
@@ -319,7 +325,8 @@ class Dictionary:
         r"""Write the file that `parse` reads; `parse(d.dumps(), "")` has the same ids.
 
         Args:
-            with_mask: False leaves out a `<mask>` at the end, as in the files that fairseq writes: its tasks add it.
+            with_mask: False leaves out a `<mask>` at the end, as in the files that fairseq writes:
+                its tasks add it.
 
         Raises:
             VocabularyError: a symbol holds a line break, which the format cannot express.
@@ -356,7 +363,8 @@ class Task:
     source_dictionary: Dictionary
     """Symbols of the text."""
     label_dictionary: Dictionary | None = None
-    """Names of the classes, if the checkpoint is a classifier's: class i is symbol i + `nspecial`."""
+    """Names of the classes, if the checkpoint is a classifier's: class i is symbol i +
+    `nspecial`."""
     name: str = "masked_lm"
     """fairseq's name of the task."""
     init_token: int | None = None
@@ -385,7 +393,8 @@ class Task:
         """
         if MASK not in self.source_dictionary:
             raise VocabularyError(
-                f"the dictionary has no {MASK}; load it with add_mask=True, if the model was trained with one"
+                f"the dictionary has no {MASK}; load it with add_mask=True, if the model was "
+                f"trained with one"
             )
         return self.source_dictionary.index(MASK)
 

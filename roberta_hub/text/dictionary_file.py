@@ -50,7 +50,10 @@ def read_bytes(f: PathOrFile, source: str) -> bytes:
 
 
 def entries(data: bytes, source: str, present: Container[str]) -> Iterator[tuple[str, int, bool]]:
-    """Symbol, count and overwrite flag of each line. `present` grows between the steps, which shows duplicates."""
+    """Symbol, count and overwrite flag of each line.
+
+    `present` grows between the steps, which shows duplicates.
+    """
     if data.startswith(b"\xef\xbb\xbf"):
         raise VocabularyError(
             f"{source} begins with a byte order mark; save it as UTF-8 without one"

@@ -13,7 +13,8 @@ from roberta_hub.errors import VocabularyError
 MAX_BYTES = 20 << 20
 """Of one file of tables; the largest of RoBERTa's kind have 2 MB."""
 MAX_WORK = 20_000_000
-"""Sum of the squared token lengths, to which the time of `check_merges` is proportional; GPT-2's is 2.5 million."""
+"""Sum of the squared token lengths, to which the time of `check_merges` is proportional; GPT-2's is
+2.5 million."""
 
 
 def _byte_picture() -> list[int]:
@@ -132,8 +133,9 @@ def read_merges(path: Path) -> list[tuple[bytes, bytes]]:
 def check_merges(merges: Sequence[tuple[bytes, bytes]]) -> None:
     """Refuse merges that tiktoken, which knows tokens and not pairs, would apply differently.
 
-    Where the earlier merges always turn a token's bytes into exactly the two listed parts, no other pair of neighbours can
-    spell it when its turn comes, and merging by token equals merging by pair.
+    Where the earlier merges always turn a token's bytes into exactly the two listed parts, no other
+    pair of neighbours can spell it when its turn comes, and merging by token equals merging by
+    pair.
     """
     ranks = {left + right: rank for rank, (left, right) in enumerate(merges)}
     if len(ranks) != len(merges):
@@ -143,5 +145,6 @@ def check_merges(merges: Sequence[tuple[bytes, bytes]]) -> None:
     for rank, (left, right) in enumerate(merges):
         if merge_within(left + right, ranks) != [left, right]:
             raise VocabularyError(
-                f"merge {rank + 1}, {printable(left)!r} + {printable(right)!r}, cannot follow from those before it"
+                f"merge {rank + 1}, {printable(left)!r} + {printable(right)!r}, cannot follow from "
+                f"those before it"
             )

@@ -24,17 +24,20 @@ Text: TypeAlias = "str | tuple[str, ...]"
 """One sentence, or several that are encoded as one sequence."""
 
 _CHUNK = 256
-"""Texts that one call of the BPE takes: enough to make its fixed cost small, few enough to keep the joined text small."""
+"""Texts that one call of the BPE takes: enough to make its fixed cost small, few enough to keep the
+joined text small."""
 
 
 class Tokenizer:
     """Turns sentences into a model's ids and back.
 
-    The tables are taken from the dictionary when the tokenizer is made: a symbol added later is not seen.
+    The tables are taken from the dictionary when the tokenizer is made: a symbol added later is not
+    seen.
 
     Args:
         bpe: cuts text into pieces.
-        dictionary: knows each piece by its GPT-2 id as a decimal string; a piece it lacks becomes `<unk>`.
+        dictionary: knows each piece by its GPT-2 id as a decimal string; a piece it lacks becomes
+            `<unk>`.
 
     Example:
         >>> tokenizer = Tokenizer.shipped()
@@ -49,8 +52,8 @@ class Tokenizer:
         self.dictionary = dictionary
         self.bos, self.pad = dictionary.bos(), dictionary.pad()
         self.eos, self.unk = dictionary.eos(), dictionary.unk()
-        # Sequences are put together from GPT-2 ids, with three more numbers for the symbols between and inside texts, and
-        # then translated all at once.
+        # Sequences are put together from GPT-2 ids, with three more numbers for the symbols between
+        # and inside texts, and then translated all at once.
         self._mask = bpe.end_id + 1
         known, unk = dictionary.indices, self.unk
         table = [known.get(str(i), unk) for i in range(bpe.max_id + 1)]
@@ -121,8 +124,8 @@ class Tokenizer:
             threads: how many share the work; None: one.
 
         Returns:
-            An int64 tensor (T_i,) for each text, in order. Neighbours are views of one tensor: `.clone()` what is kept much
-            longer than the rest.
+            An int64 tensor (T_i,) for each text, in order. Neighbours are views of one tensor:
+            `.clone()` what is kept much longer than the rest.
 
         Raises:
             InputTypeError, InputError: as `encode`, and the message names the item.
@@ -210,8 +213,8 @@ class Tokenizer:
     def encode_masked(self, text: str, mask_token: str = MASK) -> Tensor:
         """Turn text with placeholders into ids with `<mask>` in their places, as fairseq's `fill_mask` does.
 
-        Whitespace before a placeholder belongs to it, since the word to be found brings its own: `'a <mask>'` and
-        `'a<mask>'` are the same.
+        Whitespace before a placeholder belongs to it, since the word to be found brings its own:
+        `'a <mask>'` and `'a<mask>'` are the same.
 
         Args:
             text: any number of placeholders.
@@ -240,8 +243,8 @@ class Tokenizer:
     def decode(self, tokens: Tensor | Sequence[int]) -> str | list[str]:
         """Turn ids back into text: one str, or a list where two `</s>` stand between sentences.
 
-        `<s>`, `</s>` and padding leave no trace; `<mask>`, `<unk>` and fillers show their names; bytes that are no UTF-8
-        become U+FFFD.
+        `<s>`, `</s>` and padding leave no trace; `<mask>`, `<unk>` and fillers show their names;
+        bytes that are no UTF-8 become U+FFFD.
 
         Args:
             tokens: (T,), of any integer type, on any device; or a list of ints.
@@ -286,7 +289,9 @@ class Tokenizer:
         return [printable(self.bpe.token_bytes(i)) for i in self.bpe.encode_ids(text)]
 
     def pieces(self, tokens: Tensor | Sequence[int] | None = None) -> list[str]:
-        """The printable piece behind each id; `<s>` and the like are themselves. None: the whole vocabulary.
+        """The printable piece behind each id; `<s>` and the like are themselves.
+
+        None: the whole vocabulary.
 
         Example:
             >>> Tokenizer.shipped().pieces([0, 31414, 232, 50264, 2])
@@ -308,7 +313,8 @@ class Tokenizer:
     def offsets(self, text: str) -> list[tuple[int, int]]:
         """Where each piece of `tokenize(text)` lies in the text, in characters.
 
-        A piece with only some of a character's bytes covers that whole character, as its neighbour does.
+        A piece with only some of a character's bytes covers that whole character, as its neighbour
+        does.
 
         Example:
             >>> Tokenizer.shipped().offsets("can’t")

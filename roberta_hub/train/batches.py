@@ -1,7 +1,7 @@
 """Which examples make an update: an order from (seed, epoch), cut by a token budget, dealt to processes.
 
-Packed batches pad nothing, so only the budget matters; lengths are brought together because neighbours
-of equal length share one attention call.
+Packed batches pad nothing, so only the budget matters; lengths are brought together because
+neighbours of equal length share one attention call.
 """
 
 from __future__ import annotations
@@ -17,7 +17,8 @@ from roberta_hub.errors import InputError
 Update = list[list[int]]
 """The micro-batches of one step of the optimizer: indices of examples, longest first in each."""
 WINDOW = 64
-"""Micro-batches among which lengths are brought together; the order of larger pieces stays random."""
+"""Micro-batches among which lengths are brought together; the order of larger pieces stays
+random."""
 
 
 def plan(
@@ -32,9 +33,9 @@ def plan(
 ) -> list[Update]:
     """Every update of an epoch. Each example comes once.
 
-    An update is `update_freq` micro-batches, of at most `max_tokens` tokens and `batch_size` examples
-    each. What is in an update does not depend on the number of processes: where `update_freq` is no
-    multiple of `world`, the update is cut into more, smaller micro-batches.
+    An update is `update_freq` micro-batches, of at most `max_tokens` tokens and `batch_size`
+    examples each. What is in an update does not depend on the number of processes: where
+    `update_freq` is no multiple of `world`, the update is cut into more, smaller micro-batches.
 
     Args:
         lengths: tokens of each example.
@@ -43,7 +44,8 @@ def plan(
         epoch: counted from 0.
         update_freq: micro-batches an update, over all processes (fairseq counts each process's).
         world: processes; an update has a multiple of it in micro-batches.
-        batch_size: examples a micro-batch, in purely random order; None: as many as fit, lengths together.
+        batch_size: examples a micro-batch, in purely random order; None: as many as fit, lengths
+            together.
 
     Returns:
         Updates; `share` says which micro-batches of one are a process's own.
@@ -96,7 +98,8 @@ def _check(
     if max_tokens is not None and (longest := max(lengths)) > max_tokens:
         where = next(i for i, length in enumerate(lengths) if length == longest)
         raise InputError(
-            f"training example {where}, counted from 0, has {longest} tokens, over batch.max_tokens {max_tokens}; "
+            f"training example {where}, counted from 0, has {longest} tokens, over "
+            f"batch.max_tokens {max_tokens}; "
             "raise it, or cut long examples with task.options.max_length and truncate"
         )
 

@@ -1,8 +1,8 @@
 """Text -> token blocks: one memory-mapped stream of ids, and the sequences that pre-training cuts from it.
 
-On disk a folder with `tokens.bin`, ids end to end in 16 bits (32 for vocabularies over 65,536), and `index.json`. The
-stream is fairseq's: every line ends in `</s>`, and a document in one `</s>` more. So the
-stream alone says where lines and documents end.
+On disk a folder with `tokens.bin`, ids end to end in 16 bits (32 for vocabularies over 65,536), and
+`index.json`. The stream is fairseq's: every line ends in `</s>`, and a document in one `</s>` more.
+So the stream alone says where lines and documents end.
 """
 
 from __future__ import annotations
@@ -80,13 +80,14 @@ class Blocks:
 def cut(stream: Tensor, size: int, *, mode: str = "full", bos: int, eos: int) -> Blocks:
     """Cut a stream into blocks of at most `size` tokens, `<s>` included.
 
-    A block ends where a line does. A line that is longer than a block is cut, so that nothing is lost
-    (fairseq's `TokenBlockDataset` leaves it whole, and its trainer then fails or skips it).
+    A block ends where a line does. A line that is longer than a block is cut, so that nothing is
+    lost (fairseq's `TokenBlockDataset` leaves it whole, and its trainer then fails or skips it).
 
     Args:
         stream: ids as `build` writes them. Shape: (S,)
         size: of a block in tokens.
-        mode: "full": over the ends of documents, with a separator (fairseq's `complete`); "doc": within them.
+        mode: "full": over the ends of documents, with a separator (fairseq's `complete`); "doc":
+            within them.
         bos: the id that begins a block.
         eos: the id that ends a line.
 
@@ -149,7 +150,8 @@ def open_stream(folder: Path, tokenizer: Tokenizer) -> Tensor:
     width = 2 if about["dtype"] == "uint16" else 4
     if path.stat().st_size != width * about["tokens"]:
         raise InputError(
-            f"{path} has {path.stat().st_size} bytes, its index.json says {width * about['tokens']}; "
+            f"{path} has {path.stat().st_size} bytes, its index.json says "
+            f"{width * about['tokens']}; "
             "delete the folder, and it is built again"
         )
     dtype = torch.uint16 if width == 2 else torch.int32
@@ -168,9 +170,9 @@ def build(
     r"""Tokenize text into `folder`, unless that is done; started again after a crash it goes on where it was.
 
     Args:
-        source: a file, a folder of files, or a pattern such as "corpus/*.txt.xz". Text has a paragraph or sentence a
-            line and a blank line between documents; `.gz` and `.xz` are unpacked on the fly. In Parquet and
-            JSONL files a row is a document.
+        source: a file, a folder of files, or a pattern such as "corpus/*.txt.xz". Text has a
+            paragraph or sentence a line and a blank line between documents; `.gz` and `.xz` are
+            unpacked on the fly. In Parquet and JSONL files a row is a document.
         folder: where to write.
         tokenizer: makes the ids.
         column: the text's, in Parquet and JSONL.

@@ -50,7 +50,8 @@ class TaskConfig:
     """What is learnt."""
 
     name: str = "???"
-    """masked_lm, replaced_tokens; classification, regression, multi_label, tokens, choice, span, wsc, winogrande."""
+    """masked_lm, replaced_tokens; classification, regression, multi_label, tokens, choice, span,
+    wsc, winogrande."""
     head: str = "sentence_classification_head"
     """Name of the head in the saved model."""
     metric: Optional[str] = None  # noqa: UP045
@@ -107,7 +108,8 @@ class LoopConfig:
     patience: Optional[int] = None  # noqa: UP045
     """Stop after this many evaluations without a new best."""
     save_every: Optional[int] = None  # noqa: UP045
-    """Updates between states to resume from; None: after each evaluation and every `save_minutes`."""
+    """Updates between states to resume from; None: after each evaluation and every
+    `save_minutes`."""
     save_minutes: float = 10.0
     log_every: int = 10
     """Updates between rows of the log."""
@@ -135,7 +137,8 @@ class Config:
     pretrained: bool = True
     """False: the named architecture with random weights."""
     architecture: dict[str, Any] = field(default_factory=dict)
-    """Fields of `RobertaConfig` to change; with weights only those that no tensor depends on, as dropout."""
+    """Fields of `RobertaConfig` to change; with weights only those that no tensor depends on, as
+    dropout."""
     output: str = "run"
     """Folder of everything that is written."""
     resume: bool = True
@@ -262,7 +265,8 @@ def compose(overrides: Sequence[str]) -> Config:
     """The configuration that `roberta-hub train` makes of its arguments.
 
     Args:
-        overrides: hydra's grammar: "finetune=mnli", "optimizer.lr=2e-5", "data.columns={sentence: text}".
+        overrides: hydra's grammar: "finetune=mnli", "optimizer.lr=2e-5", "data.columns={sentence:
+            text}".
 
     Raises:
         UnknownNameError: no such recipe or field; the message lists near ones.
@@ -329,7 +333,8 @@ def _checked(override: str) -> str:
         OverridesParser.create().parse_override(override)
     except HydraException as error:
         raise InputError(
-            f"{override}: not hydra's grammar ({str(error).splitlines()[0]}); quote what has special "
+            f"{override}: not hydra's grammar ({str(error).splitlines()[0]}); quote what has "
+            f"special "
             f"""characters: "{name}='...'" """.rstrip()
         ) from None
     if name.startswith(_OPEN) or f"{name}." in _OPEN:

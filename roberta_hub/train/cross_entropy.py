@@ -1,8 +1,8 @@
 """Cross-entropy over a large vocabulary, without keeping float32 logits.
 
-Of M rows and V words, logits, their float32 copy, log-probabilities and two gradients are five (M, V) tensors, and
-moving them takes as long as the products. Here one pass makes logits, loss and gradient of a few rows at a
-time, and only the gradient is kept, in the precision of the products.
+Of M rows and V words, logits, their float32 copy, log-probabilities and two gradients are five (M,
+V) tensors, and moving them takes as long as the products. Here one pass makes logits, loss and
+gradient of a few rows at a time, and only the gradient is kept, in the precision of the products.
 """
 
 from __future__ import annotations
@@ -20,7 +20,8 @@ ELEMENTS = 1 << 22
 def linear_cross_entropy(rows: Tensor, weight: Tensor, bias: Tensor, targets: Tensor) -> Tensor:
     """`F.cross_entropy(F.linear(rows, weight, bias), targets, reduction="sum")`, its plain twin.
 
-    Under autocast the products are in its precision; the sums are in float32 (or float64, where rows are).
+    Under autocast the products are in its precision; the sums are in float32 (or float64, where
+    rows are).
 
     Args:
         rows: (M, E)

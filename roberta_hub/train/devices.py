@@ -38,7 +38,8 @@ class Devices:
         cpu = not torch.cuda.is_available()
         if cpu and precision == "fp16":
             warnings.warn(
-                "loop.precision=fp16 needs a GPU, and here is none: this run computes in float32; bf16 is for CPUs too",
+                "loop.precision=fp16 needs a GPU, and here is none: this run computes in float32; "
+                "bf16 is for CPUs too",
                 stacklevel=2,
             )
             precision = "no"
@@ -65,8 +66,8 @@ class Devices:
     def shard(self, module: nn.Module) -> None:
         """Under FSDP each process keeps a part of every weight; before the optimizer is made.
 
-        With torch's own `fully_shard`, which also runs on CPUs: accelerate's FSDP needs GPUs, so the tests
-        could not reach it.
+        With torch's own `fully_shard`, which also runs on CPUs: accelerate's FSDP needs GPUs, so
+        the tests could not reach it.
         """
         if self.sharded:
             from torch.distributed.device_mesh import init_device_mesh

@@ -1,4 +1,6 @@
-"""Labelled tables -> plain records: TSV, JSONL, Parquet and GLUE's own layouts. `layouts.py` has the other sets'.
+"""Labelled tables -> plain records: TSV, JSONL, Parquet and GLUE's own layouts.
+
+`layouts.py` has the other sets'.
 
 A row that cannot be read is an error with its file and line; nothing is guessed.
 """
@@ -89,11 +91,11 @@ def read_sentences(
 
     Args:
         path: a file; `.gz` and `.xz` are unpacked on the fly.
-        format: "tsv" (with a header, without quoting), "jsonl", "parquet", or one of `GLUE`; None: by the
-            file's name.
+        format: "tsv" (with a header, without quoting), "jsonl", "parquet", or one of `GLUE`; None:
+            by the file's name.
         columns: which column is `sentence`, `sentence2` (optional) and `label`; None: those names.
-        separator: between the labels of a text that may have many; None: each has one. In JSONL and Parquet
-            many labels are a list.
+        separator: between the labels of a text that may have many; None: each has one. In JSONL and
+            Parquet many labels are a list.
 
     Raises:
         InputError: a row that cannot be read, with its file and line.
@@ -159,7 +161,8 @@ def _glue(path: Path, layout: Glue) -> Iterator[Sentences]:
         yield Sentences(texts if len(texts) > 1 else texts[0], (name,), f"{path}:{line}")
     if left_out:
         warnings.warn(
-            f"{path}: left out {len(left_out)} rows that do not have {layout.fields} fields, as fairseq does; "
+            f"{path}: left out {len(left_out)} rows that do not have {layout.fields} fields, as "
+            f"fairseq does; "
             f"the first is line {left_out[0]}",
             stacklevel=3,
         )
@@ -195,7 +198,8 @@ def _format_of(path: Path) -> str:
     format = suffixes[-1] if suffixes else ""
     if format not in TABLES:
         raise InputError(
-            f"{path}: its name does not say what it is; set data.format to {', '.join(TABLES)}, or to "
+            f"{path}: its name does not say what it is; set data.format to {', '.join(TABLES)}, or "
+            f"to "
             "the layout of a published set"
         )
     return format

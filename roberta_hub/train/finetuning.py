@@ -211,7 +211,8 @@ def shorten(
     for ids, place in zip(sequences, where, strict=True):
         if len(ids) > limit and not options.truncate:
             raise InputError(
-                f"{place}: {len(ids)} tokens > {limit}; task.options.truncate=true cuts the longest sentence"
+                f"{place}: {len(ids)} tokens > {limit}; task.options.truncate=true cuts the "
+                f"longest sentence"
             )
     return [window.ids[0] for window in fit(sequences, where, limit, truncate=options.truncate)]
 
@@ -221,7 +222,8 @@ class Options:
     """What `task.options` may say, for every task; each task reads those that concern it."""
 
     max_length: int | None = None
-    """Longest input in tokens; None: the model's. Answers in a text are judged with the model's, in windows."""
+    """Longest input in tokens; None: the model's. Answers in a text are judged with the model's, in
+    windows."""
     truncate: bool = False
     """Cut longer ones, instead of an error."""
     separator: str = ","
@@ -239,7 +241,8 @@ class Options:
     margin_beta: float | None = None
     """Width of the margin; None: 0 for wsc, 0.4 for winogrande."""
     rehearse: str | None = None
-    """Text, or a folder of tokens, whose masked words the model goes on guessing: see rehearsal.py."""
+    """Text, or a folder of tokens, whose masked words the model goes on guessing: see
+    rehearsal.py."""
     rehearse_weight: float = 1.0
     """Of that loss beside the task's."""
     rehearse_share: float = 1.0
@@ -290,8 +293,10 @@ def name_task(interface: RobertaHubInterface, name: str, init_token: int | None 
         return
     if task.name in LAID_OUT and task.name != name:
         warnings.warn(
-            f"this model's inputs were laid out as fairseq's task {task.name!r} has them, and from now on as {name!r}: "
-            "what it learnt before will be asked in the new layout, and answer worse; train it on a copy of the model",
+            f"this model's inputs were laid out as fairseq's task {task.name!r} has them, and from "
+            f"now on as {name!r}: "
+            "what it learnt before will be asked in the new layout, and answer worse; train it on "
+            "a copy of the model",
             stacklevel=2,
         )
     interface.task = dataclasses.replace(task, name=name, init_token=init_token)

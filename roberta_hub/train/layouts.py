@@ -81,8 +81,9 @@ def read_words(
 
     Args:
         path: a file.
-        format: "conll": the word first and the label last on a line, tabs or spaces between, a blank line
-            between sentences; or a table with lists. None: "conll" unless the name says JSONL or Parquet.
+        format: "conll": the word first and the label last on a line, tabs or spaces between, a
+            blank line between sentences; or a table with lists. None: "conll" unless the name says
+            JSONL or Parquet.
         columns: of a table, which are `words` and `tags`.
 
     Raises:
@@ -137,8 +138,8 @@ def read_choices(
     Args:
         path: a file; for RACE also a folder of its .txt files.
         format: "race", "commonsense_qa", or a table.
-        columns: of a table, which are `context`, `options` (one with lists, or a list of columns) and
-            `answer` (the option's number from 0, or its text).
+        columns: of a table, which are `context`, `options` (one with lists, or a list of columns)
+            and `answer` (the option's number from 0, or its text).
 
     Raises:
         InputError: a row that cannot be read, with its file and line.
@@ -220,9 +221,11 @@ def read_questions(
 
     Args:
         path: a file.
-        format: "squad": SQuAD's JSON, 1.1 or 2; or a table. None: "squad" where the name ends with .json.
-        columns: of a table, which are `question`, `context`, and `answers`: a text that occurs in the
-            context, a list of such, or {"text": [...], "answer_start": [...]}; "" or [] for no answer.
+        format: "squad": SQuAD's JSON, 1.1 or 2; or a table. None: "squad" where the name ends with
+            .json.
+        columns: of a table, which are `question`, `context`, and `answers`: a text that occurs in
+            the context, a list of such, or {"text": [...], "answer_start": [...]}; "" or [] for no
+            answer.
 
     Raises:
         InputError: a row that cannot be read, or an answer that is not where it should be.
@@ -285,8 +288,8 @@ def read_pronouns(path: str | Path, format: str | None = None) -> list[Pronoun]:
 
     Args:
         path: a file.
-        format: "wsc" (SuperGLUE's JSONL, to which a row may add "candidates", a list), "winogrande" (JSONL)
-            or "gap" (TSV).
+        format: "wsc" (SuperGLUE's JSONL, to which a row may add "candidates", a list), "winogrande"
+            (JSONL) or "gap" (TSV).
 
     Raises:
         InputError: a row that cannot be read, with its file and line.
@@ -307,7 +310,8 @@ _BEHIND = '.,"'
 def _wsc(row: dict[str, Any], path: Path, line: int) -> Pronoun:
     """`target.span2` is the pronoun, counted in words, `span1` what it is said to refer to.
 
-    Some indices are one too low; punctuation behind the pronoun belongs to the sentence (fairseq `wsc_utils.py`).
+    Some indices are one too low; punctuation behind the pronoun belongs to the sentence (fairseq
+    `wsc_utils.py`).
     """
     target = row.get("target")
     if not isinstance(target, dict):

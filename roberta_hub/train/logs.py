@@ -20,7 +20,8 @@ class Report:
     update: int
     epoch: int
     stopped: str
-    """"max_updates", "max_epochs", "patience", "degenerate"; "max_minutes" and "interrupted" can go on."""
+    """"max_updates", "max_epochs", "patience", "degenerate"; "max_minutes" and "interrupted" can go
+    on."""
     metrics: dict[str, float]
     """Of the last evaluation."""
     best: float | None

@@ -41,13 +41,14 @@ from roberta_hub.train.watch import Watch
 def fit(task: Task, config: Config, *, started: float | None = None) -> Report:
     """Train a task, going on where a run in `config.output` stopped.
 
-    Writes into that folder: `log.csv` and `valid.csv`; `state-<update>`, from which the same call goes on
-    exactly; `best`, the model of the best evaluation, and `last`, that of the end, both for `load_model`.
+    Writes into that folder: `log.csv` and `valid.csv`; `state-<update>`, from which the same call
+    goes on exactly; `best`, the model of the best evaluation, and `last`, that of the end, both for
+    `load_model`.
 
     Args:
         task: what to train.
-        config: all but `model`, `data` and `task` is used here; of those the settings, and what the model is, must be the
-            same when a run goes on.
+        config: all but `model`, `data` and `task` is used here; of those the settings, and what the
+            model is, must be the same when a run goes on.
         started: `time.monotonic()` from which `loop.max_minutes` counts; None: now.
 
     Raises:
@@ -72,7 +73,8 @@ class _Run:
         self.warmup = math.ceil(0.06 * self.total) if warmup is None else warmup
         if self.warmup >= self.end and self.devices.main:
             warnings.warn(
-                f"warm-up takes {self.warmup} updates, and this data gives only {self.end}: the learning rate "
+                f"warm-up takes {self.warmup} updates, and this data gives only {self.end}: the "
+                f"learning rate "
                 "never gets where the recipe means it to be; set optimizer.warmup_updates=null "
                 "optimizer.total_updates=null to fit them to the data",
                 stacklevel=4,
@@ -146,7 +148,8 @@ class _Run:
             set_generators(state.generators[self.devices.rank])
         elif self.devices.main:
             warnings.warn(
-                f"{path} was written by {len(state.generators)} processes, now there are {self.devices.world}: "
+                f"{path} was written by {len(state.generators)} processes, now there are "
+                f"{self.devices.world}: "
                 "the run goes on, but its dropout differs from that of an uninterrupted one",
                 stacklevel=5,
             )

@@ -1,8 +1,9 @@
 """Which tokens a model must guess, and what it sees in their place (Devlin et al. 2019, section 3.1).
 
-Pure functions of the ids and (seed, epoch, index). Every random number is a hash of these and of the token's place,
-so a sequence is masked the same in whatever batch, process or order it comes; a new epoch is a new mask (dynamic
-masking, Liu et al. 2019, section 4.1). Legend: B sequences, N tokens laid end to end, W words.
+Pure functions of the ids and (seed, epoch, index). Every random number is a hash of these and of
+the token's place, so a sequence is masked the same in whatever batch, process or order it comes; a
+new epoch is a new mask (dynamic masking, Liu et al. 2019, section 4.1). Legend: B sequences, N
+tokens laid end to end, W words.
 """
 
 from __future__ import annotations
@@ -64,14 +65,16 @@ class Masking:
     random: float = 0.1
     """And the share that another token replaces; the rest becomes `<mask>`."""
     unit: str = "token"
-    """"token"; "word": whole words; "span": SpanBERT's runs of words; "fairseq": fairseq 0.12.2's own draws, number for
-    number, which also choose `<s>` and `</s>`."""
+    """"token"; "word": whole words; "span": SpanBERT's runs of words; "fairseq": fairseq 0.12.2's
+    own draws, number for number, which also choose `<s>` and `</s>`."""
     span_p: float = 0.2
-    """Of the geometric distribution of a span's length in words (Joshi et al. 2020, section 3.1)."""
+    """Of the geometric distribution of a span's length in words (Joshi et al. 2020, section
+    3.1)."""
     span_max: int = 10
     """Longest span in words; with `span_p` the mean is 3.8."""
     copies: int | None = None
-    """Static masking: this many masks of each sequence take turns (10 in the paper); None: dynamic."""
+    """Static masking: this many masks of each sequence take turns (10 in the paper); None:
+    dynamic."""
 
     def __post_init__(self) -> None:
         if self.unit not in UNITS:
@@ -106,7 +109,8 @@ def mask(
     Args:
         ids: sequences laid end to end. Shape: (N,)
         lengths: tokens of each sequence.
-        indices: each sequence's number in the data; with seed and epoch it decides the mask. Shape: (B,)
+        indices: each sequence's number in the data; with seed and epoch it decides the mask. Shape:
+            (B,)
         vocabulary: of the ids.
         masking: what is chosen and replaced.
         seed: of the run.
@@ -324,8 +328,8 @@ def _fairseq(
 ) -> tuple[Tensor, Tensor]:
     """Each sequence as fairseq 0.12.2's `MaskTokensDataset` masks it: the same draws in the same order.
 
-    There every token is a candidate, and ids from 4 on replace, `<mask>` and fillers among them. fairseq counts
-    epochs from 1.
+    There every token is a candidate, and ids from 4 on replace, `<mask>` and fillers among them.
+    fairseq counts epochs from 1.
     """
     try:
         import numpy as np

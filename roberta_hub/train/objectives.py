@@ -51,8 +51,9 @@ class Options:
     copies: int | None = None
     """Static masking with this many masks of each sequence; None: dynamic."""
     start: str = "random"
-    """"informed": weights begin with the text's statistics and an eye for neighbours, and need pretrained=false. "matching": some heads
-    of a trained model begin anew, by looking for the same word elsewhere. See start.py."""
+    """"informed": weights begin with the text's statistics and an eye for neighbours, and need
+    pretrained=false. "matching": some heads of a trained model begin anew, by looking for the same
+    word elsewhere. See start.py."""
     generator_size: float = 0.25
     """Width of ELECTRA's generator, as a share of the model's."""
     discriminator_weight: float = 50.0
@@ -73,8 +74,8 @@ def build_task(config: Config, interface: RobertaHubInterface) -> PreTraining:
     r"""The pre-training task that a configuration describes.
 
     Args:
-        config: `task`, `data`, `seed` and `output` are read. `data.train` and `data.valid` name text files, or
-            folders that `blocks.build` wrote.
+        config: `task`, `data`, `seed` and `output` are read. `data.train` and `data.valid` name
+            text files, or folders that `blocks.build` wrote.
         interface: the model; changed by training.
 
     Raises:
@@ -128,7 +129,8 @@ class PreTraining:
         resuming = config.resume and find_state(Path(config.output)) is not None
         if options.start == "informed" and config.pretrained:
             raise InputError(
-                "task.options.start=informed makes weights from the text's statistics, in place of those that "
+                "task.options.start=informed makes weights from the text's statistics, in place of "
+                "those that "
                 "pretrained=true loads; set pretrained=false, or start=random to keep them"
             )
         if options.start == "informed" and not resuming:
@@ -243,8 +245,8 @@ class MaskedLM(nn.Module):
 class ReplacedTokens(nn.Module):
     """Tell which tokens a small masked LM has replaced (ELECTRA, Clark et al. 2020).
 
-    The generator has the model's depth, a share of its width, and its token embeddings. The model itself loses its
-    language-model head, which nothing would train.
+    The generator has the model's depth, a share of its width, and its token embeddings. The model
+    itself loses its language-model head, which nothing would train.
     """
 
     METRICS = ("loss", "perplexity", "lm_loss", "recall", "precision")

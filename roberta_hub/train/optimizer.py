@@ -26,9 +26,9 @@ def learning_rate(
 ) -> float:
     """The learning rate of the next update.
 
-    A pure function of the place, so there is no scheduler to save. The numbers are those of fairseq 0.12.2
-    (`optim/lr_scheduler/{polynomial_decay,fixed}_schedule.py`), the 0 of the very first update with
-    warm-up among them.
+    A pure function of the place, so there is no scheduler to save. The numbers are those of fairseq
+    0.12.2 (`optim/lr_scheduler/{polynomial_decay,fixed}_schedule.py`), the 0 of the very first
+    update with warm-up among them.
 
     Args:
         done: updates done so far.
@@ -63,11 +63,13 @@ def parameter_groups(
     Args:
         module: whose trainable parameters are grouped, tied ones once.
         weight_decay: of the parameters that decay.
-        decay: "weights" spares biases and LayerNorms, as BERT does; "fairseq" decays everything, as fairseq does.
+        decay: "weights" spares biases and LayerNorms, as BERT does; "fairseq" decays everything, as
+            fairseq does.
         layer_decay: each layer's rate as a fraction of the one above it; heads have the full rate.
 
     Returns:
-        Groups for a torch optimizer. `names` says what is in them, `lr_scale` multiplies the schedule's rate.
+        Groups for a torch optimizer. `names` says what is in them, `lr_scale` multiplies the
+        schedule's rate.
     """
     if decay not in DECAYS:
         raise InputError(f"optimizer.decay is {decay!r}; choose {' or '.join(DECAYS)}")
@@ -118,8 +120,8 @@ def make_optimizer(
 ) -> torch.optim.AdamW:
     """Adam (Kingma and Ba 2015) with decoupled weight decay, which is also what fairseq's `adam` does.
 
-    The one difference: fairseq's own Python step adds `eps` before the bias correction, torch's (and
-    apex's, which fairseq takes where it is installed) after it.
+    The one difference: fairseq's own Python step adds `eps` before the bias correction, torch's
+    (and apex's, which fairseq takes where it is installed) after it.
 
     Args:
         module: on its device already.

@@ -1,7 +1,7 @@
 """Fine-tuning that does not forget the language model: each update also guesses masked words of ordinary text.
 
-A fine-tuned encoder no longer fills masks. Where one model is to do both, as roberta.tiny is, the loss of its
-pre-training is added to that of the task (rehearsal; Robins 1995).
+A fine-tuned encoder no longer fills masks. Where one model is to do both, as roberta.tiny is, the
+loss of its pre-training is added to that of the task (rehearsal; Robins 1995).
 """
 
 from __future__ import annotations
@@ -67,7 +67,8 @@ class Rehearsal:
 
         Args:
             task: what is learnt.
-            config: of the run; its seed masks and draws, its options say which text, how much and with what weight.
+            config: of the run; its seed masks and draws, its options say which text, how much and
+                with what weight.
             interface: the model.
         """
         options = options_of(config)

@@ -1,4 +1,7 @@
-"""A configuration -> a trained model. Also the command `roberta-hub train finetune=mnli data.train=...`."""
+"""A configuration -> a trained model.
+
+Also the command `roberta-hub train finetune=mnli data.train=...`.
+"""
 
 from __future__ import annotations
 
@@ -93,7 +96,10 @@ def result(report: Report) -> RobertaHubInterface:
 
 
 def make_task(config: Config) -> Task:
-    """The model and what it is to learn. The same weights in every process: all draw from the seed."""
+    """The model and what it is to learn.
+
+    The same weights in every process: all draw from the seed.
+    """
     interface = make_model(config)
     torch.manual_seed(config.seed)
     if config.task.name in PRETRAINING:
@@ -124,7 +130,8 @@ def make_model(config: Config) -> RobertaHubInterface:
     changed = {name for name, value in config.architecture.items() if value != has[name]}
     if config.pretrained and (odd := sorted(changed - set(SIZELESS))):
         raise InputError(
-            f"architecture.{odd[0]} cannot change in a model that has weights, only {', '.join(SIZELESS)}; "
+            f"architecture.{odd[0]} cannot change in a model that has weights, only "
+            f"{', '.join(SIZELESS)}; "
             "pretrained=false begins with random weights"
         )
     torch.manual_seed(config.seed)
@@ -174,7 +181,8 @@ def usage() -> str:
     lines = [
         "usage: roberta-hub train [finetune=NAME | pretrain=NAME] [FIELD=VALUE ...]",
         "",
-        "Trains a model and writes it, its logs and a state to resume from into the folder `output`.",
+        "Trains a model and writes it, its logs and a state to resume from into the folder "
+        "`output`.",
         "Started again, the same command goes on where it stopped.",
         "",
         *(f"{group}: {', '.join(recipes(group))}" for group in GROUPS),
@@ -191,8 +199,10 @@ def usage() -> str:
     lines += [
         "",
         "examples:",
-        "  roberta-hub train finetune=mnli data.train=MNLI/train.tsv data.valid=MNLI/dev_matched.tsv",
-        "  roberta-hub train finetune=sst_2 model=roberta.tiny data.format=tsv data.train=reviews.tsv \\",
+        "  roberta-hub train finetune=mnli data.train=MNLI/train.tsv "
+        "data.valid=MNLI/dev_matched.tsv",
+        "  roberta-hub train finetune=sst_2 model=roberta.tiny data.format=tsv "
+        "data.train=reviews.tsv \\",
         '      "data.columns={sentence: text, label: stars}" \\',
         "      optimizer.total_updates=null optimizer.warmup_updates=null loop.max_updates=null",
         "  torchrun --nproc-per-node 8 -m roberta_hub train pretrain=base data.train=corpus.txt",

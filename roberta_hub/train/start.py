@@ -1,20 +1,22 @@
 """A start that knows what counting tells: which words are alike and how frequent, and that neighbours matter.
 
-From random weights a masked LM spends its first thousands of updates near the loss of word frequencies, until attention
-finds the words next to a mask. On two CPU cores those are hours, so they are replaced by a minute of
-linear algebra (measured in MODEL_CARD.md):
+From random weights a masked LM spends its first thousands of updates near the loss of word
+frequencies, until attention finds the words next to a mask. On two CPU cores those are hours, so
+they are replaced by a minute of linear algebra (measured in MODEL_CARD.md):
 
-- embeddings are singular vectors of smoothed positive pointwise mutual information between a token and its
-  neighbours (Levy, Goldberg and Dagan 2015, sections 3.1-3.2), output biases the logarithms of frequencies;
-- positions are sinusoids (Vaswani et al. 2017, section 3.5) in a subspace of their own, and query and key of most heads are
-  rotations of that subspace, so that each head begins by looking at one offset (in the spirit of Trockman and
-  Kolter 2023, "Mimetic initialization").
+- embeddings are singular vectors of smoothed positive pointwise mutual information between a token
+  and its neighbours (Levy, Goldberg and Dagan 2015, sections 3.1-3.2), output biases the logarithms
+  of frequencies;
+- positions are sinusoids (Vaswani et al. 2017, section 3.5) in a subspace of their own, and query
+  and key of most heads are rotations of that subspace, so that each head begins by looking at one
+  offset (in the spirit of Trockman and Kolter 2023, "Mimetic initialization").
 
-A model that knows its words can be given heads that look for the same or a like word elsewhere (`matching_heads`), which a
-pair of sentences is compared with, and which text alone teaches a small model late.
+A model that knows its words can be given heads that look for the same or a like word elsewhere
+(`matching_heads`), which a pair of sentences is compared with, and which text alone teaches a small
+model late.
 
-All of it is a start: every weight is trained. Legend: V vocabulary, K context tokens, E embedding width, C width of the
-model, D of a head, T positions.
+All of it is a start: every weight is trained. Legend: V vocabulary, K context tokens, E embedding
+width, C width of the model, D of a head, T positions.
 """
 
 from __future__ import annotations
@@ -44,7 +46,8 @@ SAMPLE = 20_000
 STD = 0.05
 """Of an embedding's entries; random ones have 0.02."""
 OFFSETS = ((-1, 1, -2, 2), (-1, 1, -3, 3), (-1, 1))
-"""Where the first heads of the first, the second and any later layer look; the other heads stay random."""
+"""Where the first heads of the first, the second and any later layer look; the other heads stay
+random."""
 PEAK = 6.0
 """Attention score of the place that such a head looks at, before anything is learnt."""
 MATCHING_LAYERS = 2
@@ -159,7 +162,8 @@ def _set_places(encoder: TransformerEncoder, num_heads: int) -> None:
     places = sinusoids(len(positions), frequencies) * STD * math.sqrt(words)  # as long as words
     positions.copy_(places @ subspace.t())
     positions[encoder.padding_idx] = 0.0
-    # After the LayerNorm words and places have norms of sqrt(C / 2), and scores are divided by sqrt(D).
+    # After the LayerNorm words and places have norms of sqrt(C / 2), and scores are divided by
+    # sqrt(D).
     gain = math.sqrt(PEAK * math.sqrt(size) / (width / 2))
     attentions = [m for m in encoder.layers.modules() if isinstance(m, MultiheadSelfAttention)]
     for number, attention in enumerate(attentions):
@@ -176,9 +180,9 @@ def _set_places(encoder: TransformerEncoder, num_heads: int) -> None:
 def matching_heads(model: RobertaModel, stream: Tensor, *, seed: int) -> None:
     """Let the second half of the heads in the first layers look for the word they are at, but elsewhere.
 
-    Query and key read the same projection of the word, and projections of the place with opposite signs: the score is
-    high where words are alike, lowered where places are. Words and places are told apart by the principal
-    directions of the embedding and of the positions.
+    Query and key read the same projection of the word, and projections of the place with opposite
+    signs: the score is high where words are alike, lowered where places are. Words and places are
+    told apart by the principal directions of the embedding and of the positions.
 
     Args:
         model: changed; one whose embeddings are trained, or begin with `informed_start`.

@@ -1,8 +1,9 @@
 """The state of a run, so exact that a run which was killed and resumed equals one that was not.
 
-A state is a folder `state-<update>` with weights.safetensors, optimizer.pt and run.pt; the last two hold
-nothing but tensors, numbers and strings. It is written beside the older one, flushed to the disk, renamed,
-and only then is the older one deleted: whenever the process dies, the newest folder is whole.
+A state is a folder `state-<update>` with weights.safetensors, optimizer.pt and run.pt; the last two
+hold nothing but tensors, numbers and strings. It is written beside the older one, flushed to the
+disk, renamed, and only then is the older one deleted: whenever the process dies, the newest folder
+is whole.
 """
 
 from __future__ import annotations
@@ -146,7 +147,8 @@ def _flush(path: Path) -> None:
 def find_state(directory: Path) -> Path | None:
     """The newest whole state in a folder."""
     found = [p for p in directory.glob("state-*") if re.fullmatch(r"state-\d+", p.name)]
-    # A death between the two renames of `save_state` leaves the state of that update under this name.
+    # A death between the two renames of `save_state` leaves the state of that update under this
+    # name.
     old = list(directory.glob(".state-*.old"))
     if not found and not old:
         return None
@@ -181,7 +183,8 @@ def load_state(path: Path, identity: Mapping[str, Any]) -> State:
         raise
     except Exception as error:  # unpickling damaged bytes raises anything
         raise CheckpointError(
-            f"{path}: not a readable state ({type(error).__name__}: {(str(error).splitlines() or [''])[0]}); "
+            f"{path}: not a readable state ({type(error).__name__}: "
+            f"{(str(error).splitlines() or [''])[0]}); "
             "delete it, or resume=false to start anew"
         ) from None
     _same(path, state.identity, identity)
@@ -203,8 +206,8 @@ def _same(path: Path, was: Mapping[str, Any], now: Mapping[str, Any]) -> None:
 
 
 FREE = ("loop", "output", "resume", "pretrained", "model")
-"""Sections and fields that may change when a run goes on: they decide when it stops and where things lie. Where the
-model came from no longer matters, but what it is does."""
+"""Sections and fields that may change when a run goes on: they decide when it stops and where
+things lie. Where the model came from no longer matters, but what it is does."""
 
 
 def identity_of(

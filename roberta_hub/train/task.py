@@ -35,7 +35,8 @@ class Batch:
     targets: dict[str, Tensor]
     """What the objective compares with; the loop moves it to the device with the tokens."""
     count: int
-    """How many targets the loss is averaged over (masked tokens, sentences, ...), known before the forward."""
+    """How many targets the loss is averaged over (masked tokens, sentences, ...), known before the
+    forward."""
 
     def to(self, device: torch.device) -> Batch:
         """The same batch on a device; copies from pinned memory overlap with computation."""
@@ -61,7 +62,9 @@ class Loss:
 
 
 class Task(Protocol):
-    """What can be trained. `module`'s parameters are what the optimizer sees, in the order of `parameters()`.
+    """What can be trained.
+
+    `module`'s parameters are what the optimizer sees, in the order of `parameters()`.
 
     The loss of an update is sum(total) / sum(count) over all micro-batches of all processes
     (fairseq's normalization), so one process that accumulates over two micro-batches and two
@@ -85,8 +88,8 @@ class Task(Protocol):
     def evaluate(self, interface: RobertaHubInterface | None = None) -> dict[str, float]:
         """Numbers on the held-out set, in eval mode; empty where there is none.
 
-        The loop calls it in every process at once: sharded weights (FSDP) need all of them, and nobody
-        waits in a barrier that may time out. Random draws in it do not disturb the training.
+        The loop calls it in every process at once: sharded weights (FSDP) need all of them, and
+        nobody waits in a barrier that may time out. Random draws in it do not disturb the training.
         """
         ...
 

@@ -1,6 +1,7 @@
 """Pronouns: WSC and Winogrande, through the masked-LM head alone (fairseq `examples/roberta/wsc`).
 
-The query and each candidate take the pronoun's place, masked; the mean log-probability of its tokens is its score.
+The query and each candidate take the pronoun's place, masked; the mean log-probability of its
+tokens is its score.
 """
 
 from __future__ import annotations
@@ -103,7 +104,8 @@ def _pronouns(
     data, options = config.data, options_of(config)
     if roberta_of(interface).encoder.lm_head is None:
         raise InputError(
-            "this model has no language-model head, which pronoun tasks train; load a masked-LM checkpoint"
+            "this model has no language-model head, which pronoun tasks train; load a masked-LM "
+            "checkpoint"
         )
     objective = PronounObjective(
         cross_entropy if options.cross_entropy is None else options.cross_entropy,

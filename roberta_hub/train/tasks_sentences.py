@@ -40,7 +40,8 @@ class SentenceObjective:
 
     head: str
     kind: str
-    """ "classification": cross-entropy; "regression": squared error; "multi_label": binary cross-entropies."""
+    """ "classification": cross-entropy; "regression": squared error; "multi_label": binary
+    cross-entropies."""
 
     def logits(self, roberta: RobertaModel, batch: Batch) -> Tensor:
         """Shape: (B, K)."""

@@ -67,7 +67,8 @@ class Watch:
             self.skips += 1
             if self.precision != "fp16" or self.skips > SKIPS:
                 raise DivergedError(
-                    f"update {update}: the gradient is no number ({numbers}, loss {loss:.4g}); {remedy}"
+                    f"update {update}: the gradient is no number ({numbers}, loss {loss:.4g}); "
+                    f"{remedy}"
                 )
             return None
         self.skips = 0
@@ -79,8 +80,10 @@ class Watch:
         if usual and norm > EXPLOSION * usual and update >= self.quiet_until:
             self.quiet_until = update + WINDOW
             return (
-                f"update {update}: gradient norm {norm:.3g} is {norm / usual:.0f} times the usual {usual:.3g} "
-                f"(learning rate {rate:.3g}); if the loss does not come down again, set optimizer.clip_norm=1"
+                f"update {update}: gradient norm {norm:.3g} is {norm / usual:.0f} times the usual "
+                f"{usual:.3g} "
+                f"(learning rate {rate:.3g}); if the loss does not come down again, set "
+                f"optimizer.clip_norm=1"
             )
         return None
 
@@ -95,8 +98,10 @@ class Watch:
             return None
         classes = round(math.exp(min(self.chance, 700.0)))
         self.said = (
-            f"update {update}: this run has learnt nothing, the mean loss of the last {WINDOW} updates, {mean:.4f}, "
-            f"is that of chance, ln {classes} = {self.chance:.4f}. Start anew with another seed, a lower "
+            f"update {update}: this run has learnt nothing, the mean loss of the last {WINDOW} "
+            f"updates, {mean:.4f}, "
+            f"is that of chance, ln {classes} = {self.chance:.4f}. Start anew with another seed, a "
+            f"lower "
             "optimizer.lr or more optimizer.warmup_updates; if that does not help, look whether "
             "the labels fit the texts"
         )

@@ -1,1 +1,4 @@
-"""Hostile files, made by code, against naive readers and against ours. See `bench.py` for what is measured."""
+"""Hostile files, made by code, against naive readers and against ours.
+
+See `bench.py` for what is measured.
+"""

@@ -1,7 +1,7 @@
 """What an attack is, and the bench that runs readers on it, each in a process of its own.
 
-One helper process imports torch once and forks for every run, so that a reader may die, hang or fill
-its memory without harm to the tests, and a run costs milliseconds.
+One helper process imports torch once and forks for every run, so that a reader may die, hang or
+fill its memory without harm to the tests, and a run costs milliseconds.
 """
 
 from __future__ import annotations
@@ -16,10 +16,12 @@ from pathlib import Path
 
 TESTS = Path(__file__).resolve().parents[1]
 MARKER = "marker"
-"""A file of this name beside the attack's folder of files: code was run, or a file written outside."""
+"""A file of this name beside the attack's folder of files: code was run, or a file written
+outside."""
 GIGABYTE = 1 << 30
 HARMS = ("runs code", "escapes", "dies", "hangs", "fills memory", "accepts", "crashes")
-"""A marker; a marker; a signal; over the time; over the memory; no error; an error with no sentence in it.
+"""A marker; a marker; a signal; over the time; over the memory; no error; an error with no sentence
+in it.
 
 Where the machine's speed decides which comes first, an attack names both: "fills memory or hangs".
 """
@@ -31,7 +33,8 @@ class Attack:
 
     name: str
     row: int
-    """Of the fault table that the package was designed by: 17 to 20 archives, 21 to 30 checkpoints, and so on."""
+    """Of the fault table that the package was designed by: 17 to 20 archives, 21 to 30 checkpoints,
+    and so on."""
     make: Callable[[Path], Path]
     """Writes into an empty folder; returns the path to load."""
     reason: str
@@ -47,7 +50,8 @@ class Run:
     """What became of one reader."""
 
     end: str
-    """"returned", "refused" (a RobertaHubError), "raised", "memory" (a MemoryError), "died" or "hung"."""
+    """"returned", "refused" (a RobertaHubError), "raised", "memory" (a MemoryError), "died" or
+    "hung"."""
     says: str
     """Type and message of the error; the signal."""
     seconds: float

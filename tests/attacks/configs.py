@@ -1,4 +1,7 @@
-"""JSON that describes a model: ours, Hugging Face's, their tokenizers and shard indexes. Rows 23 to 37."""
+"""JSON that describes a model: ours, Hugging Face's, their tokenizers and shard indexes.
+
+Rows 23 to 37.
+"""
 
 from __future__ import annotations
 
@@ -46,8 +49,22 @@ def text(name: str, content: str | bytes, reason: str, naive: str = "", harm: st
 TYPE, LIES = "must be of type", "must lie in"
 MODELS = [
     theirs("a vocabulary of 10**400", LIES, BUILD, "crashes", vocab_size=10**400),
-    theirs("sizes of terabytes", "has 50265 symbols", BUILD, "fills memory", vocab_size=10**9, hidden_size=10**9, num_attention_heads=1),
-    theirs("a billion positions", "has 50265 symbols", BUILD, "fills memory", max_position_embeddings=10**9),
+    theirs(
+        "sizes of terabytes",
+        "has 50265 symbols",
+        BUILD,
+        "fills memory",
+        vocab_size=10**9,
+        hidden_size=10**9,
+        num_attention_heads=1,
+    ),
+    theirs(
+        "a billion positions",
+        "has 50265 symbols",
+        BUILD,
+        "fills memory",
+        max_position_embeddings=10**9,
+    ),
     theirs("a billion layers", LIES, BUILD, "hangs", num_hidden_layers=10**9),
     theirs("a thousand layers", "has 50265 symbols", num_hidden_layers=1000),
     ours("a thousand layers", "are missing", num_layers=1000),
@@ -71,13 +88,31 @@ MODELS = [
     theirs("another model's type", "model_type is", model_type={"a": 1}),
     theirs("a decoder", "decoders", is_decoder=True),
     ours("a vocabulary of 10**400", LIES, BUILD, "crashes", vocab_size=10**400),
-    ours("sizes of terabytes", "has shape|are missing", BUILD, "fills memory", embed_dim=10**9, ffn_dim=10**9, max_positions=10**9, num_heads=1),
+    ours(
+        "sizes of terabytes",
+        "has shape|are missing",
+        BUILD,
+        "fills memory",
+        embed_dim=10**9,
+        ffn_dim=10**9,
+        max_positions=10**9,
+        num_heads=1,
+    ),
     ours("a billion layers", LIES, BUILD, "hangs", num_layers=10**9),
-    ours("a billion shared layers of none", "num_unique_layers", num_layers=0, num_unique_layers=10**9),
+    ours(
+        "a billion shared layers of none",
+        "num_unique_layers",
+        num_layers=0,
+        num_unique_layers=10**9,
+    ),
     ours("shared layers below nothing", "num_unique_layers", num_unique_layers=-1),
     ours("a factor of 10**18", "embedding_dim", embedding_dim=10**18),
     ours("a field that is none", "unexpected keyword", __class__="x"),
-    ours("an activation that is a name of Python's", "no activation function", activation_fn="__class__"),
+    ours(
+        "an activation that is a name of Python's",
+        "no activation function",
+        activation_fn="__class__",
+    ),
     ours("an activation that is none", TYPE, activation_fn=None),
     ours("a switch that is a number", TYPE, lm_head=1),
     ours("layers kept that are a number", "not iterable", layers_to_keep=5),
@@ -87,29 +122,53 @@ MODELS = [
     about("a version of text", "format version", version="1"),
     about("a version of 10**400", "format version", version=10**400),
     about("another format", "model_type is None", format=["roberta_hub"]),
-]  # fmt: skip
+]
 
 TEXTS = [
     text("deep lists", nested(200_000), "not readable JSON", BUILD, "crashes"),
     text("deep objects", '{"a":' * 200_000, "not readable JSON", BUILD, "crashes"),
-    text("a number of a million digits", '{"format":' + "9" * 1_000_000 + "}", "not readable JSON", BUILD, "crashes"),
+    text(
+        "a number of a million digits",
+        '{"format":' + "9" * 1_000_000 + "}",
+        "not readable JSON",
+        BUILD,
+        "crashes",
+    ),
     text("11 MB", " " * 11_000_000 + "{}", "the limit is 10000000"),
     text("a list", "[]", "expected a JSON object", BUILD, "crashes"),
     text("empty", "", "not readable JSON", BUILD, "crashes"),
     text("not UTF-8", b'{"a": "\xff"}', "not readable JSON", BUILD, "crashes"),
     text("UTF-16", '{"format": "roberta_hub"}'.encode("utf-16"), "not readable JSON"),
     text("a byte order mark", b"\xef\xbb\xbf{}", "not readable JSON", BUILD, "crashes"),
-    text("a name twice, the second hostile", '{"format": "roberta_hub", "format": "x"}', "model_type is None"),
+    text(
+        "a name twice, the second hostile",
+        '{"format": "roberta_hub", "format": "x"}',
+        "model_type is None",
+    ),
     text("half a surrogate pair", '{"model_type": "\\ud800"}', "model_type is"),
     text("nothing but lists", "[" + "[]," * 2_000_000 + "[]]", "expected a JSON object"),
-    *(text(f"lists in a version, {depth} deep", f'{{"format": "roberta_hub", "version": {nested(depth)}}}', "format version|not readable")
-        for depth in (500, 900, 960, 970, 980, 990, 1000)),
-    *(text(f"lists in an activation, {depth} deep", f'{{"model_type": "roberta", "hidden_act": {nested(depth)}}}', "not supported|not readable")
-        for depth in (900, 960, 970, 980, 990)),
-]  # fmt: skip
+    *(
+        text(
+            f"lists in a version, {depth} deep",
+            f'{{"format": "roberta_hub", "version": {nested(depth)}}}',
+            "format version|not readable",
+        )
+        for depth in (500, 900, 960, 970, 980, 990, 1000)
+    ),
+    *(
+        text(
+            f"lists in an activation, {depth} deep",
+            f'{{"model_type": "roberta", "hidden_act": {nested(depth)}}}',
+            "not supported|not readable",
+        )
+        for depth in (900, 960, 970, 980, 990)
+    ),
+]
 
 
-def tokenizer(name: str, row: int, reason: str, naive: str = "", harm: str = "", **files: str) -> Attack:  # fmt: skip
+def tokenizer(
+    name: str, row: int, reason: str, naive: str = "", harm: str = "", **files: str
+) -> Attack:
     """A sound Hugging Face model beside these tokenizer files."""
     data = {key: value.encode(errors="surrogatepass") for key, value in files.items()}
     return Attack(
@@ -123,32 +182,123 @@ DOUBLING = V + "".join(f"{'a' * 2**i} {'a' * 2**i}\n" for i in range(21))
 CLIMBING = V + "".join(f"{'a' * i} a\n" for i in range(1, 2500))
 
 TOKENIZERS = [
-    tokenizer("an id of 5000 digits", 35, "is not JSON", vocab__json='{"a": ' + "9" * 5000 + "}", merges__txt=V),
+    tokenizer(
+        "an id of 5000 digits",
+        35,
+        "is not JSON",
+        vocab__json='{"a": ' + "9" * 5000 + "}",
+        merges__txt=V,
+    ),
     tokenizer("an id that is a list", 35, IDS, vocab__json='{"a": [0]}', merges__txt=V),
     tokenizer("an id that is true", 35, IDS, vocab__json='{"a": true}', merges__txt=V),
-    tokenizer("ids with a hole", 35, IDS, vocab__json=f'{{{SPECIALS}, "a": 10000000000}}', merges__txt=V),
+    tokenizer(
+        "ids with a hole", 35, IDS, vocab__json=f'{{{SPECIALS}, "a": 10000000000}}', merges__txt=V
+    ),
     tokenizer("an id below nothing", 35, IDS, vocab__json='{"a": -1}', merges__txt=V),
     tokenizer("deep lists", 35, "is not JSON", vocab__json=nested(200_000), merges__txt=V),
-    tokenizer("no specials", 35, "ids 0 to 3", vocab__json='{"a": 0, "b": 1, "c": 2, "d": 3}', merges__txt=V),
-    tokenizer("a piece that is half a surrogate pair", 35, "symbols and the embedding|ids 0 to 3", vocab__json='{"\\ud800": 0}', merges__txt=V),
-    tokenizer("30 MB of vocabulary", 36, "the limit", vocab__json='{"a": "' + "b" * (30 << 20) + '"}', merges__txt=V),
-    tokenizer("30 MB of merges", 36, "the limit", vocab__json="{}", merges__txt=V + "a b\n" * (8 << 20)),
+    tokenizer(
+        "no specials",
+        35,
+        "ids 0 to 3",
+        vocab__json='{"a": 0, "b": 1, "c": 2, "d": 3}',
+        merges__txt=V,
+    ),
+    tokenizer(
+        "a piece that is half a surrogate pair",
+        35,
+        "symbols and the embedding|ids 0 to 3",
+        vocab__json='{"\\ud800": 0}',
+        merges__txt=V,
+    ),
+    tokenizer(
+        "30 MB of vocabulary",
+        36,
+        "the limit",
+        vocab__json='{"a": "' + "b" * (30 << 20) + '"}',
+        merges__txt=V,
+    ),
+    tokenizer(
+        "30 MB of merges", 36, "the limit", vocab__json="{}", merges__txt=V + "a b\n" * (8 << 20)
+    ),
     tokenizer("a merge of three", 35, "is no merge", vocab__json="{}", merges__txt=V + "a b c\n"),
-    tokenizer("a merge of letters that are no bytes", 35, "is no merge", vocab__json="{}", merges__txt=V + "a \u2603\n"),
-    tokenizer("a merge twice", 35, "the same token", vocab__json="{}", merges__txt=V + "a b\na b\n"),
-    tokenizer("a merge that cannot be", 35, "cannot follow", vocab__json="{}", merges__txt=V + "ab cd\n"),
-    tokenizer("merges that double to a megabyte", 43, "too long", "merge_all", "hangs", vocab__json="{}", merges__txt=DOUBLING),
-    tokenizer("merges that climb", 43, "too long|cannot follow", "merge_all", "hangs", vocab__json="{}", merges__txt=CLIMBING),
-    tokenizer("a million merges", 43, "too long|cannot follow|same token", vocab__json="{}", merges__txt=V + "a b\n" * 1_000_000),
+    tokenizer(
+        "a merge of letters that are no bytes",
+        35,
+        "is no merge",
+        vocab__json="{}",
+        merges__txt=V + "a \u2603\n",
+    ),
+    tokenizer(
+        "a merge twice", 35, "the same token", vocab__json="{}", merges__txt=V + "a b\na b\n"
+    ),
+    tokenizer(
+        "a merge that cannot be", 35, "cannot follow", vocab__json="{}", merges__txt=V + "ab cd\n"
+    ),
+    tokenizer(
+        "merges that double to a megabyte",
+        43,
+        "too long",
+        "merge_all",
+        "hangs",
+        vocab__json="{}",
+        merges__txt=DOUBLING,
+    ),
+    tokenizer(
+        "merges that climb",
+        43,
+        "too long|cannot follow",
+        "merge_all",
+        "hangs",
+        vocab__json="{}",
+        merges__txt=CLIMBING,
+    ),
+    tokenizer(
+        "a million merges",
+        43,
+        "too long|cannot follow|same token",
+        vocab__json="{}",
+        merges__txt=V + "a b\n" * 1_000_000,
+    ),
     tokenizer("tokenizer.json that is a list", 35, "not an object", tokenizer__json="[]"),
     tokenizer("tokenizer.json without a model", 35, NO_BPE, tokenizer__json="{}"),
-    tokenizer("tokenizer.json with merges of numbers", 35, NO_BPE, tokenizer__json='{"model": {"vocab": {"a": 0}, "merges": [[1, 2]]}}'),
-    tokenizer("tokenizer.json with merges of one", 35, NO_BPE, tokenizer__json='{"model": {"vocab": {"a": 0}, "merges": ["a"]}}'),
-    tokenizer("tokenizer.json with added tokens of no kind", 35, NO_BPE, tokenizer__json='{"model": {"vocab": {}, "merges": []}, "added_tokens": 5}'),
-    tokenizer("tokenizer.json with an unhashable token", 35, NO_BPE, tokenizer__json='{"model": {"vocab": {}, "merges": []}, "added_tokens": [{"content": [], "id": 0}]}'),
-    tokenizer("tokenizer.json of a unigram model", 35, NO_BPE, tokenizer__json='{"model": {"type": "Unigram", "vocab": [["a", 0.5]]}}'),
-    tokenizer("tokenizer.json with an id of 5000 digits", 35, "is not JSON", tokenizer__json='{"model": {"vocab": {"a": ' + "9" * 5000 + '}, "merges": []}}'),
-]  # fmt: skip
+    tokenizer(
+        "tokenizer.json with merges of numbers",
+        35,
+        NO_BPE,
+        tokenizer__json='{"model": {"vocab": {"a": 0}, "merges": [[1, 2]]}}',
+    ),
+    tokenizer(
+        "tokenizer.json with merges of one",
+        35,
+        NO_BPE,
+        tokenizer__json='{"model": {"vocab": {"a": 0}, "merges": ["a"]}}',
+    ),
+    tokenizer(
+        "tokenizer.json with added tokens of no kind",
+        35,
+        NO_BPE,
+        tokenizer__json='{"model": {"vocab": {}, "merges": []}, "added_tokens": 5}',
+    ),
+    tokenizer(
+        "tokenizer.json with an unhashable token",
+        35,
+        NO_BPE,
+        tokenizer__json='{"model": {"vocab": {}, "merges": []}, "added_tokens": [{"content": [], '
+        '"id": 0}]}',
+    ),
+    tokenizer(
+        "tokenizer.json of a unigram model",
+        35,
+        NO_BPE,
+        tokenizer__json='{"model": {"type": "Unigram", "vocab": [["a", 0.5]]}}',
+    ),
+    tokenizer(
+        "tokenizer.json with an id of 5000 digits",
+        35,
+        "is not JSON",
+        tokenizer__json='{"model": {"vocab": {"a": ' + "9" * 5000 + '}, "merges": []}}',
+    ),
+]
 
 
 def index(name: str, shards: Any, reason: str, naive: str = "", harm: str = "") -> Attack:
@@ -175,10 +325,20 @@ INDEXES = [
     index("half a surrogate pair", {"w": "\ud800"}, "not a readable|not found"),
     index("a name of a megabyte", {"w": "a" * (1 << 20)}, PLAIN),
     index("a name that is a number", {"w": 5}, "not found"),
-    index("a name that is a deep list", {"w": json.loads(nested(900))}, f"{PLAIN}|not a readable|not found"),
+    index(
+        "a name that is a deep list",
+        {"w": json.loads(nested(900))},
+        f"{PLAIN}|not a readable|not found",
+    ),
     index("a million shards", {str(i): f"{i}.safetensors" for i in range(200_000)}, "not found"),
     index("no map", [], "has no 'weight_map'", "read_index", "crashes"),
-    index("a shard that is not there", {"w": "model-00001-of-00002.safetensors"}, "not found", "read_index", "crashes"),
-]  # fmt: skip
+    index(
+        "a shard that is not there",
+        {"w": "model-00001-of-00002.safetensors"},
+        "not found",
+        "read_index",
+        "crashes",
+    ),
+]
 
 ATTACKS = MODELS + TEXTS + TOKENIZERS + INDEXES

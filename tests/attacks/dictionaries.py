@@ -46,7 +46,9 @@ def beside_ours(name: str, content: bytes, size: int = 0) -> Make:
     return make
 
 
-def bad(name: str, row: int, content: bytes, reason: str, naive: str = "", harm: str = "") -> Attack:  # fmt: skip
+def bad(
+    name: str, row: int, content: bytes, reason: str, naive: str = "", harm: str = ""
+) -> Attack:
     return Attack(name, row, lines(content), reason, naive, harm)
 
 
@@ -54,13 +56,40 @@ N = "split_lines"
 ATTACKS = [
     Attack("100 GB", 36, of_size(100 << 30), "the limit for a dictionary", N, "fills memory"),
     Attack("33 MB", 36, of_size(33 << 20), "the limit for a dictionary"),
-    Attack("100 GB beside our own format", 36, beside_ours("dict.txt", b"", 100 << 30), "the limit for a dictionary"),
-    Attack("100 GB of labels", 36, beside_ours("label_dict.txt", b"", 100 << 30), "the limit for a dictionary"),
-    bad("two million symbols and more", 36, b"".join(b"%x 1\n" % i for i in range(2_000_001)), "more than 2000000 symbols"),
+    Attack(
+        "100 GB beside our own format",
+        36,
+        beside_ours("dict.txt", b"", 100 << 30),
+        "the limit for a dictionary",
+    ),
+    Attack(
+        "100 GB of labels",
+        36,
+        beside_ours("label_dict.txt", b"", 100 << 30),
+        "the limit for a dictionary",
+    ),
+    bad(
+        "two million symbols and more",
+        36,
+        b"".join(b"%x 1\n" % i for i in range(2_000_001)),
+        "more than 2000000 symbols",
+    ),
     bad("a line of 30 MB", 36, b"a" * (30 << 20) + b" 1\n", "the limit is 65536", N, "accepts"),
-    bad("a line of 30 MB in wide letters", 36, "😀".encode() * (7 << 20) + b" 1\n", "the limit is 65536"),
+    bad(
+        "a line of 30 MB in wide letters",
+        36,
+        "😀".encode() * (7 << 20) + b" 1\n",
+        "the limit is 65536",
+    ),
     bad("no line break and no end", 36, b"a 1 " * (7 << 20), "the limit is 65536"),
-    bad("a count of a million digits", 35, b"a " + b"9" * 60_000 + b"\n", "is not `symbol count`", N, "accepts"),
+    bad(
+        "a count of a million digits",
+        35,
+        b"a " + b"9" * 60_000 + b"\n",
+        "is not `symbol count`",
+        N,
+        "accepts",
+    ),
     bad("a count with an exponent", 35, b"a 1e9\n", "is not `symbol count`", N, "accepts"),
     bad("a count that is not a number", 35, b"a nan\n", "is not `symbol count`"),
     bad("NUL in place of a line", 36, b"\0\n", "is not `symbol count`", N, "accepts"),
@@ -75,13 +104,28 @@ ATTACKS = [
     bad("line breaks alone", 35, b"\n" * 1_000_000, "line 1"),
     bad("a symbol twice", 32, b"a 3\na 2\nc 1\n", "again", N, "accepts"),
     bad("a special symbol again", 37, b"<s> 3\nb 2\nc 1\n", "'<s>' again", N, "accepts"),
-    bad("every special overwritten", 33, b"".join(b"%s 1 #fairseq:overwrite\n" % s for s in (b"<s>", b"<pad>", b"</s>", b"<unk>")), SIZE),
+    bad(
+        "every special overwritten",
+        33,
+        b"".join(b"%s 1 #fairseq:overwrite\n" % s for s in (b"<s>", b"<pad>", b"</s>", b"<unk>")),
+        SIZE,
+    ),
     bad("one symbol overwritten many times", 33, b"a 1 #fairseq:overwrite\n" * 1_000_000, SIZE),
     bad("an overwrite flag alone", 33, b"#fairseq:overwrite\n", "is not `symbol count`"),
     bad("an overwrite flag for a count", 33, b"a #fairseq:overwrite\n", "is not `symbol count`"),
-    bad("two overwrite flags", 33, b"a 1 #fairseq:overwrite #fairseq:overwrite\n", "is not `symbol count`"),
+    bad(
+        "two overwrite flags",
+        33,
+        b"a 1 #fairseq:overwrite #fairseq:overwrite\n",
+        "is not `symbol count`",
+    ),
     bad("a flag in capitals", 33, b"a 1 #FAIRSEQ:OVERWRITE\n", "is not `symbol count`"),
     bad("of another model", 37, b"a 3\nb 2\n", SIZE),
     bad("a web page", 35, b"<!DOCTYPE html>\n<html>\n", "is not `symbol count`", N, "accepts"),
-    Attack("a label dictionary that is damaged", 35, beside_ours("label_dict.txt", b"yes\n"), "label/dict.txt, line 1|symbols and the embedding"),
-]  # fmt: skip
+    Attack(
+        "a label dictionary that is damaged",
+        35,
+        beside_ours("label_dict.txt", b"yes\n"),
+        "label/dict.txt, line 1|symbols and the embedding",
+    ),
+]

@@ -53,7 +53,10 @@ def directory(files: dict[str, bytes], **changed: bytes) -> Make:
     def make(folder: Path) -> Path:
         home = folder / "model"
         home.mkdir()
-        for name, content in {**files, **{k.replace("__", "."): v for k, v in changed.items()}}.items():  # fmt: skip
+        for name, content in {
+            **files,
+            **{k.replace("__", "."): v for k, v in changed.items()},
+        }.items():
             (home / name).write_bytes(content)
         return home
 

@@ -64,7 +64,9 @@ def attack(
         path.write_bytes(content(folder.parent / MARKER))
         return path
 
-    return Attack(name, row, make, rf"is refused, nothing of it was kept: .*({reason})", naive, harm)  # fmt: skip
+    return Attack(
+        name, row, make, rf"is refused, nothing of it was kept: .*({reason})", naive, harm
+    )
 
 
 def packed(members: Callable[[Path], Members]) -> Content:
@@ -119,7 +121,12 @@ def gnu_sparse(size: int) -> bytes:
 
 def sparse() -> Members:
     member, content = regular("toy/big", b"1\n0\n1\n".ljust(512, b"\0") + b"z")
-    member.pax_headers = {"GNU.sparse.major": "1", "GNU.sparse.minor": "0", "GNU.sparse.name": "toy/big", "GNU.sparse.realsize": "9" * 12}  # fmt: skip
+    member.pax_headers = {
+        "GNU.sparse.major": "1",
+        "GNU.sparse.minor": "0",
+        "GNU.sparse.name": "toy/big",
+        "GNU.sparse.realsize": "9" * 12,
+    }
     return [(member, content)]
 
 
@@ -133,40 +140,177 @@ FLIPPED = SOUND[:40] + bytes([SOUND[40] ^ 16]) + SOUND[41:]
 SHOWS_NO_FILE = "belong to no file"
 
 ATTACKS = [
-    attack("a chain of symlinks, CVE-2025-4517", 18, packed(symlink_chain), "is a link", "extractall_data" if CHAIN_WORKS else "", "escapes"),
-    attack("a symlink out, and a file through it", 17, packed(lambda m: [special("up", tarfile.SYMTYPE, "../.."), regular(f"up/{MARKER}")]),
-        "is a link", "extractall", "escapes"),
-    attack("an absolute symlink", 17, packed(lambda m: [special("up", tarfile.SYMTYPE, str(m.parent)), regular(f"up/{MARKER}")]),
-        "is a link", "extractall", "escapes"),
-    attack("model.pt as a symlink", 17, lambda m: gzip.compress(tar([*model()[:1], special("toy/model.pt", tarfile.SYMTYPE, "/etc/passwd")])), "is a link"),
-    attack("a hard link", 17, packed(lambda m: [special("toy/x", tarfile.LNKTYPE, "/etc/passwd")]), "is a link"),
-    attack("a character device", 17, packed(lambda m: [special("toy/x", tarfile.CHRTYPE)]), "a device"),
+    attack(
+        "a chain of symlinks, CVE-2025-4517",
+        18,
+        packed(symlink_chain),
+        "is a link",
+        "extractall_data" if CHAIN_WORKS else "",
+        "escapes",
+    ),
+    attack(
+        "a symlink out, and a file through it",
+        17,
+        packed(lambda m: [special("up", tarfile.SYMTYPE, "../.."), regular(f"up/{MARKER}")]),
+        "is a link",
+        "extractall",
+        "escapes",
+    ),
+    attack(
+        "an absolute symlink",
+        17,
+        packed(lambda m: [special("up", tarfile.SYMTYPE, str(m.parent)), regular(f"up/{MARKER}")]),
+        "is a link",
+        "extractall",
+        "escapes",
+    ),
+    attack(
+        "model.pt as a symlink",
+        17,
+        lambda m: gzip.compress(
+            tar([*model()[:1], special("toy/model.pt", tarfile.SYMTYPE, "/etc/passwd")])
+        ),
+        "is a link",
+    ),
+    attack(
+        "a hard link",
+        17,
+        packed(lambda m: [special("toy/x", tarfile.LNKTYPE, "/etc/passwd")]),
+        "is a link",
+    ),
+    attack(
+        "a character device", 17, packed(lambda m: [special("toy/x", tarfile.CHRTYPE)]), "a device"
+    ),
     attack("a block device", 17, packed(lambda m: [special("toy/x", tarfile.BLKTYPE)]), "a device"),
-    attack("model.pt as a fifo", 17, lambda m: gzip.compress(tar([*model()[:1], special("toy/model.pt", tarfile.FIFOTYPE)])), "special", "extractall", "accepts"),
+    attack(
+        "model.pt as a fifo",
+        17,
+        lambda m: gzip.compress(tar([*model()[:1], special("toy/model.pt", tarfile.FIFOTYPE)])),
+        "special",
+        "extractall",
+        "accepts",
+    ),
     attack("a type of no meaning", 17, packed(lambda m: [special("toy/x", b"Z")]), "special"),
-    attack("..", 17, packed(lambda m: [regular(f"../../{MARKER}")]), "points outside", "extractall", "escapes"),
-    attack(".. within", 17, packed(lambda m: [special("toy", tarfile.DIRTYPE), regular(f"toy/../../../{MARKER}")]), "points outside", "extractall", "escapes"),
-    attack("an absolute path", 17, packed(lambda m: [regular(str(m))]), "points outside", "extractall", "escapes"),
-    attack("a path from a pax header", 17, lambda m: extended(b"24 path=../../../marker\n"), "points outside"),
+    attack(
+        "..",
+        17,
+        packed(lambda m: [regular(f"../../{MARKER}")]),
+        "points outside",
+        "extractall",
+        "escapes",
+    ),
+    attack(
+        ".. within",
+        17,
+        packed(lambda m: [special("toy", tarfile.DIRTYPE), regular(f"toy/../../../{MARKER}")]),
+        "points outside",
+        "extractall",
+        "escapes",
+    ),
+    attack(
+        "an absolute path",
+        17,
+        packed(lambda m: [regular(str(m))]),
+        "points outside",
+        "extractall",
+        "escapes",
+    ),
+    attack(
+        "a path from a pax header",
+        17,
+        lambda m: extended(b"24 path=../../../marker\n"),
+        "points outside",
+    ),
     attack("sparse by pax", 19, packed(lambda m: sparse()), "special"),
     attack("sparse by GNU, its map cut short", 19, raw(gnu_sparse(0)), "", "extractall", "crashes"),
     attack("sparse by GNU, its map in part", 19, raw(gnu_sparse(89)), "", "extractall", "crashes"),
-    attack("a second model.pt", 20, packed(lambda m: [regular("toy/model.pt", b"other")]), "second model.pt", "extractall", "accepts"),
-    attack("a second model.pt, spelled otherwise", 20, packed(lambda m: [regular("./toy//model.pt", b"other")]), "second model.pt", "extractall", "accepts"),
+    attack(
+        "a second model.pt",
+        20,
+        packed(lambda m: [regular("toy/model.pt", b"other")]),
+        "second model.pt",
+        "extractall",
+        "accepts",
+    ),
+    attack(
+        "a second model.pt, spelled otherwise",
+        20,
+        packed(lambda m: [regular("./toy//model.pt", b"other")]),
+        "second model.pt",
+        "extractall",
+        "accepts",
+    ),
     attack("a million members", 19, raw(CROWD), "more than 1,000 members", "extractall", "hangs"),
-    attack("a pax header of 2 GB", 19, raw(gzip.compress(PAX), zeros(2100)), SHOWS_NO_FILE, "extractall", "fills memory or hangs"),
-    attack("a long name of 2 GB", 19, raw(gzip.compress(LONG), zeros(2100)), SHOWS_NO_FILE, "extractall", "fills memory or hangs"),
-    attack("2 GB after the last file", 19, raw(SOUND, zeros(2100)), SHOWS_NO_FILE, "extractall", "accepts"),
-    attack("a file of 17 GB", 19, raw(gzip.compress(header("toy/x", 17 << 30)), zeros(100)), "unpacks to more"),
-    attack("a file of 16 GB, claimed in 200 bytes", 19, raw(gzip.compress(header("toy/x", 15 << 30))), "ends"),
-    attack("model.pt of 1 GB, claimed in 200 bytes", 19, raw(gzip.compress(header("toy/model.pt", 1 << 30))), "ends|end of data"),
+    attack(
+        "a pax header of 2 GB",
+        19,
+        raw(gzip.compress(PAX), zeros(2100)),
+        SHOWS_NO_FILE,
+        "extractall",
+        "fills memory or hangs",
+    ),
+    attack(
+        "a long name of 2 GB",
+        19,
+        raw(gzip.compress(LONG), zeros(2100)),
+        SHOWS_NO_FILE,
+        "extractall",
+        "fills memory or hangs",
+    ),
+    attack(
+        "2 GB after the last file",
+        19,
+        raw(SOUND, zeros(2100)),
+        SHOWS_NO_FILE,
+        "extractall",
+        "accepts",
+    ),
+    attack(
+        "a file of 17 GB",
+        19,
+        raw(gzip.compress(header("toy/x", 17 << 30)), zeros(100)),
+        "unpacks to more",
+    ),
+    attack(
+        "a file of 16 GB, claimed in 200 bytes",
+        19,
+        raw(gzip.compress(header("toy/x", 15 << 30))),
+        "ends",
+    ),
+    attack(
+        "model.pt of 1 GB, claimed in 200 bytes",
+        19,
+        raw(gzip.compress(header("toy/model.pt", 1 << 30))),
+        "ends|end of data",
+    ),
     attack("a size of 2**87", 19, raw(gzip.compress(header("toy/x", 2**87))), "unpacks to more|"),
-    attack("a negative size, as CVE-2025-8194", 19, raw(gzip.compress(header("toy/x", -1024) + tar(model()))), ""),
+    attack(
+        "a negative size, as CVE-2025-8194",
+        19,
+        raw(gzip.compress(header("toy/x", -1024) + tar(model()))),
+        "",
+    ),
     attack("a pax size below zero", 19, raw(extended(b"12 size=-99\n")), ""),
-    attack("two sizes, 0 and 2**87", 19, raw(two_sizes()), "ends in the middle", "list_stream", "hangs"),
-    attack("a pax record of 10**500 bytes", 19, raw(extended(b"9" * 500 + b" path=x\n")), "", "extractall", "crashes"),
+    attack(
+        "two sizes, 0 and 2**87", 19, raw(two_sizes()), "ends in the middle", "list_stream", "hangs"
+    ),
+    attack(
+        "a pax record of 10**500 bytes",
+        19,
+        raw(extended(b"9" * 500 + b" path=x\n")),
+        "",
+        "extractall",
+        "crashes",
+    ),
     attack("a pax record of no bytes", 19, raw(extended(b"0 path=x\n")), ""),
-    attack("a thousand headers about headers", 19, raw(gzip.compress(CHAINED + tar(model()))), "recursion", "extractall", "crashes"),
+    attack(
+        "a thousand headers about headers",
+        19,
+        raw(gzip.compress(CHAINED + tar(model()))),
+        "recursion",
+        "extractall",
+        "crashes",
+    ),
     attack("cut in half", 17, raw(HALF), ""),
     attack("8 bytes too few", 17, raw(SOUND[:-8]), "", "extractall", "accepts"),
     attack("a bit flipped", 17, raw(FLIPPED), ""),
@@ -174,4 +318,4 @@ ATTACKS = [
     attack("junk behind it", 17, raw(SOUND + b"junk"), "", "extractall", "accepts"),
     attack("nothing in it", 17, raw(gzip.compress(tar([]))), "no model.pt"),
     attack("no dictionary", 17, lambda m: gzip.compress(tar(model()[1:])), "no dict.txt"),
-]  # fmt: skip
+]

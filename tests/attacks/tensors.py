@@ -43,43 +43,94 @@ def header(
 SOUND = ("a", "F32", [4], [0, 16])
 NAIVE = "safetensors_header"
 HEADERS = [
-    header("overlap", claims(("a", "F32", [8], [0, 32]), ("b", "F32", [12], [16, 64])), DAMAGED, NAIVE, "accepts"),
+    header(
+        "overlap",
+        claims(("a", "F32", [8], [0, 32]), ("b", "F32", [12], [16, 64])),
+        DAMAGED,
+        NAIVE,
+        "accepts",
+    ),
     header("a hole", claims(SOUND, ("b", "F32", [4], [48, 64])), DAMAGED, NAIVE, "accepts"),
     header("a tail", claims(SOUND), DAMAGED, NAIVE, "accepts"),
-    header("beyond the end", claims(("a", "F32", [BIG], [0, 4 * BIG])), DAMAGED, NAIVE, "fills memory"),
-    header("a shape of exabytes", claims(("a", "F32", [BIG], [0, 64])), DAMAGED, NAIVE, "fills memory"),
+    header(
+        "beyond the end", claims(("a", "F32", [BIG], [0, 4 * BIG])), DAMAGED, NAIVE, "fills memory"
+    ),
+    header(
+        "a shape of exabytes", claims(("a", "F32", [BIG], [0, 64])), DAMAGED, NAIVE, "fills memory"
+    ),
     header("a negative offset", claims(("a", "F32", [16], [-64, 0]))),
     header("offsets the wrong way", claims(("a", "F32", [16], [64, 0]))),
     header("an offset beyond 64 bits", claims(("a", "F32", [16], [0, 2**64 + 64]))),
     header("a shape that wraps around", claims(("a", "F32", [2**32, 2**32, 16], [0, 64]))),
-    header("a shape that wraps around to nothing", claims(("a", "F32", [2**63, 2], [0, 0]), ("b", "F32", [16], [0, 64]))),
-    header("no elements in exabytes of rows", claims(("a", "F32", [2**63, 0], [0, 0]), ("b", "F32", [16], [0, 64])), f"{DAMAGED}|no place|are missing"),
+    header(
+        "a shape that wraps around to nothing",
+        claims(("a", "F32", [2**63, 2], [0, 0]), ("b", "F32", [16], [0, 64])),
+    ),
+    header(
+        "no elements in exabytes of rows",
+        claims(("a", "F32", [2**63, 0], [0, 0]), ("b", "F32", [16], [0, 64])),
+        f"{DAMAGED}|no place|are missing",
+    ),
     header("a negative shape", claims(("a", "F32", [-4, -4], [0, 64]))),
-    header("a million dimensions", claims(("a", "F32", [1] * 1_000_000, [0, 4]), ("b", "F32", [15], [4, 64])), f"{DAMAGED}|no place|are missing"),
+    header(
+        "a million dimensions",
+        claims(("a", "F32", [1] * 1_000_000, [0, 4]), ("b", "F32", [15], [4, 64])),
+        f"{DAMAGED}|no place|are missing",
+    ),
     header("no such dtype", claims(("a", "X99", [16], [0, 64])), DAMAGED, NAIVE, "accepts"),
     header("a dtype of eight bits", claims(("a", "F8_E4M3", [64], [0, 64])), "only plain"),
     header("complex numbers", claims(("a", "C64", [8], [0, 64])), f"{DAMAGED}|only plain"),
     header("a dtype that is a list", claims(("a", ["F32"], [16], [0, 64]))),
-    header("a name twice", claims(("a", "F32", [16], [0, 64]), ("a", "F32", [16], [0, 64])), "stands twice", NAIVE, "accepts"),
-    header("deep JSON", with_header(b'{"a":' + b"[" * 100_000 + b"]" * 100_000 + b"}"), DAMAGED, NAIVE, "crashes"),
-    header("a number of a million digits", with_header(b'{"a":' + b"9" * 1_000_000 + b"}"), DAMAGED, NAIVE, "crashes"),
+    header(
+        "a name twice",
+        claims(("a", "F32", [16], [0, 64]), ("a", "F32", [16], [0, 64])),
+        "stands twice",
+        NAIVE,
+        "accepts",
+    ),
+    header(
+        "deep JSON",
+        with_header(b'{"a":' + b"[" * 100_000 + b"]" * 100_000 + b"}"),
+        DAMAGED,
+        NAIVE,
+        "crashes",
+    ),
+    header(
+        "a number of a million digits",
+        with_header(b'{"a":' + b"9" * 1_000_000 + b"}"),
+        DAMAGED,
+        NAIVE,
+        "crashes",
+    ),
     header("not JSON", with_header(b"{" * 64)),
     header("not an object", with_header(b"[]")),
     header("not UTF-8", with_header(b'{"\xff\xfe":1}')),
-    header("a header of 2**63 bytes", with_header(b"{}", length=2**63 - 1), "the limit is 10,000,000", NAIVE, "crashes"),
+    header(
+        "a header of 2**63 bytes",
+        with_header(b"{}", length=2**63 - 1),
+        "the limit is 10,000,000",
+        NAIVE,
+        "crashes",
+    ),
     header("a header of 99 MB", with_header(b"{}", length=99_000_000), "the limit is 10,000,000"),
     header("a header of nine bytes, two there", with_header(b"{}", b"", 9)),
     header("empty", b""),
     header("half a length", b"\1\0\0"),
     header("metadata that is a number", with_header(b'{"__metadata__": 5}', b"")),
-    header("thirty thousand tensors of nothing", claims(*((f"{i}", "F32", [0], [0, 0]) for i in range(30_000)), ("a", "F32", [16], [0, 64])),
-        f"{DAMAGED}|no place|are missing"),
-]  # fmt: skip
+    header(
+        "thirty thousand tensors of nothing",
+        claims(*((f"{i}", "F32", [0], [0, 0]) for i in range(30_000)), ("a", "F32", [16], [0, 64])),
+        f"{DAMAGED}|no place|are missing",
+    ),
+]
 
 
 def ours(name: str, row: int, reason: str, **changed: Tensor) -> Attack:
     """A directory of our own format whose weights are changed."""
-    weights = {**load(ours_files()["model.safetensors"]), **{k.replace("__", "."): v for k, v in changed.items()}}  # fmt: skip
+    weights = {
+        **load(ours_files()["model.safetensors"]),
+        **{k.replace("__", "."): v for k, v in changed.items()},
+    }
     make = directory(ours_files(), model__safetensors=save(weights))
     return Attack(f"weights: {name}", row, make, reason)
 
@@ -106,16 +157,66 @@ NAMES = ("a.b", "__init__", "", "../x", "a b", "x" * 101, "ü", "a\n", "-a", "__
 NAN = torch.full((8,), float("nan"))
 
 WEIGHTS = [
-    *(fairseq(f"a head called {name!r}", 28, "cannot name a classification head", {f"{HEAD}{name}.dense.weight": ONE}) for name in NAMES),
-    *(theirs(name, "lacks its dense or out_proj", {"classifier.out_proj.weight": out, "classifier.dense.weight": dense}) for name, (out, dense) in SHAPES.items()),
-    fairseq("2000 heads", 28, "2000 heads|2001 heads", {f"{HEAD}h{i}.{part}.weight": ONE for i in range(2000) for part in ("dense", "out_proj")}),
+    *(
+        fairseq(
+            f"a head called {name!r}",
+            28,
+            "cannot name a classification head",
+            {f"{HEAD}{name}.dense.weight": ONE},
+        )
+        for name in NAMES
+    ),
+    *(
+        theirs(
+            name,
+            "lacks its dense or out_proj",
+            {"classifier.out_proj.weight": out, "classifier.dense.weight": dense},
+        )
+        for name, (out, dense) in SHAPES.items()
+    ),
+    fairseq(
+        "2000 heads",
+        28,
+        "2000 heads|2001 heads",
+        {f"{HEAD}h{i}.{part}.weight": ONE for i in range(2000) for part in ("dense", "out_proj")},
+    ),
     fairseq("half a head", 28, "lacks its dense or out_proj", {f"{HEAD}half.dense.weight": ONE}),
-    fairseq("layer 9999", 25, "num_layers is 10000", {"encoder.sentence_encoder.layers.9999.fc1.weight": ONE}),
-    fairseq("layer 10**20", 26, "no place in a RoBERTa", {f"encoder.sentence_encoder.layers.{10**20}.fc1.weight": ONE}),
-    fairseq("layer minus one", 26, "no place in a RoBERTa", {"encoder.sentence_encoder.layers.-1.fc1.weight": ONE}),
-    fairseq("two names for one tensor", 26, "both upgrade to", {f"decoder{EMBEDDING.removeprefix('encoder')}": ONE}),
-    fairseq("a query matrix that is in two forms", 26, "holds both|multiple of 3", {"encoder.sentence_encoder.layers.0.self_attn.in_proj_weight": torch.ones(12, 4)}),
-    fairseq("a scalar to be split in three", 27, "multiple of 3", {"encoder.sentence_encoder.layers.0.self_attn.in_proj_weight": torch.ones(())}),
+    fairseq(
+        "layer 9999",
+        25,
+        "num_layers is 10000",
+        {"encoder.sentence_encoder.layers.9999.fc1.weight": ONE},
+    ),
+    fairseq(
+        "layer 10**20",
+        26,
+        "no place in a RoBERTa",
+        {f"encoder.sentence_encoder.layers.{10**20}.fc1.weight": ONE},
+    ),
+    fairseq(
+        "layer minus one",
+        26,
+        "no place in a RoBERTa",
+        {"encoder.sentence_encoder.layers.-1.fc1.weight": ONE},
+    ),
+    fairseq(
+        "two names for one tensor",
+        26,
+        "both upgrade to",
+        {f"decoder{EMBEDDING.removeprefix('encoder')}": ONE},
+    ),
+    fairseq(
+        "a query matrix that is in two forms",
+        26,
+        "holds both|multiple of 3",
+        {"encoder.sentence_encoder.layers.0.self_attn.in_proj_weight": torch.ones(12, 4)},
+    ),
+    fairseq(
+        "a scalar to be split in three",
+        27,
+        "multiple of 3",
+        {"encoder.sentence_encoder.layers.0.self_attn.in_proj_weight": torch.ones(())},
+    ),
     fairseq("numbers for names", 23, "no named tensor", {7: ONE}),
     fairseq("text for a tensor", 23, "no named tensor", {"w": "ones"}),
     fairseq("a sparse tensor", 30, "only plain|asks for", {"w": ONE.to_sparse()}),
@@ -124,13 +225,36 @@ WEIGHTS = [
     fairseq("no number in a bias", 29, "NaN or infinity", {"encoder.lm_head.bias": NAN}),
     fairseq("an embedding of one dimension", 27, "no RoBERTa encoder", {EMBEDDING: torch.ones(8)}),
     fairseq("an embedding of no width", 27, "embed_dim is 0", {EMBEDDING: torch.zeros(8, 0)}),
-    fairseq("a billion positions of no width", 27, "embed_positions.weight has shape", {"encoder.sentence_encoder.embed_positions.weight": torch.zeros(10**9, 0)}),
-    fairseq("two positions", 27, "fewer than 3", {"encoder.sentence_encoder.embed_positions.weight": torch.ones(2, 4)}),
-    theirs("token types of another width", "token-type embeddings", {"roberta.embeddings.token_type_embeddings.weight": torch.ones(1, 5)}),
-    theirs("no token types", "token-type embeddings", {"roberta.embeddings.token_type_embeddings.weight": torch.ones(0, 4)}),
+    fairseq(
+        "a billion positions of no width",
+        27,
+        "embed_positions.weight has shape",
+        {"encoder.sentence_encoder.embed_positions.weight": torch.zeros(10**9, 0)},
+    ),
+    fairseq(
+        "two positions",
+        27,
+        "fewer than 3",
+        {"encoder.sentence_encoder.embed_positions.weight": torch.ones(2, 4)},
+    ),
+    theirs(
+        "token types of another width",
+        "token-type embeddings",
+        {"roberta.embeddings.token_type_embeddings.weight": torch.ones(1, 5)},
+    ),
+    theirs(
+        "no token types",
+        "token-type embeddings",
+        {"roberta.embeddings.token_type_embeddings.weight": torch.ones(0, 4)},
+    ),
     theirs("another head", "has no place", {"decision.weight": ONE}),
-    ours("whole numbers", 30, "not floating-point", encoder__lm_head__bias=torch.ones(8, dtype=torch.int64)),
+    ours(
+        "whole numbers",
+        30,
+        "not floating-point",
+        encoder__lm_head__bias=torch.ones(8, dtype=torch.int64),
+    ),
     ours("infinity", 29, "NaN or infinity", encoder__lm_head__bias=torch.full((8,), float("inf"))),
-]  # fmt: skip
+]
 
 ATTACKS = HEADERS + WEIGHTS

@@ -1,4 +1,7 @@
-"""The container of a checkpoint: zip files that two readers understand differently, and bombs. Rows 19 to 24."""
+"""The container of a checkpoint: zip files that two readers understand differently, and bombs.
+
+Rows 19 to 24.
+"""
 
 from __future__ import annotations
 
@@ -53,7 +56,8 @@ def two_directories(shown: Records, run: Records) -> bytes:
 def shifted_directory(shown: Records, run: Records) -> bytes:
     """The same without zip64: torch goes where the end points, zipfile to what lies before the end.
 
-    zipfile takes the distance between both for something put before the archive, and adds it to every offset.
+    zipfile takes the distance between both for something put before the archive, and adds it to
+    every offset.
     """
     body, directory = _part(run, 0)
     visible, _ = _part(shown, 0)
@@ -64,7 +68,9 @@ def shifted_directory(shown: Records, run: Records) -> bytes:
     return body + directory + visible + listed + end
 
 
-def hostile(name: str, content: bytes, reason: str, naive: str = "", harm: str = "", row: int = 23) -> Attack:  # fmt: skip
+def hostile(
+    name: str, content: bytes, reason: str, naive: str = "", harm: str = "", row: int = 23
+) -> Attack:
     return Attack(name, row, model_pt(content), reason, naive, harm)
 
 
@@ -100,31 +106,104 @@ SHOWN: Records = (("a/data.pkl", BENIGN), *REST)
 RUN: Records = (("a/data.pkl", DEEP), *REST)
 
 ATTACKS = [
-    hostile("two directories, zip64", two_directories(SHOWN, RUN), DAMAGED, "torch_load_weights_only", "dies", 22),
-    hostile("two directories, shifted", shifted_directory(SHOWN, RUN), DAMAGED, "torch_load_weights_only", "dies", 22),
-    hostile("the pickle's name in capitals", records(("a/DATA.PKL", DEEP), ("a/data.pkl.", b"."), *REST), DAMAGED,
-        "torch_load_weights_only", "dies", 22),
-    hostile("the pickle's name in capitals, and a benign one elsewhere", records(("a/DATA.PKL", DEEP), ("a/b/data.pkl", BENIGN), *REST), DAMAGED,
-        "torch_load_weights_only", "dies", 22),
-    hostile("the pickle's name twice, benign first", records(*SHOWN, ("a/data.pkl", DEEP)), "nests tuples", row=20),
-    hostile("the pickle's name twice, benign last", records(("a/data.pkl", DEEP), *SHOWN), "nests tuples", "torch_load_weights_only", "dies", 20),
-    hostile("a second pickle elsewhere", records(*SHOWN, ("a/b/data.pkl", DEEP)), "nests tuples", row=20),
-    hostile("records outside", records(("../data.pkl", BENIGN), ("../version", b"3\n"), ("../../../tmp/x", b"")), DAMAGED + "|no RoBERTa", row=17),
-    hostile("absolute records", records(("/data.pkl", BENIGN), ("/version", b"3\n")), DAMAGED + "|no RoBERTa", row=17),
+    hostile(
+        "two directories, zip64",
+        two_directories(SHOWN, RUN),
+        DAMAGED,
+        "torch_load_weights_only",
+        "dies",
+        22,
+    ),
+    hostile(
+        "two directories, shifted",
+        shifted_directory(SHOWN, RUN),
+        DAMAGED,
+        "torch_load_weights_only",
+        "dies",
+        22,
+    ),
+    hostile(
+        "the pickle's name in capitals",
+        records(("a/DATA.PKL", DEEP), ("a/data.pkl.", b"."), *REST),
+        DAMAGED,
+        "torch_load_weights_only",
+        "dies",
+        22,
+    ),
+    hostile(
+        "the pickle's name in capitals, and a benign one elsewhere",
+        records(("a/DATA.PKL", DEEP), ("a/b/data.pkl", BENIGN), *REST),
+        DAMAGED,
+        "torch_load_weights_only",
+        "dies",
+        22,
+    ),
+    hostile(
+        "the pickle's name twice, benign first",
+        records(*SHOWN, ("a/data.pkl", DEEP)),
+        "nests tuples",
+        row=20,
+    ),
+    hostile(
+        "the pickle's name twice, benign last",
+        records(("a/data.pkl", DEEP), *SHOWN),
+        "nests tuples",
+        "torch_load_weights_only",
+        "dies",
+        20,
+    ),
+    hostile(
+        "a second pickle elsewhere", records(*SHOWN, ("a/b/data.pkl", DEEP)), "nests tuples", row=20
+    ),
+    hostile(
+        "records outside",
+        records(("../data.pkl", BENIGN), ("../version", b"3\n"), ("../../../tmp/x", b"")),
+        DAMAGED + "|no RoBERTa",
+        row=17,
+    ),
+    hostile(
+        "absolute records",
+        records(("/data.pkl", BENIGN), ("/version", b"3\n")),
+        DAMAGED + "|no RoBERTa",
+        row=17,
+    ),
     hostile("a record without a folder", records(("data.pkl", BENIGN)), DAMAGED),
-    Attack("a bomb of 1 GB as pickle", 19, bomb, "it is a compressed zip", "unzip", "fills memory or hangs"),
+    Attack(
+        "a bomb of 1 GB as pickle",
+        19,
+        bomb,
+        "it is a compressed zip",
+        "unzip",
+        "fills memory or hangs",
+    ),
     hostile("a TorchScript program", records(*SHOWN, ("a/constants.pkl", BENIGN)), "TorchScript"),
     hostile("no pickle", records(*REST), "without a checkpoint"),
-    hostile("a directory only", b"PK\5\6" + bytes(18), "without a checkpoint|damaged|not at its end"),
+    hostile(
+        "a directory only", b"PK\5\6" + bytes(18), "without a checkpoint|damaged|not at its end"
+    ),
     hostile("a directory beyond the file", in_zip(BENIGN)[:-6] + b"\xff\xff\xff\x7f\0\0", DAMAGED),
     hostile("a comment of 64 kB, unfinished", in_zip(BENIGN)[:-2] + b"\xff\xff", DAMAGED),
-    Attack("a repeated matrix at the end of its storage", 24, repeated_matrix, "no place in a RoBERTa|claims more"),
+    Attack(
+        "a repeated matrix at the end of its storage",
+        24,
+        repeated_matrix,
+        "no place in a RoBERTa|claims more",
+    ),
     Attack("a checkpoint of another byte order", 24, spoiled(b"little", b"middle"), DAMAGED),
     Attack("version 999 of the format", 23, spoiled(b"PK\x05\x06", b"PK\x05\x07"), DAMAGED),
     hostile("cut in half", seeds.saved(seeds.states()[0])[:5000], DAMAGED, row=23),
-    hostile("a sound pickle, no storages", records(("a/data.pkl", sound_state()), ("a/version", b"3\n")), DAMAGED, row=25),
+    hostile(
+        "a sound pickle, no storages",
+        records(("a/data.pkl", sound_state()), ("a/version", b"3\n")),
+        DAMAGED,
+        row=25,
+    ),
     hostile("zeros", bytes(10_000), "all zeros"),
-    hostile("a git-lfs pointer", b"version https://git-lfs.github.com/spec/v1\noid sha256:0\n", "git-lfs"),
+    hostile(
+        "a git-lfs pointer",
+        b"version https://git-lfs.github.com/spec/v1\noid sha256:0\n",
+        "git-lfs",
+    ),
     hostile("a web page", b"<!DOCTYPE html><html>", "a web page"),
     hostile("one byte", b"\x80", "damaged"),
-]  # fmt: skip
+]

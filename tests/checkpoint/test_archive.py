@@ -149,7 +149,12 @@ def chained_headers() -> bytes:
 
 def sparse() -> list[tuple[tarfile.TarInfo, bytes]]:
     member, content = regular("toy/big", b"1\n0\n1\n".ljust(512, b"\0") + b"z")
-    member.pax_headers = {"GNU.sparse.major": "1", "GNU.sparse.minor": "0", "GNU.sparse.name": "toy/big", "GNU.sparse.realsize": "99"}  # fmt: skip
+    member.pax_headers = {
+        "GNU.sparse.major": "1",
+        "GNU.sparse.minor": "0",
+        "GNU.sparse.name": "toy/big",
+        "GNU.sparse.realsize": "99",
+    }
     return [(member, content)]
 
 

@@ -74,7 +74,9 @@ BROKEN = {
     "deep JSON": file(b'{"a":' * 100_000 + b"1" + b"}" * 100_000),
     "deep lists": file(b"[" * 200_000),
     "huge number": file(b'{"a": ' + b"9" * 5000 + b"}"),
-    "twice the same name": file(b'{"a":%s,"a":%s}' % ((json.dumps(entry(0, 4, [1])).encode(),) * 2), bytes(4)),
+    "twice the same name": file(
+        b'{"a":%s,"a":%s}' % ((json.dumps(entry(0, 4, [1])).encode(),) * 2), bytes(4)
+    ),
     "overlap": file(headers(a=entry(0, 8, [2]), b=entry(4, 12, [2])), bytes(12)),
     "hole": file(headers(a=entry(0, 4, [1]), b=entry(8, 12, [1])), bytes(12)),
     "tail": file(headers(a=entry(0, 4, [1])), bytes(8)),
@@ -90,7 +92,7 @@ BROKEN = {
     "pickle": b"\x80\x02cposix\nsystem\n(X\x04\x00\x00\x00truetR.",
     "web page": b"<!DOCTYPE html><title>Log in</title>",
     "git-lfs": b"version https://git-lfs.github.com/spec/v1\noid sha256:0\nsize 1\n",
-}  # fmt: skip
+}
 
 
 @FORMATS
@@ -170,9 +172,20 @@ def test_numbers_that_are_none(folder: Path, format: str):
 @FORMATS
 @pytest.mark.parametrize(
     "content",
-    [b"", b"hello", b"[]", b"null", b"3", b'"a"', b"\xff\xfe", b"{" * 100_000, b"[" * 100_000, b'{"a": ' + b"9" * 5000 + b"}"],
+    [
+        b"",
+        b"hello",
+        b"[]",
+        b"null",
+        b"3",
+        b'"a"',
+        b"\xff\xfe",
+        b"{" * 100_000,
+        b"[" * 100_000,
+        b'{"a": ' + b"9" * 5000 + b"}",
+    ],
     ids=lambda content: repr(content[:8]),
-)  # fmt: skip
+)
 def test_a_config_that_is_no_json_object(folder: Path, content: bytes):
     (folder / "config.json").write_bytes(content)
     assert_refused(folder, "config.json")
@@ -264,10 +277,20 @@ def test_other_fields_of_wrong_types_and_values(
 @pytest.mark.parametrize("format", ["roberta_hub"])
 @pytest.mark.parametrize(
     "change",
-    [{"version": 2}, {"version": None}, {"version": "1"}, {"model": None}, {"model": "abc"}, {"model": []},
-     {"model": [["a", 1]]}, {"labels": None}, {"labels": [1]}, {"labels": {"mnli": 3}}],
+    [
+        {"version": 2},
+        {"version": None},
+        {"version": "1"},
+        {"model": None},
+        {"model": "abc"},
+        {"model": []},
+        {"model": [["a", 1]]},
+        {"labels": None},
+        {"labels": [1]},
+        {"labels": {"mnli": 3}},
+    ],
     ids=str,
-)  # fmt: skip
+)
 def test_our_own_config_damaged(folder: Path, change: dict[str, Any]):
     edit_json(folder / "config.json", **change)
     assert_refused(folder, "config.json")

@@ -45,12 +45,14 @@ def test_rows_are_consistent(record: Record):
 
 
 def test_the_second_source():
-    assert {record.name: record.second and [file.url for file in record.second] for record in PUBLISHED} == {
+    assert {
+        record.name: record.second and [file.url for file in record.second] for record in PUBLISHED
+    } == {
         "roberta.base": files_of("FacebookAI/roberta-base"),
         "roberta.large": files_of("FacebookAI/roberta-large"),
         "roberta.large.mnli": files_of("FacebookAI/roberta-large-mnli"),
         "roberta.large.wsc": None,
-    }  # fmt: skip
+    }
     files = [file for record in MODELS for file in record.second or ()]
     assert all(file.size is file.sha256 is None for file in files), "never an invented one"
 

@@ -88,7 +88,10 @@ ROOT_ONLY = pytest.mark.skipif(os.getuid() != 0, reason="needs root, to become s
 @ROOT_ONLY
 @pytest.mark.parametrize("lack", ["nothing", "file", "manifest", "all"])
 def test_another_users_cache(server: Server, cache: Path, tmp_path: Path, lack: str):
-    """Complete: works. Incomplete: says what cannot be written and what to do. Never is it changed."""
+    """Complete: works.
+
+    Incomplete: says what cannot be written and what to do. Never is it changed.
+    """
     folder = fetch_model(TOY)
     for name in {"file": ["dict.txt"], "manifest": ["manifest.json"]}.get(lack, []):
         (folder / name).unlink()

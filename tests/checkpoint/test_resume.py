@@ -89,9 +89,11 @@ MISFITS = {
     "earlier bytes": forced(206, GOOD[HALF - 1 :], span(HALF - 1, len(GOOD) - 1, len(GOOD))),
     "later bytes": forced(206, GOOD[HALF + 1 :], span(HALF + 1, len(GOOD) - 1, len(GOOD))),
     "another size": forced(206, REST + b"!", span(HALF, len(GOOD), len(GOOD) + 1)),
-    "If-Range ignored": forced(206, OTHER[HALF:], {**span(HALF, len(GOOD) - 1, len(GOOD)), "ETag": '"v2"'}),
+    "If-Range ignored": forced(
+        206, OTHER[HALF:], {**span(HALF, len(GOOD) - 1, len(GOOD)), "ETag": '"v2"'}
+    ),
     "several parts": forced(206, REST, {"Content-Type": "multipart/byteranges; boundary=x"}),
-}  # fmt: skip
+}
 
 
 @pytest.mark.parametrize("misfit", MISFITS.values(), ids=MISFITS)

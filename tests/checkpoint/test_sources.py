@@ -70,10 +70,19 @@ def second(server: Server, theirs: Path) -> dict[str, bytes]:
 
 @pytest.mark.parametrize(
     "answer",
-    [status(404), status(403), status(503), cut(GOOD, 100), redirect(PATH), redirect("file:///x"),
-     redirect("http://example.invalid/"), body(b"<html>log in</html>"), body(b"")],
+    [
+        status(404),
+        status(403),
+        status(503),
+        cut(GOOD, 100),
+        redirect(PATH),
+        redirect("file:///x"),
+        redirect("http://example.invalid/"),
+        body(b"<html>log in</html>"),
+        body(b""),
+    ],
     ids=["404", "403", "503", "broken", "loop", "file", "downgrade", "web page", "empty"],
-)  # fmt: skip
+)
 def test_when_the_first_fails_for_good_the_second_is_asked(
     server: Server, cache: Path, second: dict[str, bytes], answer: Any
 ):
@@ -284,7 +293,9 @@ def test_with_torch_hubs_archive_no_socket_is_opened(cache: Path, kept: Path):
     assert process.communicate(timeout=60) == (f"{cache / 'toy'}\n", "")
 
 
-@pytest.mark.parametrize("content", [GOOD[:-8], b"<html>", b"", OTHER], ids=["cut", "page", "empty", "other"])  # fmt: skip
+@pytest.mark.parametrize(
+    "content", [GOOD[:-8], b"<html>", b"", OTHER], ids=["cut", "page", "empty", "other"]
+)
 def test_an_archive_that_cannot_be_used_is_passed_over(
     server: Server, cache: Path, kept: Path, content: bytes, monkeypatch: pytest.MonkeyPatch
 ):

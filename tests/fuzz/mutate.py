@@ -1,6 +1,7 @@
 """Changes to a valid file that keep enough of its structure to get past the first check.
 
-Flipped bytes alone end at a checksum, a length or a bracket; these mutators know where the values are.
+Flipped bytes alone end at a checksum, a length or a bracket; these mutators know where the values
+are.
 """
 
 from __future__ import annotations
@@ -141,11 +142,53 @@ def change_tar(data: bytes, rng: random.Random) -> bytes:
     if not headers:
         return flip(data, rng)
     at = rng.choice(headers)
-    start, size = rng.choice(((0, 100), (100, 8), (124, 12), (124, 12), (136, 12), (156, 1), (156, 1), (157, 100), (345, 155)))  # fmt: skip
-    words = (b"../model.pt", b"/etc/x", b"model.pt", b"00000000001\0", b"77777777777\0", b"\x80" + b"\xff" * 11, b"\xff" * 12, b"0", b"1", b"2", b"3", b"5", b"6", b"7", b"L", b"K", b"S", b"x", b"g", b"-0000000001\0", b"")  # fmt: skip
+    start, size = rng.choice(
+        (
+            (0, 100),
+            (100, 8),
+            (124, 12),
+            (124, 12),
+            (136, 12),
+            (156, 1),
+            (156, 1),
+            (157, 100),
+            (345, 155),
+        )
+    )
+    words = (
+        b"../model.pt",
+        b"/etc/x",
+        b"model.pt",
+        b"00000000001\0",
+        b"77777777777\0",
+        b"\x80" + b"\xff" * 11,
+        b"\xff" * 12,
+        b"0",
+        b"1",
+        b"2",
+        b"3",
+        b"5",
+        b"6",
+        b"7",
+        b"L",
+        b"K",
+        b"S",
+        b"x",
+        b"g",
+        b"-0000000001\0",
+        b"",
+    )
     out[at + start : at + start + size] = rng.choice(words)[:size].ljust(size, b"\0")
     if rng.random() < 0.3 and at + 1024 <= len(out):  # what an extended header says
-        text = rng.choice((b"18 path=../model.pt\n", b"12 size=-99\n", b"22 GNU.sparse.major=1\n", b"9" * 500, b"20 size=99999999999\n"))  # fmt: skip
+        text = rng.choice(
+            (
+                b"18 path=../model.pt\n",
+                b"12 size=-99\n",
+                b"22 GNU.sparse.major=1\n",
+                b"9" * 500,
+                b"20 size=99999999999\n",
+            )
+        )
         out[at + 512 : at + 512 + len(text)] = text
     out[at + 148 : at + 156] = b" " * 8
     checksum = tarfile.calc_chksums(bytes(out[at : at + 512]))[0]

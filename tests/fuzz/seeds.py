@@ -87,7 +87,11 @@ def around_pickle(data: bytes) -> bytes:
 def tar(*, kind: int = tarfile.PAX_FORMAT, top: str = "toy/") -> bytes:
     buffer = io.BytesIO()
     with tarfile.open(fileobj=buffer, mode="w", format=kind) as archive:
-        for name, content in (("dict.txt", b"the 10\n"), ("x" * 60 + "/" + "y" * 90, b""), ("model.pt", b"PK weights")):  # fmt: skip
+        for name, content in (
+            ("dict.txt", b"the 10\n"),
+            ("x" * 60 + "/" + "y" * 90, b""),
+            ("model.pt", b"PK weights"),
+        ):
             member = tarfile.TarInfo(top + name)
             member.size = len(content)
             archive.addfile(member, io.BytesIO(content))
@@ -104,7 +108,11 @@ def safetensors() -> list[bytes]:
     from safetensors.torch import save
 
     small = {"a": torch.ones(2, 3), "b": torch.zeros(0, 4), "c": torch.arange(3)}
-    return [save(small, {"format": "pt"}), save({"x": torch.ones(1, dtype=torch.float16)}), save({})]  # fmt: skip
+    return [
+        save(small, {"format": "pt"}),
+        save({"x": torch.ones(1, dtype=torch.float16)}),
+        save({}),
+    ]
 
 
 def archives() -> list[bytes]:

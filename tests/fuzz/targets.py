@@ -1,4 +1,7 @@
-"""The readers as functions of bytes. Whatever one of them raises that is no RobertaHubError is a bug."""
+"""The readers as functions of bytes.
+
+Whatever one of them raises that is no RobertaHubError is a bug.
+"""
 
 from __future__ import annotations
 

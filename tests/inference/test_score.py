@@ -38,7 +38,8 @@ def test_a_long_text_scores_each_token_where_it_stands_best(roberta: RobertaHubI
     wanted, done = 0.0, 0
     for w, s in enumerate(starts):
         window = torch.cat([ids[:1], inner[s : s + room], ids[-1:]])
-        # Only the last two windows overlap; the token belongs to where it stands farther from a cut.
+        # Only the last two windows overlap; the token belongs to where it stands farther from a
+        # cut.
         if w < len(starts) - 2:
             end = s + room
         elif w == len(starts) - 2:

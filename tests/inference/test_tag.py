@@ -105,7 +105,8 @@ def test_long_texts(roberta):
     assert len(words) == sum(p > 0 for p in seen) < len(whole)
     (slid,) = roberta.tag([LONG], "ner", stride=20)
     assert max(s.end for s in slid) > len(LONG) * 0.8
-    # What stands in the first window alone is as it was in a text that was cut there, but for a token.
+    # What stands in the first window alone is as it was in a text that was cut there, but for a
+    # token.
     runner = Runner(model=roberta.model, tokenizer=roberta.tokenizer, stride=20)
     (windowed,) = tag_words(runner, [LONG], [whole], "ner", LABELS)
     assert [label for label, _ in windowed[:5]] == [label for label, _ in cut[:5]]

@@ -1,4 +1,7 @@
-"""Attention on a GPU in half precision: one call of a kernel for ragged batches. Its numbers need a GPU; what it is asked for doesn't."""
+"""Attention on a GPU in half precision: one call of a kernel for ragged batches.
+
+Its numbers need a GPU; what it is asked for doesn't.
+"""
 
 from __future__ import annotations
 

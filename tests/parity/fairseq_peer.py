@@ -31,7 +31,8 @@ TINY = {
     "encoder_attention_heads": 4,
     "max_positions": 64,
 }
-"""What `fairseq_model` and `train` build unless told otherwise; `FULL` leaves the arch's own sizes."""
+"""What `fairseq_model` and `train` build unless told otherwise; `FULL` leaves the arch's own
+sizes."""
 FULL: dict[str, Any] = dict.fromkeys(TINY)
 """Pass as overrides (`**FULL`) for the arch's own sizes: roberta_base, roberta_large."""
 

@@ -19,8 +19,8 @@ def dictionary(
     Args:
         directory: Made if missing.
         symbols: The symbols in order; or a number N for '0'..str(N-1); or None for the 50,257 ids
-            of GPT-2 in RoBERTa's order. Padded with madeupwords so that the table with its 4 specials is a multiple
-            of 8 long, as fairseq pads it.
+            of GPT-2 in RoBERTa's order. Padded with madeupwords so that the table with its 4
+            specials is a multiple of 8 long, as fairseq pads it.
         labels: Also write `label/dict.txt` with these names and `input0/dict.txt`, the layout of
             a sentence_prediction task.
 

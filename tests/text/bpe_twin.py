@@ -1,7 +1,9 @@
-"""A plain twin of the BPE: `regex` for the cutting, pairs merged one at a time. Slow, short, and obviously right.
+"""A plain twin of the BPE: `regex` for the cutting, pairs merged one at a time.
 
-Also the code points on which a comparison is fair: a character that only one of the two Unicode tables (Python's `regex`,
-tiktoken's Rust) has a meaning for may be cut differently by each.
+Slow, short, and obviously right.
+
+Also the code points on which a comparison is fair: a character that only one of the two Unicode
+tables (Python's `regex`, tiktoken's Rust) has a meaning for may be cut differently by each.
 """
 
 import functools

@@ -125,7 +125,8 @@ def test_killed_and_started_again(tmp_path):
         "import sys, time\nfrom roberta_hub.train import blocks\n"
         "from roberta_hub.text.tokenizer import Tokenizer\nblocks.CHUNK = 20000\n"
         "own = Tokenizer.encode_batch\n"
-        "def slow(self, texts, threads=None):\n    time.sleep(0.05)\n    return own(self, texts, threads)\n"
+        "def slow(self, texts, threads=None):\n    time.sleep(0.05)\n    return own(self, texts, "
+        "threads)\n"
         "Tokenizer.encode_batch = slow\n"
         "blocks.build(sys.argv[1], sys.argv[2], Tokenizer.shipped(), threads=1)\n"
     )

@@ -72,8 +72,9 @@ def test_learns_and_writes_models_that_load(tmp_path):
 
 
 EXACT = {"double": True, "examples": 90}
-"""90 examples: the last update of an epoch is smaller. In float64, since Adam makes whole steps of the rounding
-noise where a gradient is 0, as that of the keys' bias is: in float32 the runs below differ by up to 5e-5."""
+"""90 examples: the last update of an epoch is smaller. In float64, since Adam makes whole steps of
+the rounding noise where a gradient is 0, as that of the keys' bias is: in float32 the runs below
+differ by up to 5e-5."""
 
 
 def test_accumulation_equals_a_larger_batch(tmp_path):

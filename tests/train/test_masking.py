@@ -122,7 +122,8 @@ def test_spans_of_words():
         mixed += bool(fates.any() and not fates.all())
     # SpanBERT's mean is 3.8 words; budgets and neighbours cut some, meetings lengthen others.
     assert 2.5 < sum(runs) / len(runs) < 4.2 and max(runs) >= 8
-    # Of 15 words in about four spans, some span is no <mask> half of the time; words each on their own nearly always.
+    # Of 15 words in about four spans, some span is no <mask> half of the time; words each on their
+    # own nearly always.
     assert mixed < 0.75 * len(found)
 
 

@@ -69,7 +69,8 @@ def test_a_model_learns_to_fill_masks(material, tmp_path, unit):
     before = make_task(config).evaluate()
     assert before["loss"] > 0.9 * math.log(50265)
     report = run(config)
-    # The majority's share of the five animals and verbs is 0.2; the rest is the same in each sentence.
+    # The majority's share of the five animals and verbs is 0.2; the rest is the same in each
+    # sentence.
     assert report.metrics["loss"] < 1.5 and report.metrics["top5"] > 0.9
     assert report.metrics["perplexity"] == pytest.approx(math.exp(report.metrics["loss"]))
     roberta = result(report).eval()

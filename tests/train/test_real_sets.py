@@ -1,6 +1,9 @@
-"""Tasks on published sets, from roberta.tiny, above what is had without learning. Minutes, so for make test-full.
+"""Tasks on published sets, from roberta.tiny, above what is had without learning.
 
-Small parts of the sets and few epochs: they show that a recipe learns on real text, not how well it can.
+Minutes, so for make test-full.
+
+Small parts of the sets and few epochs: they show that a recipe learns on real text, not how well it
+can.
 """
 
 from __future__ import annotations
@@ -118,8 +121,9 @@ def guessed(articles: list[dict[str, Any]]) -> float:
 def test_pronouns_of_gap(shared, tmp_path):
     """Which of two names a pronoun means, where it means one of them.
 
-    The LM alone decides, so it has an accuracy before it learns; always the first name, or always the
-    second, has another. The right name is the query, which tells the model nothing: both are scored alike.
+    The LM alone decides, so it has an accuracy before it learns; always the first name, or always
+    the second, has another. The right name is the query, which tells the model nothing: both are
+    scored alike.
     """
     share = 0.0
     for name, source, count in (("train", "development", 600), ("valid", "validation", 300)):

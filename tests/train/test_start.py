@@ -70,7 +70,8 @@ def test_heads_look_at_their_offsets(sizes):
             part.view(30, 4, -1).transpose(0, 1)
             for part in (attention.q_proj(x), attention.k_proj(x))
         ]
-    # Where words fill all dimensions, places share theirs with them; by chance a head would hit 1 in 30.
+    # Where words fill all dimensions, places share theirs with them; by chance a head would hit 1
+    # in 30.
     wanted = 0.8 if "embedding_dim" in sizes else 0.4
     scores = heads[0] @ heads[1].transpose(1, 2)  # (H, T, T)
     for offset, own in zip(OFFSETS[0], scores, strict=True):

@@ -48,8 +48,12 @@ def test_tokens(base, tmp_path):
         assert [(s.label, s.text) for s in spans] == [("PER", "Ada Byron"), ("LOC", "Lima")]
         assert all(text[s.start : s.end] == s.text and 0.5 < s.score <= 1 for s in spans)
         assert set(roberta.head_labels("ner")) == {
-            "B-LOC", "B-PER", "I-LOC", "I-PER", "O",
-        }  # fmt: skip
+            "B-LOC",
+            "B-PER",
+            "I-LOC",
+            "I-PER",
+            "O",
+        }
 
 
 KINDS = {"Who": PEOPLE, "Where": PLACES, "Which": COLOURS}

@@ -1,4 +1,7 @@
-"""A task of our own writing: which of three symbols a sequence holds most of. Also run as a program, to be killed."""
+"""A task of our own writing: which of three symbols a sequence holds most of.
+
+Also run as a program, to be killed.
+"""
 
 from __future__ import annotations
 

@@ -5,8 +5,9 @@
     50,000 x 2   the merges in rank order: the GPT-2 ids of the left and the right part
     50,257       the GPT-2 id behind RoBERTa id 4, 5, …, 50260 (fairseq's frequency order)
 
-GPT-2 ids 0-255 are the single bytes, 256 + k is what merge k forms, 50256 is `<|endoftext|>`; the bytes of a token are
-therefore the concatenation of its parts. `tools/build_vocabulary.py` writes the file; `NOTICE` says whose tables these are.
+GPT-2 ids 0-255 are the single bytes, 256 + k is what merge k forms, 50256 is `<|endoftext|>`; the
+bytes of a token are therefore the concatenation of its parts. `tools/build_vocabulary.py` writes
+the file; `NOTICE` says whose tables these are.
 """
 
 from __future__ import annotations
@@ -26,7 +27,10 @@ NUM_TOKENS = 50_257
 
 
 class Tables(NamedTuple):
-    """What the file holds, as GPT-2 ids. Flat, as 50,000 pairs would set off the garbage collector: a tenth of a second."""
+    """What the file holds, as GPT-2 ids.
+
+    Flat, as 50,000 pairs would set off the garbage collector: a tenth of a second.
+    """
 
     left: tuple[int, ...]
     right: tuple[int, ...]
