@@ -1,8 +1,7 @@
 """Features and training steps on a GPU in bfloat16, beside transformers, on ragged text; and the card's own peak.
 
-    python benchmarks/gpu.py                          # base and large
-    python benchmarks/gpu.py --device cpu --items 8 --sizes base     # whether it works, where there
-    is no GPU
+    python benchmarks/gpu.py                                      # base and large
+    python benchmarks/gpu.py --device cpu --items 8 --sizes base  # whether it works, without a GPU
 
 The corpus is that of `speed.py`. A peer gets batches sorted by length, of as many slots as we have
 tokens a batch; `sdpa` is what it does by itself, `flash_attention_2` needs the package flash-attn.

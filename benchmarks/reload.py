@@ -1,7 +1,7 @@
 """Reloading a 1.4 GB RoBERTa: seconds to the first vector and peak memory, beside transformers and fairseq.
 
-    python benchmarks/reload.py                # roberta.large, 7 rounds, about four minutes and 8
-    GB of disk python benchmarks/reload.py --rounds 1 --model roberta.base
+    python benchmarks/reload.py         # roberta.large, 7 rounds: four minutes, 8 GB of disk
+    python benchmarks/reload.py --rounds 1 --model roberta.base
 
 The same random weights for every engine, each run a process of its own, engines in turn, all files
 in the page cache. `load` counts from the call that loads to the first feature vector, `process`
