@@ -119,7 +119,8 @@ STEPS = {
         f"data.valid={WORK}/valid.txt",
         f"output={WORK}/pretrain",
         "optimizer.total_updates=4400",
-        "loop.max_updates=2407",  # half way down its learning rate, which goes on falling in the next step
+        # Half way down its learning rate, which goes on falling in the next step.
+        "loop.max_updates=2407",
     ],
     "lengthen": [
         "pretrain=tiny",
@@ -209,7 +210,10 @@ def learn(step: str, processes: int, more: list[str]) -> int:
 
 
 def ship() -> None:
-    """Write the model as the package holds it: half precision, and the catalogue's configuration with its dropout."""
+    """Write the model as the package holds it.
+
+    That is in half precision, with the catalogue's configuration and its dropout.
+    """
     import torch
 
     from roberta_hub import RobertaHubInterface, RobertaModel, load_model
