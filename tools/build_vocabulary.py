@@ -10,8 +10,8 @@ blingfire keeps each vocabulary as id → bytes in an `.i2w` file of little-endi
 
     3, 16, arr, end     a version, where the configuration starts, where the array starts and ends
     …                   the configuration, not needed here
-    at `arr`            N, N + 1 offsets into the bytes that follow, the bytes of all tokens end to
-    end at `end`            0, end - 16, a checksum
+    at `arr`            N, N + 1 offsets into the bytes that follow, all tokens' bytes end to end
+    at `end`            0, end - 16, a checksum
 """
 
 from __future__ import annotations

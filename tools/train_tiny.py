@@ -8,9 +8,8 @@ Each step can be stopped, and goes on when started again.
     python tools/train_tiny.py match        # the same with heads that look for a word's doubles
     python tools/train_tiny.py pairs        # the head for pairs, with as much text beside them
     python tools/train_tiny.py mnli         # the same with more pairs than text, in smaller batches
-    python tools/train_tiny.py settle       # the same with dropout, and a learning rate that ends
-    at nought python tools/train_tiny.py ship         # the model in half precision ->
-    roberta_hub/models/tiny
+    python tools/train_tiny.py settle       # the same with dropout, the learning rate ends at 0
+    python tools/train_tiny.py ship         # the model in half precision -> roberta_hub/models/tiny
 
 Steps that train are `roberta-hub train` with the settings of STEPS; more settings can follow. One
 process a core is faster on a CPU than one process with all of them (8,200 tokens/s against 6,400).
