@@ -66,7 +66,7 @@ def roberta_large(pretrained=True, **keywords):
 
 
 def roberta_large_mnli(pretrained=True, **keywords):
-    """RoBERTa large fine-tuned on MNLI, with the head "mnli": a download of 0.7 GB.
+    """RoBERTa large fine-tuned on MNLI, with the head "mnli"; 0.7 GB download.
 
     Its classes are contradiction, neutral and entailment.
 
@@ -107,7 +107,7 @@ def roberta_large_wsc(pretrained=True, **keywords):
 
 
 def roberta_tiny(pretrained=True, **keywords):
-    """RoBERTa tiny, with 10 M parameters and the head "mnli", in the package without a download.
+    """RoBERTa tiny, with 10 M parameters and the head "mnli", in the package; no download.
 
     It has 4 layers and 256 dimensions. Made with this package's own training code; its
     MODEL_CARD.md says of what, and how good it is.
