@@ -66,7 +66,9 @@ def roberta_large(pretrained=True, **keywords):
 
 
 def roberta_large_mnli(pretrained=True, **keywords):
-    """RoBERTa large fine-tuned on MNLI, head "mnli": contradiction, neutral, entailment; 0.7 GB download.
+    """RoBERTa large fine-tuned on MNLI, with the head "mnli"; 0.7 GB download.
+
+    Its classes are contradiction, neutral and entailment.
 
     Args:
         pretrained (bool): False gives random weights, without any network.
@@ -105,9 +107,10 @@ def roberta_large_wsc(pretrained=True, **keywords):
 
 
 def roberta_tiny(pretrained=True, **keywords):
-    """RoBERTa tiny: 10 M parameters, 4 layers, 256 dimensions, head "mnli"; in the package, no download.
+    """RoBERTa tiny, with 10 M parameters and the head "mnli", in the package; no download.
 
-    Made with this package's own training code; its MODEL_CARD.md says of what, and how good it is.
+    It has 4 layers and 256 dimensions. Made with this package's own training code; its
+    MODEL_CARD.md says of what, and how good it is.
 
     Args:
         pretrained (bool): False gives random weights.

@@ -20,7 +20,10 @@ SMOOTHED = 20
 
 
 def curve(step: str, updates: int, column: str, begin: float) -> tuple[list[float], list[float]]:
-    """Millions of tokens read since the first step, and the running mean of a column, up to an update."""
+    """Millions of tokens read since the first step, and a column's running mean.
+
+    Both go up to an update.
+    """
     with (ROOT / "runs/tiny" / step / "log.csv").open(newline="") as file:
         rows = [row for row in csv.DictReader(file) if row.get(column) and row["tokens"]]
     rows = [row for row in rows if int(row["update"]) <= updates]

@@ -156,7 +156,10 @@ def torch_layers(roberta: roberta_hub.RobertaHubInterface) -> Encode:
 
 
 def export(folder: Path) -> Path:
-    """The Hugging Face model as ONNX, with ONNX Runtime's fusions for BERT; in a process that gives its memory back."""
+    """The Hugging Face model as ONNX, with ONNX Runtime's fusions for BERT.
+
+    A process makes it that gives its memory back.
+    """
     fused = folder / "fused.onnx"
     if not fused.is_file():
         subprocess.run([sys.executable, __file__, folder], check=True, capture_output=True)
@@ -172,7 +175,8 @@ def _export(folder: Path) -> None:
     class Features(nn.Module):
         def __init__(self) -> None:
             super().__init__()
-            self.model = model  # as a part, or the exporter takes weights for constants and writes them twice
+            # As a part, or the exporter takes weights for constants and writes them twice.
+            self.model = model
 
         def forward(self, input_ids: Tensor, attention_mask: Tensor) -> Tensor:
             features: Tensor = self.model(input_ids, attention_mask).last_hidden_state
@@ -202,7 +206,10 @@ def _export(folder: Path) -> None:
 
 
 def onnxruntime(folder: Path, dtype: str) -> Encode:
-    """ONNX Runtime: "float32", or "int8" with weights by channel and activations quantized as they come."""
+    """ONNX Runtime in "float32" or "int8".
+
+    "int8" has weights by channel and activations quantized as they come.
+    """
     import onnxruntime as library
 
     path = export(folder)
@@ -231,7 +238,10 @@ def onnxruntime(folder: Path, dtype: str) -> Encode:
 
 
 def openvino(folder: Path, dtype: str) -> Encode:
-    """OpenVINO: "float32", or "int8" with compressed weights and activations quantized as they come."""
+    """OpenVINO in "float32" or "int8".
+
+    "int8" has compressed weights and activations quantized as they come.
+    """
     import openvino as library
 
     export(folder)

@@ -1,7 +1,9 @@
-"""Features and training steps on a GPU in bfloat16, beside transformers, on ragged text; and the card's own peak.
+"""Features and training steps on a GPU in bfloat16, beside transformers, on ragged text.
 
-    python benchmarks/gpu.py                                      # base and large
-    python benchmarks/gpu.py --device cpu --items 8 --sizes base  # whether it works, without a GPU
+The card's own peak stands beside them.
+
+    python benchmarks/gpu.py                          # base and large
+    python benchmarks/gpu.py --device cpu --items 8 --sizes base     # whether it works, without GPU
 
 The corpus is that of `speed.py`. A peer gets batches sorted by length, of as many slots as we have
 tokens a batch; `sdpa` is what it does by itself, `flash_attention_2` needs the package flash-attn.
@@ -64,7 +66,10 @@ def groups(ids: Ids, slots: int) -> list[Ids]:
 
 
 def theirs(folder: Path, attention: str, device: torch.device, kind: str) -> Any:
-    """A model of transformers' on the device: "RobertaModel" in bfloat16, "RobertaForMaskedLM" in float32."""
+    """A model of transformers' on the device.
+
+    "RobertaModel" is in bfloat16, "RobertaForMaskedLM" in float32.
+    """
     import transformers
 
     settings: dict[str, Any] = {"attn_implementation": attention}

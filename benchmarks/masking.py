@@ -1,4 +1,6 @@
-"""Dynamic beside static masking, the comparison of the RoBERTa paper (Liu et al. 2019, section 4.1) in minutes.
+"""Dynamic beside static masking, as in the RoBERTa paper, in minutes.
+
+The comparison is in Liu et al. 2019, section 4.1.
 
     python benchmarks/masking.py                 # nine runs, about ten minutes on two cores
     python benchmarks/masking.py --quick         # whether it works, one minute; writes no result
@@ -111,7 +113,10 @@ def prepare(scale: Scale) -> str:
 
 
 def settings(kind: str, seed: int, scale: Scale) -> list[str]:
-    """One run, as our command line would have it; sequences are counted, so that all runs have the same updates."""
+    """One run, as our command line would have it.
+
+    Sequences are counted, so that all runs have the same updates.
+    """
     copies = "null" if KINDS[kind] is None else KINDS[kind]
     return [
         "pretrain=tiny",
@@ -185,7 +190,10 @@ STUDENT = {2: 12.71, 3: 4.30}
 
 
 def measure(scale: Scale) -> Found:
-    """The curves of each kind, seed after seed; as many runs at once as there are cores, seeds first."""
+    """The curves of each kind, seed after seed.
+
+    As many runs go at once as there are cores, seeds first.
+    """
     found: dict[tuple[str, int], dict[str, Curve]] = {}
     with ThreadPoolExecutor(os.cpu_count()) as pool:
         jobs = {
@@ -217,7 +225,10 @@ def spread(values: list[float], digits: int = 3) -> str:
 
 
 def verdict(kind: str, found: Found) -> str:
-    """Whether dynamic masking beats this kind, by its differences seed by seed at the end of the runs."""
+    """Whether dynamic masking beats this kind, by the differences at the runs' end.
+
+    Differences are taken seed by seed.
+    """
     pairs = zip(ends(found[kind])["end"], ends(found["dynamic"])["end"], strict=True)
     gains = [static - dynamic for static, dynamic in pairs]
     doubt = STUDENT[len(gains)] * stdev(gains) / len(gains) ** 0.5
@@ -260,7 +271,7 @@ def table(source: str, scale: Scale, found: Found) -> str:
 
 
 def plot(path: Path, scale: Scale, found: Found) -> None:
-    """Held-out loss over epochs: the mean of the seeds, and a band from the least to the largest."""
+    """Held-out loss over epochs: the mean of the seeds, and a band from least to largest."""
     import matplotlib
 
     matplotlib.use("Agg")

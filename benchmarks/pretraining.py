@@ -1,4 +1,6 @@
-"""What pre-training is worth: MNLI after fine-tuning roberta.tiny's masked LM, and the same model from random weights.
+"""What pre-training is worth: MNLI with roberta.tiny's masked LM, or with random weights.
+
+The masked LM is fine-tuned, and so is the same model from random weights.
 
     python benchmarks/pretraining.py             # three seeds, about an hour on two cores
     python benchmarks/pretraining.py --pairs 2000 --seeds 1

@@ -1,7 +1,11 @@
-"""Reloading a 1.4 GB RoBERTa: seconds to the first vector and peak memory, beside transformers and fairseq.
+"""Reloading a 1.4 GB RoBERTa: seconds to the first vector, and peak memory.
 
-    python benchmarks/reload.py         # roberta.large, 7 rounds: four minutes, 8 GB of disk
+The peers are transformers and fairseq.
+
+    python benchmarks/reload.py                # roberta.large, 7 rounds
     python benchmarks/reload.py --rounds 1 --model roberta.base
+
+The first takes about four minutes and 8 GB of disk.
 
 The same random weights for every engine, each run a process of its own, engines in turn, all files
 in the page cache. `load` counts from the call that loads to the first feature vector, `process`
@@ -138,7 +142,10 @@ def make_files(name: str, folder: Path) -> float:
 
 
 def measure(folder: Path, rounds: int) -> tuple[dict[str, list[Run]], Run]:
-    """The runs of each engine, in turn, after a first round that counts for nothing but our first load."""
+    """The runs of each engine, in turn, after a first round.
+
+    The first round counts for nothing but our first load.
+    """
     environment = os.environ | {"TORCH_HOME": str(folder / "torch_home"), "HF_HUB_OFFLINE": "1"}
     found: dict[str, list[Run]] = {engine: [] for engine in ENGINES}
     for _ in range(rounds + 1):

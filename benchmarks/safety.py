@@ -52,7 +52,7 @@ def numbers(text: str) -> set[int]:
 
 
 def make_kit(folder: Path) -> None:
-    """Sound material: tests/data's RoBERTa, written by real fairseq, and the same for Hugging Face."""
+    """Sound material: tests/data's RoBERTa as real fairseq wrote it, and for Hugging Face."""
     import torch
     from parity.vocabularies import shipped_tokens, write_bpe
 

@@ -2,11 +2,13 @@
 
 The same random weights in every engine.
 
-    python benchmarks/speed.py corpus     # float32 and int8, base; twenty minutes on two cores
+    python benchmarks/speed.py corpus              # float32 and int8, base
     python benchmarks/speed.py corpus --size large --items 24
-    python benchmarks/speed.py text       # 16, 48 and 128 tokens
-    python benchmarks/speed.py profile    # where our time goes on the corpus, and what is left
-    python benchmarks/speed.py quick      # the ratios that `make bench-quick` guards: 3 minutes
+    python benchmarks/speed.py text                # 16, 48 and 128 tokens
+    python benchmarks/speed.py profile             # where our time goes, and what is left to gain
+    python benchmarks/speed.py quick               # the ratios that `make bench-quick` guards
+
+The first takes some twenty minutes on two cores, the last under three. `profile` is of the corpus.
 
 Peers come with `pip install -e ".[bench]"`; fairseq as the README says. Each has a process of its
 own, and they run by turns; what counts is the median of the samples in which nobody else used the

@@ -1,4 +1,6 @@
-"""A masked-LM training step of 4 layers x 256, batches of 32 x 128 tokens, beside transformers and fairseq.
+"""A masked-LM training step of 4 layers x 256, beside transformers and fairseq.
+
+Batches are of 32 x 128 tokens.
 
     python benchmarks/step.py                  # about three minutes on two cores
 

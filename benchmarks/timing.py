@@ -1,4 +1,7 @@
-"""Fair times on a machine that others use: by turns, medians of the clean samples, and what else ran meanwhile."""
+"""Fair times on a machine that others use.
+
+By turns, medians of the clean samples, and what else ran meanwhile.
+"""
 
 from __future__ import annotations
 

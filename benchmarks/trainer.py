@@ -1,4 +1,6 @@
-"""Our loop beside transformers' Trainer: the same model, data, masks and order; losses step by step, and tokens a second.
+"""Our loop beside transformers' Trainer: losses step by step, and tokens a second.
+
+Both have the same model, data, masks and order.
 
     python benchmarks/trainer.py                 # about a quarter of an hour on two cores
     python benchmarks/trainer.py --steps 20 --rounds 1
@@ -145,7 +147,10 @@ def transformers(folder: Path, steps: int, limits: Limits) -> Run:
 
 
 def padded_batches(folder: Path, steps: int, limits: Limits) -> tuple[list[Any], list[float]]:
-    """The batches that our loop would see, as transformers wants them, and the real tokens of each."""
+    """The batches that our loop would see, as transformers wants them.
+
+    The real tokens of each stand beside them.
+    """
     import torch
 
     from roberta_hub.train.batches import plan
@@ -284,7 +289,10 @@ def main() -> None:
 
 
 def ratios(losses: Losses) -> list[float]:
-    """How many times as far ours are from transformers as transformers is from itself, until each step."""
+    """How many times as far ours are from transformers as transformers is from itself.
+
+    There is one number a step, over all steps until it.
+    """
     ours, theirs = losses["roberta_hub"], losses["transformers"]
     spread = [max(d, RESOLUTION) for d in distance(theirs[1], theirs[2])]
     apart = [distance(ours[threads], theirs[threads]) for threads in THREADS]
@@ -292,7 +300,10 @@ def ratios(losses: Losses) -> list[float]:
 
 
 def table_of_losses(seeds: list[Losses]) -> str:
-    """Losses and their largest differences so far, at some steps of the first seed, and what all come to."""
+    """Losses and their largest differences so far, at some steps of the first seed.
+
+    What all seeds come to is said too.
+    """
     losses = seeds[0]
     ours, theirs = losses["roberta_hub"], losses["transformers"]
     apart = {threads: distance(ours[threads], theirs[threads]) for threads in THREADS}

@@ -1,4 +1,4 @@
-"""The command roberta-hub: scan files before loading them, look after the installation and the cache."""
+"""The command roberta-hub: scan files before loading, look after installation and cache."""
 
 from __future__ import annotations
 
@@ -38,8 +38,8 @@ examples:
   roberta-hub scan --json *.pt *.tar.gz    the same for programs
   roberta-hub doctor --verify              is everything in order, the cached files included
 
-scan exits with 0 if load_model accepts what the files ask for, 1 if anything is refused, 2 if one is no
-checkpoint; doctor with 1 if there is a problem; pin with 1 if records contradict each other.
+scan exits with 0 if load_model accepts what the files ask for, 1 if anything is refused, 2 if one
+is no checkpoint; doctor with 1 if there is a problem; pin with 1 if records contradict each other.
 """
 
 
@@ -205,7 +205,7 @@ def models() -> int:
 
 
 def pin() -> int:
-    """Print catalogue rows with what this cache has on record; 1 if records contradict each other."""
+    """Print catalogue rows with what this cache has on record; 1 if records contradict."""
     first_use, status = download.known_digests(), 0
     print(f"# From {clean(cache_root() / download.DIGESTS)} and the manifests beside it;")
     print("# paste into checkpoint/catalogue.py.")

@@ -19,7 +19,7 @@ MAX_LAYERS = 1000
 
 @dataclass(frozen=True, kw_only=True)
 class RobertaConfig:
-    """Architecture of a RoBERTa encoder; the defaults are `roberta.base` (Liu et al. 2019, table 9).
+    """Architecture of a RoBERTa encoder, by default of `roberta.base` (Liu et al. 2019, table 9).
 
     Example:
         >>> RobertaConfig().head_dim

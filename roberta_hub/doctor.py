@@ -1,4 +1,7 @@
-"""What may be wrong with an installation: versions, cache, environment, a self-test, each problem with its remedy."""
+"""What may be wrong with an installation, each problem with its remedy.
+
+Looked at are versions, the cache, the environment, and a self-test.
+"""
 
 from __future__ import annotations
 
@@ -53,7 +56,10 @@ PACKAGES = (*NEEDED, "numpy", "spacy", "fairseq", "transformers")
 
 
 def doctor(*, verify: bool = False) -> int:
-    """Print the state of the installation; 1 if there is a problem, each of which comes with its remedy."""
+    """Print the state of the installation; 1 if there is a problem.
+
+    Each problem comes with its remedy.
+    """
     problems: list[str] = []
     print("\n".join([*_versions(problems), *_cache(problems, verify), "", "Environment"]))
     for name in VARIABLES:

@@ -25,7 +25,7 @@ class InputTypeError(RobertaHubError, TypeError):
 
 
 class UnknownNameError(RobertaHubError, KeyError, ValueError):
-    """A head, a model name, a layer or an option that does not exist; the message lists what does."""
+    """A head, model name, layer or option that does not exist; the message lists what does."""
 
 
 class VocabularyError(RobertaHubError, ValueError):

@@ -24,10 +24,11 @@ if TYPE_CHECKING:
 
 
 class FairseqVerbs(nn.Module):
-    """fairseq's `RobertaHubInterface`, method by method (`fairseq/models/roberta/hub_interface.py`).
+    """fairseq's `RobertaHubInterface`, method by method.
 
-    These keep the caller's train/eval mode and gradients, except `fill_mask` and
-    `disambiguate_pronoun`, which run in eval mode without gradients and restore the mode.
+    The original is `fairseq/models/roberta/hub_interface.py`. These keep the caller's train/eval
+    mode and gradients, except `fill_mask` and `disambiguate_pronoun`, which run in eval mode
+    without gradients and restore the mode.
     """
 
     _float_tensor: Tensor
@@ -156,7 +157,8 @@ class FairseqVerbs(nn.Module):
             labels: names of the classes, for `classify`.
 
         Example:
-            >>> roberta.register_classification_head("topic", num_classes=2, labels=["art", "sport"])
+            >>> labels = ["art", "sport"]
+            >>> roberta.register_classification_head("topic", num_classes=2, labels=labels)
             >>> roberta.predict("topic", roberta.encode("Goal!")).shape
             torch.Size([1, 2])
         """
@@ -221,7 +223,7 @@ class FairseqVerbs(nn.Module):
             InputError: no mask, or a topk or target that cannot be.
 
         Example:
-            >>> [(text, probability, word)] = roberta.fill_mask("Paris is the <mask> of France.", topk=1)
+            >>> [(text, p, word)] = roberta.fill_mask("Paris is the <mask> of France.", topk=1)
         """
         found = fill_mask.fill_mask(
             self._runner(**options),
@@ -294,7 +296,7 @@ class FairseqVerbs(nn.Module):
 
 
 def _trained_with_bos(task: Any) -> bool:
-    """Whether inputs began with `<s>`, as all do but those of wsc, unless it was given an init_token.
+    """Whether inputs began with `<s>`, as all do but those of wsc without an init_token.
 
     Our task says so itself, fairseq's in its `cfg` or, its older ones, in `args`.
     """

@@ -1,4 +1,4 @@
-"""Heads that fairseq's interface does not know: for tokens, for spans, and one among several options."""
+"""Heads unknown to fairseq's interface: for tokens, for spans, for one among several options."""
 
 from __future__ import annotations
 
@@ -145,7 +145,10 @@ class HeadVerbs(FairseqVerbs):
         self.labels.pop(name, None)
 
     def head_labels(self, head: str) -> tuple[str, ...]:
-        """Names of a head's classes: those it was given, else fairseq's label dictionary, else numbers."""
+        """Names of a head's classes.
+
+        Those it was given, else fairseq's label dictionary, else numbers.
+        """
         is_token = head in classify.heads_of(self.model, "token")
         kind: Literal["classification", "token"] = "token" if is_token else "classification"
         module = classify.known_head(self.model, head, kind)

@@ -330,7 +330,7 @@ def _check_fit(
     source: str,
     strict: bool,
 ) -> dict[str, torch.Tensor]:
-    """Every tensor where it belongs, or an error that says which are not and what the cause may be."""
+    """Every tensor where it belongs, or an error that names the others and a possible cause."""
     missing = [name for name in expected if name not in weights]
     unexpected = [name for name in weights if name not in expected]
     wrong = [

@@ -207,7 +207,7 @@ class RobertaHubInterface(HeadVerbs):
         )
 
     def optimize(self, dtype: Dtype | None = None) -> RobertaHubInterface:
-        """Make inference faster, in place: weights laid out for the CPU's matrix units, or quantized.
+        """Make inference faster, in place: weights in the layout of the CPU, or quantized.
 
         What runs without gradients in eval mode uses the prepared copies: our verbs always,
         fairseq's under `torch.no_grad()` after `eval()`. Everything else uses the weights, which

@@ -34,7 +34,7 @@ FORMATS = {
 def checkpoint_of(
     model: nn.Module, tokenizer: Tokenizer, task: Any, labels: Mapping[str, Sequence[str]]
 ) -> Checkpoint:
-    """What a model, its vocabulary and its labels are as a checkpoint; the weights are not copied."""
+    """A model, its vocabulary and its labels as a checkpoint; the weights are not copied."""
     if not isinstance(model, RobertaModel):
         raise InputTypeError(
             f"save writes roberta_hub models, this is a "
@@ -96,7 +96,10 @@ def write(
 
 
 def _check_vacant(directory: Path, format: str) -> None:
-    """Refuse a directory with a model of another format: loading would find that one, or a mixture."""
+    """Refuse a directory with a model of another format.
+
+    Loading would find that one, or a mixture.
+    """
     there = {"fairseq"} if (directory / "model.pt").is_file() else set()
     if (directory / "config.json").is_file():
         ours = read_json(directory / "config.json").get("format") == "roberta_hub"
@@ -141,7 +144,10 @@ def bpe_files(tokenizer: Tokenizer) -> dict[str, bytes]:
 
 
 def tokenizer_files(tokenizer: Tokenizer, max_length: int) -> dict[str, bytes]:
-    """vocab.json, merges.txt and tokenizer_config.json, from which transformers builds the same tokenizer."""
+    """The files from which transformers builds the same tokenizer.
+
+    vocab.json, merges.txt and tokenizer_config.json.
+    """
     vocabulary = {piece: i for i, piece in enumerate(tokenizer.pieces())}
     merges = tokenizer.bpe.printable_merges()
     about = {

@@ -1,4 +1,4 @@
-"""What people see in a terminal: text from outside made harmless, and a progress bar where tqdm is installed."""
+"""What people see in a terminal: harmless text, and a progress bar where tqdm is installed."""
 
 from __future__ import annotations
 

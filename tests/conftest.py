@@ -16,7 +16,7 @@ sys.path.insert(0, str(ROOT / "tests"))
 
 
 def shared_folder() -> Path | None:
-    """The folder of oracles and training data, which is beside some checkouts and in no repository."""
+    """The folder of oracles and training data, beside some checkouts and in no repository."""
     places = [os.environ.get("ROBERTA_HUB_SHARED"), ROOT.parent / "shared"]
     return next((Path(place) for place in places if place and Path(place).is_dir()), None)
 

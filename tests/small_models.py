@@ -1,4 +1,7 @@
-"""Small models of random weights: biases and norms too, so that none can be swapped or forgotten unseen."""
+"""Small models of random weights, biases and norms too.
+
+So none can be swapped or forgotten unseen.
+"""
 
 from __future__ import annotations
 
@@ -25,7 +28,10 @@ PLAIN: dict[str, Any] = {
 
 
 def randomise(model: nn.Module, seed: int = 0, std: float = 0.2) -> None:
-    """Draw every parameter anew: norm weights around 1, all else around 0, the row of `<pad>` too."""
+    """Draw every parameter anew, the row of `<pad>` too.
+
+    Norm weights lie around 1, all else around 0.
+    """
     generator = torch.Generator().manual_seed(seed)
     with torch.no_grad():
         for name, parameter in model.named_parameters():

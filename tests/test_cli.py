@@ -1,4 +1,7 @@
-"""The command, run as people run it: real processes on real files and a cache made by the real download."""
+"""The command, run as people run it.
+
+Real processes work on real files and a cache made by the real download.
+"""
 
 from __future__ import annotations
 

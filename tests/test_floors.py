@@ -1,4 +1,4 @@
-"""The house stands: rooms import only from lower floors, files stay short, importing stays light."""
+"""Rooms import only from lower floors, files stay short, importing stays light."""
 
 import ast
 import subprocess
@@ -98,7 +98,10 @@ def test_no_file_over_400_lines(path: Path) -> None:
 
 
 def test_import_is_light() -> None:
-    """torch is the only heavy import; spaCy, transformers and the rest wait for the function that needs them."""
+    """torch is the only heavy import.
+
+    spaCy, transformers and the rest wait for the function that needs them.
+    """
     heavy = [
         "spacy",
         "matplotlib",

@@ -1,4 +1,7 @@
-"""The traps of torch.hub (reference: hub_and_safety.md, section 1.4), each set on purpose and without network."""
+"""The traps of torch.hub, each set on purpose and without network.
+
+See the reference, hub_and_safety.md, section 1.4.
+"""
 
 from __future__ import annotations
 
@@ -86,7 +89,8 @@ class Refused(socket.socket):
     def __init__(self, *args, **keywords): raise AssertionError("a socket was opened")
 socket.socket = socket.getaddrinfo = Refused
 sys.meta_path[:] = [f for f in sys.meta_path if "editable" not in getattr(f, "__module__", "")]
-SMALL = dict(encoder_layers=1, encoder_embed_dim=64, encoder_ffn_embed_dim=64, encoder_attention_heads=2)
+SMALL = dict(encoder_layers=1, encoder_embed_dim=64, encoder_ffn_embed_dim=64)
+SMALL["encoder_attention_heads"] = 2
 """
 """A Python in which roberta_hub is not installed, and nothing reaches the network."""
 
@@ -199,7 +203,10 @@ def test_a_copy_of_the_same_version_is_a_warning(tmp_path: Path) -> None:
 
 @pytest.mark.parametrize("version", [None, "9.9.9"], ids=["same version", "other version"])
 def test_two_downloaded_copies_in_one_process(tmp_path: Path, version: str | None) -> None:
-    """Two branches from GitHub, nothing installed: the first is used, and the second never passes for itself."""
+    """Of two branches from GitHub, nothing installed, the first is used.
+
+    The second never passes for itself.
+    """
     first, second = copy_repo(tmp_path / "main"), copy_repo(tmp_path / "branch", version)
     out = finish(
         start(
@@ -239,7 +246,11 @@ sys.path.insert(0, "")
 before = list(sys.path)
 with contextlib.redirect_stdout(io.StringIO()) as noise:
     roberta = torch.hub.load(
-        os.path.relpath({str(repo)!r}), "roberta.large.mnli", source="local", pretrained=False, **SMALL
+        os.path.relpath({str(repo)!r}),
+        "roberta.large.mnli",
+        source="local",
+        pretrained=False,
+        **SMALL,
     ).eval()
 assert noise.getvalue() == "" and sys.path == before
 assert "hubconf.py" not in sys.modules
@@ -277,7 +288,10 @@ with warnings.catch_warnings():
 
 
 def test_threads_and_processes_load_at_once(tmp_path: Path) -> None:
-    """First imports of one fresh copy, without compiled files, by two processes of three threads each."""
+    """First imports of one fresh copy, without compiled files, by several threads at once.
+
+    Two processes of three threads each do it.
+    """
     repo = copy_repo(tmp_path)
     code = f"""
 import torch
@@ -355,7 +369,9 @@ for call in (
     except RuntimeError as error: print(error)
 # With just what hubconf.py asks for, all verbs work and a download explains itself.
 BLOCKED = ("safetensors", "tqdm", "spacy")
-roberta = torch.hub.load({str(REPO)!r}, "roberta.base", source="local", pretrained=False, **SMALL).eval()
+roberta = torch.hub.load(
+    {str(REPO)!r}, "roberta.base", source="local", pretrained=False, **SMALL
+).eval()
 print(len(roberta.features(["a"], progress=True)), len(roberta.score(["a b"])))
 try: roberta.extract_features_aligned_to_words("a")
 except ImportError as error: print(error)

@@ -1,4 +1,4 @@
-"""The object in a user's hand: fairseq's methods, their faults mended, around our model or fairseq's."""
+"""The interface object: fairseq's methods, their faults mended, around our model or fairseq's."""
 
 from __future__ import annotations
 

@@ -1,4 +1,7 @@
-"""RobertaHubInterface.optimize: every verb's answers stay, weights stay, and the card says how near int8 is."""
+"""RobertaHubInterface.optimize leaves every verb's answers and the weights as they are.
+
+The card says how near int8 is.
+"""
 
 from __future__ import annotations
 
@@ -184,7 +187,10 @@ def test_the_card_says_how_near(plain: RobertaHubInterface) -> None:
 
 @needs_int8
 def test_the_accuracy_is_that_of_these_weights(plain: RobertaHubInterface) -> None:
-    """Outlier channels, which real models have and random ones have not, cost accuracy, and show."""
+    """Outlier channels cost accuracy, and show.
+
+    Real models have them and random ones have not.
+    """
     plain.optimize("int8")
     assert plain.optimized is not None
     without = plain.optimized.cosine

@@ -81,6 +81,9 @@ def test_wsc() -> None:
     small = "The _trophy_ would not fit in the brown suitcase because [it] was too small."
     assert roberta.disambiguate_pronoun(small, candidates=["the brown suitcase"]) is False
     for verb, wanted in (("feared", "The city councilmen"), ("advocated", "demonstrators")):
-        sentence = f"The city councilmen refused the demonstrators a permit because [they] {verb} violence."
+        sentence = (
+            "The city councilmen refused the demonstrators a permit because "
+            f"[they] {verb} violence."
+        )
         found = roberta.disambiguate_pronoun(sentence, ["The city councilmen", "demonstrators"])
         assert found == wanted

@@ -1,4 +1,7 @@
-"""`benchmarks/safety.py` end to end on three quick rows, so that the table can be made again tomorrow."""
+"""`benchmarks/safety.py` end to end on three quick rows.
+
+So the table can be made again tomorrow.
+"""
 
 from __future__ import annotations
 

@@ -1,4 +1,6 @@
-"""Rebuild every `notebooks/*.ipynb` from the jupytext script beside it: run it, and save it with its outputs.
+"""Rebuild every `notebooks/*.ipynb` from the jupytext script beside it.
+
+The script is run, and saved with its outputs.
 
     python tools/build_notebooks.py
 
@@ -70,7 +72,10 @@ def execute(notebook: NotebookNode, folder: Path = FOLDER, timeout: int = 300) -
 
 
 def normalize(notebook: NotebookNode) -> NotebookNode:
-    """Drop what the kernel says of itself, and join printed lines, which arrive in chance portions."""
+    """Drop what the kernel says of itself, and join printed lines.
+
+    Printed lines arrive in chance portions.
+    """
     notebook.metadata = NotebookNode(METADATA)
     for cell in notebook.cells:
         cell.metadata = NotebookNode()
@@ -91,7 +96,10 @@ def normalize(notebook: NotebookNode) -> NotebookNode:
 
 
 def faults(notebook: NotebookNode) -> Iterator[str]:
-    """What a saved notebook must not hold: cells that did not run, errors, warnings, paths and addresses."""
+    """What a saved notebook must not hold.
+
+    Cells that did not run, errors, warnings, paths and addresses.
+    """
     for cell in notebook.cells:
         if cell.cell_type != "code":
             continue

@@ -10,7 +10,7 @@ blingfire keeps each vocabulary as id → bytes in an `.i2w` file of little-endi
 
     3, 16, arr, end     a version, where the configuration starts, where the array starts and ends
     …                   the configuration, not needed here
-    at `arr`            N, N + 1 offsets into the bytes that follow, the bytes of all tokens
+    at `arr`            N, N + 1 offsets into the bytes that follow, all tokens' bytes end to end
     at `end`            0, end - 16, a checksum
 """
 
@@ -32,7 +32,10 @@ END_OF_TEXT = NUM_TOKENS - 1
 
 
 def installed_blingfire() -> Path:
-    """Folder of the installed blingfire, found without importing it (its import loads a native library)."""
+    """Folder of the installed blingfire, found without importing it.
+
+    Its import loads a native library.
+    """
     spec = importlib.util.find_spec("blingfire")
     if spec is None or spec.origin is None:
         raise SystemExit(
@@ -62,7 +65,10 @@ def read_i2w(data: bytes) -> list[bytes]:
 
 
 def gpt2_tokens(data: bytes) -> list[bytes]:
-    """GPT-2's tokens in id order. blingfire writes byte 0 as a space; BYTE_ORDER knows where it belongs."""
+    """GPT-2's tokens in id order.
+
+    blingfire writes byte 0 as a space; BYTE_ORDER knows where it belongs.
+    """
     tokens = read_i2w(data)
     if len(tokens) != NUM_TOKENS:
         raise SystemExit(f"gpt2.i2w holds {len(tokens)} tokens, expected {NUM_TOKENS}")
@@ -73,7 +79,10 @@ def gpt2_tokens(data: bytes) -> list[bytes]:
 
 
 def merge_parts(tokens: list[bytes]) -> list[int]:
-    """The GPT-2 ids of the two parts of each merge, flat: the parts follow from the tokens before it."""
+    """The GPT-2 ids of the two parts of each merge, flat.
+
+    The parts follow from the tokens before it.
+    """
     ids = {token: i for i, token in enumerate(tokens)}
     ranks = {token: i for i, token in enumerate(tokens[256:END_OF_TEXT])}
     flat = []

@@ -1,4 +1,7 @@
-"""`make demo`: roberta.tiny answers; then every statement of fairseq's hub page, on random weights and on a file that fairseq wrote."""
+"""`make demo`: roberta.tiny answers, then every statement of fairseq's hub page runs.
+
+The statements run on random weights and on a file that fairseq wrote.
+"""
 
 from __future__ import annotations
 
@@ -12,9 +15,14 @@ TINY = """
 import roberta_hub
 roberta = roberta_hub.load_model().eval()
 roberta
-for text in ["She was born in a small village near the <mask>.", "I would like to book a <mask> for two people.", "The first Star wars movie came out in <mask>"]:
+for text in ["She was born in a small village near the <mask>.", \
+"I would like to book a <mask> for two people.", \
+"The first Star wars movie came out in <mask>"]:
     print(text, [(word, round(p, 3)) for _, p, word in roberta.fill_mask(text, topk=5)])
-pairs = [("Roberta is a heavily optimized version of BERT.", "Roberta is not very optimized."), ("Roberta is a heavily optimized version of BERT.", "Roberta is based on BERT."), ("A child is painting a fence in the garden.", "A child is outdoors with some paint."), ("A child is painting a fence in the garden.", "Nobody is painting anything.")]
+pairs = [("Roberta is a heavily optimized version of BERT.", "Roberta is not very optimized."), \
+("Roberta is a heavily optimized version of BERT.", "Roberta is based on BERT."), \
+("A child is painting a fence in the garden.", "A child is outdoors with some paint."), \
+("A child is painting a fence in the garden.", "Nobody is painting anything.")]
 for pair, answer in zip(pairs, roberta.classify(pairs, head="mnli")):
     print(pair, answer.label, round(answer.score, 2))
 """
@@ -39,7 +47,8 @@ roberta.predict("new_task", tokens)
 MNLI = """
 roberta = torch.hub.load(REPO, "roberta.large.mnli", source="local", pretrained=False)
 roberta.eval()
-tokens = roberta.encode("Roberta is a heavily optimized version of BERT.", "Roberta is not very optimized.")
+tokens = roberta.encode("Roberta is a heavily optimized version of BERT.", \
+"Roberta is not very optimized.")
 roberta.decode(tokens)
 with torch.no_grad(): prediction = roberta.predict("mnli", tokens).argmax().item()
 prediction  # 0 contradiction, 1 neutral, 2 entailment
@@ -58,7 +67,8 @@ all_layers = roberta.extract_features(tokens, return_all_hiddens=True)
 assert torch.all(all_layers[-1] == last_layer_features)
 roberta.register_classification_head("new_task", num_classes=3)
 roberta.predict("new_task", tokens)
-pairs = [["Roberta is a heavily optimized version of BERT.", "Roberta is not very optimized."], ["potatoes are awesome.", "I like to run."]]
+pairs = [["Roberta is a heavily optimized version of BERT.", "Roberta is not very optimized."], \
+["potatoes are awesome.", "I like to run."]]
 batch = collate_tokens([roberta.encode(pair[0], pair[1]) for pair in pairs], pad_idx=1)
 roberta.predict("mnli", batch).argmax(dim=1)
 roberta.fill_mask("The first Star wars movie came out in <mask>", topk=3)

@@ -8,8 +8,8 @@ Each step can be stopped, and goes on when started again.
     python tools/train_tiny.py match        # the same with heads that look for a word's doubles
     python tools/train_tiny.py pairs        # the head for pairs, with as much text beside them
     python tools/train_tiny.py mnli         # the same with more pairs than text, in smaller batches
-    python tools/train_tiny.py settle       # the same with dropout, to a learning rate of nought
-    python tools/train_tiny.py ship         # in half precision -> roberta_hub/models/tiny
+    python tools/train_tiny.py settle       # the same with dropout, the learning rate ends at 0
+    python tools/train_tiny.py ship         # the model in half precision -> roberta_hub/models/tiny
 
 Steps that train are `roberta-hub train` with the settings of STEPS; more settings can follow. One
 process a core is faster on a CPU than one process with all of them (8,200 tokens/s against 6,400).
@@ -118,7 +118,8 @@ STEPS = {
         f"data.valid={WORK}/valid.txt",
         f"output={WORK}/pretrain",
         "optimizer.total_updates=4400",
-        "loop.max_updates=2407",  # half way down its learning rate, which goes on falling in the next step
+        # Half way down its learning rate, which goes on falling in the next step.
+        "loop.max_updates=2407",
     ],
     "lengthen": [
         "pretrain=tiny",
@@ -208,7 +209,10 @@ def learn(step: str, processes: int, more: list[str]) -> int:
 
 
 def ship() -> None:
-    """Write the model as the package holds it: half precision, and the catalogue's configuration with its dropout."""
+    """Write the model as the package holds it.
+
+    That is in half precision, with the catalogue's configuration and its dropout.
+    """
     import torch
 
     from roberta_hub import RobertaHubInterface, RobertaModel, load_model

@@ -1,1 +1,1 @@
-"""The rows of `benchmarks/safety.py`: each case once, run alike on fairseq, Hugging Face and ours."""
+"""The rows of `benchmarks/safety.py`: each case once, alike on fairseq, Hugging Face and ours."""

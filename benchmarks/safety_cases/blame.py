@@ -17,7 +17,10 @@ from .case import DOWN, RAW, SAFE
 
 
 def blame(error: BaseException, engine: Any, reason: str = "") -> dict[str, Any]:
-    """Grade an error; with `reason`, one that does not match it is not taken for an answer to the attack."""
+    """Grade an error.
+
+    With `reason`, one that does not match it is not taken for an answer to the attack.
+    """
     kind, message = type(error).__name__, str(error)
     found = {"message": f"{kind}: {message[:500]}"}
     if isinstance(error, MemoryError) or _out_of_memory(error):

@@ -34,7 +34,10 @@ SECONDS = 10
 
 
 def laid_out(attack: Attack, place: Place) -> None:
-    """Make the attack's files; whatever holds a model.pt is also a Hugging Face model with that as its weights."""
+    """Make the attack's files.
+
+    Whatever holds a model.pt is also a Hugging Face model with that as its weights.
+    """
     attack.make(place.files)
 
 

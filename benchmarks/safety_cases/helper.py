@@ -40,7 +40,10 @@ def limit(room: int) -> None:
 
 
 def settle(place: Place, engine: str) -> None:
-    """Give this fork a home: temporary files lie beside the hostile ones, where `../..` is the marker's folder."""
+    """Give this fork a home.
+
+    Temporary files lie beside the hostile ones, where `../..` is the marker's folder.
+    """
     os.setsid()
     for folder in (place.files, place.cache):
         folder.mkdir(parents=True)
@@ -54,7 +57,10 @@ def settle(place: Place, engine: str) -> None:
 
 
 def listen(packages: tuple[str, ...]) -> list[str]:
-    """Collect what the engine warns of, by logging or by warnings: it may go on wrongly, but not silently."""
+    """Collect what the engine warns of, by logging or by warnings.
+
+    It may go on wrongly, but not silently.
+    """
     heard: list[str] = []
 
     class Ear(logging.Handler):

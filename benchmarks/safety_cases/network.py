@@ -76,7 +76,10 @@ FLIPPED = GOOD[: SIZE // 2] + bytes([GOOD[SIZE // 2] ^ 1]) + GOOD[SIZE // 2 + 1 
 
 
 def pinned(engine: Any, place: Place) -> Verdict:
-    """Ours with a record that publishes the digest; Hugging Face hears it as the ETag, as from its own hub."""
+    """Ours with a record that publishes the digest.
+
+    Hugging Face hears it as the ETag, as from its own hub.
+    """
     if engine.name == OURS:
         engine.record = dataclasses.replace(engine.record, sha256=DIGEST)
     return download(engine, place)

@@ -48,7 +48,7 @@ def size_of(path: Path) -> int:
 
 
 def kill_when(begun: Callable[[], bool], work: Callable[[], object], seconds: float = 20) -> bool:
-    """Do the work in a child and kill it as soon as it has `begun`; tell whether that was in time."""
+    """Do the work in a child and kill it as soon as it has `begun`; tell if that was in time."""
     child = os.fork()
     if not child:
         try:
@@ -74,7 +74,10 @@ def again(engine: Any, place: Place, verb: str, whole: int) -> Verdict:
 
 
 def is_litter(path: Path) -> bool:
-    """A temporary file: fairseq's and tempfile's `tmp…`, huggingface_hub's `.tmp` and `.incomplete`, ours."""
+    """Whether this is a temporary file.
+
+    fairseq's and tempfile's `tmp…`, huggingface_hub's `.tmp` and `.incomplete`, ours.
+    """
     temporary = path.name.startswith("tmp") or path.suffix == ".tmp" or "incomplete" in str(path)
     return temporary and not path.is_dir()
 
@@ -255,7 +258,10 @@ def read_only(engine: Any, place: Place, *, complete: bool) -> Verdict:
 
 
 def offline(engine: Any, place: Place, *, cached: bool, told: bool) -> Verdict:
-    """No connection comes about; `told`: the engine's own switch is set, and a connection is a fault."""
+    """No connection comes about.
+
+    `told`: the engine's own switch is set, and a connection is a fault.
+    """
     if cached:
         download(engine, place)
     tried = []

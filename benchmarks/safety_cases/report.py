@@ -144,7 +144,10 @@ def _cell(table: Table, row: int, engine: str) -> str:
 
 
 def _group(outcomes: list[Outcome], grade: str) -> str:
-    """All cases of a grade in a line: the most frequent way they ended, and how many more ways there were."""
+    """All cases of a grade in a line.
+
+    The most frequent way they ended, and how many more ways there were.
+    """
     ends = [outcome.says for outcome in outcomes if outcome.grade == grade]
     kinds = Counter(end.partition(":")[0] for end in ends)
     count = f"{len(ends)}× " if len(outcomes) > 1 else ""

@@ -137,7 +137,10 @@ def flip(place: Place, byte: int) -> None:
 
 
 def flipped_in_cache(engine: Any, place: Place) -> Verdict:
-    """A bit of the downloaded file changes on the disk, its size does not; then it is asked for again."""
+    """A bit of the downloaded file changes on the disk, its size does not.
+
+    Then it is asked for again.
+    """
     found = engine.download(place)
     path = found if found.is_file() else found / "model.pt"
     content = bytearray(path.resolve().read_bytes())

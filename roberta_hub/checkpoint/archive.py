@@ -127,10 +127,10 @@ def not_gzip(path: Path) -> str | None:
 
 
 class BoundedGzip(gzip.GzipFile):
-    """Decompresses no further than `limit`, which moves on with each accepted member, and has an end.
+    """Decompresses no further than `limit`, which moves on with each accepted member.
 
-    tarfile reads a whole extended header into memory, and skips padding without end: both would be
-    room for a bomb.
+    A stream without an end is refused too. tarfile reads a whole extended header into memory, and
+    skips padding without end: both would be room for a bomb.
     """
 
     limit = HEADER_ROOM
@@ -196,7 +196,7 @@ def unpack(archive: Path, folder: Path, source: str, checkpoint_file: str = MODE
 
 
 def accept(member: tarfile.TarInfo, count: int, wanted: tuple[str, ...]) -> str | None:
-    """Refuse an unsafe member; return which wanted file it is, None for any other file or folder."""
+    """Refuse an unsafe member; return which wanted file it is, or None for anything else."""
     path = PurePosixPath(member.name)
     if count > MAX_MEMBERS:
         raise tarfile.TarError(f"more than {MAX_MEMBERS:,} members")

@@ -144,7 +144,7 @@ def read_config(
 
 
 def _typed(name: str, value: object, like: object) -> object:
-    """A configuration value of the type that its field has, from the looser ones that files hold."""
+    """A configuration value of its field's type, from the looser types that files hold."""
     if isinstance(like, bool):
         if isinstance(value, (bool, int)):
             return bool(value)

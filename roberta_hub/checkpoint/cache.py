@@ -76,13 +76,19 @@ def read_manifest(folder: Path) -> dict[str, Any] | None:
 
 
 def is_complete(folder: Path, checkpoint_file: str = MODEL) -> bool:
-    """Tell whether the folder has a manifest of a whole model, and every file the size written there."""
+    """Tell whether the folder holds a whole model by its manifest.
+
+    Every file must have the size that the manifest names.
+    """
     manifest = read_manifest(folder)
     return manifest is not None and is_model(manifest["files"], checkpoint_file)
 
 
 def is_model(files: Container[str], checkpoint_file: str = MODEL) -> bool:
-    """Tell whether these are enough to load a model: a checkpoint and a vocabulary, or safetensors."""
+    """Tell whether these files are enough to load a model.
+
+    Enough is a checkpoint and a vocabulary, or safetensors.
+    """
     ours = checkpoint_file in files and any(name in files for name in DICTIONARIES[:2])
     return ours or all(name in files for name in SAFETENSORS)
 
@@ -92,7 +98,10 @@ def is_model(files: Container[str], checkpoint_file: str = MODEL) -> bool:
 
 @contextlib.contextmanager
 def workplace(target: Path, error_class: type[RobertaHubError]) -> Iterator[Path]:
-    """Wait for one's turn at `target`, lend a private folder beside it, and leave no trace of that folder."""
+    """Wait for one's turn at `target`, and lend a private folder beside it.
+
+    No trace of that folder is left.
+    """
     root = target.parent
     try:
         root.mkdir(parents=True, exist_ok=True)
@@ -154,7 +163,10 @@ def _leftovers(target: Path, kind: str) -> list[Path]:
 
 
 def _sweep(target: Path) -> None:
-    """Remove what killed processes left behind, and put back a copy that one had moved out of the way."""
+    """Remove what killed processes left behind.
+
+    A copy that such a process had moved out of the way is put back.
+    """
     for leftover in filter(abandoned, _leftovers(target, "incomplete")):
         shutil.rmtree(leftover, ignore_errors=True)
     for leftover in filter(abandoned, _leftovers(target, "old")):
@@ -165,7 +177,10 @@ def _sweep(target: Path) -> None:
 
 
 def _tag() -> str:
-    """The end of a stage's name, like no other: machine, process, when that began, a random number."""
+    """The end of a stage's name, which no other stage has.
+
+    It is made of the machine, the process, when that began, and a random number.
+    """
     pid = os.getpid()
     return f"{_machine()}_{pid}_{_began(pid)}_{uuid.uuid4().hex}"
 
@@ -196,7 +211,10 @@ def _machine() -> str:
 
 
 def _began(pid: int) -> str:
-    """When a process of this machine began, in ticks of its clock; "" if it ended or the system does not say."""
+    """When a process of this machine began, in ticks of its clock.
+
+    "" if it ended or the system does not say.
+    """
     try:
         state, *rest = Path(f"/proc/{pid}/stat").read_text("latin-1").rpartition(")")[2].split()
     except (OSError, ValueError):
@@ -251,7 +269,10 @@ def publish(
 
 
 def _moved(work: Path, target: Path) -> bool:
-    """Rename at once, so that no other process ever finds half a folder; False if something is in the way."""
+    """Rename at once, so that no other process ever finds half a folder.
+
+    False if something is in the way.
+    """
     try:
         os.rename(work, target)
     except OSError as error:
@@ -292,7 +313,10 @@ def require_room(folder: Path, needed: int) -> None:
 
 @contextlib.contextmanager
 def room(folder: Path, needed: int | None) -> Iterator[None]:
-    """Refuse what does not fit before it is begun; name needed and free bytes when the disk fills up all the same."""
+    """Refuse what does not fit before it is begun.
+
+    If the disk fills up all the same, the error names the needed and the free bytes.
+    """
     require_room(folder, needed or 0)
     try:
         yield

@@ -1,4 +1,4 @@
-"""Every model that can be loaded by name: where its files lie, and what they do not say about themselves."""
+"""Every model that can be loaded by name: where its files lie, and what they leave unsaid."""
 
 from __future__ import annotations
 
@@ -19,7 +19,10 @@ HUGGINGFACE = "https://huggingface.co"
 
 @dataclass(frozen=True)
 class Remote:
-    """A file to download and what its publisher says of it; None where nothing is said, never a guess."""
+    """A file to download, and what its publisher says of it.
+
+    Fields are None where nothing is said, never a guess.
+    """
 
     url: str
     size: int | None = None
@@ -179,7 +182,7 @@ def suggest(name: str) -> list[str]:
 
 
 def name_heads(record: Record, checkpoint: Checkpoint) -> None:
-    """Give the heads of a named model the record's names and labels, whichever source they came from.
+    """Give the heads of a named model the record's names and labels, whatever their source.
 
     fairseq's files do not name the labels. Hugging Face's do not name the head, and shout:
     `CONTRADICTION`.

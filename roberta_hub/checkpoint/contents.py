@@ -229,7 +229,10 @@ def check_finite(weights: dict[str, Tensor], source: str) -> None:
 
 
 def holds_all(weights: Mapping[str, Tensor], dtype: torch.dtype | None) -> bool:
-    """Whether `own` makes no number infinite: the wanted dtype reaches as far as each tensor's own."""
+    """Whether `own` makes no number infinite in the wanted dtype.
+
+    That dtype has to reach as far as each tensor's own.
+    """
     reach = torch.finfo(dtype or torch.float32).max
     return all(
         torch.finfo(tensor.dtype).max <= reach
@@ -272,7 +275,10 @@ def expand(
 
 @contextmanager
 def replacing(path: Path) -> Iterator[Path]:
-    """A temporary name to write to; `path` is at every instant the old file or the complete new one."""
+    """Lend a temporary name to write to, and put what is written there in place of `path`.
+
+    `path` is at every instant the old file or the complete new one.
+    """
     temporary = path.with_name(f".{path.name}.{uuid.uuid4().hex}.tmp")
     try:
         yield temporary

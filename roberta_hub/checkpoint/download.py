@@ -119,7 +119,7 @@ def _require_online(record: Record, target: Path) -> None:
 
 
 def find_cached(record: Record) -> Path | None:
-    """Return our own folder of this model if it is complete and has the digests that the record names."""
+    """Return our own folder of this model if it is complete and has the record's digests."""
     folder = cache_root() / record.name
     manifest = read_manifest(folder)
     if manifest is None or not is_model(files := manifest["files"]):
@@ -152,10 +152,10 @@ def find_in_fairseq_cache(record: Record) -> Path | None:
 
 
 def find_in_torch_hub(record: Record) -> Path | None:
-    """Return the archive that `torch.hub.download_url_to_file` or `load_state_dict_from_url` kept, None if there is none.
+    """Return the archive that `torch.hub` kept of this model, None if there is none.
 
-    They name it after the end of the URL. It is only read: unpacked into our cache, after its
-    digest was compared.
+    `download_url_to_file` and `load_state_dict_from_url` keep one. They name it after the end of
+    the URL. It is only read: unpacked into our cache, after its digest was compared.
     """
     path = _torch_hub_path(record)
     return path if path.is_file() and record.size in (None, path.stat().st_size) else None

@@ -69,7 +69,10 @@ def read_fairseq(
 
 
 def neutral_file(path: Path) -> Neutral:
-    """A model.pt of any era in neutral form: arguments in one flat dict, tensors under today's names."""
+    """A model.pt of any era in neutral form.
+
+    That is its arguments in one flat dict, and its tensors under today's names.
+    """
     origin: Origin = "file" if is_mapped(path) else "memory"
     return neutral_state(load_pickle(path), str(path), origin, limit=path.stat().st_size)
 
@@ -92,7 +95,10 @@ def interpret(
     overrides: Mapping[str, object],
     dtype: torch.dtype | None = None,
 ) -> Checkpoint:
-    """A model's configuration and weights out of their neutral form, with overrides; see `read_fairseq`."""
+    """A model's configuration and weights out of their neutral form, with overrides.
+
+    See `read_fairseq`.
+    """
     check_overrides(overrides)
     arguments, weights = neutral.about, dict(neutral.weights)
     neutral.weights.clear()  # else `own` could not let go of them one by one
@@ -130,7 +136,10 @@ def interpret(
 
 
 def _check_layers(stated: object, found: int, source: str) -> None:
-    """A file that lost its last layers would make a smaller model, and a wrong one, without a word."""
+    """Refuse a file that lost its last layers.
+
+    It would make a smaller model, and a wrong one, without a word.
+    """
     if isinstance(stated, int) and stated != found:
         raise CheckpointError(
             f"{source}: its arguments say {stated} layers, and it holds {found}; the file is "
@@ -299,7 +308,10 @@ def _cfg(config: RobertaConfig) -> dict[str, Any]:
 
 
 def data_directory(model_directory: Path, data_name_or_path: str) -> Path:
-    """Where dict.txt is: a name beginning with "." is taken from the model's directory, as in fairseq."""
+    """Where dict.txt is, as in fairseq.
+
+    A name beginning with "." is taken from the model's directory.
+    """
     if data_name_or_path.startswith("."):
         return Path(os.path.normpath(model_directory / data_name_or_path))
     return Path(data_name_or_path)
@@ -308,7 +320,10 @@ def data_directory(model_directory: Path, data_name_or_path: str) -> Path:
 def read_dictionaries(
     model_directory: Path, data_name_or_path: str = "."
 ) -> tuple[bytes | None, bytes | None]:
-    """(dict.txt, label/dict.txt) as bytes, from the data directory or beside the model; None where absent."""
+    """(dict.txt, label/dict.txt) as bytes, from the data directory or beside the model.
+
+    None stands for a file that is absent.
+    """
     data = data_directory(model_directory, data_name_or_path)
     places = [data / "dict.txt", data / "input0" / "dict.txt", model_directory / "dict.txt"]
     labels = [data / "label" / "dict.txt", model_directory / "label" / "dict.txt"]

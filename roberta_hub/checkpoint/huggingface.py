@@ -324,7 +324,7 @@ def _chosen_head(heads: Sequence[str], head: str | None) -> str | None:
 
 
 def _check_expressible(config: RobertaConfig, head: tuple[int, int] | None) -> None:
-    """Refuse what `model_type: roberta` lacks; `head` is (num_classes, inner_dim) of a classification head."""
+    """Refuse what `model_type: roberta` lacks; `head` is a head's (num_classes, inner_dim)."""
     problems = {
         "pre-norm layers": config.normalize_before,
         "no LayerNorm on the embeddings": not config.layernorm_embedding,

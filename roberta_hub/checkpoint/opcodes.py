@@ -1,4 +1,7 @@
-"""A pickle followed opcode by opcode, without running it: the names it imports, and whether it is a bomb."""
+"""A pickle followed opcode by opcode, without running it.
+
+That gives the names it imports, and tells whether it is a bomb.
+"""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""A look at a checkpoint's pickles without running them: which names they ask for, and whether they are bombs.
+"""A look at a checkpoint's pickles without running them: their names, and whether they are bombs.
 
 `scan` is the gate that every pickle passes before torch sees it; `survey` is the same look, written
 down for people. torch's own list of allowed names has some that no checkpoint needs and that a
@@ -51,7 +51,9 @@ def scan(path: Path, kind: str, allowed: Container[str]) -> None:
 
 
 def check_sums(path: Path) -> None:
-    """Compare every record of a zip file with its checksum; torch does not, and a flipped bit is another weight.
+    """Compare every record of a zip file with its checksum.
+
+    torch does not, and a flipped bit is another weight.
 
     Raises:
         zipfile.BadZipFile: a record is damaged; the message names it.
@@ -107,9 +109,10 @@ def _survey(file: IO[bytes], size: int, kind: str, found: Survey) -> None:
 
 
 def survey_archive(path: Path, allowed: Container[str]) -> tuple[dict[str, int], Survey]:
-    """Look into a .tar.gz without unpacking it: sizes by name, and its model.pt by the ends of it that matter.
+    """Look into a .tar.gz without unpacking it: sizes by name, and what its model.pt asks for.
 
-    What `archive.unpack` would refuse is refused here, in its words.
+    Of model.pt only the ends that matter are kept. What `archive.unpack` would refuse is refused
+    here, in its words.
     """
     found, members, seen = Survey(allowed), dict[str, int](), set[str]()
     try:
@@ -136,7 +139,10 @@ def survey_archive(path: Path, allowed: Container[str]) -> tuple[dict[str, int],
 
 
 def _survey_stream(stream: IO[bytes], size: int, found: Survey) -> None:
-    """Survey a file that can be read once only: torch's pickles stand first, the directory of a zip file last."""
+    """Survey a file that can be read only once.
+
+    Only its ends are kept: torch's pickles stand first, the directory of a zip file last.
+    """
     with tempfile.TemporaryFile() as ends:
         kept, tail = 0, b""
         while chunk := stream.read(tgz.CHUNK):
@@ -180,7 +186,10 @@ def _survey_zip(file: IO[bytes], size: int, found: Survey) -> None:
 
 
 def _check_end(file: Any, size: int) -> None:
-    """Refuse a zip file whose directory is not where its end says: torch would find another one than zipfile."""
+    """Refuse a zip file whose directory is not where its end says.
+
+    torch would find another one than zipfile.
+    """
     file.seek(max(0, size - 98))
     tail = file.read(98).rjust(98, b"\0")
     directory, end = int.from_bytes(tail[-6:-2], "little"), size - 22

@@ -196,7 +196,10 @@ def _attempt(session: requests.Session, partial: _Partial, label: str | None, co
 
 
 def _open(session: requests.Session, partial: _Partial) -> requests.Response:
-    """Send the request, follow redirects that `safe_url` allows, and return an answer with a body."""
+    """Send the request, follow redirects, and return an answer with a body.
+
+    Only redirects that `safe_url` allows are followed.
+    """
     import requests
 
     url = partial.url

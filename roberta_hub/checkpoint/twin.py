@@ -1,4 +1,4 @@
-"""A pickle read once -> its safetensors twin in our cache: mapped the next time, and no pickle any more.
+"""A pickle read once -> its safetensors twin in our cache, mapped from the next time on.
 
     user's file ─► signature ─► known? ─► twin, mapped
                        └─► digest ─► read the pickle ─► write the twin ─► compare ─► rename
@@ -146,7 +146,7 @@ def read_twin(twin: Path) -> Neutral:
 
 
 def _make(twin: Path, neutral: Neutral, source: Path) -> Neutral:
-    """Write the twin and return what lies in it; return `neutral` where the cache does not take it."""
+    """Write the twin and return what lies in it, or `neutral` where the cache takes no twin."""
     try:
         with workplace(twin, CheckpointError) as work:
             if not twin.exists():  # else another process made it while this one waited

@@ -122,7 +122,10 @@ def load_pickle(path: Path) -> Any:
 
 
 def _check_torch(path: Path) -> None:
-    """What `weights_only` promises holds from torch 2.6 on, and without a known exception from 2.10 on."""
+    """Refuse a torch whose `weights_only` does not keep its promise, or warn of it.
+
+    The promise holds from torch 2.6 on, and without a known exception from 2.10 on.
+    """
     release = tuple(int(number) for number in re.findall(r"\d+", torch.__version__)[:2])
     if release < (2, 6):
         raise CheckpointError(
@@ -140,7 +143,7 @@ def _check_torch(path: Path) -> None:
 
 
 def _recognize(path: Path) -> str:
-    """Tell "zip" from "legacy"; files that are something else get an error that says what they are."""
+    """Tell "zip" from "legacy"; raise an error that says what any other file is."""
     if not path.is_file():
         what = "is a directory" if path.is_dir() else "does not exist"
         raise CheckpointError(f"Model file not found: {path} {what}")

@@ -27,7 +27,10 @@ _OLD_NORMS = {
 
 
 def upgrade(weights: Weights, *, source: str) -> Weights:
-    """Rename, split and drop until the names are today's; `prune` (U9) comes after, which is U12."""
+    """Rename, split and drop until the names are today's.
+
+    `prune` (U9) comes after, which is U12.
+    """
     weights = _rename(weights, source)  # U1, U2, U3
     weights = {name: tensor for name, tensor in weights.items() if not is_stale(name)}  # U10
     weights = _split_in_proj(weights, source)  # U4
@@ -35,12 +38,15 @@ def upgrade(weights: Weights, *, source: str) -> Weights:
 
 
 def is_stale(name: str) -> bool:
-    """U10: 0.12's unused second copy of a layer, which goes stale in training and must never be read."""
+    """U10: tell whether a name belongs to 0.12's unused second copy of a layer.
+
+    The copy goes stale in training and must never be read.
+    """
     return _STALE.search(name) is not None
 
 
 def is_post_norm_era(weights: Weights) -> bool:
-    """U13: files with the names of before February 2021 are post-norm, whatever their arguments say.
+    """U13: files with the names of before February 2021 are post-norm, whatever they say.
 
     `--encoder-normalize-before` was accepted and ignored then (v0.9.0 model.py hard-codes
     post-norm).

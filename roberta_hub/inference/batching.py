@@ -1,4 +1,8 @@
-"""How every list of texts is run: windows, each text once, sorted, packed by a token budget, order restored."""
+"""How every list of texts is run.
+
+Texts are cut into windows; each text is run once; they are sorted and packed by a token budget; the
+order is restored.
+"""
 
 from __future__ import annotations
 
@@ -43,7 +47,10 @@ class Rows:
     """Which rows of the batch the states are, one of each sequence, in shape (B,); None: all."""
 
     def at(self, rows: Tensor) -> Tensor:
-        """The states of some rows of the batch, which are the computed ones where not all are: (M,) -> (M, C)."""
+        """The states of some rows of the batch: (M,) -> (M, C).
+
+        Where not all rows are computed, these are the computed ones.
+        """
         return self.states[rows] if self.rows is None else self.states
 
     def split(self, rows: Tensor | None = None) -> list[Tensor]:
@@ -203,13 +210,11 @@ class Runner:
 
 
 def batches(lengths: Sequence[int], budget: int, workers: int = 1) -> Iterator[list[int]]:
-    """Indices in batches of about one size and at most `budget` tokens, longest first, so that memory runs out at once or never.
+    """Indices in batches of about one size and at most `budget` tokens, longest first.
 
-    Args:
-        lengths: tokens of each sequence.
-        budget: only a sequence that is longer has a batch of more.
-        workers: how many take batches side by side; they get as many each, or one has to wait for
-            another.
+    Longest first, memory runs out at once or never. Args: lengths: tokens of each sequence. budget:
+    only a sequence that is longer has a batch of more. workers: how many take batches side by side;
+    they get as many each, or one has to wait for another.
 
     Example:
         >>> list(batches([3, 9, 4, 3], budget=8))
@@ -226,7 +231,10 @@ def batches(lengths: Sequence[int], budget: int, workers: int = 1) -> Iterator[l
 def _cut(
     order: Sequence[int], lengths: Sequence[int], budget: int, share: float
 ) -> Iterator[list[int]]:
-    """Cut `order` where the tokens so far come nearest to a multiple of `share`, or before they exceed the budget."""
+    """Cut `order` where the tokens so far come nearest to a multiple of `share`.
+
+    A cut comes earlier where they would exceed the budget.
+    """
     mark, size, done = share, 0, 0
     current: list[int] = []
     for i in order:

@@ -82,9 +82,10 @@ def head_values(
 def window_values(
     runner: Runner, windows: Sequence[Windows], head: str, *, vote: bool = True
 ) -> Tensor:
-    """Logits of every class of texts that are cut into windows: (len(windows), K) float32 on the CPU.
+    """Logits of every class of texts that are cut into windows: (len(windows), K).
 
-    The windows of a text vote with their probabilities, or their logits are averaged.
+    They are float32 on the CPU. The windows of a text vote with their probabilities, or their
+    logits are averaged.
     """
     module = known_head(runner.model, head)
 

@@ -90,7 +90,7 @@ def _check(texts: Sequence[str], topk: int, tokenizer: Tokenizer) -> None:
 
 
 def _after_space(texts: Sequence[str]) -> set[bool]:
-    """Whether masks stand after a space, or right after other characters, or some so and some so."""
+    """Whether masks stand after a space, right after other characters, or some so, some so."""
     return {part.endswith(" ") for text in texts for part in text.split(MASK)[:-1]}
 
 

@@ -96,7 +96,7 @@ def disambiguate_pronoun(
 def span_scores(
     runner: Runner, schema: Schema, candidates: Sequence[str], *, init_token: bool
 ) -> list[float]:
-    """Mean log-probability of each candidate's tokens in the pronoun's place, all masked at once."""
+    """Mean log-probability of each candidate's tokens, all masked, in the pronoun's place."""
     tokenizer = runner.tokenizer
     masked, answers, spans = [], [], []
     for candidate in candidates:

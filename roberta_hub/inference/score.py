@@ -45,7 +45,10 @@ def score(runner: Runner, texts: Sequence[Text]) -> list[float]:
 
 
 class _MaskedCopies(Sequence[Tensor]):
-    """Each text once for each of its tokens, with that one masked; made when asked for, T x T ids being many."""
+    """Each text once for each of its tokens, with that one masked.
+
+    A copy is made when asked for, T x T ids being many.
+    """
 
     def __init__(self, mask_idx: int) -> None:
         self.places: list[tuple[Tensor, int]] = []

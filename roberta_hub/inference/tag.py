@@ -92,7 +92,7 @@ def tag_words(
 def first_pieces(
     tokenizer: Tokenizer, text: str, words: Sequence[tuple[int, int]]
 ) -> list[int | None]:
-    """Where each word's first piece stands in `tokenizer.encode(text)`; None for a word without any.
+    """Where each word's first piece stands in `tokenizer.encode(text)`; None for a word without.
 
     Example:
         >>> first_pieces(Tokenizer.shipped(), "sudden epipheny", [(0, 6), (7, 15)])
@@ -162,7 +162,8 @@ def merge(
         labels: all that the head knows.
 
     Example:
-        >>> merge("in New York", [(0, 2), (3, 6), (7, 11)], ["O", "B-LOC", "I-LOC"], [0.9, 0.8, 0.6], ["O"])
+        >>> words, tags = [(0, 2), (3, 6), (7, 11)], ["O", "B-LOC", "I-LOC"]
+        >>> merge("in New York", words, tags, [0.9, 0.8, 0.6], ["O"])
         [Span(label='LOC', start=3, end=11, text='New York', score=0.7)]
     """
     return [

@@ -23,7 +23,10 @@ BATCH_TOKENS = 512
 
 
 def can_spread(model: nn.Module) -> bool:
-    """Whether batches may run side by side: on prepared matrices, with nothing of the caller's being called from them."""
+    """Whether batches may run side by side.
+
+    They may on prepared matrices, where nothing of the caller's is called from them.
+    """
     if not isinstance(model, RobertaModel) or torch.get_num_threads() == 1:
         return False
     encoder = model.encoder.sentence_encoder

@@ -1,4 +1,4 @@
-"""Texts longer than the model: an error that teaches, a cut, or overlapping windows that are merged."""
+"""Texts longer than the model: an error with a remedy, a cut, or overlapping merged windows."""
 
 from __future__ import annotations
 
@@ -88,7 +88,10 @@ def fit(
 
 
 def _sentences(ids: Tensor, eos: int) -> list[tuple[int, int]]:
-    """(start, end) of each sentence's tokens, without `<s>` and `</s>`; text never encodes to `</s>`."""
+    """(start, end) of each sentence's tokens, without `<s>` and `</s>`.
+
+    Text never encodes to `</s>`.
+    """
     ends = ids.eq(eos).nonzero().squeeze(1).tolist()
     spans: list[tuple[int, int]] = []
     start = 1

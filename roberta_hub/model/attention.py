@@ -44,7 +44,7 @@ def packed_attention(
 def one_row_attention(
     query: Tensor, key: Tensor, value: Tensor, *, batch: PackedBatch, num_heads: int, dropout: float
 ) -> Tensor:
-    """`packed_attention` for one token of each sequence, all that a head which reads one token needs.
+    """`packed_attention` for one token of each sequence, for a head that reads only one.
 
     Shapes: query and the result (B, C); key and value (N, C).
     """
@@ -132,7 +132,11 @@ def _attend(
     mask: Tensor | None = None,
     keys: int | None = None,
 ) -> Tensor:
-    """Shapes: query (B * T, C), as told, or (B, T, C); key and value alike, of `keys` rows a sequence if not T."""
+    """Attention of padded sequences, each of T queries and as many keys, or `keys` if told.
+
+    Shapes: query (B * T, C), as told, or (B, T, C); key and value alike, of `keys` rows a sequence
+    if not T.
+    """
     b, t = shape
     size = query.size(-1) // num_heads
     q = query.reshape(b, t, num_heads, size).transpose(1, 2)  # (B, H, T, D)
@@ -148,13 +152,16 @@ def _attend(
 
 
 def _plain_is_faster(q: Tensor) -> bool:
-    """In bfloat16 on a CPU torch 2.13's fused kernel goes backward three times as slowly as plain products."""
+    """Whether plain products are faster than torch's fused kernel.
+
+    In bfloat16 on a CPU torch 2.13's fused kernel goes backward three times as slowly.
+    """
     training = q.requires_grad and q.size(2) <= 512  # longer ones would fill memory with scores
     return training and q.dtype == torch.bfloat16 and q.device.type == "cpu"
 
 
 class MultiheadSelfAttention(nn.Module):
-    """Multi-head self-attention (Vaswani et al. 2017, section 3.2.2) with fairseq's parameter names."""
+    """Multi-head self-attention (Vaswani et al. 2017, 3.2.2) with fairseq's parameter names."""
 
     def __init__(self, embed_dim: int, num_heads: int, *, dropout: float) -> None:
         super().__init__()
@@ -166,7 +173,10 @@ class MultiheadSelfAttention(nn.Module):
         self.out_proj = nn.Linear(embed_dim, embed_dim)
 
     def forward(self, x: Tensor, attend: Attend, rows: Tensor | None = None) -> Tensor:
-        """Mix the rows of x, (*, C), through `attend`, which knows the batch; for `rows` only, if told, (B, C)."""
+        """Mix the rows of x, (*, C), through `attend`, which knows the batch.
+
+        With `rows`, only for them: (B, C).
+        """
         mixed = attend(
             self.q_proj(x if rows is None else x[rows]),
             self.k_proj(x),

@@ -58,7 +58,10 @@ class TransformerLayer(nn.Module):
         self.activation_dropout = activation_dropout
 
     def forward(self, x: Tensor, attend: Attend, rows: Tensor | None = None) -> Tensor:
-        """One layer: (*, C) -> (*, C); with `rows`, one of each sequence, what it gives for them, (B, C)."""
+        """One layer: (*, C) -> (*, C).
+
+        With `rows`, one of each sequence, only what the layer gives for them: (B, C).
+        """
         kept = x if rows is None else x[rows]
         if self.normalize_before:
             x = kept + self._drop(self.self_attn(self.self_attn_layer_norm(x), attend, rows))
@@ -114,7 +117,10 @@ class PreparedLayer:
 
 
 def prepare_layers(layers: nn.ModuleList, dtype: Dtype | None) -> list[PreparedLayer] | None:
-    """Prepared forms of an encoder's layers; None where one has a part of another kind, say an adapter."""
+    """Prepared forms of an encoder's layers.
+
+    None where one has a part of another kind, say an adapter.
+    """
     prepared = []
     for layer in layers:
         if not isinstance(layer, TransformerLayer):
@@ -128,7 +134,7 @@ def prepare_layers(layers: nn.ModuleList, dtype: Dtype | None) -> list[PreparedL
 
 
 class TransformerEncoder(nn.Module):
-    """Token and position embeddings, then the layers; fairseq's `model.encoder.sentence_encoder`."""
+    """Embeddings of tokens and positions, then layers; fairseq's `encoder.sentence_encoder`."""
 
     version: Tensor
 
@@ -169,7 +175,7 @@ class TransformerEncoder(nn.Module):
         self.prepared: Prepared[list[PreparedLayer]] | None = None
 
     def prepare(self, dtype: Dtype | None) -> None:
-        """Run packed batches on prepared layers from now on, wherever the plain ones are not needed."""
+        """Run packed batches on prepared layers from now on, unless the plain ones are needed."""
         self.prepared = Prepared(self.layers, prepare_layers, dtype)
 
     def forward(

@@ -1,4 +1,4 @@
-"""What turns features into answers: the language-model head, and heads for sentences, tokens and spans."""
+"""What turns features into answers: the LM head, and heads for sentences, tokens and spans."""
 
 from __future__ import annotations
 
@@ -47,7 +47,10 @@ def activation(name: str) -> Callable[[Tensor], Tensor]:
 
 
 class LMHead(nn.Module):
-    """Masked-LM head: dense, activation, LayerNorm, then the (usually tied) embedding as output matrix."""
+    """Masked-LM head: dense, activation, LayerNorm, output matrix.
+
+    The output matrix is usually the embedding (tied weights).
+    """
 
     def __init__(
         self,
@@ -97,7 +100,10 @@ class LMHead(nn.Module):
         return F.linear(self.rows(features, projection), self.weight, self.bias)
 
     def rows(self, features: Tensor, projection: Tensor | None = None) -> Tensor:
-        """What the output matrix is multiplied with: (*, C) -> (*, C), or (*, E) where it is factorized."""
+        """What the output matrix is multiplied with: (*, C) -> (*, C).
+
+        Where the output matrix is factorized, (*, C) -> (*, E).
+        """
         x: Tensor = self.layer_norm(self.activation_fn(self.dense(features)))
         return x if projection is None else x @ projection
 
@@ -122,7 +128,10 @@ def prepare_lm_head(head: LMHead, dtype: Dtype | None) -> PreparedLMHead | None:
 
 
 class ClassificationHead(nn.Module):
-    """Sentence classification on the first token `<s>`: dropout, dense, activation, dropout, output."""
+    """Sentence classification on the first token `<s>`.
+
+    Dropout, dense, activation, dropout, output.
+    """
 
     def __init__(
         self,

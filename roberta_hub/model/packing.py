@@ -49,7 +49,10 @@ class PackedBatch:
 
     @cached_property
     def runs(self) -> list[tuple[int, int]]:
-        """(count, length) of neighbours with equal length: each run is one rectangular attention call."""
+        """(count, length) of neighbours with equal length.
+
+        Each run is one rectangular attention call.
+        """
         return [(len(list(group)), length) for length, group in groupby(self.lengths) if length]
 
     @cached_property
@@ -60,7 +63,10 @@ class PackedBatch:
 
     @cached_property
     def bounds(self) -> Tensor:
-        """Row at which each sequence begins, and the end, as kernels for ragged attention want them: (B + 1,) int32."""
+        """Row at which each sequence begins, and the end: (B + 1,) int32.
+
+        Kernels for ragged attention want them so.
+        """
         lengths = torch.tensor((0, *self.lengths), dtype=torch.int32)
         return moved(lengths.cumsum(0, dtype=torch.int32), self.ids.device)
 
@@ -72,7 +78,10 @@ class PackedBatch:
         return padded.index_copy(0, self.slots, rows).view(*self.shape, *rows.shape[1:])
 
     def first_rows(self, rows: Tensor) -> Tensor:
-        """The row of each sequence's first real token, zeros for an empty sequence: (N, C) -> (B, C)."""
+        """The row of each sequence's first real token: (N, C) -> (B, C).
+
+        Zeros for an empty sequence.
+        """
         if all(self.lengths):
             return rows[self.starts]
         filled = torch.tensor(self.lengths, device=rows.device).nonzero().squeeze(1)

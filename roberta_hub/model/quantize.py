@@ -84,7 +84,7 @@ def norm(layer_norm: nn.LayerNorm) -> Callable[[Tensor], Tensor]:
 
 
 def check_dtype(dtype: str | None, device: torch.device) -> None:
-    """Refuse a dtype that this machine cannot do, or does more slowly than float32, with a sentence."""
+    """Refuse a dtype that this machine cannot do, or does more slowly than float32."""
     if dtype not in (None, "int8", "bfloat16"):
         raise InputError(f"dtype is {dtype!r}; choose None, 'int8' or 'bfloat16'")
     if dtype is None:
@@ -140,7 +140,10 @@ class Plain:
 
 
 class OneDNN:
-    """Weights in oneDNN's own layout, float32 or bfloat16; the exact GELU or the residual costs no pass of its own."""
+    """Weights in oneDNN's own layout, float32 or bfloat16.
+
+    The exact GELU or the residual costs no pass of its own.
+    """
 
     def __init__(self, weight: Tensor, bias: Tensor, activation: Activation | None) -> None:
         self.weight = torch.ops.mkldnn._reorder_linear_weight(weight, _PACKED_FOR)
@@ -205,11 +208,11 @@ class ByRows:
 
 
 class Int8:
-    """8-bit weights, a scale for each output, times 8-bit activations, a scale and offset for each token.
+    """8-bit weights with a scale for each output, times 8-bit activations.
 
-    Every row of x is quantized by its own extremes, x ~ low + step * q with q in 0..255, so that a
-    text's numbers do not depend on its neighbours. With W ~ scale * Q, q unsigned and Q signed as
-    VNNI wants them:
+    Activations have a scale and an offset for each token. Every row of x is quantized by its own
+    extremes, x ~ low + step * q with q in 0..255, so that a text's numbers do not depend on its
+    neighbours. With W ~ scale * Q, q unsigned and Q signed as VNNI wants them:
 
         x @ W.T + b  ~  step * (scale * (q @ Q.T)) + low * (scale * Q.sum(1)) + b
     """
@@ -272,7 +275,10 @@ def _fastest(threads: int) -> Kind:
 
 @lru_cache(maxsize=8)
 def _speed(dtype: Dtype, threads: int) -> float:
-    """How many times the speed of the best float32 form, at a size of RoBERTa's whatever the model's."""
+    """How many times the speed of the best float32 form, at a size of RoBERTa's.
+
+    The size is the same whatever the model's.
+    """
     ours = (Int8, torch.float32) if dtype == "int8" else (OneDNN, torch.bfloat16)
     seconds = _seconds([ours, (_fastest(threads), torch.float32)])
     return seconds[1] / seconds[0]

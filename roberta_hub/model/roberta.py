@@ -40,7 +40,7 @@ class RobertaEncoder(nn.Module):
         return_all_hiddens: bool = False,
         masked_tokens: Tensor | None = None,
     ) -> tuple[Tensor, Extra]:
-        """LM logits (B, T, V), or features (B, T, C) if `features_only`; see `RobertaModel.forward`."""
+        """LM logits (B, T, V), or features (B, T, C); see `RobertaModel.forward`."""
         rows, hiddens, batch = self.sentence_encoder.encode(src_tokens, return_all_hiddens)
         states = [batch.unpack(state).transpose(0, 1) for state in hiddens]
         extra: Extra = {"inner_states": states if return_all_hiddens else None}
@@ -75,7 +75,7 @@ class RobertaEncoder(nn.Module):
         return logits
 
     def factor(self) -> Tensor | None:
-        """The projection (C, E) before the LM head's output matrix, where that is a factorized embedding."""
+        """The projection (C, E) before the LM head's output matrix, where that is factorized."""
         projection = self.sentence_encoder.embed_projection
         return projection.weight if projection is not None and self._tied else None
 
@@ -85,13 +85,15 @@ class RobertaEncoder(nn.Module):
 
 
 class RobertaModel(nn.Module):
-    """RoBERTa: an encoder, a language-model head, and any number of heads for sentences, tokens and spans.
+    """RoBERTa: an encoder, a language-model head, and any number of further heads.
 
-    Weights are random until a checkpoint is loaded; N(0, 0.02) as in BERT.
+    Further heads answer for sentences, tokens and spans. Weights are random until a checkpoint is
+    loaded; N(0, 0.02) as in BERT.
 
     Example:
         >>> import torch
-        >>> model = RobertaModel(RobertaConfig(vocab_size=50, embed_dim=8, ffn_dim=16, num_layers=2, num_heads=2))
+        >>> sizes = dict(vocab_size=50, embed_dim=8, ffn_dim=16, num_layers=2, num_heads=2)
+        >>> model = RobertaModel(RobertaConfig(**sizes))
         >>> logits, extra = model(torch.tensor([[0, 5, 2], [0, 2, 1]]), return_all_hiddens=True)
         >>> logits.shape, len(extra["inner_states"])
         (torch.Size([2, 3, 50]), 3)
@@ -107,12 +109,15 @@ class RobertaModel(nn.Module):
         self.init_weights()
 
     def tie_weights(self) -> None:
-        """Make the LM head's output matrix the token embedding again, after tensors were assigned."""
+        """Make the token embedding the LM head's output matrix again, after assigning tensors."""
         if self.encoder.lm_head is not None and not self.config.untie_weights:
             self.encoder.lm_head.weight = self.encoder.sentence_encoder.embed_tokens.weight
 
     def init_weights(self) -> None:
-        """Set the encoder's weights to N(0, 0.02), its biases and padding rows to 0 (Devlin et al. 2019)."""
+        """Set the encoder's weights to N(0, 0.02), its biases and padding rows to 0.
+
+        Devlin et al. 2019.
+        """
         for module in self.encoder.sentence_encoder.modules():
             if isinstance(module, (nn.Linear, nn.Embedding)):
                 nn.init.normal_(module.weight, std=0.02)
@@ -158,7 +163,7 @@ class RobertaModel(nn.Module):
         return x, extra
 
     def first_tokens(self, src_tokens: Tensor) -> tuple[Tensor, Tensor]:
-        """Index of each row's first real token, wherever the padding is: rows (B,), columns (B,)."""
+        """Index of each row's first real token, whatever the padding: rows (B,), columns (B,)."""
         rows = src_tokens.view(-1, src_tokens.size(-1))
         columns = rows.ne(self.config.padding_idx).int().argmax(1)
         return columns.new_tensor(range(len(rows))), columns
@@ -229,7 +234,8 @@ class RobertaModel(nn.Module):
 
         Example:
             >>> import torch
-            >>> model = RobertaModel(RobertaConfig(vocab_size=50, embed_dim=8, ffn_dim=16, num_layers=1, num_heads=2))
+            >>> sizes = dict(vocab_size=50, embed_dim=8, ffn_dim=16, num_layers=1, num_heads=2)
+            >>> model = RobertaModel(RobertaConfig(**sizes))
             >>> model.register_token_head("ner", 3)
             >>> model.token_heads["ner"](torch.zeros(7, 8)).shape
             torch.Size([7, 3])
@@ -240,7 +246,7 @@ class RobertaModel(nn.Module):
         self.token_heads[name] = self._like_us(head)
 
     def register_span_head(self, name: str) -> None:
-        """Add a randomly initialized head for start and end of an answer, replacing one of the same name.
+        """Add a random head for start and end of an answer, replacing one of the same name.
 
         It stands in `span_heads[name]`.
 

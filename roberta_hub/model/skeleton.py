@@ -24,7 +24,10 @@ def shapes_only() -> Iterator[None]:
 
 
 class _WithoutInit(TorchFunctionMode):
-    """Skips `torch.nn.init`, which for meta tensors imports torch._dynamo: 1.5 seconds and 70 MB, once."""
+    """Skips `torch.nn.init`, which for meta tensors imports torch._dynamo.
+
+    That costs 1.5 seconds and 70 MB, once.
+    """
 
     def __torch_function__(
         self,

@@ -1,8 +1,8 @@
-"""Pieces ↔ words, by where they lie in the bytes of the text; what the words look like once decoded plays no part.
+"""Pieces ↔ words, by where they lie in the bytes of the text.
 
-Spans are half-open (start, end). The space in front of a piece does not count: `Ġday` overlaps the
-word `day` and not what lies before it. A piece that covers several words belongs to each; a word
-cut into several pieces has them all.
+What the words look like once decoded plays no part. Spans are half-open (start, end). The space in
+front of a piece does not count: `Ġday` overlaps the word `day` and not what lies before it. A piece
+that covers several words belongs to each; a word cut into several pieces has them all.
 """
 
 from __future__ import annotations
@@ -76,7 +76,9 @@ def locate(text: str, words: Sequence[str]) -> list[Span]:
 
 
 def overlapping(text: str, pieces: Sequence[Span], words: Sequence[Span]) -> list[list[int]]:
-    """For each word the indices of the pieces that share a byte with it, whitespace in front of both left out.
+    """For each word the indices of the pieces that share a byte with it.
+
+    Whitespace in front of both is left out.
 
     Args:
         text: what the spans lie in.

@@ -46,7 +46,9 @@ _MAX_ID = 1 << 24
 
 
 class GPT2BPE:
-    """Byte-level BPE with fairseq's `GPT2BPE` interface: ids travel as decimal strings separated by spaces.
+    """Byte-level BPE with fairseq's `GPT2BPE` interface.
+
+    Ids travel as decimal strings separated by spaces.
 
     Args:
         merges: the two parts of each merge, earliest first.
@@ -154,11 +156,11 @@ class GPT2BPE:
         return ranks if self._ids is None else [self._ids[rank] for rank in ranks]
 
     def encode_marked(self, text: str) -> array[int]:
-        """Turn many sentences into GPT-2 ids in one go: `BEGIN` and `END` between them become `begin_id` and `end_id`.
+        """Turn many sentences into GPT-2 ids in one go.
 
-        One call for many short sentences is faster than many calls, and other threads run
-        meanwhile. The caller sees to it that no sentence holds a mark, and that none is longer than
-        `MAX_MARKED`.
+        `BEGIN` and `END` between the sentences become `begin_id` and `end_id`. One call for many
+        short sentences is faster than many calls, and other threads run meanwhile. The caller sees
+        to it that no sentence holds a mark, and that none is longer than `MAX_MARKED`.
 
         Raises:
             InputError: as `encode_ids`.
@@ -195,7 +197,9 @@ class GPT2BPE:
         return b"".join(map(self.symbol_bytes, ids.split())).decode(errors="replace")
 
     def symbol_bytes(self, symbol: str) -> bytes:
-        """Bytes that a dictionary symbol stands for: those of a token, or its own letters for a placeholder.
+        """Bytes that a dictionary symbol stands for.
+
+        Those of a token, or a placeholder's own letters.
 
         Example:
             >>> GPT2BPE.shipped().symbol_bytes("995"), GPT2BPE.shipped().symbol_bytes("<mask>")
@@ -205,7 +209,10 @@ class GPT2BPE:
         return symbol.encode() if token is None else token
 
     def is_text(self, symbol: str) -> bool:
-        """Whether a dictionary symbol can come out of `encode`: no placeholder, and not `<|endoftext|>`."""
+        """Whether a dictionary symbol can come out of `encode`.
+
+        A placeholder cannot, nor can `<|endoftext|>`.
+        """
         return self._symbols.get(symbol) in self._text_tokens
 
     def is_beginning_of_word(self, x: str) -> bool:
@@ -281,10 +288,10 @@ def _check_surrogates(text: str) -> None:
 
 
 def _parts(text: str) -> Iterator[str]:
-    """Cut a text so that no part holds long whitespace before other characters; the pieces stay the same.
+    """Cut a text so that no part holds long whitespace before other characters.
 
-    The pattern gives all but the last character of such whitespace as one piece, so a cut before it
-    and a cut before that last character fall where pieces end anyway.
+    The pieces stay the same. The pattern gives all but the last character of such whitespace as one
+    piece, so a cut before it and a cut before that last character fall where pieces end anyway.
     """
     done = 0
     for spaces in _SPACES.finditer(text):

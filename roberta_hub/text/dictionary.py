@@ -99,7 +99,7 @@ class Dictionary:
 
     @classmethod
     def of(cls, other: Any) -> Dictionary:
-        """One of ours with the content of another dictionary, such as a real fairseq one; ours come back as they are.
+        """A `Dictionary` with the content of another, say a real fairseq one; ours as it is.
 
         Args:
             other: anything with fairseq's `symbols`, `count`, `indices`, `nspecial` `bos()`,

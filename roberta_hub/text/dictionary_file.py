@@ -1,4 +1,7 @@
-"""fairseq's dictionary file, `symbol count` a line: reading with errors that name the line, and writing all or nothing."""
+"""fairseq's dictionary file, `symbol count` a line.
+
+Errors of reading name the line; writing is all or nothing.
+"""
 
 from __future__ import annotations
 
@@ -90,7 +93,10 @@ def _entry(line: str, where: str) -> tuple[str, int, bool]:
 
 
 def write_atomically(path: Path, data: bytes) -> None:
-    """Replace a file in one step: a reader sees the old bytes or the new ones, and a crash leaves the old."""
+    """Replace a file in one step.
+
+    A reader sees the old bytes or the new ones, and a crash leaves the old.
+    """
     path.parent.mkdir(parents=True, exist_ok=True)
     temporary = path.with_name(f".{path.name}.{secrets.token_hex(4)}.tmp")
     try:

@@ -1,4 +1,4 @@
-"""The vocabulary of a Hugging Face RoBERTa: `vocab.json` and `merges.txt`, or both in `tokenizer.json`.
+"""The vocabulary of a Hugging Face RoBERTa: `vocab.json` and `merges.txt`, or `tokenizer.json`.
 
 Hugging Face numbers the pieces as the model does, fairseq numbers them twice: GPT-2's way in the
 BPE and the model's in the dictionary. Reading gives fairseq's two tables, so that one tokenizer

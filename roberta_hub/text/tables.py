@@ -53,7 +53,7 @@ def from_printable(picture: str) -> bytes:
 
 
 def merge_within(token: bytes, ranks: Mapping[bytes, int]) -> list[bytes]:
-    """Merge the bytes of `token` as far as the merges before its own lead: two parts in a sound table.
+    """Merge the bytes of `token` as far as earlier merges lead: two parts in a sound table.
 
     Args:
         token: the bytes of a merged token.

@@ -155,7 +155,10 @@ class Tokenizer:
         return torch.split(self._to_model[flat], lengths)
 
     def _encode_together(self, texts: Sequence[Text]) -> Tensor | None:
-        """GPT-2 ids of all texts from one call; None where something is wrong or odd, for `_encode_singly` to deal with."""
+        """GPT-2 ids of all texts from one call.
+
+        None where something is wrong or odd, for `_encode_singly` to deal with.
+        """
         sentences: Sequence[str]
         if set(map(type, texts)) == {str}:  # most lists: no Python for each text
             sentences = cast("Sequence[str]", texts)
@@ -181,7 +184,7 @@ class Tokenizer:
             return None
 
     def _encode_singly(self, texts: Sequence[Text], start: int) -> Tensor:
-        """GPT-2 ids of all texts, one after the other; `start` is the first one's number in error messages."""
+        """GPT-2 ids of all texts, one after the other; errors count from number `start`."""
         flat = array("i")
         for i, text in enumerate(texts, start):
             try:
@@ -211,7 +214,7 @@ class Tokenizer:
         return places
 
     def encode_masked(self, text: str, mask_token: str = MASK) -> Tensor:
-        """Turn text with placeholders into ids with `<mask>` in their places, as fairseq's `fill_mask` does.
+        """Turn text with placeholders into ids with `<mask>`, as fairseq's `fill_mask` does.
 
         Whitespace before a placeholder belongs to it, since the word to be found brings its own:
         `'a <mask>'` and `'a<mask>'` are the same.
@@ -280,7 +283,7 @@ class Tokenizer:
         return self.bpe.symbol_bytes(self.dictionary[checked]).decode(errors="replace")
 
     def tokenize(self, text: str) -> list[str]:
-        """Cut text into pieces as GPT-2's files write them: `Ġ` is a space, and so one character a byte.
+        """Cut text into pieces as GPT-2's files write them: one character a byte, `Ġ` a space.
 
         Example:
             >>> Tokenizer.shipped().tokenize("I had a sudden epipheny")
@@ -301,7 +304,7 @@ class Tokenizer:
         return [printable(self.bpe.symbol_bytes(self.dictionary[i])) for i in ids]
 
     def byte_spans(self, text: str) -> list[tuple[int, int]]:
-        """Where each piece of `tokenize(text)` lies in the UTF-8 bytes of the text; the pieces leave no gaps.
+        """Where each piece of `tokenize(text)` lies in the text's UTF-8 bytes, without gaps.
 
         Example:
             >>> Tokenizer.shipped().byte_spans("can’t")

@@ -1,4 +1,6 @@
-"""What changes weights: pre-training and fine-tuning, from text and tables to a model that `load_model` loads.
+"""What changes weights: pre-training and fine-tuning, from text to what `load_model` loads.
+
+The material is text or tables.
 
 Example:
     >>> from roberta_hub.train.config import compose

@@ -1,4 +1,6 @@
-"""Which examples make an update: an order from (seed, epoch), cut by a token budget, dealt to processes.
+"""Which examples make an update.
+
+An order from (seed, epoch) is cut by a token budget and dealt to processes.
 
 Packed batches pad nothing, so only the budget matters; lengths are brought together because
 neighbours of equal length share one attention call.
@@ -71,7 +73,7 @@ def plan(
 
 
 def share(update: Update, rank: int, world: int) -> Update:
-    """The micro-batches of one process; an empty one where there are fewer examples than processes."""
+    """One process's micro-batches; an empty one where examples are fewer than processes."""
     return update[rank::world]
 
 
@@ -105,7 +107,7 @@ def _check(
 
 
 def _together(order: list[int], lengths: Sequence[int], max_tokens: int) -> list[int]:
-    """Sort by length within windows of about WINDOW micro-batches; equal lengths keep their order."""
+    """Sort by length within windows of about WINDOW micro-batches; ties keep their order."""
     mean = max(1.0, sum(lengths) / len(lengths))
     size = max(1, int(WINDOW * max_tokens / mean))
     windows = (order[i : i + size] for i in range(0, len(order), size))
@@ -131,7 +133,10 @@ def _cut(
 
 
 def _deal(update: Update, lengths: Sequence[int], world: int) -> Update:
-    """The same examples in a multiple of `world` micro-batches: the heaviest are halved until there are enough."""
+    """The same examples in a multiple of `world` micro-batches.
+
+    The heaviest are halved until there are enough.
+    """
 
     def weight(batch: list[int]) -> tuple[bool, int]:
         return len(batch) > 1, sum(lengths[i] for i in batch)

@@ -1,4 +1,4 @@
-"""Text -> token blocks: one memory-mapped stream of ids, and the sequences that pre-training cuts from it.
+"""Text -> token blocks: a memory-mapped stream of ids, and the sequences cut from it.
 
 On disk a folder with `tokens.bin`, ids end to end in 16 bits (32 for vocabularies over 65,536), and
 `index.json`. The stream is fairseq's: every line ends in `</s>`, and a document in one `</s>` more.
@@ -133,7 +133,7 @@ def _line_ends(stream: Tensor, eos: int) -> array[int]:
 
 
 def open_stream(folder: Path, tokenizer: Tokenizer) -> Tensor:
-    """The ids of a folder that `build` wrote, memory-mapped: (S,), of an unsigned 16- or 32-bit type.
+    """The ids of a folder that `build` wrote, memory-mapped: (S,), unsigned, of 16 or 32 bits.
 
     Raises:
         InputError: no such folder, a damaged one, or ids of another tokenizer.
@@ -167,7 +167,9 @@ def build(
     threads: int | None = None,
     progress: bool | None = None,
 ) -> Tensor:
-    r"""Tokenize text into `folder`, unless that is done; started again after a crash it goes on where it was.
+    r"""Tokenize text into `folder`, unless that is done.
+
+    Started again after a crash it goes on where it was.
 
     Args:
         source: a file, a folder of files, or a pattern such as "corpus/*.txt.xz". Text has a
@@ -280,7 +282,10 @@ def _tokenize(
     threads: int | None,
     progress: bool | None,
 ) -> list[Path]:
-    """Write a part for each chunk, named by what is in it: those of an earlier attempt are taken over."""
+    """Write a part for each chunk, named by what is in it.
+
+    Parts of an earlier attempt are taken over.
+    """
     folder.mkdir(exist_ok=True)
     dtype = torch.uint16 if about["dtype"] == "uint16" else torch.int32
 

@@ -1,6 +1,7 @@
-"""What a training run can be told: dataclasses with types and limits, filled from conf/*.yaml and the command line.
+"""What a training run can be told: dataclasses with types and limits.
 
-hydra composes and omegaconf checks types; `check` knows the limits. Nothing in a file names code.
+They are filled from conf/*.yaml and the command line. hydra composes and omegaconf checks types;
+`check` knows the limits. Nothing in a file names code.
 """
 
 from __future__ import annotations

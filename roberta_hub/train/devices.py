@@ -1,4 +1,7 @@
-"""Processes, devices and precision, through accelerate: one process, DDP or FSDP, nobody else asks which."""
+"""Processes, devices and precision, through accelerate: one process, DDP or FSDP.
+
+Nobody else asks which.
+"""
 
 from __future__ import annotations
 
@@ -80,7 +83,7 @@ class Devices:
             fully_shard(module, mesh=mesh)
 
     def prepare(self, module: nn.Module, optimizer: Any) -> tuple[nn.Module, Any]:
-        """The module and its optimizer as this machine runs them; the module stays the same object."""
+        """The module and its optimizer as this machine runs them; the module's object stays."""
         if self.sharded:
             return module, optimizer
         model, prepared = self.accelerator.prepare(module, optimizer)
@@ -121,7 +124,10 @@ class Devices:
         return self.accelerator.no_sync(model)  # type: ignore[no-any-return]
 
     def backward(self, loss: Tensor) -> None:
-        """Gradients of this process's share of the loss; the processes' are averaged, hence the factor."""
+        """Gradients of this process's share of the loss.
+
+        The processes' are averaged, hence the factor.
+        """
         self.accelerator.backward(loss * self.world)
 
     def clip(self, module: nn.Module, limit: float) -> Tensor:

@@ -1,4 +1,4 @@
-"""What every fine-tuning task is made of: examples as ids and targets, an objective, and a measure."""
+"""What fine-tuning tasks are made of: examples as ids and targets, an objective, a measure."""
 
 from __future__ import annotations
 
@@ -284,7 +284,7 @@ LAID_OUT = ("sentence_ranking", "commonsense_qa", "wsc")
 
 
 def name_task(interface: RobertaHubInterface, name: str, init_token: int | None = None) -> None:
-    """Let the model remember the layout of its inputs, so that `choose` and `disambiguate_pronoun` use it too.
+    """Store the layout of the inputs in the model, for `choose` and `disambiguate_pronoun`.
 
     As in fairseq a model remembers one.
     """

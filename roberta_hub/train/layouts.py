@@ -1,6 +1,7 @@
-"""Words, choices, questions and pronouns -> plain records, out of the published sets' own layouts or tables.
+"""Words, choices, questions and pronouns -> plain records.
 
-RACE, CommonsenseQA, SQuAD 1.1 and 2, CoNLL and WNUT, WSC (SuperGLUE), Winogrande, GAP.
+They come out of tables or out of the published sets' own layouts: RACE, CommonsenseQA, SQuAD 1.1
+and 2, CoNLL and WNUT, WSC (SuperGLUE), Winogrande, GAP.
 """
 
 from __future__ import annotations
@@ -169,7 +170,10 @@ def _number(value: Any) -> int | None:
 
 
 def _race(path: Path) -> Iterator[Choice]:
-    """`_` in a question stands for the option, else they are joined (fairseq `preprocess_RACE.py`)."""
+    """`_` in a question stands for the option, else they are joined, as in fairseq.
+
+    The code there is `preprocess_RACE.py`.
+    """
     files = sorted(path.rglob("*.txt")) if path.is_dir() else [path]
     for file in files:
         for line, text in lines(file):

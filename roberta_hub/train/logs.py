@@ -36,7 +36,10 @@ class Report:
 
 
 class Table:
-    """A CSV file whose first column is `update`; rows after the place of a resumed run are cut off."""
+    """A CSV file whose first column is `update`.
+
+    Rows after the place of a resumed run are cut off.
+    """
 
     def __init__(self, path: Path, update: int) -> None:
         self.path = path

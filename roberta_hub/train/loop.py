@@ -232,7 +232,7 @@ class _Run:
         return time.monotonic() - self.saved_at > 60 * loop.save_minutes
 
     def _late(self, seconds: float) -> bool:
-        """Whether work of so many seconds, and the saving after it, would end after `max_minutes`."""
+        """Whether work of `seconds`, and the saving after it, would end after `max_minutes`."""
         minutes = self.config.loop.max_minutes
         if minutes is None:
             return False
@@ -273,7 +273,7 @@ class _Run:
         self.slowest = max(self.slowest, time.monotonic() - start)
 
     def _batches(self, update: Update) -> list[Batch]:
-        """This process's micro-batches; where it has none, a stand-in of count 0 keeps it in step."""
+        """This process's micro-batches, or a stand-in of count 0 that keeps it in step."""
         epoch, batches = self.progress.epoch, []
         for micro in share(update, self.devices.rank, self.devices.world):
             if micro:
@@ -298,7 +298,7 @@ class _Run:
     # ---- looking and writing ----
 
     def _flush(self) -> None:
-        """Look at the updates since the last time, and log them: the one place that waits for the device."""
+        """Log the updates since the last time, the one place that waits for the device."""
         if not self.pending:
             return
         names = sorted(self.sums)

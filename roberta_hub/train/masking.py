@@ -1,4 +1,4 @@
-"""Which tokens a model must guess, and what it sees in their place (Devlin et al. 2019, section 3.1).
+"""Which tokens a model must guess, and what it sees instead (Devlin et al. 2019, section 3.1).
 
 Pure functions of the ids and (seed, epoch, index). Every random number is a hash of these and of
 the token's place, so a sequence is masked the same in whatever batch, process or order it comes; a
@@ -123,7 +123,13 @@ def mask(
         >>> tokenizer = Tokenizer.shipped()
         >>> ids = tokenizer.encode("The sun rises in the east and sets in the west.")
         >>> seen, chosen = mask(
-        ...     ids, (len(ids),), torch.tensor([0]), Vocabulary.of(tokenizer), Masking(), seed=1, epoch=0
+        ...     ids,
+        ...     (len(ids),),
+        ...     torch.tensor([0]),
+        ...     Vocabulary.of(tokenizer),
+        ...     Masking(),
+        ...     seed=1,
+        ...     epoch=0,
         ... )
         >>> tokenizer.decode(seen), tokenizer.decode(ids[chosen])
         ('The sun rises in<mask> east and sets in the west<mask>', ' the.')
@@ -172,7 +178,7 @@ def replace(
     vocabulary: Vocabulary,
     masking: Masking,
 ) -> Tensor:
-    """What the model sees: `<mask>`, the token itself or another one in the place of each chosen token.
+    """What the model sees for each chosen token: `<mask>`, the token itself or another one.
 
     Args:
         ids: (N,)
@@ -204,7 +210,8 @@ def choose(keys: Tensor, sequence: Tensor, budget: Tensor) -> Tensor:
         Bool (W,)
 
     Example:
-        >>> choose(torch.tensor([0.9, 0.1, 0.5, 0.2]), torch.tensor([0, 0, 0, 1]), torch.tensor([2, 0]))
+        >>> keys, sequence = torch.tensor([0.9, 0.1, 0.5, 0.2]), torch.tensor([0, 0, 0, 1])
+        >>> choose(keys, sequence, torch.tensor([2, 0]))
         tensor([False,  True,  True, False])
     """
     order = torch.argsort(sequence + keys)  # sequence after sequence, smallest key first
@@ -216,7 +223,7 @@ def choose(keys: Tensor, sequence: Tensor, budget: Tensor) -> Tensor:
 
 
 def choose_spans(keys: Tensor, lengths: Tensor, sequence: Tensor, budget: Tensor) -> Tensor:
-    """Spans of words in random order until each sequence's budget is spent (Joshi et al. 2020, section 3.1).
+    """Spans of words in random order up to each sequence's budget (Joshi et al. 2020, 3.1).
 
     A span that meets a taken word, the end or the budget stops there.
 
@@ -230,9 +237,8 @@ def choose_spans(keys: Tensor, lengths: Tensor, sequence: Tensor, budget: Tensor
         The word that began the span of each taken word, -1 for the others. Shape: (W,)
 
     Example:
-        >>> choose_spans(
-        ...     torch.tensor([0.9, 0.1, 0.5, 0.2]), torch.tensor([2, 2, 2, 2]), torch.zeros(4).long(), torch.tensor([3])
-        ... )
+        >>> keys, lengths = torch.tensor([0.9, 0.1, 0.5, 0.2]), torch.tensor([2, 2, 2, 2])
+        >>> choose_spans(keys, lengths, torch.zeros(4).long(), torch.tensor([3]))
         tensor([-1,  1,  1,  3])
     """
     order = torch.argsort(sequence + keys).tolist()
@@ -263,7 +269,10 @@ def spans(numbers: Tensor, p: float, longest: int) -> Tensor:
 
 
 def _budget(prob: float, sequence: Tensor, indices: Tensor, seed: int, epoch: int) -> Tensor:
-    """How many candidates of each sequence are taken, (B,): rounded at random, so that the mean is exact."""
+    """How many candidates of each sequence are taken, (B,).
+
+    The number is rounded at random, so that the mean is exact.
+    """
     counts = torch.bincount(sequence, minlength=len(indices))
     luck = uniform(seed, epoch, indices, torch.zeros_like(indices), _ROUNDING)
     return (prob * counts + luck).long()
@@ -277,7 +286,9 @@ def _starts(counts: Tensor) -> Tensor:
 
 
 def uniform(seed: int, epoch: int, indices: Tensor, places: Tensor, stream: int) -> Tensor:
-    """Numbers in [0, 1), each a hash of its coordinates (SplitMix64's finalizer, Steele et al. 2014).
+    """Numbers in [0, 1), each a hash of its coordinates.
+
+    The hash is SplitMix64's finalizer (Steele et al. 2014).
 
     Args:
         seed: of the run.
@@ -290,7 +301,8 @@ def uniform(seed: int, epoch: int, indices: Tensor, places: Tensor, stream: int)
         float64 (N,)
 
     Example:
-        >>> uniform(1, 0, torch.tensor([7]), torch.tensor([0]), 0) == uniform(1, 0, torch.tensor([7]), torch.tensor([0]), 0)
+        >>> index, place = torch.tensor([7]), torch.tensor([0])
+        >>> uniform(1, 0, index, place, 0) == uniform(1, 0, index, place, 0)
         tensor([True])
     """
     state = torch.tensor(seed)
@@ -326,10 +338,10 @@ def _fairseq(
     seed: int,
     epoch: int,
 ) -> tuple[Tensor, Tensor]:
-    """Each sequence as fairseq 0.12.2's `MaskTokensDataset` masks it: the same draws in the same order.
+    """Each sequence as fairseq 0.12.2's `MaskTokensDataset` masks it, by the same draws.
 
-    There every token is a candidate, and ids from 4 on replace, `<mask>` and fillers among them.
-    fairseq counts epochs from 1.
+    The order of the draws is the same too. There every token is a candidate, and ids from 4 on
+    replace, `<mask>` and fillers among them. fairseq counts epochs from 1.
     """
     try:
         import numpy as np

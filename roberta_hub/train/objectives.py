@@ -85,10 +85,10 @@ def build_task(config: Config, interface: RobertaHubInterface) -> PreTraining:
         >>> import tempfile, roberta_hub
         >>> from roberta_hub.train.config import DataConfig, TaskConfig
         >>> folder = Path(tempfile.mkdtemp())
-        >>> _ = (folder / "text.txt").write_text("The sun rises in the east and sets in the west.\n")
-        >>> config = Config(
-        ...     data=DataConfig(train=str(folder / "text.txt")), task=TaskConfig(name="masked_lm"), output=str(folder)
-        ... )
+        >>> text = folder / "text.txt"
+        >>> _ = text.write_text("The sun rises in the east and sets in the west.\n")
+        >>> data, task = DataConfig(train=str(text)), TaskConfig(name="masked_lm")
+        >>> config = Config(data=data, task=task, output=str(folder))
         >>> task = build_task(config, roberta_hub.load_model("roberta.base", pretrained=False))
         >>> task.lengths(epoch=0)
         [14]
@@ -171,7 +171,10 @@ class PreTraining:
         return Batch(dataclasses.replace(packed, ids=seen), targets, count=len(rows))
 
     def evaluate(self, interface: RobertaHubInterface | None = None) -> dict[str, float]:
-        """Loss and what the module counts on the held-out blocks, under the same masks in every run and kind of run."""
+        """Loss and what the module counts on the held-out blocks.
+
+        The masks are the same in every run and kind of run.
+        """
         if self._valid is None:
             return {}
         module = self.module

@@ -118,7 +118,7 @@ def make_optimizer(
     layer_decay: float = 1.0,
     fused: bool | None = None,
 ) -> torch.optim.AdamW:
-    """Adam (Kingma and Ba 2015) with decoupled weight decay, which is also what fairseq's `adam` does.
+    """Adam (Kingma and Ba 2015) with decoupled weight decay, as in fairseq's `adam`.
 
     The one difference: fairseq's own Python step adds `eps` before the bias correction, torch's
     (and apex's, which fairseq takes where it is installed) after it.

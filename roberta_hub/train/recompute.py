@@ -1,4 +1,7 @@
-"""Gradient checkpointing (Chen et al. 2016): layers are computed again in the backward pass, not remembered."""
+"""Gradient checkpointing (Chen et al. 2016).
+
+Layers are computed again in the backward pass, not remembered.
+"""
 
 from __future__ import annotations
 

@@ -1,4 +1,6 @@
-"""Fine-tuning that does not forget the language model: each update also guesses masked words of ordinary text.
+"""Fine-tuning that does not forget the language model.
+
+Each update also guesses masked words of ordinary text.
 
 A fine-tuned encoder no longer fills masks. Where one model is to do both, as roberta.tiny is, the
 loss of its pre-training is added to that of the task (rehearsal; Robins 1995).
@@ -60,7 +62,10 @@ class Rehearsing(nn.Module):
 
 
 class Rehearsal:
-    """A `Task` (see `task.py`): a fine-tuning task and ordinary text, `task.options.rehearse_share` tokens for each of its own."""
+    """A `Task` (see `task.py`) of a fine-tuning task and ordinary text.
+
+    The text gives `task.options.rehearse_share` tokens for each of the task's own.
+    """
 
     def __init__(self, task: FineTuning, config: Config, interface: RobertaHubInterface) -> None:
         """Put both together.

@@ -1,4 +1,4 @@
-"""Ctrl-C and SIGTERM ask a run to stop after the update at hand; a second Ctrl-C stops it at once."""
+"""Ctrl-C and SIGTERM stop a run after the update at hand, a second Ctrl-C stops it at once."""
 
 from __future__ import annotations
 

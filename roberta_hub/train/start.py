@@ -1,4 +1,6 @@
-"""A start that knows what counting tells: which words are alike and how frequent, and that neighbours matter.
+"""A start that knows what counting tells.
+
+Counting tells which words are alike and how frequent, and that neighbours matter.
 
 From random weights a masked LM spends its first thousands of updates near the loss of word
 frequencies, until attention finds the words next to a mask. On two CPU cores those are hours, so
@@ -104,7 +106,8 @@ def embed(stream: Tensor, frequencies: Tensor, width: int) -> Tensor:
         width: E.
 
     Example:
-        >>> text = torch.tensor([0, 2, 6, 7, 8, 9, 1, 3, 4, 2, 6, 7, 8, 9, 5, 3] * 50)  # 0 and 4 stand in the same place
+        >>> # 0 and 4 stand in the same place
+        >>> text = torch.tensor([0, 2, 6, 7, 8, 9, 1, 3, 4, 2, 6, 7, 8, 9, 5, 3] * 50)
         >>> near = torch.nn.functional.cosine_similarity
         >>> rows = embed(text, torch.bincount(text).float(), 3)
         >>> bool(near(rows[0], rows[4], dim=0) > near(rows[0], rows[2], dim=0))
@@ -178,7 +181,7 @@ def _set_places(encoder: TransformerEncoder, num_heads: int) -> None:
 
 
 def matching_heads(model: RobertaModel, stream: Tensor, *, seed: int) -> None:
-    """Let the second half of the heads in the first layers look for the word they are at, but elsewhere.
+    """Set the second half of the heads in the first layers to find their own word elsewhere.
 
     Query and key read the same projection of the word, and projections of the place with opposite
     signs: the score is high where words are alike, lowered where places are. Words and places are

@@ -1,6 +1,7 @@
-"""The protocol between the loop and what it trains: a task makes batches, computes losses and evaluates itself.
+"""The protocol between the loop and what it trains.
 
-The loop knows no masks, labels or heads; a task knows no optimizer, device or process.
+A task makes batches, computes losses and evaluates itself. The loop knows no masks, labels or
+heads; a task knows no optimizer, device or process.
 """
 
 from __future__ import annotations

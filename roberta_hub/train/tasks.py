@@ -46,7 +46,8 @@ def build_task(config: Config, interface: RobertaHubInterface) -> FineTuning:
         >>> from roberta_hub.train.config import DataConfig, TaskConfig
         >>> path = Path(tempfile.mkdtemp()) / "train.tsv"
         >>> _ = path.write_text("sentence\tlabel\nGood!\tyes\nBad.\tno\n")
-        >>> config = Config(data=DataConfig(train=str(path)), task=TaskConfig(name="classification"))
+        >>> data, task = DataConfig(train=str(path)), TaskConfig(name="classification")
+        >>> config = Config(data=data, task=task)
         >>> task = build_task(config, roberta_hub.load_model("roberta.base", pretrained=False))
         >>> task.batch([0, 1], epoch=0).count
         2

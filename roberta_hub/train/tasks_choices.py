@@ -119,7 +119,7 @@ def _prepare(config: Config, interface: RobertaHubInterface, examples: Sequence[
 
 
 def _short_option(ids: Tensor, limit: int, eos: int) -> Tensor:
-    """`<s> option </s> </s> article </s>` with at most `limit` tokens before the article's `</s>`."""
+    """`<s> option </s> </s> article </s>`, at most `limit` tokens before the last `</s>`."""
     end = int(
         ids.eq(eos).nonzero()[0]
     )  # fairseq's cut loses this `</s>`, ours a token of the option

@@ -47,7 +47,10 @@ class PronounObjective:
     beta: float
 
     def logits(self, roberta: RobertaModel, batch: Batch) -> Tensor:
-        """Scores of query and candidates: (B, 1 + most candidates), minus infinity where there are fewer."""
+        """Scores of query and candidates: (B, 1 + most candidates).
+
+        Minus infinity where there are fewer.
+        """
         target = batch.targets
         rows = hidden(roberta, batch)[target["rows"]]  # (masked, C)
         vocabulary = roberta.encoder.output_layer(rows).float().log_softmax(-1)
@@ -60,7 +63,10 @@ class PronounObjective:
         return table.index_copy(0, target["places"], means).view(examples, width)
 
     def loss(self, logits: Tensor, batch: Batch) -> Loss:
-        """Summed over the examples whose query is right; the others teach nothing (fairseq `wsc_criterion`)."""
+        """Summed over the examples whose query is right.
+
+        The others teach nothing (fairseq `wsc_criterion`).
+        """
         right = batch.targets["labels"]
         query, rivals = logits[:, :1], logits[:, 1:]
         if self.cross_entropy:
@@ -77,12 +83,15 @@ class PronounObjective:
 
 
 def judge(scores: Tensor) -> Tensor:
-    """Whether the query is at least as likely as every candidate: (B, 1 + candidates) -> bool (B,)."""
+    """Whether the query is at least as likely as every candidate: (B, 1 + candidates) -> (B,).
+
+    The result is bool.
+    """
     return (scores[:, :1] >= scores[:, 1:]).all(1)
 
 
 def wsc(config: Config, interface: RobertaHubInterface) -> FineTuning:
-    """Winograd schemas of SuperGLUE, with fairseq's cross-entropy unless the margin is asked for."""
+    """Winograd schemas of SuperGLUE, by fairseq's cross-entropy unless the margin is chosen."""
     return _pronouns(config, interface, cross_entropy=True, alpha=1.0, beta=0.0, format="wsc")
 
 

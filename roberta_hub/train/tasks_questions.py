@@ -51,7 +51,10 @@ class SpanObjective:
         return logits.masked_fill(outside.unsqueeze(-1), -torch.inf)
 
     def loss(self, logits: Tensor, batch: Batch) -> Loss:
-        """Mean of the cross-entropies of start and end, summed over windows (Devlin et al. 2019)."""
+        """Mean of start's and end's cross-entropies, summed over windows.
+
+        See Devlin et al. 2019.
+        """
         logits = logits.float()
         start = F.cross_entropy(logits[..., 0], batch.targets["start"], reduction="sum")
         end = F.cross_entropy(logits[..., 1], batch.targets["end"], reduction="sum")
@@ -109,7 +112,7 @@ def _prepare(config: Config, interface: RobertaHubInterface, examples: list[Ques
 
 
 def answer_tokens(tokenizer: Tokenizer, example: Question) -> tuple[int, int] | None:
-    """First and last token of the context that the first answer covers; None where there is no answer.
+    """First and last token of the context that the first answer covers; None without one.
 
     Example:
         >>> question = Question("Who?", "It was Ada.", ((7, "Ada"),), "")

@@ -50,7 +50,10 @@ class SentenceObjective:
         return logits
 
     def loss(self, logits: Tensor, batch: Batch) -> Loss:
-        """Summed over texts, or over texts and labels; in float32, as fairseq's `sentence_prediction`."""
+        """Summed over texts, or over texts and labels.
+
+        In float32, as fairseq's `sentence_prediction`.
+        """
         logits, labels = logits.float(), batch.targets["labels"]
         if self.kind == "regression":
             return Loss(F.mse_loss(logits[:, 0], labels, reduction="sum"))

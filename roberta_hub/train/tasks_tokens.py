@@ -117,7 +117,10 @@ def _prepare(
 def evaluate_tags(
     model: RobertaHubInterface, objective: TokenObjective, examples: _Tagged, names: Sequence[str]
 ) -> dict[str, float]:
-    """Accuracy of words, precision, recall and F1 of entities; what is not seen counts as outside."""
+    """Accuracy of words, and precision, recall and F1 of entities.
+
+    What is not seen counts as outside.
+    """
     predicted = [[OUTSIDE] * len(tags) for tags in examples.tags]
     total, count = 0.0, 0
     for indices, logits, batch in outputs(model, objective, examples.encoded):
@@ -145,7 +148,9 @@ def evaluate_tags(
 def entity_scores(
     wanted: Sequence[Sequence[str]], predicted: Sequence[Sequence[str]], *, joined: bool = True
 ) -> tuple[float, float, float]:
-    """Precision, recall and F1 of spans that are exactly right, label included (CoNLL's `conlleval`).
+    """Precision, recall and F1 of spans that are exactly right, label included.
+
+    As CoNLL's `conlleval`.
 
     Example:
         >>> entity_scores([["B-PER", "I-PER", "O", "B-LOC"]], [["B-PER", "O", "O", "B-LOC"]])

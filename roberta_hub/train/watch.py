@@ -1,4 +1,7 @@
-"""A watch over runs that learn nothing: NaN, exploding gradients, a loss that stays that of chance."""
+"""A watch over runs that learn nothing.
+
+The signs are NaN, exploding gradients, and a loss that stays that of chance.
+"""
 
 from __future__ import annotations
 
@@ -20,7 +23,7 @@ SKIPS = 50
 
 
 class DivergedError(RobertaHubError, ArithmeticError):
-    """The loss or the gradient is no longer a number; the message names update and learning rate."""
+    """The loss or gradient is no longer a number; the message names update and learning rate."""
 
 
 class Watch:

@@ -82,7 +82,7 @@ def get(index: int) -> bytes:
 
 
 def laughs(levels: int, pair: bytes = b"\x86") -> bytes:
-    """A tuple of twice the tuple before, this many times: 2^levels values in a few hundred bytes."""
+    """A tuple of twice the tuple before, `levels` times: 2^levels values in a few hundred bytes."""
     steps = (get(i) + get(i) + pair + put(i + 1) for i in range(levels))
     return b"N" + put(0) + b"".join(steps)
 

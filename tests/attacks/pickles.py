@@ -1,4 +1,7 @@
-"""Pickles that run code, and what a pickle can claim to be: both of torch.save's formats, rows 21 to 23."""
+"""Pickles that run code, and what a pickle can claim to be.
+
+Both of torch.save's formats, rows 21 to 23.
+"""
 
 from __future__ import annotations
 
@@ -178,7 +181,10 @@ def hidden_class() -> bytes:
     return b"}" + text("args") + NAMESPACE + b"}(" + fields + b"ub" + b"s" + text("model") + b"}s."
 
 
-SHAPED = "nests tuples|a tuple of it has more|nested deeper|has not imported|more than a number|unhashable"
+SHAPED = (
+    "nests tuples|a tuple of it has more|nested deeper|has not imported|more than a number|"
+    "unhashable"
+)
 CONFIGURATION = "its configuration is nested deeper than 50 or has more than 100,000 values"
 
 ODD = [

@@ -79,7 +79,10 @@ def raw(*parts: bytes) -> Content:
 
 
 def symlink_chain(marker: Path) -> Members:
-    """In the manner of CVE-2025-4517: realpath gives up beyond PATH_MAX, and the filter's check passes."""
+    """In the manner of CVE-2025-4517: realpath gives up beyond PATH_MAX.
+
+    The filter's check passes.
+    """
     deep, members, path = "d" * 247, Members(), ""
     for step in "abcdefghijklmnop":
         members.append(special(f"{path}{deep}", tarfile.DIRTYPE))
@@ -104,7 +107,10 @@ def extended(text: bytes) -> bytes:
 
 
 def two_sizes() -> bytes:
-    """A global pax header whose size is no number: tarfile says 0 of the member, and seeks by the other size, 2**87."""
+    """A global pax header whose size is no number.
+
+    tarfile says 0 of the member, and seeks by the other size, 2**87.
+    """
     pax = b"20 size=99999Y 9999\n"
     body = header("x", len(pax), tarfile.XGLTYPE) + pax.ljust(BLOCK, b"\0")
     return gzip.compress(body + header("toy/x", 2**87), mtime=0)

@@ -25,7 +25,7 @@ def with_header(header: bytes, data: bytes = bytes(64), length: int | None = Non
 
 
 def claims(*entries: tuple[str, Any, Any, Any]) -> bytes:
-    """A file whose header has these (name, dtype, shape, offsets), in this order, names twice if so."""
+    """A file whose header has these (name, dtype, shape, offsets) in this order, repeats too."""
     parts = (
         f"{json.dumps(name)}: " + json.dumps({"dtype": dtype, "shape": shape, "data_offsets": at})
         for name, dtype, shape, at in entries

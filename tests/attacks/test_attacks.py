@@ -1,4 +1,4 @@
-"""Every hostile file: a naive reader is harmed by it, and ours says in a sentence why it will not read it."""
+"""Every hostile file harms a naive reader, and ours says in a sentence why it will not read it."""
 
 from __future__ import annotations
 

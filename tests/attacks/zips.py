@@ -44,7 +44,10 @@ def _end64(count: int, directory: bytes, at: int) -> bytes:
 
 
 def two_directories(shown: Records, run: Records) -> bytes:
-    """zipfile looks for the directory right before the end, torch where the zip64 locator points."""
+    """A zip file with two directories.
+
+    zipfile looks for the directory right before the end, torch where the zip64 locator points.
+    """
     body, directory = _part(run, 0)
     hidden = body + directory + _end64(len(run), directory, len(body))
     visible, listed = _part(shown, len(hidden))
@@ -75,9 +78,10 @@ def hostile(
 
 
 def repeated_matrix(folder: Path) -> Path:
-    """A tensor of one value that claims, from the last byte of its storage on, as many bytes as that has.
+    """A tensor of one value that claims more bytes than its storage has left.
 
-    Who gives back the pages "of the tensor" gives back those of its neighbours in memory.
+    From the last byte of its storage on, it claims as many bytes as the storage has. Who gives back
+    the pages "of the tensor" gives back those of its neighbours in memory.
     """
     count = 1 << 20
     value = torch.ones(count).as_strided((count,), (0,), count - 1)

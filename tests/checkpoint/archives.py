@@ -53,7 +53,7 @@ OTHER = pack(*model_files(weights=WEIGHTS[::-1]))
 
 
 def visible(cache: Path) -> set[str]:
-    """Everything in the cache but lock files: models, the table of digests, and litter if there is any."""
+    """Everything in the cache but lock files: models, the table of digests, and any litter."""
     names = {path.name for path in cache.iterdir()} if cache.exists() else set()
     return {name for name in names if not name.endswith(".lock")}
 

@@ -1,4 +1,7 @@
-"""A real HTTP server on this machine that misbehaves as told: the download tests talk to it, never to a mock."""
+"""A real HTTP server on this machine that misbehaves as told.
+
+The download tests talk to it, never to a mock.
+"""
 
 from __future__ import annotations
 
@@ -36,7 +39,10 @@ class Handler(BaseHTTPRequestHandler):
 
 
 class Server(ThreadingHTTPServer):
-    """`plan` maps a path to its answers, `hits` counts requests, `ranges` are what they asked for; `release` lets stalled answers end."""
+    """A server with a plan: `plan` maps a path to its answers.
+
+    `hits` counts requests, `ranges` are what they asked for; `release` lets stalled answers end.
+    """
 
     daemon_threads = True
 
@@ -94,7 +100,10 @@ def cut(content: bytes, sent: int) -> Answer:
 
 
 def stall(content: bytes, sent: int, *, go_on: bool = False) -> Answer:
-    """Sends `sent` bytes and then nothing until the server is told to; then the rest, if it is to `go_on`."""
+    """Sends `sent` bytes and then nothing until the server is told to go on.
+
+    Then it sends the rest, if it is to `go_on`.
+    """
 
     def answer(handler: Handler) -> None:
         handler.start(200, {"Content-Length": str(len(content))})

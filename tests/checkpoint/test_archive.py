@@ -118,7 +118,10 @@ def test_a_local_archive_that_cannot_be_read(tmp_path: Path):
 
 
 def symlink_chain() -> list[tuple[tarfile.TarInfo, bytes]]:
-    """A chain in the manner of CVE-2025-4517: realpath gives up beyond PATH_MAX, and the check passes."""
+    """A chain in the manner of CVE-2025-4517: realpath gives up beyond PATH_MAX.
+
+    The check passes.
+    """
     deep, members = "d" * 247, []
     path = ""
     for step in "abcdefghijklmnop":

@@ -1,4 +1,4 @@
-"""Hostile, damaged and unfit fairseq files: always one of our errors, never code, a crash or a hang."""
+"""Hostile, damaged and unfit fairseq files give our errors, never code, a crash or a hang."""
 
 from __future__ import annotations
 

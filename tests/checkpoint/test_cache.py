@@ -219,7 +219,8 @@ AT_LINE = """
 import threading
 wanted = sys.argv[1]
 def watch(event, arguments):
-    if event == "open" and str(arguments[0]).endswith(wanted) and ".incomplete" in str(arguments[0]):
+    path = str(arguments[0]) if event == "open" else ""
+    if event == "open" and path.endswith(wanted) and ".incomplete" in path:
         os.kill(os.getpid(), 9)
     if event == "os.rename" and wanted == "rename":
         os.kill(os.getpid(), 9)

@@ -171,7 +171,10 @@ sys.exit(sum(os.wait()[1] for _ in range(8)) != 0)
 
 @pytest.mark.parametrize("force", [False, True], ids=["first use", "forced"])
 def test_eight_processes_without_a_lock(server: Server, cache: Path, force: bool):
-    """They all download, no one's stage is swept away, and what one published stays for whoever reads it."""
+    """They all download, and no one's stage is swept away.
+
+    What one published stays for whoever reads it.
+    """
     server.plan[PATH] = [together(GOOD, 8)]
     process = python(NO_LOCK + EIGHT, *(["force"] if force else []))
     assert process.communicate(timeout=60) == ("", "")

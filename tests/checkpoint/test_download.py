@@ -87,7 +87,10 @@ def test_a_body_labelled_as_gzip_encoded_is_kept_as_it_is(server: Server):
 
 
 def test_a_digest_published_later_costs_no_download(server: Server, cache: Path):
-    """Pinning is for the next one: a copy with that digest in its manifest stays, another is replaced."""
+    """Pinning is for the next download.
+
+    A copy with that digest in its manifest stays, another is replaced.
+    """
     folder = fetch_model(TOY)
     digest = hashlib.sha256(GOOD).hexdigest()
     assert fetch_model(replace(TOY, sha256=digest)) == folder
@@ -262,7 +265,10 @@ def test_tls_is_verified_and_never_left(
     if openssl is None:
         pytest.skip("needs the openssl command to make a certificate")
     key, certificate = tmp_path / "key.pem", tmp_path / "certificate.pem"
-    command = "req -x509 -newkey rsa:2048 -nodes -days 2 -subj /CN=127.0.0.1 -addext subjectAltName=IP:127.0.0.1"
+    command = (
+        "req -x509 -newkey rsa:2048 -nodes -days 2 -subj /CN=127.0.0.1 "
+        "-addext subjectAltName=IP:127.0.0.1"
+    )
     subprocess.run(
         [openssl, *command.split(), "-keyout", str(key), "-out", str(certificate)],
         check=True,

@@ -1,4 +1,7 @@
-"""kill -9 at random instants of a real `load_model`: the next one always finds or makes a whole model, and no litter."""
+"""kill -9 at random instants of a real `load_model` leaves no litter.
+
+The next call always finds or makes a whole model.
+"""
 
 from __future__ import annotations
 
@@ -32,15 +35,19 @@ import requests, filelock, safetensors.torch, tqdm
 import roberta_hub
 from roberta_hub.checkpoint import transfer
 warnings.simplefilter("ignore")
-sizes = {"encoder_layers": 1, "encoder_embed_dim": 8, "encoder_ffn_embed_dim": 8, "encoder_attention_heads": 1}
-roberta_hub.load_model("roberta.base", pretrained=False, **sizes).encode("Hello")  # the vocabulary is read
+sizes = {"encoder_layers": 1, "encoder_embed_dim": 8, "encoder_ffn_embed_dim": 8}
+sizes["encoder_attention_heads"] = 1
+random = roberta_hub.load_model("roberta.base", pretrained=False, **sizes)
+random.encode("Hello")  # the vocabulary is read
+del random
 transfer.BACKOFF = 0.01
 for line in sys.stdin:
     child = os.fork()
     if child == 0:
         status = 1
         try:
-            loaded = roberta_hub.load_model("roberta.base", progress=False, force_download="force" in line)
+            force = "force" in line
+            loaded = roberta_hub.load_model("roberta.base", progress=False, force_download=force)
             status = 0 if loaded.encode("Hello").tolist() == [0, 31414, 2] else 3
         except BaseException as error:
             os.write(2, repr(error).encode())
@@ -52,7 +59,10 @@ for line in sys.stdin:
 
 
 class Nursery:
-    """A process that has imported everything and forks a fresh one for each load, so that 200 take no hour."""
+    """A process that has imported everything and forks a fresh one for each load.
+
+    So 200 loads take no hour.
+    """
 
     def __init__(self) -> None:
         self.process = subprocess.Popen(

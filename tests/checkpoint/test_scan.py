@@ -1,4 +1,7 @@
-"""A look at pickles runs nothing, sees through their tricks, ends soon, and says what load_pickle then does."""
+"""A look at pickles runs nothing, sees through their tricks, and ends soon.
+
+It says what load_pickle then does.
+"""
 
 from __future__ import annotations
 

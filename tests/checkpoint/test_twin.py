@@ -1,4 +1,4 @@
-"""The safetensors twin of a pickle: same numbers, mapped, in our cache only, and never in the way."""
+"""The safetensors twin of a pickle: same numbers, mapped, only in our cache, never in the way."""
 
 from __future__ import annotations
 
@@ -322,7 +322,10 @@ def test_eight_processes_at_once_leave_one_twin(tmp_path: Path):
 
 
 def kill_and_load(path: Path, rounds: int) -> None:
-    """Kill `rounds` conversions at random instants, loading after each; more, until a quarter died in the middle."""
+    """Kill `rounds` conversions at random instants, loading after each.
+
+    There are more, until a quarter died in the middle.
+    """
     wanted, seed = expected(path), random.randrange(1 << 30)
     print("seed", seed)
     chance, span, died, done = random.Random(seed), 0.5, 0, 0

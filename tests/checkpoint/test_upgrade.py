@@ -97,7 +97,10 @@ def test_u4_what_cannot_be_split_in_three_is_refused(shape: tuple[int, ...]):
 
 @pytest.mark.parametrize("version", [None, 1.0, 3.0])
 def test_u5_the_version_marker_may_be_missing_or_old(version: float | None):
-    """fairseq drops the last LayerNorm of a pre-norm file without version, and then fails; ours keeps it."""
+    """Ours keeps the last LayerNorm of a pre-norm file without version.
+
+    fairseq drops it, and then fails.
+    """
     pre_norm = small(normalize_before=True, layernorm_embedding=False)
     weights = {k: v for k, v in pre_norm.model.state_dict().items() if not k.endswith(".version")}
     if version is not None:

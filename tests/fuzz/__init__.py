@@ -1,1 +1,4 @@
-"""Readers against bytes nobody wrote: `python -m tests.fuzz.fuzz_readers dictionary --seconds 600`."""
+"""Readers against bytes nobody wrote.
+
+Run it as `python -m tests.fuzz.fuzz_readers dictionary --seconds 600`.
+"""

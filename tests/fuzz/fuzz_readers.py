@@ -1,6 +1,8 @@
 """Coverage-guided fuzzing of one reader with atheris (`pip install atheris`).
 
-    python -m tests.fuzz.fuzz_readers checkpoint --seconds 600 [--corpus DIR] [--findings DIR]
+    python -m tests.fuzz.fuzz_readers checkpoint --seconds 600
+
+`--corpus DIRECTORY` and `--findings DIRECTORY` are optional.
 
 Ends at once with the offending input when a reader raises anything but a RobertaHubError, takes ten
 seconds or two gigabytes.

@@ -54,7 +54,10 @@ def saved(value: object, *, legacy: bool = False) -> bytes:
 
 
 def states() -> list[object]:
-    """What fairseq's files hold: a Namespace of 2019, a plain configuration, an older era's names."""
+    """What fairseq's files hold: a Namespace of 2019, a plain configuration, older names.
+
+    The older names are of an older era.
+    """
     state = fairseq_state(checkpoint())
     arguments = Namespace(
         arch="roberta_base", encoder_attention_heads=2, dropout=0.1, activation_fn="gelu"
@@ -73,7 +76,10 @@ def pickle_in(file: bytes) -> bytes:
 
 
 def around_pickle(data: bytes) -> bytes:
-    """A zip checkpoint of sound records whose pickle is `data`: zip has checksums, and hides it otherwise."""
+    """A zip checkpoint of sound records whose pickle is `data`.
+
+    zip has checksums, and would hide `data` otherwise.
+    """
     buffer = io.BytesIO()
     with zipfile.ZipFile(buffer, "w") as archive:
         archive.writestr("a/data.pkl", data)
@@ -124,7 +130,10 @@ def archives() -> list[bytes]:
 
 
 def checkpoints() -> list[bytes]:
-    """The first byte: "f" a file of torch.save, "p" a pickle, which the harness puts into a sound zip."""
+    """Files of torch.save, and pickles that the harness puts into a sound zip.
+
+    The first byte tells them apart: "f" a file, "p" a pickle.
+    """
     zips = [saved(state) for state in states()]
     files = [zips[1], *(saved(state, legacy=True) for state in states()[1:])]
     return [b"f" + file for file in files] + [b"p" + pickle_in(file) for file in zips]

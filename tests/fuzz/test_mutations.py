@@ -1,4 +1,7 @@
-"""What the fuzzer feeds, for a second a target and the same every time: nothing but a RobertaHubError comes out."""
+"""What the fuzzer feeds makes readers raise nothing but a RobertaHubError.
+
+Each target gets a second, and the same every time.
+"""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""disambiguate_pronoun: by-hand scores, candidates from a Doc parsed by hand, marks that are wrong."""
+"""disambiguate_pronoun: scores by hand, candidates from a Doc parsed by hand, wrong marks."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Batches side by side, and last layers that compute one row of each text: the numbers stay what they were."""
+"""Batches side by side, and last layers that compute one row of each text, keep the numbers."""
 
 import threading
 import time
@@ -56,7 +56,10 @@ def test_the_same_answers_from_both_threads(
 def test_features_can_be_trained_on_and_keep_no_graph(
     roberta: RobertaHubInterface, pooling: str | None, prepared: bool
 ) -> None:
-    """Prepared layers run in inference mode, whose tensors autograd refuses; callers get none of those."""
+    """Callers get no tensors that autograd refuses.
+
+    Prepared layers run in inference mode, whose tensors are such.
+    """
     if prepared:
         roberta.optimize()
     assert any(parameter.requires_grad for parameter in roberta.parameters())

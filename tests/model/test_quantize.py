@@ -1,4 +1,4 @@
-"""Prepared matrices compute what F.linear computes, and prepared models what their plain twins do."""
+"""Prepared matrices compute what F.linear does, and prepared models what their plain twins do."""
 
 from __future__ import annotations
 

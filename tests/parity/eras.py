@@ -134,7 +134,7 @@ def _without_copies(weights: Mapping[str, Tensor]) -> OrderedDict[str, Tensor]:
 
 
 def _fused(weights: Mapping[str, Tensor]) -> OrderedDict[str, Tensor]:
-    """`q_proj`, `k_proj`, `v_proj` as one `in_proj_weight` and one `in_proj_bias`, in that order."""
+    """`q_proj`, `k_proj`, `v_proj` as one `in_proj_weight` and `in_proj_bias`, in that order."""
     fused: OrderedDict[str, Tensor] = OrderedDict()
     for key, value in weights.items():
         stem, _, kind = key.rpartition(".")

@@ -1,4 +1,4 @@
-"""Real fairseq 0.12.2, driven through its own machinery: models with random weights, and its hub."""
+"""Real fairseq 0.12.2, driven by its own machinery: models with random weights, and its hub."""
 
 from __future__ import annotations
 
@@ -156,7 +156,10 @@ def randomise(model: nn.Module, seed: int = 0, std: float = 0.1) -> None:
 
 
 def _flags(**values: Any) -> list[str]:
-    """`encoder_layers=2, untie_weights_roberta=True` → the words of a command line; None: left out."""
+    """`encoder_layers=2, untie_weights_roberta=True` → the words of a command line.
+
+    None: left out.
+    """
     words: list[str] = []
     for name, value in values.items():
         if value is not None and value is not False:

@@ -89,7 +89,10 @@ def test_fairseq_trains_on_from_what_we_save(masked_lm: Path, tmp_path: Path) ->
 
 
 def test_stock_fairseq_loads_what_we_save_without_help(classifier: Path, tmp_path: Path) -> None:
-    """Its own files it refuses on today's torch; ours hold no class that weights_only objects to."""
+    """fairseq refuses its own files on today's torch and loads ours.
+
+    Ours hold no class that weights_only objects to.
+    """
     ours = load_model(classifier, checkpoint_file="checkpoint_last.pt").eval()
     ours.save(tmp_path, format="fairseq")
     theirs = peers.hub_interface(tmp_path, stock=True)

@@ -1,4 +1,7 @@
-"""Heads for tokens and spans: kept by our format, the same numbers in transformers, refused by fairseq's."""
+"""Heads for tokens and spans stay in our format, and fairseq's refuses them.
+
+transformers gives the same numbers.
+"""
 
 import pytest
 import torch

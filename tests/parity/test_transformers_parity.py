@@ -1,4 +1,4 @@
-"""The same numbers as real transformers, on directories that it wrote, and on those that we write."""
+"""The same numbers as real transformers, on directories that it wrote, or that we write."""
 
 from __future__ import annotations
 

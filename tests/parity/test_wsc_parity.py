@@ -1,4 +1,7 @@
-"""Pronouns as fairseq's own wsc task sets them up: the same ids, the same masked span, the same scores."""
+"""Pronouns as fairseq's own wsc task sets them up.
+
+The same ids, the same masked span, the same scores.
+"""
 
 from __future__ import annotations
 

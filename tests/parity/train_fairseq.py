@@ -1,4 +1,6 @@
-"""Run real fairseq commands in a process of their own: `-m parity.train_fairseq '[["train", ["--lr", …]], …]'`.
+"""Run real fairseq commands in a process of their own.
+
+For example `-m parity.train_fairseq '[["train", ["--lr", …]], …]'`.
 
 fairseq keeps its run's state (metrics, the best loss, hydra) in module globals, so a training run
 never shares a process with another one or with the tests.

@@ -65,7 +65,10 @@ def read_original(folder: Path) -> Twin:
 
 
 def in_rust(char_class: str) -> set[str]:
-    """The characters that match a class in tiktoken's regex engine: an encoding of single bytes returns what it matched."""
+    """The characters that match a class in tiktoken's regex engine.
+
+    An encoding of single bytes returns what it matched.
+    """
     ranks = {bytes([i]): i for i in range(256)}
     probe = tiktoken.Encoding("probe", pat_str=char_class, mergeable_ranks=ranks, special_tokens={})
     return set(bytes(probe.encode_ordinary(EVERY_CHARACTER)).decode())

@@ -1,4 +1,7 @@
-"""Sentences ↔ ids: fairseq's documented ids, round trips, batch = singles, offsets = a slow reference."""
+"""Sentences ↔ ids: fairseq's documented ids, round trips, batches, offsets.
+
+A batch gives what single calls give; offsets are those of a slow reference.
+"""
 
 import itertools
 import pickle

@@ -21,7 +21,7 @@ ANIMALS = {"cat": "meows", "dog": "barks", "cow": "moos", "duck": "quacks"}
 def learn(
     base: Path, folder: Path, recipe: str, files: Sequence[Path], *more: str, updates: int = 60
 ) -> tuple[RobertaHubInterface, dict[str, float]]:
-    """Train as a command line would: the model that is left, and the numbers of the last evaluation."""
+    """Train as a command line would: the model that is left, and its last evaluation's numbers."""
     train, valid = files
     settings = [
         f"finetune={recipe}",

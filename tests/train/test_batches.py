@@ -1,4 +1,7 @@
-"""Every example once, within the budget, in an order that (seed, epoch) decides and processes do not."""
+"""Every example once, within the budget, in an order of (seed, epoch).
+
+Processes do not change the order.
+"""
 
 from itertools import chain
 

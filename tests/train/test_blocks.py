@@ -1,4 +1,4 @@
-"""Text becomes one stream of ids, and the stream becomes blocks, without losing or moving a token."""
+"""Text becomes one stream of ids, and that becomes blocks, without losing or moving a token."""
 
 import json
 import lzma
@@ -160,7 +160,7 @@ def test_killed_and_started_again(tmp_path):
 
 @pytest.mark.parametrize("size", [3, 8, 20, 64, 500])
 def test_full_sentences(size):
-    """Every token of text is in exactly one block, in order; only separators at a block's edge go."""
+    """Every token of text is in one block, in order; only separators at a block's edge go."""
     found = corpus(4)
     stream = expected(found)
     made = cut(stream, size, bos=0, eos=2)

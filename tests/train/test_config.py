@@ -1,4 +1,4 @@
-"""Every recipe composes; a wrong name or value is one sentence that helps, never hydra's traceback."""
+"""Every recipe composes; a wrong name or value is a helpful sentence, not hydra's traceback."""
 
 import dataclasses
 import os

@@ -1,4 +1,4 @@
-"""Every layout is read as it is written; a row that cannot be is an error with its file and line."""
+"""Every layout is read as written; a row that cannot be is an error with file and line."""
 
 from __future__ import annotations
 

@@ -1,4 +1,7 @@
-"""Words, choices, questions and pronouns out of the published sets' layouts, and what cannot be read of them."""
+"""Words, choices, questions and pronouns out of the published sets' layouts.
+
+What cannot be read of them is an error.
+"""
 
 from __future__ import annotations
 
@@ -127,7 +130,7 @@ def wsc(**changes: Any) -> dict[str, Any]:
 
 @pytest.mark.parametrize(("word", "place"), [("it", 6), ("it", 5), ("it.", 6)])
 def test_wsc(tmp_path, word, place):
-    """An index that is one too low, and punctuation that belongs to the sentence, as fairseq takes them."""
+    """An index that is one too low, and punctuation of the sentence, as fairseq takes them."""
     row = wsc(span2_text=word, span2_index=place)
     (found,) = read_pronouns(jsonl(tmp_path / "x.jsonl", [row]), "wsc")
     assert (found.before, found.pronoun) == ("Ada filled the cup, then saw ", "it")

@@ -1,4 +1,4 @@
-"""What is masked: the shares, the units, and that it depends on nothing but (seed, epoch, index)."""
+"""What is masked: the shares, the units, by nothing but (seed, epoch, index)."""
 
 import random
 

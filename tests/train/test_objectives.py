@@ -1,4 +1,7 @@
-"""Pre-training on text of our own making: masked words are learnt, replaced ones are found, runs repeat."""
+"""Pre-training on text of our own making.
+
+Masked words are learnt, replaced ones are found, runs repeat.
+"""
 
 import math
 import random
@@ -187,7 +190,7 @@ def test_what_cannot_be_pretrained(material, tmp_path):
 
 
 def test_a_model_goes_on_training_and_leaves_whole(material, tmp_path):
-    """A checkpoint that fairseq could have written continues here, and fairseq reads what comes out."""
+    """A checkpoint as fairseq could write it trains on here, and fairseq reads the result."""
     small_roberta(num_layers=2, dropout=0.0).save(tmp_path / "fairseq", format="fairseq")
     more = [f"model={tmp_path}/fairseq", "loop.max_updates=3", "loop.evaluate_every=0"]
     report = run(compose(settings(material, tmp_path / "run", *more)))

@@ -65,7 +65,10 @@ def files(train: Path, valid: Path) -> list[str]:
 
 
 def test_sentiment_of_imdb_reviews(shared, tmp_path):
-    """Half of the training reviews are others with a few words changed, so that single words say less."""
+    """Half of the training reviews are others with a few words changed.
+
+    So single words say less.
+    """
     data = shared / "data/tasks/imdb_counterfactual"
     header, *reviews = rows(data / "train.tsv")
     with (tmp_path / "train.tsv").open("w", newline="") as file:
@@ -94,7 +97,10 @@ def test_names_in_wnut(shared, tmp_path):
 
 
 def test_answers_in_squads_layout(shared, tmp_path):
-    """Some hundred questions are few: to be beaten are three words at random, and the model before it learns."""
+    """Some hundred questions are few.
+
+    To be beaten are three words at random, and the model before it learns.
+    """
     about = json.loads((shared / "data/tasks/squad/xquad.en.json").read_text())
     articles = about["data"]
     for name, part in (("train", articles[8:32]), ("valid", articles[:8])):

@@ -19,7 +19,10 @@ ANIMALS = {" cat": " white", " dog": " black", " cow": " brown", " bird": " gree
 
 @pytest.fixture(scope="module")
 def material(tmp_path_factory):
-    """A language model that knows the colours of animals, its text, and labelled sentences of other words."""
+    """A language model that knows the colours of animals, its text, and labelled sentences.
+
+    The sentences have other words.
+    """
     folder = tmp_path_factory.mktemp("rehearsal")
     draw = random.Random(0)
     lines = [f"The{a} is{ANIMALS[a]} now." for a in draw.choices(sorted(ANIMALS), k=400)]

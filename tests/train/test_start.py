@@ -21,7 +21,10 @@ WORDS = 60
 
 
 def stream(count=20000):
-    """Sentences of a determiner, a noun and a verb; ids 10-19 are nouns, 20-29 verbs, 30-31 determiners."""
+    """Sentences of a determiner, a noun and a verb.
+
+    Ids 10-19 are nouns, 20-29 verbs, 30-31 determiners.
+    """
     draw = random.Random(0)
     ids = []
     for _ in range(count // 4):
@@ -58,7 +61,10 @@ def test_the_first_loss_is_that_of_frequencies():
 
 @pytest.mark.parametrize("sizes", [{}, {"embedding_dim": 16}, {"embed_dim": 60, "num_heads": 4}])
 def test_heads_look_at_their_offsets(sizes):
-    """Attention of the first layer, token by token, peaks where OFFSETS says, whatever the words are."""
+    """Attention of the first layer, token by token, peaks where OFFSETS says.
+
+    The words do not matter.
+    """
     model = started(**sizes).eval()
     encoder = model.encoder.sentence_encoder
     ids = torch.randint(10, 30, (30,))
@@ -121,7 +127,10 @@ def test_odd_heads_and_shared_layers():
 
 @pytest.mark.parametrize("width", [None, 32])
 def test_matching_heads_look_for_the_same_word_elsewhere(width):
-    """A list of words, and the same words in another order: from each, the heads find its double, not itself."""
+    """From each word the heads find its double, not itself.
+
+    The text is a list of words, and the same words in another order.
+    """
     model = small_model(
         vocab_size=WORDS, embed_dim=128, num_heads=2, max_positions=80, embedding_dim=width
     )

@@ -170,7 +170,10 @@ def test_a_death_while_saving_loses_nothing(tmp_path, monkeypatch, instant):
 
 
 def test_a_death_after_the_last_state_was_renamed(tmp_path):
-    """The end saves its update a second time; what a death leaves of the first must not be in the way."""
+    """A death after the last state's renaming leaves nothing in the way.
+
+    The end saves its update a second time.
+    """
     options = {"loop__save_every": 5, "loop__max_updates": 5, "optimizer__total_updates": 20}
     fit(ToyTask(), config(tmp_path, **options))
     newest = find_state(tmp_path)

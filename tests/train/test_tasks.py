@@ -1,4 +1,7 @@
-"""Tasks on whole texts learn more than the majority from a small sample, predict, and survive saving."""
+"""Tasks on whole texts learn more than the majority, predict, and survive saving.
+
+A small sample is enough.
+"""
 
 from __future__ import annotations
 
@@ -187,7 +190,10 @@ def test_text_that_cannot_be_encoded_is_named_by_its_line(base, tmp_path):
 
 
 def test_an_option_of_race_is_cut_as_fairseqs(base, tmp_path):
-    """`<s>`, the option and `</s>` are at most `max_option_length` tokens; the article stays whole."""
+    """`<s>`, the option and `</s>` are at most `max_option_length` tokens.
+
+    The article stays whole.
+    """
     row = race(Random(1)) | {"options": [["a b c d e f g h", "moos"]], "answers": ["B"]}
     file = jsonl(tmp_path / "x.txt", [row])
     settings = [f"model={base}", f"data.train={file}", "task.options.max_option_length=6"]

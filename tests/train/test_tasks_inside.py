@@ -1,4 +1,4 @@
-"""Tasks on what is inside a text, its words, spans and pronouns: they learn, predict, and survive saving."""
+"""Tasks on a text's words, spans and pronouns: they learn, predict, and survive saving."""
 
 from __future__ import annotations
 
@@ -60,7 +60,10 @@ KINDS = {"Who": PEOPLE, "Where": PLACES, "Which": COLOURS}
 
 
 def question(draw: Random) -> tuple[str, dict[str, Any]]:
-    """Two of person, place and colour; a question for one of the three, so one in three has no answer."""
+    """Two of person, place and colour, and a question for one of the three.
+
+    So one in three has no answer.
+    """
     there = {kind: draw.choice(KINDS[kind]) for kind in draw.sample(sorted(KINDS), 2)}
     context, kind = " and ".join(there.values()), draw.choice(sorted(KINDS))
     about = {"id": draw.getrandbits(60), "question": f"{kind}?", "is_impossible": kind not in there}
