@@ -100,11 +100,10 @@ Prose about `other.py`.
 def test_a_wrong_map_is_seen(
     tmp_path: Path, change: tuple[str, str], missing: str, fault: str
 ) -> None:
-    for name in ("setup.py", "notes.txt", "tests/test.py", "roberta_hub/config.py") + tuple(
-        f"roberta_hub/{name}"
-        for name in ("__init__.py", "hub.py", "text/__init__.py", "text/config.py")
-        + ("text/tables.py", "text/deep/__init__.py")
-    ):
+    package = ("__init__", "hub", "config", "text/__init__", "text/config", "text/tables")
+    package += ("text/deep/__init__",)
+    files = [f"roberta_hub/{name}.py" for name in package]
+    for name in (*files, "setup.py", "notes.txt", "tests/test.py"):
         (tmp_path / name).parent.mkdir(parents=True, exist_ok=True)
         if name != missing:
             (tmp_path / name).touch()

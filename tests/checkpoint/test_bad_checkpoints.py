@@ -299,7 +299,7 @@ def harm() -> Iterator[list[str]]:
 
 @pytest.mark.parametrize("begins", [b"", b"\x80", b"\x80\x02", b"PK\x03\x04", b"\x1f\x8b"])
 def test_a_thousand_files_of_noise(tmp_path: Path, begins: bytes, harm: list[str]):
-    """Always a sentence of ours, nothing run: also where noise begins like a pickle or an archive."""
+    """Always a sentence of ours, nothing run, also where noise begins like a pickle."""
     path = fairseq_file(tmp_path)
     del harm[:]
     for seed in range(1000):

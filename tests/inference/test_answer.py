@@ -23,9 +23,9 @@ CASES = [
 SAME = 2e-5
 """Between a probability of a batch and of one text.
 
-A float32 product of K terms in another order is off by at most K * 2**-24 of the sum of their sizes,
-by some sqrt(K) of them in practice. Here K is 32 and there are 3 layers of 6 products, so logits
-(some 10 in size) are off by about 18 * sqrt(32) * 2**-24 = 6e-6 of what one is. A probability is
+A float32 product of K terms in another order is off by at most K * 2**-24 of the sum of their
+sizes, by some sqrt(K) of them in practice. Here K is 32, and in 3 layers of 6 products logits
+(some 10 in size) get off by about 18 * sqrt(32) * 2**-24 = 6e-6 of what one is. A probability is
 exp of the sum of two logits less their norms: its relative error is the sum of four such errors.
 """
 LONG = " ".join(f"word {i} of many;" for i in range(20))
