@@ -21,6 +21,7 @@ check: $(VENV)/.test
 	$(BIN)/ruff format --check .
 	$(BIN)/ruff check .
 	$(BIN)/mypy
+	$(BIN)/python tools/docstrings.py
 	$(BIN)/python -m pytest -q tests/test_floors.py
 
 # Every table of speed, about an hour; each is one command, in the file's first lines.
@@ -33,7 +34,7 @@ bench: $(VENV)/.bench
 	$(BIN)/python benchmarks/step.py
 	$(BIN)/python benchmarks/growth.py
 
-# After a change to speed: the ratios to two peers, in three minutes.
+# After a change to speed: the ratios to two peers, in three minutes; limits in benchmarks/guard.py.
 bench-quick: $(VENV)/.bench
 	$(BIN)/python benchmarks/speed.py quick
 

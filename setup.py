@@ -50,7 +50,7 @@ extras["bench"] = [
     "ctranslate2>=4.5",
     "tokenizers>=0.21",
 ]
-extras["dev"] = [*extras["test"], "ruff", "mypy", "types-requests", "types-tqdm"]
+extras["dev"] = [*extras["test"], "ruff", "mypy", "pydoclint", "types-requests", "types-tqdm"]
 
 setup(
     name="roberta-hub",

@@ -38,6 +38,14 @@ class Samples:
         return f"{len(self.clean)}/{len(self.seconds)} clean, {_time(low)} to {_time(high)}"
 
 
+def sampled(rounds: int) -> str:
+    """What the numbers of so many rounds are; fewer than three have no median worth the word."""
+    if rounds < 3:
+        once = "one round: a single sample each" if rounds == 1 else "two rounds: their mean"
+        return f"Numbers and ratios are of {once}, no medians; engines by turns, a process each."
+    return f"Numbers and ratios are medians of {rounds} rounds, engines by turns, a process each."
+
+
 def _time(seconds: float) -> str:
     return f"{1000 * seconds:.1f} ms" if seconds < 1 else f"{seconds:.2f} s"
 

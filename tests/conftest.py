@@ -3,13 +3,19 @@
 import datetime
 import os
 import platform
+import random
 import subprocess
 import sys
 import time
 from importlib.metadata import PackageNotFoundError, version
 from pathlib import Path
 
+import hypothesis
 import pytest
+
+# The same examples in every run; and no deadline, which a busy machine would miss.
+hypothesis.settings.register_profile("same", derandomize=True, deadline=None)
+hypothesis.settings.load_profile("same")
 
 ROOT = Path(__file__).resolve().parents[1]
 sys.path.insert(0, str(ROOT / "tests"))
@@ -29,6 +35,16 @@ def shared() -> Path:
             "no $ROBERTA_HUB_SHARED and no ../shared: original vocabulary tables and real text"
         )
     return folder
+
+
+@pytest.fixture(autouse=True)
+def _seeded() -> None:
+    """What a test draws without a seed of its own is the same in any order and selection."""
+    random.seed(0)
+    if (numpy := sys.modules.get("numpy")) is not None:
+        numpy.random.seed(0)
+    if (torch := sys.modules.get("torch")) is not None:
+        torch.manual_seed(0)
 
 
 @pytest.fixture(autouse=True)

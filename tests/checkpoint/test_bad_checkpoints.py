@@ -4,13 +4,15 @@ from __future__ import annotations
 
 import os
 import pickle
+import random
 import re
 import subprocess
 import sys
+import threading
 import zipfile
 from argparse import Namespace
 from collections import OrderedDict
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any
 
@@ -260,13 +262,52 @@ def test_storages_that_claim_terabytes(tmp_path: Path, legacy: bool):
         (b"hello world\n" * 100, "damaged"),
         (pickle.dumps({"model": {}}, 2), "damaged"),
         (pickle.dumps({"model": {}}, 4), "damaged"),
-        (os.urandom(5000), "download"),
+        (random.Random(0).randbytes(5000), "download"),
     ],
 )
 def test_files_that_are_something_else(tmp_path: Path, content: bytes, word: str):
     path = fairseq_file(tmp_path)
     path.write_bytes(content)
     assert_refused(path, word, str(path))
+
+
+HARM = ("os.system", "os.exec", "os.fork", "os.posix_spawn", "subprocess.Popen", "socket.connect")
+HARM += (
+    "os.remove",
+    "os.rename",
+    "os.mkdir",
+    "shutil.rmtree",
+    "pickle.find_class",
+    "ctypes.dlopen",
+)
+
+
+@pytest.fixture
+def harm() -> Iterator[list[str]]:
+    """What Python was asked for meanwhile that a file of weights has no need of."""
+    events: list[str] = []
+    watched = threading.get_ident()
+
+    def note(event: str, arguments: object) -> None:
+        if watched == threading.get_ident() and event in HARM:
+            events.append(f"{event} {arguments}")
+
+    sys.addaudithook(note)  # stays for as long as the process runs
+    yield events
+    watched = -1
+
+
+@pytest.mark.parametrize("begins", [b"", b"\x80", b"\x80\x02", b"PK\x03\x04", b"\x1f\x8b"])
+def test_a_thousand_files_of_noise(tmp_path: Path, begins: bytes, harm: list[str]):
+    """Always a sentence of ours, nothing run, also where noise begins like a pickle."""
+    path = fairseq_file(tmp_path)
+    del harm[:]
+    for seed in range(1000):
+        draw = random.Random(seed)
+        path.write_bytes(begins + draw.randbytes(draw.choice([1, 30, 400, 5000])))
+        assert_refused(path, "model.pt")
+    assert harm == []
+    assert sorted(p.name for p in tmp_path.iterdir()) == ["dict.txt", "model.pt"]
 
 
 def test_a_missing_file_and_a_directory(tmp_path: Path):

@@ -326,9 +326,8 @@ def kill_and_load(path: Path, rounds: int) -> None:
 
     There are more, until a quarter died in the middle.
     """
-    wanted, seed = expected(path), random.randrange(1 << 30)
-    print("seed", seed)
-    chance, span, died, done = random.Random(seed), 0.5, 0, 0
+    wanted = expected(path)
+    chance, span, died, done = random.Random(rounds), 0.5, 0, 0
     while done < rounds or died < rounds // 4:
         done += 1
         assert done <= 5 * rounds, f"only {died} of {done} died in the middle"

@@ -159,23 +159,69 @@ def test_a_vocabulary_of_its_own(tmp_path: Path) -> None:
     compare(ours, theirs)
 
 
-def test_gradients(tmp_path: Path) -> None:
-    theirs = peers.hf_model("mlm", **FULL_VOCABULARY)
+WORDS = {
+    "encoder.sentence_encoder.": "roberta.",
+    "embed_tokens": "embeddings.word_embeddings",
+    "embed_positions": "embeddings.position_embeddings",
+    "layernorm_embedding": "embeddings.LayerNorm",
+    "layers.": "encoder.layer.",
+    "self_attn_layer_norm": "attention.output.LayerNorm",
+    "final_layer_norm": "output.LayerNorm",
+    "self_attn.q_proj": "attention.self.query",
+    "self_attn.k_proj": "attention.self.key",
+    "self_attn.v_proj": "attention.self.value",
+    "self_attn.out_proj": "attention.output.dense",
+    "fc1": "intermediate.dense",
+    "fc2": "output.dense",
+    "encoder.lm_head.weight": "lm_head.decoder.weight",
+    "encoder.lm_head.": "lm_head.",
+    "classification_heads.sentence_classification_head.": "classifier.",
+}
+"""Ours -> transformers'; told here once more, so that the table which loads weights is not its own
+judge."""
+
+
+def their_name(name: str) -> str:
+    for ours, theirs in WORDS.items():
+        name = name.replace(ours, theirs)
+    return name
+
+
+@pytest.mark.parametrize(
+    ("kind", "config"),
+    [("mlm", {}), ("mlm", {"tie_word_embeddings": False}), ("cls", {"num_labels": 3})],
+    ids=str,
+)
+def test_gradients(tmp_path: Path, kind: Any, config: dict[str, Any]) -> None:
+    """Every parameter's gradient, and none is left over on either side."""
+    theirs = peers.hf_model(kind, **FULL_VOCABULARY, **config)
     ours = load_model(peers.save_hf(theirs, tmp_path)).eval()
     tokens = batch(ours)
     real = tokens.ne(1)
-    theirs(input_ids=tokens, attention_mask=real.long()).logits[real].log_softmax(-1)[
-        :, 7
-    ].mean().backward()
-    ours.model(tokens)[0][real].log_softmax(-1)[:, 7].mean().backward()
-    layer = ours.model.encoder.sentence_encoder.layers[0]
-    wanted = theirs.roberta.encoder.layer[0]
-    assert_close(layer.fc1.weight.grad, wanted.intermediate.dense.weight.grad)
-    assert_close(layer.self_attn.q_proj.weight.grad, wanted.attention.self.query.weight.grad)
-    embedding = ours.model.encoder.sentence_encoder.embed_tokens.weight
-    rows = embedding.grad.abs().sum(1) > 0
-    rows[1] = False  # transformers lets gradients into the padding row
-    assert_close(embedding.grad[rows], theirs.roberta.embeddings.word_embeddings.weight.grad[rows])
+    wanted = theirs(input_ids=tokens, attention_mask=real.long()).logits
+    if kind == "mlm":
+        found, wanted = ours.model(tokens)[0][real], wanted[real]
+    else:
+        found = ours.predict("sentence_classification_head", tokens, return_logits=True)
+    for logits in (found, wanted):
+        logits.log_softmax(-1)[:, min(7, logits.shape[1] - 1)].mean().backward()
+    expected = {name: p.grad for name, p in theirs.named_parameters() if p.grad is not None}
+    for name, parameter in ours.model.named_parameters():
+        grad = parameter.grad
+        if grad is None:  # an LM head beside a classification head
+            assert their_name(name) not in expected, name
+            continue
+        other = "lm_head.decoder.bias" if "lm_head.decoder.bias" in expected else "lm_head.bias"
+        peer = expected.pop(other if name == "encoder.lm_head.bias" else their_name(name))
+        if name.endswith("embed_tokens.weight"):  # transformers' padding row gets some through ties
+            grad, peer = (x[torch.arange(len(x)) != 1] for x in (grad, peer))
+        if name.endswith("embed_positions.weight"):  # in which ours has the token type's row too
+            types = expected.pop("roberta.embeddings.token_type_embeddings.weight")
+            assert_close(grad.sum(0, keepdim=True), types)
+        scale = max(1.0, float(peer.abs().max()))
+        torch.testing.assert_close(grad, peer, atol=TOLERANCE * scale, rtol=1e-4, msg=name)
+        assert peer.any(), name
+    assert not expected
 
 
 @pytest.mark.slow

@@ -1,0 +1,94 @@
+"""What `make bench-quick` guards: how many times as fast as its peers this package must stay."""
+
+from __future__ import annotations
+
+import platform
+from collections.abc import Mapping
+from pathlib import Path
+
+MARGIN = 0.9
+"""A ratio may fall to this share of what was measured: fewer texts and rounds scatter more."""
+MEASURED: dict[str, dict[str, float]] = {
+    "AMD Zen 4": {
+        # results/speed_corpus_base.md, 1,000 texts, one round. transformers computes padding, of
+        # which other texts have more: over its sdpa 1.26 times as fast at 1.06 slots a token (and
+        # by speed_corpus_large.md 2.75 at 2.30)
+        "corpus: transformers, a slot": 1.26 / 1.06,
+        "corpus: ONNX Runtime": 1.16,
+        "corpus: ONNX Runtime, int8": 1.28,
+        "corpus: our float32, int8": 3.00,
+        # results/speed_text.md: medians of 15 rounds
+        "16 tokens: ONNX Runtime": 0.82,
+        "16 tokens: ONNX Runtime, int8": 0.61,
+        "48 tokens: ONNX Runtime": 1.00,
+        "48 tokens: ONNX Runtime, int8": 0.98,
+    },
+}
+"""Kind of CPU -> what is compared -> how many times as fast we were; each with its source."""
+
+
+def kind_of_cpu(cpuinfo: str) -> str | None:
+    """The kind of CPU that decides these ratios, by what Linux tells of it; None: no known one."""
+    told = dict(
+        (part.strip() for part in line.split(":", 1))
+        for line in cpuinfo.splitlines()
+        if ":" in line
+    )
+    flags = set(told.get("flags", "").split())
+    vendor, family = told.get("vendor_id"), told.get("cpu family")
+    if vendor == "AuthenticAMD" and family == "25" and "avx512_vnni" in flags:
+        return "AMD Zen 4"  # Zen 3 has the same number and no AVX-512
+    if vendor == "GenuineIntel" and "amx_int8" in flags:
+        return "Intel with AMX"
+    if vendor == "GenuineIntel" and "avx512_vnni" in flags:
+        return "Intel with AVX-512 VNNI"
+    return None
+
+
+def this_cpu() -> str | None:
+    """The kind of CPU that this runs on."""
+    path = Path("/proc/cpuinfo")
+    known = path.is_file() and platform.machine() == "x86_64"
+    return kind_of_cpu(path.read_text()) if known else None
+
+
+def limits(kind: str | None) -> dict[str, float]:
+    """What every ratio must reach on this kind of CPU; on one nobody measured, the least of all."""
+    if kind in MEASURED:
+        return {what: MARGIN * ratio for what, ratio in MEASURED[kind].items()}
+    names = next(iter(MEASURED.values()))
+    return {what: MARGIN * min(own[what] for own in MEASURED.values()) for what in names}
+
+
+def judge(found: Mapping[str, float | None], kind: str | None) -> tuple[list[str], list[str]]:
+    """Hold the ratios against their limits.
+
+    Args:
+        found: what is compared -> how many times as fast; None, or not there: it did not run.
+        kind: of CPU, as `kind_of_cpu` says.
+
+    Returns:
+        (lines of a table, faults): a ratio below its limit is a fault, and so is one that is
+        missing, for what did not run was not guarded.
+    """
+    lines, faults = [], []
+    for what, least in limits(kind).items():
+        ratio = found.get(what)
+        if ratio is None:
+            lines.append(f"{what:<31}  not measured   at least {least:.2f}")
+            faults.append(
+                f"{what}: a peer did not run, so nothing was guarded; `make .venv/.bench`"
+            )
+            continue
+        slow = ratio < least
+        lines.append(
+            f"{what:<31}{ratio:14.2f}   at least {least:.2f}{'   TOO SLOW' if slow else ''}"
+        )
+        if slow:
+            faults.append(f"{what}: {ratio:.2f} times as fast, and {least:.2f} is the least")
+    if kind not in MEASURED:
+        lines.append(
+            f"No measurement of this CPU ({kind or 'of no known kind'}) is committed; the limits "
+            f"are the least of all: {', '.join(MEASURED)}."
+        )
+    return lines, faults
