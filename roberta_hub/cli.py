@@ -251,6 +251,8 @@ def _row(
         "url": url if record.url.startswith(BASE_URL) else json.dumps(record.url),
         "config": {BASE: "BASE", LARGE: "LARGE"}.get(record.config, repr(record.config)),
         "heads": repr(dict(record.heads)).replace("'", '"') if record.heads else "",
+        "own_head": json.dumps(record.own_head) if record.own_head else "",
+        "inputs": json.dumps(dict(record.inputs)) if record.inputs else "",
         "task": json.dumps(record.task) if record.task != "masked_lm" else "",
         "size": f"{size:_}" if size else "",
         "sha256": json.dumps(digest) if digest else "",

@@ -6,8 +6,8 @@ The config stops at the model: layers take plain values.
 from __future__ import annotations
 
 import dataclasses
-import re
 from dataclasses import dataclass
+from typing import Literal
 
 from roberta_hub.errors import InputError
 
@@ -147,21 +147,42 @@ LARGE = RobertaConfig(num_layers=24, embed_dim=1024, ffn_dim=4096, num_heads=16)
 """roberta.large: 355 M parameters."""
 
 
-_HEAD_NAME = re.compile(r"[A-Za-z0-9]([\w-]{0,98}[A-Za-z0-9])?", re.ASCII)
+Inputs = Literal["one", "pair"]
+"""What a head was trained on: single texts, or pairs of them."""
+MAX_HEAD_NAME = 100
+"""Characters."""
+_JOINERS = dict.fromkeys(map(ord, "\u200c\u200d"))
+"""Not printable, yet parts of words in Persian and in India's scripts."""
 
 
 def check_head_name(name: object) -> str:
     """A head name that can be part of a parameter name, or an InputError that says which can.
 
+    Names in every script are good, as in fairseq. What a file from elsewhere could do harm with is
+    not: dots, which cut parameter names, names of Python's own, and what cannot be seen.
+
     Example:
-        >>> check_head_name("mnli")
-        'mnli'
+        >>> check_head_name("mnli"), check_head_name("my head"), check_head_name("主题")
+        ('mnli', 'my head', '主题')
     """
-    if not isinstance(name, str) or not _HEAD_NAME.fullmatch(name):
+    if not isinstance(name, str) or not _can_name(name):
         shown = repr(name) if len(repr(name)) < 60 else repr(name)[:57] + "..."
         raise InputError(
-            f"{shown} cannot name a classification head: use up to 100 letters, digits, '_' and "
-            f"'-', "
-            "beginning and ending with a letter or digit"
+            f"{shown} cannot name a classification head: use 1 to {MAX_HEAD_NAME} printable "
+            f"characters without '.', not __so__, beginning with no '-' and no space, ending with "
+            f"no space"
         )
     return name
+
+
+def _can_name(name: str) -> bool:
+    seen = name[: MAX_HEAD_NAME + 1].translate(_JOINERS)
+    return (
+        len(name) <= MAX_HEAD_NAME
+        and seen.strip() != ""
+        and seen.isprintable()
+        and "." not in name
+        and name == name.strip()
+        and not name.startswith("-")
+        and not (name.startswith("__") and name.endswith("__"))
+    )

@@ -10,10 +10,11 @@ import torch
 import torch.nn.functional as F
 from torch import Tensor, nn
 
-from roberta_hub.errors import InputError
-from roberta_hub.inference import classify, fill_mask, pronouns
+from roberta_hub.config import Inputs
+from roberta_hub.inference import fill_mask, pronouns
 from roberta_hub.inference import words as words_
 from roberta_hub.inference.batching import Options, Runner
+from roberta_hub.inference.heads import check_labels, known_head
 from roberta_hub.model.packing import check_tokens
 from roberta_hub.text.bpe import GPT2BPE
 from roberta_hub.text.dictionary import Dictionary
@@ -41,6 +42,8 @@ class FairseqVerbs(nn.Module):
         *,
         bpe: GPT2BPE | None = None,
         labels: Mapping[str, Sequence[str]] | None = None,
+        own_head: str | None = None,
+        inputs: Mapping[str, Inputs] | None = None,
         source: str = "random weights",
     ) -> None:
         """Wrap a model, as fairseq's constructor does.
@@ -51,6 +54,8 @@ class FairseqVerbs(nn.Module):
             model: a `RobertaModel`, ours or a real fairseq one.
             bpe: GPT-2's, unless the model has its own tables.
             labels: class names of heads.
+            own_head: the head that the model was trained for, which verbs ask unless told another.
+            inputs: what heads were trained on, "one" for single texts or "pair".
             source: where the weights came from, for the card that `repr` prints.
         """
         super().__init__()
@@ -58,7 +63,11 @@ class FairseqVerbs(nn.Module):
         self.task = task
         self.model = model
         self.bpe = bpe or GPT2BPE.shipped()
-        self.labels = {head: tuple(names) for head, names in (labels or {}).items()}
+        self.labels = {
+            head: check_labels(head, tuple(names)) for head, names in (labels or {}).items()
+        }
+        self.own_head = own_head
+        self.inputs = dict(inputs or {})
         self.source = source
         self.tokenizer = Tokenizer(self.bpe, Dictionary.of(task.source_dictionary))
         self.register_buffer("_float_tensor", torch.tensor([0], dtype=torch.float))
@@ -150,8 +159,8 @@ class FairseqVerbs(nn.Module):
         """Add a classification head with random weights.
 
         Args:
-            name: letters, digits, "_" and "-".
-            num_classes: outputs; 1 for regression.
+            name: any without a dot.
+            num_classes: outputs; 1 for regression; None: as many as `labels` has.
             embedding_size: accepted and ignored, as in fairseq.
             inner_dim: width of its dense layer; the model's width if None.
             labels: names of the classes, for `classify`.
@@ -162,14 +171,18 @@ class FairseqVerbs(nn.Module):
             >>> roberta.predict("topic", roberta.encode("Goal!")).shape
             torch.Size([1, 2])
         """
-        if labels is not None and len(set(labels)) != num_classes:
-            raise InputError(
-                f"head {name!r}: {len(labels)} labels {list(labels)} for {num_classes} classes"
-            )
-        self.model.register_classification_head(name, num_classes, inner_dim)  # type: ignore[operator]
-        self.labels.pop(name, None)
         if labels is not None:
-            self.labels[name] = tuple(labels)
+            labels = check_labels(name, labels, num_classes)
+            num_classes = len(labels) if num_classes is None else num_classes
+        self.model.register_classification_head(name, num_classes, inner_dim)  # type: ignore[operator]
+        self._describe(name, labels)
+
+    def _describe(self, head: str, labels: Sequence[str] | None) -> None:
+        """Remember a new head's labels, and nothing of an older one of its name."""
+        self.labels.pop(head, None)
+        self.inputs.pop(head, None)
+        if labels is not None:
+            self.labels[head] = tuple(labels)
 
     def predict(self, head: str, tokens: Tensor, return_logits: bool = False) -> Tensor:
         """Log-probabilities of a head's classes, with gradients and in the current mode.
@@ -185,7 +198,7 @@ class FairseqVerbs(nn.Module):
         Raises:
             UnknownNameError: no such head; a KeyError that lists those there are.
         """
-        classify.known_head(self.model, head)
+        known_head(self.model, head)
         if self.model.training and not self._warned and _drops(self.model):
             self._warned = True
             warnings.warn(

@@ -230,6 +230,8 @@ def _random(record: Record, overrides: Mapping[str, object]) -> Checkpoint:
         weights={},
         source=f"{record.name}, random weights",
         labels={head: tuple(names) for head, names in record.heads.items()},
+        own_head=record.own_head,
+        inputs=dict(record.inputs),
         task=record.task,
     )
 
@@ -267,6 +269,8 @@ def _assemble(
         model,
         bpe=bpe,
         labels=checkpoint.labels,
+        own_head=checkpoint.own_head,
+        inputs=checkpoint.inputs,
         source=checkpoint.source,
     )
     return interface if device is None else interface.to(device)

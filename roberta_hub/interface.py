@@ -17,6 +17,7 @@ from roberta_hub.inference import classify, features, optimize, score
 from roberta_hub.inference.batching import Options
 from roberta_hub.inference.classify import Prediction
 from roberta_hub.inference.features import Pooling
+from roberta_hub.inference.heads import entails, heads_of
 from roberta_hub.inference.optimize import Optimization
 from roberta_hub.model.quantize import Dtype
 from roberta_hub.text.tokenizer import Text
@@ -41,6 +42,9 @@ class RobertaHubInterface(HeadVerbs):
         bpe: `encode(str) -> str`, `decode(str) -> str`.
         cfg: what was given to the constructor.
         labels: class names of each head, where known.
+        own_head: the head that the model was trained for, where known; verbs ask it unless told
+            another.
+        inputs: what each head was trained on, where known: "one" for single texts, or "pair".
         optimized: what `optimize` did and its accuracy, if it was called.
     """
 
@@ -132,7 +136,7 @@ class RobertaHubInterface(HeadVerbs):
     def classify(
         self,
         texts: Sequence[Text],
-        head: str = "mnli",
+        head: str | None = None,
         *,
         multi_label: bool = False,
         **options: Unpack[Options],
@@ -140,8 +144,9 @@ class RobertaHubInterface(HeadVerbs):
         """A label for each text, with the probabilities of all labels.
 
         Args:
-            texts: str, or tuples of sentences.
-            head: name of a classification head.
+            texts: str, or tuples of sentences. A head that was trained on pairs takes no single
+                texts, and one that was trained on single texts no pairs; `inputs` knows which.
+            head: name of a classification head; None: the model's own, else the only one.
             multi_label: each label's probability on its own, for heads trained so, instead of
                 probabilities that add up to 1.
             options: see `features`; the windows of a long text vote with their probabilities, or
@@ -149,12 +154,21 @@ class RobertaHubInterface(HeadVerbs):
 
         Raises:
             UnknownNameError: no such head.
+            InputError: several heads, and none was named; a single text for a head of pairs, which
+                `zero_shot` would take.
+
+        Example:
+            >>> roberta.register_classification_head("topic", labels=["art", "sport"])
+            >>> sorted(roberta.classify(["Goal!"], "topic")[0].scores)
+            ['art', 'sport']
         """
+        head = self._head(head, "classification", "classify")
         return classify.classify(
             self._runner(**options),
             self._texts(texts),
             head,
             self.head_labels(head),
+            inputs=self._inputs(head),
             multi_label=multi_label,
         )
 
@@ -164,7 +178,7 @@ class RobertaHubInterface(HeadVerbs):
         labels: Sequence[str],
         *,
         hypothesis: str = "This example is {}.",
-        head: str = "mnli",
+        head: str | None = None,
         multi_label: bool = False,
         **options: Unpack[Options],
     ) -> list[Prediction]:
@@ -174,10 +188,22 @@ class RobertaHubInterface(HeadVerbs):
             texts: str, or tuples of sentences.
             labels: in words.
             hypothesis: a sentence with `{}` where the label goes.
-            head: an NLI head, one of whose labels is "entailment".
+            head: an NLI head, one of whose labels is "entailment"; None: the model's own if it is
+                one, else the only one.
             multi_label: each label on its own, instead of probabilities that add up to 1.
             options: batch_tokens, progress, truncate, stride; see `features`.
+
+        Raises:
+            UnknownNameError: no such head.
+            InputError: a head of other labels; several heads, and none was named.
         """
+        head = self._head(
+            head,
+            "classification",
+            "zero_shot",
+            fits=lambda name: self._inputs(name) == "pair" and entails(self.head_labels(name)),
+            need="head for entailment, one of whose labels is 'entailment'",
+        )
         return classify.zero_shot(
             self._runner(**options),
             self._texts(texts),
@@ -185,6 +211,7 @@ class RobertaHubInterface(HeadVerbs):
             hypothesis=hypothesis,
             head=head,
             head_labels=self.head_labels(head),
+            inputs=self._inputs(head),
             multi_label=multi_label,
         )
 
@@ -253,13 +280,17 @@ class RobertaHubInterface(HeadVerbs):
         Args:
             directory: made if missing.
             format: "roberta_hub" (safetensors, memory-mapped at load), "fairseq" (model.pt and
-                dict.txt) or "huggingface" (for transformers).
+                dict.txt) or "huggingface" (for transformers). Label names, `own_head` and `inputs`
+                stand in fairseq's file beside its own keys: we read them again, fairseq does not,
+                and a file that it writes has lost them.
             head: which head a Hugging Face model gets, where there are several.
 
         Raises:
             CheckpointError: the format cannot express the model.
         """
-        checkpoint = saving.checkpoint_of(self.model, self.tokenizer, self.task, self.labels)
+        checkpoint = saving.checkpoint_of(
+            self.model, self.tokenizer, self.task, self.labels, self.own_head, self.inputs
+        )
         saving.write(checkpoint, self.tokenizer, Path(directory), format, head)
 
     def __repr__(self) -> str:
@@ -269,9 +300,9 @@ class RobertaHubInterface(HeadVerbs):
         heads = [
             f"{name} ({', '.join(self.head_labels(name))})"
             for kind in ("classification", "token")
-            for name in classify.heads_of(self.model, kind)
+            for name in heads_of(self.model, kind)
         ]
-        heads += [f"{name} (start, end)" for name in classify.heads_of(self.model, "span")]
+        heads += [f"{name} (start, end)" for name in heads_of(self.model, "span")]
         lines = {
             "weights": self.source,
             "parameters": f"{parameters:,} ({first.dtype}, {first.device})".replace("torch.", ""),

@@ -17,6 +17,7 @@ from roberta_hub.checkpoint.contents import LM_WEIGHT, Checkpoint, replacing_all
 from roberta_hub.checkpoint.fairseq import write_fairseq
 from roberta_hub.checkpoint.huggingface import write_huggingface
 from roberta_hub.checkpoint.store import read_json, write_store
+from roberta_hub.config import Inputs
 from roberta_hub.errors import CheckpointError, InputError, InputTypeError, RobertaHubError
 from roberta_hub.model.roberta import RobertaModel
 from roberta_hub.text.bpe import GPT2BPE
@@ -32,7 +33,12 @@ FORMATS = {
 
 
 def checkpoint_of(
-    model: nn.Module, tokenizer: Tokenizer, task: Any, labels: Mapping[str, Sequence[str]]
+    model: nn.Module,
+    tokenizer: Tokenizer,
+    task: Any,
+    labels: Mapping[str, Sequence[str]],
+    own_head: str | None = None,
+    inputs: Mapping[str, Inputs] | None = None,
 ) -> Checkpoint:
     """A model, its vocabulary and its labels as a checkpoint; the weights are not copied."""
     if not isinstance(model, RobertaModel):
@@ -45,6 +51,7 @@ def checkpoint_of(
     if not model.config.untie_weights:
         weights.pop(LM_WEIGHT, None)
     label_dictionary = getattr(task, "label_dictionary", None)
+    heads = {*model.classification_heads, *model.token_heads, *model.span_heads}
     return Checkpoint(
         config=model.config,
         weights=weights,
@@ -56,8 +63,10 @@ def checkpoint_of(
         labels={
             head: tuple(names)
             for head, names in labels.items()
-            if head in model.classification_heads or head in model.token_heads
+            if head in heads and head not in model.span_heads
         },
+        own_head=own_head if own_head in heads else None,
+        inputs={head: given for head, given in (inputs or {}).items() if head in heads},
         task=getattr(task, "name", "masked_lm"),
         init_token=getattr(task, "init_token", None),
     )

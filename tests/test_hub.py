@@ -258,7 +258,7 @@ import roberta_hub
 assert os.path.samefile(os.path.dirname(roberta_hub.__file__), {str(repo / "roberta_hub")!r})
 os.chdir("/")
 print(roberta.encode("Hello world!").tolist())
-print(len(roberta.classify(["a"])), len(roberta.fill_mask("a <mask>")))
+print(len(roberta.classify([("a", "b")])), len(roberta.fill_mask("a <mask>")))
 torch.save(roberta.model.state_dict(), {str(tmp_path / "state.pt")!r})
 with open({str(tmp_path / "interface.pkl")!r}, "wb") as file:
     pickle.dump(roberta, file)

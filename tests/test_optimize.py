@@ -50,7 +50,7 @@ def _any_speed(monkeypatch: pytest.MonkeyPatch) -> None:
 
 @pytest.fixture(scope="module")
 def _made() -> RobertaHubInterface:
-    return small_roberta(heads={"mnli": 3, "grade": 1}, labels={"mnli": NLI})
+    return small_roberta(heads={"mnli": 3, "grade": 1, "topic": 3}, labels={"mnli": NLI})
 
 
 @pytest.fixture
@@ -61,7 +61,7 @@ def plain(_made: RobertaHubInterface) -> RobertaHubInterface:
 def answers(roberta: RobertaHubInterface) -> list[torch.Tensor]:
     """What every verb says, as numbers."""
     found = [*roberta.features(TEXTS), roberta.features(TEXTS, layer=1, pooling="mean")]
-    found.append(torch.tensor([list(p.scores.values()) for p in roberta.classify(TEXTS)]))
+    found.append(torch.tensor([list(p.scores.values()) for p in roberta.classify(TEXTS, "topic")]))
     found.append(torch.tensor([p.score for p in roberta.classify(TEXTS, head="grade")]))
     found.append(torch.tensor([p.score for p in roberta.zero_shot(["a", "b"], ["x", "y"])]))
     found.append(torch.tensor(roberta.score(["Hello world!", "a b"])))
@@ -86,7 +86,9 @@ def answers(roberta: RobertaHubInterface) -> list[torch.Tensor]:
     ids=["plain", "prenorm", "factorized", "shared layers"],
 )
 def test_every_verb_says_what_it_said(shape: dict[str, Any]) -> None:
-    roberta = small_roberta(heads={"mnli": 3, "grade": 1}, labels={"mnli": NLI}, **shape)
+    roberta = small_roberta(
+        heads={"mnli": 3, "grade": 1, "topic": 3}, labels={"mnli": NLI}, **shape
+    )
     before = answers(roberta)
     assert roberta.optimize() is roberta
     for ours, wanted in zip(answers(roberta), before, strict=True):
@@ -156,7 +158,7 @@ def test_training_goes_on(plain: RobertaHubInterface, dtype: Any) -> None:
                 0, 1
             ].neg().backward()
             optimizer.step()
-            roberta.eval().classify(TEXTS)  # validation between steps
+            roberta.eval().classify(TEXTS, "topic")  # validation between steps
             roberta.train()
         roberta.eval()
     for ours, wanted in zip(own.parameters(), plain.parameters(), strict=True):

@@ -149,4 +149,10 @@ def test_it_goes_on_training(tmp_path):
         "bad",
         "good",
     ]
+    # What was learnt last is what answers, here and wherever the model is loaded again.
+    roberta.save(tmp_path / "saved")
+    for model in (roberta, roberta_hub.load_model(tmp_path / "saved").eval()):
+        assert [p.label for p in model.classify(["A dull film.", "I loved it."])] == ["bad", "good"]
+        assert model.inputs == {"mnli": "pair", "sst_2": "one"}
+        assert model.zero_shot(["A dull film."], ["film", "food"])[0].label == "film"
     assert roberta.head_labels("mnli") == ("contradiction", "neutral", "entailment")

@@ -8,7 +8,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 
 from roberta_hub.checkpoint.contents import HEADS, Checkpoint
-from roberta_hub.config import BASE, LARGE, TINY, RobertaConfig
+from roberta_hub.config import BASE, LARGE, TINY, Inputs, RobertaConfig
 
 BASE_URL = "https://dl.fbaipublicfiles.com/fairseq/models"
 """Where fairseq publishes. Its own code asks over plain http; the same files are served over
@@ -65,6 +65,10 @@ class Record:
     heads: Mapping[str, tuple[str, ...]] = field(default_factory=dict)
     """Classification head -> what its outputs mean, in order: fairseq's files carry numbers
     only."""
+    own_head: str | None = None
+    """The head that the model was trained for; None: it was trained for none."""
+    inputs: Mapping[str, Inputs] = field(default_factory=dict)
+    """What each head was trained on: single texts or pairs."""
     task: str = "masked_lm"
     """fairseq's name of the task the model was trained on."""
     size: int | None = None
@@ -101,6 +105,8 @@ MODELS: tuple[Record, ...] = (
         url=f"{BASE_URL}/roberta.large.mnli.tar.gz",
         config=LARGE,
         heads={"mnli": ("contradiction", "neutral", "entailment")},
+        own_head="mnli",
+        inputs={"mnli": "pair"},
         second=repository("FacebookAI/roberta-large-mnli"),
     ),
     Record(
@@ -114,6 +120,8 @@ MODELS: tuple[Record, ...] = (
         name="roberta.tiny",
         config=TINY,
         heads={"mnli": ("contradiction", "neutral", "entailment")},
+        own_head="mnli",
+        inputs={"mnli": "pair"},
         licence="MIT; trained on CC BY-SA text, see its MODEL_CARD.md and NOTICE",
     ),
 )
@@ -182,7 +190,7 @@ def suggest(name: str) -> list[str]:
 
 
 def name_heads(record: Record, checkpoint: Checkpoint) -> None:
-    """Give the heads of a named model the record's names and labels, whatever their source.
+    """Give the heads of a named model what its record says of them, whichever source they have.
 
     fairseq's files do not name the labels. Hugging Face's do not name the head, and shout:
     `CONTRADICTION`.
@@ -193,8 +201,12 @@ def name_heads(record: Record, checkpoint: Checkpoint) -> None:
         (old,), (new,) = theirs, lacking
         for key in [key for key in checkpoint.weights if key.startswith(f"{HEADS}{old}.")]:
             checkpoint.weights[HEADS + new + key[len(HEADS + old) :]] = checkpoint.weights.pop(key)
+        if old in checkpoint.inputs:
+            checkpoint.inputs[new] = checkpoint.inputs.pop(old)
         labels = tuple(label.lower() for label in checkpoint.labels.pop(old, ()))
         # The file's order, if it does name them.
         if sorted(labels) == sorted(record.heads[new]):
             checkpoint.labels[new] = labels
     checkpoint.labels = {**record.heads, **checkpoint.labels}
+    checkpoint.inputs = {**record.inputs, **checkpoint.inputs}
+    checkpoint.own_head = checkpoint.own_head or record.own_head

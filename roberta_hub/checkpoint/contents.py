@@ -10,16 +10,18 @@ import re
 import shutil
 import sys
 import uuid
+import warnings
+from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Literal, TypeVar
+from typing import Any, Literal, TypeVar, get_args
 
 import torch
 from torch import Tensor
 
-from roberta_hub.config import RobertaConfig, check_head_name
+from roberta_hub.config import Inputs, RobertaConfig, check_head_name
 from roberta_hub.errors import CheckpointError, InputError
 
 EMBEDDING = "encoder.sentence_encoder.embed_tokens.weight"
@@ -57,6 +59,10 @@ class Checkpoint:
     """fairseq's label/dict.txt of a sentence_prediction task."""
     labels: dict[str, tuple[str, ...]] = field(default_factory=dict)
     """Class names of each head, where known."""
+    own_head: str | None = None
+    """The head that the model was trained for last, where known."""
+    inputs: dict[str, Inputs] = field(default_factory=dict)
+    """What each head was trained on, where known: single texts or pairs."""
     task: str = "masked_lm"
     """fairseq's name of the task it was trained on."""
     init_token: int | None = None
@@ -123,6 +129,40 @@ def _head_of(key: str, prefix: str, source: str) -> str:
         return check_head_name(name[len(prefix) :])
     except InputError as error:
         raise CheckpointError(f"{source}: parameter {key[:120]!r}: {error}") from None
+
+
+def distinct(labels: Sequence[str], head: str, source: str) -> tuple[str, ...]:
+    """A head's labels as a file has them; classes of one label get their numbers behind it.
+
+    Merged they would answer as one class, and their probabilities would not add up to 1.
+
+    Example:
+        >>> import warnings
+        >>> warnings.simplefilter("ignore")
+        >>> distinct(["good", "bad", "good"], "topic", "model.pt")
+        ('good (0)', 'bad', 'good (2)')
+    """
+    counts = Counter(labels)
+    if len(counts) == len(labels):
+        return tuple(labels)
+    twice = [label for label, count in counts.items() if count > 1]
+    found = tuple(f"{la} ({i})" if counts[la] > 1 else la for i, la in enumerate(labels))
+    if len(set(found)) != len(found):  # such a name was another class's
+        found = tuple(map(str, range(len(labels))))
+    shown = ", ".join(repr(label[:40]) for label in twice[:5])
+    warnings.warn(
+        f"{source}: several classes of head {head!r} have the label {shown}; they are told apart "
+        f"by their numbers: {', '.join(found[:20])[:300]}",
+        stacklevel=5,
+    )
+    return found
+
+
+def plain_inputs(value: Any) -> dict[str, Inputs]:
+    """What of a mapping from elsewhere says what heads were trained on."""
+    items = value.items() if isinstance(value, dict) else ()
+    known = get_args(Inputs)
+    return {head: given for head, given in items if isinstance(head, str) and given in known}
 
 
 def own(weights: dict[str, Tensor], dtype: torch.dtype | None, origin: Origin) -> dict[str, Tensor]:

@@ -18,9 +18,11 @@ from roberta_hub.checkpoint.contents import (
     VERSION,
     Checkpoint,
     Origin,
+    distinct,
     expand,
     holds_all,
     own,
+    plain_inputs,
     read_dictionary,
     replacing,
     write_files,
@@ -31,7 +33,10 @@ from roberta_hub.checkpoint.upgrade import count_layers, is_post_norm_era, prune
 from roberta_hub.config import RobertaConfig
 from roberta_hub.errors import CheckpointError, InputError
 
-OURS = ("roberta_hub_labels", "roberta_hub_task", "roberta_hub_init_token")
+OURS = (
+    *("roberta_hub_labels", "roberta_hub_task", "roberta_hub_init_token"),
+    *("roberta_hub_own_head", "roberta_hub_inputs"),
+)
 """What fairseq's file has no place for stands in ours beside its own keys."""
 
 _FRESH_HISTORY = {
@@ -117,6 +122,7 @@ def interpret(
     config = _settle_lm_head(config, weights, source)
     weights[VERSION] = torch.tensor([3.0])
     labels = _as_dict(arguments.get("roberta_hub_labels"))
+    own_head = arguments.get("roberta_hub_own_head")
     tasks = (arguments.get("roberta_hub_task"), arguments.get("task"))
     tokens = (arguments.get("roberta_hub_init_token"), arguments.get("init_token"))
     finite = neutral.finite and holds_all(weights, dtype)
@@ -125,10 +131,12 @@ def interpret(
         weights=own(weights, dtype, neutral.origin),
         source=source,
         labels={
-            head: tuple(names)
+            head: distinct(names, head, source)
             for head, names in labels.items()
             if isinstance(names, list) and all(isinstance(name, str) for name in names)
         },
+        own_head=own_head if isinstance(own_head, str) else None,
+        inputs=plain_inputs(arguments.get("roberta_hub_inputs")),
         task=next((task for task in tasks if isinstance(task, str) and task), "masked_lm"),
         init_token=next((token for token in map(_integer, tokens) if token is not None), None),
         finite=finite,
@@ -256,6 +264,8 @@ def fairseq_state(checkpoint: Checkpoint) -> dict[str, Any]:
         "roberta_hub_task": checkpoint.task,
         "roberta_hub_init_token": checkpoint.init_token,
         "roberta_hub_labels": {head: list(names) for head, names in checkpoint.labels.items()},
+        "roberta_hub_own_head": checkpoint.own_head,
+        "roberta_hub_inputs": dict(checkpoint.inputs),
     }
 
 

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import dataclasses
 import reprlib
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
@@ -30,18 +30,20 @@ from roberta_hub.checkpoint.contents import (
     own,
     write_files,
 )
+from roberta_hub.checkpoint.huggingface_heads import (
+    HEAD,
+    SPAN_HEAD,
+    TOKEN_HEAD,
+    about_head,
+    choice_name,
+    chosen_head,
+    read_heads,
+)
 from roberta_hub.checkpoint.store import read_json, read_safetensors, write_json, write_safetensors
 from roberta_hub.checkpoint.twin import Neutral, through_twin
 from roberta_hub.checkpoint.unpickle import is_mapped, load_pickle, tensors
 from roberta_hub.config import RobertaConfig
 from roberta_hub.errors import CheckpointError
-
-HEAD = "sentence_classification_head"
-"""What the one classifier of a Hugging Face model is called here; it has no name there."""
-TOKEN_HEAD = "token_classification_head"
-"""And that of a token classifier."""
-SPAN_HEAD = "question_answering_head"
-"""And that of a model for question answering."""
 
 _TOP = {
     "encoder.sentence_encoder.embed_tokens": "roberta.embeddings.word_embeddings",
@@ -141,7 +143,7 @@ def read_huggingface(
     if _DECODER_BIAS in theirs:  # what transformers adds; lm_head.bias is only its tied twin
         theirs["lm_head.bias"] = theirs.pop(_DECODER_BIAS)
     if hf.get("architectures") == ["RobertaForMultipleChoice"]:
-        theirs = {_choice_name(key): theirs.pop(key) for key in list(theirs)}
+        theirs = {choice_name(key): theirs.pop(key) for key in list(theirs)}
     back = {b: a for a, b in names(config.num_layers).items()}
     weights: dict[str, Tensor] = {}
     for key in list(theirs):
@@ -172,22 +174,8 @@ def read_huggingface(
     weights[VERSION] = torch.tensor([3.0])
     source = str(directory)
     checkpoint = Checkpoint(config=config, weights=weights, source=source, finite=finite)
-    if checkpoint.heads():
-        checkpoint.labels = {HEAD: _labels(hf, checkpoint.heads()[HEAD][0])}
-        checkpoint.task = "sentence_prediction"
-    for head, count in checkpoint.token_heads().items():
-        checkpoint.labels[head] = _labels(hf, count)
+    read_heads(hf, checkpoint)
     return checkpoint
-
-
-def _choice_name(key: str) -> str:
-    for theirs, ours in (
-        ("roberta.pooler.dense", "classifier.dense"),
-        ("classifier", "classifier.out_proj"),
-    ):
-        if key in (f"{theirs}.weight", f"{theirs}.bias"):
-            return key.replace(theirs, ours)
-    return key
 
 
 def _fold_token_types(
@@ -271,12 +259,6 @@ def _read_config(hf: dict[str, Any], directory: Path) -> RobertaConfig:
         raise CheckpointError(f"{directory}/config.json: {type(error).__name__}: {error}") from None
 
 
-def _labels(hf: dict[str, Any], num_classes: int) -> tuple[str, ...]:
-    table = hf.get("id2label")
-    table = table if isinstance(table, dict) else {}
-    return tuple(str(table.get(str(i), f"LABEL_{i}")) for i in range(num_classes))
-
-
 def write_huggingface(
     checkpoint: Checkpoint,
     directory: Path,
@@ -293,7 +275,7 @@ def write_huggingface(
     config, weights = expand(checkpoint.config, checkpoint.weights)
     heads = checkpoint.heads()
     tokens, spans = checkpoint.token_heads(), checkpoint.span_heads()
-    head = _chosen_head([*heads, *tokens, *spans], head)
+    head = chosen_head([*heads, *tokens, *spans], head)
     _check_expressible(config, heads.get(head or ""))
     if head in heads and config.spectral_norm_heads:
         weights = _fold_spectral_norm(weights, f"{HEADS}{head}.out_proj.")
@@ -308,19 +290,8 @@ def write_huggingface(
     write_safetensors(directory / "model.safetensors", theirs, {"format": "pt"})
     write_files(directory, vocabulary)
     about = _write_config(config, weights[EMBEDDING].dtype)
-    about |= _about_head(head, heads, tokens, spans, checkpoint.labels)
+    about |= about_head(head, checkpoint)
     write_json(directory / "config.json", about)
-
-
-def _chosen_head(heads: Sequence[str], head: str | None) -> str | None:
-    if head is None and len(heads) > 1:
-        raise CheckpointError(
-            f"a Hugging Face model holds one classifier and this one has {len(heads)}: "
-            f"choose with save(..., head=...) among {', '.join(heads)}"
-        )
-    if head is not None and head not in heads:
-        raise CheckpointError(f"no head {head!r} to save; there are {', '.join(heads) or 'none'}")
-    return head or next(iter(heads), None)
 
 
 def _check_expressible(config: RobertaConfig, head: tuple[int, int] | None) -> None:
@@ -374,28 +345,4 @@ def _write_config(config: RobertaConfig, dtype: torch.dtype) -> dict[str, Any]:
         "pad_token_id": config.padding_idx,
         "eos_token_id": 2,
         "dtype": str(dtype).removeprefix("torch."),
-    }
-
-
-def _about_head(
-    head: str | None,
-    heads: Mapping[str, tuple[int, int]],
-    tokens: Mapping[str, int],
-    spans: Mapping[str, int],
-    labels: Mapping[str, tuple[str, ...]],
-) -> dict[str, Any]:
-    """What config.json says of the head, in place of a model's without one."""
-    if head is None:
-        return {}
-    if head in spans:
-        return {"architectures": ["RobertaForQuestionAnswering"]}
-    kind = "Token" if head in tokens else "Sequence"
-    count = tokens[head] if head in tokens else heads[head][0]
-    shown = labels.get(head, ())
-    if len(shown) != count:
-        shown = tuple(f"LABEL_{i}" for i in range(count))
-    return {
-        "architectures": [f"RobertaFor{kind}Classification"],
-        "id2label": {str(i): label for i, label in enumerate(shown)},
-        "label2id": {label: i for i, label in enumerate(shown)},
     }

@@ -19,7 +19,9 @@ from roberta_hub.checkpoint.contents import (
     VERSION,
     Checkpoint,
     check_plain,
+    distinct,
     own,
+    plain_inputs,
     read_dictionary,
     replacing,
     write_files,
@@ -69,6 +71,12 @@ def read_store(directory: Path, dtype: torch.dtype | None = None) -> Checkpoint:
         if model.get("layers_to_keep") is not None:
             model["layers_to_keep"] = tuple(model["layers_to_keep"])
         labels = {str(head): tuple(map(str, given)) for head, given in about["labels"].items()}
+        inputs = {**about.get("inputs", {})}  # which 0.1.0 did not write
+        if plain_inputs(inputs) != inputs:
+            raise ValueError(f"inputs is {reprlib.repr(inputs)}, each must be 'one' or 'pair'")
+        own_head = about.get("own_head")
+        if own_head is not None and not isinstance(own_head, str):
+            raise TypeError(f"own_head is {reprlib.repr(own_head)}, must be a name or null")
         task, init_token = str(about["task"]), about.get("init_token")
         config = RobertaConfig(**model)
     except (KeyError, TypeError, AttributeError, ValueError) as error:
@@ -82,7 +90,9 @@ def read_store(directory: Path, dtype: torch.dtype | None = None) -> Checkpoint:
         source=str(directory),
         dictionary=read_dictionary(directory / "dict.txt"),
         label_dictionary=read_dictionary(directory / "label_dict.txt"),
-        labels=labels,
+        labels={head: distinct(own, head, str(directory)) for head, own in labels.items()},
+        own_head=own_head,
+        inputs=inputs,
         task=task,
         init_token=init_token if isinstance(init_token, int) else None,
     )
@@ -100,6 +110,8 @@ def write_store(checkpoint: Checkpoint, directory: Path) -> None:
         "version": FORMAT_VERSION,
         "model": checkpoint.config.to_dict(),
         "labels": {head: list(labels) for head, labels in checkpoint.labels.items()},
+        "own_head": checkpoint.own_head,
+        "inputs": checkpoint.inputs,
         "task": checkpoint.task,
         "init_token": checkpoint.init_token,
     }

@@ -10,7 +10,7 @@ from torch import Tensor
 
 from roberta_hub.errors import InputError, InputTypeError
 from roberta_hub.inference.batching import Rows, Runner
-from roberta_hub.inference.classify import known_head
+from roberta_hub.inference.heads import known_head
 from roberta_hub.text.tokenizer import Tokenizer
 
 STRIDE = 128

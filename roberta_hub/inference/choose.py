@@ -9,7 +9,8 @@ from torch import Tensor
 
 from roberta_hub.errors import InputError, InputTypeError
 from roberta_hub.inference.batching import Runner
-from roberta_hub.inference.classify import Prediction, known_head, window_values
+from roberta_hub.inference.classify import Prediction, window_values
+from roberta_hub.inference.heads import known_head
 from roberta_hub.text.tokenizer import Tokenizer
 
 OPTION_FIRST = "sentence_ranking"
@@ -51,9 +52,14 @@ def encode_option(tokenizer: Tokenizer, context: str, option: str, task: str = "
     return tokenizer.encode(context, option, no_separator=task == ONE_SEPARATOR)
 
 
+def outputs_of(module: torch.nn.Module) -> int:
+    """How many outputs a classification head has."""
+    return int(module.out_proj.out_features)  # type: ignore[union-attr, arg-type]
+
+
 def check_outputs(module: torch.nn.Module, head: str) -> None:
     """Refuse a head with several outputs: an option has one number, its score."""
-    outputs = int(module.out_proj.out_features)  # type: ignore[union-attr, arg-type]
+    outputs = outputs_of(module)
     if outputs != 1:
         raise InputError(
             f"head {head!r} has {outputs} outputs; choose needs a head with one, the score of an "

@@ -4,23 +4,16 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from typing import Literal
 
 import torch
-from torch import Tensor, nn
+from torch import Tensor
 
-from roberta_hub.errors import InputError, InputTypeError, UnknownNameError
+from roberta_hub.config import Inputs
+from roberta_hub.errors import InputError, InputTypeError
 from roberta_hub.inference.batching import Rows, Runner, starts
+from roberta_hub.inference.heads import ENTAILMENT, check_inputs, known_head
 from roberta_hub.inference.windows import Windows
 from roberta_hub.text.tokenizer import Text
-
-Kind = Literal["classification", "token", "span"]
-VERBS: dict[Kind, str] = {
-    "classification": "classify, choose and predict",
-    "token": "tag",
-    "span": "answer",
-}
-"""Which verbs a head of each kind answers."""
 
 
 @dataclass(frozen=True)
@@ -48,9 +41,11 @@ def classify(
     head: str,
     labels: Sequence[str],
     *,
+    inputs: Inputs | None = None,
     multi_label: bool = False,
 ) -> list[Prediction]:
     """One prediction a text. See `RobertaHubInterface.classify`."""
+    check_inputs(texts, head, inputs)
     values = head_values(runner, texts, head, multi_label=multi_label)
     if multi_label:
         values = values.sigmoid()
@@ -101,27 +96,6 @@ def window_values(
     return torch.stack(rows) if rows else torch.empty(0, 1)
 
 
-def heads_of(model: nn.Module, kind: Kind = "classification") -> nn.ModuleDict:
-    """The heads of one kind of a model, ours or fairseq's, which has classification heads only."""
-    heads: nn.ModuleDict = getattr(model, f"{kind}_heads", None) or nn.ModuleDict()
-    return heads
-
-
-def known_head(model: nn.Module, head: str, kind: Kind = "classification") -> nn.Module:
-    """The head's module, or an error that lists the heads there are."""
-    heads = heads_of(model, kind)
-    if head not in heads:
-        others = [f"{name} ({k})" for k in VERBS if k != kind for name in heads_of(model, k)]
-        verbs = [VERBS[k] for k in VERBS if k != kind and head in heads_of(model, k)]
-        how = "name" if kind == "span" else "name, num_classes=..."
-        remedy = f"register_{kind}_head({how}) makes a new one"
-        raise UnknownNameError(
-            f"no {kind} head {head!r}; this model has {', '.join([*heads, *others]) or 'none'}; "
-            + (f"{head!r} is for {verbs[0]}" if verbs else remedy)
-        )
-    return heads[head]
-
-
 def zero_shot(
     runner: Runner,
     texts: Sequence[Text],
@@ -130,6 +104,7 @@ def zero_shot(
     hypothesis: str,
     head: str,
     head_labels: Sequence[str],
+    inputs: Inputs | None = None,
     multi_label: bool,
 ) -> list[Prediction]:
     """Labels in words, judged by an NLI head (Yin et al. 2019).
@@ -143,10 +118,14 @@ def zero_shot(
     if "{}" not in hypothesis:
         raise InputError(f"hypothesis {hypothesis!r} has no {{}} for the label to stand in")
     names = [name.lower() for name in head_labels]
-    if "entailment" not in names:
+    if ENTAILMENT not in names:
         raise InputError(
             f"head {head!r} knows {', '.join(head_labels)}; zero_shot needs a head with "
-            f"'entailment'"
+            f"{ENTAILMENT!r}"
+        )
+    if inputs == "one":
+        raise InputError(
+            f"head {head!r} was trained on single texts; zero_shot needs a head that judges pairs"
         )
     runner.tokenizer.encode_batch(texts)  # for its errors, which name the text and not a pair
     pairs = [
@@ -158,13 +137,13 @@ def zero_shot(
     if not len(values):
         return []
     table = values.view(len(texts), len(labels), -1)  # (texts, labels, K)
-    entailed = table[..., names.index("entailment")]
+    entailed = table[..., names.index(ENTAILMENT)]
     if multi_label:
         against = names.index("contradiction") if "contradiction" in names else None
         rivals = (
             [against]
             if against is not None
-            else [k for k in range(len(names)) if names[k] != "entailment"]
+            else [k for k in range(len(names)) if names[k] != ENTAILMENT]
         )
         other = table[..., rivals].logsumexp(-1)
         scores = (entailed - other).sigmoid()

@@ -189,7 +189,7 @@ class RobertaModel(nn.Module):
         """Add a randomly initialized classification head, replacing one of the same name.
 
         Args:
-            name: letters, digits, "_" and "-".
+            name: any without a dot.
             num_classes: outputs; 1 for regression.
             inner_dim: width of the dense layer; `embed_dim` if None.
 
@@ -226,7 +226,7 @@ class RobertaModel(nn.Module):
         It stands in `token_heads[name]`; its dropout is the configuration's `pooler_dropout`.
 
         Args:
-            name: letters, digits, "_" and "-"; of no other kind of head.
+            name: any without a dot; of no other kind of head.
             num_classes: labels, "O" included.
 
         Raises:
@@ -251,7 +251,7 @@ class RobertaModel(nn.Module):
         It stands in `span_heads[name]`.
 
         Args:
-            name: letters, digits, "_" and "-"; of no other kind of head.
+            name: any without a dot; of no other kind of head.
 
         Raises:
             InputError: a name that cannot be.

@@ -9,14 +9,12 @@ from collections import deque
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
-from typing import Any, Literal, Protocol
+from typing import Any, Protocol
 
-import torch
 from torch import Tensor, nn
 
 from roberta_hub.errors import InputError, InputTypeError, MissingExtraError, UnknownNameError
 from roberta_hub.inference.batching import BATCH_TOKENS, batches, evaluating
-from roberta_hub.inference.classify import heads_of
 from roberta_hub.inference.windows import fit
 from roberta_hub.interface import RobertaHubInterface
 from roberta_hub.model.packing import pack_sequences
@@ -332,50 +330,6 @@ def label_ids(labels: Sequence[str], names: Sequence[str], where: str) -> list[i
             shown = ", ".join(names[:20])
             raise InputError(f"{where}: label {label[:60]!r} is not among {shown}; see data.labels")
     return [number[label] for label in labels]
-
-
-def make_head(
-    interface: RobertaHubInterface,
-    config: Config,
-    count: int,
-    names: tuple[str, ...] | None,
-    kind: Literal["classification", "token"] = "classification",
-) -> tuple[str, ...]:
-    """Make the head that the configuration names; one of this size and these labels learns on.
-
-    Args:
-        interface: gets the head and its label names.
-        config: has the head's name and the seed of new weights.
-        count: outputs.
-        names: of the classes; None: of a regression or choice, which has none.
-        kind: of the head.
-
-    Returns:
-        The label names in the order of the outputs.
-    """
-    head, heads = config.task.head, heads_of(roberta_of(interface), kind)
-    if head in heads and heads[head].out_proj.out_features == count:  # type: ignore[union-attr]
-        known = interface.head_labels(head)
-        unnamed = known == tuple(map(str, range(count)))
-        if names is None or set(known) == set(names) or unnamed:
-            if names is not None:
-                interface.labels[head] = known if set(known) == set(names) else names
-            return interface.labels.get(head, ())
-        warnings.warn(
-            f"head {head!r} knows {', '.join(known)}, the data {', '.join(names)}: it begins anew",
-            stacklevel=2,
-        )
-    with seeded(config.seed):
-        getattr(interface, f"register_{kind}_head")(head, count, labels=names)
-    return names or ()
-
-
-@contextmanager
-def seeded(seed: int) -> Iterator[None]:
-    """Inside, torch's CPU generator begins at a seed; afterwards it is as it was."""
-    with torch.random.fork_rng(devices=[]):
-        torch.manual_seed(seed)
-        yield
 
 
 def chance_of(classes: int) -> float | None:

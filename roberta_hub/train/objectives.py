@@ -102,6 +102,7 @@ def build_task(config: Config, interface: RobertaHubInterface) -> PreTraining:
         return PreTraining(config, options, interface, MaskedLM(roberta_of(interface)))
     model = ReplacedTokens(roberta_of(interface), options, config.seed)
     interface.labels[REPLACED] = ("original", "replaced")
+    interface.own_head = REPLACED
     return PreTraining(config, options, interface, model)
 
 

@@ -146,6 +146,7 @@ def make_model(config: Config) -> RobertaHubInterface:
     if config.pretrained:
         model.load_state_dict(old.state_dict())
     remade = type(interface)(model.config, interface.task, model, labels=dict(interface.labels))
+    remade.own_head, remade.inputs = interface.own_head, dict(interface.inputs)
     remade.tokenizer = interface.tokenizer
     return remade.train()
 

@@ -21,7 +21,6 @@ from roberta_hub.train.finetuning import (
     gather,
     hidden,
     located,
-    make_head,
     metric_of,
     metrics,
     name_task,
@@ -29,6 +28,7 @@ from roberta_hub.train.finetuning import (
     shorten,
     train_path,
 )
+from roberta_hub.train.heads import make_head
 from roberta_hub.train.layouts import Choice, read_choices
 from roberta_hub.train.task import Batch, Loss
 
@@ -62,7 +62,7 @@ def choice(config: Config, interface: RobertaHubInterface) -> FineTuning:
     data = config.data
     train = read_choices(train_path(config), data.format, data.columns)[: data.limit]
     held_out = read_choices(data.valid, data.format, data.columns) if data.valid else None
-    make_head(interface, config, 1, None)
+    make_head(interface, config, 1, None, inputs="pair")
     name_task(interface, LAYOUTS.get(config.data.format or "", "sentence_prediction"))
     objective = ChoiceObjective(config.task.head)
     valid = _prepare(config, interface, held_out) if held_out else None

@@ -28,9 +28,9 @@ from roberta_hub.train.finetuning import (
     metrics,
     options_of,
     roberta_of,
-    seeded,
     train_path,
 )
+from roberta_hub.train.heads import seeded
 from roberta_hub.train.layouts import Question, read_questions
 from roberta_hub.train.task import Batch, Loss
 
@@ -69,6 +69,7 @@ def span(config: Config, interface: RobertaHubInterface) -> FineTuning:
     if head not in roberta_of(interface).span_heads:
         with seeded(config.seed):
             interface.register_span_head(head)
+    interface.own_head = head
     encoded = _prepare(config, interface, train)
 
     def measure(model: RobertaHubInterface) -> dict[str, float]:

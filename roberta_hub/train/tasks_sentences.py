@@ -10,6 +10,7 @@ import torch
 import torch.nn.functional as F
 from torch import Tensor
 
+from roberta_hub.config import Inputs
 from roberta_hub.errors import InputError
 from roberta_hub.interface import RobertaHubInterface
 from roberta_hub.model.roberta import RobertaModel
@@ -25,12 +26,12 @@ from roberta_hub.train.finetuning import (
     hidden,
     label_ids,
     label_names,
-    make_head,
     metric_of,
     metrics,
     options_of,
     train_path,
 )
+from roberta_hub.train.heads import make_head
 from roberta_hub.train.task import Batch, Loss
 
 
@@ -69,7 +70,7 @@ def classification(config: Config, interface: RobertaHubInterface) -> FineTuning
     glue = GLUE.get(config.data.format or "")
     given = glue.labels if glue else None
     names = label_names(config, [e.labels[0] for e in train], given, least=2)
-    names = make_head(interface, config, len(names), names)
+    names = make_head(interface, config, len(names), names, inputs=_inputs(train))
     objective = SentenceObjective(config.task.head, "classification")
 
     def prepare(examples: list[Sentences]) -> Encoded:
@@ -106,7 +107,8 @@ def classification(config: Config, interface: RobertaHubInterface) -> FineTuning
 
 def regression(config: Config, interface: RobertaHubInterface) -> FineTuning:
     """One number a text or pair: STS-B, whose 0..5 become 0..1 as in fairseq."""
-    make_head(interface, config, 1, None)
+    train = _train(config)
+    make_head(interface, config, 1, None, inputs=_inputs(train))
     objective = SentenceObjective(config.task.head, "regression")
 
     def prepare(examples: list[Sentences]) -> Encoded:
@@ -129,7 +131,7 @@ def regression(config: Config, interface: RobertaHubInterface) -> FineTuning:
     return FineTuning(
         interface,
         objective,
-        prepare(_train(config)),
+        prepare(train),
         measure if valid is not None else None,
         metric=metric_of(config, "pearson", ("pearson", "spearman", "loss")),
     )
@@ -154,7 +156,7 @@ def multi_label(config: Config, interface: RobertaHubInterface) -> FineTuning:
     separator = options_of(config).separator
     train, held_out = _train(config, separator), _valid(config, separator)
     names = label_names(config, [label for e in train for label in e.labels])
-    names = make_head(interface, config, len(names), names)
+    names = make_head(interface, config, len(names), names, inputs=_inputs(train))
     objective = SentenceObjective(config.task.head, "multi_label")
 
     def prepare(examples: list[Sentences]) -> Encoded:
@@ -199,6 +201,11 @@ def _valid(config: Config, separator: str | None = None) -> list[Sentences] | No
     if data.valid is None:
         return None
     return read_sentences(data.valid, data.format, data.columns, separator=separator)
+
+
+def _inputs(examples: Sequence[Sentences]) -> Inputs:
+    """What a head learns from these examples to judge: a table has texts, or pairs, in every row."""
+    return "one" if isinstance(examples[0].text, str) else "pair"
 
 
 def _encoded(

@@ -24,12 +24,12 @@ from roberta_hub.train.finetuning import (
     hidden,
     label_ids,
     label_names,
-    make_head,
     metric_of,
     options_of,
     outputs,
     train_path,
 )
+from roberta_hub.train.heads import make_head
 from roberta_hub.train.layouts import Words, read_words
 from roberta_hub.train.task import Batch, Loss
 

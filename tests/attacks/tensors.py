@@ -153,7 +153,9 @@ SHAPES = {
     "a billion classes without width": (torch.zeros(10**9, 0), torch.zeros(0, 4)),
     "a width of a billion without rows": (torch.zeros(3, 0), torch.zeros(0, 10**9)),
 }
-NAMES = ("a.b", "__init__", "", "../x", "a b", "x" * 101, "ü", "a\n", "-a", "__class__.__base__")
+NAMES = ("a.b", "__init__", "", "../x", "x" * 101, "a\n", "-a", "__class__.__base__", "a\u202eb")
+ODD_NAMES = ("a b", "ü")
+"""fairseq takes these, and so do we; what is under them is no head."""
 NAN = torch.full((8,), float("nan"))
 
 WEIGHTS = [
@@ -165,6 +167,15 @@ WEIGHTS = [
             {f"{HEAD}{name}.dense.weight": ONE},
         )
         for name in NAMES
+    ),
+    *(
+        fairseq(
+            f"a head called {name!r}",
+            28,
+            "lacks its dense or out_proj",
+            {f"{HEAD}{name}.dense.weight": ONE},
+        )
+        for name in ODD_NAMES
     ),
     *(
         theirs(

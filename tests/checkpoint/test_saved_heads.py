@@ -119,7 +119,11 @@ def spoilt(folder: Path, **changes: torch.Tensor | None) -> Path:
         ),
         (
             {"token_heads__a b__out_proj__weight": torch.zeros(2, 8)},
-            "token_heads.a b.out_proj.weight",
+            "token_heads.a b.out_proj.bias",
+        ),
+        (
+            {"token_heads__a\tb__out_proj__weight": torch.zeros(2, 8)},
+            r"token_heads.a\tb.out_proj.weight",
         ),
         ({"token_heads__keys__out_proj__weight": torch.zeros(2, 8)}, "'keys'"),
     ],

@@ -4,7 +4,7 @@ from collections.abc import Iterator
 
 import pytest
 import torch
-from questions import NLI
+from questions import NLI, TOPICS
 from small_models import small_roberta
 
 from roberta_hub import RobertaHubInterface
@@ -21,7 +21,11 @@ def _one_thread() -> Iterator[None]:
 
 @pytest.fixture(scope="session")
 def _shared_model() -> RobertaHubInterface:
-    return small_roberta(heads={"mnli": 3, "grade": 1}, labels={"mnli": NLI})
+    made = small_roberta(
+        heads={"mnli": 3, "grade": 1, "topic": 3}, labels={"mnli": NLI, "topic": TOPICS}
+    )
+    made.own_head = "topic"
+    return made
 
 
 @pytest.fixture

@@ -8,6 +8,8 @@ from torch import Tensor
 from roberta_hub import RobertaHubInterface
 
 NLI = ("contradiction", "neutral", "entailment")
+TOPICS = ("art", "news", "sport")
+"""Of a head that takes single texts and pairs: nobody knows what it was trained on."""
 TEXTS: list[str | tuple[str, ...]] = [
     "Hello world!",
     "",

@@ -7,7 +7,7 @@ from typing import Any
 
 import pytest
 import torch
-from questions import LONG, NLI, TEXTS, ids_of
+from questions import LONG, NLI, TEXTS, TOPICS, ids_of
 from torch import Tensor
 
 from roberta_hub import Prediction, RobertaHubInterface
@@ -32,7 +32,8 @@ def test_a_batch_is_its_singles(roberta: RobertaHubInterface, batch_tokens: int 
     found = roberta.classify(TEXTS, batch_tokens=batch_tokens)
     assert len({p.score for p in found}) > 3  # the model tells texts apart
     for text, prediction in zip(TEXTS, found, strict=True):
-        assert_is(prediction, NLI, log_probs(roberta, ids_of(roberta, text)).exp().tolist())
+        wanted = log_probs(roberta, ids_of(roberta, text), "topic").exp()
+        assert_is(prediction, TOPICS, wanted.tolist())
     assert roberta.classify([]) == []
 
 
@@ -49,13 +50,14 @@ def test_windows_vote_with_their_probabilities(roberta: RobertaHubInterface) -> 
     inner = ids[1:-1]
     starts = [*range(0, len(inner) - room, room - stride), len(inner) - room]
     votes = [
-        log_probs(roberta, torch.cat([ids[:1], inner[s : s + room], ids[-1:]])).exp()
+        log_probs(roberta, torch.cat([ids[:1], inner[s : s + room], ids[-1:]]), "topic").exp()
         for s in starts
     ]
     (found,) = roberta.classify([LONG], stride=stride)
-    assert_is(found, NLI, torch.stack(votes).mean(0).tolist())
+    assert_is(found, TOPICS, torch.stack(votes).mean(0).tolist())
     (cut,) = roberta.classify([LONG], truncate=True)
-    assert_is(cut, NLI, log_probs(roberta, torch.cat([ids[:47], ids[-1:]])).exp().tolist())
+    wanted = log_probs(roberta, torch.cat([ids[:47], ids[-1:]]), "topic").exp()
+    assert_is(cut, TOPICS, wanted.tolist())
 
 
 def test_labels_come_with_the_head_or_from_fairseqs_dictionary_or_are_numbers(
@@ -69,7 +71,7 @@ def test_labels_come_with_the_head_or_from_fairseqs_dictionary_or_are_numbers(
     assert own.head_labels("mnli") == ("pos", "neg", "meh")
     bare = RobertaHubInterface(roberta.cfg, roberta.task, roberta.model)
     assert bare.head_labels("mnli") == ("0", "1", "2")
-    assert set(bare.classify(["a"])[0].scores) == {"0", "1", "2"}
+    assert set(bare.classify(["a"], "mnli")[0].scores) == {"0", "1", "2"}
 
 
 def test_a_wrong_head_is_named_with_those_there_are(roberta: RobertaHubInterface) -> None:

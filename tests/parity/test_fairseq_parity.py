@@ -47,6 +47,27 @@ def pair(
     return ours, peers.hub_interface(folder)
 
 
+@pytest.mark.parametrize("era", ["plain", "args", "legacy"])
+def test_heads_of_every_name_that_fairseq_takes(data: Path, tmp_path: Path, era: peers.Era) -> None:
+    """Written by fairseq, read by us, and written by us, read by stock fairseq."""
+    names = ("mnli_", "_cls", "my head", "主题", "настроение", "é")
+    peer = peers.fairseq_model(data, heads={name: 2 + i for i, name in enumerate(names)})
+    for name in ("a.b", "keys", "training", "forward", "__init__", ""):
+        with pytest.raises(KeyError):  # which is where we draw the line too
+            peer.model.register_classification_head(name, num_classes=2)
+    (tmp_path / "dict.txt").write_bytes((data / "dict.txt").read_bytes())
+    peers.save_era(peer, tmp_path, era)
+    ours, theirs = load_model(tmp_path).eval(), peers.hub_interface(tmp_path)
+    ours.own_head, ours.inputs = "主题", {"my head": "pair"}
+    ours.save(tmp_path / "again", "fairseq")
+    stock = peers.hub_interface(tmp_path / "again", stock=True)
+    tokens = ours.encode("Hello world!")
+    with torch.no_grad():
+        for name in names:
+            assert_close(ours.predict(name, tokens), theirs.predict(name, tokens))
+            assert_close(ours.predict(name, tokens), stock.predict(name, tokens))
+
+
 def ragged(ours: RobertaHubInterface, limit: int) -> Tensor:
     long = torch.arange(4, 4 + limit) * 37 % 50000 + 4
     return collate_tokens([*ours.encode_batch(TEXTS), long], pad_idx=1)

@@ -91,6 +91,7 @@ def test_a_model_learns_to_find_replaced_words(material, tmp_path):
     assert report.metrics["recall"] > 0.25 and report.metrics["precision"] > 0.5
     roberta = result(report).eval()
     assert roberta.labels[REPLACED] == ("original", "replaced")
+    assert roberta.own_head == REPLACED
     with pytest.raises(InputError, match="language-model head"):
         roberta.fill_mask("The dog<mask> at night.")
 

@@ -15,7 +15,7 @@ from learning import ANIMALS, both, jsonl, learn, tsv, two
 
 from roberta_hub.errors import InputError, UnknownNameError
 from roberta_hub.train.config import compose
-from roberta_hub.train.run import make_task
+from roberta_hub.train.run import make_model, make_task
 
 SOUNDS = list(ANIMALS.values())
 
@@ -38,6 +38,8 @@ def test_classification(base, tmp_path):
     for roberta in both(trained, tmp_path):
         assert [p.label for p in roberta.classify(texts, head="sound")] == ["yes", "no"]
         assert roberta.head_labels("sound") == ("no", "yes")
+        assert (roberta.own_head, roberta.inputs) == ("sound", {"sound": "pair"})
+        assert [p.label for p in roberta.classify(texts)] == ["yes", "no"]
 
 
 def test_regression(base, tmp_path):
@@ -56,6 +58,7 @@ def test_regression(base, tmp_path):
     for roberta in both(trained, tmp_path):
         up, down = roberta.classify(["up up up up", "down down down down"], head="sts_b")
         assert up.score > 0.8 and down.score < 0.2
+        assert (roberta.own_head, roberta.inputs) == ("sts_b", {"sts_b": "one"})
         values.append(up.score)
     assert values[0] == pytest.approx(values[1])
 
@@ -74,6 +77,7 @@ def test_multi_label(base, tmp_path):
         (answer,) = roberta.classify(["I saw cat and duck"], head="seen", multi_label=True)
         assert {label for label, p in answer.scores.items() if p > 0.5} == {"cat", "duck"}
         assert roberta.head_labels("seen") == tuple(sorted(ANIMALS))
+        assert (roberta.own_head, roberta.inputs) == ("seen", {"seen": "one"})
 
 
 def race(draw: Random) -> dict[str, Any]:
@@ -114,6 +118,9 @@ def test_choice(lively, tmp_path, recipe, make, context, option):
             for animal in ANIMALS
         ]
         right = [option.format(sound) for sound in SOUNDS]
+        head = "sentence_classification_head"
+        assert (roberta.own_head, roberta.inputs) == (head, {head: "pair"})
+        assert roberta.choose(context.format("cat"), options).label == answers[0]
         assert sum(a == r for a, r in zip(answers, right, strict=True)) >= 3
 
 
@@ -137,6 +144,24 @@ def test_a_head_of_the_same_labels_learns_on(base, tmp_path, good, bad, kept):
     assert task.batch([0], 0).targets["labels"].tolist() == [found.head_labels("sst_2").index(good)]
     weights = [r.model.head("sst_2").out_proj.weight for r in (first, found)]
     assert torch.equal(*weights) == kept
+
+
+def test_a_head_that_learns_on_is_marked_anew(base, tmp_path):
+    """With what it is trained on now; the marks of the other heads stay, through a changed shape."""
+    first = sst(base, tmp_path, "Good!\tyes\nBad.\tno").finish()
+    first.register_classification_head("other", labels=["a", "b"])
+    first.inputs["other"] = "pair"
+    first.own_head = "other"
+    first.save(tmp_path / "model")
+    kept = make_model(
+        compose(["finetune=sst_2", f"model={tmp_path}/model", "architecture.dropout=0.2"])
+    )
+    assert (kept.own_head, kept.inputs) == ("other", {"other": "pair", "sst_2": "one"})
+    (tmp_path / "pairs.tsv").write_text("sentence\tsentence2\tlabel\nA\tB\tyes\nC\tD\tno\n")
+    columns = "data.columns={sentence: sentence, sentence2: sentence2, label: label}"
+    more = [f"model={tmp_path}/model", f"data.train={tmp_path}/pairs.tsv", "data.format=tsv"]
+    found = make_task(compose(["finetune=sst_2", *more, columns])).finish()
+    assert (found.own_head, found.inputs) == ("sst_2", {"other": "pair", "sst_2": "pair"})
 
 
 def test_a_new_head_comes_from_the_seed(base, tmp_path):

@@ -1,0 +1,183 @@
+"""Which head a verb asks, and whether the head was trained on what it is asked about."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from typing import Literal
+
+from torch import nn
+
+from roberta_hub.config import Inputs
+from roberta_hub.errors import InputError, InputTypeError, UnknownNameError
+from roberta_hub.text.tokenizer import Text
+
+Kind = Literal["classification", "token", "span"]
+VERBS: dict[Kind, str] = {
+    "classification": "classify, choose and predict",
+    "token": "tag",
+    "span": "answer",
+}
+"""Which verbs a head of each kind answers."""
+ENTAILMENT = "entailment"
+"""The label by which a head for natural-language inference is known."""
+
+
+def heads_of(model: nn.Module, kind: Kind = "classification") -> nn.ModuleDict:
+    """The heads of one kind of a model, ours or fairseq's, which has classification heads only."""
+    heads: nn.ModuleDict = getattr(model, f"{kind}_heads", None) or nn.ModuleDict()
+    return heads
+
+
+def known_head(model: nn.Module, head: str, kind: Kind = "classification") -> nn.Module:
+    """The head's module, or an error that lists the heads there are."""
+    if not isinstance(head, str):
+        raise InputTypeError(f"head is a {type(head).__name__}, not a str")
+    heads = heads_of(model, kind)
+    if head not in heads:
+        others = [f"{name} ({k})" for k in VERBS if k != kind for name in heads_of(model, k)]
+        verbs = [VERBS[k] for k in VERBS if k != kind and head in heads_of(model, k)]
+        how = "name" if kind == "span" else "name, num_classes=..."
+        remedy = f"register_{kind}_head({how}) makes a new one"
+        raise UnknownNameError(
+            f"no {kind} head {head!r}; this model has {', '.join([*heads, *others]) or 'none'}; "
+            + (f"{head!r} is for {verbs[0]}" if verbs else remedy)
+        )
+    return heads[head]
+
+
+def find_head(
+    model: nn.Module,
+    head: str | None,
+    kind: Kind,
+    verb: str,
+    *,
+    own: str | None,
+    labels: Callable[[str], Sequence[str]],
+    fits: Callable[[str], bool] | None = None,
+    need: str = "",
+) -> str:
+    """The head that a verb asks: the named one, else the model's own, else the only one.
+
+    Args:
+        model: ours or fairseq's.
+        head: what the caller said; None: nothing.
+        kind: of the heads that the verb asks.
+        verb: for the error.
+        own: the head that the model was trained for, if known; taken where it is of this kind.
+        labels: names of a head's classes, for the error.
+        fits: which heads of the kind the verb can ask; None: all.
+        need: what these are called, for the error.
+
+    Raises:
+        UnknownNameError: no such head, or none that the verb could ask.
+        InputError: several, and no reason to take one.
+    """
+    if head is not None:
+        known_head(model, head, kind)
+        return head
+    able = [name for name in heads_of(model, kind) if fits is None or fits(name)]
+    if own in able:
+        return own
+    if len(able) == 1:
+        return able[0]
+    if able:
+        raise InputError(
+            f"{verb} is not told which head to ask, and this model has {len(able)}: "
+            f"{_listed(able, kind, labels)}; pass head=NAME, or set roberta.own_head once"
+        )
+    there = [_listed(heads_of(model, k), k, labels) for k in VERBS if len(heads_of(model, k))]
+    raise UnknownNameError(
+        f"{verb} needs a {need or f'{kind} head'}, and this model has "
+        f"{'; '.join(there) or 'no head'}; load a model that has one, or register and train one"
+    )
+
+
+def _listed(
+    names: Sequence[str] | nn.ModuleDict, kind: Kind, labels: Callable[[str], Sequence[str]]
+) -> str:
+    """Heads with their labels: "mnli (contradiction, neutral, entailment), topic (art, sport)"."""
+    if kind == "span":
+        return ", ".join(f"{name} (start, end)" for name in names)
+    shown = []
+    for name in names:
+        known = [label[:30] for label in labels(name)]
+        more = ", ..." if len(known) > 6 else ""
+        shown.append(f"{name} ({', '.join(known[:6])}{more})")
+    return ", ".join(shown)
+
+
+def check_labels(head: str, labels: Sequence[str], count: int | None = None) -> tuple[str, ...]:
+    """The labels of a head's classes, each different, or an error that says what is wrong.
+
+    Args:
+        head: for the error.
+        labels: in the order of the outputs.
+        count: how many there must be; None: as many as there are.
+
+    Raises:
+        InputError: too few or too many, or one that stands there twice.
+        InputTypeError: not strings.
+    """
+    if isinstance(labels, (str, bytes)) or not isinstance(labels, Iterable):
+        raise InputTypeError(f"head {head!r}: labels is {labels!r:.60}; pass a list of str")
+    names = tuple(labels)
+    if odd := [name for name in names if not isinstance(name, str)]:
+        raise InputTypeError(f"head {head!r}: label {odd[0]!r:.60} is no str; pass a list of str")
+    twice = [name for name, times in Counter(names).items() if times > 1]
+    if twice:
+        raise InputError(
+            f"head {head!r}: label {twice[0]!r:.60} stands twice in {list(names)!r:.200}; give "
+            f"each class a name of its own"
+        )
+    if count is not None and len(names) != count:
+        raise InputError(f"head {head!r}: {len(names)} labels {list(names)} for {count} classes")
+    return names
+
+
+def entails(labels: Sequence[str]) -> bool:
+    """Whether a head with these labels judges entailment."""
+    return ENTAILMENT in map(str.lower, labels)
+
+
+def trained_on(head: str, marks: Mapping[str, Inputs], labels: Sequence[str]) -> Inputs | None:
+    """What a head was trained on: as it is marked, else pairs if it judges entailment, else unknown.
+
+    Example:
+        >>> trained_on("mnli", {}, ["Contradiction", "Neutral", "Entailment"])
+        'pair'
+        >>> trained_on("topic", {}, ["art", "sport"]) is None
+        True
+    """
+    return marks.get(head, "pair" if entails(labels) else None)
+
+
+def check_inputs(texts: Sequence[Text], head: str, inputs: Inputs | None) -> None:
+    """Refuse single texts for a head of pairs, and pairs for one of single texts.
+
+    The head would answer, and the answer would mean nothing. What is no text at all passes, for
+    the encoder to name.
+
+    Raises:
+        InputError: it names the first such text and the remedy.
+    """
+    if inputs is None:
+        return
+    for place, text in enumerate(texts):
+        count = len(text) if isinstance(text, tuple) else isinstance(text, str)  # 0: no text
+        if inputs == "pair" and count == 1:
+            raise InputError(
+                f"texts[{place}] is a single text ({_start(text)}), and head {head!r} judges "
+                f"pairs: pass (text, other text) for each, or ask zero_shot(texts, labels), which "
+                f"takes single texts and labels in words"
+            )
+        if inputs == "one" and count > 1:
+            raise InputError(
+                f"texts[{place}] is a tuple of {count} texts ({_start(text)}), and head {head!r} "
+                f"was trained on single texts: join each pair to one text, or ask a head that was "
+                f"trained on pairs"
+            )
+
+
+def _start(text: Text) -> str:
+    return repr(text if isinstance(text, str) else text[0])[:40]
