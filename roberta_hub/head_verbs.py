@@ -2,36 +2,46 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-from typing import TYPE_CHECKING, Literal
+from collections.abc import Iterable, Sequence
+from typing import TYPE_CHECKING, Literal, overload
 
-from roberta_hub.errors import InputError, InputTypeError
+from roberta_hub.errors import InputError
 from roberta_hub.fairseq_verbs import FairseqVerbs
 from roberta_hub.inference import answer, choose, classify, tag
 from roberta_hub.inference.answer import MAX_ANSWER, Answer
 from roberta_hub.inference.batching import Options
 from roberta_hub.inference.classify import Prediction
 from roberta_hub.inference.tag import Span
-from roberta_hub.text.tokenizer import Text
+from roberta_hub.keywords import checks_keywords
+from roberta_hub.text.texts import as_single_texts, as_strings
 
 if TYPE_CHECKING:
     from typing_extensions import Unpack
 
 
+@checks_keywords
 class HeadVerbs(FairseqVerbs):
     """Verbs of token and span heads, their registration, and the names of labels.
 
     See `RobertaHubInterface`.
     """
 
-    def tag(self, texts: Sequence[str], head: str, **options: Unpack[Options]) -> list[list[Span]]:
+    @overload
+    def tag(self, texts: str, head: str, **options: Unpack[Options]) -> list[Span]: ...  # type: ignore[overload-overlap]
+    @overload
+    def tag(
+        self, texts: Iterable[str], head: str, **options: Unpack[Options]
+    ) -> list[list[Span]]: ...
+    def tag(
+        self, texts: str | Iterable[str], head: str, **options: Unpack[Options]
+    ) -> list[list[Span]] | list[Span]:
         """Labelled spans in each text: named entities, or parts of speech.
 
         A word gets the label that the head gives its first piece; "B-" and "I-" labels are merged
         to spans.
 
         Args:
-            texts: single texts, not pairs.
+            texts: one str, or many; not pairs.
             head: name of a token head.
             options: see `features`; of a long text's windows each word is labelled by the one in
                 which it stands farthest from a cut.
@@ -45,7 +55,11 @@ class HeadVerbs(FairseqVerbs):
         """
         classify.known_head(self.model, head, "token")
         labels = self.head_labels(head)
-        return tag.tag(self._runner(**options), self._texts(texts), head, labels)  # type: ignore[arg-type]
+        many, one = as_single_texts(
+            texts, "texts", place="texts[{}]", needs="tag takes single texts"
+        )
+        found = tag.tag(self._runner(**options), many, head, labels)
+        return found[0] if one else found
 
     def answer(
         self,
@@ -124,6 +138,8 @@ class HeadVerbs(FairseqVerbs):
             num_classes: how many labels; None: as many as `labels` has.
             labels: their names, "O" for none.
         """
+        if labels is not None:
+            labels = as_strings(labels, "labels", "labels")
         if num_classes is None:
             num_classes = len(labels or ())
         if labels is not None and len(set(labels)) != num_classes:
@@ -160,9 +176,3 @@ class HeadVerbs(FairseqVerbs):
         if known is None or len(known) != count:
             return tuple(str(i) for i in range(count))
         return known
-
-    @staticmethod
-    def _texts(texts: Sequence[Text]) -> Sequence[Text]:
-        if isinstance(texts, (str, bytes)):
-            raise InputTypeError(f"texts is one {type(texts).__name__}; pass a list, [text]")
-        return list(texts)

@@ -9,9 +9,11 @@ from typing import Literal
 import torch
 from torch import Tensor, nn
 
+from roberta_hub.arguments import kind_of, shown, text_of
 from roberta_hub.errors import InputError, InputTypeError, UnknownNameError
 from roberta_hub.inference.batching import Rows, Runner, starts
 from roberta_hub.inference.windows import Windows
+from roberta_hub.text.texts import as_strings
 from roberta_hub.text.tokenizer import Text
 
 Kind = Literal["classification", "token", "span"]
@@ -109,6 +111,9 @@ def heads_of(model: nn.Module, kind: Kind = "classification") -> nn.ModuleDict:
 def known_head(model: nn.Module, head: str, kind: Kind = "classification") -> nn.Module:
     """The head's module, or an error that lists the heads there are."""
     heads = heads_of(model, kind)
+    if not isinstance(head, str):
+        names = ", ".join(heads) or "none"
+        raise InputTypeError(f"head is a {kind_of(head)}; pass a name, of {names}")
     if head not in heads:
         others = [f"{name} ({k})" for k in VERBS if k != kind for name in heads_of(model, k)]
         verbs = [VERBS[k] for k in VERBS if k != kind and head in heads_of(model, k)]
@@ -135,11 +140,12 @@ def zero_shot(
 
     See `RobertaHubInterface.zero_shot`.
     """
-    if any(not isinstance(label, str) for label in labels):
-        raise InputTypeError(f"labels is {labels!r}; labels are str")
-    if isinstance(labels, str) or not labels or len(set(labels)) != len(labels):
-        raise InputError(f"labels is {labels!r}; pass a list of different labels, at least one")
-    if "{}" not in hypothesis:
+    labels = as_strings(labels, "labels", "labels")
+    if not labels or len(set(labels)) != len(labels):
+        raise InputError(
+            f"labels is {shown(labels)}; pass a list of different labels, at least one"
+        )
+    if "{}" not in text_of("hypothesis", hypothesis):
         raise InputError(f"hypothesis {hypothesis!r} has no {{}} for the label to stand in")
     names = [name.lower() for name in head_labels]
     if "entailment" not in names:
