@@ -112,7 +112,7 @@ def text_of(name: str, value: object) -> str:
     """
     if not isinstance(value, str):
         raise InputTypeError(f"{name} is a {kind_of(value)}, not a str")
-    return value
+    return str.__str__(value)  # numpy's own str is none for code in C
 
 
 def path_of(name: str, value: object) -> Path:

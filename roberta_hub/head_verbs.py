@@ -162,7 +162,7 @@ class HeadVerbs(FairseqVerbs):
 
     def head_labels(self, head: str) -> tuple[str, ...]:
         """Names of a head's classes: those it was given, else fairseq's label dictionary, else numbers."""
-        is_token = head in classify.heads_of(self.model, "token")
+        is_token = isinstance(head, str) and head in classify.heads_of(self.model, "token")
         kind: Literal["classification", "token"] = "token" if is_token else "classification"
         module = classify.known_head(self.model, head, kind)
         count = int(module.out_proj.out_features)  # type: ignore[union-attr, arg-type]

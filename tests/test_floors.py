@@ -32,6 +32,7 @@ FLOORS = {
 }
 STAIRS = {
     ("config", "errors"),
+    ("config", "arguments"),
     ("arguments", "errors"),
     ("keywords", "arguments"),
     ("keywords", "errors"),

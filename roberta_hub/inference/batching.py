@@ -11,7 +11,7 @@ from typing import Any, TypedDict, TypeVar
 import torch
 from torch import Tensor, nn
 
-from roberta_hub.arguments import switch, whole_number
+from roberta_hub.arguments import shown, switch, whole_number
 from roberta_hub.errors import InputError
 from roberta_hub.inference import threads
 from roberta_hub.inference.threads import can_spread, spread
@@ -307,7 +307,7 @@ def starts(batch: PackedBatch) -> Tensor:
 def _depth(layer: int, num_layers: int) -> int:
     """Which of the L+1 states `layer` names, counted from the embeddings."""
     if not -num_layers - 1 <= layer <= num_layers:
-        raise InputError(f"layer {layer}: this model has 0 (embeddings) to {num_layers}")
+        raise InputError(f"layer {shown(layer)}: this model has 0 (embeddings) to {num_layers}")
     return layer if layer >= 0 else num_layers + 1 + layer
 
 

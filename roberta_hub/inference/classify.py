@@ -9,7 +9,7 @@ from typing import Literal
 import torch
 from torch import Tensor, nn
 
-from roberta_hub.arguments import kind_of, shown, text_of
+from roberta_hub.arguments import kind_of, shown, switch, text_of
 from roberta_hub.errors import InputError, InputTypeError, UnknownNameError
 from roberta_hub.inference.batching import Rows, Runner, starts
 from roberta_hub.inference.windows import Windows
@@ -53,6 +53,7 @@ def classify(
     multi_label: bool = False,
 ) -> list[Prediction]:
     """One prediction a text. See `RobertaHubInterface.classify`."""
+    multi_label = switch("multi_label", multi_label)
     values = head_values(runner, texts, head, multi_label=multi_label)
     if multi_label:
         values = values.sigmoid()
@@ -120,8 +121,8 @@ def known_head(model: nn.Module, head: str, kind: Kind = "classification") -> nn
         how = "name" if kind == "span" else "name, num_classes=..."
         remedy = f"register_{kind}_head({how}) makes a new one"
         raise UnknownNameError(
-            f"no {kind} head {head!r}; this model has {', '.join([*heads, *others]) or 'none'}; "
-            + (f"{head!r} is for {verbs[0]}" if verbs else remedy)
+            f"no {kind} head {shown(head)}; this model has {', '.join([*heads, *others]) or 'none'}; "
+            + (f"{shown(head)} is for {verbs[0]}" if verbs else remedy)
         )
     return heads[head]
 
@@ -140,13 +141,14 @@ def zero_shot(
 
     See `RobertaHubInterface.zero_shot`.
     """
+    multi_label = switch("multi_label", multi_label)
     labels = as_strings(labels, "labels", "labels")
     if not labels or len(set(labels)) != len(labels):
         raise InputError(
             f"labels is {shown(labels)}; pass a list of different labels, at least one"
         )
     if "{}" not in text_of("hypothesis", hypothesis):
-        raise InputError(f"hypothesis {hypothesis!r} has no {{}} for the label to stand in")
+        raise InputError(f"hypothesis {shown(hypothesis)} has no {{}} for the label to stand in")
     names = [name.lower() for name in head_labels]
     if "entailment" not in names:
         raise InputError(

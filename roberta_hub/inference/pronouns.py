@@ -79,7 +79,7 @@ def disambiguate_pronoun(
     """
     schema = parse(sentence)
     if isinstance(candidates, str):
-        raise InputTypeError(f"candidates is one str; pass a list, [{candidates!r}]")
+        raise InputTypeError(f"candidates is one str; pass a list, [{shown(candidates)}]")
     if candidates is None:
         candidates = find_candidates(schema)
     candidates = as_strings(candidates, "candidates", "texts")

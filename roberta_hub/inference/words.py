@@ -35,7 +35,7 @@ def aligned_doc(
         words: the caller's words, in order; None: spaCy's English rules.
         pooling: see `pool`.
     """
-    text_of("sentence", sentence)
+    sentence = text_of("sentence", sentence)
     one_of("pooling", pooling, POOLINGS)
     if words is not None:
         words = as_strings(words, "words", "words")

@@ -50,7 +50,7 @@ def as_texts(value: object, name: str = "texts") -> tuple[list[Text], bool]:
     """
     if isinstance(value, str):
         return [_plain(value)], True
-    items = _many(value, name)
+    items = _several(value, name)
     kinds = set(map(type, items))
     if kinds <= {str}:  # most lists: no Python for each text
         return items, False
@@ -71,7 +71,7 @@ def as_single_texts(value: object, name: str, *, place: str, needs: str) -> tupl
     """
     if isinstance(value, str):
         return [_plain(value)], True
-    items = _many(value, name)
+    items = _several(value, name)
     if set(map(type, items)) <= {str}:
         return items, False
     for i, item in enumerate(items):
@@ -100,14 +100,14 @@ def as_strings(value: object, name: str, what: str) -> list[str]:
     if isinstance(value, str):
         raise InputError(f"{name} is {shown(value)}; pass a list of {what}")
     unordered = isinstance(value, (set, frozenset))  # of labels the order means nothing
-    items = list(value) if unordered else _listed(value, name)  # type: ignore[call-overload]
+    items = list(value) if unordered else many(value, name)  # type: ignore[call-overload]
     for i, item in enumerate(items):
         if not isinstance(item, str):
             raise InputTypeError(f"{name}[{i}] is a {kind_of(item)}; pass a list of {what}, as str")
     return [_plain(item) for item in items]
 
 
-def _many(value: object, name: str) -> list[Any]:
+def _several(value: object, name: str) -> list[Any]:
     if isinstance(value, tuple) and value and all(isinstance(item, str) for item in value):
         inner = ", ".join(shown(item, 20) for item in value[:3])
         inner += ", ..." if len(value) > 3 else ""
@@ -116,11 +116,19 @@ def _many(value: object, name: str) -> list[Any]:
             f"{name} is a tuple of {len(value)} str, which could be one input or several; "
             f"pass [({one})] for one of several sentences (a pair), or [{inner}] for single texts"
         )
-    return _listed(value, name)
+    return many(value, name)
 
 
-def _listed(value: Any, name: str) -> list[Any]:
-    """The items of a container, as a list of the caller's own."""
+def many(value: Any, name: str) -> list[Any]:
+    """The items of any container, whatever they are, as a new list.
+
+    Args:
+        value: what a caller passed.
+        name: of the argument, in an error.
+
+    Raises:
+        InputTypeError: no container, or one that iterates over something else than its items.
+    """
     if type(value) is list:
         return value.copy()
     _refuse_tables(value, name)
