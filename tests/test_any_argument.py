@@ -18,7 +18,6 @@ from small_models import small_model, small_roberta
 
 import roberta_hub
 from roberta_hub import RobertaConfig, RobertaHubError, RobertaHubInterface, RobertaModel
-from roberta_hub.checkpoint.arguments import FIELDS
 from roberta_hub.inference.batching import Options
 from roberta_hub.keywords import OPTIONS
 
@@ -63,8 +62,8 @@ VALUES: dict[str, Callable[[], Any]] = {
     "np.True_": lambda: np.True_,
     "np.str_": lambda: np.str_("a"),
 }
-ALSO = ["Answer", "Prediction", "RobertaHubError", "Span", "available_models"]
-"""Public names that take nothing from outside: what answers are made of, and a list of names."""
+ALSO = ["Answer", "Prediction", "RobertaHubError", "Span", "available_models", "load_model"]
+"""Not tried here: what answers are made of, a list of names, and loading."""
 KIND = inspect.Parameter
 VERBS: dict[str, dict[str, Any]] = {
     "answer": {"question": "Who?", "context": "Ada wrote it.", "head": "squad"},
@@ -111,18 +110,6 @@ def _made() -> RobertaHubInterface:
     return roberta
 
 
-@pytest.fixture(scope="module")
-def saved(_made: RobertaHubInterface, tmp_path_factory: pytest.TempPathFactory) -> dict[str, Path]:
-    """One small model in two formats."""
-    made = copy.deepcopy(_made)
-    folder = tmp_path_factory.mktemp("models")
-    made.save(folder / "ours")
-    made.model.token_heads.clear()  # type: ignore[operator, union-attr]
-    made.model.span_heads.clear()  # type: ignore[operator, union-attr]
-    made.save(folder / "fairseq", "fairseq")
-    return {"ours": folder / "ours", "fairseq": folder / "fairseq"}
-
-
 def arguments(function: Callable[..., Any]) -> list[str]:
     """Names of all that can be passed; "*x" and the options of `**options` too."""
     names = []
@@ -130,14 +117,10 @@ def arguments(function: Callable[..., Any]) -> list[str]:
         if parameter.kind is KIND.VAR_POSITIONAL:
             names.append(f"*{parameter.name}")
         elif parameter.kind is KIND.VAR_KEYWORD:
-            names += [*FIELDS, *FAIRSEQ] if parameter.name == "overrides" else sorted(OPTIONS)
+            names += sorted(OPTIONS)
         elif parameter.name != "self":
             names.append(parameter.name)
     return names
-
-
-FAIRSEQ = ["data", "user_dir", "gpt2_encoder_json", "gpt2_vocab_bpe", "encoder_layers_to_keep"]
-"""Overrides that are no field of the configuration."""
 
 
 def answered(
@@ -182,7 +165,6 @@ def test_nothing_public_is_forgotten() -> None:
         "RobertaHubInterface",
         "RobertaModel",
         "collate_tokens",
-        "load_model",
     ]
     assert sorted([*ALSO, *tried]) == sorted(roberta_hub.__all__)
     assert set(Options.__annotations__) == OPTIONS
@@ -244,31 +226,3 @@ def test_collating(name: str, capfd: pytest.CaptureFixture[str]) -> None:
     right = {"values": [torch.tensor([0, 5, 2]), torch.tensor([0, 2])]}
     answered(roberta_hub.collate_tokens, right, name, capfd)
     answered(roberta_hub.collate_tokens, {**right, "move_eos_to_beginning": True}, name, capfd)
-
-
-LOADERS: dict[str, Callable[..., Any]] = {
-    "load_model": roberta_hub.load_model,
-    "from_pretrained": RobertaModel.from_pretrained,
-}
-
-
-@pytest.mark.parametrize("source", ["ours", "fairseq"])
-@pytest.mark.parametrize(
-    ("loader", "name"),
-    [(loader, name) for loader, load in LOADERS.items() for name in arguments(load)],
-)
-@pytest.mark.filterwarnings("ignore")
-def test_loading(
-    saved: dict[str, Path],
-    loader: str,
-    name: str,
-    source: str,
-    tmp_path: Path,
-    monkeypatch: pytest.MonkeyPatch,
-    capfd: pytest.CaptureFixture[str],
-) -> None:
-    monkeypatch.chdir(tmp_path)
-    monkeypatch.setenv("ROBERTA_HUB_OFFLINE", "1")
-    load = LOADERS[loader]
-    first = arguments(load)[0]
-    answered(load, {first: saved[source]}, name, capfd)
