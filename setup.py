@@ -28,6 +28,7 @@ extras["test"] = [
     *extras["notebooks"],
     *extras["train"],
     *extras["tables"],
+    "polars",
     "pytest>=8",
     "pytest-timeout",
     "pytest-xdist",

@@ -9,6 +9,7 @@ import dataclasses
 from dataclasses import dataclass
 from typing import Literal
 
+from roberta_hub.arguments import shown
 from roberta_hub.errors import InputError
 
 MAX_SIZE = 1_000_000_000
@@ -88,23 +89,32 @@ class RobertaConfig:
         self._check_types()
         for name in ("vocab_size", "max_positions", "embed_dim", "ffn_dim", "num_heads"):
             if not 1 <= getattr(self, name) <= MAX_SIZE:
-                raise InputError(f"{name} is {getattr(self, name)}, must lie in 1..{MAX_SIZE:,}")
+                raise InputError(
+                    f"{name} is {shown(getattr(self, name))}, must lie in 1..{MAX_SIZE:,}"
+                )
         if self.embedding_dim is not None and not 1 <= self.embedding_dim <= MAX_SIZE:
-            raise InputError(f"embedding_dim is {self.embedding_dim}, must lie in 1..{MAX_SIZE:,}")
-        if not 0 <= self.num_layers <= MAX_LAYERS:
-            raise InputError(f"num_layers is {self.num_layers}, must lie in 0..{MAX_LAYERS:,}")
+            raise InputError(
+                f"embedding_dim is {shown(self.embedding_dim)}, must lie in 1..{MAX_SIZE:,}"
+            )
         if not 0.0 <= self.layer_norm_eps < 1.0:
-            raise InputError(f"layer_norm_eps is {self.layer_norm_eps}, must lie in 0..1")
+            raise InputError(f"layer_norm_eps is {shown(self.layer_norm_eps)}, must lie in 0..1")
         if self.embed_dim % self.num_heads:
             raise InputError(
                 f"embed_dim {self.embed_dim} is not a multiple of num_heads {self.num_heads}"
             )
         if not 0 <= self.padding_idx < self.vocab_size:
-            raise InputError(f"padding_idx {self.padding_idx} is outside 0..{self.vocab_size - 1}")
+            raise InputError(
+                f"padding_idx {shown(self.padding_idx)} is outside 0..{self.vocab_size - 1}"
+            )
         unique = self.num_unique_layers
         if unique is not None and (not 1 <= unique <= self.num_layers or self.num_layers % unique):
             raise InputError(
-                f"num_unique_layers {unique} does not divide num_layers {self.num_layers}"
+                f"num_unique_layers {shown(unique)} does not divide "
+                f"num_layers {shown(self.num_layers)}"
+            )
+        if not 1 <= self.num_layers <= MAX_LAYERS:
+            raise InputError(
+                f"num_layers is {shown(self.num_layers)}, must lie in 1..{MAX_LAYERS:,}"
             )
         for name in (
             "dropout",
@@ -114,7 +124,9 @@ class RobertaConfig:
             "layerdrop",
         ):
             if not 0.0 <= getattr(self, name) <= 1.0:
-                raise InputError(f"{name} is {getattr(self, name)}, a probability lies in 0..1")
+                raise InputError(
+                    f"{name} is {shown(getattr(self, name))}, a probability lies in 0..1"
+                )
 
     def _check_types(self) -> None:
         """Configurations come from files, where a size may be a string and a switch a number."""
@@ -124,10 +136,9 @@ class RobertaConfig:
                 continue
             kind = names[0].split("[")[0]
             if type(value).__name__ != kind and not (kind == "float" and type(value) is int):
-                shown = repr(value) if len(repr(value)) < 60 else f"a {type(value).__name__}"
-                raise InputError(f"{field.name} is {shown}, must be of type {field.type}")
+                raise InputError(f"{field.name} is {shown(value)}, must be of type {field.type}")
             if kind == "tuple" and not all(type(item) is int for item in value):
-                raise InputError(f"{field.name} is {value!r:.60}, must be of type {field.type}")
+                raise InputError(f"{field.name} is {shown(value)}, must be of type {field.type}")
 
     @property
     def head_dim(self) -> int:
@@ -166,9 +177,8 @@ def check_head_name(name: object) -> str:
         ('mnli', 'my head', '主题')
     """
     if not isinstance(name, str) or not _can_name(name):
-        shown = repr(name) if len(repr(name)) < 60 else repr(name)[:57] + "..."
         raise InputError(
-            f"{shown} cannot name a classification head: use 1 to {MAX_HEAD_NAME} printable "
+            f"{shown(name)} cannot name a classification head: use 1 to {MAX_HEAD_NAME} printable "
             f"characters without '.', not __so__, beginning with no '-' and no space, ending with "
             f"no space"
         )

@@ -3,27 +3,32 @@
 from __future__ import annotations
 
 import warnings
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from typing import TYPE_CHECKING, Any, Literal, overload
 
 import torch
 import torch.nn.functional as F
 from torch import Tensor, nn
 
+from roberta_hub.arguments import kind_of, switch
 from roberta_hub.config import Inputs
+from roberta_hub.errors import InputTypeError
 from roberta_hub.inference import fill_mask, pronouns
 from roberta_hub.inference import words as words_
 from roberta_hub.inference.batching import Options, Runner
 from roberta_hub.inference.heads import check_labels, known_head
+from roberta_hub.keywords import checks_keywords
 from roberta_hub.model.packing import check_tokens
 from roberta_hub.text.bpe import GPT2BPE
 from roberta_hub.text.dictionary import Dictionary
+from roberta_hub.text.texts import as_single_texts
 from roberta_hub.text.tokenizer import Tokenizer
 
 if TYPE_CHECKING:
     from typing_extensions import Unpack
 
 
+@checks_keywords
 class FairseqVerbs(nn.Module):
     """fairseq's `RobertaHubInterface`, method by method.
 
@@ -59,13 +64,12 @@ class FairseqVerbs(nn.Module):
             source: where the weights came from, for the card that `repr` prints.
         """
         super().__init__()
+        _check_parts(task, model, bpe, labels)
         self.cfg = cfg
         self.task = task
         self.model = model
-        self.bpe = bpe or GPT2BPE.shipped()
-        self.labels = {
-            head: check_labels(head, tuple(names)) for head, names in (labels or {}).items()
-        }
+        self.bpe = GPT2BPE.shipped() if bpe is None else bpe
+        self.labels = {head: check_labels(head, names) for head, names in (labels or {}).items()}
         self.own_head = own_head
         self.inputs = dict(inputs or {})
         self.source = source
@@ -142,6 +146,7 @@ class FairseqVerbs(nn.Module):
             >>> len(roberta.extract_features(tokens, return_all_hiddens=True))
             13
         """
+        return_all_hiddens = switch("return_all_hiddens", return_all_hiddens)
         tokens = self._checked(tokens)
         x, extra = self.model(tokens, features_only=True, return_all_hiddens=return_all_hiddens)
         if not return_all_hiddens:
@@ -205,13 +210,14 @@ class FairseqVerbs(nn.Module):
                 "predict runs with dropout on, so its answers are random; call .eval() first",
                 stacklevel=2,
             )
+        return_logits = switch("return_logits", return_logits)
         tokens = self._checked(tokens)
         logits: Tensor = self.model(tokens, features_only=True, classification_head_name=head)[0]
         return logits if return_logits else F.log_softmax(logits, dim=-1)
 
     def fill_mask(
         self,
-        masked_input: str | list[str],
+        masked_input: str | Iterable[str],
         topk: int = 5,
         *,
         targets: Sequence[str] | None = None,
@@ -220,7 +226,7 @@ class FairseqVerbs(nn.Module):
         """The most probable words for `<mask>`.
 
         Args:
-            masked_input: a text with `<mask>` in it, or a list of them.
+            masked_input: a text with `<mask>` in it, or many, as other verbs take them.
             topk: how many words.
             targets: rank these words only, all of them whatever topk; each is one piece of the
                 vocabulary.
@@ -228,8 +234,8 @@ class FairseqVerbs(nn.Module):
 
         Returns:
             For one mask, fairseq's list of (filled text, probability, word). For several masks in
-            one text, a list of such lists, each filling one mask and leaving the others. For a list
-            of texts, a list of results. Probabilities are over the whole vocabulary; specials are
+            one text, a list of such lists, each filling one mask and leaving the others. For many
+            texts, a list of results. Probabilities are over the whole vocabulary; specials are
             left out.
 
         Raises:
@@ -238,14 +244,11 @@ class FairseqVerbs(nn.Module):
         Example:
             >>> [(text, p, word)] = roberta.fill_mask("Paris is the <mask> of France.", topk=1)
         """
-        found = fill_mask.fill_mask(
-            self._runner(**options),
-            [masked_input] if isinstance(masked_input, str) else masked_input,
-            topk=topk,
-            targets=targets,
-        )
+        needs = f"fill_mask takes str with {fill_mask.MASK} in it"
+        texts, one = as_single_texts(masked_input, "masked_input", place="text {}", needs=needs)
+        found = fill_mask.fill_mask(self._runner(**options), texts, topk=topk, targets=targets)
         results = [masks[0] if len(masks) == 1 else masks for masks in found]
-        return results[0] if isinstance(masked_input, str) else results
+        return results[0] if one else results
 
     def disambiguate_pronoun(
         self, sentence: str, candidates: Sequence[str] | None = None
@@ -290,6 +293,7 @@ class FairseqVerbs(nn.Module):
             words: your own words, in order of appearance, instead of spaCy's.
             pooling: of a word's pieces: "sum" (fairseq's), "mean", "first" or "max".
         """
+        return_all_hiddens = switch("return_all_hiddens", return_all_hiddens)
 
         def extract(ids: Tensor) -> Tensor:
             if return_all_hiddens:
@@ -306,6 +310,21 @@ class FairseqVerbs(nn.Module):
             tokens, vocab_size=len(self.tokenizer.dictionary), max_positions=self.max_positions
         )
         return checked.to(self.device)
+
+
+def _check_parts(task: Any, model: object, bpe: object, labels: object) -> None:
+    """Refuse what is no model, no task, no BPE, before the first text finds out."""
+    if not isinstance(model, nn.Module):
+        raise InputTypeError(f"model is a {kind_of(model)}; pass a RobertaModel")
+    symbols = getattr(task, "source_dictionary", None)
+    if not isinstance(getattr(symbols, "symbols", None), list):
+        raise InputTypeError(
+            f"task is a {kind_of(task)} without a source_dictionary; pass a Task(Dictionary)"
+        )
+    if not (bpe is None or isinstance(bpe, GPT2BPE)):
+        raise InputTypeError(f"bpe is a {kind_of(bpe)}; pass a GPT2BPE, or None for GPT-2's")
+    if not (labels is None or isinstance(labels, Mapping)):
+        raise InputTypeError(f"labels is a {kind_of(labels)}; pass a dict from heads to names")
 
 
 def _trained_with_bos(task: Any) -> bool:

@@ -2,39 +2,48 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
-from typing import TYPE_CHECKING, Literal
+from collections.abc import Callable, Iterable, Sequence
+from typing import TYPE_CHECKING, Literal, overload
 
 from roberta_hub.config import Inputs
-from roberta_hub.errors import InputTypeError
 from roberta_hub.fairseq_verbs import FairseqVerbs
 from roberta_hub.inference import answer, choose, heads, tag
 from roberta_hub.inference.answer import MAX_ANSWER, Answer
 from roberta_hub.inference.batching import Options
 from roberta_hub.inference.classify import Prediction
 from roberta_hub.inference.tag import Span
-from roberta_hub.text.tokenizer import Text
+from roberta_hub.keywords import checks_keywords
+from roberta_hub.text.texts import as_single_texts
 
 if TYPE_CHECKING:
     from typing_extensions import Unpack
 
 
+@checks_keywords
 class HeadVerbs(FairseqVerbs):
     """Verbs of token and span heads, their registration, and the names of labels.
 
     See `RobertaHubInterface`.
     """
 
+    @overload
+    def tag(  # type: ignore[overload-overlap]
+        self, texts: str, head: str | None = None, **options: Unpack[Options]
+    ) -> list[Span]: ...
+    @overload
     def tag(
-        self, texts: Sequence[str], head: str | None = None, **options: Unpack[Options]
-    ) -> list[list[Span]]:
+        self, texts: Iterable[str], head: str | None = None, **options: Unpack[Options]
+    ) -> list[list[Span]]: ...
+    def tag(
+        self, texts: str | Iterable[str], head: str | None = None, **options: Unpack[Options]
+    ) -> list[list[Span]] | list[Span]:
         """Labelled spans in each text: named entities, or parts of speech.
 
         A word gets the label that the head gives its first piece; "B-" and "I-" labels are merged
         to spans.
 
         Args:
-            texts: single texts, not pairs.
+            texts: one str, or many; not pairs.
             head: name of a token head; None: the model's own, else the only one.
             options: see `features`; of a long text's windows each word is labelled by the one in
                 which it stands farthest from a cut.
@@ -49,7 +58,11 @@ class HeadVerbs(FairseqVerbs):
         """
         head = self._head(head, "token", "tag")
         labels = self.head_labels(head)
-        return tag.tag(self._runner(**options), self._texts(texts), head, labels)  # type: ignore[arg-type]
+        many, one = as_single_texts(
+            texts, "texts", place="texts[{}]", needs="tag takes single texts"
+        )
+        found = tag.tag(self._runner(**options), many, head, labels)
+        return found[0] if one else found
 
     def answer(
         self,
@@ -161,7 +174,7 @@ class HeadVerbs(FairseqVerbs):
 
         Those it was given, else fairseq's label dictionary, else numbers.
         """
-        is_token = head in [*heads.heads_of(self.model, "token")]
+        is_token = isinstance(head, str) and head in [*heads.heads_of(self.model, "token")]
         kind: Literal["classification", "token"] = "token" if is_token else "classification"
         module = heads.known_head(self.model, head, kind)
         count = int(module.out_proj.out_features)  # type: ignore[union-attr, arg-type]
@@ -199,9 +212,3 @@ class HeadVerbs(FairseqVerbs):
     def _inputs(self, head: str) -> Inputs | None:
         """What a head was trained on, where that is known."""
         return heads.trained_on(head, self.inputs, self.head_labels(head))
-
-    @staticmethod
-    def _texts(texts: Sequence[Text]) -> Sequence[Text]:
-        if isinstance(texts, (str, bytes)):
-            raise InputTypeError(f"texts is one {type(texts).__name__}; pass a list, [text]")
-        return list(texts)

@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING, Literal, overload
 from torch import Tensor
 
 from roberta_hub import saving
+from roberta_hub.arguments import path_of
 from roberta_hub.head_verbs import HeadVerbs
 from roberta_hub.inference import classify, features, optimize, score
 from roberta_hub.inference.batching import Options
@@ -19,8 +20,9 @@ from roberta_hub.inference.classify import Prediction
 from roberta_hub.inference.features import Pooling
 from roberta_hub.inference.heads import entails, heads_of
 from roberta_hub.inference.optimize import Optimization
+from roberta_hub.keywords import checks_keywords
 from roberta_hub.model.quantize import Dtype
-from roberta_hub.text.tokenizer import Text
+from roberta_hub.text.texts import Texts, as_texts
 
 if TYPE_CHECKING:
     from typing_extensions import Unpack
@@ -28,13 +30,18 @@ if TYPE_CHECKING:
 Format = Literal["roberta_hub", "fairseq", "huggingface"]
 
 
+@checks_keywords
 class RobertaHubInterface(HeadVerbs):
     """RoBERTa for people: text in, answers out.
 
     fairseq's methods behave as in fairseq: they keep the caller's train/eval mode and gradients.
     Our own verbs on lists of texts run in eval mode without gradients and restore the mode.
 
-    `texts` is always a list whose items are str, or tuples of sentences that are encoded as pairs.
+    `texts` means the same everywhere: an iterable whose items are str, or tuples of sentences that
+    are encoded as pairs (a list of two is a pair too). Lists, generators, and columns of pandas,
+    polars, Arrow, numpy and `datasets` are such iterables; tables, dicts, sets and missing values
+    are errors that name the column or the row. One str in, one answer out; so a pair on its own is
+    a list of one, `[("a", "b")]`.
 
     Attributes:
         model: the `RobertaModel`, ours or fairseq's.
@@ -50,14 +57,20 @@ class RobertaHubInterface(HeadVerbs):
 
     optimized: Optimization | None = None
 
-    def encode_batch(self, texts: Sequence[Text]) -> list[Tensor]:
+    @overload
+    def encode_batch(self, texts: str) -> Tensor: ...  # type: ignore[overload-overlap]
+    @overload
+    def encode_batch(self, texts: Texts) -> list[Tensor]: ...
+    def encode_batch(self, texts: str | Texts) -> list[Tensor] | Tensor:
         """Ids of each text, the same as `encode` gives, in order.
 
         Example:
             >>> [ids.tolist() for ids in roberta.encode_batch(["Hello world!", ("Hello", "world")])]
             [[0, 31414, 232, 328, 2], [0, 31414, 2, 2, 8331, 2]]
         """
-        return self.tokenizer.encode_batch(texts)
+        many, one = as_texts(texts)
+        found = self.tokenizer.encode_batch(many)
+        return found[0] if one else found
 
     def tokenize(self, text: str) -> list[str]:
         """The pieces of a text; "Ġ" stands for the space before a piece.
@@ -78,9 +91,18 @@ class RobertaHubInterface(HeadVerbs):
         return self.tokenizer.offsets(text)
 
     @overload
+    def features(  # type: ignore[overload-overlap]
+        self,
+        texts: str,
+        *,
+        layer: int = -1,
+        pooling: Pooling | None = None,
+        **options: Unpack[Options],
+    ) -> Tensor: ...
+    @overload
     def features(
         self,
-        texts: Sequence[Text],
+        texts: Texts,
         *,
         layer: int = -1,
         pooling: None = None,
@@ -89,7 +111,7 @@ class RobertaHubInterface(HeadVerbs):
     @overload
     def features(
         self,
-        texts: Sequence[Text],
+        texts: Texts,
         *,
         layer: int = -1,
         pooling: Pooling,
@@ -97,7 +119,7 @@ class RobertaHubInterface(HeadVerbs):
     ) -> Tensor: ...
     def features(
         self,
-        texts: Sequence[Text],
+        texts: str | Texts,
         *,
         layer: int = -1,
         pooling: Pooling | None = None,
@@ -106,7 +128,7 @@ class RobertaHubInterface(HeadVerbs):
         """Vectors of many texts, on the model's device; nothing is computed on padding.
 
         Args:
-            texts: str, or tuples of sentences.
+            texts: one str, or many; see the class.
             layer: -1 the features, 0 the embeddings, k the k-th layer.
             pooling: None for one vector a token, "cls" for that of `<s>`, "mean" for the mean of
                 all.
@@ -117,35 +139,53 @@ class RobertaHubInterface(HeadVerbs):
                 those of `<s>` are averaged.
 
         Returns:
-            A list of (T_i, C), or one (len(texts), C) when pooled, in the order of `texts`.
+            A list of (T_i, C), or one (len(texts), C) when pooled, in the order of `texts`. Of one
+            str (T, C), or (C,) when pooled.
 
         Raises:
+            InputTypeError: no texts, or an item that is none; the message names it.
             InputError: a text is too long; the message names it.
 
         Example:
             >>> roberta.features(["Hello world!", "Hello"], pooling="mean").shape
             torch.Size([2, 768])
         """
-        return features.features(
-            self._runner(**options),
-            self._texts(texts),
-            layer=layer,
-            pooling=pooling,
-        )
+        many, one = as_texts(texts)
+        found = features.features(self._runner(**options), many, layer=layer, pooling=pooling)
+        return found[0] if one else found
 
-    def classify(
+    @overload
+    def classify(  # type: ignore[overload-overlap]
         self,
-        texts: Sequence[Text],
+        texts: str,
         head: str | None = None,
         *,
         multi_label: bool = False,
         **options: Unpack[Options],
-    ) -> list[Prediction]:
+    ) -> Prediction: ...
+    @overload
+    def classify(
+        self,
+        texts: Texts,
+        head: str | None = None,
+        *,
+        multi_label: bool = False,
+        **options: Unpack[Options],
+    ) -> list[Prediction]: ...
+    def classify(
+        self,
+        texts: str | Texts,
+        head: str | None = None,
+        *,
+        multi_label: bool = False,
+        **options: Unpack[Options],
+    ) -> list[Prediction] | Prediction:
         """A label for each text, with the probabilities of all labels.
 
         Args:
-            texts: str, or tuples of sentences. A head that was trained on pairs takes no single
-                texts, and one that was trained on single texts no pairs; `inputs` knows which.
+            texts: one str, or many; see the class. A head that was trained on pairs takes no
+                single texts, and one that was trained on single texts no pairs; `inputs` knows
+                which.
             head: name of a classification head; None: the model's own, else the only one.
             multi_label: each label's probability on its own, for heads trained so, instead of
                 probabilities that add up to 1.
@@ -163,29 +203,53 @@ class RobertaHubInterface(HeadVerbs):
             ['art', 'sport']
         """
         head = self._head(head, "classification", "classify")
-        return classify.classify(
+        many, one = as_texts(texts)
+        found = classify.classify(
             self._runner(**options),
-            self._texts(texts),
+            many,
             head,
             self.head_labels(head),
             inputs=self._inputs(head),
             multi_label=multi_label,
         )
+        return found[0] if one else found
 
-    def zero_shot(
+    @overload
+    def zero_shot(  # type: ignore[overload-overlap]
         self,
-        texts: Sequence[Text],
+        texts: str,
         labels: Sequence[str],
         *,
         hypothesis: str = "This example is {}.",
         head: str | None = None,
         multi_label: bool = False,
         **options: Unpack[Options],
-    ) -> list[Prediction]:
+    ) -> Prediction: ...
+    @overload
+    def zero_shot(
+        self,
+        texts: Texts,
+        labels: Sequence[str],
+        *,
+        hypothesis: str = "This example is {}.",
+        head: str | None = None,
+        multi_label: bool = False,
+        **options: Unpack[Options],
+    ) -> list[Prediction]: ...
+    def zero_shot(
+        self,
+        texts: str | Texts,
+        labels: Sequence[str],
+        *,
+        hypothesis: str = "This example is {}.",
+        head: str | None = None,
+        multi_label: bool = False,
+        **options: Unpack[Options],
+    ) -> list[Prediction] | Prediction:
         """Labels that no head was trained on, judged by entailment (Yin et al. 2019).
 
         Args:
-            texts: str, or tuples of sentences.
+            texts: one str, or many; see the class.
             labels: in words.
             hypothesis: a sentence with `{}` where the label goes.
             head: an NLI head, one of whose labels is "entailment"; None: the model's own if it is
@@ -204,9 +268,10 @@ class RobertaHubInterface(HeadVerbs):
             fits=lambda name: self._inputs(name) == "pair" and entails(self.head_labels(name)),
             need="head for entailment, one of whose labels is 'entailment'",
         )
-        return classify.zero_shot(
+        many, one = as_texts(texts)
+        found = classify.zero_shot(
             self._runner(**options),
-            self._texts(texts),
+            many,
             labels,
             hypothesis=hypothesis,
             head=head,
@@ -214,24 +279,24 @@ class RobertaHubInterface(HeadVerbs):
             inputs=self._inputs(head),
             multi_label=multi_label,
         )
+        return found[0] if one else found
 
-    def score(
-        self,
-        texts: Sequence[Text],
-        **options: Unpack[Options],
-    ) -> list[float]:
+    @overload
+    def score(self, texts: str, **options: Unpack[Options]) -> float: ...  # type: ignore[overload-overlap]
+    @overload
+    def score(self, texts: Texts, **options: Unpack[Options]) -> list[float]: ...
+    def score(self, texts: str | Texts, **options: Unpack[Options]) -> list[float] | float:
         """Pseudo-log-likelihoods: the sum over tokens of log P(token | all others), in nats.
 
         Each token is masked in turn (Salazar et al. 2020), so a text of T tokens costs T runs.
 
         Args:
-            texts: str, or tuples of sentences.
+            texts: one str, or many; see the class.
             options: batch_tokens, progress, truncate, stride; see `features`.
         """
-        return score.score(
-            self._runner(**options),
-            self._texts(texts),
-        )
+        many, one = as_texts(texts)
+        found = score.score(self._runner(**options), many)
+        return found[0] if one else found
 
     def optimize(self, dtype: Dtype | None = None) -> RobertaHubInterface:
         """Make inference faster, in place: weights in the layout of the CPU, or quantized.
@@ -291,7 +356,7 @@ class RobertaHubInterface(HeadVerbs):
         checkpoint = saving.checkpoint_of(
             self.model, self.tokenizer, self.task, self.labels, self.own_head, self.inputs
         )
-        saving.write(checkpoint, self.tokenizer, Path(directory), format, head)
+        saving.write(checkpoint, self.tokenizer, path_of("directory", directory), format, head)
 
     def __repr__(self) -> str:
         """A card; `print(roberta.model)` shows the modules."""

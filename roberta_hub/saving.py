@@ -13,6 +13,7 @@ from typing import Any
 
 from torch import nn
 
+from roberta_hub.arguments import kind_of, shown
 from roberta_hub.checkpoint.contents import LM_WEIGHT, Checkpoint, replacing_all, write_files
 from roberta_hub.checkpoint.fairseq import write_fairseq
 from roberta_hub.checkpoint.huggingface import write_huggingface
@@ -84,10 +85,12 @@ def write(
     # Not at the top: torch.hub's users load models without it (`dependencies` in hubconf.py).
     from safetensors import SafetensorError
 
-    if format not in FORMATS:
-        raise InputError(f"format is {format!r}; choose {', '.join(FORMATS)}")
-    _check_vacant(directory, format)
+    if not isinstance(format, str) or format not in FORMATS:
+        raise InputError(f"format is {shown(format)}; choose {', '.join(FORMATS)}")
+    if not (head is None or isinstance(head, str)):
+        raise InputTypeError(f"head is a {kind_of(head)}; pass a head's name")
     try:
+        _check_vacant(directory, format)
         with replacing_all(directory, FORMATS[format]) as work:
             _write(checkpoint, tokenizer, work, format, head)
     except RobertaHubError:
@@ -98,7 +101,7 @@ def write(
         SafetensorError,
     ) as error:  # RuntimeError: torch.save, a full disk
         raise CheckpointError(
-            f"{directory}: cannot be written ({type(error).__name__}: "
+            f"{str(directory)[:300]}: cannot be written ({type(error).__name__}: "
             f"{str(error).splitlines()[0][:200]}); "
             "what was there is as before. Free some room or choose another directory"
         ) from error

@@ -11,6 +11,8 @@ PACKAGE = Path(__file__).resolve().parents[1] / "roberta_hub"
 FLOORS = {
     "config": 0,
     "errors": 0,
+    "arguments": 0,
+    "keywords": 0,
     "terminal": 0,
     "text": 1,
     "model": 1,
@@ -30,6 +32,10 @@ FLOORS = {
 }
 STAIRS = {
     ("config", "errors"),
+    ("config", "arguments"),
+    ("arguments", "errors"),
+    ("keywords", "arguments"),
+    ("keywords", "errors"),
     ("head_verbs", "fairseq_verbs"),
     ("interface", "head_verbs"),
     ("cli", "doctor"),

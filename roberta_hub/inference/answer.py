@@ -8,6 +8,7 @@ from dataclasses import dataclass
 import torch
 from torch import Tensor
 
+from roberta_hub.arguments import switch, whole_number
 from roberta_hub.errors import InputError, InputTypeError
 from roberta_hub.inference.batching import Rows, Runner
 from roberta_hub.inference.heads import known_head
@@ -57,8 +58,8 @@ def answers(
 ) -> list[Answer]:
     """Answers to many (question, context). See `RobertaHubInterface.answer`."""
     module = known_head(runner.model, head, "span")
-    if not isinstance(max_tokens, int) or max_tokens < 1:
-        raise InputError(f"max_answer_tokens is {max_tokens!r}, must be at least 1")
+    max_tokens = min(whole_number("max_answer_tokens", max_tokens, 1), runner.limit)
+    no_answer = switch("no_answer", no_answer)
     inputs = [
         windows(runner.tokenizer, question, context, runner.limit, runner.stride, runner.truncate)
         for question, context in questions

@@ -15,6 +15,7 @@ from typing import Any, TypedDict, TypeVar
 import torch
 from torch import Tensor, nn
 
+from roberta_hub.arguments import shown, switch, whole_number
 from roberta_hub.errors import InputError
 from roberta_hub.inference import threads
 from roberta_hub.inference.threads import can_spread, spread
@@ -31,6 +32,12 @@ more."""
 BATCH_TOKENS = {"cpu": 1024, "cuda": 32768}
 """Tokens a batch: on a CPU what its cache holds, and malloc without asking the system for fresh
 pages in each layer, which costs int8 a fifth at 2,048; on a GPU what keeps it busy."""
+
+
+_NUMBERS = {
+    "batch_tokens": "it is the token budget of a batch, at least 1",
+    "stride": "it is the overlap of two windows in tokens, 0 or more",
+}
 
 
 @dataclass(frozen=True)
@@ -102,8 +109,13 @@ class Runner:
     stride: int | None = None
 
     def __post_init__(self) -> None:
-        if self.batch_tokens is not None and self.batch_tokens < 1:
-            raise InputError(f"batch_tokens is {self.batch_tokens}, must be at least 1")
+        for name, least in (("batch_tokens", 1), ("stride", 0)):
+            if getattr(self, name) is not None:
+                number = whole_number(name, getattr(self, name), least, hint=_NUMBERS[name])
+                object.__setattr__(self, name, number)
+        for name in ("truncate", "progress"):
+            if name == "truncate" or self.progress is not None:
+                object.__setattr__(self, name, switch(name, getattr(self, name)))
 
     @property
     def limit(self) -> int:
@@ -191,8 +203,8 @@ class Runner:
         would keep it busy alone.
         """
         cores, total = torch.get_num_threads(), sum(lengths)
-        half = (self.batch_tokens or threads.BATCH_TOKENS) / 2
-        enough = total > cores * half and total >= cores * max(lengths)
+        budget = self.batch_tokens or threads.BATCH_TOKENS
+        enough = 2 * total > cores * budget and total >= cores * max(lengths)
         return cores if enough and can_spread(self.model) else 1
 
     def run_windows(
@@ -303,7 +315,7 @@ def starts(batch: PackedBatch) -> Tensor:
 def _depth(layer: int, num_layers: int) -> int:
     """Which of the L+1 states `layer` names, counted from the embeddings."""
     if not -num_layers - 1 <= layer <= num_layers:
-        raise InputError(f"layer {layer}: this model has 0 (embeddings) to {num_layers}")
+        raise InputError(f"layer {shown(layer)}: this model has 0 (embeddings) to {num_layers}")
     return layer if layer >= 0 else num_layers + 1 + layer
 
 

@@ -7,10 +7,12 @@ from collections.abc import Sequence
 import torch
 from torch import Tensor
 
+from roberta_hub.arguments import shown
 from roberta_hub.errors import InputError, InputTypeError
 from roberta_hub.inference.batching import Runner
 from roberta_hub.inference.classify import Prediction, window_values
 from roberta_hub.inference.heads import known_head
+from roberta_hub.text.texts import many
 from roberta_hub.text.tokenizer import Tokenizer
 
 OPTION_FIRST = "sentence_ranking"
@@ -23,11 +25,14 @@ def choose(
 ) -> Prediction:
     """The best option. See `RobertaHubInterface.choose`."""
     check_outputs(known_head(runner.model, head), head)
-    if isinstance(options, (str, bytes)) or not options:
-        raise InputError(f"options is {options!r}; pass a list of texts, at least one")
+    if isinstance(options, (str, bytes)):
+        raise InputError(f"options is {shown(options)}; pass a list of texts, at least one")
+    options = many(options, "options")
+    if not options:
+        raise InputError("options is empty; pass a list of texts, at least one")
     ids = [encode_option(runner.tokenizer, context, option, task) for option in options]
     if len(set(options)) != len(options):
-        raise InputError(f"options is {options!r}; an option stands there twice")
+        raise InputError(f"options is {shown(options)}; an option stands there twice")
     windows = runner.fit(ids, [f"{context[:20]}... {option}" for option in options])
     values = window_values(runner, windows, head)[:, 0]  # (options,)
     return Prediction.of(list(options), values.softmax(0).tolist())

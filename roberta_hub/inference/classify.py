@@ -8,11 +8,13 @@ from dataclasses import dataclass
 import torch
 from torch import Tensor
 
+from roberta_hub.arguments import shown, switch, text_of
 from roberta_hub.config import Inputs
-from roberta_hub.errors import InputError, InputTypeError
+from roberta_hub.errors import InputError
 from roberta_hub.inference.batching import Rows, Runner, starts
 from roberta_hub.inference.heads import ENTAILMENT, check_inputs, known_head
 from roberta_hub.inference.windows import Windows
+from roberta_hub.text.texts import as_strings
 from roberta_hub.text.tokenizer import Text
 
 
@@ -45,6 +47,7 @@ def classify(
     multi_label: bool = False,
 ) -> list[Prediction]:
     """One prediction a text. See `RobertaHubInterface.classify`."""
+    multi_label = switch("multi_label", multi_label)
     check_inputs(texts, head, inputs)
     values = head_values(runner, texts, head, multi_label=multi_label)
     if multi_label:
@@ -111,12 +114,14 @@ def zero_shot(
 
     See `RobertaHubInterface.zero_shot`.
     """
-    if any(not isinstance(label, str) for label in labels):
-        raise InputTypeError(f"labels is {labels!r}; labels are str")
-    if isinstance(labels, str) or not labels or len(set(labels)) != len(labels):
-        raise InputError(f"labels is {labels!r}; pass a list of different labels, at least one")
-    if "{}" not in hypothesis:
-        raise InputError(f"hypothesis {hypothesis!r} has no {{}} for the label to stand in")
+    multi_label = switch("multi_label", multi_label)
+    labels = as_strings(labels, "labels", "labels")
+    if not labels or len(set(labels)) != len(labels):
+        raise InputError(
+            f"labels is {shown(labels)}; pass a list of different labels, at least one"
+        )
+    if "{}" not in text_of("hypothesis", hypothesis):
+        raise InputError(f"hypothesis {shown(hypothesis)} has no {{}} for the label to stand in")
     names = [name.lower() for name in head_labels]
     if ENTAILMENT not in names:
         raise InputError(

@@ -8,7 +8,7 @@ from typing import Literal
 import torch
 from torch import Tensor, nn
 
-from roberta_hub.errors import InputError
+from roberta_hub.arguments import one_of, whole_number
 from roberta_hub.inference.batching import Rows, Runner, starts
 from roberta_hub.text.tokenizer import Text
 
@@ -22,8 +22,8 @@ def features(
 
     See `RobertaHubInterface.features`.
     """
-    if pooling not in (None, "cls", "mean"):
-        raise InputError(f"pooling is {pooling!r}; choose None, 'cls' or 'mean'")
+    one_of("pooling", pooling, (None, "cls", "mean"))
+    layer = whole_number("layer", layer, hint="-1 is the features, 0 the embeddings, 1 a layer")
     windows, firsts, which = runner.encode(texts)
 
     def answer(rows: Rows) -> list[Tensor]:

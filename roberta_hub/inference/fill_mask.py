@@ -7,10 +7,12 @@ from collections.abc import Sequence
 import torch
 from torch import Tensor
 
-from roberta_hub.errors import InputError, InputTypeError
+from roberta_hub.arguments import whole_number
+from roberta_hub.errors import InputError
 from roberta_hub.inference.batching import Rows, Runner, lm_logits
 from roberta_hub.inference.windows import Windows
 from roberta_hub.model.packing import PackedBatch
+from roberta_hub.text.texts import as_strings
 from roberta_hub.text.tokenizer import Tokenizer
 
 MASK = "<mask>"
@@ -28,7 +30,9 @@ def fill_mask(
     See `RobertaHubInterface.fill_mask`.
     """
     tokenizer = runner.tokenizer
-    _check(texts, topk, tokenizer)
+    topk = _check(texts, topk, tokenizer)
+    if targets is not None:
+        targets = as_strings(targets, "targets", "words")
     chosen = None if targets is None else _target_ids(tokenizer, targets, _after_space(texts))
     windows = runner.fit([tokenizer.encode_masked(text) for text in texts], texts)
 
@@ -71,22 +75,16 @@ def fill_mask(
     return results
 
 
-def _check(texts: Sequence[str], topk: int, tokenizer: Tokenizer) -> None:
+def _check(texts: Sequence[str], topk: int, tokenizer: Tokenizer) -> int:
     for i, text in enumerate(texts):
-        if not isinstance(text, str):
-            raise InputTypeError(
-                f"text {i} is a {type(text).__name__}; fill_mask takes str with {MASK} in it"
-            )
         if MASK not in text:
             raise InputError(
                 f"text {i}, {text[:40]!r}, has no mask: please add one {MASK} token for the input, "
                 f"eg: 'He is a {MASK} guy'"
             )
     words = int(tokenizer.words.sum())
-    if not isinstance(topk, int) or not 1 <= topk <= words:
-        raise InputError(
-            f"topk is {topk!r}; choose 1 to {words}, the number of words in the vocabulary"
-        )
+    hint = f"choose 1 to {words}, the number of words in the vocabulary"
+    return whole_number("topk", topk, 1, words, hint=hint)
 
 
 def _after_space(texts: Sequence[str]) -> set[bool]:
@@ -100,8 +98,8 @@ def _target_ids(tokenizer: Tokenizer, targets: Sequence[str], after_space: set[b
     Most words are one piece in one of the two forms; the form that no mask needs is filled with
     zeros.
     """
-    if isinstance(targets, str) or not targets:
-        raise InputError(f"targets is {targets!r}; pass a list of words")
+    if not targets:
+        raise InputError("targets is empty; pass a list of words, at least one")
     if any(not target.strip() for target in targets):
         raise InputError("a target is empty; '' is no word")
     ids = []

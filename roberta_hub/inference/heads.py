@@ -8,6 +8,7 @@ from typing import Literal
 
 from torch import nn
 
+from roberta_hub.arguments import kind_of, shown
 from roberta_hub.config import Inputs
 from roberta_hub.errors import InputError, InputTypeError, UnknownNameError
 from roberta_hub.text.tokenizer import Text
@@ -32,7 +33,8 @@ def heads_of(model: nn.Module, kind: Kind = "classification") -> nn.ModuleDict:
 def known_head(model: nn.Module, head: str, kind: Kind = "classification") -> nn.Module:
     """The head's module, or an error that lists the heads there are."""
     if not isinstance(head, str):
-        raise InputTypeError(f"head is a {type(head).__name__}, not a str")
+        names = ", ".join(heads_of(model, kind)) or "none"
+        raise InputTypeError(f"head is a {kind_of(head)}; pass a name, of {names}")
     heads = heads_of(model, kind)
     if head not in heads:
         others = [f"{name} ({k})" for k in VERBS if k != kind for name in heads_of(model, k)]
@@ -40,8 +42,8 @@ def known_head(model: nn.Module, head: str, kind: Kind = "classification") -> nn
         how = "name" if kind == "span" else "name, num_classes=..."
         remedy = f"register_{kind}_head({how}) makes a new one"
         raise UnknownNameError(
-            f"no {kind} head {head!r}; this model has {', '.join([*heads, *others]) or 'none'}; "
-            + (f"{head!r} is for {verbs[0]}" if verbs else remedy)
+            f"no {kind} head {shown(head)}; this model has {', '.join([*heads, *others]) or 'none'}; "
+            + (f"{shown(head)} is for {verbs[0]}" if verbs else remedy)
         )
     return heads[head]
 
@@ -120,18 +122,20 @@ def check_labels(head: str, labels: Sequence[str], count: int | None = None) -> 
         InputTypeError: not strings.
     """
     if isinstance(labels, (str, bytes)) or not isinstance(labels, Iterable):
-        raise InputTypeError(f"head {head!r}: labels is {labels!r:.60}; pass a list of str")
+        raise InputTypeError(f"head {head!r}: labels is {shown(labels)}; pass a list of str")
     names = tuple(labels)
     if odd := [name for name in names if not isinstance(name, str)]:
-        raise InputTypeError(f"head {head!r}: label {odd[0]!r:.60} is no str; pass a list of str")
+        raise InputTypeError(f"head {head!r}: label {shown(odd[0])} is no str; pass a list of str")
     twice = [name for name, times in Counter(names).items() if times > 1]
     if twice:
         raise InputError(
-            f"head {head!r}: label {twice[0]!r:.60} stands twice in {list(names)!r:.200}; give "
+            f"head {head!r}: label {shown(twice[0])} stands twice in {shown(list(names), 200)}; give "
             f"each class a name of its own"
         )
     if count is not None and len(names) != count:
-        raise InputError(f"head {head!r}: {len(names)} labels {list(names)} for {count} classes")
+        raise InputError(
+            f"head {head!r}: {len(names)} labels {shown(list(names), 200)} for {count} classes"
+        )
     return names
 
 

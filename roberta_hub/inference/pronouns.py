@@ -14,9 +14,11 @@ from typing import Any
 
 from torch import Tensor
 
+from roberta_hub.arguments import shown
 from roberta_hub.errors import InputError, InputTypeError, MissingExtraError
 from roberta_hub.inference.batching import Rows, Runner, lm_logits
 from roberta_hub.inference.words import require_spacy
+from roberta_hub.text.texts import as_strings
 from roberta_hub.text.tokenizer import Tokenizer
 
 
@@ -44,23 +46,23 @@ def parse(sentence: str) -> Schema:
     """
     if not isinstance(sentence, str) or sentence.count("[") != 1 or sentence.count("]") != 1:
         raise InputError(
-            f"{sentence!r}: mark the pronoun, once, with square brackets: '... because [it] ...'"
+            f"{shown(sentence, 200)}: mark the pronoun, once, with square brackets: '... because [it] ...'"
         )
     if sentence.count("_") not in (0, 2):
         raise InputError(
-            f"{sentence!r}: mark the guess with two underscores, '_the trophy_', or not at all"
+            f"{shown(sentence, 200)}: mark the guess with two underscores, '_the trophy_', or not at all"
         )
     query = sentence.split("_")[1] if "_" in sentence else None
     before, rest = sentence.replace("_", "").split("[")
     if "]" not in rest:
-        raise InputError(f"{sentence!r}: the brackets are in the wrong order")
+        raise InputError(f"{shown(sentence, 200)}: the brackets are in the wrong order")
     pronoun, after = rest.split("]")
     # Punctuation inside the marks belongs to the sentence, not to the words.
     bare = pronoun.rstrip(".,")
     if query is not None and query.endswith((".", ",")):
         query = query[:-1]
     if query is not None and not query.strip():
-        raise InputError(f"{sentence!r}: there is no guess between the underscores")
+        raise InputError(f"{shown(sentence, 200)}: there is no guess between the underscores")
     return Schema(before, bare, pronoun[len(bare) :] + after, query)
 
 
@@ -77,9 +79,10 @@ def disambiguate_pronoun(
     """
     schema = parse(sentence)
     if isinstance(candidates, str):
-        raise InputTypeError(f"candidates is one str; pass a list, [{candidates!r}]")
+        raise InputTypeError(f"candidates is one str; pass a list, [{shown(candidates)}]")
     if candidates is None:
         candidates = find_candidates(schema)
+    candidates = as_strings(candidates, "candidates", "texts")
     candidates = [c for c in candidates if c.strip()]
     if schema.query is None and not candidates:
         raise InputError(

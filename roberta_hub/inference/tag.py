@@ -8,7 +8,6 @@ from dataclasses import dataclass
 
 from torch import Tensor
 
-from roberta_hub.errors import InputTypeError
 from roberta_hub.inference.batching import Rows, Runner
 from roberta_hub.inference.heads import known_head
 from roberta_hub.text.alignment import align
@@ -38,9 +37,6 @@ class Span:
 
 def tag(runner: Runner, texts: Sequence[str], head: str, labels: Sequence[str]) -> list[list[Span]]:
     """The labelled spans of each text. See `RobertaHubInterface.tag`."""
-    for i, text in enumerate(texts):
-        if not isinstance(text, str):
-            raise InputTypeError(f"texts[{i}] is a {type(text).__name__}; tag takes single texts")
     words = [words_of(text) for text in texts]
     answers = tag_words(runner, texts, words, head, labels)
     return [

@@ -9,8 +9,10 @@ from typing import Any
 import torch
 from torch import Tensor
 
+from roberta_hub.arguments import one_of, text_of
 from roberta_hub.errors import InputError, MissingExtraError
 from roberta_hub.text.alignment import align
+from roberta_hub.text.texts import as_strings
 from roberta_hub.text.tokenizer import Tokenizer
 
 POOLINGS = ("sum", "mean", "first", "max")
@@ -33,17 +35,23 @@ def aligned_doc(
         words: the caller's words, in order; None: spaCy's English rules.
         pooling: see `pool`.
     """
+    sentence = text_of("sentence", sentence)
+    one_of("pooling", pooling, POOLINGS)
+    if words is not None:
+        words = as_strings(words, "words", "words")
+        if "" in words:
+            raise InputError(f"words[{words.index('')}] is empty; leave it out")
     spacy = require_spacy("extract_features_aligned_to_words")
+    ids = tokenizer.encode(sentence)
+    features = extract(ids)  # first: a text that is too long is refused here, spaCy takes its time
     if words is None:
         tokens = _english(spacy)(sentence)
         words = [token.text for token in tokens]
         spaces = [bool(token.whitespace_) for token in tokens]
     else:
-        words = list(words)
         spaces = [True] * len(words)
     alignment = align(tokenizer, sentence, words)
-    ids = tokenizer.encode(sentence)
-    vectors = pool(extract(ids), alignment, pooling)
+    vectors = pool(features, alignment, pooling)
     doc = spacy.tokens.Doc(
         _english(spacy).vocab,
         words=["<s>", *words, "</s>"],
@@ -67,8 +75,7 @@ def pool(features: Tensor, alignment: Sequence[Sequence[int]], pooling: str = "s
     Returns:
         (len(alignment) + 2, *)
     """
-    if pooling not in POOLINGS:
-        raise InputError(f"pooling is {pooling!r}; choose {', '.join(POOLINGS)}")
+    one_of("pooling", pooling, POOLINGS)
     shared = torch.zeros(len(features), dtype=features.dtype)
     for rows in alignment:
         shared[list(rows)] += 1

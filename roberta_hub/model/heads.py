@@ -8,6 +8,7 @@ import torch
 import torch.nn.functional as F
 from torch import Tensor, nn
 
+from roberta_hub.arguments import shown
 from roberta_hub.errors import InputError
 from roberta_hub.model.prepared import Prepared
 from roberta_hub.model.quantize import Dtype, matrix, norm
@@ -42,7 +43,9 @@ ACTIVATIONS: dict[str, Callable[[Tensor], Tensor]] = {
 def activation(name: str) -> Callable[[Tensor], Tensor]:
     """The activation function called `name`; InputError lists the names there are."""
     if name not in ACTIVATIONS:
-        raise InputError(f"no activation function {name!r}; there are {', '.join(ACTIVATIONS)}")
+        raise InputError(
+            f"no activation function {shown(name)}; there are {', '.join(ACTIVATIONS)}"
+        )
     return ACTIVATIONS[name]
 
 

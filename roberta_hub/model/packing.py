@@ -15,8 +15,10 @@ from itertools import groupby
 import torch
 from torch import Tensor
 
+from roberta_hub.arguments import kind_of, switch, whole_number
 from roberta_hub.errors import InputError, InputTypeError
 
+_MAX_ID = 2**63 - 1
 _ID_TYPES = (torch.int64, torch.int32, torch.int16, torch.uint8, torch.int8)
 
 
@@ -228,11 +230,23 @@ def collate_tokens(
         tensor([[    0, 31414,     2],
                 [    0,     2,     1]])
     """
-    if not len(values):
-        raise InputError("collate_tokens got no tensors; pass at least one")
-    width = max([len(value) for value in values] + [pad_to_length or 0])
+    values = _rows_of_ids(values)
+    left_pad = switch("left_pad", left_pad)
+    move_eos_to_beginning = switch("move_eos_to_beginning", move_eos_to_beginning)
+    whole_number("pad_idx", pad_idx, -_MAX_ID, _MAX_ID)
+    if eos_idx is not None:
+        whole_number("eos_idx", eos_idx, -_MAX_ID, _MAX_ID)
+    pad_to_length = whole_number(
+        "pad_to_length", 0 if pad_to_length is None else pad_to_length, 0, _MAX_ID
+    )
+    pad_to_bsz = whole_number("pad_to_bsz", 0 if pad_to_bsz is None else pad_to_bsz, 0, _MAX_ID)
+    pad_to_multiple = whole_number("pad_to_multiple", pad_to_multiple, 1, _MAX_ID)
+    width = max([len(value) for value in values] + [pad_to_length])
     width = -(-width // pad_to_multiple) * pad_to_multiple
-    batch = values[0].new_full((max(len(values), pad_to_bsz or 0), width), pad_idx)
+    try:
+        batch = values[0].new_full((max(len(values), pad_to_bsz), width), pad_idx)
+    except RuntimeError as error:  # no memory for it, or an id that a narrow dtype cannot hold
+        raise InputError(f"no batch of {width} columns filled with {pad_idx}: {error}") from None
     for row, value in zip(batch, values, strict=False):
         if move_eos_to_beginning:
             first = (
@@ -242,3 +256,18 @@ def collate_tokens(
         start = width - len(value) if left_pad else 0
         row[start : start + len(value)] = value
     return batch
+
+
+def _rows_of_ids(values: object) -> list[Tensor]:
+    """What `collate_tokens` was given, as a list of tensors of one dimension and at least one."""
+    if not isinstance(values, (list, tuple, Tensor)):
+        raise InputTypeError(f"values is a {kind_of(values)}; pass a list of id tensors")
+    rows = list(values) if isinstance(values, (list, tuple)) or values.dim() else [values]
+    if not rows:
+        raise InputError("collate_tokens got no tensors; pass at least one")
+    for i, row in enumerate(rows):
+        if not isinstance(row, Tensor):
+            raise InputTypeError(f"values[{i}] is a {kind_of(row)}; pass a list of id tensors")
+        if row.dim() != 1:
+            raise InputError(f"values[{i}] has shape {tuple(row.shape)}; each is ids, (T,)")
+    return rows

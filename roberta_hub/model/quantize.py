@@ -16,6 +16,7 @@ import torch
 import torch.nn.functional as F
 from torch import Tensor, nn
 
+from roberta_hub.arguments import one_of
 from roberta_hub.errors import InputError
 
 Activation = Callable[[Tensor], Tensor]
@@ -85,8 +86,7 @@ def norm(layer_norm: nn.LayerNorm) -> Callable[[Tensor], Tensor]:
 
 def check_dtype(dtype: str | None, device: torch.device) -> None:
     """Refuse a dtype that this machine cannot do, or does more slowly than float32."""
-    if dtype not in (None, "int8", "bfloat16"):
-        raise InputError(f"dtype is {dtype!r}; choose None, 'int8' or 'bfloat16'")
+    one_of("dtype", dtype, (None, "int8", "bfloat16"))
     if dtype is None:
         return
     instead = "call optimize() without dtype"

@@ -7,8 +7,9 @@ import warnings
 import torch.nn.functional as F
 from torch import Tensor, nn
 
-from roberta_hub.config import RobertaConfig, check_head_name
-from roberta_hub.errors import InputError, UnknownNameError
+from roberta_hub.arguments import kind_of, shown
+from roberta_hub.config import MAX_SIZE, RobertaConfig, check_head_name
+from roberta_hub.errors import InputError, InputTypeError, UnknownNameError
 from roberta_hub.model.encoder import TransformerEncoder
 from roberta_hub.model.heads import ClassificationHead, LMHead, SpanHead, TokenHead
 
@@ -100,6 +101,8 @@ class RobertaModel(nn.Module):
     """
 
     def __init__(self, config: RobertaConfig) -> None:
+        if not isinstance(config, RobertaConfig):
+            raise InputTypeError(f"config is a {kind_of(config)}; pass a RobertaConfig")
         super().__init__()
         self.config = config
         self.encoder = RobertaEncoder(config)
@@ -296,5 +299,6 @@ class RobertaModel(nn.Module):
 
 
 def _check_size(name: str, what: str, size: object) -> None:
-    if not isinstance(size, int) or isinstance(size, bool) or size < 1:
-        raise InputError(f"head {name!r}: {what} is {size!r}, must be at least 1")
+    if not isinstance(size, int) or isinstance(size, bool) or not 1 <= size <= MAX_SIZE:
+        limit = f", and at most {MAX_SIZE:,}" if isinstance(size, int) and size > MAX_SIZE else ""
+        raise InputError(f"head {name!r}: {what} is {shown(size)}, must be at least 1{limit}")

@@ -15,6 +15,7 @@ from typing import TypeAlias, cast
 import torch
 from torch import Tensor
 
+from roberta_hub.arguments import switch
 from roberta_hub.errors import InputError, InputTypeError, VocabularyError
 from roberta_hub.text.bpe import BEGIN, END, GPT2BPE, MAX_MARKED
 from roberta_hub.text.dictionary import MASK, Dictionary
@@ -113,7 +114,8 @@ class Tokenizer:
             tensor([    0, 31414,     2,  8331,     2])
         """
         flat = array("i")
-        self._append(flat, (sentence, *more), 1 if no_separator else 2)
+        single = no_separator if no_separator is False else switch("no_separator", no_separator)
+        self._append(flat, (sentence, *more), 1 if single else 2)
         return self._to_model[_as_tensor(flat)]
 
     def encode_batch(self, texts: Sequence[Text], threads: int | None = None) -> list[Tensor]:

@@ -1,0 +1,236 @@
+"""Whatever holds texts -> a list of them. One meaning of `texts` for every verb.
+
+Containers of other packages are known by what they offer (`tolist`, `to_pylist`, iteration), never
+by their class, so that none of those packages is imported.
+"""
+
+from __future__ import annotations
+
+import io
+from collections.abc import Iterable, Mapping
+from collections.abc import Set as AbstractSet
+from itertools import chain
+from typing import Any, NoReturn, TypeAlias
+
+from roberta_hub.arguments import kind_of, shown
+from roberta_hub.errors import InputError, InputTypeError
+from roberta_hub.text.tokenizer import Text
+
+Texts: TypeAlias = "Iterable[str | tuple[str, ...] | list[str]]"
+"""Many texts, for type checkers; columns of pandas, polars and Arrow are such iterables too."""
+
+_TO_LIST = ("to_pylist", "tolist", "to_list")
+"""How Arrow's arrays; numpy's, pandas'; polars' columns become lists of Python's own values."""
+_MISSING = ("NoneType", "NAType", "NaTType")
+_SHOWN = 8
+"""Columns and keys that an error lists."""
+
+
+def as_texts(value: object, name: str = "texts") -> tuple[list[Text], bool]:
+    """The texts that a caller means.
+
+    Args:
+        value: one str; or a sequence, an iterator, or a column of pandas, polars, Arrow, numpy or
+            `datasets`, whose items are str, or pairs: a tuple of sentences, or a list of two.
+        name: what an error calls the argument.
+
+    Returns:
+        (texts, whether it was one str, whose caller wants one answer and not a list).
+
+    Raises:
+        InputTypeError: a tuple of str, which could be a pair or several texts; a table, a dict, a
+            set, bytes, an array of several dimensions; an item that is no text or is missing. The
+            message names the columns, the shape or the row.
+
+    Example:
+        >>> as_texts("one")
+        (['one'], True)
+        >>> as_texts(line for line in ["one", ["a", "pair"]])
+        (['one', ('a', 'pair')], False)
+    """
+    if isinstance(value, str):
+        return [_plain(value)], True
+    items = _several(value, name)
+    kinds = set(map(type, items))
+    if kinds <= {str}:  # most lists: no Python for each text
+        return items, False
+    if kinds == {tuple} and () not in items:
+        if set(map(type, chain.from_iterable(items))) == {str}:
+            return items, False
+    return [_text(item, name, i) for i, item in enumerate(items)], False
+
+
+def as_single_texts(value: object, name: str, *, place: str, needs: str) -> tuple[list[str], bool]:
+    """As `as_texts`, for verbs that take no pairs.
+
+    Args:
+        value: one str, or what holds several.
+        name: what an error calls the argument.
+        place: what an error calls an item, with "{}" for its number.
+        needs: what the verb takes, in an error.
+    """
+    if isinstance(value, str):
+        return [_plain(value)], True
+    items = _several(value, name)
+    if set(map(type, items)) <= {str}:
+        return items, False
+    for i, item in enumerate(items):
+        if not isinstance(item, str):
+            missing = "; it is missing: drop it or fill it" if _is_missing(item) else ""
+            raise InputTypeError(f"{place.format(i)} is a {kind_of(item)}; {needs}{missing}")
+    return [_plain(item) for item in items], False
+
+
+def as_strings(value: object, name: str, what: str) -> list[str]:
+    """A list of labels or words, from any container; one str is refused.
+
+    Args:
+        value: what a caller passed.
+        name: of the argument.
+        what: they are, in an error: "labels", "words".
+
+    Raises:
+        InputError: one str.
+        InputTypeError: no container, or an item that is no str; the message names it.
+
+    Example:
+        >>> as_strings(("art", "sport"), "labels", "labels")
+        ['art', 'sport']
+    """
+    if isinstance(value, str):
+        raise InputError(f"{name} is {shown(value)}; pass a list of {what}")
+    unordered = isinstance(value, (set, frozenset))  # of labels the order means nothing
+    items = list(value) if unordered else many(value, name)  # type: ignore[call-overload]
+    for i, item in enumerate(items):
+        if not isinstance(item, str):
+            raise InputTypeError(f"{name}[{i}] is a {kind_of(item)}; pass a list of {what}, as str")
+    return [_plain(item) for item in items]
+
+
+def _several(value: object, name: str) -> list[Any]:
+    if isinstance(value, tuple) and value and all(isinstance(item, str) for item in value):
+        inner = ", ".join(shown(item, 20) for item in value[:3])
+        inner += ", ..." if len(value) > 3 else ""
+        one = inner + "," if len(value) == 1 else inner
+        raise InputTypeError(
+            f"{name} is a tuple of {len(value)} str, which could be one input or several; "
+            f"pass [({one})] for one of several sentences (a pair), or [{inner}] for single texts"
+        )
+    return many(value, name)
+
+
+def many(value: Any, name: str) -> list[Any]:
+    """The items of any container, whatever they are, as a new list.
+
+    Args:
+        value: what a caller passed.
+        name: of the argument, in an error.
+
+    Raises:
+        InputTypeError: no container, or one that iterates over something else than its items.
+    """
+    if type(value) is list:
+        return value.copy()
+    _refuse_tables(value, name)
+    kind = type(value)
+    for method in _TO_LIST:
+        if callable(getattr(kind, method, None)):
+            return list(getattr(value, method)())
+    if hasattr(kind, "__array__") and not hasattr(kind, "__iter__"):
+        return list(value.__array__().tolist())
+    try:
+        items = iter(value)
+    except TypeError:
+        raise InputTypeError(
+            f"{name} is a {kind_of(value)}; pass one str, or a list of them"
+        ) from None
+    return list(items)
+
+
+def _refuse_tables(value: Any, name: str) -> None:
+    """An error for what iterates over something else than its texts, or in no order."""
+    kind, what = type(value), f"{name} is a {kind_of(value)}"
+    if isinstance(value, (bytes, bytearray, memoryview)):
+        raise InputTypeError(f"{what}, not text; decode it: {name}.decode()")
+    if isinstance(value, Mapping):
+        keys = _named(value)
+        raise InputTypeError(f"{what} with the keys {keys}; pass the values of one: {name}[...]")
+    if isinstance(value, (set, frozenset)) or (
+        isinstance(value, AbstractSet) and not hasattr(kind, "mapping")  # a dict's keys have order
+    ):
+        raise InputTypeError(f"{what}, which has no order; pass a list: sorted({name})")
+    if isinstance(value, io.IOBase):
+        raise InputTypeError(f"{what}, whose lines end in a newline; pass its read().splitlines()")
+    if hasattr(kind, "columns") or hasattr(kind, "column_names"):
+        raise InputTypeError(
+            f"{what} with the columns {_columns(value)}; pass one of them: {name}[...], or pairs: "
+            "list(zip(first, second))"
+        )
+    if names := getattr(getattr(value, "dtype", None), "names", None):
+        raise InputTypeError(
+            f"{what} with the columns {_named(names)}; pass one of them: {name}[...]"
+        )
+    shape = getattr(value, "shape", None) if hasattr(kind, "shape") else None
+    if isinstance(shape, tuple) and len(shape) != 1:
+        raise InputTypeError(
+            f"{what} of shape {tuple(shape)}, not of one dimension; pass one column, "
+            f"{name}[:, 0], or pairs: [tuple(row) for row in {name}]"
+        )
+
+
+def _columns(table: Any) -> str:
+    for attribute in ("column_names", "columns"):  # an Arrow table's `columns` are the data
+        try:
+            return _named(getattr(table, attribute))
+        except Exception:  # the name of a column is a courtesy; some tables find them by computing
+            continue
+    return "that it has"
+
+
+def _named(names: Iterable[object]) -> str:
+    listed = [shown(name, 40) for name in names]
+    return ", ".join(listed[:_SHOWN]) + (", ..." if len(listed) > _SHOWN else "") or "of none"
+
+
+def _text(item: object, name: str, i: int) -> Text:
+    if isinstance(item, str):
+        return _plain(item)
+    is_pair = isinstance(item, list) and len(item) == 2
+    if is_pair or (isinstance(item, tuple) and item):
+        for k, part in enumerate(item):  # type: ignore[arg-type, var-annotated]
+            if not isinstance(part, str):
+                _refuse_item(part, f"{name}[{i}]", f"its sentence {k} is ")
+        return tuple(_plain(part) for part in item)  # type: ignore[attr-defined]
+    _refuse_item(item, f"{name}[{i}]")
+
+
+def _refuse_item(item: object, place: str, which: str = "") -> NoReturn:
+    """An error for one item, or one sentence of it, that is no text."""
+    kind = kind_of(item)
+    if _is_missing(item):
+        why = (
+            f"{which}missing (a {kind}); drop such rows, as dropna() does, or fill them with a "
+            f"text: fillna('')"
+        )
+    elif isinstance(item, (bytes, bytearray)):
+        why = f"{which}{kind}, not text; decode them"
+    elif isinstance(item, Mapping):
+        why = f"{which}a {kind} with the keys {_named(item)}; pass the values of one key"
+    elif isinstance(item, (list, tuple)) and not which:
+        size = "an empty" if not item else "a"
+        of = f" of {len(item)}" if item else ""
+        why = f"{size} {kind}{of}; a pair is a list of two str, or a tuple of two or more"
+    else:
+        why = f"{which}a {kind}; a text is a str, or a tuple of them"
+    raise InputTypeError(f"{place}: {why}")
+
+
+def _is_missing(item: object) -> bool:
+    """None, NaN, or pandas' NA and NaT."""
+    kind = type(item).__name__
+    return kind in _MISSING or (kind.startswith("float") and bool(item != item))
+
+
+def _plain(text: str) -> str:
+    """A str of the built-in type: numpy and enum have their own, whose str() can be another text."""
+    return text if type(text) is str else str.__str__(text)
