@@ -260,7 +260,7 @@ class RobertaHubInterface(HeadVerbs):
             CheckpointError: the format cannot express the model.
         """
         checkpoint = saving.checkpoint_of(self.model, self.tokenizer, self.task, self.labels)
-        saving.write(checkpoint, self.tokenizer, Path(directory), format, head)
+        saving.write(checkpoint, self.tokenizer, directory, format, head)
 
     def __repr__(self) -> str:
         """A card; `print(roberta.model)` shows the modules."""

@@ -7,6 +7,8 @@ from __future__ import annotations
 
 import dataclasses
 import json
+import os
+import reprlib
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
@@ -64,19 +66,26 @@ def checkpoint_of(
 
 
 def write(
-    checkpoint: Checkpoint, tokenizer: Tokenizer, directory: Path, format: str, head: str | None
+    checkpoint: Checkpoint,
+    tokenizer: Tokenizer,
+    directory: str | os.PathLike[str],
+    format: str,
+    head: str | None,
 ) -> None:
     """Write a checkpoint in one of `FORMATS`.
 
     Raises:
         CheckpointError: the format cannot express the model, or the disk refuses; what was there
-            stays.
+            stays, and what was not there is not there.
+        InputError: no such format, or a path that cannot be.
+        InputTypeError: `directory` is no path.
     """
     # Not at the top: torch.hub's users load models without it (`dependencies` in hubconf.py).
     from safetensors import SafetensorError
 
-    if format not in FORMATS:
-        raise InputError(f"format is {format!r}; choose {', '.join(FORMATS)}")
+    if not isinstance(format, str) or format not in FORMATS:
+        raise InputError(f"format is {reprlib.repr(format)}; choose {', '.join(FORMATS)}")
+    directory = _as_directory(directory)
     _check_vacant(directory, format)
     try:
         with replacing_all(directory, FORMATS[format]) as work:
@@ -87,12 +96,30 @@ def write(
         OSError,
         RuntimeError,
         SafetensorError,
+        UnicodeError,  # half a surrogate pair in the path
     ) as error:  # RuntimeError: torch.save, a full disk
         raise CheckpointError(
             f"{directory}: cannot be written ({type(error).__name__}: "
             f"{str(error).splitlines()[0][:200]}); "
             "what was there is as before. Free some room or choose another directory"
         ) from error
+
+
+def _as_directory(directory: object) -> Path:
+    try:
+        name = os.fspath(directory)  # type: ignore[call-overload]
+    except TypeError:
+        name = None
+    if not isinstance(name, str):
+        raise InputTypeError(
+            f"the directory to save into is {reprlib.repr(directory)}; give a str or a pathlib.Path"
+        )
+    if not name or "\0" in name:
+        raise InputError(
+            f"the directory to save into is {reprlib.repr(name)}, which names none; '.' is the "
+            "current one"
+        )
+    return Path(name)
 
 
 def _check_vacant(directory: Path, format: str) -> None:

@@ -30,7 +30,9 @@ import torch
 torch.set_num_threads(1)
 import requests, filelock, safetensors.torch, tqdm
 import roberta_hub
-from roberta_hub.checkpoint import transfer
+from roberta_hub.checkpoint import catalogue, transfer
+from dataclasses import replace
+catalogue.MODELS = tuple(replace(m, unsure=catalogue.SHAPE) for m in catalogue.MODELS)  # small ones
 warnings.simplefilter("ignore")
 sizes = {"encoder_layers": 1, "encoder_embed_dim": 8, "encoder_ffn_embed_dim": 8, "encoder_attention_heads": 1}
 roberta_hub.load_model("roberta.base", pretrained=False, **sizes).encode("Hello")  # the vocabulary is read
