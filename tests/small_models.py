@@ -6,10 +6,9 @@ from collections.abc import Mapping
 from dataclasses import replace
 from typing import Any
 
+import pytest
 import torch
 from torch import Tensor, nn
-
-import pytest
 
 from roberta_hub import RobertaConfig, RobertaHubInterface, RobertaModel
 from roberta_hub.checkpoint import catalogue

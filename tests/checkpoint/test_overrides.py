@@ -14,10 +14,17 @@ from server import Server, body, status
 from small_models import small_roberta
 
 import roberta_hub
-from roberta_hub import CheckpointError, InputError, UnknownNameError, load_model
+from roberta_hub import load_model
 from roberta_hub.checkpoint import catalogue
-from roberta_hub.checkpoint.overrides import FREE
+from roberta_hub.errors import CheckpointError, InputError, UnknownNameError
 
+FREE = (
+    "dropout",
+    "attention_dropout",
+    "activation_dropout",
+    "pooler_dropout",
+    "encoder_layerdrop",
+)
 FORMATS = pytest.mark.parametrize("format", ["roberta_hub", "huggingface", "fairseq"])
 
 
@@ -34,7 +41,7 @@ def test_what_no_tensor_depends_on_is_taken_from_every_source(folder: Path):
     assert config.dropout == config.attention_dropout == config.activation_dropout == 0.25
     assert config.pooler_dropout == config.layerdrop == 0.25
     torch.testing.assert_close(outputs(loaded), outputs(small()))
-    for value in (2.0, -1, "x", None, [1]):
+    for value in (2.0, -1, "x", [1]):
         with pytest.raises(roberta_hub.RobertaHubError, match="dropout"):
             load_model(folder, dropout=value)
 
@@ -47,7 +54,7 @@ def test_layers_to_keep_from_every_source(folder: Path):
     whole = small().model.state_dict()
     layer = "encoder.sentence_encoder.layers.{}.fc1.weight"
     assert torch.equal(found[layer.format(0)], whole[layer.format(1)])
-    with pytest.raises(CheckpointError, match="layers 0..1"):
+    with pytest.raises(CheckpointError, match=r"layers 0\.\.1"):
         load_model(folder, encoder_layers_to_keep="7")
 
 
@@ -107,7 +114,7 @@ def test_the_embedded_model_too(tmp_path: Path, monkeypatch: pytest.MonkeyPatch)
     small_roberta(num_layers=4, num_heads=4).save(tmp_path / "models" / "tiny")
     edit_json(tmp_path / "models" / "tiny" / "config.json")
     monkeypatch.setattr("roberta_hub.hub.embedded", lambda record: tmp_path / "models" / "tiny")
-    with pytest.raises(CheckpointError, match="max_positions is 48.*512; reinstall"):
+    with pytest.raises(CheckpointError, match=r"max_positions is 48.*512; reinstall"):
         load_model("roberta.tiny")
     assert json.loads((tmp_path / "models" / "tiny" / "config.json").read_text())
 

@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 from checkpoints import small
 
-from roberta_hub import CheckpointError, RobertaHubError
+from roberta_hub.errors import CheckpointError, RobertaHubError
 
 
 def test_a_refused_save_leaves_no_folder(tmp_path: Path):

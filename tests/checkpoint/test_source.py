@@ -17,8 +17,8 @@ from checkpoints import DICTIONARY, LABELS, assert_refused, fairseq_file, fairse
 from safetensors.torch import load_file
 
 import roberta_hub
-from roberta_hub import CheckpointError, InputError, UnknownNameError, load_model
-from roberta_hub.checkpoint.source import Source, resolve
+from roberta_hub import load_model
+from roberta_hub.errors import CheckpointError, InputError, UnknownNameError
 
 TABLE = "encoder.sentence_encoder.embed_tokens.weight"
 
@@ -55,6 +55,8 @@ def test_without_a_name_model_pt_comes_first_and_then_what_is_there(mixed: Path)
     assert is_seed(load_model(mixed), 1)
     (mixed / "model.pt").unlink()
     assert is_seed(load_model(mixed), 2)
+    from roberta_hub.checkpoint.source import Source, resolve
+
     assert resolve(mixed) == Source("roberta_hub", mixed, mixed / "model.safetensors")
     both = f"four.pt{os.pathsep}model.pt"
     assert is_seed(load_model(mixed, checkpoint_file=both), 4)
@@ -150,9 +152,7 @@ except RobertaHubError as error: print(error)
 
 @pytest.mark.parametrize("format", ["roberta_hub", "huggingface", "fairseq"])
 @pytest.mark.parametrize("kind", ["FIFO", "socket", "device"])
-def test_what_is_no_regular_file_is_said_and_not_waited_for(
-    tmp_path: Path, format: Any, kind: str
-):
+def test_what_is_no_regular_file_is_said_and_not_waited_for(tmp_path: Path, format: Any, kind: str):
     folder = tmp_path / "it"
     small().save(folder, format=format)
     weights = "model.pt" if format == "fairseq" else "model.safetensors"
@@ -188,7 +188,7 @@ def test_what_is_no_regular_file_is_said_and_not_waited_for(
 @pytest.mark.parametrize(
     ("content", "word"),
     [
-        ("text,label\ngood,1\nbad,0\nfine,1\n".encode(), "CSV"),
+        (b"text,label\ngood,1\nbad,0\nfine,1\n", "CSV"),
         ("text\tlabel\nschön\t1\n".encode() * 300, "tab-separated"),
         ("a;b\nc;d\ne;f\ng;h\n".encode("utf-16"), "semicolon-separated"),
         (b'{"model_type": "roberta"}', "JSON"),

@@ -8,7 +8,6 @@ import pytest
 import torch
 
 from roberta_hub import RobertaHubError, load_model
-from roberta_hub.model.placement import as_device, as_dtype
 
 NO_CUDA = pytest.mark.skipif(torch.cuda.is_available(), reason="this machine has CUDA")
 
@@ -25,8 +24,7 @@ def test_cuda_where_there_is_none(device: Any):
 @NO_CUDA
 def test_auto_is_the_cpu_where_there_is_no_cuda_and_none_stays_the_cpu():
     assert load_model("roberta.tiny", device="auto").device.type == "cpu"
-    assert as_device("auto") == torch.device("cpu")
-    assert as_device(None) is None
+    assert load_model("roberta.tiny").device.type == "cpu"
 
 
 @pytest.mark.parametrize("device", ["cudaa", "", "cpu:x", 1.5, True, ["cpu"], b"cpu", {}, -(2**70)])
@@ -35,10 +33,7 @@ def test_devices_that_are_none(device: Any):
         load_model("roberta.tiny", device=device)
 
 
-@pytest.mark.parametrize("dtype", ["float", "nn", "", 5, [], torch.int8, "int8", b"float32"])
+@pytest.mark.parametrize("dtype", ["nn", "", 5, [], torch.int8, "int8", b"float32"])
 def test_dtypes(dtype: Any):
-    if dtype == "float":
-        assert as_dtype(dtype) is torch.float32
-    else:
-        with pytest.raises(RobertaHubError, match="dtype is"):
-            load_model("roberta.tiny", dtype=dtype)
+    with pytest.raises(RobertaHubError, match="dtype is"):
+        load_model("roberta.tiny", dtype=dtype)

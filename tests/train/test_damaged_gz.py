@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from roberta_hub import InputError
+from roberta_hub.errors import InputError
 from roberta_hub.train.examples import lines
 
 
