@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import reprlib
 import warnings
 from collections.abc import Mapping
 from pathlib import Path
@@ -10,30 +11,36 @@ from typing import Any
 
 import torch
 
-from roberta_hub.checkpoint.archive import extract_archive
-from roberta_hub.checkpoint.arguments import override_config
+from roberta_hub.building import build, dictionary_of
+from roberta_hub.checkpoint.arguments import check_overrides, override_config
+from roberta_hub.checkpoint.cache import MODEL
 from roberta_hub.checkpoint.catalogue import (
     Record,
     available_models,
+    check_shape,
     embedded,
     find,
     name_heads,
     suggest,
 )
-from roberta_hub.checkpoint.contents import (
-    EMBEDDING,
-    LM_WEIGHT,
-    Checkpoint,
-    check_finite,
-)
+from roberta_hub.checkpoint.contents import Checkpoint, check_finite
 from roberta_hub.checkpoint.download import fetch_model
-from roberta_hub.checkpoint.fairseq import read_dictionaries, read_fairseq
+from roberta_hub.checkpoint.fairseq import data_directory, read_dictionaries, read_fairseq
+from roberta_hub.checkpoint.files import check_regular
 from roberta_hub.checkpoint.huggingface import read_huggingface
-from roberta_hub.checkpoint.store import read_json, read_store
-from roberta_hub.errors import CheckpointError, InputError, UnknownNameError, VocabularyError
+from roberta_hub.checkpoint.overrides import override
+from roberta_hub.checkpoint.source import Source, resolve
+from roberta_hub.checkpoint.store import read_store
+from roberta_hub.errors import (
+    CheckpointError,
+    InputError,
+    InputTypeError,
+    UnknownNameError,
+    VocabularyError,
+)
 from roberta_hub.interface import RobertaHubInterface
 from roberta_hub.model import roberta
-from roberta_hub.model.skeleton import shapes_only
+from roberta_hub.model.placement import as_device, as_dtype
 from roberta_hub.text.bpe import GPT2BPE
 from roberta_hub.text.dictionary import Dictionary, Task
 from roberta_hub.text.huggingface import read_tokenizer
@@ -51,7 +58,7 @@ def load_model(
     pretrained: bool = True,
     device: str | torch.device | None = None,
     dtype: torch.dtype | str | None = None,
-    checkpoint_file: str = "model.pt",
+    checkpoint_file: str | None = None,
     data_name_or_path: str = ".",
     bpe: str = "gpt2",
     strict: bool = True,
@@ -67,13 +74,17 @@ def load_model(
 
     Args:
         name_or_path: a name of `available_models()`; a fairseq directory, model.pt or .tar.gz; a
-            Hugging Face directory; a directory that `save` wrote.
+            Hugging Face directory; a directory that `save` or a training run wrote; or the file of
+            weights in one of these, and then that very file is read.
         pretrained: False builds the named architecture with random weights, without any network.
-        device: where the model goes, "cuda" for example; None: the CPU.
+        device: where the model goes: "cuda", "cuda:1", "mps"; "auto": CUDA where there is some,
+            else the CPU; None: the CPU.
         dtype: of the weights; None widens half precision to float32.
-        checkpoint_file: in a fairseq directory; of several, joined by os.pathsep, the first is
-            used.
-        data_name_or_path: where dict.txt lies; beginning with "." from the model's directory.
+        checkpoint_file: the file of weights in a directory; of several, joined by os.pathsep, the
+            first is used. None: fairseq's model.pt where it lies, else what is there; of a training
+            run its best model, else its last.
+        data_name_or_path: where dict.txt lies; beginning with "." from the model's directory. A
+            model that brings its own vocabulary takes none.
         bpe: "gpt2", RoBERTa's.
         strict: False ignores tensors that have no place in the model, with a warning.
         allow_nonfinite: True accepts NaN and infinity in the weights.
@@ -81,13 +92,15 @@ def load_model(
         progress: show a bar while downloading.
         twin: of a pickle, keep a safetensors twin in the cache (`cache_root()/twins`) and map that
             the next time; False reads the file itself and writes nothing.
-        overrides: fairseq's arguments, which replace those of the checkpoint: `dropout`,
-            `attention_dropout`, `pooler_dropout`, `encoder_layerdrop`, `encoder_layers_to_keep`,
-            `gpt2_encoder_json` and `gpt2_vocab_bpe` (your own BPE), `data`, ... `user_dir` is
+        overrides: fairseq's arguments, which replace those of the checkpoint. Any checkpoint takes
+            `dropout`, `attention_dropout`, `activation_dropout`, `pooler_dropout`,
+            `encoder_layerdrop`, `encoder_layers_to_keep`, and `gpt2_encoder_json` with
+            `gpt2_vocab_bpe` (your own BPE); fairseq's own take the others too. `user_dir` is
             accepted with a warning.
 
     Raises:
         UnknownNameError: no such model, or no such argument; the message lists near ones.
+        InputError: a device, dtype or argument that cannot be had here.
         CheckpointError: a file that is missing, damaged, unsafe or of another shape.
         DownloadError: a name whose archive cannot be had.
 
@@ -97,27 +110,35 @@ def load_model(
         [0, 31414, 232, 328, 2]
     """
     bpe_tables = _bpe_tables(bpe, overrides)
-    wanted = _dtype(dtype)
-    record = find(os.fspath(name_or_path))
+    wanted, place = as_dtype(dtype), as_device(device)
+    name = _text("name_or_path", name_or_path)
+    file = None if checkpoint_file is None else _text("checkpoint_file", checkpoint_file)
+    data = _text("data_name_or_path", overrides.pop("data", data_name_or_path))
+    check_overrides(overrides)
+    record = find(name)
+    if record is not None and file not in (None, MODEL):
+        raise CheckpointError(
+            f"{record.name} has one checkpoint, and checkpoint_file={file[:200]!r} names another; "
+            "leave it out, or give the directory that holds that file"
+        )
     if record is not None and not pretrained:
         checkpoint, vocabulary = _random(record, overrides), (bpe_tables, None)
-        interface = _assemble(checkpoint, vocabulary, device, strict=strict)
+        interface = _assemble(checkpoint, vocabulary, place, strict=strict)
         return interface.to(wanted) if wanted else interface
-    if record is not None and not record.url:
-        directory = embedded(record)
-    elif record is not None:
-        directory = fetch_model(record, force=force_download, progress=progress)
+    if record is None:
+        source = resolve(_path(name, pretrained), file)
+    elif not record.url:
+        source = resolve(embedded(record))
     else:
-        directory = _path(name_or_path, pretrained)
-    checkpoint, (found_bpe, dictionary) = _read(
-        directory, checkpoint_file, data_name_or_path, overrides, wanted, twin=twin
-    )
+        source = resolve(fetch_model(record, force=force_download, progress=progress))
+    checkpoint, (found_bpe, dictionary) = _read(source, data, overrides, wanted, twin=twin)
     if record is not None:
+        check_shape(record, checkpoint, overrides, source.directory)
         name_heads(record, checkpoint)
         checkpoint.source = f"{record.name} ({checkpoint.source})"
     if not allow_nonfinite and not checkpoint.finite:
         check_finite(checkpoint.weights, checkpoint.source)
-    return _assemble(checkpoint, (bpe_tables or found_bpe, dictionary), device, strict=strict)
+    return _assemble(checkpoint, (bpe_tables or found_bpe, dictionary), place, strict=strict)
 
 
 class RobertaModel(roberta.RobertaModel):
@@ -127,7 +148,7 @@ class RobertaModel(roberta.RobertaModel):
     def from_pretrained(
         cls,
         model_name_or_path: str | os.PathLike[str],
-        checkpoint_file: str = "model.pt",
+        checkpoint_file: str | None = None,
         data_name_or_path: str = ".",
         bpe: str = "gpt2",
         **overrides: Any,
@@ -136,7 +157,7 @@ class RobertaModel(roberta.RobertaModel):
 
         Args:
             model_name_or_path: a catalogue name, a directory, a model.pt or a .tar.gz.
-            checkpoint_file: in that directory.
+            checkpoint_file: in that directory; None: model.pt where it lies, else what is there.
             data_name_or_path: where dict.txt lies; beginning with "." from the model's directory.
             bpe: "gpt2", RoBERTa's.
             overrides: fairseq's arguments, and the keywords of `load_model`.
@@ -150,76 +171,67 @@ class RobertaModel(roberta.RobertaModel):
         )
 
 
-def _path(name: str | os.PathLike[str], pretrained: bool) -> Path:
+def _text(name: str, value: object) -> str:
+    """A name or path that was given as an argument, as str."""
+    try:
+        text = os.fspath(value)  # type: ignore[call-overload]
+    except TypeError:
+        text = None
+    if not isinstance(text, str):
+        raise InputTypeError(f"{name} is {reprlib.repr(value)}; give a str or a pathlib.Path")
+    return text
+
+
+def _path(name: str, pretrained: bool) -> Path:
     path = Path(name)
-    if not os.path.exists(path):  # which also answers where a folder may not be looked into
-        near = suggest(os.fspath(name))
+    # os.path.exists also answers where a folder may not be looked into.
+    if not name or not os.path.exists(path):
+        near = suggest(name)
         hint = f"did you mean {' or '.join(near)}? " if near else ""
         raise UnknownNameError(
-            f"no model and no path {os.fspath(name)!r}; {hint}"
+            f"no model and no path {name[:500]!r}; {hint}"
             f"names are {', '.join(available_models())}; a path must exist and be readable"
         )
     if not pretrained:
-        raise InputError(
-            f"pretrained=False builds a model by name, and {os.fspath(name)!r} is a path"
-        )
+        raise InputError(f"pretrained=False builds a model by name, and {name!r} is a path")
     return path
 
 
 def _read(
-    path: Path,
-    checkpoint_file: str,
+    source: Source,
     data: str,
     overrides: Mapping[str, object],
     dtype: torch.dtype | None,
     *,
     twin: bool,
 ) -> tuple[Checkpoint, Vocabulary]:
-    """Read whatever lies there, and the vocabulary that it brings along beside the dictionary."""
-    if path.is_file() and path.name.endswith((".tar.gz", ".tgz")):
-        path = extract_archive(path, checkpoint_file)
-    if path.is_file() and path.suffix != ".safetensors":
-        path, checkpoint_file = path.parent, path.name
-    directory = path if path.is_dir() else path.parent
-    if not (directory / checkpoint_file).is_file():  # several, as fairseq writes them: a.pt:b.pt
-        checkpoint_file = checkpoint_file.split(os.pathsep)[0]
-    has_config = (directory / "config.json").is_file()
-    if not has_config and not (directory / checkpoint_file).is_file():
-        there = ", ".join(sorted(entry.name for entry in directory.iterdir())[:8]) or "nothing"
+    """Read what was found, and the vocabulary that it brings along beside the dictionary."""
+    directory, file = source.directory, source.file
+    if not data.startswith(".") and not os.path.isdir(data):
         raise CheckpointError(
-            f"Model file not found: {directory} holds neither {checkpoint_file} nor config.json "
-            f"but "
-            f"{there}; name the file with checkpoint_file="
+            f"data_name_or_path {data[:500]!r} is no directory; it should hold dict.txt"
         )
-    if (directory / checkpoint_file).is_file():
+    if source.kind == "fairseq":
+        assert file is not None
         tables = (directory / "encoder.json", directory / "vocab.bpe")
         own = GPT2BPE.from_files(*tables) if all(table.is_file() for table in tables) else None
-        checkpoint = read_fairseq(
-            directory / checkpoint_file, _check_data(data, overrides), dtype, twin=twin
-        )
-        dictionaries = read_dictionaries(directory, str(overrides.get("data", data)))
-        checkpoint.dictionary, checkpoint.label_dictionary = dictionaries
+        checkpoint = read_fairseq(file, overrides, dtype, twin=twin)
+        checkpoint.dictionary, checkpoint.label_dictionary = read_dictionaries(directory, data)
         return checkpoint, (own, None)
-    if overrides:
-        raise InputError(
-            f"{', '.join(overrides)}: arguments of fairseq checkpoints, and {directory} is none; "
-            "load it without them and change roberta.model"
-        )
-    ours = read_json(directory / "config.json").get("format") == "roberta_hub"
-    checkpoint = (
-        read_store(directory, dtype) if ours else read_huggingface(directory, dtype, twin=twin)
-    )
-    return checkpoint, read_tokenizer(directory) or (None, None)
-
-
-def _check_data(data: str, overrides: Mapping[str, object]) -> dict[str, object]:
-    """The overrides without the data directory, which must exist unless it hangs on the model's."""
-    data = str(overrides.get("data", data))
-    if not data.startswith(".") and not Path(data).is_dir():
-        raise CheckpointError(
-            f"data_name_or_path {data!r} is no directory; it should hold dict.txt"
-        )
-    return {name: value for name, value in overrides.items() if name != "data"}
+    if source.kind == "roberta_hub":
+        checkpoint = read_store(directory, dtype, file=file)
+    else:
+        checkpoint = read_huggingface(directory, dtype, file=file, twin=twin)
+    override(checkpoint, overrides)
+    vocabulary = read_tokenizer(directory)
+    if data_directory(directory, data) != data_directory(directory, "."):
+        if source.kind == "roberta_hub" or vocabulary is not None:
+            raise InputError(
+                f"data_name_or_path={data[:500]!r}: {directory} brings its own vocabulary, and "
+                "another one would be wrong; leave data_name_or_path out"
+            )
+        checkpoint.dictionary, checkpoint.label_dictionary = read_dictionaries(directory, data)
+    return checkpoint, vocabulary or (None, None)
 
 
 def _random(record: Record, overrides: Mapping[str, object]) -> Checkpoint:
@@ -239,13 +251,13 @@ def _random(record: Record, overrides: Mapping[str, object]) -> Checkpoint:
 def _assemble(
     checkpoint: Checkpoint,
     vocabulary: Vocabulary,
-    device: str | torch.device | None,
+    device: torch.device | None,
     *,
     strict: bool,
 ) -> RobertaHubInterface:
     """Dictionary, task and model of a checkpoint, in the interface."""
     bpe, dictionary = vocabulary
-    dictionary = dictionary or _dictionary(checkpoint)
+    dictionary = dictionary or dictionary_of(checkpoint)
     if len(dictionary) > checkpoint.config.vocab_size:
         raise VocabularyError(
             f"{checkpoint.source}: the vocabulary has {len(dictionary)} pieces and the embedding "
@@ -276,119 +288,9 @@ def _assemble(
     return interface if device is None else interface.to(device)
 
 
-def _dictionary(checkpoint: Checkpoint) -> Dictionary:
-    rows = checkpoint.config.vocab_size
-    if checkpoint.dictionary is None:
-        dictionary, origin = (
-            Dictionary.roberta(),
-            "RoBERTa's own dictionary, there being no dict.txt,",
-        )
-    else:
-        dictionary, origin = (
-            Dictionary.parse(checkpoint.dictionary, f"dict.txt of {checkpoint.source}"),
-            "dict.txt with <mask>",
-        )
-        dictionary.add_symbol("<mask>")
-    if len(dictionary) != rows:
-        raise VocabularyError(
-            f"{checkpoint.source}: {origin} has {len(dictionary)} symbols and the embedding table "
-            f"{rows} "
-            "rows; put the dict.txt that the model was trained with beside it, or name its "
-            "directory "
-            "with data_name_or_path"
-        )
-    return dictionary
-
-
 def build_model(checkpoint: Checkpoint, *, strict: bool = True) -> RobertaModel:
-    """Build as shapes only and assign, so that no second copy of the weights is ever made."""
-    if not checkpoint.weights:
-        model = RobertaModel(checkpoint.config)
-        for head, labels in checkpoint.labels.items():
-            model.register_classification_head(head, len(labels))
-        return model
-    try:
-        with shapes_only():
-            model = RobertaModel(checkpoint.config)
-            for head, (num_classes, inner_dim) in checkpoint.heads().items():
-                model.register_classification_head(head, num_classes, inner_dim)
-            for head, num_classes in checkpoint.token_heads().items():
-                model.register_token_head(head, num_classes)
-            for head in checkpoint.span_heads():
-                model.register_span_head(head)
-    except InputError as error:  # an activation or a head that cannot be
-        raise CheckpointError(f"{checkpoint.source}: {error}") from None
-    weights = dict(checkpoint.weights)
-    config = checkpoint.config
-    if config.lm_head and not config.untie_weights and EMBEDDING in weights:
-        weights[LM_WEIGHT] = weights[EMBEDDING]
-    weights = _check_fit(model.state_dict(), weights, checkpoint.source, strict)
-    model.load_state_dict(weights, assign=True)
-    model.tie_weights()
-    return model
-
-
-def _check_fit(
-    expected: Mapping[str, torch.Tensor],
-    weights: dict[str, torch.Tensor],
-    source: str,
-    strict: bool,
-) -> dict[str, torch.Tensor]:
-    """Every tensor where it belongs, or an error that names the others and a possible cause."""
-    missing = [name for name in expected if name not in weights]
-    unexpected = [name for name in weights if name not in expected]
-    wrong = [
-        name for name in expected if name in weights and expected[name].shape != weights[name].shape
-    ]
-    if missing:
-        raise CheckpointError(
-            f"{source}: {len(missing)} tensors are missing: {_some(missing)}; the file is "
-            f"incomplete, "
-            "or of another architecture"
-        )
-    if wrong:
-        name = wrong[0]
-        raise CheckpointError(
-            f"{source}: {name} has shape {tuple(weights[name].shape)}, the configuration wants "
-            f"{tuple(expected[name].shape)} ({len(wrong)} tensors differ): {_cause(name)}"
-        )
-    counts = [name for name in expected if not weights[name].is_floating_point()]
-    if counts:
-        raise CheckpointError(
-            f"{source}: {counts[0]} holds {weights[counts[0]].dtype}, not floating-point weights "
-            f"({len(counts)} tensors); was the model quantized? load the original"
-        )
-    if unexpected and strict:
-        raise CheckpointError(
-            f"{source}: {len(unexpected)} tensors have no place in a RoBERTa: {_some(unexpected)}; "
-            "strict=False ignores them"
-        )
-    if unexpected:
-        warnings.warn(f"{source}: ignored {_some(unexpected)}", stacklevel=5)
-    return {name: weights[name] for name in expected}
-
-
-def _cause(name: str) -> str:
-    if name in (EMBEDDING, LM_WEIGHT, "encoder.lm_head.bias"):
-        return "the vocabulary is of another size"
-    if "embed_positions" in name:
-        return "max_positions is not what the model was trained with"
-    return "base and large mixed up, or an argument overridden that fixes a size"
-
-
-def _some(names: list[str]) -> str:
-    return ", ".join(name[:100] for name in names[:5]) + (", ..." if len(names) > 5 else "")
-
-
-def _dtype(dtype: torch.dtype | str | None) -> torch.dtype | None:
-    named = getattr(torch, dtype, None) if isinstance(dtype, str) else dtype
-    if named is None and dtype is None:
-        return None
-    if named not in (torch.float16, torch.bfloat16, torch.float32, torch.float64):
-        raise InputError(
-            f"dtype is {dtype!r}; choose torch.float32, torch.float16 or torch.bfloat16"
-        )
-    return named
+    """The model of a checkpoint, see `building.build`."""
+    return build(checkpoint, RobertaModel, strict=strict)
 
 
 def _bpe_tables(bpe: str, overrides: dict[str, object]) -> GPT2BPE | None:
@@ -408,4 +310,7 @@ def _bpe_tables(bpe: str, overrides: dict[str, object]) -> GPT2BPE | None:
         return None
     if encoder is None or merges is None:
         raise InputError("gpt2_encoder_json and gpt2_vocab_bpe belong together; give both paths")
-    return GPT2BPE.from_files(str(encoder), str(merges))
+    paths = _text("gpt2_encoder_json", encoder), _text("gpt2_vocab_bpe", merges)
+    for path in paths:
+        check_regular(Path(path))
+    return GPT2BPE.from_files(*paths)

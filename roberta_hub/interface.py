@@ -12,7 +12,6 @@ from typing import TYPE_CHECKING, Literal, overload
 from torch import Tensor
 
 from roberta_hub import saving
-from roberta_hub.arguments import path_of
 from roberta_hub.head_verbs import HeadVerbs
 from roberta_hub.inference import classify, features, optimize, score
 from roberta_hub.inference.batching import Options
@@ -356,7 +355,7 @@ class RobertaHubInterface(HeadVerbs):
         checkpoint = saving.checkpoint_of(
             self.model, self.tokenizer, self.task, self.labels, self.own_head, self.inputs
         )
-        saving.write(checkpoint, self.tokenizer, path_of("directory", directory), format, head)
+        saving.write(checkpoint, self.tokenizer, directory, format, head)
 
     def __repr__(self) -> str:
         """A card; `print(roberta.model)` shows the modules."""

@@ -7,13 +7,14 @@ from __future__ import annotations
 
 import dataclasses
 import json
+import os
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
 from torch import nn
 
-from roberta_hub.arguments import kind_of, shown
+from roberta_hub.arguments import kind_of, path_of, shown
 from roberta_hub.checkpoint.contents import LM_WEIGHT, Checkpoint, replacing_all, write_files
 from roberta_hub.checkpoint.fairseq import write_fairseq
 from roberta_hub.checkpoint.huggingface import write_huggingface
@@ -74,13 +75,19 @@ def checkpoint_of(
 
 
 def write(
-    checkpoint: Checkpoint, tokenizer: Tokenizer, directory: Path, format: str, head: str | None
+    checkpoint: Checkpoint,
+    tokenizer: Tokenizer,
+    directory: str | os.PathLike[str],
+    format: str,
+    head: str | None,
 ) -> None:
     """Write a checkpoint in one of `FORMATS`.
 
     Raises:
         CheckpointError: the format cannot express the model, or the disk refuses; what was there
-            stays.
+            stays, and what was not there is not there.
+        InputError: no such format, or a path that cannot be.
+        InputTypeError: `directory` is no path.
     """
     # Not at the top: torch.hub's users load models without it (`dependencies` in hubconf.py).
     from safetensors import SafetensorError
@@ -89,6 +96,7 @@ def write(
         raise InputError(f"format is {shown(format)}; choose {', '.join(FORMATS)}")
     if not (head is None or isinstance(head, str)):
         raise InputTypeError(f"head is a {kind_of(head)}; pass a head's name")
+    directory = path_of("the directory to save into", directory)
     try:
         _check_vacant(directory, format)
         with replacing_all(directory, FORMATS[format]) as work:

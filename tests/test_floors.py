@@ -19,6 +19,7 @@ FLOORS = {
     "checkpoint": 1,
     "inference": 2,
     "saving": 2,
+    "building": 2,
     "fairseq_verbs": 3,
     "head_verbs": 3,
     "interface": 3,

@@ -24,7 +24,7 @@ from typing import Any
 
 import pytest
 import torch
-from small_models import small_roberta
+from small_models import small_roberta, take_any_shape
 
 import roberta_hub
 from roberta_hub import RobertaHubError, RobertaHubInterface
@@ -393,6 +393,7 @@ except ImportError as error: print(error)
 @pytest.fixture
 def served(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[tuple[Path, list[str]]]:
     """(the cache, paths that were asked of a server with a small roberta.base.tar.gz)"""
+    take_any_shape(monkeypatch)
     small_roberta().save(tmp_path / "roberta.base", format="fairseq")
     archive = io.BytesIO()
     with tarfile.open(fileobj=archive, mode="w:gz") as tar:

@@ -30,6 +30,7 @@ from roberta_hub.checkpoint.cache import (
     tidy,
     workplace,
 )
+from roberta_hub.checkpoint.files import check_regular
 from roberta_hub.errors import CheckpointError
 
 CHUNK = 1 << 16
@@ -77,6 +78,8 @@ def extract_archive(path: str | os.PathLike[str], checkpoint_file: str = MODEL) 
             f"name. "
             "For other layouts unpack the archive and load the folder"
         )
+    if not archive.is_dir():
+        check_regular(archive)
     try:
         digest = sha256_of(archive)
     except OSError as error:

@@ -7,14 +7,23 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
 
+from roberta_hub.checkpoint.arguments import FIELDS
 from roberta_hub.checkpoint.contents import HEADS, Checkpoint
+from roberta_hub.checkpoint.overrides import PRUNING
 from roberta_hub.config import BASE, LARGE, TINY, Inputs, RobertaConfig
+from roberta_hub.errors import CheckpointError
 
 BASE_URL = "https://dl.fbaipublicfiles.com/fairseq/models"
 """Where fairseq publishes. Its own code asks over plain http; the same files are served over
 https."""
 HUGGINGFACE = "https://huggingface.co"
 """Where the same weights lie a second time, as safetensors."""
+SHAPE = (
+    *("vocab_size", "padding_idx", "max_positions", "embed_dim", "embedding_dim", "ffn_dim"),
+    *("num_layers", "num_unique_layers", "num_heads"),
+    *("normalize_before", "layernorm_embedding", "untie_weights"),
+)
+"""Fields of the configuration in which a model must be what its record says."""
 
 
 @dataclass(frozen=True)
@@ -62,6 +71,8 @@ class Record:
     """Of a `.tar.gz` that holds `model.pt` and `dict.txt`; "": the model is in the package."""
     config: RobertaConfig
     """The shape of the network, known before a byte is downloaded (`pretrained=False`)."""
+    unsure: tuple[str, ...] = ()
+    """Fields of `config` for which the checkpoint's word counts, not this row's."""
     heads: Mapping[str, tuple[str, ...]] = field(default_factory=dict)
     """Classification head -> what its outputs mean, in order: fairseq's files carry numbers
     only."""
@@ -182,10 +193,14 @@ def suggest(name: str) -> list[str]:
         'roberta.large.mnli'
         >>> suggest("Roberta_Base")[0]
         'roberta.base'
+        >>> suggest("FacebookAI/roberta-base")[0]
+        'roberta.base'
         >>> suggest("gpt2")
         []
     """
-    wanted = name.lower().replace("_", ".").replace("-", ".")
+    # Hugging Face's names have their owner in front, fairseq's archives an ending behind.
+    bare = name[-200:].rstrip("/").rpartition("/")[2].lower().removesuffix(".tar.gz")
+    wanted = bare.replace("_", ".").replace("-", ".")
     return difflib.get_close_matches(wanted, available_models(), n=3, cutoff=0.7)
 
 
@@ -210,3 +225,33 @@ def name_heads(record: Record, checkpoint: Checkpoint) -> None:
     checkpoint.labels = {**record.heads, **checkpoint.labels}
     checkpoint.inputs = {**record.inputs, **checkpoint.inputs}
     checkpoint.own_head = checkpoint.own_head or record.own_head
+
+
+def check_shape(
+    record: Record, checkpoint: Checkpoint, overrides: Mapping[str, object], folder: Path
+) -> None:
+    """Refuse a checkpoint that is another model than the one of that name.
+
+    Args:
+        record: whose `config` is compared, but for the fields it is unsure of.
+        checkpoint: as read, with `overrides`.
+        overrides: what the caller wants otherwise is no contradiction.
+        folder: where it was read from, for the message.
+
+    Raises:
+        CheckpointError: a field differs; the message has both values.
+    """
+    asked = {FIELDS.get(name) for name in overrides}
+    asked |= {"num_layers"} if PRUNING in overrides else set()
+    for name in SHAPE:
+        found, stated = getattr(checkpoint.config, name), getattr(record.config, name)
+        if found != stated and name not in record.unsure and name not in asked:
+            remedy = (
+                f"delete {folder} and load again, or load it by its path as the model that it is"
+                if record.url
+                else "reinstall roberta-hub"
+            )
+            raise CheckpointError(
+                f"{folder} holds another model than {record.name}: its {name} is {found}, that of "
+                f"{record.name} is {stated}; {remedy}"
+            )

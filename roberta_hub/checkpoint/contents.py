@@ -13,7 +13,7 @@ import uuid
 import warnings
 from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, Literal, TypeVar, get_args
@@ -344,13 +344,13 @@ def replacing_all(directory: Path, obsolete: Sequence[str] = ()) -> Iterator[Pat
     config.json, which says how to read the others, moves last.
 
     Args:
-        directory: made if missing.
+        directory: made if missing, and taken away again where nothing comes of it.
         obsolete: files of an earlier save that go, where no new ones take their places.
     """
-    directory.mkdir(parents=True, exist_ok=True)
+    made = [place for place in (directory, *directory.parents) if not os.path.lexists(place)]
     work = directory / f".{uuid.uuid4().hex}.tmp"
-    work.mkdir()
     try:
+        work.mkdir(parents=True)
         yield work
         files = sorted(path.relative_to(work) for path in work.rglob("*") if path.is_file())
         for file in files:  # found out before anything moves
@@ -362,5 +362,11 @@ def replacing_all(directory: Path, obsolete: Sequence[str] = ()) -> Iterator[Pat
         for name in obsolete:
             if Path(name) not in files:
                 (directory / name).unlink(missing_ok=True)
+    except BaseException:
+        shutil.rmtree(work, ignore_errors=True)
+        for folder in made:  # from the inside out, and only what is empty
+            with suppress(OSError):
+                folder.rmdir()
+        raise
     finally:
         shutil.rmtree(work, ignore_errors=True)

@@ -33,7 +33,14 @@ from roberta_hub.checkpoint.cache import (
 )
 from roberta_hub.checkpoint.catalogue import BASE_URL, HUGGINGFACE, Record, Remote
 from roberta_hub.checkpoint.store import read_json, read_safetensors
-from roberta_hub.checkpoint.transfer import BY_HAND, MIRROR_ENV, Received, receive, safe_url
+from roberta_hub.checkpoint.transfer import (
+    BY_HAND,
+    MIRROR_ENV,
+    Received,
+    UnreachableError,
+    receive,
+    safe_url,
+)
 from roberta_hub.errors import CheckpointError, DownloadError, RobertaHubError
 
 OFFLINE_ENV = "ROBERTA_HUB_OFFLINE"
@@ -199,21 +206,47 @@ def _download(record: Record, stage: Path, label: str | None) -> _Delivery:
                 f"{url}: {problem}. Log in to the network, check {MIRROR_ENV}, {BY_HAND}"
             )
     except DownloadError as error:
-        if record.second is None:
+        unreachable = isinstance(error, UnreachableError)
+        if record.second is None and not unreachable:
             raise
-        warnings.warn(
-            f"{error}. Hugging Face's copy of {record.name} is fetched instead", stacklevel=4
-        )
+        if record.second is None:
+            raise _no_network(record, error) from None
+        instead = f"Hugging Face's copy of {record.name} is fetched instead"
+        if not unreachable:
+            warnings.warn(f"{error}. {instead}", stacklevel=4)
         archive.unlink(missing_ok=True)
         try:
-            return _from_huggingface(record.second, stage, label)
+            delivery = _from_huggingface(record.second, stage, label)
+        except UnreachableError as second:
+            if unreachable:
+                raise _no_network(record, error, second) from None
+            raise DownloadError(f"{second}. Before that: {error}") from None
         except DownloadError as second:
             raise DownloadError(f"{second}. Before that: {error}") from second
+        if unreachable:  # only now, as without any network one message is enough
+            warnings.warn(f"{error}. {instead}", stacklevel=4)
+        return delivery
     _check(record.archive, url, got)
     folder = stage / "fairseq"
     folder.mkdir()
     files = unpack(archive, folder, url)
     return _Delivery(folder, url, files, got, ((record.archive, got),))
+
+
+def _no_network(record: Record, *failures: DownloadError) -> DownloadError:
+    """One short message where nobody could be asked; the last line is what works all the same."""
+    hosts = {
+        failure.host: failure.reason
+        for failure in failures
+        if isinstance(failure, UnreachableError)
+    }
+    asked = "; ".join(f"{host} cannot be reached: {reason}" for host, reason in hosts.items())
+    return DownloadError(
+        f"{record.name} cannot be downloaded: {asked}.\n"
+        f"Check the network; HTTPS_PROXY, {MIRROR_ENV} and {ENDPOINT_ENV} lead elsewhere.\n"
+        "Offline work: load_model('roberta.tiny'), which is in the package; a folder or file by "
+        f"its path; what the cache holds ({OFFLINE_ENV}=1 asks nobody)."
+    )
 
 
 def _from_huggingface(second: tuple[Remote, ...], stage: Path, label: str | None) -> _Delivery:

@@ -14,7 +14,6 @@ from typing import Any
 import torch
 from torch import Tensor
 
-from roberta_hub.checkpoint.cache import cache_root
 from roberta_hub.checkpoint.contents import (
     EMBEDDING,
     HEADS,
@@ -24,7 +23,6 @@ from roberta_hub.checkpoint.contents import (
     TOKEN_HEADS,
     VERSION,
     Checkpoint,
-    Origin,
     expand,
     holds_all,
     own,
@@ -39,9 +37,8 @@ from roberta_hub.checkpoint.huggingface_heads import (
     chosen_head,
     read_heads,
 )
-from roberta_hub.checkpoint.store import read_json, read_safetensors, write_json, write_safetensors
-from roberta_hub.checkpoint.twin import Neutral, through_twin
-from roberta_hub.checkpoint.unpickle import is_mapped, load_pickle, tensors
+from roberta_hub.checkpoint.shards import WHOLE, read_weights
+from roberta_hub.checkpoint.store import read_json, write_json, write_safetensors
 from roberta_hub.config import RobertaConfig
 from roberta_hub.errors import CheckpointError
 
@@ -116,7 +113,11 @@ def names(num_layers: int, head: str | None = None) -> dict[str, str]:
 
 
 def read_huggingface(
-    directory: Path, dtype: torch.dtype | None = None, *, twin: bool = False
+    directory: Path,
+    dtype: torch.dtype | None = None,
+    *,
+    file: Path | None = None,
+    twin: bool = False,
 ) -> Checkpoint:
     """Read a directory written by transformers: masked LM, bare encoder, or one with a head.
 
@@ -127,6 +128,7 @@ def read_huggingface(
     Args:
         directory: holds config.json and the weights.
         dtype: of the weights; None widens half precision to float32.
+        file: the weights; None: what lies there, whole or in shards.
         twin: of a pytorch_model.bin, keep a safetensors twin in our cache and read that the next
             time.
 
@@ -135,7 +137,7 @@ def read_huggingface(
     """
     hf = read_json(directory / "config.json")
     config = _read_config(hf, directory)
-    neutral = _read_weights(directory, twin=twin)
+    neutral = read_weights(directory, file, twin=twin)
     theirs = neutral.weights
     if not any(key.startswith("roberta.") for key in theirs):  # saved from a bare RobertaModel
         theirs = {f"roberta.{key}": theirs.pop(key) for key in list(theirs)}
@@ -172,7 +174,7 @@ def read_huggingface(
     if types is not None and _POSITIONS in weights:
         _fold_token_types(weights, types, config, str(directory))
     weights[VERSION] = torch.tensor([3.0])
-    source = str(directory)
+    source = str(directory if file is None or file.name in WHOLE else file)
     checkpoint = Checkpoint(config=config, weights=weights, source=source, finite=finite)
     read_heads(hf, checkpoint)
     return checkpoint
@@ -191,36 +193,6 @@ def _fold_token_types(
     # A clone: what is mapped is not written to.
     weights[_POSITIONS] = positions.clone()
     weights[_POSITIONS][config.padding_idx + 1 :] += types[0].to(positions.dtype)
-
-
-def _read_weights(directory: Path, *, twin: bool) -> Neutral:
-    """All tensors under Hugging Face's names."""
-    # What lies in our cache is replaced and never rewritten, so it may stay mapped.
-    origin: Origin = "our file" if cache_root() in directory.parents else "file"
-    index = directory / "model.safetensors.index.json"
-    if (directory / "model.safetensors").is_file():
-        return Neutral(read_safetensors(directory / "model.safetensors"), origin=origin)
-    if index.is_file():
-        shards = read_json(index).get("weight_map")
-        if not isinstance(shards, dict):
-            raise CheckpointError(f"{index}: has no 'weight_map'")
-        weights: dict[str, Tensor] = {}
-        for shard in sorted({str(name) for name in shards.values()}):
-            if Path(shard).name != shard or len(shard) > 255:
-                raise CheckpointError(f"{index}: shard {shard[:80]!r} is not a plain file name")
-            weights |= read_safetensors(directory / shard)
-        return Neutral(weights, origin=origin)
-    pickled = directory / "pytorch_model.bin"
-    if pickled.is_file():
-        return through_twin(pickled, "bin", _read_bin) if twin else _read_bin(pickled)
-    raise CheckpointError(
-        f"{directory}: has config.json but neither model.safetensors nor pytorch_model.bin"
-    )
-
-
-def _read_bin(path: Path) -> Neutral:
-    loaded = tensors(load_pickle(path), str(path), path.stat().st_size)
-    return Neutral(loaded, origin="file" if is_mapped(path) else "memory")
 
 
 def _read_config(hf: dict[str, Any], directory: Path) -> RobertaConfig:

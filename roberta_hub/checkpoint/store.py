@@ -26,10 +26,12 @@ from roberta_hub.checkpoint.contents import (
     replacing,
     write_files,
 )
+from roberta_hub.checkpoint.files import check_regular
 from roberta_hub.config import RobertaConfig
 from roberta_hub.errors import CheckpointError, MissingExtraError
 
 FORMAT_VERSION = 1
+_WEIGHTS = "model.safetensors"
 _MAX_JSON = 10_000_000  # bytes; a config.json has a few thousand
 _DTYPES = {
     torch.float64: "F64",
@@ -46,11 +48,19 @@ _DTYPES = {
 """The format's names of the dtypes that `check_plain` lets through."""
 
 
-def read_store(directory: Path, dtype: torch.dtype | None = None) -> Checkpoint:
+def read_store(
+    directory: Path, dtype: torch.dtype | None = None, *, file: Path | None = None
+) -> Checkpoint:
     """Read a directory that `write_store` wrote.
 
     Weights that are wanted in the dtype of the file stay mapped: we replace our files, never
     rewrite them, so the mapping cannot change underneath.
+
+    Args:
+        directory: holds config.json.
+        dtype: of the weights; None widens half precision to float32.
+        file: the weights; None: model.safetensors. A file of another name is not ours to trust,
+            and is copied.
 
     Raises:
         CheckpointError: files missing, damaged, or written by a newer version.
@@ -63,8 +73,9 @@ def read_store(directory: Path, dtype: torch.dtype | None = None) -> Checkpoint:
             f"{path}: format version {reprlib.repr(version)}, this package reads {FORMAT_VERSION}; "
             "was it written by a newer roberta_hub? pip install -U roberta_hub"
         )
-    weights = read_safetensors(directory / "model.safetensors")
-    weights = own(weights, dtype, "our file")
+    ours = file is None or file == directory / _WEIGHTS
+    weights = read_safetensors(directory / _WEIGHTS if file is None else file)
+    weights = own(weights, dtype, "our file" if ours else "file")
     weights[VERSION] = torch.tensor([3.0])
     try:
         model = dict(about["model"].items())
@@ -87,7 +98,7 @@ def read_store(directory: Path, dtype: torch.dtype | None = None) -> Checkpoint:
     return Checkpoint(
         config=config,
         weights=weights,
-        source=str(directory),
+        source=str(directory if ours else file),
         dictionary=read_dictionary(directory / "dict.txt"),
         label_dictionary=read_dictionary(directory / "label_dict.txt"),
         labels={head: distinct(own, head, str(directory)) for head, own in labels.items()},
@@ -102,7 +113,7 @@ def write_store(checkpoint: Checkpoint, directory: Path) -> None:
     """Write model.safetensors, config.json, and dict.txt where the vocabulary is not RoBERTa's."""
     directory.mkdir(parents=True, exist_ok=True)
     weights = {k: v for k, v in checkpoint.weights.items() if k != VERSION}
-    write_safetensors(directory / "model.safetensors", weights, {"format": "pt"})
+    write_safetensors(directory / _WEIGHTS, weights, {"format": "pt"})
     files = {"dict.txt": checkpoint.dictionary, "label_dict.txt": checkpoint.label_dictionary}
     write_files(directory, {name: data for name, data in files.items() if data is not None})
     about = {
@@ -135,6 +146,7 @@ def read_safetensors_and_metadata(path: Path) -> tuple[dict[str, Tensor], dict[s
         raise MissingExtraError(
             f"{path} is read with safetensors, which is not installed: pip install safetensors"
         ) from None
+    check_regular(path)
     try:
         _check_header(path)
         with safe_open(path, framework="pt") as file:
@@ -205,6 +217,7 @@ def write_safetensors(path: Path, weights: Mapping[str, Tensor], metadata: dict[
 
 def read_json(path: Path) -> dict[str, Any]:
     """A JSON object from a file of sensible size."""
+    check_regular(path)
     try:
         if path.stat().st_size > _MAX_JSON:
             raise CheckpointError(f"{path}: {path.stat().st_size} bytes, the limit is {_MAX_JSON}")

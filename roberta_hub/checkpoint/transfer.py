@@ -9,9 +9,11 @@ answer fits to the byte.
 from __future__ import annotations
 
 import email.utils
+import errno
 import hashlib
 import os
 import re
+import socket
 import time
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -42,6 +44,8 @@ MAX_REDIRECTS = 10
 """As browsers do, more or less; fairseq's server needs none, Hugging Face's one."""
 LOOPBACK = ("localhost", "127.0.0.1", "::1")
 """The hosts that plain http may talk to."""
+NO_WAY = (errno.ENETUNREACH, errno.EHOSTUNREACH, errno.ENETDOWN, errno.EADDRNOTAVAIL)
+"""What a machine without a network says of any address."""
 BY_HAND = "or fetch the files another way and load them by their path"
 """The remedy that always works."""
 
@@ -52,6 +56,17 @@ class Received:
 
     size: int
     sha256: str
+
+
+class UnreachableError(DownloadError):
+    """Nobody can be asked: no such name, no network, no server there. Final, without a second try."""
+
+    def __init__(self, host: str, reason: str) -> None:
+        super().__init__(
+            f"{host} cannot be reached: {reason}. Check the connection (HTTPS_PROXY is honoured) "
+            f"or set {MIRROR_ENV}, {BY_HAND}"
+        )
+        self.host, self.reason = host, reason
 
 
 class _TransientError(Exception):
@@ -76,7 +91,8 @@ def receive(
             beside it.
 
     Raises:
-        DownloadError: no network, refused, broken off too often, too large.
+        UnreachableError: no network, or no server at that address; found out at once.
+        DownloadError: refused, broken off too often, too large.
         OSError: the disk is full.
     """
     import requests
@@ -219,7 +235,12 @@ def _open(session: requests.Session, partial: _Partial) -> requests.Response:
                 f"set REQUESTS_CA_BUNDLE to its certificate, {BY_HAND}"
             ) from error
         except (requests.ConnectionError, requests.Timeout) as error:
-            raise _TransientError(str(error)) from error
+            reason = _unreachable(error)
+            if reason is None or partial.received:  # whoever sent something may come back
+                raise _TransientError(str(error)) from error
+            proxy = isinstance(error, requests.exceptions.ProxyError)
+            host = "the proxy (HTTPS_PROXY, HTTP_PROXY)" if proxy else urlsplit(url).hostname
+            raise UnreachableError(str(host), reason) from None
         # ValueError: requests looks at a redirect's address even if it is not to follow it.
         except (requests.RequestException, ValueError) as error:
             raise DownloadError(f"{url}: {error}. Check {MIRROR_ENV}, {BY_HAND}") from error
@@ -231,6 +252,27 @@ def _open(session: requests.Session, partial: _Partial) -> requests.Response:
     raise DownloadError(
         f"{partial.url}: gave up after {MAX_REDIRECTS} redirects, the last to {url}"
     )
+
+
+def _unreachable(error: BaseException) -> str | None:
+    """Why a connection could not even begin, in words; None for failures that may pass."""
+    seen: set[int] = set()
+    waiting: list[object] = [error]
+    while waiting:
+        cause = waiting.pop()
+        if not isinstance(cause, BaseException) or id(cause) in seen:
+            continue
+        seen.add(id(cause))
+        if isinstance(cause, socket.gaierror):
+            return "its name does not resolve"
+        if isinstance(cause, ConnectionRefusedError):
+            return "the connection was refused"
+        if isinstance(cause, OSError) and cause.errno in NO_WAY:
+            return (cause.strerror or "no route").lower()
+        # requests and urllib3 keep what they met in `args` and `reason` rather than as a cause.
+        waiting += [cause.__cause__, cause.__context__, getattr(cause, "reason", None)]
+        waiting += cause.args
+    return None
 
 
 def safe_url(location: str, origin: str) -> str:

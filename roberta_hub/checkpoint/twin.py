@@ -36,6 +36,7 @@ from roberta_hub.checkpoint.cache import (
     workplace,
 )
 from roberta_hub.checkpoint.contents import Origin, give_back_pages, is_finite, replacing
+from roberta_hub.checkpoint.files import check_regular
 from roberta_hub.checkpoint.store import read_safetensors_and_metadata, write_safetensors
 from roberta_hub.errors import CheckpointError, RobertaHubError
 
@@ -71,6 +72,7 @@ def through_twin(path: Path, kind: str, read: Callable[[Path], Neutral]) -> Neut
         kind: what `read` makes of it; part of the twin's name.
         read: the reader of the file itself. Its errors pass, and then there is no twin.
     """
+    check_regular(path)  # before it is hashed: a pipe has no end
     if (
         find_spec("safetensors") is None
     ):  # torch.hub's users may lack it (`dependencies` in hubconf.py)

@@ -19,6 +19,7 @@ import torch
 from torch import Tensor
 
 from roberta_hub.checkpoint.contents import check_plain
+from roberta_hub.checkpoint.files import check_regular, text_kind
 from roberta_hub.checkpoint.opcodes import HostileError
 from roberta_hub.checkpoint.scan import check_sums, scan
 from roberta_hub.errors import CheckpointError
@@ -115,6 +116,11 @@ def load_pickle(path: Path) -> Any:
     except Exception as error:  # whatever torch meets in hostile or damaged bytes
         # Not chained, and not quoted: torch's messages tell the reader to switch its protection
         # off.
+        if (found := text_kind(path)) is not None:
+            raise CheckpointError(
+                f"{path} is {found}, not a PyTorch checkpoint; was another file meant? Texts and "
+                "tables go to the verbs of a loaded model, or to training"
+            ) from None
         raise CheckpointError(
             f"{path}: not a readable PyTorch checkpoint, probably truncated or damaged "
             f"({_first_line(error)}); download or copy it again"
@@ -145,6 +151,8 @@ def _check_torch(path: Path) -> None:
 def _recognize(path: Path) -> str:
     """Tell "zip" from "legacy"; raise an error that says what any other file is."""
     if not path.is_file():
+        if not path.is_dir():
+            check_regular(path)
         what = "is a directory" if path.is_dir() else "does not exist"
         raise CheckpointError(f"Model file not found: {path} {what}")
     try:

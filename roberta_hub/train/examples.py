@@ -11,6 +11,7 @@ import gzip
 import json
 import lzma
 import warnings
+import zlib
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
@@ -249,7 +250,7 @@ def lines(path: Path) -> Iterator[tuple[int, str]]:
                 except UnicodeDecodeError as error:
                     raise bad(path, number, f"not UTF-8: {error}; convert the file") from None
                 yield number, text.rstrip("\r\n")
-        except (OSError, EOFError, lzma.LZMAError) as error:
+        except (OSError, EOFError, lzma.LZMAError, zlib.error) as error:
             raise InputError(f"{path}: cannot be read: {error}") from None
 
 

@@ -259,7 +259,7 @@ def test_storages_that_claim_terabytes(tmp_path: Path, legacy: bool):
         (b"\n<HTML>", "web page"),
         (b"version https://git-lfs.github.com/spec/v1\noid sha256:0\nsize 1\n", "git lfs pull"),
         (b"\x1f\x8b" + b"x" * 50, "compressed"),
-        (b"hello world\n" * 100, "damaged"),
+        (b"hello world\n" * 100, "plain text"),
         (pickle.dumps({"model": {}}, 2), "damaged"),
         (pickle.dumps({"model": {}}, 4), "damaged"),
         (random.Random(0).randbytes(5000), "download"),

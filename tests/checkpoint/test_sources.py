@@ -14,6 +14,7 @@ import pytest
 import torch
 from archives import GOOD, OTHER, PATH, TOY, assert_model, python, visible
 from server import Server, body, cut, ranged, redirect, status
+from small_models import take_any_shape
 
 import roberta_hub
 from roberta_hub.checkpoint import download
@@ -55,8 +56,9 @@ def theirs(transformers: Any, tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 
 @pytest.fixture
-def second(server: Server, theirs: Path) -> dict[str, bytes]:
+def second(server: Server, theirs: Path, monkeypatch: pytest.MonkeyPatch) -> dict[str, bytes]:
     """Hugging Face is well, fairseq's server is not."""
+    take_any_shape(monkeypatch)
     files = {name: (theirs / name).read_bytes() for name in ("config.json", "model.safetensors")}
     for name, content in files.items():
         server.plan[REPOSITORY + name] = [body(content)]
@@ -142,6 +144,7 @@ def test_labels_of_the_file_in_another_order_stay_in_that_order(
 def test_a_masked_lm_from_the_second_source(
     server: Server, transformers: Any, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ):
+    take_any_shape(monkeypatch)
     transformers.RobertaForMaskedLM(transformers.RobertaConfig(**SIZES)).save_pretrained(tmp_path)
     for name in ("config.json", "model.safetensors"):
         content = (tmp_path / name).read_bytes()

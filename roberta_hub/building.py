@@ -1,0 +1,135 @@
+"""A checkpoint -> its dictionary and its model, in which every tensor has found its place."""
+
+from __future__ import annotations
+
+import warnings
+from collections.abc import Mapping
+from typing import TypeVar
+
+import torch
+
+from roberta_hub.checkpoint.contents import EMBEDDING, LM_WEIGHT, Checkpoint
+from roberta_hub.errors import CheckpointError, InputError, VocabularyError
+from roberta_hub.model.roberta import RobertaModel
+from roberta_hub.model.skeleton import shapes_only
+from roberta_hub.text.dictionary import Dictionary
+
+Model = TypeVar("Model", bound=RobertaModel)
+
+
+def dictionary_of(checkpoint: Checkpoint) -> Dictionary:
+    """The fairseq dictionary of a checkpoint, RoBERTa's own where it has none.
+
+    Raises:
+        VocabularyError: it has another number of symbols than the embedding table has rows.
+    """
+    rows = checkpoint.config.vocab_size
+    if checkpoint.dictionary is None:
+        dictionary, origin = (
+            Dictionary.roberta(),
+            "RoBERTa's own dictionary, there being no dict.txt,",
+        )
+    else:
+        dictionary, origin = (
+            Dictionary.parse(checkpoint.dictionary, f"dict.txt of {checkpoint.source}"),
+            "dict.txt with <mask>",
+        )
+        dictionary.add_symbol("<mask>")
+    if len(dictionary) != rows:
+        raise VocabularyError(
+            f"{checkpoint.source}: {origin} has {len(dictionary)} symbols and the embedding table "
+            f"{rows} "
+            "rows; put the dict.txt that the model was trained with beside it, or name its "
+            "directory "
+            "with data_name_or_path"
+        )
+    return dictionary
+
+
+def build(checkpoint: Checkpoint, kind: type[Model], *, strict: bool = True) -> Model:
+    """Build as shapes only and assign, so that no second copy of the weights is ever made.
+
+    Args:
+        checkpoint: without weights the model gets random ones.
+        kind: the class to build.
+        strict: False ignores tensors that have no place, with a warning.
+
+    Raises:
+        CheckpointError: tensors are missing, too many, or of another shape.
+    """
+    if not checkpoint.weights:
+        model = kind(checkpoint.config)
+        for head, labels in checkpoint.labels.items():
+            model.register_classification_head(head, len(labels))
+        return model
+    try:
+        with shapes_only():
+            model = kind(checkpoint.config)
+            for head, (num_classes, inner_dim) in checkpoint.heads().items():
+                model.register_classification_head(head, num_classes, inner_dim)
+            for head, num_classes in checkpoint.token_heads().items():
+                model.register_token_head(head, num_classes)
+            for head in checkpoint.span_heads():
+                model.register_span_head(head)
+    except InputError as error:  # an activation or a head that cannot be
+        raise CheckpointError(f"{checkpoint.source}: {error}") from None
+    weights = dict(checkpoint.weights)
+    config = checkpoint.config
+    if config.lm_head and not config.untie_weights and EMBEDDING in weights:
+        weights[LM_WEIGHT] = weights[EMBEDDING]
+    weights = _check_fit(model.state_dict(), weights, checkpoint.source, strict)
+    model.load_state_dict(weights, assign=True)
+    model.tie_weights()
+    return model
+
+
+def _check_fit(
+    expected: Mapping[str, torch.Tensor],
+    weights: dict[str, torch.Tensor],
+    source: str,
+    strict: bool,
+) -> dict[str, torch.Tensor]:
+    """Every tensor where it belongs, or an error that says which are not, and the likely cause."""
+    missing = [name for name in expected if name not in weights]
+    unexpected = [name for name in weights if name not in expected]
+    wrong = [
+        name for name in expected if name in weights and expected[name].shape != weights[name].shape
+    ]
+    if missing:
+        raise CheckpointError(
+            f"{source}: {len(missing)} tensors are missing: {_some(missing)}; the file is "
+            f"incomplete, "
+            "or of another architecture"
+        )
+    if wrong:
+        name = wrong[0]
+        raise CheckpointError(
+            f"{source}: {name} has shape {tuple(weights[name].shape)}, the configuration wants "
+            f"{tuple(expected[name].shape)} ({len(wrong)} tensors differ): {_cause(name)}"
+        )
+    counts = [name for name in expected if not weights[name].is_floating_point()]
+    if counts:
+        raise CheckpointError(
+            f"{source}: {counts[0]} holds {weights[counts[0]].dtype}, not floating-point weights "
+            f"({len(counts)} tensors); was the model quantized? load the original"
+        )
+    if unexpected and strict:
+        raise CheckpointError(
+            f"{source}: {len(unexpected)} tensors have no place in a RoBERTa: {_some(unexpected)}; "
+            "strict=False ignores them"
+        )
+    if unexpected:
+        warnings.warn(f"{source}: ignored {_some(unexpected)}", stacklevel=6)
+    return {name: weights[name] for name in expected}
+
+
+def _cause(name: str) -> str:
+    if name in (EMBEDDING, LM_WEIGHT, "encoder.lm_head.bias"):
+        return "the vocabulary is of another size"
+    if "embed_positions" in name:
+        return "max_positions is not what the model was trained with"
+    return "base and large mixed up, or an argument overridden that fixes a size"
+
+
+def _some(names: list[str]) -> str:
+    return ", ".join(name[:100] for name in names[:5]) + (", ..." if len(names) > 5 else "")

@@ -1,0 +1,45 @@
+"""fairseq's arguments for a checkpoint of any format: those that no tensor depends on."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+
+from roberta_hub.checkpoint.arguments import layers_to_keep, override_config
+from roberta_hub.checkpoint.contents import Checkpoint
+from roberta_hub.checkpoint.upgrade import prune
+from roberta_hub.errors import InputError
+
+FREE = (
+    "dropout",
+    "attention_dropout",
+    "activation_dropout",
+    "pooler_dropout",
+    "encoder_layerdrop",
+)
+"""Arguments that change no tensor's shape or place, so that any model takes them."""
+PRUNING = "encoder_layers_to_keep"
+
+
+def override(checkpoint: Checkpoint, overrides: Mapping[str, object]) -> None:
+    """Replace arguments of a checkpoint of any format, in place.
+
+    Raises:
+        InputError: an argument that the weights decide, or a value that it cannot have.
+        UnknownNameError: no such argument; the message lists near ones.
+        CheckpointError: a layer to keep that is not there.
+    """
+    config = override_config(checkpoint.config, overrides)
+    fixed = [name for name in overrides if name not in (*FREE, PRUNING)]
+    if fixed:
+        raise InputError(
+            f"{', '.join(fixed)}: fixed by the weights or by the format of {checkpoint.source}, "
+            f"which fairseq did not write; it takes {', '.join((*FREE, PRUNING))}"
+        )
+    keep = layers_to_keep(overrides.get(PRUNING))
+    if keep is not None:
+        if checkpoint.config.num_unique_layers is not None:
+            raise InputError(
+                f"{PRUNING}: the layers of {checkpoint.source} share their weights, none can go"
+            )
+        checkpoint.weights = prune(checkpoint.weights, keep, checkpoint.source)
+    checkpoint.config = config

@@ -1,0 +1,146 @@
+"""A path and a file's name -> which files are read, decided once.
+
+path, checkpoint_file ─► Source(kind, directory, file) ─► its one reader
+"""
+
+from __future__ import annotations
+
+import os
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Literal
+
+from roberta_hub.checkpoint.archive import extract_archive
+from roberta_hub.checkpoint.cache import MODEL
+from roberta_hub.checkpoint.files import check_regular, is_archive, listing
+from roberta_hub.checkpoint.shards import INDEXES, WHOLE
+from roberta_hub.checkpoint.store import read_json
+from roberta_hub.errors import CheckpointError
+
+Kind = Literal["fairseq", "roberta_hub", "huggingface"]
+RUNS = ("best", "last")
+"""The folders with models that a training run leaves, the preferred one first."""
+BESIDE_CONFIG = (".safetensors", ".bin")
+"""Weights that say nothing about their model: config.json beside them does."""
+
+
+@dataclass(frozen=True)
+class Source:
+    """Which reader reads which file.
+
+    Attributes:
+        kind: who wrote it, which decides the reader.
+        directory: where configuration and vocabulary lie.
+        file: the weights, named or found; None: the shards of a Hugging Face directory.
+    """
+
+    kind: Kind
+    directory: Path
+    file: Path | None
+
+
+def resolve(path: Path, checkpoint_file: str | None = None) -> Source:
+    """Decide what a path stands for.
+
+    A file stands for itself, whatever lies beside it. In a directory `checkpoint_file` is read;
+    without one fairseq's model.pt where it lies, else what config.json says, else the best model of
+    a training run.
+
+    Args:
+        path: a file or a directory, which exists; an archive is unpacked into our cache.
+        checkpoint_file: a file in the directory or archive; of several, joined by os.pathsep, the
+            first.
+
+    Raises:
+        CheckpointError: there is no such file, or none that can be chosen; the message lists what
+            is there.
+    """
+    if path.is_dir():
+        return _in_directory(path, checkpoint_file)
+    check_regular(path)
+    if is_archive(path):
+        folder = extract_archive(path, checkpoint_file or MODEL)
+        return Source("fairseq", folder, folder / (checkpoint_file or MODEL).split(os.pathsep)[0])
+    if checkpoint_file is not None and checkpoint_file != path.name:
+        raise CheckpointError(
+            f"{path} is a file, and checkpoint_file={checkpoint_file!r} names another; give the "
+            f"directory {path.parent} with checkpoint_file, or the file alone"
+        )
+    return _of_file(path, path.parent)
+
+
+def _in_directory(directory: Path, checkpoint_file: str | None) -> Source:
+    if checkpoint_file is not None:
+        return _of_file(_named(directory, checkpoint_file), directory)
+    for name in (MODEL, "config.json"):
+        check_regular(directory / name)
+    if os.path.exists(directory / MODEL):
+        return Source("fairseq", directory, directory / MODEL)
+    if os.path.exists(directory / "config.json"):
+        return _beside_config(directory)
+    for name in RUNS:
+        if any(os.path.exists(directory / name / file) for file in (MODEL, "config.json")):
+            return _in_directory(directory / name, None)
+    raise CheckpointError(
+        f"Model file not found: {directory} holds neither {MODEL} nor config.json but "
+        f"{listing(directory)}; name the file with checkpoint_file="
+    )
+
+
+def _named(directory: Path, checkpoint_file: str) -> Path:
+    first = checkpoint_file.split(os.pathsep)[0]  # several, as fairseq writes them: a.pt:b.pt
+    for name in (checkpoint_file, first):
+        if name and os.path.exists(directory / name):
+            return directory / name
+    raise CheckpointError(
+        f"Model file not found: {directory} holds no {checkpoint_file[:200]} but "
+        f"{listing(directory)}; name one of these with checkpoint_file=, or leave it out"
+    )
+
+
+def _beside_config(directory: Path) -> Source:
+    """The weights that belong to a config.json."""
+    kind = _kind(directory)
+    if kind == "roberta_hub":
+        return Source(kind, directory, directory / WHOLE[0])
+    for name in (*WHOLE, *INDEXES):
+        check_regular(directory / name)
+    for whole, index in zip(WHOLE, INDEXES, strict=True):
+        if os.path.exists(directory / whole):
+            return Source(kind, directory, directory / whole)
+        if os.path.exists(directory / index):
+            return Source(kind, directory, None)
+    raise CheckpointError(
+        f"{directory} has config.json but no weights: none of {', '.join((*WHOLE, *INDEXES))}, but "
+        f"{listing(directory)}"
+    )
+
+
+def _of_file(file: Path, directory: Path) -> Source:
+    """A file that was named: that very file is read."""
+    check_regular(file)
+    if file.suffix == ".json":
+        raise CheckpointError(
+            f"{file} describes a model and holds no weights; give its directory, {file.parent}"
+        )
+    if file.suffix not in BESIDE_CONFIG:
+        return Source("fairseq", directory, file)
+    check_regular(file.parent / "config.json")
+    if not os.path.exists(file.parent / "config.json"):
+        raise CheckpointError(
+            f"{file} needs a config.json beside it, which says what its tensors are, and "
+            f"{file.parent} holds {listing(file.parent)}. If fairseq wrote it, let its name end in "
+            ".pt"
+        )
+    kind = _kind(file.parent)
+    if kind == "roberta_hub" and file.suffix != ".safetensors":
+        raise CheckpointError(
+            f"{file} is no .safetensors file, and the config.json beside it is of roberta_hub's "
+            "own format, which has no other; put it beside the config.json that it came with"
+        )
+    return Source(kind, file.parent, file)
+
+
+def _kind(directory: Path) -> Literal["roberta_hub", "huggingface"]:
+    ours = read_json(directory / "config.json").get("format") == "roberta_hub"
+    return "roberta_hub" if ours else "huggingface"

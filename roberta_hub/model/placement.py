@@ -1,0 +1,85 @@
+"""Where a model goes and in which dtype: what was asked for, or an error with what there is."""
+
+from __future__ import annotations
+
+import reprlib
+
+import torch
+
+from roberta_hub.errors import InputError, InputTypeError
+
+DTYPES = (torch.float16, torch.bfloat16, torch.float32, torch.float64)
+
+
+def as_device(device: object) -> torch.device | None:
+    """The device that was asked for, which this machine has.
+
+    Args:
+        device: as torch names them; "auto" for CUDA where there is some, else the CPU; None leaves
+            the model on the CPU.
+
+    Raises:
+        InputError: no such device, or none that this torch can use.
+        InputTypeError: neither a name nor a `torch.device`.
+
+    Example:
+        >>> as_device("cpu"), as_device(None)
+        (device(type='cpu'), None)
+    """
+    if device is None or isinstance(device, torch.device):
+        found = device
+    elif not isinstance(device, (str, int)) or isinstance(device, bool):
+        raise InputTypeError(
+            f"device is {reprlib.repr(device)}; give 'cpu', 'cuda', 'auto' or a torch.device"
+        )
+    elif device == "auto":
+        return torch.device("cuda" if torch.cuda.is_available() else "cpu")
+    else:
+        try:
+            found = torch.device(device)
+        except (RuntimeError, OverflowError, TypeError, ValueError):
+            raise InputError(
+                f"device is {reprlib.repr(device)}, which torch {torch.__version__} does not know; "
+                "give 'cpu', 'cuda', 'cuda:1', 'mps' or 'auto'"
+            ) from None
+    if found is not None and (problem := _lacking(found)):
+        raise InputError(f"device is {str(found)!r}, and torch {torch.__version__} {problem}")
+    return found
+
+
+def _lacking(device: torch.device) -> str:
+    """What keeps this torch from using a device, with the remedy; "" if nothing does."""
+    count = torch.cuda.device_count() if device.type == "cuda" else 0
+    if device.type == "cuda" and not torch.cuda.is_available():
+        if torch.version.cuda is None and torch.version.hip is None:
+            remedy = "install a build with CUDA (pytorch.org says how)"
+            found = "is a build without CUDA"
+        else:
+            remedy = "check the driver (nvidia-smi) and CUDA_VISIBLE_DEVICES"
+            found = f"(CUDA {torch.version.cuda}) finds no GPU that it can use"
+        return f"{found}; {remedy}, or pass device='auto', which takes the CPU then"
+    if device.type == "cuda" and (device.index or 0) >= count:
+        return f"finds {count} GPUs, cuda:0 to cuda:{count - 1}; choose one of these"
+    if device.type == "mps" and not torch.backends.mps.is_available():
+        return "finds no Apple GPU; pass device='cpu' or device='auto'"
+    return ""
+
+
+def as_dtype(dtype: object) -> torch.dtype | None:
+    """The dtype of weights that was asked for; None: the file's, widened to float32.
+
+    Raises:
+        InputError: not a floating-point dtype that weights have.
+
+    Example:
+        >>> as_dtype("bfloat16")
+        torch.bfloat16
+    """
+    if dtype is None:
+        return None
+    named = getattr(torch, dtype, None) if isinstance(dtype, str) else dtype
+    if isinstance(named, torch.dtype) and named in DTYPES:
+        return named
+    raise InputError(
+        f"dtype is {reprlib.repr(dtype)}; choose torch.float32, torch.float16 or torch.bfloat16"
+    )
