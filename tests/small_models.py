@@ -9,7 +9,7 @@ import torch
 from torch import Tensor, nn
 
 from roberta_hub import RobertaConfig, RobertaHubInterface, RobertaModel
-from roberta_hub.text.dictionary import Dictionary, Task
+from roberta_hub.text import Dictionary, Task
 
 PAD = 1
 PLAIN: dict[str, Any] = {

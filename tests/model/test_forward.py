@@ -13,7 +13,7 @@ from torch import Tensor, nn
 from torch.nn.attention import SDPBackend, sdpa_kernel
 
 from roberta_hub import RobertaConfig, RobertaModel
-from roberta_hub.model.heads import ACTIVATIONS
+from roberta_hub.model.activations import ACTIVATIONS
 
 RIGHT = torch.tensor([[0, 5, 6, 7, 2], [0, 9, 2, 1, 1], [1, 1, 1, 1, 1]])
 LEFT = torch.tensor([[0, 5, 6, 7, 2], [1, 1, 0, 9, 2], [1, 1, 1, 1, 1]])
