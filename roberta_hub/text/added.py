@@ -140,7 +140,7 @@ def _kind(part: object) -> str:
 def _add_prefix_space(config: Mapping[str, Any], table: Mapping[str, Any]) -> bool:
     """As transformers: the class's argument, False by default; a generic class obeys tokenizer.json."""
     value = config.get("add_prefix_space")
-    if value is None and config.get("tokenizer_class") in _GENERIC:
+    if table and config.get("tokenizer_class") in _GENERIC:
         value = (table.get("pre_tokenizer") or {}).get("add_prefix_space", True)
     if not isinstance(value, (bool, type(None))):
         raise ValueError(f"add_prefix_space is {str(value)[:40]!r}")

@@ -35,4 +35,4 @@ def join_subwords(sentence: str, kind: str | None) -> str:
     if kind in ("subword_nmt", "@@ ", "@@"):
         mark = "@@" if kind == "@@" else "@@ "
         return (sentence + " ").replace(mark, "").rstrip()
-    raise UnknownNameError(f"bpe_symbol is {kind!r}; choose None or one of {', '.join(KINDS)}")
+    raise UnknownNameError(f"bpe_symbol {kind!r} is none of None, {', '.join(map(repr, KINDS))}")

@@ -195,8 +195,8 @@ def test_added_words(tmp_path: Path, prefix: bool) -> None:
 
 @peers.needs_transformers
 def test_added_tokens_json_of_older_files(tmp_path: Path) -> None:
-    folder = write_tokenizer(tmp_path, added_tokens={"newword": 50265, "other": 50266})
-    compare_ids(*both(folder), ["a newword b", "another"])
+    folder = write_tokenizer(tmp_path, added_tokens={"newword": 50265, "otherwords": 50266})
+    compare_ids(*both(folder), ["a newword b", "anotherwords"])
 
 
 @pytest.mark.parametrize("flag", ["lstrip", "rstrip", "single_word"])

@@ -45,7 +45,7 @@ def test_lookup():
         3,
         "world",
         "<unk>",
-        "<unk>",
+        "world",
     )
     assert "hello" in d and "bye" not in d
     with pytest.raises(InputTypeError, match="not int"):
