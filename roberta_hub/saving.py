@@ -141,7 +141,7 @@ def _write(
 
 
 def fairseq_dictionary(tokenizer: Tokenizer, rows: int) -> bytes:
-    """dict.txt without `<mask>`; fillers, as fairseq writes, name rows of the table without a symbol."""
+    """dict.txt without `<mask>`; rows of the table without a symbol get fillers, as in fairseq."""
     dictionary = tokenizer.dictionary
     if rows > len(dictionary):
         dictionary = copy.deepcopy(dictionary)

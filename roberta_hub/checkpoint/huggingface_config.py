@@ -80,7 +80,15 @@ def read_config(hf: Mapping[str, Any], directory: Path) -> RobertaConfig:
 
 
 def check_expressible(config: RobertaConfig, head: tuple[int, int] | None) -> None:
-    """Refuse what `model_type: roberta` lacks; `head` is (num_classes, inner_dim) of a classification head."""
+    """Refuse what `model_type: roberta` lacks.
+
+    Args:
+        config: of the model.
+        head: (num_classes, inner_dim) of the classification head to save; None: there is none.
+
+    Raises:
+        CheckpointError: all that cannot be expressed, in one message.
+    """
     problems = {
         "pre-norm layers": config.normalize_before,
         "no LayerNorm on the embeddings": not config.layernorm_embedding,
@@ -104,7 +112,7 @@ def check_expressible(config: RobertaConfig, head: tuple[int, int] | None) -> No
 def write_config(
     config: RobertaConfig, dtype: torch.dtype, ends: tuple[int, int]
 ) -> dict[str, Any]:
-    """config.json of a model that has no head but, perhaps, the LM head; `ends`: ids of `<s>`, `</s>`."""
+    """config.json of a model without a head of its own; `ends` are the ids of `<s>` and `</s>`."""
     return {
         "architectures": ["RobertaForMaskedLM" if config.lm_head else "RobertaModel"],
         "model_type": "roberta",

@@ -1,4 +1,4 @@
-"""Words that were added to a Hugging Face tokenizer, and how its files say what a text begins with."""
+"""Words that were added to a Hugging Face tokenizer, and whether it puts a space before a text."""
 
 from __future__ import annotations
 
@@ -138,7 +138,7 @@ def _kind(part: object) -> str:
 
 
 def _add_prefix_space(config: Mapping[str, Any], table: Mapping[str, Any]) -> bool:
-    """As transformers: the class's argument, False by default; a generic class obeys tokenizer.json."""
+    """As transformers: the class's argument, or for a generic class what tokenizer.json says."""
     value = config.get("add_prefix_space")
     if table and config.get("tokenizer_class") in _GENERIC:
         value = (table.get("pre_tokenizer") or {}).get("add_prefix_space", True)
