@@ -202,7 +202,7 @@ def prepare(folder: Path, shape: dict[str, int]) -> str:
     from corpus import paragraphs
 
     from roberta_hub import RobertaConfig, RobertaHubInterface, RobertaModel
-    from roberta_hub.text.dictionary import Dictionary, Task
+    from roberta_hub.text import Dictionary, Task
 
     source, text = paragraphs(PARAGRAPHS)
     (folder / "text.txt").write_text("\n\n".join(text) + "\n", encoding="utf-8")

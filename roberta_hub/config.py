@@ -53,7 +53,10 @@ class RobertaConfig:
     """Cross-layer sharing: this many layers hold weights, applied in equal consecutive groups;
     None: no sharing."""
     activation_fn: str = "gelu"
-    """Of the feed-forward block and the LM head."""
+    """Of the feed-forward block."""
+    lm_activation_fn: str | None = None
+    """Of the LM head: Hugging Face's is "gelu" whatever the layers have; None: `activation_fn`, as
+    in fairseq."""
     pooler_activation_fn: str = "tanh"
     """Of the classification heads."""
     dropout: float = 0.1
@@ -145,9 +148,62 @@ class RobertaConfig:
         """Dimensions of one attention head."""
         return self.embed_dim // self.num_heads
 
+    @property
+    def lm_activation(self) -> str:
+        """The LM head's activation function, by name."""
+        return self.lm_activation_fn or self.activation_fn
+
     def to_dict(self) -> dict[str, object]:
         """Plain values for a JSON file; `RobertaConfig(**d)` restores it."""
         return dataclasses.asdict(self)
+
+
+FAIRSEQ_FIELDS = {
+    "encoder_embed_dim": "embed_dim",
+    "encoder_ffn_embed_dim": "ffn_dim",
+    "encoder_layers": "num_layers",
+    "encoder_attention_heads": "num_heads",
+    "max_positions": "max_positions",
+    "activation_fn": "activation_fn",
+    "pooler_activation_fn": "pooler_activation_fn",
+    "dropout": "dropout",
+    "attention_dropout": "attention_dropout",
+    "activation_dropout": "activation_dropout",
+    "pooler_dropout": "pooler_dropout",
+    "encoder_layerdrop": "layerdrop",
+    "encoder_normalize_before": "normalize_before",
+    "layernorm_embedding": "layernorm_embedding",
+    "untie_weights_roberta": "untie_weights",
+    "spectral_norm_classification_head": "spectral_norm_heads",
+    "quant_noise_pq": "quant_noise_pq",
+}
+"""fairseq's argument -> ours, one row a field, used both ways."""
+FAIRSEQ_ACTIVATIONS = frozenset(
+    ["relu", "relu_squared", "gelu", "gelu_fast", "gelu_accurate", "tanh", "linear", "swish"]
+)
+"""The activation functions that fairseq has a name for (`fairseq/utils.py get_activation_fn`)."""
+
+
+def fairseq_arguments(config: RobertaConfig) -> dict[str, object]:
+    """The arguments of fairseq's RoBERTa, complete: its users can override only what is there.
+
+    Example:
+        >>> fairseq_arguments(RobertaConfig())["encoder_embed_dim"]
+        768
+    """
+    arch = "roberta_prenorm" if config.normalize_before else "roberta_base"
+    return {theirs: getattr(config, ours) for theirs, ours in FAIRSEQ_FIELDS.items()} | {
+        "_name": arch,
+        "arch": arch,
+        "encoder_layers_to_keep": None,
+        "load_checkpoint_heads": True,  # else fairseq drops the heads with a warning
+        "quant_noise_pq_block_size": 8,
+        "quant_noise_scalar": 0.0,
+        "no_token_positional_embeddings": False,
+        "encoder_learned_pos": True,
+        "no_scale_embedding": True,
+        "adaptive_input": False,
+    }
 
 
 TINY = RobertaConfig(embed_dim=256, embedding_dim=128, ffn_dim=1024, num_layers=4, num_heads=4)

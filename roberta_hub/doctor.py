@@ -36,7 +36,8 @@ from roberta_hub.hub import RobertaModel
 from roberta_hub.interface import RobertaHubInterface
 from roberta_hub.model.packing import collate_tokens
 from roberta_hub.terminal import clean, without_secrets
-from roberta_hub.text.dictionary import Dictionary, Task
+from roberta_hub.text.dictionary import Dictionary
+from roberta_hub.text.task import Task
 
 ROOM = 3 << 30  # bytes that a first download of roberta.large wants: archive and unpacked files
 VARIABLES = (

@@ -20,9 +20,10 @@ from roberta_hub.errors import MissingExtraError
 from roberta_hub.hub import build_model
 from roberta_hub.interface import RobertaHubInterface
 from roberta_hub.model.roberta import RobertaModel
-from roberta_hub.saving import checkpoint_of
+from roberta_hub.saving import checkpoint_of, fairseq_dictionary
 from roberta_hub.text.bpe import GPT2BPE
-from roberta_hub.text.dictionary import Dictionary, Task
+from roberta_hub.text.dictionary import Dictionary
+from roberta_hub.text.task import Task
 from roberta_hub.text.tokenizer import Tokenizer
 
 _IMPORTING = threading.RLock()
@@ -99,7 +100,7 @@ def to_fairseq(ours: RobertaHubInterface | RobertaModel) -> Any:
     from fairseq.models.roberta import RobertaModel as TheirModel
     from fairseq.tasks.masked_lm import MaskedLMConfig, MaskedLMTask
 
-    words = io.StringIO(tokenizer.dictionary.dumps(with_mask=False).decode())
+    words = io.StringIO(fairseq_dictionary(tokenizer, checkpoint.config.vocab_size).decode())
     task = MaskedLMTask(MaskedLMConfig(), TheirDictionary.load(words))  # adds <mask>
     theirs = TheirModel.build_model(Namespace(**state["cfg"]["model"]), task)
     weights = dict(state["model"])

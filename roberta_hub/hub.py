@@ -36,17 +36,20 @@ from roberta_hub.errors import (
     InputError,
     InputTypeError,
     UnknownNameError,
-    VocabularyError,
 )
 from roberta_hub.interface import RobertaHubInterface
 from roberta_hub.model import roberta
 from roberta_hub.model.placement import as_device, as_dtype
 from roberta_hub.text.bpe import GPT2BPE
-from roberta_hub.text.dictionary import Dictionary, Task
+from roberta_hub.text.dictionary import Dictionary
 from roberta_hub.text.huggingface import read_tokenizer
+from roberta_hub.text.table_fit import check_table
+from roberta_hub.text.task import Task
 
 __all__ = ["RobertaModel", "available_models", "load_model"]
 
+_MEASURED = ("sentence_prediction", "sentence_ranking")
+"""fairseq's tasks that state how long an input may be."""
 Vocabulary = tuple["GPT2BPE | None", "Dictionary | None"]
 """A BPE and a dictionary of a model's own; None: RoBERTa's, or what the checkpoint's dict.txt
 says."""
@@ -258,13 +261,12 @@ def _assemble(
     """Dictionary, task and model of a checkpoint, in the interface."""
     bpe, dictionary = vocabulary
     dictionary = dictionary or dictionary_of(checkpoint)
-    if len(dictionary) > checkpoint.config.vocab_size:
-        raise VocabularyError(
-            f"{checkpoint.source}: the vocabulary has {len(dictionary)} pieces and the embedding "
-            f"table "
-            f"{checkpoint.config.vocab_size} rows; put the vocabulary the model was trained with "
-            f"there"
-        )
+    check_table(
+        dictionary,
+        rows=checkpoint.config.vocab_size,
+        padding_idx=checkpoint.config.padding_idx,
+        source=checkpoint.source,
+    )
     labels = checkpoint.label_dictionary
     task = Task(
         source_dictionary=dictionary,
@@ -273,6 +275,7 @@ def _assemble(
         else None,
         name=checkpoint.task,
         init_token=checkpoint.init_token,
+        longest=checkpoint.config.max_positions if checkpoint.task in _MEASURED else None,
     )
     model = build_model(checkpoint, strict=strict)
     interface = RobertaHubInterface(

@@ -5,6 +5,7 @@
 
 from __future__ import annotations
 
+import copy
 import dataclasses
 import json
 import os
@@ -24,10 +25,13 @@ from roberta_hub.errors import CheckpointError, InputError, InputTypeError, Robe
 from roberta_hub.model.roberta import RobertaModel
 from roberta_hub.text.bpe import GPT2BPE
 from roberta_hub.text.dictionary import Dictionary
+from roberta_hub.text.huggingface import UNUSED
 from roberta_hub.text.tokenizer import Tokenizer
 
+TOKENIZER = ("vocab.json", "merges.txt", "added_tokens.json", "tokenizer_config.json")
+"""Hugging Face's names of a tokenizer's files, which our own format uses too."""
 FORMATS = {
-    "roberta_hub": ("dict.txt", "label_dict.txt", "vocab.json", "merges.txt"),
+    "roberta_hub": ("dict.txt", "label_dict.txt", *TOKENIZER),
     "fairseq": ("label/dict.txt", "encoder.json", "vocab.bpe"),
     "huggingface": ("added_tokens.json", "tokenizer.json", "special_tokens_map.json"),
 }
@@ -135,22 +139,37 @@ def _check_vacant(directory: Path, format: str) -> None:
 def _write(
     checkpoint: Checkpoint, tokenizer: Tokenizer, directory: Path, format: str, head: str | None
 ) -> None:
-    own_bpe = tokenizer.bpe is not GPT2BPE.shipped()
+    own_bpe, rows = tokenizer.bpe is not GPT2BPE.shipped(), checkpoint.config.vocab_size
     if format == "roberta_hub":
         shipped = tokenizer.dictionary.symbols == Dictionary.roberta().symbols
         write_store(
             dataclasses.replace(checkpoint, dictionary=None) if shipped else checkpoint, directory
         )
-        if own_bpe:
-            files = tokenizer_files(tokenizer, checkpoint.config.max_positions)
-            write_files(directory, {name: files[name] for name in ("vocab.json", "merges.txt")})
+        if own_bpe or rows > len(tokenizer):  # a dict.txt alone has a symbol for every row
+            write_files(directory, tokenizer_files(tokenizer, checkpoint.config.max_positions))
     elif format == "fairseq":
-        write_fairseq(checkpoint, directory)
+        if tokenizer.bpe.added or tokenizer.bpe.add_prefix_space:
+            raise CheckpointError(
+                "fairseq's BPE has no added words and puts no space before a text, as this "
+                "tokenizer does; save as 'huggingface' or 'roberta_hub'"
+            )
+        dictionary = fairseq_dictionary(tokenizer, rows)
+        write_fairseq(dataclasses.replace(checkpoint, dictionary=dictionary), directory)
         if own_bpe:
             write_files(directory, bpe_files(tokenizer))
     else:
         files = tokenizer_files(tokenizer, checkpoint.config.max_positions)
-        write_huggingface(checkpoint, directory, files, head)
+        ends = (tokenizer.bos, tokenizer.eos)
+        write_huggingface(checkpoint, directory, files, head, ends=ends)
+
+
+def fairseq_dictionary(tokenizer: Tokenizer, rows: int) -> bytes:
+    """dict.txt without `<mask>`; rows of the table without a symbol get fillers, as in fairseq."""
+    dictionary = tokenizer.dictionary
+    if rows > len(dictionary):
+        dictionary = copy.deepcopy(dictionary)
+        dictionary.pad_to_(rows)
+    return dictionary.dumps(with_mask=False)
 
 
 def bpe_files(tokenizer: Tokenizer) -> dict[str, bytes]:
@@ -164,19 +183,46 @@ def bpe_files(tokenizer: Tokenizer) -> dict[str, bytes]:
 
 
 def tokenizer_files(tokenizer: Tokenizer, max_length: int) -> dict[str, bytes]:
-    """The files from which transformers builds the same tokenizer.
+    """The files from which transformers builds the same tokenizer, as many as it needs.
 
-    vocab.json, merges.txt and tokenizer_config.json.
+    Raises:
+        CheckpointError: a symbol with two ids, which vocab.json cannot express.
     """
-    vocabulary = {piece: i for i, piece in enumerate(tokenizer.pieces())}
+    added = {w: tokenizer.dictionary.index(s) for w, s in tokenizer.bpe.added.items()}
+    vocabulary = {piece: i for i, piece in enumerate(_row_names(tokenizer))}
+    if len(vocabulary) < len(tokenizer):
+        twice = next(p for i, p in enumerate(tokenizer.pieces()) if vocabulary.get(p, i) != i)
+        raise CheckpointError(
+            f"the dictionary gives {twice!r} two ids, which vocab.json cannot express; save as "
+            f"'fairseq'"
+        )
+    vocabulary |= added
     merges = tokenizer.bpe.printable_merges()
     about = {
         "tokenizer_class": "RobertaTokenizer",
         "model_max_length": max_length,
-        "add_prefix_space": False,
+        "add_prefix_space": tokenizer.bpe.add_prefix_space,
     }
-    return {
+    words = {"added_tokens.json": json.dumps(added, ensure_ascii=False).encode()} if added else {}
+    return words | {
         "vocab.json": json.dumps(vocabulary, ensure_ascii=False).encode(),
         "merges.txt": "\n".join(["#version: 0.2", *merges, ""]).encode(),
         "tokenizer_config.json": json.dumps(about, indent=2).encode(),
     }
+
+
+def _row_names(tokenizer: Tokenizer) -> list[str]:
+    """The piece of every row; a special symbol's rows that are out of use are named after it."""
+    dictionary, names = tokenizer.dictionary, tokenizer.pieces()
+    used = {
+        dictionary.bos_word: tokenizer.bos,
+        dictionary.eos_word: tokenizer.eos,
+        dictionary.pad_word: tokenizer.pad,
+        dictionary.unk_word: tokenizer.unk,
+    }
+    for i, symbol in enumerate(dictionary.symbols):
+        if used.get(symbol, i) != i:
+            names[i] = symbol + UNUSED
+    for word, symbol in tokenizer.bpe.added.items():
+        names[dictionary.index(symbol)] = word
+    return names

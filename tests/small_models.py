@@ -15,7 +15,7 @@ from torch import Tensor, nn
 
 from roberta_hub import RobertaConfig, RobertaHubInterface, RobertaModel
 from roberta_hub.checkpoint import catalogue
-from roberta_hub.text.dictionary import Dictionary, Task
+from roberta_hub.text import Dictionary, Task
 
 PAD = 1
 PLAIN: dict[str, Any] = {

@@ -19,7 +19,7 @@ from torch import Tensor
 import roberta_hub
 from roberta_hub import RobertaHubError, RobertaHubInterface, collate_tokens
 from roberta_hub.fairseq_bridge import from_fairseq
-from roberta_hub.text.dictionary import Dictionary, Task
+from roberta_hub.text import Dictionary, Task
 
 TEXTS = ["Hello world!", "", " with space ", "can’t 🙂 naïve", "A longer one: one, two, three."]
 PAIR = ("Hello", "the world")

@@ -13,28 +13,8 @@ from torch import Tensor
 from roberta_hub.checkpoint.contents import EMBEDDING, LAYER
 from roberta_hub.checkpoint.upgrade import count_layers
 from roberta_hub.config import BASE, LARGE, RobertaConfig
+from roberta_hub.config import FAIRSEQ_FIELDS as FIELDS
 from roberta_hub.errors import CheckpointError, InputError, UnknownNameError
-
-FIELDS = {
-    "encoder_embed_dim": "embed_dim",
-    "encoder_ffn_embed_dim": "ffn_dim",
-    "encoder_layers": "num_layers",
-    "encoder_attention_heads": "num_heads",
-    "max_positions": "max_positions",
-    "activation_fn": "activation_fn",
-    "pooler_activation_fn": "pooler_activation_fn",
-    "dropout": "dropout",
-    "attention_dropout": "attention_dropout",
-    "activation_dropout": "activation_dropout",
-    "pooler_dropout": "pooler_dropout",
-    "encoder_layerdrop": "layerdrop",
-    "encoder_normalize_before": "normalize_before",
-    "layernorm_embedding": "layernorm_embedding",
-    "untie_weights_roberta": "untie_weights",
-    "spectral_norm_classification_head": "spectral_norm_heads",
-    "quant_noise_pq": "quant_noise_pq",
-}
-"""fairseq's argument -> ours, one row a field, used both ways."""
 
 _ARCHITECTURES = {
     "roberta": BASE,

@@ -7,10 +7,9 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
 
-from roberta_hub.checkpoint.arguments import FIELDS
 from roberta_hub.checkpoint.contents import HEADS, Checkpoint
 from roberta_hub.checkpoint.overrides import PRUNING
-from roberta_hub.config import BASE, LARGE, TINY, Inputs, RobertaConfig
+from roberta_hub.config import BASE, FAIRSEQ_FIELDS, LARGE, TINY, Inputs, RobertaConfig
 from roberta_hub.errors import CheckpointError
 
 BASE_URL = "https://dl.fbaipublicfiles.com/fairseq/models"
@@ -241,7 +240,7 @@ def check_shape(
     Raises:
         CheckpointError: a field differs; the message has both values.
     """
-    asked = {FIELDS.get(name) for name in overrides}
+    asked = {FAIRSEQ_FIELDS.get(name) for name in overrides}
     asked |= {"num_layers"} if PRUNING in overrides else set()
     for name in SHAPE:
         found, stated = getattr(checkpoint.config, name), getattr(record.config, name)

@@ -11,7 +11,7 @@ from typing import Any
 import torch
 from torch import Tensor
 
-from roberta_hub.checkpoint.arguments import FIELDS, check_overrides, layers_to_keep, read_config
+from roberta_hub.checkpoint.arguments import check_overrides, layers_to_keep, read_config
 from roberta_hub.checkpoint.contents import (
     EMBEDDING,
     LM_WEIGHT,
@@ -30,7 +30,7 @@ from roberta_hub.checkpoint.contents import (
 from roberta_hub.checkpoint.twin import Neutral, through_twin
 from roberta_hub.checkpoint.unpickle import is_mapped, load_pickle, plain, tensors
 from roberta_hub.checkpoint.upgrade import count_layers, is_post_norm_era, prune, upgrade
-from roberta_hub.config import RobertaConfig
+from roberta_hub.config import FAIRSEQ_ACTIVATIONS, RobertaConfig, fairseq_arguments
 from roberta_hub.errors import CheckpointError, InputError
 
 OURS = (
@@ -235,6 +235,11 @@ def fairseq_state(checkpoint: Checkpoint) -> dict[str, Any]:
     problems = {
         f"LayerNorm eps {config.layer_norm_eps}": config.layer_norm_eps != 1e-5,
         "a model without language-model head": not config.lm_head,
+        f"activation {config.activation_fn!r}": config.activation_fn not in FAIRSEQ_ACTIVATIONS,
+        # fairseq's LM head has the layers' own.
+        f"an LM head with {config.lm_activation!r} on layers with {config.activation_fn!r}": (
+            config.lm_head and config.lm_activation != config.activation_fn
+        ),
     }
     found = [what for what, present in problems.items() if present]
     if found:
@@ -290,21 +295,7 @@ def write_fairseq(checkpoint: Checkpoint, directory: Path) -> None:
 
 
 def _cfg(config: RobertaConfig) -> dict[str, Any]:
-    """The configuration, complete: fairseq's users can override only what is there."""
-    arch = "roberta_prenorm" if config.normalize_before else "roberta_base"
-    model: dict[str, Any] = {theirs: getattr(config, ours) for theirs, ours in FIELDS.items()}
-    model |= {
-        "_name": arch,
-        "arch": arch,
-        "encoder_layers_to_keep": None,
-        "load_checkpoint_heads": True,  # else fairseq drops the heads with a warning
-        "quant_noise_pq_block_size": 8,
-        "quant_noise_scalar": 0.0,
-        "no_token_positional_embeddings": False,
-        "encoder_learned_pos": True,
-        "no_scale_embedding": True,
-        "adaptive_input": False,
-    }
+    """The configuration as a file of 0.12 holds it."""
     # Also for classifiers: fairseq's sentence_prediction task has no mask_idx and so no fill_mask.
     task = {"_name": "masked_lm", "data": ".", "tokens_per_sample": config.max_positions}
     criterion = {"_name": "masked_lm"}
@@ -314,6 +305,7 @@ def _cfg(config: RobertaConfig) -> dict[str, Any]:
         "gpt2_encoder_json": f"{tables}/encoder.json",
         "gpt2_vocab_bpe": f"{tables}/vocab.bpe",
     }
+    model = fairseq_arguments(config)
     return {"model": model, "task": task, "bpe": bpe, "criterion": criterion}
 
 

@@ -6,10 +6,8 @@ One flat table of names serves reading and writing.
 from __future__ import annotations
 
 import dataclasses
-import reprlib
 from collections.abc import Mapping
 from pathlib import Path
-from typing import Any
 
 import torch
 from torch import Tensor
@@ -27,6 +25,11 @@ from roberta_hub.checkpoint.contents import (
     holds_all,
     own,
     write_files,
+)
+from roberta_hub.checkpoint.huggingface_config import (
+    check_expressible,
+    read_config,
+    write_config,
 )
 from roberta_hub.checkpoint.huggingface_heads import (
     HEAD,
@@ -67,22 +70,6 @@ _IGNORED = (
     "roberta.embeddings.token_type_ids",
     "roberta.pooler.",
 )
-_ACTIVATIONS = {
-    "gelu": "gelu",
-    "gelu_accurate": "gelu_new",
-    "relu": "relu",
-    "relu_squared": "relu2",
-}
-_READ_ACTIVATIONS = {
-    "gelu": "gelu",
-    "gelu_new": "gelu_accurate",
-    "gelu_pytorch_tanh": "gelu_accurate",
-    "gelu_fast": "gelu_accurate",
-    "relu": "relu",
-    "relu2": "relu_squared",
-    "silu": "swish",
-    "swish": "swish",
-}
 
 
 def names(num_layers: int, head: str | None = None) -> dict[str, str]:
@@ -136,7 +123,7 @@ def read_huggingface(
         CheckpointError: files missing or damaged, another architecture, unknown tensors.
     """
     hf = read_json(directory / "config.json")
-    config = _read_config(hf, directory)
+    config = read_config(hf, directory)
     neutral = read_weights(directory, file, twin=twin)
     theirs = neutral.weights
     if not any(key.startswith("roberta.") for key in theirs):  # saved from a bare RobertaModel
@@ -195,51 +182,18 @@ def _fold_token_types(
     weights[_POSITIONS][config.padding_idx + 1 :] += types[0].to(positions.dtype)
 
 
-def _read_config(hf: dict[str, Any], directory: Path) -> RobertaConfig:
-    kind = hf.get("model_type")
-    if kind != "roberta":
-        raise CheckpointError(
-            f"{directory}: model_type is {reprlib.repr(kind)}, this reads 'roberta'"
-        )
-    if hf.get("is_decoder") or hf.get("position_embedding_type", "absolute") != "absolute":
-        raise CheckpointError(f"{directory}: decoders and relative positions are not RoBERTa's")
-    activation = hf.get("hidden_act", "gelu")
-    if not isinstance(activation, str) or activation not in _READ_ACTIVATIONS:
-        raise CheckpointError(
-            f"{directory}: hidden_act {reprlib.repr(activation)} is not supported"
-        )
-    padding = hf.get("pad_token_id", 1)
-    dropout = hf.get("hidden_dropout_prob", 0.1)
-    pooler = hf.get("classifier_dropout")
-    try:
-        return RobertaConfig(
-            vocab_size=hf["vocab_size"],
-            padding_idx=padding,
-            max_positions=hf["max_position_embeddings"] - padding - 1,
-            embed_dim=hf["hidden_size"],
-            ffn_dim=hf["intermediate_size"],
-            num_layers=hf["num_hidden_layers"],
-            num_heads=hf["num_attention_heads"],
-            activation_fn=_READ_ACTIVATIONS[activation],
-            dropout=dropout,
-            attention_dropout=hf.get("attention_probs_dropout_prob", 0.1),
-            pooler_dropout=dropout if pooler is None else pooler,
-            layer_norm_eps=hf.get("layer_norm_eps", 1e-12),
-            untie_weights=not hf.get("tie_word_embeddings", True),
-        )
-    except (KeyError, TypeError, ValueError) as error:
-        raise CheckpointError(f"{directory}/config.json: {type(error).__name__}: {error}") from None
-
-
 def write_huggingface(
     checkpoint: Checkpoint,
     directory: Path,
     vocabulary: Mapping[str, bytes],
     head: str | None = None,
+    *,
+    ends: tuple[int, int] = (0, 2),
 ) -> None:
     """Write config.json, model.safetensors and tokenizer files that transformers loads.
 
-    A Hugging Face model has one classifier at most: with several heads, `head` chooses.
+    A Hugging Face model has one classifier at most: with several heads, `head` chooses. `ends` are
+    the ids of `<s>` and `</s>`.
 
     Raises:
         CheckpointError: a configuration that `model_type: roberta` cannot express.
@@ -248,7 +202,7 @@ def write_huggingface(
     heads = checkpoint.heads()
     tokens, spans = checkpoint.token_heads(), checkpoint.span_heads()
     head = chosen_head([*heads, *tokens, *spans], head)
-    _check_expressible(config, heads.get(head or ""))
+    check_expressible(config, heads.get(head or ""))
     if head in heads and config.spectral_norm_heads:
         weights = _fold_spectral_norm(weights, f"{HEADS}{head}.out_proj.")
     table = names(config.num_layers, head)
@@ -261,31 +215,9 @@ def write_huggingface(
     directory.mkdir(parents=True, exist_ok=True)
     write_safetensors(directory / "model.safetensors", theirs, {"format": "pt"})
     write_files(directory, vocabulary)
-    about = _write_config(config, weights[EMBEDDING].dtype)
+    about = write_config(config, weights[EMBEDDING].dtype, ends)
     about |= about_head(head, checkpoint)
     write_json(directory / "config.json", about)
-
-
-def _check_expressible(config: RobertaConfig, head: tuple[int, int] | None) -> None:
-    """Refuse what `model_type: roberta` lacks; `head` is a head's (num_classes, inner_dim)."""
-    problems = {
-        "pre-norm layers": config.normalize_before,
-        "no LayerNorm on the embeddings": not config.layernorm_embedding,
-        "a quantization-noise linear": bool(config.quant_noise_pq),
-        f"activation {config.activation_fn!r}": config.activation_fn not in _ACTIVATIONS,
-        # HF's LM head is always gelu.
-        f"an LM head with {config.activation_fn!r}": config.lm_head
-        and config.activation_fn != "gelu",
-        f"pooler activation {config.pooler_activation_fn!r}": head
-        and config.pooler_activation_fn != "tanh",
-        "a head of another inner width": head and head[1] != config.embed_dim,
-    }
-    found = [what for what, present in problems.items() if present]
-    if found:
-        raise CheckpointError(
-            f"Hugging Face's roberta cannot express {' and '.join(found)}; save as 'fairseq' or "
-            f"'roberta_hub'"
-        )
 
 
 def _fold_spectral_norm(weights: dict[str, Tensor], prefix: str) -> dict[str, Tensor]:
@@ -294,27 +226,3 @@ def _fold_spectral_norm(weights: dict[str, Tensor], prefix: str) -> dict[str, Te
     raw, u, v = (weights.pop(f"{prefix}weight_{part}") for part in ("orig", "u", "v"))
     weights[f"{prefix}weight"] = raw / torch.dot(u, raw @ v)
     return weights
-
-
-def _write_config(config: RobertaConfig, dtype: torch.dtype) -> dict[str, Any]:
-    return {
-        "architectures": ["RobertaForMaskedLM" if config.lm_head else "RobertaModel"],
-        "model_type": "roberta",
-        "vocab_size": config.vocab_size,
-        "max_position_embeddings": config.max_positions + config.padding_idx + 1,
-        "hidden_size": config.embed_dim,
-        "intermediate_size": config.ffn_dim,
-        "num_hidden_layers": config.num_layers,
-        "num_attention_heads": config.num_heads,
-        "hidden_act": _ACTIVATIONS[config.activation_fn],
-        "hidden_dropout_prob": config.dropout,
-        "attention_probs_dropout_prob": config.attention_dropout,
-        "classifier_dropout": config.pooler_dropout,
-        "layer_norm_eps": config.layer_norm_eps,
-        "type_vocab_size": 1,
-        "tie_word_embeddings": not config.untie_weights,
-        "bos_token_id": 0,
-        "pad_token_id": config.padding_idx,
-        "eos_token_id": 2,
-        "dtype": str(dtype).removeprefix("torch."),
-    }

@@ -157,6 +157,7 @@ class Runner:
             truncate=self.truncate,
             stride=self.stride,
             numbers=numbers,
+            eos=self.tokenizer.eos,
         )
 
     def run(
@@ -319,10 +320,13 @@ def _depth(layer: int, num_layers: int) -> int:
     return layer if layer >= 0 else num_layers + 1 + layer
 
 
-def lm_logits(model: nn.Module, rows: Tensor) -> Tensor:
-    """Vocabulary logits of some rows, (M, C) -> (M, V), in float32."""
+def lm_logits(model: nn.Module, rows: Tensor, symbols: int) -> Tensor:
+    """Logits of the `symbols` of the vocabulary, (M, C) -> (M, V), in float32.
+
+    A table may have more rows, which round its size up and were never trained.
+    """
     logits: Tensor = model.encoder.output_layer(rows)  # type: ignore[union-attr, operator]
-    return logits.float()
+    return logits[:, :symbols].float()
 
 
 def once(items: Sequence[Hashable]) -> tuple[list[int], list[int]]:

@@ -39,7 +39,7 @@ def fill_mask(
     def answer(rows: Rows) -> list[list[Candidates]]:
         """Candidates for the masks of each sequence, in order."""
         masked = rows.batch.ids.eq(tokenizer.mask_idx)
-        logits = lm_logits(runner.model, rows.at(masked.nonzero().squeeze(1)))
+        logits = lm_logits(runner.model, rows.at(masked.nonzero().squeeze(1)), len(tokenizer))
         probabilities = logits.softmax(-1)  # (M, V)
         if chosen is None:
             # Probabilities are over the whole vocabulary; specials are only left out of the list.

@@ -119,7 +119,7 @@ def span_scores(
         scores = []
         for i, states in zip(rows.indices, rows.split(), strict=True):
             start, end = spans[i]
-            logits = lm_logits(runner.model, states[start:end])
+            logits = lm_logits(runner.model, states[start:end], len(runner.tokenizer))
             wanted = answers[i][start:end].unsqueeze(1).to(logits.device)
             scores.append(float(logits.log_softmax(-1).gather(1, wanted).mean()))
         return scores

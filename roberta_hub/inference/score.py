@@ -27,7 +27,7 @@ def score(runner: Runner, texts: Sequence[Text]) -> list[float]:
         owners += [owner] * len(places)
 
     def answer(rows: Rows) -> list[float]:
-        logits = lm_logits(runner.model, rows.at(masks(rows.batch)))
+        logits = lm_logits(runner.model, rows.at(masks(rows.batch)), len(tokenizer))
         wanted = torch.tensor([copies.target(i) for i in rows.indices], device=logits.device)
         found: list[float] = (
             logits.log_softmax(-1).gather(1, wanted.unsqueeze(1)).squeeze(1).tolist()

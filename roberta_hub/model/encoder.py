@@ -8,12 +8,14 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 from functools import partial
+from typing import Any
 
 import torch
 import torch.nn.functional as F
 from torch import Tensor, nn
 
 from roberta_hub.config import RobertaConfig
+from roberta_hub.model.activations import activation
 from roberta_hub.model.attention import (
     Attend,
     MultiheadSelfAttention,
@@ -21,7 +23,6 @@ from roberta_hub.model.attention import (
     packed_attention,
     padded_attention,
 )
-from roberta_hub.model.heads import activation
 from roberta_hub.model.packing import PackedBatch, check_tokens, pack
 from roberta_hub.model.prepared import Prepared
 from roberta_hub.model.quantize import Dtype, matrix, norm
@@ -143,7 +144,7 @@ class TransformerEncoder(nn.Module):
         c, width = config.embed_dim, config.embedding_dim or config.embed_dim
         self.vocab_size = config.vocab_size
         self.padding_idx = config.padding_idx
-        self.max_positions = config.max_positions
+        self.max_source_positions = config.max_positions
         self.num_layers = config.num_layers
         self.layerdrop = config.layerdrop
         self.dropout = config.dropout
@@ -174,6 +175,10 @@ class TransformerEncoder(nn.Module):
         self.layer_norm = nn.LayerNorm(c, eps=eps) if config.normalize_before else None
         self.prepared: Prepared[list[PreparedLayer]] | None = None
 
+    def max_positions(self) -> int:
+        """Longest sequence in tokens."""
+        return self.max_source_positions
+
     def prepare(self, dtype: Dtype | None) -> None:
         """Run packed batches on prepared layers from now on, unless the plain ones are needed."""
         self.prepared = Prepared(self.layers, prepare_layers, dtype)
@@ -184,7 +189,7 @@ class TransformerEncoder(nn.Module):
         src_lengths: Tensor | None = None,
         return_all_hiddens: bool = False,
         token_embeddings: Tensor | None = None,
-    ) -> dict[str, list[Tensor]]:
+    ) -> dict[str, list[Any]]:
         """Encode a padded batch; fairseq's signature and result.
 
         Args:
@@ -194,15 +199,35 @@ class TransformerEncoder(nn.Module):
             token_embeddings: used instead of the embedding lookup. Shape: (B, T, C)
 
         Returns:
-            `encoder_out` [(T, B, C)], `encoder_padding_mask` [(B, T)], `encoder_states` L+1 times
-            (T, B, C). Rows at padding are zeros (fairseq leaves what its layers compute there).
+            `encoder_out` [(T, B, C)], `encoder_padding_mask` [(B, T)], `encoder_embedding` the
+            tokens' [(B, T, C)], `encoder_states` L+1 times (T, B, C), `fc_results` None for each
+            layer, `src_tokens` [], `src_lengths` [(B, 1)]. States are zeros at padding (fairseq
+            leaves what its layers compute there).
         """
         rows, hiddens, batch = self.encode(src_tokens, return_all_hiddens, token_embeddings)
         return {
             "encoder_out": [batch.unpack(rows).transpose(0, 1)],
             "encoder_padding_mask": [src_tokens.eq(self.padding_idx)],
+            "encoder_embedding": [self._embed_tokens(src_tokens, token_embeddings)],
             "encoder_states": [batch.unpack(state).transpose(0, 1) for state in hiddens],
+            "fc_results": [None for _ in hiddens[1:]],
+            "src_tokens": [],
+            "src_lengths": [src_tokens.ne(self.padding_idx).sum(1, True, dtype=torch.int32)],
         }
+
+    def forward_embedding(
+        self, src_tokens: Tensor, token_embedding: Tensor | None = None
+    ) -> tuple[Tensor, Tensor]:
+        """What the layers start from, and the tokens' embeddings alone: (B, T, C) both.
+
+        Args:
+            src_tokens: ids, padding anywhere. Shape: (B, T)
+            token_embedding: used instead of the embedding lookup. Shape: (B, T, C)
+        """
+        real = src_tokens.ne(self.padding_idx)
+        positions = real.long().cumsum(1) * real + self.padding_idx
+        x = self.embed(src_tokens, positions, token_embedding)
+        return x, self._embed_tokens(src_tokens, token_embedding)
 
     def encode(
         self,
@@ -216,7 +241,7 @@ class TransformerEncoder(nn.Module):
             Features (N, C); if asked the L+1 hidden states (N, C), else none; the packed batch.
         """
         tokens = check_tokens(
-            src_tokens, vocab_size=self.vocab_size, max_positions=self.max_positions
+            src_tokens, vocab_size=self.vocab_size, max_positions=self.max_source_positions
         )
         batch = pack(tokens, padding_idx=self.padding_idx)
         if token_embeddings is not None:
@@ -262,14 +287,17 @@ class TransformerEncoder(nn.Module):
         self, ids: Tensor, positions: Tensor, token_embeddings: Tensor | None = None
     ) -> Tensor:
         """Sum of token and position embeddings, normalized, with dropout: (*,) -> (*, C)."""
-        x = self.embed_tokens(ids) if token_embeddings is None else token_embeddings
-        if self.embed_projection is not None and token_embeddings is None:
-            x = self.embed_projection(x)  # (*, E) -> (*, C)
-        x = x + self.embed_positions(positions)
+        x = self._embed_tokens(ids, token_embeddings) + self.embed_positions(positions)
         if self.layernorm_embedding is not None:
             x = self.layernorm_embedding(x)
         x = F.dropout(x, self.dropout, self.training)
         return x if self.quant_noise is None else self.quant_noise(x)
+
+    def _embed_tokens(self, ids: Tensor, token_embeddings: Tensor | None) -> Tensor:
+        if token_embeddings is not None:
+            return token_embeddings
+        x: Tensor = self.embed_tokens(ids)
+        return x if self.embed_projection is None else self.embed_projection(x)  # (*, E) -> (*, C)
 
     def finish(self, x: Tensor) -> Tensor:
         """The features from the last hidden state: a LayerNorm more in pre-norm models."""

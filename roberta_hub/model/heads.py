@@ -2,51 +2,26 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
-
 import torch
 import torch.nn.functional as F
 from torch import Tensor, nn
 
-from roberta_hub.arguments import shown
-from roberta_hub.errors import InputError
+from roberta_hub.model.activations import activation
 from roberta_hub.model.prepared import Prepared
 from roberta_hub.model.quantize import Dtype, matrix, norm
 
 
-def _gelu_tanh(x: Tensor) -> Tensor:
-    return F.gelu(x, approximate="tanh")
+def init_bert(module: nn.Module) -> None:
+    """N(0, 0.02) for a matrix, 0 for a bias and for the row of padding (Devlin et al. 2019).
 
-
-def _relu_squared(x: Tensor) -> Tensor:
-    return F.relu(x).square()
-
-
-def _linear(x: Tensor) -> Tensor:
-    return x
-
-
-# Functions with names, not lambdas: a model is pickled with them, for another process say.
-ACTIVATIONS: dict[str, Callable[[Tensor], Tensor]] = {
-    "gelu": F.gelu,
-    "gelu_accurate": _gelu_tanh,
-    "gelu_fast": _gelu_tanh,
-    "relu": F.relu,
-    "relu_squared": _relu_squared,
-    "tanh": torch.tanh,
-    "linear": _linear,
-    "swish": F.silu,
-}
-"""fairseq's names (`fairseq/utils.py get_activation_fn`). "gelu" is the exact, erf form."""
-
-
-def activation(name: str) -> Callable[[Tensor], Tensor]:
-    """The activation function called `name`; InputError lists the names there are."""
-    if name not in ACTIVATIONS:
-        raise InputError(
-            f"no activation function {shown(name)}; there are {', '.join(ACTIVATIONS)}"
-        )
-    return ACTIVATIONS[name]
+    fairseq's `init_bert_params`; other modules stay as they are.
+    """
+    if isinstance(module, (nn.Linear, nn.Embedding)):
+        nn.init.normal_(module.weight, std=0.02)
+    if isinstance(module, nn.Linear) and module.bias is not None:
+        nn.init.zeros_(module.bias)
+    if isinstance(module, nn.Embedding) and module.padding_idx is not None:
+        nn.init.zeros_(module.weight[module.padding_idx])
 
 
 class LMHead(nn.Module):
@@ -170,6 +145,7 @@ class TokenHead(nn.Module):
         super().__init__()
         self.dropout = nn.Dropout(dropout)
         self.out_proj = nn.Linear(embed_dim, num_classes)
+        init_bert(self.out_proj)
 
     def forward(self, features: Tensor) -> Tensor:
         """Logits of each token: (*, C) -> (*, num_classes)."""
@@ -183,6 +159,7 @@ class SpanHead(nn.Module):
     def __init__(self, embed_dim: int) -> None:
         super().__init__()
         self.out_proj = nn.Linear(embed_dim, 2)
+        init_bert(self.out_proj)
 
     def forward(self, features: Tensor) -> Tensor:
         """Logits of being the first and the last token of the answer: (*, C) -> (*, 2)."""

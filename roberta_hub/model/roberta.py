@@ -3,15 +3,16 @@
 from __future__ import annotations
 
 import warnings
+from argparse import Namespace
 
 import torch.nn.functional as F
 from torch import Tensor, nn
 
 from roberta_hub.arguments import kind_of, shown
-from roberta_hub.config import MAX_SIZE, RobertaConfig, check_head_name
+from roberta_hub.config import MAX_SIZE, RobertaConfig, check_head_name, fairseq_arguments
 from roberta_hub.errors import InputError, InputTypeError, UnknownNameError
 from roberta_hub.model.encoder import TransformerEncoder
-from roberta_hub.model.heads import ClassificationHead, LMHead, SpanHead, TokenHead
+from roberta_hub.model.heads import ClassificationHead, LMHead, SpanHead, TokenHead, init_bert
 
 Extra = dict[str, "list[Tensor] | None"]
 
@@ -28,7 +29,7 @@ class RobertaEncoder(nn.Module):
             self.lm_head = LMHead(
                 config.embed_dim,
                 config.vocab_size,
-                activation_fn=config.activation_fn,
+                activation_fn=config.lm_activation,
                 eps=config.layer_norm_eps,
                 weight=tied,
             )
@@ -82,7 +83,7 @@ class RobertaEncoder(nn.Module):
 
     def max_positions(self) -> int:
         """Longest sequence in tokens."""
-        return self.sentence_encoder.max_positions
+        return self.sentence_encoder.max_positions()
 
 
 class RobertaModel(nn.Module):
@@ -111,23 +112,23 @@ class RobertaModel(nn.Module):
         self.span_heads = nn.ModuleDict()
         self.init_weights()
 
+    @property
+    def args(self) -> Namespace:
+        """The model's arguments under fairseq's names, to read: changing them changes nothing."""
+        return Namespace(**fairseq_arguments(self.config))
+
     def tie_weights(self) -> None:
         """Make the token embedding the LM head's output matrix again, after assigning tensors."""
         if self.encoder.lm_head is not None and not self.config.untie_weights:
             self.encoder.lm_head.weight = self.encoder.sentence_encoder.embed_tokens.weight
 
     def init_weights(self) -> None:
-        """Set the encoder's weights to N(0, 0.02), its biases and padding rows to 0.
+        """Set matrices to N(0, 0.02), biases and padding rows to 0, as fairseq does.
 
-        Devlin et al. 2019.
+        Devlin et al. 2019. As there, an output matrix of the LM head's own and classification
+        heads, which are added later, keep what `nn.Linear` starts from.
         """
-        for module in self.encoder.sentence_encoder.modules():
-            if isinstance(module, (nn.Linear, nn.Embedding)):
-                nn.init.normal_(module.weight, std=0.02)
-            if isinstance(module, nn.Linear) and module.bias is not None:
-                nn.init.zeros_(module.bias)
-            if isinstance(module, nn.Embedding) and module.padding_idx is not None:
-                nn.init.zeros_(module.weight[module.padding_idx])
+        self.encoder.apply(init_bert)
         projection = self.encoder.sentence_encoder.embed_projection
         if (
             projection is not None

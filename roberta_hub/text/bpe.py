@@ -16,6 +16,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from roberta_hub.errors import InputError, InputTypeError, VocabularyError
+from roberta_hub.text.gpt2_encoder import GPT2Encoder
 from roberta_hub.text.tables import BYTE_ORDER, check_merges, printable, read_encoder, read_merges
 from roberta_hub.text.vocabulary import shipped_tables
 
@@ -54,6 +55,10 @@ class GPT2BPE:
         merges: the two parts of each merge, earliest first.
         ids: the id of each token; None for GPT-2's numbering: bytes in `BYTE_ORDER`, merge k = 256
             + k, then `<|endoftext|>`.
+        added: words that are one token each wherever they stand in a text, even inside other
+            words, as transformers' `add_tokens` makes them.
+        add_prefix_space: a text, and what follows an added word, is read with a space before it
+            unless it has one.
 
     Raises:
         VocabularyError: the tables contradict themselves or each other.
@@ -65,7 +70,12 @@ class GPT2BPE:
     """
 
     def __init__(
-        self, merges: Sequence[tuple[bytes, bytes]], ids: Mapping[bytes, int] | None = None
+        self,
+        merges: Sequence[tuple[bytes, bytes]],
+        ids: Mapping[bytes, int] | None = None,
+        *,
+        added: Sequence[str] = (),
+        add_prefix_space: bool = False,
     ) -> None:
         self._merges = list(merges)
         # A token's rank is its place here, and what tiktoken counts in.
@@ -75,6 +85,11 @@ class GPT2BPE:
         else:
             _check_ids(self._tokens, ids)
             self._bytes = {number: token for token, number in ids.items()}
+        self._symbols = {str(number): token for number, token in self._bytes.items()}
+        self._text_tokens = frozenset(self._tokens)
+        self._added = self._number(added)
+        self._added_words = _any_of(added)
+        self.add_prefix_space = add_prefix_space
         self.max_id = max(self._bytes)
         """The largest GPT-2 id."""
         self.begin_id, self.end_id = self.max_id + 1, self.max_id + 2
@@ -83,8 +98,20 @@ class GPT2BPE:
         if ids is not None:
             self._ids = {rank: ids[token] for rank, token in enumerate(self._tokens)}
             self._ids |= {self.begin_id: self.begin_id, self.end_id: self.end_id}
-        self._text_tokens = frozenset(self._tokens)
-        self._symbols = {str(number): token for number, token in self._bytes.items()}
+
+    def _number(self, added: Sequence[str]) -> dict[str, int]:
+        """The id of each added word: its token's, where the table has one of that picture."""
+        pictures = self.printable_ids() if added else {}
+        numbers: dict[str, int] = {}
+        for word in added:
+            if word in pictures:
+                numbers[word] = int(pictures[word])
+                continue
+            numbers[word] = max(self._bytes) + 1
+            self._bytes[numbers[word]] = word.encode()
+            self._symbols[str(numbers[word])] = word.encode()
+        self._text_tokens |= {word.encode() for word in added}
+        return numbers
 
     @classmethod
     @functools.lru_cache(maxsize=1)
@@ -149,6 +176,52 @@ class GPT2BPE:
         if not isinstance(text, str):
             raise _not_text(text)
         _check_surrogates(text)
+        if self._added_words is None:
+            return self._ordinary_ids(self.prefixed(text))
+        ids: list[int] = []
+        for part in self._added_words.split(text):
+            if part in self._added:
+                ids.append(self._added[part])
+            else:
+                ids += self._ordinary_ids(self.prefixed(part))
+        return ids
+
+    def prefixed(self, text: str) -> str:
+        """The text with the space before it that `add_prefix_space` asks for."""
+        needed = self.add_prefix_space and text and not text.startswith(" ")
+        return " " + text if needed else text
+
+    @property
+    def plain(self) -> bool:
+        """Whether `encode_marked` gives the same ids as `encode_ids`: there are no added words."""
+        return not self._added
+
+    @property
+    def added(self) -> dict[str, str]:
+        """Dictionary symbol of each added word."""
+        return {word: str(number) for word, number in self._added.items()}
+
+    def byte_lengths(self, text: str) -> list[int]:
+        """How many UTF-8 bytes of the text each of its pieces covers.
+
+        Example:
+            >>> GPT2BPE.shipped().byte_lengths("can’t")
+            [3, 2, 1, 1]
+        """
+        parts = [text] if self._added_words is None else self._added_words.split(text)
+        lengths: list[int] = []
+        for part in parts:
+            if part in self._added:
+                lengths.append(len(part.encode()))
+                continue
+            prefixed = self.prefixed(part)
+            own = [len(self._bytes[i]) for i in self._ordinary_ids(prefixed)]
+            if prefixed != part:
+                own[0] -= 1  # the space that is not in the text
+            lengths += own
+        return lengths
+
+    def _ordinary_ids(self, text: str) -> list[int]:
         if len(text) < MAX_MARKED:
             ranks = self._encoding.encode_ordinary(text)
         else:
@@ -160,7 +233,8 @@ class GPT2BPE:
 
         `BEGIN` and `END` between the sentences become `begin_id` and `end_id`. One call for many
         short sentences is faster than many calls, and other threads run meanwhile. The caller sees
-        to it that no sentence holds a mark, and that none is longer than `MAX_MARKED`.
+        to it that no sentence holds a mark or lacks its prefix, that none is longer than
+        `MAX_MARKED`, and that the BPE is `plain`.
 
         Raises:
             InputError: as `encode_ids`.
@@ -239,6 +313,16 @@ class GPT2BPE:
         except KeyError:
             raise InputError(f"{gpt2_id} is no GPT-2 id; ids run from 0 to {self.max_id}") from None
 
+    @functools.cached_property
+    def bpe(self) -> GPT2Encoder:
+        """GPT-2's encoder, as `roberta.bpe.bpe` in fairseq."""
+        return GPT2Encoder(self)
+
+    def merge_bytes(self, word: bytes) -> list[bytes]:
+        """Merge the bytes of one word as far as they go."""
+        ranks = self._encoding._encode_single_piece(word) if word else []
+        return [self._tokens[rank] for rank in ranks]
+
     def merges(self) -> list[tuple[bytes, bytes]]:
         """The two parts of each merge, earliest first.
 
@@ -265,6 +349,12 @@ class GPT2BPE:
             ['Ġ t', 'Ġ a']
         """
         return [f"{printable(left)} {printable(right)}" for left, right in self._merges]
+
+
+def _any_of(words: Sequence[str]) -> re.Pattern[str] | None:
+    """Finds the first of some words, and of those that begin there the longest; None: no words."""
+    longest_first = sorted(words, key=len, reverse=True)
+    return re.compile(f"({'|'.join(map(re.escape, longest_first))})") if words else None
 
 
 def _not_text(value: Any) -> InputTypeError:

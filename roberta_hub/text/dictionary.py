@@ -10,15 +10,14 @@ from __future__ import annotations
 import io
 import os
 import re
-from collections.abc import Callable, Collection, Iterable, Sequence
-from dataclasses import dataclass
+from collections.abc import Callable, Collection, Iterable, Iterator, Sequence
 from pathlib import Path
 from typing import IO, Any
 
 import torch
 from torch import Tensor
 
-from roberta_hub.errors import InputTypeError, UnknownNameError, VocabularyError
+from roberta_hub.errors import InputError, InputTypeError, VocabularyError
 from roberta_hub.text.dictionary_file import (
     OVERWRITE,
     PathOrFile,
@@ -27,6 +26,7 @@ from roberta_hub.text.dictionary_file import (
     source_name,
     write_atomically,
 )
+from roberta_hub.text.subwords import join_subwords
 from roberta_hub.text.vocabulary import shipped_tables
 
 MASK = "<mask>"
@@ -122,8 +122,17 @@ class Dictionary:
     def __len__(self) -> int:
         return len(self.symbols)
 
+    def get_count(self, idx: int) -> int:
+        """How often a symbol was seen in training."""
+        return self.count[idx]
+
     def __getitem__(self, idx: int) -> str:
-        return self.symbols[idx] if 0 <= idx < len(self.symbols) else self.unk_word
+        if idx < -len(self):
+            raise InputError(f"symbol {idx}: this dictionary has {len(self)} symbols")
+        return self.symbols[idx] if idx < len(self) else self.unk_word
+
+    def __iter__(self) -> Iterator[str]:
+        return iter(self.symbols)  # by __getitem__, which knows no end, it would run for ever
 
     def __contains__(self, sym: object) -> bool:
         return sym in self.indices
@@ -203,8 +212,12 @@ class Dictionary:
 
     def pad_to_multiple_(self, padding_factor: int) -> None:
         """Append `madeupword0000`, … until the size is a multiple of `padding_factor`."""
+        self.pad_to_(-(-len(self) // max(padding_factor, 1)) * max(padding_factor, 1))
+
+    def pad_to_(self, size: int) -> None:
+        """Append `madeupword0000`, … until there are `size` symbols."""
         filler = 0
-        while padding_factor > 1 and len(self) % padding_factor:
+        while len(self) < size:
             self.add_symbol(f"madeupword{filler:04d}", n=0)
             filler += 1
 
@@ -222,7 +235,7 @@ class Dictionary:
 
         Args:
             tensor: ids, (T,) or (B, T).
-            bpe_symbol: None, or `"sentencepiece"` or `"@@ "` to join subwords of those kinds.
+            bpe_symbol: joins subwords of a kind, one of `subwords.KINDS`; None: no joining.
             escape_unk: write `<<unk>>` for unknown symbols, to tell them from a literal `<unk>`.
             extra_symbols_to_ignore: ids to leave out as well.
             unk_string: what to write for unknown symbols instead.
@@ -242,7 +255,7 @@ class Dictionary:
             ignored.add(self.eos_index)
         unknown = self.unk_string(escape_unk) if unk_string is None else unk_string
         symbols = (unknown if i == self.unk_index else self[i] for i in ids if i not in ignored)
-        return _join_subwords(separator.join(symbols), bpe_symbol)
+        return join_subwords(separator.join(symbols), bpe_symbol)
 
     def unk_string(self, escape: bool = False) -> str:
         """The unknown symbol, in angle brackets if `escape`."""
@@ -354,56 +367,3 @@ class Dictionary:
             f.write(data.decode())
             return
         write_atomically(Path(f), data)
-
-
-@dataclass(frozen=True)
-class Task:
-    """The part of a fairseq task that hub users reach through `roberta.task`: its dictionaries."""
-
-    source_dictionary: Dictionary
-    """Symbols of the text."""
-    label_dictionary: Dictionary | None = None
-    """Names of the classes, if the checkpoint is a classifier's: class i is symbol i +
-    `nspecial`."""
-    name: str = "masked_lm"
-    """fairseq's name of the task."""
-    init_token: int | None = None
-    """Id that this task puts before every input, if it does."""
-
-    @property
-    def dictionary(self) -> Dictionary:
-        """The source dictionary."""
-        return self.source_dictionary
-
-    @property
-    def target_dictionary(self) -> Dictionary:
-        """The source dictionary: what is predicted are its symbols."""
-        return self.source_dictionary
-
-    @property
-    def mask_idx(self) -> int:
-        """Id of `<mask>`.
-
-        Raises:
-            VocabularyError: the dictionary has none.
-
-        Example:
-            >>> Task(Dictionary.roberta()).mask_idx
-            50264
-        """
-        if MASK not in self.source_dictionary:
-            raise VocabularyError(
-                f"the dictionary has no {MASK}; load it with add_mask=True, if the model was "
-                f"trained with one"
-            )
-        return self.source_dictionary.index(MASK)
-
-
-def _join_subwords(sentence: str, bpe_symbol: str | None) -> str:
-    if bpe_symbol in (None, "none"):
-        return sentence
-    if bpe_symbol == "sentencepiece":
-        return sentence.replace(" ", "").replace("\u2581", " ").strip()
-    if bpe_symbol in ("@@ ", "subword_nmt"):
-        return (sentence + " ").replace("@@ ", "").rstrip()
-    raise UnknownNameError(f"bpe_symbol {bpe_symbol!r} is none of None, 'sentencepiece', '@@ '")

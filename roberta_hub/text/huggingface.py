@@ -12,11 +12,13 @@ from pathlib import Path
 from typing import Any
 
 from roberta_hub.errors import VocabularyError
+from roberta_hub.text.added import SPECIALS, read_settings
 from roberta_hub.text.bpe import GPT2BPE
 from roberta_hub.text.dictionary import Dictionary
 from roberta_hub.text.tables import check_merges, from_printable, read_json, read_merges
 
-SPECIALS = ("<s>", "<pad>", "</s>", "<unk>")
+UNUSED = "NOTUSED"
+"""Behind a special symbol: a row that the symbol had before a dict.txt gave it another."""
 
 
 def read_tokenizer(directory: Path) -> tuple[GPT2BPE, Dictionary] | None:
@@ -35,16 +37,15 @@ def read_tokenizer(directory: Path) -> tuple[GPT2BPE, Dictionary] | None:
         source = directory / "vocab.json"
         vocabulary = read_json(source)
         merges = read_merges(directory / "merges.txt")
-        if (directory / "added_tokens.json").is_file():
-            vocabulary |= read_json(directory / "added_tokens.json")
     elif (directory / "tokenizer.json").is_file():
         source = directory / "tokenizer.json"
         vocabulary, merges = _tokenizer_json(source)
     else:
         return None
+    settings = read_settings(directory)
     try:
-        bpe = _bpe(merges)
-        return bpe, _dictionary(bpe, vocabulary)
+        bpe = _bpe(merges, settings.words, settings.add_prefix_space)
+        return bpe, _dictionary(bpe, vocabulary | settings.ids)
     except VocabularyError as error:
         raise VocabularyError(f"{source}: {error}") from None
 
@@ -54,7 +55,6 @@ def _tokenizer_json(path: Path) -> tuple[dict[str, Any], list[tuple[bytes, bytes
     try:
         model = table["model"]
         vocabulary = dict(model["vocab"])
-        vocabulary |= {added["content"]: added["id"] for added in table.get("added_tokens", ())}
         # Older files write a merge as 'Ġ t', newer ones as ['Ġ', 't'].
         pairs = [m.split(" ") if isinstance(m, str) else m for m in model["merges"]]
         return vocabulary, [(from_printable(left), from_printable(right)) for left, right in pairs]
@@ -64,12 +64,15 @@ def _tokenizer_json(path: Path) -> tuple[dict[str, Any], list[tuple[bytes, bytes
         ) from None
 
 
-def _bpe(merges: Sequence[tuple[bytes, bytes]]) -> GPT2BPE:
+def _bpe(
+    merges: Sequence[tuple[bytes, bytes]], added: Sequence[str], add_prefix_space: bool
+) -> GPT2BPE:
     shipped = GPT2BPE.shipped()
-    if list(merges) == shipped.merges():
+    if list(merges) != shipped.merges():
+        check_merges(merges)
+    elif not added and not add_prefix_space:
         return shipped
-    check_merges(merges)
-    return GPT2BPE(merges)
+    return GPT2BPE(merges, added=added, add_prefix_space=add_prefix_space)
 
 
 def _dictionary(bpe: GPT2BPE, vocabulary: Mapping[str, Any]) -> Dictionary:
@@ -78,13 +81,21 @@ def _dictionary(bpe: GPT2BPE, vocabulary: Mapping[str, Any]) -> Dictionary:
     if not all(type(i) is int for i in numbers) or sorted(numbers) != list(range(len(numbers))):
         raise VocabularyError("the ids are not 0, 1, 2, … each once")
     pieces = {number: piece for piece, number in vocabulary.items()}
-    if tuple(pieces.get(i) for i in range(4)) != SPECIALS:
+    if tuple(_used(pieces.get(i, "")) for i in range(4)) != SPECIALS:
         raise VocabularyError(f"ids 0 to 3 are not {', '.join(SPECIALS)}: no RoBERTa vocabulary")
-    names = bpe.printable_ids()
+    names = bpe.printable_ids() | bpe.added
+    moved = {piece for i, piece in pieces.items() if i > 3 and _used(piece) in SPECIALS}
     dictionary = Dictionary()
     for number in range(4, len(pieces)):
         piece = pieces[number]
-        dictionary.add_symbol(names.get(piece, piece), n=len(pieces) - number)
+        symbol = _used(piece) if piece in moved else names.get(piece, piece)
+        dictionary.add_symbol(symbol, n=len(pieces) - number, overwrite=piece in moved)
     if len(dictionary) != len(pieces):
         raise VocabularyError("a piece and a special symbol have the same name")
     return dictionary
+
+
+def _used(piece: str) -> str:
+    """The special symbol that a row without use is named after; other pieces as they are."""
+    bare = piece.removesuffix(UNUSED)
+    return bare if bare in SPECIALS else piece

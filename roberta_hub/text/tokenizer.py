@@ -51,8 +51,12 @@ class Tokenizer:
     def __init__(self, bpe: GPT2BPE, dictionary: Dictionary) -> None:
         self.bpe = bpe
         self.dictionary = dictionary
-        self.bos, self.pad = dictionary.bos(), dictionary.pad()
-        self.eos, self.unk = dictionary.eos(), dictionary.unk()
+        # A dict.txt may give a special symbol a second id: fairseq writes that one, as a word of the
+        # line, but an unknown piece is `unk()`, and padding `pad()`.
+        self.bos = dictionary.index(dictionary.bos_word)
+        self.eos = dictionary.index(dictionary.eos_word)
+        self.pad, self.unk = dictionary.pad(), dictionary.unk()
+        self._begins, self._ends = {self.bos, dictionary.bos()}, {self.eos, dictionary.eos()}
         # Sequences are put together from GPT-2 ids, with three more numbers for the symbols between
         # and inside texts, and then translated all at once.
         self._mask = bpe.end_id + 1
@@ -162,6 +166,10 @@ class Tokenizer:
         None where something is wrong or odd, for `_encode_singly` to deal with.
         """
         sentences: Sequence[str]
+        if not self.bpe.plain:
+            return None
+        if self.bpe.add_prefix_space:
+            texts = [self._prefixed(text) for text in texts]
         if set(map(type, texts)) == {str}:  # most lists: no Python for each text
             sentences = cast("Sequence[str]", texts)
             joined = BEGIN + (END + BEGIN).join(sentences) + END
@@ -184,6 +192,13 @@ class Tokenizer:
             return _as_tensor(self.bpe.encode_marked(joined))
         except InputError:
             return None
+
+    def _prefixed(self, text: Text) -> Text:
+        if isinstance(text, str):
+            return self.bpe.prefixed(text)
+        if isinstance(text, tuple) and all(isinstance(sentence, str) for sentence in text):
+            return tuple(map(self.bpe.prefixed, text))
+        return text  # wrong, which is said later
 
     def _encode_singly(self, texts: Sequence[Text], start: int) -> Tensor:
         """GPT-2 ids of all texts, one after the other; errors count from number `start`."""
@@ -264,9 +279,9 @@ class Tokenizer:
             ['Hello', 'world']
         """
         ids = [i for i in self._check_ids(tokens) if i != self.pad]
-        if ids and ids[0] == self.bos:
+        if ids and ids[0] in self._begins:
             ids = ids[1:]
-        cuts = [i + 1 for i, pair in enumerate(pairwise(ids)) if pair == (self.eos, self.eos)]
+        cuts = [i + 1 for i, pair in enumerate(pairwise(ids)) if self._ends.issuperset(pair)]
         pieces = [ids[start:end] for start, end in pairwise([0, *cuts, len(ids)])]
         table = self._symbol_bytes
         sentences = [
@@ -312,14 +327,13 @@ class Tokenizer:
             >>> Tokenizer.shipped().byte_spans("can’t")
             [(0, 3), (3, 5), (5, 6), (6, 7)]
         """
-        lengths = [len(self.bpe.token_bytes(i)) for i in self.bpe.encode_ids(text)]
-        return list(pairwise(accumulate(lengths, initial=0)))
+        return list(pairwise(accumulate(self.bpe.byte_lengths(text), initial=0)))
 
     def offsets(self, text: str) -> list[tuple[int, int]]:
         """Where each piece of `tokenize(text)` lies in the text, in characters.
 
         A piece with only some of a character's bytes covers that whole character, as its neighbour
-        does.
+        does; one that is only the space of `add_prefix_space` covers nothing.
 
         Example:
             >>> Tokenizer.shipped().offsets("can’t")
@@ -328,14 +342,17 @@ class Tokenizer:
         spans = self.byte_spans(text)
         if text.isascii():
             return spans
-        owner = character_of_byte(text)
-        return [(owner[start], owner[end - 1] + 1) for start, end in spans]
+        owner = [*character_of_byte(text), len(text)]
+        return [
+            (owner[start], owner[end - 1] + 1 if end > start else owner[start])
+            for start, end in spans
+        ]
 
     @functools.cached_property
     def _symbol_bytes(self) -> list[bytes]:
         """What each id adds to decoded text."""
         table = [self.bpe.symbol_bytes(symbol) for symbol in self.dictionary.symbols]
-        for silent in (self.bos, self.eos):
+        for silent in self._begins | self._ends:
             table[silent] = b""
         return table
 

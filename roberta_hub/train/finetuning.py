@@ -19,7 +19,7 @@ from roberta_hub.inference.windows import fit
 from roberta_hub.interface import RobertaHubInterface
 from roberta_hub.model.packing import pack_sequences
 from roberta_hub.model.roberta import RobertaModel
-from roberta_hub.text.dictionary import Task as DictionaryTask
+from roberta_hub.text.task import Task as DictionaryTask
 from roberta_hub.train.config import Config, near, read_options
 from roberta_hub.train.task import Batch, Loss
 
@@ -212,7 +212,8 @@ def shorten(
                 f"{place}: {len(ids)} tokens > {limit}; task.options.truncate=true cuts the "
                 f"longest sentence"
             )
-    return [window.ids[0] for window in fit(sequences, where, limit, truncate=options.truncate)]
+    fitted = fit(sequences, where, limit, truncate=options.truncate, eos=interface.tokenizer.eos)
+    return [window.ids[0] for window in fitted]
 
 
 @dataclass(frozen=True)

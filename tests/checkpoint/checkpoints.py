@@ -19,8 +19,8 @@ import roberta_hub
 from roberta_hub import RobertaHubError, RobertaHubInterface
 from roberta_hub.config import RobertaConfig
 from roberta_hub.hub import RobertaModel
+from roberta_hub.text import Dictionary, Task
 from roberta_hub.text.bpe import GPT2BPE
-from roberta_hub.text.dictionary import Dictionary, Task
 
 SMALL = RobertaConfig(
     vocab_size=16, max_positions=12, embed_dim=8, ffn_dim=16, num_layers=2, num_heads=2

@@ -256,8 +256,8 @@ def test_other_files_in_the_folder_stay(tmp_path: Path, format: Any):
 def own_vocabulary(tmp_path: Path) -> roberta_hub.RobertaHubInterface:
     """A model with a BPE of its own: three merges."""
     from roberta_hub.saving import bpe_files
+    from roberta_hub.text import Dictionary, Task
     from roberta_hub.text.bpe import GPT2BPE
-    from roberta_hub.text.dictionary import Dictionary, Task
 
     bpe = GPT2BPE([(b"t", b"h"), (b"th", b"e"), (b" ", b"the")])
     dictionary = Dictionary()
@@ -302,7 +302,7 @@ def test_what_an_earlier_save_left_behind_goes(own_vocabulary, tmp_path: Path) -
     own_vocabulary.save(tmp_path / "model")
     assert (tmp_path / "model" / "merges.txt").exists()
     config = roberta_hub.RobertaConfig(embed_dim=8, ffn_dim=8, num_layers=1, num_heads=2)
-    from roberta_hub.text.dictionary import Dictionary, Task
+    from roberta_hub.text import Dictionary, Task
 
     plain = roberta_hub.RobertaHubInterface(
         config, Task(Dictionary.roberta()), roberta_hub.RobertaModel(config)

@@ -11,7 +11,7 @@ from questions import LONG, NLI, TEXTS, TOPICS, ids_of
 from torch import Tensor
 
 from roberta_hub import Prediction, RobertaHubInterface
-from roberta_hub.text.dictionary import Dictionary, Task
+from roberta_hub.text import Dictionary, Task
 
 
 def log_probs(roberta: RobertaHubInterface, ids: Tensor, head: str = "mnli") -> Tensor:

@@ -10,7 +10,7 @@ from questions import log_probs_of
 
 from roberta_hub import RobertaHubInterface
 from roberta_hub.inference.pronouns import candidates_in, parse
-from roberta_hub.text.dictionary import Dictionary, Task
+from roberta_hub.text import Dictionary, Task
 
 BEFORE, AFTER = "The trophy would not fit in the brown suitcase because", " was too big."
 PHRASES = ["the trophy", "the brown suitcase", "suitcase", "The city councilmen"]

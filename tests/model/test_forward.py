@@ -13,7 +13,7 @@ from torch import Tensor, nn
 from torch.nn.attention import SDPBackend, sdpa_kernel
 
 from roberta_hub import RobertaConfig, RobertaModel
-from roberta_hub.model.heads import ACTIVATIONS
+from roberta_hub.model.activations import ACTIVATIONS
 
 RIGHT = torch.tensor([[0, 5, 6, 7, 2], [0, 9, 2, 1, 1], [1, 1, 1, 1, 1]])
 LEFT = torch.tensor([[0, 5, 6, 7, 2], [1, 1, 0, 9, 2], [1, 1, 1, 1, 1]])
@@ -209,6 +209,16 @@ def test_activations_are_what_their_names_say() -> None:
         "swish": x / (1 + (-x).exp()),
     }
     wanted["gelu_fast"] = wanted["gelu_accurate"]
+    wanted |= {
+        "quick_gelu": x / (1 + (-1.702 * x).exp()),
+        "gelu_10": wanted["gelu"].clamp(-10, 10),
+        "mish": x * torch.log1p(x.exp()).tanh(),
+        "hardswish": x * (x + 3).clamp(0, 6) / 6,
+        "laplace": 0.5 * (1 + torch.erf((x - 0.707107) / (0.282095 * 2**0.5))),
+        "leaky_relu": torch.where(x > 0, x, 0.01 * x),
+        "relu6": x.clamp(0, 6),
+        "sigmoid": 1 / (1 + (-x).exp()),
+    }
     assert set(wanted) == set(ACTIVATIONS)
     for name, y in wanted.items():
         assert_close(ACTIVATIONS[name](x), y)

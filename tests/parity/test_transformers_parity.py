@@ -1,7 +1,8 @@
-"""The same numbers as real transformers, on directories that it wrote, or that we write."""
+"""The same numbers as real transformers, on directories that it wrote and that we write."""
 
 from __future__ import annotations
 
+import dataclasses
 from pathlib import Path
 from typing import Any
 
@@ -9,7 +10,9 @@ import pytest
 import torch
 from torch import Tensor
 
-from roberta_hub import RobertaHubInterface, load_model
+from roberta_hub import RobertaConfig, RobertaHubInterface, RobertaModel, load_model
+from roberta_hub.errors import CheckpointError
+from roberta_hub.text import Dictionary, Task
 
 from . import peers
 
@@ -53,9 +56,42 @@ def compare(ours: RobertaHubInterface, theirs: Any) -> None:
 )
 def test_masked_lm_directories(tmp_path: Path, weights: Any, config: dict[str, Any]) -> None:
     theirs = peers.hf_model("mlm", **FULL_VOCABULARY, **config)
-    if config.get("hidden_act"):  # transformers' LM head is gelu whatever hidden_act says
-        theirs = peers.hf_model("cls", **FULL_VOCABULARY, num_labels=3, **config)
     compare(load_model(peers.save_hf(theirs, tmp_path, weights)).eval(), theirs)
+
+
+ACTIVATIONS = (
+    *("gelu", "gelu_new", "gelu_fast", "gelu_pytorch_tanh", "gelu_python", "gelu_python_tanh"),
+    *("gelu_accurate", "gelu_10", "quick_gelu", "relu", "relu2", "relu6", "leaky_relu", "silu"),
+    *("swish", "hardswish", "mish", "tanh", "sigmoid", "linear", "laplace"),
+)
+
+
+@pytest.mark.parametrize("name", ACTIVATIONS)
+def test_every_activation_both_ways(tmp_path: Path, name: str) -> None:
+    """transformers' LM head is the exact GELU whatever `hidden_act` says."""
+    import transformers
+
+    theirs = peers.hf_model("mlm", **FULL_VOCABULARY, hidden_act=name)
+    ours = load_model(peers.save_hf(theirs, tmp_path / "theirs")).eval()
+    compare(ours, theirs)
+    ours.save(tmp_path / "ours", format="huggingface")
+    compare(ours, transformers.RobertaForMaskedLM.from_pretrained(tmp_path / "ours").eval())
+    ours.save(tmp_path / "store")
+    again = load_model(tmp_path / "store").eval()
+    assert_close(again.model(batch(ours))[0], ours.model(batch(ours))[0])
+
+
+def test_formats_that_cannot_hold_an_lm_head_of_its_own(tmp_path: Path) -> None:
+    """fairseq's LM head has the layers' activation, Hugging Face's is always GELU."""
+    theirs = peers.hf_model("mlm", **FULL_VOCABULARY, hidden_act="relu")
+    ours = load_model(peers.save_hf(theirs, tmp_path / "theirs"))
+    with pytest.raises(CheckpointError, match="LM head with 'gelu' on layers with 'relu'"):
+        ours.save(tmp_path / "fairseq", format="fairseq")
+    like_fairseq = RobertaConfig(vocab_size=50265, embed_dim=8, num_heads=2, activation_fn="relu")
+    model = RobertaModel(dataclasses.replace(like_fairseq, num_layers=1))
+    ours = RobertaHubInterface(model.config, Task(Dictionary.roberta()), model)
+    with pytest.raises(CheckpointError, match="LM head with 'relu'"):
+        ours.save(tmp_path / "hf", format="huggingface")
 
 
 @pytest.mark.parametrize("weights", ["safetensors", "bin"])

@@ -9,8 +9,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from roberta_hub.errors import InputTypeError, UnknownNameError, VocabularyError
-from roberta_hub.text import dictionary_file
-from roberta_hub.text.dictionary import Dictionary, Task
+from roberta_hub.text import Dictionary, Task, dictionary_file
 
 SPECIALS = ["<s>", "<pad>", "</s>", "<unk>"]
 
@@ -46,7 +45,7 @@ def test_lookup():
         3,
         "world",
         "<unk>",
-        "<unk>",
+        "world",
     )
     assert "hello" in d and "bye" not in d
     with pytest.raises(InputTypeError, match="not int"):

@@ -21,7 +21,7 @@ from small_models import small_model
 
 from roberta_hub import RobertaHubInterface
 from roberta_hub.model.packing import pack_sequences
-from roberta_hub.text.dictionary import Dictionary, Task
+from roberta_hub.text import Dictionary, Task
 from roberta_hub.train.config import Config
 from roberta_hub.train.task import Batch, Loss
 

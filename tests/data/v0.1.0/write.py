@@ -13,8 +13,8 @@ import torch
 
 import roberta_hub
 from roberta_hub import RobertaConfig, RobertaHubInterface, RobertaModel
+from roberta_hub.text import Dictionary, Task
 from roberta_hub.text.bpe import GPT2BPE
-from roberta_hub.text.dictionary import Dictionary, Task
 from roberta_hub.train.config import compose
 from roberta_hub.train.run import train
 
