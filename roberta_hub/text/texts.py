@@ -232,5 +232,5 @@ def _is_missing(item: object) -> bool:
 
 
 def _plain(text: str) -> str:
-    """A str of the built-in type: numpy and enum have their own, whose str() can be another text."""
+    """A str of the built-in type: str() of an enum is another text."""
     return text if type(text) is str else str.__str__(text)

@@ -1,4 +1,4 @@
-"""What `texts` may be, for every verb: any container of texts, one str, and nothing that only looks like them."""
+"""What `texts` may be: any container of texts, one str, and nothing that only looks like them."""
 
 from __future__ import annotations
 
