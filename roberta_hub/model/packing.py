@@ -227,7 +227,9 @@ def collate_tokens(
     whole_number("pad_idx", pad_idx, -_MAX_ID, _MAX_ID)
     if eos_idx is not None:
         whole_number("eos_idx", eos_idx, -_MAX_ID, _MAX_ID)
-    pad_to_length = whole_number("pad_to_length", 0 if pad_to_length is None else pad_to_length, 0, _MAX_ID)
+    pad_to_length = whole_number(
+        "pad_to_length", 0 if pad_to_length is None else pad_to_length, 0, _MAX_ID
+    )
     pad_to_bsz = whole_number("pad_to_bsz", 0 if pad_to_bsz is None else pad_to_bsz, 0, _MAX_ID)
     pad_to_multiple = whole_number("pad_to_multiple", pad_to_multiple, 1, _MAX_ID)
     width = max([len(value) for value in values] + [pad_to_length])
