@@ -54,9 +54,9 @@ def as_texts(value: object, name: str = "texts") -> tuple[list[Text], bool]:
     kinds = set(map(type, items))
     if kinds <= {str}:  # most lists: no Python for each text
         return items, False
-    if kinds == {tuple} and () not in items:
-        if set(map(type, chain.from_iterable(items))) == {str}:
-            return items, False
+    pairs = kinds == {tuple} and () not in items
+    if pairs and set(map(type, chain.from_iterable(items))) == {str}:
+        return items, False
     return [_text(item, name, i) for i, item in enumerate(items)], False
 
 
@@ -232,5 +232,5 @@ def _is_missing(item: object) -> bool:
 
 
 def _plain(text: str) -> str:
-    """A str of the built-in type: numpy and enum have their own, whose str() can be another text."""
+    """A str of the built-in type: str() of an enum is another text."""
     return text if type(text) is str else str.__str__(text)

@@ -1,4 +1,4 @@
-"""What `texts` may be, for every verb: any container of texts, one str, and nothing that only looks like them."""
+"""What `texts` may be: any container of texts, one str, and nothing that only looks like them."""
 
 from __future__ import annotations
 
@@ -250,7 +250,7 @@ def test_single_texts() -> None:
     assert as_single_texts("one", "texts", **how) == (["one"], True)
     with pytest.raises(InputTypeError, match="text 1 is a tuple; tag takes single texts"):
         as_single_texts(["a", ("a", "b")], "texts", **how)
-    with pytest.raises(InputTypeError, match="text 1 is a float; .*missing"):
+    with pytest.raises(InputTypeError, match=r"text 1 is a float; .*missing"):
         as_single_texts(pd.Series(["a", float("nan")], dtype=object), "texts", **how)
 
 
