@@ -15,7 +15,8 @@ import torch
 from torch import Tensor, nn
 
 from roberta_hub.errors import InputError, InputTypeError, MissingExtraError, UnknownNameError
-from roberta_hub.inference.batching import BATCH_TOKENS, batches, evaluating
+from roberta_hub.inference.batching import BATCH_TOKENS, batches
+from roberta_hub.inference.mode import evaluating
 from roberta_hub.inference.classify import heads_of
 from roberta_hub.inference.windows import fit
 from roberta_hub.interface import RobertaHubInterface
