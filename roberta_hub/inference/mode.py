@@ -9,7 +9,6 @@ from contextlib import contextmanager
 import torch
 from torch import nn
 
-
 _users: dict[nn.Module, int] = {}
 """How often each module is inside. Beside the modules and not on them, so that copies and pickles of
 a model know nothing of it."""

@@ -23,12 +23,12 @@ PIN = "ROBERTA_HUB_MATRICES"
 KERNELS: tuple[Kernel, ...] = ("onednn", "mkl", "plain")
 
 INT8 = ("avx512_vnni", "avx_vnni", "amx_int8")
-"""One of these multiplies 8-bit integers faster than float32. Measured with avx512_vnni: 2.0 to 3.6
-times on a Cascade Lake (benchmarks/results/kernels.md), 3.0 times the texts on a Zen 4
-(benchmarks/results/speed_corpus_base.md). Without, 0.5 to 1.4 times, and sums of pairs saturate."""
+"""One of these multiplies 8-bit integers faster than float32. With avx512_vnni: on one core of a
+Cascade Lake 1.8 to 2.4 times (benchmarks/results/kernels.md), on a Zen 4 3.0 times the texts
+(benchmarks/results/speed_corpus_base.md). Without, sums of pairs saturate."""
 BFLOAT16 = ("avx512_bf16", "amx_bf16")
-"""The same for bfloat16. Without, oneDNN imitates it: 0.2 to 0.3 times float32's speed
-(benchmarks/results/kernels.md). With, no table is here yet: the makers' manuals promise twice
+"""The same for bfloat16. Without, oneDNN imitates it, at 0.2 to 0.4 times float32's speed on one core
+(benchmarks/results/kernels.md). With, nothing is measured yet: the makers' manuals promise twice
 float32's rate or more."""
 _BASE = ("avx2", "avx512f")
 
@@ -73,13 +73,13 @@ def cpu() -> CPU:
         lines = info.read_text(encoding="utf-8", errors="replace").splitlines()
         fields = dict(reversed([_field(line) for line in lines if ":" in line]))  # the first core's
         if "flags" in fields:
-            return CPU(fields.get("vendor_id", ""), known & frozenset(fields["flags"].split()))
+            return CPU(fields.get("vendor_id", ""), frozenset(known & set(fields["flags"].split())))
     tell = getattr(torch.cpu, "get_capabilities", dict)  # of torch 2.11
     found = {name for name, there in tell().items() if there is True}
     found |= {"avx512f"} if "avx512_f" in found else set()
     names = ("GenuineIntel", "AuthenticAMD")
     vendor = next((name for name in names if name in platform.processor()), "")
-    return CPU(vendor, known & frozenset(found))
+    return CPU(vendor, frozenset(known & found))
 
 
 def _field(line: str) -> tuple[str, str]:

@@ -301,7 +301,9 @@ def compose(overrides: Sequence[str]) -> Config:
         repo = (
             store.repo
         )  # others store theirs here: an imported fairseq has a "config" and a group "model"
-        store.repo = {name: node for name, node in repo.items() if name.startswith(("hydra", "_dummy"))}
+        store.repo = {
+            name: node for name, node in repo.items() if name.startswith(("hydra", "_dummy"))
+        }
         store.store("train_schema", node=Config)
         before = GlobalHydra.instance().hydra  # a program around us may have its own
         version = VersionBase.instance().getbase()  # fairseq 0.12.2 dies where 1.3 stays set

@@ -21,7 +21,9 @@ THREADS, LOADS = 8, 96
 @pytest.mark.parametrize("twin", [False, True])
 def test_a_good_file_loads_in_every_thread(tmp_path: Path, twin: bool) -> None:
     state = fairseq_state(small())
-    state["args"] = state.pop("args")  # after the weights: a class is looked up when others are done
+    state["args"] = state.pop(
+        "args"
+    )  # after the weights: a class is looked up when others are done
     path = fairseq_file(tmp_path, state)
     allowed = set(torch.serialization.get_safe_globals())
     wanted = load_model(str(path), twin=False).model.state_dict()
