@@ -1,4 +1,4 @@
-"""The matrices of one RoBERTa-base layer in each kernel there is: what `roberta_hub/model/kernels.py` decides by.
+"""A layer's matrices in every kernel: what `roberta_hub/model/kernels.py` decides by.
 
     python benchmarks/kernels.py               # about two minutes on two cores
 
