@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import threading
 import warnings
 from collections.abc import Iterable, Mapping, Sequence
 from typing import TYPE_CHECKING, Any, Literal, overload
@@ -26,6 +27,8 @@ from roberta_hub.text.tokenizer import Tokenizer
 
 if TYPE_CHECKING:
     from typing_extensions import Unpack
+
+_warning = threading.Lock()
 
 
 @checks_keywords
@@ -75,7 +78,7 @@ class FairseqVerbs(nn.Module):
         self.source = source
         self.tokenizer = Tokenizer(self.bpe, Dictionary.of(task.source_dictionary))
         self.register_buffer("_float_tensor", torch.tensor([0], dtype=torch.float))
-        self._warned = False
+        self._warned: frozenset[str] = frozenset()
 
     @property
     def device(self) -> torch.device:
@@ -128,7 +131,7 @@ class FairseqVerbs(nn.Module):
     def extract_features(
         self, tokens: Tensor, return_all_hiddens: bool = False
     ) -> Tensor | list[Tensor]:
-        """Hidden states of ids, with gradients and in the current mode.
+        """Hidden states of ids, with gradients and in the current mode; in train mode it warns once.
 
         Args:
             tokens: ids of `encode`, or a batch of `collate_tokens`. Shape: (T,) or (B, T)
@@ -147,6 +150,9 @@ class FairseqVerbs(nn.Module):
             13
         """
         return_all_hiddens = switch("return_all_hiddens", return_all_hiddens)
+        self._warn_of_dropout(
+            "extract_features", "features are random; call .eval() first, unless you train on them"
+        )
         tokens = self._checked(tokens)
         x, extra = self.model(tokens, features_only=True, return_all_hiddens=return_all_hiddens)
         if not return_all_hiddens:
@@ -204,13 +210,8 @@ class FairseqVerbs(nn.Module):
             UnknownNameError: no such head; a KeyError that lists those there are.
         """
         known_head(self.model, head)
-        if self.model.training and not self._warned and _drops(self.model):
-            self._warned = True
-            warnings.warn(
-                "predict runs with dropout on, so its answers are random; call .eval() first",
-                stacklevel=2,
-            )
         return_logits = switch("return_logits", return_logits)
+        self._warn_of_dropout("predict", "answers are random; call .eval() first")
         tokens = self._checked(tokens)
         logits: Tensor = self.model(tokens, features_only=True, classification_head_name=head)[0]
         return logits if return_logits else F.log_softmax(logits, dim=-1)
@@ -304,6 +305,16 @@ class FairseqVerbs(nn.Module):
 
     def _runner(self, **options: Unpack[Options]) -> Runner:
         return Runner(model=self.model, tokenizer=self.tokenizer, **options)
+
+    def _warn_of_dropout(self, verb: str, consequence: str) -> None:
+        """Say so once for each verb that keeps the mode: a model is loaded in train mode."""
+        if not self.model.training or verb in self._warned or not _drops(self.model):
+            return
+        with _warning:
+            if verb in self._warned:
+                return
+            self._warned |= {verb}
+        warnings.warn(f"{verb} runs with dropout on, so its {consequence}", stacklevel=3)
 
     def _checked(self, tokens: object) -> Tensor:
         checked = check_tokens(

@@ -314,12 +314,16 @@ class RobertaHubInterface(HeadVerbs):
                 rounds what is multiplied to 8 bits of mantissa. In both, embeddings, norms,
                 residuals and all heads stay float32.
 
+        Which library multiplies float32 follows from the CPU alone; `$ROBERTA_HUB_MATRICES` pins
+        it: "onednn", "mkl" or "plain".
+
         Returns:
             This object; its `optimized`, which `print(roberta)` shows, says how accurate the new
             form is.
 
         Raises:
-            InputError: this machine cannot do it, or would be slower than in float32.
+            InputError: this machine cannot do it, or lacks the instructions that make it faster
+                than float32.
             InputTypeError: a real fairseq model.
 
         Example:

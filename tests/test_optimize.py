@@ -44,8 +44,8 @@ def _one_thread() -> Iterator[None]:
 
 @pytest.fixture(autouse=True)
 def _any_speed(monkeypatch: pytest.MonkeyPatch) -> None:
-    """int8 and bfloat16 also run where they are slower, or where the machine is busy."""
-    monkeypatch.setattr(quantize, "_speed", lambda dtype, threads: 2.0)
+    """int8 and bfloat16 also run where they are slower."""
+    monkeypatch.setattr(quantize, "lacks", lambda dtype: None)
 
 
 @pytest.fixture(scope="module")
@@ -281,12 +281,8 @@ def test_without_the_operators_everything_still_runs(
     plain: RobertaHubInterface, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     before = answers(plain)
-    quantize._fastest.cache_clear()
     monkeypatch.setattr(quantize, "available", lambda what: False)
-    try:
-        for ours, wanted in zip(answers(plain.optimize()), before, strict=True):
-            assert_close(ours, wanted)
-        with pytest.raises(ValueError, match="torch has no int8"):
-            plain.optimize("int8")
-    finally:
-        quantize._fastest.cache_clear()
+    for ours, wanted in zip(answers(plain.optimize()), before, strict=True):
+        assert_close(ours, wanted)
+    with pytest.raises(ValueError, match="torch has no int8"):
+        plain.optimize("int8")

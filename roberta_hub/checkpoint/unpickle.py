@@ -10,6 +10,7 @@ from __future__ import annotations
 import argparse
 import itertools
 import re
+import threading
 import warnings
 from collections.abc import Iterator
 from pathlib import Path
@@ -77,6 +78,9 @@ _ALLOWED: list[Any] = [
     (_InertDict, "collections.defaultdict"),
     *((type(name.rsplit(".", 1)[1], (_StandIn,), {}), name) for name in _FOREIGN),
 ]
+_allowing = threading.RLock()
+"""torch's list of allowed classes is one for the whole process, and the end of `safe_globals` takes
+ours off it: another load that is under way would find them gone."""
 NAMES = frozenset(
     {
         *_FOREIGN,
@@ -106,7 +110,7 @@ def load_pickle(path: Path) -> Any:
         scan(path, kind, NAMES)
         if kind == "zip":
             check_sums(path)
-        with torch.serialization.safe_globals(_ALLOWED):
+        with _allowing, torch.serialization.safe_globals(_ALLOWED):
             return torch.load(path, map_location="cpu", weights_only=True, mmap=kind == "zip")
     except HostileError as error:
         raise CheckpointError(
@@ -176,7 +180,8 @@ def _recognize(path: Path) -> str:
 
 def _first_line(error: Exception) -> str:
     line = (str(error).splitlines() or [""])[0][:200]
-    advises = "weights_only" in line or "safe_globals" in line
+    # torch's advice, of which "Weights only load failed. This file can still be loaded" is the start.
+    advises = re.search("weights[ _-]only|safe_globals", line, re.IGNORECASE)
     return type(error).__name__ if advises or not line else f"{type(error).__name__}: {line}"
 
 

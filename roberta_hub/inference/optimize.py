@@ -2,18 +2,23 @@
 
 from __future__ import annotations
 
+import threading
 from dataclasses import dataclass
 
 import torch
 from torch import Tensor, nn
 
 from roberta_hub.errors import InputError, InputTypeError
-from roberta_hub.inference.batching import evaluating
+from roberta_hub.inference.mode import evaluating
+from roberta_hub.inference.threads import is_prepared
+from roberta_hub.model.kernels import Kernel, pinned
 from roberta_hub.model.packing import pack_sequences
 from roberta_hub.model.quantize import Dtype, check_dtype
 from roberta_hub.model.roberta import RobertaModel
 from roberta_hub.text.tokenizer import Tokenizer
 
+_lock = threading.RLock()
+"""One model at a time: what is compared with the plain features must not be another thread's form."""
 SENTENCES = (
     "The committee postponed its decision until Thursday.",
     "She sold 1,250 shares at $37.50 each; nobody asked why!",
@@ -35,10 +40,13 @@ class Optimization:
     """The least cosine between a token's two features, over all tokens of `SENTENCES`."""
     error: float
     """The largest difference of a number in them, in standard deviations of all."""
+    pinned: Kernel | None = None
+    """What `$ROBERTA_HUB_MATRICES` said, where it said something."""
 
     def __str__(self) -> str:
         off = f"least cosine {self.cosine:.4f}, largest error {self.error:.2g} deviations"
-        return "float32, prepacked" if self.dtype is None else f"{self.dtype}: {off}"
+        kept = f" ({self.pinned}, as $ROBERTA_HUB_MATRICES says)" if self.pinned else ""
+        return f"float32, prepacked{kept}" if self.dtype is None else f"{self.dtype}: {off}"
 
 
 def optimize(model: nn.Module, tokenizer: Tokenizer, dtype: Dtype | None) -> Optimization:
@@ -50,18 +58,19 @@ def optimize(model: nn.Module, tokenizer: Tokenizer, dtype: Dtype | None) -> Opt
             f"roberta_hub.fairseq_bridge.from_fairseq"
         )
     check_dtype(dtype, model.encoder.sentence_encoder.embed_positions.weight.device)
-    encoder, head = model.encoder.sentence_encoder, model.encoder.lm_head
-    before = encoder.prepared, None if head is None else head.prepared
-    encoder.prepared = None
-    if head is not None:
-        head.prepared = None
-    try:
-        return _prepare(model, tokenizer, dtype)
-    except BaseException:
-        encoder.prepared = before[0]
+    with _lock:
+        encoder, head = model.encoder.sentence_encoder, model.encoder.lm_head
+        before = encoder.prepared, None if head is None else head.prepared
+        encoder.prepared = None
         if head is not None:
-            head.prepared = before[1]
-        raise
+            head.prepared = None
+        try:
+            return _prepare(model, tokenizer, dtype)
+        except BaseException:
+            encoder.prepared = before[0]
+            if head is not None:
+                head.prepared = before[1]
+            raise
 
 
 def _prepare(model: RobertaModel, tokenizer: Tokenizer, dtype: Dtype | None) -> Optimization:
@@ -69,11 +78,11 @@ def _prepare(model: RobertaModel, tokenizer: Tokenizer, dtype: Dtype | None) -> 
     with evaluating(model):
         wanted = _features(model, tokenizer)
         encoder.prepare(dtype)
-        if encoder.prepared is None or encoder.prepared.form() is None:
+        if not is_prepared(encoder):
             raise InputError(
                 "optimize prepares RoBERTa's own layers, and here are adapters, hooks, "
-                "parametrizations or "
-                "autocast, which it would leave out; merge or remove them first"
+                "parametrizations, a forward of somebody else's or autocast, which it would leave "
+                "out; merge or remove them first"
             )
         # Rounding there would go straight into probabilities, and it only sees the masked tokens.
         if head is not None and dtype is None:
@@ -85,6 +94,7 @@ def _prepare(model: RobertaModel, tokenizer: Tokenizer, dtype: Dtype | None) -> 
         dtype,
         cosine=float(torch.cosine_similarity(ours, wanted).min()),
         error=float((ours - wanted).abs().max() / wanted.std()),
+        pinned=pinned() if dtype is None else None,
     )
 
 

@@ -7,19 +7,32 @@ float32, 13 % in int8.
 
 from __future__ import annotations
 
+import os
+import threading
 from collections.abc import Callable, Iterator, Sequence
-from concurrent.futures import ThreadPoolExecutor, as_completed
+from concurrent.futures import ThreadPoolExecutor, as_completed, wait
 from typing import TypeVar
 
 import torch
 from torch import nn
 
+from roberta_hub.model.encoder import TransformerEncoder
+from roberta_hub.model.prepared import touched
 from roberta_hub.model.roberta import RobertaModel
 
 Item = TypeVar("Item")
 Result = TypeVar("Result")
 BATCH_TOKENS = 512
 """Tokens of each batch: more leave a core's cache, fewer wait for the weights."""
+_pools: dict[tuple[int, int], ThreadPoolExecutor] = {}
+"""By process, since a fork has none of its parent's threads, and number of threads."""
+_lock = threading.Lock()
+
+
+def is_prepared(encoder: TransformerEncoder) -> bool:
+    """Whether a packed batch would run on prepared matrices now."""
+    prepared = encoder.prepared  # read once: another thread may be in `optimize`
+    return prepared is not None and prepared.form() is not None
 
 
 def can_spread(model: nn.Module) -> bool:
@@ -30,14 +43,16 @@ def can_spread(model: nn.Module) -> bool:
     if not isinstance(model, RobertaModel) or torch.get_num_threads() == 1:
         return False
     encoder = model.encoder.sentence_encoder
-    if encoder.embed_positions.weight.device.type != "cpu" or encoder.prepared is None:
+    if encoder.embed_positions.weight.device.type != "cpu":
         return False
-    hooked = any(m._forward_hooks or m._forward_pre_hooks for m in model.modules())
-    return not hooked and encoder.prepared.form() is not None  # made here once, not in each thread
+    # The form is made here once, and the workers find it.
+    return is_prepared(encoder) and not touched(model.modules())
 
 
 def spread(work: Callable[[Item], Result], items: Sequence[Item]) -> Iterator[Result]:
     """Results in the order in which they come, without gradients.
+
+    Callers in several threads share the workers, of which there is one a core.
 
     Example:
         >>> sorted(spread(lambda n: n * n, [1, 2, 3]))
@@ -49,18 +64,49 @@ def spread(work: Callable[[Item], Result], items: Sequence[Item]) -> Iterator[Re
         with torch.no_grad():  # a thread has a mode of its own
             return work(item)
 
+    if threads == 1:  # also in a worker, which would wait for itself
+        yield from map(run, items)
+        return
+    pool = _workers(threads)
+    futures = [pool.submit(run, item) for item in items]
     try:
-        with ThreadPoolExecutor(
-            min(threads, len(items) or 1), initializer=torch.set_num_threads, initargs=(1,)
-        ) as pool:
-            futures = [pool.submit(run, item) for item in items]
-            try:
-                for done in as_completed(futures):
-                    yield done.result()
-            finally:
-                for future in futures:  # after an error or Ctrl-C the rest is not begun
-                    future.cancel()
+        for done in as_completed(futures):
+            yield done.result()
     finally:
-        torch.set_num_threads(
-            threads
-        )  # threads that others start take their number from the last call
+        for future in futures:  # after an error or Ctrl-C the rest is not begun
+            future.cancel()
+        wait(futures)
+
+
+def _workers(count: int) -> ThreadPoolExecutor:
+    """A pool of `count` threads, each of which computes alone; made once.
+
+    `torch.set_num_threads` is for the thread that calls it, and for those that first ask torch
+    afterwards, a worker that has not asked yet among them. So each asks before it gets its own, and
+    the caller's number is set again as soon as all have theirs, not at the end of their work.
+    """
+    with _lock:
+        pool = _pools.get((os.getpid(), count))
+        if pool is None:
+            ready = threading.Barrier(count + 1)
+
+            def start() -> None:
+                try:
+                    torch.get_num_threads()
+                    torch.set_num_threads(1)
+                finally:
+                    ready.wait()
+
+            pool = ThreadPoolExecutor(count, "roberta_hub", initializer=start)
+            try:
+                for _ in range(count):  # none is idle before the barrier falls, so each starts one
+                    pool.submit(int)
+                ready.wait()
+            except BaseException:  # no thread to be had, or Ctrl-C: let go of those that wait
+                ready.abort()
+                pool.shutdown(wait=False)
+                raise
+            finally:
+                torch.set_num_threads(count)
+            _pools[os.getpid(), count] = pool
+        return pool

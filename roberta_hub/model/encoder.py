@@ -24,7 +24,7 @@ from roberta_hub.model.attention import (
     padded_attention,
 )
 from roberta_hub.model.packing import PackedBatch, check_tokens, pack
-from roberta_hub.model.prepared import Prepared
+from roberta_hub.model.prepared import Prepared, is_plain
 from roberta_hub.model.quantize import Dtype, matrix, norm
 
 Last = tuple[Attend, Tensor | None]
@@ -117,6 +117,14 @@ class PreparedLayer:
         return attend(query, key, value, num_heads=self.num_heads, dropout=0.0)
 
 
+_FORWARDS: dict[type[nn.Module], object] = {
+    kind: kind.forward
+    for kind in (TransformerLayer, MultiheadSelfAttention, nn.Linear, nn.LayerNorm)
+}
+"""What `PreparedLayer` stands for; a layer with another class in it, or another forward, stays
+plain."""
+
+
 def prepare_layers(layers: nn.ModuleList, dtype: Dtype | None) -> list[PreparedLayer] | None:
     """Prepared forms of an encoder's layers.
 
@@ -124,11 +132,7 @@ def prepare_layers(layers: nn.ModuleList, dtype: Dtype | None) -> list[PreparedL
     """
     prepared = []
     for layer in layers:
-        if not isinstance(layer, TransformerLayer):
-            return None
-        attention = layer.self_attn
-        linears = (attention.q_proj, attention.k_proj, attention.v_proj, attention.out_proj)
-        if any(type(linear) is not nn.Linear for linear in (*linears, layer.fc1, layer.fc2)):
+        if not isinstance(layer, TransformerLayer) or not is_plain(layer, _FORWARDS):
             return None
         prepared.append(PreparedLayer(layer, dtype))
     return prepared
@@ -264,7 +268,8 @@ class TransformerEncoder(nn.Module):
         empty), the last layer computes those alone: (B, C).
         """
         x = self.embed(batch.ids, batch.positions, token_embeddings)
-        layers = None if self.prepared is None else self.prepared.form()
+        prepared = self.prepared  # read once: another thread may be in `optimize`
+        layers = None if prepared is None else prepared.form()
         attend = partial(packed_attention, batch=batch)
         last = None if rows is None else (partial(one_row_attention, batch=batch), rows)
         if layers is None:

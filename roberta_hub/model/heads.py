@@ -7,7 +7,7 @@ import torch.nn.functional as F
 from torch import Tensor, nn
 
 from roberta_hub.model.activations import activation
-from roberta_hub.model.prepared import Prepared
+from roberta_hub.model.prepared import Prepared, is_plain
 from roberta_hub.model.quantize import Dtype, matrix, norm
 
 
@@ -71,9 +71,10 @@ class LMHead(nn.Module):
         """
         if masked_tokens is not None:
             features = features[masked_tokens]
-        prepared = None if self.prepared is None else self.prepared.form()
-        if prepared is not None:
-            rows = prepared(features.flatten(0, -2), projection)
+        prepared = self.prepared  # read once: another thread may be in `optimize`
+        form = None if prepared is None else prepared.form()
+        if form is not None:
+            rows = form(features.flatten(0, -2), projection)
             return rows.to(features.dtype).view(*features.shape[:-1], rows.size(1))
         return F.linear(self.rows(features, projection), self.weight, self.bias)
 
@@ -100,9 +101,15 @@ class PreparedLMHead:
         return self.output(x if projection is None else x @ projection.to(x.dtype))
 
 
+_FORWARDS: dict[type[nn.Module], object] = {
+    kind: kind.forward for kind in (LMHead, nn.Linear, nn.LayerNorm)
+}
+"""What `PreparedLMHead` stands for."""
+
+
 def prepare_lm_head(head: LMHead, dtype: Dtype | None) -> PreparedLMHead | None:
     """The prepared form; None where a part is of another kind, say an adapter."""
-    return PreparedLMHead(head, dtype) if type(head.dense) is nn.Linear else None
+    return PreparedLMHead(head, dtype) if is_plain(head, _FORWARDS) else None
 
 
 class ClassificationHead(nn.Module):

@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+import threading
+from collections.abc import Callable, Iterable, Mapping
 from typing import Any, Generic, TypeVar
 
 import torch
-from torch import Tensor, nn
+from torch import nn
+from torch.nn.modules import module as torch_modules
 
 from roberta_hub.model.quantize import Dtype
 
@@ -17,8 +19,9 @@ class Prepared(Generic[Form]):
     """A faster form of a module, which runs where the plain one is not needed.
 
     Needed it is with gradients, in train mode, under autocast, in a graph being traced, with hooks
-    on the module, or where its layers were replaced by another kind, say an adapter. The form is
-    made anew when weights have changed: loaded, trained, moved or cast.
+    on the module, with a `forward` of the caller's, or where its layers were replaced by another
+    kind, say an adapter. The form is made anew when weights or settings have changed: loaded,
+    trained, moved or cast. Threads that ask at once wait for the one that makes it.
     """
 
     def __init__(
@@ -36,6 +39,7 @@ class Prepared(Generic[Form]):
         """
         self.owner, self.make, self.dtype = owner, make, dtype
         self._made: tuple[Form | None, _Snapshot] | None = None
+        self._making = threading.RLock()
 
     def form(self) -> Form | None:
         """The form to run now; None where the plain module has to."""
@@ -47,47 +51,114 @@ class Prepared(Generic[Form]):
             return None
         if torch.compiler.is_compiling() or torch.jit.is_tracing():  # type: ignore[attr-defined, no-untyped-call]
             return None
-        made = self._made
+        made = self._made  # read once: another thread may drop it
         if made is None or not made[1].holds():
-            self._made = made = None  # before the new one, so that memory never holds both
-            snapshot = _Snapshot(self.owner)
-            self._made = made = (self.make(self.owner, self.dtype), snapshot)
+            if touched(self.owner.modules()):  # weights may even lie elsewhere, as accelerate does
+                return None
+            made = self._make()
         form, snapshot = made
         return form if snapshot.at_rest() else None
 
+    def _make(self) -> tuple[Form | None, _Snapshot]:
+        with self._making:
+            made = self._made
+            if made is None or not made[1].holds():
+                self._made = made = None  # before the new one, so that memory never holds both
+                snapshot = _Snapshot(self.owner)
+                self._made = made = (self.make(self.owner, self.dtype), snapshot)
+            return made
+
     def __getstate__(self) -> dict[str, Any]:
         """Copies and pickles make their own form when they first run."""
-        return self.__dict__ | {"_made": None}
+        return {"owner": self.owner, "make": self.make, "dtype": self.dtype}
+
+    def __setstate__(self, state: dict[str, Any]) -> None:
+        self.__init__(state["owner"], state["make"], state["dtype"])  # type: ignore[misc]
+
+
+def touched(modules: Iterable[nn.Module]) -> bool:
+    """Whether something of the caller's has to be called where one of the modules is: hooks, or a `forward` put on it.
+
+    Such a `forward` is how accelerate attaches its hooks.
+
+    Example:
+        >>> layer = nn.Linear(2, 2)
+        >>> plain = layer.forward
+        >>> layer.forward = lambda x: plain(x) + 1
+        >>> touched([layer])
+        True
+    """
+    return _has_global_hooks() or any(_is_touched(module.__dict__) for module in modules)
+
+
+def _is_touched(own: Mapping[str, Any]) -> bool:
+    return bool("forward" in own or own["_forward_hooks"] or own["_forward_pre_hooks"])
+
+
+def _has_global_hooks() -> bool:
+    """Hooks on all modules there are (`torch.nn.modules.module.register_module_forward_hook`)."""
+    return bool(torch_modules._global_forward_hooks or torch_modules._global_forward_pre_hooks)
+
+
+def is_plain(module: nn.Module, forwards: Mapping[type[nn.Module], object]) -> bool:
+    """Whether a module and all in it are of these classes, and those compute what they did."""
+    kinds = {type(part) for part in module.modules()}
+    return all(forwards.get(kind) is kind.forward for kind in kinds)
 
 
 class _Snapshot:
-    """Which modules and tensors a module consisted of."""
+    """Which modules, settings and tensors a module consisted of. Asked at every batch, so it is a few flat lists."""
 
     def __init__(self, owner: nn.Module) -> None:
-        self.modules = list(owner.modules())
-        self.children = [(m._modules, k, c) for m in self.modules for k, c in m._modules.items()]
-        # The alias keeps the memory, so that no other tensor can come to lie at its address.
-        self.tensors = [
-            (m._parameters, name, p, _version(p), p.data_ptr(), p.detach())
-            for m in self.modules
+        modules = list(owner.modules())
+        self.classes = {type(m): type(m).forward for m in modules}
+        self.modules = [(m, type(m), m.__dict__) for m in modules]
+        self.settings = [
+            (m.__dict__, name, value)
+            for m in modules
+            for name, value in m.__dict__.items()
+            if name[0] != "_" and name not in ("training", "prepared", "forward")
+        ]
+        """The number of heads, an activation: what the form has taken over beside tensors."""
+        self.children = [(m._modules, k, c) for m in modules for k, c in m._modules.items()]
+        tensors = [
+            (m._parameters, name, p)
+            for m in modules
             for name, p in m._parameters.items()
             if p is not None
         ]
+        self.tensors = [(*at, at[2].data_ptr()) for at in tensors]
+        # Those made in inference mode cannot be written to, and count no versions.
+        self.versions = [(p, p._version) for _, _, p in tensors if not p.is_inference()]
+        # These keep the memory, so that no other tensor can come to lie at its address.
+        self.aliases = [p.detach() for _, _, p in tensors]
 
     def holds(self) -> bool:
         """Whether all are still there, and unchanged."""
+        for m, kind, _ in self.modules:
+            if type(m) is not kind:
+                return False
+        for kind, forward in self.classes.items():
+            if kind.forward is not forward:
+                return False
+        for own, name, value in self.settings:
+            if own.get(name) is not value:
+                return False
         for home, name, child in self.children:
             if home.get(name) is not child:
                 return False
-        for place, name, p, version, address, _ in self.tensors:
-            if place.get(name) is not p or _version(p) != version or p.data_ptr() != address:
+        for place, name, p, address in self.tensors:
+            if place.get(name) is not p or p.data_ptr() != address:
                 return False
-        return True
+        return all(p._version == version for p, version in self.versions)
 
     def at_rest(self) -> bool:
         """Whether nothing but the result is asked of the modules."""
-        return not any(m.training or m._forward_hooks or m._forward_pre_hooks for m in self.modules)
-
-
-def _version(tensor: Tensor) -> int:
-    return 0 if tensor.is_inference() else tensor._version  # those cannot be written to
+        if _has_global_hooks():
+            return False
+        for _, _, own in self.modules:
+            if own["training"] or "forward" in own:
+                return False
+            if own["_forward_hooks"] or own["_forward_pre_hooks"]:
+                return False
+        return True

@@ -7,8 +7,7 @@ stay where they are, for training and saving.
 
 from __future__ import annotations
 
-import time
-from collections.abc import Callable, Sequence
+from collections.abc import Callable
 from functools import lru_cache
 from typing import Literal, Protocol
 
@@ -18,6 +17,7 @@ from torch import Tensor, nn
 
 from roberta_hub.arguments import one_of
 from roberta_hub.errors import InputError
+from roberta_hub.model.kernels import Kernel, cpu, float32_kernel, lacks, pinned
 
 Activation = Callable[[Tensor], Tensor]
 Dtype = Literal["int8", "bfloat16"]
@@ -68,7 +68,7 @@ def matrix(
     if dtype == "bfloat16" and available("bfloat16"):
         return OneDNN(weight.bfloat16(), bias.bfloat16(), activation)
     weight, bias = weight.float(), bias.float()
-    many = _fastest(torch.get_num_threads())(weight, bias, activation)
+    many = _FLOAT32[float32_name()](weight, bias, activation)
     # True of checkpoints that were stored in float16.
     if available("half") and torch.equal(weight, weight.half().float()):
         return ByRows(HalfStored(weight, bias, activation), many)
@@ -85,7 +85,8 @@ def norm(layer_norm: nn.LayerNorm) -> Callable[[Tensor], Tensor]:
 
 
 def check_dtype(dtype: str | None, device: torch.device) -> None:
-    """Refuse a dtype that this machine cannot do, or does more slowly than float32."""
+    """Refuse a dtype that this machine cannot do, or has no instructions for."""
+    pinned()  # a pin that names no kernel is said before any work
     one_of("dtype", dtype, (None, "int8", "bfloat16"))
     if dtype is None:
         return
@@ -100,11 +101,11 @@ def check_dtype(dtype: str | None, device: torch.device) -> None:
         return
     if not available("int8" if dtype == "int8" else "bfloat16"):
         raise InputError(f"torch has no {dtype} matrix products here; {instead}")
+    lacking = lacks("int8" if dtype == "int8" else "bfloat16")
+    if lacking is not None:
+        raise InputError(f"{dtype} would be slower than float32: {lacking}; {instead}")
     if dtype == "int8" and not can_int8():
         raise InputError(f"this CPU's int8 products overflow, it has no VNNI; {instead}")
-    ratio = _speed(dtype, torch.get_num_threads())
-    if ratio < 1:
-        raise InputError(f"{dtype} runs at {ratio:.2f} times float32's speed here; {instead}")
 
 
 def available(what: Literal["onednn", "mkl", "half", "int8", "bfloat16"]) -> bool:
@@ -258,44 +259,13 @@ def _in_place(activation: Activation | None) -> Activation | None:
 
 
 Kind = type[Plain] | type[OneDNN] | type[MKL] | type[HalfStored] | type[Int8]
+_FLOAT32: dict[Kernel, Kind] = {"onednn": OneDNN, "mkl": MKL, "plain": Plain}
 
 
-@lru_cache(maxsize=8)
-def _fastest(threads: int) -> Kind:
-    """The quickest float32 form on this machine, measured: MKL's on Intel, oneDNN's on AMD.
-
-    At every size from 16 rows up it is the same one, so one size of RoBERTa's is enough.
-    """
-    kinds: list[Kind] = [Plain]
-    kinds += [OneDNN] if available("onednn") else []
-    kinds += [MKL] if available("mkl") else []
-    seconds = _seconds([(kind, torch.float32) for kind in kinds])
-    return kinds[seconds.index(min(seconds))]
-
-
-@lru_cache(maxsize=8)
-def _speed(dtype: Dtype, threads: int) -> float:
-    """How many times the speed of the best float32 form, at a size of RoBERTa's.
-
-    The size is the same whatever the model's.
-    """
-    ours = (Int8, torch.float32) if dtype == "int8" else (OneDNN, torch.bfloat16)
-    seconds = _seconds([ours, (_fastest(threads), torch.float32)])
-    return seconds[1] / seconds[0]
-
-
-def _seconds(forms: Sequence[tuple[Kind, torch.dtype]]) -> list[float]:
-    """The least time of each form; by turns and many times, since machines are shared."""
-    x, weight, bias = torch.ones(64, 768), torch.ones(3072, 768), torch.ones(3072)
-    with torch.no_grad():
-        made = [kind(weight.to(dtype), bias.to(dtype), F.gelu) for kind, dtype in forms]
-        best = [float("inf")] * len(made)
-        for _ in range(15):
-            for i, run in enumerate(made):
-                start = time.perf_counter()
-                run(x)
-                best[i] = min(best[i], time.perf_counter() - start)
-    return best
+def float32_name() -> Kernel:
+    """The kernel that float32 products take on this machine; see `kernels.float32_kernel`."""
+    there = frozenset(library for library in ("onednn", "mkl") if available(library))
+    return float32_kernel(cpu(), there)
 
 
 def can_int8() -> bool:

@@ -9,6 +9,7 @@ from __future__ import annotations
 import dataclasses
 import difflib
 import re
+import threading
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -262,6 +263,10 @@ def recipes(group: str) -> list[str]:
     return sorted(path.stem for path in (CONF / group).glob("*.yaml"))
 
 
+_composing = threading.RLock()
+"""hydra's state is the whole process's: one call at a time changes it and puts it back."""
+
+
 def compose(overrides: Sequence[str]) -> Config:
     """The configuration that `roberta-hub train` makes of its arguments.
 
@@ -292,27 +297,30 @@ def compose(overrides: Sequence[str]) -> Config:
             f"training configurations need hydra ({error}); pip install 'roberta-hub[train]'"
         ) from None
     given = [_checked(override) for override in overrides]
-    store = ConfigStore.instance()
-    repo = (
-        store.repo
-    )  # others store theirs here: an imported fairseq has a "config" and a group "model"
-    store.repo = {name: node for name, node in repo.items() if name.startswith(("hydra", "_dummy"))}
-    store.store("train_schema", node=Config)
-    before = GlobalHydra.instance().hydra  # a program around us may have its own
-    version = VersionBase.instance().getbase()  # fairseq 0.12.2 dies where 1.3 stays set
-    GlobalHydra.instance().clear()
-    try:
-        with initialize_config_dir(str(CONF), version_base="1.3"):
-            node = hydra_compose("config", given)
-        config = OmegaConf.to_object(node)
-    except (HydraException, OmegaConfBaseException) as error:
-        _explain(error, overrides)
-    finally:
-        store.repo = repo
-        VersionBase.instance().version_base = version
+    with _composing:
+        store = ConfigStore.instance()
+        repo = (
+            store.repo
+        )  # others store theirs here: an imported fairseq has a "config" and a group "model"
+        store.repo = {
+            name: node for name, node in repo.items() if name.startswith(("hydra", "_dummy"))
+        }
+        store.store("train_schema", node=Config)
+        before = GlobalHydra.instance().hydra  # a program around us may have its own
+        version = VersionBase.instance().getbase()  # fairseq 0.12.2 dies where 1.3 stays set
         GlobalHydra.instance().clear()
-        if before is not None:
-            GlobalHydra.instance().initialize(before)
+        try:
+            with initialize_config_dir(str(CONF), version_base="1.3"):
+                node = hydra_compose("config", given)
+            config = OmegaConf.to_object(node)
+        except (HydraException, OmegaConfBaseException) as error:
+            _explain(error, overrides)
+        finally:
+            store.repo = repo
+            VersionBase.instance().version_base = version
+            GlobalHydra.instance().clear()
+            if before is not None:
+                GlobalHydra.instance().initialize(before)
     assert isinstance(config, Config)
     return check(config)
 

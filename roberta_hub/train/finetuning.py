@@ -14,7 +14,8 @@ from typing import Any, Protocol
 from torch import Tensor, nn
 
 from roberta_hub.errors import InputError, InputTypeError, MissingExtraError, UnknownNameError
-from roberta_hub.inference.batching import BATCH_TOKENS, batches, evaluating
+from roberta_hub.inference.batching import BATCH_TOKENS, batches
+from roberta_hub.inference.mode import evaluating
 from roberta_hub.inference.windows import fit
 from roberta_hub.interface import RobertaHubInterface
 from roberta_hub.model.packing import pack_sequences

@@ -13,7 +13,7 @@ import torch
 from torch import Tensor
 
 from roberta_hub.errors import UnknownNameError
-from roberta_hub.inference.batching import evaluating
+from roberta_hub.inference.mode import evaluating
 from roberta_hub.model.roberta import RobertaModel
 from roberta_hub.train.batches import Update, plan, share
 from roberta_hub.train.config import Config, check, near

@@ -14,7 +14,8 @@ from torch import Tensor, nn
 
 from roberta_hub.config import RobertaConfig
 from roberta_hub.errors import InputError, UnknownNameError
-from roberta_hub.inference.batching import BATCH_TOKENS, evaluating
+from roberta_hub.inference.batching import BATCH_TOKENS
+from roberta_hub.inference.mode import evaluating
 from roberta_hub.interface import RobertaHubInterface
 from roberta_hub.model.packing import pack_sequences
 from roberta_hub.model.roberta import RobertaModel

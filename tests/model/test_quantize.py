@@ -15,7 +15,8 @@ from test_packed_twin import ARCHITECTURES, BATCHES, through_packed, through_pad
 from torch import Tensor, nn
 
 from roberta_hub import RobertaModel
-from roberta_hub.model import quantize
+from roberta_hub.model import kernels, quantize
+from roberta_hub.model.kernels import CPU
 from roberta_hub.model.quantize import (
     MKL,
     ByRows,
@@ -160,34 +161,31 @@ def test_int8_of_a_token_does_not_depend_on_its_neighbours() -> None:
 
 
 def test_a_build_without_the_operators(monkeypatch: pytest.MonkeyPatch) -> None:
-    quantize._fastest.cache_clear()
     monkeypatch.setattr(quantize, "available", lambda what: False)
-    try:
-        weight, bias = drawn(8, 8)
-        for dtype in (None, "int8", "bfloat16"):  # a model may come from a better machine
-            assert isinstance(matrix(weight, bias, dtype), Plain)
-        check_dtype(None, torch.device("cpu"))
-        for dtype in ("int8", "bfloat16"):
-            with pytest.raises(ValueError, match=f"torch has no {dtype}.*without dtype"):
-                check_dtype(dtype, torch.device("cpu"))
-    finally:
-        quantize._fastest.cache_clear()
+    weight, bias = drawn(8, 8)
+    for dtype in (None, "int8", "bfloat16"):  # a model may come from a better machine
+        assert isinstance(matrix(weight, bias, dtype), Plain)
+    check_dtype(None, torch.device("cpu"))
+    for dtype in ("int8", "bfloat16"):
+        with pytest.raises(ValueError, match=f"torch has no {dtype}.*without dtype"):
+            check_dtype(dtype, torch.device("cpu"))
 
 
 @needs_int8
 @needs_bfloat16
-@pytest.mark.parametrize("dtype", ["int8", "bfloat16"])
-def test_slower_than_float32_is_refused(dtype: str, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(quantize, "_speed", lambda dtype, threads: 0.19)
-    with pytest.raises(ValueError, match=rf"{dtype} runs at 0\.19 times float32's speed"):
+@pytest.mark.parametrize(
+    ("dtype", "wanted"), [("int8", "avx512_vnni"), ("bfloat16", "avx512_bf16")]
+)
+def test_a_cpu_without_the_instructions_is_refused(
+    dtype: str, wanted: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(kernels, "cpu", lambda: CPU("GenuineIntel", frozenset({"avx2"})))
+    with pytest.raises(ValueError, match=f"this CPU has none of {wanted}.*without dtype"):
         check_dtype(dtype, torch.device("cpu"))
-    monkeypatch.setattr(quantize, "_speed", lambda dtype, threads: 1.9)
+    monkeypatch.setattr(kernels, "cpu", lambda: CPU("GenuineIntel", frozenset({"avx2", wanted})))
+    monkeypatch.delenv("ONEDNN_MAX_CPU_ISA", raising=False)
+    monkeypatch.delenv("DNNL_MAX_CPU_ISA", raising=False)
     check_dtype(dtype, torch.device("cpu"))
-
-
-@needs_int8
-def test_speeds_are_measured() -> None:
-    assert 0.01 < quantize._speed("int8", torch.get_num_threads()) < 100
 
 
 @pytest.mark.parametrize("dtype", ["int4", torch.int8, 8, "float32"])

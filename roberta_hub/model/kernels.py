@@ -1,0 +1,160 @@
+"""Which kernels multiply the matrices of a prepared model: by what the CPU is, never by a stopwatch.
+
+A stopwatch on a busy machine gives one answer today and another tomorrow. The rules here come from
+tables that name the CPU they were measured on, so a machine always gets the same kernels, and
+`$ROBERTA_HUB_MATRICES` pins them: "onednn", "mkl" or "plain".
+"""
+
+from __future__ import annotations
+
+import os
+import platform
+from dataclasses import dataclass
+from functools import lru_cache
+from pathlib import Path
+from typing import Literal
+
+import torch
+
+from roberta_hub.errors import InputError
+
+Kernel = Literal["onednn", "mkl", "plain"]
+PIN = "ROBERTA_HUB_MATRICES"
+KERNELS: tuple[Kernel, ...] = ("onednn", "mkl", "plain")
+
+INT8 = ("avx512_vnni", "avx_vnni", "amx_int8")
+"""One of these multiplies 8-bit integers faster than float32. With avx512_vnni: on one core of a
+Cascade Lake 1.8 to 2.4 times (benchmarks/results/kernels.md), on a Zen 4 3.0 times the texts
+(benchmarks/results/speed_corpus_base.md). Without, sums of pairs saturate."""
+BFLOAT16 = ("avx512_bf16", "amx_bf16")
+"""The same for bfloat16. Without, oneDNN imitates it, at 0.2 to 0.4 times float32's speed on one core
+(benchmarks/results/kernels.md). With, nothing is measured yet: the makers' manuals promise twice
+float32's rate or more."""
+_BASE = ("avx2", "avx512f")
+
+_ONEDNN_LEVELS: dict[str, tuple[str, ...]] = {
+    "SSE41": (),
+    "AVX": (),
+    "AVX2": ("avx2",),
+    "AVX2_VNNI": ("avx2", "avx_vnni"),
+    "AVX2_VNNI_2": ("avx2", "avx_vnni"),
+    "AVX512_CORE": _BASE,
+    "AVX512_CORE_VNNI": (*_BASE, "avx512_vnni"),
+    "AVX512_CORE_BF16": (*_BASE, "avx512_vnni", "avx512_bf16"),
+    "AVX512_CORE_FP16": (*_BASE, "avx512_vnni", "avx512_bf16", "avx_vnni"),
+    "AVX10_1_512": (*_BASE, "avx512_vnni", "avx512_bf16", "avx_vnni"),
+}
+"""What oneDNN may use under `$ONEDNN_MAX_CPU_ISA`; under a level that is not here, all there is."""
+_MKL_LEVELS: dict[str, tuple[str, ...]] = {
+    "SSE4_2": (),
+    "AVX": (),
+    "AVX2": ("avx2",),
+    "AVX2_E1": ("avx2",),
+}
+"""The same for MKL and `$MKL_ENABLE_INSTRUCTIONS`."""
+
+
+@dataclass(frozen=True)
+class CPU:
+    """What of a CPU decides."""
+
+    vendor: str
+    """As CPUID says it: "GenuineIntel", "AuthenticAMD"; "" where nothing tells."""
+    features: frozenset[str]
+    """Those of its instruction sets that are named in this module."""
+
+
+@lru_cache(maxsize=1)
+def cpu() -> CPU:
+    """This machine's, from the system, else from torch."""
+    known = {*_BASE, *INT8, *BFLOAT16}
+    info = Path("/proc/cpuinfo")
+    if info.is_file():
+        lines = info.read_text(encoding="utf-8", errors="replace").splitlines()
+        fields = dict(reversed([_field(line) for line in lines if ":" in line]))  # the first core's
+        if "flags" in fields:
+            return CPU(fields.get("vendor_id", ""), frozenset(known & set(fields["flags"].split())))
+    tell = getattr(torch.cpu, "get_capabilities", dict)  # of torch 2.11
+    found = {name for name, there in tell().items() if there is True}
+    found |= {"avx512f"} if "avx512_f" in found else set()
+    names = ("GenuineIntel", "AuthenticAMD")
+    vendor = next((name for name in names if name in platform.processor()), "")
+    return CPU(vendor, frozenset(known & found))
+
+
+def _field(line: str) -> tuple[str, str]:
+    name, _, value = line.partition(":")
+    return name.strip(), value.strip()
+
+
+def usable(machine: CPU, library: Literal["onednn", "mkl"]) -> frozenset[str]:
+    """The instruction sets that a library uses, which its users' environment variables can lower.
+
+    Example:
+        >>> zen4 = CPU("AuthenticAMD", frozenset({"avx2", "avx512f", "avx512_vnni"}))
+        >>> sorted(usable(zen4, "onednn"))
+        ['avx2', 'avx512_vnni', 'avx512f']
+    """
+    if library == "mkl":
+        level = os.environ.get("MKL_ENABLE_INSTRUCTIONS", "")
+        return machine.features & frozenset(_MKL_LEVELS.get(level.upper(), machine.features))
+    level = os.environ.get("ONEDNN_MAX_CPU_ISA") or os.environ.get("DNNL_MAX_CPU_ISA", "")
+    return machine.features & frozenset(_ONEDNN_LEVELS.get(level.upper(), machine.features))
+
+
+def lacks(dtype: Literal["int8", "bfloat16"]) -> str | None:
+    """What this machine would need for products in `dtype` that pay, in words; None where it has it."""
+    wanted = INT8 if dtype == "int8" else BFLOAT16
+    if not usable(cpu(), "onednn").isdisjoint(wanted):
+        return None
+    told = " as far as $ONEDNN_MAX_CPU_ISA lets it" if not cpu().features.isdisjoint(wanted) else ""
+    return f"this CPU has none of {', '.join(wanted)}{told}"
+
+
+def pinned() -> Kernel | None:
+    """What `$ROBERTA_HUB_MATRICES` says; InputError lists the choices."""
+    value = os.environ.get(PIN, "").strip().lower()
+    if not value:
+        return None
+    for kernel in KERNELS:
+        if value == kernel:
+            return kernel
+    raise InputError(f"${PIN} is {value!r}; choose {', '.join(KERNELS)}, or unset it")
+
+
+def float32_kernel(machine: CPU, there: frozenset[str]) -> Kernel:
+    """The kernel for float32 products.
+
+    Args:
+        machine: the CPU.
+        there: of "onednn" and "mkl", those that this torch was built with.
+
+    Raises:
+        InputError: the pin names no kernel, or one that this torch lacks.
+
+    Example:
+        >>> zen4 = CPU("AuthenticAMD", frozenset({"avx2", "avx512f"}))
+        >>> float32_kernel(zen4, frozenset({"onednn", "mkl"}))
+        'onednn'
+    """
+    pin = pinned()
+    if pin is not None:
+        if pin != "plain" and pin not in there:
+            raise InputError(
+                f"${PIN} is {pin!r}, and torch {torch.__version__} has no such matrices here; "
+                f"choose {', '.join(k for k in KERNELS if k in there or k == 'plain')}"
+            )
+        return pin
+    order: tuple[Kernel, ...] = ("mkl", "onednn") if _prefers_mkl(machine) else ("onednn", "mkl")
+    return next((kernel for kernel in order if kernel in there), "plain")
+
+
+def _prefers_mkl(machine: CPU) -> bool:
+    """MKL's on Intel, unless it was told to use less than oneDNN; oneDNN's on AMD and all others.
+
+    Measured on a Cascade Lake (benchmarks/results/kernels.md). On a Zen 4 oneDNN's was the faster
+    at every size, and what ran in benchmarks/results/speed_profile.md.
+    """
+    if machine.vendor != "GenuineIntel":
+        return False
+    return usable(machine, "mkl") & frozenset(_BASE) >= usable(machine, "onednn") & frozenset(_BASE)

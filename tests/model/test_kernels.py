@@ -1,0 +1,148 @@
+"""Which kernels a machine gets: from its CPU and from what its user says, the same each time."""
+
+from __future__ import annotations
+
+import os
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+from small_models import small_roberta
+
+from roberta_hub.model import kernels, quantize
+from roberta_hub.model.kernels import CPU, float32_kernel, lacks, usable
+
+BOTH = frozenset({"onednn", "mkl"})
+CASCADE_LAKE = CPU("GenuineIntel", frozenset({"avx2", "avx512f", "avx512_vnni"}))
+HASWELL = CPU("GenuineIntel", frozenset({"avx2"}))
+ZEN_4 = CPU("AuthenticAMD", frozenset({"avx2", "avx512f", "avx512_vnni", "avx512_bf16"}))
+VARIABLES = ("ONEDNN_MAX_CPU_ISA", "DNNL_MAX_CPU_ISA", "MKL_ENABLE_INSTRUCTIONS", kernels.PIN)
+
+
+@pytest.fixture(autouse=True)
+def _nothing_said(monkeypatch: pytest.MonkeyPatch) -> None:
+    for name in VARIABLES:
+        monkeypatch.delenv(name, raising=False)
+
+
+@pytest.mark.parametrize(
+    ("machine", "there", "kernel"),
+    [
+        (CASCADE_LAKE, BOTH, "mkl"),
+        (HASWELL, BOTH, "mkl"),
+        (ZEN_4, BOTH, "onednn"),
+        (CPU("", frozenset()), BOTH, "onednn"),
+        (CASCADE_LAKE, {"onednn"}, "onednn"),
+        (ZEN_4, {"mkl"}, "mkl"),
+        (ZEN_4, set(), "plain"),
+    ],
+)
+def test_the_table(machine: CPU, there: set[str], kernel: str) -> None:
+    assert float32_kernel(machine, frozenset(there)) == kernel
+
+
+def test_what_lowers_one_library_prefers_the_other(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("MKL_ENABLE_INSTRUCTIONS", "AVX2")
+    assert float32_kernel(CASCADE_LAKE, BOTH) == "onednn"
+    assert float32_kernel(HASWELL, BOTH) == "mkl"
+    monkeypatch.setenv("ONEDNN_MAX_CPU_ISA", "avx2")
+    assert float32_kernel(CASCADE_LAKE, BOTH) == "mkl"
+    assert usable(ZEN_4, "onednn") == {"avx2"}
+
+
+@pytest.mark.parametrize(
+    ("level", "int8", "bfloat16"),
+    [
+        ("", True, True),
+        ("DEFAULT", True, True),
+        ("SSE41", False, False),
+        ("AVX512_CORE", False, False),
+        ("AVX512_CORE_VNNI", True, False),
+        ("AVX512_CORE_BF16", True, True),
+        ("AVX512_CORE_AMX", True, True),
+    ],
+)
+def test_levels(level: str, int8: bool, bfloat16: bool, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(kernels, "cpu", lambda: ZEN_4)
+    monkeypatch.setenv("ONEDNN_MAX_CPU_ISA", level)
+    for dtype, there in (("int8", int8), ("bfloat16", bfloat16)):
+        missing = lacks(dtype)  # type: ignore[arg-type]
+        assert (missing is None) == there
+        assert there or "ONEDNN_MAX_CPU_ISA" in str(missing)
+
+
+@pytest.mark.skipif(not quantize.available("onednn"), reason="no oneDNN")
+@pytest.mark.parametrize("kernel", ["onednn", "mkl", "plain", " oneDNN "])
+def test_the_pin(kernel: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    if kernel == "mkl" and not quantize.available("mkl"):
+        pytest.skip("no MKL")
+    monkeypatch.setenv(kernels.PIN, kernel)
+    roberta = small_roberta().optimize()
+    form = roberta.model.encoder.sentence_encoder.prepared._made[0][0].narrow  # type: ignore[union-attr, index]
+    assert type(form).__name__.lower() == kernel.strip().lower()
+    assert f"float32, prepacked ({kernel.strip().lower()}, as" in str(roberta.optimized)
+
+
+def test_bad_pins(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv(kernels.PIN, "fast")
+    with pytest.raises(ValueError, match="'fast'; choose onednn, mkl, plain"):
+        small_roberta().optimize()
+    monkeypatch.setenv(kernels.PIN, "mkl")
+    with pytest.raises(ValueError, match="no such matrices here; choose onednn, plain"):
+        float32_kernel(ZEN_4, frozenset({"onednn"}))
+
+
+@pytest.mark.skipif(not Path("/proc/cpuinfo").is_file(), reason="not Linux")
+def test_this_cpu_without_the_system_s_word(monkeypatch: pytest.MonkeyPatch) -> None:
+    """torch knows the same of it."""
+    told = kernels.cpu.__wrapped__()
+    monkeypatch.setattr(Path, "is_file", lambda self: False)
+    found = kernels.cpu.__wrapped__()
+    assert found.features in (told.features, frozenset())  # an older torch says nothing
+
+
+CODE = """
+import torch
+from small_models import assert_close, small_roberta
+texts = ["Hello world!", "A longer sentence, with more words than the others have.", "x"] * 3
+roberta = small_roberta()
+wanted = roberta.features(texts)
+said = []
+for dtype, tolerance in ((None, 2e-5), ("int8", 0.15), ("bfloat16", 0.15)):
+    try:
+        roberta.optimize(dtype)
+    except ValueError as error:
+        assert dtype is not None and "call optimize() without dtype" in str(error), error
+        said.append("refused")
+        continue
+    for ours, theirs in zip(roberta.features(texts), wanted, strict=True):
+        assert_close(ours, theirs, tolerance)
+    said.append(str(roberta.optimized).split(":")[0])
+print(said)
+"""
+
+
+@pytest.mark.parametrize(
+    "setting",
+    [
+        {},
+        {"ONEDNN_MAX_CPU_ISA": "AVX2"},
+        {"ONEDNN_MAX_CPU_ISA": "SSE41"},
+        {"ONEDNN_MAX_CPU_ISA": "AVX512_CORE", "MKL_ENABLE_INSTRUCTIONS": "AVX2"},
+        {"MKL_ENABLE_INSTRUCTIONS": "SSE4_2", "ATEN_CPU_CAPABILITY": "default"},
+    ],
+    ids=lambda setting: " ".join(setting.values()) or "as it is",
+)
+def test_right_numbers_or_a_sentence_on_lesser_machines(setting: dict[str, str]) -> None:
+    tests = Path(__file__).resolve().parents[1]
+    path = os.pathsep.join([str(tests), str(tests.parent), os.environ.get("PYTHONPATH", "")])
+    env = {**os.environ, "PYTHONPATH": path, "OMP_NUM_THREADS": "1", **setting}
+    run = subprocess.run(
+        [sys.executable, "-c", CODE], env=env, capture_output=True, text=True, timeout=240
+    )
+    assert run.returncode == 0, run.stderr
+    said = eval(run.stdout.splitlines()[-1])
+    assert said[0] == "float32, prepacked"
+    if setting.get("ONEDNN_MAX_CPU_ISA") in ("AVX2", "SSE41", "AVX512_CORE"):
+        assert said[1:] == ["refused", "refused"]
