@@ -28,7 +28,7 @@ MAX_WHOLE = 2**62
 
 
 def check(config: Config) -> Config:
-    """The configuration, with paths as text, or an error that names the field, its value and its limits.
+    """The configuration, its paths as text, or an error that names field, value and limits.
 
     Raises:
         InputTypeError: a value of another type than the field's.

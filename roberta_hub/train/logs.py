@@ -1,4 +1,4 @@
-"""What a run writes down: CSV always, TensorBoard if asked, a bar where somebody is looking, else lines."""
+"""What a run writes down: CSV always, TensorBoard if asked, a bar on a terminal, else lines."""
 
 from __future__ import annotations
 

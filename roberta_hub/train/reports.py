@@ -1,4 +1,4 @@
-"""What a run says while it works: lines of the logger "roberta_hub", which says nothing unless asked.
+"""What a run says while it works: lines of the logger "roberta_hub", silent unless asked.
 
 Programs that want them configure `logging`; the command shows them on stderr (`spoken`).
 """

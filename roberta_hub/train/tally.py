@@ -1,4 +1,4 @@
-"""What updates leave behind until somebody looks: numbers on the device, which nothing waits for before."""
+"""What updates leave behind until somebody looks: numbers on the device."""
 
 from __future__ import annotations
 
@@ -52,7 +52,7 @@ class Tally:
         self.pending.append((update, rate, total, count, norm, tokens))
 
     def look(self, devices: Devices) -> Looked | None:
-        """What happened since the last look, None if nothing: the one place that waits for the device."""
+        """What happened since the last look, or None: the one place that waits for the device."""
         if not self.pending:
             return None
         names = sorted(self.sums)
