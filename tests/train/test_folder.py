@@ -34,7 +34,7 @@ def test_a_folder_that_cannot_be_is_said_before_a_model_is_fetched(tmp_path, mon
     settings = ["finetune=sst_2", "model=roberta.large", f"data.train={tmp_path}/x.tsv"]
     chosen = compose([*settings, "data.format=tsv"])
     chosen.output = str(output)
-    with pytest.raises(InputError, match="output=.*: cannot be written .*; name another folder"):
+    with pytest.raises(InputError, match=r"output=.*: cannot be written .*; name another folder"):
         train(chosen)
     assert sorted(p.name for p in tmp_path.iterdir()) == ["x.tsv"]
 
@@ -93,9 +93,7 @@ def split(folders, updates):
     command += [f"--master-port={port}", str(SPLIT), str(updates)]
     environment = {**os.environ, "PYTHONPATH": str(root), "OMP_NUM_THREADS": "1"}
     environment["FOLDERS"] = json.dumps([str(folder) for folder in folders])
-    found = subprocess.run(
-        command, env=environment, capture_output=True, text=True, timeout=200
-    )
+    found = subprocess.run(command, env=environment, capture_output=True, text=True, timeout=200)
     return found.stdout + found.stderr
 
 
