@@ -1,4 +1,4 @@
-"""Labels: what is one, how they are read from every layout, and what is said before a run begins."""
+"""Labels: what is one, how every layout is read, and what is said before a run begins."""
 
 import json
 import logging

@@ -1,4 +1,4 @@
-"""Whatever a setting holds: a run, or an error of our family. Twenty and more wrong values for every field."""
+"""Whatever a setting holds: a run, or an error of our family; forty wrong values a field."""
 
 import copy
 import dataclasses

@@ -22,10 +22,13 @@ def test_the_command_reports_on_stderr(base, tmp_path):
     rows = [["a fine film", "good"], ["a dull film", "bad"], ["great fun", "good"]] * 4
     path = tsv(tmp_path / "x.tsv", ["sentence", "label"], rows)
     found = subprocess.run(
-        [sys.executable, "-m", "roberta_hub", "train", "finetune=sst_2", f"model={base}"]
-        + [f"data.train={path}", f"data.valid={path}", "data.format=tsv", f"output={tmp_path}/run"]
-        + ["optimizer.total_updates=null", "optimizer.warmup_updates=2", "batch.batch_size=4"]
-        + ["loop.max_updates=6", "loop.evaluate_every=3", "loop.log_every=3"],
+        [
+            *(sys.executable, "-m", "roberta_hub", "train", "finetune=sst_2", f"model={base}"),
+            *(f"data.train={path}", f"data.valid={path}", "data.format=tsv"),
+            *(f"output={tmp_path}/run", "optimizer.total_updates=null", "batch.batch_size=4"),
+            *("optimizer.warmup_updates=2", "loop.max_updates=6", "loop.evaluate_every=3"),
+            "loop.log_every=3",
+        ],
         env={**os.environ, "PYTHONPATH": str(ROOT), "OMP_NUM_THREADS": "1"},
         capture_output=True,
         text=True,
@@ -35,7 +38,7 @@ def test_the_command_reports_on_stderr(base, tmp_path):
         r"labels of 12 examples: good 8, bad 4",
         rf"training {base}, [\d,]+ parameters, on 12 examples, [\d,]+ tokens an epoch",
         rf"6 updates, 3 an epoch, 2 of warm-up; everything is written into {tmp_path}/run",
-        r"update 3 of 6, epoch \d: loss [\d.]+, learning rate [\de.-]+, [\d,]+ tokens/s, \d+ s left",
+        r"update 3 of 6, epoch \d: loss [\d.]+, learning rate \S+, [\d,]+ tokens/s, \d+ s left",
         r"evaluated after update 3: accuracy .*; the best so far, kept in .*/run/best",
         r"saved .*/run/state-000000006",
         r"stopped after update 6, all updates are done \(max_updates\)",
