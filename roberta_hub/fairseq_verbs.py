@@ -314,7 +314,7 @@ class FairseqVerbs(nn.Module):
             if verb in self._warned:
                 return
             self._warned |= {verb}
-        warnings.warn(f"{verb} runs with dropout on, so its {consequence}", stacklevel=3)
+        warnings.warn(f"{verb} runs with dropout on, so its {consequence}", stacklevel=4)
 
     def _checked(self, tokens: object) -> Tensor:
         checked = check_tokens(

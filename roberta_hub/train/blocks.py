@@ -16,6 +16,7 @@ from bisect import bisect_right
 from collections import deque
 from collections.abc import Iterator, Sequence
 from concurrent.futures import Future, ThreadPoolExecutor
+from contextlib import suppress
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -222,15 +223,16 @@ def sources(source: str | Path) -> list[Path]:
     Raises:
         InputError: there are none.
     """
-    path = Path(source)
-    if path.is_dir():
+    path, found = Path(source), []
+    if os.path.isdir(path):
         found = sorted(p for p in path.iterdir() if p.is_file() and not p.name.startswith("."))
-    elif path.is_file():
+    elif os.path.isfile(path):
         found = [path]
     else:
         root = Path(path.anchor) if path.is_absolute() else Path()
         pattern = str(path.relative_to(root)) if path.is_absolute() else str(path)
-        found = sorted(p for p in root.glob(pattern) if p.is_file()) if pattern != "." else []
+        with suppress(OSError, ValueError):  # no pattern, nor a name that a file can have
+            found = sorted(p for p in root.glob(pattern) if p.is_file()) if pattern != "." else []
     if not found:
         raise InputError(f"{source}: no such file, folder or pattern")
     return found

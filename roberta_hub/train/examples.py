@@ -10,6 +10,7 @@ from __future__ import annotations
 import gzip
 import json
 import lzma
+import os
 import warnings
 import zlib
 from collections.abc import Iterator, Mapping, Sequence
@@ -17,9 +18,10 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import IO, Any
 
-from roberta_hub.errors import InputError, MissingExtraError, UnknownNameError
+from roberta_hub.errors import InputError, MissingExtraError, RobertaHubError, UnknownNameError
 from roberta_hub.text.tokenizer import Text
 from roberta_hub.train.config import near
+from roberta_hub.train.labels import label_of, labels_of
 
 TABLES = ("tsv", "jsonl", "parquet")
 """What `rows` reads; `None` takes the one that the file's name ends with."""
@@ -95,6 +97,7 @@ def read_sentences(
         format: "tsv" (with a header, without quoting), "jsonl", "parquet", or one of `GLUE`; None:
             by the file's name.
         columns: which column is `sentence`, `sentence2` (optional) and `label`; None: those names.
+            White space around labels is no part of them.
         separator: between the labels of a text that may have many; None: each has one. In JSONL and
             Parquet many labels are a list.
 
@@ -131,16 +134,11 @@ def read_sentences(
 
 
 def _labels(value: Any, separator: str | None, where: str) -> tuple[str, ...]:
-    if isinstance(value, list) or separator is not None:
-        many = value if isinstance(value, list) else str(value).split(separator)
-        if separator is None:
-            raise InputError(f"{where}: a list of labels; the task multi_label learns those")
-        return tuple(str(label).strip() for label in many if str(label).strip())
-    # JSON has 1 and 1.0 and true, which are labels like any other.
-    label = str(value).lower() if isinstance(value, bool) else str(value)
-    if not label:
-        raise InputError(f"{where}: the label is empty")
-    return (label,)
+    if separator is not None:
+        return labels_of(value, separator, where)
+    if isinstance(value, list):
+        raise InputError(f"{where}: a list of labels; the task multi_label learns those")
+    return (label_of(value, where),)  # JSON has 1 and 1.0 and true, labels like any other
 
 
 def _glue(path: Path, layout: Glue) -> Iterator[Sentences]:
@@ -154,7 +152,7 @@ def _glue(path: Path, layout: Glue) -> Iterator[Sentences]:
             continue
         if len(cells) <= max(*layout.sentences, layout.label):
             raise bad(path, line, f"{len(cells)} fields, the layout has more; is the format right?")
-        label = cells[layout.label]
+        label = label_of(cells[layout.label], f"{path}:{line}")
         if layout.names is not None and label not in layout.names:
             raise bad(path, line, f"label {label[:40]!r}; there are {', '.join(layout.names)}")
         texts = tuple(cells[i] for i in layout.sentences)
@@ -235,23 +233,26 @@ def _parquet(path: Path) -> Iterator[Row]:
             for row in batch.to_pylist():
                 line += 1
                 yield line, row
-    except (pyarrow.ArrowException, OSError) as error:
+    except (pyarrow.ArrowException, OSError, ValueError, OverflowError) as error:
         raise InputError(f"{path}: not a readable Parquet file: {str(error)[:200]}") from None
 
 
 def lines(path: Path) -> Iterator[tuple[int, str]]:
     r"""(number from 1, line without its end) of a UTF-8 file; only "\n" ends a line."""
     check_file(path)
-    with _open(path) as file:
-        try:
+    try:
+        with _open(path) as file:
             for number, raw in enumerate(file, 1):
                 try:
                     text = raw.decode("utf-8-sig" if number == 1 else "utf-8")
                 except UnicodeDecodeError as error:
                     raise bad(path, number, f"not UTF-8: {error}; convert the file") from None
                 yield number, text.rstrip("\r\n")
-        except (OSError, EOFError, lzma.LZMAError, zlib.error) as error:
-            raise InputError(f"{path}: cannot be read: {error}") from None
+    except RobertaHubError:
+        raise
+    except (OSError, EOFError, lzma.LZMAError, zlib.error) as error:
+        damaged = "; damaged, or not what its name says" if path.suffix in (".gz", ".xz") else ""
+        raise InputError(f"{path}: cannot be read: {error}{damaged}") from None
 
 
 def _open(path: Path) -> IO[bytes]:
@@ -264,7 +265,7 @@ def _open(path: Path) -> IO[bytes]:
 
 def check_file(path: Path) -> None:
     """An error where there is no such file."""
-    if not path.is_file():
+    if not os.path.isfile(path):  # which also answers for names that no file can have
         raise InputError(f"{path}: no such file; name it with data.train=... or data.valid=...")
 
 
@@ -286,6 +287,10 @@ def roles(
     for role in columns or {}:
         if role not in known:
             raise UnknownNameError(f"no role data.columns.{role}{near(role, known)}")
+    for role, column in (columns or {}).items():
+        several = isinstance(column, (list, tuple)) and role == "options"
+        if not all(isinstance(name, str) for name in (column if several else [column])):
+            raise InputError(f"data.columns.{role} is {str(column)[:60]!r}, must name a column")
     return {**default, **(columns or {})}
 
 

@@ -6,7 +6,7 @@ import dataclasses
 import math
 import warnings
 from collections import deque
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
 from typing import Any, Protocol
@@ -300,38 +300,6 @@ def name_task(interface: RobertaHubInterface, name: str, init_token: int | None 
             stacklevel=2,
         )
     interface.task = dataclasses.replace(task, name=name, init_token=init_token)
-
-
-def label_names(
-    config: Config, found: Sequence[str], given: Sequence[str] | None = None, *, least: int = 1
-) -> tuple[str, ...]:
-    """The classes: those of the configuration, else of the layout, else those found, sorted.
-
-    Args:
-        config: may have data.labels.
-        found: all labels of the training set.
-        given: of the layout.
-        least: how many there must be for something to be learnt.
-    """
-    if config.data.labels is not None:
-        given = config.data.labels
-    names = tuple(given) if given is not None else tuple(sorted(set(found)))
-    if len(set(names)) != len(names):
-        raise InputError(f"data.labels is {list(names)}; give different names")
-    if len(names) < least:
-        what = "data.labels is" if given is not None else "the labels of the training set are"
-        raise InputError(f"{what} {list(names)}; this task needs at least {least}")
-    return names
-
-
-def label_ids(labels: Sequence[str], names: Sequence[str], where: str) -> list[int]:
-    """Numbers of labels, or an error that lists the names."""
-    number: Mapping[str, int] = {name: i for i, name in enumerate(names)}
-    for label in labels:
-        if label not in number:
-            shown = ", ".join(names[:20])
-            raise InputError(f"{where}: label {label[:60]!r} is not among {shown}; see data.labels")
-    return [number[label] for label in labels]
 
 
 def chance_of(classes: int) -> float | None:

@@ -28,6 +28,7 @@ from roberta_hub.train.examples import (
     text_of,
     value_of,
 )
+from roberta_hub.train.labels import label_of
 
 
 @dataclass(frozen=True)
@@ -100,10 +101,11 @@ def read_words(
     found = []
     for line, row in rows(path, format):
         words = tuple(list_of(row, named["words"], path, line))
-        tags = tuple(list_of(row, named["tags"], path, line))
+        where = f"{path}:{line}"
+        tags = tuple(label_of(tag, where) for tag in list_of(row, named["tags"], path, line))
         if len(words) != len(tags) or not words:
             raise bad(path, line, f"{len(words)} words and {len(tags)} tags")
-        found.append(Words(words, tags, f"{path}:{line}"))
+        found.append(Words(words, tags, where))
     return nonempty(found, path)
 
 
@@ -122,7 +124,7 @@ def _conll(path: Path) -> Iterator[Words]:
         if len(cells) < 2 or not cells[0].strip() or not cells[-1].strip():
             raise bad(path, line, f"{text[:40]!r} is not a word and a label")
         first = first if pairs else line
-        pairs.append((cells[0].strip(), cells[-1].strip()))
+        pairs.append((cells[0].strip(), label_of(cells[-1], f"{path}:{line}")))
     if pairs:
         yield _sentence(pairs, path, first)
 

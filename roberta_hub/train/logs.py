@@ -1,15 +1,17 @@
-"""What a run writes down: CSV always, TensorBoard if asked, a bar where somebody is looking."""
+"""What a run writes down: CSV always, TensorBoard if asked, a bar on a terminal, else lines."""
 
 from __future__ import annotations
 
 import csv
+import logging
 from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
 from roberta_hub.checkpoint.contents import replacing
-from roberta_hub.errors import MissingExtraError
+from roberta_hub.errors import CheckpointError, MissingExtraError
+from roberta_hub.train.reports import Voice, logger
 
 
 @dataclass
@@ -46,8 +48,14 @@ class Table:
         self.columns: list[str] = []
         if not path.exists():
             return
-        with open(path, newline="", encoding="utf-8") as file:
-            rows = list(csv.reader(file))
+        try:
+            with open(path, newline="", encoding="utf-8") as file:
+                rows = list(csv.reader(file))
+        except (OSError, ValueError, csv.Error) as error:
+            raise CheckpointError(
+                f"{path}: not the log of a run ({error}); move it, or choose another folder with "
+                "output=..."
+            ) from None
         self.columns = rows[0] if rows else []
         # A killed process may have left half a row.
         kept = [
@@ -65,11 +73,17 @@ class Table:
         new = not self.columns
         if new:
             self.columns = list(row)
-        with open(self.path, "w" if new else "a", newline="", encoding="utf-8") as file:
-            writer = csv.DictWriter(file, self.columns, restval="", extrasaction="ignore")
-            if new:
-                writer.writeheader()
-            writer.writerow(row)
+        try:
+            with open(self.path, "w" if new else "a", newline="", encoding="utf-8") as file:
+                writer = csv.DictWriter(file, self.columns, restval="", extrasaction="ignore")
+                if new:
+                    writer.writeheader()
+                writer.writerow(row)
+        except OSError as error:
+            raise CheckpointError(
+                f"{self.path}: cannot be written ({error.strerror}); free some room, then start "
+                "again to go on from the last state"
+            ) from None
 
 
 class Logs:
@@ -84,6 +98,7 @@ class Logs:
         tensorboard: bool,
         progress: bool | None,
     ) -> None:
+        self.voice = Voice(directory, update, total)
         self.train = Table(directory / "log.csv", update)
         self.valid = Table(directory / "valid.csv", update)
         self.board = _board(directory / "tensorboard", update) if tensorboard else None
@@ -102,18 +117,17 @@ class Logs:
             refresh=False,
         )
         self.bar.update(row["update"] - self.bar.n)
+        if self.bar.disable:
+            self.voice.updated(row)
 
-    def evaluated(self, row: Mapping[str, Any]) -> None:
+    def evaluated(self, row: Mapping[str, Any], *, best: bool) -> None:
         """A row of the evaluation log."""
         self.valid.write(row)
         self._to_board("valid", row)
-        shown = ", ".join(f"{k} {v:.4g}" for k, v in row.items() if k != "update")
-        self.say(f"update {row['update']}: {shown}")
-
-    def say(self, text: str) -> None:
-        """A line above the bar."""
-        if not self.bar.disable:
-            self.bar.write(text)
+        self.voice.evaluated(row, best)
+        if not self.bar.disable and not logger.isEnabledFor(logging.INFO):  # else it is said twice
+            shown = ", ".join(f"{k} {v:.4g}" for k, v in row.items() if k != "update")
+            self.bar.write(f"update {row['update']}: {shown}")
 
     def close(self) -> None:
         """Leave the terminal in order."""

@@ -10,7 +10,6 @@ from dataclasses import replace
 from pathlib import Path
 
 import torch
-from torch import Tensor
 
 from roberta_hub.errors import UnknownNameError
 from roberta_hub.inference.mode import evaluating
@@ -18,6 +17,7 @@ from roberta_hub.model.roberta import RobertaModel
 from roberta_hub.train.batches import Update, plan, share
 from roberta_hub.train.config import Config, check, near
 from roberta_hub.train.devices import Devices
+from roberta_hub.train.folder import claimed, common_state
 from roberta_hub.train.logs import Logs, Report
 from roberta_hub.train.optimizer import learning_rate, make_optimizer, set_learning_rate
 from roberta_hub.train.recompute import recomputed_layers
@@ -25,7 +25,6 @@ from roberta_hub.train.signals import Signals
 from roberta_hub.train.state import (
     Progress,
     State,
-    find_state,
     generators,
     identity_of,
     load_state,
@@ -34,6 +33,7 @@ from roberta_hub.train.state import (
     set_generators,
     undisturbed,
 )
+from roberta_hub.train.tally import Tally
 from roberta_hub.train.task import Batch, Task
 from roberta_hub.train.watch import Watch
 
@@ -53,10 +53,12 @@ def fit(task: Task, config: Config, *, started: float | None = None) -> Report:
 
     Raises:
         DivergedError: the loss is NaN or infinite.
-        InputError: the folder holds a state of another configuration.
+        InputError: the folder cannot be written, holds a state of another configuration, or not
+            the same one in every process.
     """
-    started = time.monotonic() if started is None else started
-    return _Run(task, check(config), started).run()
+    started, config = time.monotonic() if started is None else started, check(config)
+    with claimed(config.output):
+        return _Run(task, config, started).run()
 
 
 class _Run:
@@ -102,8 +104,7 @@ class _Run:
             precision=loop.precision,
             memory=self.progress.watch,
         )
-        self.pending: list[tuple[int, float, Tensor, Tensor, Tensor, int]] = []
-        self.sums: dict[str, Tensor] = {}
+        self.tally = Tally()
         self.mark = self.saved_at = time.monotonic()
         self.slowest = self.evaluation_seconds = 0.0
         self.saving_seconds = 0.1 + sum(p.nbytes for p in task.module.parameters()) * 4 / 2e8
@@ -133,8 +134,7 @@ class _Run:
         return min(ends)
 
     def _resume(self) -> None:
-        path = find_state(self.directory) if self.config.resume else None
-        self.devices.wait()
+        path = common_state(self.devices, self.directory, resume=self.config.resume)
         if path is None:
             return
         state = load_state(path, self.identity)
@@ -164,7 +164,6 @@ class _Run:
                 stack.enter_context(recomputed_layers(module))
             self.logs: Logs | None = None
             if self.devices.main:
-                self.directory.mkdir(parents=True, exist_ok=True)
                 self.logs = Logs(
                     self.directory,
                     self.progress.update,
@@ -173,6 +172,10 @@ class _Run:
                     progress=loop.progress,
                 )
                 stack.callback(self.logs.close)
+                size = sum(p.numel() for p in module.parameters())
+                self.logs.voice.begin(
+                    self.config.model, size, self.lengths, len(self.updates), self.warmup
+                )
             stack.callback(self.devices.release, module)
             module.train()
             stopped = None
@@ -181,6 +184,8 @@ class _Run:
             self._flush()
             self._save()
             self._save_model("last")
+            if self.logs is not None:
+                self.logs.voice.stopped(self.progress.update, stopped)
         return self._report(stopped)
 
     def _turn(self) -> str | None:
@@ -256,13 +261,12 @@ class _Run:
                 weight = 1.0 if batch.count else 0.0  # a stand-in where there is nothing to do
                 self.devices.backward(loss.total * (weight / count))
             total += weight * loss.total.detach()
-            for name, value in loss.logs.items():
-                self.sums[name] = self.sums.get(name, 0.0) + weight * value.detach().double()
+            self.tally.note(loss, weight)
         norm = self.devices.clip(self.model, self.config.optimizer.clip_norm)
         self.optimizer.step()
         tokens = sum(self.lengths[i] for micro in update for i in micro)
         progress.update += 1
-        self.pending.append((progress.update, rate, total, count, norm, tokens))
+        self.tally.add(progress.update, rate, total, count, norm, tokens)
         progress.index += 1
         if progress.index == len(self.updates):
             progress.epoch, progress.index = progress.epoch + 1, 0
@@ -299,37 +303,28 @@ class _Run:
 
     def _flush(self) -> None:
         """Log the updates since the last time, the one place that waits for the device."""
-        if not self.pending:
+        looked = self.tally.look(self.devices)
+        if looked is None:
             return
-        names = sorted(self.sums)
-        local = [p[2] for p in self.pending] + [self.sums[n].to(self.pending[0][2]) for n in names]
-        totals = self.devices.sum(torch.stack(local)).tolist()
-        counts = torch.stack([p[3] for p in self.pending]).tolist()
-        norms = torch.stack([p[4] for p in self.pending]).tolist()
         seconds = time.monotonic() - self.mark
         self.progress.seconds += seconds
-        for (update, rate, *_), total, count, norm in zip(
-            self.pending, totals, counts, norms, strict=False
-        ):
-            self._warn(self.watch.see(update, total / count, norm, rate))
-        update, rate = self.pending[-1][:2]
-        self._warn(self.watch.degenerate(update))
-        tokens = sum(p[5] for p in self.pending)
+        for done in looked.updates:
+            self._warn(self.watch.see(done.update, done.loss, done.norm, done.rate))
+        last = looked.updates[-1]
+        self._warn(self.watch.degenerate(last.update))
         row = {
-            "update": update,
+            "update": last.update,
             "epoch": self.progress.epoch,
-            "loss": sum(totals[: len(counts)]) / sum(counts),
-            "lr": rate,
-            "grad_norm": norms[-1],
-            "tokens": tokens,
-            "tokens_per_second": round(tokens / max(seconds, 1e-9), 1),
+            "loss": looked.loss,
+            "lr": last.rate,
+            "grad_norm": last.norm,
+            "tokens": looked.tokens,
+            "tokens_per_second": round(looked.tokens / max(seconds, 1e-9), 1),
             "seconds": round(self.progress.seconds, 2),
-            **{n: v / sum(counts) for n, v in zip(names, totals[len(counts) :], strict=True)},
+            **looked.means,
         }
         if self.logs is not None:
             self.logs.updated(row)
-        self.pending.clear()
-        self.sums.clear()
         self.mark = time.monotonic()
 
     def _warn(self, sentence: str | None) -> None:
@@ -343,14 +338,14 @@ class _Run:
             numbers = self.task.evaluate()
         progress.evaluated, progress.metrics = progress.update, dict(numbers)
         if numbers:
-            self._judge(numbers)
-        if numbers and self.logs is not None:
-            self.logs.evaluated({"update": progress.update, **numbers})
+            best = self._judge(numbers)
+            if self.logs is not None:
+                self.logs.evaluated({"update": progress.update, **numbers}, best=best)
         self.mark = time.monotonic()
         self.evaluation_seconds = max(self.evaluation_seconds, self.mark - start)
 
-    def _judge(self, numbers: dict[str, float]) -> None:
-        """Keep the model if this is the best so far."""
+    def _judge(self, numbers: dict[str, float]) -> bool:
+        """Keep the model if this is the best so far; whether it is."""
         metric, progress = self.task.metric, self.progress
         if metric not in numbers:
             raise UnknownNameError(f"no metric {metric!r}{near(metric, list(numbers))}")
@@ -359,8 +354,9 @@ class _Run:
         if not math.isnan(value) and (progress.best is None or sign * (value - progress.best) > 0):
             progress.best, progress.best_update, progress.worse = value, progress.update, 0
             self._save_model("best")
-        else:
-            progress.worse += 1
+            return True
+        progress.worse += 1
+        return False
 
     def _save(self) -> None:
         self._flush()
@@ -372,7 +368,9 @@ class _Run:
         if self.devices.main:
             scaler = self.devices.scaler()
             state = State(weights, optimizer, progress, each, self.identity, scaler)
-            save_state(self.directory, state)
+            path = save_state(self.directory, state)
+            if self.logs is not None:
+                self.logs.voice.saved(path)
         self.devices.wait()
         self.saved, self.saved_at = progress.update, time.monotonic()
         self.saving_seconds = self.saved_at - start + self.model_seconds

@@ -10,12 +10,12 @@ import os
 import shlex
 import time
 from collections.abc import Sequence
-from pathlib import Path
 from typing import TYPE_CHECKING
 
 import torch
 
 from roberta_hub.checkpoint.store import write_json
+from roberta_hub.config import check_head_name
 from roberta_hub.errors import InputError, UnknownNameError
 from roberta_hub.hub import load_model
 from roberta_hub.model.roberta import RobertaModel
@@ -29,6 +29,7 @@ from roberta_hub.train.config import (
     read_options,
     recipes,
 )
+from roberta_hub.train.reports import first_process, spoken
 
 if TYPE_CHECKING:
     from roberta_hub.interface import RobertaHubInterface
@@ -58,12 +59,15 @@ def train(config: Config) -> RobertaHubInterface:
 def run(config: Config) -> Report:
     """`train`, but how the run ended instead of its model."""
     started = time.monotonic()
+    from roberta_hub.train.folder import claimed
     from roberta_hub.train.loop import fit
 
-    check(config)
+    config = check(config)
     _check_task(config)
-    report = fit(make_task(config), config, started=started)
-    write_json(Path(config.output) / "train.json", dataclasses.asdict(config))
+    with claimed(config.output) as directory:  # before a model is fetched for it
+        report = fit(make_task(config), config, started=started)
+        if first_process():
+            write_json(directory / "train.json", dataclasses.asdict(config))
     return report
 
 
@@ -79,6 +83,7 @@ def _check_task(config: Config) -> None:
         read_options(objectives.Options, config.task.options)
     else:
         finetuning.options_of(config)
+        check_head_name(config.task.head)
     finetuning.train_path(config)
     for field in ("train", "valid"):
         path = getattr(config.data, field)
@@ -86,7 +91,7 @@ def _check_task(config: Config) -> None:
             continue
         if name in PRETRAINING:
             blocks.sources(path)
-        elif not Path(path).exists():
+        elif not os.path.exists(path):  # which also answers for names that no file can have
             raise InputError(f"data.{field}: {path}: no such file or folder")
 
 
@@ -134,8 +139,19 @@ def make_model(config: Config) -> RobertaHubInterface:
             f"{', '.join(SIZELESS)}; "
             "pretrained=false begins with random weights"
         )
+    for name in changed & {"vocab_size", "padding_idx"}:
+        raise InputError(
+            f"architecture.{name} is {config.architecture[name]!r}; the vocabulary of "
+            f"{config.model} makes it {has[name]}"
+        )
     torch.manual_seed(config.seed)
-    model = type(old)(dataclasses.replace(old.config, **config.architecture))
+    try:
+        model = type(old)(dataclasses.replace(old.config, **config.architecture))
+    except (RuntimeError, MemoryError, OverflowError) as error:  # torch has no room for the weights
+        raise InputError(
+            f"a model of architecture {config.architecture} cannot be made here: "
+            f"{str(error).splitlines()[0][:200]}"
+        ) from None
     for name, head in old.classification_heads.items():
         outputs, inner = head.out_proj.out_features, head.dense.out_features  # type: ignore[union-attr]
         model.register_classification_head(name, outputs, inner)  # type: ignore[arg-type]
@@ -145,10 +161,8 @@ def make_model(config: Config) -> RobertaHubInterface:
             getattr(model, f"register_{kind}_head")(name, *sizes)
     if config.pretrained:
         model.load_state_dict(old.state_dict())
-    remade = type(interface)(model.config, interface.task, model, labels=dict(interface.labels))
-    remade.own_head, remade.inputs = interface.own_head, dict(interface.inputs)
-    remade.tokenizer = interface.tokenizer
-    return remade.train()
+    interface.model, interface.cfg = model, model.config  # all else is the model's as it was
+    return interface.train()
 
 
 def command(settings: Sequence[str]) -> int:
@@ -157,8 +171,9 @@ def command(settings: Sequence[str]) -> int:
         print(usage())
         return 0
     config = compose(settings)
-    report = run(config)
-    if int(os.environ.get("RANK", 0)):
+    with spoken():
+        report = run(config)
+    if not first_process():
         return 130 if report.stopped == "interrupted" else 0  # the first process speaks for all
     numbers = ", ".join(f"{name} {value:.4g}" for name, value in report.metrics.items())
     print(

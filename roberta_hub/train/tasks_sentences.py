@@ -24,14 +24,13 @@ from roberta_hub.train.finetuning import (
     encode,
     gather,
     hidden,
-    label_ids,
-    label_names,
     metric_of,
     metrics,
     options_of,
     train_path,
 )
 from roberta_hub.train.heads import make_head
+from roberta_hub.train.labels import label_ids, label_names
 from roberta_hub.train.task import Batch, Loss
 
 
@@ -145,7 +144,7 @@ def _values(config: Config, examples: Sequence[Sentences]) -> Tensor:
             value = float(example.labels[0])
         except ValueError:
             value = math.nan
-        if not math.isfinite(value):
+        if not abs(value) <= torch.finfo(torch.float32).max:  # NaN is not either
             raise InputError(f"{example.where}: label {example.labels[0][:40]!r} is no number")
         values.append(value / (glue.scale if glue else 1.0))
     return torch.tensor(values)

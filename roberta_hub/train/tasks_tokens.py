@@ -22,14 +22,13 @@ from roberta_hub.train.finetuning import (
     chance_of,
     encode,
     hidden,
-    label_ids,
-    label_names,
     metric_of,
     options_of,
     outputs,
     train_path,
 )
 from roberta_hub.train.heads import make_head
+from roberta_hub.train.labels import label_ids, label_names
 from roberta_hub.train.layouts import Words, read_words
 from roberta_hub.train.task import Batch, Loss
 

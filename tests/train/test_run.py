@@ -8,10 +8,13 @@ from pathlib import Path
 
 import pytest
 import torch
-from small_models import small_roberta
+from small_models import small_model, small_roberta
 
 import roberta_hub
+from roberta_hub import RobertaHubInterface
 from roberta_hub.errors import InputError, UnknownNameError
+from roberta_hub.text.bpe import GPT2BPE
+from roberta_hub.text.dictionary import Dictionary, Task
 from roberta_hub.train import train
 from roberta_hub.train.config import compose
 from roberta_hub.train.run import command, make_model, usage
@@ -138,3 +141,30 @@ def test_no_such_task(material):
 def test_help_lists_recipes_and_fields():
     for word in ("mnli", "sts_b", "tiny", "optimizer.[lr | betas", "data.[train"):
         assert word in usage()
+
+
+def test_another_architecture_keeps_the_models_own_vocabulary_and_source(material):
+    """0.1.0 made an interface with RoBERTa's BPE and "random weights" of it."""
+    own, dictionary = GPT2BPE([(b"f", b"i"), (b"fi", b"n")]), Dictionary()
+    for number in range(own.max_id + 1):
+        dictionary.add_symbol(str(number))
+    dictionary.add_symbol("<mask>")
+    model = small_model(vocab_size=len(dictionary), max_positions=48, dropout=0.1)
+    mine = RobertaHubInterface(model.config, Task(dictionary), model, bpe=own)
+    mine.save(material / "model")
+    text = "a fine film"
+    ids = mine.encode(text).tolist()
+    given = settings(material, "architecture.dropout=0.2", "loop.max_updates=2")
+    plain, made = make_model(compose(given[:-2])), make_model(compose(given))
+    assert made.cfg.dropout == 0.2 and made.bpe.encode(text) == own.encode(text)
+    assert made.source == plain.source != "random weights" and "random" not in repr(made)
+    trained = train(compose(given))
+    for found in (made, trained, roberta_hub.load_model(material / "run/last")):
+        assert found.encode(text).tolist() == ids
+        assert found.bpe.encode(text) == own.encode(text)
+
+
+def test_a_vocabulary_of_another_size_is_refused():
+    for name, value in {"vocab_size": 10, "padding_idx": 5}.items():
+        with pytest.raises(InputError, match=rf"architecture\.{name} is {value}"):
+            make_model(compose(["pretrain=tiny", f"architecture.{name}={value}"]))

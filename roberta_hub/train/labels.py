@@ -1,0 +1,146 @@
+"""What a label may be, and which classes the labels of a training set make.
+
+A label is written into the model's config.json when a run ends, and shown to people ever after:
+what cannot be written, or is not a class, is said before the run begins.
+"""
+
+from __future__ import annotations
+
+import math
+import unicodedata
+import warnings
+from collections import Counter
+from collections.abc import Iterable, Mapping, Sequence
+from decimal import Decimal
+from typing import Any
+
+from roberta_hub.errors import InputError
+from roberta_hub.terminal import clean
+from roberta_hub.train.reports import first_process, logger
+from roberta_hub.train.settings import Config
+
+SHOWN = 20
+"""Classes that are listed with their counts; of more the number is told."""
+UNWRITABLE = ("Cc", "Cs", "Zl", "Zp")
+"""Unicode's categories of control characters, half surrogate pairs and line breaks."""
+
+
+def label_of(value: Any, where: str) -> str:
+    """A label as text, without white space around it.
+
+    Args:
+        value: of a cell: text, a number, or a truth value, which JSON and Parquet have.
+        where: the value stands, for messages.
+
+    Raises:
+        InputError: no label: missing, NaN, an object, or text that cannot be shown.
+
+    Example:
+        >>> label_of(" good ", "x.tsv:2"), label_of(True, "x.jsonl:1"), label_of(1.0, "x.jsonl:2")
+        ('good', 'true', '1.0')
+    """
+    if isinstance(value, bool):
+        return str(value).lower()
+    if value is None or isinstance(value, (list, tuple, set, dict, bytes, bytearray)):
+        kind = "missing" if value is None else f"a {type(value).__name__}, not text or a number"
+        raise InputError(f"{where}: the label is {kind}")
+    if isinstance(value, (float, Decimal)) and not math.isfinite(value):
+        raise InputError(f"{where}: the label is {value}, which is no class and no number")
+    label = str(value).strip()
+    if not label:
+        raise InputError(f"{where}: the label is empty")
+    if not label.isprintable():
+        odd = next((c for c in label if unicodedata.category(c) in UNWRITABLE), None)
+        if odd is not None:
+            raise InputError(
+                f"{where}: label '{clean(label)[:60]}' holds U+{ord(odd):04X}, a control "
+                "character, a line break or half a character; take it out"
+            )
+    return label
+
+
+def labels_of(value: Any, separator: str, where: str) -> tuple[str, ...]:
+    """The labels of a text that may have many: a list, or text with separators; "" for none.
+
+    Raises:
+        InputError: one of them is no label.
+
+    Example:
+        >>> labels_of("cat, dog", ",", "x.tsv:2"), labels_of([], ",", "x.jsonl:1")
+        (('cat', 'dog'), ())
+    """
+    many = value
+    if isinstance(value, str):
+        many = value.split(separator) if value.strip() else []
+    return tuple(label_of(item, where) for item in (many if isinstance(many, list) else [many]))
+
+
+def alike(labels: Iterable[str]) -> list[list[str]]:
+    """Groups of labels that differ in case or in Unicode's spelling of the same characters only.
+
+    Example:
+        >>> alike(["Good", "bad", "good", "GOOD"])
+        [['GOOD', 'Good', 'good']]
+    """
+    groups: dict[str, list[str]] = {}
+    for label in sorted(set(labels)):
+        folded = unicodedata.normalize("NFKC", label).casefold()
+        groups.setdefault(unicodedata.normalize("NFKC", folded), []).append(label)
+    return [group for group in groups.values() if len(group) > 1]
+
+
+def label_names(
+    config: Config, found: Sequence[str], given: Sequence[str] | None = None, *, least: int = 1
+) -> tuple[str, ...]:
+    """The classes: those of the configuration, else of the layout, else those found, sorted.
+
+    How often each occurs is reported; labels that look like one class are a warning.
+
+    Args:
+        config: may have data.labels.
+        found: all labels of the training set.
+        given: of the layout.
+        least: how many there must be for something to be learnt.
+
+    Raises:
+        InputError: too few, or one name twice.
+    """
+    counts = Counter(found)
+    if config.data.labels is not None:
+        given = [label_of(name, "data.labels") for name in config.data.labels]
+    names = tuple(given) if given is not None else tuple(sorted(counts))
+    if len(set(names)) != len(names):
+        raise InputError(f"data.labels is {list(names)}; give different names")
+    if len(names) < least:
+        what = "data.labels is" if given is not None else "the labels of the training set are"
+        raise InputError(f"{what} {list(names)}; this task needs at least {least}")
+    if first_process():
+        _report(counts, names)
+    return names
+
+
+def _report(counts: Mapping[str, int], names: Sequence[str]) -> None:
+    ordered = sorted(counts, key=lambda name: -counts[name])
+    more = f", and {len(counts) - SHOWN} more" if len(counts) > SHOWN else ""
+    shown = ", ".join(f"{name} {counts[name]:,}" for name in ordered[:SHOWN])
+    logger.info("labels of %s examples: %s%s", f"{sum(counts.values()):,}", shown, more)
+    groups = alike({*counts, *names})
+    if groups:
+        listed = "; ".join(
+            ", ".join(f"{name!r} ({counts.get(name, 0):,})" for name in group) for group in groups
+        )
+        warnings.warn(
+            f"labels that differ in case or Unicode spelling only are different classes: {listed}; "
+            "if they mean the same, write them alike",
+            stacklevel=4,
+        )
+
+
+def label_ids(labels: Sequence[str], names: Sequence[str], where: str) -> list[int]:
+    """Numbers of labels, or an error that lists the names."""
+    number: Mapping[str, int] = {name: i for i, name in enumerate(names)}
+    for label in labels:
+        if label not in number:
+            shown = ", ".join(names[:20])
+            raise InputError(f"{where}: label {label[:60]!r} is not among {shown}; see data.labels")
+    return [number[label] for label in labels]

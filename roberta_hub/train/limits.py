@@ -1,0 +1,205 @@
+"""What is wrong with a setting: its type, its range, a name that nobody knows."""
+
+from __future__ import annotations
+
+import dataclasses
+import difflib
+import json
+import os
+import typing
+from collections.abc import Mapping, Sequence
+from typing import Any, TypeVar
+
+from roberta_hub.config import RobertaConfig
+from roberta_hub.errors import InputError, InputTypeError, UnknownNameError
+from roberta_hub.terminal import clean
+from roberta_hub.train.optimizer import DECAYS, SCHEDULES
+from roberta_hub.train.settings import Config, DataConfig
+
+Settings = TypeVar("Settings")
+PRECISIONS = ("no", "bf16", "fp16")
+PARALLEL = ("ddp", "fsdp")
+DEGENERATE = ("warn", "stop")
+MAX_SEED = 2**63 - 1
+"""What torch's generators and int64 tensors hold."""
+MAX_LAYER_DECAY = 10.0
+MAX_WHOLE = 2**62
+"""Of every other whole number: far beyond any run, and twice it still fits an int64."""
+
+
+def check(config: Config) -> Config:
+    """The configuration, its paths as text, or an error that names field, value and limits.
+
+    Raises:
+        InputTypeError: a value of another type than the field's.
+        InputError: a value out of range, or settings that do not fit together.
+        UnknownNameError: a choice or a field that does not exist; the message lists near ones.
+    """
+    config = _with_text(config)
+    _types(config)
+    _choices(config)
+    _ranges(config)
+    optimizer, loop = config.optimizer, config.loop
+    if len(optimizer.betas) != 2 or not all(0 <= beta < 1 for beta in optimizer.betas):
+        raise InputError(f"optimizer.betas is {optimizer.betas}; give two numbers in 0..1")
+    warmup, total = optimizer.warmup_updates, optimizer.total_updates
+    if optimizer.schedule != "fixed" and warmup and total and warmup >= total:
+        raise InputError(
+            f"optimizer.warmup_updates {warmup} leaves nothing of the {total} updates; "
+            "make it smaller, or null for 6 %"
+        )
+    if loop.max_updates is None and loop.max_epochs is None:
+        raise InputError("neither loop.max_updates nor loop.max_epochs is set; the run has no end")
+    if config.batch.max_tokens is None and config.batch.batch_size is None:
+        raise InputError("neither batch.max_tokens nor batch.batch_size is set")
+    names = [f.name for f in dataclasses.fields(RobertaConfig)]
+    for name in config.architecture:
+        if name not in names:
+            raise UnknownNameError(f"no field architecture.{name}{near(name, names)}")
+    return config
+
+
+def _with_text(config: Config) -> Config:
+    """The same with its paths as text, as a Config made by hand may hold Path objects."""
+    if not isinstance(config, Config):
+        raise InputTypeError(f"config is a {type(config).__name__}; give what compose returns")
+
+    def text(value: Any) -> Any:
+        return os.fspath(value) if isinstance(value, os.PathLike) else value
+
+    data = config.data
+    if isinstance(data, DataConfig):
+        data = dataclasses.replace(data, train=text(data.train), valid=text(data.valid))
+    return dataclasses.replace(
+        config, model=text(config.model), output=text(config.output), data=data
+    )
+
+
+def _types(settings: Any, prefix: str = "") -> None:
+    """Every field is of its type: hydra sees to that, but a Config may be made by hand."""
+    for name, hint in typing.get_type_hints(type(settings)).items():
+        value, field = getattr(settings, name), prefix + name
+        if dataclasses.is_dataclass(hint):
+            if not isinstance(value, hint):  # type: ignore[arg-type]
+                raise InputTypeError(
+                    f"{field} is a {type(value).__name__}, must be a {_word(hint)}"
+                )
+            _types(value, f"{field}.")
+        elif not _fits(value, hint):
+            raise InputTypeError(f"{field} is {_shown(value)}, must be {_word(hint)}")
+        else:
+            _written(value, field)
+
+
+def _fits(value: Any, hint: Any) -> bool:
+    """Whether a value is of a type; whole numbers serve as others, lists may be tuples."""
+    origin, inner = typing.get_origin(hint), typing.get_args(hint)
+    if hint is Any:
+        return True
+    if origin is typing.Union:
+        return any(_fits(value, kind) for kind in inner)
+    if origin is list:
+        return isinstance(value, (list, tuple)) and all(_fits(item, inner[0]) for item in value)
+    if origin is dict:
+        return isinstance(value, dict) and all(_fits(key, inner[0]) for key in value)
+    if isinstance(value, bool):
+        return hint is bool
+    return isinstance(value, (int, float)) if hint is float else isinstance(value, hint)
+
+
+def _written(value: Any, field: str) -> None:
+    """Refuse what train.json could not hold, and whole numbers that no tensor could."""
+    if isinstance(value, int) and not -MAX_WHOLE <= value <= MAX_WHOLE and field != "seed":
+        raise InputError(f"{field} is {_shown(value)}, must be at most {MAX_WHOLE}")
+    try:
+        json.dumps(value, ensure_ascii=False).encode("utf-8")
+    except (TypeError, ValueError, RecursionError):
+        raise InputError(
+            f"{field} is {_shown(value)}; give text, numbers, lists and tables of these, whose "
+            "text can be written as UTF-8"
+        ) from None
+
+
+def _word(hint: Any) -> str:
+    """A type as people write it."""
+    if typing.get_origin(hint) is typing.Union:
+        return " or ".join(map(_word, typing.get_args(hint)))
+    name = "None" if hint is type(None) else getattr(hint, "__name__", str(hint))
+    return str(hint) if typing.get_origin(hint) else name
+
+
+def _shown(value: object) -> str:
+    """A value in a sentence, cut and without what a terminal would obey."""
+    try:
+        text = repr(value)
+    except (ValueError, RecursionError):  # an integer of thousands of digits, a list in itself
+        text = f"a very large {type(value).__name__}"
+    text = clean(text)
+    return text if len(text) <= 80 else f"{text[:77]}..."
+
+
+def _choices(config: Config) -> None:
+    for name, choices in {
+        "optimizer.decay": DECAYS,
+        "optimizer.schedule": SCHEDULES,
+        "loop.precision": PRECISIONS,
+        "loop.parallel": PARALLEL,
+        "loop.degenerate": DEGENERATE,
+    }.items():
+        section, key = name.split(".")
+        value = getattr(getattr(config, section), key)
+        if value not in choices:
+            raise UnknownNameError(f"{name} is {_shown(value)}{near(value, choices)}")
+
+
+_MINIMA: dict[str, float] = {
+    **dict.fromkeys(("optimizer.lr", "optimizer.eps", "optimizer.weight_decay"), 0),
+    **dict.fromkeys(("optimizer.clip_norm", "optimizer.end_lr", "optimizer.layer_decay"), 0),
+    **dict.fromkeys(("optimizer.warmup_updates", "optimizer.power", "loop.evaluate_every"), 0),
+    **dict.fromkeys(("optimizer.total_updates", "batch.max_tokens", "batch.batch_size"), 1),
+    **dict.fromkeys(("batch.update_freq", "loop.max_updates", "loop.max_epochs", "data.limit"), 1),
+    **dict.fromkeys(("loop.patience", "loop.save_every", "loop.log_every"), 1),
+    **dict.fromkeys(("loop.max_minutes", "loop.save_minutes"), 0),
+}
+
+
+def _ranges(config: Config) -> None:
+    for name, least in _MINIMA.items():
+        section, key = name.split(".")
+        value = getattr(getattr(config, section), key)
+        if value is not None and not least <= value < float("inf"):
+            raise InputError(f"{name} is {value}, must be at least {least} and finite")
+    if config.optimizer.layer_decay > MAX_LAYER_DECAY:  # its powers overflow
+        raise InputError(
+            f"optimizer.layer_decay is {config.optimizer.layer_decay}, must be at most "
+            f"{MAX_LAYER_DECAY}"
+        )
+    if not 0 <= config.seed <= MAX_SEED:
+        raise InputError(f"seed is {_shown(config.seed)}, must lie in 0..{MAX_SEED}")
+
+
+def read_options(kind: type[Settings], values: Mapping[str, Any]) -> Settings:
+    """`task.options` as the dataclass of a task, with names and types checked.
+
+    Raises:
+        UnknownNameError: no such option; the message lists near ones.
+        InputError: a value of another type.
+    """
+    known = {item.name: str(item.type) for item in dataclasses.fields(kind)}  # type: ignore[arg-type]
+    for name, value in values.items():
+        if name not in known:
+            raise UnknownNameError(f"no option task.options.{name}{near(name, list(known))}")
+        kinds, given = known[name].split(" | "), type(value).__name__
+        if given == "NoneType":
+            given = "None"
+        if given not in kinds and not (given == "int" and "float" in kinds):
+            raise InputError(f"task.options.{name} is {_shown(value)}, must be {known[name]}")
+    return kind(**values)
+
+
+def near(name: object, names: Sequence[str]) -> str:
+    """The end of a sentence about an unknown name: those that look like it, else all."""
+    close = difflib.get_close_matches(str(name)[:100], names, n=3, cutoff=0.5)
+    if close:
+        return f"; did you mean {' or '.join(close)}?"
+    return f"; there are {', '.join(names)}"

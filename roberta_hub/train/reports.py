@@ -1,0 +1,161 @@
+"""What a run says while it works: lines of the logger "roberta_hub", silent unless asked.
+
+Programs that want them configure `logging`; the command shows them on stderr (`spoken`).
+"""
+
+from __future__ import annotations
+
+import logging
+import os
+import sys
+import time
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
+from pathlib import Path
+from typing import Any
+
+from roberta_hub.terminal import clean
+
+logger = logging.getLogger("roberta_hub")
+EVERY = 30.0
+"""Seconds between lines about the updates."""
+
+
+def first_process() -> bool:
+    """Whether this process speaks for all, before there are `Devices` to ask."""
+    return os.environ.get("RANK", "0") == "0"
+
+
+class Voice:
+    """The lines of one run; the time left is reckoned from the updates since it began to speak.
+
+    Args:
+        directory: of the run.
+        update: updates done before.
+        end: about how many there will be.
+    """
+
+    def __init__(self, directory: Path, update: int, end: int) -> None:
+        self.directory = directory
+        self.first, self.end = update, end
+        self.began = time.monotonic()
+        self.spoken = -EVERY  # of the last line about updates: the first comes at once
+
+    def begin(self, model: str, parameters: int, lengths: Any, epoch: int, warmup: int) -> None:
+        """What is trained, on how much, how long, and where it is written.
+
+        Args:
+            model: name or path that the run began with.
+            parameters: how many numbers are trained.
+            lengths: tokens of each training example.
+            epoch: updates of one.
+            warmup: updates until the learning rate is at its highest.
+        """
+        logger.info(
+            "training %s, %s parameters, on %s examples, %s tokens an epoch",
+            model,
+            f"{parameters:,}",
+            f"{len(lengths):,}",
+            f"{sum(lengths):,}",
+        )
+        gone = f", {self.first:,} of them done" if self.first else ""
+        logger.info(
+            "%s updates%s, %s an epoch, %s of warm-up; everything is written into %s",
+            f"{self.end:,}",
+            gone,
+            f"{epoch:,}",
+            f"{warmup:,}",
+            self.directory,
+        )
+
+    def updated(self, row: Mapping[str, Any]) -> None:
+        """Loss, learning rate, speed and time left, unless a line said so a moment ago."""
+        now = time.monotonic()
+        if now - self.began < self.spoken + EVERY:
+            return
+        self.spoken = now - self.began
+        update = row["update"]
+        left = (now - self.began) / max(update - self.first, 1) * max(self.end - update, 0)
+        logger.info(
+            "update %s of %s, epoch %s: loss %.4g, learning rate %.3g, %s tokens/s, %s left",
+            f"{update:,}",
+            f"{self.end:,}",
+            row["epoch"] + 1,
+            row["loss"],
+            row["lr"],
+            f"{row['tokens_per_second']:,.0f}",
+            duration(left),
+        )
+
+    def evaluated(self, row: Mapping[str, Any], best: bool) -> None:
+        """The numbers of an evaluation."""
+        shown = ", ".join(f"{name} {v:.4g}" for name, v in row.items() if name != "update")
+        kept = f"; the best so far, kept in {self.directory / 'best'}" if best else ""
+        logger.info("evaluated after update %s: %s%s", f"{row['update']:,}", shown, kept)
+
+    def saved(self, path: Path) -> None:
+        """A state to go on from."""
+        logger.info("saved %s", path)
+
+    def stopped(self, update: int, why: str) -> None:
+        """The end."""
+        logger.info(
+            "stopped after update %s, %s (%s); the model is in %s",
+            f"{update:,}",
+            REASONS[why],
+            why,
+            self.directory / "last",
+        )
+
+
+REASONS = {
+    "max_updates": "all updates are done",
+    "max_epochs": "all epochs are done",
+    "patience": "evaluations got no better",
+    "degenerate": "nothing is learnt",
+    "max_minutes": "the time is up",
+    "interrupted": "as asked by a signal",
+}
+"""Why a run stops, in words."""
+
+
+def duration(seconds: float) -> str:
+    """A time as people say it.
+
+    Example:
+        >>> duration(8), duration(200), duration(3_900), duration(200_000)
+        ('8 s', '3 min 20 s', '1 h 05 min', '55 h 33 min')
+    """
+    whole = round(seconds)
+    if whole < 60:
+        return f"{whole} s"
+    if whole < 3600:
+        return f"{whole // 60} min {whole % 60:02} s"
+    return f"{whole // 3600} h {whole % 3600 // 60:02} min"
+
+
+class _Lines(logging.Handler):
+    """Writes to stderr, above a bar where there is one."""
+
+    def emit(self, record: logging.LogRecord) -> None:
+        try:
+            from tqdm.auto import tqdm
+
+            tqdm.write(clean(self.format(record)), file=sys.stderr)
+            sys.stderr.flush()
+        except Exception:
+            self.handleError(record)
+
+
+@contextmanager
+def spoken() -> Iterator[None]:
+    """Inside, the logger's lines go to stderr, each with its time of day."""
+    handler, level = _Lines(), logger.level
+    handler.setFormatter(logging.Formatter("%(asctime)s %(message)s", "%H:%M:%S"))
+    logger.addHandler(handler)
+    logger.setLevel(logging.INFO)
+    try:
+        yield
+    finally:
+        logger.removeHandler(handler)
+        logger.setLevel(level)

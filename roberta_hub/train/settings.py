@@ -1,0 +1,132 @@
+"""The settings of a training run: dataclasses whose types `config.py` and `limits.py` check."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from typing import Any, Optional
+
+# `Optional[...]` rather than `| None`: omegaconf evaluates these on Python 3.10 too.
+
+
+@dataclass
+class DataConfig:
+    """Where the examples are; `examples.py` and `blocks.py` know the layouts."""
+
+    train: Optional[str] = None  # noqa: UP045
+    """File, folder or token blocks to learn from."""
+    valid: Optional[str] = None  # noqa: UP045
+    """The held-out set that chooses the best checkpoint."""
+    format: Optional[str] = None  # noqa: UP045
+    """Layout of the files; None: from their names."""
+    columns: dict[str, Any] = field(default_factory=dict)
+    """What the columns are called, `{sentence: text, label: stars}` for example."""
+    labels: Optional[list[str]] = None  # noqa: UP045
+    """Class names in the order of the logits; None: those found in the training set, sorted."""
+    limit: Optional[int] = None  # noqa: UP045
+    """Use this many training examples; None: all."""
+
+
+@dataclass
+class TaskConfig:
+    """What is learnt."""
+
+    name: str = "???"
+    """masked_lm, replaced_tokens; classification, regression, multi_label, tokens, choice, span,
+    wsc, winogrande."""
+    head: str = "sentence_classification_head"
+    """Name of the head in the saved model."""
+    metric: Optional[str] = None  # noqa: UP045
+    """What chooses the best checkpoint; None: the task's own."""
+    options: dict[str, Any] = field(default_factory=dict)
+    """Keywords of the task itself, such as `max_length`, `mask_prob`, `margin_alpha`."""
+
+
+@dataclass
+class OptimizerConfig:
+    """Adam and its learning rate; see `optimizer.py`."""
+
+    lr: float = 1e-5
+    betas: list[float] = field(default_factory=lambda: [0.9, 0.98])
+    eps: float = 1e-6
+    weight_decay: float = 0.1
+    decay: str = "weights"
+    """"weights", or "fairseq": biases and LayerNorms decay too."""
+    layer_decay: float = 1.0
+    """Each layer's rate as a fraction of the one above it."""
+    clip_norm: float = 0.0
+    """Largest norm of the gradient; 0: as it is."""
+    schedule: str = "polynomial_decay"
+    warmup_updates: Optional[int] = None  # noqa: UP045
+    """None: 6 % of the updates, as in the GLUE recipes."""
+    total_updates: Optional[int] = None  # noqa: UP045
+    """Where the decay ends; None: at `loop.max_updates`, else where `loop.max_epochs` end."""
+    end_lr: float = 0.0
+    power: float = 1.0
+
+
+@dataclass
+class BatchConfig:
+    """What an update sees; see `batches.py`."""
+
+    max_tokens: Optional[int] = 4400  # noqa: UP045
+    """Tokens of a micro-batch."""
+    batch_size: Optional[int] = None  # noqa: UP045
+    """Examples of a micro-batch; None: as many as `max_tokens` lets in."""
+    update_freq: int = 1
+    """Micro-batches of an update, over all processes."""
+
+
+@dataclass
+class LoopConfig:
+    """How long, how precisely, and what is written; see `loop.py`."""
+
+    max_updates: Optional[int] = None  # noqa: UP045
+    max_epochs: Optional[int] = None  # noqa: UP045
+    max_minutes: Optional[float] = None  # noqa: UP045
+    """Of this invocation: it saves and stops in time, and goes on when started again."""
+    evaluate_every: Optional[int] = None  # noqa: UP045
+    """Updates between evaluations; None: at the end of each epoch; 0: never."""
+    patience: Optional[int] = None  # noqa: UP045
+    """Stop after this many evaluations without a new best."""
+    save_every: Optional[int] = None  # noqa: UP045
+    """Updates between states to resume from; None: after each evaluation and every
+    `save_minutes`."""
+    save_minutes: float = 10.0
+    log_every: int = 10
+    """Updates between rows of the log."""
+    precision: str = "no"
+    """"no" (float32), "bf16" or "fp16"."""
+    gradient_checkpointing: bool = False
+    """Recompute each layer in the backward pass: less memory, a third more time."""
+    parallel: str = "ddp"
+    """With several processes: "ddp", or "fsdp", which shards weights and optimizer."""
+    find_unused_parameters: bool = True
+    """For DDP, where some weights get no gradient, as the LM head in fine-tuning."""
+    degenerate: str = "warn"
+    """A run whose loss stays that of chance: "warn", or "stop"."""
+    tensorboard: bool = False
+    progress: Optional[bool] = None  # noqa: UP045
+    """A bar; None: where somebody is looking."""
+
+
+@dataclass
+class Config:
+    """A training run."""
+
+    model: str = "roberta.base"
+    """Name or path of what `load_model` loads."""
+    pretrained: bool = True
+    """False: the named architecture with random weights."""
+    architecture: dict[str, Any] = field(default_factory=dict)
+    """Fields of `RobertaConfig` to change; with weights only those that no tensor depends on, as
+    dropout."""
+    output: str = "run"
+    """Folder of everything that is written."""
+    resume: bool = True
+    """Go on where a run in `output` stopped."""
+    seed: int = 1
+    data: DataConfig = field(default_factory=DataConfig)
+    task: TaskConfig = field(default_factory=TaskConfig)
+    optimizer: OptimizerConfig = field(default_factory=OptimizerConfig)
+    batch: BatchConfig = field(default_factory=BatchConfig)
+    loop: LoopConfig = field(default_factory=LoopConfig)

@@ -1,0 +1,16 @@
+"""Run the toy in one of several processes, each with an output folder of its own."""
+
+import json
+import os
+import sys
+
+import torch
+from toy import ToyTask, config
+
+from roberta_hub.train.loop import fit
+
+torch.set_num_threads(1)
+folder = json.loads(os.environ["FOLDERS"])[int(os.environ["RANK"])]
+options = {"optimizer__total_updates": 8, "loop__evaluate_every": 0}
+about = config(folder, **options, loop__max_updates=int(sys.argv[1]))
+print("done", fit(ToyTask(), about).update, flush=True)
