@@ -131,7 +131,9 @@ class FairseqVerbs(nn.Module):
     def extract_features(
         self, tokens: Tensor, return_all_hiddens: bool = False
     ) -> Tensor | list[Tensor]:
-        """Hidden states of ids, with gradients and in the current mode; in train mode it warns once.
+        """Hidden states of ids, with gradients and in the current mode.
+
+        In train mode it warns once.
 
         Args:
             tokens: ids of `encode`, or a batch of `collate_tokens`. Shape: (T,) or (B, T)

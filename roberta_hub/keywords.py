@@ -81,8 +81,8 @@ def unknown_keyword(verb: str, name: str, known: set[str]) -> InputTypeError:
     """The error for a keyword that a verb does not have.
 
     Example:
-        >>> print(unknown_keyword("features", "batch_size", {"texts", "batch_tokens"}))
-        features has no argument 'batch_size'; say batch_tokens=: a batch is so many tokens, not texts
+        >>> print(unknown_keyword("classify", "top_k", {"texts", "topk"}))
+        classify has no argument 'top_k'; say topk=
         >>> print(unknown_keyword("features", "poling", {"texts", "pooling"}))
         features has no argument 'poling'; did you mean pooling=? It takes pooling, texts
     """

@@ -59,7 +59,7 @@ class Received:
 
 
 class UnreachableError(DownloadError):
-    """Nobody can be asked: no such name, no network, no server there. Final, without a second try."""
+    """Nobody can be asked: no such name, no network, no server there. A second try is no use."""
 
     def __init__(self, host: str, reason: str) -> None:
         super().__init__(

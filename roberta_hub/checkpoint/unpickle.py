@@ -180,7 +180,7 @@ def _recognize(path: Path) -> str:
 
 def _first_line(error: Exception) -> str:
     line = (str(error).splitlines() or [""])[0][:200]
-    # torch's advice, of which "Weights only load failed. This file can still be loaded" is the start.
+    # torch's advice begins with "Weights only load failed. This file can still be loaded".
     advises = re.search("weights[ _-]only|safe_globals", line, re.IGNORECASE)
     return type(error).__name__ if advises or not line else f"{type(error).__name__}: {line}"
 

@@ -42,7 +42,8 @@ def known_head(model: nn.Module, head: str, kind: Kind = "classification") -> nn
         how = "name" if kind == "span" else "name, num_classes=..."
         remedy = f"register_{kind}_head({how}) makes a new one"
         raise UnknownNameError(
-            f"no {kind} head {shown(head)}; this model has {', '.join([*heads, *others]) or 'none'}; "
+            f"no {kind} head {shown(head)}; this model has "
+            f"{', '.join([*heads, *others]) or 'none'}; "
             + (f"{shown(head)} is for {verbs[0]}" if verbs else remedy)
         )
     return heads[head]
@@ -129,8 +130,8 @@ def check_labels(head: str, labels: Sequence[str], count: int | None = None) -> 
     twice = [name for name, times in Counter(names).items() if times > 1]
     if twice:
         raise InputError(
-            f"head {head!r}: label {shown(twice[0])} stands twice in {shown(list(names), 200)}; give "
-            f"each class a name of its own"
+            f"head {head!r}: label {shown(twice[0])} stands twice in {shown(list(names), 200)}; "
+            "give each class a name of its own"
         )
     if count is not None and len(names) != count:
         raise InputError(
@@ -145,7 +146,7 @@ def entails(labels: Sequence[str]) -> bool:
 
 
 def trained_on(head: str, marks: Mapping[str, Inputs], labels: Sequence[str]) -> Inputs | None:
-    """What a head was trained on: as it is marked, else pairs if it judges entailment, else unknown.
+    """What a head was trained on: its mark, else pairs if it judges entailment, else unknown.
 
     Example:
         >>> trained_on("mnli", {}, ["Contradiction", "Neutral", "Entailment"])

@@ -10,8 +10,8 @@ import torch
 from torch import nn
 
 _users: dict[nn.Module, int] = {}
-"""How often each module is inside. Beside the modules and not on them, so that copies and pickles of
-a model know nothing of it."""
+"""How often each module is inside. The count is no attribute of the module, so that copies and
+pickles of a model do not carry it."""
 _training: set[nn.Module] = set()
 """Those of them that get train mode back."""
 _lock = threading.RLock()  # re-entrant: a module's own `train` may do anything

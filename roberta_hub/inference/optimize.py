@@ -18,7 +18,7 @@ from roberta_hub.model.roberta import RobertaModel
 from roberta_hub.text.tokenizer import Tokenizer
 
 _lock = threading.RLock()
-"""One model at a time: what is compared with the plain features must not be another thread's form."""
+"""One model at a time: no other thread's form may be compared with the plain features."""
 SENTENCES = (
     "The committee postponed its decision until Thursday.",
     "She sold 1,250 shares at $37.50 each; nobody asked why!",

@@ -46,11 +46,13 @@ def parse(sentence: str) -> Schema:
     """
     if not isinstance(sentence, str) or sentence.count("[") != 1 or sentence.count("]") != 1:
         raise InputError(
-            f"{shown(sentence, 200)}: mark the pronoun, once, with square brackets: '... because [it] ...'"
+            f"{shown(sentence, 200)}: mark the pronoun, once, with square brackets: "
+            "'... because [it] ...'"
         )
     if sentence.count("_") not in (0, 2):
         raise InputError(
-            f"{shown(sentence, 200)}: mark the guess with two underscores, '_the trophy_', or not at all"
+            f"{shown(sentence, 200)}: mark the guess with two underscores, '_the trophy_', or not "
+            "at all"
         )
     query = sentence.split("_")[1] if "_" in sentence else None
     before, rest = sentence.replace("_", "").split("[")

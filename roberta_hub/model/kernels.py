@@ -1,4 +1,4 @@
-"""Which kernels multiply the matrices of a prepared model: by what the CPU is, never by a stopwatch.
+"""Which kernel a product takes: decided by the CPU's instruction sets, from what was measured.
 
 A stopwatch on a busy machine gives one answer today and another tomorrow. The rules here come from
 tables that name the CPU they were measured on, so a machine always gets the same kernels, and
@@ -27,9 +27,9 @@ INT8 = ("avx512_vnni", "avx_vnni", "amx_int8")
 Cascade Lake 1.8 to 2.4 times (benchmarks/results/kernels.md), on a Zen 4 3.0 times the texts
 (benchmarks/results/speed_corpus_base.md). Without, sums of pairs saturate."""
 BFLOAT16 = ("avx512_bf16", "amx_bf16")
-"""The same for bfloat16. Without, oneDNN imitates it, at 0.2 to 0.4 times float32's speed on one core
-(benchmarks/results/kernels.md). With, nothing is measured yet: the makers' manuals promise twice
-float32's rate or more."""
+"""The same for bfloat16. Without them oneDNN imitates it, at 0.2 to 0.4 times float32's speed on
+one core (benchmarks/results/kernels.md). With them nothing is measured yet: the makers' manuals
+promise twice float32's rate or more."""
 _BASE = ("avx2", "avx512f")
 
 _ONEDNN_LEVELS: dict[str, tuple[str, ...]] = {
@@ -103,7 +103,7 @@ def usable(machine: CPU, library: Literal["onednn", "mkl"]) -> frozenset[str]:
 
 
 def lacks(dtype: Literal["int8", "bfloat16"]) -> str | None:
-    """What this machine would need for products in `dtype` that pay, in words; None where it has it."""
+    """What this machine lacks for products in `dtype` that pay, in words; None if nothing."""
     wanted = INT8 if dtype == "int8" else BFLOAT16
     if not usable(cpu(), "onednn").isdisjoint(wanted):
         return None

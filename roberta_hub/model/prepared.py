@@ -77,7 +77,7 @@ class Prepared(Generic[Form]):
 
 
 def touched(modules: Iterable[nn.Module]) -> bool:
-    """Whether something of the caller's has to be called where one of the modules is: hooks, or a `forward` put on it.
+    """Whether one of the modules has hooks, or a `forward` of its own, which a caller put on it.
 
     Such a `forward` is how accelerate attaches its hooks.
 
@@ -107,7 +107,10 @@ def is_plain(module: nn.Module, forwards: Mapping[type[nn.Module], object]) -> b
 
 
 class _Snapshot:
-    """Which modules, settings and tensors a module consisted of. Asked at every batch, so it is a few flat lists."""
+    """Which modules, settings and tensors a module consisted of.
+
+    It is compared at every batch, so it is a few flat lists.
+    """
 
     def __init__(self, owner: nn.Module) -> None:
         modules = list(owner.modules())

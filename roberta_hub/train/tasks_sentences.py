@@ -203,7 +203,7 @@ def _valid(config: Config, separator: str | None = None) -> list[Sentences] | No
 
 
 def _inputs(examples: Sequence[Sentences]) -> Inputs:
-    """What a head learns from these examples to judge: a table has texts, or pairs, in every row."""
+    """What a head learns to judge from these examples: all rows of a table are texts, or pairs."""
     return "one" if isinstance(examples[0].text, str) else "pair"
 
 

@@ -1,4 +1,4 @@
-"""Whose head answers, and what it is given: a default never guesses, and no pair passes for a text."""
+"""Whose head answers: a default never guesses, and no pair passes for a text."""
 
 from __future__ import annotations
 

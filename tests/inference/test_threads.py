@@ -1,4 +1,4 @@
-"""Many threads on one model: every answer is that of eval mode, and every mode is afterwards what it was."""
+"""Many threads on one model: eval-mode answers, and every mode as it was afterwards."""
 
 from __future__ import annotations
 
@@ -95,7 +95,7 @@ def test_eight_threads_say_what_one_says(make: Callable[[], RobertaHubInterface]
             found.append(answers(roberta))
 
     def extract() -> None:
-        """fairseq's verb, which keeps mode and gradients: whatever mode it meets, it does not disturb."""
+        """fairseq's verb keeps mode and gradients: it disturbs no mode that it meets."""
         while not done.is_set():
             features = roberta.extract_features(ids)
             assert features.requires_grad and features.isfinite().all()
@@ -224,7 +224,7 @@ def test_threads_that_begin_meanwhile_get_their_number_of_threads() -> None:
 
 
 def test_modes_asked_for_meanwhile() -> None:
-    """`train()` from elsewhere is kept; it is what loading does and what a trainer says each epoch."""
+    """`train()` from elsewhere is kept: loading says it, and a trainer in each epoch."""
     roberta = loaded().eval()
     inside, out = threading.Event(), threading.Event()
 

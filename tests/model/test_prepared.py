@@ -163,7 +163,7 @@ def test_the_lm_head_too(roberta: RobertaHubInterface) -> None:
 
 
 def test_the_check_is_cheap() -> None:
-    """It is made at every batch. 0.1 ms on two cores that do nothing else; the best of many here."""
+    """It is made at every batch: 0.1 ms on two idle cores; the best of many here."""
     encoder = RobertaModel(RobertaConfig()).eval().encoder.sentence_encoder
     encoder.prepare(None)
     best = 1.0

@@ -147,7 +147,7 @@ def test_a_head_of_the_same_labels_learns_on(base, tmp_path, good, bad, kept):
 
 
 def test_a_head_that_learns_on_is_marked_anew(base, tmp_path):
-    """With what it is trained on now; the marks of the other heads stay, through a changed shape."""
+    """With what it is trained on now; the other heads' marks stay, through a changed shape."""
     first = sst(base, tmp_path, "Good!\tyes\nBad.\tno").finish()
     first.register_classification_head("other", labels=["a", "b"])
     first.inputs["other"] = "pair"
