@@ -160,7 +160,7 @@ def bpe_files(tokenizer: Tokenizer) -> dict[str, bytes]:
 
 
 def tokenizer_files(tokenizer: Tokenizer, max_length: int) -> dict[str, bytes]:
-    """The files from which transformers builds the same tokenizer: `TOKENIZER`, as many as it needs.
+    """The files from which transformers builds the same tokenizer, out of `TOKENIZER`.
 
     Raises:
         CheckpointError: a symbol with two ids, which vocab.json cannot express.

@@ -118,7 +118,7 @@ class RobertaModel(nn.Module):
             self.encoder.lm_head.weight = self.encoder.sentence_encoder.embed_tokens.weight
 
     def init_weights(self) -> None:
-        """Set matrices to N(0, 0.02), biases and padding rows to 0 (Devlin et al. 2019), as fairseq.
+        """Set matrices to N(0, 0.02), biases and padding rows to 0, as fairseq does.
 
         As there, an output matrix of the LM head's own and classification heads, which are added
         later, keep what `nn.Linear` starts from.

@@ -50,8 +50,8 @@ class Tokenizer:
     def __init__(self, bpe: GPT2BPE, dictionary: Dictionary) -> None:
         self.bpe = bpe
         self.dictionary = dictionary
-        # A dict.txt may give a special symbol a second id: fairseq writes that one, as a word of the
-        # line, but an unknown piece is `unk()`, and padding `pad()`.
+        # A dict.txt may give a special symbol a second id. fairseq writes that one, as a word of
+        # the line, but an unknown piece is `unk()`, and padding `pad()`.
         self.bos = dictionary.index(dictionary.bos_word)
         self.eos = dictionary.index(dictionary.eos_word)
         self.pad, self.unk = dictionary.pad(), dictionary.unk()
