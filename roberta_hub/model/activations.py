@@ -56,7 +56,7 @@ ACTIVATIONS: dict[str, Callable[[Tensor], Tensor]] = {
     "relu6": F.relu6,
     "sigmoid": torch.sigmoid,
 }
-"""fairseq's names (`fairseq/utils.py get_activation_fn`), and Hugging Face's where fairseq has none.
+"""fairseq's names (`fairseq/utils.py get_activation_fn`), or Hugging Face's where it has none.
 
 "gelu" is the exact, erf form."""
 

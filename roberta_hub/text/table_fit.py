@@ -25,6 +25,6 @@ def check_table(dictionary: Dictionary, *, rows: int, padding_idx: int, source: 
     if padding_idx != dictionary.pad():
         raise VocabularyError(
             f"{source}: the configuration's pad_token_id is {padding_idx}, which is "
-            f"{dictionary[padding_idx]!r} in the vocabulary, whose padding {dictionary.pad_word!r} is "
+            f"{dictionary[padding_idx]!r} in the vocabulary; its {dictionary.pad_word!r} is "
             f"{dictionary.pad()}; correct whichever is wrong"
         )
