@@ -173,9 +173,7 @@ class GPT2BPE:
             >>> GPT2BPE.shipped().encode_ids("<mask>")
             [27, 27932, 29]
         """
-        if not isinstance(text, str):
-            raise _not_text(text)
-        _check_surrogates(text)
+        _check_text(text)
         if self._added_words is None:
             return self._ordinary_ids(self.prefixed(text))
         ids: list[int] = []
@@ -208,6 +206,7 @@ class GPT2BPE:
             >>> GPT2BPE.shipped().byte_lengths("can’t")
             [3, 2, 1, 1]
         """
+        _check_text(text)
         parts = [text] if self._added_words is None else self._added_words.split(text)
         lengths: list[int] = []
         for part in parts:
@@ -357,9 +356,11 @@ def _any_of(words: Sequence[str]) -> re.Pattern[str] | None:
     return re.compile(f"({'|'.join(map(re.escape, longest_first))})") if words else None
 
 
-def _not_text(value: Any) -> InputTypeError:
-    hint = "; use encode_batch for several texts" if isinstance(value, (list, tuple)) else ""
-    return InputTypeError(f"text is a {type(value).__name__}, not a str{hint}")
+def _check_text(text: Any) -> None:
+    if not isinstance(text, str):
+        hint = "; use encode_batch for several texts" if isinstance(text, (list, tuple)) else ""
+        raise InputTypeError(f"text is a {type(text).__name__}, not a str{hint}")
+    _check_surrogates(text)
 
 
 def _check_surrogates(text: str) -> None:

@@ -281,7 +281,8 @@ class Tokenizer:
         ids = [i for i in self._check_ids(tokens) if i != self.pad]
         if ids and ids[0] in self._begins:
             ids = ids[1:]
-        cuts = [i + 1 for i, pair in enumerate(pairwise(ids)) if self._ends.issuperset(pair)]
+        pairs = {(end, end) for end in self._ends}
+        cuts = [i + 1 for i, pair in enumerate(pairwise(ids)) if pair in pairs]
         pieces = [ids[start:end] for start, end in pairwise([0, *cuts, len(ids)])]
         table = self._symbol_bytes
         sentences = [

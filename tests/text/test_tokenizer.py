@@ -355,8 +355,9 @@ def test_unknown_pieces():
 def test_moved_specials():
     data = b"</s> 1 #fairseq:overwrite\n995 1\n"
     moved = Tokenizer(GPT2BPE.shipped(), Dictionary.parse(data, "dict.txt"))
-    assert moved.encode(" world").tolist() == [0, 5, 2]
-    assert moved.decode([0, 5, 4, 2]) == " world</s>"
+    assert moved.encode(" world").tolist() == [0, 5, 4]  # as fairseq
+    assert moved.decode([0, 5, 4]) == moved.decode([0, 5, 4, 2]) == " world"
+    assert moved.decode([0, 5, 4, 4, 5, 4]) == [" world", " world"]
 
 
 def test_own_bpe_ids():
