@@ -11,7 +11,9 @@ from small_models import small_roberta
 def test_extract_features_warns_once_of_each_interface_and_predict_on_its_own() -> None:
     roberta = small_roberta(heads={"mnli": 3}).train()
     ids = roberta.encode("Hello")
-    with pytest.warns(UserWarning, match=r"extract_features runs with dropout on.*eval\(\)") as seen:
+    with pytest.warns(
+        UserWarning, match=r"extract_features runs with dropout on.*eval\(\)"
+    ) as seen:
         roberta.extract_features(ids)
     assert seen[0].filename == __file__
     with pytest.warns(UserWarning, match=r"predict runs with dropout on") as seen:
