@@ -16,6 +16,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from roberta_hub.errors import InputError, InputTypeError, VocabularyError
+from roberta_hub.text.characters import check_surrogates, check_text
 from roberta_hub.text.gpt2_encoder import GPT2Encoder
 from roberta_hub.text.tables import BYTE_ORDER, check_merges, printable, read_encoder, read_merges
 from roberta_hub.text.vocabulary import shipped_tables
@@ -173,7 +174,7 @@ class GPT2BPE:
             >>> GPT2BPE.shipped().encode_ids("<mask>")
             [27, 27932, 29]
         """
-        _check_text(text)
+        check_text(text)
         if self._added_words is None:
             return self._ordinary_ids(self.prefixed(text))
         ids: list[int] = []
@@ -206,7 +207,7 @@ class GPT2BPE:
             >>> GPT2BPE.shipped().byte_lengths("can’t")
             [3, 2, 1, 1]
         """
-        _check_text(text)
+        check_text(text)
         parts = [text] if self._added_words is None else self._added_words.split(text)
         lengths: list[int] = []
         for part in parts:
@@ -238,7 +239,7 @@ class GPT2BPE:
         Raises:
             InputError: as `encode_ids`.
         """
-        _check_surrogates(text)
+        check_surrogates(text)
         kinds: dict[str, Any] = {"allowed_special": {BEGIN, END}, "disallowed_special": ()}
         try:  # no Python number for each id, a tenth of the time
             ranks = array("i", self._encoding.encode_to_numpy(text, **kinds).tobytes())
@@ -354,28 +355,6 @@ def _any_of(words: Sequence[str]) -> re.Pattern[str] | None:
     """Finds the first of some words, and of those that begin there the longest; None: no words."""
     longest_first = sorted(words, key=len, reverse=True)
     return re.compile(f"({'|'.join(map(re.escape, longest_first))})") if words else None
-
-
-def _check_text(text: Any) -> None:
-    if not isinstance(text, str):
-        hint = "; use encode_batch for several texts" if isinstance(text, (list, tuple)) else ""
-        raise InputTypeError(f"text is a {type(text).__name__}, not a str{hint}")
-    _check_surrogates(text)
-
-
-def _check_surrogates(text: str) -> None:
-    """Refuse what tiktoken would replace without a word."""
-    if text.isascii():  # known without a look at the characters
-        return
-    try:
-        text.encode()
-    except UnicodeEncodeError as error:
-        raise InputError(
-            f"character {error.start} of the text is U+{ord(text[error.start]):04X}, half of a "
-            f"surrogate pair, which no "
-            "text file can hold; clean the text, for example with "
-            "text.encode(errors='replace').decode()"
-        ) from None
 
 
 def _parts(text: str) -> Iterator[str]:

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import functools
 from array import array
-from collections.abc import Iterable, Sequence
+from collections.abc import Sequence
 from concurrent.futures import ThreadPoolExecutor
 from itertools import accumulate, pairwise
 from typing import TypeAlias, cast
@@ -18,6 +18,7 @@ from torch import Tensor
 from roberta_hub.arguments import switch
 from roberta_hub.errors import InputError, InputTypeError, VocabularyError
 from roberta_hub.text.bpe import BEGIN, END, GPT2BPE, MAX_MARKED
+from roberta_hub.text.characters import character_of_byte
 from roberta_hub.text.dictionary import MASK, Dictionary
 from roberta_hub.text.tables import printable
 
@@ -383,21 +384,3 @@ class Tokenizer:
 
 def _as_tensor(flat: array[int]) -> Tensor:
     return torch.frombuffer(flat, dtype=torch.int32)  # at least one mark is always there
-
-
-def character_of_byte(text: str) -> Sequence[int]:
-    """For each UTF-8 byte of the text, the index of the character it belongs to.
-
-    Example:
-        >>> character_of_byte("a’b")
-        [0, 1, 1, 1, 2]
-    """
-    if text.isascii():
-        return range(len(text))
-    return list(_owners(text))
-
-
-def _owners(text: str) -> Iterable[int]:
-    for i, character in enumerate(text):
-        for _ in character.encode():
-            yield i
