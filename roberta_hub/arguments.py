@@ -54,18 +54,20 @@ def whole_number(
         >>> whole_number("topk", 5, 1, 10)
         5
     """
-    bounds = f"at least {low}" if high is None else f"{low} to {high}"
-    fits = hint or "must be a whole number" + ("" if low is None else f", {bounds}")
+    bounds = f"at least {low}" if high is None else f"in {low} to {high}"
+    kind = "" if type(value) is int else "a whole number"
+    limits = ", ".join(filter(None, [kind, "" if low is None else bounds]))
+    fits = f"; {hint}" if hint else f", must be {limits}"
     if type(value) is not int:
         flag = isinstance(value, bool) or kind_of(value) == "bool"  # numpy's own
         if flag or (hasattr(type(value), "__array__") and getattr(value, "shape", None) != ()):
-            raise InputError(f"{name} is {shown(value)}; {fits}")
+            raise InputError(f"{name} is {shown(value)}{fits}")
         try:
             value = operator.index(value)
         except Exception:
-            raise InputError(f"{name} is {shown(value)}; {fits}") from None
+            raise InputError(f"{name} is {shown(value)}{fits}") from None
     if (low is not None and value < low) or (high is not None and value > high):
-        raise InputError(f"{name} is {shown(value)}; {fits}")
+        raise InputError(f"{name} is {shown(value)}{fits}")
     return int(value)
 
 

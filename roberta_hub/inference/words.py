@@ -9,7 +9,7 @@ from typing import Any
 import torch
 from torch import Tensor
 
-from roberta_hub.arguments import one_of, text_of
+from roberta_hub.arguments import shown, text_of
 from roberta_hub.errors import InputError, MissingExtraError
 from roberta_hub.text.alignment import align
 from roberta_hub.text.texts import as_strings
@@ -36,7 +36,7 @@ def aligned_doc(
         pooling: see `pool`.
     """
     sentence = text_of("sentence", sentence)
-    one_of("pooling", pooling, POOLINGS)
+    _check_pooling(pooling)
     if words is not None:
         words = as_strings(words, "words", "words")
         if "" in words:
@@ -75,7 +75,7 @@ def pool(features: Tensor, alignment: Sequence[Sequence[int]], pooling: str = "s
     Returns:
         (len(alignment) + 2, *)
     """
-    one_of("pooling", pooling, POOLINGS)
+    _check_pooling(pooling)
     shared = torch.zeros(len(features), dtype=features.dtype)
     for rows in alignment:
         shared[list(rows)] += 1
@@ -91,6 +91,11 @@ def pool(features: Tensor, alignment: Sequence[Sequence[int]], pooling: str = "s
         else:
             pooled.append(own[0] if pooling == "first" else own.amax(0))
     return torch.stack([*pooled, features[-1]])
+
+
+def _check_pooling(pooling: object) -> None:
+    if not isinstance(pooling, str) or pooling not in POOLINGS:
+        raise InputError(f"pooling is {shown(pooling)}; choose {', '.join(POOLINGS)}")
 
 
 def require_spacy(what: str) -> Any:

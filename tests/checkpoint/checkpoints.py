@@ -55,7 +55,9 @@ def small(
     labels = label_dictionary and Dictionary.parse(label_dictionary, "labels", add_mask=True)
     task = Task(source_dictionary=dictionary, label_dictionary=labels or None)
     bpe = GPT2BPE([(b" ", b"t"), (b"h", b"e")])  # of GPT-2's tables 50,000 merges would be saved
-    interface = RobertaHubInterface(model.config, task, model, bpe=bpe, labels=dict(heads))
+    interface = RobertaHubInterface(
+        model.config, task, model, bpe=bpe, labels={k: tuple(v) for k, v in heads.items()}
+    )
     return interface.to(dtype).eval()
 
 

@@ -19,7 +19,7 @@ VERBS: dict[str, tuple[str, dict[str, Any]]] = {
     "features": ("features", {}),
     "features, cls": ("features", {"pooling": "cls"}),
     "features, mean": ("features", {"pooling": "mean"}),
-    "classify": ("classify", {"head": "mnli"}),
+    "classify": ("classify", {"head": "topic"}),
     "zero_shot": ("zero_shot", {"labels": ["art", "sport"], "head": "mnli"}),
     "score": ("score", {}),
     "tag": ("tag", {"head": "ner"}),
@@ -29,7 +29,7 @@ VERBS: dict[str, tuple[str, dict[str, Any]]] = {
 @pytest.fixture(scope="module")
 def tagger() -> RobertaHubInterface:
     labels = ("contradiction", "neutral", "entailment")
-    roberta = small_roberta(heads={"mnli": 3}, labels={"mnli": labels})
+    roberta = small_roberta(heads={"mnli": 3, "topic": 2}, labels={"mnli": labels})
     roberta.register_token_head("ner", labels=["O", "B-X", "I-X"])
     return roberta
 
@@ -111,8 +111,8 @@ WRONG: list[tuple[str, Callable[[RobertaHubInterface], Any], str]] = [
     ("multi_label", lambda r: r.classify(["a"], "mnli", multi_label="no"), "multi_label is 'no'"),
     ("a head", lambda r: r.classify(["a"], ["mnli"]), "head is a list; pass a name, of mnli"),
     ("no_separator", lambda r: r.encode("a", "b", no_separator="no"), "no_separator is 'no'"),
-    ("an id", lambda r: r.save(None), "directory is a NoneType; pass a path"),
-    ("no path", lambda r: r.save(""), "directory is '', which is no path"),
+    ("an id", lambda r: r.save(None), "save into is a NoneType; pass a path"),
+    ("no path", lambda r: r.save(""), "save into is '', which is no path"),
     ("a model", lambda r: RobertaHubInterface(r.cfg, r.task, None), "model is a NoneType"),
     ("a task", lambda r: RobertaHubInterface(r.cfg, None, r.model), "task is a NoneType"),
 ]

@@ -21,6 +21,7 @@ from roberta_hub.model import quantize
 THREADS, ROUNDS = 8, 5
 needs_int8 = pytest.mark.skipif(quantize.lacks("int8") is not None, reason="no VNNI")
 TEXTS = [f"Sentence number {n} has {'very ' * (n % 5)}many words." for n in range(6)]
+PAIRS = [(text, "It rained.") for text in TEXTS]
 MASKED = "The <mask> has many words."
 DROPOUT = {"dropout": 0.1, "attention_dropout": 0.1}
 
@@ -46,7 +47,7 @@ def answers(roberta: RobertaHubInterface) -> list[torch.Tensor]:
     """What some verbs say, our own and fairseq's, as numbers."""
     return [
         roberta.features(TEXTS[:2], pooling="mean"),
-        torch.tensor([list(p.scores.values()) for p in roberta.classify(TEXTS, "mnli")]),
+        torch.tensor([list(p.scores.values()) for p in roberta.classify(PAIRS, "mnli")]),
         torch.tensor([p.score for p in roberta.zero_shot(TEXTS[:1], ["x", "y"], head="mnli")]),
         torch.tensor([p for _, p, _ in roberta.fill_mask(MASKED, topk=3)]),
     ]

@@ -250,7 +250,9 @@ def test_a_real_fairseq_model_works_inside_our_interface(data: Path, tmp_path: P
         ours.features(texts, layer=1, pooling="mean"),
         wrapped.features(texts, layer=1, pooling="mean"),
     )
-    for mine, other in zip(ours.classify(texts), wrapped.classify(texts), strict=True):
+    for mine, other in zip(
+        ours.classify(texts, "mnli"), wrapped.classify(texts, "mnli"), strict=True
+    ):
         assert mine.label == other.label
         assert mine.score == pytest.approx(other.score, abs=TOLERANCE)
     assert ours.score(texts) == pytest.approx(wrapped.score(texts), abs=1e-3)

@@ -13,8 +13,8 @@ from small_models import small_model, small_roberta
 import roberta_hub
 from roberta_hub import RobertaHubInterface
 from roberta_hub.errors import InputError, UnknownNameError
+from roberta_hub.text import Dictionary, Task
 from roberta_hub.text.bpe import GPT2BPE
-from roberta_hub.text.dictionary import Dictionary, Task
 from roberta_hub.train import train
 from roberta_hub.train.config import compose
 from roberta_hub.train.run import command, make_model, usage

@@ -139,7 +139,7 @@ def test_a_head_is_a_name(many: RobertaHubInterface, head: Any) -> None:
         lambda: many.head_labels(head),
     ]
     for call in calls:
-        with pytest.raises(InputTypeError, match=f"head is a {type(head).__name__}, not a str"):
+        with pytest.raises(InputTypeError, match=f"head is a {type(head).__name__}; pass a name"):
             call()
 
 
