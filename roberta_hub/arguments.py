@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import operator
 import os
+import reprlib
 from pathlib import Path
 from typing import Any
 
@@ -33,6 +34,21 @@ def shown(value: object, limit: int = 60) -> str:
         return f"a {kind_of(value)}"
     text = " ".join(text.split())
     return text if len(text) <= limit else text[: limit - 3] + "..."
+
+
+def brief(value: object) -> str:
+    """A value as an error shows it, in a few dozen characters however deep its parts are.
+
+    For values out of files, whose parts may share parts so often that `repr` has no end.
+
+    Example:
+        >>> brief([[1, 2], list(range(100))])
+        '[[1, 2], [0, 1, 2, 3, 4, 5, ...]]'
+    """
+    try:
+        return reprlib.repr(value)
+    except Exception:  # a number of more digits than str() takes, say
+        return f"a {kind_of(value)}"
 
 
 def whole_number(

@@ -67,7 +67,10 @@ class FairseqVerbs(nn.Module):
             source: where the weights came from, for the card that `repr` prints.
         """
         super().__init__()
-        _check_parts(task, model, bpe, labels)
+        _check_parts(task, model, bpe)
+        for what, given in (("labels", labels), ("inputs", inputs)):
+            if not (given is None or isinstance(given, Mapping)):
+                raise InputTypeError(f"{what} is a {kind_of(given)}; pass a dict with head names")
         self.cfg = cfg
         self.task = task
         self.model = model
@@ -325,7 +328,7 @@ class FairseqVerbs(nn.Module):
         return checked.to(self.device)
 
 
-def _check_parts(task: Any, model: object, bpe: object, labels: object) -> None:
+def _check_parts(task: Any, model: object, bpe: object) -> None:
     """Refuse what is no model, no task, no BPE, before the first text finds out."""
     if not isinstance(model, nn.Module):
         raise InputTypeError(f"model is a {kind_of(model)}; pass a RobertaModel")
@@ -336,8 +339,6 @@ def _check_parts(task: Any, model: object, bpe: object, labels: object) -> None:
         )
     if not (bpe is None or isinstance(bpe, GPT2BPE)):
         raise InputTypeError(f"bpe is a {kind_of(bpe)}; pass a GPT2BPE, or None for GPT-2's")
-    if not (labels is None or isinstance(labels, Mapping)):
-        raise InputTypeError(f"labels is a {kind_of(labels)}; pass a dict from heads to names")
 
 
 def _trained_with_bos(task: Any) -> bool:

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import os
-import reprlib
 import warnings
 from collections.abc import Mapping
 from pathlib import Path
@@ -11,6 +10,7 @@ from typing import Any
 
 import torch
 
+from roberta_hub.arguments import brief, switch
 from roberta_hub.building import build, dictionary_of
 from roberta_hub.checkpoint.arguments import check_overrides, override_config
 from roberta_hub.checkpoint.cache import MODEL
@@ -113,6 +113,10 @@ def load_model(
         [0, 31414, 232, 328, 2]
     """
     bpe_tables = _bpe_tables(bpe, overrides)
+    pretrained, strict = switch("pretrained", pretrained), switch("strict", strict)
+    allow_nonfinite = switch("allow_nonfinite", allow_nonfinite)
+    force_download = switch("force_download", force_download)
+    progress, twin = switch("progress", progress), switch("twin", twin)
     wanted, place = as_dtype(dtype), as_device(device)
     name = _text("name_or_path", name_or_path)
     file = None if checkpoint_file is None else _text("checkpoint_file", checkpoint_file)
@@ -181,7 +185,7 @@ def _text(name: str, value: object) -> str:
     except TypeError:
         text = None
     if not isinstance(text, str):
-        raise InputTypeError(f"{name} is {reprlib.repr(value)}; give a str or a pathlib.Path")
+        raise InputTypeError(f"{name} is {brief(value)}; give a str or a pathlib.Path")
     return text
 
 
@@ -298,10 +302,10 @@ def build_model(checkpoint: Checkpoint, *, strict: bool = True) -> RobertaModel:
 
 def _bpe_tables(bpe: str, overrides: dict[str, object]) -> GPT2BPE | None:
     """The caller's own BPE files, taken out of the overrides; None: RoBERTa's."""
-    if bpe != "gpt2":
+    if not isinstance(bpe, str) or bpe != "gpt2":
         raise InputError(
-            f"bpe is {bpe!r}; RoBERTa's is 'gpt2'. XLM-R, CamemBERT and GottBERT are not supported "
-            f"yet"
+            f"bpe is {brief(bpe)}; RoBERTa's is 'gpt2'. XLM-R, CamemBERT and GottBERT are not "
+            "supported yet"
         )
     if overrides.pop("user_dir", None) is not None:
         warnings.warn("user_dir is not needed: the wsc task is built in", stacklevel=4)

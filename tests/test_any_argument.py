@@ -18,6 +18,7 @@ from small_models import small_model, small_roberta
 
 import roberta_hub
 from roberta_hub import RobertaConfig, RobertaHubError, RobertaHubInterface, RobertaModel
+from roberta_hub.checkpoint.arguments import FIELDS
 from roberta_hub.inference.batching import Options
 from roberta_hub.keywords import OPTIONS
 
@@ -62,8 +63,8 @@ VALUES: dict[str, Callable[[], Any]] = {
     "np.True_": lambda: np.True_,
     "np.str_": lambda: np.str_("a"),
 }
-ALSO = ["Answer", "Prediction", "RobertaHubError", "Span", "available_models", "load_model"]
-"""Not tried here: what answers are made of, a list of names, and loading."""
+ALSO = ["Answer", "Prediction", "RobertaHubError", "Span", "available_models"]
+"""Public names that take nothing from outside: what answers are made of, and a list of names."""
 KIND = inspect.Parameter
 VERBS: dict[str, dict[str, Any]] = {
     "answer": {"question": "Who?", "context": "Ada wrote it.", "head": "squad"},
@@ -110,6 +111,10 @@ def _made() -> RobertaHubInterface:
     return roberta
 
 
+WRITTEN = Path(__file__).parent / "data" / "v0.1.0"
+"""A small model in several formats."""
+
+
 def arguments(function: Callable[..., Any]) -> list[str]:
     """Names of all that can be passed; "*x" and the options of `**options` too."""
     names = []
@@ -117,10 +122,14 @@ def arguments(function: Callable[..., Any]) -> list[str]:
         if parameter.kind is KIND.VAR_POSITIONAL:
             names.append(f"*{parameter.name}")
         elif parameter.kind is KIND.VAR_KEYWORD:
-            names += sorted(OPTIONS)
+            names += [*FIELDS, *FAIRSEQ] if parameter.name == "overrides" else sorted(OPTIONS)
         elif parameter.name != "self":
             names.append(parameter.name)
     return names
+
+
+FAIRSEQ = ["data", "user_dir", "gpt2_encoder_json", "gpt2_vocab_bpe", "encoder_layers_to_keep"]
+"""Overrides that are no field of the configuration."""
 
 
 def answered(
@@ -165,6 +174,7 @@ def test_nothing_public_is_forgotten() -> None:
         "RobertaHubInterface",
         "RobertaModel",
         "collate_tokens",
+        "load_model",
     ]
     assert sorted([*ALSO, *tried]) == sorted(roberta_hub.__all__)
     assert set(Options.__annotations__) == OPTIONS
@@ -226,3 +236,34 @@ def test_collating(name: str, capfd: pytest.CaptureFixture[str]) -> None:
     right = {"values": [torch.tensor([0, 5, 2]), torch.tensor([0, 2])]}
     answered(roberta_hub.collate_tokens, right, name, capfd)
     answered(roberta_hub.collate_tokens, {**right, "move_eos_to_beginning": True}, name, capfd)
+
+
+LOADS = [
+    ("load_model", "roberta_hub", name)
+    for name, parameter in inspect.signature(roberta_hub.load_model).parameters.items()
+    if parameter.kind is not KIND.VAR_KEYWORD  # which are fairseq's
+]
+LOADS += [("load_model", "fairseq", name) for name in arguments(roberta_hub.load_model)]
+LOADS += [
+    ("from_pretrained", "fairseq", name)
+    for name, parameter in inspect.signature(RobertaModel.from_pretrained).parameters.items()
+    if parameter.kind is not KIND.VAR_KEYWORD  # which it hands on
+]
+
+
+@pytest.mark.parametrize(("loader", "source", "name"), LOADS)
+@pytest.mark.filterwarnings("ignore")
+def test_loading(
+    loader: str,
+    source: str,
+    name: str,
+    tmp_path: Path,
+    monkeypatch: pytest.MonkeyPatch,
+    capfd: pytest.CaptureFixture[str],
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.setenv("ROBERTA_HUB_OFFLINE", "1")
+    own = loader == "load_model"
+    load = roberta_hub.load_model if own else RobertaModel.from_pretrained
+    first = arguments(load)[0]
+    answered(load, {first: WRITTEN / source}, name, capfd)

@@ -4,12 +4,12 @@ from __future__ import annotations
 
 import dataclasses
 import difflib
-import reprlib
 from collections.abc import Mapping
 from typing import Any
 
 from torch import Tensor
 
+from roberta_hub.arguments import brief
 from roberta_hub.checkpoint.contents import EMBEDDING, LAYER
 from roberta_hub.checkpoint.upgrade import count_layers
 from roberta_hub.config import BASE, LARGE, RobertaConfig
@@ -69,14 +69,14 @@ def override_config(config: RobertaConfig, overrides: Mapping[str, object]) -> R
 
 def layers_to_keep(value: object) -> list[int] | None:
     """Numbers out of fairseq's "0,2,4"; None: all layers."""
-    if value is None or value == "":
+    if value is None or (isinstance(value, str) and not value):
         return None
     parts = value.split(",") if isinstance(value, str) else value
     try:
         return [int(part) for part in parts]  # type: ignore[attr-defined]
     except (TypeError, ValueError, OverflowError):
         raise InputError(
-            f"encoder_layers_to_keep is {reprlib.repr(value)}; write layer numbers as '0,2,4'"
+            f"encoder_layers_to_keep is {brief(value)}; write layer numbers as '0,2,4'"
         ) from None
 
 
@@ -90,8 +90,7 @@ def read_config(
     for name, value in _UNSUPPORTED.items():
         if arguments.get(name) not in (None, value):
             raise CheckpointError(
-                f"{source}: {name}={reprlib.repr(arguments[name])} is not supported, RoBERTa has "
-                f"{value}"
+                f"{source}: {name}={brief(arguments[name])} is not supported, RoBERTa has {value}"
             )
     given = arguments.get("arch")
     arch = given if isinstance(given, str) else ""  # str() of shared parts could have no end
@@ -133,7 +132,7 @@ def _typed(name: str, value: object, like: object) -> object:
             return float(value)
     elif isinstance(value, type(like)) and not isinstance(value, bool):
         return value
-    raise InputError(f"argument {name}={reprlib.repr(value)} should be a {type(like).__name__}")
+    raise InputError(f"argument {name}={brief(value)} should be a {type(like).__name__}")
 
 
 def _sizes(weights: dict[str, Tensor], source: str) -> dict[str, int]:

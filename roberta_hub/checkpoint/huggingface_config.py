@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
-import reprlib
 from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
 import torch
 
+from roberta_hub.arguments import brief
 from roberta_hub.config import RobertaConfig
 from roberta_hub.errors import CheckpointError
 
@@ -44,15 +44,13 @@ def read_config(hf: Mapping[str, Any], directory: Path) -> RobertaConfig:
     """
     kind = hf.get("model_type")
     if kind != "roberta":
-        raise CheckpointError(
-            f"{directory}: model_type is {reprlib.repr(kind)}, this reads 'roberta'"
-        )
+        raise CheckpointError(f"{directory}: model_type is {brief(kind)}, this reads 'roberta'")
     if hf.get("is_decoder") or hf.get("position_embedding_type", "absolute") != "absolute":
         raise CheckpointError(f"{directory}: decoders and relative positions are not RoBERTa's")
     activation = hf.get("hidden_act", "gelu")
     if not isinstance(activation, str) or activation not in _READ_ACTIVATIONS:
         raise CheckpointError(
-            f"{directory}: hidden_act {reprlib.repr(activation)} is not supported; there are "
+            f"{directory}: hidden_act {brief(activation)} is not supported; there are "
             f"{', '.join(_READ_ACTIVATIONS)}"
         )
     padding = hf.get("pad_token_id", 1)

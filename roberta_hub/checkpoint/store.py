@@ -7,7 +7,6 @@ from __future__ import annotations
 
 import ctypes
 import json
-import reprlib
 from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
@@ -15,6 +14,7 @@ from typing import Any
 import torch
 from torch import Tensor
 
+from roberta_hub.arguments import brief
 from roberta_hub.checkpoint.contents import (
     VERSION,
     Checkpoint,
@@ -70,7 +70,7 @@ def read_store(
     version = about.get("version")
     if version != FORMAT_VERSION:
         raise CheckpointError(
-            f"{path}: format version {reprlib.repr(version)}, this package reads {FORMAT_VERSION}; "
+            f"{path}: format version {brief(version)}, this package reads {FORMAT_VERSION}; "
             "was it written by a newer roberta_hub? pip install -U roberta_hub"
         )
     ours = file is None or file == directory / _WEIGHTS
@@ -84,10 +84,10 @@ def read_store(
         labels = {str(head): tuple(map(str, given)) for head, given in about["labels"].items()}
         inputs = {**about.get("inputs", {})}  # which 0.1.0 did not write
         if plain_inputs(inputs) != inputs:
-            raise ValueError(f"inputs is {reprlib.repr(inputs)}, each must be 'one' or 'pair'")
+            raise ValueError(f"inputs is {brief(inputs)}, each must be 'one' or 'pair'")
         own_head = about.get("own_head")
         if own_head is not None and not isinstance(own_head, str):
-            raise TypeError(f"own_head is {reprlib.repr(own_head)}, must be a name or null")
+            raise TypeError(f"own_head is {brief(own_head)}, must be a name or null")
         task, init_token = str(about["task"]), about.get("init_token")
         config = RobertaConfig(**model)
     except (KeyError, TypeError, AttributeError, ValueError) as error:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from typing import Literal
 
 from torch import nn
@@ -11,6 +11,7 @@ from torch import nn
 from roberta_hub.arguments import kind_of, shown
 from roberta_hub.config import Inputs
 from roberta_hub.errors import InputError, InputTypeError, UnknownNameError
+from roberta_hub.text.texts import many
 from roberta_hub.text.tokenizer import Text
 
 Kind = Literal["classification", "token", "span"]
@@ -122,9 +123,9 @@ def check_labels(head: str, labels: Sequence[str], count: int | None = None) -> 
         InputError: too few or too many, or one that stands there twice.
         InputTypeError: not strings.
     """
-    if isinstance(labels, (str, bytes)) or not isinstance(labels, Iterable):
+    if isinstance(labels, (str, bytes)):
         raise InputTypeError(f"head {head!r}: labels is {shown(labels)}; pass a list of str")
-    names = tuple(labels)
+    names = tuple(many(labels, f"labels of head {shown(head)}"))
     if odd := [name for name in names if not isinstance(name, str)]:
         raise InputTypeError(f"head {head!r}: label {shown(odd[0])} is no str; pass a list of str")
     twice = [name for name, times in Counter(names).items() if times > 1]

@@ -2,10 +2,9 @@
 
 from __future__ import annotations
 
-import reprlib
-
 import torch
 
+from roberta_hub.arguments import brief
 from roberta_hub.errors import InputError, InputTypeError
 
 DTYPES = (torch.float16, torch.bfloat16, torch.float32, torch.float64)
@@ -30,7 +29,7 @@ def as_device(device: object) -> torch.device | None:
         found = device
     elif not isinstance(device, (str, int)) or isinstance(device, bool):
         raise InputTypeError(
-            f"device is {reprlib.repr(device)}; give 'cpu', 'cuda', 'auto' or a torch.device"
+            f"device is {brief(device)}; give 'cpu', 'cuda', 'auto' or a torch.device"
         )
     elif device == "auto":
         return torch.device("cuda" if torch.cuda.is_available() else "cpu")
@@ -39,7 +38,7 @@ def as_device(device: object) -> torch.device | None:
             found = torch.device(device)
         except (RuntimeError, OverflowError, TypeError, ValueError):
             raise InputError(
-                f"device is {reprlib.repr(device)}, which torch {torch.__version__} does not know; "
+                f"device is {brief(device)}, which torch {torch.__version__} does not know; "
                 "give 'cpu', 'cuda', 'cuda:1', 'mps' or 'auto'"
             ) from None
     if found is not None and (problem := _lacking(found)):
@@ -81,5 +80,5 @@ def as_dtype(dtype: object) -> torch.dtype | None:
     if isinstance(named, torch.dtype) and named in DTYPES:
         return named
     raise InputError(
-        f"dtype is {reprlib.repr(dtype)}; choose torch.float32, torch.float16 or torch.bfloat16"
+        f"dtype is {brief(dtype)}; choose torch.float32, torch.float16 or torch.bfloat16"
     )

@@ -177,6 +177,7 @@ def tokenizer(
 
 
 NO_BPE, IDS, V = "holds no byte-level BPE", "the ids are not", "#version: 0.2\n"
+NO_ADDED = "lists no added tokens"
 SPECIALS = '"<s>": 0, "<pad>": 1, "</s>": 2, "<unk>": 3'
 DOUBLING = V + "".join(f"{'a' * 2**i} {'a' * 2**i}\n" for i in range(21))
 CLIMBING = V + "".join(f"{'a' * i} a\n" for i in range(1, 2500))
@@ -276,13 +277,13 @@ TOKENIZERS = [
     tokenizer(
         "tokenizer.json with added tokens of no kind",
         35,
-        NO_BPE,
+        NO_ADDED,
         tokenizer__json='{"model": {"vocab": {}, "merges": []}, "added_tokens": 5}',
     ),
     tokenizer(
         "tokenizer.json with an unhashable token",
         35,
-        NO_BPE,
+        NO_ADDED,
         tokenizer__json='{"model": {"vocab": {}, "merges": []}, "added_tokens": [{"content": [], '
         '"id": 0}]}',
     ),
