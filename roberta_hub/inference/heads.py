@@ -10,7 +10,7 @@ from torch import nn
 
 from roberta_hub.arguments import kind_of, shown
 from roberta_hub.config import Inputs
-from roberta_hub.errors import InputError, InputTypeError, UnknownNameError
+from roberta_hub.errors import InputError, InputTypeError, RobertaHubError, UnknownNameError
 from roberta_hub.text.texts import many
 from roberta_hub.text.tokenizer import Text
 
@@ -123,9 +123,10 @@ def check_labels(head: str, labels: Sequence[str], count: int | None = None) -> 
         InputError: too few or too many, or one that stands there twice.
         InputTypeError: not strings.
     """
-    if isinstance(labels, (str, bytes)):
-        raise InputTypeError(f"head {head!r}: labels is {shown(labels)}; pass a list of str")
-    names = tuple(many(labels, f"labels of head {shown(head)}"))
+    try:
+        names = tuple(many(labels, "labels"))
+    except RobertaHubError as error:
+        raise InputTypeError(f"head {head!r}: {error}; pass a list of str") from None
     if odd := [name for name in names if not isinstance(name, str)]:
         raise InputTypeError(f"head {head!r}: label {shown(odd[0])} is no str; pass a list of str")
     twice = [name for name, times in Counter(names).items() if times > 1]
