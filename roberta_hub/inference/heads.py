@@ -123,6 +123,8 @@ def check_labels(head: str, labels: Sequence[str], count: int | None = None) -> 
         InputError: too few or too many, or one that stands there twice.
         InputTypeError: not strings.
     """
+    if isinstance(labels, str):
+        raise InputTypeError(f"head {head!r}: labels is {shown(labels)}; pass a list of str")
     try:
         names = tuple(many(labels, "labels"))
     except RobertaHubError as error:
