@@ -17,9 +17,8 @@ def _load(name, pretrained, keywords):
         ).split('"')[1]
         message = (
             f"torch.hub asked for roberta_hub {wanted} in {here}, but {roberta_hub.__version__} "
-            f"from "
-            f"{found} is already imported and is used; restart Python, or `pip uninstall "
-            f"roberta-hub`"
+            f"from {found} is already imported and is used; restart Python, or `pip uninstall "
+            "roberta-hub`"
         )
         if wanted != roberta_hub.__version__:
             raise roberta_hub.RobertaHubError(message)

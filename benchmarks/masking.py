@@ -121,8 +121,7 @@ def settings(kind: str, seed: int, scale: Scale) -> list[str]:
     return [
         "pretrain=tiny",
         "architecture={embed_dim: 128, embedding_dim: 64, ffn_dim: 512, num_layers: 2, num_heads: "
-        "2, "
-        "max_positions: 128, dropout: 0.1, attention_dropout: 0.1}",
+        "2, max_positions: 128, dropout: 0.1, attention_dropout: 0.1}",
         f"task.options={{block_size: 128, start: informed, copies: {copies}}}",
         f"data.train={scale.folder}/train",
         f"data.valid={scale.folder}/valid",
@@ -237,8 +236,7 @@ def verdict(kind: str, found: Found) -> str:
         said = "beats" if mean(gains) > 0 else "loses to"
     return (
         f"Dynamic masking {said} {kind}: at the end its loss is lower by {mean(gains):.3f} (95 % "
-        f"interval ± {doubt:.3f}; "
-        f"seed by seed {', '.join(f'{gain:+.3f}' for gain in gains)})."
+        f"interval ± {doubt:.3f}; seed by seed {', '.join(f'{gain:+.3f}' for gain in gains)})."
     )
 
 

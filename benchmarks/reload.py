@@ -190,9 +190,8 @@ def table(found: dict[str, list[Run]], first: Run, weights: float) -> str:
     rows += [
         "",
         f"From process start to the first vector, our own format takes {own - starts[TORCH]:.2f} s "
-        f"beyond `import torch` "
-        f"(goal 1.8 s), and transformers {starts['transformers, safetensors'] / own:.2f} times as "
-        f"long (goal 1.7).",
+        "beyond `import torch` (goal 1.8 s), and transformers "
+        f"{starts['transformers, safetensors'] / own:.2f} times as long (goal 1.7).",
     ]
     return "\n".join(rows)
 

@@ -337,8 +337,7 @@ def run_profile() -> None:
             pages += [
                 profile_table(f"{name}, {len(ids)} texts on one thread", operators),
                 f"Products run at {work / products / 1e6:.0f} giga-operations a second; with all "
-                f"else free the corpus would be "
-                f"done {total / products:.2f} times as fast.",
+                f"else free the corpus would be done {total / products:.2f} times as fast.",
             ]
     page = "# Where our time goes, base\n\nOne run of each.\n"
     page += "Again: `python benchmarks/speed.py profile`.\n\n"

@@ -120,8 +120,7 @@ def main() -> None:
     for name, s in samples.items():
         lines.append(
             f"| {name} | {1000 * s.median:.0f} ms | {BATCH * LENGTH / s.median:,.0f} | "
-            f"{theirs / s.median:.2f} x "
-            f"| {first[name]:.3f} | {s} |"
+            f"{theirs / s.median:.2f} x | {first[name]:.3f} | {s} |"
         )
     page = (
         "# A training step\n\n4 layers x 256, 50,265 symbols, 32 x 128 tokens, 15 % masked, "

@@ -38,10 +38,8 @@ def dictionary_of(checkpoint: Checkpoint) -> Dictionary:
     if len(dictionary) != rows:
         raise VocabularyError(
             f"{checkpoint.source}: {origin} has {len(dictionary)} symbols and the embedding table "
-            f"{rows} "
-            "rows; put the dict.txt that the model was trained with beside it, or name its "
-            "directory "
-            "with data_name_or_path"
+            f"{rows} rows; put the dict.txt that the model was trained with beside it, or name its "
+            "directory with data_name_or_path"
         )
     return dictionary
 
@@ -98,8 +96,7 @@ def _check_fit(
     if missing:
         raise CheckpointError(
             f"{source}: {len(missing)} tensors are missing: {_some(missing)}; the file is "
-            f"incomplete, "
-            "or of another architecture"
+            "incomplete, or of another architecture"
         )
     if wrong:
         name = wrong[0]

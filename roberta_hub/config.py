@@ -112,8 +112,8 @@ class RobertaConfig:
         unique = self.num_unique_layers
         if unique is not None and (not 1 <= unique <= self.num_layers or self.num_layers % unique):
             raise InputError(
-                f"num_unique_layers {shown(unique)} does not divide "
-                f"num_layers {shown(self.num_layers)}"
+                f"num_unique_layers {shown(unique)} does not divide num_layers "
+                f"{shown(self.num_layers)}"
             )
         if not 1 <= self.num_layers <= MAX_LAYERS:
             raise InputError(
@@ -235,8 +235,8 @@ def check_head_name(name: object) -> str:
     if not isinstance(name, str) or not _can_name(name):
         raise InputError(
             f"{shown(name)} cannot name a classification head: use 1 to {MAX_HEAD_NAME} printable "
-            f"characters without '.', not __so__, beginning with no '-' and no space, ending with "
-            f"no space"
+            "characters without '.', not __so__, beginning with no '-' and no space, ending with "
+            "no space"
         )
     return name
 

@@ -111,9 +111,8 @@ def _versions(problems: list[str]) -> Iterator[str]:
     if tuple(map(int, re.findall(r"\d+", torch.__version__)[:2])) < (2, 10):
         problems.append(
             f"torch {torch.__version__} has CVE-2026-24747: a hostile .pt file can corrupt memory "
-            f"even with "
-            "weights_only; pip install -U 'torch>=2.10', until then load pickles of people you "
-            "trust only"
+            "even with weights_only; pip install -U 'torch>=2.10', until then load pickles of "
+            "people you trust only"
         )
     cards = [torch.cuda.get_device_name(i) for i in range(torch.cuda.device_count())]
     cards += ["Apple MPS"] if torch.backends.mps.is_available() else []
@@ -128,9 +127,8 @@ def _cache(problems: list[str], verify: bool) -> Iterator[str]:
     if not writable or free < ROOM:
         problems.append(
             f"{clean(there)} "
-            f"{f'has less than {_size(ROOM)} free' if writable else 'cannot be written'}: "
-            "cached models load, new downloads may fail; make room, or set TORCH_HOME to another "
-            "folder"
+            f"{f'has less than {_size(ROOM)} free' if writable else 'cannot be written'}: cached "
+            "models load, new downloads may fail; make room, or set TORCH_HOME to another folder"
         )
     stages = twins().glob(".incomplete-*")
     for folder in sorted(place for place in (*root.glob("*"), *stages) if place.is_dir()):

@@ -69,9 +69,9 @@ def import_fairseq() -> ModuleType:
                 dataclasses._get_field = strict  # type: ignore[attr-defined]
         except ModuleNotFoundError as error:
             raise MissingExtraError(
-                f"fairseq cannot be imported: {error.name!r} is not installed. "
-                "Run `pip install --no-deps fairseq==0.12.2` and "
-                "`pip install hydra-core omegaconf bitarray sacrebleu regex tqdm numpy`"
+                f"fairseq cannot be imported: {error.name!r} is not installed. Run `pip install "
+                "--no-deps fairseq==0.12.2` and `pip install hydra-core omegaconf bitarray "
+                "sacrebleu regex tqdm numpy`"
             ) from error
 
 

@@ -196,8 +196,8 @@ def _path(name: str, pretrained: bool) -> Path:
         near = suggest(name)
         hint = f"did you mean {' or '.join(near)}? " if near else ""
         raise UnknownNameError(
-            f"no model and no path {name[:500]!r}; {hint}"
-            f"names are {', '.join(available_models())}; a path must exist and be readable"
+            f"no model and no path {name[:500]!r}; {hint}names are "
+            f"{', '.join(available_models())}; a path must exist and be readable"
         )
     if not pretrained:
         raise InputError(f"pretrained=False builds a model by name, and {name!r} is a path")

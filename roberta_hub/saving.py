@@ -49,9 +49,9 @@ def checkpoint_of(
     """A model, its vocabulary and its labels as a checkpoint; the weights are not copied."""
     if not isinstance(model, RobertaModel):
         raise InputTypeError(
-            f"save writes roberta_hub models, this is a "
-            f"{type(model).__module__}.{type(model).__name__}; "
-            "turn it into ours with roberta_hub.fairseq_bridge.from_fairseq"
+            "save writes roberta_hub models, this is a "
+            f"{type(model).__module__}.{type(model).__name__}; turn it into ours with "
+            "roberta_hub.fairseq_bridge.from_fairseq"
         )
     weights = dict(model.state_dict())
     if not model.config.untie_weights:
@@ -114,8 +114,8 @@ def write(
     ) as error:  # RuntimeError: torch.save, a full disk
         raise CheckpointError(
             f"{str(directory)[:300]}: cannot be written ({type(error).__name__}: "
-            f"{str(error).splitlines()[0][:200]}); "
-            "what was there is as before. Free some room or choose another directory"
+            f"{str(error).splitlines()[0][:200]}); what was there is as before. Free some room or "
+            "choose another directory"
         ) from error
 
 
@@ -131,8 +131,7 @@ def _check_vacant(directory: Path, format: str) -> None:
     if there - {format}:
         raise CheckpointError(
             f"{directory} holds a model of format {', '.join(sorted(there - {format}))!r}, which a "
-            f"save as "
-            f"{format!r} would not replace but mix with; choose another directory"
+            f"save as {format!r} would not replace but mix with; choose another directory"
         )
 
 
@@ -194,7 +193,7 @@ def tokenizer_files(tokenizer: Tokenizer, max_length: int) -> dict[str, bytes]:
         twice = next(p for i, p in enumerate(tokenizer.pieces()) if vocabulary.get(p, i) != i)
         raise CheckpointError(
             f"the dictionary gives {twice!r} two ids, which vocab.json cannot express; save as "
-            f"'fairseq'"
+            "'fairseq'"
         )
     vocabulary |= added
     merges = tokenizer.bpe.printable_merges()

@@ -82,8 +82,8 @@ def test_wsc() -> None:
     assert roberta.disambiguate_pronoun(small, candidates=["the brown suitcase"]) is False
     for verb, wanted in (("feared", "The city councilmen"), ("advocated", "demonstrators")):
         sentence = (
-            "The city councilmen refused the demonstrators a permit because "
-            f"[they] {verb} violence."
+            f"The city councilmen refused the demonstrators a permit because [they] {verb} "
+            "violence."
         )
         found = roberta.disambiguate_pronoun(sentence, ["The city councilmen", "demonstrators"])
         assert found == wanted

@@ -27,25 +27,21 @@ HEADINGS = {STOCK: "fairseq", HF: "transformers, huggingface_hub", OURS: "robert
 
 NOTES = (
     "Limits of each run: 3 GB of memory above the start, 10 s for a hostile file, 400 s for row 3, "
-    "else 30 to 120 s; "
-    "all on a shared machine, so near misses of a time limit may differ.",
+    "else 30 to 120 s; all on a shared machine, so near misses of a time limit may differ.",
     "fairseq is stock 0.12.2 but for its import, which Python 3.11 refuses "
     "(`roberta_hub.fairseq_bridge`).",
     "Rows 1 to 11: `fairseq.file_utils.cached_path`, `huggingface_hub.hf_hub_download`, "
     "`roberta_hub.checkpoint.download.fetch_model`, which also unpacks.",
     "Row 4, digest announced: a record with a sha256 for us, an ETag for huggingface_hub; fairseq "
-    "has no place for one. "
-    "Our own catalogue holds digests only where its `sha256` is filled in.",
+    "has no place for one. Our own catalogue holds digests only where its `sha256` is filled in.",
     "Row 10: the limit is RLIMIT_FSIZE (EFBIG), a stand-in for ENOSPC. Row 15: without root's "
     "capabilities.",
     "Rows 17 to 23, 28, 31: the files of `tests/attacks`, for Hugging Face put into a directory as "
-    "its weights; "
-    "of ours the error has to be about the attack, else it counts as raw. "
+    "its weights; of ours the error has to be about the attack, else it counts as raw. "
     "transformers starts with random weights where names do not fit and logs it: wrong, with a "
     "warning.",
     "Some hostile files of rows 17 to 23 lack what fairseq wants of any file (`best_loss`); its "
-    "KeyError about that "
-    "counts as a raw error, which is in its favour.",
+    "KeyError about that counts as a raw error, which is in its favour.",
     "Rows 45 and 51 on CUDA: no sample, the table is made on CPU.",
 )
 
@@ -108,20 +104,17 @@ def _about(table: Table) -> list[str]:
     versions = ", ".join(f"{name} {version}" for name, version in _versions(table).items())
     part = f" --rows {','.join(map(str, sorted(table.wanted)))}" if len(table.wanted) < 57 else ""
     return [
-        f"{datetime.date.today()}; {versions}; {platform.system()}, CPU. "
-        f"Again: `python benchmarks/safety.py{part}`.",
+        f"{datetime.date.today()}; {versions}; {platform.system()}, CPU. Again: `python "
+        f"benchmarks/safety.py{part}`.",
         "",
         f"{signs}. `3×` counts cases; every case with its whole message is in the .json beside "
-        f"this file. "
-        "An error is clear if the engine raised it on purpose (`raise`, or a class of its own), "
-        "raw if it "
-        "came from below it (torch, requests, pickle, an assert).",
+        "this file. An error is clear if the engine raised it on purpose (`raise`, or a class of "
+        "its own), raw if it came from below it (torch, requests, pickle, an assert).",
         "",
         "**forced**: fairseq with `TORCH_FORCE_NO_WEIGHTS_ONLY_LOAD=1`. Stock 0.12.2 cannot load "
-        "any RoBERTa with "
-        "torch ≥ 2.6, its own files included, so this is what its users set; from row 38 on "
-        "fairseq's model "
-        "was loaded this way. The payloads only touch a file in a temporary folder.",
+        "any RoBERTa with torch ≥ 2.6, its own files included, so this is what its users set; from "
+        "row 38 on fairseq's model was loaded this way. The payloads only touch a file in a "
+        "temporary folder.",
     ]
 
 

@@ -52,8 +52,8 @@ class HubServer(Server):
             raise RuntimeError("the TLS cases need the openssl command")
         key, certificate = folder / "key.pem", folder / "certificate.pem"
         command = (
-            "req -x509 -newkey rsa:2048 -nodes -days 2 -subj /CN=127.0.0.1 "
-            "-addext subjectAltName=IP:127.0.0.1"
+            "req -x509 -newkey rsa:2048 -nodes -days 2 -subj /CN=127.0.0.1 -addext "
+            "subjectAltName=IP:127.0.0.1"
         )
         written = ["-keyout", str(key), "-out", str(certificate)]
         subprocess.run([openssl, *command.split(), *written], check=True, capture_output=True)

@@ -75,8 +75,7 @@ def extract_archive(path: str | os.PathLike[str], checkpoint_file: str = MODEL) 
     if name != os.path.basename(name) or name in ("", ".", "..", MANIFEST, *DICTIONARIES):
         raise CheckpointError(
             f"{archive}: checkpoint_file is {checkpoint_file!r}; in an archive it is a plain file "
-            f"name. "
-            "For other layouts unpack the archive and load the folder"
+            "name. For other layouts unpack the archive and load the folder"
         )
     if not archive.is_dir():
         check_regular(archive)

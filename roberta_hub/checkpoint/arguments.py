@@ -142,8 +142,7 @@ def _sizes(weights: dict[str, Tensor], source: str) -> dict[str, int]:
     if embedding is None or positions is None or embedding.dim() != 2 or positions.dim() != 2:
         raise CheckpointError(
             f"{source}: no RoBERTa encoder in this file: {EMBEDDING} or embed_positions is "
-            f"missing; "
-            f"it holds {sorted(weights)[:5]}"
+            f"missing; it holds {sorted(weights)[:5]}"
         )
     if positions.size(0) < 3:
         raise CheckpointError(

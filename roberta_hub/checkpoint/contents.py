@@ -86,7 +86,7 @@ class Checkpoint:
             if dense is None or out is None or not all(sound):
                 raise CheckpointError(
                     f"{self.source}: classification head {name!r} lacks its dense or out_proj "
-                    f"matrix"
+                    "matrix"
                 )
             sizes[name] = (out.size(0), dense.size(0))
         return self._few(sizes)
@@ -224,13 +224,13 @@ def check_plain(tensor: Tensor, name: str, source: str) -> None:
     if not strided or tensor.device.type != "cpu" or tensor.dtype not in _READABLE | _COUNTS:
         raise CheckpointError(
             f"{source}: tensor {name[:100]!r} is {tensor.dtype}, {tensor.layout} on "
-            f"{tensor.device}; "
-            "only plain float16, bfloat16, float32 and float64 weights are read, convert it first"
+            f"{tensor.device}; only plain float16, bfloat16, float32 and float64 weights are read, "
+            "convert it first"
         )
     if tensor.numel() * tensor.element_size() > tensor.untyped_storage().nbytes():
         raise CheckpointError(
             f"{source}: tensor {name[:100]!r} claims more elements than are stored; download it "
-            f"again"
+            "again"
         )
 
 
@@ -250,8 +250,7 @@ def read_dictionary(path: Path) -> bytes | None:
     if len(data) > MAX_DICTIONARY:
         raise CheckpointError(
             f"{path}: {path.stat().st_size:,} bytes, the limit for a dictionary is "
-            f"{MAX_DICTIONARY:,}; "
-            "it is damaged, or no dictionary"
+            f"{MAX_DICTIONARY:,}; it is damaged, or no dictionary"
         )
     return data
 
@@ -262,9 +261,8 @@ def check_finite(weights: dict[str, Tensor], source: str) -> None:
         if not is_finite(tensor):
             raise CheckpointError(
                 f"{source}: {name} holds NaN or infinity: the file is damaged, the training "
-                f"diverged, or its "
-                f"numbers are too large for {tensor.dtype}; allow_nonfinite=True loads it all the "
-                f"same"
+                f"diverged, or its numbers are too large for {tensor.dtype}; allow_nonfinite=True "
+                "loads it all the same"
             )
 
 

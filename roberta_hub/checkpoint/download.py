@@ -116,9 +116,8 @@ def _require_online(record: Record, target: Path) -> None:
     if os.environ.get(OFFLINE_ENV, "0") not in ("", "0"):
         raise DownloadError(
             f"{record.name} has to be downloaded, and {OFFLINE_ENV} forbids it. Searched: "
-            f"{target}, "
-            f"{fairseq_cache()}, {_torch_hub_path(record)}. "
-            f"Unset {OFFLINE_ENV}, point TORCH_HOME at a cache that has it, {BY_HAND}"
+            f"{target}, {fairseq_cache()}, {_torch_hub_path(record)}. Unset {OFFLINE_ENV}, point "
+            f"TORCH_HOME at a cache that has it, {BY_HAND}"
         )
 
 

@@ -151,8 +151,7 @@ def _check_layers(stated: object, found: int, source: str) -> None:
     if isinstance(stated, int) and stated != found:
         raise CheckpointError(
             f"{source}: its arguments say {stated} layers, and it holds {found}; the file is "
-            f"incomplete. If it "
-            f"is meant to be so, encoder_layers={found} loads what there is"
+            f"incomplete. If it is meant to be so, encoder_layers={found} loads what there is"
         )
 
 
@@ -219,8 +218,7 @@ def _settle_lm_head(
     if output is not None and not (alike and (same or torch.equal(output, table))):
         raise CheckpointError(
             f"{source}: the output matrix differs from the token embedding that it should be tied "
-            f"to; "
-            "pass untie_weights_roberta=True if this model was trained untied"
+            "to; pass untie_weights_roberta=True if this model was trained untied"
         )
     return config
 
@@ -251,8 +249,7 @@ def fairseq_state(checkpoint: Checkpoint) -> dict[str, Any]:
     if others:
         raise CheckpointError(
             f"fairseq's RoBERTa has classification heads only and cannot hold {', '.join(others)}; "
-            f"save as "
-            "'roberta_hub' or 'huggingface', or delete them first (del "
+            "save as 'roberta_hub' or 'huggingface', or delete them first (del "
             "roberta.model.token_heads[NAME])"
         )
     if not config.untie_weights:

@@ -147,8 +147,7 @@ def read_huggingface(
         elif not key.startswith(_IGNORED):
             raise CheckpointError(
                 f"{directory}: tensor {key[:120]!r} has no place in a RoBERTa for masked LM, "
-                f"sequence or "
-                "token classification, question answering or multiple choice"
+                "sequence or token classification, question answering or multiple choice"
             )
     config = dataclasses.replace(
         config, lm_head=any(k.startswith("encoder.lm_head.") for k in weights)
@@ -174,8 +173,7 @@ def _fold_token_types(
     if types.dim() != 2 or not len(types) or types.shape[1:] != positions.shape[1:]:
         raise CheckpointError(
             f"{source}: token-type embeddings have shape {tuple(types.shape)} and position "
-            f"embeddings "
-            f"{tuple(positions.shape)}; the file is damaged or of another architecture"
+            f"embeddings {tuple(positions.shape)}; the file is damaged or of another architecture"
         )
     # A clone: what is mapped is not written to.
     weights[_POSITIONS] = positions.clone()

@@ -103,7 +103,7 @@ def check_expressible(config: RobertaConfig, head: tuple[int, int] | None) -> No
     if found:
         raise CheckpointError(
             f"Hugging Face's roberta cannot express {' and '.join(found)}; save as 'fairseq' or "
-            f"'roberta_hub'"
+            "'roberta_hub'"
         )
 
 

@@ -50,8 +50,8 @@ def chosen_head(heads: Sequence[str], head: str | None) -> str | None:
     """The head to save: the named one, else the only one; None where there is none."""
     if head is None and len(heads) > 1:
         raise CheckpointError(
-            f"a Hugging Face model holds one classifier and this one has {len(heads)}: "
-            f"choose with save(..., head=...) among {', '.join(heads)}"
+            f"a Hugging Face model holds one classifier and this one has {len(heads)}: choose with "
+            f"save(..., head=...) among {', '.join(heads)}"
         )
     if head is not None and head not in heads:
         raise CheckpointError(f"no head {head!r} to save; there are {', '.join(heads) or 'none'}")

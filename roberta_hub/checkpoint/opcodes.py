@@ -30,9 +30,7 @@ _TORCH = re.compile(
 """What torch.save writes for tensors of numbers; sparse and quantized ones are not weights."""
 _CODEC = "_codecs.encode"  # how protocol 2 writes bytes
 _SUPPORTED = re.compile(
-    "APPENDS?|BIN(FLOAT|GET|INT[12]?|PERSID|PUT|UNICODE)|BUILD|EMPTY_(DICT|LIST|SET|TUPLE)|GLOBAL"
-    "|LONG1|LONG_BIN(GET|PUT)|MARK|NEW(FALSE|OBJ|TRUE)|NONE|PROTO|REDUCE|SETITEMS?|SHORT_BINSTRING"
-    "|STOP|TUPLE[123]?"
+    "APPENDS?|BIN(FLOAT|GET|INT[12]?|PERSID|PUT|UNICODE)|BUILD|EMPTY_(DICT|LIST|SET|TUPLE)|GLOBAL|LONG1|LONG_BIN(GET|PUT)|MARK|NEW(FALSE|OBJ|TRUE)|NONE|PROTO|REDUCE|SETITEMS?|SHORT_BINSTRING|STOP|TUPLE[123]?"
 )
 _RUN_BY_TORCH = {code.name for code in pickletools.opcodes if _SUPPORTED.fullmatch(code.name)}
 """Opcodes of `torch/_weights_only_unpickler.py`, the same from torch 2.6 to 2.13: protocol 2."""

@@ -103,8 +103,7 @@ def _survey(file: IO[bytes], size: int, kind: str, found: Survey) -> None:
     if found.strange and not found.damage:  # in damaged bytes they are chance
         found.refuse(
             f"it uses the pickle opcodes {', '.join(sorted(found.strange))}, which torch.save does "
-            f"not "
-            "write by default; save it again without pickle_protocol"
+            "not write by default; save it again without pickle_protocol"
         )
 
 

@@ -70,8 +70,8 @@ def read_store(
     version = about.get("version")
     if version != FORMAT_VERSION:
         raise CheckpointError(
-            f"{path}: format version {brief(version)}, this package reads {FORMAT_VERSION}; "
-            "was it written by a newer roberta_hub? pip install -U roberta_hub"
+            f"{path}: format version {brief(version)}, this package reads {FORMAT_VERSION}; was it "
+            "written by a newer roberta_hub? pip install -U roberta_hub"
         )
     ours = file is None or file == directory / _WEIGHTS
     weights = read_safetensors(directory / _WEIGHTS if file is None else file)

@@ -112,8 +112,7 @@ def receive(
             if failures >= ATTEMPTS:
                 raise DownloadError(
                     f"{url} failed {ATTEMPTS} times, the last time: {failure}. Try again later, "
-                    f"check "
-                    f"the connection (HTTPS_PROXY is honoured) or set {MIRROR_ENV}, {BY_HAND}"
+                    f"check the connection (HTTPS_PROXY is honoured) or set {MIRROR_ENV}, {BY_HAND}"
                 ) from failure
             time.sleep(max(BACKOFF * 2 ** (failures - 1), failure.wait))
         file.flush()
@@ -231,8 +230,7 @@ def _open(session: requests.Session, partial: _Partial) -> requests.Response:
         except requests.exceptions.SSLError as error:
             raise DownloadError(
                 f"{url}: the server's certificate was not accepted ({error}). Behind a company "
-                f"proxy, "
-                f"set REQUESTS_CA_BUNDLE to its certificate, {BY_HAND}"
+                f"proxy, set REQUESTS_CA_BUNDLE to its certificate, {BY_HAND}"
             ) from error
         except (requests.ConnectionError, requests.Timeout) as error:
             reason = _unreachable(error)

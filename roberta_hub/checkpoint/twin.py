@@ -116,8 +116,7 @@ def _check_manifest(path: Path, digest: str) -> None:
     if digest != expected:
         raise CheckpointError(
             f"{path} has sha256 {digest}, and {expected} when it was downloaded: damaged on this "
-            f"disk, or "
-            f"changed. Delete {path.parent} and load again, or pass force_download=True"
+            f"disk, or changed. Delete {path.parent} and load again, or pass force_download=True"
         )
 
 

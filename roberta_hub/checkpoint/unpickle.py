@@ -140,14 +140,12 @@ def _check_torch(path: Path) -> None:
     if release < (2, 6):
         raise CheckpointError(
             f"{path}: not read with torch {torch.__version__}, in which a hostile file can run "
-            f"code whatever "
-            "is done about it (CVE-2025-32434); pip install -U 'torch>=2.10'"
+            "code whatever is done about it (CVE-2025-32434); pip install -U 'torch>=2.10'"
         )
     if release < (2, 10):
         warnings.warn(
             f"torch {torch.__version__} has CVE-2026-24747: a hostile .pt file can corrupt memory. "
-            f"Read "
-            f"{path} only if you trust its author, and pip install -U 'torch>=2.10'",
+            f"Read {path} only if you trust its author, and pip install -U 'torch>=2.10'",
             stacklevel=2,
         )
 
@@ -205,8 +203,7 @@ def tensors(value: Any, source: str, limit: int | None = None) -> dict[str, Tens
             shown = name[:80] if isinstance(name, str) else f"a {type(name).__name__}"
             raise CheckpointError(
                 f"{source}: the weights hold {shown!r}, a {type(tensor).__name__}, which is no "
-                f"named "
-                "tensor; save the model's state_dict alone"
+                "named tensor; save the model's state_dict alone"
             )
         found[name] = Tensor.detach(tensor)
         check_plain(found[name], name, source)
@@ -216,8 +213,7 @@ def tensors(value: Any, source: str, limit: int | None = None) -> dict[str, Tens
     if limit is not None and sum(sizes.values()) > limit:
         raise CheckpointError(
             f"{source}: its tensors claim {sum(sizes.values()):,} bytes, more than the file's "
-            f"{limit:,}; "
-            "it is damaged or hostile, download it again from a source you trust"
+            f"{limit:,}; it is damaged or hostile, download it again from a source you trust"
         )
     return found
 

@@ -112,8 +112,7 @@ def windows(
     if room < 1:
         raise InputError(
             f"the question is too long: with its marks {column + 1} tokens, and the model takes "
-            f"{limit}, the "
-            f"context included ({question[:40]!r}...); shorten it"
+            f"{limit}, the context included ({question[:40]!r}...); shorten it"
         )
     if truncate and stride is not None:
         raise InputError("truncate=True and stride=N exclude each other; choose one")
@@ -121,8 +120,7 @@ def windows(
     if not 0 <= overlap < room:
         raise InputError(
             f"stride is {overlap}; beside the question there is room for {room} tokens of the "
-            f"context, and "
-            "two windows must share fewer than that"
+            "context, and two windows must share fewer than that"
         )
     firsts = [0] if truncate else [*range(0, length - room, room - overlap), length - room]
     before, after = ids[:column], ids[-1:]

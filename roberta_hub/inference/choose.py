@@ -68,6 +68,5 @@ def check_outputs(module: torch.nn.Module, head: str) -> None:
     if outputs != 1:
         raise InputError(
             f"head {head!r} has {outputs} outputs; choose needs a head with one, the score of an "
-            f"option: "
-            "register_classification_head(name, num_classes=1)"
+            "option: register_classification_head(name, num_classes=1)"
         )

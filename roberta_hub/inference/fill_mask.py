@@ -115,8 +115,8 @@ def _target_ids(tokenizer: Tokenizer, targets: Sequence[str], after_space: set[b
                     f"target {target!r} is {len(pieces)} pieces "
                     f"{'after a space' if space else 'without a space before it'}, "
                     f"{tokenizer.tokenize(text)}; one mask holds one piece, so it has no "
-                    f"probability of its own; "
-                    "choose a shorter word, or compare whole texts with score()"
+                    "probability of its own; choose a shorter word, or compare whole texts with "
+                    "score()"
                 )
             ids.append(int(pieces[0]))
     return torch.tensor(ids)

@@ -177,14 +177,14 @@ def check_inputs(texts: Sequence[Text], head: str, inputs: Inputs | None) -> Non
         if inputs == "pair" and count == 1:
             raise InputError(
                 f"texts[{place}] is a single text ({_start(text)}), and head {head!r} judges "
-                f"pairs: pass (text, other text) for each, or ask zero_shot(texts, labels), which "
-                f"takes single texts and labels in words"
+                "pairs: pass (text, other text) for each, or ask zero_shot(texts, labels), which "
+                "takes single texts and labels in words"
             )
         if inputs == "one" and count > 1:
             raise InputError(
                 f"texts[{place}] is a tuple of {count} texts ({_start(text)}), and head {head!r} "
-                f"was trained on single texts: join each pair to one text, or ask a head that was "
-                f"trained on pairs"
+                "was trained on single texts: join each pair to one text, or ask a head that was "
+                "trained on pairs"
             )
 
 

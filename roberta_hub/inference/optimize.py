@@ -53,9 +53,9 @@ def optimize(model: nn.Module, tokenizer: Tokenizer, dtype: Dtype | None) -> Opt
     """Prepare a model in place. See `RobertaHubInterface.optimize`."""
     if not isinstance(model, RobertaModel):
         raise InputTypeError(
-            f"optimize prepares roberta_hub models, this is a {type(model).__module__}."
-            f"{type(model).__name__}; turn it into ours with "
-            f"roberta_hub.fairseq_bridge.from_fairseq"
+            "optimize prepares roberta_hub models, this is a "
+            f"{type(model).__module__}.{type(model).__name__}; turn it into ours with "
+            "roberta_hub.fairseq_bridge.from_fairseq"
         )
     check_dtype(dtype, model.encoder.sentence_encoder.embed_positions.weight.device)
     with _lock:

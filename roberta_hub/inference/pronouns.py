@@ -46,8 +46,8 @@ def parse(sentence: str) -> Schema:
     """
     if not isinstance(sentence, str) or sentence.count("[") != 1 or sentence.count("]") != 1:
         raise InputError(
-            f"{shown(sentence, 200)}: mark the pronoun, once, with square brackets: "
-            "'... because [it] ...'"
+            f"{shown(sentence, 200)}: mark the pronoun, once, with square brackets: '... because "
+            "[it] ...'"
         )
     if sentence.count("_") not in (0, 2):
         raise InputError(
@@ -88,8 +88,8 @@ def disambiguate_pronoun(
     candidates = [c for c in candidates if c.strip()]
     if schema.query is None and not candidates:
         raise InputError(
-            f"found nothing in {schema.text!r} that {schema.pronoun!r} could refer to; "
-            "name the possibilities with candidates=[...]"
+            f"found nothing in {schema.text!r} that {schema.pronoun!r} could refer to; name the "
+            "possibilities with candidates=[...]"
         )
     guess = [schema.query] if schema.query is not None else []
     scores = span_scores(runner, schema, [*guess, *candidates], init_token=init_token)
@@ -109,7 +109,7 @@ def span_scores(
         if len(ids) > runner.limit:
             raise InputError(
                 f"{schema.text[:40]!r}... is too long: {len(ids)} tokens > {runner.limit}; shorten "
-                f"the sentence"
+                "the sentence"
             )
         answers.append(ids)
         spans.append((start, end))
@@ -197,6 +197,6 @@ def _pipeline() -> Any:
         if name in installed and name.startswith("en_"):
             return spacy.load(name)
     raise MissingExtraError(
-        "no English spaCy pipeline is installed to find candidates with: "
-        "run `python -m spacy download en_core_web_lg`, or name them with candidates=[...]"
+        "no English spaCy pipeline is installed to find candidates with: run `python -m spacy "
+        "download en_core_web_lg`, or name them with candidates=[...]"
     )

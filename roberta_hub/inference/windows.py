@@ -81,8 +81,8 @@ def fit(
         else:
             raise InputError(
                 f"text {number} is too long: {len(ids)} tokens > {limit} "
-                f"({str(texts[i])[:40]!r}...); "
-                "pass truncate=True to cut it or stride=N for windows that overlap by N tokens"
+                f"({str(texts[i])[:40]!r}...); pass truncate=True to cut it or stride=N for "
+                "windows that overlap by N tokens"
             )
     return fitted
 
@@ -124,8 +124,7 @@ def _slide(ids: Tensor, limit: int, stride: int, eos: int, index: int) -> Window
     if room <= stride:
         raise InputError(
             f"text {index}: {limit} tokens leave {room} for its longest sentence, which "
-            f"stride={stride} "
-            "must stay below; lower the stride or cut the other sentences"
+            f"stride={stride} must stay below; lower the stride or cut the other sentences"
         )
     firsts = [*range(start, end - room, room - stride), end - room]
     before, after = torch.arange(start), torch.arange(end, len(ids))

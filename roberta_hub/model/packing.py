@@ -165,8 +165,7 @@ def check_tokens(tokens: object, *, vocab_size: int, max_positions: int) -> Tens
     if tokens.size(1) > max_positions:
         raise InputError(
             f"tokens exceeds maximum length: {tokens.size(1)} > {max_positions}; cut the text, or "
-            f"use "
-            "features(), classify() or score(), which take truncate=True or stride=N"
+            "use features(), classify() or score(), which take truncate=True or stride=N"
         )
     if tokens.device.type == "cpu" and tokens.numel():
         low, high = (int(bound) for bound in tokens.aminmax())

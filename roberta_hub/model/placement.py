@@ -38,8 +38,8 @@ def as_device(device: object) -> torch.device | None:
             found = torch.device(device)
         except (RuntimeError, OverflowError, TypeError, ValueError):
             raise InputError(
-                f"device is {brief(device)}, which torch {torch.__version__} does not know; "
-                "give 'cpu', 'cuda', 'cuda:1', 'mps' or 'auto'"
+                f"device is {brief(device)}, which torch {torch.__version__} does not know; give "
+                "'cpu', 'cuda', 'cuda:1', 'mps' or 'auto'"
             ) from None
     if found is not None and (problem := _lacking(found)):
         raise InputError(f"device is {str(found)!r}, and torch {torch.__version__} {problem}")

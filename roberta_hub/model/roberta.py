@@ -70,8 +70,7 @@ class RobertaEncoder(nn.Module):
         if self.lm_head is None:
             raise InputError(
                 "this checkpoint has no language-model head; load a masked-LM checkpoint for "
-                "fill_mask, "
-                "score and LM logits"
+                "fill_mask, score and LM logits"
             )
         logits: Tensor = self.lm_head(features, masked_tokens, self.factor())
         return logits

@@ -20,7 +20,7 @@ def check_table(dictionary: Dictionary, *, rows: int, padding_idx: int, source: 
     if len(dictionary) > rows:
         raise VocabularyError(
             f"{source}: the vocabulary has {len(dictionary)} pieces and the embedding table {rows} "
-            f"rows; put the vocabulary the model was trained with there"
+            "rows; put the vocabulary the model was trained with there"
         )
     if padding_idx != dictionary.pad():
         raise VocabularyError(

@@ -146,5 +146,5 @@ def check_merges(merges: Sequence[tuple[bytes, bytes]]) -> None:
         if merge_within(left + right, ranks) != [left, right]:
             raise VocabularyError(
                 f"merge {rank + 1}, {printable(left)!r} + {printable(right)!r}, cannot follow from "
-                f"those before it"
+                "those before it"
             )

@@ -48,7 +48,7 @@ class Task:
         if MASK not in self.source_dictionary:
             raise VocabularyError(
                 f"the dictionary has no {MASK}; load it with add_mask=True, if the model was "
-                f"trained with one"
+                "trained with one"
             )
         return self.source_dictionary.index(MASK)
 

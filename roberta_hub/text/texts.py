@@ -113,8 +113,8 @@ def _several(value: object, name: str) -> list[Any]:
         inner += ", ..." if len(value) > 3 else ""
         one = inner + "," if len(value) == 1 else inner
         raise InputTypeError(
-            f"{name} is a tuple of {len(value)} str, which could be one input or several; "
-            f"pass [({one})] for one of several sentences (a pair), or [{inner}] for single texts"
+            f"{name} is a tuple of {len(value)} str, which could be one input or several; pass "
+            f"[({one})] for one of several sentences (a pair), or [{inner}] for single texts"
         )
     return many(value, name)
 
@@ -173,8 +173,8 @@ def _refuse_tables(value: Any, name: str) -> None:
     shape = getattr(value, "shape", None) if hasattr(kind, "shape") else None
     if isinstance(shape, tuple) and len(shape) != 1:
         raise InputTypeError(
-            f"{what} of shape {tuple(shape)}, not of one dimension; pass one column, "
-            f"{name}[:, 0], or pairs: [tuple(row) for row in {name}]"
+            f"{what} of shape {tuple(shape)}, not of one dimension; pass one column, {name}[:, 0], "
+            f"or pairs: [tuple(row) for row in {name}]"
         )
 
 
@@ -210,7 +210,7 @@ def _refuse_item(item: object, place: str, which: str = "") -> NoReturn:
     if _is_missing(item):
         why = (
             f"{which}missing (a {kind}); drop such rows, as dropna() does, or fill them with a "
-            f"text: fillna('')"
+            "text: fillna('')"
         )
     elif isinstance(item, (bytes, bytearray)):
         why = f"{which}{kind}, not text; decode them"

@@ -101,8 +101,8 @@ def _check(
         where = next(i for i, length in enumerate(lengths) if length == longest)
         raise InputError(
             f"training example {where}, counted from 0, has {longest} tokens, over "
-            f"batch.max_tokens {max_tokens}; "
-            "raise it, or cut long examples with task.options.max_length and truncate"
+            f"batch.max_tokens {max_tokens}; raise it, or cut long examples with "
+            "task.options.max_length and truncate"
         )
 
 

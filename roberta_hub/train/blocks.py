@@ -144,16 +144,15 @@ def open_stream(folder: Path, tokenizer: Tokenizer) -> Tensor:
         raise InputError(f"{folder} holds no token blocks; data.train may also name the text files")
     if about.get("vocabulary") != _fingerprint(tokenizer):
         raise InputError(
-            f"{folder} holds ids of another vocabulary than the model's; "
-            "name the text files in its place, and they are tokenized anew"
+            f"{folder} holds ids of another vocabulary than the model's; name the text files in "
+            "its place, and they are tokenized anew"
         )
     path = folder / "tokens.bin"
     width = 2 if about["dtype"] == "uint16" else 4
     if path.stat().st_size != width * about["tokens"]:
         raise InputError(
             f"{path} has {path.stat().st_size} bytes, its index.json says "
-            f"{width * about['tokens']}; "
-            "delete the folder, and it is built again"
+            f"{width * about['tokens']}; delete the folder, and it is built again"
         )
     dtype = torch.uint16 if width == 2 else torch.int32
     return torch.from_file(str(path), shared=False, size=about["tokens"], dtype=dtype)
@@ -244,8 +243,8 @@ def documents(path: Path, column: str = "text") -> Iterator[list[str]]:
         for line, row in rows(path):
             if not isinstance(row.get(column), str):
                 raise InputError(
-                    f"{path}:{line}: no text in column {column!r}; it has {', '.join(row)}; "
-                    "name the column with data.columns={text: ...}"
+                    f"{path}:{line}: no text in column {column!r}; it has {', '.join(row)}; name "
+                    "the column with data.columns={text: ...}"
                 )
             yield [part for part in row[column].splitlines() if part.strip()]
         return

@@ -105,8 +105,8 @@ def compose(overrides: Sequence[str]) -> Config:
         ) from None
     if isinstance(overrides, str) or not isinstance(overrides, Sequence):
         raise InputTypeError(
-            f"overrides is a {type(overrides).__name__}; give a list of settings, "
-            f"for example {_EXAMPLE.split()}"
+            f"overrides is a {type(overrides).__name__}; give a list of settings, for example "
+            f"{_EXAMPLE.split()}"
         )
     given = [_checked(override) for override in overrides]
     with _composing:

@@ -161,8 +161,7 @@ def _glue(path: Path, layout: Glue) -> Iterator[Sentences]:
     if left_out:
         warnings.warn(
             f"{path}: left out {len(left_out)} rows that do not have {layout.fields} fields, as "
-            f"fairseq does; "
-            f"the first is line {left_out[0]}",
+            f"fairseq does; the first is line {left_out[0]}",
             stacklevel=3,
         )
 
@@ -198,8 +197,7 @@ def _format_of(path: Path) -> str:
     if format not in TABLES:
         raise InputError(
             f"{path}: its name does not say what it is; set data.format to {', '.join(TABLES)}, or "
-            f"to "
-            "the layout of a published set"
+            "to the layout of a published set"
         )
     return format
 

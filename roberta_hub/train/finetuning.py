@@ -211,7 +211,7 @@ def shorten(
         if len(ids) > limit and not options.truncate:
             raise InputError(
                 f"{place}: {len(ids)} tokens > {limit}; task.options.truncate=true cuts the "
-                f"longest sentence"
+                "longest sentence"
             )
     fitted = fit(sequences, where, limit, truncate=options.truncate, eos=interface.tokenizer.eos)
     return [window.ids[0] for window in fitted]
@@ -294,9 +294,8 @@ def name_task(interface: RobertaHubInterface, name: str, init_token: int | None 
     if task.name in LAID_OUT and task.name != name:
         warnings.warn(
             f"this model's inputs were laid out as fairseq's task {task.name!r} has them, and from "
-            f"now on as {name!r}: "
-            "what it learnt before will be asked in the new layout, and answer worse; train it on "
-            "a copy of the model",
+            f"now on as {name!r}: what it learnt before will be asked in the new layout, and "
+            "answer worse; train it on a copy of the model",
             stacklevel=2,
         )
     interface.task = dataclasses.replace(task, name=name, init_token=init_token)

@@ -75,8 +75,8 @@ def _check_vacant(directory: Path) -> None:
                 ours = False
         if not ours:
             raise InputError(
-                f"{place} is not a model that a run left, and would be in the way of one; "
-                "move it, or name another folder with output=..."
+                f"{place} is not a model that a run left, and would be in the way of one; move it, "
+                "or name another folder with output=..."
             )
     for name in ("log.csv", "valid.csv", "train.json"):
         if (directory / name).exists() and not (directory / name).is_file():

@@ -45,8 +45,8 @@ def check(config: Config) -> Config:
     warmup, total = optimizer.warmup_updates, optimizer.total_updates
     if optimizer.schedule != "fixed" and warmup and total and warmup >= total:
         raise InputError(
-            f"optimizer.warmup_updates {warmup} leaves nothing of the {total} updates; "
-            "make it smaller, or null for 6 %"
+            f"optimizer.warmup_updates {warmup} leaves nothing of the {total} updates; make it "
+            "smaller, or null for 6 %"
         )
     if loop.max_updates is None and loop.max_epochs is None:
         raise InputError("neither loop.max_updates nor loop.max_epochs is set; the run has no end")

@@ -149,8 +149,8 @@ class _Run:
         elif self.devices.main:
             warnings.warn(
                 f"{path} was written by {len(state.generators)} processes, now there are "
-                f"{self.devices.world}: "
-                "the run goes on, but its dropout differs from that of an uninterrupted one",
+                f"{self.devices.world}: the run goes on, but its dropout differs from that of an "
+                "uninterrupted one",
                 stacklevel=5,
             )
 

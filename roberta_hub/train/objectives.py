@@ -132,8 +132,8 @@ class PreTraining:
         if options.start == "informed" and config.pretrained:
             raise InputError(
                 "task.options.start=informed makes weights from the text's statistics, in place of "
-                "those that "
-                "pretrained=true loads; set pretrained=false, or start=random to keep them"
+                "those that pretrained=true loads; set pretrained=false, or start=random to keep "
+                "them"
             )
         if options.start == "informed" and not resuming:
             informed_start(roberta_of(interface), self._train.stream, seed=config.seed)

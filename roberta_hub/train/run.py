@@ -136,8 +136,7 @@ def make_model(config: Config) -> RobertaHubInterface:
     if config.pretrained and (odd := sorted(changed - set(SIZELESS))):
         raise InputError(
             f"architecture.{odd[0]} cannot change in a model that has weights, only "
-            f"{', '.join(SIZELESS)}; "
-            "pretrained=false begins with random weights"
+            f"{', '.join(SIZELESS)}; pretrained=false begins with random weights"
         )
     for name in changed & {"vocab_size", "padding_idx"}:
         raise InputError(

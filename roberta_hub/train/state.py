@@ -88,8 +88,8 @@ def put_weights(module: nn.Module, weights: Mapping[str, Tensor], where: object)
     odd += [n for n in live if n in weights and live[n].shape != weights[n].shape]
     if odd:
         raise CheckpointError(
-            f"{where} is of another model: {', '.join(odd[:3])} differ in name or shape; "
-            "choose another output folder, or resume=false to start anew"
+            f"{where} is of another model: {', '.join(odd[:3])} differ in name or shape; choose "
+            "another output folder, or resume=false to start anew"
         )
     with torch.no_grad():
         for name, tensor in live.items():
@@ -126,8 +126,8 @@ def save_state(directory: Path, state: State) -> Path:
         _flush(directory)
     except (OSError, RuntimeError) as error:  # RuntimeError: torch.save, a full disk
         raise CheckpointError(
-            f"{target}: the state cannot be written ({error}); the one before is as it was. "
-            "Free some room, then start again to go on from there"
+            f"{target}: the state cannot be written ({error}); the one before is as it was. Free "
+            "some room, then start again to go on from there"
         ) from error
     for path in [*directory.glob("state-*"), *directory.glob(".state-*")]:
         if path != target:
@@ -168,8 +168,8 @@ def load_state(path: Path, identity: Mapping[str, Any]) -> State:
         rest = torch.load(path / "run.pt", map_location="cpu", weights_only=True)
         if rest["version"] != VERSION:
             raise CheckpointError(
-                f"{path}: state version {rest['version']}, this package reads {VERSION}; "
-                "was it written by a newer roberta_hub? pip install -U roberta_hub"
+                f"{path}: state version {rest['version']}, this package reads {VERSION}; was it "
+                "written by a newer roberta_hub? pip install -U roberta_hub"
             )
         state = State(
             weights=weights,
@@ -184,8 +184,7 @@ def load_state(path: Path, identity: Mapping[str, Any]) -> State:
     except Exception as error:  # unpickling damaged bytes raises anything
         raise CheckpointError(
             f"{path}: not a readable state ({type(error).__name__}: "
-            f"{(str(error).splitlines() or [''])[0]}); "
-            "delete it, or resume=false to start anew"
+            f"{(str(error).splitlines() or [''])[0]}); delete it, or resume=false to start anew"
         ) from None
     _same(path, state.identity, identity)
     return state
@@ -199,8 +198,8 @@ def _same(path: Path, was: Mapping[str, Any], now: Mapping[str, Any]) -> None:
     ]
     if differ:
         raise InputError(
-            f"{path} belongs to another run: {'; '.join(differ[:6])}"
-            f"{f'; and {len(differ) - 6} more' if len(differ) > 6 else ''}. "
+            f"{path} belongs to another run: "
+            f"{'; '.join(differ[:6])}{f'; and {len(differ) - 6} more' if len(differ) > 6 else ''}. "
             "Set them back to go on, choose another output folder, or resume=false to start anew"
         )
 

@@ -84,9 +84,8 @@ class Watch:
             self.quiet_until = update + WINDOW
             return (
                 f"update {update}: gradient norm {norm:.3g} is {norm / usual:.0f} times the usual "
-                f"{usual:.3g} "
-                f"(learning rate {rate:.3g}); if the loss does not come down again, set "
-                f"optimizer.clip_norm=1"
+                f"{usual:.3g} (learning rate {rate:.3g}); if the loss does not come down again, "
+                "set optimizer.clip_norm=1"
             )
         return None
 
@@ -102,10 +101,8 @@ class Watch:
         classes = round(math.exp(min(self.chance, 700.0)))
         self.said = (
             f"update {update}: this run has learnt nothing, the mean loss of the last {WINDOW} "
-            f"updates, {mean:.4f}, "
-            f"is that of chance, ln {classes} = {self.chance:.4f}. Start anew with another seed, a "
-            f"lower "
-            "optimizer.lr or more optimizer.warmup_updates; if that does not help, look whether "
-            "the labels fit the texts"
+            f"updates, {mean:.4f}, is that of chance, ln {classes} = {self.chance:.4f}. Start anew "
+            "with another seed, a lower optimizer.lr or more optimizer.warmup_updates; if that "
+            "does not help, look whether the labels fit the texts"
         )
         return self.said

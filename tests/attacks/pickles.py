@@ -182,8 +182,8 @@ def hidden_class() -> bytes:
 
 
 SHAPED = (
-    "nests tuples|a tuple of it has more|nested deeper|has not imported|more than a number|"
-    "unhashable"
+    "nests tuples|a tuple of it has more|nested deeper|has not imported|more than a "
+    "number|unhashable"
 )
 CONFIGURATION = "its configuration is nested deeper than 50 or has more than 100,000 values"
 

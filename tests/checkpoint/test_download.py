@@ -266,8 +266,8 @@ def test_tls_is_verified_and_never_left(
         pytest.skip("needs the openssl command to make a certificate")
     key, certificate = tmp_path / "key.pem", tmp_path / "certificate.pem"
     command = (
-        "req -x509 -newkey rsa:2048 -nodes -days 2 -subj /CN=127.0.0.1 "
-        "-addext subjectAltName=IP:127.0.0.1"
+        "req -x509 -newkey rsa:2048 -nodes -days 2 -subj /CN=127.0.0.1 -addext "
+        "subjectAltName=IP:127.0.0.1"
     )
     subprocess.run(
         [openssl, *command.split(), "-keyout", str(key), "-out", str(certificate)],

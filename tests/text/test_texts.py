@@ -269,8 +269,8 @@ def test_labels_and_words() -> None:
 
 def test_no_package_of_containers_is_imported() -> None:
     code = (
-        "import sys; from roberta_hub.text.texts import as_texts; as_texts(['a', ('b', 'c')]);"
-        "print([m for m in ('pandas', 'polars', 'pyarrow', 'datasets') if m in sys.modules])"
+        "import sys; from roberta_hub.text.texts import as_texts; as_texts(['a', ('b', "
+        "'c')]);print([m for m in ('pandas', 'polars', 'pyarrow', 'datasets') if m in sys.modules])"
     )
     out = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
     assert out.stdout.strip() == "[]"
