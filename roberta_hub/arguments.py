@@ -133,19 +133,29 @@ def text_of(name: str, value: object) -> str:
     return str.__str__(value)  # numpy's own str is none for code in C
 
 
+def path_text(name: str, value: object) -> str:
+    """A name or a path as str, from a str or what `os.fspath` takes.
+
+    Raises:
+        InputTypeError: of another type, bytes too.
+    """
+    try:
+        text = os.fspath(value)  # type: ignore[call-overload]
+    except Exception:
+        text = None
+    if not isinstance(text, str):
+        raise InputTypeError(f"{name} is {brief(value)}; give a str or a pathlib.Path")
+    return text
+
+
 def path_of(name: str, value: object) -> Path:
-    """A path, from a str or what `os.fspath` takes.
+    """A path that a file can have, from a str or what `os.fspath` takes.
 
     Raises:
         InputTypeError: of another type, bytes too.
         InputError: empty, or a str that no file can be called.
     """
-    try:
-        path = os.fspath(value)  # type: ignore[call-overload]
-    except Exception:
-        path = None
-    if not isinstance(path, str):
-        raise InputTypeError(f"{name} is a {kind_of(value)}; pass a path, as str or Path")
+    path = path_text(name, value)
     try:
         sound = bool(path) and b"\0" not in os.fsencode(path)
     except UnicodeEncodeError:  # half a surrogate pair

@@ -10,7 +10,7 @@ from typing import Any
 
 import torch
 
-from roberta_hub.arguments import brief, switch
+from roberta_hub.arguments import brief, path_text, switch
 from roberta_hub.building import build, dictionary_of
 from roberta_hub.checkpoint.arguments import check_overrides, override_config
 from roberta_hub.checkpoint.cache import MODEL
@@ -34,7 +34,6 @@ from roberta_hub.checkpoint.store import read_store
 from roberta_hub.errors import (
     CheckpointError,
     InputError,
-    InputTypeError,
     UnknownNameError,
 )
 from roberta_hub.interface import RobertaHubInterface
@@ -118,9 +117,9 @@ def load_model(
     force_download = switch("force_download", force_download)
     progress, twin = switch("progress", progress), switch("twin", twin)
     wanted, place = as_dtype(dtype), as_device(device)
-    name = _text("name_or_path", name_or_path)
-    file = None if checkpoint_file is None else _text("checkpoint_file", checkpoint_file)
-    data = _text("data_name_or_path", overrides.pop("data", data_name_or_path))
+    name = path_text("name_or_path", name_or_path)
+    file = None if checkpoint_file is None else path_text("checkpoint_file", checkpoint_file)
+    data = path_text("data_name_or_path", overrides.pop("data", data_name_or_path))
     check_overrides(overrides)
     record = find(name)
     if record is not None and file not in (None, MODEL):
@@ -176,17 +175,6 @@ class RobertaModel(roberta.RobertaModel):
             bpe=bpe,
             **overrides,
         )
-
-
-def _text(name: str, value: object) -> str:
-    """A name or path that was given as an argument, as str."""
-    try:
-        text = os.fspath(value)  # type: ignore[call-overload]
-    except TypeError:
-        text = None
-    if not isinstance(text, str):
-        raise InputTypeError(f"{name} is {brief(value)}; give a str or a pathlib.Path")
-    return text
 
 
 def _path(name: str, pretrained: bool) -> Path:
@@ -317,7 +305,7 @@ def _bpe_tables(bpe: str, overrides: dict[str, object]) -> GPT2BPE | None:
         return None
     if encoder is None or merges is None:
         raise InputError("gpt2_encoder_json and gpt2_vocab_bpe belong together; give both paths")
-    paths = _text("gpt2_encoder_json", encoder), _text("gpt2_vocab_bpe", merges)
+    paths = path_text("gpt2_encoder_json", encoder), path_text("gpt2_vocab_bpe", merges)
     for path in paths:
         check_regular(Path(path))
     return GPT2BPE.from_files(*paths)

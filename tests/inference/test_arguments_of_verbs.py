@@ -111,7 +111,7 @@ WRONG: list[tuple[str, Callable[[RobertaHubInterface], Any], str]] = [
     ("multi_label", lambda r: r.classify(["a"], "mnli", multi_label="no"), "multi_label is 'no'"),
     ("a head", lambda r: r.classify(["a"], ["mnli"]), "head is a list; pass a name, of mnli"),
     ("no_separator", lambda r: r.encode("a", "b", no_separator="no"), "no_separator is 'no'"),
-    ("an id", lambda r: r.save(None), "save into is a NoneType; pass a path"),
+    ("an id", lambda r: r.save(None), "save into is None; give a str"),
     ("no path", lambda r: r.save(""), "save into is '', which is no path"),
     ("a model", lambda r: RobertaHubInterface(r.cfg, r.task, None), "model is a NoneType"),
     ("a task", lambda r: RobertaHubInterface(r.cfg, None, r.model), "task is a NoneType"),
