@@ -1,11 +1,12 @@
 """This checkout beside an earlier commit of it: what a change costs or gains, by public calls.
 
-    python benchmarks/versions.py 8c6c988              # nine interleaved rounds, some ten minutes
+    python benchmarks/versions.py 8c6c988              # nine interleaved rounds, four minutes
     python benchmarks/versions.py HEAD~1 --rounds 3
 
 Each version has a process of its own, and they take turns on every piece of work, the other one
-first in every second round. What counts is the median of a piece's ratios, round by round. Ends
-with 1 where the median over all pieces is below `--least`.
+first in every second round. What counts is the median of a piece's ratios, round by round. Writes
+`benchmarks/results/versions.{md,json}`; ends with 1 where the median over all pieces is below
+`--least`.
 """
 
 from __future__ import annotations
@@ -22,7 +23,6 @@ import time
 from collections.abc import Callable
 from pathlib import Path
 from statistics import median
-from typing import Any
 
 ROOT = Path(__file__).resolve().parents[1]
 LEAST = 0.97
@@ -151,14 +151,31 @@ def main() -> int:
     with tempfile.TemporaryDirectory() as folder:
         old, new = Version(extract(options.revision, Path(folder))), Version(ROOT)
         ratios = compare(old, new, options.rounds)
-    found: dict[str, Any] = {name: median(values) for name, values in ratios.items()}
-    print(f"| speed over that of {options.revision}, {options.rounds} rounds | median | range |")
-    print("|---|--:|---|")
-    for name, values in ratios.items():
-        print(f"| {name} | {found[name]:.3f} | {min(values):.2f} to {max(values):.2f} |")
-    overall = median(found.values())
-    print(f"\nmedian of all: {overall:.3f}, at least {options.least}")
+    # Not at the top: the process of an earlier version has no such modules.
+    from report import about, write
+
+    from roberta_hub.model.kernels import cpu
+
+    overall = median(median(values) for values in ratios.values())
+    page = (
+        f"# Beside {options.revision}\n\n{cpu().vendor}, {', '.join(sorted(cpu().features))}. "
+        f"Again: `python benchmarks/versions.py {options.revision} --rounds {options.rounds}`.\n\n"
+        + table(ratios)
+        + f"\n\nMedian of all: {overall:.3f}, at least {options.least}."
+    )
+    print(page)
+    write("versions", page, {"about": about("torch", "tiktoken"), "ratios": ratios})
     return int(overall < options.least)
+
+
+def table(ratios: dict[str, list[float]]) -> str:
+    """Old seconds over new ones, piece by piece."""
+    lines = ["| work | speed over the earlier commit's, median | range |", "|---|--:|---|"]
+    lines += [
+        f"| {name} | {median(values):.3f} | {min(values):.2f} to {max(values):.2f} |"
+        for name, values in ratios.items()
+    ]
+    return "\n".join(lines)
 
 
 if __name__ == "__main__":
