@@ -22,7 +22,7 @@ check: $(VENV)/.test
 	$(BIN)/ruff check .
 	$(BIN)/mypy
 	$(BIN)/python tools/docstrings.py
-	$(BIN)/python -m pytest -q tests/test_floors.py
+	$(BIN)/python -m pytest -q tests/house/test_floors.py
 
 # Every table of speed, about an hour; each is one command, in the file's first lines.
 bench: $(VENV)/.bench

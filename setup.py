@@ -81,7 +81,7 @@ setup(
         "tqdm",
     ],
     extras_require=extras,
-    entry_points={"console_scripts": ["roberta-hub=roberta_hub.cli:main"]},
+    entry_points={"console_scripts": ["roberta-hub=roberta_hub.shell.main:main"]},
     classifiers=[
         "Programming Language :: Python :: 3",
         *(f"Programming Language :: Python :: 3.{minor}" for minor in range(10, 15)),

@@ -36,7 +36,7 @@ from timing import Sample, Samples, sample, sampled, sampled_by_turns
 from torch import Tensor
 
 from roberta_hub import RobertaHubInterface
-from roberta_hub.model.quantize import matrix
+from roberta_hub.model.matrices import matrix
 
 ROOT = Path(__file__).resolve().parents[1]
 PACKAGES = ("torch", "transformers", "fairseq", "onnxruntime", "openvino", "ctranslate2")

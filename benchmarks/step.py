@@ -24,8 +24,8 @@ from torch import Tensor
 import roberta_hub
 from roberta_hub import RobertaConfig, RobertaHubInterface, RobertaModel
 from roberta_hub.model.packing import pack
-from roberta_hub.train.objectives import MaskedLM
-from roberta_hub.train.task import Batch
+from roberta_hub.train.tasks.objectives import MaskedLM
+from roberta_hub.train.tasks.task import Batch
 
 BATCH, LENGTH, MASKED = 32, 128, 0.15
 MASK = 50264
@@ -40,7 +40,7 @@ def data() -> tuple[Tensor, Tensor, Tensor]:
 
 
 def ours(model: RobertaModel) -> Callable[[], float]:
-    """As `roberta_hub/train/loop.py` does it."""
+    """As `roberta_hub/train/loop/fit.py` does it."""
     seen, tokens, chosen = data()
     packed = pack(seen, padding_idx=1)
     lm = MaskedLM(model)

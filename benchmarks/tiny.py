@@ -93,7 +93,7 @@ def perplexity(roberta: Any, path: Path) -> float:
     import tempfile
 
     from roberta_hub.train.config import BatchConfig, Config, DataConfig, TaskConfig
-    from roberta_hub.train.objectives import build_task
+    from roberta_hub.train.tasks.objectives import build_task
 
     with tempfile.TemporaryDirectory() as folder:
         config = Config(
@@ -120,7 +120,7 @@ def main() -> None:
     from report import about, write
 
     import roberta_hub
-    from roberta_hub.checkpoint.catalogue import embedded, find
+    from roberta_hub.checkpoint.fetch.catalogue import embedded, find
 
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
     parser.add_argument("--model", default="roberta.tiny")

@@ -153,8 +153,8 @@ def padded_batches(folder: Path, steps: int, limits: Limits) -> tuple[list[Any],
     """
     import torch
 
-    from roberta_hub.train.batches import plan
     from roberta_hub.train.config import compose
+    from roberta_hub.train.data.batches import plan
     from roberta_hub.train.run import make_task
 
     config = compose(settings(folder, steps, limits))

@@ -2,7 +2,7 @@
 
 import sys
 
-from roberta_hub.cli import main
+from roberta_hub.shell.main import main
 
 if __name__ == "__main__":
     sys.exit(main())

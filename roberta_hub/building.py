@@ -8,7 +8,7 @@ from typing import TypeVar
 
 import torch
 
-from roberta_hub.checkpoint.contents import EMBEDDING, LM_WEIGHT, Checkpoint
+from roberta_hub.checkpoint.checkpoint import EMBEDDING, LM_WEIGHT, Checkpoint
 from roberta_hub.errors import CheckpointError, InputError, VocabularyError
 from roberta_hub.model.roberta import RobertaModel
 from roberta_hub.model.skeleton import shapes_only

@@ -14,8 +14,8 @@ from argparse import Namespace
 from types import ModuleType
 from typing import Any
 
-from roberta_hub.checkpoint.fairseq import fairseq_state, read_state
-from roberta_hub.checkpoint.upgrade import is_stale
+from roberta_hub.checkpoint.formats.fairseq import fairseq_state, read_state
+from roberta_hub.checkpoint.formats.upgrade import is_stale
 from roberta_hub.errors import MissingExtraError
 from roberta_hub.hub import build_model
 from roberta_hub.interface import RobertaHubInterface

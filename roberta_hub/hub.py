@@ -12,9 +12,9 @@ import torch
 
 from roberta_hub.arguments import brief, path_text, switch
 from roberta_hub.building import build, dictionary_of
-from roberta_hub.checkpoint.arguments import check_overrides, override_config
-from roberta_hub.checkpoint.cache import MODEL
-from roberta_hub.checkpoint.catalogue import (
+from roberta_hub.checkpoint.checkpoint import Checkpoint, check_finite
+from roberta_hub.checkpoint.fetch.cache import MODEL
+from roberta_hub.checkpoint.fetch.catalogue import (
     Record,
     available_models,
     check_shape,
@@ -23,11 +23,11 @@ from roberta_hub.checkpoint.catalogue import (
     name_heads,
     suggest,
 )
-from roberta_hub.checkpoint.contents import Checkpoint, check_finite
-from roberta_hub.checkpoint.download import fetch_model
-from roberta_hub.checkpoint.fairseq import data_directory, read_dictionaries, read_fairseq
+from roberta_hub.checkpoint.fetch.download import fetch_model
 from roberta_hub.checkpoint.files import check_regular
-from roberta_hub.checkpoint.huggingface import read_huggingface
+from roberta_hub.checkpoint.formats.fairseq import data_directory, read_dictionaries, read_fairseq
+from roberta_hub.checkpoint.formats.fairseq_arguments import check_overrides, override_config
+from roberta_hub.checkpoint.formats.huggingface import read_huggingface
 from roberta_hub.checkpoint.overrides import override
 from roberta_hub.checkpoint.source import Source, resolve
 from roberta_hub.checkpoint.store import read_store

@@ -20,7 +20,7 @@ from roberta_hub.inference.features import Pooling
 from roberta_hub.inference.heads import entails, heads_of
 from roberta_hub.inference.optimize import Optimization
 from roberta_hub.keywords import checks_keywords
-from roberta_hub.model.quantize import Dtype
+from roberta_hub.model.matrices import Dtype
 from roberta_hub.text.texts import Texts, as_texts
 
 if TYPE_CHECKING:

@@ -16,9 +16,9 @@ from typing import Any
 from torch import nn
 
 from roberta_hub.arguments import kind_of, path_of, shown
-from roberta_hub.checkpoint.contents import LM_WEIGHT, Checkpoint, replacing_all, write_files
-from roberta_hub.checkpoint.fairseq import write_fairseq
-from roberta_hub.checkpoint.huggingface import write_huggingface
+from roberta_hub.checkpoint.checkpoint import LM_WEIGHT, Checkpoint, replacing_all, write_files
+from roberta_hub.checkpoint.formats.fairseq import write_fairseq
+from roberta_hub.checkpoint.formats.huggingface import write_huggingface
 from roberta_hub.checkpoint.store import read_json, write_store
 from roberta_hub.config import Inputs
 from roberta_hub.errors import CheckpointError, InputError, InputTypeError, RobertaHubError

@@ -14,7 +14,7 @@ import torch
 from torch import Tensor, nn
 
 from roberta_hub import RobertaConfig, RobertaHubInterface, RobertaModel
-from roberta_hub.checkpoint import catalogue
+from roberta_hub.checkpoint.fetch import catalogue
 from roberta_hub.text import Dictionary, Task
 
 PAD = 1

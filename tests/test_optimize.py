@@ -19,7 +19,7 @@ from torch import nn
 
 from roberta_hub import RobertaConfig, RobertaHubInterface, RobertaModel, load_model
 from roberta_hub.fairseq_bridge import to_fairseq
-from roberta_hub.model import quantize
+from roberta_hub.model import matrices as quantize
 from roberta_hub.text import Dictionary, Task
 
 NLI = ("contradiction", "neutral", "entailment")

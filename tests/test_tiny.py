@@ -11,7 +11,7 @@ from parity import peers
 
 import roberta_hub
 from roberta_hub import collate_tokens
-from roberta_hub.checkpoint.catalogue import embedded, find
+from roberta_hub.checkpoint.fetch.catalogue import embedded, find
 
 ROOT = Path(__file__).resolve().parents[1]
 FOLDER = embedded(find("roberta.tiny"))

@@ -216,7 +216,7 @@ def ship() -> None:
     import torch
 
     from roberta_hub import RobertaHubInterface, RobertaModel, load_model
-    from roberta_hub.checkpoint.catalogue import embedded, find
+    from roberta_hub.checkpoint.fetch.catalogue import embedded, find
 
     record = find("roberta.tiny")
     assert record is not None

@@ -119,8 +119,8 @@ class Ours(Fairseq):
 
     def __init__(self) -> None:
         import roberta_hub
-        from roberta_hub.checkpoint import download
-        from roberta_hub.checkpoint.catalogue import BASE_URL, Record
+        from roberta_hub.checkpoint.fetch import download
+        from roberta_hub.checkpoint.fetch.catalogue import BASE_URL, Record
         from roberta_hub.config import RobertaConfig
 
         self.package, self.downloading = roberta_hub, download

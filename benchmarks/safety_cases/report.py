@@ -31,7 +31,7 @@ NOTES = (
     "fairseq is stock 0.12.2 but for its import, which Python 3.11 refuses "
     "(`roberta_hub.fairseq_bridge`).",
     "Rows 1 to 11: `fairseq.file_utils.cached_path`, `huggingface_hub.hf_hub_download`, "
-    "`roberta_hub.checkpoint.download.fetch_model`, which also unpacks.",
+    "`roberta_hub.checkpoint.fetch.download.fetch_model`, which also unpacks.",
     "Row 4, digest announced: a record with a sha256 for us, an ETag for huggingface_hub; fairseq "
     "has no place for one. Our own catalogue holds digests only where its `sha256` is filled in.",
     "Row 10: the limit is RLIMIT_FSIZE (EFBIG), a stand-in for ENOSPC. Row 15: without root's "

@@ -4,9 +4,9 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 
-from roberta_hub.checkpoint.arguments import layers_to_keep, override_config
-from roberta_hub.checkpoint.contents import Checkpoint
-from roberta_hub.checkpoint.upgrade import prune
+from roberta_hub.checkpoint.checkpoint import Checkpoint
+from roberta_hub.checkpoint.formats.fairseq_arguments import layers_to_keep, override_config
+from roberta_hub.checkpoint.formats.upgrade import prune
 from roberta_hub.errors import InputError
 
 FREE = (

@@ -10,10 +10,10 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Literal
 
-from roberta_hub.checkpoint.archive import extract_archive
-from roberta_hub.checkpoint.cache import MODEL
+from roberta_hub.checkpoint.fetch.archive import extract_archive
+from roberta_hub.checkpoint.fetch.cache import MODEL
 from roberta_hub.checkpoint.files import check_regular, is_archive, listing
-from roberta_hub.checkpoint.shards import INDEXES, WHOLE
+from roberta_hub.checkpoint.formats.shards import INDEXES, WHOLE
 from roberta_hub.checkpoint.store import read_json
 from roberta_hub.errors import CheckpointError
 

@@ -15,7 +15,7 @@ import torch
 from torch import Tensor
 
 from roberta_hub.arguments import brief
-from roberta_hub.checkpoint.contents import (
+from roberta_hub.checkpoint.checkpoint import (
     VERSION,
     Checkpoint,
     check_plain,

@@ -12,8 +12,8 @@ from roberta_hub.errors import InputError, InputTypeError
 from roberta_hub.inference.mode import evaluating
 from roberta_hub.inference.threads import is_prepared
 from roberta_hub.model.kernels import Kernel, pinned
+from roberta_hub.model.matrices import Dtype, check_dtype
 from roberta_hub.model.packing import pack_sequences
-from roberta_hub.model.quantize import Dtype, check_dtype
 from roberta_hub.model.roberta import RobertaModel
 from roberta_hub.text.tokenizer import Tokenizer
 

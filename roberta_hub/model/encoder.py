@@ -23,9 +23,9 @@ from roberta_hub.model.attention import (
     packed_attention,
     padded_attention,
 )
+from roberta_hub.model.matrices import Dtype, matrix, norm
 from roberta_hub.model.packing import PackedBatch, check_tokens, pack
 from roberta_hub.model.prepared import Prepared, is_plain
-from roberta_hub.model.quantize import Dtype, matrix, norm
 
 Last = tuple[Attend, Tensor | None]
 """How a layer is called: which attention, and which rows it is for, None for all."""

@@ -7,8 +7,8 @@ import torch.nn.functional as F
 from torch import Tensor, nn
 
 from roberta_hub.model.activations import activation
+from roberta_hub.model.matrices import Dtype, matrix, norm
 from roberta_hub.model.prepared import Prepared, is_plain
-from roberta_hub.model.quantize import Dtype, matrix, norm
 
 
 def init_bert(module: nn.Module) -> None:

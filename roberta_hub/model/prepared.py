@@ -10,7 +10,7 @@ import torch
 from torch import nn
 from torch.nn.modules import module as torch_modules
 
-from roberta_hub.model.quantize import Dtype
+from roberta_hub.model.matrices import Dtype
 
 Form = TypeVar("Form")
 
@@ -35,7 +35,7 @@ class Prepared(Generic[Form]):
         Args:
             owner: the module.
             make: from it and `dtype` to its form; None where it has parts that cannot be prepared.
-            dtype: see `quantize.matrix`.
+            dtype: see `matrices.matrix`.
         """
         self.owner, self.make, self.dtype = owner, make, dtype
         self._made: tuple[Form | None, _Snapshot] | None = None

@@ -13,7 +13,7 @@ from typing import Any, TypeVar
 from roberta_hub.config import RobertaConfig
 from roberta_hub.errors import InputError, InputTypeError, UnknownNameError
 from roberta_hub.terminal import clean
-from roberta_hub.train.optimizer import DECAYS, SCHEDULES
+from roberta_hub.train.loop.optimizer import DECAYS, SCHEDULES
 from roberta_hub.train.settings import Config, DataConfig
 
 Settings = TypeVar("Settings")

@@ -33,8 +33,8 @@ from roberta_hub.train.reports import first_process, spoken
 
 if TYPE_CHECKING:
     from roberta_hub.interface import RobertaHubInterface
-    from roberta_hub.train.logs import Report
-    from roberta_hub.train.task import Task
+    from roberta_hub.train.loop.logs import Report
+    from roberta_hub.train.tasks.task import Task
 
 PRETRAINING = ("masked_lm", "replaced_tokens")
 SIZELESS = ("dropout", "attention_dropout", "activation_dropout", "pooler_dropout", "layerdrop")
@@ -59,8 +59,8 @@ def train(config: Config) -> RobertaHubInterface:
 def run(config: Config) -> Report:
     """`train`, but how the run ended instead of its model."""
     started = time.monotonic()
-    from roberta_hub.train.folder import claimed
-    from roberta_hub.train.loop import fit
+    from roberta_hub.train.loop.fit import fit
+    from roberta_hub.train.loop.folder import claimed
 
     config = check(config)
     _check_task(config)
@@ -73,8 +73,9 @@ def run(config: Config) -> Report:
 
 def _check_task(config: Config) -> None:
     """See what is wrong with the task and its data before a model is fetched for them."""
-    from roberta_hub.train import blocks, finetuning, objectives
-    from roberta_hub.train.tasks import TASKS
+    from roberta_hub.train.data import blocks
+    from roberta_hub.train.tasks import finetuning, objectives
+    from roberta_hub.train.tasks.build import TASKS
 
     name, known = config.task.name, [*PRETRAINING, *TASKS]
     if name not in known:
@@ -108,12 +109,12 @@ def make_task(config: Config) -> Task:
     interface = make_model(config)
     torch.manual_seed(config.seed)
     if config.task.name in PRETRAINING:
-        from roberta_hub.train import objectives
+        from roberta_hub.train.tasks import objectives
 
         return objectives.build_task(config, interface)
-    from roberta_hub.train import rehearsal, tasks
+    from roberta_hub.train.tasks import build, rehearsal
 
-    task = tasks.build_task(config, interface)
+    task = build.build_task(config, interface)
     if config.task.options.get("rehearse") is None:
         return task
     return rehearsal.Rehearsal(task, config, interface)

@@ -12,7 +12,7 @@ from pathlib import Path
 
 from fuzz import seeds
 
-from roberta_hub.checkpoint.huggingface import write_huggingface
+from roberta_hub.checkpoint.formats.huggingface import write_huggingface
 from roberta_hub.checkpoint.store import write_store
 
 Make = Callable[[Path], Path]

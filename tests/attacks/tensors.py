@@ -11,7 +11,7 @@ from fuzz import seeds
 from safetensors.torch import load, save
 from torch import Tensor
 
-from roberta_hub.checkpoint.contents import EMBEDDING
+from roberta_hub.checkpoint.checkpoint import EMBEDDING
 
 from .bench import Attack
 from .material import DICTIONARY, directory, huggingface_files, model_pt, ours_files

@@ -11,7 +11,7 @@ import tarfile
 from pathlib import Path
 
 import roberta_hub
-from roberta_hub.checkpoint.catalogue import BASE_URL, Record
+from roberta_hub.checkpoint.fetch.catalogue import BASE_URL, Record
 from roberta_hub.config import RobertaConfig
 
 TOY = Record(name="toy", url=f"{BASE_URL}/toy.tar.gz", config=RobertaConfig())
@@ -73,7 +73,7 @@ def python(
         # What runs in the background of a shell has it ignored, and would hand that down.
         "signal.signal(signal.SIGINT, signal.default_int_handler)\n"
         "from roberta_hub.checkpoint import download\n"
-        "from roberta_hub.checkpoint.catalogue import BASE_URL, Record\n"
+        "from roberta_hub.checkpoint.fetch.catalogue import BASE_URL, Record\n"
         "from roberta_hub.config import RobertaConfig\n"
         "TOY = Record(name='toy', url=BASE_URL + '/toy.tar.gz', config=RobertaConfig())\n"
     )

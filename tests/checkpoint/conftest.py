@@ -10,7 +10,7 @@ import torch
 from archives import GOOD, PATH
 from server import Server, body
 
-from roberta_hub.checkpoint import download, transfer
+from roberta_hub.checkpoint.fetch import download, transfer
 
 
 @pytest.fixture(autouse=True)

@@ -25,10 +25,10 @@ from archives import (
 )
 from server import Server, body
 
-from roberta_hub.checkpoint import archive as unpacking
-from roberta_hub.checkpoint.archive import extract_archive
-from roberta_hub.checkpoint.download import fetch_model
-from roberta_hub.checkpoint.fairseq import read_dictionaries
+from roberta_hub.checkpoint.fetch import archive as unpacking
+from roberta_hub.checkpoint.fetch.archive import extract_archive
+from roberta_hub.checkpoint.fetch.download import fetch_model
+from roberta_hub.checkpoint.formats.fairseq import read_dictionaries
 from roberta_hub.errors import CheckpointError
 
 # ---- archives on this machine ----

@@ -35,9 +35,9 @@ from checkpoints import (
 from torch import Tensor
 
 from roberta_hub import RobertaHubError, load_model
-from roberta_hub.checkpoint.contents import MAX_HEADS
-from roberta_hub.checkpoint.fairseq import read_state
-from roberta_hub.checkpoint.unpickle import load_pickle, plain
+from roberta_hub.checkpoint.checkpoint import MAX_HEADS
+from roberta_hub.checkpoint.formats.fairseq import read_state
+from roberta_hub.checkpoint.untrusted.unpickle import load_pickle, plain
 from roberta_hub.errors import CheckpointError
 
 BOTH = pytest.mark.parametrize("legacy", [False, True], ids=["zip", "legacy"])

@@ -22,7 +22,7 @@ from checkpoints import (
 from safetensors.torch import load_file, save_file
 
 from roberta_hub import RobertaHubError, load_model
-from roberta_hub.checkpoint.huggingface import HEAD, names
+from roberta_hub.checkpoint.formats.huggingface import HEAD, names
 
 NLI = {"mnli": ("no", "maybe", "yes")}
 FORMATS = pytest.mark.parametrize("format", ["roberta_hub", "huggingface"])

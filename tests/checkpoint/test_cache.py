@@ -30,10 +30,10 @@ from archives import (
 )
 from server import Server, body, stall, status
 
-from roberta_hub.checkpoint import download
-from roberta_hub.checkpoint.archive import extract_archive
-from roberta_hub.checkpoint.cache import _tag, abandoned
-from roberta_hub.checkpoint.download import fetch_model, find_in_fairseq_cache
+from roberta_hub.checkpoint.fetch import download
+from roberta_hub.checkpoint.fetch.archive import extract_archive
+from roberta_hub.checkpoint.fetch.cache import _tag, abandoned
+from roberta_hub.checkpoint.fetch.download import fetch_model, find_in_fairseq_cache
 from roberta_hub.errors import CheckpointError, DownloadError
 
 # ---- the disk ----
@@ -306,7 +306,7 @@ def test_whose_a_stage_is(cache: Path):
 
 def test_a_process_that_nobody_waited_for_is_gone(cache: Path):
     """A zombie still has a number; in a container without an init it may keep it for days."""
-    code = "from roberta_hub.checkpoint.cache import _tag; print(_tag())"
+    code = "from roberta_hub.checkpoint.fetch.cache import _tag; print(_tag())"
     process = python(code)
     assert process.stdout is not None
     tag = process.stdout.readline().strip()

@@ -3,7 +3,7 @@ from urllib.parse import urlsplit
 
 import pytest
 
-from roberta_hub.checkpoint.catalogue import (
+from roberta_hub.checkpoint.fetch.catalogue import (
     MODELS,
     PUBLISHED,
     Record,

@@ -24,8 +24,8 @@ from archives import (
 )
 from server import Server, body, stall, together
 
-from roberta_hub.checkpoint.archive import extract_archive
-from roberta_hub.checkpoint.download import fetch_model
+from roberta_hub.checkpoint.fetch.archive import extract_archive
+from roberta_hub.checkpoint.fetch.download import fetch_model
 
 LIMIT = 1 << 16
 LIMITED = (
@@ -67,7 +67,7 @@ def test_a_disk_that_fills_up_names_needed_and_free_bytes(
 def test_a_local_archive_that_does_not_fit(tmp_path: Path, cache: Path):
     (tmp_path / "a.tar.gz").write_bytes(BIG["in the unpacking"])
     code = LIMITED + (
-        "from roberta_hub.checkpoint.archive import extract_archive\n"
+        "from roberta_hub.checkpoint.fetch.archive import extract_archive\n"
         "try: extract_archive(sys.argv[1])\n"
         "except OSError as error: print(error)\n"
     )

@@ -36,8 +36,8 @@ from archives import (
 from server import Server, body, cut, redirect, stall, status
 
 import roberta_hub
-from roberta_hub.checkpoint import transfer
-from roberta_hub.checkpoint.download import fetch_model
+from roberta_hub.checkpoint.fetch import transfer
+from roberta_hub.checkpoint.fetch.download import fetch_model
 from roberta_hub.errors import CheckpointError, DownloadError
 
 # ---- the good case ----
@@ -137,7 +137,7 @@ def test_the_bar_shows_on_a_terminal_and_can_be_switched_off(server: Server):
 PTY_SCRIPT = """
 import sys
 from roberta_hub.checkpoint import download
-from roberta_hub.checkpoint.catalogue import BASE_URL, Record
+from roberta_hub.checkpoint.fetch.catalogue import BASE_URL, Record
 from roberta_hub.config import RobertaConfig
 toy = Record(name="toy", url=BASE_URL + "/toy.tar.gz", config=RobertaConfig())
 download.fetch_model(toy, force=True, progress=sys.argv[1] == "1")

@@ -14,8 +14,8 @@ import torch
 from checkpoints import IDS, assert_refused, edit_json, fairseq_file, fairseq_state, outputs, small
 
 from roberta_hub import RobertaHubInterface, load_model
-from roberta_hub.checkpoint.catalogue import MODELS, find, name_heads
-from roberta_hub.checkpoint.huggingface import HEAD, read_huggingface
+from roberta_hub.checkpoint.fetch.catalogue import MODELS, find, name_heads
+from roberta_hub.checkpoint.formats.huggingface import HEAD, read_huggingface
 from roberta_hub.errors import InputError
 
 FORMATS = ("roberta_hub", "fairseq")

@@ -12,8 +12,8 @@ import torch
 from checkpoints import assert_refused, fairseq_file, fairseq_state, small
 
 from roberta_hub import load_model
-from roberta_hub.checkpoint.cache import cache_root
-from roberta_hub.checkpoint.unpickle import load_pickle
+from roberta_hub.checkpoint.fetch.cache import cache_root
+from roberta_hub.checkpoint.untrusted.unpickle import load_pickle
 
 THREADS, LOADS = 8, 96
 

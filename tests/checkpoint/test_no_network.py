@@ -13,8 +13,8 @@ from archives import GOOD, PATH, TOY, assert_model
 from server import Server, body, cut
 
 import roberta_hub
-from roberta_hub.checkpoint import download, transfer
-from roberta_hub.checkpoint.download import fetch_model
+from roberta_hub.checkpoint.fetch import download, transfer
+from roberta_hub.checkpoint.fetch.download import fetch_model
 from roberta_hub.errors import DownloadError
 
 ASK = """

@@ -15,7 +15,7 @@ from small_models import small_roberta
 
 import roberta_hub
 from roberta_hub import load_model
-from roberta_hub.checkpoint import catalogue
+from roberta_hub.checkpoint.fetch import catalogue
 from roberta_hub.errors import CheckpointError, InputError, UnknownNameError
 
 FREE = (

@@ -9,8 +9,8 @@ import pytest
 from archives import GOOD, OTHER, PATH, TOY, WEIGHTS, assert_model, visible
 from server import Answer, Server, body, cut, forced, ranged, status
 
-from roberta_hub.checkpoint import transfer
-from roberta_hub.checkpoint.download import fetch_model
+from roberta_hub.checkpoint.fetch import transfer
+from roberta_hub.checkpoint.fetch.download import fetch_model
 from roberta_hub.errors import DownloadError
 
 HALF = len(GOOD) // 2

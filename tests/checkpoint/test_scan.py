@@ -21,10 +21,10 @@ from archives import pack, regular, special
 from checkpoints import fairseq_file, legacy_pickle, with_pickle
 
 from roberta_hub import RobertaHubError
-from roberta_hub.checkpoint import scan
-from roberta_hub.checkpoint.opcodes import Survey
-from roberta_hub.checkpoint.scan import survey, survey_archive
-from roberta_hub.checkpoint.unpickle import NAMES, is_mapped, load_pickle
+from roberta_hub.checkpoint.untrusted import scan
+from roberta_hub.checkpoint.untrusted.opcodes import Survey
+from roberta_hub.checkpoint.untrusted.scan import survey, survey_archive
+from roberta_hub.checkpoint.untrusted.unpickle import NAMES, is_mapped, load_pickle
 
 SAMPLE = Path(__file__).resolve().parents[1] / "data/fairseq/model.pt"
 

@@ -17,9 +17,9 @@ from server import Server, body, cut, ranged, redirect, status
 from small_models import take_any_shape
 
 import roberta_hub
-from roberta_hub.checkpoint import download
-from roberta_hub.checkpoint.catalogue import MODELS, find, repository
-from roberta_hub.checkpoint.download import fetch_model, find_in_torch_hub
+from roberta_hub.checkpoint.fetch import download
+from roberta_hub.checkpoint.fetch.catalogue import MODELS, find, repository
+from roberta_hub.checkpoint.fetch.download import fetch_model, find_in_torch_hub
 from roberta_hub.errors import CheckpointError, DownloadError
 
 REPOSITORY = "/FacebookAI/roberta-large-mnli/resolve/main/"

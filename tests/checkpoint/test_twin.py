@@ -17,10 +17,10 @@ import torch
 from checkpoints import assert_refused, fairseq_file, fairseq_state, outputs, small
 
 import roberta_hub
-from roberta_hub.checkpoint import twin as twin_module
-from roberta_hub.checkpoint.contents import EMBEDDING, LM_WEIGHT
+from roberta_hub.checkpoint import converted as twin_module
+from roberta_hub.checkpoint.checkpoint import EMBEDDING, LM_WEIGHT
+from roberta_hub.checkpoint.converted import twins
 from roberta_hub.checkpoint.store import read_safetensors
-from roberta_hub.checkpoint.twin import twins
 
 ROOT = Path(__file__).resolve().parents[2]
 
@@ -68,7 +68,7 @@ def test_the_second_load_maps_the_twin_and_leaves_the_pickle_alone(
     before = sorted(path.parent.iterdir())
     assert same(outputs(roberta_hub.load_model(path)), plain)
     monkeypatch.setattr(
-        "roberta_hub.checkpoint.fairseq.load_pickle", None
+        "roberta_hub.checkpoint.formats.fairseq.load_pickle", None
     )  # calling it is an error
     model = roberta_hub.load_model(path)
     assert same(outputs(model), plain)

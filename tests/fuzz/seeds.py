@@ -16,11 +16,11 @@ import torch
 from torch import Tensor
 
 from roberta_hub import RobertaConfig, RobertaModel
-from roberta_hub.checkpoint.contents import LM_WEIGHT, Checkpoint
-from roberta_hub.checkpoint.fairseq import fairseq_state, neutral_state
-from roberta_hub.checkpoint.huggingface import write_huggingface
+from roberta_hub.checkpoint.checkpoint import LM_WEIGHT, Checkpoint
+from roberta_hub.checkpoint.converted import write_twin
+from roberta_hub.checkpoint.formats.fairseq import fairseq_state, neutral_state
+from roberta_hub.checkpoint.formats.huggingface import write_huggingface
 from roberta_hub.checkpoint.store import write_store
-from roberta_hub.checkpoint.twin import write_twin
 from roberta_hub.text.dictionary import Dictionary
 
 SMALL = RobertaConfig(

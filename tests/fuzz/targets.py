@@ -13,12 +13,12 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from pathlib import Path
 
-from roberta_hub.checkpoint import archive as unpacking
-from roberta_hub.checkpoint.cache import DICTIONARIES, MODEL
-from roberta_hub.checkpoint.fairseq import interpret, read_fairseq
-from roberta_hub.checkpoint.huggingface import read_huggingface
+from roberta_hub.checkpoint.converted import read_twin
+from roberta_hub.checkpoint.fetch import archive as unpacking
+from roberta_hub.checkpoint.fetch.cache import DICTIONARIES, MODEL
+from roberta_hub.checkpoint.formats.fairseq import interpret, read_fairseq
+from roberta_hub.checkpoint.formats.huggingface import read_huggingface
 from roberta_hub.checkpoint.store import read_json, read_safetensors, read_store, write_store
-from roberta_hub.checkpoint.twin import read_twin
 from roberta_hub.errors import RobertaHubError
 from roberta_hub.hub import build_model
 from roberta_hub.text.dictionary import Dictionary
@@ -74,7 +74,7 @@ def checkpoint(data: bytes, folder: Path) -> None:
 
 @functools.cache
 def _weights() -> tuple[bytes, bytes]:
-    from roberta_hub.checkpoint.huggingface import write_huggingface
+    from roberta_hub.checkpoint.formats.huggingface import write_huggingface
 
     theirs = seeds.written(write_huggingface, {})
     return seeds.written(write_store)["model.safetensors"], theirs["model.safetensors"]

@@ -16,7 +16,7 @@ from small_models import assert_close, small_roberta
 
 from roberta_hub import RobertaHubInterface
 from roberta_hub.fairseq_bridge import to_fairseq
-from roberta_hub.model import quantize
+from roberta_hub.model import matrices as quantize
 
 THREADS, ROUNDS = 8, 5
 needs_int8 = pytest.mark.skipif(quantize.lacks("int8") is not None, reason="no VNNI")

@@ -10,7 +10,8 @@ from pathlib import Path
 import pytest
 from small_models import small_roberta
 
-from roberta_hub.model import kernels, quantize
+from roberta_hub.model import kernels
+from roberta_hub.model import matrices as quantize
 from roberta_hub.model.kernels import CPU, float32_kernel, lacks, usable
 
 BOTH = frozenset({"onednn", "mkl"})

@@ -15,9 +15,10 @@ from test_packed_twin import ARCHITECTURES, BATCHES, through_packed, through_pad
 from torch import Tensor, nn
 
 from roberta_hub import RobertaModel
-from roberta_hub.model import kernels, quantize
+from roberta_hub.model import kernels
+from roberta_hub.model import matrices as quantize
 from roberta_hub.model.kernels import CPU
-from roberta_hub.model.quantize import (
+from roberta_hub.model.matrices import (
     MKL,
     ByRows,
     HalfStored,

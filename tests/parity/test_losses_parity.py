@@ -9,8 +9,8 @@ from typing import Any
 import pytest
 import torch
 
-from roberta_hub.train.tasks_choices import ChoiceObjective
-from roberta_hub.train.tasks_pronouns import PronounObjective, judge
+from roberta_hub.train.tasks.choices import ChoiceObjective
+from roberta_hub.train.tasks.pronouns import PronounObjective, judge
 
 from . import peers
 

@@ -7,7 +7,7 @@ import sys
 import torch
 from toy import ToyTask, config
 
-from roberta_hub.train.loop import fit
+from roberta_hub.train.loop.fit import fit
 
 torch.set_num_threads(1)
 folder = json.loads(os.environ["FOLDERS"])[int(os.environ["RANK"])]

@@ -10,7 +10,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from roberta_hub.errors import InputError
-from roberta_hub.train.batches import plan, share
+from roberta_hub.train.data.batches import plan, share
 
 LENGTHS = st.lists(st.integers(1, 50), min_size=1, max_size=80)
 

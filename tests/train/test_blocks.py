@@ -15,8 +15,8 @@ import torch
 
 from roberta_hub.errors import InputError, UnknownNameError
 from roberta_hub.text.tokenizer import Tokenizer
-from roberta_hub.train import blocks
-from roberta_hub.train.blocks import build, cut, documents, open_stream, sources
+from roberta_hub.train.data import blocks
+from roberta_hub.train.data.blocks import build, cut, documents, open_stream, sources
 
 TOKENIZER = Tokenizer.shipped()
 WORDS = ["river", "stone", " über", "42", "—", "“so”", "naïve", "🙂", "a", "</s>", "<mask>"]

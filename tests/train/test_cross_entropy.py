@@ -4,8 +4,8 @@ import pytest
 import torch
 import torch.nn.functional as F
 
-from roberta_hub.train import cross_entropy
-from roberta_hub.train.cross_entropy import linear_cross_entropy
+from roberta_hub.train.tasks import cross_entropy
+from roberta_hub.train.tasks.cross_entropy import linear_cross_entropy
 
 
 def both(dtype, rows=37, words=101, width=16, scale=1.0):

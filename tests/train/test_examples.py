@@ -10,8 +10,8 @@ import pytest
 from learning import jsonl, table
 
 from roberta_hub.errors import InputError, UnknownNameError
-from roberta_hub.train.examples import GLUE, read_sentences
-from roberta_hub.train.layouts import read_choices, read_pronouns, read_questions, read_words
+from roberta_hub.train.data.examples import GLUE, read_sentences
+from roberta_hub.train.data.layouts import read_choices, read_pronouns, read_questions, read_words
 
 PAIRS = [{"text": 'A "good" film.', "more": "So it is.", "stars": "5"}]
 PAIRS += [{"text": " naïve 🙂 ", "more": "", "stars": "1"}]

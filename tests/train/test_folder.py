@@ -13,10 +13,10 @@ from toy import ToyTask, config
 
 from roberta_hub.errors import CheckpointError, InputError
 from roberta_hub.train.config import compose
-from roberta_hub.train.folder import claimed
-from roberta_hub.train.loop import fit
+from roberta_hub.train.loop.fit import fit
+from roberta_hub.train.loop.folder import claimed
+from roberta_hub.train.loop.state import find_state
 from roberta_hub.train.run import train
-from roberta_hub.train.state import find_state
 
 SPLIT = Path(__file__).with_name("split.py")
 

@@ -13,7 +13,7 @@ import pytest
 from learning import jsonl, table, tsv
 
 from roberta_hub.errors import InputError
-from roberta_hub.train.layouts import read_choices, read_pronouns, read_questions, read_words
+from roberta_hub.train.data.layouts import read_choices, read_pronouns, read_questions, read_words
 
 
 def test_conll(tmp_path):

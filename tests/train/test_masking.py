@@ -7,7 +7,7 @@ import torch
 
 from roberta_hub.errors import InputError, UnknownNameError
 from roberta_hub.text.tokenizer import Tokenizer
-from roberta_hub.train.masking import Masking, Vocabulary, mask, spans, uniform
+from roberta_hub.train.data.masking import Masking, Vocabulary, mask, spans, uniform
 
 TOKENIZER = Tokenizer.shipped()
 VOCABULARY = Vocabulary.of(TOKENIZER)

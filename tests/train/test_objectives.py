@@ -13,9 +13,9 @@ from small_models import small_roberta
 import roberta_hub
 from roberta_hub.errors import InputError, UnknownNameError
 from roberta_hub.train.config import compose
-from roberta_hub.train.loop import fit
-from roberta_hub.train.objectives import REPLACED, build_task
+from roberta_hub.train.loop.fit import fit
 from roberta_hub.train.run import make_task, result, run
+from roberta_hub.train.tasks.objectives import REPLACED, build_task
 
 ANIMALS = {"cat": "meows", "dog": "barks", "cow": "moos", "duck": "quacks", "lion": "roars"}
 

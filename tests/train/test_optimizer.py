@@ -5,7 +5,7 @@ import torch
 from toy import Toy
 
 from roberta_hub.errors import InputError
-from roberta_hub.train.optimizer import (
+from roberta_hub.train.loop.optimizer import (
     gradient_norm,
     learning_rate,
     make_optimizer,

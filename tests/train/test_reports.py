@@ -12,7 +12,7 @@ from learning import tsv
 from toy import ToyTask, config
 
 from roberta_hub.train import reports
-from roberta_hub.train.loop import fit
+from roberta_hub.train.loop.fit import fit
 from roberta_hub.train.reports import Voice
 
 ROOT = Path(__file__).resolve().parents[2]

@@ -8,7 +8,7 @@ from small_models import small_model
 
 from roberta_hub.errors import InputError
 from roberta_hub.model.packing import pack_sequences
-from roberta_hub.train.start import (
+from roberta_hub.train.tasks.start import (
     OFFSETS,
     embed,
     informed_start,

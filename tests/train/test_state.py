@@ -17,9 +17,9 @@ from toy import ToyTask, config
 
 from roberta_hub.checkpoint.store import read_safetensors
 from roberta_hub.errors import CheckpointError, InputError
-from roberta_hub.train import state as states
-from roberta_hub.train.loop import fit
-from roberta_hub.train.state import find_state
+from roberta_hub.train.loop import state as states
+from roberta_hub.train.loop.fit import fit
+from roberta_hub.train.loop.state import find_state
 
 TOY = Path(__file__).with_name("toy.py")
 

@@ -17,9 +17,9 @@ from small_models import small_roberta
 
 from roberta_hub.errors import InputError
 from roberta_hub.train.config import compose
-from roberta_hub.train.finetuning import name_task
 from roberta_hub.train.run import make_task
-from roberta_hub.train.tasks_pronouns import PronounObjective
+from roberta_hub.train.tasks.finetuning import name_task
+from roberta_hub.train.tasks.pronouns import PronounObjective
 
 PEOPLE = ["Ada Byron", "Bo Diddley", "Cy Young", "Eli"]
 PLACES = ["Rome", "New York", "Lima", "Cairo"]

@@ -23,7 +23,7 @@ from roberta_hub import RobertaHubInterface
 from roberta_hub.model.packing import pack_sequences
 from roberta_hub.text import Dictionary, Task
 from roberta_hub.train.config import Config
-from roberta_hub.train.task import Batch, Loss
+from roberta_hub.train.tasks.task import Batch, Loss
 
 
 class Toy(nn.Module):
@@ -131,7 +131,7 @@ def config(output: Path | str, **changes: Any) -> Config:
 if __name__ == "__main__":
     import json
 
-    from roberta_hub.train.loop import fit
+    from roberta_hub.train.loop.fit import fit
 
     torch.set_num_threads(1)
     for about in json.loads(sys.argv[1]):

@@ -1,0 +1,254 @@
+"""A pickle read once -> its safetensors twin in our cache, mapped from the next time on.
+
+    user's file ─► signature ─► known? ─► twin, mapped
+                       └─► digest ─► read the pickle ─► write the twin ─► compare ─► rename
+
+A twin is named after the sha256 of the file it came from and holds the same numbers in the same
+dtype. So that the digest of 1.4 GB is not computed at each load, a note remembers it for a path,
+size, times and inode. Nothing is ever written beside the user's file, and a cache that cannot be
+written is no reason not to load.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import hashlib
+import json
+import os
+import shutil
+import time
+from collections.abc import Callable
+from dataclasses import dataclass, field
+from importlib.util import find_spec
+from pathlib import Path
+from typing import Any
+
+import torch
+from torch import Tensor
+
+from roberta_hub.checkpoint.checkpoint import Origin, give_back_pages, is_finite, replacing
+from roberta_hub.checkpoint.fetch.archive import sha256_of
+from roberta_hub.checkpoint.fetch.cache import (
+    MANIFEST,
+    abandoned,
+    cache_root,
+    require_room,
+    tidy,
+    workplace,
+)
+from roberta_hub.checkpoint.files import check_regular
+from roberta_hub.checkpoint.store import read_safetensors_and_metadata, write_safetensors
+from roberta_hub.errors import CheckpointError, RobertaHubError
+
+VERSION = 1
+"""Of the neutral form; a higher one makes all older twins unknown."""
+SETTLED = 2.0
+"""Seconds since a file changed before its times are trusted: a clock's tick hides a second
+change."""
+
+
+@dataclass
+class Neutral:
+    """A checkpoint before anybody's wishes: no overrides, no dtype."""
+
+    weights: dict[str, Tensor]
+    about: dict[str, Any] = field(default_factory=dict)
+    """What the file says about its model, as plain JSON values."""
+    origin: Origin = "memory"
+    finite: bool = False
+    """Whether it is known that the weights hold neither NaN nor infinity."""
+
+
+def twins() -> Path:
+    """The folder of all twins, `cache_root()/twins`."""
+    return cache_root() / "twins"
+
+
+def through_twin(path: Path, kind: str, read: Callable[[Path], Neutral]) -> Neutral:
+    """Read a file from its twin; where there is none yet, read the file itself and leave a twin.
+
+    Args:
+        path: the user's file.
+        kind: what `read` makes of it; part of the twin's name.
+        read: the reader of the file itself. Its errors pass, and then there is no twin.
+    """
+    check_regular(path)  # before it is hashed: a pipe has no end
+    if (
+        find_spec("safetensors") is None
+    ):  # torch.hub's users may lack it (`dependencies` in hubconf.py)
+        return read(path)
+    try:
+        before = _signature(path)
+        note = _note(path, kind)
+        twin = _noted_twin(note, before)
+        digest = None if twin else sha256_of(path)
+    except OSError:
+        return read(path)  # which knows how to say it
+    if digest is not None:
+        _check_manifest(path, digest)
+        twin = twins() / f"{digest}-{kind}-{VERSION}.safetensors"
+    assert twin is not None
+    tidy(twin)
+    found = _read_if_there(twin)
+    if found is None:
+        neutral = read(path)
+        if not all(map(is_finite, neutral.weights.values())):
+            return neutral  # for whoever refuses it, or wants it so
+        neutral.finite = True
+        found = _make(twin, neutral, path)
+    with contextlib.suppress(OSError):
+        if (
+            _signature(path) != before
+        ):  # another file by now; what was hashed may not be what was read
+            return read(path)
+        if found.origin == "our file":
+            _write_note(note, path, before, twin)
+    return found
+
+
+def _check_manifest(path: Path, digest: str) -> None:
+    """Refuse a file of our cache that is not any more what was downloaded."""
+    about = _load_json(path.with_name(MANIFEST)) if cache_root() in path.parents else {}
+    try:
+        expected = about["files"][path.name]["sha256"]
+    except (LookupError, TypeError):
+        return
+    if digest != expected:
+        raise CheckpointError(
+            f"{path} has sha256 {digest}, and {expected} when it was downloaded: damaged on this "
+            f"disk, or changed. Delete {path.parent} and load again, or pass force_download=True"
+        )
+
+
+def _read_if_there(twin: Path) -> Neutral | None:
+    if not twin.is_file():
+        return None
+    try:
+        return read_twin(twin)
+    except CheckpointError:  # cut short or tampered with: to be made anew
+        with contextlib.suppress(OSError):
+            twin.unlink(missing_ok=True)
+        return None
+
+
+def read_twin(twin: Path) -> Neutral:
+    """What lies in a twin, mapped.
+
+    Raises:
+        CheckpointError: damaged, or not written by this package.
+    """
+    weights, metadata = read_safetensors_and_metadata(twin)
+    try:
+        about, shared = json.loads(metadata["about"]), json.loads(metadata["shared"])
+        weights |= {name: weights[other] for name, other in shared.items()}
+        return Neutral(weights, dict(about), "our file", finite=True)
+    except (LookupError, ValueError, TypeError, AttributeError) as error:
+        raise CheckpointError(f"{twin} is no twin that this package wrote ({error})") from None
+
+
+def _make(twin: Path, neutral: Neutral, source: Path) -> Neutral:
+    """Write the twin and return what lies in it, or `neutral` where the cache takes no twin."""
+    try:
+        with workplace(twin, CheckpointError) as work:
+            if not twin.exists():  # else another process made it while this one waited
+                _forget_lost_twins()
+                write_twin(work / twin.name, neutral, source)
+                os.replace(work / twin.name, twin)
+            return read_twin(twin)
+    except (
+        OSError,
+        RobertaHubError,
+    ):  # full, read-only, another user's: the model was read, that is enough
+        return neutral
+
+
+def write_twin(path: Path, neutral: Neutral, source: Path) -> None:
+    """Write a twin and compare it with its source, tensor by tensor."""
+    first: dict[tuple[object, ...], str] = {}
+    shared: dict[str, str] = {}
+    for name, tensor in neutral.weights.items():
+        identity = (tensor.data_ptr(), tensor.shape, tensor.stride(), tensor.dtype)
+        if tensor.numel() and first.setdefault(identity, name) != name:
+            shared[name] = first[identity]
+    single = {name: tensor for name, tensor in neutral.weights.items() if name not in shared}
+    require_room(path.parent, sum(tensor.nbytes for tensor in single.values()))
+    metadata = {
+        "about": json.dumps(neutral.about),
+        "shared": json.dumps(shared),
+        "source": str(source).encode("unicode_escape").decode(),
+    }
+    write_safetensors(path, single, metadata)
+    copy = read_twin(path).weights
+    for name, tensor in neutral.weights.items():
+        if not torch.equal(copy[name], tensor):
+            raise CheckpointError(f"{path}: {name} differs from what was written")
+        give_back_pages(copy[name])
+        if neutral.origin == "file":
+            give_back_pages(tensor)
+
+
+# ---- which file has which twin ----
+
+
+def _signature(path: Path) -> list[int]:
+    """What changes when a file's content does; the inode's change time cannot be set back."""
+    stat = path.stat()
+    return [stat.st_dev, stat.st_ino, stat.st_size, stat.st_mtime_ns, stat.st_ctime_ns]
+
+
+def _note(path: Path, kind: str) -> Path:
+    name = f"{os.path.realpath(path)}\0{kind}\0{VERSION}".encode("utf-8", "surrogateescape")
+    return twins() / f"{hashlib.sha256(name).hexdigest()[:32]}.json"
+
+
+def _load_json(path: Path) -> dict[str, Any]:
+    try:
+        value = json.loads(path.read_text("utf-8"))
+    except (OSError, ValueError, RecursionError):
+        return {}
+    return value if isinstance(value, dict) else {}
+
+
+def _noted_twin(note: Path, signature: list[int]) -> Path | None:
+    known = _load_json(note)
+    if known.get("signature") != signature:
+        return None
+    return twins() / os.path.basename(str(known.get("twin")))
+
+
+def _write_note(note: Path, path: Path, signature: list[int], twin: Path) -> None:
+    if time.time() - max(signature[3:]) / 1e9 < SETTLED:
+        return
+    about = {"path": os.path.realpath(path), "signature": signature, "twin": twin.name}
+    # Of a process killed while it wrote this note; one that is alive fails, and the note is there
+    # all the same.
+    for half in note.parent.glob(f".{note.name}.*.tmp"):
+        half.unlink(missing_ok=True)
+    with replacing(note) as temporary:
+        temporary.write_text(json.dumps(about, indent=2), encoding="utf-8")
+
+
+def _forget_lost_twins() -> None:
+    """Remove the notes of files that are gone or changed, then the twins that no note names.
+
+    Called before another twin is made, so the cache does not grow with every checkpoint of a
+    training run.
+    """
+    wanted: set[str] = set()
+    for note in twins().glob("*.json"):
+        known = _load_json(note)
+        try:
+            current = _signature(Path(str(known.get("path")))) == known.get("signature")
+        except (OSError, ValueError):
+            current = False
+        if current:
+            wanted.add(str(known.get("twin")))
+        else:
+            note.unlink(missing_ok=True)
+    for twin in twins().glob("*.safetensors"):
+        old = time.time() - twin.stat().st_mtime > 60  # a younger one may get its note this instant
+        if twin.name not in wanted and old:
+            twin.unlink(missing_ok=True)
+            (twins() / f".{twin.name}.lock").unlink(missing_ok=True)
+    for stage in filter(abandoned, twins().glob(".incomplete-*")):
+        shutil.rmtree(stage, ignore_errors=True)

@@ -1,0 +1,1 @@
+"""A name becomes verified files on this disk."""

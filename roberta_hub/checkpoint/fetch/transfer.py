@@ -1,0 +1,314 @@
+"""URL -> a file on this disk, counted and hashed on the way.
+
+A connection that breaks is resumed where it broke.
+
+No byte of another version gets in: the rest is asked for with `If-Range`, and taken only where the
+answer fits to the byte.
+"""
+
+from __future__ import annotations
+
+import email.utils
+import errno
+import hashlib
+import os
+import re
+import socket
+import time
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import IO, TYPE_CHECKING, Any
+from urllib.parse import urljoin, urlsplit
+
+from roberta_hub.checkpoint.fetch.archive import CHUNK, MAX_BYTES
+from roberta_hub.checkpoint.fetch.cache import room
+from roberta_hub.errors import DownloadError
+from roberta_hub.terminal import progress_bar
+
+if TYPE_CHECKING:
+    import requests
+
+MIRROR_ENV = "ROBERTA_HUB_MIRROR"
+"""A base URL that replaces fairseq's; plain http only for this machine."""
+TIMEOUT = (10, 60)
+"""Seconds to connect, and seconds without a byte, before an attempt is given up."""
+ATTEMPTS = 5
+"""How often a download is tried without getting on before its last failure becomes an error."""
+PROGRESS = 1 << 20
+"""Bytes that count as getting on."""
+BACKOFF = 1.0
+"""Seconds before the second attempt; doubled for each further one."""
+MAX_WAIT = 60.0
+"""Most seconds that a server's Retry-After may make us wait."""
+MAX_REDIRECTS = 10
+"""As browsers do, more or less; fairseq's server needs none, Hugging Face's one."""
+LOOPBACK = ("localhost", "127.0.0.1", "::1")
+"""The hosts that plain http may talk to."""
+NO_WAY = (errno.ENETUNREACH, errno.EHOSTUNREACH, errno.ENETDOWN, errno.EADDRNOTAVAIL)
+"""What a machine without a network says of any address."""
+BY_HAND = "or fetch the files another way and load them by their path"
+"""The remedy that always works."""
+
+
+@dataclass(frozen=True)
+class Received:
+    """What a file turned out to be."""
+
+    size: int
+    sha256: str
+
+
+class UnreachableError(DownloadError):
+    """Nobody can be asked: no such name, no network, no server there. A second try is no use."""
+
+    def __init__(self, host: str, reason: str) -> None:
+        super().__init__(
+            f"{host} cannot be reached: {reason}. Check the connection (HTTPS_PROXY is honoured) "
+            f"or set {MIRROR_ENV}, {BY_HAND}"
+        )
+        self.host, self.reason = host, reason
+
+
+class _TransientError(Exception):
+    """A failure that may pass; `wait` is how many seconds the server asked for."""
+
+    def __init__(self, reason: str, wait: float = 0.0) -> None:
+        super().__init__(reason)
+        self.wait = wait
+
+
+def receive(
+    url: str, path: Path, *, label: str | None = None, limit: int | None = None, copies: int = 1
+) -> Received:
+    """Write the body of `url` to `path`.
+
+    Args:
+        url: https, or http on this machine.
+        path: overwritten.
+        label: names the progress bar, None hides it.
+        limit: most bytes to accept.
+        copies: how many times its size must be free on the disk, as what is in it is unpacked
+            beside it.
+
+    Raises:
+        UnreachableError: no network, or no server at that address; found out at once.
+        DownloadError: refused, broken off too often, too large.
+        OSError: the disk is full.
+    """
+    import requests
+
+    failures, best = 0, 0
+    with requests.Session() as session, open(path, "wb") as file:
+        partial = _Partial(url, file, limit or MAX_BYTES)
+        while True:
+            try:
+                _attempt(session, partial, label, copies)
+                break
+            except _TransientError as error:
+                failure = error
+            if partial.received >= best + PROGRESS:
+                failures, best = 0, partial.received
+            failures += 1
+            if failures >= ATTEMPTS:
+                raise DownloadError(
+                    f"{url} failed {ATTEMPTS} times, the last time: {failure}. Try again later, "
+                    f"check the connection (HTTPS_PROXY is honoured) or set {MIRROR_ENV}, {BY_HAND}"
+                ) from failure
+            time.sleep(max(BACKOFF * 2 ** (failures - 1), failure.wait))
+        file.flush()
+        os.fsync(file.fileno())
+    return Received(partial.received, partial.digest.hexdigest())
+
+
+@dataclass
+class _Partial:
+    """What has arrived of a file, and what proves that a rest belongs to it."""
+
+    url: str
+    file: IO[bytes]
+    limit: int
+    digest: Any = field(default_factory=hashlib.sha256)
+    received: int = 0
+    total: int | None = None
+    validator: str = ""
+    """The server's name of this version; without one there is no way to ask for the rest of it."""
+
+    @property
+    def continues(self) -> bool:
+        return self.received > 0 and self.validator != ""
+
+    def headers(self) -> dict[str, str]:
+        asked = {"Accept-Encoding": "identity"}
+        if self.continues:
+            asked |= {"Range": f"bytes={self.received}-", "If-Range": self.validator}
+        return asked
+
+    def begin(self, response: requests.Response) -> None:
+        """Go on where the file ends if that is what the server sends; begin again if it is not."""
+        if response.status_code == 206 and self._fits(response):
+            return
+        self.restart()
+        if response.status_code != 200:
+            answer = response.headers.get("Content-Range", "no Content-Range")
+            raise _TransientError(
+                f"the rest was asked for and {response.status_code} came ({answer})"
+            )
+        self.total = response.raw.length_remaining
+        tag = response.headers.get("ETag", "")
+        weak = not tag or tag.startswith("W/")  # what proves nothing about bytes
+        self.validator = response.headers.get("Last-Modified", "") if weak else tag
+
+    def _fits(self, response: requests.Response) -> bool:
+        given = response.headers.get("Content-Range", "")
+        span = re.fullmatch(r"bytes (\d+)-\d+/(\d+|\*)", given)
+        if span is None or int(span[1]) != self.received:
+            return False
+        if span[2] != "*" and self.total is not None and int(span[2]) != self.total:
+            return False
+        named = (response.headers.get("ETag"), response.headers.get("Last-Modified"))
+        # Who knows no If-Range sends the rest of another version; its name gives it away.
+        return self.validator in named or not any(named)
+
+    def restart(self) -> None:
+        self.file.seek(0)
+        self.file.truncate()
+        self.digest, self.received, self.total, self.validator = hashlib.sha256(), 0, None, ""
+
+    def append(self, chunk: bytes) -> None:
+        if self.received + len(chunk) > self.limit:
+            raise DownloadError(f"{self.url} sends more than {self.limit:,} bytes, refused")
+        self.file.write(chunk)
+        self.digest.update(chunk)
+        self.received += len(chunk)
+
+
+def _attempt(session: requests.Session, partial: _Partial, label: str | None, copies: int) -> None:
+    from urllib3.exceptions import HTTPError
+
+    with _open(session, partial) as response:
+        partial.begin(response)
+        start, total = partial.received, partial.total
+        needed = None if total is None else copies * total - start
+        shown = False if label is None else None
+        bar = progress_bar(total, unit="B", shown=shown, start=start, label=label)
+        with room(Path(partial.file.name).parent, needed), bar:
+            try:
+                # Undecoded: some servers call a .tar.gz "Content-Encoding: gzip", and would have it
+                # unpacked here.
+                for chunk in response.raw.stream(CHUNK, decode_content=False):
+                    partial.append(chunk)
+                    bar.update(len(chunk))
+                partial.file.flush()
+            except HTTPError as error:
+                got = (
+                    f"{partial.received:,} of {'unknown' if total is None else format(total, ',')}"
+                )
+                raise _TransientError(
+                    f"the connection broke after {got} bytes ({error})"
+                ) from error
+    if total is not None and partial.received != total:
+        raise _TransientError(f"{partial.received:,} of {total:,} bytes arrived")
+
+
+def _open(session: requests.Session, partial: _Partial) -> requests.Response:
+    """Send the request, follow redirects, and return an answer with a body.
+
+    Only redirects that `safe_url` allows are followed.
+    """
+    import requests
+
+    url = partial.url
+    for _ in range(MAX_REDIRECTS + 1):
+        try:
+            response = session.get(
+                url,
+                stream=True,
+                timeout=TIMEOUT,
+                allow_redirects=False,
+                headers=partial.headers(),
+            )
+        except requests.exceptions.SSLError as error:
+            raise DownloadError(
+                f"{url}: the server's certificate was not accepted ({error}). Behind a company "
+                f"proxy, set REQUESTS_CA_BUNDLE to its certificate, {BY_HAND}"
+            ) from error
+        except (requests.ConnectionError, requests.Timeout) as error:
+            reason = _unreachable(error)
+            if reason is None or partial.received:  # whoever sent something may come back
+                raise _TransientError(str(error)) from error
+            proxy = isinstance(error, requests.exceptions.ProxyError)
+            host = "the proxy (HTTPS_PROXY, HTTP_PROXY)" if proxy else urlsplit(url).hostname
+            raise UnreachableError(str(host), reason) from None
+        # ValueError: requests looks at a redirect's address even if it is not to follow it.
+        except (requests.RequestException, ValueError) as error:
+            raise DownloadError(f"{url}: {error}. Check {MIRROR_ENV}, {BY_HAND}") from error
+        if not response.is_redirect:
+            _require_body(response, url, ranged=partial.continues)
+            return response
+        response.close()
+        url = safe_url(response.headers["location"], url)
+    raise DownloadError(
+        f"{partial.url}: gave up after {MAX_REDIRECTS} redirects, the last to {url}"
+    )
+
+
+def _unreachable(error: BaseException) -> str | None:
+    """Why a connection could not even begin, in words; None for failures that may pass."""
+    seen: set[int] = set()
+    waiting: list[object] = [error]
+    while waiting:
+        cause = waiting.pop()
+        if not isinstance(cause, BaseException) or id(cause) in seen:
+            continue
+        seen.add(id(cause))
+        if isinstance(cause, socket.gaierror):
+            return "its name does not resolve"
+        if isinstance(cause, ConnectionRefusedError):
+            return "the connection was refused"
+        if isinstance(cause, OSError) and cause.errno in NO_WAY:
+            return (cause.strerror or "no route").lower()
+        # requests and urllib3 keep what they met in `args` and `reason` rather than as a cause.
+        waiting += [cause.__cause__, cause.__context__, getattr(cause, "reason", None)]
+        waiting += cause.args
+    return None
+
+
+def safe_url(location: str, origin: str) -> str:
+    """Return where `origin`, a URL or a variable's name, leads; refuse all but https.
+
+    Plain http is for this machine only, and not for an origin that was https.
+    """
+    try:
+        url = urljoin(origin, location)
+        parts, downgrade = urlsplit(url), urlsplit(origin).scheme == "https"
+        local = parts.scheme == "http" and parts.hostname in LOOPBACK and not downgrade
+    except ValueError as error:
+        raise DownloadError(f"{origin} leads to {location!r}, not a URL ({error})") from error
+    if parts.scheme != "https" and not local:
+        raise DownloadError(
+            f"{origin} leads to {url!r}, refused: only https is followed (http on this machine). "
+            f"Check the network and {MIRROR_ENV}, {BY_HAND}"
+        )
+    return url
+
+
+def _require_body(response: requests.Response, url: str, *, ranged: bool) -> None:
+    status = response.status_code
+    if status == 200 or (ranged and status in (206, 416)):
+        return
+    response.close()
+    answer = f"{url} answered {status} {response.reason or ''}".rstrip()
+    if status in (408, 429) or status >= 500:
+        raise _TransientError(answer, _seconds(response.headers.get("Retry-After", "")))
+    raise DownloadError(f"{answer}, no file there or no access. Check {MIRROR_ENV}, {BY_HAND}")
+
+
+def _seconds(retry_after: str) -> float:
+    """How long to wait, which a server may say in seconds or as a date."""
+    if retry_after.isdecimal():
+        return min(float(retry_after), MAX_WAIT)
+    try:
+        date = email.utils.parsedate_to_datetime(retry_after).timestamp()
+    except (TypeError, ValueError):
+        return 0.0
+    return min(max(date - time.time(), 0.0), MAX_WAIT)

@@ -1,0 +1,1 @@
+"""What others write becomes a checkpoint, and a checkpoint what they read."""

@@ -1,0 +1,337 @@
+"""fairseq's model.pt, safely, both ways: every era from 2019 to 0.12 in, 0.12's plain form out."""
+
+from __future__ import annotations
+
+import dataclasses
+import os
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Any
+
+import torch
+from torch import Tensor
+
+from roberta_hub.checkpoint.checkpoint import (
+    EMBEDDING,
+    LM_WEIGHT,
+    VERSION,
+    Checkpoint,
+    Origin,
+    distinct,
+    expand,
+    holds_all,
+    own,
+    plain_inputs,
+    read_dictionary,
+    replacing,
+    write_files,
+)
+from roberta_hub.checkpoint.converted import Neutral, through_twin
+from roberta_hub.checkpoint.formats.fairseq_arguments import (
+    check_overrides,
+    layers_to_keep,
+    read_config,
+)
+from roberta_hub.checkpoint.formats.upgrade import count_layers, is_post_norm_era, prune, upgrade
+from roberta_hub.checkpoint.untrusted.unpickle import is_mapped, load_pickle, plain, tensors
+from roberta_hub.config import FAIRSEQ_ACTIVATIONS, RobertaConfig, fairseq_arguments
+from roberta_hub.errors import CheckpointError, InputError
+
+OURS = (
+    *("roberta_hub_labels", "roberta_hub_task", "roberta_hub_init_token"),
+    *("roberta_hub_own_head", "roberta_hub_inputs"),
+)
+"""What fairseq's file has no place for stands in ours beside its own keys."""
+
+_FRESH_HISTORY = {
+    "criterion_name": "MaskedLmLoss",
+    "optimizer_name": "FairseqAdam",
+    "lr_scheduler_state": {"best": None},
+    "num_updates": 0,
+}
+_FRESH_ITERATOR = {"version": 2, "epoch": 1, "iterations_in_epoch": 0, "shuffle": True}
+"""What fairseq's trainer wants to find in order to train on from a file, at the very beginning."""
+
+
+def read_fairseq(
+    path: Path,
+    overrides: Mapping[str, object] | None = None,
+    dtype: torch.dtype | None = None,
+    *,
+    twin: bool = False,
+) -> Checkpoint:
+    """Read a file that fairseq wrote.
+
+    Args:
+        path: a model.pt of any era (table in the README).
+        overrides: fairseq arguments that replace the file's, by name.
+        dtype: of the weights; None widens half precision to float32.
+        twin: keep a safetensors twin in our cache and read that the next time.
+
+    Raises:
+        CheckpointError: missing, damaged, unsafe, or not a RoBERTa.
+        UnknownNameError: an override that fairseq's RoBERTa does not have.
+    """
+    check_overrides(overrides or {})
+    neutral = through_twin(path, "fairseq", neutral_file) if twin else neutral_file(path)
+    return interpret(neutral, str(path), overrides or {}, dtype)
+
+
+def neutral_file(path: Path) -> Neutral:
+    """A model.pt of any era in neutral form.
+
+    That is its arguments in one flat dict, and its tensors under today's names.
+    """
+    origin: Origin = "file" if is_mapped(path) else "memory"
+    return neutral_state(load_pickle(path), str(path), origin, limit=path.stat().st_size)
+
+
+def neutral_state(
+    state: Any, source: str, origin: Origin = "memory", limit: int | None = None
+) -> Neutral:
+    """What a fairseq file of `limit` bytes holds, in neutral form."""
+    state = _as_dict(state) or state
+    arguments = _arguments(state, source)
+    raw = tensors(state["model"], source, limit)
+    if is_post_norm_era(raw):
+        arguments["encoder_normalize_before"] = False
+    return Neutral(upgrade(raw, source=source), arguments, origin)
+
+
+def interpret(
+    neutral: Neutral,
+    source: str,
+    overrides: Mapping[str, object],
+    dtype: torch.dtype | None = None,
+) -> Checkpoint:
+    """A model's configuration and weights out of their neutral form, with overrides.
+
+    See `read_fairseq`.
+    """
+    check_overrides(overrides)
+    arguments, weights = neutral.about, dict(neutral.weights)
+    neutral.weights.clear()  # else `own` could not let go of them one by one
+    keep = layers_to_keep(overrides.get("encoder_layers_to_keep"))
+    try:
+        own_keep = layers_to_keep(arguments.get("encoder_layers_to_keep"))
+    except InputError as error:
+        raise CheckpointError(f"{source}: {error}") from None
+    if keep is None and own_keep and len(set(own_keep)) != count_layers(weights):
+        keep = own_keep  # else the model was built with these layers only, and saved so
+    if keep is not None:
+        weights = prune(weights, keep, source)
+    elif own_keep is None and "encoder_layers" not in overrides:
+        _check_layers(arguments.get("encoder_layers"), count_layers(weights), source)
+    config = read_config(arguments | dict(overrides), weights, overrides, source)
+    config = _settle_lm_head(config, weights, source)
+    weights[VERSION] = torch.tensor([3.0])
+    labels = _as_dict(arguments.get("roberta_hub_labels"))
+    own_head = arguments.get("roberta_hub_own_head")
+    tasks = (arguments.get("roberta_hub_task"), arguments.get("task"))
+    tokens = (arguments.get("roberta_hub_init_token"), arguments.get("init_token"))
+    finite = neutral.finite and holds_all(weights, dtype)
+    return Checkpoint(
+        config=config,
+        weights=own(weights, dtype, neutral.origin),
+        source=source,
+        labels={
+            head: distinct(names, head, source)
+            for head, names in labels.items()
+            if isinstance(names, list) and all(isinstance(name, str) for name in names)
+        },
+        own_head=own_head if isinstance(own_head, str) else None,
+        inputs=plain_inputs(arguments.get("roberta_hub_inputs")),
+        task=next((task for task in tasks if isinstance(task, str) and task), "masked_lm"),
+        init_token=next((token for token in map(_integer, tokens) if token is not None), None),
+        finite=finite,
+    )
+
+
+def _check_layers(stated: object, found: int, source: str) -> None:
+    """Refuse a file that lost its last layers.
+
+    It would make a smaller model, and a wrong one, without a word.
+    """
+    if isinstance(stated, int) and stated != found:
+        raise CheckpointError(
+            f"{source}: its arguments say {stated} layers, and it holds {found}; the file is "
+            f"incomplete. If it is meant to be so, encoder_layers={found} loads what there is"
+        )
+
+
+def read_state(state: Any, source: str, overrides: Mapping[str, object]) -> Checkpoint:
+    """Interpret what a fairseq file holds, or a model in memory that is laid out like one."""
+    return interpret(neutral_state(state, source), source, overrides)
+
+
+def _arguments(state: Any, source: str) -> dict[str, Any]:
+    """The arguments of either form, `args` or `cfg`, as one flat dict of plain values."""
+    if not isinstance(state, dict) or not isinstance(state.get("model"), dict):
+        found = (
+            f"keys {sorted(key[:40] for key in state if isinstance(key, str))[:8]}"
+            if isinstance(state, dict)
+            else type(state).__name__
+        )
+        hint = ""
+        if isinstance(state, dict) and any(
+            isinstance(key, str) and key.startswith("roberta.") for key in state
+        ):
+            hint = (
+                "; this looks like a Hugging Face state dict: give its directory, with config.json"
+            )
+        raise CheckpointError(
+            f"{source}: no fairseq checkpoint: expected a dict with 'model', found {found}{hint}"
+        )
+    flat: dict[str, Any] = {}
+    if state.get("args") is not None:
+        flat = _as_dict(plain(state["args"], source))
+    elif state.get("cfg") is not None:
+        cfg = _as_dict(plain(state["cfg"], source))
+        for group in ("bpe", "task", "model"):
+            part = cfg.get(group)
+            name = part.get("_name") if isinstance(part, dict) else part
+            flat |= _as_dict(part)
+            if isinstance(name, str):
+                flat["arch" if group == "model" else group] = name
+    for ours in OURS:
+        flat[ours] = plain(state.get(ours), source)
+    return flat
+
+
+def _as_dict(value: Any) -> dict[str, Any]:
+    """A plain copy: on a subclass a hostile file may have put anything in place of the methods."""
+    return dict(dict.items(value)) if isinstance(value, dict) else {}
+
+
+def _integer(value: object) -> int | None:
+    return value if isinstance(value, int) and not isinstance(value, bool) else None
+
+
+def _settle_lm_head(
+    config: RobertaConfig, weights: dict[str, Tensor], source: str
+) -> RobertaConfig:
+    """Tie the output matrix where it is tied; a data2vec encoder has no head at all."""
+    if not any(key.startswith("encoder.lm_head.") for key in weights):
+        return dataclasses.replace(config, lm_head=False)
+    if config.untie_weights:
+        return config
+    output = weights.pop(LM_WEIGHT, None)
+    table = weights[EMBEDDING]
+    alike = output is None or (output.shape, output.dtype) == (table.shape, table.dtype)
+    same = output is None or output.data_ptr() == table.data_ptr()  # no need to read either
+    if output is not None and not (alike and (same or torch.equal(output, table))):
+        raise CheckpointError(
+            f"{source}: the output matrix differs from the token embedding that it should be tied "
+            "to; pass untie_weights_roberta=True if this model was trained untied"
+        )
+    return config
+
+
+def fairseq_state(checkpoint: Checkpoint) -> dict[str, Any]:
+    """What a fairseq checkpoint file of this model holds, in 0.12's form with plain dicts only.
+
+    Raises:
+        CheckpointError: a configuration that fairseq cannot express.
+    """
+    config, weights = expand(checkpoint.config, checkpoint.weights)
+    problems = {
+        f"LayerNorm eps {config.layer_norm_eps}": config.layer_norm_eps != 1e-5,
+        "a model without language-model head": not config.lm_head,
+        f"activation {config.activation_fn!r}": config.activation_fn not in FAIRSEQ_ACTIVATIONS,
+        # fairseq's LM head has the layers' own.
+        f"an LM head with {config.lm_activation!r} on layers with {config.activation_fn!r}": (
+            config.lm_head and config.lm_activation != config.activation_fn
+        ),
+    }
+    found = [what for what, present in problems.items() if present]
+    if found:
+        raise CheckpointError(
+            f"fairseq cannot express {' and '.join(found)}; save as 'huggingface' or 'roberta_hub'"
+        )
+    others = [f"{head} (token)" for head in checkpoint.token_heads()]
+    others += [f"{head} (span)" for head in checkpoint.span_heads()]
+    if others:
+        raise CheckpointError(
+            f"fairseq's RoBERTa has classification heads only and cannot hold {', '.join(others)}; "
+            "save as 'roberta_hub' or 'huggingface', or delete them first (del "
+            "roberta.model.token_heads[NAME])"
+        )
+    if not config.untie_weights:
+        weights.setdefault(LM_WEIGHT, weights[EMBEDDING])
+    weights[VERSION] = torch.tensor([3.0])
+    return {
+        "args": None,
+        "cfg": _cfg(config),
+        "model": {name: tensor.detach().cpu() for name, tensor in weights.items()},
+        "criterion": None,
+        "optimizer_history": [_FRESH_HISTORY],
+        "task_state": {},
+        "extra_state": {"train_iterator": _FRESH_ITERATOR},
+        "roberta_hub_task": checkpoint.task,
+        "roberta_hub_init_token": checkpoint.init_token,
+        "roberta_hub_labels": {head: list(names) for head, names in checkpoint.labels.items()},
+        "roberta_hub_own_head": checkpoint.own_head,
+        "roberta_hub_inputs": dict(checkpoint.inputs),
+    }
+
+
+def write_fairseq(checkpoint: Checkpoint, directory: Path) -> None:
+    """Write model.pt and dict.txt so that stock fairseq 0.12.2 loads them and trains on.
+
+    No class at all is pickled, so the file loads under torch's `weights_only` default, which
+    fairseq's own files do not.
+
+    Raises:
+        CheckpointError: a configuration that fairseq cannot express.
+    """
+    state = fairseq_state(checkpoint)
+    directory.mkdir(parents=True, exist_ok=True)
+    with replacing(directory / "model.pt") as file:
+        torch.save(state, file)
+    dictionaries = {
+        "dict.txt": checkpoint.dictionary,
+        "label/dict.txt": checkpoint.label_dictionary,
+    }
+    write_files(directory, {name: data for name, data in dictionaries.items() if data is not None})
+
+
+def _cfg(config: RobertaConfig) -> dict[str, Any]:
+    """The configuration as a file of 0.12 holds it."""
+    # Also for classifiers: fairseq's sentence_prediction task has no mask_idx and so no fill_mask.
+    task = {"_name": "masked_lm", "data": ".", "tokens_per_sample": config.max_positions}
+    criterion = {"_name": "masked_lm"}
+    tables = "https://dl.fbaipublicfiles.com/fairseq/gpt2_bpe"
+    bpe = {
+        "_name": "gpt2",
+        "gpt2_encoder_json": f"{tables}/encoder.json",
+        "gpt2_vocab_bpe": f"{tables}/vocab.bpe",
+    }
+    model = fairseq_arguments(config)
+    return {"model": model, "task": task, "bpe": bpe, "criterion": criterion}
+
+
+def data_directory(model_directory: Path, data_name_or_path: str) -> Path:
+    """Where dict.txt is, as in fairseq.
+
+    A name beginning with "." is taken from the model's directory.
+    """
+    if data_name_or_path.startswith("."):
+        return Path(os.path.normpath(model_directory / data_name_or_path))
+    return Path(data_name_or_path)
+
+
+def read_dictionaries(
+    model_directory: Path, data_name_or_path: str = "."
+) -> tuple[bytes | None, bytes | None]:
+    """(dict.txt, label/dict.txt) as bytes, from the data directory or beside the model.
+
+    None stands for a file that is absent.
+    """
+    data = data_directory(model_directory, data_name_or_path)
+    places = [data / "dict.txt", data / "input0" / "dict.txt", model_directory / "dict.txt"]
+    labels = [data / "label" / "dict.txt", model_directory / "label" / "dict.txt"]
+    return _first_file(places), _first_file(labels)
+
+
+def _first_file(places: list[Path]) -> bytes | None:
+    return next((data for place in places if (data := read_dictionary(place)) is not None), None)

@@ -1,0 +1,154 @@
+"""fairseq's arguments <-> our configuration."""
+
+from __future__ import annotations
+
+import dataclasses
+import difflib
+from collections.abc import Mapping
+from typing import Any
+
+from torch import Tensor
+
+from roberta_hub.arguments import brief
+from roberta_hub.checkpoint.checkpoint import EMBEDDING, LAYER
+from roberta_hub.checkpoint.formats.upgrade import count_layers
+from roberta_hub.config import BASE, LARGE, RobertaConfig
+from roberta_hub.config import FAIRSEQ_FIELDS as FIELDS
+from roberta_hub.errors import CheckpointError, InputError, UnknownNameError
+
+_ARCHITECTURES = {
+    "roberta": BASE,
+    "roberta_base": BASE,
+    "roberta_large": LARGE,
+    "roberta_prenorm": RobertaConfig(normalize_before=True, layernorm_embedding=False),
+    "xlm": RobertaConfig(num_layers=16, embed_dim=1280, ffn_dim=5120, num_heads=16),
+}
+_UNSUPPORTED = {
+    "adaptive_input": False,
+    "no_token_positional_embeddings": False,
+    "encoder_learned_pos": True,
+    "no_scale_embedding": True,
+}
+"""Switches that no RoBERTa was published with, and the value that RoBERTa has."""
+_OTHER_ARGUMENTS = (
+    "encoder_layers_to_keep",
+    "arch",
+    # Handled elsewhere, or without effect on what a loaded model computes.
+    *("data", "task", "bpe", "user_dir", "criterion", "fp16", "tokens_per_sample"),
+    *("load_checkpoint_heads", "quant_noise_pq_block_size", "quant_noise_scalar"),
+)
+
+
+def check_overrides(overrides: Mapping[str, object]) -> None:
+    """Refuse names that fairseq's RoBERTa has no argument of; UnknownNameError lists near ones."""
+    known = [*FIELDS, *_UNSUPPORTED, *_OTHER_ARGUMENTS]
+    for name in overrides:
+        if name not in known:
+            near = difflib.get_close_matches(name, known, n=3)
+            hint = (
+                f"did you mean {' or '.join(near)}?"
+                if near
+                else f"there are {', '.join(sorted(known))}"
+            )
+            raise UnknownNameError(f"no checkpoint argument {name!r} to override; {hint}")
+
+
+def override_config(config: RobertaConfig, overrides: Mapping[str, object]) -> RobertaConfig:
+    """A configuration with some of fairseq's arguments replaced, for a model without a file."""
+    check_overrides(overrides)
+    values = {
+        FIELDS[name]: _typed(name, value, getattr(config, FIELDS[name]))
+        for name, value in overrides.items()
+        if name in FIELDS
+    }
+    keep = layers_to_keep(overrides.get("encoder_layers_to_keep"))
+    if keep is not None:
+        values["num_layers"] = len(set(keep))
+    return dataclasses.replace(config, **values)  # type: ignore[arg-type]
+
+
+def layers_to_keep(value: object) -> list[int] | None:
+    """Numbers out of fairseq's "0,2,4"; None: all layers."""
+    if value is None or (isinstance(value, str) and not value):
+        return None
+    parts = value.split(",") if isinstance(value, str) else value
+    try:
+        return [int(part) for part in parts]  # type: ignore[attr-defined]
+    except (TypeError, ValueError, OverflowError):
+        raise InputError(
+            f"encoder_layers_to_keep is {brief(value)}; write layer numbers as '0,2,4'"
+        ) from None
+
+
+def read_config(
+    arguments: dict[str, Any],
+    weights: dict[str, Tensor],
+    overrides: Mapping[str, object],
+    source: str,
+) -> RobertaConfig:
+    """The architecture: sizes from the tensors, the rest from the arguments, else from `arch`."""
+    for name, value in _UNSUPPORTED.items():
+        if arguments.get(name) not in (None, value):
+            raise CheckpointError(
+                f"{source}: {name}={brief(arguments[name])} is not supported, RoBERTa has {value}"
+            )
+    given = arguments.get("arch")
+    arch = given if isinstance(given, str) else ""  # str() of shared parts could have no end
+    preset = _ARCHITECTURES.get(arch, BASE)
+    values: dict[str, Any] = {ours: getattr(preset, ours) for ours in FIELDS.values()}
+    try:
+        for theirs, ours in FIELDS.items():
+            if arguments.get(theirs) is not None:
+                values[ours] = _typed(theirs, arguments[theirs], values[ours])
+    except InputError as error:
+        raise CheckpointError(
+            f"{source}: {error}; pass it with a right value to override"
+        ) from None
+    sizes = _sizes(weights, source)
+    if "encoder_attention_heads" not in arguments and (
+        not arch or preset.embed_dim != sizes["embed_dim"]
+    ):
+        values["num_heads"] = max(1, sizes["embed_dim"] // 64)  # as in every published size
+    if not arguments.keys() & (FIELDS.keys() - overrides.keys()):  # a file of weights alone
+        values["layernorm_embedding"] = (
+            "encoder.sentence_encoder.layernorm_embedding.weight" in weights
+        )
+        values["normalize_before"] = "encoder.sentence_encoder.layer_norm.weight" in weights
+    asked = {FIELDS[name] for name in overrides if name in FIELDS}
+    values |= {name: size for name, size in sizes.items() if name not in asked}
+    try:
+        return RobertaConfig(**values)
+    except InputError as error:
+        raise CheckpointError(f"{source}: {error}") from None
+
+
+def _typed(name: str, value: object, like: object) -> object:
+    """A configuration value of its field's type, from the looser types that files hold."""
+    if isinstance(like, bool):
+        if isinstance(value, (bool, int)):
+            return bool(value)
+    elif isinstance(like, float):
+        if isinstance(value, float) or (type(value) is int and abs(value) < 1 << 53):
+            return float(value)
+    elif isinstance(value, type(like)) and not isinstance(value, bool):
+        return value
+    raise InputError(f"argument {name}={brief(value)} should be a {type(like).__name__}")
+
+
+def _sizes(weights: dict[str, Tensor], source: str) -> dict[str, int]:
+    """What the tensors themselves say; a file's arguments may omit or misstate it."""
+    positions = weights.get("encoder.sentence_encoder.embed_positions.weight")
+    embedding, fc1 = weights.get(EMBEDDING), weights.get(f"{LAYER}0.fc1.weight")
+    if embedding is None or positions is None or embedding.dim() != 2 or positions.dim() != 2:
+        raise CheckpointError(
+            f"{source}: no RoBERTa encoder in this file: {EMBEDDING} or embed_positions is "
+            f"missing; it holds {sorted(weights)[:5]}"
+        )
+    if positions.size(0) < 3:
+        raise CheckpointError(
+            f"{source}: the position table has {positions.size(0)} rows, fewer than 3"
+        )
+    layers = count_layers(weights)
+    sizes = {"vocab_size": embedding.size(0), "embed_dim": embedding.size(1)}
+    sizes |= {"max_positions": positions.size(0) - 2, "num_layers": layers}
+    return sizes | ({"ffn_dim": fc1.size(0)} if fc1 is not None and fc1.dim() == 2 else {})

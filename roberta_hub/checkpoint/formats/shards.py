@@ -1,0 +1,79 @@
+"""All tensors of a Hugging Face directory: one file, or the shards that an index names."""
+
+from __future__ import annotations
+
+import os
+from pathlib import Path
+
+from torch import Tensor
+
+from roberta_hub.checkpoint.checkpoint import Origin
+from roberta_hub.checkpoint.converted import Neutral, through_twin
+from roberta_hub.checkpoint.fetch.cache import cache_root
+from roberta_hub.checkpoint.store import read_json, read_safetensors
+from roberta_hub.checkpoint.untrusted.unpickle import is_mapped, load_pickle, tensors
+from roberta_hub.errors import CheckpointError
+
+WHOLE = ("model.safetensors", "pytorch_model.bin")
+"""What transformers calls the weights, the one without pickles first."""
+INDEXES = tuple(f"{name}.index.json" for name in WHOLE)
+"""And where it says in which shard each tensor lies."""
+
+
+def read_weights(directory: Path, file: Path | None = None, *, twin: bool) -> Neutral:
+    """All tensors under Hugging Face's names.
+
+    Args:
+        directory: where they lie.
+        file: the one file that holds them; None: what lies there.
+        twin: of a pickle, keep a safetensors twin in our cache and read that the next time.
+
+    Raises:
+        CheckpointError: there are none, or they cannot be read.
+    """
+    if file is not None:
+        return _read_file(file, twin=twin)
+    for whole, index in zip(WHOLE, INDEXES, strict=True):
+        if os.path.exists(directory / whole):
+            return _read_file(directory / whole, twin=twin)
+        if os.path.exists(directory / index):
+            return _read_shards(directory / index, twin=twin)
+    raise CheckpointError(
+        f"{directory} has config.json but no weights: none of {', '.join((*WHOLE, *INDEXES))}"
+    )
+
+
+def _read_file(path: Path, *, twin: bool) -> Neutral:
+    if path.suffix != ".bin":
+        # What lies in our cache is replaced and never rewritten, so it may stay mapped.
+        origin: Origin = "our file" if cache_root() in path.parents else "file"
+        return Neutral(read_safetensors(path), origin=origin)
+    return through_twin(path, "bin", _read_bin) if twin else _read_bin(path)
+
+
+def _read_shards(index: Path, *, twin: bool) -> Neutral:
+    shards = read_json(index).get("weight_map")
+    if not isinstance(shards, dict):
+        raise CheckpointError(f"{index}: has no 'weight_map'")
+    pickled = index.name == INDEXES[1]
+    weights: dict[str, Tensor] = {}
+    read: list[Neutral] = []
+    for shard in sorted({str(name) for name in shards.values()}):
+        if Path(shard).name != shard or len(shard) > 255:
+            raise CheckpointError(f"{index}: shard {shard[:80]!r} is not a plain file name")
+        if pickled != shard.endswith(".bin"):
+            raise CheckpointError(
+                f"{index}: shard {shard[:80]!r} is not a plain file name of the kind that "
+                f"{index.name} names"
+            )
+        read.append(_read_file(index.parent / shard, twin=twin))
+        weights |= read[-1].weights
+    origins = {shard.origin for shard in read}
+    # Where some have a twin and some do not, none of them is treated as mapped.
+    origin = origins.pop() if len(origins) == 1 else "memory"
+    return Neutral(weights, origin=origin, finite=bool(read) and all(s.finite for s in read))
+
+
+def _read_bin(path: Path) -> Neutral:
+    loaded = tensors(load_pickle(path), str(path), path.stat().st_size)
+    return Neutral(loaded, origin="file" if is_mapped(path) else "memory")

@@ -1,0 +1,1 @@
+"""Pickles from outside are read and never run."""

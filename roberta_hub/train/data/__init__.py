@@ -1,0 +1,1 @@
+"""What a run learns from: texts and labels become examples, and examples become batches."""

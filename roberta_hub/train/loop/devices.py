@@ -1,0 +1,274 @@
+"""Processes, devices and precision, through accelerate: one process, DDP or FSDP.
+
+Nobody else asks which.
+"""
+
+from __future__ import annotations
+
+import warnings
+from collections.abc import Iterator, Mapping
+from contextlib import AbstractContextManager, contextmanager, nullcontext
+from pathlib import Path
+from typing import Any
+
+import torch
+from torch import Tensor, nn
+
+from roberta_hub.errors import InputError, MissingExtraError
+from roberta_hub.model.encoder import TransformerLayer
+from roberta_hub.train.loop.optimizer import gradient_norm
+from roberta_hub.train.loop.state import own_weights, put_weights
+
+
+class Devices:
+    """What the loop asks of the machines it runs on.
+
+    Args:
+        precision: "no", "bf16" or "fp16".
+        parallel: "ddp" or "fsdp"; a single process needs neither.
+        find_unused_parameters: of DDP.
+    """
+
+    def __init__(self, precision: str, parallel: str, find_unused_parameters: bool) -> None:
+        try:
+            from accelerate import Accelerator
+            from accelerate.state import AcceleratorState, PartialState
+            from accelerate.utils import DistributedDataParallelKwargs
+        except ImportError as error:
+            raise MissingExtraError(
+                f"training needs accelerate ({error}); pip install 'roberta-hub[train]'"
+            ) from None
+        cpu = not torch.cuda.is_available()
+        if cpu and precision == "fp16":
+            warnings.warn(
+                "loop.precision=fp16 needs a GPU, and here is none: this run computes in float32; "
+                "bf16 is for CPUs too",
+                stacklevel=2,
+            )
+            precision = "no"
+        # accelerate keeps its state for the whole process, and refuses another precision.
+        AcceleratorState._reset_state()
+        self.sharded = parallel == "fsdp" and PartialState(cpu=cpu).num_processes > 1
+        if self.sharded and precision == "fp16":
+            raise InputError(
+                "loop.precision=fp16 has no loss scale under loop.parallel=fsdp; use bf16"
+            )
+        ddp = DistributedDataParallelKwargs(
+            find_unused_parameters=find_unused_parameters, gradient_as_bucket_view=True
+        )
+        self.accelerator: Any = Accelerator(
+            mixed_precision=precision,
+            cpu=cpu,
+            kwargs_handlers=[ddp],
+        )
+        self.device: torch.device = self.accelerator.device
+        self.world: int = self.accelerator.num_processes
+        self.rank: int = self.accelerator.process_index
+        self.main: bool = self.accelerator.is_main_process
+
+    def shard(self, module: nn.Module) -> None:
+        """Under FSDP each process keeps a part of every weight; before the optimizer is made.
+
+        With torch's own `fully_shard`, which also runs on CPUs: accelerate's FSDP needs GPUs, so
+        the tests could not reach it.
+        """
+        if self.sharded:
+            from torch.distributed.device_mesh import init_device_mesh
+            from torch.distributed.fsdp import fully_shard
+
+            mesh = init_device_mesh(self.device.type, (self.world,))
+            for layer in module.modules():
+                if isinstance(layer, TransformerLayer):
+                    fully_shard(layer, mesh=mesh)
+            fully_shard(module, mesh=mesh)
+
+    def prepare(self, module: nn.Module, optimizer: Any) -> tuple[nn.Module, Any]:
+        """The module and its optimizer as this machine runs them; the module's object stays."""
+        if self.sharded:
+            return module, optimizer
+        model, prepared = self.accelerator.prepare(module, optimizer)
+        return model, prepared
+
+    def release(self, module: nn.Module) -> None:
+        """Take accelerate's autocast off a module that the caller goes on using."""
+        self.accelerator.unwrap_model(module, keep_fp32_wrapper=False)
+        vars(module).pop("forward", None)  # what is left is the method itself, on the instance
+
+    def wait(self) -> None:
+        """Until every process is here."""
+        self.accelerator.wait_for_everyone()
+
+    # ---- an update ----
+
+    def agree(self, *flags: bool) -> list[bool]:
+        """Each flag, true if it is so in any process."""
+        if self.world == 1:
+            return list(flags)
+        found = torch.tensor([float(flag) for flag in flags], device=self.device)
+        torch.distributed.all_reduce(found, op=torch.distributed.ReduceOp.MAX)
+        return [bool(value) for value in found.tolist()]
+
+    def sum(self, values: Tensor) -> Tensor:
+        """Sums over the processes; float64 holds counts exactly."""
+        if self.world > 1:
+            torch.distributed.all_reduce(values)
+        return values
+
+    def accumulating(self, model: nn.Module, last: bool) -> AbstractContextManager[None]:
+        """Gradients are exchanged after the last micro-batch only."""
+        if self.sharded:
+            _method(model, "set_requires_gradient_sync")(last)
+            return nullcontext()
+        if last or self.world == 1:
+            return nullcontext()
+        return self.accelerator.no_sync(model)  # type: ignore[no-any-return]
+
+    def backward(self, loss: Tensor) -> None:
+        """Gradients of this process's share of the loss.
+
+        The processes' are averaged, hence the factor.
+        """
+        self.accelerator.backward(loss * self.world)
+
+    def clip(self, module: nn.Module, limit: float) -> Tensor:
+        """The norm of the whole gradient, which is cut to the limit if that is above 0."""
+        parameters = [p for p in module.parameters() if p.requires_grad]
+        self.accelerator.unscale_gradients()
+        if limit > 0:
+            norm = nn.utils.clip_grad_norm_(parameters, limit)
+        else:
+            norm = gradient_norm(parameters)
+        return _full(norm) if hasattr(norm, "full_tensor") else norm
+
+    def computing(self) -> AbstractContextManager[None]:
+        """Around a forward: the precision, where `prepare` has not seen to it."""
+        return self.accelerator.autocast() if self.sharded else nullcontext()
+
+    # ---- states ----
+
+    def gather(self, item: Any) -> list[Any]:
+        """Each process's item."""
+        if self.world == 1:
+            return [item]
+        items: list[Any] = [None] * self.world
+        torch.distributed.all_gather_object(items, item)
+        return items
+
+    def weights(self, module: nn.Module) -> dict[str, Tensor]:
+        """All weights, whole; every process must ask."""
+        if not self.sharded:
+            return own_weights(module)
+        with self.whole(module):
+            return {name: tensor.cpu() for name, tensor in own_weights(module).items()}
+
+    def put_weights(self, module: nn.Module, weights: Mapping[str, Tensor], where: Path) -> None:
+        """The inverse of `weights`."""
+        if not self.sharded:
+            return put_weights(module, weights, where)
+        with self.whole(module):
+            put_weights(module, weights, where)
+            self._scatter()
+        return None
+
+    def optimizer_state(self, optimizer: Any) -> dict[str, Any]:
+        """The optimizer's state, whole; every process must ask."""
+        if not self.sharded:
+            return dict(optimizer.state_dict())
+        state = dict(optimizer.state_dict())
+        state["state"] = {  # a new one: the moments in there are the optimizer's own
+            number: {
+                name: _full(value).cpu() if hasattr(value, "full_tensor") else value
+                for name, value in moments.items()
+            }
+            for number, moments in state["state"].items()
+        }
+        return state
+
+    def put_optimizer(self, optimizer: Any, state: dict[str, Any]) -> None:
+        """The inverse of `optimizer_state`."""
+        if self.sharded:
+            from torch.distributed.tensor import distribute_tensor
+
+            groups = zip(optimizer.param_groups, state["param_groups"], strict=True)
+            owners = [
+                pair for g, was in groups for pair in zip(was["params"], g["params"], strict=True)
+            ]
+            for number, owner in owners:
+                for name, value in state["state"].get(number, {}).items():
+                    if value.shape == owner.shape and value.dim():
+                        state["state"][number][name] = distribute_tensor(
+                            value.to(self.device), owner.device_mesh, owner.placements
+                        )
+        optimizer.load_state_dict(state)
+
+    def scaler(self) -> dict[str, Any]:
+        """fp16's loss scale."""
+        scaler = self.accelerator.scaler
+        return {} if scaler is None else dict(scaler.state_dict())
+
+    def put_scaler(self, state: dict[str, Any]) -> None:
+        """The inverse of `scaler`."""
+        if state and self.accelerator.scaler is not None:
+            self.accelerator.scaler.load_state_dict(state)
+
+    # ---- FSDP ----
+
+    @contextmanager
+    def evaluating(self, module: nn.Module) -> Iterator[None]:
+        """Where a module computes outside of its own forward."""
+        with self.whole(module), self.accelerator.autocast():
+            yield
+
+    @contextmanager
+    def whole(self, module: nn.Module) -> Iterator[None]:
+        """Inside, a sharded module's parameters are whole tensors; every process must enter.
+
+        Layers gather and drop their own as they run, so inside the model also computes.
+        """
+        if not self.sharded:
+            yield
+            return
+        _reshard(module)
+        places = [
+            (part, name, p)
+            for part in module.modules()
+            for name, p in part._parameters.items()
+            if p is not None and hasattr(p, "full_tensor")
+        ]
+        self._full: dict[int, tuple[Any, nn.Parameter]] = {}
+        for part, name, p in places:
+            if id(p) not in self._full:  # tied ones stay tied
+                self._full[id(p)] = (p, nn.Parameter(_full(p.detach()), p.requires_grad))
+            part._parameters[name] = self._full[id(p)][1]
+        try:
+            yield
+        finally:
+            _reshard(module)
+            for part, name, p in places:
+                part._parameters[name] = p
+            self._full.clear()
+
+    def _scatter(self) -> None:
+        from torch.distributed.tensor import distribute_tensor
+
+        with torch.no_grad():
+            for p, full in self._full.values():
+                p.copy_(distribute_tensor(full.detach(), p.device_mesh, p.placements))
+
+
+def _reshard(module: nn.Module) -> None:
+    """Drop what a forward has gathered: the root keeps its own until a backward comes."""
+    for part in module.modules():
+        if hasattr(part, "reshard"):
+            _method(part, "reshard")()
+
+
+def _method(module: nn.Module, name: str) -> Any:
+    """What `fully_shard` has added to a module."""
+    return getattr(module, name)
+
+
+def _full(tensor: Any) -> Tensor:
+    """A sharded tensor as a whole one."""
+    whole: Tensor = tensor.full_tensor()
+    return whole

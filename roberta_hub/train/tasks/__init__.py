@@ -1,0 +1,1 @@
+"""What a run learns: each task turns examples into a loss and a score."""

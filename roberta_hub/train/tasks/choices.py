@@ -1,0 +1,126 @@
+"""Multiple choice: a number an option, a softmax over the options of one example."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+import torch
+import torch.nn.functional as F
+from torch import Tensor
+
+from roberta_hub.inference.choose import ONE_SEPARATOR, OPTION_FIRST, encode_option
+from roberta_hub.interface import RobertaHubInterface
+from roberta_hub.model.roberta import RobertaModel
+from roberta_hub.train.config import Config
+from roberta_hub.train.data.layouts import Choice, read_choices
+from roberta_hub.train.tasks.finetuning import (
+    Encoded,
+    FineTuning,
+    Targets,
+    chance_of,
+    gather,
+    hidden,
+    located,
+    metric_of,
+    metrics,
+    name_task,
+    options_of,
+    shorten,
+    train_path,
+)
+from roberta_hub.train.tasks.heads import make_head
+from roberta_hub.train.tasks.task import Batch, Loss
+
+LAYOUTS = {"race": OPTION_FIRST, "commonsense_qa": ONE_SEPARATOR}
+
+
+@dataclass(frozen=True)
+class ChoiceObjective:
+    """A classification head with one output, on the `<s>` of every option."""
+
+    head: str
+
+    def logits(self, roberta: RobertaModel, batch: Batch) -> Tensor:
+        """Of each example's options: (B, most options), minus infinity where there are fewer."""
+        first = batch.packed.first_rows(hidden(roberta, batch))  # (options of all, C)
+        scores: Tensor = roberta.classification_heads[self.head](first.unsqueeze(1))[:, 0]
+        places, examples = batch.targets["places"], len(batch.targets["labels"])
+        width = len(batch.targets["width"])
+        table = scores.new_full((examples * width,), -torch.inf)
+        return table.index_copy(0, places, scores).view(examples, width)
+
+    def loss(self, logits: Tensor, batch: Batch) -> Loss:
+        """Cross-entropy over options, summed over examples (fairseq `sentence_ranking`)."""
+        logits, labels = logits.float(), batch.targets["labels"]
+        total = F.cross_entropy(logits, labels, reduction="sum")
+        return Loss(total, {"correct": logits.detach().argmax(-1).eq(labels).sum()})
+
+
+def choice(config: Config, interface: RobertaHubInterface) -> FineTuning:
+    """The best of several options: RACE, CommonsenseQA, or a table."""
+    data = config.data
+    train = read_choices(train_path(config), data.format, data.columns)[: data.limit]
+    held_out = read_choices(data.valid, data.format, data.columns) if data.valid else None
+    make_head(interface, config, 1, None, inputs="pair")
+    name_task(interface, LAYOUTS.get(config.data.format or "", "sentence_prediction"))
+    objective = ChoiceObjective(config.task.head)
+    valid = _prepare(config, interface, held_out) if held_out else None
+    most = max((len(example.options) for example in held_out or ()), default=0)
+
+    def measure(model: RobertaHubInterface) -> dict[str, float]:
+        assert valid is not None
+        logits, targets, loss = gather(model, objective, valid)
+        predicted = torch.cat([part.argmax(-1) for part in logits])
+        labels = torch.cat([t["labels"] for t in targets])
+        accuracy = metrics().accuracy(
+            predicted, labels, "multiclass", num_classes=most, average="micro"
+        )
+        return {"accuracy": float(accuracy), "loss": loss}
+
+    options = {len(example.options) for example in train}
+    return FineTuning(
+        interface,
+        objective,
+        _prepare(config, interface, train),
+        measure if valid is not None else None,
+        metric=metric_of(config, "accuracy", ("accuracy", "loss")),
+        chance=chance_of(options.pop()) if len(options) == 1 else None,
+    )
+
+
+def _prepare(config: Config, interface: RobertaHubInterface, examples: Sequence[Choice]) -> Encoded:
+    options, layout = options_of(config), LAYOUTS.get(config.data.format or "", "")
+    ids, where = [], []
+    for example in examples:
+        for text in example.options:
+            with located(example.where):
+                own = encode_option(interface.tokenizer, example.context, text, layout)
+            if layout == OPTION_FIRST:
+                own = _short_option(own, options.max_option_length, interface.tokenizer.eos)
+            ids.append(own)
+            where.append(example.where)
+    parts = iter(shorten(interface, ids, where, options))
+    sequences = [tuple(next(parts) for _ in example.options) for example in examples]
+
+    def targets(indices: Sequence[int]) -> tuple[Targets, int]:
+        counts = [len(examples[i].options) for i in indices]
+        width = max(counts)
+        places = [row * width + k for row, count in enumerate(counts) for k in range(count)]
+        labels = torch.tensor([examples[i].answer for i in indices])
+        # Only its length says something: a shape is known without asking a device.
+        return {
+            "labels": labels,
+            "places": torch.tensor(places),
+            "width": torch.empty(width),
+        }, len(labels)
+
+    return Encoded(sequences, targets)
+
+
+def _short_option(ids: Tensor, limit: int, eos: int) -> Tensor:
+    """`<s> option </s> </s> article </s>`, at most `limit` tokens before the last `</s>`."""
+    end = int(
+        ids.eq(eos).nonzero()[0]
+    )  # fairseq's cut loses this `</s>`, ours a token of the option
+    return ids if end < limit else torch.cat([ids[: limit - 1], ids[end:]])

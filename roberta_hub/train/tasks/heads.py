@@ -1,0 +1,78 @@
+"""The head that a fine-tuning task trains: made anew from the seed, or one that learns on."""
+
+from __future__ import annotations
+
+import warnings
+from collections.abc import Iterator
+from contextlib import contextmanager
+from typing import Literal
+
+import torch
+
+from roberta_hub.config import Inputs
+from roberta_hub.inference.heads import heads_of
+from roberta_hub.interface import RobertaHubInterface
+from roberta_hub.train.config import Config
+from roberta_hub.train.tasks.finetuning import roberta_of
+
+
+def make_head(
+    interface: RobertaHubInterface,
+    config: Config,
+    count: int,
+    names: tuple[str, ...] | None,
+    kind: Literal["classification", "token"] = "classification",
+    inputs: Inputs | None = None,
+) -> tuple[str, ...]:
+    """Make the head that the configuration names; one of this size and these labels learns on.
+
+    It becomes the model's own, which verbs ask unless they are told another.
+
+    Args:
+        interface: gets the head and its label names.
+        config: has the head's name and the seed of new weights.
+        count: outputs.
+        names: of the classes; None: of a regression or choice, which has none.
+        kind: of the head.
+        inputs: what it is trained on, of a classification head.
+
+    Returns:
+        The label names in the order of the outputs.
+    """
+    names = _make_head(interface, config, count, names, kind)
+    interface.own_head = config.task.head
+    if inputs is not None:
+        interface.inputs[config.task.head] = inputs
+    return names
+
+
+def _make_head(
+    interface: RobertaHubInterface,
+    config: Config,
+    count: int,
+    names: tuple[str, ...] | None,
+    kind: Literal["classification", "token"],
+) -> tuple[str, ...]:
+    head, heads = config.task.head, heads_of(roberta_of(interface), kind)
+    if head in heads and heads[head].out_proj.out_features == count:  # type: ignore[union-attr]
+        known = interface.head_labels(head)
+        unnamed = known == tuple(map(str, range(count)))
+        if names is None or set(known) == set(names) or unnamed:
+            if names is not None:
+                interface.labels[head] = known if set(known) == set(names) else names
+            return interface.labels.get(head, ())
+        warnings.warn(
+            f"head {head!r} knows {', '.join(known)}, the data {', '.join(names)}: it begins anew",
+            stacklevel=2,
+        )
+    with seeded(config.seed):
+        getattr(interface, f"register_{kind}_head")(head, count, labels=names)
+    return names or ()
+
+
+@contextmanager
+def seeded(seed: int) -> Iterator[None]:
+    """Inside, torch's CPU generator begins at a seed; afterwards it is as it was."""
+    with torch.random.fork_rng(devices=[]):
+        torch.manual_seed(seed)
+        yield

@@ -1,0 +1,170 @@
+"""Questions whose answers are stretches of a context: SQuAD 1.1 and 2."""
+
+from __future__ import annotations
+
+import math
+from bisect import bisect_right
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import torch
+import torch.nn.functional as F
+from torch import Tensor
+
+from roberta_hub.inference.answer import answers, windows
+from roberta_hub.inference.batching import Runner
+from roberta_hub.interface import RobertaHubInterface
+from roberta_hub.model.roberta import RobertaModel
+from roberta_hub.text.tokenizer import Tokenizer
+from roberta_hub.train.config import Config
+from roberta_hub.train.data.layouts import Question, read_questions
+from roberta_hub.train.tasks.finetuning import (
+    Encoded,
+    FineTuning,
+    Targets,
+    hidden,
+    located,
+    metric_of,
+    metrics,
+    options_of,
+    roberta_of,
+    train_path,
+)
+from roberta_hub.train.tasks.heads import seeded
+from roberta_hub.train.tasks.task import Batch, Loss
+
+
+@dataclass(frozen=True)
+class SpanObjective:
+    """A span head: which token begins the answer and which ends it; `<s>` twice for none."""
+
+    head: str
+
+    def logits(self, roberta: RobertaModel, batch: Batch) -> Tensor:
+        """Of start and end of every token: (B, T, 2), minus infinity behind each sequence."""
+        packed = batch.packed
+        logits = packed.unpack(roberta.span_heads[self.head](hidden(roberta, batch)))
+        places = torch.arange(packed.shape[1], device=logits.device)
+        lengths = torch.tensor(packed.lengths, device=logits.device)
+        outside = places >= lengths.unsqueeze(1)  # (B, T)
+        return logits.masked_fill(outside.unsqueeze(-1), -torch.inf)
+
+    def loss(self, logits: Tensor, batch: Batch) -> Loss:
+        """Mean of start's and end's cross-entropies, summed over windows.
+
+        See Devlin et al. 2019.
+        """
+        logits = logits.float()
+        start = F.cross_entropy(logits[..., 0], batch.targets["start"], reduction="sum")
+        end = F.cross_entropy(logits[..., 1], batch.targets["end"], reduction="sum")
+        return Loss((start + end) / 2)
+
+
+def span(config: Config, interface: RobertaHubInterface) -> FineTuning:
+    """A stretch of the context, or none, for each question; long contexts in windows."""
+    data, head = config.data, config.task.head
+    train = read_questions(train_path(config), data.format, data.columns)[: data.limit]
+    held_out = read_questions(data.valid, data.format, data.columns) if data.valid else None
+    if head not in roberta_of(interface).span_heads:
+        with seeded(config.seed):
+            interface.register_span_head(head)
+    interface.own_head = head
+    encoded = _prepare(config, interface, train)
+
+    def measure(model: RobertaHubInterface) -> dict[str, float]:
+        assert held_out is not None
+        return evaluate_answers(config, model, held_out)
+
+    chance = sum(math.log(length) for length in encoded.lengths()) / len(encoded.sequences)
+    return FineTuning(
+        interface,
+        SpanObjective(head),
+        encoded,
+        measure if held_out else None,
+        metric=metric_of(config, "f1", ("f1", "exact")),
+        chance=chance,
+    )
+
+
+def _prepare(config: Config, interface: RobertaHubInterface, examples: list[Question]) -> Encoded:
+    options, tokenizer = options_of(config), interface.tokenizer
+    limit = min(options.max_length or interface.max_positions, interface.max_positions)
+    ids: list[Tensor] = []
+    spans: list[tuple[int, int]] = []
+    for example in examples:
+        texts = (example.question, example.context)
+        with located(example.where):
+            own = windows(tokenizer, *texts, limit, options.stride, options.truncate)
+        found = answer_tokens(tokenizer, example)
+        for window in own:
+            first, last = found if found is not None else (-1, -1)
+            inside = window.first <= first and last < window.first + window.count
+            shift = window.column - window.first
+            ids.append(window.ids)
+            spans.append((first + shift, last + shift) if inside else (0, 0))
+    table = torch.tensor(spans)
+
+    def targets(indices: Sequence[int]) -> tuple[Targets, int]:
+        own = table[list(indices)]
+        return {"start": own[:, 0], "end": own[:, 1]}, len(indices)
+
+    return Encoded([(window,) for window in ids], targets)
+
+
+def answer_tokens(tokenizer: Tokenizer, example: Question) -> tuple[int, int] | None:
+    """First and last token of the context that the first answer covers; None without one.
+
+    Example:
+        >>> question = Question("Who?", "It was Ada.", ((7, "Ada"),), "")
+        >>> answer_tokens(Tokenizer.shipped(), question)
+        (2, 2)
+    """
+    if not example.answers:
+        return None
+    begin, text = example.answers[0]
+    offsets = tokenizer.offsets(example.context)
+    ends = [end for _, end in offsets]
+    first = bisect_right(ends, begin)
+    last = bisect_right(ends, begin + len(text.rstrip()) - 1)
+    return first, last
+
+
+def evaluate_answers(
+    config: Config, model: RobertaHubInterface, examples: Sequence[Question]
+) -> dict[str, float]:
+    """Exact match and F1 of the answers' words as SQuAD's script counts them, in 0..1.
+
+    Where a question has no answer, "" is the right one.
+    """
+    options = options_of(config)
+    runner = Runner(
+        model=model.model,
+        tokenizer=model.tokenizer,
+        stride=options.stride,
+        truncate=options.truncate,
+    )
+    found = answers(
+        runner,
+        [(example.question, example.context) for example in examples],
+        config.task.head,
+        max_tokens=options.max_answer_tokens,
+        no_answer=any(not example.answers for example in examples),
+    )
+    guesses: list[dict[str, Any]] = []
+    truths: list[dict[str, Any]] = []
+    exact_none = 0
+    for i, (example, answer) in enumerate(zip(examples, found, strict=True)):
+        if not example.answers or not answer.text:
+            exact_none += not example.answers and not answer.text
+            continue
+        texts = [text for _, text in example.answers]
+        guesses.append({"prediction_text": answer.text, "id": str(i)})
+        starts = [start for start, _ in example.answers]
+        truths.append({"answers": {"answer_start": starts, "text": texts}, "id": str(i)})
+    exact = f1 = float(exact_none)
+    if guesses:
+        score = metrics().text.squad(guesses, truths)
+        exact += float(score["exact_match"]) / 100 * len(guesses)
+        f1 += float(score["f1"]) / 100 * len(guesses)
+    return {"exact": exact / len(examples), "f1": f1 / len(examples)}

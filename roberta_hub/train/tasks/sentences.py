@@ -1,0 +1,224 @@
+"""Tasks on whole texts: classification, regression, multi-label classification."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+import torch
+import torch.nn.functional as F
+from torch import Tensor
+
+from roberta_hub.config import Inputs
+from roberta_hub.errors import InputError
+from roberta_hub.interface import RobertaHubInterface
+from roberta_hub.model.roberta import RobertaModel
+from roberta_hub.train.config import Config
+from roberta_hub.train.data.examples import GLUE, Sentences, read_sentences
+from roberta_hub.train.data.labels import label_ids, label_names
+from roberta_hub.train.tasks.finetuning import (
+    Encoded,
+    FineTuning,
+    Targets,
+    chance_of,
+    encode,
+    gather,
+    hidden,
+    metric_of,
+    metrics,
+    options_of,
+    train_path,
+)
+from roberta_hub.train.tasks.heads import make_head
+from roberta_hub.train.tasks.task import Batch, Loss
+
+
+@dataclass(frozen=True)
+class SentenceObjective:
+    """A classification head on `<s>`."""
+
+    head: str
+    kind: str
+    """ "classification": cross-entropy; "regression": squared error; "multi_label": binary
+    cross-entropies."""
+
+    def logits(self, roberta: RobertaModel, batch: Batch) -> Tensor:
+        """Shape: (B, K)."""
+        first = batch.packed.first_rows(hidden(roberta, batch))  # (B, C)
+        logits: Tensor = roberta.classification_heads[self.head](first.unsqueeze(1))
+        return logits
+
+    def loss(self, logits: Tensor, batch: Batch) -> Loss:
+        """Summed over texts, or over texts and labels.
+
+        In float32, as fairseq's `sentence_prediction`.
+        """
+        logits, labels = logits.float(), batch.targets["labels"]
+        if self.kind == "regression":
+            return Loss(F.mse_loss(logits[:, 0], labels, reduction="sum"))
+        if self.kind == "multi_label":
+            return Loss(F.binary_cross_entropy_with_logits(logits, labels, reduction="sum"))
+        total = F.cross_entropy(logits, labels, reduction="sum")
+        return Loss(total, {"correct": logits.detach().argmax(-1).eq(labels).sum()})
+
+
+def classification(config: Config, interface: RobertaHubInterface) -> FineTuning:
+    """One label a text or pair: GLUE and the like."""
+    train, held_out = _train(config), _valid(config)
+    glue = GLUE.get(config.data.format or "")
+    given = glue.labels if glue else None
+    names = label_names(config, [e.labels[0] for e in train], given, least=2)
+    names = make_head(interface, config, len(names), names, inputs=_inputs(train))
+    objective = SentenceObjective(config.task.head, "classification")
+
+    def prepare(examples: list[Sentences]) -> Encoded:
+        labels = torch.tensor([label_ids(e.labels, names, e.where)[0] for e in examples])
+        return _encoded(config, interface, examples, labels, per=1)
+
+    valid = prepare(held_out) if held_out else None
+
+    def measure(model: RobertaHubInterface) -> dict[str, float]:
+        assert valid is not None
+        logits, targets, loss = gather(model, objective, valid)
+        predicted = torch.cat(logits).argmax(-1)
+        labels = torch.cat([t["labels"] for t in targets])
+        functions, kind = metrics(), {"task": "multiclass", "num_classes": len(names)}
+        # Of two classes the second is the one to find, as in MRPC and QQP.
+        f1 = {"task": "binary"} if len(names) == 2 else {**kind, "average": "macro"}
+        return {
+            "accuracy": float(functions.accuracy(predicted, labels, average="micro", **kind)),
+            "mcc": float(functions.matthews_corrcoef(predicted, labels, **kind)),
+            "f1": float(functions.f1_score(predicted, labels, **f1)),
+            "loss": loss,
+        }
+
+    default = "mcc" if config.data.format == "cola" else "accuracy"
+    return FineTuning(
+        interface,
+        objective,
+        prepare(train),
+        measure if valid is not None else None,
+        metric=metric_of(config, default, ("accuracy", "mcc", "f1", "loss")),
+        chance=chance_of(len(names)),
+    )
+
+
+def regression(config: Config, interface: RobertaHubInterface) -> FineTuning:
+    """One number a text or pair: STS-B, whose 0..5 become 0..1 as in fairseq."""
+    train = _train(config)
+    make_head(interface, config, 1, None, inputs=_inputs(train))
+    objective = SentenceObjective(config.task.head, "regression")
+
+    def prepare(examples: list[Sentences]) -> Encoded:
+        return _encoded(config, interface, examples, _values(config, examples), per=1)
+
+    held_out = _valid(config)
+    valid = prepare(held_out) if held_out else None
+
+    def measure(model: RobertaHubInterface) -> dict[str, float]:
+        assert valid is not None
+        logits, targets, loss = gather(model, objective, valid)
+        predicted, wanted = torch.cat(logits)[:, 0], torch.cat([t["labels"] for t in targets])
+        functions = metrics()
+        return {
+            "pearson": float(functions.pearson_corrcoef(predicted, wanted)),
+            "spearman": float(functions.spearman_corrcoef(predicted, wanted)),
+            "loss": loss,
+        }
+
+    return FineTuning(
+        interface,
+        objective,
+        prepare(train),
+        measure if valid is not None else None,
+        metric=metric_of(config, "pearson", ("pearson", "spearman", "loss")),
+    )
+
+
+def _values(config: Config, examples: Sequence[Sentences]) -> Tensor:
+    glue = GLUE.get(config.data.format or "")
+    values = []
+    for example in examples:
+        try:
+            value = float(example.labels[0])
+        except ValueError:
+            value = math.nan
+        if not abs(value) <= torch.finfo(torch.float32).max:  # NaN is not either
+            raise InputError(f"{example.where}: label {example.labels[0][:40]!r} is no number")
+        values.append(value / (glue.scale if glue else 1.0))
+    return torch.tensor(values)
+
+
+def multi_label(config: Config, interface: RobertaHubInterface) -> FineTuning:
+    """Any number of labels a text; `classify(..., multi_label=True)` gives each its probability."""
+    separator = options_of(config).separator
+    train, held_out = _train(config, separator), _valid(config, separator)
+    names = label_names(config, [label for e in train for label in e.labels])
+    names = make_head(interface, config, len(names), names, inputs=_inputs(train))
+    objective = SentenceObjective(config.task.head, "multi_label")
+
+    def prepare(examples: list[Sentences]) -> Encoded:
+        table = torch.zeros(len(examples), len(names))
+        for row, example in zip(table, examples, strict=True):
+            row[label_ids(example.labels, names, example.where)] = 1.0
+        return _encoded(config, interface, examples, table, per=len(names))
+
+    valid = prepare(held_out) if held_out else None
+
+    def measure(model: RobertaHubInterface) -> dict[str, float]:
+        assert valid is not None
+        logits, targets, loss = gather(model, objective, valid)
+        scores = torch.cat(logits).sigmoid()
+        wanted = torch.cat([t["labels"] for t in targets]).long()
+        functions, kind = metrics(), {"task": "multilabel", "num_labels": len(names)}
+        return {
+            "f1": float(functions.f1_score(scores, wanted, average="micro", **kind)),
+            "accuracy": float(functions.accuracy(scores, wanted, average="micro", **kind)),
+            "exact": float(functions.exact_match(scores, wanted, **kind)),
+            "loss": loss,
+        }
+
+    return FineTuning(
+        interface,
+        objective,
+        prepare(train),
+        measure if valid is not None else None,
+        metric=metric_of(config, "f1", ("f1", "accuracy", "exact", "loss")),
+        chance=math.log(2),
+    )
+
+
+def _train(config: Config, separator: str | None = None) -> list[Sentences]:
+    data = config.data
+    found = read_sentences(train_path(config), data.format, data.columns, separator=separator)
+    return found[: data.limit]
+
+
+def _valid(config: Config, separator: str | None = None) -> list[Sentences] | None:
+    data = config.data
+    if data.valid is None:
+        return None
+    return read_sentences(data.valid, data.format, data.columns, separator=separator)
+
+
+def _inputs(examples: Sequence[Sentences]) -> Inputs:
+    """What a head learns to judge from these examples: all rows of a table are texts, or pairs."""
+    return "one" if isinstance(examples[0].text, str) else "pair"
+
+
+def _encoded(
+    config: Config,
+    interface: RobertaHubInterface,
+    examples: Sequence[Sentences],
+    labels: Tensor,
+    per: int,
+) -> Encoded:
+    """Examples with a row of `labels` each, which counts as `per` targets."""
+    texts, where = [e.text for e in examples], [e.where for e in examples]
+    ids = encode(interface, texts, where, options_of(config))
+
+    def targets(indices: Sequence[int]) -> tuple[Targets, int]:
+        return {"labels": labels[list(indices)]}, per * len(indices)
+
+    return Encoded([(own,) for own in ids], targets)

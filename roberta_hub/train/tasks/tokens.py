@@ -1,0 +1,163 @@
+"""Labels of words: named entities, parts of speech. A word is judged by its first piece."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from itertools import accumulate
+
+import torch
+import torch.nn.functional as F
+from torch import Tensor
+
+from roberta_hub.errors import InputError
+from roberta_hub.inference.tag import OUTSIDE, entities, first_pieces
+from roberta_hub.interface import RobertaHubInterface
+from roberta_hub.model.roberta import RobertaModel
+from roberta_hub.train.config import Config
+from roberta_hub.train.data.labels import label_ids, label_names
+from roberta_hub.train.data.layouts import Words, read_words
+from roberta_hub.train.tasks.finetuning import (
+    Encoded,
+    FineTuning,
+    Targets,
+    chance_of,
+    encode,
+    hidden,
+    metric_of,
+    options_of,
+    outputs,
+    train_path,
+)
+from roberta_hub.train.tasks.heads import make_head
+from roberta_hub.train.tasks.task import Batch, Loss
+
+
+@dataclass(frozen=True)
+class TokenObjective:
+    """A token head on the first piece of every word."""
+
+    head: str
+
+    def logits(self, roberta: RobertaModel, batch: Batch) -> Tensor:
+        """Of the words of the batch, end to end: (M, K)."""
+        rows = hidden(roberta, batch)[batch.targets["rows"]]  # (M, C)
+        logits: Tensor = roberta.token_heads[self.head](rows)
+        return logits
+
+    def loss(self, logits: Tensor, batch: Batch) -> Loss:
+        """Cross-entropy summed over words."""
+        logits, labels = logits.float(), batch.targets["labels"]
+        total = F.cross_entropy(logits, labels, reduction="sum")
+        return Loss(total, {"correct": logits.detach().argmax(-1).eq(labels).sum()})
+
+
+@dataclass(frozen=True)
+class _Tagged:
+    """Sentences as ids, with the column and the label of each word that the model can see."""
+
+    encoded: Encoded
+    tags: list[tuple[str, ...]]
+    """As in the file, of all words."""
+    seen: list[list[int]]
+    """Which words of each sentence are judged; cutting and odd characters hide some."""
+
+
+def tokens(config: Config, interface: RobertaHubInterface) -> FineTuning:
+    """A label a word: CoNLL's task, evaluated by entities."""
+    data = config.data
+    train = read_words(train_path(config), data.format, data.columns)[: data.limit]
+    held_out = read_words(data.valid, data.format, data.columns) if data.valid else None
+    names = label_names(config, [tag for e in train for tag in e.tags])
+    names = make_head(interface, config, len(names), names, "token")
+    objective = TokenObjective(config.task.head)
+    valid = _prepare(config, interface, held_out, names) if held_out else None
+
+    def measure(model: RobertaHubInterface) -> dict[str, float]:
+        assert valid is not None
+        return evaluate_tags(model, objective, valid, names)
+
+    return FineTuning(
+        interface,
+        objective,
+        _prepare(config, interface, train, names).encoded,
+        measure if valid is not None else None,
+        metric=metric_of(config, "f1", ("f1", "precision", "recall", "accuracy", "loss")),
+        chance=chance_of(len(names)),
+    )
+
+
+def _prepare(
+    config: Config, interface: RobertaHubInterface, examples: list[Words], names: tuple[str, ...]
+) -> _Tagged:
+    texts, where = [" ".join(e.words) for e in examples], [e.where for e in examples]
+    ids = encode(interface, texts, where, options_of(config))
+    columns, labels, seen = [], [], []
+    for example, text, own in zip(examples, texts, ids, strict=True):
+        ends = list(accumulate(len(word) + 1 for word in example.words))
+        spans = [(end - 1 - len(w), end - 1) for w, end in zip(example.words, ends, strict=True)]
+        pieces = first_pieces(interface.tokenizer, text, spans)
+        kept = [w for w, piece in enumerate(pieces) if piece is not None and piece < len(own) - 1]
+        if not kept:
+            raise InputError(f"{example.where}: no word of {text[:40]!r} can be seen by the model")
+        numbers = label_ids(example.tags, names, example.where)
+        seen.append(kept)
+        columns.append(torch.tensor([pieces[w] for w in kept]))
+        labels.append(torch.tensor([numbers[w] for w in kept]))
+
+    def targets(indices: Sequence[int]) -> tuple[Targets, int]:
+        starts = accumulate((len(ids[i]) for i in indices), initial=0)
+        rows = torch.cat([columns[i] + start for i, start in zip(indices, starts, strict=False)])
+        return {"rows": rows, "labels": torch.cat([labels[i] for i in indices])}, len(rows)
+
+    return _Tagged(Encoded([(own,) for own in ids], targets), [e.tags for e in examples], seen)
+
+
+def evaluate_tags(
+    model: RobertaHubInterface, objective: TokenObjective, examples: _Tagged, names: Sequence[str]
+) -> dict[str, float]:
+    """Accuracy of words, and precision, recall and F1 of entities.
+
+    What is not seen counts as outside.
+    """
+    predicted = [[OUTSIDE] * len(tags) for tags in examples.tags]
+    total, count = 0.0, 0
+    for indices, logits, batch in outputs(model, objective, examples.encoded):
+        total += float(objective.loss(logits, batch).total)
+        count += batch.count
+        best = iter(logits.argmax(-1).tolist())
+        for i in indices:
+            for word in examples.seen[i]:
+                predicted[i][word] = names[next(best)]
+    words = [
+        p == t
+        for own, tags in zip(predicted, examples.tags, strict=True)
+        for p, t in zip(own, tags, strict=True)
+    ]
+    precision, recall, f1 = entity_scores(examples.tags, predicted, joined=OUTSIDE in names)
+    return {
+        "f1": f1,
+        "precision": precision,
+        "recall": recall,
+        "accuracy": sum(words) / len(words),
+        "loss": total / max(count, 1),
+    }
+
+
+def entity_scores(
+    wanted: Sequence[Sequence[str]], predicted: Sequence[Sequence[str]], *, joined: bool = True
+) -> tuple[float, float, float]:
+    """Precision, recall and F1 of spans that are exactly right, label included.
+
+    As CoNLL's `conlleval`.
+
+    Example:
+        >>> entity_scores([["B-PER", "I-PER", "O", "B-LOC"]], [["B-PER", "O", "O", "B-LOC"]])
+        (0.5, 0.5, 0.5)
+    """
+    right = found = there = 0
+    for tags, guesses in zip(wanted, predicted, strict=True):
+        true, guessed = set(entities(tags, joined=joined)), set(entities(guesses, joined=joined))
+        right, found, there = right + len(true & guessed), found + len(guessed), there + len(true)
+    precision, recall = right / max(found, 1), right / max(there, 1)
+    return precision, recall, 2 * right / max(found + there, 1)
