@@ -38,11 +38,11 @@ Vector = Callable[[], "list[float]"]
 # ---- one engine each: import what it needs, return what loads and answers ----
 
 
-def ours(folder: Path, *, twin: bool = True) -> Vector:
+def ours(folder: Path, *, converted: bool = True) -> Vector:
     import roberta_hub
 
     def vector() -> list[float]:
-        roberta = roberta_hub.load_model(folder / "fairseq", twin=twin).eval()
+        roberta = roberta_hub.load_model(folder / "fairseq", converted=converted).eval()
         return roberta.extract_features(IDS)[0, 0].tolist()
 
     return vector
@@ -58,8 +58,8 @@ def ours_saved(folder: Path) -> Vector:
     return vector
 
 
-def ours_without_twin(folder: Path) -> Vector:
-    return ours(folder, twin=False)
+def ours_without_copy(folder: Path) -> Vector:
+    return ours(folder, converted=False)
 
 
 def torch_alone(folder: Path) -> Vector:
@@ -103,8 +103,8 @@ TORCH = "import torch, nothing else"
 ENGINES = {
     TORCH: torch_alone,
     "roberta_hub, its own format": ours_saved,
-    "roberta_hub, twin": ours,
-    "roberta_hub, twin=False": ours_without_twin,
+    "roberta_hub, copy": ours,
+    "roberta_hub, converted=False": ours_without_copy,
     "transformers, safetensors": transformers,
     "fairseq 0.12.2": fairseq,
 }
@@ -156,7 +156,7 @@ def measure(folder: Path, rounds: int) -> tuple[dict[str, list[Run]], Run]:
             if done.returncode:
                 raise SystemExit(f"{engine} failed:\n{done.stderr}")
             found[engine].append(json.loads(done.stdout.splitlines()[-1]))
-    first = found["roberta_hub, twin"][0]
+    first = found["roberta_hub, copy"][0]
     vectors = {engine: runs[0].pop("vector") for engine, runs in found.items()}
     vectors.pop(TORCH)
     for engine, vector in vectors.items():
@@ -182,7 +182,7 @@ def table(found: dict[str, list[Run]], first: Run, weights: float) -> str:
         cells.append(f"{median(run['peak'] for run in runs) / weights:.2f}")
         rows.append(f"| {' | '.join(cells)} |")
     rows.append(
-        f"| roberta_hub, the first load, which makes the twin | {first['load']:.2f} s | "
+        f"| roberta_hub, the first load, which makes the copy | {first['load']:.2f} s | "
         f"{first['process']:.2f} s | {first['peak'] / weights:.2f} |"
     )
     starts = {engine: median(run["process"] for run in runs) for engine, runs in found.items()}

@@ -67,7 +67,7 @@ def load_model(
     allow_nonfinite: bool = False,
     force_download: bool = False,
     progress: bool = True,
-    twin: bool = True,
+    converted: bool = True,
     **overrides: object,
 ) -> RobertaHubInterface:
     """Load a model by name, or from a file, directory or archive of any of the formats we read.
@@ -92,8 +92,8 @@ def load_model(
         allow_nonfinite: True accepts NaN and infinity in the weights.
         force_download: fetch a named model again.
         progress: show a bar while downloading.
-        twin: of a pickle, keep a safetensors twin in the cache (`cache_root()/twins`) and map that
-            the next time; False reads the file itself and writes nothing.
+        converted: of a pickle, keep a safetensors copy in the cache (`cache_root()/twins`) and map
+            that the next time; False reads the file itself and writes nothing.
         overrides: fairseq's arguments, which replace those of the checkpoint. Any checkpoint takes
             `dropout`, `attention_dropout`, `activation_dropout`, `pooler_dropout`,
             `encoder_layerdrop`, `encoder_layers_to_keep`, and `gpt2_encoder_json` with
@@ -111,11 +111,14 @@ def load_model(
         >>> roberta.encode("Hello world!").tolist()
         [0, 31414, 232, 328, 2]
     """
+    if "twin" in overrides:
+        warnings.warn("twin= is converted= now", FutureWarning, stacklevel=2)
+        converted = switch("twin", overrides.pop("twin"))
     bpe_tables = _bpe_tables(bpe, overrides)
     pretrained, strict = switch("pretrained", pretrained), switch("strict", strict)
     allow_nonfinite = switch("allow_nonfinite", allow_nonfinite)
     force_download = switch("force_download", force_download)
-    progress, twin = switch("progress", progress), switch("twin", twin)
+    progress, converted = switch("progress", progress), switch("converted", converted)
     wanted, place = as_dtype(dtype), as_device(device)
     name = path_text("name_or_path", name_or_path)
     file = None if checkpoint_file is None else path_text("checkpoint_file", checkpoint_file)
@@ -137,7 +140,9 @@ def load_model(
         source = resolve(embedded(record))
     else:
         source = resolve(fetch_model(record, force=force_download, progress=progress))
-    checkpoint, (found_bpe, dictionary) = _read(source, data, overrides, wanted, twin=twin)
+    checkpoint, (found_bpe, dictionary) = _read(
+        source, data, overrides, wanted, converted=converted
+    )
     if record is not None:
         check_shape(record, checkpoint, overrides, source.directory)
         name_heads(record, checkpoint)
@@ -198,7 +203,7 @@ def _read(
     overrides: Mapping[str, object],
     dtype: torch.dtype | None,
     *,
-    twin: bool,
+    converted: bool,
 ) -> tuple[Checkpoint, Vocabulary]:
     """Read what was found, and the vocabulary that it brings along beside the dictionary."""
     directory, file = source.directory, source.file
@@ -210,13 +215,13 @@ def _read(
         assert file is not None
         tables = (directory / "encoder.json", directory / "vocab.bpe")
         own = GPT2BPE.from_files(*tables) if all(table.is_file() for table in tables) else None
-        checkpoint = read_fairseq(file, overrides, dtype, twin=twin)
+        checkpoint = read_fairseq(file, overrides, dtype, converted=converted)
         checkpoint.dictionary, checkpoint.label_dictionary = read_dictionaries(directory, data)
         return checkpoint, (own, None)
     if source.kind == "roberta_hub":
         checkpoint = read_store(directory, dtype, file=file)
     else:
-        checkpoint = read_huggingface(directory, dtype, file=file, twin=twin)
+        checkpoint = read_huggingface(directory, dtype, file=file, converted=converted)
     override(checkpoint, overrides)
     vocabulary = read_tokenizer(directory)
     if data_directory(directory, data) != data_directory(directory, "."):

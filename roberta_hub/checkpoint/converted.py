@@ -1,9 +1,9 @@
-"""A pickle read once -> its safetensors twin in our cache, mapped from the next time on.
+"""A pickle read once -> its safetensors copy in our cache, mapped from the next time on.
 
-    user's file ─► signature ─► known? ─► twin, mapped
-                       └─► digest ─► read the pickle ─► write the twin ─► compare ─► rename
+    user's file ─► signature ─► known? ─► copy, mapped
+                       └─► digest ─► read the pickle ─► write the copy ─► compare ─► rename
 
-A twin is named after the sha256 of the file it came from and holds the same numbers in the same
+A copy is named after the sha256 of the file it came from and holds the same numbers in the same
 dtype. So that the digest of 1.4 GB is not computed at each load, a note remembers it for a path,
 size, times and inode. Nothing is ever written beside the user's file, and a cache that cannot be
 written is no reason not to load.
@@ -41,7 +41,7 @@ from roberta_hub.checkpoint.store import read_safetensors_and_metadata, write_sa
 from roberta_hub.errors import CheckpointError, RobertaHubError
 
 VERSION = 1
-"""Of the neutral form; a higher one makes all older twins unknown."""
+"""Of the neutral form; a higher one makes all older copies unknown."""
 SETTLED = 2.0
 """Seconds since a file changed before its times are trusted: a clock's tick hides a second
 change."""
@@ -59,18 +59,18 @@ class Neutral:
     """Whether it is known that the weights hold neither NaN nor infinity."""
 
 
-def twins() -> Path:
-    """The folder of all twins, `cache_root()/twins`."""
+def copies() -> Path:
+    """The folder of all copies, `cache_root()/twins`."""
     return cache_root() / "twins"
 
 
-def through_twin(path: Path, kind: str, read: Callable[[Path], Neutral]) -> Neutral:
-    """Read a file from its twin; where there is none yet, read the file itself and leave a twin.
+def through_copy(path: Path, kind: str, read: Callable[[Path], Neutral]) -> Neutral:
+    """Read a file from its copy; where there is none yet, read the file itself and leave a copy.
 
     Args:
         path: the user's file.
-        kind: what `read` makes of it; part of the twin's name.
-        read: the reader of the file itself. Its errors pass, and then there is no twin.
+        kind: what `read` makes of it; part of the copy's name.
+        read: the reader of the file itself. Its errors pass, and then there is no copy.
     """
     check_regular(path)  # before it is hashed: a pipe has no end
     if (
@@ -80,29 +80,29 @@ def through_twin(path: Path, kind: str, read: Callable[[Path], Neutral]) -> Neut
     try:
         before = _signature(path)
         note = _note(path, kind)
-        twin = _noted_twin(note, before)
-        digest = None if twin else sha256_of(path)
+        copy = _noted_copy(note, before)
+        digest = None if copy else sha256_of(path)
     except OSError:
         return read(path)  # which knows how to say it
     if digest is not None:
         _check_manifest(path, digest)
-        twin = twins() / f"{digest}-{kind}-{VERSION}.safetensors"
-    assert twin is not None
-    tidy(twin)
-    found = _read_if_there(twin)
+        copy = copies() / f"{digest}-{kind}-{VERSION}.safetensors"
+    assert copy is not None
+    tidy(copy)
+    found = _read_if_there(copy)
     if found is None:
         neutral = read(path)
         if not all(map(is_finite, neutral.weights.values())):
             return neutral  # for whoever refuses it, or wants it so
         neutral.finite = True
-        found = _make(twin, neutral, path)
+        found = _make(copy, neutral, path)
     with contextlib.suppress(OSError):
         if (
             _signature(path) != before
         ):  # another file by now; what was hashed may not be what was read
             return read(path)
         if found.origin == "our file":
-            _write_note(note, path, before, twin)
+            _write_note(note, path, before, copy)
     return found
 
 
@@ -120,41 +120,41 @@ def _check_manifest(path: Path, digest: str) -> None:
         )
 
 
-def _read_if_there(twin: Path) -> Neutral | None:
-    if not twin.is_file():
+def _read_if_there(copy: Path) -> Neutral | None:
+    if not copy.is_file():
         return None
     try:
-        return read_twin(twin)
+        return read_copy(copy)
     except CheckpointError:  # cut short or tampered with: to be made anew
         with contextlib.suppress(OSError):
-            twin.unlink(missing_ok=True)
+            copy.unlink(missing_ok=True)
         return None
 
 
-def read_twin(twin: Path) -> Neutral:
-    """What lies in a twin, mapped.
+def read_copy(copy: Path) -> Neutral:
+    """What lies in a copy, mapped.
 
     Raises:
         CheckpointError: damaged, or not written by this package.
     """
-    weights, metadata = read_safetensors_and_metadata(twin)
+    weights, metadata = read_safetensors_and_metadata(copy)
     try:
         about, shared = json.loads(metadata["about"]), json.loads(metadata["shared"])
         weights |= {name: weights[other] for name, other in shared.items()}
         return Neutral(weights, dict(about), "our file", finite=True)
     except (LookupError, ValueError, TypeError, AttributeError) as error:
-        raise CheckpointError(f"{twin} is no twin that this package wrote ({error})") from None
+        raise CheckpointError(f"{copy} is no copy that this package wrote ({error})") from None
 
 
-def _make(twin: Path, neutral: Neutral, source: Path) -> Neutral:
-    """Write the twin and return what lies in it, or `neutral` where the cache takes no twin."""
+def _make(copy: Path, neutral: Neutral, source: Path) -> Neutral:
+    """Write the copy and return what lies in it, or `neutral` where the cache takes no copy."""
     try:
-        with workplace(twin, CheckpointError) as work:
-            if not twin.exists():  # else another process made it while this one waited
-                _forget_lost_twins()
-                write_twin(work / twin.name, neutral, source)
-                os.replace(work / twin.name, twin)
-            return read_twin(twin)
+        with workplace(copy, CheckpointError) as work:
+            if not copy.exists():  # else another process made it while this one waited
+                _forget_lost_copies()
+                write_copy(work / copy.name, neutral, source)
+                os.replace(work / copy.name, copy)
+            return read_copy(copy)
     except (
         OSError,
         RobertaHubError,
@@ -162,8 +162,8 @@ def _make(twin: Path, neutral: Neutral, source: Path) -> Neutral:
         return neutral
 
 
-def write_twin(path: Path, neutral: Neutral, source: Path) -> None:
-    """Write a twin and compare it with its source, tensor by tensor."""
+def write_copy(path: Path, neutral: Neutral, source: Path) -> None:
+    """Write a copy and compare it with its source, tensor by tensor."""
     first: dict[tuple[object, ...], str] = {}
     shared: dict[str, str] = {}
     for name, tensor in neutral.weights.items():
@@ -178,7 +178,7 @@ def write_twin(path: Path, neutral: Neutral, source: Path) -> None:
         "source": str(source).encode("unicode_escape").decode(),
     }
     write_safetensors(path, single, metadata)
-    copy = read_twin(path).weights
+    copy = read_copy(path).weights
     for name, tensor in neutral.weights.items():
         if not torch.equal(copy[name], tensor):
             raise CheckpointError(f"{path}: {name} differs from what was written")
@@ -187,7 +187,7 @@ def write_twin(path: Path, neutral: Neutral, source: Path) -> None:
             give_back_pages(tensor)
 
 
-# ---- which file has which twin ----
+# ---- which file has which copy ----
 
 
 def _signature(path: Path) -> list[int]:
@@ -198,7 +198,7 @@ def _signature(path: Path) -> list[int]:
 
 def _note(path: Path, kind: str) -> Path:
     name = f"{os.path.realpath(path)}\0{kind}\0{VERSION}".encode("utf-8", "surrogateescape")
-    return twins() / f"{hashlib.sha256(name).hexdigest()[:32]}.json"
+    return copies() / f"{hashlib.sha256(name).hexdigest()[:32]}.json"
 
 
 def _load_json(path: Path) -> dict[str, Any]:
@@ -209,17 +209,17 @@ def _load_json(path: Path) -> dict[str, Any]:
     return value if isinstance(value, dict) else {}
 
 
-def _noted_twin(note: Path, signature: list[int]) -> Path | None:
+def _noted_copy(note: Path, signature: list[int]) -> Path | None:
     known = _load_json(note)
     if known.get("signature") != signature:
         return None
-    return twins() / os.path.basename(str(known.get("twin")))
+    return copies() / os.path.basename(str(known.get("twin")))
 
 
-def _write_note(note: Path, path: Path, signature: list[int], twin: Path) -> None:
+def _write_note(note: Path, path: Path, signature: list[int], copy: Path) -> None:
     if time.time() - max(signature[3:]) / 1e9 < SETTLED:
         return
-    about = {"path": os.path.realpath(path), "signature": signature, "twin": twin.name}
+    about = {"path": os.path.realpath(path), "signature": signature, "twin": copy.name}
     # Of a process killed while it wrote this note; one that is alive fails, and the note is there
     # all the same.
     for half in note.parent.glob(f".{note.name}.*.tmp"):
@@ -228,14 +228,14 @@ def _write_note(note: Path, path: Path, signature: list[int], twin: Path) -> Non
         temporary.write_text(json.dumps(about, indent=2), encoding="utf-8")
 
 
-def _forget_lost_twins() -> None:
-    """Remove the notes of files that are gone or changed, then the twins that no note names.
+def _forget_lost_copies() -> None:
+    """Remove the notes of files that are gone or changed, then the copies that no note names.
 
-    Called before another twin is made, so the cache does not grow with every checkpoint of a
+    Called before another copy is made, so the cache does not grow with every checkpoint of a
     training run.
     """
     wanted: set[str] = set()
-    for note in twins().glob("*.json"):
+    for note in copies().glob("*.json"):
         known = _load_json(note)
         try:
             current = _signature(Path(str(known.get("path")))) == known.get("signature")
@@ -245,10 +245,10 @@ def _forget_lost_twins() -> None:
             wanted.add(str(known.get("twin")))
         else:
             note.unlink(missing_ok=True)
-    for twin in twins().glob("*.safetensors"):
-        old = time.time() - twin.stat().st_mtime > 60  # a younger one may get its note this instant
-        if twin.name not in wanted and old:
-            twin.unlink(missing_ok=True)
-            (twins() / f".{twin.name}.lock").unlink(missing_ok=True)
-    for stage in filter(abandoned, twins().glob(".incomplete-*")):
+    for copy in copies().glob("*.safetensors"):
+        old = time.time() - copy.stat().st_mtime > 60  # a younger one may get its note this instant
+        if copy.name not in wanted and old:
+            copy.unlink(missing_ok=True)
+            (copies() / f".{copy.name}.lock").unlink(missing_ok=True)
+    for stage in filter(abandoned, copies().glob(".incomplete-*")):
         shutil.rmtree(stage, ignore_errors=True)

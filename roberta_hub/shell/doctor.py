@@ -17,7 +17,7 @@ from pathlib import Path
 import torch
 
 import roberta_hub
-from roberta_hub.checkpoint.converted import twins
+from roberta_hub.checkpoint.converted import copies
 from roberta_hub.checkpoint.fetch import download, transfer
 from roberta_hub.checkpoint.fetch.archive import sha256_of
 from roberta_hub.checkpoint.fetch.cache import (
@@ -130,11 +130,11 @@ def _cache(problems: list[str], verify: bool) -> Iterator[str]:
             f"{f'has less than {_size(ROOM)} free' if writable else 'cannot be written'}: cached "
             "models load, new downloads may fail; make room, or set TORCH_HOME to another folder"
         )
-    stages = twins().glob(".incomplete-*")
+    stages = copies().glob(".incomplete-*")
     for folder in sorted(place for place in (*root.glob("*"), *stages) if place.is_dir()):
-        if folder == twins():
+        if folder == copies():
             kept = [path.stat().st_size for path in folder.glob("*.safetensors")]
-            yield f"  {folder.name}: safetensors twins of {len(kept)} pickles, {_size(sum(kept))}"
+            yield f"  {folder.name}: safetensors copies of {len(kept)} pickles, {_size(sum(kept))}"
             continue
         shown = clean(folder)
         leftover = re.fullmatch(r"\.(?:incomplete|old)-(.+)~\w+", folder.name)

@@ -13,7 +13,7 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from pathlib import Path
 
-from roberta_hub.checkpoint.converted import read_twin
+from roberta_hub.checkpoint.converted import read_copy
 from roberta_hub.checkpoint.fetch import archive as unpacking
 from roberta_hub.checkpoint.fetch.cache import DICTIONARIES, MODEL
 from roberta_hub.checkpoint.formats.fairseq import interpret, read_fairseq
@@ -90,7 +90,7 @@ def config(data: bytes, folder: Path) -> None:
 def twin(data: bytes, folder: Path) -> None:
     path = folder / "model.safetensors"
     path.write_bytes(data)
-    build_model(interpret(read_twin(path), str(path), {}))
+    build_model(interpret(read_copy(path), str(path), {}))
 
 
 TARGETS = {

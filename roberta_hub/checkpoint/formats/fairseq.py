@@ -26,7 +26,7 @@ from roberta_hub.checkpoint.checkpoint import (
     replacing,
     write_files,
 )
-from roberta_hub.checkpoint.converted import Neutral, through_twin
+from roberta_hub.checkpoint.converted import Neutral, through_copy
 from roberta_hub.checkpoint.formats.fairseq_arguments import (
     check_overrides,
     layers_to_keep,
@@ -58,7 +58,7 @@ def read_fairseq(
     overrides: Mapping[str, object] | None = None,
     dtype: torch.dtype | None = None,
     *,
-    twin: bool = False,
+    converted: bool = False,
 ) -> Checkpoint:
     """Read a file that fairseq wrote.
 
@@ -66,14 +66,14 @@ def read_fairseq(
         path: a model.pt of any era (table in the README).
         overrides: fairseq arguments that replace the file's, by name.
         dtype: of the weights; None widens half precision to float32.
-        twin: keep a safetensors twin in our cache and read that the next time.
+        converted: keep a safetensors copy in our cache and read that the next time.
 
     Raises:
         CheckpointError: missing, damaged, unsafe, or not a RoBERTa.
         UnknownNameError: an override that fairseq's RoBERTa does not have.
     """
     check_overrides(overrides or {})
-    neutral = through_twin(path, "fairseq", neutral_file) if twin else neutral_file(path)
+    neutral = through_copy(path, "fairseq", neutral_file) if converted else neutral_file(path)
     return interpret(neutral, str(path), overrides or {}, dtype)
 
 

@@ -104,7 +104,7 @@ def read_huggingface(
     dtype: torch.dtype | None = None,
     *,
     file: Path | None = None,
-    twin: bool = False,
+    converted: bool = False,
 ) -> Checkpoint:
     """Read a directory written by transformers: masked LM, bare encoder, or one with a head.
 
@@ -116,20 +116,20 @@ def read_huggingface(
         directory: holds config.json and the weights.
         dtype: of the weights; None widens half precision to float32.
         file: the weights; None: what lies there, whole or in shards.
-        twin: of a pytorch_model.bin, keep a safetensors twin in our cache and read that the next
-            time.
+        converted: of a pytorch_model.bin, keep a safetensors copy in our cache and read that the
+            next time.
 
     Raises:
         CheckpointError: files missing or damaged, another architecture, unknown tensors.
     """
     hf = read_json(directory / "config.json")
     config = read_config(hf, directory)
-    neutral = read_weights(directory, file, twin=twin)
+    neutral = read_weights(directory, file, converted=converted)
     theirs = neutral.weights
     if not any(key.startswith("roberta.") for key in theirs):  # saved from a bare RobertaModel
         theirs = {f"roberta.{key}": theirs.pop(key) for key in list(theirs)}
     types = theirs.pop(_TOKEN_TYPES, None)
-    if _DECODER_BIAS in theirs:  # what transformers adds; lm_head.bias is only its tied twin
+    if _DECODER_BIAS in theirs:  # what transformers adds; lm_head.bias is only its tied double
         theirs["lm_head.bias"] = theirs.pop(_DECODER_BIAS)
     if hf.get("architectures") == ["RobertaForMultipleChoice"]:
         theirs = {choice_name(key): theirs.pop(key) for key in list(theirs)}

@@ -8,7 +8,7 @@ from pathlib import Path
 from torch import Tensor
 
 from roberta_hub.checkpoint.checkpoint import Origin
-from roberta_hub.checkpoint.converted import Neutral, through_twin
+from roberta_hub.checkpoint.converted import Neutral, through_copy
 from roberta_hub.checkpoint.fetch.cache import cache_root
 from roberta_hub.checkpoint.store import read_json, read_safetensors
 from roberta_hub.checkpoint.untrusted.unpickle import is_mapped, load_pickle, tensors
@@ -20,38 +20,38 @@ INDEXES = tuple(f"{name}.index.json" for name in WHOLE)
 """And where it says in which shard each tensor lies."""
 
 
-def read_weights(directory: Path, file: Path | None = None, *, twin: bool) -> Neutral:
+def read_weights(directory: Path, file: Path | None = None, *, converted: bool) -> Neutral:
     """All tensors under Hugging Face's names.
 
     Args:
         directory: where they lie.
         file: the one file that holds them; None: what lies there.
-        twin: of a pickle, keep a safetensors twin in our cache and read that the next time.
+        converted: of a pickle, keep a safetensors copy in our cache and read that the next time.
 
     Raises:
         CheckpointError: there are none, or they cannot be read.
     """
     if file is not None:
-        return _read_file(file, twin=twin)
+        return _read_file(file, converted=converted)
     for whole, index in zip(WHOLE, INDEXES, strict=True):
         if os.path.exists(directory / whole):
-            return _read_file(directory / whole, twin=twin)
+            return _read_file(directory / whole, converted=converted)
         if os.path.exists(directory / index):
-            return _read_shards(directory / index, twin=twin)
+            return _read_shards(directory / index, converted=converted)
     raise CheckpointError(
         f"{directory} has config.json but no weights: none of {', '.join((*WHOLE, *INDEXES))}"
     )
 
 
-def _read_file(path: Path, *, twin: bool) -> Neutral:
+def _read_file(path: Path, *, converted: bool) -> Neutral:
     if path.suffix != ".bin":
         # What lies in our cache is replaced and never rewritten, so it may stay mapped.
         origin: Origin = "our file" if cache_root() in path.parents else "file"
         return Neutral(read_safetensors(path), origin=origin)
-    return through_twin(path, "bin", _read_bin) if twin else _read_bin(path)
+    return through_copy(path, "bin", _read_bin) if converted else _read_bin(path)
 
 
-def _read_shards(index: Path, *, twin: bool) -> Neutral:
+def _read_shards(index: Path, *, converted: bool) -> Neutral:
     shards = read_json(index).get("weight_map")
     if not isinstance(shards, dict):
         raise CheckpointError(f"{index}: has no 'weight_map'")
@@ -66,10 +66,10 @@ def _read_shards(index: Path, *, twin: bool) -> Neutral:
                 f"{index}: shard {shard[:80]!r} is not a plain file name of the kind that "
                 f"{index.name} names"
             )
-        read.append(_read_file(index.parent / shard, twin=twin))
+        read.append(_read_file(index.parent / shard, converted=converted))
         weights |= read[-1].weights
     origins = {shard.origin for shard in read}
-    # Where some have a twin and some do not, none of them is treated as mapped.
+    # Where some have a copy and some do not, none of them is treated as mapped.
     origin = origins.pop() if len(origins) == 1 else "memory"
     return Neutral(weights, origin=origin, finite=bool(read) and all(s.finite for s in read))
 

@@ -19,7 +19,7 @@ from checkpoints import assert_refused, fairseq_file, fairseq_state, outputs, sm
 import roberta_hub
 from roberta_hub.checkpoint import converted as twin_module
 from roberta_hub.checkpoint.checkpoint import EMBEDDING, LM_WEIGHT
-from roberta_hub.checkpoint.converted import twins
+from roberta_hub.checkpoint.converted import copies
 from roberta_hub.checkpoint.store import read_safetensors
 
 ROOT = Path(__file__).resolve().parents[2]
@@ -38,12 +38,12 @@ def soon(monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 def files() -> list[Path]:
-    return sorted(twins().glob("*.safetensors"))
+    return sorted(copies().glob("*.safetensors"))
 
 
 def litter() -> list[str]:
     """What is neither a twin, nor a note, nor a lock."""
-    there = twins().iterdir() if twins().exists() else []
+    there = copies().iterdir() if copies().exists() else []
     return [p.name for p in there if p.suffix not in (".safetensors", ".json", ".lock")]
 
 
@@ -101,10 +101,10 @@ def test_times_of_a_file_written_this_instant_are_not_trusted(tmp_path: Path):
     path = fairseq_file(tmp_path / "theirs")
     roberta_hub.load_model(path)
     assert files()
-    assert not list(twins().glob("*.json"))
+    assert not list(copies().glob("*.json"))
     settled(path)
     roberta_hub.load_model(path)
-    assert len(list(twins().glob("*.json"))) == 1
+    assert len(list(copies().glob("*.json"))) == 1
 
 
 def test_copies_share_a_twin(tmp_path: Path, soon: None):
@@ -114,7 +114,7 @@ def test_copies_share_a_twin(tmp_path: Path, soon: None):
     b.write_bytes(a.read_bytes())
     for path in (a, b):
         roberta_hub.load_model(path)
-    assert len({note.read_text().split('"twin"')[1] for note in twins().glob("*.json")}) == 1
+    assert len({note.read_text().split('"twin"')[1] for note in copies().glob("*.json")}) == 1
 
 
 @pytest.mark.parametrize("stored", [torch.float16, torch.bfloat16, torch.float32, torch.float64])
@@ -237,7 +237,7 @@ def test_a_twin_whose_file_is_gone_is_swept_when_another_is_made(tmp_path: Path,
     gone.unlink()
     roberta_hub.load_model(fairseq_file(tmp_path / "new", state_of(3)))
     assert len(files()) == 2
-    assert len(list(twins().glob("*.json"))) == 2
+    assert len(list(copies().glob("*.json"))) == 2
     assert same(
         outputs(roberta_hub.load_model(kept)), outputs(roberta_hub.load_model(kept, twin=False))
     )
@@ -248,9 +248,9 @@ def test_what_a_killed_process_left_is_tidied(tmp_path: Path, soon: None):
     roberta_hub.load_model(path)
     (twin,) = files()
     for name in (twin.name, "another.safetensors"):
-        (twins() / f".incomplete-{name}~1").mkdir()
-    (note,) = twins().glob("*.json")
-    (twins() / f".{note.name}.0.tmp").touch()
+        (copies() / f".incomplete-{name}~1").mkdir()
+    (note,) = copies().glob("*.json")
+    (copies() / f".{note.name}.0.tmp").touch()
     note.unlink()
     roberta_hub.load_model(path)
     assert litter() == [".incomplete-another.safetensors~1"]
@@ -331,7 +331,7 @@ def kill_and_load(path: Path, rounds: int) -> None:
     while done < rounds or died < rounds // 4:
         done += 1
         assert done <= 5 * rounds, f"only {died} of {done} died in the middle"
-        for file in (*files(), *twins().glob("*.json")):
+        for file in (*files(), *copies().glob("*.json")):
             file.unlink()
         process = start(path)
         assert process.stdout
@@ -371,3 +371,13 @@ def test_a_downloaded_file_that_changed_on_the_disk_is_refused(cache: Path):
     roberta_hub.load_model(path)
     fairseq_file(cache / "toy", state_of(9))
     assert_refused(path, "when it was downloaded", digest, "force_download=True")
+
+
+def test_the_old_keyword_is_an_alias(tmp_path: Path) -> None:
+    """0.1.0 called the copy a twin."""
+    path = fairseq_file(tmp_path / "theirs")
+    with pytest.warns(FutureWarning, match="twin= is converted= now"):
+        roberta_hub.load_model(path, twin=False)
+    assert not copies().exists()
+    with pytest.raises(roberta_hub.RobertaHubError, match="twin is 'yes'"), pytest.warns():
+        roberta_hub.load_model(path, twin="yes")
