@@ -7,6 +7,19 @@ A message says what went wrong, where, the limit, and the remedy.
 
 from __future__ import annotations
 
+import difflib
+from collections.abc import Iterable
+
+
+def near_names(name: object, known: Iterable[str], cutoff: float = 0.6) -> str:
+    """The names that look like an unknown one, for a message; "" where none does.
+
+    Example:
+        >>> near_names("dropuot", ["dropout", "layers"])
+        'dropout'
+    """
+    return " or ".join(difflib.get_close_matches(str(name)[:100], list(known), n=3, cutoff=cutoff))
+
 
 class RobertaHubError(Exception):
     """Base of every error that roberta_hub raises on purpose."""

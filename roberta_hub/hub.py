@@ -24,7 +24,6 @@ from roberta_hub.checkpoint.fetch.catalogue import (
     suggest,
 )
 from roberta_hub.checkpoint.fetch.download import fetch_model
-from roberta_hub.checkpoint.files import check_regular
 from roberta_hub.checkpoint.formats.fairseq import data_directory, read_dictionaries, read_fairseq
 from roberta_hub.checkpoint.formats.fairseq_arguments import check_overrides, override_config
 from roberta_hub.checkpoint.formats.huggingface import read_huggingface
@@ -36,6 +35,7 @@ from roberta_hub.errors import (
     InputError,
     UnknownNameError,
 )
+from roberta_hub.files import check_regular
 from roberta_hub.interface import RobertaHubInterface
 from roberta_hub.model import roberta
 from roberta_hub.model.placement import as_device, as_dtype

@@ -16,12 +16,13 @@ from typing import Any
 from torch import nn
 
 from roberta_hub.arguments import kind_of, path_of, shown
-from roberta_hub.checkpoint.checkpoint import LM_WEIGHT, Checkpoint, replacing_all, write_files
+from roberta_hub.checkpoint.checkpoint import LM_WEIGHT, Checkpoint
 from roberta_hub.checkpoint.formats.fairseq import write_fairseq
 from roberta_hub.checkpoint.formats.huggingface import write_huggingface
-from roberta_hub.checkpoint.store import read_json, write_store
+from roberta_hub.checkpoint.store import write_store
 from roberta_hub.config import Inputs
 from roberta_hub.errors import CheckpointError, InputError, InputTypeError, RobertaHubError
+from roberta_hub.files import read_json, replacing_all, write_files
 from roberta_hub.model.roberta import RobertaModel
 from roberta_hub.text.bpe import GPT2BPE
 from roberta_hub.text.dictionary import Dictionary

@@ -5,15 +5,11 @@ from __future__ import annotations
 import ctypes
 import dataclasses
 import mmap
-import os
 import re
-import shutil
 import sys
-import uuid
 import warnings
 from collections import Counter
-from collections.abc import Iterator, Mapping, Sequence
-from contextlib import contextmanager, suppress
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, Literal, TypeVar, get_args
@@ -23,6 +19,7 @@ from torch import Tensor
 
 from roberta_hub.config import Inputs, RobertaConfig, check_head_name
 from roberta_hub.errors import CheckpointError, InputError
+from roberta_hub.files import read_bytes
 
 EMBEDDING = "encoder.sentence_encoder.embed_tokens.weight"
 PROJECTION = "encoder.sentence_encoder.embed_projection.weight"
@@ -242,17 +239,7 @@ def read_dictionary(path: Path) -> bytes | None:
     """
     if not path.is_file():
         return None
-    try:
-        with open(path, "rb") as file:
-            data = file.read(MAX_DICTIONARY + 1)
-    except OSError as error:
-        raise CheckpointError(f"{path}: cannot be read: {error.strerror}") from None
-    if len(data) > MAX_DICTIONARY:
-        raise CheckpointError(
-            f"{path}: {path.stat().st_size:,} bytes, the limit for a dictionary is "
-            f"{MAX_DICTIONARY:,}; it is damaged, or no dictionary"
-        )
-    return data
+    return read_bytes(path, MAX_DICTIONARY, CheckpointError, "dictionary")
 
 
 def check_finite(weights: dict[str, Tensor], source: str) -> None:
@@ -309,62 +296,3 @@ def expand(
                 weights[f"{LAYER}{use}.{rest}"] = tensor
     plain = dataclasses.replace(config, embedding_dim=None, num_unique_layers=None)
     return plain, weights
-
-
-@contextmanager
-def replacing(path: Path) -> Iterator[Path]:
-    """Lend a temporary name to write to, and put what is written there in place of `path`.
-
-    `path` is at every instant the old file or the complete new one.
-    """
-    temporary = path.with_name(f".{path.name}.{uuid.uuid4().hex}.tmp")
-    try:
-        yield temporary
-        with open(temporary, "rb+") as file:
-            os.fsync(file.fileno())
-        os.replace(temporary, path)
-    finally:
-        temporary.unlink(missing_ok=True)
-
-
-def write_files(directory: Path, files: Mapping[str, bytes]) -> None:
-    """Write small files, each at once whole."""
-    for name, data in files.items():
-        (directory / name).parent.mkdir(parents=True, exist_ok=True)
-        with replacing(directory / name) as file:
-            file.write_bytes(data)
-
-
-@contextmanager
-def replacing_all(directory: Path, obsolete: Sequence[str] = ()) -> Iterator[Path]:
-    """A temporary directory to write to, whose files move into `directory` once all are complete.
-
-    config.json, which says how to read the others, moves last.
-
-    Args:
-        directory: made if missing, and taken away again where nothing comes of it.
-        obsolete: files of an earlier save that go, where no new ones take their places.
-    """
-    made = [place for place in (directory, *directory.parents) if not os.path.lexists(place)]
-    work = directory / f".{uuid.uuid4().hex}.tmp"
-    try:
-        work.mkdir(parents=True)
-        yield work
-        files = sorted(path.relative_to(work) for path in work.rglob("*") if path.is_file())
-        for file in files:  # found out before anything moves
-            if (directory / file).is_dir():
-                raise IsADirectoryError(f"{directory / file} is a directory")
-        for file in sorted(files, key=lambda file: file.name == "config.json"):
-            (directory / file).parent.mkdir(exist_ok=True)
-            os.replace(work / file, directory / file)
-        for name in obsolete:
-            if Path(name) not in files:
-                (directory / name).unlink(missing_ok=True)
-    except BaseException:
-        shutil.rmtree(work, ignore_errors=True)
-        for folder in made:  # from the inside out, and only what is empty
-            with suppress(OSError):
-                folder.rmdir()
-        raise
-    finally:
-        shutil.rmtree(work, ignore_errors=True)

@@ -26,7 +26,7 @@ from typing import Any
 import torch
 from torch import Tensor
 
-from roberta_hub.checkpoint.checkpoint import Origin, give_back_pages, is_finite, replacing
+from roberta_hub.checkpoint.checkpoint import Origin, give_back_pages, is_finite
 from roberta_hub.checkpoint.fetch.archive import sha256_of
 from roberta_hub.checkpoint.fetch.cache import (
     MANIFEST,
@@ -36,9 +36,9 @@ from roberta_hub.checkpoint.fetch.cache import (
     tidy,
     workplace,
 )
-from roberta_hub.checkpoint.files import check_regular
 from roberta_hub.checkpoint.store import read_safetensors_and_metadata, write_safetensors
 from roberta_hub.errors import CheckpointError, RobertaHubError
+from roberta_hub.files import check_regular, read_note, write_json
 
 VERSION = 1
 """Of the neutral form; a higher one makes all older copies unknown."""
@@ -108,7 +108,7 @@ def through_copy(path: Path, kind: str, read: Callable[[Path], Neutral]) -> Neut
 
 def _check_manifest(path: Path, digest: str) -> None:
     """Refuse a file of our cache that is not any more what was downloaded."""
-    about = _load_json(path.with_name(MANIFEST)) if cache_root() in path.parents else {}
+    about = read_note(path.with_name(MANIFEST)) if cache_root() in path.parents else {}
     try:
         expected = about["files"][path.name]["sha256"]
     except (LookupError, TypeError):
@@ -201,16 +201,8 @@ def _note(path: Path, kind: str) -> Path:
     return copies() / f"{hashlib.sha256(name).hexdigest()[:32]}.json"
 
 
-def _load_json(path: Path) -> dict[str, Any]:
-    try:
-        value = json.loads(path.read_text("utf-8"))
-    except (OSError, ValueError, RecursionError):
-        return {}
-    return value if isinstance(value, dict) else {}
-
-
 def _noted_copy(note: Path, signature: list[int]) -> Path | None:
-    known = _load_json(note)
+    known = read_note(note)
     if known.get("signature") != signature:
         return None
     return copies() / os.path.basename(str(known.get("twin")))
@@ -224,8 +216,7 @@ def _write_note(note: Path, path: Path, signature: list[int], copy: Path) -> Non
     # all the same.
     for half in note.parent.glob(f".{note.name}.*.tmp"):
         half.unlink(missing_ok=True)
-    with replacing(note) as temporary:
-        temporary.write_text(json.dumps(about, indent=2), encoding="utf-8")
+    write_json(note, about)
 
 
 def _forget_lost_copies() -> None:
@@ -236,7 +227,7 @@ def _forget_lost_copies() -> None:
     """
     wanted: set[str] = set()
     for note in copies().glob("*.json"):
-        known = _load_json(note)
+        known = read_note(note)
         try:
             current = _signature(Path(str(known.get("path")))) == known.get("signature")
         except (OSError, ValueError):

@@ -12,10 +12,10 @@ from typing import Literal
 
 from roberta_hub.checkpoint.fetch.archive import extract_archive
 from roberta_hub.checkpoint.fetch.cache import MODEL
-from roberta_hub.checkpoint.files import check_regular, is_archive, listing
+from roberta_hub.checkpoint.files import is_archive
 from roberta_hub.checkpoint.formats.shards import INDEXES, WHOLE
-from roberta_hub.checkpoint.store import read_json
 from roberta_hub.errors import CheckpointError
+from roberta_hub.files import check_regular, listing, read_json
 
 Kind = Literal["fairseq", "roberta_hub", "huggingface"]
 RUNS = ("best", "last")

@@ -23,16 +23,13 @@ from roberta_hub.checkpoint.checkpoint import (
     own,
     plain_inputs,
     read_dictionary,
-    replacing,
-    write_files,
 )
-from roberta_hub.checkpoint.files import check_regular
 from roberta_hub.config import RobertaConfig
 from roberta_hub.errors import CheckpointError, MissingExtraError
+from roberta_hub.files import MAX_JSON, check_regular, read_json, replacing, write_files, write_json
 
 FORMAT_VERSION = 1
 _WEIGHTS = "model.safetensors"
-_MAX_JSON = 10_000_000  # bytes; a config.json has a few thousand
 _DTYPES = {
     torch.float64: "F64",
     torch.float32: "F32",
@@ -176,8 +173,8 @@ def _check_header(path: Path) -> None:
     """Refuse duplicate names in the header, which safetensors itself lets pass."""
     with open(path, "rb") as file:
         length = int.from_bytes(file.read(8), "little")
-        if length > _MAX_JSON:
-            raise ValueError(f"header of {length:,} bytes, the limit is {_MAX_JSON:,}")
+        if length > MAX_JSON:
+            raise ValueError(f"header of {length:,} bytes, the limit is {MAX_JSON:,}")
         header = file.read(length)
 
     def unique(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
@@ -213,25 +210,3 @@ def write_safetensors(path: Path, weights: Mapping[str, Tensor], metadata: dict[
             size = tensor.numel() * tensor.element_size()
             # The tensor's own memory as a buffer; tensor.numpy() knows no bfloat16.
             file.write((ctypes.c_char * size).from_address(tensor.data_ptr()) if size else b"")
-
-
-def read_json(path: Path) -> dict[str, Any]:
-    """A JSON object from a file of sensible size."""
-    check_regular(path)
-    try:
-        if path.stat().st_size > _MAX_JSON:
-            raise CheckpointError(f"{path}: {path.stat().st_size} bytes, the limit is {_MAX_JSON}")
-        value = json.loads(path.read_text(encoding="utf-8"))
-    except FileNotFoundError:
-        raise CheckpointError(f"{path}: not found") from None
-    except (OSError, ValueError, RecursionError) as error:
-        raise CheckpointError(f"{path}: not readable JSON: {error}") from None
-    if not isinstance(value, dict):
-        raise CheckpointError(f"{path}: expected a JSON object, found {type(value).__name__}")
-    return value
-
-
-def write_json(path: Path, value: dict[str, Any]) -> None:
-    """Write a JSON object atomically, readable by people."""
-    with replacing(path) as file:
-        file.write_text(json.dumps(value, indent=2, ensure_ascii=False) + "\n", encoding="utf-8")

@@ -29,9 +29,9 @@ from roberta_hub.checkpoint.fetch.cache import (
     is_complete,
 )
 from roberta_hub.checkpoint.fetch.catalogue import PUBLISHED
-from roberta_hub.checkpoint.store import read_json
 from roberta_hub.config import RobertaConfig
 from roberta_hub.errors import RobertaHubError
+from roberta_hub.files import read_json
 from roberta_hub.hub import RobertaModel
 from roberta_hub.interface import RobertaHubInterface
 from roberta_hub.model.packing import collate_tokens

@@ -18,13 +18,13 @@ import torch
 from torch import Tensor
 
 from roberta_hub.errors import InputError, InputTypeError, VocabularyError
+from roberta_hub.files import write_bytes
 from roberta_hub.text.dictionary_file import (
     OVERWRITE,
     PathOrFile,
     entries,
     read_bytes,
     source_name,
-    write_atomically,
 )
 from roberta_hub.text.subwords import join_subwords
 from roberta_hub.text.vocabulary import shipped_tables
@@ -366,4 +366,4 @@ class Dictionary:
         if not isinstance(f, (str, os.PathLike)):
             f.write(data.decode())
             return
-        write_atomically(Path(f), data)
+        write_bytes(Path(f), data)

@@ -7,11 +7,10 @@ from __future__ import annotations
 
 import io
 import os
-import secrets
 from collections.abc import Container, Iterator
-from pathlib import Path
 from typing import IO, TypeAlias
 
+from roberta_hub import files
 from roberta_hub.errors import VocabularyError
 
 OVERWRITE = "#fairseq:overwrite"
@@ -36,13 +35,8 @@ def source_name(f: PathOrFile) -> str:
 def read_bytes(f: PathOrFile, source: str) -> bytes:
     """Read a dictionary file whole, if it is not absurdly large."""
     if isinstance(f, (str, os.PathLike)):
-        try:
-            with open(f, "rb") as file:
-                data: str | bytes = file.read(MAX_BYTES + 1)
-        except OSError as error:
-            raise VocabularyError(f"{source} cannot be read: {error.strerror}") from error
-    else:
-        data = f.read(MAX_BYTES + 1)
+        return files.read_bytes(f, MAX_BYTES, VocabularyError, "dictionary")
+    data = f.read(MAX_BYTES + 1)
     if isinstance(data, str):
         data = data.encode(errors="surrogatepass")
     if len(data) > MAX_BYTES:
@@ -90,17 +84,3 @@ def _entry(line: str, where: str) -> tuple[str, int, bool]:
         return symbol, int(field), overwrite
     except ValueError:
         raise VocabularyError(f"{where}: {line[:80]!r} is not `symbol count`") from None
-
-
-def write_atomically(path: Path, data: bytes) -> None:
-    """Replace a file in one step.
-
-    A reader sees the old bytes or the new ones, and a crash leaves the old.
-    """
-    path.parent.mkdir(parents=True, exist_ok=True)
-    temporary = path.with_name(f".{path.name}.{secrets.token_hex(4)}.tmp")
-    try:
-        temporary.write_bytes(data)
-        os.replace(temporary, path)
-    finally:
-        temporary.unlink(missing_ok=True)

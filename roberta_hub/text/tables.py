@@ -9,6 +9,7 @@ from pathlib import Path
 from typing import Any
 
 from roberta_hub.errors import VocabularyError
+from roberta_hub.files import read_bytes
 
 MAX_BYTES = 20 << 20
 """Of one file of tables; the largest of RoBERTa's kind have 2 MB."""
@@ -77,13 +78,7 @@ def merge_within(token: bytes, ranks: Mapping[bytes, int]) -> list[bytes]:
 
 def _read_text(path: Path) -> str:
     try:
-        with open(path, "rb") as file:
-            data = file.read(MAX_BYTES + 1)
-        if len(data) > MAX_BYTES:
-            raise VocabularyError(f"{path} is larger than {MAX_BYTES:,} bytes, the limit")
-        return data.decode()
-    except OSError as error:
-        raise VocabularyError(f"{path} cannot be read: {error.strerror}") from error
+        return read_bytes(path, MAX_BYTES, VocabularyError, "table").decode()
     except UnicodeDecodeError as error:
         raise VocabularyError(f"{path} is not UTF-8 at byte {error.start}") from None
 

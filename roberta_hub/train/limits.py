@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import dataclasses
-import difflib
 import json
 import os
 import typing
@@ -11,7 +10,7 @@ from collections.abc import Mapping, Sequence
 from typing import Any, TypeVar
 
 from roberta_hub.config import RobertaConfig
-from roberta_hub.errors import InputError, InputTypeError, UnknownNameError
+from roberta_hub.errors import InputError, InputTypeError, UnknownNameError, near_names
 from roberta_hub.terminal import clean
 from roberta_hub.train.loop.optimizer import DECAYS, SCHEDULES
 from roberta_hub.train.settings import Config, DataConfig
@@ -199,7 +198,7 @@ def read_options(kind: type[Settings], values: Mapping[str, Any]) -> Settings:
 
 def near(name: object, names: Sequence[str]) -> str:
     """The end of a sentence about an unknown name: those that look like it, else all."""
-    close = difflib.get_close_matches(str(name)[:100], names, n=3, cutoff=0.5)
+    close = near_names(name, names, cutoff=0.5)
     if close:
-        return f"; did you mean {' or '.join(close)}?"
+        return f"; did you mean {close}?"
     return f"; there are {', '.join(names)}"

@@ -14,9 +14,9 @@ from typing import TYPE_CHECKING
 
 import torch
 
-from roberta_hub.checkpoint.store import write_json
 from roberta_hub.config import check_head_name
 from roberta_hub.errors import InputError, UnknownNameError
+from roberta_hub.files import write_json
 from roberta_hub.hub import load_model
 from roberta_hub.model.roberta import RobertaModel
 from roberta_hub.train.config import (

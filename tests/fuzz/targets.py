@@ -18,8 +18,9 @@ from roberta_hub.checkpoint.fetch import archive as unpacking
 from roberta_hub.checkpoint.fetch.cache import DICTIONARIES, MODEL
 from roberta_hub.checkpoint.formats.fairseq import interpret, read_fairseq
 from roberta_hub.checkpoint.formats.huggingface import read_huggingface
-from roberta_hub.checkpoint.store import read_json, read_safetensors, read_store, write_store
+from roberta_hub.checkpoint.store import read_safetensors, read_store, write_store
 from roberta_hub.errors import RobertaHubError
+from roberta_hub.files import read_json
 from roberta_hub.hub import build_model
 from roberta_hub.text.dictionary import Dictionary
 

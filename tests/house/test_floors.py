@@ -11,6 +11,7 @@ PACKAGE = Path(__file__).resolve().parents[2] / "roberta_hub"
 FLOORS = {
     "config": 0,
     "errors": 0,
+    "files": 0,
     "arguments": 0,
     "keywords": 0,
     "terminal": 0,
@@ -33,6 +34,7 @@ FLOORS = {
 STAIRS = {
     ("config", "errors"),
     ("config", "arguments"),
+    ("files", "errors"),
     ("arguments", "errors"),
     ("keywords", "arguments"),
     ("keywords", "errors"),

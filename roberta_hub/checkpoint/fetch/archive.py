@@ -30,8 +30,8 @@ from roberta_hub.checkpoint.fetch.cache import (
     tidy,
     workplace,
 )
-from roberta_hub.checkpoint.files import check_regular
 from roberta_hub.errors import CheckpointError
+from roberta_hub.files import check_regular, flush
 
 CHUNK = 1 << 16
 """Bytes moved at a time."""
@@ -223,6 +223,5 @@ def _copy(content: IO[bytes], path: Path) -> dict[str, int | str]:
         while chunk := content.read(CHUNK):
             file.write(chunk)
             digest.update(chunk)
-        file.flush()
-        os.fsync(file.fileno())
+        flush(file)
         return {"size": file.tell(), "sha256": digest.hexdigest()}

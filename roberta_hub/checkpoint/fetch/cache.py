@@ -25,6 +25,7 @@ from typing import Any
 import torch.hub
 
 from roberta_hub.errors import RobertaHubError
+from roberta_hub.files import flush_path, write_json
 
 MODEL = "model.pt"
 """What the published archives call the checkpoint."""
@@ -253,8 +254,8 @@ def publish(
         "archive_size": archive_size,
         "files": files,
     }
-    write_synced_json(work / MANIFEST, manifest)
-    sync_folder(work)
+    write_json(work / MANIFEST, manifest)
+    flush_path(work)
     olds: list[Path] = []
     while not _moved(work, target):
         there = read_manifest(target)
@@ -263,7 +264,7 @@ def publish(
         olds.append(target.with_name(f".old-{target.name}~{_tag()}"))
         with contextlib.suppress(FileNotFoundError):
             os.rename(target, olds[-1])
-    sync_folder(target.parent)
+    flush_path(target.parent)
     for old in olds:
         shutil.rmtree(old, ignore_errors=True)
 
@@ -281,24 +282,6 @@ def _moved(work: Path, target: Path) -> bool:
             raise
         return False
     return True
-
-
-def write_synced_json(path: Path, value: object) -> None:
-    """Write JSON that is on the disk before anything is renamed."""
-    with open(path, "w", encoding="utf-8") as file:
-        json.dump(value, file, indent=2)
-        file.flush()
-        os.fsync(file.fileno())
-
-
-def sync_folder(folder: Path) -> None:
-    """Have the names in a folder on the disk too, where the system can do that."""
-    with contextlib.suppress(OSError):
-        handle = os.open(folder, os.O_RDONLY)
-        try:
-            os.fsync(handle)
-        finally:
-            os.close(handle)
 
 
 # ---- room ----

@@ -29,7 +29,6 @@ from roberta_hub.checkpoint.fetch.cache import (
     tidy,
     turn,
     workplace,
-    write_synced_json,
 )
 from roberta_hub.checkpoint.fetch.catalogue import BASE_URL, HUGGINGFACE, Record, Remote
 from roberta_hub.checkpoint.fetch.transfer import (
@@ -40,8 +39,9 @@ from roberta_hub.checkpoint.fetch.transfer import (
     receive,
     safe_url,
 )
-from roberta_hub.checkpoint.store import read_json, read_safetensors
+from roberta_hub.checkpoint.store import read_safetensors
 from roberta_hub.errors import CheckpointError, DownloadError, RobertaHubError
+from roberta_hub.files import read_json, write_json
 
 OFFLINE_ENV = "ROBERTA_HUB_OFFLINE"
 """Set to 1: no socket is opened, what is not in a cache is an error."""
@@ -319,5 +319,5 @@ def _remember(seen: tuple[tuple[Remote, Received], ...], stage: Path) -> None:
             _check(remote, remote.url, got)
         known = {url: vars(got) for url, got in known_digests().items()}
         if new.keys() - known.keys():
-            write_synced_json(stage / DIGESTS, {**new, **known})
+            write_json(stage / DIGESTS, {**new, **known})
             os.replace(stage / DIGESTS, path)

@@ -11,7 +11,6 @@ from __future__ import annotations
 import email.utils
 import errno
 import hashlib
-import os
 import re
 import socket
 import time
@@ -23,6 +22,7 @@ from urllib.parse import urljoin, urlsplit
 from roberta_hub.checkpoint.fetch.archive import CHUNK, MAX_BYTES
 from roberta_hub.checkpoint.fetch.cache import room
 from roberta_hub.errors import DownloadError
+from roberta_hub.files import flush
 from roberta_hub.terminal import progress_bar
 
 if TYPE_CHECKING:
@@ -115,8 +115,7 @@ def receive(
                     f"check the connection (HTTPS_PROXY is honoured) or set {MIRROR_ENV}, {BY_HAND}"
                 ) from failure
             time.sleep(max(BACKOFF * 2 ** (failures - 1), failure.wait))
-        file.flush()
-        os.fsync(file.fileno())
+        flush(file)
     return Received(partial.received, partial.digest.hexdigest())
 
 

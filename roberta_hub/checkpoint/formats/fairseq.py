@@ -23,8 +23,6 @@ from roberta_hub.checkpoint.checkpoint import (
     own,
     plain_inputs,
     read_dictionary,
-    replacing,
-    write_files,
 )
 from roberta_hub.checkpoint.converted import Neutral, through_copy
 from roberta_hub.checkpoint.formats.fairseq_arguments import (
@@ -36,6 +34,7 @@ from roberta_hub.checkpoint.formats.upgrade import count_layers, is_post_norm_er
 from roberta_hub.checkpoint.untrusted.unpickle import is_mapped, load_pickle, plain, tensors
 from roberta_hub.config import FAIRSEQ_ACTIVATIONS, RobertaConfig, fairseq_arguments
 from roberta_hub.errors import CheckpointError, InputError
+from roberta_hub.files import replacing, write_files
 
 OURS = (
     *("roberta_hub_labels", "roberta_hub_task", "roberta_hub_init_token"),

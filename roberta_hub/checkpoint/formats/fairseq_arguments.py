@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import dataclasses
-import difflib
 from collections.abc import Mapping
 from typing import Any
 
@@ -14,7 +13,7 @@ from roberta_hub.checkpoint.checkpoint import EMBEDDING, LAYER
 from roberta_hub.checkpoint.formats.upgrade import count_layers
 from roberta_hub.config import BASE, LARGE, RobertaConfig
 from roberta_hub.config import FAIRSEQ_FIELDS as FIELDS
-from roberta_hub.errors import CheckpointError, InputError, UnknownNameError
+from roberta_hub.errors import CheckpointError, InputError, UnknownNameError, near_names
 
 _ARCHITECTURES = {
     "roberta": BASE,
@@ -44,12 +43,8 @@ def check_overrides(overrides: Mapping[str, object]) -> None:
     known = [*FIELDS, *_UNSUPPORTED, *_OTHER_ARGUMENTS]
     for name in overrides:
         if name not in known:
-            near = difflib.get_close_matches(name, known, n=3)
-            hint = (
-                f"did you mean {' or '.join(near)}?"
-                if near
-                else f"there are {', '.join(sorted(known))}"
-            )
+            near = near_names(name, known)
+            hint = f"did you mean {near}?" if near else f"there are {', '.join(sorted(known))}"
             raise UnknownNameError(f"no checkpoint argument {name!r} to override; {hint}")
 
 

@@ -24,7 +24,6 @@ from roberta_hub.checkpoint.checkpoint import (
     expand,
     holds_all,
     own,
-    write_files,
 )
 from roberta_hub.checkpoint.formats.huggingface_config import (
     check_expressible,
@@ -41,9 +40,10 @@ from roberta_hub.checkpoint.formats.huggingface_heads import (
     read_heads,
 )
 from roberta_hub.checkpoint.formats.shards import WHOLE, read_weights
-from roberta_hub.checkpoint.store import read_json, write_json, write_safetensors
+from roberta_hub.checkpoint.store import write_safetensors
 from roberta_hub.config import RobertaConfig
 from roberta_hub.errors import CheckpointError
+from roberta_hub.files import read_json, write_files, write_json
 
 _TOP = {
     "encoder.sentence_encoder.embed_tokens": "roberta.embeddings.word_embeddings",

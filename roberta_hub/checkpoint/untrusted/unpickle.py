@@ -20,10 +20,11 @@ import torch
 from torch import Tensor
 
 from roberta_hub.checkpoint.checkpoint import check_plain
-from roberta_hub.checkpoint.files import check_regular, text_kind
+from roberta_hub.checkpoint.files import text_kind
 from roberta_hub.checkpoint.untrusted.opcodes import HostileError
 from roberta_hub.checkpoint.untrusted.scan import check_sums, scan
 from roberta_hub.errors import CheckpointError
+from roberta_hub.files import check_regular
 
 _MAX_DEPTH = 50
 _MAX_VALUES = 100_000

@@ -8,7 +8,6 @@ So the stream alone says where lines and documents end.
 from __future__ import annotations
 
 import hashlib
-import json
 import os
 import shutil
 from array import array
@@ -25,8 +24,8 @@ import torch
 from torch import Tensor
 
 from roberta_hub.checkpoint.fetch.cache import turn
-from roberta_hub.checkpoint.store import write_json
 from roberta_hub.errors import InputError, UnknownNameError
+from roberta_hub.files import flush, read_note, write_json
 from roberta_hub.terminal import progress_bar
 from roberta_hub.text.tokenizer import Tokenizer
 from roberta_hub.train.config import near
@@ -333,19 +332,15 @@ def _join(parts: Sequence[Path], target: Path) -> int:
         for part in parts:
             with part.open("rb") as file:
                 shutil.copyfileobj(file, out, 1 << 20)
-        out.flush()
-        os.fsync(out.fileno())
+        flush(out)
         size = out.tell()
     staged.replace(target)
     return size
 
 
 def _index(folder: Path) -> dict[str, Any] | None:
-    try:
-        found = json.loads((folder / "index.json").read_text(encoding="utf-8"))
-    except (OSError, ValueError):
-        return None
-    whole = isinstance(found, dict) and isinstance(found.get("tokens"), int)
+    found = read_note(folder / "index.json")
+    whole = isinstance(found.get("tokens"), int)
     return found if whole and (folder / "tokens.bin").is_file() else None
 
 

@@ -10,8 +10,8 @@ from collections.abc import Iterator
 from contextlib import contextmanager, suppress
 from pathlib import Path
 
-from roberta_hub.checkpoint.store import read_json
 from roberta_hub.errors import CheckpointError, InputError
+from roberta_hub.files import read_json
 from roberta_hub.train.loop.devices import Devices
 from roberta_hub.train.loop.state import find_state
 

@@ -9,8 +9,8 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from roberta_hub.checkpoint.checkpoint import replacing
 from roberta_hub.errors import CheckpointError, MissingExtraError
+from roberta_hub.files import replacing
 from roberta_hub.train.reports import Voice, logger
 
 

@@ -8,7 +8,6 @@ is whole.
 
 from __future__ import annotations
 
-import os
 import random
 import re
 import shutil
@@ -24,6 +23,7 @@ from torch import Tensor, nn
 from roberta_hub.checkpoint.store import read_safetensors, write_safetensors
 from roberta_hub.config import RobertaConfig
 from roberta_hub.errors import CheckpointError, InputError
+from roberta_hub.files import flush_path
 from roberta_hub.train.config import Config
 
 VERSION = 1
@@ -116,14 +116,14 @@ def save_state(directory: Path, state: State) -> Path:
         }
         torch.save(rest, work / "run.pt")
         for path in work.iterdir():
-            _flush(path)
-        _flush(work)
+            flush_path(path)
+        flush_path(work)
         if target.exists():  # the same update again, after an evaluation say
             old = directory / f".{target.name}.old"
             shutil.rmtree(old, ignore_errors=True)  # of a process that died before it was deleted
             target.rename(old)
         work.rename(target)
-        _flush(directory)
+        flush_path(directory)
     except (OSError, RuntimeError) as error:  # RuntimeError: torch.save, a full disk
         raise CheckpointError(
             f"{target}: the state cannot be written ({error}); the one before is as it was. Free "
@@ -133,15 +133,6 @@ def save_state(directory: Path, state: State) -> Path:
         if path != target:
             shutil.rmtree(path, ignore_errors=True)
     return target
-
-
-def _flush(path: Path) -> None:
-    """Have the disk hold what was written: a machine may die, not only a process."""
-    handle = os.open(path, os.O_RDONLY)
-    try:
-        os.fsync(handle)
-    finally:
-        os.close(handle)
 
 
 def find_state(directory: Path) -> Path | None:

@@ -1,0 +1,212 @@
+"""Reads files with a limit, and writes them so that nobody ever sees half of one."""
+
+from __future__ import annotations
+
+import contextlib
+import json
+import os
+import shutil
+import stat
+import uuid
+from collections.abc import Iterator, Mapping, Sequence
+from pathlib import Path
+from typing import IO, Any
+
+from roberta_hub.errors import CheckpointError, RobertaHubError
+
+MAX_JSON = 10_000_000
+"""Bytes of a JSON file that is read whole; configurations have some thousand."""
+_SPECIAL = {
+    stat.S_IFIFO: "a named pipe (FIFO)",
+    stat.S_IFSOCK: "a socket",
+    stat.S_IFCHR: "a device",
+    stat.S_IFBLK: "a device",
+    stat.S_IFDIR: "a directory",
+}
+
+# ---- reading ----
+
+
+def check_regular(path: Path) -> None:
+    """Refuse pipes, sockets, devices and directories; what does not exist is left to the reader.
+
+    A pipe that is opened waits for a writer without an end.
+
+    Raises:
+        CheckpointError: it is no regular file; the message says what it is.
+    """
+    try:
+        kind = stat.S_IFMT(path.stat().st_mode)
+    except (OSError, ValueError):
+        return
+    if kind != stat.S_IFREG:
+        found = _SPECIAL.get(kind, "no regular file")
+        raise CheckpointError(
+            f"{path} is {found}, not a readable file; put the file itself in its place"
+        )
+
+
+def listing(directory: Path, limit: int = 8) -> str:
+    """The first names in a directory, in order, for a message."""
+    try:
+        names = sorted(entry.name for entry in directory.iterdir())
+    except OSError as error:
+        return f"nothing that can be listed ({error.strerror})"
+    more = f", ... ({len(names)} in all)" if len(names) > limit else ""
+    return ", ".join(name[:100] for name in names[:limit]) + more or "nothing"
+
+
+def read_bytes(
+    path: str | os.PathLike[str], limit: int, error: type[RobertaHubError], what: str
+) -> bytes:
+    """Read a whole file of at most `limit` bytes.
+
+    Args:
+        path: the file.
+        limit: most bytes; of a larger file no more than this is read.
+        error: the class of what is raised.
+        what: the file's kind in a message, "dictionary".
+
+    Raises:
+        RobertaHubError: of that class: the file cannot be read, or is larger.
+    """
+    try:
+        with open(path, "rb") as file:
+            data = file.read(limit + 1)
+    except OSError as reason:
+        raise error(f"{os.fspath(path)} cannot be read: {reason.strerror}") from reason
+    if len(data) > limit:
+        raise error(
+            f"{os.fspath(path)} is larger than {limit:,} bytes, the limit for a {what}; it is "
+            "damaged, or something else"
+        )
+    return data
+
+
+def read_json(path: Path) -> dict[str, Any]:
+    """Read a JSON object from a file of at most `MAX_JSON` bytes.
+
+    Raises:
+        CheckpointError: the file is missing, too large, damaged, or holds something else.
+    """
+    check_regular(path)
+    try:
+        if path.stat().st_size > MAX_JSON:
+            raise CheckpointError(f"{path}: {path.stat().st_size} bytes, the limit is {MAX_JSON}")
+        value = json.loads(path.read_text(encoding="utf-8"))
+    except FileNotFoundError:
+        raise CheckpointError(f"{path}: not found") from None
+    except (OSError, ValueError, RecursionError) as error:
+        raise CheckpointError(f"{path}: not readable JSON: {error}") from None
+    if not isinstance(value, dict):
+        raise CheckpointError(f"{path}: expected a JSON object, found {type(value).__name__}")
+    return value
+
+
+def read_note(path: Path) -> dict[str, Any]:
+    """Read a JSON object that this package wrote; one that is missing or damaged is empty."""
+    try:
+        value = json.loads(path.read_text(encoding="utf-8"))
+    except (OSError, ValueError, RecursionError):
+        return {}
+    return value if isinstance(value, dict) else {}
+
+
+# ---- writing ----
+
+
+def flush(file: IO[bytes] | IO[str]) -> None:
+    """Have the disk hold what was written to an open file, in case the machine dies."""
+    file.flush()
+    os.fsync(file.fileno())
+
+
+def flush_path(path: Path) -> None:
+    """Have the disk hold a file, or the names in a folder where the system can do that."""
+    try:
+        handle = os.open(path, os.O_RDONLY)
+        try:
+            os.fsync(handle)
+        finally:
+            os.close(handle)
+    except OSError:
+        if not path.is_dir():
+            raise
+
+
+@contextlib.contextmanager
+def replacing(path: Path) -> Iterator[Path]:
+    """Lend a temporary name to write to, and put what is written there in place of `path`.
+
+    `path` is at every instant the old file or the complete new one.
+
+    Example:
+        >>> import pathlib, tempfile
+        >>> path = pathlib.Path(tempfile.mkdtemp()) / "note.txt"
+        >>> with replacing(path) as new:
+        ...     _ = new.write_text("whole")
+        >>> path.read_text()
+        'whole'
+    """
+    temporary = path.with_name(f".{path.name}.{uuid.uuid4().hex}.tmp")
+    try:
+        yield temporary
+        with open(temporary, "rb+") as file:
+            os.fsync(file.fileno())
+        os.replace(temporary, path)
+    finally:
+        temporary.unlink(missing_ok=True)
+
+
+@contextlib.contextmanager
+def replacing_all(directory: Path, obsolete: Sequence[str] = ()) -> Iterator[Path]:
+    """Lend a temporary directory, and move its files into `directory` once all are complete.
+
+    config.json, which says how to read the others, moves last.
+
+    Args:
+        directory: made if missing, and taken away again where nothing comes of it.
+        obsolete: files of an earlier save that go, where no new ones take their places.
+    """
+    made = [place for place in (directory, *directory.parents) if not os.path.lexists(place)]
+    work = directory / f".{uuid.uuid4().hex}.tmp"
+    try:
+        work.mkdir(parents=True)
+        yield work
+        files = sorted(path.relative_to(work) for path in work.rglob("*") if path.is_file())
+        for file in files:  # found out before anything moves
+            if (directory / file).is_dir():
+                raise IsADirectoryError(f"{directory / file} is a directory")
+        for file in sorted(files, key=lambda file: file.name == "config.json"):
+            (directory / file).parent.mkdir(exist_ok=True)
+            os.replace(work / file, directory / file)
+        for name in obsolete:
+            if Path(name) not in files:
+                (directory / name).unlink(missing_ok=True)
+    except BaseException:
+        shutil.rmtree(work, ignore_errors=True)
+        for folder in made:  # from the inside out, and only what is empty
+            with contextlib.suppress(OSError):
+                folder.rmdir()
+        raise
+    finally:
+        shutil.rmtree(work, ignore_errors=True)
+
+
+def write_bytes(path: Path, data: bytes) -> None:
+    """Write a small file at once whole; its folder is made if missing."""
+    path.parent.mkdir(parents=True, exist_ok=True)
+    with replacing(path) as new:
+        new.write_bytes(data)
+
+
+def write_files(directory: Path, files: Mapping[str, bytes]) -> None:
+    """Write small files into a directory, each at once whole."""
+    for name, data in files.items():
+        write_bytes(directory / name, data)
+
+
+def write_json(path: Path, value: Mapping[str, object]) -> None:
+    """Write a JSON object at once whole, readable by people."""
+    with replacing(path) as new:
+        new.write_text(json.dumps(value, indent=2, ensure_ascii=False) + "\n", encoding="utf-8")
