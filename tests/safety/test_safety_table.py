@@ -1,4 +1,4 @@
-"""`benchmarks/safety.py` end to end on three quick rows.
+"""`tests/safety/audit.py` end to end on three quick rows.
 
 So the table can be made again tomorrow.
 """
@@ -13,7 +13,7 @@ from pathlib import Path
 import pytest
 from parity.peers import needs_fairseq, needs_transformers
 
-ROOT = Path(__file__).resolve().parents[1]
+ROOT = Path(__file__).resolve().parents[2]
 ROWS = "5,8,18"
 
 
@@ -21,7 +21,14 @@ ROWS = "5,8,18"
 @needs_transformers
 @pytest.mark.skipif(sys.platform != "linux", reason="limits and forks of Linux")
 def test_three_rows(tmp_path: Path) -> None:
-    command = [sys.executable, ROOT / "benchmarks" / "safety.py", "--rows", ROWS, "--out", tmp_path]
+    command = [
+        sys.executable,
+        ROOT / "tests" / "safety" / "audit.py",
+        "--rows",
+        ROWS,
+        "--out",
+        tmp_path,
+    ]
     done = subprocess.run(command, capture_output=True, text=True, timeout=120)
     assert done.returncode == 0, done.stderr
     table = (tmp_path / "safety-part.md").read_text(encoding="utf-8")
@@ -30,7 +37,7 @@ def test_three_rows(tmp_path: Path) -> None:
         for line in table.splitlines()
         if line.startswith(("| 5 ", "| 8 ", "| 18 "))
     ] == ROWS.split(",")
-    assert f"python benchmarks/safety.py --rows {ROWS}" in table
+    assert f"python tests/safety/audit.py --rows {ROWS}" in table
     result = json.loads((tmp_path / "safety-part.json").read_text(encoding="utf-8"))
     assert {"torch", "fairseq", "transformers", "huggingface_hub", "roberta_hub"} <= set(
         result["versions"]

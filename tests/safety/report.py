@@ -105,7 +105,7 @@ def _about(table: Table) -> list[str]:
     part = f" --rows {','.join(map(str, sorted(table.wanted)))}" if len(table.wanted) < 57 else ""
     return [
         f"{datetime.date.today()}; {versions}; {platform.system()}, CPU. Again: `python "
-        f"benchmarks/safety.py{part}`.",
+        f"tests/safety/audit.py{part}`.",
         "",
         f"{signs}. `3×` counts cases; every case with its whole message is in the .json beside "
         "this file. An error is clear if the engine raised it on purpose (`raise`, or a class of "

@@ -11,8 +11,7 @@ from typing import Any
 
 from .case import STOCK, Outcome, Place
 
-HERE = Path(__file__).resolve().parents[1]
-TESTS = HERE.parent / "tests"
+TESTS = Path(__file__).resolve().parents[1]
 
 
 class Bench:
@@ -20,7 +19,7 @@ class Bench:
 
     def __init__(self, engine: str, server: str) -> None:
         self.engine = engine
-        paths = [str(HERE), str(TESTS), str(TESTS / "checkpoint"), str(HERE.parent)]
+        paths = [str(TESTS), str(TESTS / "checkpoint"), str(TESTS.parent)]
         quiet = {"TOKENIZERS_PARALLELISM": "false", "HF_HUB_DISABLE_XET": "1"}
         quiet |= {"HF_HUB_DISABLE_PROGRESS_BARS": "1", "HF_HUB_DISABLE_TELEMETRY": "1"}
         # A pool of threads would not survive the forks.
@@ -28,7 +27,7 @@ class Bench:
         kept = {name: value for name, value in os.environ.items() if "proxy" not in name.lower()}
         found = {"PYTHONPATH": os.pathsep.join(paths), "HF_ENDPOINT": server}
         self._helper = subprocess.Popen(
-            [sys.executable, "-m", "safety_cases.helper", engine],
+            [sys.executable, "-m", "safety.helper", engine],
             env={**kept, **quiet, **threads, **found},
             stdin=subprocess.PIPE,
             stdout=subprocess.PIPE,

@@ -1,7 +1,7 @@
 """What fairseq, Hugging Face and roberta_hub do with 56 kinds of faults and attacks, side by side.
 
-    python benchmarks/safety.py                 # all rows, about a quarter of an hour
-    python benchmarks/safety.py --rows 1,2,17-20
+    python tests/safety/audit.py                 # all rows, about a quarter of an hour
+    python tests/safety/audit.py --rows 1,2,17-20
 
 Every cell comes from runs of this script: real fairseq, real transformers and huggingface_hub, a
 real HTTP server on this machine, each case in a process of its own with limits of time and memory.
@@ -20,12 +20,13 @@ from contextlib import ExitStack
 from pathlib import Path
 from tempfile import TemporaryDirectory
 
-ROOT = Path(__file__).resolve().parents[1]
-sys.path[:0] = [str(ROOT), str(ROOT / "tests"), str(ROOT / "tests" / "checkpoint")]
+ROOT = Path(__file__).resolve().parents[2]
+# In place of this folder, whose modules are imported as a package.
+sys.path[:1] = [str(ROOT), str(ROOT / "tests"), str(ROOT / "tests" / "checkpoint")]
 
-from safety_cases import report, rows  # noqa: E402
-from safety_cases.bench import Bench  # noqa: E402
-from safety_cases.case import (  # noqa: E402
+from safety import report, rows  # noqa: E402
+from safety.bench import Bench  # noqa: E402
+from safety.case import (  # noqa: E402
     FORCED,
     HF,
     OURS,
@@ -35,7 +36,7 @@ from safety_cases.case import (  # noqa: E402
     Outcome,
     Place,
 )
-from safety_cases.web import HubServer  # noqa: E402
+from safety.web import HubServer  # noqa: E402
 
 Found = dict[tuple[int, str], dict[str, Outcome]]
 """Outcomes by case and engine."""
@@ -136,7 +137,7 @@ def run(cases: list[Case]) -> tuple[Found, dict[str, str]]:
 def main() -> int:
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
     parser.add_argument("--rows", type=numbers, help="such as 1,2,17-20; default: all")
-    parser.add_argument("--out", type=Path, default=Path(__file__).parent / "results")
+    parser.add_argument("--out", type=Path, default=ROOT / "benchmarks" / "results")
     options = parser.parse_args()
     wanted = options.rows or set(rows.TITLES)
     cases = [case for case in rows.cases().values() if case.row in wanted]
