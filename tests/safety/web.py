@@ -18,7 +18,7 @@ HUB_PATH = f"resolve/main/{FILE}"
 class HubHandler(Handler):
     """Answers HEAD too, from the plan of "HEAD /path"."""
 
-    def do_HEAD(self) -> None:  # noqa: N802
+    def do_HEAD(self) -> None:
         self.path = f"HEAD {self.path}"
         self.do_GET()
 
