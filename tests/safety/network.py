@@ -6,6 +6,7 @@ import contextlib
 import dataclasses
 import hashlib
 import os
+import random
 import resource
 import signal
 from pathlib import Path
@@ -30,7 +31,7 @@ TITLES = {
     10: "disk full",
 }
 NOT_APPLICABLE: dict[tuple[int, str], str] = {}
-BIG_WEIGHTS = os.urandom(1 << 20)
+BIG_WEIGHTS = random.Random(0).randbytes(1 << 20)
 BIG = pack(*model_files(weights=BIG_WEIGHTS))
 """Larger than what the full disk takes; made anew in each process, but only the server's copy is
 sent."""

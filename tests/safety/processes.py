@@ -9,6 +9,7 @@ import fcntl
 import functools
 import json
 import os
+import random
 import signal
 import socket
 import stat
@@ -138,7 +139,7 @@ def killed_moving(engine: Any, place: Place) -> Verdict:
 
 @functools.cache
 def large_archive() -> bytes:
-    return pack(*model_files(weights=os.urandom(LARGE)))
+    return pack(*model_files(weights=random.Random(0).randbytes(LARGE)))
 
 
 def serve_large(server: HubServer, prefix: str) -> None:
