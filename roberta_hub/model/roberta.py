@@ -42,7 +42,7 @@ class RobertaEncoder(nn.Module):
         return_all_hiddens: bool = False,
         masked_tokens: Tensor | None = None,
     ) -> tuple[Tensor, Extra]:
-        """LM logits (B, T, V), or features (B, T, C); see `RobertaModel.forward`."""
+        """LM logits (B, T, V), or features (B, T, C); see `Roberta.forward`."""
         rows, hiddens, batch = self.sentence_encoder.encode(src_tokens, return_all_hiddens)
         states = [batch.unpack(state).transpose(0, 1) for state in hiddens]
         extra: Extra = {"inner_states": states if return_all_hiddens else None}
@@ -85,7 +85,7 @@ class RobertaEncoder(nn.Module):
         return self.sentence_encoder.max_positions()
 
 
-class RobertaModel(nn.Module):
+class Roberta(nn.Module):
     """RoBERTa: an encoder, a language-model head, and any number of further heads.
 
     Further heads answer for sentences, tokens and spans. Weights are random until a checkpoint is
@@ -94,7 +94,7 @@ class RobertaModel(nn.Module):
     Example:
         >>> import torch
         >>> sizes = dict(vocab_size=50, embed_dim=8, ffn_dim=16, num_layers=2, num_heads=2)
-        >>> model = RobertaModel(RobertaConfig(**sizes))
+        >>> model = Roberta(RobertaConfig(**sizes))
         >>> logits, extra = model(torch.tensor([[0, 5, 2], [0, 2, 1]]), return_all_hiddens=True)
         >>> logits.shape, len(extra["inner_states"])
         (torch.Size([2, 3, 50]), 3)
@@ -238,7 +238,7 @@ class RobertaModel(nn.Module):
         Example:
             >>> import torch
             >>> sizes = dict(vocab_size=50, embed_dim=8, ffn_dim=16, num_layers=1, num_heads=2)
-            >>> model = RobertaModel(RobertaConfig(**sizes))
+            >>> model = Roberta(RobertaConfig(**sizes))
             >>> model.register_token_head("ner", 3)
             >>> model.token_heads["ner"](torch.zeros(7, 8)).shape
             torch.Size([7, 3])
