@@ -132,7 +132,7 @@ def make_model(config: Config) -> RobertaHubInterface:
         return interface.train()
     old = interface.model
     assert isinstance(old, Roberta)  # load_model makes no other
-    has = old.config.to_dict()
+    has = dataclasses.asdict(old.config)
     changed = {name for name, value in config.architecture.items() if value != has[name]}
     if config.pretrained and (odd := sorted(changed - set(SIZELESS))):
         raise InputError(
