@@ -14,7 +14,7 @@ import torch
 from torch import Tensor
 
 from roberta_hub import RobertaConfig, RobertaModel
-from roberta_hub.model.packing import pack_sequences
+from roberta_hub.model.packing import pack, pack_sequences
 
 from . import peers
 
@@ -249,14 +249,16 @@ def test_a_norm_of_1e_12_is_one_everywhere() -> None:
                 weight.mul_(1e-3)
     tokens, types = batch()
     real = tokens.ne(PAD)
+    encoder, head = ours.encoder.sentence_encoder, ours.encoder.lm_head
+    assert head is not None
     with torch.no_grad():
-        wanted = theirs(tokens, real.long(), types).logits[real]
-        plain = ours(tokens)[0][real]
-        ours.encoder.sentence_encoder.prepare(None)
-        head = ours.encoder.lm_head
-        assert head is not None
-        head.prepare(None)
-        prepared = ours(tokens)[0][real]
-    scale = float(wanted.abs().max())
-    for logits in (plain, prepared):
-        torch.testing.assert_close(logits, wanted, atol=1e-5 * scale, rtol=0)
+        out = theirs(tokens, real.long(), types, output_hidden_states=True)
+        wanted = [*(state[real] for state in out.hidden_states), out.logits[real]]
+        for _ in ("plain", "prepared"):
+            states = list(encoder.packed(pack(tokens, padding_idx=PAD)))
+            logits = ours.encoder.output_layer(encoder.finish(states[-1]))
+            for found, theirs_now in zip([*states, logits], wanted, strict=True):
+                scale = float(theirs_now.abs().max())
+                torch.testing.assert_close(found, theirs_now, atol=2e-6 * scale, rtol=0)
+            encoder.prepare(None)
+            head.prepare(None)
