@@ -10,11 +10,11 @@ import torch
 
 from roberta_hub.checkpoint.checkpoint import EMBEDDING, LM_WEIGHT, Checkpoint
 from roberta_hub.errors import CheckpointError, InputError, VocabularyError
-from roberta_hub.model.roberta import RobertaModel
+from roberta_hub.model.roberta import Roberta
 from roberta_hub.model.skeleton import shapes_only
 from roberta_hub.text.dictionary import Dictionary
 
-Model = TypeVar("Model", bound=RobertaModel)
+Model = TypeVar("Model", bound=Roberta)
 
 
 def dictionary_of(checkpoint: Checkpoint) -> Dictionary:

@@ -17,6 +17,9 @@ MAX_SIZE = 1_000_000_000
 MAX_LAYERS = 1000
 """Most layers; building this many takes a second."""
 
+FAMILY_FIELDS = ("project_sum", "num_segments", "separator_idx")
+"""Fields for RoBERTa's relatives, which 0.1.0 does not know."""
+
 
 @dataclass(frozen=True, kw_only=True)
 class RobertaConfig:
@@ -47,8 +50,16 @@ class RobertaConfig:
     num_heads: int = 12
     """H, attention heads; each has `embed_dim // num_heads` dimensions."""
     embedding_dim: int | None = None
-    """Width of a factorized token embedding, projected up to `embed_dim` (ALBERT, section 3.1);
-    None: not factorized."""
+    """E, the width of a factorized token embedding, which is projected to `embed_dim` (Lan et al.
+    2020, section 3.1); None: not factorized."""
+    project_sum: bool = False
+    """With `embedding_dim`: the sum of all embeddings and its LayerNorm have width E, and the sum
+    is projected with a bias; the LM head works at width E (ALBERT, ELECTRA)."""
+    num_segments: int = 0
+    """Rows of the segment table (BERT: 2); 0: there is none. A token's segment is the number of
+    separators before it, at most 1."""
+    separator_idx: int | None = None
+    """Id of the separator that ends a segment (BERT's `[SEP]`); required if `num_segments` > 1."""
     num_unique_layers: int | None = None
     """Cross-layer sharing: this many layers hold weights, applied in equal consecutive groups;
     None: no sharing."""
@@ -69,9 +80,6 @@ class RobertaConfig:
     """On both sides of a classification head's dense layer."""
     layerdrop: float = 0.0
     """Probability that a whole layer is skipped in training (Fan et al. 2019)."""
-    layers_to_keep: tuple[int, ...] | None = None
-    """Which of a checkpoint's layers were kept at load (fairseq's `encoder_layers_to_keep`); None:
-    all."""
     normalize_before: bool = False
     """Pre-norm layers with a final LayerNorm, instead of RoBERTa's post-norm."""
     layernorm_embedding: bool = True
@@ -109,6 +117,9 @@ class RobertaConfig:
             raise InputError(
                 f"padding_idx {shown(self.padding_idx)} is outside 0..{self.vocab_size - 1}"
             )
+        self._check_segments()
+        if self.project_sum and self.embedding_dim is None:
+            raise InputError("project_sum needs embedding_dim, the width of the sum")
         unique = self.num_unique_layers
         if unique is not None and (not 1 <= unique <= self.num_layers or self.num_layers % unique):
             raise InputError(
@@ -131,16 +142,33 @@ class RobertaConfig:
                     f"{name} is {shown(getattr(self, name))}, a probability lies in 0..1"
                 )
 
+    def _check_segments(self) -> None:
+        """A segment table needs a separator that is a token and no padding."""
+        if not 0 <= self.num_segments <= MAX_SIZE:
+            raise InputError(
+                f"num_segments is {shown(self.num_segments)}, must lie in 0..{MAX_SIZE:,}"
+            )
+        if self.separator_idx is None:
+            if self.num_segments > 1:
+                raise InputError(
+                    f"num_segments is {self.num_segments} and there is no separator_idx; give the "
+                    "id of the token that ends a segment"
+                )
+        elif not 0 <= self.separator_idx < self.vocab_size:
+            raise InputError(
+                f"separator_idx {shown(self.separator_idx)} is outside 0..{self.vocab_size - 1}"
+            )
+        elif self.separator_idx == self.padding_idx:
+            raise InputError(f"separator_idx {self.separator_idx} is padding_idx; give another")
+
     def _check_types(self) -> None:
         """Configurations come from files, where a size may be a string and a switch a number."""
         for field in dataclasses.fields(self):
             value, names = getattr(self, field.name), str(field.type).split(" | ")
             if value is None and "None" in names:
                 continue
-            kind = names[0].split("[")[0]
+            kind = names[0]
             if type(value).__name__ != kind and not (kind == "float" and type(value) is int):
-                raise InputError(f"{field.name} is {shown(value)}, must be of type {field.type}")
-            if kind == "tuple" and not all(type(item) is int for item in value):
                 raise InputError(f"{field.name} is {shown(value)}, must be of type {field.type}")
 
     @property
@@ -149,13 +177,28 @@ class RobertaConfig:
         return self.embed_dim // self.num_heads
 
     @property
+    def sum_dim(self) -> int:
+        """Width of the sum of embeddings and of the LM head: C, or E with `project_sum`."""
+        if self.project_sum and self.embedding_dim is not None:
+            return self.embedding_dim
+        return self.embed_dim
+
+    @property
     def lm_activation(self) -> str:
         """The LM head's activation function, by name."""
         return self.lm_activation_fn or self.activation_fn
 
     def to_dict(self) -> dict[str, object]:
-        """Plain values for a JSON file; `RobertaConfig(**d)` restores it."""
-        return dataclasses.asdict(self)
+        """Plain values for a JSON file; `RobertaConfig(**d)` restores it.
+
+        `FAMILY_FIELDS` are left out where they have their defaults: 0.1.0 then reads the file, and
+        the states of its training runs still agree with this configuration.
+        """
+        values = dataclasses.asdict(self)
+        for field in dataclasses.fields(self):
+            if field.name in FAMILY_FIELDS and values[field.name] == field.default:
+                del values[field.name]
+        return values
 
 
 FAIRSEQ_FIELDS = {

@@ -17,9 +17,9 @@ from typing import Any
 from roberta_hub.checkpoint.formats.fairseq import fairseq_state, read_state
 from roberta_hub.checkpoint.formats.upgrade import is_stale
 from roberta_hub.errors import MissingExtraError
-from roberta_hub.hub import build_model
+from roberta_hub.hub import RobertaModel, build_model
 from roberta_hub.interface import RobertaHubInterface
-from roberta_hub.model.roberta import RobertaModel
+from roberta_hub.model.roberta import Roberta
 from roberta_hub.saving import checkpoint_of, fairseq_dictionary
 from roberta_hub.text.bpe import GPT2BPE
 from roberta_hub.text.dictionary import Dictionary
@@ -75,7 +75,7 @@ def import_fairseq() -> ModuleType:
             ) from error
 
 
-def to_fairseq(ours: RobertaHubInterface | RobertaModel) -> Any:
+def to_fairseq(ours: RobertaHubInterface | Roberta) -> Any:
     """A real fairseq model with a copy of our weights.
 
     Args:

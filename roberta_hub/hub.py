@@ -152,7 +152,7 @@ def load_model(
     return _assemble(checkpoint, (bpe_tables or found_bpe, dictionary), place, strict=strict)
 
 
-class RobertaModel(roberta.RobertaModel):
+class RobertaModel(roberta.Roberta):
     """RoBERTa, as `roberta.model` holds it; fairseq's class method for loading lives here."""
 
     @classmethod

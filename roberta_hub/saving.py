@@ -23,7 +23,7 @@ from roberta_hub.checkpoint.store import write_store
 from roberta_hub.config import Inputs
 from roberta_hub.errors import CheckpointError, InputError, InputTypeError, RobertaHubError
 from roberta_hub.files import read_json, replacing_all, write_files
-from roberta_hub.model.roberta import RobertaModel
+from roberta_hub.model.roberta import Roberta
 from roberta_hub.text.bpe import GPT2BPE
 from roberta_hub.text.dictionary import Dictionary
 from roberta_hub.text.huggingface import UNUSED
@@ -48,7 +48,7 @@ def checkpoint_of(
     inputs: Mapping[str, Inputs] | None = None,
 ) -> Checkpoint:
     """A model, its vocabulary and its labels as a checkpoint; the weights are not copied."""
-    if not isinstance(model, RobertaModel):
+    if not isinstance(model, Roberta):
         raise InputTypeError(
             "save writes roberta_hub models, this is a "
             f"{type(model).__module__}.{type(model).__name__}; turn it into ours with "

@@ -313,7 +313,7 @@ def test_fairseqs_attributes(roberta: RobertaHubInterface) -> None:
     assert roberta.device == torch.device("cpu")
     assert roberta.model.max_positions() == 48  # type: ignore[operator]
     assert roberta.model.supported_targets == {"self"}
-    assert isinstance(roberta.model, roberta_hub.hub.roberta.RobertaModel)
+    assert isinstance(roberta.model, roberta_hub.hub.roberta.Roberta)
 
 
 def test_the_card(roberta: RobertaHubInterface) -> None:

@@ -279,7 +279,16 @@ def expand(
     """The same model without our extensions, for formats that know neither.
 
     Factorized embeddings are multiplied out, shared layers are written once per use.
+
+    Raises:
+        CheckpointError: segments or a projected sum of embeddings, which RoBERTa has no place for.
     """
+    for name in ("num_segments", "project_sum"):
+        if getattr(config, name):
+            raise CheckpointError(
+                f"a model with {name} is no RoBERTa, and this format holds nothing else; save as "
+                "'roberta_hub'"
+            )
     weights = dict(weights)
     if config.embedding_dim is not None:
         table = weights[EMBEDDING] @ weights.pop(PROJECTION).T  # (V, E) @ (E, C)

@@ -76,8 +76,11 @@ def read_store(
     weights[VERSION] = torch.tensor([3.0])
     try:
         model = dict(about["model"].items())
-        if model.get("layers_to_keep") is not None:
-            model["layers_to_keep"] = tuple(model["layers_to_keep"])
+        kept = model.pop("layers_to_keep", None)  # 0.1.0 wrote it, always null
+        if kept is not None and not isinstance(kept, list):
+            raise TypeError(
+                f"layers_to_keep is {brief(kept)}: not iterable, must be a list or null"
+            )
         labels = {str(head): tuple(map(str, given)) for head, given in about["labels"].items()}
         inputs = {**about.get("inputs", {})}  # which 0.1.0 did not write
         if plain_inputs(inputs) != inputs:

@@ -21,7 +21,7 @@ from roberta_hub.inference.mode import evaluating
 from roberta_hub.inference.threads import can_spread, is_prepared, spread
 from roberta_hub.inference.windows import Windows, fit
 from roberta_hub.model.packing import PackedBatch, pack_sequences
-from roberta_hub.model.roberta import RobertaModel
+from roberta_hub.model.roberta import Roberta
 from roberta_hub.terminal import progress_bar
 from roberta_hub.text.tokenizer import Text, Tokenizer
 
@@ -264,7 +264,7 @@ def _rows(
     device: torch.device,
     pick: Pick | None,
 ) -> Rows:
-    if isinstance(model, RobertaModel):
+    if isinstance(model, Roberta):
         encoder = model.encoder.sentence_encoder
         batch = pack_sequences(sequences, padding_idx=encoder.padding_idx, device=device)
         depth = _depth(layer, encoder.num_layers)

@@ -14,7 +14,7 @@ from roberta_hub.inference.threads import is_prepared
 from roberta_hub.model.kernels import Kernel, pinned
 from roberta_hub.model.matrices import Dtype, check_dtype
 from roberta_hub.model.packing import pack_sequences
-from roberta_hub.model.roberta import RobertaModel
+from roberta_hub.model.roberta import Roberta
 from roberta_hub.text.tokenizer import Tokenizer
 
 _lock = threading.RLock()
@@ -51,7 +51,7 @@ class Optimization:
 
 def optimize(model: nn.Module, tokenizer: Tokenizer, dtype: Dtype | None) -> Optimization:
     """Prepare a model in place. See `RobertaHubInterface.optimize`."""
-    if not isinstance(model, RobertaModel):
+    if not isinstance(model, Roberta):
         raise InputTypeError(
             "optimize prepares roberta_hub models, this is a "
             f"{type(model).__module__}.{type(model).__name__}; turn it into ours with "
@@ -73,7 +73,7 @@ def optimize(model: nn.Module, tokenizer: Tokenizer, dtype: Dtype | None) -> Opt
             raise
 
 
-def _prepare(model: RobertaModel, tokenizer: Tokenizer, dtype: Dtype | None) -> Optimization:
+def _prepare(model: Roberta, tokenizer: Tokenizer, dtype: Dtype | None) -> Optimization:
     encoder, head = model.encoder.sentence_encoder, model.encoder.lm_head
     with evaluating(model):
         wanted = _features(model, tokenizer)
@@ -98,7 +98,7 @@ def _prepare(model: RobertaModel, tokenizer: Tokenizer, dtype: Dtype | None) -> 
     )
 
 
-def _features(model: RobertaModel, tokenizer: Tokenizer) -> Tensor:
+def _features(model: Roberta, tokenizer: Tokenizer) -> Tensor:
     encoder = model.encoder.sentence_encoder
     ids = [tokenizer.encode(sentence)[: model.max_positions()] for sentence in SENTENCES]
     device = encoder.embed_positions.weight.device

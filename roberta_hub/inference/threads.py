@@ -18,7 +18,7 @@ from torch import nn
 
 from roberta_hub.model.encoder import TransformerEncoder
 from roberta_hub.model.prepared import touched
-from roberta_hub.model.roberta import RobertaModel
+from roberta_hub.model.roberta import Roberta
 
 Item = TypeVar("Item")
 Result = TypeVar("Result")
@@ -40,7 +40,7 @@ def can_spread(model: nn.Module) -> bool:
 
     They may on prepared matrices, where nothing of the caller's is called from them.
     """
-    if not isinstance(model, RobertaModel) or torch.get_num_threads() == 1:
+    if not isinstance(model, Roberta) or torch.get_num_threads() == 1:
         return False
     encoder = model.encoder.sentence_encoder
     if encoder.embed_positions.weight.device.type != "cpu":

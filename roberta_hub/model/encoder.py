@@ -15,6 +15,8 @@ import torch.nn.functional as F
 from torch import Tensor, nn
 
 from roberta_hub.config import RobertaConfig
+from roberta_hub.errors import InputError
+from roberta_hub.model import embeddings
 from roberta_hub.model.activations import activation
 from roberta_hub.model.attention import (
     Attend,
@@ -23,8 +25,9 @@ from roberta_hub.model.attention import (
     packed_attention,
     padded_attention,
 )
+from roberta_hub.model.embeddings import Tables, packed_segments, padded_segments
 from roberta_hub.model.matrices import Dtype, matrix, norm
-from roberta_hub.model.packing import PackedBatch, check_tokens, pack
+from roberta_hub.model.packing import PackedBatch, PaddedBatch, check_tokens, pack
 from roberta_hub.model.prepared import Prepared, is_plain
 
 Last = tuple[Attend, Tensor | None]
@@ -142,26 +145,30 @@ class TransformerEncoder(nn.Module):
     """Embeddings of tokens and positions, then layers; fairseq's `encoder.sentence_encoder`."""
 
     version: Tensor
+    embed_tokens: nn.Embedding
+    embed_projection: nn.Linear | None
+    embed_positions: nn.Embedding
+    segment_embeddings: nn.Embedding | None
+    layernorm_embedding: nn.LayerNorm | None
+    quant_noise: nn.Linear | None
 
     def __init__(self, config: RobertaConfig) -> None:
         super().__init__()
-        c, width = config.embed_dim, config.embedding_dim or config.embed_dim
+        c, eps = config.embed_dim, config.layer_norm_eps
         self.vocab_size = config.vocab_size
         self.padding_idx = config.padding_idx
         self.max_source_positions = config.max_positions
         self.num_layers = config.num_layers
         self.layerdrop = config.layerdrop
         self.dropout = config.dropout
-        eps = config.layer_norm_eps
+        self.project_sum = config.project_sum
+        # A family with one segment, or none, has nothing to tell apart.
+        self.separator_idx = config.separator_idx if config.num_segments > 1 else None
         self.register_buffer(
             "version", torch.Tensor([3])
         )  # fairseq's marker for this naming of keys
-        self.embed_tokens = nn.Embedding(config.vocab_size, width, config.padding_idx)
-        self.embed_projection = nn.Linear(width, c, bias=False) if config.embedding_dim else None
-        rows = config.max_positions + config.padding_idx + 1
-        self.embed_positions = nn.Embedding(rows, c, config.padding_idx)
-        self.layernorm_embedding = nn.LayerNorm(c, eps=eps) if config.layernorm_embedding else None
-        self.quant_noise = nn.Linear(c, c, bias=False) if config.quant_noise_pq else None
+        for name, table in embeddings.tables(config)._asdict().items():
+            setattr(self, name, table)  # here and not one module deeper, as in fairseq's files
         self.layers = nn.ModuleList(
             TransformerLayer(
                 c,
@@ -228,9 +235,7 @@ class TransformerEncoder(nn.Module):
             src_tokens: ids, padding anywhere. Shape: (B, T)
             token_embedding: used instead of the embedding lookup. Shape: (B, T, C)
         """
-        real = src_tokens.ne(self.padding_idx)
-        positions = real.long().cumsum(1) * real + self.padding_idx
-        x = self.embed(src_tokens, positions, token_embedding)
+        x = self._embed_padded(src_tokens, src_tokens.ne(self.padding_idx), token_embedding)
         return x, self._embed_tokens(src_tokens, token_embedding)
 
     def encode(
@@ -238,15 +243,30 @@ class TransformerEncoder(nn.Module):
         src_tokens: Tensor,
         return_all_hiddens: bool = False,
         token_embeddings: Tensor | None = None,
-    ) -> tuple[Tensor, list[Tensor], PackedBatch]:
+    ) -> tuple[Tensor, list[Tensor], PackedBatch | PaddedBatch]:
         """Encode a padded batch (B, T) into packed rows.
 
+        In a graph that torch.compile or torch.export traces, a model in eval mode computes on every
+        slot instead, since the shapes of packed rows depend on the data. In train mode rows stay
+        packed there too: dropout would otherwise be drawn for padding.
+
         Returns:
-            Features (N, C); if asked the L+1 hidden states (N, C), else none; the packed batch.
+            Features (N, C); if asked the L+1 hidden states (N, C), else none; the batch, which lays
+            them out as (B, T, C).
+
+        Raises:
+            InputError: ids that cannot be, or torch.export of a model in train mode.
         """
         tokens = check_tokens(
             src_tokens, vocab_size=self.vocab_size, max_positions=self.max_source_positions
         )
+        if torch.compiler.is_compiling():
+            if not self.training:
+                states = self.padded(tokens, token_embeddings)
+                hiddens = states if return_all_hiddens else []
+                return self.finish(states[-1]), hiddens, PaddedBatch(tokens.ne(self.padding_idx))
+            if torch.compiler.is_exporting():
+                raise InputError("torch.export takes a model in eval mode; call model.eval() first")
         batch = pack(tokens, padding_idx=self.padding_idx)
         if token_embeddings is not None:
             token_embeddings = token_embeddings.flatten(0, 1)
@@ -267,7 +287,14 @@ class TransformerEncoder(nn.Module):
         `finish` the last one for the features. With `rows`, one of each sequence (none being
         empty), the last layer computes those alone: (B, C).
         """
-        x = self.embed(batch.ids, batch.positions, token_embeddings)
+        segments = None
+        if self.separator_idx is not None:
+            segments = packed_segments(
+                *(batch.ids, batch.positions),
+                padding_idx=self.padding_idx,
+                separator=self.separator_idx,
+            )
+        x = self.embed(batch.ids, batch.positions, token_embeddings, segments)
         prepared = self.prepared  # read once: another thread may be in `optimize`
         layers = None if prepared is None else prepared.form()
         attend = partial(packed_attention, batch=batch)
@@ -276,33 +303,53 @@ class TransformerEncoder(nn.Module):
             return self._run(x, attend, last)
         return self._run_prepared(x, layers, attend, last)
 
-    def padded(self, tokens: Tensor) -> list[Tensor]:
+    def padded(self, tokens: Tensor, token_embeddings: Tensor | None = None) -> list[Tensor]:
         """The plain twin of `packed`: the same L+1 states computed on every slot, (B, T, C).
 
         No shape depends on the data, so this is the form that torch.export traces.
         """
         real = tokens.ne(self.padding_idx)
-        positions = real.long().cumsum(1) * real + self.padding_idx
         attend = partial(padded_attention, real=real)
         mask = real.unsqueeze(-1)
-        x = self.embed(tokens, positions) * mask
+        x = self._embed_padded(tokens, real, token_embeddings) * mask
         return [state * mask for state in self._run(x, attend)]
 
     def embed(
-        self, ids: Tensor, positions: Tensor, token_embeddings: Tensor | None = None
+        self,
+        ids: Tensor,
+        positions: Tensor,
+        token_embeddings: Tensor | None = None,
+        segments: Tensor | None = None,
     ) -> Tensor:
-        """Sum of token and position embeddings, normalized, with dropout: (*,) -> (*, C)."""
-        x = self._embed_tokens(ids, token_embeddings) + self.embed_positions(positions)
-        if self.layernorm_embedding is not None:
-            x = self.layernorm_embedding(x)
-        x = F.dropout(x, self.dropout, self.training)
-        return x if self.quant_noise is None else self.quant_noise(x)
+        """What the layers start from: (*,) -> (*, C); see `embeddings.embed`."""
+        return embeddings.embed(
+            self._tables,
+            self._embed_tokens(ids, token_embeddings),
+            positions,
+            segments,
+            project_sum=self.project_sum,
+            dropout=self.dropout,
+            training=self.training,
+        )
+
+    def _embed_padded(
+        self, tokens: Tensor, real: Tensor, token_embeddings: Tensor | None
+    ) -> Tensor:
+        positions = real.long().cumsum(1) * real + self.padding_idx
+        segments = None
+        if self.separator_idx is not None:
+            segments = padded_segments(tokens, real, separator=self.separator_idx)
+        return self.embed(tokens, positions, token_embeddings, segments)
 
     def _embed_tokens(self, ids: Tensor, token_embeddings: Tensor | None) -> Tensor:
         if token_embeddings is not None:
             return token_embeddings
-        x: Tensor = self.embed_tokens(ids)
-        return x if self.embed_projection is None else self.embed_projection(x)  # (*, E) -> (*, C)
+        return embeddings.embed_tokens(self._tables, ids, project_sum=self.project_sum)
+
+    @property
+    def _tables(self) -> Tables:
+        """The tables as they are now: a caller may have put others in their place."""
+        return Tables(*(getattr(self, name) for name in Tables._fields))
 
     def finish(self, x: Tensor) -> Tensor:
         """The features from the last hidden state: a LayerNorm more in pre-norm models."""

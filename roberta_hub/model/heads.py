@@ -27,7 +27,8 @@ def init_bert(module: nn.Module) -> None:
 class LMHead(nn.Module):
     """Masked-LM head: dense, activation, LayerNorm, output matrix.
 
-    The output matrix is usually the embedding (tied weights).
+    The output matrix is usually the embedding (tied weights). `width` is C, or E where the sum of
+    the embeddings is projected (ALBERT, ELECTRA).
     """
 
     def __init__(
@@ -35,17 +36,16 @@ class LMHead(nn.Module):
         embed_dim: int,
         vocab_size: int,
         *,
+        width: int,
         activation_fn: str,
         eps: float,
         weight: Tensor | None,
     ) -> None:
         super().__init__()
-        self.dense = nn.Linear(embed_dim, embed_dim)
+        self.dense = nn.Linear(embed_dim, width)
         self.activation_fn = activation(activation_fn)
-        self.layer_norm = nn.LayerNorm(embed_dim, eps=eps)
-        self.weight = (
-            nn.Linear(embed_dim, vocab_size, bias=False).weight if weight is None else weight
-        )
+        self.layer_norm = nn.LayerNorm(width, eps=eps)
+        self.weight = nn.Linear(width, vocab_size, bias=False).weight if weight is None else weight
         self.bias = nn.Parameter(torch.zeros(vocab_size))
         self.prepared: Prepared[PreparedLMHead] | None = None
 
@@ -79,9 +79,9 @@ class LMHead(nn.Module):
         return F.linear(self.rows(features, projection), self.weight, self.bias)
 
     def rows(self, features: Tensor, projection: Tensor | None = None) -> Tensor:
-        """What the output matrix is multiplied with: (*, C) -> (*, C).
+        """What the output matrix is multiplied with: (*, C) -> (*, width).
 
-        Where the output matrix is factorized, (*, C) -> (*, E).
+        With a `projection`, (*, C) -> (*, E).
         """
         x: Tensor = self.layer_norm(self.activation_fn(self.dense(features)))
         return x if projection is None else x @ projection

@@ -91,6 +91,25 @@ class PackedBatch:
         return out.index_copy(0, filled, rows[self.starts[filled]])
 
 
+@dataclass(frozen=True)
+class PaddedBatch:
+    """A padded batch with the same `unpack`, for graphs in which no shape may depend on the data.
+
+    Example:
+        >>> batch = PaddedBatch(torch.tensor([[True, True], [True, False]]))
+        >>> batch.unpack(torch.ones(2, 2, 1)).squeeze(-1)
+        tensor([[1., 1.],
+                [1., 0.]])
+    """
+
+    real: Tensor
+    """True at tokens that are no padding. Shape: (B, T)"""
+
+    def unpack(self, rows: Tensor) -> Tensor:
+        """The same rows with zeros at padding: (B, T, *)."""
+        return rows.masked_fill(~self.real.unsqueeze(-1), 0)
+
+
 def pack(tokens: Tensor, *, padding_idx: int) -> PackedBatch:
     """Drop the padding of a batch of ids.
 
@@ -148,8 +167,9 @@ def moved(tensor: Tensor, device: torch.device | None) -> Tensor:
 def check_tokens(tokens: object, *, vocab_size: int, max_positions: int) -> Tensor:
     """Make a batch of ids (B, T) of what a user passed, or say what is wrong with it.
 
-    Ids are range-checked where they lie on the CPU, before a GPU could fail on them; for tensors
-    already on another device the check would cost a synchronization and is left out.
+    Ids are range-checked where they lie on the CPU, before a GPU could fail on them. For tensors
+    already on another device the check would cost a synchronization, and a graph that torch.compile
+    or torch.export traces cannot hold it: there it is left out.
 
     Raises:
         InputTypeError: not integers.
@@ -167,7 +187,7 @@ def check_tokens(tokens: object, *, vocab_size: int, max_positions: int) -> Tens
             f"tokens exceeds maximum length: {tokens.size(1)} > {max_positions}; cut the text, or "
             "use features(), classify() or score(), which take truncate=True or stride=N"
         )
-    if tokens.device.type == "cpu" and tokens.numel():
+    if tokens.device.type == "cpu" and not torch.compiler.is_compiling() and tokens.numel():
         low, high = (int(bound) for bound in tokens.aminmax())
         if low < 0 or high >= vocab_size:
             row, column = ((tokens < 0) | (tokens >= vocab_size)).nonzero()[0].tolist()

@@ -43,13 +43,13 @@ class Prepared(Generic[Form]):
 
     def form(self) -> Form | None:
         """The form to run now; None where the plain module has to."""
+        if torch.compiler.is_compiling() or torch.jit.is_tracing():  # type: ignore[attr-defined, no-untyped-call]
+            return None
         if torch.is_grad_enabled():
             if self.owner.training:
                 self._made = None  # weights are about to change
             return None
         if torch.is_autocast_enabled("cpu") or torch.is_autocast_enabled("cuda"):
-            return None
-        if torch.compiler.is_compiling() or torch.jit.is_tracing():  # type: ignore[attr-defined, no-untyped-call]
             return None
         made = self._made  # read once: another thread may drop it
         if made is None or not made[1].holds():

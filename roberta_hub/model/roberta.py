@@ -5,6 +5,7 @@ from __future__ import annotations
 import warnings
 from argparse import Namespace
 
+import torch
 import torch.nn.functional as F
 from torch import Tensor, nn
 
@@ -29,6 +30,7 @@ class RobertaEncoder(nn.Module):
             self.lm_head = LMHead(
                 config.embed_dim,
                 config.vocab_size,
+                width=config.sum_dim,
                 activation_fn=config.lm_activation,
                 eps=config.layer_norm_eps,
                 weight=tied,
@@ -42,7 +44,7 @@ class RobertaEncoder(nn.Module):
         return_all_hiddens: bool = False,
         masked_tokens: Tensor | None = None,
     ) -> tuple[Tensor, Extra]:
-        """LM logits (B, T, V), or features (B, T, C); see `RobertaModel.forward`."""
+        """LM logits (B, T, V), or features (B, T, C); see `Roberta.forward`."""
         rows, hiddens, batch = self.sentence_encoder.encode(src_tokens, return_all_hiddens)
         states = [batch.unpack(state).transpose(0, 1) for state in hiddens]
         extra: Extra = {"inner_states": states if return_all_hiddens else None}
@@ -77,15 +79,17 @@ class RobertaEncoder(nn.Module):
 
     def factor(self) -> Tensor | None:
         """The projection (C, E) before the LM head's output matrix, where that is factorized."""
-        projection = self.sentence_encoder.embed_projection
-        return projection.weight if projection is not None and self._tied else None
+        encoder = self.sentence_encoder
+        if encoder.embed_projection is None or encoder.project_sum or not self._tied:
+            return None
+        return encoder.embed_projection.weight
 
     def max_positions(self) -> int:
         """Longest sequence in tokens."""
         return self.sentence_encoder.max_positions()
 
 
-class RobertaModel(nn.Module):
+class Roberta(nn.Module):
     """RoBERTa: an encoder, a language-model head, and any number of further heads.
 
     Further heads answer for sentences, tokens and spans. Weights are random until a checkpoint is
@@ -94,7 +98,7 @@ class RobertaModel(nn.Module):
     Example:
         >>> import torch
         >>> sizes = dict(vocab_size=50, embed_dim=8, ffn_dim=16, num_layers=2, num_heads=2)
-        >>> model = RobertaModel(RobertaConfig(**sizes))
+        >>> model = Roberta(RobertaConfig(**sizes))
         >>> logits, extra = model(torch.tensor([[0, 5, 2], [0, 2, 1]]), return_all_hiddens=True)
         >>> logits.shape, len(extra["inner_states"])
         (torch.Size([2, 3, 50]), 3)
@@ -129,9 +133,8 @@ class RobertaModel(nn.Module):
         """
         self.encoder.apply(init_bert)
         projection = self.encoder.sentence_encoder.embed_projection
-        if (
-            projection is not None
-        ):  # tokens come out as large as unfactorized ones, else positions drown them
+        if projection is not None and not self.config.project_sum:
+            # Tokens come out as large as unfactorized ones; positions would drown smaller ones.
             nn.init.normal_(projection.weight, std=projection.in_features**-0.5)
 
     def forward(
@@ -144,6 +147,11 @@ class RobertaModel(nn.Module):
         src_lengths: Tensor | None = None,
     ) -> tuple[Tensor, Extra]:
         """Run the model on a padded batch (fairseq `RobertaModel.forward`).
+
+        Inside, only real tokens are computed. torch.compile and torch.export, which want shapes
+        that do not depend on the data, get the padded form of a model in eval mode: the same
+        numbers, without the check of ids against the vocabulary. Call `model.eval()` before either;
+        a compiled model in train mode keeps packing, with breaks in its graph.
 
         Args:
             src_tokens: ids, padded anywhere. Shape: (B, T)
@@ -169,7 +177,7 @@ class RobertaModel(nn.Module):
         """Index of each row's first real token, whatever the padding: rows (B,), columns (B,)."""
         rows = src_tokens.view(-1, src_tokens.size(-1))
         columns = rows.ne(self.config.padding_idx).int().argmax(1)
-        return columns.new_tensor(range(len(rows))), columns
+        return torch.arange(rows.size(0), device=rows.device), columns
 
     def head(self, name: str) -> nn.Module:
         """The classification head `name`; UnknownNameError lists those there are."""
@@ -238,7 +246,7 @@ class RobertaModel(nn.Module):
         Example:
             >>> import torch
             >>> sizes = dict(vocab_size=50, embed_dim=8, ffn_dim=16, num_layers=1, num_heads=2)
-            >>> model = RobertaModel(RobertaConfig(**sizes))
+            >>> model = Roberta(RobertaConfig(**sizes))
             >>> model.register_token_head("ner", 3)
             >>> model.token_heads["ner"](torch.zeros(7, 8)).shape
             torch.Size([7, 3])

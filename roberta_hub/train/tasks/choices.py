@@ -11,7 +11,7 @@ from torch import Tensor
 
 from roberta_hub.inference.choose import ONE_SEPARATOR, OPTION_FIRST, encode_option
 from roberta_hub.interface import RobertaHubInterface
-from roberta_hub.model.roberta import RobertaModel
+from roberta_hub.model.roberta import Roberta
 from roberta_hub.train.config import Config
 from roberta_hub.train.data.layouts import Choice, read_choices
 from roberta_hub.train.tasks.finetuning import (
@@ -41,7 +41,7 @@ class ChoiceObjective:
 
     head: str
 
-    def logits(self, roberta: RobertaModel, batch: Batch) -> Tensor:
+    def logits(self, roberta: Roberta, batch: Batch) -> Tensor:
         """Of each example's options: (B, most options), minus infinity where there are fewer."""
         first = batch.packed.first_rows(hidden(roberta, batch))  # (options of all, C)
         scores: Tensor = roberta.classification_heads[self.head](first.unsqueeze(1))[:, 0]

@@ -19,7 +19,7 @@ from roberta_hub.inference.mode import evaluating
 from roberta_hub.inference.windows import fit
 from roberta_hub.interface import RobertaHubInterface
 from roberta_hub.model.packing import pack_sequences
-from roberta_hub.model.roberta import RobertaModel
+from roberta_hub.model.roberta import Roberta
 from roberta_hub.text.task import Task as DictionaryTask
 from roberta_hub.train.config import Config, near, read_options
 from roberta_hub.train.tasks.task import Batch, Loss
@@ -50,7 +50,7 @@ class Encoded:
 class Objective(Protocol):
     """From a batch to logits, and from these to the loss. Holds no parameters."""
 
-    def logits(self, roberta: RobertaModel, batch: Batch) -> Tensor:
+    def logits(self, roberta: Roberta, batch: Batch) -> Tensor:
         """What the head says; the shape is the objective's."""
         ...
 
@@ -62,7 +62,7 @@ class Objective(Protocol):
 class HeadModule(nn.Module):
     """A model under an objective: what the optimizer and DDP see."""
 
-    def __init__(self, roberta: RobertaModel, objective: Objective) -> None:
+    def __init__(self, roberta: Roberta, objective: Objective) -> None:
         super().__init__()
         self.roberta = roberta
         self.objective = objective
@@ -129,9 +129,9 @@ class FineTuning:
         return self.interface
 
 
-def roberta_of(interface: RobertaHubInterface) -> RobertaModel:
+def roberta_of(interface: RobertaHubInterface) -> Roberta:
     """The model, which must be ours."""
-    if not isinstance(interface.model, RobertaModel):
+    if not isinstance(interface.model, Roberta):
         raise InputError(
             "training needs a roberta_hub model; turn fairseq's into one with "
             "roberta_hub.fairseq_bridge.from_fairseq"
@@ -139,7 +139,7 @@ def roberta_of(interface: RobertaHubInterface) -> RobertaModel:
     return interface.model
 
 
-def hidden(roberta: RobertaModel, batch: Batch) -> Tensor:
+def hidden(roberta: Roberta, batch: Batch) -> Tensor:
     """The features of a batch's tokens: (N, C)."""
     encoder = roberta.encoder.sentence_encoder
     states = deque(encoder.packed(batch.packed), maxlen=1)  # one is alive at a time in evaluation

@@ -18,7 +18,7 @@ from roberta_hub.inference.batching import BATCH_TOKENS
 from roberta_hub.inference.mode import evaluating
 from roberta_hub.interface import RobertaHubInterface
 from roberta_hub.model.packing import pack_sequences
-from roberta_hub.model.roberta import RobertaModel
+from roberta_hub.model.roberta import Roberta
 from roberta_hub.train.config import Config, near, read_options
 from roberta_hub.train.data.batches import plan
 from roberta_hub.train.data.blocks import Blocks, build, cut, open_stream
@@ -233,7 +233,7 @@ class MaskedLM(nn.Module):
 
     METRICS = ("loss", "perplexity", "top1", "top5")
 
-    def __init__(self, roberta: RobertaModel) -> None:
+    def __init__(self, roberta: Roberta) -> None:
         super().__init__()
         _require_lm_head(roberta)
         self.roberta = roberta
@@ -256,14 +256,14 @@ class ReplacedTokens(nn.Module):
 
     METRICS = ("loss", "perplexity", "lm_loss", "recall", "precision")
 
-    def __init__(self, roberta: RobertaModel, options: Options, seed: int) -> None:
+    def __init__(self, roberta: Roberta, options: Options, seed: int) -> None:
         super().__init__()
         self.roberta = roberta
         self.weight = options.discriminator_weight
         torch.manual_seed(seed)
         if REPLACED not in roberta.token_heads:
             roberta.register_token_head(REPLACED, 2)
-        self.generator = RobertaModel(_smaller(roberta, options.generator_size))
+        self.generator = Roberta(_smaller(roberta, options.generator_size))
         shared = roberta.encoder.sentence_encoder.embed_tokens
         self.generator.encoder.sentence_encoder.embed_tokens = shared
         self.generator.tie_weights()
@@ -296,7 +296,7 @@ class ReplacedTokens(nn.Module):
         return Loss(lm + self.weight * found, logs)
 
 
-def masked_loss(roberta: RobertaModel, batch: Batch) -> Tensor:
+def masked_loss(roberta: Roberta, batch: Batch) -> Tensor:
     """Cross-entropy of the chosen tokens, summed."""
     features = hidden(roberta, batch)[batch.targets["rows"]]
     head = roberta.encoder.lm_head
@@ -305,7 +305,7 @@ def masked_loss(roberta: RobertaModel, batch: Batch) -> Tensor:
     return linear_cross_entropy(rows, head.weight, head.bias, batch.targets["ids"])
 
 
-def masked_logits(roberta: RobertaModel, batch: Batch) -> Tensor:
+def masked_logits(roberta: Roberta, batch: Batch) -> Tensor:
     """LM logits of the chosen tokens only: (M, V)."""
     return roberta.encoder.output_layer(hidden(roberta, batch)[batch.targets["rows"]])
 
@@ -323,7 +323,7 @@ def _sample(logits: Tensor, luck: Tensor) -> Tensor:
     return torch.searchsorted(cumulative, at).squeeze(1).clamp(max=logits.size(1) - 1)
 
 
-def _smaller(roberta: RobertaModel, share: float) -> RobertaConfig:
+def _smaller(roberta: Roberta, share: float) -> RobertaConfig:
     config = roberta.config
     if not 0.0 < share <= 1.0:
         raise InputError(f"task.options.generator_size is {share}, must lie between 0 and 1")
@@ -340,7 +340,7 @@ def _smaller(roberta: RobertaModel, share: float) -> RobertaConfig:
     )
 
 
-def _require_lm_head(roberta: RobertaModel) -> None:
+def _require_lm_head(roberta: Roberta) -> None:
     if roberta.encoder.lm_head is None:
         raise InputError(
             "this model has no language-model head to pre-train; begin with one that has "

@@ -17,7 +17,7 @@ from torch import Tensor
 from roberta_hub.errors import InputError
 from roberta_hub.inference.pronouns import Schema, find_candidates, replaced
 from roberta_hub.interface import RobertaHubInterface
-from roberta_hub.model.roberta import RobertaModel
+from roberta_hub.model.roberta import Roberta
 from roberta_hub.train.config import Config
 from roberta_hub.train.data.layouts import Pronoun, read_pronouns
 from roberta_hub.train.tasks.finetuning import (
@@ -46,7 +46,7 @@ class PronounObjective:
     alpha: float
     beta: float
 
-    def logits(self, roberta: RobertaModel, batch: Batch) -> Tensor:
+    def logits(self, roberta: Roberta, batch: Batch) -> Tensor:
         """Scores of query and candidates: (B, 1 + most candidates).
 
         Minus infinity where there are fewer.

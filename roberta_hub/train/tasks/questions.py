@@ -15,7 +15,7 @@ from torch import Tensor
 from roberta_hub.inference.answer import answers, windows
 from roberta_hub.inference.batching import Runner
 from roberta_hub.interface import RobertaHubInterface
-from roberta_hub.model.roberta import RobertaModel
+from roberta_hub.model.roberta import Roberta
 from roberta_hub.text.tokenizer import Tokenizer
 from roberta_hub.train.config import Config
 from roberta_hub.train.data.layouts import Question, read_questions
@@ -41,7 +41,7 @@ class SpanObjective:
 
     head: str
 
-    def logits(self, roberta: RobertaModel, batch: Batch) -> Tensor:
+    def logits(self, roberta: Roberta, batch: Batch) -> Tensor:
         """Of start and end of every token: (B, T, 2), minus infinity behind each sequence."""
         packed = batch.packed
         logits = packed.unpack(roberta.span_heads[self.head](hidden(roberta, batch)))

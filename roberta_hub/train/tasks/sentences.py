@@ -13,7 +13,7 @@ from torch import Tensor
 from roberta_hub.config import Inputs
 from roberta_hub.errors import InputError
 from roberta_hub.interface import RobertaHubInterface
-from roberta_hub.model.roberta import RobertaModel
+from roberta_hub.model.roberta import Roberta
 from roberta_hub.train.config import Config
 from roberta_hub.train.data.examples import GLUE, Sentences, read_sentences
 from roberta_hub.train.data.labels import label_ids, label_names
@@ -43,7 +43,7 @@ class SentenceObjective:
     """ "classification": cross-entropy; "regression": squared error; "multi_label": binary
     cross-entropies."""
 
-    def logits(self, roberta: RobertaModel, batch: Batch) -> Tensor:
+    def logits(self, roberta: Roberta, batch: Batch) -> Tensor:
         """Shape: (B, K)."""
         first = batch.packed.first_rows(hidden(roberta, batch))  # (B, C)
         logits: Tensor = roberta.classification_heads[self.head](first.unsqueeze(1))

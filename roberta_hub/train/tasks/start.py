@@ -31,7 +31,7 @@ from torch import Tensor, nn
 from roberta_hub.errors import InputError
 from roberta_hub.model.attention import MultiheadSelfAttention
 from roberta_hub.model.encoder import TransformerEncoder
-from roberta_hub.model.roberta import RobertaModel
+from roberta_hub.model.roberta import Roberta
 
 CONTEXTS = 8192
 """K, the most frequent tokens; (V, K) counts are 1.6 GB for RoBERTa's vocabulary."""
@@ -64,7 +64,7 @@ FREQUENCIES = (1.5, 0.02)
 """Radians a token of the fastest and the slowest sinusoid: periods of 4 and 314 tokens."""
 
 
-def informed_start(model: RobertaModel, stream: Tensor, *, seed: int) -> None:
+def informed_start(model: Roberta, stream: Tensor, *, seed: int) -> None:
     """Set a model's weights to such a start.
 
     Args:
@@ -83,7 +83,7 @@ def informed_start(model: RobertaModel, stream: Tensor, *, seed: int) -> None:
 # ---- words ----
 
 
-def _set_words(model: RobertaModel, stream: Tensor) -> None:
+def _set_words(model: Roberta, stream: Tensor) -> None:
     """Token embeddings and LM biases; what the text lacks stays random."""
     embedding = model.encoder.sentence_encoder.embed_tokens.weight
     frequencies = torch.zeros(len(embedding))
@@ -180,7 +180,7 @@ def _set_places(encoder: TransformerEncoder, num_heads: int) -> None:
 # ---- matches ----
 
 
-def matching_heads(model: RobertaModel, stream: Tensor, *, seed: int) -> None:
+def matching_heads(model: Roberta, stream: Tensor, *, seed: int) -> None:
     """Set the second half of the heads in the first layers to find their own word elsewhere.
 
     Query and key read the same projection of the word, and projections of the place with opposite

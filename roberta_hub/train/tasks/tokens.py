@@ -13,7 +13,7 @@ from torch import Tensor
 from roberta_hub.errors import InputError
 from roberta_hub.inference.tag import OUTSIDE, entities, first_pieces
 from roberta_hub.interface import RobertaHubInterface
-from roberta_hub.model.roberta import RobertaModel
+from roberta_hub.model.roberta import Roberta
 from roberta_hub.train.config import Config
 from roberta_hub.train.data.labels import label_ids, label_names
 from roberta_hub.train.data.layouts import Words, read_words
@@ -39,7 +39,7 @@ class TokenObjective:
 
     head: str
 
-    def logits(self, roberta: RobertaModel, batch: Batch) -> Tensor:
+    def logits(self, roberta: Roberta, batch: Batch) -> Tensor:
         """Of the words of the batch, end to end: (M, K)."""
         rows = hidden(roberta, batch)[batch.targets["rows"]]  # (M, C)
         logits: Tensor = roberta.token_heads[self.head](rows)

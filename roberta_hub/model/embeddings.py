@@ -1,0 +1,145 @@
+"""Computes what the first layer reads: the sum of token, position and segment embeddings.
+
+The sum has three forms, and every family uses one of them:
+
+- plain: all tables have width C (RoBERTa, XLM-R, BERT; Devlin et al. 2019, section 3);
+- factorized tokens: the token table has width E, and its rows are projected to C before positions
+  are added (roberta.tiny);
+- projected sum: all tables and the LayerNorm have width E, and the normalized sum is projected to C
+  (ALBERT, Lan et al. 2020, section 3.1; ELECTRA, Clark et al. 2020).
+
+Positions start at row `padding_idx + 1` in every family. The table of a family that counts from 0
+gets that many zero rows on load.
+"""
+
+from __future__ import annotations
+
+from typing import NamedTuple
+
+import torch
+import torch.nn.functional as F
+from torch import Tensor, nn
+
+from roberta_hub.config import RobertaConfig
+
+
+class Tables(NamedTuple):
+    """The modules of the embedding step, under fairseq's names and in the order of its files."""
+
+    embed_tokens: nn.Embedding
+    """(V, C); (V, E) where tokens or the sum are factorized."""
+    embed_projection: nn.Linear | None
+    """E -> C: of the tokens, without a bias, or of the whole sum, with one."""
+    embed_positions: nn.Embedding
+    """(padding_idx + 1 + max_positions, C); width E where the sum is projected."""
+    segment_embeddings: nn.Embedding | None
+    """(num_segments, C); width E where the sum is projected."""
+    layernorm_embedding: nn.LayerNorm | None
+    """On the sum."""
+    quant_noise: nn.Linear | None
+    """C -> C, only in models that were trained with quantization noise."""
+
+
+def tables(config: RobertaConfig) -> Tables:
+    """The tables of an architecture, as torch initializes them."""
+    c, e, width = config.embed_dim, config.embedding_dim or config.embed_dim, config.sum_dim
+    rows = config.padding_idx + 1 + config.max_positions
+    return Tables(
+        embed_tokens=nn.Embedding(config.vocab_size, e, config.padding_idx),
+        embed_projection=(
+            nn.Linear(e, c, bias=config.project_sum) if config.embedding_dim else None
+        ),
+        embed_positions=nn.Embedding(rows, width, config.padding_idx),
+        segment_embeddings=(
+            nn.Embedding(config.num_segments, width) if config.num_segments else None
+        ),
+        layernorm_embedding=(
+            nn.LayerNorm(width, eps=config.layer_norm_eps) if config.layernorm_embedding else None
+        ),
+        quant_noise=nn.Linear(c, c, bias=False) if config.quant_noise_pq else None,
+    )
+
+
+def embed_tokens(own: Tables, ids: Tensor, *, project_sum: bool) -> Tensor:
+    """Embeddings of the tokens alone, as they enter the sum.
+
+    Shape: (*,) -> (*, C), or (*, E) where the sum is projected.
+    """
+    x: Tensor = own.embed_tokens(ids)
+    return x if own.embed_projection is None or project_sum else own.embed_projection(x)
+
+
+def embed(
+    own: Tables,
+    tokens: Tensor,
+    positions: Tensor,
+    segments: Tensor | None,
+    *,
+    project_sum: bool,
+    dropout: float,
+    training: bool,
+) -> Tensor:
+    """Sum of token, position and segment embeddings, normalized, with dropout: (*, C).
+
+    Args:
+        own: the tables.
+        tokens: what `embed_tokens` gives. Shape: (*, C), or (*, E) where the sum is projected
+        positions: rows of the position table. Shape: (*,)
+        segments: rows of the segment table, where there is one; None: all 0. Shape: (*,)
+        project_sum: whether the projection is applied to the sum.
+        dropout: probability, applied after the LayerNorm.
+        training: whether dropout is applied at all.
+    """
+    x = tokens + own.embed_positions(positions)
+    if own.segment_embeddings is not None:
+        x = x + own.segment_embeddings(
+            torch.zeros_like(positions) if segments is None else segments
+        )
+    if own.layernorm_embedding is not None:
+        x = own.layernorm_embedding(x)
+    x = F.dropout(x, dropout, training)
+    if project_sum and own.embed_projection is not None:
+        x = own.embed_projection(x)  # (*, E) -> (*, C)
+    return x if own.quant_noise is None else own.quant_noise(x)
+
+
+def packed_segments(ids: Tensor, positions: Tensor, *, padding_idx: int, separator: int) -> Tensor:
+    """Segments of packed tokens: 0 up to a sequence's first separator, 1 after it.
+
+    This equals the `token_type_ids` of BERT's tokenizer for a sentence and for a pair.
+
+    Args:
+        ids: tokens of all sequences, one sequence after another. Shape: (N,)
+        positions: rows of the position table, which count from `padding_idx + 1` in each
+            sequence. Shape: (N,)
+        padding_idx: the id of padding.
+        separator: the id that ends a segment.
+
+    Returns:
+        Shape: (N,)
+
+    Example:
+        >>> ids = torch.tensor([101, 7592, 102, 2088, 102, 101, 102])
+        >>> packed_segments(ids, torch.tensor([1, 2, 3, 4, 5, 1, 2]), padding_idx=0, separator=102)
+        tensor([0, 0, 0, 1, 1, 0, 0])
+    """
+    ends = ids.eq(separator).long()
+    before = ends.cumsum(0) - ends  # separators before each token, from the batch's first one
+    rows = torch.arange(len(ids), device=ids.device)
+    firsts = rows - (positions - padding_idx - 1)  # row of the first token of the same sequence
+    return (before - before[firsts]).clamp(max=1)
+
+
+def padded_segments(ids: Tensor, real: Tensor, *, separator: int) -> Tensor:
+    """`packed_segments` of a padded batch; padding has segment 0.
+
+    Args:
+        ids: tokens, padding anywhere. Shape: (B, T)
+        real: true at tokens that are no padding. Shape: (B, T)
+        separator: the id that ends a segment.
+
+    Returns:
+        Shape: (B, T)
+    """
+    ends = ids.eq(separator).long()
+    return (ends.cumsum(1) - ends).clamp(max=1) * real
