@@ -1,6 +1,45 @@
-"""torch.hub entry points. `torch.hub.list` shows every callable here, so helpers begin with "_"."""
+"""torch.hub entry points. `torch.hub.list` shows every callable here, so helpers begin with "_".
+
+The names, their aliases and their help come from the package's records, a file that imports the
+standard library alone. The package itself is imported inside an entry: listing works without what
+it needs, and says nothing of another copy that is imported already.
+"""
 
 dependencies = ["torch", "tiktoken", "regex", "requests"]
+
+_HELP = """{summary}
+
+{details}Args:
+    pretrained (bool): {pretrained}
+    **keywords: {keywords}
+
+Example:
+    >>> roberta = torch.hub.load(REPO, "{name}", trust_repo=True)
+    >>> roberta.eval()
+    {example}
+"""
+_DOWNLOADED = {
+    "pretrained": "False gives random weights, without any network.",
+    "keywords": """`device`, `dtype`, `progress`, `force_download`; fairseq's `checkpoint_file`,
+        `data_name_or_path` and arguments of the checkpoint such as `dropout`.
+        All are documented in `help(roberta_hub.load_model)`.""",
+}
+_IN_THE_PACKAGE = {
+    "pretrained": "False gives random weights.",
+    "keywords": "`device`, `dtype`; all are documented in `help(roberta_hub.load_model)`.",
+}
+
+
+def _records():
+    """Run the file with the records by its path: the package may be missing, or be another copy."""
+    import importlib.util
+    from pathlib import Path
+
+    path = Path(__file__).resolve().parent / "roberta_hub/checkpoint/fetch/records.py"
+    spec = importlib.util.spec_from_file_location("_roberta_hub_records", path)
+    module = importlib.util.module_from_spec(spec)
+    spec.loader.exec_module(module)
+    return module.MODELS
 
 
 def _load(name, pretrained, keywords):
@@ -28,108 +67,25 @@ def _load(name, pretrained, keywords):
     return roberta_hub.load_model(name, pretrained=pretrained, **keywords)
 
 
-def roberta_base(pretrained=True, **keywords):
-    """RoBERTa base: 125 M parameters, 12 layers, 768 dimensions; 0.2 GB download.
+def _entry(record):
+    """Make the entry point of one model: a function with a name, a signature and a docstring."""
 
-    Args:
-        pretrained (bool): False gives random weights, without any network.
-        **keywords: `device`, `dtype`, `progress`, `force_download`; fairseq's `checkpoint_file`,
-            `data_name_or_path` and arguments of the checkpoint such as `dropout`.
-            All are documented in `help(roberta_hub.load_model)`.
+    def entry(pretrained=True, **keywords):
+        return _load(record.name, pretrained, keywords)
 
-    Example:
-        >>> roberta = torch.hub.load(REPO, "roberta.base", trust_repo=True)
-        >>> roberta.eval()
-        >>> roberta.encode("Hello world!")
-        tensor([    0, 31414,   232,   328,     2])
-    """
-    return _load("roberta.base", pretrained, keywords)
-
-
-def roberta_large(pretrained=True, **keywords):
-    """RoBERTa large: 355 M parameters, 24 layers, 1024 dimensions; 0.7 GB download.
-
-    Args:
-        pretrained (bool): False gives random weights, without any network.
-        **keywords: `device`, `dtype`, `progress`, `force_download`; fairseq's `checkpoint_file`,
-            `data_name_or_path` and arguments of the checkpoint such as `dropout`.
-            All are documented in `help(roberta_hub.load_model)`.
-
-    Example:
-        >>> roberta = torch.hub.load(REPO, "roberta.large", trust_repo=True)
-        >>> roberta.eval()
-        >>> roberta.extract_features(roberta.encode("Hello world!")).shape
-        torch.Size([1, 5, 1024])
-    """
-    return _load("roberta.large", pretrained, keywords)
+    in_the_package = any(origin.kind == "package" for origin in record.origins)
+    details = "".join(f"{line}\n" for line in record.details)
+    entry.__name__ = entry.__qualname__ = record.aliases[0]
+    entry.__doc__ = _HELP.format(
+        name=record.name,
+        summary=record.summary,
+        details=f"{details}\n" if details else "",
+        example="\n    ".join(record.example),
+        **(_IN_THE_PACKAGE if in_the_package else _DOWNLOADED),
+    )
+    return entry
 
 
-def roberta_large_mnli(pretrained=True, **keywords):
-    """RoBERTa large fine-tuned on MNLI, with the head "mnli"; 0.7 GB download.
-
-    Its classes are contradiction, neutral and entailment.
-
-    Args:
-        pretrained (bool): False gives random weights, without any network.
-        **keywords: `device`, `dtype`, `progress`, `force_download`; fairseq's `checkpoint_file`,
-            `data_name_or_path` and arguments of the checkpoint such as `dropout`.
-            All are documented in `help(roberta_hub.load_model)`.
-
-    Example:
-        >>> roberta = torch.hub.load(REPO, "roberta.large.mnli", trust_repo=True)
-        >>> roberta.eval()
-        >>> tokens = roberta.encode("Roberta is heavily optimized.", "Roberta is not optimized.")
-        >>> roberta.predict("mnli", tokens).argmax().item()  # 0: contradiction
-        0
-    """
-    return _load("roberta.large.mnli", pretrained, keywords)
-
-
-def roberta_large_wsc(pretrained=True, **keywords):
-    """RoBERTa large fine-tuned on Winograd schemas, for `disambiguate_pronoun`; 0.7 GB download.
-
-    Args:
-        pretrained (bool): False gives random weights, without any network.
-        **keywords: `device`, `dtype`, `progress`, `force_download`; fairseq's `checkpoint_file`,
-            `data_name_or_path` and arguments of the checkpoint such as `dropout`.
-            All are documented in `help(roberta_hub.load_model)`; `user_dir` is not needed here.
-
-    Example:
-        >>> roberta = torch.hub.load(REPO, "roberta.large.wsc", trust_repo=True)
-        >>> roberta.eval()
-        >>> roberta.disambiguate_pronoun(
-        ...     "The _trophy_ would not fit in the brown suitcase because [it] was too big.",
-        ...     candidates=["the brown suitcase"])
-        True
-    """
-    return _load("roberta.large.wsc", pretrained, keywords)
-
-
-def roberta_tiny(pretrained=True, **keywords):
-    """RoBERTa tiny, with 10 M parameters and the head "mnli", in the package; no download.
-
-    It has 4 layers and 256 dimensions. Made with this package's own training code; its
-    MODEL_CARD.md says of what, and how good it is.
-
-    Args:
-        pretrained (bool): False gives random weights.
-        **keywords: `device`, `dtype`; all are documented in `help(roberta_hub.load_model)`.
-
-    Example:
-        >>> roberta = torch.hub.load(REPO, "roberta.tiny", trust_repo=True)
-        >>> roberta.eval()
-        >>> roberta.fill_mask("The capital of France is <mask>.", topk=3)
-    """
-    return _load("roberta.tiny", pretrained, keywords)
-
-
-# fairseq's names; torch.hub looks them up as attributes.
-globals().update(
-    {
-        "roberta.base": roberta_base,
-        "roberta.large": roberta_large,
-        "roberta.large.mnli": roberta_large_mnli,
-        "roberta.large.wsc": roberta_large_wsc,
-        "roberta.tiny": roberta_tiny,
-    }
-)
+for _record in _records():
+    # torch.hub looks up attributes, so fairseq's dotted names can be entries too.
+    globals().update(dict.fromkeys((_record.name, *_record.aliases), _entry(_record)))

@@ -1,13 +1,21 @@
-"""RoBERTa as fairseq's hub gave it, on today's Python and torch. This is the whole public API."""
+"""Offers RoBERTa as fairseq's torch.hub interface did. The names below are the whole public API.
 
-from roberta_hub.config import RobertaConfig
-from roberta_hub.errors import RobertaHubError
-from roberta_hub.hub import RobertaModel, available_models, load_model
-from roberta_hub.inference.answer import Answer
-from roberta_hub.inference.classify import Prediction
-from roberta_hub.inference.tag import Span
-from roberta_hub.interface import RobertaHubInterface
-from roberta_hub.model.packing import collate_tokens
+A name is imported when it is first used, so `import roberta_hub` takes no time and no torch.
+"""
+
+from importlib import import_module, util
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    from roberta_hub.checkpoint.fetch.records import available_models
+    from roberta_hub.config import RobertaConfig
+    from roberta_hub.errors import RobertaHubError
+    from roberta_hub.hub import RobertaModel, load_model
+    from roberta_hub.inference.answer import Answer
+    from roberta_hub.inference.classify import Prediction
+    from roberta_hub.inference.tag import Span
+    from roberta_hub.interface import RobertaHubInterface
+    from roberta_hub.model.packing import collate_tokens
 
 __version__ = "0.1.0"
 
@@ -23,3 +31,43 @@ __all__ = [
     "collate_tokens",
     "load_model",
 ]
+
+_HOMES = {
+    "Answer": "roberta_hub.inference.answer",
+    "Prediction": "roberta_hub.inference.classify",
+    "RobertaConfig": "roberta_hub.config",
+    "RobertaHubError": "roberta_hub.errors",
+    "RobertaHubInterface": "roberta_hub.interface",
+    "RobertaModel": "roberta_hub.hub",
+    "Span": "roberta_hub.inference.tag",
+    "available_models": "roberta_hub.checkpoint.fetch.records",
+    "collate_tokens": "roberta_hub.model.packing",
+    "load_model": "roberta_hub.hub",
+}
+"""The module of each public name, as the imports above say it to type checkers."""
+
+
+if not TYPE_CHECKING:  # a type checker would take any name for one of ours
+
+    def __getattr__(name: str) -> object:
+        """Import a public name, or a module of the package, when it is first used (PEP 562)."""
+        home = _HOMES.get(name, f"{__name__}.{name}")
+        is_word = name.isidentifier() and not name.startswith("_")
+        if not is_word or util.find_spec(home) is None:
+            raise AttributeError(_unknown(name))
+        found = import_module(home)  # on request
+        if name in _HOMES:
+            found = globals()[name] = getattr(found, name)
+        return found
+
+
+def __dir__() -> list[str]:
+    return sorted({*globals(), *__all__})
+
+
+def _unknown(name: str) -> str:
+    from difflib import get_close_matches
+
+    near = " or ".join(get_close_matches(name, __all__, n=3))
+    hint = f"did you mean {near}?" if near else f"it has {', '.join(__all__)}"
+    return f"module {__name__!r} has no attribute {name!r}; {hint}"

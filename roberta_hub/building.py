@@ -1,4 +1,4 @@
-"""A checkpoint -> its dictionary and its model, in which every tensor has found its place."""
+"""Builds the model of a checkpoint, with every tensor in its place."""
 
 from __future__ import annotations
 
@@ -9,43 +9,15 @@ from typing import TypeVar
 import torch
 
 from roberta_hub.checkpoint.checkpoint import EMBEDDING, LM_WEIGHT, Checkpoint
-from roberta_hub.errors import CheckpointError, InputError, VocabularyError
+from roberta_hub.errors import CheckpointError, InputError
 from roberta_hub.model.roberta import Roberta
 from roberta_hub.model.skeleton import shapes_only
-from roberta_hub.text.dictionary import Dictionary
 
 Model = TypeVar("Model", bound=Roberta)
 
 
-def dictionary_of(checkpoint: Checkpoint) -> Dictionary:
-    """The fairseq dictionary of a checkpoint, RoBERTa's own where it has none.
-
-    Raises:
-        VocabularyError: it has another number of symbols than the embedding table has rows.
-    """
-    rows = checkpoint.config.vocab_size
-    if checkpoint.dictionary is None:
-        dictionary, origin = (
-            Dictionary.roberta(),
-            "RoBERTa's own dictionary, there being no dict.txt,",
-        )
-    else:
-        dictionary, origin = (
-            Dictionary.parse(checkpoint.dictionary, f"dict.txt of {checkpoint.source}"),
-            "dict.txt with <mask>",
-        )
-        dictionary.add_symbol("<mask>")
-    if len(dictionary) != rows:
-        raise VocabularyError(
-            f"{checkpoint.source}: {origin} has {len(dictionary)} symbols and the embedding table "
-            f"{rows} rows; put the dict.txt that the model was trained with beside it, or name its "
-            "directory with data_name_or_path"
-        )
-    return dictionary
-
-
 def build(checkpoint: Checkpoint, kind: type[Model], *, strict: bool = True) -> Model:
-    """Build as shapes only and assign, so that no second copy of the weights is ever made.
+    """Build the model as shapes only and assign the weights, so that no second copy is ever made.
 
     Args:
         checkpoint: without weights the model gets random ones.

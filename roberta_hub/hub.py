@@ -1,47 +1,35 @@
-"""A name or a path -> a model in the user's hand. This is where all rooms are wired together."""
+"""Loads a model in four steps: find the source, read the checkpoint and the tokenizer, assemble."""
 
 from __future__ import annotations
 
 import os
 import warnings
 from collections.abc import Mapping
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
 import torch
 
 from roberta_hub.arguments import brief, path_text, switch
-from roberta_hub.building import build, dictionary_of
+from roberta_hub.building import build
 from roberta_hub.checkpoint.checkpoint import Checkpoint, check_finite
-from roberta_hub.checkpoint.fetch.cache import MODEL
-from roberta_hub.checkpoint.fetch.catalogue import (
-    Record,
-    available_models,
-    check_shape,
-    embedded,
-    find,
-    name_heads,
-    suggest,
-)
-from roberta_hub.checkpoint.fetch.download import fetch_model
-from roberta_hub.checkpoint.formats.fairseq import data_directory, read_dictionaries, read_fairseq
+from roberta_hub.checkpoint.fetch.catalogue import check_shape, config_of, name_heads
+from roberta_hub.checkpoint.fetch.records import Record, available_models
+from roberta_hub.checkpoint.formats.fairseq import read_dictionaries, read_fairseq
 from roberta_hub.checkpoint.formats.fairseq_arguments import check_overrides, override_config
 from roberta_hub.checkpoint.formats.huggingface import read_huggingface
 from roberta_hub.checkpoint.overrides import override
-from roberta_hub.checkpoint.source import Source, resolve
+from roberta_hub.checkpoint.source import Found, data_directory, find_source
 from roberta_hub.checkpoint.store import read_store
-from roberta_hub.errors import (
-    CheckpointError,
-    InputError,
-    UnknownNameError,
-)
+from roberta_hub.errors import InputError, VocabularyError
 from roberta_hub.files import check_regular
 from roberta_hub.interface import RobertaHubInterface
 from roberta_hub.model import roberta
 from roberta_hub.model.placement import as_device, as_dtype
 from roberta_hub.text.bpe import GPT2BPE
 from roberta_hub.text.dictionary import Dictionary
-from roberta_hub.text.huggingface import read_tokenizer
+from roberta_hub.text.huggingface import read_tokenizer as read_huggingface_tokenizer
 from roberta_hub.text.table_fit import check_table
 from roberta_hub.text.task import Task
 
@@ -49,9 +37,17 @@ __all__ = ["RobertaModel", "available_models", "load_model"]
 
 _MEASURED = ("sentence_prediction", "sentence_ranking")
 """fairseq's tasks that state how long an input may be."""
-Vocabulary = tuple["GPT2BPE | None", "Dictionary | None"]
-"""A BPE and a dictionary of a model's own; None: RoBERTa's, or what the checkpoint's dict.txt
-says."""
+
+
+@dataclass(frozen=True)
+class Tables:
+    """What turns text into ids, and ids of classes into names."""
+
+    bpe: GPT2BPE | None
+    """None: RoBERTa's."""
+    dictionary: Dictionary
+    label_dictionary: Dictionary | None
+    """fairseq's, of a classifier; None where the checkpoint brings none."""
 
 
 def load_model(
@@ -114,7 +110,7 @@ def load_model(
     if "twin" in overrides:
         warnings.warn("twin= is converted= now", FutureWarning, stacklevel=2)
         converted = switch("twin", overrides.pop("twin"))
-    bpe_tables = _bpe_tables(bpe, overrides)
+    own_bpe = _bpe_tables(bpe, overrides)
     pretrained, strict = switch("pretrained", pretrained), switch("strict", strict)
     allow_nonfinite = switch("allow_nonfinite", allow_nonfinite)
     force_download = switch("force_download", force_download)
@@ -124,32 +120,15 @@ def load_model(
     file = None if checkpoint_file is None else path_text("checkpoint_file", checkpoint_file)
     data = path_text("data_name_or_path", overrides.pop("data", data_name_or_path))
     check_overrides(overrides)
-    record = find(name)
-    if record is not None and file not in (None, MODEL):
-        raise CheckpointError(
-            f"{record.name} has one checkpoint, and checkpoint_file={file[:200]!r} names another; "
-            "leave it out, or give the directory that holds that file"
-        )
-    if record is not None and not pretrained:
-        checkpoint, vocabulary = _random(record, overrides), (bpe_tables, None)
-        interface = _assemble(checkpoint, vocabulary, place, strict=strict)
-        return interface.to(wanted) if wanted else interface
-    if record is None:
-        source = resolve(_path(name, pretrained), file)
-    elif not record.url:
-        source = resolve(embedded(record))
-    else:
-        source = resolve(fetch_model(record, force=force_download, progress=progress))
-    checkpoint, (found_bpe, dictionary) = _read(
-        source, data, overrides, wanted, converted=converted
+
+    found = find_source(
+        name, file, data, pretrained=pretrained, force=force_download, progress=progress
     )
-    if record is not None:
-        check_shape(record, checkpoint, overrides, source.directory)
-        name_heads(record, checkpoint)
-        checkpoint.source = f"{record.name} ({checkpoint.source})"
+    checkpoint = read_checkpoint(found, overrides, wanted, converted=converted)
     if not allow_nonfinite and not checkpoint.finite:
         check_finite(checkpoint.weights, checkpoint.source)
-    return _assemble(checkpoint, (bpe_tables or found_bpe, dictionary), place, strict=strict)
+    tables = read_tokenizer(found, checkpoint, own_bpe)
+    return assemble(checkpoint, tables, place, wanted, strict=strict)
 
 
 class RobertaModel(roberta.Roberta):
@@ -182,94 +161,140 @@ class RobertaModel(roberta.Roberta):
         )
 
 
-def _path(name: str, pretrained: bool) -> Path:
-    path = Path(name)
-    # os.path.exists also answers where a folder may not be looked into.
-    if not name or not os.path.exists(path):
-        near = suggest(name)
-        hint = f"did you mean {' or '.join(near)}? " if near else ""
-        raise UnknownNameError(
-            f"no model and no path {name[:500]!r}; {hint}names are "
-            f"{', '.join(available_models())}; a path must exist and be readable"
-        )
-    if not pretrained:
-        raise InputError(f"pretrained=False builds a model by name, and {name!r} is a path")
-    return path
-
-
-def _read(
-    source: Source,
-    data: str,
+def read_checkpoint(
+    found: Found,
     overrides: Mapping[str, object],
     dtype: torch.dtype | None,
     *,
     converted: bool,
-) -> tuple[Checkpoint, Vocabulary]:
-    """Read what was found, and the vocabulary that it brings along beside the dictionary."""
-    directory, file = source.directory, source.file
-    if not data.startswith(".") and not os.path.isdir(data):
-        raise CheckpointError(
-            f"data_name_or_path {data[:500]!r} is no directory; it should hold dict.txt"
-        )
+) -> Checkpoint:
+    """Read configuration, weights and labels with the reader that fits, and apply the overrides.
+
+    Args:
+        found: a checkpoint that has a record must have that record's shape.
+        overrides: fairseq's arguments.
+        dtype: of the weights; None widens half precision to float32.
+        converted: keep a safetensors copy of a pickle.
+    """
+    record, source = found.record, found.source
+    if source is None:
+        assert record is not None
+        return _random(record, overrides)
     if source.kind == "fairseq":
-        assert file is not None
-        tables = (directory / "encoder.json", directory / "vocab.bpe")
-        own = GPT2BPE.from_files(*tables) if all(table.is_file() for table in tables) else None
-        checkpoint = read_fairseq(file, overrides, dtype, converted=converted)
-        checkpoint.dictionary, checkpoint.label_dictionary = read_dictionaries(directory, data)
-        return checkpoint, (own, None)
-    if source.kind == "roberta_hub":
-        checkpoint = read_store(directory, dtype, file=file)
+        assert source.file is not None
+        checkpoint = read_fairseq(source.file, overrides, dtype, converted=converted)
+    elif source.kind == "roberta_hub":
+        checkpoint = read_store(source.directory, dtype, file=source.file)
     else:
-        checkpoint = read_huggingface(directory, dtype, file=file, converted=converted)
-    override(checkpoint, overrides)
-    vocabulary = read_tokenizer(directory)
-    if data_directory(directory, data) != data_directory(directory, "."):
-        if source.kind == "roberta_hub" or vocabulary is not None:
-            raise InputError(
-                f"data_name_or_path={data[:500]!r}: {directory} brings its own vocabulary, and "
-                "another one would be wrong; leave data_name_or_path out"
-            )
-        checkpoint.dictionary, checkpoint.label_dictionary = read_dictionaries(directory, data)
-    return checkpoint, vocabulary or (None, None)
+        checkpoint = read_huggingface(
+            source.directory, dtype, file=source.file, converted=converted
+        )
+    if overrides and source.kind != "fairseq":
+        override(checkpoint, overrides)
+    if record is not None:
+        check_shape(record, checkpoint, overrides, source.directory)
+        name_heads(record, checkpoint)
+        checkpoint.source = f"{record.name} ({checkpoint.source})"
+    return checkpoint
 
 
 def _random(record: Record, overrides: Mapping[str, object]) -> Checkpoint:
-    """The named architecture as a checkpoint without weights."""
-    config = override_config(record.config, overrides)
+    """Return the named architecture as a checkpoint without weights."""
+    config = override_config(config_of(record), overrides)
     return Checkpoint(
         config=config,
         weights={},
         source=f"{record.name}, random weights",
-        labels={head: tuple(names) for head, names in record.heads.items()},
+        labels=dict(record.labels),
         own_head=record.own_head,
         inputs=dict(record.inputs),
         task=record.task,
     )
 
 
-def _assemble(
-    checkpoint: Checkpoint,
-    vocabulary: Vocabulary,
-    device: torch.device | None,
-    *,
-    strict: bool,
-) -> RobertaHubInterface:
-    """Dictionary, task and model of a checkpoint, in the interface."""
-    bpe, dictionary = vocabulary
-    dictionary = dictionary or dictionary_of(checkpoint)
+def read_tokenizer(found: Found, checkpoint: Checkpoint, own_bpe: GPT2BPE | None) -> Tables:
+    """Read the tables that turn text into the ids of a checkpoint.
+
+    Args:
+        found: Hugging Face's files count before a dict.txt.
+        checkpoint: brings the dictionaries of our own format; its embedding table must fit.
+        own_bpe: the caller's, which replaces the checkpoint's.
+
+    Raises:
+        VocabularyError: a table is damaged, or does not fit the embedding table.
+        InputError: the caller names a data directory for a model that brings its own vocabulary.
+    """
+    source, bpe, dictionary = found.source, None, None
+    words, labels = checkpoint.dictionary, checkpoint.label_dictionary
+    if source is not None and source.kind == "fairseq":
+        files = (source.directory / "encoder.json", source.directory / "vocab.bpe")
+        if all(file.is_file() for file in files):
+            bpe = GPT2BPE.from_files(*files)
+        words, labels = read_dictionaries(source.directory, found.data)
+    elif source is not None:
+        brought = read_huggingface_tokenizer(source.directory)
+        if found.data != data_directory(source.directory, "."):
+            if source.kind == "roberta_hub" or brought is not None:
+                raise InputError(
+                    f"data_name_or_path={str(found.data)[:500]!r}: {source.directory} brings its "
+                    "own vocabulary, and another one would be wrong; leave data_name_or_path out"
+                )
+            words, labels = read_dictionaries(source.directory, found.data)
+        if brought is not None:
+            bpe, dictionary = brought
+    if dictionary is None:
+        dictionary = _dictionary(words, checkpoint)
     check_table(
         dictionary,
         rows=checkpoint.config.vocab_size,
         padding_idx=checkpoint.config.padding_idx,
         source=checkpoint.source,
     )
-    labels = checkpoint.label_dictionary
+    classes = None
+    if labels is not None:
+        classes = Dictionary.parse(labels, "label/dict.txt", add_mask=True)
+    return Tables(own_bpe or bpe, dictionary, classes)
+
+
+def _dictionary(words: bytes | None, checkpoint: Checkpoint) -> Dictionary:
+    """Parse a dict.txt, whose size must be that of the embedding table; None: RoBERTa's own."""
+    rows = checkpoint.config.vocab_size
+    if words is None:
+        dictionary = Dictionary.roberta()
+        origin = "RoBERTa's own dictionary, there being no dict.txt,"
+    else:
+        dictionary = Dictionary.parse(words, f"dict.txt of {checkpoint.source}")
+        dictionary.add_symbol("<mask>")
+        origin = "dict.txt with <mask>"
+    if len(dictionary) != rows:
+        raise VocabularyError(
+            f"{checkpoint.source}: {origin} has {len(dictionary)} symbols and the embedding table "
+            f"{rows} rows; put the dict.txt that the model was trained with beside it, or name its "
+            "directory with data_name_or_path"
+        )
+    return dictionary
+
+
+def assemble(
+    checkpoint: Checkpoint,
+    tables: Tables,
+    device: torch.device | None,
+    dtype: torch.dtype | None,
+    *,
+    strict: bool,
+) -> RobertaHubInterface:
+    """Build the model of a checkpoint and put it into the interface.
+
+    Args:
+        checkpoint: without weights the model gets random ones.
+        tables: for the task and the tokenizer.
+        device: where the model goes; None: the CPU.
+        dtype: of random weights; None: float32. Weights that were read have theirs.
+        strict: False ignores tensors that have no place in the model, with a warning.
+    """
     task = Task(
-        source_dictionary=dictionary,
-        label_dictionary=Dictionary.parse(labels, "label/dict.txt", add_mask=True)
-        if labels is not None
-        else None,
+        source_dictionary=tables.dictionary,
+        label_dictionary=tables.label_dictionary,
         name=checkpoint.task,
         init_token=checkpoint.init_token,
         longest=checkpoint.config.max_positions if checkpoint.task in _MEASURED else None,
@@ -279,22 +304,24 @@ def _assemble(
         model.config,
         task,
         model,
-        bpe=bpe,
+        bpe=tables.bpe,
         labels=checkpoint.labels,
         own_head=checkpoint.own_head,
         inputs=checkpoint.inputs,
         source=checkpoint.source,
     )
+    if not checkpoint.weights and dtype is not None:
+        interface = interface.to(dtype)
     return interface if device is None else interface.to(device)
 
 
 def build_model(checkpoint: Checkpoint, *, strict: bool = True) -> RobertaModel:
-    """The model of a checkpoint, see `building.build`."""
+    """Build the model of a checkpoint, see `building.build`."""
     return build(checkpoint, RobertaModel, strict=strict)
 
 
 def _bpe_tables(bpe: str, overrides: dict[str, object]) -> GPT2BPE | None:
-    """The caller's own BPE files, taken out of the overrides; None: RoBERTa's."""
+    """Read the caller's own BPE files, whose names leave the overrides; None: there are none."""
     if not isinstance(bpe, str) or bpe != "gpt2":
         raise InputError(
             f"bpe is {brief(bpe)}; RoBERTa's is 'gpt2'. XLM-R, CamemBERT and GottBERT are not "

@@ -216,15 +216,15 @@ def ship() -> None:
     import torch
 
     from roberta_hub import RobertaHubInterface, RobertaModel, load_model
-    from roberta_hub.checkpoint.fetch.catalogue import embedded, find
+    from roberta_hub.checkpoint.fetch.catalogue import config_of, embedded, find
 
     record = find("roberta.tiny")
     assert record is not None
     trained = load_model(WORK / "settle" / "best")
-    model = RobertaModel(record.config)
+    model = RobertaModel(config_of(record))
     model.register_classification_head("mnli", len(record.heads["mnli"]))
     model.load_state_dict(trained.model.state_dict())
-    shipped = RobertaHubInterface(record.config, trained.task, model, labels=dict(record.heads))
+    shipped = RobertaHubInterface(model.config, trained.task, model, labels=dict(record.labels))
     shipped.to(torch.float16).save(embedded(record))
 
 

@@ -1,5 +1,6 @@
-"""A path and a file's name -> which files are read, decided once.
+"""Decides once which files a name or a path stands for.
 
+name or path ─► Found(record, source, data)
 path, checkpoint_file ─► Source(kind, directory, file) ─► its one reader
 """
 
@@ -12,9 +13,12 @@ from typing import Literal
 
 from roberta_hub.checkpoint.fetch.archive import extract_archive
 from roberta_hub.checkpoint.fetch.cache import MODEL
+from roberta_hub.checkpoint.fetch.catalogue import embedded, find, ships, suggest
+from roberta_hub.checkpoint.fetch.download import fetch_model
+from roberta_hub.checkpoint.fetch.records import Record, available_models
 from roberta_hub.checkpoint.files import is_archive
 from roberta_hub.checkpoint.formats.shards import INDEXES, WHOLE
-from roberta_hub.errors import CheckpointError
+from roberta_hub.errors import CheckpointError, InputError, UnknownNameError
 from roberta_hub.files import check_regular, listing, read_json
 
 Kind = Literal["fairseq", "roberta_hub", "huggingface"]
@@ -37,6 +41,77 @@ class Source:
     kind: Kind
     directory: Path
     file: Path | None
+
+
+@dataclass(frozen=True)
+class Found:
+    """What a name or a path stands for."""
+
+    record: Record | None
+    """The row of the catalogue; None for a path."""
+    source: Source | None
+    """The files that are read; None where random weights are wanted."""
+    data: Path | None
+    """The folder where dict.txt is looked for first; None where random weights are wanted."""
+
+
+def find_source(
+    name: str, file: str | None, data: str, *, pretrained: bool, force: bool, progress: bool
+) -> Found:
+    """Find the files that a name or a path stands for; fetch them if they are not here.
+
+    Args:
+        name: of a model, or a path.
+        file: the caller's `checkpoint_file`.
+        data: the caller's `data_name_or_path`.
+        pretrained: False looks up the name and nothing else.
+        force: fetch a named model again.
+        progress: show a bar while downloading.
+    """
+    record = find(name)
+    if record is not None and file not in (None, MODEL):
+        raise CheckpointError(
+            f"{record.name} has one checkpoint, and checkpoint_file={file[:200]!r} names another; "
+            "leave it out, or give the directory that holds that file"
+        )
+    if record is not None and not pretrained:
+        return Found(record, source=None, data=None)
+    if record is None:
+        source = resolve(_path(name, pretrained), file)
+    elif ships(record):
+        source = resolve(embedded(record))
+    else:
+        source = resolve(fetch_model(record, force=force, progress=progress))
+    if not data.startswith(".") and not os.path.isdir(data):
+        raise CheckpointError(
+            f"data_name_or_path {data[:500]!r} is no directory; it should hold dict.txt"
+        )
+    return Found(record, source, data_directory(source.directory, data))
+
+
+def _path(name: str, pretrained: bool) -> Path:
+    path = Path(name)
+    # os.path.exists also answers where a folder may not be looked into.
+    if not name or not os.path.exists(path):
+        near = suggest(name)
+        hint = f"did you mean {' or '.join(near)}? " if near else ""
+        raise UnknownNameError(
+            f"no model and no path {name[:500]!r}; {hint}names are "
+            f"{', '.join(available_models())}; a path must exist and be readable"
+        )
+    if not pretrained:
+        raise InputError(f"pretrained=False builds a model by name, and {name!r} is a path")
+    return path
+
+
+def data_directory(model_directory: Path, data: str) -> Path:
+    """Return where dict.txt is looked for first, as in fairseq.
+
+    A name that begins with "." is taken from the model's directory.
+    """
+    if data.startswith("."):
+        return Path(os.path.normpath(model_directory / data))
+    return Path(data)
 
 
 def resolve(path: Path, checkpoint_file: str | None = None) -> Source:

@@ -19,20 +19,20 @@ import roberta_hub
 from roberta_hub.checkpoint.fetch import download
 from roberta_hub.checkpoint.fetch.archive import sha256_of
 from roberta_hub.checkpoint.fetch.cache import cache_root, read_manifest
-from roberta_hub.checkpoint.fetch.catalogue import (
+from roberta_hub.checkpoint.fetch.catalogue import PUBLISHED, config_of, ships
+from roberta_hub.checkpoint.fetch.records import (
     BASE_URL,
     HUGGINGFACE,
     MODELS,
-    PUBLISHED,
+    Origin,
     Record,
-    alias,
+    Remote,
 )
 from roberta_hub.checkpoint.fetch.transfer import Received
 from roberta_hub.checkpoint.store import read_safetensors
 from roberta_hub.checkpoint.untrusted.scan import survey, survey_archive
 from roberta_hub.checkpoint.untrusted.unpickle import NAMES as HARMLESS
 from roberta_hub.checkpoint.untrusted.unpickle import is_mapped
-from roberta_hub.config import BASE, LARGE
 from roberta_hub.errors import RobertaHubError
 from roberta_hub.hub import RobertaModel
 from roberta_hub.shell.doctor import doctor
@@ -194,20 +194,20 @@ def models() -> int:
     print(f"{'name':<20} {'alias':<20} {'shape':<9} {'parameters':>11}  cached")
     for record in MODELS:
         with torch.device("meta"):
-            model = RobertaModel(record.config)
-            for head, labels in record.heads.items():
+            model = RobertaModel(config_of(record))
+            for head, labels in record.labels.items():
                 model.register_classification_head(head, len(labels))
         count = sum(parameter.numel() for parameter in model.parameters())
-        shape = f"{record.config.num_layers} x {record.config.embed_dim}"
+        shape = f"{model.config.num_layers} x {model.config.embed_dim}"
         places = {
             "yes": download.find_cached,
             "in fairseq's cache": download.find_in_fairseq_cache,
             "in torch.hub's cache": download.find_in_torch_hub,
         }
         cached = "in the package"
-        if record.url:
+        if not ships(record):
             cached = next((place for place, find in places.items() if find(record)), "no")
-        print(f"{record.name:<20} {alias(record.name):<20} {shape:<9} {count:>11,}  {cached}")
+        print(f"{record.name:<20} {record.aliases[0]:<20} {shape:<9} {count:>11,}  {cached}")
     return 0
 
 
@@ -215,7 +215,7 @@ def pin() -> int:
     """Print catalogue rows with what this cache has on record; 1 if records contradict."""
     first_use, status = download.known_digests(), 0
     print(f"# From {clean(cache_root() / download.DIGESTS)} and the manifests beside it;")
-    print("# paste into checkpoint/catalogue.py.")
+    print("# paste into checkpoint/fetch/records.py.")
     for record in PUBLISHED:
         manifest = read_manifest(cache_root() / record.name) or {}
         known = _known(record, first_use, manifest)
@@ -236,10 +236,10 @@ def _known(
 ) -> dict[str, dict[str, int | None]]:
     """All digests on record, with their sizes, of each file of a model."""
     known: dict[str, dict[str, int | None]] = {}
-    for remote in (record.archive, *(record.second or ())):
+    for origin, remote in _remotes(record):
         about = manifest.get("files", {}).get(remote.name, {})
         size, digest = about.get("size"), about.get("sha256")
-        if remote == record.archive:
+        if origin.kind == "fairseq":
             size, digest = manifest.get("archive_size"), manifest.get("archive_sha256")
         seen = first_use.get(remote.url, Received(0, ""))
         pairs = [(digest, size), (seen.sha256, seen.size), (remote.sha256, remote.size)]
@@ -247,39 +247,41 @@ def _known(
     return known
 
 
+def _remotes(record: Record) -> list[tuple[Origin, Remote]]:
+    return [(origin, remote) for origin in record.origins for remote in origin.files]
+
+
 def _row(
     record: Record, found: Mapping[str, tuple[str, int | None]], manifest: Mapping[str, Any]
 ) -> str:
     """A row of the catalogue as Python, and where its digests come from as a comment."""
-    url = f'f"{{BASE_URL}}{record.url.removeprefix(BASE_URL)}"'
-    digest, size = found.get(record.url, ("", None))
-    fields = {
-        "name": json.dumps(record.name),
-        "url": url if record.url.startswith(BASE_URL) else json.dumps(record.url),
-        "config": {BASE: "BASE", LARGE: "LARGE"}.get(record.config, repr(record.config)),
-        "heads": repr(dict(record.heads)).replace("'", '"') if record.heads else "",
-        "own_head": json.dumps(record.own_head) if record.own_head else "",
-        "inputs": json.dumps(dict(record.inputs)) if record.inputs else "",
-        "task": json.dumps(record.task) if record.task != "masked_lm" else "",
-        "size": f"{size:_}" if size else "",
-        "sha256": json.dumps(digest) if digest else "",
-        "second": _repository(record, found),
-    }
+    values = []
+    for field in dataclasses.fields(record):
+        value = getattr(record, field.name)
+        if field.name == "origins":
+            origins = "".join(f"{_origin(origin, found)}, " for origin in value)
+            values.append(f"    origins=({origins.rstrip()}),")
+        elif value != field.default and value:
+            values.append(f"    {field.name}={value!r},")
     source = manifest.get("source")
     official = source is None or urlsplit(str(source))[:2] in OFFICIAL
     origin = f"# {record.name}: from {without_secrets(source)}, not from the publisher"
-    values = [f"    {name}={value}," for name, value in fields.items() if value]
     return "\n".join([*([] if official else [origin]), "Record(", *values, "),"])
 
 
-def _repository(record: Record, found: Mapping[str, tuple[str, int | None]]) -> str:
-    if record.second is None:
-        return "None"
-    name = urlsplit(record.second[0].url).path.partition("/resolve/")[0].strip("/")
+def _origin(origin: Origin, found: Mapping[str, tuple[str, int | None]]) -> str:
+    """The call in records.py that makes an origin, with the pins on record."""
+    pinned = [(remote, *found.get(remote.url, ("", None))) for remote in origin.files]
+    if origin.kind == "fairseq":
+        ((remote, digest, size),) = pinned
+        name = remote.url.removeprefix(f"{BASE_URL}/")
+        pins = [f"size={size:_}"] if size else []
+        pins += [f"sha256={digest!r}"] if digest else []
+        return f"archive({', '.join([repr(name), *pins])})".replace("'", '"')
+    name = urlsplit(origin.files[0].url).path.partition("/resolve/")[0].strip("/")
     pins = [
-        f", {remote.name.partition('.')[0]}=({size}, {digest!r})"
-        for remote in record.second
-        for digest, size in [found.get(remote.url, ("", None))]
+        f"{remote.name.partition('.')[0]}=({size}, {digest!r})"
+        for remote, digest, size in pinned
         if digest and size
     ]
-    return f"repository({name!r}{''.join(pins)})".replace("'", '"')
+    return f"repository({', '.join([repr(name), *pins])})".replace("'", '"')

@@ -8,14 +8,24 @@ import os
 import subprocess
 import sys
 import tarfile
+from dataclasses import replace
 from pathlib import Path
 
 import roberta_hub
-from roberta_hub.checkpoint.fetch.catalogue import BASE_URL, Record
-from roberta_hub.config import RobertaConfig
+from roberta_hub.checkpoint.fetch.records import Record, Remote, archive
 
-TOY = Record(name="toy", url=f"{BASE_URL}/toy.tar.gz", config=RobertaConfig())
+TOY = Record(name="toy", origins=(archive("toy.tar.gz"),))
+TOY_FILE = TOY.origins[0].files[0]
 PATH = "/toy.tar.gz"
+
+
+def pinned(record: Record, size: int | None = None, sha256: str | None = None) -> Record:
+    """The record with what fairseq would publish of its archive."""
+    first, *others = record.origins
+    file = Remote(first.files[0].url, size, sha256)
+    return replace(record, origins=(replace(first, files=(file,)), *others))
+
+
 WEIGHTS = bytes(range(256)) * 8
 VOCABULARY = b"the 10\na 9\n"
 
@@ -72,10 +82,9 @@ def python(
         "import os, signal, sys\n"
         # What runs in the background of a shell has it ignored, and would hand that down.
         "signal.signal(signal.SIGINT, signal.default_int_handler)\n"
-        "from roberta_hub.checkpoint import download\n"
-        "from roberta_hub.checkpoint.fetch.catalogue import BASE_URL, Record\n"
-        "from roberta_hub.config import RobertaConfig\n"
-        "TOY = Record(name='toy', url=BASE_URL + '/toy.tar.gz', config=RobertaConfig())\n"
+        "from roberta_hub.checkpoint.fetch import download\n"
+        "from roberta_hub.checkpoint.fetch.records import Record, archive\n"
+        "TOY = Record(name='toy', origins=(archive('toy.tar.gz'),))\n"
     )
     repository = str(Path(roberta_hub.__file__).parents[1])
     return subprocess.Popen(

@@ -11,7 +11,6 @@ import signal
 import tempfile
 import time
 from collections.abc import Iterator
-from dataclasses import replace
 from pathlib import Path
 
 import pytest
@@ -20,11 +19,13 @@ from archives import (
     OTHER,
     PATH,
     TOY,
+    TOY_FILE,
     VOCABULARY,
     WEIGHTS,
     assert_model,
     model_files,
     pack,
+    pinned,
     python,
     visible,
 )
@@ -335,7 +336,9 @@ def fairseq_entry(folder: Path, url: str, etag: str = '"abc"') -> Path:
 def test_fairseqs_cache_is_used_where_it_lies(
     tmp_path: Path, cache: Path, monkeypatch: pytest.MonkeyPatch, scheme: str
 ):
-    entry = fairseq_entry(tmp_path / "torch" / "pytorch_fairseq", TOY.url.replace("https", scheme))
+    entry = fairseq_entry(
+        tmp_path / "torch" / "pytorch_fairseq", TOY_FILE.url.replace("https", scheme)
+    )
     monkeypatch.setenv(download.OFFLINE_ENV, "1")
     assert find_in_fairseq_cache(TOY) == entry
     assert fetch_model(TOY) == entry
@@ -345,9 +348,9 @@ def test_fairseqs_cache_is_used_where_it_lies(
 
 def test_fairseqs_variable_moves_its_cache(tmp_path: Path, monkeypatch: pytest.MonkeyPatch):
     monkeypatch.setenv("PYTORCH_FAIRSEQ_CACHE", str(tmp_path / "old"))
-    old = fairseq_entry(tmp_path / "old", TOY.url, '"z"')
+    old = fairseq_entry(tmp_path / "old", TOY_FILE.url, '"z"')
     os.utime(old, (1, 1))
-    new = fairseq_entry(tmp_path / "old", TOY.url, '"y"')
+    new = fairseq_entry(tmp_path / "old", TOY_FILE.url, '"y"')
     assert find_in_fairseq_cache(TOY) == new
 
 
@@ -355,13 +358,13 @@ def test_fairseqs_half_states_and_other_models_are_passed_over(tmp_path: Path):
     folder = tmp_path / "torch" / "pytorch_fairseq"
     assert find_in_fairseq_cache(TOY) is None
     fairseq_entry(folder, "https://example.invalid/toy.tar.gz")
-    (fairseq_entry(folder, TOY.url) / "model.pt").unlink()
-    name = hashlib.sha256(TOY.url.encode()).hexdigest()
+    (fairseq_entry(folder, TOY_FILE.url) / "model.pt").unlink()
+    name = hashlib.sha256(TOY_FILE.url.encode()).hexdigest()
     (folder / f"{name}.archive").write_bytes(GOOD)
     (folder / f"{name}.gone").symlink_to("nowhere")
     assert find_in_fairseq_cache(TOY) is None
 
 
 def test_fairseqs_cache_cannot_stand_in_for_a_published_digest(tmp_path: Path):
-    fairseq_entry(tmp_path / "torch" / "pytorch_fairseq", TOY.url)
-    assert find_in_fairseq_cache(replace(TOY, sha256="0" * 64)) is None
+    fairseq_entry(tmp_path / "torch" / "pytorch_fairseq", TOY_FILE.url)
+    assert find_in_fairseq_cache(pinned(TOY, sha256="0" * 64)) is None

@@ -4,15 +4,14 @@ from urllib.parse import urlsplit
 import pytest
 
 from roberta_hub.checkpoint.fetch.catalogue import (
-    MODELS,
     PUBLISHED,
-    Record,
-    alias,
-    available_models,
+    config_of,
     embedded,
+    files_of,
     find,
     suggest,
 )
+from roberta_hub.checkpoint.fetch.records import MODELS, Record, available_models
 from roberta_hub.checkpoint.store import read_store
 from roberta_hub.config import BASE, LARGE, TINY
 
@@ -30,52 +29,57 @@ def test_the_four_models_of_fairseqs_hub_in_order_and_our_own():
 def test_the_model_in_the_package_is_what_its_row_says():
     (record,) = [record for record in MODELS if record not in PUBLISHED]
     checkpoint = read_store(embedded(record), None)
-    assert checkpoint.config == record.config == TINY
-    assert checkpoint.labels == dict(record.heads)
+    assert checkpoint.config == config_of(record) == TINY
+    assert checkpoint.labels == dict(record.labels)
 
 
 @pytest.mark.parametrize("record", PUBLISHED, ids=lambda record: record.name)
 def test_rows_are_consistent(record: Record):
-    assert record.url == f"https://dl.fbaipublicfiles.com/fairseq/models/{record.name}.tar.gz"
-    assert urlsplit(record.url).scheme == "https"
-    assert record.config is (BASE if record.name == "roberta.base" else LARGE)
-    assert record.sha256 is None, "fairseq publishes no digests; never invent one"
-    assert record.size is None, "nor sizes"
+    (archive,) = files_of(record, "fairseq")
+    assert archive.url == f"https://dl.fbaipublicfiles.com/fairseq/models/{record.name}.tar.gz"
+    assert urlsplit(archive.url).scheme == "https"
+    assert config_of(record) == (BASE if record.name == "roberta.base" else LARGE)
+    assert archive.sha256 is None, "fairseq publishes no digests; never invent one"
+    assert archive.size is None, "nor sizes"
     assert record.licence == "MIT"
 
 
 def test_the_second_source():
     assert {
-        record.name: record.second and [file.url for file in record.second] for record in PUBLISHED
+        record.name: [file.url for file in files_of(record, "huggingface")] for record in PUBLISHED
     } == {
-        "roberta.base": files_of("FacebookAI/roberta-base"),
-        "roberta.large": files_of("FacebookAI/roberta-large"),
-        "roberta.large.mnli": files_of("FacebookAI/roberta-large-mnli"),
-        "roberta.large.wsc": None,
+        "roberta.base": urls_of("FacebookAI/roberta-base"),
+        "roberta.large": urls_of("FacebookAI/roberta-large"),
+        "roberta.large.mnli": urls_of("FacebookAI/roberta-large-mnli"),
+        "roberta.large.wsc": [],
     }
-    files = [file for record in MODELS for file in record.second or ()]
+    assert all(record.origins[0].kind == "fairseq" for record in PUBLISHED)
+    files = [file for record in MODELS for origin in record.origins[1:] for file in origin.files]
     assert all(file.size is file.sha256 is None for file in files), "never an invented one"
 
 
-def files_of(repository: str) -> list[str]:
+def urls_of(repository: str) -> list[str]:
     folder = f"https://huggingface.co/{repository}/resolve/main"
     return [f"{folder}/config.json", f"{folder}/model.safetensors"]
 
 
 def test_a_record_cannot_be_changed():
     with pytest.raises(dataclasses.FrozenInstanceError):
-        MODELS[0].url = "https://example.invalid"  # type: ignore[misc]
+        MODELS[0].origins = ()  # type: ignore[misc]
+    with pytest.raises(dataclasses.FrozenInstanceError):
+        MODELS[0].origins[0].files[0].url = "https://example.invalid"  # type: ignore[misc]
 
 
 @pytest.mark.parametrize("record", MODELS, ids=lambda record: record.name)
 def test_found_by_name_and_by_identifier(record: Record):
     assert find(record.name) is record
-    assert alias(record.name).isidentifier()
-    assert find(alias(record.name)) is record
+    (alias,) = record.aliases
+    assert alias == record.name.replace(".", "_") and alias.isidentifier()
+    assert find(alias) is record
 
 
 def test_names_and_aliases_are_unique():
-    names = [name for record in MODELS for name in (record.name, alias(record.name))]
+    names = [name for record in MODELS for name in (record.name, *record.aliases)]
     assert len(names) == len(set(names))
 
 
@@ -87,7 +91,7 @@ def test_unknown_names_are_none(name: str):
 
 
 def test_labels_and_task():
-    assert {record.name: record.heads for record in PUBLISHED if record.heads} == {
+    assert {record.name: record.labels for record in PUBLISHED if record.labels} == {
         "roberta.large.mnli": {"mnli": ("contradiction", "neutral", "entailment")}
     }
     assert [record.name for record in MODELS if record.task == "wsc"] == ["roberta.large.wsc"]

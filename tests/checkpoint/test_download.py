@@ -16,7 +16,6 @@ import subprocess
 import sys
 import termios
 import time
-from dataclasses import replace
 from pathlib import Path
 
 import pytest
@@ -26,9 +25,11 @@ from archives import (
     OTHER,
     PATH,
     TOY,
+    TOY_FILE,
     WEIGHTS,
     assert_model,
     model_files,
+    pinned,
     python,
     tar,
     visible,
@@ -93,23 +94,23 @@ def test_a_digest_published_later_costs_no_download(server: Server, cache: Path)
     """
     folder = fetch_model(TOY)
     digest = hashlib.sha256(GOOD).hexdigest()
-    assert fetch_model(replace(TOY, sha256=digest)) == folder
+    assert fetch_model(pinned(TOY, sha256=digest)) == folder
     assert server.hits[PATH] == 1
     server.plan[PATH] = [body(OTHER)]
-    other = replace(TOY, sha256=hashlib.sha256(OTHER).hexdigest())
+    other = pinned(TOY, sha256=hashlib.sha256(OTHER).hexdigest())
     assert_model(fetch_model(other), WEIGHTS[::-1])
     assert server.hits[PATH] == 2
     assert visible(cache) == {"toy", "digests.json"}
 
 
 def test_of_a_published_digest_nothing_needs_recording(server: Server, cache: Path):
-    assert_model(fetch_model(replace(TOY, sha256=hashlib.sha256(GOOD).hexdigest(), size=len(GOOD))))
+    assert_model(fetch_model(pinned(TOY, len(GOOD), hashlib.sha256(GOOD).hexdigest())))
     assert visible(cache) == {"toy"}
 
 
 def test_more_than_the_published_size_is_not_even_received(server: Server, cache: Path):
     with pytest.raises(DownloadError, match=f"sends more than {len(GOOD) - 1:,} bytes"):
-        fetch_model(replace(TOY, size=len(GOOD) - 1))
+        fetch_model(pinned(TOY, size=len(GOOD) - 1))
     assert visible(cache) == set()
 
 
@@ -136,10 +137,9 @@ def test_the_bar_shows_on_a_terminal_and_can_be_switched_off(server: Server):
 
 PTY_SCRIPT = """
 import sys
-from roberta_hub.checkpoint import download
-from roberta_hub.checkpoint.fetch.catalogue import BASE_URL, Record
-from roberta_hub.config import RobertaConfig
-toy = Record(name="toy", url=BASE_URL + "/toy.tar.gz", config=RobertaConfig())
+from roberta_hub.checkpoint.fetch import download
+from roberta_hub.checkpoint.fetch.records import Record, archive
+toy = Record(name="toy", origins=(archive("toy.tar.gz"),))
 download.fetch_model(toy, force=True, progress=sys.argv[1] == "1")
 """
 
@@ -345,9 +345,9 @@ def test_a_body_that_is_no_archive(server: Server, cache: Path, content: bytes):
 def test_wrong_digest_with_the_right_size(server: Server, cache: Path):
     wrong = GOOD[:-1] + bytes([GOOD[-1] ^ 1])
     server.plan[PATH] = [body(wrong)]
-    pinned = replace(TOY, sha256=hashlib.sha256(GOOD).hexdigest())
+    record = pinned(TOY, sha256=hashlib.sha256(GOOD).hexdigest())
     with pytest.raises(DownloadError) as caught:
-        fetch_model(pinned)
+        fetch_model(record)
     assert hashlib.sha256(wrong).hexdigest() in str(caught.value)
     assert hashlib.sha256(GOOD).hexdigest() in str(caught.value)
     assert visible(cache) == set()
@@ -356,7 +356,7 @@ def test_wrong_digest_with_the_right_size(server: Server, cache: Path):
 def test_the_digest_of_first_use_is_enforced_later(server: Server, cache: Path):
     fetch_model(TOY)
     assert json.loads((cache / "digests.json").read_text()) == {
-        TOY.url: {"size": len(GOOD), "sha256": hashlib.sha256(GOOD).hexdigest()}
+        TOY_FILE.url: {"size": len(GOOD), "sha256": hashlib.sha256(GOOD).hexdigest()}
     }
     server.plan[PATH] = [body(OTHER)]
     with pytest.raises(DownloadError, match=r"recorded in .*digests\.json"):

@@ -14,7 +14,8 @@ import torch
 from checkpoints import IDS, assert_refused, edit_json, fairseq_file, fairseq_state, outputs, small
 
 from roberta_hub import RobertaHubInterface, load_model
-from roberta_hub.checkpoint.fetch.catalogue import MODELS, find, name_heads
+from roberta_hub.checkpoint.fetch.catalogue import find, name_heads
+from roberta_hub.checkpoint.fetch.records import MODELS
 from roberta_hub.checkpoint.formats.huggingface import HEAD, read_huggingface
 from roberta_hub.errors import InputError
 
@@ -137,8 +138,8 @@ def test_records_state_theirs() -> None:
         "roberta.tiny": ("mnli", {"mnli": "pair"}),
     }
     for record in MODELS:
-        assert (record.own_head is None) == (not record.heads) and set(record.inputs) == set(
-            record.heads
+        assert (record.own_head is None) == (not record.labels) and set(record.inputs) == set(
+            record.labels
         )
 
 

@@ -33,7 +33,7 @@ import torch
 torch.set_num_threads(1)
 import requests, filelock, safetensors.torch, tqdm
 import roberta_hub
-from roberta_hub.checkpoint import catalogue, transfer
+from roberta_hub.checkpoint.fetch import catalogue, transfer
 from dataclasses import replace
 catalogue.MODELS = tuple(replace(m, unsure=catalogue.SHAPE) for m in catalogue.MODELS)  # small ones
 warnings.simplefilter("ignore")

@@ -113,7 +113,9 @@ def test_a_model_of_another_shape_is_refused_under_that_name(
 def test_the_embedded_model_too(tmp_path: Path, monkeypatch: pytest.MonkeyPatch):
     small_roberta(num_layers=4, num_heads=4).save(tmp_path / "models" / "tiny")
     edit_json(tmp_path / "models" / "tiny" / "config.json")
-    monkeypatch.setattr("roberta_hub.hub.embedded", lambda record: tmp_path / "models" / "tiny")
+    monkeypatch.setattr(
+        "roberta_hub.checkpoint.source.embedded", lambda record: tmp_path / "models" / "tiny"
+    )
     with pytest.raises(CheckpointError, match=r"max_positions is 48.*512; reinstall"):
         load_model("roberta.tiny")
     assert json.loads((tmp_path / "models" / "tiny" / "config.json").read_text())

@@ -6,7 +6,7 @@ import json
 from pathlib import Path
 
 import pytest
-from archives import GOOD, OTHER, PATH, TOY, WEIGHTS, assert_model, visible
+from archives import GOOD, OTHER, PATH, TOY, TOY_FILE, WEIGHTS, assert_model, visible
 from server import Answer, Server, body, cut, forced, ranged, status
 
 from roberta_hub.checkpoint.fetch import transfer
@@ -25,7 +25,7 @@ def test_only_the_rest_is_asked_for(server: Server, cache: Path, sent: int):
     server.plan[PATH] = [ranged(GOOD, sent=sent), ranged(GOOD)]
     assert_model(fetch_model(TOY))
     assert server.ranges == ["", f"bytes={sent}-" if sent else ""]
-    seen = json.loads((cache / "digests.json").read_text())[TOY.url]
+    seen = json.loads((cache / "digests.json").read_text())[TOY_FILE.url]
     assert seen["size"] == len(GOOD)
     assert visible(cache) == {"toy", "digests.json"}
 

@@ -12,18 +12,19 @@ from typing import Any
 
 import pytest
 import torch
-from archives import GOOD, OTHER, PATH, TOY, assert_model, python, visible
+from archives import GOOD, OTHER, PATH, TOY, assert_model, pinned, python, visible
 from server import Server, body, cut, ranged, redirect, status
 from small_models import take_any_shape
 
 import roberta_hub
 from roberta_hub.checkpoint.fetch import download
-from roberta_hub.checkpoint.fetch.catalogue import MODELS, find, repository
+from roberta_hub.checkpoint.fetch.catalogue import files_of, find
 from roberta_hub.checkpoint.fetch.download import fetch_model, find_in_torch_hub
+from roberta_hub.checkpoint.fetch.records import MODELS, Origin, Record, Remote, archive, repository
 from roberta_hub.errors import CheckpointError, DownloadError
 
 REPOSITORY = "/FacebookAI/roberta-large-mnli/resolve/main/"
-BOTH = replace(TOY, second=repository("FacebookAI/roberta-large-mnli"))
+BOTH = replace(TOY, origins=(*TOY.origins, repository("FacebookAI/roberta-large-mnli")))
 SIZES: dict[str, Any] = {
     "vocab_size": 50265,
     "hidden_size": 16,
@@ -98,7 +99,7 @@ def test_when_the_first_fails_for_good_the_second_is_asked(
     assert manifest["source"] == server.url + REPOSITORY.rstrip("/")
     assert manifest["archive_sha256"] is None
     first_use = json.loads((cache / "digests.json").read_text())
-    assert first_use.keys() == {file.url for file in BOTH.second or ()}
+    assert first_use.keys() == {file.url for file in files_of(BOTH, "huggingface")}
     assert visible(cache) == {"toy", "digests.json"}
     before = server.hits.total()
     assert fetch_model(BOTH) == folder
@@ -168,7 +169,7 @@ def test_a_wrong_digest_is_an_alarm_and_not_a_failure(
 ):
     server.plan[PATH] = [body(OTHER)]
     with pytest.raises(DownloadError, match="sha256"):
-        fetch_model(replace(BOTH, sha256="0" * 64))
+        fetch_model(pinned(BOTH, sha256="0" * 64))
     server.plan[PATH] = [body(GOOD[:-8], length=False)]
     with pytest.raises(CheckpointError, match="refused"):
         fetch_model(BOTH)
@@ -176,13 +177,18 @@ def test_a_wrong_digest_is_an_alarm_and_not_a_failure(
     assert visible(cache) == set()
 
 
+def second_pinned(model: Remote) -> Record:
+    config, _ = files_of(BOTH, "huggingface")
+    return replace(BOTH, origins=(BOTH.origins[0], Origin("huggingface", (config, model))))
+
+
 def test_the_second_sources_digests_are_enforced_too(
     server: Server, cache: Path, second: dict[str, bytes]
 ):
-    config, model = BOTH.second or ()
-    pinned = replace(BOTH, second=(config, replace(model, size=1 << 30, sha256="0" * 64)))
+    _, model = files_of(BOTH, "huggingface")
+    wrong = second_pinned(replace(model, size=1 << 30, sha256="0" * 64))
     with pytest.raises(DownloadError, match="the catalogue says 0000"), pytest.warns(UserWarning):
-        fetch_model(pinned)
+        fetch_model(wrong)
     assert visible(cache) == set()
     with pytest.warns(UserWarning):
         folder = fetch_model(BOTH)
@@ -195,13 +201,13 @@ def test_the_second_sources_digests_are_enforced_too(
 
     content = second["model.safetensors"]
     same = replace(model, size=len(content), sha256=sha256(content).hexdigest())
-    assert download.find_cached(replace(BOTH, second=(config, same))) == folder
-    assert download.find_cached(pinned) is None
+    assert download.find_cached(second_pinned(same)) == folder
+    assert download.find_cached(wrong) is None
 
 
 def test_when_both_fail_both_are_named(server: Server, cache: Path):
     with pytest.raises(DownloadError) as caught, pytest.warns(UserWarning):
-        fetch_model(replace(BOTH, url=f"{download.BASE_URL}/none.tar.gz"))
+        fetch_model(replace(BOTH, origins=(archive("none.tar.gz"), BOTH.origins[1])))
     for part in ("none.tar.gz answered 404", "config.json answered 404", "Before that"):
         assert part in str(caught.value)
     assert visible(cache) == set()
@@ -226,7 +232,7 @@ def test_what_is_no_model_is_not_kept(
 def test_a_model_that_lies_nowhere_else(server: Server):
     server.plan["/roberta.large.wsc.tar.gz"] = [status(404)]
     wsc = find("roberta.large.wsc")
-    assert wsc is not None and wsc.second is None
+    assert wsc is not None and [origin.kind for origin in wsc.origins] == ["fairseq"]
     with warnings.catch_warnings(), pytest.raises(DownloadError, match="404"):
         warnings.simplefilter("error")
         fetch_model(wsc)
@@ -305,8 +311,7 @@ def test_an_archive_that_cannot_be_used_is_passed_over(
     kept.write_bytes(content)
     from hashlib import sha256
 
-    pinned = replace(TOY, sha256=sha256(GOOD).hexdigest())
-    record = pinned if content == OTHER else TOY
+    record = pinned(TOY, sha256=sha256(GOOD).hexdigest()) if content == OTHER else TOY
     with pytest.warns(UserWarning, match=re.escape(f"passed over. {kept}")):
         assert_model(fetch_model(record))
     assert kept.read_bytes() == content
@@ -320,7 +325,7 @@ def test_an_archive_that_cannot_be_used_is_passed_over(
 
 def test_of_another_size_it_is_not_even_read(server: Server, kept: Path):
     kept.write_bytes(GOOD)
-    assert find_in_torch_hub(replace(TOY, size=len(GOOD) + 1)) is None
+    assert find_in_torch_hub(pinned(TOY, size=len(GOOD) + 1)) is None
 
 
 def test_force_asks_the_server(server: Server, kept: Path):

@@ -120,11 +120,10 @@ class Ours(Fairseq):
     def __init__(self) -> None:
         import roberta_hub
         from roberta_hub.checkpoint.fetch import download
-        from roberta_hub.checkpoint.fetch.catalogue import BASE_URL, Record
-        from roberta_hub.config import RobertaConfig
+        from roberta_hub.checkpoint.fetch.records import Record, archive
 
         self.package, self.downloading = roberta_hub, download
-        self.record = Record(name="toy", url=f"{BASE_URL}/{FILE}", config=RobertaConfig())
+        self.record = Record(name="toy", origins=(archive(FILE),))
 
     def settle(self, place: Place) -> None:
         self.place = place

@@ -9,6 +9,7 @@ import json
 import os
 import subprocess
 import sys
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
@@ -20,8 +21,8 @@ from checkpoint.server import Server, body
 from roberta_hub import __version__, available_models, load_model
 from roberta_hub.checkpoint.fetch import download, transfer
 from roberta_hub.checkpoint.fetch.cache import _tag, cache_root
-from roberta_hub.checkpoint.fetch.catalogue import MODELS, PUBLISHED, Record, repository
-from roberta_hub.config import BASE, LARGE
+from roberta_hub.checkpoint.fetch.catalogue import PUBLISHED, files_of
+from roberta_hub.checkpoint.fetch.records import MODELS, Record, archive, repository
 from roberta_hub.shell.main import main
 from roberta_hub.terminal import without_secrets
 
@@ -199,18 +200,20 @@ def test_pin_gives_rows_that_the_catalogue_takes(base: Path, capsys: pytest.Capt
     digest = json.loads((base / "manifest.json").read_text())["archive_sha256"]
     status, out, _ = run("pin")
     assert status == 0
-    names = {"Record": Record, "BASE": BASE, "LARGE": LARGE, "BASE_URL": download.BASE_URL}
-    names["repository"] = repository
+    names = {"Record": Record, "archive": archive, "repository": repository}
     (row,) = eval(f"({out})", names)
-    assert row.sha256 == digest
-    assert (row.name, row.url, row.config) == (MODELS[0].name, MODELS[0].url, MODELS[0].config)
+    (file,) = files_of(row, "fairseq")
+    assert file.sha256 == digest
+    assert file.url == files_of(MODELS[0], "fairseq")[0].url
+    assert replace(row, origins=MODELS[0].origins) == MODELS[0]  # all that is no pin
     assert "not from the publisher" in out  # it came from a mirror
     for name in [record.name for record in PUBLISHED[1:]]:
         assert f"# {name}: no digest on record" in out
-    assert row.size == download.known_digests()[row.url].size
-    assert row.second == MODELS[0].second
-    table = {record.url: {"size": 7, "sha256": "0" * 64} for record in PUBLISHED}
-    for remote in MODELS[1].second or ():
+    assert file.size == download.known_digests()[file.url].size
+    assert row.origins[1:] == MODELS[0].origins[1:]
+    archives = [file for record in PUBLISHED for file in files_of(record, "fairseq")]
+    table = {file.url: {"size": 7, "sha256": "0" * 64} for file in archives}
+    for remote in files_of(MODELS[1], "huggingface"):
         table[remote.url] = {"size": 9, "sha256": "1" * 64}
     (base.parent / "digests.json").write_text(json.dumps(table))
     assert main(["pin"]) == 1
@@ -218,11 +221,13 @@ def test_pin_gives_rows_that_the_catalogue_takes(base: Path, capsys: pytest.Capt
     assert "# roberta.base: NOT PINNED" in shown
     rows = eval(f"({shown})", names)
     labels = {"mnli": ("contradiction", "neutral", "entailment")}
-    assert [dict(row.heads) for row in rows] == [{}, labels, {}]
+    assert [dict(row.labels) for row in rows] == [{}, labels, {}]
     assert rows[2].task == "wsc"
-    assert [(row.size, row.second is None) for row in rows] == [(7, False), (7, False), (7, True)]
-    assert [(file.size, file.sha256) for file in rows[0].second] == [(9, "1" * 64)] * 2
-    assert rows[1].second == MODELS[2].second  # nothing on record, nothing invented
+    sizes = [(files_of(row, "fairseq")[0].size, len(row.origins) == 1) for row in rows]
+    assert sizes == [(7, False), (7, False), (7, True)]
+    second = files_of(rows[0], "huggingface")
+    assert [(file.size, file.sha256) for file in second] == [(9, "1" * 64)] * 2
+    assert rows[1].origins[1:] == MODELS[2].origins[1:]  # nothing on record, nothing invented
 
 
 def test_models(base: Path, cache: Path, capsys: pytest.CaptureFixture[str]):

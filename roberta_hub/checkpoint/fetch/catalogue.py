@@ -1,22 +1,17 @@
-"""Every model that can be loaded by name: where its files lie, and what they leave unsaid."""
+"""Finds the record of a model by its name, and holds a checkpoint against it."""
 
 from __future__ import annotations
 
 import difflib
 from collections.abc import Mapping
-from dataclasses import dataclass, field
 from pathlib import Path
 
 from roberta_hub.checkpoint.checkpoint import HEADS, Checkpoint
+from roberta_hub.checkpoint.fetch.records import MODELS, Kind, Record, Remote, available_models
 from roberta_hub.checkpoint.overrides import PRUNING
-from roberta_hub.config import BASE, FAIRSEQ_FIELDS, LARGE, TINY, Inputs, RobertaConfig
+from roberta_hub.config import FAIRSEQ_FIELDS, RobertaConfig
 from roberta_hub.errors import CheckpointError
 
-BASE_URL = "https://dl.fbaipublicfiles.com/fairseq/models"
-"""Where fairseq publishes. Its own code asks over plain http; the same files are served over
-https."""
-HUGGINGFACE = "https://huggingface.co"
-"""Where the same weights lie a second time, as safetensors."""
 SHAPE = (
     *("vocab_size", "padding_idx", "max_positions", "embed_dim", "embedding_dim", "ffn_dim"),
     *("num_layers", "num_unique_layers", "num_heads"),
@@ -25,151 +20,50 @@ SHAPE = (
 """Fields of the configuration in which a model must be what its record says."""
 
 
-@dataclass(frozen=True)
-class Remote:
-    """A file to download, and what its publisher says of it.
-
-    Fields are None where nothing is said, never a guess.
-    """
-
-    url: str
-    size: int | None = None
-    sha256: str | None = None
-
-    @property
-    def name(self) -> str:
-        """Its name without folders."""
-        return self.url.rpartition("/")[2]
-
-
-def repository(name: str, **known: tuple[int, str]) -> tuple[Remote, Remote]:
-    """The files of a repository on Hugging Face that make up a model.
-
-    Args:
-        name: `owner/model`.
-        known: size and sha256 of `config` and `model`, once a maintainer has pinned them.
+def ships(record: Record) -> bool:
+    """Tell whether a model lies in the package, so that nothing is downloaded.
 
     Example:
-        >>> repository("FacebookAI/roberta-base")[1].url
-        'https://huggingface.co/FacebookAI/roberta-base/resolve/main/model.safetensors'
+        >>> ships(MODELS[0]), ships(MODELS[-1])
+        (False, True)
     """
-    at = f"{HUGGINGFACE}/{name}/resolve/main"
-    return (
-        Remote(f"{at}/config.json", *known.get("config", ())),
-        Remote(f"{at}/model.safetensors", *known.get("model", ())),
-    )
+    return any(origin.kind == "package" for origin in record.origins)
 
 
-@dataclass(frozen=True, kw_only=True)
-class Record:
-    """One published model, as the rest of the package needs to know it."""
-
-    name: str
-    """The canonical dotted name; also the name of its folder in the cache."""
-    url: str = ""
-    """Of a `.tar.gz` that holds `model.pt` and `dict.txt`; "": the model is in the package."""
-    config: RobertaConfig
-    """The shape of the network, known before a byte is downloaded (`pretrained=False`)."""
-    unsure: tuple[str, ...] = ()
-    """Fields of `config` for which the checkpoint's word counts, not this row's."""
-    heads: Mapping[str, tuple[str, ...]] = field(default_factory=dict)
-    """Classification head -> what its outputs mean, in order: fairseq's files carry numbers
-    only."""
-    own_head: str | None = None
-    """The head that the model was trained for; None: it was trained for none."""
-    inputs: Mapping[str, Inputs] = field(default_factory=dict)
-    """What each head was trained on: single texts or pairs."""
-    task: str = "masked_lm"
-    """fairseq's name of the task the model was trained on."""
-    size: int | None = None
-    """Published size of the archive in bytes; None where the publisher gives none."""
-    sha256: str | None = None
-    """Published digest of the archive; None where the publisher gives none."""
-    licence: str = "MIT"
-    """Of the weights, which fairseq puts under the licence of its code."""
-    second: tuple[Remote, ...] | None = None
-    """config.json and model.safetensors of the same weights elsewhere; None: they are nowhere
-    else."""
-
-    @property
-    def archive(self) -> Remote:
-        """The archive as a file to download."""
-        return Remote(self.url, self.size, self.sha256)
+PUBLISHED = tuple(record for record in MODELS if not ships(record))
+"""The models that are downloaded."""
 
 
-MODELS: tuple[Record, ...] = (
-    Record(
-        name="roberta.base",
-        url=f"{BASE_URL}/roberta.base.tar.gz",
-        config=BASE,
-        second=repository("FacebookAI/roberta-base"),
-    ),
-    Record(
-        name="roberta.large",
-        url=f"{BASE_URL}/roberta.large.tar.gz",
-        config=LARGE,
-        second=repository("FacebookAI/roberta-large"),
-    ),
-    Record(
-        name="roberta.large.mnli",
-        url=f"{BASE_URL}/roberta.large.mnli.tar.gz",
-        config=LARGE,
-        heads={"mnli": ("contradiction", "neutral", "entailment")},
-        own_head="mnli",
-        inputs={"mnli": "pair"},
-        second=repository("FacebookAI/roberta-large-mnli"),
-    ),
-    Record(
-        name="roberta.large.wsc",
-        url=f"{BASE_URL}/roberta.large.wsc.tar.gz",
-        config=LARGE,
-        task="wsc",
-        second=None,
-    ),
-    Record(
-        name="roberta.tiny",
-        config=TINY,
-        heads={"mnli": ("contradiction", "neutral", "entailment")},
-        own_head="mnli",
-        inputs={"mnli": "pair"},
-        licence="MIT; trained on CC BY-SA text, see its MODEL_CARD.md and NOTICE",
-    ),
-)
-"""The one table of names. A new published model is a new row."""
+def config_of(record: Record) -> RobertaConfig:
+    """Return the configuration of a named model, known before a byte of it is downloaded.
+
+    Example:
+        >>> config_of(MODELS[1]).num_layers
+        24
+    """
+    return RobertaConfig(**record.shape)
 
 
-PUBLISHED = tuple(record for record in MODELS if record.url)
-"""Those that are downloaded."""
+def files_of(record: Record, kind: Kind) -> tuple[Remote, ...]:
+    """Return what one publisher has of a model, nothing where it has none of it.
+
+    Example:
+        >>> [file.name for file in files_of(MODELS[0], "fairseq")]
+        ['roberta.base.tar.gz']
+        >>> files_of(MODELS[-1], "fairseq")
+        ()
+    """
+    return tuple(file for origin in record.origins if origin.kind == kind for file in origin.files)
 
 
 def embedded(record: Record) -> Path:
-    """The folder in the package of a model that ships with it.
+    """Return the folder of a model that lies in the package.
 
     Example:
         >>> sorted(path.name for path in embedded(MODELS[-1]).glob("*.safetensors"))
         ['model.safetensors']
     """
     return Path(__file__).resolve().parents[2] / "models" / record.name.rpartition(".")[2]
-
-
-def available_models() -> list[str]:
-    """Return every canonical name, in the order of the table.
-
-    Example:
-        >>> available_models()
-        ['roberta.base', 'roberta.large', 'roberta.large.mnli', 'roberta.large.wsc', 'roberta.tiny']
-    """
-    return [record.name for record in MODELS]
-
-
-def alias(name: str) -> str:
-    """Return the form of a dotted name that is a Python identifier.
-
-    Example:
-        >>> alias("roberta.large.mnli")
-        'roberta_large_mnli'
-    """
-    return name.replace(".", "_")
 
 
 def find(name: str) -> Record | None:
@@ -181,7 +75,7 @@ def find(name: str) -> Record | None:
         >>> find("bert-base") is None
         True
     """
-    return next((record for record in MODELS if name in (record.name, alias(record.name))), None)
+    return next((record for record in MODELS if name in (record.name, *record.aliases)), None)
 
 
 def suggest(name: str) -> list[str]:
@@ -197,20 +91,20 @@ def suggest(name: str) -> list[str]:
         >>> suggest("gpt2")
         []
     """
-    # Hugging Face's names have their owner in front, fairseq's archives an ending behind.
+    # Hugging Face's names begin with their owner, fairseq's archives end in .tar.gz.
     bare = name[-200:].rstrip("/").rpartition("/")[2].lower().removesuffix(".tar.gz")
     wanted = bare.replace("_", ".").replace("-", ".")
     return difflib.get_close_matches(wanted, available_models(), n=3, cutoff=0.7)
 
 
 def name_heads(record: Record, checkpoint: Checkpoint) -> None:
-    """Give the heads of a named model what its record says of them, whichever source they have.
+    """Give the heads of a checkpoint the names, labels and inputs that its record states.
 
-    fairseq's files do not name the labels. Hugging Face's do not name the head, and shout:
-    `CONTRADICTION`.
+    fairseq's files do not name the labels. Hugging Face's files do not name the head, and write
+    the labels in capitals: `CONTRADICTION`.
     """
-    theirs = [head for head in checkpoint.heads() if head not in record.heads]
-    lacking = [head for head in record.heads if head not in checkpoint.heads()]
+    theirs = [head for head in checkpoint.heads() if head not in record.labels]
+    lacking = [head for head in record.labels if head not in checkpoint.heads()]
     if len(theirs) == len(lacking) == 1:
         (old,), (new,) = theirs, lacking
         for key in [key for key in checkpoint.weights if key.startswith(f"{HEADS}{old}.")]:
@@ -218,10 +112,10 @@ def name_heads(record: Record, checkpoint: Checkpoint) -> None:
         if old in checkpoint.inputs:
             checkpoint.inputs[new] = checkpoint.inputs.pop(old)
         labels = tuple(label.lower() for label in checkpoint.labels.pop(old, ()))
-        # The file's order, if it does name them.
-        if sorted(labels) == sorted(record.heads[new]):
+        # A file that names its labels also says in which order they are.
+        if sorted(labels) == sorted(record.labels[new]):
             checkpoint.labels[new] = labels
-    checkpoint.labels = {**record.heads, **checkpoint.labels}
+    checkpoint.labels = {**record.labels, **checkpoint.labels}
     checkpoint.inputs = {**record.inputs, **checkpoint.inputs}
     checkpoint.own_head = checkpoint.own_head or record.own_head
 
@@ -229,26 +123,28 @@ def name_heads(record: Record, checkpoint: Checkpoint) -> None:
 def check_shape(
     record: Record, checkpoint: Checkpoint, overrides: Mapping[str, object], folder: Path
 ) -> None:
-    """Refuse a checkpoint that is another model than the one of that name.
+    """Refuse a checkpoint whose shape is not that of the named model.
 
     Args:
-        record: whose `config` is compared, but for the fields it is unsure of.
+        record: whose shape is compared, but for the fields it is unsure of.
         checkpoint: as read, with `overrides`.
-        overrides: what the caller wants otherwise is no contradiction.
+        overrides: fairseq's arguments that the caller changed; their fields are not compared.
         folder: where it was read from, for the message.
 
     Raises:
         CheckpointError: a field differs; the message has both values.
     """
     asked = {FAIRSEQ_FIELDS.get(name) for name in overrides}
+    config = config_of(record)
     asked |= {"num_layers"} if PRUNING in overrides else set()
     for name in SHAPE:
-        found, stated = getattr(checkpoint.config, name), getattr(record.config, name)
+        found, stated = getattr(checkpoint.config, name), getattr(config, name)
         if found != stated and name not in record.unsure and name not in asked:
             remedy = (
-                f"delete {folder} and load again, or load it by its path as the model that it is"
-                if record.url
-                else "reinstall roberta-hub"
+                "reinstall roberta-hub"
+                if ships(record)
+                else f"delete {folder} and load again, or load it by its path as the model that "
+                "it is"
             )
             raise CheckpointError(
                 f"{folder} holds another model than {record.name}: its {name} is {found}, that of "

@@ -1,6 +1,6 @@
-"""A published model -> verified files in the cache, from wherever they can be had.
+"""Gets the files of a published model into the cache, verified, from the first place that has them.
 
-record ─► our cache? ─► fairseq's cache? ─► torch.hub's archive? ─► fairseq's server ─► Hugging Face
+record ─► our cache? ─► fairseq's cache? ─► torch.hub's archive? ─► the record's origins, in order
                                             digest ─► unpack ─► manifest ─► rename
 """
 
@@ -11,6 +11,7 @@ import json
 import os
 import re
 import warnings
+from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from urllib.parse import urlsplit
@@ -30,7 +31,8 @@ from roberta_hub.checkpoint.fetch.cache import (
     turn,
     workplace,
 )
-from roberta_hub.checkpoint.fetch.catalogue import BASE_URL, HUGGINGFACE, Record, Remote
+from roberta_hub.checkpoint.fetch.catalogue import files_of
+from roberta_hub.checkpoint.fetch.records import BASE_URL, HUGGINGFACE, Origin, Record, Remote
 from roberta_hub.checkpoint.fetch.transfer import (
     BY_HAND,
     MIRROR_ENV,
@@ -48,19 +50,24 @@ OFFLINE_ENV = "ROBERTA_HUB_OFFLINE"
 ENDPOINT_ENV = "HF_ENDPOINT"
 """A base URL that replaces https://huggingface.co, as everywhere in Hugging Face's world."""
 DIGESTS = "digests.json"
-"""In the cache: URL -> size and sha256 as first seen, for files whose publisher gives no digest."""
+"""A file in the cache with the size and sha256, as first seen, of each URL whose publisher gives no
+digest."""
+
+
+class WrongDigestError(DownloadError):
+    """A file that is not the one its publisher, or the first download, had: an alarm."""
 
 
 @dataclass(frozen=True)
 class _Delivery:
-    """A model's files in a folder of the stage, and where they come from."""
+    """The files of a model in a folder of the stage, and where they come from."""
 
     folder: Path
     source: str
     files: FileTable
     archive: Received | None = None
     first_seen: tuple[tuple[Remote, Received], ...] = ()
-    """What is to be recorded once all is in order."""
+    """What is recorded as the first download once all is in order."""
 
 
 def fetch_model(record: Record, *, force: bool = False, progress: bool = True) -> Path:
@@ -76,7 +83,7 @@ def fetch_model(record: Record, *, force: bool = False, progress: bool = True) -
         progress: Show a progress bar when stderr is a terminal.
 
     Returns:
-        A folder with `model.pt` and `dict.txt`, or, from the second source, `config.json` and
+        A folder with `model.pt` and `dict.txt`, or, from Hugging Face, `config.json` and
         `model.safetensors`.
 
     Raises:
@@ -114,9 +121,11 @@ def fetch_model(record: Record, *, force: bool = False, progress: bool = True) -
 
 def _require_online(record: Record, target: Path) -> None:
     if os.environ.get(OFFLINE_ENV, "0") not in ("", "0"):
+        kept = [_torch_hub_path(archive) for archive in files_of(record, "fairseq")]
+        searched = [target, fairseq_cache(), *kept]
         raise DownloadError(
             f"{record.name} has to be downloaded, and {OFFLINE_ENV} forbids it. Searched: "
-            f"{target}, {fairseq_cache()}, {_torch_hub_path(record)}. Unset {OFFLINE_ENV}, point "
+            f"{', '.join(map(str, searched))}. Unset {OFFLINE_ENV}, point "
             f"TORCH_HOME at a cache that has it, {BY_HAND}"
         )
 
@@ -131,10 +140,13 @@ def find_cached(record: Record) -> Path | None:
     if manifest is None or not is_model(files := manifest["files"]):
         return None
     if MODEL in files:
-        pins = [(record.sha256, manifest.get("archive_sha256"))]
+        found = [manifest.get("archive_sha256")]
+        pinned = files_of(record, "fairseq")
     else:
-        pins = [(file.sha256, files[file.name].get("sha256")) for file in record.second or ()]
-    return folder if all(wanted in (None, found) for wanted, found in pins) else None
+        pinned = files_of(record, "huggingface")
+        found = [files[file.name].get("sha256") for file in pinned]
+    pairs = zip(pinned, found, strict=False)
+    return folder if all(file.sha256 in (None, digest) for file, digest in pairs) else None
 
 
 def find_in_fairseq_cache(record: Record) -> Path | None:
@@ -143,17 +155,20 @@ def find_in_fairseq_cache(record: Record) -> Path | None:
     It is only read.
 
     fairseq names it `sha256(url).sha256(etag)`, and asks over http (`fairseq/file_utils.py`,
-    `url_to_filename`). The name therefore proves the URL, but nothing proves the bytes: a record
+    `url_to_filename`). The name therefore proves the URL, but nothing proves the bytes: an archive
     with a published digest is not looked up there.
     """
-    if record.sha256 is not None:
-        return None
-    for url in (record.url, record.url.replace("https://", "http://", 1)):
-        name = hashlib.sha256(url.encode()).hexdigest()
-        versions = sorted(fairseq_cache().glob(f"{name}*"), key=lambda path: path.lstat().st_mtime)
-        for folder in reversed(versions):
-            if all((folder / wanted).is_file() for wanted in (MODEL, "dict.txt")):
-                return folder
+    for archive in files_of(record, "fairseq"):
+        if archive.sha256 is not None:
+            continue
+        for url in (archive.url, archive.url.replace("https://", "http://", 1)):
+            name = hashlib.sha256(url.encode()).hexdigest()
+            versions = sorted(
+                fairseq_cache().glob(f"{name}*"), key=lambda path: path.lstat().st_mtime
+            )
+            for folder in reversed(versions):
+                if all((folder / wanted).is_file() for wanted in (MODEL, "dict.txt")):
+                    return folder
     return None
 
 
@@ -163,12 +178,15 @@ def find_in_torch_hub(record: Record) -> Path | None:
     `download_url_to_file` and `load_state_dict_from_url` keep one. They name it after the end of
     the URL. It is only read: unpacked into our cache, after its digest was compared.
     """
-    path = _torch_hub_path(record)
-    return path if path.is_file() and record.size in (None, path.stat().st_size) else None
+    for archive in files_of(record, "fairseq"):
+        path = _torch_hub_path(archive)
+        if path.is_file() and archive.size in (None, path.stat().st_size):
+            return path
+    return None
 
 
-def _torch_hub_path(record: Record) -> Path:
-    return Path(torch.hub.get_dir()) / "checkpoints" / Path(urlsplit(record.url).path).name
+def _torch_hub_path(archive: Remote) -> Path:
+    return Path(torch.hub.get_dir()) / "checkpoints" / Path(urlsplit(archive.url).path).name
 
 
 def _adopt(record: Record, archive: Path, stage: Path) -> _Delivery | None:
@@ -181,59 +199,83 @@ def _adopt(record: Record, archive: Path, stage: Path) -> _Delivery | None:
     folder.mkdir()
     try:
         found = Received(archive.stat().st_size, sha256_of(archive))
-        _check(record.archive, str(archive), found)
+        (remote,) = files_of(record, "fairseq")
+        _check(remote, str(archive), found)
         files = unpack(archive, folder, str(archive))
     except (RobertaHubError, PermissionError) as error:
-        warnings.warn(f"torch.hub's copy is passed over. {error}", stacklevel=4)
+        warnings.warn(f"torch.hub's copy is passed over. {error}", stacklevel=5)
         return None
     return _Delivery(folder, str(archive), files, found)
 
 
-# ---- the two sources ----
+# ---- the origins ----
+
+PUBLISHERS = {"fairseq": "fairseq", "huggingface": "Hugging Face"}
 
 
 def _download(record: Record, stage: Path, label: str | None) -> _Delivery:
-    """From fairseq's server; if that fails for good, from Hugging Face.
+    """Get a model from the first of its origins that has it.
 
-    A wrong digest is no failure but an alarm.
+    A wrong digest is no reason to ask the next one, but an alarm.
     """
-    url, archive = _mirrored(record.archive, BASE_URL, MIRROR_ENV), stage / "archive.tar.gz"
+    failed: list[DownloadError] = []
+    quiet: list[str] = []  # without any network one message is enough
+    for number, origin in enumerate(record.origins, start=1):
+        try:
+            delivery = _deliver(origin, stage, label)
+        except DownloadError as error:
+            failed.append(error)
+            if number == len(record.origins) or isinstance(error, WrongDigestError):
+                raise _all_failed(record, failed) from error.__cause__
+            publisher = PUBLISHERS[record.origins[number].kind]
+            warning = f"{error}. {publisher}'s copy of {record.name} is fetched instead"
+            if isinstance(error, UnreachableError):
+                quiet.append(warning)
+            else:
+                warnings.warn(warning, stacklevel=5)
+        else:
+            for warning in quiet:
+                warnings.warn(warning, stacklevel=5)
+            return delivery
+    raise AssertionError(f"{record.name} has no origin")
+
+
+def _all_failed(record: Record, failed: Sequence[DownloadError]) -> DownloadError:
+    """One error for what went wrong at each origin."""
+    if all(isinstance(error, UnreachableError) for error in failed):
+        return _no_network(record, *failed)
+    if len(failed) == 1:
+        return failed[0]
+    return DownloadError(". Before that: ".join(str(error) for error in reversed(failed)))
+
+
+def _deliver(origin: Origin, stage: Path, label: str | None) -> _Delivery:
+    if origin.kind == "fairseq":
+        return _from_fairseq(origin, stage, label)
+    return _from_huggingface(origin, stage, label)
+
+
+def _from_fairseq(origin: Origin, stage: Path, label: str | None) -> _Delivery:
+    (remote,), archive = origin.files, stage / "archive.tar.gz"
+    url = _mirrored(remote, BASE_URL, MIRROR_ENV)
     try:
-        got = receive(url, archive, label=label, limit=record.size, copies=2)
+        got = receive(url, archive, label=label, limit=remote.size, copies=2)
         if (problem := not_gzip(archive)) is not None:
             raise DownloadError(
                 f"{url}: {problem}. Log in to the network, check {MIRROR_ENV}, {BY_HAND}"
             )
-    except DownloadError as error:
-        unreachable = isinstance(error, UnreachableError)
-        if record.second is None and not unreachable:
-            raise
-        if record.second is None:
-            raise _no_network(record, error) from None
-        instead = f"Hugging Face's copy of {record.name} is fetched instead"
-        if not unreachable:
-            warnings.warn(f"{error}. {instead}", stacklevel=4)
+    except DownloadError:
         archive.unlink(missing_ok=True)
-        try:
-            delivery = _from_huggingface(record.second, stage, label)
-        except UnreachableError as second:
-            if unreachable:
-                raise _no_network(record, error, second) from None
-            raise DownloadError(f"{second}. Before that: {error}") from None
-        except DownloadError as second:
-            raise DownloadError(f"{second}. Before that: {error}") from second
-        if unreachable:  # only now, as without any network one message is enough
-            warnings.warn(f"{error}. {instead}", stacklevel=4)
-        return delivery
-    _check(record.archive, url, got)
+        raise
+    _check(remote, url, got)
     folder = stage / "fairseq"
     folder.mkdir()
     files = unpack(archive, folder, url)
-    return _Delivery(folder, url, files, got, ((record.archive, got),))
+    return _Delivery(folder, url, files, got, ((remote, got),))
 
 
 def _no_network(record: Record, *failures: DownloadError) -> DownloadError:
-    """One short message where nobody could be asked; the last line is what works all the same."""
+    """One short error for a machine without network; its last line says what works all the same."""
     hosts = {
         failure.host: failure.reason
         for failure in failures
@@ -248,12 +290,12 @@ def _no_network(record: Record, *failures: DownloadError) -> DownloadError:
     )
 
 
-def _from_huggingface(second: tuple[Remote, ...], stage: Path, label: str | None) -> _Delivery:
+def _from_huggingface(origin: Origin, stage: Path, label: str | None) -> _Delivery:
     folder = stage / "huggingface"
     folder.mkdir()
     files: FileTable = {}
     seen: list[tuple[Remote, Received]] = []
-    for remote in second:
+    for remote in origin.files:
         url, path = _mirrored(remote, HUGGINGFACE, ENDPOINT_ENV), folder / remote.name
         got = receive(url, path, label=label, limit=remote.size)
         _check(remote, url, got)
@@ -277,7 +319,7 @@ def _mirrored(remote: Remote, base: str, variable: str) -> str:
 
 
 def known_digests() -> dict[str, Received]:
-    """URL -> what it was at first use, as recorded in this cache.
+    """Return what each URL gave at the first download, as recorded in this cache.
 
     Raises:
         DownloadError: the table is damaged; to pass over it would be to accept anything.
@@ -304,7 +346,7 @@ def _check(remote: Remote, url: str, got: Received) -> None:
         origin = f"the first download, recorded in {cache_root() / DIGESTS}, had"
         remedy = "If the publisher did replace the file, remove that entry; if not, do not use it"
     if expected is not None and got.sha256 != expected:
-        raise DownloadError(
+        raise WrongDigestError(
             f"{url}: it has sha256 {got.sha256}, {origin} {expected}. Nothing of it was kept. "
             f"{remedy}"
         )

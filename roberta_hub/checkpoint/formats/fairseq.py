@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import dataclasses
-import os
 from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
@@ -309,24 +308,14 @@ def _cfg(config: RobertaConfig) -> dict[str, Any]:
     return {"model": model, "task": task, "bpe": bpe, "criterion": criterion}
 
 
-def data_directory(model_directory: Path, data_name_or_path: str) -> Path:
-    """Where dict.txt is, as in fairseq.
-
-    A name beginning with "." is taken from the model's directory.
-    """
-    if data_name_or_path.startswith("."):
-        return Path(os.path.normpath(model_directory / data_name_or_path))
-    return Path(data_name_or_path)
-
-
 def read_dictionaries(
-    model_directory: Path, data_name_or_path: str = "."
+    model_directory: Path, data: Path | None = None
 ) -> tuple[bytes | None, bytes | None]:
     """(dict.txt, label/dict.txt) as bytes, from the data directory or beside the model.
 
     None stands for a file that is absent.
     """
-    data = data_directory(model_directory, data_name_or_path)
+    data = data or model_directory
     places = [data / "dict.txt", data / "input0" / "dict.txt", model_directory / "dict.txt"]
     labels = [data / "label" / "dict.txt", model_directory / "label" / "dict.txt"]
     return _first_file(places), _first_file(labels)
