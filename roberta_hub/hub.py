@@ -12,7 +12,7 @@ import torch
 
 from roberta_hub.arguments import brief, path_text, switch
 from roberta_hub.building import build, dictionary_of
-from roberta_hub.checkpoint.checkpoint import Checkpoint, check_finite
+from roberta_hub.checkpoint.checkpoint import Checkpoint
 from roberta_hub.checkpoint.fetch.cache import MODEL
 from roberta_hub.checkpoint.fetch.catalogue import (
     Record,
@@ -31,6 +31,7 @@ from roberta_hub.checkpoint.formats.huggingface import read_huggingface
 from roberta_hub.checkpoint.overrides import override
 from roberta_hub.checkpoint.source import Source, resolve
 from roberta_hub.checkpoint.store import read_store
+from roberta_hub.checkpoint.tensors import check_finite
 from roberta_hub.errors import (
     CheckpointError,
     InputError,

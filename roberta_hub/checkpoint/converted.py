@@ -26,7 +26,7 @@ from typing import Any
 import torch
 from torch import Tensor
 
-from roberta_hub.checkpoint.checkpoint import Origin, give_back_pages, is_finite, replacing
+from roberta_hub.checkpoint.checkpoint import replacing
 from roberta_hub.checkpoint.fetch.archive import sha256_of
 from roberta_hub.checkpoint.fetch.cache import (
     MANIFEST,
@@ -38,6 +38,7 @@ from roberta_hub.checkpoint.fetch.cache import (
 )
 from roberta_hub.checkpoint.files import check_regular
 from roberta_hub.checkpoint.store import read_safetensors_and_metadata, write_safetensors
+from roberta_hub.checkpoint.tensors import Origin, give_back_pages, is_finite
 from roberta_hub.errors import CheckpointError, RobertaHubError
 
 VERSION = 1

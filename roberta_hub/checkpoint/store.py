@@ -18,15 +18,14 @@ from roberta_hub.arguments import brief
 from roberta_hub.checkpoint.checkpoint import (
     VERSION,
     Checkpoint,
-    check_plain,
     distinct,
-    own,
     plain_inputs,
     read_dictionary,
     replacing,
     write_files,
 )
 from roberta_hub.checkpoint.files import check_regular
+from roberta_hub.checkpoint.tensors import check_plain, own
 from roberta_hub.config import RobertaConfig
 from roberta_hub.errors import CheckpointError, MissingExtraError
 

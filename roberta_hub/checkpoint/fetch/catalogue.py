@@ -7,8 +7,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
 
-from roberta_hub.checkpoint.checkpoint import HEADS, Checkpoint
-from roberta_hub.checkpoint.overrides import PRUNING
+from roberta_hub.checkpoint.checkpoint import HEADS, PRUNING, Checkpoint
 from roberta_hub.config import BASE, FAIRSEQ_FIELDS, LARGE, TINY, Inputs, RobertaConfig
 from roberta_hub.errors import CheckpointError
 
