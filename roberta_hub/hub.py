@@ -13,7 +13,7 @@ import torch
 
 from roberta_hub.arguments import brief, path_text, switch
 from roberta_hub.building import build
-from roberta_hub.checkpoint.checkpoint import Checkpoint, check_finite
+from roberta_hub.checkpoint.checkpoint import Checkpoint
 from roberta_hub.checkpoint.fetch.catalogue import check_shape, config_of, name_heads
 from roberta_hub.checkpoint.fetch.records import Record, available_models
 from roberta_hub.checkpoint.formats.fairseq import read_dictionaries, read_fairseq
@@ -22,6 +22,7 @@ from roberta_hub.checkpoint.formats.huggingface import read_huggingface
 from roberta_hub.checkpoint.overrides import override
 from roberta_hub.checkpoint.source import Found, data_directory, find_source
 from roberta_hub.checkpoint.store import read_store
+from roberta_hub.checkpoint.tensors import check_finite
 from roberta_hub.errors import InputError, VocabularyError
 from roberta_hub.files import check_regular
 from roberta_hub.interface import RobertaHubInterface

@@ -1,20 +1,16 @@
-"""What a checkpoint holds, whoever wrote it, and the steps that every reader and writer shares."""
+"""Describes a checkpoint in memory: the same configuration, weights and heads for every format."""
 
 from __future__ import annotations
 
-import ctypes
 import dataclasses
-import mmap
 import re
-import sys
 import warnings
 from collections import Counter
-from collections.abc import Mapping, Sequence
+from collections.abc import Container, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Any, Literal, TypeVar, get_args
+from typing import Any, TypeVar, get_args
 
-import torch
 from torch import Tensor
 
 from roberta_hub.config import Inputs, RobertaConfig, check_head_name
@@ -29,22 +25,20 @@ LAYER = "encoder.sentence_encoder.layers."
 HEADS = "classification_heads."
 TOKEN_HEADS = "token_heads."
 SPAN_HEADS = "span_heads."
+PRUNING = "encoder_layers_to_keep"
+"""fairseq's argument that changes how many layers a checkpoint has."""
 
 MAX_DICTIONARY = 32 << 20
-"""Bytes of a dict.txt; RoBERTa's has 0.6 MB, a million words have 15."""
+"""Most bytes of a dict.txt; RoBERTa's has 0.6 MB, a million words have 15."""
 MAX_HEADS = 1000
-"""More classification heads than this in one file is taken for an attack."""
-
+"""Most heads of one kind; a file with more is taken for an attack."""
 
 Size = TypeVar("Size")
-Origin = Literal["memory", "file", "our file"]
-"""Where tensors lie: in memory, mapped from a file of the user's, or from one that only we
-replace."""
 
 
 @dataclass(kw_only=True)
 class Checkpoint:
-    """Configuration, weights under fairseq's names, vocabulary and labels of one model."""
+    """One model's configuration, weights under fairseq's names, vocabulary and labels."""
 
     config: RobertaConfig
     weights: dict[str, Tensor]
@@ -66,9 +60,11 @@ class Checkpoint:
     """Id that the wsc task put before each sentence, if any."""
     finite: bool = False
     """Whether the weights are known to hold neither NaN nor infinity."""
+    family: str = "roberta"
+    """`model_type` of the family whose names a Hugging Face directory gives it."""
 
     def heads(self) -> dict[str, tuple[int, int]]:
-        """(num_classes, inner_dim) of every classification head, read off the tensors."""
+        """Read (num_classes, inner_dim) of every classification head off the tensors."""
         sizes: dict[str, tuple[int, int]] = {}
         for name in sorted(
             {_head_of(key, HEADS, self.source) for key in self.weights if key.startswith(HEADS)}
@@ -89,11 +85,11 @@ class Checkpoint:
         return self._few(sizes)
 
     def token_heads(self) -> dict[str, int]:
-        """num_classes of every token-classification head, read off the tensors."""
+        """Read num_classes of every token head off the tensors."""
         return self._outputs(TOKEN_HEADS, "token")
 
     def span_heads(self) -> dict[str, int]:
-        """2, the outputs, of every span head."""
+        """Read the number of outputs of every span head, which is 2, off the tensors."""
         found = self._outputs(SPAN_HEADS, "span")
         for name, outputs in found.items():
             if outputs != 2:
@@ -129,9 +125,14 @@ def _head_of(key: str, prefix: str, source: str) -> str:
 
 
 def distinct(labels: Sequence[str], head: str, source: str) -> tuple[str, ...]:
-    """A head's labels as a file has them; classes of one label get their numbers behind it.
+    """Tell apart classes to which a file gives the same label, by their numbers.
 
-    Merged they would answer as one class, and their probabilities would not add up to 1.
+    Classes with one label would answer as one class, and probabilities would not add up to 1.
+
+    Args:
+        labels: of a head's classes, as the file has them.
+        head: its name, for the warning.
+        source: where they come from, for the warning.
 
     Example:
         >>> import warnings
@@ -156,83 +157,14 @@ def distinct(labels: Sequence[str], head: str, source: str) -> tuple[str, ...]:
 
 
 def plain_inputs(value: Any) -> dict[str, Inputs]:
-    """What of a mapping from elsewhere says what heads were trained on."""
+    """Keep of a value from a file only what says which inputs a head was trained on."""
     items = value.items() if isinstance(value, dict) else ()
     known = get_args(Inputs)
     return {head: given for head, given in items if isinstance(head, str) and given in known}
 
 
-def own(weights: dict[str, Tensor], dtype: torch.dtype | None, origin: Origin) -> dict[str, Tensor]:
-    """Copy every tensor into memory of its own, one at a time, emptying `weights` on the way.
-
-    A user's file may be rewritten while the model lives; a mapped tensor would change with it, or
-    crash the process. Our own files are replaced and never rewritten: what has the wanted dtype
-    there stays mapped. Pages of a mapped file are given back after each tensor, so the peak stays
-    one copy of the weights and one tensor more. Tensors that share memory keep sharing it.
-
-    Args:
-        weights: consumed.
-        dtype: of floating-point tensors; None means float32, half precision is widened.
-        origin: where the tensors lie.
-    """
-    floating = {tensor.dtype for tensor in weights.values() if tensor.is_floating_point()}
-    if origin == "our file" and floating == {dtype or torch.float32}:
-        return weights
-    owned: dict[tuple[object, ...], Tensor] = {}
-    result = {}
-    for name in list(weights):
-        tensor = weights.pop(name)
-        identity = (tensor.data_ptr(), tensor.shape, tensor.stride(), tensor.dtype)
-        if identity not in owned:
-            target = (dtype or torch.float32) if tensor.is_floating_point() else tensor.dtype
-            owned[identity] = tensor.to(target, copy=True, memory_format=torch.contiguous_format)
-        result[name] = owned[identity]
-        if origin != "memory":
-            give_back_pages(tensor)
-    return result
-
-
-def give_back_pages(tensor: Tensor) -> None:
-    """Let the kernel forget the pages behind a mapped tensor; they are read again if ever needed.
-
-    Never for memory that is not mapped from a file: there the contents would be lost.
-    """
-    if sys.platform != "linux" or not hasattr(mmap, "MADV_DONTNEED"):
-        return
-    # A hostile file's strides can be 0, and its elements more than the bytes from its first to its
-    # last.
-    if not tensor.is_contiguous():
-        return
-    first = -(-tensor.data_ptr() // mmap.PAGESIZE) * mmap.PAGESIZE
-    end = tensor.data_ptr() + tensor.numel() * tensor.element_size()
-    length = (end - first) // mmap.PAGESIZE * mmap.PAGESIZE
-    if length > 0:
-        libc = ctypes.CDLL(None)
-        libc.madvise(ctypes.c_void_p(first), ctypes.c_size_t(length), mmap.MADV_DONTNEED)
-
-
-_READABLE = {torch.float16, torch.bfloat16, torch.float32, torch.float64}
-_COUNTS = {torch.bool, torch.uint8, torch.int8, torch.int16, torch.int32, torch.int64}
-
-
-def check_plain(tensor: Tensor, name: str, source: str) -> None:
-    """Refuse a tensor that is not plain numbers in memory, each of which the file stores."""
-    strided = tensor.layout == torch.strided and not tensor.is_quantized
-    if not strided or tensor.device.type != "cpu" or tensor.dtype not in _READABLE | _COUNTS:
-        raise CheckpointError(
-            f"{source}: tensor {name[:100]!r} is {tensor.dtype}, {tensor.layout} on "
-            f"{tensor.device}; only plain float16, bfloat16, float32 and float64 weights are read, "
-            "convert it first"
-        )
-    if tensor.numel() * tensor.element_size() > tensor.untyped_storage().nbytes():
-        raise CheckpointError(
-            f"{source}: tensor {name[:100]!r} claims more elements than are stored; download it "
-            "again"
-        )
-
-
 def read_dictionary(path: Path) -> bytes | None:
-    """The bytes of a dictionary file, None where there is none.
+    """Read the bytes of a dictionary file; None: there is no such file.
 
     Raises:
         CheckpointError: it cannot be read, or is too large to be one.
@@ -242,66 +174,41 @@ def read_dictionary(path: Path) -> bytes | None:
     return read_bytes(path, MAX_DICTIONARY, CheckpointError, "dictionary")
 
 
-def check_finite(weights: dict[str, Tensor], source: str) -> None:
-    """Refuse NaN and infinity, which a damaged file or a diverged training leaves behind."""
-    for name, tensor in weights.items():
-        if not is_finite(tensor):
-            raise CheckpointError(
-                f"{source}: {name} holds NaN or infinity: the file is damaged, the training "
-                f"diverged, or its numbers are too large for {tensor.dtype}; allow_nonfinite=True "
-                "loads it all the same"
-            )
-
-
-def holds_all(weights: Mapping[str, Tensor], dtype: torch.dtype | None) -> bool:
-    """Whether `own` makes no number infinite in the wanted dtype.
-
-    That dtype has to reach as far as each tensor's own.
-    """
-    reach = torch.finfo(dtype or torch.float32).max
-    return all(
-        torch.finfo(tensor.dtype).max <= reach
-        for tensor in weights.values()
-        if tensor.is_floating_point()
-    )
-
-
-def is_finite(tensor: Tensor) -> bool:
-    """Whether a tensor holds neither NaN nor infinity."""
-    if not tensor.is_floating_point() or not tensor.numel():
-        return True
-    return all(bool(torch.isfinite(bound)) for bound in tensor.detach().aminmax())
-
-
 def expand(
-    config: RobertaConfig, weights: dict[str, Tensor]
+    config: RobertaConfig, weights: dict[str, Tensor], known: Container[str] = ()
 ) -> tuple[RobertaConfig, dict[str, Tensor]]:
-    """The same model without our extensions, for formats that know neither.
+    """Write a model out without our extensions, for formats that lack them.
 
-    Factorized embeddings are multiplied out, shared layers are written once per use.
+    Factorized embeddings are multiplied out, shared layers are repeated for each use.
+
+    Args:
+        config: of the model.
+        weights: of the model; not changed.
+        known: fields of the configuration that the format has too: what they stand for stays.
 
     Raises:
-        CheckpointError: segments or a projected sum of embeddings, which RoBERTa has no place for.
+        CheckpointError: segments or a projected sum of embeddings, and the format has neither.
     """
     for name in ("num_segments", "project_sum"):
-        if getattr(config, name):
+        if getattr(config, name) and name not in known:
             raise CheckpointError(
                 f"a model with {name} is no RoBERTa, and this format holds nothing else; save as "
                 "'roberta_hub'"
             )
     weights = dict(weights)
-    if config.embedding_dim is not None:
+    if config.embedding_dim is not None and "embedding_dim" not in known:
         table = weights[EMBEDDING] @ weights.pop(PROJECTION).T  # (V, E) @ (E, C)
         if not config.untie_weights and config.lm_head:
             weights[LM_WEIGHT] = table
         weights[EMBEDDING] = table
+        config = dataclasses.replace(config, embedding_dim=None)
     unique = config.num_unique_layers
-    if unique is not None:
+    if unique is not None and "num_unique_layers" not in known:
         group = config.num_layers // unique
         shared = {name: weights.pop(name) for name in list(weights) if name.startswith(LAYER)}
         for name, tensor in shared.items():
             index, rest = name[len(LAYER) :].split(".", 1)
             for use in range(int(index) * group, (int(index) + 1) * group):
                 weights[f"{LAYER}{use}.{rest}"] = tensor
-    plain = dataclasses.replace(config, embedding_dim=None, num_unique_layers=None)
-    return plain, weights
+        config = dataclasses.replace(config, num_unique_layers=None)
+    return config, weights

@@ -26,7 +26,6 @@ from typing import Any
 import torch
 from torch import Tensor
 
-from roberta_hub.checkpoint.checkpoint import Origin, give_back_pages, is_finite
 from roberta_hub.checkpoint.fetch.archive import sha256_of
 from roberta_hub.checkpoint.fetch.cache import (
     MANIFEST,
@@ -37,6 +36,7 @@ from roberta_hub.checkpoint.fetch.cache import (
     workplace,
 )
 from roberta_hub.checkpoint.store import read_safetensors_and_metadata, write_safetensors
+from roberta_hub.checkpoint.tensors import Origin, give_back_pages, is_finite
 from roberta_hub.errors import CheckpointError, RobertaHubError
 from roberta_hub.files import check_regular, read_note, write_json
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 
-from roberta_hub.checkpoint.checkpoint import Checkpoint
+from roberta_hub.checkpoint.checkpoint import PRUNING, Checkpoint
 from roberta_hub.checkpoint.formats.fairseq_arguments import layers_to_keep, override_config
 from roberta_hub.checkpoint.formats.upgrade import prune
 from roberta_hub.errors import InputError
@@ -17,7 +17,6 @@ FREE = (
     "encoder_layerdrop",
 )
 """Arguments that change no tensor's shape or place, so that any model takes them."""
-PRUNING = "encoder_layers_to_keep"
 
 
 def override(checkpoint: Checkpoint, overrides: Mapping[str, object]) -> None:

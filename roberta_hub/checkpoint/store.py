@@ -18,12 +18,11 @@ from roberta_hub.arguments import brief
 from roberta_hub.checkpoint.checkpoint import (
     VERSION,
     Checkpoint,
-    check_plain,
     distinct,
-    own,
     plain_inputs,
     read_dictionary,
 )
+from roberta_hub.checkpoint.tensors import check_plain, own
 from roberta_hub.config import RobertaConfig
 from roberta_hub.errors import CheckpointError, MissingExtraError
 from roberta_hub.files import MAX_JSON, check_regular, read_json, replacing, write_files, write_json

@@ -22,7 +22,9 @@ from checkpoints import (
 from safetensors.torch import load_file, save_file
 
 from roberta_hub import RobertaHubError, load_model
-from roberta_hub.checkpoint.formats.huggingface import HEAD, names
+from roberta_hub.checkpoint.formats.huggingface import parameter_names
+from roberta_hub.checkpoint.formats.names.roberta import ROBERTA
+from roberta_hub.checkpoint.formats.names.table import HEAD
 
 NLI = {"mnli": ("no", "maybe", "yes")}
 FORMATS = pytest.mark.parametrize("format", ["roberta_hub", "huggingface"])
@@ -457,7 +459,7 @@ def old_names(tensors: dict[str, torch.Tensor]) -> None:
 
 
 def test_the_table_of_names_is_one_to_one():
-    table = names(3)
+    table = parameter_names(ROBERTA, 3, ROBERTA.heads[:3])
     assert len(set(table.values())) == len(table)
     assert IDS.max() < 16
 

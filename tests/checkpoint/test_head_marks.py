@@ -16,7 +16,8 @@ from checkpoints import IDS, assert_refused, edit_json, fairseq_file, fairseq_st
 from roberta_hub import RobertaHubInterface, load_model
 from roberta_hub.checkpoint.fetch.catalogue import find, name_heads
 from roberta_hub.checkpoint.fetch.records import MODELS
-from roberta_hub.checkpoint.formats.huggingface import HEAD, read_huggingface
+from roberta_hub.checkpoint.formats.huggingface import read_huggingface
+from roberta_hub.checkpoint.formats.names.table import HEAD
 from roberta_hub.errors import InputError
 
 FORMATS = ("roberta_hub", "fairseq")

@@ -15,11 +15,8 @@ from roberta_hub.checkpoint.checkpoint import (
     LM_WEIGHT,
     VERSION,
     Checkpoint,
-    Origin,
     distinct,
     expand,
-    holds_all,
-    own,
     plain_inputs,
     read_dictionary,
 )
@@ -30,6 +27,7 @@ from roberta_hub.checkpoint.formats.fairseq_arguments import (
     read_config,
 )
 from roberta_hub.checkpoint.formats.upgrade import count_layers, is_post_norm_era, prune, upgrade
+from roberta_hub.checkpoint.tensors import Origin, holds_all, own
 from roberta_hub.checkpoint.untrusted.unpickle import is_mapped, load_pickle, plain, tensors
 from roberta_hub.config import FAIRSEQ_ACTIVATIONS, RobertaConfig, fairseq_arguments
 from roberta_hub.errors import CheckpointError, InputError

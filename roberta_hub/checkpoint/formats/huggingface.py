@@ -1,13 +1,15 @@
-"""Hugging Face directories of RoBERTa, both ways: config.json and safetensors or .bin.
+"""Reads and writes Hugging Face directories: config.json with safetensors or .bin.
 
-One flat table of names serves reading and writing.
+The table of the family that config.json names says what everything is called (`names/`); nothing
+here knows a family's names.
 """
 
 from __future__ import annotations
 
 import dataclasses
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from pathlib import Path
+from typing import Any
 
 import torch
 from torch import Tensor
@@ -17,13 +19,9 @@ from roberta_hub.checkpoint.checkpoint import (
     HEADS,
     LAYER,
     LM_WEIGHT,
-    SPAN_HEADS,
-    TOKEN_HEADS,
     VERSION,
     Checkpoint,
     expand,
-    holds_all,
-    own,
 )
 from roberta_hub.checkpoint.formats.huggingface_config import (
     check_expressible,
@@ -31,72 +29,54 @@ from roberta_hub.checkpoint.formats.huggingface_config import (
     write_config,
 )
 from roberta_hub.checkpoint.formats.huggingface_heads import (
-    HEAD,
-    SPAN_HEAD,
-    TOKEN_HEAD,
     about_head,
-    choice_name,
-    chosen_head,
+    head_to_write,
+    heads_in,
     read_heads,
 )
+from roberta_hub.checkpoint.formats.names.families import FAMILIES, family_of
+from roberta_hub.checkpoint.formats.names.table import HeadNames, NameTable
 from roberta_hub.checkpoint.formats.shards import WHOLE, read_weights
 from roberta_hub.checkpoint.store import write_safetensors
+from roberta_hub.checkpoint.tensors import holds_all, own
 from roberta_hub.config import RobertaConfig
 from roberta_hub.errors import CheckpointError
 from roberta_hub.files import read_json, write_files, write_json
 
-_TOP = {
-    "encoder.sentence_encoder.embed_tokens": "roberta.embeddings.word_embeddings",
-    "encoder.sentence_encoder.embed_positions": "roberta.embeddings.position_embeddings",
-    "encoder.sentence_encoder.layernorm_embedding": "roberta.embeddings.LayerNorm",
-    "encoder.lm_head.dense": "lm_head.dense",
-    "encoder.lm_head.layer_norm": "lm_head.layer_norm",
-}
-_LAYER = {
-    "self_attn.q_proj": "attention.self.query",
-    "self_attn.k_proj": "attention.self.key",
-    "self_attn.v_proj": "attention.self.value",
-    "self_attn.out_proj": "attention.output.dense",
-    "self_attn_layer_norm": "attention.output.LayerNorm",
-    "fc1": "intermediate.dense",
-    "fc2": "output.dense",
-    "final_layer_norm": "output.LayerNorm",
-}
 _POSITIONS = "encoder.sentence_encoder.embed_positions.weight"
-_TOKEN_TYPES = "roberta.embeddings.token_type_embeddings.weight"
-_DECODER_BIAS = "lm_head.decoder.bias"
-_IGNORED = (
-    "roberta.embeddings.position_ids",
-    "roberta.embeddings.token_type_ids",
-    "roberta.pooler.",
-)
 
 
-def names(num_layers: int, head: str | None = None) -> dict[str, str]:
-    """Name table: fairseq's -> Hugging Face's, for a model of this many layers.
+def parameter_names(
+    table: NameTable, num_layers: int, heads: Iterable[HeadNames] = ()
+) -> dict[str, str]:
+    """Our name -> Hugging Face's of every parameter.
 
-    `head` is the name of the one head, of whichever kind; None: the names that reading gives.
+    Args:
+        table: of the family.
+        num_layers: layers that hold weights; shared ones count once.
+        heads: of the model.
 
     Example:
-        >>> names(1)["encoder.sentence_encoder.layers.0.fc1.weight"]
+        >>> from roberta_hub.checkpoint.formats.names.roberta import ROBERTA
+        >>> names = parameter_names(ROBERTA, 1)
+        >>> names["encoder.sentence_encoder.layers.0.fc1.weight"]
         'roberta.encoder.layer.0.intermediate.dense.weight'
     """
-    modules = dict(_TOP)
+    rows = {ours: table.prefix + theirs for ours, theirs in table.body.items()}
     for i in range(num_layers):
-        modules |= {f"{LAYER}{i}.{a}": f"roberta.encoder.layer.{i}.{b}" for a, b in _LAYER.items()}
-    modules |= {
-        f"{HEADS}{head or HEAD}.dense": "classifier.dense",
-        f"{HEADS}{head or HEAD}.out_proj": "classifier.out_proj",
-        f"{TOKEN_HEADS}{head or TOKEN_HEAD}.out_proj": "classifier",
-        f"{SPAN_HEADS}{head or SPAN_HEAD}.out_proj": "qa_outputs",
-    }
-    table = {f"{a}.{p}": f"{b}.{p}" for a, b in modules.items() for p in ("weight", "bias")}
-    table |= {LM_WEIGHT: "lm_head.decoder.weight", "encoder.lm_head.bias": "lm_head.bias"}
-    return {
-        a: b
-        for a, b in table.items()
-        if not a.endswith(("embed_tokens.bias", "embed_positions.bias"))
-    }
+        place = table.prefix + table.layer_prefix.format(i)
+        rows |= {f"{LAYER}{i}.{ours}": place + theirs for ours, theirs in table.layer.items()}
+    rows |= table.lm_head
+    for head in heads:
+        begin = f"{head.kind}{head.name}."
+        rows |= {begin + ours: theirs for ours, theirs in head.modules.items()}
+    names: dict[str, str] = {}
+    for ours, theirs in rows.items():
+        if ours.endswith((".weight", ".bias")):
+            names[ours] = theirs
+        else:
+            names |= {f"{ours}.{part}": f"{theirs}.{part}" for part in ("weight", "bias")}
+    return names
 
 
 def read_huggingface(
@@ -110,7 +90,7 @@ def read_huggingface(
 
     Heads are those for sequence and token classification, question answering and multiple choice;
     the last is a classification head with one output, its dense layer being transformers' pooler.
-    The single token-type row is added to the position rows, which is the same sum.
+    A single token-type row is added to the position rows, which is the same sum.
 
     Args:
         directory: holds config.json and the weights.
@@ -123,61 +103,95 @@ def read_huggingface(
         CheckpointError: files missing or damaged, another architecture, unknown tensors.
     """
     hf = read_json(directory / "config.json")
-    config = read_config(hf, directory)
+    table = family_of(hf, str(directory))
+    config = read_config(hf, table, directory)
     neutral = read_weights(directory, file, converted=converted)
-    theirs = neutral.weights
-    if not any(key.startswith("roberta.") for key in theirs):  # saved from a bare RobertaModel
-        theirs = {f"roberta.{key}": theirs.pop(key) for key in list(theirs)}
-    types = theirs.pop(_TOKEN_TYPES, None)
-    if _DECODER_BIAS in theirs:  # what transformers adds; lm_head.bias is only its tied double
-        theirs["lm_head.bias"] = theirs.pop(_DECODER_BIAS)
-    if hf.get("architectures") == ["RobertaForMultipleChoice"]:
-        theirs = {choice_name(key): theirs.pop(key) for key in list(theirs)}
-    back = {b: a for a, b in names(config.num_layers).items()}
-    weights: dict[str, Tensor] = {}
-    for key in list(theirs):
-        tensor = theirs.pop(key)
-        name = back.get(
-            key.replace("LayerNorm.gamma", "LayerNorm.weight").replace(
-                "LayerNorm.beta", "LayerNorm.bias"
-            )
-        )
-        if name is not None:
-            weights[name] = tensor
-        elif not key.startswith(_IGNORED):
-            raise CheckpointError(
-                f"{directory}: tensor {key[:120]!r} has no place in a RoBERTa for masked LM, "
-                "sequence or token classification, question answering or multiple choice"
-            )
+    theirs = _in_full(neutral.weights, table)
+    row = theirs.pop(table.prefix + table.folded, None) if table.folded else None
+    weights = _renamed(theirs, table, config, hf.get("architectures"), str(directory))
     config = dataclasses.replace(
         config, lm_head=any(k.startswith("encoder.lm_head.") for k in weights)
     )
     if not config.untie_weights:
         weights.pop(LM_WEIGHT, None)
-    # Without a row of token types, which is added below.
-    finite = neutral.finite and types is None and holds_all(weights, dtype)
+    # What is computed below could be infinite.
+    finite = neutral.finite and row is None and holds_all(weights, dtype)
     weights = own(weights, dtype, neutral.origin)
-    if types is not None and _POSITIONS in weights:
-        _fold_token_types(weights, types, config, str(directory))
+    if table.positions_from_zero:
+        _move_positions(weights, config, str(directory))
+    if row is not None and _POSITIONS in weights:
+        _fold(row, weights, config, str(directory))
     weights[VERSION] = torch.tensor([3.0])
     source = str(directory if file is None or file.name in WHOLE else file)
-    checkpoint = Checkpoint(config=config, weights=weights, source=source, finite=finite)
+    checkpoint = Checkpoint(
+        config=config, weights=weights, source=source, finite=finite, family=table.model_type
+    )
     read_heads(hf, checkpoint)
     return checkpoint
 
 
-def _fold_token_types(
-    weights: dict[str, Tensor], types: Tensor, config: RobertaConfig, source: str
-) -> None:
-    positions = weights[_POSITIONS]
-    if types.dim() != 2 or not len(types) or types.shape[1:] != positions.shape[1:]:
+def _in_full(theirs: dict[str, Tensor], table: NameTable) -> dict[str, Tensor]:
+    """Bring names to the form of the table: the prefix in front, today's spelling."""
+    if not any(key.startswith(table.prefix) for key in theirs):  # saved from the bare body
+        theirs = {table.prefix + key: theirs.pop(key) for key in list(theirs)}
+    for old, new in (("LayerNorm.gamma", "LayerNorm.weight"), ("LayerNorm.beta", "LayerNorm.bias")):
+        for key in [key for key in theirs if old in key]:
+            theirs[key.replace(old, new)] = theirs.pop(key)
+    for second, first in table.doubles.items():
+        if second in theirs:
+            theirs[first] = theirs.pop(second)
+    return theirs
+
+
+def _renamed(
+    theirs: dict[str, Tensor],
+    table: NameTable,
+    config: RobertaConfig,
+    architectures: Any,
+    source: str,
+) -> dict[str, Tensor]:
+    """Take the tensors out of `theirs`, under our names."""
+    heads = heads_in(table, theirs, architectures)
+    layers = config.num_unique_layers or config.num_layers
+    ours = {b: a for a, b in parameter_names(table, layers, heads).items()}
+    weights: dict[str, Tensor] = {}
+    for key in list(theirs):
+        tensor = theirs.pop(key)
+        if key in ours:
+            weights[ours[key]] = tensor
+        elif not key.startswith(table.dropped):
+            raise CheckpointError(
+                f"{source}: tensor {key[:120]!r} has no place in a {table.title} for masked LM, "
+                "sequence or token classification, question answering or multiple choice"
+            )
+    return weights
+
+
+def _move_positions(weights: dict[str, Tensor], config: RobertaConfig, source: str) -> None:
+    """Put rows of zeros before the position table, so that row `padding_idx + 1` is the first."""
+    positions = weights.get(_POSITIONS)
+    if positions is None:
+        return
+    if positions.dim() != 2:
         raise CheckpointError(
-            f"{source}: token-type embeddings have shape {tuple(types.shape)} and position "
+            f"{source}: position embeddings have shape {tuple(positions.shape)}; the file is "
+            "damaged or of another architecture"
+        )
+    nothing = positions.new_zeros(config.padding_idx + 1, positions.size(1))
+    weights[_POSITIONS] = torch.cat([nothing, positions])
+
+
+def _fold(row: Tensor, weights: dict[str, Tensor], config: RobertaConfig, source: str) -> None:
+    """Add the one row of token types, which every token gets, to every position."""
+    positions = weights[_POSITIONS]
+    if row.dim() != 2 or not len(row) or row.shape[1:] != positions.shape[1:]:
+        raise CheckpointError(
+            f"{source}: token-type embeddings have shape {tuple(row.shape)} and position "
             f"embeddings {tuple(positions.shape)}; the file is damaged or of another architecture"
         )
     # A clone: what is mapped is not written to.
     weights[_POSITIONS] = positions.clone()
-    weights[_POSITIONS][config.padding_idx + 1 :] += types[0].to(positions.dtype)
+    weights[_POSITIONS][config.padding_idx + 1 :] += row[0].to(positions.dtype)
 
 
 def write_huggingface(
@@ -190,32 +204,50 @@ def write_huggingface(
 ) -> None:
     """Write config.json, model.safetensors and tokenizer files that transformers loads.
 
-    A Hugging Face model has one classifier at most: with several heads, `head` chooses. `ends` are
-    the ids of `<s>` and `</s>`.
+    Args:
+        checkpoint: of the model; its family decides the names.
+        directory: made if missing.
+        vocabulary: the tokenizer's files by name.
+        head: a Hugging Face model has one at most; None: the only one.
+        ends: the ids of `<s>` and `</s>`.
 
     Raises:
-        CheckpointError: a configuration that `model_type: roberta` cannot express.
+        CheckpointError: a configuration that the family cannot express.
     """
-    config, weights = expand(checkpoint.config, checkpoint.weights)
-    heads = checkpoint.heads()
-    tokens, spans = checkpoint.token_heads(), checkpoint.span_heads()
-    head = chosen_head([*heads, *tokens, *spans], head)
-    check_expressible(config, heads.get(head or ""))
-    if head in heads and config.spectral_norm_heads:
-        weights = _fold_spectral_norm(weights, f"{HEADS}{head}.out_proj.")
-    table = names(config.num_layers, head)
-    theirs = {table[name]: tensor for name, tensor in weights.items() if name in table}
-    theirs[_TOKEN_TYPES] = torch.zeros(1, config.embed_dim, dtype=weights[EMBEDDING].dtype)
-    if config.untie_weights and config.lm_head:
-        theirs[_DECODER_BIAS] = theirs["lm_head.bias"]
-    else:
-        theirs.pop("lm_head.decoder.weight", None)
+    table = FAMILIES[checkpoint.family]
+    config, weights = expand(checkpoint.config, checkpoint.weights, set(table.fields.values()))
+    names = head_to_write(table, checkpoint, head)
+    sizes = checkpoint.heads().get(names.name) if names and names.kind == HEADS else None
+    check_expressible(config, table, sizes)
+    if names and sizes and config.spectral_norm_heads:
+        weights = _fold_spectral_norm(weights, f"{HEADS}{names.name}.out_proj.")
+    theirs = _their_tensors(weights, config, table, names)
     directory.mkdir(parents=True, exist_ok=True)
     write_safetensors(directory / "model.safetensors", theirs, {"format": "pt"})
     write_files(directory, vocabulary)
-    about = write_config(config, weights[EMBEDDING].dtype, ends)
-    about |= about_head(head, checkpoint)
+    about = write_config(config, table, weights[EMBEDDING].dtype, ends)
+    if names is not None:
+        about |= about_head(table, names, checkpoint)
     write_json(directory / "config.json", about)
+
+
+def _their_tensors(
+    weights: Mapping[str, Tensor], config: RobertaConfig, table: NameTable, head: HeadNames | None
+) -> dict[str, Tensor]:
+    """The tensors of a model under their names, and those that only they have."""
+    layers = config.num_unique_layers or config.num_layers
+    names = parameter_names(table, layers, [head] if head else [])
+    theirs = {names[name]: tensor for name, tensor in weights.items() if name in names}
+    if table.positions_from_zero:
+        theirs[names[_POSITIONS]] = weights[_POSITIONS][config.padding_idx + 1 :]
+    if table.folded:
+        nothing = torch.zeros(1, config.embed_dim, dtype=weights[EMBEDDING].dtype)
+        theirs[table.prefix + table.folded] = nothing
+    if config.untie_weights and config.lm_head:
+        theirs |= {second: theirs[first] for second, first in table.doubles.items()}
+    else:
+        theirs.pop(names[LM_WEIGHT], None)
+    return theirs
 
 
 def _fold_spectral_norm(weights: dict[str, Tensor], prefix: str) -> dict[str, Tensor]:

@@ -1,21 +1,63 @@
-"""The one head of a Hugging Face model: its name here, and what config.json says of it."""
+"""Reads and writes what config.json says of a model's one head, and finds the head in a file."""
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+import dataclasses
+from collections import Counter
+from collections.abc import Container, Sequence
 from typing import Any
 
-from roberta_hub.checkpoint.checkpoint import Checkpoint, distinct, plain_inputs
+from roberta_hub.checkpoint.checkpoint import (
+    HEADS,
+    SPAN_HEADS,
+    TOKEN_HEADS,
+    Checkpoint,
+    distinct,
+    plain_inputs,
+)
+from roberta_hub.checkpoint.formats.names.table import HeadNames, NameTable
 from roberta_hub.errors import CheckpointError
 
-HEAD = "sentence_classification_head"
-"""What the one classifier of a Hugging Face model is called here; it has no name there."""
-TOKEN_HEAD = "token_classification_head"
-"""And that of a token classifier."""
-SPAN_HEAD = "question_answering_head"
-"""And that of a model for question answering."""
 INPUTS = "roberta_hub_inputs"
 """Our key in config.json, which transformers keeps and does not read."""
+
+
+def heads_in(table: NameTable, keys: Container[str], architectures: object) -> list[HeadNames]:
+    """Find which of a family's heads a file holds.
+
+    Two classes may save the same names: `classifier` is a classifier of tokens or of choices. Such
+    a module belongs to the head of the class that config.json names, else to the first in the table
+    whose modules are all there.
+
+    Args:
+        table: of the family.
+        keys: names of the file's tensors.
+        architectures: what config.json says under that name; anything.
+
+    Example:
+        >>> from roberta_hub.checkpoint.formats.names.roberta import ROBERTA
+        >>> keys = ["roberta.pooler.dense.weight", "classifier.weight"]
+        >>> heads_in(ROBERTA, keys, ["RobertaForMultipleChoice"])[0].suffix
+        'ForMultipleChoice'
+        >>> heads_in(ROBERTA, keys, None)[0].suffix
+        'ForTokenClassification'
+    """
+    uses = Counter(module for head in table.heads for module in head.modules.values())
+    named = [head for head in table.heads if architectures == [table.class_prefix + head.suffix]]
+    whole = [
+        head
+        for head in table.heads
+        if all(f"{module}.weight" in keys for module in head.modules.values())
+    ]
+    # Reading such a head where it is not whole says what it lacks.
+    alone = [head for head in table.heads if all(uses[m] == 1 for m in head.modules.values())]
+    found: list[HeadNames] = []
+    for head in (*named, *whole, *alone):
+        claimed = {module for other in found for module in other.modules.values()}
+        taken = any((other.kind, other.name) == (head.kind, head.name) for other in found)
+        if not taken and claimed.isdisjoint(head.modules.values()):
+            found.append(head)
+    return found
 
 
 def read_heads(hf: dict[str, Any], checkpoint: Checkpoint) -> None:
@@ -35,19 +77,30 @@ def _labels(hf: dict[str, Any], num_classes: int, head: str, source: str) -> tup
     return distinct(shown, head, source)
 
 
-def choice_name(key: str) -> str:
-    """A tensor of a model for multiple choice, by the name it has in one for classification."""
-    for theirs, ours in (
-        ("roberta.pooler.dense", "classifier.dense"),
-        ("classifier", "classifier.out_proj"),
-    ):
-        if key in (f"{theirs}.weight", f"{theirs}.bias"):
-            return key.replace(theirs, ours)
-    return key
+def head_to_write(table: NameTable, checkpoint: Checkpoint, head: str | None) -> HeadNames | None:
+    """Choose the head to save, and the names it gets; None: the model has none.
+
+    Args:
+        table: of the family.
+        checkpoint: of the model.
+        head: the head's name; None: the only one.
+
+    Raises:
+        CheckpointError: no such head, or several and none is chosen.
+    """
+    kinds = {
+        **dict.fromkeys(checkpoint.heads(), HEADS),
+        **dict.fromkeys(checkpoint.token_heads(), TOKEN_HEADS),
+        **dict.fromkeys(checkpoint.span_heads(), SPAN_HEADS),
+    }
+    name = _chosen(list(kinds), head)
+    if name is None:
+        return None
+    alike = [names for names in table.heads if names.kind == kinds[name]]
+    return dataclasses.replace(alike[0], name=name)
 
 
-def chosen_head(heads: Sequence[str], head: str | None) -> str | None:
-    """The head to save: the named one, else the only one; None where there is none."""
+def _chosen(heads: Sequence[str], head: str | None) -> str | None:
     if head is None and len(heads) > 1:
         raise CheckpointError(
             f"a Hugging Face model holds one classifier and this one has {len(heads)}: choose with "
@@ -58,21 +111,21 @@ def chosen_head(heads: Sequence[str], head: str | None) -> str | None:
     return head or next(iter(heads), None)
 
 
-def about_head(head: str | None, checkpoint: Checkpoint) -> dict[str, Any]:
-    """What config.json says of the head, in place of a model's without one."""
-    if head is None:
-        return {}
-    if head in checkpoint.span_heads():
-        return {"architectures": ["RobertaForQuestionAnswering"]}
-    tokens = checkpoint.token_heads()
-    kind = "Token" if head in tokens else "Sequence"
-    count = tokens[head] if head in tokens else checkpoint.heads()[head][0]
-    shown = checkpoint.labels.get(head, ())
+def about_head(table: NameTable, head: HeadNames, checkpoint: Checkpoint) -> dict[str, Any]:
+    """Make what config.json says of a head, in place of what it says of a model without one."""
+    about: dict[str, Any] = {"architectures": [table.class_prefix + head.suffix]}
+    if head.kind == SPAN_HEADS:
+        return about
+    count = (
+        checkpoint.token_heads()[head.name]
+        if head.kind == TOKEN_HEADS
+        else checkpoint.heads()[head.name][0]
+    )
+    shown = checkpoint.labels.get(head.name, ())
     if len(shown) != count:
         shown = tuple(f"LABEL_{i}" for i in range(count))
-    about: dict[str, Any] = {
-        "architectures": [f"RobertaFor{kind}Classification"],
-        "id2label": {str(i): label for i, label in enumerate(shown)},
-        "label2id": {label: i for i, label in enumerate(shown)},
-    }
-    return about | ({INPUTS: checkpoint.inputs[head]} if head in checkpoint.inputs else {})
+    about["id2label"] = {str(i): label for i, label in enumerate(shown)}
+    about["label2id"] = {label: i for i, label in enumerate(shown)}
+    if head.name in checkpoint.inputs:
+        about[INPUTS] = checkpoint.inputs[head.name]
+    return about

@@ -19,8 +19,8 @@ from typing import Any
 import torch
 from torch import Tensor
 
-from roberta_hub.checkpoint.checkpoint import check_plain
 from roberta_hub.checkpoint.files import text_kind
+from roberta_hub.checkpoint.tensors import check_plain
 from roberta_hub.checkpoint.untrusted.opcodes import HostileError
 from roberta_hub.checkpoint.untrusted.scan import check_sums, scan
 from roberta_hub.errors import CheckpointError

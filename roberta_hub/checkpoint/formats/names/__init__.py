@@ -1,0 +1,1 @@
+"""One table a family: how Hugging Face names its parameters and settings."""

@@ -1,0 +1,117 @@
+"""Checks tensors that come from a file, and copies them into memory of their own."""
+
+from __future__ import annotations
+
+import ctypes
+import mmap
+import sys
+from collections.abc import Mapping
+from typing import Literal
+
+import torch
+from torch import Tensor
+
+from roberta_hub.errors import CheckpointError
+
+Origin = Literal["memory", "file", "our file"]
+"""Where tensors lie: in memory, mapped from a user's file, or mapped from a file of our cache."""
+
+
+def own(weights: dict[str, Tensor], dtype: torch.dtype | None, origin: Origin) -> dict[str, Tensor]:
+    """Copy every tensor into memory of its own, one at a time, emptying `weights` on the way.
+
+    A user may rewrite a file while the model lives; a mapped tensor would change with it, or crash
+    the process. Our own files are replaced and never rewritten: there, tensors of the wanted dtype
+    stay mapped. Each tensor's pages of a mapped file are given back after it, so the peak is one
+    copy of the weights and one tensor. Tensors that share memory go on sharing it.
+
+    Args:
+        weights: by name; empty afterwards.
+        dtype: of floating-point tensors; None: float32, half precision is widened.
+        origin: where the tensors lie.
+    """
+    floating = {tensor.dtype for tensor in weights.values() if tensor.is_floating_point()}
+    if origin == "our file" and floating == {dtype or torch.float32}:
+        return weights
+    owned: dict[tuple[object, ...], Tensor] = {}
+    result = {}
+    for name in list(weights):
+        tensor = weights.pop(name)
+        identity = (tensor.data_ptr(), tensor.shape, tensor.stride(), tensor.dtype)
+        if identity not in owned:
+            target = (dtype or torch.float32) if tensor.is_floating_point() else tensor.dtype
+            owned[identity] = tensor.to(target, copy=True, memory_format=torch.contiguous_format)
+        result[name] = owned[identity]
+        if origin != "memory":
+            give_back_pages(tensor)
+    return result
+
+
+def give_back_pages(tensor: Tensor) -> None:
+    """Let the kernel forget the pages of a mapped tensor, which it reads again if needed.
+
+    The tensor must be mapped from a file: other memory would lose its contents.
+    """
+    if sys.platform != "linux" or not hasattr(mmap, "MADV_DONTNEED"):
+        return
+    # A hostile file can have strides of 0, and more elements than there are bytes between the first
+    # and the last.
+    if not tensor.is_contiguous():
+        return
+    first = -(-tensor.data_ptr() // mmap.PAGESIZE) * mmap.PAGESIZE
+    end = tensor.data_ptr() + tensor.numel() * tensor.element_size()
+    length = (end - first) // mmap.PAGESIZE * mmap.PAGESIZE
+    if length > 0:
+        libc = ctypes.CDLL(None)
+        libc.madvise(ctypes.c_void_p(first), ctypes.c_size_t(length), mmap.MADV_DONTNEED)
+
+
+_READABLE = {torch.float16, torch.bfloat16, torch.float32, torch.float64}
+_COUNTS = {torch.bool, torch.uint8, torch.int8, torch.int16, torch.int32, torch.int64}
+
+
+def check_plain(tensor: Tensor, name: str, source: str) -> None:
+    """Refuse a tensor that is no plain numbers in memory, or has more of them than are stored."""
+    strided = tensor.layout == torch.strided and not tensor.is_quantized
+    if not strided or tensor.device.type != "cpu" or tensor.dtype not in _READABLE | _COUNTS:
+        raise CheckpointError(
+            f"{source}: tensor {name[:100]!r} is {tensor.dtype}, {tensor.layout} on "
+            f"{tensor.device}; only plain float16, bfloat16, float32 and float64 weights are read, "
+            "convert it first"
+        )
+    if tensor.numel() * tensor.element_size() > tensor.untyped_storage().nbytes():
+        raise CheckpointError(
+            f"{source}: tensor {name[:100]!r} claims more elements than are stored; download it "
+            "again"
+        )
+
+
+def check_finite(weights: dict[str, Tensor], source: str) -> None:
+    """Refuse NaN and infinity, which a damaged file or a diverged training leaves behind."""
+    for name, tensor in weights.items():
+        if not is_finite(tensor):
+            raise CheckpointError(
+                f"{source}: {name} holds NaN or infinity: the file is damaged, the training "
+                f"diverged, or its numbers are too large for {tensor.dtype}; allow_nonfinite=True "
+                "loads it all the same"
+            )
+
+
+def holds_all(weights: Mapping[str, Tensor], dtype: torch.dtype | None) -> bool:
+    """Tell whether every number stays finite when `own` converts it to the wanted dtype.
+
+    It does where the dtype reaches as far as that of each tensor.
+    """
+    reach = torch.finfo(dtype or torch.float32).max
+    return all(
+        torch.finfo(tensor.dtype).max <= reach
+        for tensor in weights.values()
+        if tensor.is_floating_point()
+    )
+
+
+def is_finite(tensor: Tensor) -> bool:
+    """Tell whether a tensor holds neither NaN nor infinity."""
+    if not tensor.is_floating_point() or not tensor.numel():
+        return True
+    return all(bool(torch.isfinite(bound)) for bound in tensor.detach().aminmax())
