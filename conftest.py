@@ -1,4 +1,4 @@
-"""For the examples in docstrings: `roberta` is roberta.base with random weights."""
+"""Gives the examples in docstrings their names: `roberta`, roberta.base with random weights, ..."""
 
 import pytest
 
@@ -11,10 +11,14 @@ def _base():
 
 
 @pytest.fixture(autouse=True)
-def _doctest_names(request, doctest_namespace):
+def _doctest_names(request, doctest_namespace, tmp_path_factory):
     if isinstance(request.node, pytest.DoctestItem):
         import torch
 
         doctest_namespace["torch"] = torch
         if "interface" in request.node.name or "verbs" in request.node.name:
+            import roberta_hub
+
+            doctest_namespace["roberta_hub"] = roberta_hub
             doctest_namespace["roberta"] = request.getfixturevalue("_base")
+            doctest_namespace["folder"] = tmp_path_factory.mktemp("saved")

@@ -1,341 +1,305 @@
-"""RobertaHubInterface: the object in a user's hand.
-
-Every verb is one documented line of delegation.
-"""
+"""Defines RobertaHubInterface: fairseq's methods on ids, saving, and the card that print shows."""
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+import threading
+import warnings
+from collections.abc import Mapping, Sequence
 from pathlib import Path
-from typing import TYPE_CHECKING, Literal, overload
+from typing import Any, Literal, overload
 
-from torch import Tensor
+import torch
+import torch.nn.functional as F
+from torch import Tensor, nn
 
 from roberta_hub import saving
-from roberta_hub.head_verbs import HeadVerbs
-from roberta_hub.inference import classify, features, optimize, score
-from roberta_hub.inference.batching import Options
-from roberta_hub.inference.classify import Prediction
-from roberta_hub.inference.features import Pooling
-from roberta_hub.inference.heads import entails, heads_of
-from roberta_hub.inference.optimize import Optimization
+from roberta_hub.arguments import kind_of, switch
+from roberta_hub.config import Inputs
+from roberta_hub.errors import InputTypeError
+from roberta_hub.inference.card import card
+from roberta_hub.inference.heads import check_classes, check_labels, known_head
+from roberta_hub.inference.mode import drops
+from roberta_hub.inference.words import AlignedDoc, aligned_doc
 from roberta_hub.keywords import checks_keywords
-from roberta_hub.model.matrices import Dtype
-from roberta_hub.text.texts import Texts, as_texts
-
-if TYPE_CHECKING:
-    from typing_extensions import Unpack
+from roberta_hub.model.packing import check_tokens
+from roberta_hub.text.bpe import GPT2BPE
+from roberta_hub.text.dictionary import Dictionary
+from roberta_hub.text.tokenizer import Tokenizer
+from roberta_hub.verbs.heads import HeadVerbs
+from roberta_hub.verbs.language import LanguageVerbs
 
 Format = Literal["roberta_hub", "fairseq", "huggingface"]
+_warning = threading.Lock()
 
 
 @checks_keywords
-class RobertaHubInterface(HeadVerbs):
-    """RoBERTa for people: text in, answers out.
+class RobertaHubInterface(LanguageVerbs, HeadVerbs):
+    """RoBERTa for people: text goes in, answers come out.
 
-    fairseq's methods behave as in fairseq: they keep the caller's train/eval mode and gradients.
-    Our own verbs on lists of texts run in eval mode without gradients and restore the mode.
+    fairseq's methods behave as in fairseq (`fairseq/models/roberta/hub_interface.py`): they keep
+    the caller's train or eval mode and the gradients. Only `fill_mask` and `disambiguate_pronoun`
+    run in eval mode without gradients and restore the mode, and so do all our own verbs on texts.
 
     `texts` means the same everywhere: an iterable whose items are str, or tuples of sentences that
     are encoded as pairs (a list of two is a pair too). Lists, generators, and columns of pandas,
     polars, Arrow, numpy and `datasets` are such iterables; tables, dicts, sets and missing values
-    are errors that name the column or the row. One str in, one answer out; so a pair on its own is
-    a list of one, `[("a", "b")]`.
+    are errors that name the column or the row. One str in gives one answer out; so a pair on its
+    own is a list of one, `[("a", "b")]`.
 
     Attributes:
         model: the `RobertaModel`, ours or fairseq's.
-        task: `source_dictionary`, `label_dictionary`, `mask_idx`.
-        bpe: `encode(str) -> str`, `decode(str) -> str`.
+        task: holds `source_dictionary`, `label_dictionary` and `mask_idx`.
+        bpe: turns text into ids and back, as str: `encode(str) -> str`, `decode(str) -> str`.
         cfg: what was given to the constructor.
         labels: class names of each head, where known.
-        own_head: the head that the model was trained for, where known; verbs ask it unless told
-            another.
+        own_head: the head that the model was trained for, where known. A verb that is not told
+            which head to ask asks this one.
         inputs: what each head was trained on, where known: "one" for single texts, or "pair".
-        optimized: what `optimize` did and its accuracy, if it was called.
+        source: where the weights came from.
+        optimized: what `optimize` did and how accurate the result is; None before it is called.
     """
 
-    optimized: Optimization | None = None
+    _float_tensor: Tensor
 
-    @overload
-    def encode_batch(self, texts: str) -> Tensor: ...  # type: ignore[overload-overlap]
-    @overload
-    def encode_batch(self, texts: Texts) -> list[Tensor]: ...
-    def encode_batch(self, texts: str | Texts) -> list[Tensor] | Tensor:
-        """Ids of each text, the same as `encode` gives, in order.
-
-        Example:
-            >>> [ids.tolist() for ids in roberta.encode_batch(["Hello world!", ("Hello", "world")])]
-            [[0, 31414, 232, 328, 2], [0, 31414, 2, 2, 8331, 2]]
-        """
-        many, one = as_texts(texts)
-        found = self.tokenizer.encode_batch(many)
-        return found[0] if one else found
-
-    def tokenize(self, text: str) -> list[str]:
-        """The pieces of a text; "Ġ" stands for the space before a piece.
-
-        Example:
-            >>> roberta.tokenize("I had a sudden epipheny")
-            ['I', 'Ġhad', 'Ġa', 'Ġsudden', 'Ġep', 'ip', 'heny']
-        """
-        return self.tokenizer.tokenize(text)
-
-    def offsets(self, text: str) -> list[tuple[int, int]]:
-        """(start, end) in characters of each piece of `tokenize(text)`.
-
-        Example:
-            >>> roberta.offsets("It was")
-            [(0, 2), (2, 6)]
-        """
-        return self.tokenizer.offsets(text)
-
-    @overload
-    def features(  # type: ignore[overload-overlap]
+    def __init__(
         self,
-        texts: str,
+        cfg: Any,
+        task: Any,
+        model: nn.Module,
         *,
-        layer: int = -1,
-        pooling: Pooling | None = None,
-        **options: Unpack[Options],
+        bpe: GPT2BPE | None = None,
+        labels: Mapping[str, Sequence[str]] | None = None,
+        own_head: str | None = None,
+        inputs: Mapping[str, Inputs] | None = None,
+        source: str = "random weights",
+    ) -> None:
+        """Wrap a model, as fairseq's constructor does.
+
+        Args:
+            cfg: a `RobertaConfig`, or a fairseq configuration.
+            task: a `Task`, or a fairseq task.
+            model: a `RobertaModel`, ours or a real fairseq one.
+            bpe: the model's own BPE; None is GPT-2's, which RoBERTa uses.
+            labels: class names of heads.
+            own_head: the head that the model was trained for.
+            inputs: what heads were trained on: "one" for single texts, or "pair".
+            source: where the weights came from, for `print`.
+
+        Raises:
+            InputTypeError: a part is of another type.
+            InputError: a head's labels are not all different.
+        """
+        super().__init__()
+        _check_parts(task, model, bpe)
+        for what, given in (("labels", labels), ("inputs", inputs)):
+            if not (given is None or isinstance(given, Mapping)):
+                raise InputTypeError(f"{what} is a {kind_of(given)}; pass a dict with head names")
+        self.cfg = cfg
+        self.task = task
+        self.model = model
+        self.bpe = GPT2BPE.shipped() if bpe is None else bpe
+        self.labels = {head: check_labels(head, names) for head, names in (labels or {}).items()}
+        self.own_head = own_head
+        self.inputs = dict(inputs or {})
+        self.source = source
+        self.tokenizer = Tokenizer(self.bpe, Dictionary.of(task.source_dictionary))
+        self.register_buffer("_float_tensor", torch.tensor([0], dtype=torch.float))
+        self._warned: frozenset[str] = frozenset()
+
+    @property
+    def device(self) -> torch.device:
+        """Where the weights lie; inputs are moved there."""
+        return self._float_tensor.device
+
+    @property
+    def max_positions(self) -> int:
+        """Longest input in tokens, `<s>` and `</s>` included."""
+        return int(self.model.max_positions())  # type: ignore[operator]
+
+    def encode(self, sentence: str, *addl_sentences: str, no_separator: bool = False) -> Tensor:
+        """Turn a sentence into ids, or several as one input: `<s> A </s> </s> B </s>`.
+
+        Text is text: `</s>` or `<mask>` in a sentence are encoded as characters. Nothing is cut.
+
+        Args:
+            sentence: any text, also an empty one.
+            addl_sentences: the second sentence of a pair, and more.
+            no_separator: True puts one `</s>` between sentences instead of two.
+
+        Returns:
+            A LongTensor (T,) on the CPU.
+
+        Example:
+            >>> roberta.encode("Hello world!").tolist()
+            [0, 31414, 232, 328, 2]
+            >>> roberta.encode("Hello", "world").tolist()
+            [0, 31414, 2, 2, 8331, 2]
+        """
+        return self.tokenizer.encode(sentence, *addl_sentences, no_separator=no_separator)
+
+    def decode(self, tokens: Tensor) -> str | list[str]:
+        """Turn ids back into text.
+
+        Args:
+            tokens: ids of `encode`; padding is left out. Shape: (T,)
+
+        Returns:
+            The text, or a list of texts where `encode` was given several.
+
+        Raises:
+            InputError: an id is not in the vocabulary, or the shape is another.
+
+        Example:
+            >>> roberta.decode(roberta.encode("Hello world!"))
+            'Hello world!'
+        """
+        return self.tokenizer.decode(tokens)
+
+    @overload
+    def extract_features(
+        self, tokens: Tensor, return_all_hiddens: Literal[False] = False
     ) -> Tensor: ...
     @overload
-    def features(
-        self,
-        texts: Texts,
-        *,
-        layer: int = -1,
-        pooling: None = None,
-        **options: Unpack[Options],
+    def extract_features(
+        self, tokens: Tensor, return_all_hiddens: Literal[True]
     ) -> list[Tensor]: ...
     @overload
-    def features(
-        self,
-        texts: Texts,
-        *,
-        layer: int = -1,
-        pooling: Pooling,
-        **options: Unpack[Options],
-    ) -> Tensor: ...
-    def features(
-        self,
-        texts: str | Texts,
-        *,
-        layer: int = -1,
-        pooling: Pooling | None = None,
-        **options: Unpack[Options],
-    ) -> list[Tensor] | Tensor:
-        """Vectors of many texts, on the model's device; nothing is computed on padding.
+    def extract_features(
+        self, tokens: Tensor, return_all_hiddens: bool
+    ) -> Tensor | list[Tensor]: ...
+    def extract_features(
+        self, tokens: Tensor, return_all_hiddens: bool = False
+    ) -> Tensor | list[Tensor]:
+        """Compute the hidden states of ids, with gradients and in the current mode.
+
+        In train mode dropout makes them random, which is said once in a warning.
 
         Args:
-            texts: one str, or many; see the class.
-            layer: -1 the features, 0 the embeddings, k the k-th layer.
-            pooling: None for one vector a token, "cls" for that of `<s>`, "mean" for the mean of
-                all.
-            options: `batch_tokens=N`, tokens a batch; `progress=True` or False, a bar, by default
-                for long work in a terminal or notebook; `truncate=True`, cut the longest sentence
-                of texts that are too long; `stride=N`, instead, windows that overlap by N tokens:
-                each token comes from the window in which it stands farthest from a cut; with "cls"
-                those of `<s>` are averaged.
+            tokens: ids of `encode`, or a batch of `collate_tokens`. Shape: (T,) or (B, T)
+            return_all_hiddens: True returns the states of every layer instead of the last one's.
 
         Returns:
-            A list of (T_i, C), or one (len(texts), C) when pooled, in the order of `texts`. Of one
-            str (T, C), or (C,) when pooled.
+            (B, T, C), or a list of L+1 such tensors: the embeddings, then each layer. Rows at
+            padding are zeros.
 
         Raises:
-            InputTypeError: no texts, or an item that is none; the message names it.
-            InputError: a text is too long; the message names it.
+            InputError: the input is longer than the model takes, or empty, or ids are out of range.
 
         Example:
-            >>> roberta.features(["Hello world!", "Hello"], pooling="mean").shape
-            torch.Size([2, 768])
+            >>> tokens = roberta.encode("Hello world!")
+            >>> roberta.extract_features(tokens).shape
+            torch.Size([1, 5, 768])
+            >>> len(roberta.extract_features(tokens, return_all_hiddens=True))
+            13
         """
-        many, one = as_texts(texts)
-        found = features.features(self._runner(**options), many, layer=layer, pooling=pooling)
-        return found[0] if one else found
+        return_all_hiddens = switch("return_all_hiddens", return_all_hiddens)
+        self._warn_of_dropout(
+            "extract_features", "features are random; call .eval() first, unless you train on them"
+        )
+        tokens = self._checked(tokens)
+        x, extra = self.model(tokens, features_only=True, return_all_hiddens=return_all_hiddens)
+        if not return_all_hiddens:
+            return x  # type: ignore[no-any-return]
+        return [state.transpose(0, 1) for state in extra["inner_states"]]  # T x B x C -> B x T x C
 
-    @overload
-    def classify(  # type: ignore[overload-overlap]
+    def register_classification_head(
         self,
-        texts: str,
-        head: str | None = None,
-        *,
-        multi_label: bool = False,
-        **options: Unpack[Options],
-    ) -> Prediction: ...
-    @overload
-    def classify(
-        self,
-        texts: Texts,
-        head: str | None = None,
-        *,
-        multi_label: bool = False,
-        **options: Unpack[Options],
-    ) -> list[Prediction]: ...
-    def classify(
-        self,
-        texts: str | Texts,
-        head: str | None = None,
-        *,
-        multi_label: bool = False,
-        **options: Unpack[Options],
-    ) -> list[Prediction] | Prediction:
-        """A label for each text, with the probabilities of all labels.
+        name: str,
+        num_classes: int | None = None,
+        embedding_size: int | None = None,
+        inner_dim: int | None = None,
+        labels: Sequence[str] | None = None,
+    ) -> None:
+        """Add a classification head with random weights, in place of one of the same name.
 
         Args:
-            texts: one str, or many; see the class. A head that was trained on pairs takes no
-                single texts, and one that was trained on single texts no pairs; `inputs` knows
-                which.
-            head: name of a classification head; None: the model's own, else the only one.
-            multi_label: each label's probability on its own, for heads trained so, instead of
-                probabilities that add up to 1.
-            options: see `features`; the windows of a long text vote with their probabilities, or
-                with `multi_label` their logits are averaged.
+            name: any name without a dot that no head of another kind has.
+            num_classes: number of outputs; 1 is a regression. None takes the number of `labels`.
+            embedding_size: accepted and ignored, as in fairseq.
+            inner_dim: width of the head's dense layer; None takes the model's width.
+            labels: names of the classes, for `classify`.
 
         Raises:
-            UnknownNameError: no such head.
-            InputError: several heads, and none was named; a single text for a head of pairs, which
-                `zero_shot` would take.
+            InputError: the name or a size is impossible, or `num_classes` and `labels` disagree.
 
         Example:
-            >>> roberta.register_classification_head("topic", labels=["art", "sport"])
-            >>> sorted(roberta.classify(["Goal!"], "topic")[0].scores)
-            ['art', 'sport']
+            >>> labels = ["art", "sport"]
+            >>> roberta.register_classification_head("topic", num_classes=2, labels=labels)
+            >>> roberta.predict("topic", roberta.encode("Goal!")).shape
+            torch.Size([1, 2])
         """
-        head = self._head(head, "classification", "classify")
-        many, one = as_texts(texts)
-        found = classify.classify(
-            self._runner(**options),
-            many,
-            head,
-            self.head_labels(head),
-            inputs=self._inputs(head),
-            multi_label=multi_label,
-        )
-        return found[0] if one else found
+        labels, num_classes = check_classes(name, labels, num_classes)
+        self.model.register_classification_head(name, num_classes, inner_dim)  # type: ignore[operator]
+        self._describe(name, labels)
 
-    @overload
-    def zero_shot(  # type: ignore[overload-overlap]
-        self,
-        texts: str,
-        labels: Sequence[str],
-        *,
-        hypothesis: str = "This example is {}.",
-        head: str | None = None,
-        multi_label: bool = False,
-        **options: Unpack[Options],
-    ) -> Prediction: ...
-    @overload
-    def zero_shot(
-        self,
-        texts: Texts,
-        labels: Sequence[str],
-        *,
-        hypothesis: str = "This example is {}.",
-        head: str | None = None,
-        multi_label: bool = False,
-        **options: Unpack[Options],
-    ) -> list[Prediction]: ...
-    def zero_shot(
-        self,
-        texts: str | Texts,
-        labels: Sequence[str],
-        *,
-        hypothesis: str = "This example is {}.",
-        head: str | None = None,
-        multi_label: bool = False,
-        **options: Unpack[Options],
-    ) -> list[Prediction] | Prediction:
-        """Labels that no head was trained on, judged by entailment (Yin et al. 2019).
+    def predict(self, head: str, tokens: Tensor, return_logits: bool = False) -> Tensor:
+        """Compute log-probabilities of a head's classes, with gradients and in the current mode.
+
+        In train mode dropout makes them random, which is said once in a warning.
 
         Args:
-            texts: one str, or many; see the class.
-            labels: in words.
-            hypothesis: a sentence with `{}` where the label goes.
-            head: an NLI head, one of whose labels is "entailment"; None: the model's own if it is
-                one, else the only one.
-            multi_label: each label on its own, instead of probabilities that add up to 1.
-            options: batch_tokens, progress, truncate, stride; see `features`.
-
-        Raises:
-            UnknownNameError: no such head.
-            InputError: a head of other labels; several heads, and none was named.
-        """
-        head = self._head(
-            head,
-            "classification",
-            "zero_shot",
-            fits=lambda name: self._inputs(name) == "pair" and entails(self.head_labels(name)),
-            need="head for entailment, one of whose labels is 'entailment'",
-        )
-        many, one = as_texts(texts)
-        found = classify.zero_shot(
-            self._runner(**options),
-            many,
-            labels,
-            hypothesis=hypothesis,
-            head=head,
-            head_labels=self.head_labels(head),
-            inputs=self._inputs(head),
-            multi_label=multi_label,
-        )
-        return found[0] if one else found
-
-    @overload
-    def score(self, texts: str, **options: Unpack[Options]) -> float: ...  # type: ignore[overload-overlap]
-    @overload
-    def score(self, texts: Texts, **options: Unpack[Options]) -> list[float]: ...
-    def score(self, texts: str | Texts, **options: Unpack[Options]) -> list[float] | float:
-        """Pseudo-log-likelihoods: the sum over tokens of log P(token | all others), in nats.
-
-        Each token is masked in turn (Salazar et al. 2020), so a text of T tokens costs T runs.
-
-        Args:
-            texts: one str, or many; see the class.
-            options: batch_tokens, progress, truncate, stride; see `features`.
-        """
-        many, one = as_texts(texts)
-        found = score.score(self._runner(**options), many)
-        return found[0] if one else found
-
-    def optimize(self, dtype: Dtype | None = None) -> RobertaHubInterface:
-        """Make inference faster, in place: weights in the layout of the CPU, or quantized.
-
-        What runs without gradients in eval mode uses the prepared copies: our verbs always,
-        fairseq's under `torch.no_grad()` after `eval()`. Everything else uses the weights, which
-        stay as they are: training, `state_dict` and `save` know nothing of this, and changed
-        weights are prepared again when next needed, as they are in copies of the model, in this
-        process or another. Memory grows by as much as the layers and the language-model head take,
-        and half as much again where float16 holds their weights exactly; by half of the layers in
-        bfloat16, a quarter in int8.
-
-        Args:
-            dtype: None for float32, whose results stay within 2e-5. "int8" multiplies 8-bit
-                integers, each output's weights and each token on a scale of their own. "bfloat16"
-                rounds what is multiplied to 8 bits of mantissa. In both, embeddings, norms,
-                residuals and all heads stay float32.
-
-        Which library multiplies float32 follows from the CPU alone; `$ROBERTA_HUB_MATRICES` pins
-        it: "onednn", "mkl" or "plain".
+            head: name of a classification head.
+            tokens: ids. Shape: (T,) or (B, T)
+            return_logits: True returns logits instead.
 
         Returns:
-            This object; its `optimized`, which `print(roberta)` shows, says how accurate the new
-            form is.
+            (B, num_classes)
 
         Raises:
-            InputError: this machine cannot do it, or lacks the instructions that make it faster
-                than float32.
-            InputTypeError: a real fairseq model.
+            UnknownNameError: the model has no such head; a KeyError that lists those it has.
+            InputError: the input is longer than the model takes, or empty, or ids are out of range.
 
         Example:
-            >>> before = roberta.features(["Hello world!"])[0]
-            >>> after = roberta.optimize().features(["Hello world!"])[0]
-            >>> torch.allclose(before, after, atol=2e-5)
+            >>> roberta.register_classification_head("mood", num_classes=2)
+            >>> bool((roberta.predict("mood", roberta.encode("Goal!")) < 0).all())
             True
-            >>> print(roberta.optimized)
-            float32, prepacked
         """
-        self.optimized = optimize.optimize(self.model, self.tokenizer, dtype)
-        return self
+        known_head(self.model, head)
+        return_logits = switch("return_logits", return_logits)
+        self._warn_of_dropout("predict", "answers are random; call .eval() first")
+        tokens = self._checked(tokens)
+        logits: Tensor = self.model(tokens, features_only=True, classification_head_name=head)[0]
+        return logits if return_logits else F.log_softmax(logits, dim=-1)
+
+    def extract_features_aligned_to_words(
+        self,
+        sentence: str,
+        return_all_hiddens: bool = False,
+        *,
+        words: Sequence[str] | None = None,
+        pooling: str = "sum",
+    ) -> AlignedDoc:
+        """Compute features of words: a spaCy Doc of `<s>`, the words, `</s>`.
+
+        Needs spaCy (`pip install 'roberta-hub[words]'`), but no spaCy model.
+
+        Args:
+            sentence: one text.
+            return_all_hiddens: True makes `token.vector` (L+1, C), the states of every layer.
+            words: your own words, in order of appearance, instead of spaCy's.
+            pooling: how a word's pieces make one vector: "sum" (fairseq's), "mean", "first" or
+                "max".
+
+        Returns:
+            The Doc; `token.vector` is a word's feature, a Tensor (C,) with gradients.
+
+        Raises:
+            MissingExtraError: spaCy is not installed.
+            InputError: the text is too long, or a word is empty or not found in it.
+
+        Example:
+            >>> doc = roberta.extract_features_aligned_to_words("It was late.")
+            >>> [(word.text, *word.vector.shape) for word in doc][1:3]
+            [('It', 768), ('was', 768)]
+        """
+        return_all_hiddens = switch("return_all_hiddens", return_all_hiddens)
+
+        def extract(ids: Tensor) -> Tensor:
+            if return_all_hiddens:
+                return torch.stack([state[0] for state in self.extract_features(ids, True)], dim=1)
+            return self.extract_features(ids)[0]
+
+        return aligned_doc(extract, self.tokenizer, sentence, words=words, pooling=pooling)
 
     def save(
         self, directory: str | Path, format: Format = "roberta_hub", head: str | None = None
@@ -348,13 +312,19 @@ class RobertaHubInterface(HeadVerbs):
         Args:
             directory: made if missing.
             format: "roberta_hub" (safetensors, memory-mapped at load), "fairseq" (model.pt and
-                dict.txt) or "huggingface" (for transformers). Label names, `own_head` and `inputs`
-                stand in fairseq's file beside its own keys: we read them again, fairseq does not,
-                and a file that it writes has lost them.
+                dict.txt) or "huggingface" (for transformers). fairseq's file has `labels`,
+                `own_head` and `inputs` beside its own keys: we read them again, fairseq ignores
+                them, and a file that fairseq writes has lost them.
             head: which head a Hugging Face model gets, where there are several.
 
         Raises:
             CheckpointError: the format cannot express the model.
+
+        Example:
+            >>> tiny = roberta_hub.load_model("roberta.tiny")
+            >>> tiny.save(folder)
+            >>> roberta_hub.load_model(folder).head_labels("mnli")
+            ('contradiction', 'neutral', 'entailment')
         """
         checkpoint = saving.checkpoint_of(
             self.model, self.tokenizer, self.task, self.labels, self.own_head, self.inputs
@@ -363,24 +333,42 @@ class RobertaHubInterface(HeadVerbs):
 
     def __repr__(self) -> str:
         """A card; `print(roberta.model)` shows the modules."""
-        parameters = sum(p.numel() for p in self.model.parameters())
-        first = next(self.model.parameters())
-        heads = [
-            f"{name} ({', '.join(self.head_labels(name))})"
-            for kind in ("classification", "token")
-            for name in heads_of(self.model, kind)
-        ]
-        heads += [f"{name} (start, end)" for name in heads_of(self.model, "span")]
-        lines = {
-            "weights": self.source,
-            "parameters": f"{parameters:,} ({first.dtype}, {first.device})".replace("torch.", ""),
-            "vocabulary": f"{len(self.tokenizer.dictionary):,} symbols",
-            "longest input": f"{self.max_positions} tokens",
-            "heads": "; ".join(heads) or "none",
-            "mode": "train" if self.training else "eval",
-        }
-        if self.optimized is not None:
-            lines["optimized"] = str(self.optimized)
-        return "\n".join(
-            [type(self).__name__, *(f"  {key:<14}{value}" for key, value in lines.items())]
+        return card(
+            self.model,
+            self.tokenizer,
+            self._heads,
+            title=type(self).__name__,
+            source=self.source,
+            longest=self.max_positions,
+            training=self.training,
+            optimized=self.optimized,
         )
+
+    def _warn_of_dropout(self, verb: str, consequence: str) -> None:
+        """Warn once of each verb that keeps the mode: a model is loaded in train mode."""
+        if not self.model.training or verb in self._warned or not drops(self.model):
+            return
+        with _warning:
+            if verb in self._warned:
+                return
+            self._warned |= {verb}
+        warnings.warn(f"{verb} runs with dropout on, so its {consequence}", stacklevel=4)
+
+    def _checked(self, tokens: object) -> Tensor:
+        checked = check_tokens(
+            tokens, vocab_size=len(self.tokenizer.dictionary), max_positions=self.max_positions
+        )
+        return checked.to(self.device)
+
+
+def _check_parts(task: Any, model: object, bpe: object) -> None:
+    """Refuse what is no model, no task, no BPE, before the first text finds out."""
+    if not isinstance(model, nn.Module):
+        raise InputTypeError(f"model is a {kind_of(model)}; pass a RobertaModel")
+    symbols = getattr(task, "source_dictionary", None)
+    if not isinstance(getattr(symbols, "symbols", None), list):
+        raise InputTypeError(
+            f"task is a {kind_of(task)} without a source_dictionary; pass a Task(Dictionary)"
+        )
+    if not (bpe is None or isinstance(bpe, GPT2BPE)):
+        raise InputTypeError(f"bpe is a {kind_of(bpe)}; pass a GPT2BPE, or None for GPT-2's")

@@ -11,7 +11,7 @@ from roberta_hub.arguments import shown
 from roberta_hub.errors import InputError, InputTypeError
 from roberta_hub.inference.batching import Runner
 from roberta_hub.inference.classify import Prediction, window_values
-from roberta_hub.inference.heads import known_head
+from roberta_hub.inference.heads import Heads, known_head
 from roberta_hub.text.texts import many
 from roberta_hub.text.tokenizer import Tokenizer
 
@@ -55,6 +55,17 @@ def encode_option(tokenizer: Tokenizer, context: str, option: str, task: str = "
     if task == OPTION_FIRST:
         return tokenizer.encode(option, context)
     return tokenizer.encode(context, option, no_separator=task == ONE_SEPARATOR)
+
+
+def option_head(heads: Heads, head: str | None) -> str:
+    """The head that `choose` asks: the named one, else one with a single output."""
+    return heads.find(
+        head,
+        "classification",
+        "choose",
+        fits=lambda name: outputs_of(known_head(heads.model, name)) == 1,
+        need="classification head with one output, the score of an option",
+    )
 
 
 def outputs_of(module: torch.nn.Module) -> int:

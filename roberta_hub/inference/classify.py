@@ -1,4 +1,4 @@
-"""Labels of texts: with a trained classification head, or with an NLI head and labels in words."""
+"""Labels texts with a classification head, trained on these labels or on entailment."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from roberta_hub.arguments import shown, switch, text_of
 from roberta_hub.config import Inputs
 from roberta_hub.errors import InputError
 from roberta_hub.inference.batching import Rows, Runner, starts
-from roberta_hub.inference.heads import ENTAILMENT, check_inputs, known_head
+from roberta_hub.inference.heads import ENTAILMENT, Heads, check_inputs, entails, known_head
 from roberta_hub.inference.windows import Windows
 from roberta_hub.text.texts import as_strings
 from roberta_hub.text.tokenizer import Text
@@ -20,18 +20,27 @@ from roberta_hub.text.tokenizer import Text
 
 @dataclass(frozen=True)
 class Prediction:
-    """A label and how sure the model is of it and of the others."""
+    """The label of a text, with the probabilities of all labels."""
 
     label: str
     """The most probable label."""
     score: float
-    """Its probability; of a regression head (one output) the value itself."""
+    """Its probability; for a regression head (one output) the value itself."""
     scores: Mapping[str, float]
     """Every label with its probability, most probable first."""
 
     @classmethod
     def of(cls, labels: Sequence[str], values: Sequence[float]) -> Prediction:
-        """From one value a label, in any order."""
+        """Rank labels by their values.
+
+        Args:
+            labels: different names.
+            values: one for each label.
+
+        Example:
+            >>> Prediction.of(["art", "sport"], [0.2, 0.8]).label
+            'sport'
+        """
         ranked = dict(sorted(zip(labels, values, strict=True), key=lambda pair: -pair[1]))
         best = next(iter(ranked))
         return cls(label=best, score=ranked[best], scores=ranked)
@@ -46,7 +55,7 @@ def classify(
     inputs: Inputs | None = None,
     multi_label: bool = False,
 ) -> list[Prediction]:
-    """One prediction a text. See `RobertaHubInterface.classify`."""
+    """Predict a label for each text. See `RobertaHubInterface.classify`."""
     multi_label = switch("multi_label", multi_label)
     check_inputs(texts, head, inputs)
     values = head_values(runner, texts, head, multi_label=multi_label)
@@ -65,11 +74,18 @@ def head_values(
     *,
     multi_label: bool = False,
 ) -> Tensor:
-    """Logits of every class, or the value of a regression head: (len(texts), K) float32 on the CPU.
+    """Compute a head's logits of each text, or the value of a regression head.
 
-    The windows of a long text vote with their probabilities, whose logarithms are logits too; with
-    `multi_label` their logits are averaged. `numbers` are what an error calls the texts; None:
-    their places.
+    Args:
+        runner: of the model.
+        texts: one row each, in order.
+        head: name of a classification head.
+        numbers: the number by which an error names each text; None: its place.
+        multi_label: average the logits of a long text's windows. Otherwise the windows vote with
+            their probabilities, whose logarithms are logits too.
+
+    Returns:
+        (len(texts), K) float32 on the CPU.
     """
     known_head(runner.model, head)
     windows, _, which = runner.encode(texts, numbers)
@@ -80,10 +96,16 @@ def head_values(
 def window_values(
     runner: Runner, windows: Sequence[Windows], head: str, *, vote: bool = True
 ) -> Tensor:
-    """Logits of every class of texts that are cut into windows: (len(windows), K).
+    """Compute a head's logits of texts that are cut into windows.
 
-    They are float32 on the CPU. The windows of a text vote with their probabilities, or their
-    logits are averaged.
+    Args:
+        runner: of the model.
+        windows: one row each, in order.
+        head: name of a classification head.
+        vote: average the probabilities of a text's windows; False averages their logits.
+
+    Returns:
+        (len(windows), K) float32 on the CPU.
     """
     module = known_head(runner.model, head)
 
@@ -99,6 +121,17 @@ def window_values(
     return torch.stack(rows) if rows else torch.empty(0, 1)
 
 
+def nli_head(heads: Heads, head: str | None) -> str:
+    """Find the head that `zero_shot` asks: the named one, else one that judges entailment."""
+    return heads.find(
+        head,
+        "classification",
+        "zero_shot",
+        fits=lambda name: heads.inputs(name) == "pair" and entails(heads.labels(name)),
+        need="head for entailment, one of whose labels is 'entailment'",
+    )
+
+
 def zero_shot(
     runner: Runner,
     texts: Sequence[Text],
@@ -110,7 +143,11 @@ def zero_shot(
     inputs: Inputs | None = None,
     multi_label: bool,
 ) -> list[Prediction]:
-    """Labels in words, judged by an NLI head (Yin et al. 2019).
+    """Judge labels in words with an NLI head (Yin et al. 2019).
+
+    Each text makes a pair with the hypothesis of each label. The logits of "entailment" compete
+    over the labels. With `multi_label` each competes with "contradiction" instead, or with all
+    other classes of a head that has no such class.
 
     See `RobertaHubInterface.zero_shot`.
     """
@@ -144,12 +181,10 @@ def zero_shot(
     table = values.view(len(texts), len(labels), -1)  # (texts, labels, K)
     entailed = table[..., names.index(ENTAILMENT)]
     if multi_label:
-        against = names.index("contradiction") if "contradiction" in names else None
-        rivals = (
-            [against]
-            if against is not None
-            else [k for k in range(len(names)) if names[k] != ENTAILMENT]
-        )
+        if "contradiction" in names:
+            rivals = [names.index("contradiction")]
+        else:
+            rivals = [k for k, name in enumerate(names) if name != ENTAILMENT]
         other = table[..., rivals].logsumexp(-1)
         scores = (entailed - other).sigmoid()
     else:

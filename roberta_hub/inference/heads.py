@@ -4,7 +4,8 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Callable, Mapping, Sequence
-from typing import Literal
+from dataclasses import dataclass
+from typing import Any, Literal
 
 from torch import nn
 
@@ -144,6 +145,26 @@ def check_labels(head: str, labels: Sequence[str], count: int | None = None) -> 
     return names
 
 
+def check_classes(
+    head: str, labels: Sequence[str] | None, count: int | None
+) -> tuple[tuple[str, ...] | None, int | None]:
+    """The labels of a new head, checked, and its number of classes.
+
+    Args:
+        head: for the error.
+        labels: names of the classes; None: it has none.
+        count: of the classes; None: as many as labels.
+
+    Example:
+        >>> check_classes("topic", ["art", "sport"], None)
+        (('art', 'sport'), 2)
+    """
+    if labels is None:
+        return None, count
+    names = check_labels(head, labels, count)
+    return names, len(names) if count is None else count
+
+
 def entails(labels: Sequence[str]) -> bool:
     """Whether a head with these labels judges entailment."""
     return ENTAILMENT in map(str.lower, labels)
@@ -190,3 +211,60 @@ def check_inputs(texts: Sequence[Text], head: str, inputs: Inputs | None) -> Non
 
 def _start(text: Text) -> str:
     return repr(text if isinstance(text, str) else text[0])[:40]
+
+
+@dataclass(frozen=True)
+class Heads:
+    """A model's heads, with what is known of each; a verb finds here the head that it asks."""
+
+    model: nn.Module
+    """Ours or fairseq's."""
+    given: Mapping[str, Sequence[str]]
+    """Class names of heads, where they were given."""
+    marks: Mapping[str, Inputs]
+    """What heads were trained on, where known."""
+    own: str | None
+    """The head that the model was trained for, where known."""
+    dictionary: Any = None
+    """fairseq's label dictionary, ours or its own, of a task that has one."""
+
+    def labels(self, head: str) -> tuple[str, ...]:
+        """Names of a head's classes: the given ones, else the label dictionary's, else numbers."""
+        is_token = isinstance(head, str) and head in [*heads_of(self.model, "token")]
+        kind: Kind = "token" if is_token else "classification"
+        module = known_head(self.model, head, kind)
+        count = int(module.out_proj.out_features)  # type: ignore[union-attr, arg-type]
+        known = self.given.get(head)
+        if known is None and self.dictionary is not None and kind == "classification":
+            names = self.dictionary.symbols[self.dictionary.nspecial :]
+            # fairseq fills dictionaries up to a multiple of eight, and adds <mask> to those of
+            # labels too.
+            known = tuple(n for n in names if not n.startswith("madeupword") and n != "<mask>")
+        if known is None or len(set(known)) != count or len(known) != count:
+            return tuple(str(i) for i in range(count))  # also where two classes share a name
+        return tuple(known)
+
+    def inputs(self, head: str) -> Inputs | None:
+        """What a head was trained on, where that is known."""
+        return trained_on(head, self.marks, self.labels(head))
+
+    def find(
+        self,
+        head: str | None,
+        kind: Kind,
+        verb: str,
+        *,
+        fits: Callable[[str], bool] | None = None,
+        need: str = "",
+    ) -> str:
+        """The head that a verb asks; see `find_head`."""
+        return find_head(
+            self.model,
+            head,
+            kind,
+            verb,
+            own=self.own,
+            labels=self.labels,
+            fits=fits,
+            need=need,
+        )

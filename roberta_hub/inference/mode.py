@@ -73,3 +73,23 @@ def _release(modules: list[nn.Module]) -> None:
             if module in _training:
                 _training.remove(module)
                 module.training = True
+
+
+def drops(model: nn.Module) -> bool:
+    """Whether dropout is on: a module in train mode has a probability above 0, ours or fairseq's.
+
+    Example:
+        >>> drops(nn.Dropout(0.5)), drops(nn.Dropout(0.5).eval())
+        (True, False)
+    """
+    names = (
+        "dropout",
+        "attention_dropout",
+        "activation_dropout",
+        "layerdrop",
+        "p",
+        "dropout_module",
+    )
+    training = (module for module in model.modules() if module.training)
+    values = (getattr(module, name, 0.0) for module in training for name in names)
+    return any(isinstance(value, float) and value > 0 for value in values)

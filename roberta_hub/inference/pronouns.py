@@ -200,3 +200,15 @@ def _pipeline() -> Any:
         "no English spaCy pipeline is installed to find candidates with: run `python -m spacy "
         "download en_core_web_lg`, or name them with candidates=[...]"
     )
+
+
+def trained_with_bos(task: Any) -> bool:
+    """Whether inputs began with `<s>`, as all do but those of wsc without an init_token.
+
+    Our task says so itself, fairseq's in its `cfg` or, its older ones, in `args`.
+    """
+    arguments = getattr(task, "cfg", None) or getattr(task, "args", None)
+    names = [getattr(task, "name", None)]
+    names += [getattr(arguments, name, None) for name in ("_name", "task")]
+    init_tokens = (getattr(owner, "init_token", None) for owner in (task, arguments))
+    return "wsc" not in names or any(token is not None for token in init_tokens)

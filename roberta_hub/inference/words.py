@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from functools import lru_cache
-from typing import Any
+from typing import Any, Protocol, cast, overload
 
 import torch
 from torch import Tensor
@@ -18,6 +18,44 @@ from roberta_hub.text.tokenizer import Tokenizer
 POOLINGS = ("sum", "mean", "first", "max")
 
 
+class AlignedWord(Protocol):
+    """What type checkers see of a token of `AlignedDoc`: spaCy's Token, but for its vector."""
+
+    @property
+    def i(self) -> int:
+        """Its place in the Doc; 0 is `<s>`."""
+
+    @property
+    def text(self) -> str:
+        """The word."""
+
+    @property
+    def vector(self) -> Tensor:
+        """The word's feature. Shape: (C,), or (L+1, C) with the states of every layer."""
+
+    def __getattr__(self, name: str) -> Any:
+        """All else that spaCy's Token has."""
+
+
+class AlignedDoc(Protocol):
+    """What type checkers see of `aligned_doc`'s result: spaCy's Doc, but for its tokens' vectors.
+
+    spaCy itself says that a vector is an array.
+    """
+
+    def __len__(self) -> int: ...
+
+    def __iter__(self) -> Iterator[AlignedWord]: ...
+
+    @overload
+    def __getitem__(self, place: int, /) -> AlignedWord: ...
+    @overload
+    def __getitem__(self, places: slice, /) -> Any: ...
+
+    def __getattr__(self, name: str) -> Any:
+        """All else that spaCy's Doc has."""
+
+
 def aligned_doc(
     extract: Callable[[Tensor], Tensor],
     tokenizer: Tokenizer,
@@ -25,7 +63,7 @@ def aligned_doc(
     *,
     words: Sequence[str] | None = None,
     pooling: str = "sum",
-) -> Any:
+) -> AlignedDoc:
     """A spaCy Doc of `<s>`, the words, `</s>`, whose `token.vector` is the word's feature.
 
     Args:
@@ -58,7 +96,7 @@ def aligned_doc(
         spaces=[True, *spaces[:-1], *([True] if spaces else []), False],
     )
     doc.user_token_hooks["vector"] = lambda token: vectors[token.i]
-    return doc
+    return cast(AlignedDoc, doc)
 
 
 def pool(features: Tensor, alignment: Sequence[Sequence[int]], pooling: str = "sum") -> Tensor:

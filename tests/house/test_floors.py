@@ -21,8 +21,7 @@ FLOORS = {
     "inference": 2,
     "saving": 2,
     "building": 2,
-    "fairseq_verbs": 3,
-    "head_verbs": 3,
+    "verbs": 3,
     "interface": 3,
     "hub": 4,
     "fairseq_bridge": 5,
@@ -38,8 +37,7 @@ STAIRS = {
     ("arguments", "errors"),
     ("keywords", "arguments"),
     ("keywords", "errors"),
-    ("head_verbs", "fairseq_verbs"),
-    ("interface", "head_verbs"),
+    ("interface", "verbs"),
 }
 """Imports within a floor."""
 DOORS = {("shell.main", "__init__"), ("shell.doctor", "__init__")}

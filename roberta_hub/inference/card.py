@@ -1,0 +1,58 @@
+"""Describes a model in a few lines, as `print(roberta)` shows it."""
+
+from __future__ import annotations
+
+from typing import Literal
+
+from torch import nn
+
+from roberta_hub.inference.heads import Heads, heads_of
+from roberta_hub.inference.optimize import Optimization
+from roberta_hub.text.tokenizer import Tokenizer
+
+_KINDS: tuple[Literal["classification", "token"], ...] = ("classification", "token")
+"""Kinds of heads whose outputs have labels."""
+
+
+def card(
+    model: nn.Module,
+    tokenizer: Tokenizer,
+    heads: Heads,
+    *,
+    title: str,
+    source: str,
+    longest: int,
+    training: bool,
+    optimized: Optimization | None = None,
+) -> str:
+    """Write a model's card, one property a line.
+
+    Args:
+        model: ours or fairseq's.
+        tokenizer: of the model.
+        heads: of the model, with their labels.
+        title: the first line.
+        source: where the weights came from.
+        longest: longest input in tokens.
+        training: whether the interface is in train mode.
+        optimized: what `optimize` did, if it was called.
+    """
+    first = next(model.parameters())
+    count = sum(parameter.numel() for parameter in model.parameters())
+    shown = [
+        f"{name} ({', '.join(heads.labels(name))})"
+        for kind in _KINDS
+        for name in heads_of(model, kind)
+    ]
+    shown += [f"{name} (start, end)" for name in heads_of(model, "span")]
+    lines = {
+        "weights": source,
+        "parameters": f"{count:,} ({first.dtype}, {first.device})".replace("torch.", ""),
+        "vocabulary": f"{len(tokenizer.dictionary):,} symbols",
+        "longest input": f"{longest} tokens",
+        "heads": "; ".join(shown) or "none",
+        "mode": "train" if training else "eval",
+    }
+    if optimized is not None:
+        lines["optimized"] = str(optimized)
+    return "\n".join([title, *(f"  {key:<14}{value}" for key, value in lines.items())])

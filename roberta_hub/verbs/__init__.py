@@ -1,0 +1,1 @@
+"""Holds our own verbs on texts; `RobertaHubInterface` inherits them and adds fairseq's methods."""

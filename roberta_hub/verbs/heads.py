@@ -1,0 +1,369 @@
+"""Defines the verbs that ask a head: classify, zero_shot, tag, answer, choose; and makes heads."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+from typing import TYPE_CHECKING, Any, overload
+
+from roberta_hub.config import Inputs
+from roberta_hub.inference import answer, choose, classify, tag
+from roberta_hub.inference.answer import MAX_ANSWER, Answer
+from roberta_hub.inference.batching import Options
+from roberta_hub.inference.classify import Prediction
+from roberta_hub.inference.heads import Heads, check_classes
+from roberta_hub.inference.tag import Span
+from roberta_hub.keywords import checks_keywords
+from roberta_hub.text.texts import Texts, as_single_texts, as_texts
+from roberta_hub.verbs.texts import TextVerbs
+
+if TYPE_CHECKING:
+    from typing_extensions import Unpack
+
+
+@checks_keywords
+class HeadVerbs(TextVerbs):
+    """Verbs that ask a head, and the registration of heads. See `RobertaHubInterface`."""
+
+    task: Any
+    labels: dict[str, tuple[str, ...]]
+    own_head: str | None
+    inputs: dict[str, Inputs]
+
+    @property
+    def _heads(self) -> Heads:
+        """The model's heads with all that is known of them now; callers may change it any time."""
+        dictionary = getattr(self.task, "label_dictionary", None)
+        return Heads(self.model, self.labels, self.inputs, self.own_head, dictionary)
+
+    @overload
+    def classify(  # type: ignore[overload-overlap]
+        self,
+        texts: str,
+        head: str | None = None,
+        *,
+        multi_label: bool = False,
+        **options: Unpack[Options],
+    ) -> Prediction: ...
+    @overload
+    def classify(
+        self,
+        texts: Texts,
+        head: str | None = None,
+        *,
+        multi_label: bool = False,
+        **options: Unpack[Options],
+    ) -> list[Prediction]: ...
+    def classify(
+        self,
+        texts: str | Texts,
+        head: str | None = None,
+        *,
+        multi_label: bool = False,
+        **options: Unpack[Options],
+    ) -> list[Prediction] | Prediction:
+        """Give each text a label, with the probabilities of all labels.
+
+        Args:
+            texts: one str, or many; see the class. A head that was trained on pairs takes no
+                single texts, and a head that was trained on single texts takes no pairs; `inputs`
+                says which.
+            head: name of a classification head. None asks the model's own head, else the only one.
+            multi_label: True gives each label a probability of its own, for heads trained so; False
+                gives probabilities that add up to 1.
+            options: batch_tokens, progress, truncate, stride; see `features`. The windows of a long
+                text vote with their probabilities; with `multi_label` their logits are averaged.
+
+        Returns:
+            A `Prediction` for each text: `label`, its probability `score`, and `scores` of all
+            labels. A head with one output is a regression, whose value is the `score`.
+
+        Raises:
+            UnknownNameError: the model has no such head.
+            InputError: the model has several heads, and none was named; or a single text goes to a
+                head of pairs, where `zero_shot` would take it.
+
+        Example:
+            >>> roberta.register_classification_head("topic", labels=["art", "sport"])
+            >>> sorted(roberta.classify(["Goal!"], "topic")[0].scores)
+            ['art', 'sport']
+        """
+        heads = self._heads
+        head = heads.find(head, "classification", "classify")
+        many, one = as_texts(texts)
+        found = classify.classify(
+            self._runner(**options),
+            many,
+            head,
+            heads.labels(head),
+            inputs=heads.inputs(head),
+            multi_label=multi_label,
+        )
+        return found[0] if one else found
+
+    @overload
+    def zero_shot(  # type: ignore[overload-overlap]
+        self,
+        texts: str,
+        labels: Sequence[str],
+        *,
+        hypothesis: str = "This example is {}.",
+        head: str | None = None,
+        multi_label: bool = False,
+        **options: Unpack[Options],
+    ) -> Prediction: ...
+    @overload
+    def zero_shot(
+        self,
+        texts: Texts,
+        labels: Sequence[str],
+        *,
+        hypothesis: str = "This example is {}.",
+        head: str | None = None,
+        multi_label: bool = False,
+        **options: Unpack[Options],
+    ) -> list[Prediction]: ...
+    def zero_shot(
+        self,
+        texts: str | Texts,
+        labels: Sequence[str],
+        *,
+        hypothesis: str = "This example is {}.",
+        head: str | None = None,
+        multi_label: bool = False,
+        **options: Unpack[Options],
+    ) -> list[Prediction] | Prediction:
+        """Give each text one of your own labels, which no head was trained on.
+
+        A head for natural-language inference judges whether the text entails the hypothesis with
+        the label in it (Yin et al. 2019).
+
+        Args:
+            texts: one str, or many; see the class.
+            labels: in words.
+            hypothesis: a sentence with `{}` where the label goes.
+            head: name of an NLI head, one of whose labels is "entailment". None asks the model's
+                own head if it is one, else the only one.
+            multi_label: True gives each label a probability of its own; False gives probabilities
+                that add up to 1.
+            options: batch_tokens, progress, truncate, stride; see `features`.
+
+        Returns:
+            A `Prediction` for each text, with a probability for each of `labels`.
+
+        Raises:
+            UnknownNameError: the model has no such head.
+            InputError: the head has no label "entailment"; or the model has several such heads, and
+                none was named.
+
+        Example:
+            >>> nli = ["contradiction", "neutral", "entailment"]
+            >>> roberta.register_classification_head("nli", labels=nli)
+            >>> prediction = roberta.zero_shot("Goal!", ["art", "sport"], head="nli")
+            >>> sorted(prediction.scores)
+            ['art', 'sport']
+        """
+        heads = self._heads
+        head = classify.nli_head(heads, head)
+        many, one = as_texts(texts)
+        found = classify.zero_shot(
+            self._runner(**options),
+            many,
+            labels,
+            hypothesis=hypothesis,
+            head=head,
+            head_labels=heads.labels(head),
+            inputs=heads.inputs(head),
+            multi_label=multi_label,
+        )
+        return found[0] if one else found
+
+    @overload
+    def tag(  # type: ignore[overload-overlap]
+        self, texts: str, head: str | None = None, **options: Unpack[Options]
+    ) -> list[Span]: ...
+    @overload
+    def tag(
+        self, texts: Iterable[str], head: str | None = None, **options: Unpack[Options]
+    ) -> list[list[Span]]: ...
+    def tag(
+        self, texts: str | Iterable[str], head: str | None = None, **options: Unpack[Options]
+    ) -> list[list[Span]] | list[Span]:
+        """Find the labelled spans of each text: named entities, or parts of speech.
+
+        A word gets the label that the head gives its first piece. "B-" and "I-" labels of
+        neighbours are merged to one span.
+
+        Args:
+            texts: one str, or many; pairs are refused.
+            head: name of a token head. None asks the model's own head, else the only one.
+            options: batch_tokens, progress, truncate, stride; see `features`. In a long text each
+                word is labelled by the window in which it stands farthest from a cut.
+
+        Returns:
+            The spans of each text, in order: `label`, `start` and `end` in characters, `text`, and
+            `score`, the mean probability of the words' labels.
+
+        Raises:
+            UnknownNameError: the model has no such head.
+            InputError: the model has several token heads, and none was named.
+
+        Example:
+            >>> roberta.register_token_head("ner", labels=["O", "B-PER", "I-PER"])
+            >>> [spans] = roberta.tag(["Ada Lovelace wrote it."], "ner")
+        """
+        heads = self._heads
+        head = heads.find(head, "token", "tag")
+        many, one = as_single_texts(
+            texts, "texts", place="texts[{}]", needs="tag takes single texts"
+        )
+        found = tag.tag(self._runner(**options), many, head, heads.labels(head))
+        return found[0] if one else found
+
+    def answer(
+        self,
+        question: str,
+        context: str,
+        head: str | None = None,
+        *,
+        max_answer_tokens: int = MAX_ANSWER,
+        no_answer: bool = True,
+        **options: Unpack[Options],
+    ) -> Answer:
+        """Find the stretch of the context that answers the question (SQuAD's task).
+
+        A context that is too long for the model is read in windows.
+
+        Args:
+            question: in words.
+            context: the text that has the answer.
+            head: name of a span head. None asks the model's own head, else the only one.
+            max_answer_tokens: length of the longest answer, in tokens.
+            no_answer: True answers "" where the head prefers `<s>` (SQuAD 2); False always gives a
+                stretch of the context.
+            options: batch_tokens, progress, truncate, stride; see `features`. `stride` is 128
+                unless given; `truncate=True` reads the first window only.
+
+        Returns:
+            An `Answer`: `text`, which is `context[start:end]`, `start`, `end`, and its probability
+            `score`.
+
+        Raises:
+            UnknownNameError: the model has no such head.
+            InputError: the question leaves no room for the context; or the model has several span
+                heads, and none was named.
+
+        Example:
+            >>> roberta.register_span_head("squad")
+            >>> answer = roberta.answer("Who wrote it?", "Ada Lovelace wrote it.", "squad")
+            >>> answer.text == "Ada Lovelace wrote it."[answer.start : answer.end]
+            True
+        """
+        found = answer.answers(
+            self._runner(**options),
+            [(question, context)],
+            self._heads.find(head, "span", "answer"),
+            max_tokens=max_answer_tokens,
+            no_answer=no_answer,
+        )
+        return found[0]
+
+    def choose(
+        self,
+        context: str,
+        options: Sequence[str],
+        head: str | None = None,
+        **settings: Unpack[Options],
+    ) -> Prediction:
+        """Choose the best of several options, with the probability of each.
+
+        Args:
+            context: a text, a question, or both.
+            options: texts, no two of them equal.
+            head: name of a classification head with one output, the score of an option. None asks
+                the model's own head, else the only such head. A head that fairseq trained on RACE
+                or CommonsenseQA reads context and option laid out as fairseq does it.
+            settings: batch_tokens, progress, truncate, stride; see `features`.
+
+        Returns:
+            A `Prediction`, whose `label` is the best option and whose `scores` add up to 1.
+
+        Raises:
+            UnknownNameError: the model has no such head.
+            InputError: the head has several outputs; or the model has several such heads, and none
+                was named.
+
+        Example:
+            >>> roberta.register_classification_head("race", num_classes=1)
+            >>> prediction = roberta.choose("Where do fish live?", ["in water", "in trees"], "race")
+            >>> sorted(prediction.scores)
+            ['in trees', 'in water']
+        """
+        head = choose.option_head(self._heads, head)
+        runner = self._runner(**settings)
+        return choose.choose(runner, context, options, head, getattr(self.task, "name", ""))
+
+    def register_token_head(
+        self, name: str, num_classes: int | None = None, labels: Sequence[str] | None = None
+    ) -> None:
+        """Add a head with random weights that labels every token, for `tag`.
+
+        Args:
+            name: any name without a dot that no head of another kind has.
+            num_classes: number of labels. None takes the number of `labels`.
+            labels: names of the labels; "O" marks a word outside of all spans.
+
+        Raises:
+            InputError: the name is taken or has a dot, or `num_classes` and `labels` disagree.
+
+        Example:
+            >>> roberta.register_token_head("pos", labels=["NOUN", "VERB"])
+            >>> roberta.head_labels("pos")
+            ('NOUN', 'VERB')
+        """
+        labels, num_classes = check_classes(name, labels, num_classes)
+        self.model.register_token_head(name, num_classes)  # type: ignore[operator]
+        self._describe(name, labels)
+
+    def register_span_head(self, name: str) -> None:
+        """Add a head with random weights that finds start and end of an answer, for `answer`.
+
+        Args:
+            name: any name without a dot that no head of another kind has.
+
+        Raises:
+            InputError: the name is taken or has a dot.
+
+        Example:
+            >>> roberta.register_span_head("quac")
+            >>> 0 <= roberta.answer("Who?", "Ada wrote it.", "quac").score <= 1
+            True
+        """
+        self.model.register_span_head(name)  # type: ignore[operator]
+        self._describe(name, None)
+
+    def head_labels(self, head: str) -> tuple[str, ...]:
+        """Name the classes of a head, in the order of its outputs.
+
+        Args:
+            head: name of a classification or token head.
+
+        Returns:
+            The names that the head was given, else those of fairseq's label dictionary, else the
+            numbers "0", "1", ...
+
+        Raises:
+            UnknownNameError: the model has no such head.
+
+        Example:
+            >>> roberta.register_classification_head("mood", num_classes=2)
+            >>> roberta.head_labels("mood")
+            ('0', '1')
+        """
+        return self._heads.labels(head)
+
+    def _describe(self, head: str, labels: Sequence[str] | None) -> None:
+        """Remember a new head's labels, and forget what is known of an older head of its name."""
+        self.labels.pop(head, None)
+        self.inputs.pop(head, None)
+        if labels is not None:
+            self.labels[head] = tuple(labels)
