@@ -1,4 +1,8 @@
-"""Gives the examples in docstrings their names: `roberta`, roberta.base with random weights, ..."""
+"""Gives the examples in docstrings their names.
+
+`torch` is there in every example. In those of the interface and the verbs `roberta` is roberta.base
+with random weights, and `folder` an empty folder.
+"""
 
 import pytest
 

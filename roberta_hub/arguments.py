@@ -1,6 +1,7 @@
-"""What a caller passed as an argument: whole numbers, switches, choices, texts.
+"""Checks what a caller passed as an argument: whole numbers, switches, choices, texts, paths.
 
-Each check says what the argument is, what it can be, and leaves no other error than our own.
+An error says what the argument is and what it can be. No other error than our own gets out,
+whatever object was passed.
 """
 
 from __future__ import annotations
@@ -15,12 +16,18 @@ from roberta_hub.errors import InputError, InputTypeError
 
 
 def kind_of(value: object) -> str:
-    """A value's type, by the name that its users know."""
+    """Name a value's type, as its users know it."""
     return type(value).__name__
 
 
 def shown(value: object, limit: int = 60) -> str:
-    """A value as an error shows it, however long it is, or if it cannot be shown at all.
+    """Write a value for an error, on one line and cut to a limit.
+
+    A value whose `repr` fails is shown as its type.
+
+    Args:
+        value: anything.
+        limit: most characters.
 
     Example:
         >>> shown("a" * 100, 10)
@@ -37,9 +44,9 @@ def shown(value: object, limit: int = 60) -> str:
 
 
 def brief(value: object) -> str:
-    """A value as an error shows it, in a few dozen characters however deep its parts are.
+    """Write a value for an error in a few dozen characters, however deep its parts are.
 
-    For values out of files, whose parts may share parts so often that `repr` has no end.
+    This is for values from files, whose parts may share parts so often that `repr` has no end.
 
     Example:
         >>> brief([[1, 2], list(range(100))])
@@ -54,17 +61,20 @@ def brief(value: object) -> str:
 def whole_number(
     name: str, value: Any, low: int | None = None, high: int | None = None, *, hint: str = ""
 ) -> int:
-    """An int between two bounds, of Python or numpy; True is none.
+    """Check for an int between two bounds, of Python or numpy; True is none.
 
     Args:
-        name: of the argument.
+        name: of the argument, for the error.
         value: what was passed.
-        low: least.
-        high: greatest.
-        hint: what an error says it may be, instead of the bounds.
+        low: the least that is allowed; None: any.
+        high: the greatest that is allowed; None: any.
+        hint: what an error says of the allowed values, instead of the bounds.
+
+    Returns:
+        Python's own int.
 
     Raises:
-        InputError: of another type, or outside.
+        InputError: the value is of another type, or outside the bounds.
 
     Example:
         >>> whole_number("topk", 5, 1, 10)
@@ -88,10 +98,14 @@ def whole_number(
 
 
 def switch(name: str, value: object) -> bool:
-    """True or False; 1 and 0 as well, and nothing else: "no" would be true.
+    """Check for True or False; 1 and 0 are taken too, but no str, since "no" would be true.
+
+    Args:
+        name: of the argument, for the error.
+        value: what was passed.
 
     Raises:
-        InputTypeError: something else.
+        InputTypeError: the value is something else.
 
     Example:
         >>> switch("truncate", 1)
@@ -105,10 +119,15 @@ def switch(name: str, value: object) -> bool:
 
 
 def one_of(name: str, value: object, choices: tuple[str | None, ...]) -> None:
-    """Refuse what is none of some names.
+    """Refuse a value that is none of the choices.
+
+    Args:
+        name: of the argument, for the error.
+        value: what was passed.
+        choices: the names that are allowed, and None where the argument may be left out.
 
     Raises:
-        InputError: another value.
+        InputError: the value is another.
 
     Example:
         >>> one_of("pooling", "max", (None, "cls", "mean"))
@@ -123,21 +142,43 @@ def one_of(name: str, value: object, choices: tuple[str | None, ...]) -> None:
 
 
 def text_of(name: str, value: object) -> str:
-    """A str.
+    """Check for a str.
+
+    Args:
+        name: of the argument, for the error.
+        value: what was passed.
+
+    Returns:
+        A str of the built-in type.
 
     Raises:
-        InputTypeError: something else.
+        InputTypeError: the value is something else.
+
+    Example:
+        >>> text_of("hypothesis", "It is {}.")
+        'It is {}.'
     """
     if not isinstance(value, str):
         raise InputTypeError(f"{name} is a {kind_of(value)}, not a str")
-    return str.__str__(value)  # numpy's own str is none for code in C
+    return str.__str__(value)  # code in C does not take numpy's str for one
 
 
 def path_text(name: str, value: object) -> str:
-    """A name or a path as str, from a str or what `os.fspath` takes.
+    """Check for a name or a path: a str, or what `os.fspath` takes.
+
+    Args:
+        name: of the argument, for the error.
+        value: what was passed.
+
+    Returns:
+        It as str.
 
     Raises:
-        InputTypeError: of another type, bytes too.
+        InputTypeError: the value is of another type; bytes are too.
+
+    Example:
+        >>> path_text("directory", Path("runs"))
+        'runs'
     """
     try:
         text = os.fspath(value)  # type: ignore[call-overload]
@@ -149,11 +190,19 @@ def path_text(name: str, value: object) -> str:
 
 
 def path_of(name: str, value: object) -> Path:
-    """A path that a file can have, from a str or what `os.fspath` takes.
+    """Check for a path that a file can have: a str, or what `os.fspath` takes.
+
+    Args:
+        name: of the argument, for the error.
+        value: what was passed.
 
     Raises:
-        InputTypeError: of another type, bytes too.
-        InputError: empty, or a str that no file can be called.
+        InputTypeError: the value is of another type; bytes are too.
+        InputError: the path is empty, or has a character that no file's name can have.
+
+    Example:
+        >>> path_of("directory", "runs/1").name
+        '1'
     """
     path = path_text(name, value)
     try:

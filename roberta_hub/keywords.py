@@ -1,4 +1,4 @@
-"""Keywords that a method does not have: the error names the one of ours that is meant."""
+"""Answers a keyword that a method does not have with the keyword of ours that is meant."""
 
 from __future__ import annotations
 
@@ -40,14 +40,16 @@ OURS = {
     "top_k": ("topk", ""),
     "truncation": ("truncate", "truncate=True cuts texts that are too long"),
 }
-"""Keywords of transformers and sentence-transformers: our word for each, and what it means."""
+"""Keywords of transformers and sentence-transformers, each with (our keyword, what to know of it).
+
+Where our keyword is "", there is none, and the second part says what to do instead."""
 
 
 def checks_keywords(cls: Class) -> Class:
-    """Make a class's public methods answer a keyword they do not know with ours that is meant.
+    """Make a class's public methods check their keywords.
 
-    Before Python binds the arguments, so that `zero_shot(texts, candidate_labels=...)` is told of
-    `labels` and not that an argument is missing.
+    The check comes before Python binds the arguments. So `zero_shot(texts, candidate_labels=...)`
+    is told to say `labels`, and not that an argument is missing.
     """
     for name, method in list(vars(cls).items()):
         if inspect.isfunction(method) and not name.startswith("_"):
@@ -78,7 +80,12 @@ OPTIONS = {"batch_tokens", "progress", "truncate", "stride"}
 
 
 def unknown_keyword(verb: str, name: str, known: set[str]) -> InputTypeError:
-    """The error for a keyword that a verb does not have.
+    """Make the error for a keyword that a verb does not have.
+
+    Args:
+        verb: name of the method.
+        name: the keyword.
+        known: the keywords that the method has.
 
     Example:
         >>> print(unknown_keyword("classify", "top_k", {"texts", "topk"}))

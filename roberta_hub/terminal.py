@@ -1,4 +1,4 @@
-"""What people see in a terminal: harmless text, and a progress bar where tqdm is installed."""
+"""Makes text harmless for a terminal, and shows a progress bar where tqdm is installed."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ from typing import Any
 
 
 def clean(text: object) -> str:
-    r"""Text from outside, without what a terminal would obey or hide.
+    r"""Escape the characters of a text from outside that a terminal would obey or hide.
 
     Example:
         >>> clean("a\x1b[31m")
@@ -17,7 +17,7 @@ def clean(text: object) -> str:
 
 
 def without_secrets(url: object) -> str:
-    """A URL without user, password and query, all of which can be credentials.
+    """Hide user, password and query of a URL; each of them can be a credential.
 
     Example:
         >>> without_secrets("http://me:word@proxy:3128/?key=1")
@@ -30,14 +30,21 @@ def without_secrets(url: object) -> str:
 def progress_bar(
     total: int | None, *, unit: str, shown: bool | None, start: int = 0, label: str | None = None
 ) -> Any:
-    """A bar to use in `with` and to `update(n)`, as tqdm's.
+    """Make a progress bar, which shows nothing where tqdm is not installed.
 
     Args:
-        total: where it ends, None: unknown.
-        unit: what is counted.
-        shown: None: only where somebody is looking at a terminal.
-        start: what was done before.
-        label: stands in front.
+        total: the count at which it ends; None: unknown.
+        unit: name of what is counted: "B", " tokens".
+        shown: whether to show it; None: only if a person looks at a terminal.
+        start: the count at which it starts.
+        label: stands in front of the bar.
+
+    Returns:
+        A bar as tqdm's, for `with`, with `update(n)`.
+
+    Example:
+        >>> with progress_bar(3, unit=" files", shown=False) as bar:
+        ...     bar.update(1)
     """
     if shown is False:
         return _NoBar()

@@ -1,10 +1,11 @@
-"""What may be wrong with an installation, each problem with its remedy.
+"""Runs `roberta-hub doctor`: finds what is wrong with an installation, and says how to mend it.
 
-Looked at are versions, the cache, the environment, and a self-test.
+It looks at versions, the cache and the environment, and runs a self-test.
 """
 
 from __future__ import annotations
 
+import argparse
 import importlib.metadata
 import os
 import platform
@@ -39,27 +40,39 @@ from roberta_hub.terminal import clean, without_secrets
 from roberta_hub.text.dictionary import Dictionary
 from roberta_hub.text.task import Task
 
-ROOM = 3 << 30  # bytes that a first download of roberta.large wants: archive and unpacked files
+ROOM = 3 << 30
+"""Bytes that a first download of roberta.large needs, for the archive and its unpacked files."""
 VARIABLES = (
     *("TORCH_HOME", "XDG_CACHE_HOME", "PYTORCH_FAIRSEQ_CACHE", "REQUESTS_CA_BUNDLE"),
-    *(
-        download.OFFLINE_ENV,
-        transfer.MIRROR_ENV,
-        download.ENDPOINT_ENV,
-        "CUDA_VISIBLE_DEVICES",
-        "OMP_NUM_THREADS",
-    ),
+    *(download.OFFLINE_ENV, transfer.MIRROR_ENV, download.ENDPOINT_ENV),
+    *("CUDA_VISIBLE_DEVICES", "OMP_NUM_THREADS"),
     *("HTTPS_PROXY", "https_proxy", "HTTP_PROXY", "http_proxy", "ALL_PROXY", "all_proxy"),
     *("NO_PROXY", "no_proxy"),
 )
+"""Environment variables that change what the package does."""
 NEEDED = ("torch", "tiktoken", "regex", "requests", "safetensors", "filelock", "tqdm")
+"""Packages without which something fails."""
 PACKAGES = (*NEEDED, "numpy", "spacy", "fairseq", "transformers")
 
 
-def doctor(*, verify: bool = False) -> int:
-    """Print the state of the installation; 1 if there is a problem.
+def add_arguments(parser: argparse.ArgumentParser) -> None:
+    """Take whether to hash the cached files."""
+    parser.add_argument("--verify", action="store_true", help="hash the cached files again")
 
-    Each problem comes with its remedy.
+
+def run(given: argparse.Namespace) -> int:
+    """Examine the installation; the exit status."""
+    return doctor(verify=given.verify)
+
+
+def doctor(*, verify: bool = False) -> int:
+    """Print the state of the installation, and the remedy of each problem.
+
+    Args:
+        verify: hash the cached files, and compare with their digests on record.
+
+    Returns:
+        1 if there is a problem, else 0.
     """
     problems: list[str] = []
     print("\n".join([*_versions(problems), *_cache(problems, verify), "", "Environment"]))

@@ -149,7 +149,7 @@ def test_a_fine_installation(base: Path, cache: Path):
     assert f"roberta_hub {__version__} from {ROOT / 'roberta_hub'} (a checkout)" in out
     assert f"torch {torch.__version__}" in out
     assert "roberta.base: complete, verified, 1.75 MB, archive sha256 " in out
-    assert "twins: safetensors twins of 1 pickles, " in out
+    assert "twins: safetensors copies of 1 pickles, " in out
     assert "roberta.large: also as an archive in torch.hub's cache: " in out
     assert "HTTPS_PROXY = http://***@proxy:3128" in out
     assert "pa/ss" not in out and "me:" not in out

@@ -1,0 +1,110 @@
+"""Runs `roberta-hub pin`: writes the catalogue's rows with the digests that this cache knows."""
+
+from __future__ import annotations
+
+import argparse
+import dataclasses
+from collections.abc import Mapping
+from typing import Any
+from urllib.parse import urlsplit
+
+from roberta_hub.checkpoint.fetch import download
+from roberta_hub.checkpoint.fetch.cache import cache_root, read_manifest
+from roberta_hub.checkpoint.fetch.catalogue import PUBLISHED
+from roberta_hub.checkpoint.fetch.records import (
+    BASE_URL,
+    HUGGINGFACE,
+    Origin,
+    Record,
+    Remote,
+)
+from roberta_hub.checkpoint.fetch.transfer import Received
+from roberta_hub.terminal import clean, without_secrets
+
+OFFICIAL = (urlsplit(BASE_URL)[:2], urlsplit(HUGGINGFACE)[:2])
+"""Scheme and host of the publishers."""
+
+
+def add_arguments(parser: argparse.ArgumentParser) -> None:
+    """Take nothing."""
+
+
+def run(given: argparse.Namespace) -> int:
+    """Print the rows; the exit status."""
+    return pin()
+
+
+def pin() -> int:
+    """Print the rows of published models; 1 if two digests of a file differ, else 0."""
+    first_use, status = download.known_digests(), 0
+    print(f"# From {clean(cache_root() / download.DIGESTS)} and the manifests beside it;")
+    print("# paste into checkpoint/fetch/records.py.")
+    for record in PUBLISHED:
+        manifest = read_manifest(cache_root() / record.name) or {}
+        known = _known(record, first_use, manifest)
+        problems = [f"{url}: {', '.join(sorted(of))}" for url, of in known.items() if len(of) > 1]
+        if problems:
+            status, shown = 1, "\n#   ".join(map(clean, problems))
+            print(f"\n# {record.name}: NOT PINNED, its digests differ:\n#   {shown}")
+        elif not any(known.values()):
+            print(f"\n# {record.name}: no digest on record; load it over a network you trust")
+        else:
+            found = {url: next(iter(of.items())) for url, of in known.items() if of}
+            print("\n" + _row(record, found, manifest))
+    return status
+
+
+def _known(
+    record: Record, first_use: Mapping[str, Received], manifest: Mapping[str, Any]
+) -> dict[str, dict[str, int | None]]:
+    """Collect the digests on record of each file of a model, with their sizes."""
+    known: dict[str, dict[str, int | None]] = {}
+    for origin, remote in _remotes(record):
+        about = manifest.get("files", {}).get(remote.name, {})
+        size, digest = about.get("size"), about.get("sha256")
+        if origin.kind == "fairseq":
+            size, digest = manifest.get("archive_size"), manifest.get("archive_sha256")
+        seen = first_use.get(remote.url, Received(0, ""))
+        pairs = [(digest, size), (seen.sha256, seen.size), (remote.sha256, remote.size)]
+        known[remote.url] = {sha: count for sha, count in pairs if sha}
+    return known
+
+
+def _remotes(record: Record) -> list[tuple[Origin, Remote]]:
+    return [(origin, remote) for origin in record.origins for remote in origin.files]
+
+
+def _row(
+    record: Record, found: Mapping[str, tuple[str, int | None]], manifest: Mapping[str, Any]
+) -> str:
+    """A row of the catalogue as Python, and where its digests come from as a comment."""
+    values = []
+    for field in dataclasses.fields(record):
+        value = getattr(record, field.name)
+        if field.name == "origins":
+            origins = "".join(f"{_origin(origin, found)}, " for origin in value)
+            values.append(f"    origins=({origins.rstrip()}),")
+        elif value != field.default and value:
+            values.append(f"    {field.name}={value!r},")
+    source = manifest.get("source")
+    official = source is None or urlsplit(str(source))[:2] in OFFICIAL
+    origin = f"# {record.name}: from {without_secrets(source)}, not from the publisher"
+    return "\n".join([*([] if official else [origin]), "Record(", *values, "),"])
+
+
+def _origin(origin: Origin, found: Mapping[str, tuple[str, int | None]]) -> str:
+    """The call in records.py that makes an origin, with the pins on record."""
+    pinned = [(remote, *found.get(remote.url, ("", None))) for remote in origin.files]
+    if origin.kind == "fairseq":
+        ((remote, digest, size),) = pinned
+        name = remote.url.removeprefix(f"{BASE_URL}/")
+        pins = [f"size={size:_}"] if size else []
+        pins += [f"sha256={digest!r}"] if digest else []
+        return f"archive({', '.join([repr(name), *pins])})".replace("'", '"')
+    name = urlsplit(origin.files[0].url).path.partition("/resolve/")[0].strip("/")
+    pins = [
+        f"{remote.name.partition('.')[0]}=({size}, {digest!r})"
+        for remote, digest, size in pinned
+        if digest and size
+    ]
+    return f"repository({', '.join([repr(name), *pins])})".replace("'", '"')
