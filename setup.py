@@ -1,4 +1,4 @@
-"""Packaging.
+"""Describes the package to pip.
 
 Tool settings are in pyproject.toml, the versions that `make` installs in constraints.txt.
 """

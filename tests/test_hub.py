@@ -422,8 +422,8 @@ def without(*names):
             if name.split(".")[0] in names: return None
             return self.finder.find_spec(name, path, target)
     sys.meta_path[:] = [Without(finder) for finder in sys.meta_path]
-GIVEN = dict(trust_repo=True, skip_validation=True, verbose=False)
-def names(): return sorted(torch.hub.list("owner/roberta_hub:main", **GIVEN))
+GIVEN = dict(trust_repo=True, skip_validation=True)
+def names(): return sorted(torch.hub.list("owner/roberta_hub:main", verbose=False, **GIVEN))
 def help(name): return torch.hub.help("owner/roberta_hub:main", name, **GIVEN)
 """
 """torch.hub itself, nothing of it replaced, in a Python that lacks some packages."""
