@@ -1,4 +1,4 @@
-"""Packaging.
+"""Describes the package to pip.
 
 Tool settings are in pyproject.toml, the versions that `make` installs in constraints.txt.
 """
@@ -13,7 +13,6 @@ version = re.search(r'__version__ = "(.+)"', (here / "roberta_hub/__init__.py").
 
 extras = {
     "words": ["spacy>=3.8"],
-    "plots": ["matplotlib>=3.7"],
     "train": [
         "accelerate>=1.0",
         "torchmetrics>=1.4",
@@ -21,13 +20,14 @@ extras = {
         "omegaconf>=2.3,<2.4",
         "tensorboard",
     ],
-    "tables": ["pyarrow>=15", "pandas>=2"],
+    "tables": ["pyarrow>=15"],
     "notebooks": ["matplotlib>=3.7", "spacy>=3.8", "nbclient", "jupytext", "ipykernel"],
 }
 extras["test"] = [
     *extras["notebooks"],
     *extras["train"],
     *extras["tables"],
+    "pandas>=2",
     "polars",
     "pytest>=8",
     "pytest-timeout",

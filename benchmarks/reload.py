@@ -39,20 +39,20 @@ Vector = Callable[[], "list[float]"]
 
 
 def ours(folder: Path, *, converted: bool = True) -> Vector:
-    import roberta_hub
+    from roberta_hub import load_model
 
     def vector() -> list[float]:
-        roberta = roberta_hub.load_model(folder / "fairseq", converted=converted).eval()
+        roberta = load_model(folder / "fairseq", converted=converted).eval()
         return roberta.extract_features(IDS)[0, 0].tolist()
 
     return vector
 
 
 def ours_saved(folder: Path) -> Vector:
-    import roberta_hub
+    from roberta_hub import load_model
 
     def vector() -> list[float]:
-        roberta = roberta_hub.load_model(folder / "roberta_hub").eval()
+        roberta = load_model(folder / "roberta_hub").eval()
         return roberta.extract_features(IDS)[0, 0].tolist()
 
     return vector

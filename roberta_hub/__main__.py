@@ -1,4 +1,4 @@
-"""`python -m roberta_hub`: the same as the command roberta-hub."""
+"""Runs the command roberta-hub, as `python -m roberta_hub`."""
 
 import sys
 

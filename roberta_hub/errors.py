@@ -1,8 +1,7 @@
-"""One error family.
+"""Defines the one family of errors.
 
-Each error is also the built-in that fits, so `except ValueError` keeps working.
-
-A message says what went wrong, where, the limit, and the remedy.
+Each error is also the built-in that fits, so `except ValueError` keeps working. A message says what
+went wrong, where, the limit, and the remedy.
 """
 
 from __future__ import annotations

@@ -133,7 +133,7 @@ def load_model(
 
 
 class RobertaModel(roberta.Roberta):
-    """RoBERTa, as `roberta.model` holds it; fairseq's class method for loading lives here."""
+    """The model that `roberta.model` holds, with fairseq's class method for loading."""
 
     @classmethod
     def from_pretrained(

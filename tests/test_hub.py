@@ -6,6 +6,8 @@ See the reference, hub_and_safety.md, section 1.4.
 from __future__ import annotations
 
 import contextlib
+import importlib.util
+import inspect
 import io
 import os
 import pickle
@@ -181,6 +183,21 @@ def test_the_readme_says_how_to_be_trusted_and_pins_a_version() -> None:
     assert calls
     for call in calls:
         assert "trust_repo=True" in call and re.search(r"roberta_hub:v\d", call), call
+
+
+@pytest.mark.parametrize("name", NAMES)
+def test_entries_are_functions_that_say_what_they_take(name: str) -> None:
+    spec = importlib.util.spec_from_file_location("hubconf.py", REPO / "hubconf.py")
+    assert spec is not None and spec.loader is not None
+    spec.loader.exec_module(hubconf := importlib.util.module_from_spec(spec))
+    entry = getattr(hubconf, name)
+    assert inspect.isfunction(entry) and entry.__module__ == "hubconf.py"
+    assert entry.__name__ == entry.__qualname__ == name.replace(".", "_")
+    assert str(inspect.signature(entry)) == "(pretrained=True, **keywords)"
+    first, blank, *rest = inspect.getdoc(entry).splitlines()  # type: ignore[union-attr]
+    assert first.startswith("RoBERTa ") and first.endswith("download.") and blank == ""
+    assert {"Args:", "Example:"} < set(rest)
+    assert all(len(line) <= 100 for line in [first, *rest])
 
 
 # ---- which copy of the package answers ----
@@ -385,6 +402,72 @@ except ImportError as error: print(error)
     assert load == help_ == "Missing dependencies: tiktoken, regex, requests"
     assert counts == "1 1"
     assert "spaCy: pip install 'roberta-hub[words]'" in words
+
+
+def downloaded(home: Path) -> Path:
+    """A copy of the repository where torch.hub keeps what it got of `owner/roberta_hub:main`.
+
+    With a reference in its name torch.hub asks nobody for what is there.
+    """
+    return copy_repo(home / "hub" / "owner_roberta_hub_main")
+
+
+HUB = """
+import torch
+def without(*names):
+    class Without:
+        def __init__(self, finder): self.finder = finder
+        def __getattr__(self, name): return getattr(self.finder, name)
+        def find_spec(self, name, path=None, target=None):
+            if name.split(".")[0] in names: return None
+            return self.finder.find_spec(name, path, target)
+    sys.meta_path[:] = [Without(finder) for finder in sys.meta_path]
+GIVEN = dict(trust_repo=True, skip_validation=True)
+def names(): return sorted(torch.hub.list("owner/roberta_hub:main", verbose=False, **GIVEN))
+def help(name): return torch.hub.help("owner/roberta_hub:main", name, **GIVEN)
+"""
+"""torch.hub itself, nothing of it replaced, in a Python that lacks some packages."""
+
+
+def test_names_and_help_need_none_of_our_packages(tmp_path: Path) -> None:
+    repo = downloaded(tmp_path)
+    code = f"""
+without("safetensors", "filelock", "tqdm", "numpy", "spacy")
+before = set(sys.modules)
+assert names() == {NAMES}
+for name in names(): assert "torch.hub.load" in help(name)
+assert not [m for m in set(sys.modules) - before if "roberta" in m or "hubconf" in m]
+without("tiktoken", "regex", "requests")
+assert names() == {NAMES}
+try: help("roberta.base")
+except RuntimeError as error: print(error)
+(repo := __import__("pathlib").Path({str(repo)!r})).joinpath("roberta_hub/hub.py").write_text("1/0")
+assert names() == {NAMES}  # nothing of the package is run
+"""
+    out = finish(start(HUB + code, tmp_path, environment={"TORCH_HOME": str(tmp_path)}))
+    assert out == "Missing dependencies: tiktoken, regex, requests\n"  # torch.hub's own check
+
+
+def test_names_are_the_repositorys_whatever_copy_is_imported(tmp_path: Path) -> None:
+    """Another copy is imported already, with other names: they never show, and it never passes."""
+    downloaded(tmp_path)
+    other = copy_repo(tmp_path / "other", version="9.9.9")
+    records = other / "roberta_hub/checkpoint/fetch/records.py"
+    records.write_text(records.read_text().replace("roberta.tiny", "roberta.giant"))
+    code = f"""
+sys.path.insert(0, {str(other)!r})
+import roberta_hub
+assert "roberta.giant" in roberta_hub.available_models()
+before = dict(sys.modules)
+assert names() == {NAMES}
+assert "roberta.tiny" in help("roberta_tiny")
+assert all(sys.modules[name] is before[name] for name in before)
+try: torch.hub.load("owner/roberta_hub:main", "roberta.tiny", **GIVEN)
+except roberta_hub.RobertaHubError as error: print(error)
+"""
+    out = finish(start(HUB + code, tmp_path, environment={"TORCH_HOME": str(tmp_path)}))
+    for part in ("9.9.9", str(other), roberta_hub.__version__, "restart Python"):
+        assert part in out
 
 
 # ---- the cache ----

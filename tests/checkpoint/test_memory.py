@@ -15,13 +15,14 @@ from roberta_hub import RobertaHubInterface
 pytestmark = pytest.mark.skipif(sys.platform != "linux", reason="peak memory is read from /proc")
 
 PEAK = """
-import gc, sys, torch, safetensors.torch, tiktoken, roberta_hub
+import gc, sys, torch, safetensors.torch, tiktoken
+from roberta_hub import load_model  # with all that it needs, before anything is measured
 def memory(name):
     return int(open("/proc/self/status").read().split(name + ":")[1].split()[0]) * 1024
 for dtype in None, torch.float16:
     open("/proc/self/clear_refs", "w").write("5")  # the peak starts anew
     base = memory("VmRSS")
-    roberta = roberta_hub.load_model(sys.argv[1], dtype=dtype)
+    roberta = load_model(sys.argv[1], dtype=dtype)
     weights = sum(p.numel() * p.element_size() for p in roberta.model.parameters())
     print((memory("VmHWM") - base) / weights)
     del roberta

@@ -20,10 +20,11 @@ from roberta_hub.errors import DownloadError
 ASK = """
 import sys, time, warnings
 import requests, roberta_hub
+from roberta_hub import load_model  # with all that it needs, before the clock runs
 warnings.simplefilter("error")
 for name in sys.argv[1:]:
     begin = time.monotonic()
-    try: roberta_hub.load_model(name)
+    try: load_model(name)
     except roberta_hub.RobertaHubError as error:
         print(type(error).__name__, error.__cause__, error.__suppress_context__)
         print(time.monotonic() - begin)

@@ -1,1 +1,1 @@
-"""A name becomes verified files on this disk."""
+"""Turns the name of a model into verified files on this disk."""

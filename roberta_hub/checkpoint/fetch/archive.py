@@ -1,4 +1,4 @@
-"""A .tar.gz from outside -> the few files of a model, each with its size and digest.
+"""Unpacks the few files of a model from a .tar.gz that nobody vouches for.
 
     archive on disk ─► our cache? ─► unpack ─► manifest ─► rename
 
@@ -42,7 +42,7 @@ MAX_BYTES = 16 << 30
 HEADER_ROOM = 1 << 20
 """Bytes an archive may spend between two files and after the last: headers, padding."""
 MAX_VAIN = 10
-"""Reads behind the end of an archive; three find it out."""
+"""Most reads behind the end of an archive; tarfile needs three to notice it."""
 UNREADABLE = (
     tarfile.TarError,
     gzip.BadGzipFile,
@@ -109,7 +109,7 @@ def extract_archive(path: str | os.PathLike[str], checkpoint_file: str = MODEL) 
 
 
 def sha256_of(path: Path) -> str:
-    """The sha256 of a file, in hexadecimal."""
+    """Return the sha256 of a file, in hexadecimal."""
     digest = hashlib.sha256()
     with open(path, "rb") as file:
         while chunk := file.read(CHUNK):
@@ -137,10 +137,10 @@ class BoundedGzip(gzip.GzipFile):
 
     limit = HEADER_ROOM
     vain = 0
-    """Reads that gave nothing."""
+    """How many reads gave nothing."""
 
     def read(self, size: int | None = -1) -> bytes:
-        """As any file's, within the limit."""
+        """Read up to `size` bytes, as from any file, within the limit."""
         chunk = super().read(size)
         self.vain += not chunk
         if not chunk and (self.tell() < self.limit - HEADER_ROOM or self.vain > MAX_VAIN):

@@ -1,10 +1,9 @@
-"""The cache of models: which files a model is, and how a folder of them appears at once and whole.
+"""Keeps models in a cache, where the folder of a model appears at once and whole.
 
 All work happens in a private stage, `.incomplete-*`, inside the cache; one rename publishes it. A
 folder without a fitting manifest does not count, so a crash at any moment leaves nothing that could
-be mistaken for a model. The lock only saves
-bandwidth: on file systems where it does nothing, several processes do the same work and the first
-to finish wins.
+be mistaken for a model. The lock only saves bandwidth: on file systems where it does nothing,
+several processes do the same work and the first to finish wins.
 """
 
 from __future__ import annotations
@@ -49,12 +48,12 @@ FileTable = dict[str, dict[str, "int | str"]]
 
 
 def cache_root() -> Path:
-    """Where our models lie; TORCH_HOME and `torch.hub.set_dir` move it."""
+    """Return the folder of our models; TORCH_HOME and `torch.hub.set_dir` move it."""
     return Path(torch.hub.get_dir()) / "checkpoints" / "roberta_hub"
 
 
 def fairseq_cache() -> Path:
-    """Where fairseq itself unpacks models, by its own rules (`fairseq/file_utils.py`)."""
+    """Return the folder where fairseq itself unpacks models (`fairseq/file_utils.py`)."""
     torch_home = os.environ.get("TORCH_HOME") or os.path.join(
         os.environ.get("XDG_CACHE_HOME") or "~/.cache", "torch"
     )
@@ -99,9 +98,9 @@ def is_model(files: Container[str], checkpoint_file: str = MODEL) -> bool:
 
 @contextlib.contextmanager
 def workplace(target: Path, error_class: type[RobertaHubError]) -> Iterator[Path]:
-    """Wait for one's turn at `target`, and lend a private folder beside it.
+    """Wait until nobody else works on `target`, and lend a private folder beside it.
 
-    No trace of that folder is left.
+    The folder is removed at the end.
     """
     root = target.parent
     try:
@@ -178,7 +177,7 @@ def _sweep(target: Path) -> None:
 
 
 def _tag() -> str:
-    """The end of a stage's name, which no other stage has.
+    """Return an ending for a stage's name that no other stage has.
 
     It is made of the machine, the process, when that began, and a random number.
     """
@@ -203,7 +202,7 @@ def abandoned(stage: Path) -> bool:
 
 
 def _machine() -> str:
-    """This machine, or container: where a process number means one process."""
+    """Return a name of this machine, or container: within it a process number means one process."""
     try:
         space = os.readlink("/proc/self/ns/pid")
     except OSError:
@@ -212,7 +211,7 @@ def _machine() -> str:
 
 
 def _began(pid: int) -> str:
-    """When a process of this machine began, in ticks of its clock.
+    """Return when a process of this machine began, in ticks of its clock.
 
     "" if it ended or the system does not say.
     """

@@ -1,9 +1,7 @@
-"""URL -> a file on this disk, counted and hashed on the way.
+"""Downloads a URL into a file, and counts and hashes its bytes on the way.
 
-A connection that breaks is resumed where it broke.
-
-No byte of another version gets in: the rest is asked for with `If-Range`, and taken only where the
-answer fits to the byte.
+A connection that breaks is resumed where it broke. The rest is asked for with `If-Range` and taken
+only where the answer fits to the byte, so that no byte of another version gets in.
 """
 
 from __future__ import annotations
@@ -33,9 +31,9 @@ MIRROR_ENV = "ROBERTA_HUB_MIRROR"
 TIMEOUT = (10, 60)
 """Seconds to connect, and seconds without a byte, before an attempt is given up."""
 ATTEMPTS = 5
-"""How often a download is tried without getting on before its last failure becomes an error."""
+"""Attempts without progress, after which the last failure becomes an error."""
 PROGRESS = 1 << 20
-"""Bytes that count as getting on."""
+"""Bytes that count as progress."""
 BACKOFF = 1.0
 """Seconds before the second attempt; doubled for each further one."""
 MAX_WAIT = 60.0
@@ -45,21 +43,21 @@ MAX_REDIRECTS = 10
 LOOPBACK = ("localhost", "127.0.0.1", "::1")
 """The hosts that plain http may talk to."""
 NO_WAY = (errno.ENETUNREACH, errno.EHOSTUNREACH, errno.ENETDOWN, errno.EADDRNOTAVAIL)
-"""What a machine without a network says of any address."""
+"""Errors that a machine without a network gives for any address."""
 BY_HAND = "or fetch the files another way and load them by their path"
 """The remedy that always works."""
 
 
 @dataclass(frozen=True)
 class Received:
-    """What a file turned out to be."""
+    """Size and digest of a file as it arrived."""
 
     size: int
     sha256: str
 
 
 class UnreachableError(DownloadError):
-    """Nobody can be asked: no such name, no network, no server there. A second try is no use."""
+    """No server answers: no such name, no network, nothing there. A second try is of no use."""
 
     def __init__(self, host: str, reason: str) -> None:
         super().__init__(
@@ -121,7 +119,7 @@ def receive(
 
 @dataclass
 class _Partial:
-    """What has arrived of a file, and what proves that a rest belongs to it."""
+    """The part of a file that has arrived, and what proves that a rest belongs to it."""
 
     url: str
     file: IO[bytes]
@@ -165,7 +163,7 @@ class _Partial:
         if span[2] != "*" and self.total is not None and int(span[2]) != self.total:
             return False
         named = (response.headers.get("ETag"), response.headers.get("Last-Modified"))
-        # Who knows no If-Range sends the rest of another version; its name gives it away.
+        # A server that ignores If-Range sends the rest of another version, whose name differs.
         return self.validator in named or not any(named)
 
     def restart(self) -> None:
@@ -252,7 +250,7 @@ def _open(session: requests.Session, partial: _Partial) -> requests.Response:
 
 
 def _unreachable(error: BaseException) -> str | None:
-    """Why a connection could not even begin, in words; None for failures that may pass."""
+    """Say why a connection could not even begin; None for failures that may pass."""
     seen: set[int] = set()
     waiting: list[object] = [error]
     while waiting:
@@ -303,7 +301,7 @@ def _require_body(response: requests.Response, url: str, *, ranged: bool) -> Non
 
 
 def _seconds(retry_after: str) -> float:
-    """How long to wait, which a server may say in seconds or as a date."""
+    """Return how long to wait, which a server says in seconds or as a date."""
     if retry_after.isdecimal():
         return min(float(retry_after), MAX_WAIT)
     try:
