@@ -1,9 +1,7 @@
-"""What a path is, found out before anybody opens it: a pipe would be waited for without an end."""
+"""Finds out what a path is before it is opened: opening a pipe would wait without an end."""
 
 from __future__ import annotations
 
-import codecs
-import os
 import stat
 from pathlib import Path
 
@@ -16,10 +14,6 @@ _SPECIAL = {
     stat.S_IFBLK: "a device",
     stat.S_IFDIR: "a directory",
 }
-_SAMPLE = 4096
-"""Bytes by which text is recognized."""
-_SHORTEST = 16
-"""Bytes below which nothing is called text: a damaged file may begin with a few letters."""
 
 
 def check_regular(path: Path) -> None:
@@ -40,48 +34,10 @@ def check_regular(path: Path) -> None:
 
 
 def listing(directory: Path, limit: int = 8) -> str:
-    """The first names in a directory, in order, for a message."""
+    """List the first names in a directory, in order, for a message."""
     try:
         names = sorted(entry.name for entry in directory.iterdir())
     except OSError as error:
         return f"nothing that can be listed ({error.strerror})"
     more = f", ... ({len(names)} in all)" if len(names) > limit else ""
     return ", ".join(name[:100] for name in names[:limit]) + more or "nothing"
-
-
-def text_kind(path: Path) -> str | None:
-    """What sort of text a file holds, in words; None: it is not text, or cannot be read."""
-    try:
-        with open(path, "rb") as file:
-            head = file.read(_SAMPLE)
-    except OSError:
-        return None
-    if len(head) < _SHORTEST:
-        return None
-    utf16 = head.startswith((b"\xff\xfe", b"\xfe\xff"))  # as spreadsheets write it
-    decoder = codecs.getincrementaldecoder("utf-16" if utf16 else "utf-8-sig")()
-    try:
-        text = decoder.decode(head)  # the sample may end within a character
-    except UnicodeDecodeError:
-        return None
-    if any(character < " " and character not in "\t\n\r\f" for character in text):
-        return None
-    lines = text.splitlines()
-    first = lines[0] if lines else ""
-    if first.lstrip()[:1] in ("{", "["):
-        return "JSON text"
-    for separator, name in (("\t", "tab-separated"), (";", "semicolon-separated"), (",", "CSV")):
-        columns = {line.count(separator) for line in lines[: max(1, len(lines) - 1)]}
-        if columns != {0} and len(columns) == 1:
-            return f"a table ({name} text)"
-    return "plain text"
-
-
-def is_archive(path: str | os.PathLike[str]) -> bool:
-    """Whether a name is that of an archive we unpack.
-
-    Example:
-        >>> is_archive("roberta.base.tar.gz"), is_archive("model.pt")
-        (True, False)
-    """
-    return os.fspath(path).endswith((".tar.gz", ".tgz"))

@@ -52,7 +52,7 @@ INNER_FLOORS = {
         ["overrides", "source"],
     ],
     "checkpoint.fetch": [["cache"], ["archive", "catalogue"], ["transfer"], ["download"]],
-    "checkpoint.untrusted": [["opcodes"], ["scan"], ["unpickle"]],
+    "checkpoint.untrusted": [["opcodes", "recognize"], ["scan"], ["unpickle"]],
     "checkpoint.formats": [
         ["names", "upgrade", "shards"],
         ["fairseq_arguments", "huggingface_config", "huggingface_heads"],
