@@ -100,7 +100,7 @@ def read_store(
         source=str(directory if ours else file),
         dictionary=read_dictionary(directory / "dict.txt"),
         label_dictionary=read_dictionary(directory / "label_dict.txt"),
-        labels={head: distinct(own, head, str(directory)) for head, own in labels.items()},
+        labels={head: distinct(given, head, str(directory)) for head, given in labels.items()},
         own_head=own_head,
         inputs=inputs,
         task=task,
