@@ -36,7 +36,7 @@ FORMATS = {
     "fairseq": ("label/dict.txt", "encoder.json", "vocab.bpe"),
     "huggingface": ("added_tokens.json", "tokenizer.json", "special_tokens_map.json"),
 }
-"""Every format, and the files of it that some models have and others lack."""
+"""Every format, and its files that not every model has: those of an earlier save are removed."""
 
 
 def checkpoint_of(
@@ -47,7 +47,19 @@ def checkpoint_of(
     own_head: str | None = None,
     inputs: Mapping[str, Inputs] | None = None,
 ) -> Checkpoint:
-    """A model, its vocabulary and its labels as a checkpoint; the weights are not copied."""
+    """Put a model, its vocabulary and its labels into a checkpoint; the weights are not copied.
+
+    Args:
+        model: one of ours.
+        tokenizer: whose dictionary the checkpoint gets.
+        task: gives the label dictionary, the task's name and its first token, where it has them.
+        labels: class names by head; those of heads that the model lacks are left out.
+        own_head: the head that the model was trained for last, if known.
+        inputs: what each head was trained on, if known.
+
+    Raises:
+        InputTypeError: a model that is not ours.
+    """
     if not isinstance(model, Roberta):
         raise InputTypeError(
             "save writes roberta_hub models, this is a "
@@ -88,9 +100,16 @@ def write(
 ) -> None:
     """Write a checkpoint in one of `FORMATS`.
 
+    Args:
+        checkpoint: of the model.
+        tokenizer: whose files are written beside it.
+        directory: made if missing; another model of the same format in it is replaced.
+        format: one of `FORMATS`.
+        head: for Hugging Face's format, which holds one; None: the only one.
+
     Raises:
-        CheckpointError: the format cannot express the model, or the disk refuses; what was there
-            stays, and what was not there is not there.
+        CheckpointError: the format cannot express the model, or the disk refuses. The directory is
+            then as it was before.
         InputError: no such format, or a path that cannot be.
         InputTypeError: `directory` is no path.
     """
@@ -108,11 +127,7 @@ def write(
             _write(checkpoint, tokenizer, work, format, head)
     except RobertaHubError:
         raise
-    except (
-        OSError,
-        RuntimeError,
-        SafetensorError,
-    ) as error:  # RuntimeError: torch.save, a full disk
+    except (OSError, RuntimeError, SafetensorError) as error:  # RuntimeError: torch.save
         raise CheckpointError(
             f"{str(directory)[:300]}: cannot be written ({type(error).__name__}: "
             f"{str(error).splitlines()[0][:200]}); what was there is as before. Free some room or "
@@ -123,7 +138,7 @@ def write(
 def _check_vacant(directory: Path, format: str) -> None:
     """Refuse a directory with a model of another format.
 
-    Loading would find that one, or a mixture.
+    Loading would find that model, or a mixture of both.
     """
     there = {"fairseq"} if (directory / "model.pt").is_file() else set()
     if (directory / "config.json").is_file():
@@ -164,7 +179,7 @@ def _write(
 
 
 def fairseq_dictionary(tokenizer: Tokenizer, rows: int) -> bytes:
-    """dict.txt without `<mask>`; rows of the table without a symbol get fillers, as in fairseq."""
+    """Make a dict.txt without `<mask>`, with a filler for each row that has no symbol."""
     dictionary = tokenizer.dictionary
     if rows > len(dictionary):
         dictionary = copy.deepcopy(dictionary)

@@ -1,4 +1,4 @@
-"""BYTES <-> WEIGHTS.
+"""Turns bytes into weights, and weights into bytes.
 
-Never builds a model and never interprets text: a vocabulary is bytes to it.
+This room never builds a model and never interprets text: to it, a vocabulary is bytes.
 """

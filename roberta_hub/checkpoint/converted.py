@@ -1,12 +1,12 @@
-"""A pickle read once -> its safetensors copy in our cache, mapped from the next time on.
+"""Keeps a safetensors copy of every pickle in our cache, and maps it from the next load on.
 
     user's file ─► signature ─► known? ─► copy, mapped
                        └─► digest ─► read the pickle ─► write the copy ─► compare ─► rename
 
-A copy is named after the sha256 of the file it came from and holds the same numbers in the same
-dtype. So that the digest of 1.4 GB is not computed at each load, a note remembers it for a path,
-size, times and inode. Nothing is ever written beside the user's file, and a cache that cannot be
-written is no reason not to load.
+A copy is named after the sha256 of its file and holds the same numbers in the same dtype. A note
+remembers that digest for a path, size, times and inode, so that 1.4 GB are not read for it at each
+load. Nothing is written beside the user's file. Where the cache cannot be written, loading goes on
+without a copy.
 """
 
 from __future__ import annotations
@@ -40,37 +40,37 @@ from roberta_hub.checkpoint.tensors import Origin, give_back_pages, is_finite
 from roberta_hub.errors import CheckpointError, RobertaHubError
 from roberta_hub.files import check_regular, read_note, write_json
 
-VERSION = 1
-"""Of the neutral form; a higher one makes all older copies unknown."""
+NEUTRAL_VERSION = 1
+"""Version of the neutral form; a higher one makes all older copies unknown."""
 SETTLED = 2.0
-"""Seconds since a file changed before its times are trusted: a clock's tick hides a second
-change."""
+"""Seconds after a file's last change before its times are trusted: a second change in the same
+tick of the clock would not show."""
 
 
 @dataclass
 class Neutral:
-    """A checkpoint before anybody's wishes: no overrides, no dtype."""
+    """What a file holds, under today's names, before overrides and a dtype are applied."""
 
     weights: dict[str, Tensor]
     about: dict[str, Any] = field(default_factory=dict)
     """What the file says about its model, as plain JSON values."""
     origin: Origin = "memory"
     finite: bool = False
-    """Whether it is known that the weights hold neither NaN nor infinity."""
+    """Whether the weights are known to hold neither NaN nor infinity."""
 
 
 def copies() -> Path:
-    """The folder of all copies, `cache_root()/twins`."""
+    """Return the folder of all copies, `cache_root()/twins`."""
     return cache_root() / "twins"
 
 
 def through_copy(path: Path, kind: str, read: Callable[[Path], Neutral]) -> Neutral:
-    """Read a file from its copy; where there is none yet, read the file itself and leave a copy.
+    """Read a file from its copy; where there is none yet, read the file itself and make one.
 
     Args:
         path: the user's file.
         kind: what `read` makes of it; part of the copy's name.
-        read: the reader of the file itself. Its errors pass, and then there is no copy.
+        read: reads the file itself. Where it raises, that error passes and no copy is made.
     """
     check_regular(path)  # before it is hashed: a pipe has no end
     if (
@@ -83,17 +83,17 @@ def through_copy(path: Path, kind: str, read: Callable[[Path], Neutral]) -> Neut
         copy = _noted_copy(note, before)
         digest = None if copy else sha256_of(path)
     except OSError:
-        return read(path)  # which knows how to say it
+        return read(path)  # whose message says what is wrong
     if digest is not None:
         _check_manifest(path, digest)
-        copy = copies() / f"{digest}-{kind}-{VERSION}.safetensors"
+        copy = copies() / f"{digest}-{kind}-{NEUTRAL_VERSION}.safetensors"
     assert copy is not None
     tidy(copy)
     found = _read_if_there(copy)
     if found is None:
         neutral = read(path)
         if not all(map(is_finite, neutral.weights.values())):
-            return neutral  # for whoever refuses it, or wants it so
+            return neutral  # the caller refuses it, or wants it so
         neutral.finite = True
         found = _make(copy, neutral, path)
     with contextlib.suppress(OSError):
@@ -107,7 +107,7 @@ def through_copy(path: Path, kind: str, read: Callable[[Path], Neutral]) -> Neut
 
 
 def _check_manifest(path: Path, digest: str) -> None:
-    """Refuse a file of our cache that is not any more what was downloaded."""
+    """Refuse a file of our cache that has changed since it was downloaded."""
     about = read_note(path.with_name(MANIFEST)) if cache_root() in path.parents else {}
     try:
         expected = about["files"][path.name]["sha256"]
@@ -125,14 +125,14 @@ def _read_if_there(copy: Path) -> Neutral | None:
         return None
     try:
         return read_copy(copy)
-    except CheckpointError:  # cut short or tampered with: to be made anew
+    except CheckpointError:  # cut short or tampered with: it is made anew
         with contextlib.suppress(OSError):
             copy.unlink(missing_ok=True)
         return None
 
 
 def read_copy(copy: Path) -> Neutral:
-    """What lies in a copy, mapped.
+    """Map the content of a copy.
 
     Raises:
         CheckpointError: damaged, or not written by this package.
@@ -147,7 +147,7 @@ def read_copy(copy: Path) -> Neutral:
 
 
 def _make(copy: Path, neutral: Neutral, source: Path) -> Neutral:
-    """Write the copy and return what lies in it, or `neutral` where the cache takes no copy."""
+    """Write the copy and return its content, or `neutral` where the cache takes no copy."""
     try:
         with workplace(copy, CheckpointError) as work:
             if not copy.exists():  # else another process made it while this one waited
@@ -191,13 +191,13 @@ def write_copy(path: Path, neutral: Neutral, source: Path) -> None:
 
 
 def _signature(path: Path) -> list[int]:
-    """What changes when a file's content does; the inode's change time cannot be set back."""
+    """Return numbers that change with a file's content; a change time cannot be set back."""
     stat = path.stat()
     return [stat.st_dev, stat.st_ino, stat.st_size, stat.st_mtime_ns, stat.st_ctime_ns]
 
 
 def _note(path: Path, kind: str) -> Path:
-    name = f"{os.path.realpath(path)}\0{kind}\0{VERSION}".encode("utf-8", "surrogateescape")
+    name = f"{os.path.realpath(path)}\0{kind}\0{NEUTRAL_VERSION}".encode("utf-8", "surrogateescape")
     return copies() / f"{hashlib.sha256(name).hexdigest()[:32]}.json"
 
 
@@ -212,8 +212,8 @@ def _write_note(note: Path, path: Path, signature: list[int], copy: Path) -> Non
     if time.time() - max(signature[3:]) / 1e9 < SETTLED:
         return
     about = {"path": os.path.realpath(path), "signature": signature, "twin": copy.name}
-    # Of a process killed while it wrote this note; one that is alive fails, and the note is there
-    # all the same.
+    # A process that was killed while it wrote this note left these. One that is alive fails to
+    # write its own, and finds this one.
     for half in note.parent.glob(f".{note.name}.*.tmp"):
         half.unlink(missing_ok=True)
     write_json(note, about)
@@ -222,7 +222,7 @@ def _write_note(note: Path, path: Path, signature: list[int], copy: Path) -> Non
 def _forget_lost_copies() -> None:
     """Remove the notes of files that are gone or changed, then the copies that no note names.
 
-    Called before another copy is made, so the cache does not grow with every checkpoint of a
+    This happens before another copy is made: the cache does not grow with every checkpoint of a
     training run.
     """
     wanted: set[str] = set()

@@ -1,4 +1,4 @@
-"""fairseq's arguments for a checkpoint of any format: those that no tensor depends on."""
+"""Replaces fairseq's arguments of a checkpoint of any format, where no tensor depends on them."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ FREE = (
     "pooler_dropout",
     "encoder_layerdrop",
 )
-"""Arguments that change no tensor's shape or place, so that any model takes them."""
+"""Arguments that change no tensor, so that a checkpoint of any format takes them."""
 
 
 def override(checkpoint: Checkpoint, overrides: Mapping[str, object]) -> None:

@@ -16,21 +16,20 @@ from roberta_hub.checkpoint.fetch.cache import MODEL
 from roberta_hub.checkpoint.fetch.catalogue import embedded, find, ships, suggest
 from roberta_hub.checkpoint.fetch.download import fetch_model
 from roberta_hub.checkpoint.fetch.records import Record, available_models
-from roberta_hub.checkpoint.files import is_archive
 from roberta_hub.checkpoint.formats.shards import INDEXES, WHOLE
 from roberta_hub.errors import CheckpointError, InputError, UnknownNameError
 from roberta_hub.files import check_regular, listing, read_json
 
 Kind = Literal["fairseq", "roberta_hub", "huggingface"]
 RUNS = ("best", "last")
-"""The folders with models that a training run leaves, the preferred one first."""
+"""Folders in which a training run leaves models, the preferred one first."""
 BESIDE_CONFIG = (".safetensors", ".bin")
-"""Weights that say nothing about their model: config.json beside them does."""
+"""Endings of weights that need a config.json beside them: they say nothing of their model."""
 
 
 @dataclass(frozen=True)
 class Source:
-    """Which reader reads which file.
+    """What a path stands for: a reader, and the files that it reads.
 
     Attributes:
         kind: who wrote it, which decides the reader.
@@ -117,9 +116,9 @@ def data_directory(model_directory: Path, data: str) -> Path:
 def resolve(path: Path, checkpoint_file: str | None = None) -> Source:
     """Decide what a path stands for.
 
-    A file stands for itself, whatever lies beside it. In a directory `checkpoint_file` is read;
-    without one fairseq's model.pt where it lies, else what config.json says, else the best model of
-    a training run.
+    A file stands for itself, whatever lies beside it. In a directory `checkpoint_file` is read.
+    Without one it is fairseq's model.pt where that lies, else what config.json says, else the best
+    model of a training run.
 
     Args:
         path: a file or a directory, which exists; an archive is unpacked into our cache.
@@ -142,6 +141,16 @@ def resolve(path: Path, checkpoint_file: str | None = None) -> Source:
             f"directory {path.parent} with checkpoint_file, or the file alone"
         )
     return _of_file(path, path.parent)
+
+
+def is_archive(path: str | os.PathLike[str]) -> bool:
+    """Tell whether a name is that of an archive we unpack.
+
+    Example:
+        >>> is_archive("roberta.base.tar.gz"), is_archive("model.pt")
+        (True, False)
+    """
+    return os.fspath(path).endswith((".tar.gz", ".tgz"))
 
 
 def _in_directory(directory: Path, checkpoint_file: str | None) -> Source:
@@ -174,7 +183,7 @@ def _named(directory: Path, checkpoint_file: str) -> Path:
 
 
 def _beside_config(directory: Path) -> Source:
-    """The weights that belong to a config.json."""
+    """Find the weights that belong to a config.json."""
     kind = _kind(directory)
     if kind == "roberta_hub":
         return Source(kind, directory, directory / WHOLE[0])
@@ -192,7 +201,7 @@ def _beside_config(directory: Path) -> Source:
 
 
 def _of_file(file: Path, directory: Path) -> Source:
-    """A file that was named: that very file is read."""
+    """Take a file that was named: that very file is read."""
     check_regular(file)
     if file.suffix == ".json":
         raise CheckpointError(

@@ -1,6 +1,6 @@
-"""Our own format: model.safetensors and config.json, memory-mapped, no pickle.
+"""Reads and writes our own format: model.safetensors, which is mapped, and config.json.
 
-config.json is written last, so a directory that has it is complete.
+There is no pickle in it. config.json is written last, so a directory that has it is complete.
 """
 
 from __future__ import annotations
@@ -41,7 +41,7 @@ _DTYPES = {
     torch.uint8: "U8",
     torch.bool: "BOOL",
 }
-"""The format's names of the dtypes that `check_plain` lets through."""
+"""How safetensors names the dtypes that `check_plain` accepts."""
 
 
 def read_store(
@@ -49,8 +49,8 @@ def read_store(
 ) -> Checkpoint:
     """Read a directory that `write_store` wrote.
 
-    Weights that are wanted in the dtype of the file stay mapped: we replace our files, never
-    rewrite them, so the mapping cannot change underneath.
+    Weights that are wanted in the file's dtype stay mapped: we replace our files and never rewrite
+    them, so what is mapped cannot change.
 
     Args:
         directory: holds config.json.
@@ -100,7 +100,7 @@ def read_store(
         source=str(directory if ours else file),
         dictionary=read_dictionary(directory / "dict.txt"),
         label_dictionary=read_dictionary(directory / "label_dict.txt"),
-        labels={head: distinct(own, head, str(directory)) for head, own in labels.items()},
+        labels={head: distinct(given, head, str(directory)) for head, given in labels.items()},
         own_head=own_head,
         inputs=inputs,
         task=task,
@@ -129,7 +129,7 @@ def write_store(checkpoint: Checkpoint, directory: Path) -> None:
 
 
 def read_safetensors(path: Path) -> dict[str, Tensor]:
-    """Tensors mapped from a safetensors file.
+    """Map the tensors of a safetensors file.
 
     Raises:
         CheckpointError: no such file, or a damaged one.
@@ -138,7 +138,11 @@ def read_safetensors(path: Path) -> dict[str, Tensor]:
 
 
 def read_safetensors_and_metadata(path: Path) -> tuple[dict[str, Tensor], dict[str, str]]:
-    """Tensors mapped from a safetensors file, and the strings that its writer put beside them."""
+    """Map the tensors of a safetensors file; return its writer's strings too.
+
+    Raises:
+        CheckpointError: no such file, or a damaged one.
+    """
     try:
         from safetensors import SafetensorError, safe_open
     except ImportError:  # torch.hub's users may lack it (`dependencies` in hubconf.py)
@@ -172,7 +176,7 @@ def read_safetensors_and_metadata(path: Path) -> tuple[dict[str, Tensor], dict[s
 
 
 def _check_header(path: Path) -> None:
-    """Refuse duplicate names in the header, which safetensors itself lets pass."""
+    """Refuse a header with one name twice, which safetensors itself accepts."""
     with open(path, "rb") as file:
         length = int.from_bytes(file.read(8), "little")
         if length > MAX_JSON:
@@ -189,12 +193,17 @@ def _check_header(path: Path) -> None:
 
 
 def write_safetensors(path: Path, weights: Mapping[str, Tensor], metadata: dict[str, str]) -> None:
-    """Write tensors atomically, one after the other.
+    """Write a safetensors file, one tensor after another.
 
-    `safetensors.torch.save_file` would hold a second copy of them all. Tensors that share memory
-    are written once each.
+    `safetensors.torch.save_file` would hold a second copy of them all. Two tensors that share
+    memory are both written.
+
+    Args:
+        path: replaced when the new file is complete.
+        weights: by name.
+        metadata: strings that `read_safetensors_and_metadata` returns.
     """
-    # Wide numbers first: then every tensor begins at a multiple of its own element size.
+    # Wide numbers come first: every tensor then begins at a multiple of its element size.
     names = sorted(weights, key=lambda name: (-weights[name].element_size(), name))
     header: dict[str, object] = {"__metadata__": metadata}
     end = 0

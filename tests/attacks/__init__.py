@@ -1,4 +1,4 @@
-"""Hostile files, made by code, against naive readers and against ours.
+"""Tries hostile files, made by code, on naive readers and on ours.
 
 See `bench.py` for what is measured.
 """

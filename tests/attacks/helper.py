@@ -1,4 +1,4 @@
-"""The helper process of `bench.Bench`: forks, limits, reads, reports. One JSON line in, one out."""
+"""Runs as the helper process of `bench.Bench`: forks, limits, reads, reports; JSON lines."""
 
 from __future__ import annotations
 

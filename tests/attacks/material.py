@@ -1,4 +1,4 @@
-"""Sound files to spoil, and the pieces of hostile ones."""
+"""Makes sound files to spoil, and the pieces of hostile ones."""
 
 from __future__ import annotations
 

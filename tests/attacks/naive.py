@@ -1,4 +1,4 @@
-"""Readers by name: ours, and the ways that are seen in the wild, short and unsuspecting.
+"""Lists readers by name: ours, and naive ones as they are found in the wild.
 
 They run in forks of `helper.py` only, under limits.
 """

@@ -1,4 +1,4 @@
-"""The safetensors twin of a pickle: same numbers, mapped, only in our cache, never in the way."""
+"""The safetensors copy of a pickle has its numbers, is mapped, and lies only in our cache."""
 
 from __future__ import annotations
 

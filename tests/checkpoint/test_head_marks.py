@@ -1,4 +1,4 @@
-"""What files say of heads: whose they are, what they were trained on, their names and labels."""
+"""Files say of a head whether it is the model's own, its inputs, its name and its labels."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Loading holds the weights once: measured in processes of their own, over what importing takes."""
+"""Loading holds the weights once; each load is measured in a process of its own."""
 
 from __future__ import annotations
 

@@ -1,7 +1,8 @@
 """Another family is one more table: BERT and ALBERT, written here, pass through the same engine.
 
 Real transformers is the peer, with every parameter random. Both families count positions from 0.
-Their token types have one row here, which is folded; a second needs segments in the model.
+They come twice: with one row of token types, which is folded, and with two rows and ALBERT's narrow
+sum of embeddings, for which the model has places of their own.
 """
 
 from __future__ import annotations
@@ -16,7 +17,7 @@ from parity import peers
 from torch import Tensor
 
 from roberta_hub.building import build
-from roberta_hub.checkpoint.checkpoint import HEADS, LM_WEIGHT, SPAN_HEADS, TOKEN_HEADS
+from roberta_hub.checkpoint.checkpoint import HEADS, LM_WEIGHT, SPAN_HEADS, TOKEN_HEADS, Checkpoint
 from roberta_hub.checkpoint.formats.huggingface import (
     parameter_names,
     read_huggingface,
@@ -32,6 +33,7 @@ from roberta_hub.checkpoint.formats.names.table import (
     HeadNames,
     NameTable,
 )
+from roberta_hub.config import RobertaConfig
 from roberta_hub.errors import CheckpointError
 from roberta_hub.hub import RobertaModel
 
@@ -129,6 +131,32 @@ ALBERT = dataclasses.replace(
     },
     only={**ROBERTA.only, "inner_group_num": 1},
 )
+SEGMENTS = {f"{E}.segment_embeddings.weight": "embeddings.token_type_embeddings.weight"}
+BERT_PAIRS = dataclasses.replace(
+    BERT,
+    body={**BERT.body, **SEGMENTS},
+    folded=None,
+    fields={**BERT.fields, "type_vocab_size": "num_segments"},
+    defaults={**BERT.defaults, "type_vocab_size": 2},
+    fixed={**BERT.fixed, "separator_idx": 3},
+)
+ALBERT_PAIRS = dataclasses.replace(
+    ALBERT,
+    body={
+        **BERT_PAIRS.body,
+        f"{E}.embed_projection": "encoder.embedding_hidden_mapping_in",
+    },
+    dropped=("albert.pooler.",),
+    folded=None,
+    fields={
+        **ALBERT.fields,
+        "type_vocab_size": "num_segments",
+        "embedding_size": "embedding_dim",
+    },
+    defaults={**ALBERT.defaults, "type_vocab_size": 2, "embedding_size": 128},
+    fixed={**BERT_PAIRS.fixed, "project_sum": True},
+)
+HAS_SEGMENTS = hasattr(RobertaConfig, "num_segments")
 SIZES = {
     "vocab_size": 30,
     "hidden_size": 8,
@@ -140,9 +168,12 @@ SIZES = {
     "num_labels": 3,
 }
 FAMILY_SIZES = {"Bert": {}, "Albert": {"num_hidden_groups": 2, "embedding_size": 8}}
+NARROW = {"Bert": {}, "Albert": {"embedding_size": 6}}
 IDS = torch.tensor([[2, 7, 11, 29, 3, 5, 6, 8, 9, 3], [2, 9, 7, 3, 0, 0, 0, 0, 0, 0]])
 """The first takes every position; 0 is padding."""
 REAL = IDS.ne(0)
+SECOND = torch.tensor([[0] * 5 + [1] * 5, [0] * 10]).bool()
+"""What stands behind the first separator, 3."""
 KINDS = {
     "ForMaskedLM": "encoder.lm_head.dense.weight",
     "ForSequenceClassification": f"{HEADS}{HEAD}.out_proj.weight",
@@ -159,17 +190,17 @@ def families(monkeypatch: pytest.MonkeyPatch) -> None:
         monkeypatch.setitem(FAMILIES, table.model_type, table)
 
 
-def peer(family: str, suffix: str) -> Any:
+def peer(family: str, suffix: str, **sizes: int) -> Any:
     """A real model of transformers, every parameter random."""
     peers.hf_model()  # which makes transformers importable beside a broken torchaudio
     import transformers
 
-    config = getattr(transformers, f"{family}Config")(**SIZES, **FAMILY_SIZES[family])
+    config = getattr(transformers, f"{family}Config")(**SIZES | FAMILY_SIZES[family] | sizes)
     if suffix == "ForQuestionAnswering":
         config.num_labels = 2
     model = getattr(transformers, family + suffix)(config)
     peers.randomise(model)
-    if family == "Albert":
+    if family == "Albert" and not sizes:
         product = model.base_model.encoder.embedding_hidden_mapping_in
         with torch.no_grad():
             product.weight.copy_(torch.eye(8))
@@ -177,26 +208,31 @@ def peer(family: str, suffix: str) -> Any:
     return model.eval()
 
 
-def compare(directory: Path, theirs: Any, suffix: str) -> Any:
+def compare(directory: Path, theirs: Any, suffix: str) -> Checkpoint:
+    """Load a directory, and check that everything it computes is what the peer computes."""
     checkpoint = read_huggingface(directory)
     model = build(checkpoint, RobertaModel).eval()
     assert suffix == "Model" or KINDS[suffix] in model.state_dict()
+    pairs = theirs.config.type_vocab_size > 1
+    given = {"attention_mask": REAL.long(), "token_type_ids": SECOND.long() * pairs}
     with torch.no_grad():
-        wanted = theirs.base_model(IDS, attention_mask=REAL.long()).last_hidden_state
         found = model(IDS, features_only=True)[0]
-        assert_close(found[REAL], wanted[REAL])
+        assert_close(found[REAL], theirs.base_model(IDS, **given).last_hidden_state[REAL])
         if suffix == "ForMaskedLM":
-            logits = theirs(IDS, attention_mask=REAL.long()).logits
-            assert_close(model(IDS)[0][REAL], logits[REAL])
+            assert_close(model(IDS)[0][REAL], theirs(IDS, **given).logits[REAL])
         elif suffix == "ForSequenceClassification":
-            logits = theirs(IDS, attention_mask=REAL.long()).logits
-            assert_close(model.classification_heads[HEAD](found), logits)
+            assert_close(model.classification_heads[HEAD](found), theirs(IDS, **given).logits)
         elif suffix == "ForMultipleChoice":
-            logits = theirs(IDS[None], attention_mask=REAL.long()[None]).logits
-            assert_close(model.classification_heads[HEAD](found).T, logits)
+            wanted = theirs(IDS[None], **{name: value[None] for name, value in given.items()})
+            assert_close(model.classification_heads[HEAD](found).T, wanted.logits)
         elif suffix == "ForTokenClassification":
-            logits = theirs(IDS, attention_mask=REAL.long()).logits
-            assert_close(model.token_heads[TOKEN_HEAD](found)[REAL], logits[REAL])
+            found = model.token_heads[TOKEN_HEAD](found)
+            assert_close(found[REAL], theirs(IDS, **given).logits[REAL])
+        elif suffix == "ForQuestionAnswering":
+            wanted = theirs(IDS, **given)
+            found = model.span_heads[SPAN_HEAD](found)
+            assert_close(found[REAL][:, 0], wanted.start_logits[REAL])
+            assert_close(found[REAL][:, 1], wanted.end_logits[REAL])
     return checkpoint
 
 
@@ -218,6 +254,26 @@ def test_another_family_reads_and_writes(tmp_path: Path, family: str, suffix: st
     assert checkpoint.config.num_unique_layers == (2 if family == "Albert" else None)
     if suffix in ("Model", "ForMultipleChoice") or family == "Albert":
         return  # theirs has a pooler, or a product, that ours dropped
+    write_huggingface(checkpoint, tmp_path / "ours", {})
+    again, report = type(theirs).from_pretrained(tmp_path / "ours", output_loading_info=True)
+    assert not report["missing_keys"] and not report["unexpected_keys"]
+    compare(tmp_path / "ours", again.eval(), suffix)
+
+
+@peers.needs_transformers
+@pytest.mark.skipif(not HAS_SEGMENTS, reason="the model has no segments yet")
+@pytest.mark.parametrize("family", ["Bert", "Albert"])
+@pytest.mark.parametrize("suffix", KINDS)
+def test_segments_and_a_narrow_sum_have_places_of_their_own(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, family: str, suffix: str
+) -> None:
+    for table in (BERT_PAIRS, ALBERT_PAIRS):
+        monkeypatch.setitem(FAMILIES, table.model_type, table)
+    theirs = peer(family, suffix, type_vocab_size=2, **NARROW[family])
+    theirs.save_pretrained(tmp_path / "theirs")
+    checkpoint = compare(tmp_path / "theirs", theirs, suffix)
+    if suffix == "ForMultipleChoice":
+        return
     write_huggingface(checkpoint, tmp_path / "ours", {})
     again, report = type(theirs).from_pretrained(tmp_path / "ours", output_loading_info=True)
     assert not report["missing_keys"] and not report["unexpected_keys"]

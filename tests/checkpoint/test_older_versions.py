@@ -1,4 +1,4 @@
-"""What earlier versions wrote goes on loading, with the same ids and numbers."""
+"""Files of earlier versions load with the same ids and numbers."""
 
 import importlib.util
 import json

@@ -1,4 +1,4 @@
-"""A look at pickles runs nothing, sees through their tricks, and ends soon.
+"""A scan of pickles runs nothing, finds what hides in them, and ends soon.
 
 It says what load_pickle then does.
 """

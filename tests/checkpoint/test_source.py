@@ -1,4 +1,4 @@
-"""A path is the file it names; what cannot be a checkpoint is said to be what it is."""
+"""A path means the file that it names; a refusal says what the file is instead."""
 
 from __future__ import annotations
 

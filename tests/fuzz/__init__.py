@@ -1,4 +1,4 @@
-"""Readers against bytes nobody wrote.
+"""Feeds readers bytes that nobody wrote.
 
 Run it as `python -m tests.fuzz.fuzz_readers dictionary --seconds 600`.
 """

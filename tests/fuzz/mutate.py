@@ -1,4 +1,4 @@
-"""Changes to a valid file that keep enough of its structure to get past the first check.
+"""Changes a valid file, and keeps enough of its structure to get past the first check.
 
 Flipped bytes alone end at a checksum, a length or a bracket; these mutators know where the values
 are.

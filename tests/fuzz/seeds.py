@@ -1,4 +1,4 @@
-"""Small valid files of every kind we read, made by code: where mutation begins."""
+"""Makes small valid files of every kind that we read, for mutation to begin with."""
 
 from __future__ import annotations
 

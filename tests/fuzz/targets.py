@@ -1,4 +1,4 @@
-"""The readers as functions of bytes.
+"""Makes each reader a function of bytes.
 
 Whatever one of them raises that is no RobertaHubError is a bug.
 """

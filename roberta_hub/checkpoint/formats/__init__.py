@@ -1,1 +1,1 @@
-"""What others write becomes a checkpoint, and a checkpoint what they read."""
+"""Reads checkpoints that fairseq and Hugging Face write, and writes what they read."""

@@ -1,4 +1,4 @@
-"""fairseq's model.pt, safely, both ways: every era from 2019 to 0.12 in, 0.12's plain form out."""
+"""Reads fairseq's model.pt of every era from 2019 to 0.12, and writes 0.12's plain form."""
 
 from __future__ import annotations
 
@@ -37,7 +37,7 @@ OURS = (
     *("roberta_hub_labels", "roberta_hub_task", "roberta_hub_init_token"),
     *("roberta_hub_own_head", "roberta_hub_inputs"),
 )
-"""What fairseq's file has no place for stands in ours beside its own keys."""
+"""Our own keys in a model.pt, for what fairseq has no place for."""
 
 _FRESH_HISTORY = {
     "criterion_name": "MaskedLmLoss",
@@ -46,7 +46,7 @@ _FRESH_HISTORY = {
     "num_updates": 0,
 }
 _FRESH_ITERATOR = {"version": 2, "epoch": 1, "iterations_in_epoch": 0, "shuffle": True}
-"""What fairseq's trainer wants to find in order to train on from a file, at the very beginning."""
+"""What fairseq's trainer needs in a file to train on from it, as at the start of a run."""
 
 
 def read_fairseq(
@@ -74,9 +74,12 @@ def read_fairseq(
 
 
 def neutral_file(path: Path) -> Neutral:
-    """A model.pt of any era in neutral form.
+    """Read a model.pt of any era into neutral form.
 
     That is its arguments in one flat dict, and its tensors under today's names.
+
+    Raises:
+        CheckpointError: missing, damaged, unsafe, or not fairseq's.
     """
     origin: Origin = "file" if is_mapped(path) else "memory"
     return neutral_state(load_pickle(path), str(path), origin, limit=path.stat().st_size)
@@ -85,7 +88,17 @@ def neutral_file(path: Path) -> Neutral:
 def neutral_state(
     state: Any, source: str, origin: Origin = "memory", limit: int | None = None
 ) -> Neutral:
-    """What a fairseq file of `limit` bytes holds, in neutral form."""
+    """Bring what was loaded from a fairseq file into neutral form.
+
+    Args:
+        state: what was loaded; anything.
+        source: for messages.
+        origin: where its tensors lie.
+        limit: bytes of the file; all tensors together cannot have more.
+
+    Raises:
+        CheckpointError: it is no fairseq checkpoint.
+    """
     state = _as_dict(state) or state
     arguments = _arguments(state, source)
     raw = tensors(state["model"], source, limit)
@@ -100,9 +113,17 @@ def interpret(
     overrides: Mapping[str, object],
     dtype: torch.dtype | None = None,
 ) -> Checkpoint:
-    """A model's configuration and weights out of their neutral form, with overrides.
+    """Make a checkpoint of the neutral form of a fairseq file; see `read_fairseq`.
 
-    See `read_fairseq`.
+    Args:
+        neutral: of the file; its weights are consumed.
+        source: for messages.
+        overrides: fairseq arguments that replace the file's, by name.
+        dtype: of the weights; None widens half precision to float32.
+
+    Raises:
+        CheckpointError: not a RoBERTa, or incomplete.
+        UnknownNameError: an override that fairseq's RoBERTa does not have.
     """
     check_overrides(overrides)
     arguments, weights = neutral.about, dict(neutral.weights)
@@ -113,7 +134,7 @@ def interpret(
     except InputError as error:
         raise CheckpointError(f"{source}: {error}") from None
     if keep is None and own_keep and len(set(own_keep)) != count_layers(weights):
-        keep = own_keep  # else the model was built with these layers only, and saved so
+        keep = own_keep  # else the file holds these layers only
     if keep is not None:
         weights = prune(weights, keep, source)
     elif own_keep is None and "encoder_layers" not in overrides:
@@ -144,10 +165,7 @@ def interpret(
 
 
 def _check_layers(stated: object, found: int, source: str) -> None:
-    """Refuse a file that lost its last layers.
-
-    It would make a smaller model, and a wrong one, without a word.
-    """
+    """Refuse a file that lost its last layers: it would silently make a smaller, wrong model."""
     if isinstance(stated, int) and stated != found:
         raise CheckpointError(
             f"{source}: its arguments say {stated} layers, and it holds {found}; the file is "
@@ -156,12 +174,16 @@ def _check_layers(stated: object, found: int, source: str) -> None:
 
 
 def read_state(state: Any, source: str, overrides: Mapping[str, object]) -> Checkpoint:
-    """Interpret what a fairseq file holds, or a model in memory that is laid out like one."""
+    """Make a checkpoint of a fairseq file's content, or of a model in memory laid out like it.
+
+    Raises:
+        CheckpointError: no fairseq checkpoint, or not a RoBERTa.
+    """
     return interpret(neutral_state(state, source), source, overrides)
 
 
 def _arguments(state: Any, source: str) -> dict[str, Any]:
-    """The arguments of either form, `args` or `cfg`, as one flat dict of plain values."""
+    """Flatten the arguments, `args` or `cfg`, into one dict of plain values."""
     if not isinstance(state, dict) or not isinstance(state.get("model"), dict):
         found = (
             f"keys {sorted(key[:40] for key in state if isinstance(key, str))[:8]}"
@@ -195,7 +217,7 @@ def _arguments(state: Any, source: str) -> dict[str, Any]:
 
 
 def _as_dict(value: Any) -> dict[str, Any]:
-    """A plain copy: on a subclass a hostile file may have put anything in place of the methods."""
+    """Copy a dict by dict's own methods: a hostile file may have replaced those of a subclass."""
     return dict(dict.items(value)) if isinstance(value, dict) else {}
 
 
@@ -206,7 +228,7 @@ def _integer(value: object) -> int | None:
 def _settle_lm_head(
     config: RobertaConfig, weights: dict[str, Tensor], source: str
 ) -> RobertaConfig:
-    """Tie the output matrix where it is tied; a data2vec encoder has no head at all."""
+    """Leave out an output matrix that is tied; a file without any LM head is data2vec's."""
     if not any(key.startswith("encoder.lm_head.") for key in weights):
         return dataclasses.replace(config, lm_head=False)
     if config.untie_weights:
@@ -224,7 +246,7 @@ def _settle_lm_head(
 
 
 def fairseq_state(checkpoint: Checkpoint) -> dict[str, Any]:
-    """What a fairseq checkpoint file of this model holds, in 0.12's form with plain dicts only.
+    """Make the content of a fairseq file, in 0.12's form with plain dicts only.
 
     Raises:
         CheckpointError: a configuration that fairseq cannot express.
@@ -274,8 +296,8 @@ def fairseq_state(checkpoint: Checkpoint) -> dict[str, Any]:
 def write_fairseq(checkpoint: Checkpoint, directory: Path) -> None:
     """Write model.pt and dict.txt so that stock fairseq 0.12.2 loads them and trains on.
 
-    No class at all is pickled, so the file loads under torch's `weights_only` default, which
-    fairseq's own files do not.
+    No class is pickled. So the file loads under torch's `weights_only` default, as fairseq's own
+    files do not.
 
     Raises:
         CheckpointError: a configuration that fairseq cannot express.
@@ -292,7 +314,7 @@ def write_fairseq(checkpoint: Checkpoint, directory: Path) -> None:
 
 
 def _cfg(config: RobertaConfig) -> dict[str, Any]:
-    """The configuration as a file of 0.12 holds it."""
+    """Make the configuration of a file of 0.12."""
     # Also for classifiers: fairseq's sentence_prediction task has no mask_idx and so no fill_mask.
     task = {"_name": "masked_lm", "data": ".", "tokens_per_sample": config.max_positions}
     criterion = {"_name": "masked_lm"}
@@ -309,9 +331,13 @@ def _cfg(config: RobertaConfig) -> dict[str, Any]:
 def read_dictionaries(
     model_directory: Path, data: Path | None = None
 ) -> tuple[bytes | None, bytes | None]:
-    """(dict.txt, label/dict.txt) as bytes, from the data directory or beside the model.
+    """Read dict.txt and label/dict.txt, from the data directory or beside the model.
 
-    None stands for a file that is absent.
+    Returns:
+        The bytes of both; None for a file that is absent.
+
+    Raises:
+        CheckpointError: a file that cannot be read, or is too large.
     """
     data = data or model_directory
     places = [data / "dict.txt", data / "input0" / "dict.txt", model_directory / "dict.txt"]

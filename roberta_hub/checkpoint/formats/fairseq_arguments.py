@@ -1,4 +1,4 @@
-"""fairseq's arguments <-> our configuration."""
+"""Translates fairseq's arguments into our configuration."""
 
 from __future__ import annotations
 
@@ -28,11 +28,11 @@ _UNSUPPORTED = {
     "encoder_learned_pos": True,
     "no_scale_embedding": True,
 }
-"""Switches that no RoBERTa was published with, and the value that RoBERTa has."""
+"""Switches that every published RoBERTa has at this value; another value is refused."""
 _OTHER_ARGUMENTS = (
     "encoder_layers_to_keep",
     "arch",
-    # Handled elsewhere, or without effect on what a loaded model computes.
+    # These are handled elsewhere, or do not change what a loaded model computes.
     *("data", "task", "bpe", "user_dir", "criterion", "fp16", "tokens_per_sample"),
     *("load_checkpoint_heads", "quant_noise_pq_block_size", "quant_noise_scalar"),
 )
@@ -49,7 +49,16 @@ def check_overrides(overrides: Mapping[str, object]) -> None:
 
 
 def override_config(config: RobertaConfig, overrides: Mapping[str, object]) -> RobertaConfig:
-    """A configuration with some of fairseq's arguments replaced, for a model without a file."""
+    """Replace some of fairseq's arguments in a configuration.
+
+    Args:
+        config: is not changed.
+        overrides: fairseq arguments by name; those without a field here are left out.
+
+    Raises:
+        InputError: a value of the wrong type.
+        UnknownNameError: fairseq's RoBERTa has no such argument.
+    """
     check_overrides(overrides)
     values = {
         FIELDS[name]: _typed(name, value, getattr(config, FIELDS[name]))
@@ -63,7 +72,11 @@ def override_config(config: RobertaConfig, overrides: Mapping[str, object]) -> R
 
 
 def layers_to_keep(value: object) -> list[int] | None:
-    """Numbers out of fairseq's "0,2,4"; None: all layers."""
+    """Read layer numbers as fairseq writes them, "0,2,4"; None: all layers.
+
+    Raises:
+        InputError: no layer numbers.
+    """
     if value is None or (isinstance(value, str) and not value):
         return None
     parts = value.split(",") if isinstance(value, str) else value
@@ -81,7 +94,17 @@ def read_config(
     overrides: Mapping[str, object],
     source: str,
 ) -> RobertaConfig:
-    """The architecture: sizes from the tensors, the rest from the arguments, else from `arch`."""
+    """Read the architecture: sizes off the tensors, the rest from the arguments, else from `arch`.
+
+    Args:
+        arguments: of the file, with the overrides in them.
+        weights: under today's names.
+        overrides: arguments that the caller gave; they hold against the tensors too.
+        source: for messages.
+
+    Raises:
+        CheckpointError: not a RoBERTa, or values that cannot be.
+    """
     for name, value in _UNSUPPORTED.items():
         if arguments.get(name) not in (None, value):
             raise CheckpointError(
@@ -118,7 +141,7 @@ def read_config(
 
 
 def _typed(name: str, value: object, like: object) -> object:
-    """A configuration value of its field's type, from the looser types that files hold."""
+    """Convert a value of a file, where types are looser, to the type of its field."""
     if isinstance(like, bool):
         if isinstance(value, (bool, int)):
             return bool(value)
@@ -131,7 +154,7 @@ def _typed(name: str, value: object, like: object) -> object:
 
 
 def _sizes(weights: dict[str, Tensor], source: str) -> dict[str, int]:
-    """What the tensors themselves say; a file's arguments may omit or misstate it."""
+    """Read sizes off the tensors; a file's arguments may omit or misstate them."""
     positions = weights.get("encoder.sentence_encoder.embed_positions.weight")
     embedding, fc1 = weights.get(EMBEDDING), weights.get(f"{LAYER}0.fc1.weight")
     if embedding is None or positions is None or embedding.dim() != 2 or positions.dim() != 2:

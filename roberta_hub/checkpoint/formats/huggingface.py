@@ -215,7 +215,8 @@ def write_huggingface(
         CheckpointError: a configuration that the family cannot express.
     """
     table = FAMILIES[checkpoint.family]
-    config, weights = expand(checkpoint.config, checkpoint.weights, set(table.fields.values()))
+    known = {*table.fields.values(), *table.fixed}
+    config, weights = expand(checkpoint.config, checkpoint.weights, known)
     names = head_to_write(table, checkpoint, head)
     sizes = checkpoint.heads().get(names.name) if names and names.kind == HEADS else None
     check_expressible(config, table, sizes)

@@ -1,4 +1,4 @@
-"""All tensors of a Hugging Face directory: one file, or the shards that an index names."""
+"""Reads all tensors of a Hugging Face directory, from one file or from the shards of an index."""
 
 from __future__ import annotations
 
@@ -16,13 +16,13 @@ from roberta_hub.errors import CheckpointError
 from roberta_hub.files import read_json
 
 WHOLE = ("model.safetensors", "pytorch_model.bin")
-"""What transformers calls the weights, the one without pickles first."""
+"""Names of transformers' files of weights; the one without pickles comes first."""
 INDEXES = tuple(f"{name}.index.json" for name in WHOLE)
-"""And where it says in which shard each tensor lies."""
+"""Names of the files that say in which shard each tensor lies."""
 
 
 def read_weights(directory: Path, file: Path | None = None, *, converted: bool) -> Neutral:
-    """All tensors under Hugging Face's names.
+    """Read all tensors, under Hugging Face's names.
 
     Args:
         directory: where they lie.
@@ -70,7 +70,7 @@ def _read_shards(index: Path, *, converted: bool) -> Neutral:
         read.append(_read_file(index.parent / shard, converted=converted))
         weights |= read[-1].weights
     origins = {shard.origin for shard in read}
-    # Where some have a copy and some do not, none of them is treated as mapped.
+    # Where only some shards have a copy, none of them is treated as mapped.
     origin = origins.pop() if len(origins) == 1 else "memory"
     return Neutral(weights, origin=origin, finite=bool(read) and all(s.finite for s in read))
 

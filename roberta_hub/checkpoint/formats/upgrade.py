@@ -1,7 +1,7 @@
-"""State dicts of every fairseq era -> today's names. Pure functions, dict in, dict out.
+"""Renames the tensors of every fairseq era to today's names.
 
-The rules are numbered as in the tests: U1-U9 are fairseq's own (`fairseq/models/roberta/model.py
-upgrade_state_dict_named`, `checkpoint_utils.prune_state_dict`), U10-U13 mend what fairseq leaves
+Rules have the numbers of the tests. U1-U9 are fairseq's own (`fairseq/models/roberta/model.py
+upgrade_state_dict_named`, `checkpoint_utils.prune_state_dict`); U10-U13 mend what fairseq leaves
 broken.
 """
 
@@ -29,7 +29,14 @@ _OLD_NORMS = {
 def upgrade(weights: Weights, *, source: str) -> Weights:
     """Rename, split and drop until the names are today's.
 
-    `prune` (U9) comes after, which is U12.
+    `prune` (U9) comes after it; that order is U12.
+
+    Args:
+        weights: of a file of any era; not changed.
+        source: for messages.
+
+    Raises:
+        CheckpointError: two tensors that get one name, or a matrix that cannot be split.
     """
     weights = _rename(weights, source)  # U1, U2, U3
     weights = {name: tensor for name, tensor in weights.items() if not is_stale(name)}  # U10
@@ -40,16 +47,15 @@ def upgrade(weights: Weights, *, source: str) -> Weights:
 def is_stale(name: str) -> bool:
     """U10: tell whether a name belongs to 0.12's unused second copy of a layer.
 
-    The copy goes stale in training and must never be read.
+    Training does not change that copy, so it must not be read.
     """
     return _STALE.search(name) is not None
 
 
 def is_post_norm_era(weights: Weights) -> bool:
-    """U13: files with the names of before February 2021 are post-norm, whatever they say.
+    """U13: tell by its names whether a file is of before February 2021, and so post-norm.
 
-    `--encoder-normalize-before` was accepted and ignored then (v0.9.0 model.py hard-codes
-    post-norm).
+    `--encoder-normalize-before` was accepted and ignored then: v0.9.0's model.py is post-norm only.
     """
     return any(key.startswith("decoder.") or ".emb_layer_norm." in key for key in weights)
 
@@ -88,13 +94,22 @@ def _split_in_proj(weights: Weights, source: str) -> Weights:
 
 
 def _drop_data2vec(weights: Weights) -> Weights:
-    """U8: data2vec's teacher and regression head are no part of the encoder."""
+    """U8: leave out data2vec's teacher and regression head, which are no part of the encoder."""
     dropped = ("encoder.regression_head", "encoder._ema")
     return {key: tensor for key, tensor in weights.items() if not key.startswith(dropped)}
 
 
 def prune(weights: Weights, keep: Sequence[int], source: str) -> Weights:
-    """U9: keep some layers and number them anew; the order they are named in does not matter."""
+    """U9: keep some layers and number them anew.
+
+    Args:
+        weights: under today's names; not changed.
+        keep: layer numbers, in any order.
+        source: for messages.
+
+    Raises:
+        CheckpointError: a layer that is not there.
+    """
     numbers = {old: new for new, old in enumerate(sorted(set(keep)))}
     have = count_layers(weights)
     if not numbers or min(numbers) < 0 or max(numbers) >= have:
@@ -112,6 +127,6 @@ def prune(weights: Weights, keep: Sequence[int], source: str) -> Weights:
 
 
 def count_layers(weights: Weights) -> int:
-    """How many layers a state dict of today's names holds."""
+    """Count the layers of a state dict with today's names."""
     found = (_LAYER_KEY.match(key) for key in weights)
     return max((int(match[1]) + 1 for match in found if match), default=0)

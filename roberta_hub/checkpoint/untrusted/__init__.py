@@ -1,1 +1,1 @@
-"""Pickles from outside are read and never run."""
+"""Reads pickles from outside without running them."""

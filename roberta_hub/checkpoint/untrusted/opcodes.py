@@ -1,6 +1,6 @@
-"""A pickle followed opcode by opcode, without running it.
+"""Follows a pickle opcode by opcode without running it.
 
-That gives the names it imports, and tells whether it is a bomb.
+It writes down the names that the pickle imports, and refuses one that would fill the memory.
 """
 
 from __future__ import annotations
@@ -13,21 +13,21 @@ from dataclasses import dataclass, field
 from typing import Any, Literal, NamedTuple
 
 MAX_DEPTH = 100
-"""Tuples within tuples; those of torch and fairseq go four deep."""
+"""Most tuples within tuples; those of torch and fairseq go four deep."""
 MAX_OPCODES = 1_000_000
-"""In all pickles of a file; roberta.large with its optimizer has some 100,000."""
+"""Most instructions in a file; roberta.large with its optimizer has some 100,000."""
 MAX_EXPANDED = 1_000_000
-"""Values and characters of a tuple, shared ones counted each time: what hashing or showing it
-costs."""
+"""Most values and characters in a tuple, shared ones counted each time; hashing it costs as
+much."""
 MAX_NAMES = 1000
-"""Different names that a file may ask for; fairseq's ask for twenty."""
+"""Most different names that a file asks for; fairseq's ask for twenty."""
 
 _TORCH = re.compile(
     r"torch\.(_utils\._rebuild_(tensor(_v[23])?|parameter)|nn\.parameter\.Parameter|Size|device|bool"
     r"|((Double|Float|Half|BFloat16|Long|Int|Short|Char|Byte|Bool|Complex(Float|Double)|QU?Int[48x23]+)"
     r"|storage\.(Unt|T)yped)Storage|bfloat16|float(16|32|64)|u?int(8|16|32|64))"
 )
-"""What torch.save writes for tensors of numbers; sparse and quantized ones are not weights."""
+"""Names that torch.save writes for tensors of numbers; sparse and quantized ones are no weights."""
 _CODEC = "_codecs.encode"  # how protocol 2 writes bytes
 _SUPPORTED = re.compile(
     "APPENDS?|BIN(FLOAT|GET|INT[12]?|PERSID|PUT|UNICODE)|BUILD|EMPTY_(DICT|LIST|SET|TUPLE)|GLOBAL|LONG1|LONG_BIN(GET|PUT)|MARK|NEW(FALSE|OBJ|TRUE)|NONE|PROTO|REDUCE|SETITEMS?|SHORT_BINSTRING|STOP|TUPLE[123]?"
@@ -38,7 +38,7 @@ _IN_PLACE = frozenset(("APPEND", "APPENDS", "SETITEM", "SETITEMS", "ADDITEMS", "
 
 
 class HostileError(Exception):
-    """The file asks for something that a checkpoint of weights has no use for."""
+    """Says that a file asks for something that a checkpoint of weights has no use for."""
 
 
 @dataclass
@@ -48,25 +48,24 @@ class Asked:
     name: str
     """As "module.name"."""
     verdict: Literal["tensor", "inert", "refused"]
-    """torch's own; on the list of harmless ones; anything else."""
+    """Whether it is torch's own, on the list of harmless ones, or anything else."""
     where: str
     """Which pickle."""
     times: int = 0
     calls: list[str] = field(default_factory=list)
-    """For what is refused, how it would be called: the first few different ones, strings as they
-    are written."""
+    """The first few different calls of a refused name, strings as they are written."""
 
 
 @dataclass
 class Survey:
-    """What the pickles of a file would do."""
+    """What was found in the pickles of a file."""
 
     allowed: Container[str]
     asked: dict[tuple[str, str], Asked] = field(default_factory=dict)
     refusals: list[str] = field(default_factory=list)
-    """Reasons why `load_model` does not run it; none if it does."""
+    """Why `load_model` does not read it; empty if it does."""
     damage: Exception | None = None
-    """Where the pickles could not be followed to their end."""
+    """Why the pickles could not be followed to their end."""
     opcodes: int = 0
     where: str = ""
     """The pickle that is being followed."""
@@ -100,12 +99,12 @@ class Survey:
 
 
 class _Value(NamedTuple):
-    """As much of a value as is needed to know names and bombs."""
+    """What is remembered of a value: enough to know names, depth and size."""
 
     depth: int = 0
     """How deep its tuples go."""
     name: str | None = None
-    """If it is something that was imported."""
+    """Its name, if it was imported."""
     text: str | bytes | None = None
     items: tuple[_Value, ...] = ()
     """The first few of a tuple or list."""
@@ -118,7 +117,20 @@ _MARK = None
 
 
 def follow(file: Any, found: Survey, where: str) -> Any:
-    """Follow the stack of one pickle; return the argument of the opcode before its end."""
+    """Follow the stack of one pickle.
+
+    Args:
+        file: at the beginning of the pickle.
+        found: what is written down so far; it grows.
+        where: what to call this pickle.
+
+    Returns:
+        The argument of the opcode before the last: the value of a pickle that is one number.
+
+    Raises:
+        HostileError: more instructions, names, depth or size than any checkpoint has.
+        Exception: whatever damaged bytes lead to.
+    """
     stack: list[_Value | None] = []
     memo: dict[Any, _Value] = {}
     before = last = None
@@ -154,7 +166,7 @@ def follow(file: Any, found: Survey, where: str) -> Any:
 
 
 def _take(opcode: pickletools.OpcodeInfo, stack: list[_Value | None]) -> list[_Value]:
-    """Pop what an opcode uses, in the order in which it was pushed."""
+    """Pop the values that an opcode uses, in the order in which they were pushed."""
     taken: list[_Value] = []
     needed = len(opcode.stack_before)
     if pickletools.stackslice in opcode.stack_before:
@@ -174,10 +186,10 @@ def _real(value: _Value | None) -> _Value:
 
 
 def _result(name: str, argument: Any, taken: list[_Value], found: Survey) -> _Value:
-    """What an opcode leaves on the stack."""
+    """Return what an opcode leaves on the stack."""
     if name.startswith("TUPLE"):
-        # Only tuples hash what they hold; what was encoded counts as one, to be known if it comes
-        # again.
+        # Only tuples hash what they hold. An encoded value counts as one: encoding it again is
+        # then refused.
         depth = max((value.depth for value in taken), default=0) + 1
         if depth > MAX_DEPTH:
             raise HostileError(f"it nests tuples deeper than {MAX_DEPTH}")
@@ -205,7 +217,7 @@ def _result(name: str, argument: Any, taken: list[_Value], found: Survey) -> _Va
         return _call(taken[0], tuple(taken[1:]), found)
     if name in ("REDUCE", "NEWOBJ", "NEWOBJ_EX"):
         given = taken[1]
-        if taken[0].name is None:  # torch would show it, shared parts and all
+        if taken[0].name is None:  # torch would print it, shared parts as often as they occur
             raise HostileError("it calls something that it has not imported")
         encodes = name == "REDUCE" and _CODEC in (taken[0].name, given.name)
         if encodes and max(taken[0].depth, given.depth) > 1:

@@ -1,9 +1,9 @@
-"""A look at a checkpoint's pickles without running them: their names, and whether they are bombs.
+"""Reads a checkpoint's pickles without running them: which names they ask for, what they cost.
 
-`scan` is the gate that every pickle passes before torch sees it; `survey` is the same look, written
-down for people. torch's own list of allowed names has some that no checkpoint needs and that a
-hostile file can fill the memory with (`bytearray(10**11)`); and hashing a deep tuple ends the
-process, whoever does it.
+`scan` refuses a file before torch sees it; `survey` writes the same findings down for people.
+torch's own list of allowed names is not enough. It has names that no checkpoint needs and that a
+hostile file can fill the memory with (`bytearray(10**11)`), and hashing a deep tuple ends the
+process.
 """
 
 from __future__ import annotations
@@ -22,11 +22,12 @@ from roberta_hub.checkpoint.fetch.cache import DICTIONARIES, MODEL, is_model
 from roberta_hub.checkpoint.untrusted.opcodes import HostileError, Survey, follow
 
 MAX_PICKLE = 64 << 20
-"""Bytes of a pickle, tensors not counted; that of roberta.large has 0.1 MB."""
+"""Most bytes of a pickle without its tensors; that of roberta.large has 0.1 MB."""
 MAX_READ = 8 << 20
-"""Bytes of a zip file's directory, which zipfile reads at once; torch writes 100 a tensor."""
+"""Most bytes of a zip file's directory, which zipfile reads at once; torch writes 100 a tensor."""
 _PICKLES = 5
-"""A legacy file is magic number, protocol, system, object and storage keys; raw bytes follow."""
+"""Pickles in a legacy file: magic number, protocol, system, object, storage keys. Raw bytes
+follow."""
 _MAGIC = 0x1950A86A20F9469CFC6C
 
 
@@ -53,7 +54,7 @@ def scan(path: Path, kind: str, allowed: Container[str]) -> None:
 def check_sums(path: Path) -> None:
     """Compare every record of a zip file with its checksum.
 
-    torch does not, and a flipped bit is another weight.
+    torch does not compare them, and a flipped bit makes another weight.
 
     Raises:
         zipfile.BadZipFile: a record is damaged; the message names it.
@@ -69,7 +70,7 @@ def check_sums(path: Path) -> None:
 def survey(file: IO[bytes], size: int, kind: str, allowed: Container[str]) -> Survey:
     """Follow every pickle of a checkpoint without running one, and write down all it asks for.
 
-    Never raises for what is in the file; bounded in time and memory by the limits above.
+    What is in the file never raises. The limits above bound time and memory.
 
     Args:
         file: a file of torch.save, at its beginning.
@@ -110,8 +111,8 @@ def _survey(file: IO[bytes], size: int, kind: str, found: Survey) -> None:
 def survey_archive(path: Path, allowed: Container[str]) -> tuple[dict[str, int], Survey]:
     """Look into a .tar.gz without unpacking it: sizes by name, and what its model.pt asks for.
 
-    Of model.pt only the ends that matter are kept. What `archive.unpack` would refuse is refused
-    here, in its words.
+    Only both ends of model.pt are kept. What `archive.unpack` refuses is refused here too, in its
+    words.
     """
     found, members, seen = Survey(allowed), dict[str, int](), set[str]()
     try:
@@ -140,7 +141,7 @@ def survey_archive(path: Path, allowed: Container[str]) -> tuple[dict[str, int],
 def _survey_stream(stream: IO[bytes], size: int, found: Survey) -> None:
     """Survey a file that can be read only once.
 
-    Only its ends are kept: torch's pickles stand first, the directory of a zip file last.
+    Only its ends are kept: torch's pickles come first, a zip file's directory comes last.
     """
     with tempfile.TemporaryFile() as ends:
         kept, tail = 0, b""
@@ -149,7 +150,7 @@ def _survey_stream(stream: IO[bytes], size: int, found: Survey) -> None:
                 kept += ends.write(chunk)
             else:
                 tail = (tail + chunk)[-MAX_READ:]
-        ends.seek(max(kept, size - len(tail)))  # a hole, which reads as zeros, lies before it
+        ends.seek(max(kept, size - len(tail)))  # the hole before it reads as zeros
         ends.write(tail)
         ends.seek(0)
         kind = "zip" if ends.read(2) == b"PK" else "legacy"
@@ -203,7 +204,7 @@ def _check_end(file: Any, size: int) -> None:
 
 
 def _read_all(file: IO[bytes]) -> bytes:
-    """All of it, in pieces that `_Bounded` lets pass."""
+    """Read a whole file in pieces that `_Bounded` accepts."""
     parts = []
     while part := file.read(1 << 16):
         parts.append(part)
@@ -211,7 +212,7 @@ def _read_all(file: IO[bytes]) -> bytes:
 
 
 class _Bounded:
-    """A file of which no single read, and not all reads together, can be larger than a limit."""
+    """Limits each read of a file, and all of them together."""
 
     def __init__(self, file: IO[bytes], each: int, total: int | None = None) -> None:
         self.file, self.each, self.left = file, each, total

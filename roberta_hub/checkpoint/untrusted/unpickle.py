@@ -1,4 +1,4 @@
-"""torch.load for files from outside: only tensors and plain data come out, never code.
+"""Loads files of torch.save from outside: tensors and plain data come out, and no code runs.
 
 Old fairseq checkpoints pickle a few foreign objects (meters, omegaconf nodes, numpy scalars). They
 are read as inert stand-ins, so that neither those packages nor their code are needed. A class that
@@ -19,12 +19,11 @@ from typing import Any
 import torch
 from torch import Tensor
 
-from roberta_hub.checkpoint.files import text_kind
 from roberta_hub.checkpoint.tensors import check_plain
 from roberta_hub.checkpoint.untrusted.opcodes import HostileError
+from roberta_hub.checkpoint.untrusted.recognize import recognize, text_kind
 from roberta_hub.checkpoint.untrusted.scan import check_sums, scan
 from roberta_hub.errors import CheckpointError
-from roberta_hub.files import check_regular
 
 _MAX_DEPTH = 50
 _MAX_VALUES = 100_000
@@ -33,7 +32,7 @@ time."""
 
 
 class _StandIn:
-    """Takes any state, does nothing. Subclasses carry the name of the class they stand for."""
+    """Takes any state and does nothing; a subclass has the name of the class it stands for."""
 
     state: Any = None
 
@@ -48,7 +47,7 @@ class _StandIn:
 
 
 class _InertDict(dict):  # type: ignore[type-arg]
-    """Stands for collections.defaultdict: a dict whose default factory is forgotten."""
+    """Stands for collections.defaultdict, and forgets the default factory."""
 
     def __init__(self, *args: Any) -> None:
         super().__init__()
@@ -80,8 +79,8 @@ _ALLOWED: list[Any] = [
     *((type(name.rsplit(".", 1)[1], (_StandIn,), {}), name) for name in _FOREIGN),
 ]
 _allowing = threading.RLock()
-"""torch's list of allowed classes is one for the whole process, and the end of `safe_globals` takes
-ours off it: another load that is under way would find them gone."""
+"""Held while torch reads. Its list of allowed classes is one for the whole process, and leaving
+`safe_globals` takes ours off it: another thread's load would find them gone."""
 NAMES = frozenset(
     {
         *_FOREIGN,
@@ -94,8 +93,8 @@ NAMES = frozenset(
 
 
 def is_mapped(path: Path) -> bool:
-    """Whether `load_pickle` maps this file: zip files, not the legacy format of before 2020."""
-    return _recognize(path) == "zip"
+    """Tell whether `load_pickle` maps a file: it maps zip files and copies the legacy format."""
+    return recognize(path) == "zip"
 
 
 def load_pickle(path: Path) -> Any:
@@ -105,7 +104,7 @@ def load_pickle(path: Path) -> Any:
         CheckpointError: no such file, not a checkpoint, damaged, or a pickle that asks for code; or
             a torch whose own protection has a hole that a file can use.
     """
-    kind = _recognize(path)
+    kind = recognize(path)
     _check_torch(path)
     try:
         scan(path, kind, NAMES)
@@ -119,7 +118,7 @@ def load_pickle(path: Path) -> Any:
             "file with weights only, or for safetensors"
         ) from None
     except Exception as error:  # whatever torch meets in hostile or damaged bytes
-        # Not chained, and not quoted: torch's messages tell the reader to switch its protection
+        # torch's own messages are neither chained nor quoted: they advise to switch its protection
         # off.
         if (found := text_kind(path)) is not None:
             raise CheckpointError(
@@ -133,9 +132,9 @@ def load_pickle(path: Path) -> Any:
 
 
 def _check_torch(path: Path) -> None:
-    """Refuse a torch whose `weights_only` does not keep its promise, or warn of it.
+    """Refuse a torch whose `weights_only` lets a file run code, or warn of one with a known hole.
 
-    The promise holds from torch 2.6 on, and without a known exception from 2.10 on.
+    Code is kept out from torch 2.6 on; no hole is known from 2.10 on.
     """
     release = tuple(int(number) for number in re.findall(r"\d+", torch.__version__)[:2])
     if release < (2, 6):
@@ -151,32 +150,6 @@ def _check_torch(path: Path) -> None:
         )
 
 
-def _recognize(path: Path) -> str:
-    """Tell "zip" from "legacy"; raise an error that says what any other file is."""
-    if not path.is_file():
-        if not path.is_dir():
-            check_regular(path)
-        what = "is a directory" if path.is_dir() else "does not exist"
-        raise CheckpointError(f"Model file not found: {path} {what}")
-    try:
-        with open(path, "rb") as file:
-            head = file.read(512)
-    except OSError as error:
-        raise CheckpointError(f"{path}: cannot be read: {error.strerror}") from None
-    start = head.lstrip().lower()
-    if head.startswith(b"version https://git-lfs"):
-        found = "a git-lfs pointer, not the file itself; run `git lfs pull`"
-    elif start.startswith((b"<!doctype", b"<html", b"<?xml")):
-        found = "a web page; the download was answered by a login or error page"
-    elif head.startswith((b"\x1f\x8b", b"BZh", b"\xfd7zXZ")):
-        found = "a compressed archive; give its path to load_model, or unpack it first"
-    elif not head.strip(b"\0"):
-        found = f"empty: {path.stat().st_size} bytes, all zeros; the write was interrupted"
-    else:
-        return "zip" if head.startswith(b"PK") else "legacy"
-    raise CheckpointError(f"{path} is {found}")
-
-
 def _first_line(error: Exception) -> str:
     line = (str(error).splitlines() or [""])[0][:200]
     # torch's advice begins with "Weights only load failed. This file can still be loaded".
@@ -185,12 +158,12 @@ def _first_line(error: Exception) -> str:
 
 
 def tensors(value: Any, source: str, limit: int | None = None) -> dict[str, Tensor]:
-    """Tensors by name out of a loaded dict, none of which is more than what the file stores.
+    """Take tensors by name out of a loaded dict, none of which is larger than what is stored.
 
     Args:
         value: what was loaded; anything.
         source: for messages.
-        limit: bytes of the file, of which all tensors together cannot have more.
+        limit: bytes of the file; all tensors together cannot have more.
 
     Raises:
         CheckpointError: not a dict of tensors by name, or tensors that are not what they seem.
@@ -198,7 +171,7 @@ def tensors(value: Any, source: str, limit: int | None = None) -> dict[str, Tens
     found: dict[str, Tensor] = {}
     if not isinstance(value, dict):
         raise CheckpointError(f"{source}: expected a dict of tensors, found {type(value).__name__}")
-    # dict's own methods, and new tensor objects: a hostile file may have put anything on instances.
+    # dict's own methods and new tensors: a hostile file may have put anything on its instances.
     for name, tensor in dict.items(value):
         if not isinstance(name, str) or not isinstance(tensor, Tensor):
             shown = name[:80] if isinstance(name, str) else f"a {type(name).__name__}"
@@ -220,9 +193,9 @@ def tensors(value: Any, source: str, limit: int | None = None) -> dict[str, Tens
 
 
 def plain(value: Any, source: str) -> Any:
-    """Namespaces and omegaconf trees as dicts and lists; interpolations stay the text they are.
+    """Turn Namespaces and omegaconf trees into dicts and lists; interpolations stay text.
 
-    What is no plain value is replaced by the name of its type.
+    The name of its type stands for what is no plain value.
 
     Raises:
         CheckpointError: nested too deep or too large, for which sharing parts of parts is enough.

@@ -1,1 +1,1 @@
-"""One table a family: how Hugging Face names its parameters and settings."""
+"""Translates each family's names at Hugging Face into ours, by one table a family."""
