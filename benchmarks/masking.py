@@ -93,7 +93,7 @@ def _docstrings() -> Iterator[str]:
 def prepare(scale: Scale) -> str:
     """Write the tokens to learn from and those to be judged by; where the text is from."""
     from roberta_hub.text.tokenizer import Tokenizer
-    from roberta_hub.train.data.blocks import build
+    from roberta_hub.train.data.streams import build
 
     source, found = articles()
     scale.folder.mkdir(parents=True, exist_ok=True)

@@ -24,8 +24,8 @@ from torch import Tensor
 import roberta_hub
 from roberta_hub import RobertaConfig, RobertaHubInterface, RobertaModel
 from roberta_hub.model.packing import pack
-from roberta_hub.train.tasks.objectives import MaskedLM
-from roberta_hub.train.tasks.task import Batch
+from roberta_hub.train.tasks.masked_lm import MaskedLM
+from roberta_hub.train.tasks.training_task import Batch
 
 BATCH, LENGTH, MASKED = 32, 128, 0.15
 MASK = 50264

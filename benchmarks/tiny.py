@@ -93,7 +93,7 @@ def perplexity(roberta: Any, path: Path) -> float:
     import tempfile
 
     from roberta_hub.train.config import BatchConfig, Config, DataConfig, TaskConfig
-    from roberta_hub.train.tasks.objectives import build_task
+    from roberta_hub.train.tasks.build import build_task
 
     with tempfile.TemporaryDirectory() as folder:
         config = Config(
