@@ -131,8 +131,8 @@ class Config:
     pretrained: bool = True
     """False: the architecture of `model` with random weights."""
     architecture: dict[str, Any] = field(default_factory=dict)
-    """Fields of `RobertaConfig` to change; pretrained weights allow only those that no tensor depends
-    on, as dropout."""
+    """Fields of `RobertaConfig` to change; a model with weights allows only those that no tensor
+    depends on, as dropout."""
     output: str = "run"
     """Folder that everything is written into."""
     resume: bool = True
