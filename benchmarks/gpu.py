@@ -21,11 +21,11 @@ from pathlib import Path
 from typing import Any
 
 import torch
-from corpus import corpus
-from engines import Ids, ours, padded, random_model
-from report import about, write
+from lib.corpus import corpus
+from lib.engines import Ids, ours, padded, random_model
+from lib.report import about, write
+from lib.timing import Samples, by_turns
 from speed import flops
-from timing import Samples, by_turns
 
 from roberta_hub.inference.batching import BATCH_TOKENS
 from roberta_hub.model.packing import pack_sequences

@@ -117,7 +117,7 @@ def speed(roberta: Any) -> Iterator[float]:
 
 def main() -> None:
     """Measure, print, and write the result."""
-    from report import about, write
+    from lib.report import about, write
 
     import roberta_hub
     from roberta_hub.checkpoint.fetch.catalogue import embedded, find
