@@ -52,8 +52,8 @@ TEXTS = {
 }
 """The texts to learn from: a CPU sees less than one epoch of the plainer ones."""
 SOURCES = ("mnli", "snli", "wanli")
-"""Sources of the pairs that train the head: people wrote or checked these one by one; the others are
-longer, and made by rules."""
+"""Sources of the pairs that train the head: people wrote or checked these one by one. The others
+are longer, and made by rules."""
 DEMONSTRATION = (
     "Roberta is a heavily optimized version of BERT",
     "Roberta is not very optimized",
