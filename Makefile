@@ -34,7 +34,7 @@ bench: $(VENV)/.bench
 	$(BIN)/python benchmarks/step.py
 	$(BIN)/python benchmarks/growth.py
 
-# After a change to speed: the ratios to two peers, in three minutes; limits in benchmarks/guard.py.
+# After a change to speed: the ratios to two peers, in three minutes; limits in benchmarks/lib/guard.py.
 bench-quick: $(VENV)/.bench
 	$(BIN)/python benchmarks/speed.py quick
 

@@ -1,4 +1,4 @@
-"""How roberta.tiny learnt, step by step, drawn from the logs of `tools/train_tiny.py`.
+"""Draws how roberta.tiny learnt, step by step, from the logs of `tools/train_tiny.py`.
 
     python benchmarks/curves.py
 
@@ -16,7 +16,7 @@ ROOT = Path(__file__).resolve().parents[1]
 sys.path[:0] = [str(ROOT), str(ROOT / "tools")]
 LAST = "loop.max_updates="
 SMOOTHED = 20
-"""Lines of a log, ten updates each, that a point is the mean of."""
+"""A point is the mean of this many lines of a log, ten updates each."""
 
 
 def curve(step: str, updates: int, column: str, begin: float) -> tuple[list[float], list[float]]:

@@ -21,16 +21,16 @@ from pathlib import Path
 from typing import Any
 
 import torch
-from corpus import corpus
-from engines import Ids, ours, padded, random_model
-from report import about, write
+from lib.corpus import corpus
+from lib.engines import Ids, ours, padded, random_model
+from lib.report import about, write
+from lib.timing import Samples, by_turns
 from speed import flops
-from timing import Samples, by_turns
 
 from roberta_hub.inference.batching import BATCH_TOKENS
 from roberta_hub.model.packing import pack_sequences
-from roberta_hub.train.tasks.objectives import MaskedLM
-from roberta_hub.train.tasks.task import Batch
+from roberta_hub.train.tasks.masked_lm import MaskedLM
+from roberta_hub.train.tasks.training_task import Batch
 
 MASK, MASKED = 50264, 0.15
 ATTENTION = ("sdpa", "flash_attention_2")

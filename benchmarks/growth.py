@@ -19,8 +19,8 @@ from pathlib import Path
 from typing import Any
 
 import torch
-from report import RESULTS, about, write
-from timing import by_turns
+from lib.report import RESULTS, about, write
+from lib.timing import by_turns
 
 import roberta_hub
 from roberta_hub import RobertaHubInterface, RobertaModel

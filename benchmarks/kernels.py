@@ -20,8 +20,8 @@ from functools import partial
 
 import torch
 import torch.nn.functional as F
-from report import about, write
-from timing import by_turns
+from lib.report import about, write
+from lib.timing import by_turns
 
 from roberta_hub.model import kernels
 from roberta_hub.model import matrices as quantize

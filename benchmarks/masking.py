@@ -1,20 +1,18 @@
-"""Dynamic beside static masking, as in the RoBERTa paper, in minutes.
-
-The comparison is in Liu et al. 2019, section 4.1.
+"""Compares dynamic with static masking, as Liu et al. 2019 do in section 4.1, in minutes.
 
     python benchmarks/masking.py                 # nine runs, about ten minutes on two cores
     python benchmarks/masking.py --quick         # whether it works, one minute; writes no result
 
-A small masked LM reads a small text 40 times, as the paper's did. Dynamic: another mask each time.
-Static, 10 masks: ten of each sequence take turns, so each is seen four times, the paper's
-comparison. Static, 1 mask: always the same one, what BERT's preprocessing comes to without copies.
-A seed decides first weights, order and masks of its three runs; weights begin with the text's
-statistics (`start: informed`), as from random ones so short a run learns word frequencies only. All
-are judged by the loss on other articles, under masks that no setting changes.
+A small masked LM reads a small text 40 times, as the paper's did. Dynamic: a new mask each time.
+Static, 10 masks: ten masks of each sequence take turns, so the model sees each four times; this is
+the paper's comparison. Static, 1 mask: always the same one, as BERT's preprocessing without copies.
+A seed decides first weights, order and masks of its three runs. Weights begin with the text's
+statistics (`start: informed`): from random ones so short a run learns word frequencies only. The
+loss on other articles, under masks that no setting changes, judges all runs.
 
 Text: articles of `../shared/data/pretrain/simplewiki_2022` (or under $ROBERTA_HUB_SHARED), else the
-docstrings of torch. Runs stand in `runs/masking`; those that are done are not done again, one that
-was killed goes on. Writes `benchmarks/results/masking.{md,json,png}`.
+docstrings of torch. Runs stand in `runs/masking`; a finished run is kept, and one that was killed
+goes on. Writes `benchmarks/results/masking.{md,json,png}`.
 """
 
 from __future__ import annotations
@@ -44,11 +42,11 @@ Curve = list[dict[str, float]]
 
 @dataclasses.dataclass(frozen=True)
 class Scale:
-    """How much is read."""
+    """How much text a run reads."""
 
     words: int = 10_000
     held_out: int = 8_000
-    """Words of the articles that judge."""
+    """Words of the held-out articles."""
     epochs: int = 40
     seeds: int = 3
     every: int = 50
@@ -56,7 +54,7 @@ class Scale:
 
     @property
     def folder(self) -> Path:
-        """Where its runs stand."""
+        """Folder of its runs."""
         return ROOT / "runs/masking" / f"{self.words}-{self.held_out}-{self.epochs}-{self.every}"
 
 
@@ -67,7 +65,7 @@ QUICK = Scale(words=2_000, held_out=2_000, epochs=4, seeds=2, every=5)
 
 
 def articles() -> tuple[str, Iterator[str]]:
-    """Where the text is from, and its documents."""
+    """Read the documents, and say where they are from."""
     path = SHARED / "data/pretrain/simplewiki_2022.txt.xz"
     if path.is_file():
         return "Simple English Wikipedia", _wikipedia(path)
@@ -91,9 +89,9 @@ def _docstrings() -> Iterator[str]:
 
 
 def prepare(scale: Scale) -> str:
-    """Write the tokens to learn from and those to be judged by; where the text is from."""
+    """Write training and held-out tokens; return where the text is from."""
     from roberta_hub.text.tokenizer import Tokenizer
-    from roberta_hub.train.data.blocks import build
+    from roberta_hub.train.data.streams import build
 
     source, found = articles()
     scale.folder.mkdir(parents=True, exist_ok=True)
@@ -142,7 +140,7 @@ def settings(kind: str, seed: int, scale: Scale) -> list[str]:
 
 
 def folder_of(kind: str, seed: int, scale: Scale) -> Path:
-    """Everything of one run."""
+    """List the settings of one run."""
     return scale.folder / f"{kind.replace(', ', '-').replace(' ', '-')}-{seed}"
 
 
@@ -158,7 +156,7 @@ def learn(kind: str, seed: int, scale: Scale) -> None:
 
 
 def launch(kind: str, seed: int, scale: Scale) -> dict[str, Curve]:
-    """Run it if it is not done; its curves."""
+    """Run it unless it is done; return its curves."""
     folder = folder_of(kind, seed, scale)
     done = folder / "curves.json"
     if not done.is_file():
@@ -176,7 +174,7 @@ CURVES = {"valid": ("update", "loss", "top1"), "log": ("update", "epoch", "loss"
 
 
 def curve(path: Path) -> Curve:
-    """The columns of a log that are kept."""
+    """Read the columns of a log that are kept."""
     with path.open(newline="") as file:
         return [{k: float(row[k]) for k in CURVES[path.stem]} for row in csv.DictReader(file)]
 
@@ -209,7 +207,7 @@ def measure(scale: Scale) -> Found:
 
 
 def ends(runs: list[dict[str, Curve]]) -> dict[str, list[float]]:
-    """What is compared, a number a seed."""
+    """Collect what is compared, a number for each seed."""
     return {
         "best": [min(point["loss"] for point in run["valid"]) for run in runs],
         "end": [run["valid"][-1]["loss"] for run in runs],
@@ -219,7 +217,7 @@ def ends(runs: list[dict[str, Curve]]) -> dict[str, list[float]]:
 
 
 def spread(values: list[float], digits: int = 3) -> str:
-    """Mean and standard deviation over the seeds."""
+    """Write mean and standard deviation over the seeds."""
     return f"{mean(values):.{digits}f} ± {stdev(values):.{digits}f}"
 
 
@@ -241,7 +239,7 @@ def verdict(kind: str, found: Found) -> str:
 
 
 def table(source: str, scale: Scale, found: Found) -> str:
-    """The page."""
+    """Write the page."""
     lines = [
         "| masking | held-out loss, end | held-out loss, best | held-out tokens guessed, % | loss "
         "on the text learnt, end |",
@@ -269,7 +267,7 @@ def table(source: str, scale: Scale, found: Found) -> str:
 
 
 def plot(path: Path, scale: Scale, found: Found) -> None:
-    """Held-out loss over epochs: the mean of the seeds, and a band from least to largest."""
+    """Plot the held-out loss over epochs: mean of the seeds, band from least to largest."""
     import matplotlib
 
     matplotlib.use("Agg")
@@ -295,7 +293,7 @@ def plot(path: Path, scale: Scale, found: Found) -> None:
 
 def main() -> None:
     """Train, compare, and write the result."""
-    from report import RESULTS, about, write
+    from lib.report import RESULTS, about, write
 
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
     parser.add_argument("--quick", action="store_true")

@@ -1,6 +1,4 @@
-"""What pre-training is worth: MNLI with roberta.tiny's masked LM, or with random weights.
-
-The masked LM is fine-tuned, and so is the same model from random weights.
+"""Measures what pre-training is worth: roberta.tiny fine-tuned on MNLI, or from random weights.
 
     python benchmarks/pretraining.py             # three seeds, about an hour on two cores
     python benchmarks/pretraining.py --pairs 2000 --seeds 1
@@ -31,7 +29,7 @@ ARMS = {
 
 
 def score(arm: str, seed: int, pairs: int, processes: int) -> float:
-    """Train one arm with one seed; its accuracy on MNLI dev-matched."""
+    """Train one arm with one seed; return its accuracy on MNLI dev-matched."""
     import tiny
     from train_tiny import learn
 
@@ -57,7 +55,7 @@ def score(arm: str, seed: int, pairs: int, processes: int) -> float:
 
 def main() -> None:
     """Train, compare, and write the result."""
-    from report import about, write
+    from lib.report import about, write
 
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
     parser.add_argument("--pairs", type=int, default=PAIRS)

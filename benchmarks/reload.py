@@ -210,7 +210,7 @@ def main() -> None:
     with tempfile.TemporaryDirectory() as folder:
         weights = make_files(options.model, Path(folder))
         found, first = measure(Path(folder), options.rounds)
-    from report import about, write
+    from lib.report import about, write
 
     told = about("torch", "fairseq", "transformers", "safetensors")
     model = f"{options.model}, random weights, {weights / GB:.2f} GB in float32"

@@ -27,12 +27,12 @@ from importlib.metadata import PackageNotFoundError, version
 from pathlib import Path
 
 import torch
-from alone import AS_GIVEN, ONE_BY_ONE, OURS, Alone, Call
-from corpus import corpus, padding
-from engines import MAKERS, Ids, random_model
-from guard import judge, this_cpu
-from report import about, write
-from timing import Sample, Samples, sample, sampled, sampled_by_turns
+from lib.alone import AS_GIVEN, ONE_BY_ONE, OURS, Alone, Call
+from lib.corpus import corpus, padding
+from lib.engines import MAKERS, Ids, random_model
+from lib.guard import judge, this_cpu
+from lib.report import about, write
+from lib.timing import Sample, Samples, sample, sampled, sampled_by_turns
 from torch import Tensor
 
 from roberta_hub import RobertaHubInterface

@@ -1,12 +1,12 @@
-"""A masked-LM training step of 4 layers x 256, beside transformers and fairseq.
+"""Times a masked-LM training step beside transformers' and fairseq's.
 
-Batches are of 32 x 128 tokens.
+The model has 4 layers of width 256, a batch 32 x 128 tokens.
 
     python benchmarks/step.py                  # about three minutes on two cores
 
 Each step is forward, backward and AdamW on float32 weights, dropout 0.1, 15 % of the tokens masked,
 the same tokens for all. Ours is the step of our loop: the LM head on masked tokens only, the fused
-optimizer. By turns; every engine begins with the same weights, and the first losses are compared.
+optimizer. The engines take turns, begin with the same weights, and must agree in the first loss.
 Writes `benchmarks/results/step.{md,json}`.
 """
 
@@ -17,22 +17,22 @@ import tempfile
 from collections.abc import Callable
 
 import torch
-from report import about, write
-from timing import by_turns
+from lib.report import about, write
+from lib.timing import by_turns
 from torch import Tensor
 
 import roberta_hub
 from roberta_hub import RobertaConfig, RobertaHubInterface, RobertaModel
 from roberta_hub.model.packing import pack
-from roberta_hub.train.tasks.objectives import MaskedLM
-from roberta_hub.train.tasks.task import Batch
+from roberta_hub.train.tasks.masked_lm import MaskedLM
+from roberta_hub.train.tasks.training_task import Batch
 
 BATCH, LENGTH, MASKED = 32, 128, 0.15
 MASK = 50264
 
 
 def data() -> tuple[Tensor, Tensor, Tensor]:
-    """(tokens with masks, tokens, which are masked), each (B, T)."""
+    """Make (tokens with masks, tokens, which of them are masked), each (B, T)."""
     torch.manual_seed(1)
     tokens = torch.randint(4, 50_000, (BATCH, LENGTH))
     chosen = torch.rand(BATCH, LENGTH) < MASKED
@@ -40,7 +40,7 @@ def data() -> tuple[Tensor, Tensor, Tensor]:
 
 
 def ours(model: RobertaModel) -> Callable[[], float]:
-    """As `roberta_hub/train/loop/fit.py` does it."""
+    """Make our step, as `roberta_hub/train/loop/fit.py` does it."""
     seen, tokens, chosen = data()
     packed = pack(seen, padding_idx=1)
     lm = MaskedLM(model)
@@ -59,7 +59,7 @@ def ours(model: RobertaModel) -> Callable[[], float]:
 
 
 def transformers(folder: str) -> Callable[[], float]:
-    """The model as its examples train it."""
+    """Make transformers' step, as its examples train."""
     from transformers import RobertaForMaskedLM
 
     seen, tokens, chosen = data()
@@ -78,7 +78,7 @@ def transformers(folder: str) -> Callable[[], float]:
 
 
 def fairseq(roberta: RobertaHubInterface) -> Callable[[], float]:
-    """Its model with the masked tokens told, as its criterion does."""
+    """Make fairseq's step; its criterion tells the model which tokens are masked."""
     from roberta_hub.fairseq_bridge import to_fairseq
 
     seen, tokens, chosen = data()

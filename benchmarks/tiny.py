@@ -93,7 +93,7 @@ def perplexity(roberta: Any, path: Path) -> float:
     import tempfile
 
     from roberta_hub.train.config import BatchConfig, Config, DataConfig, TaskConfig
-    from roberta_hub.train.tasks.objectives import build_task
+    from roberta_hub.train.tasks.build import build_task
 
     with tempfile.TemporaryDirectory() as folder:
         config = Config(
@@ -117,7 +117,7 @@ def speed(roberta: Any) -> Iterator[float]:
 
 def main() -> None:
     """Measure, print, and write the result."""
-    from report import about, write
+    from lib.report import about, write
 
     import roberta_hub
     from roberta_hub.checkpoint.fetch.catalogue import embedded, find

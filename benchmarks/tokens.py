@@ -18,9 +18,9 @@ from functools import partial
 
 os.environ |= {"RAYON_NUM_THREADS": "1", "TOKENIZERS_PARALLELISM": "false", "OMP_NUM_THREADS": "1"}
 
-from corpus import corpus
-from report import about, write
-from timing import by_turns
+from lib.corpus import corpus
+from lib.report import about, write
+from lib.timing import by_turns
 
 import roberta_hub
 

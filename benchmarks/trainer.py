@@ -1,17 +1,17 @@
-"""Our loop beside transformers' Trainer: losses step by step, and tokens a second.
+"""Compares our loop with transformers' Trainer: losses step by step, and tokens a second.
 
-Both have the same model, data, masks and order.
+Both get the same model, data, masks and order.
 
     python benchmarks/trainer.py                 # about a quarter of an hour on two cores
     python benchmarks/trainer.py --steps 20 --rounds 1
 
 Both pre-train the same small RoBERTa in float32 without dropout, with AdamW in the same groups, the
 same clipping and the same learning rate at each step. Trainer gets our batches, masked by our code,
-as padded tensors. Rounding differs with the order of sums, and grows as training goes on; so at
-each step the largest difference until then counts. Between transformers on one and on two threads
-it is the spread; ours from transformers, on as many threads, is held to three times that, where
-what float32 can tell apart at such a loss, 1e-6, is the least spread. One such pair of runs is one
-draw of something chaotic, hence three seeds, which decide order and masks.
+as padded tensors. Rounding differs with the order of sums, and grows as training goes on; so each
+step counts the largest difference until then. The spread is that difference between transformers on
+one and on two threads, and at least 1e-6, the resolution of float32 at such a loss. Our difference
+from transformers on as many threads may be three times the spread. A pair of runs is one draw of
+something chaotic, hence three seeds, which decide order and masks.
 
 Speed counts real tokens; our time includes masking and packing, Trainer's batches are ready. Text:
 the first paragraphs of 5-400 words of `../shared/data/pretrain/simplewiki_2022` (or under
@@ -41,22 +41,22 @@ SMALL = {"embed_dim": 128, "ffn_dim": 512, "num_layers": 2, "num_heads": 2}
 MIDDLE = {"embed_dim": 256, "ffn_dim": 1024, "num_layers": 4, "num_heads": 4}
 PEAK = 1e-3
 RESOLUTION = 1e-6
-"""Of a float32 loss between 8 and 16."""
+"""Resolution of a float32 loss between 8 and 16."""
 THREADS = (1, 2)
 ORDERS = {
     "random order, 16 paragraphs a batch": {"batch_size": 16},
     "like lengths together, 2048 tokens a batch": {"max_tokens": 2048},
 }
-"""What a batch is in the comparison of speed: Trainer's own order, and the one that pads least."""
+"""Batches in the comparison of speed: Trainer's own order, and the one that pads least."""
 SEEDS = (1, 2, 3)
 Limits = dict[str, int]
-"""Of a batch; and the seed."""
+"""Limits of a batch, and the seed."""
 Run = dict[str, list[float]]
 """Losses, learning rates, real tokens and clock of each step."""
 
 
 def settings(folder: Path, steps: int, limits: Limits) -> list[str]:
-    """One run, as our command line would have it. Every paragraph is a sequence."""
+    """List the settings of one run, as for our command line; every paragraph is a sequence."""
     return [
         f"seed={limits.get('seed', 1)}",
         "pretrain=base",
@@ -86,7 +86,7 @@ def settings(folder: Path, steps: int, limits: Limits) -> list[str]:
 
 
 def ours(folder: Path, steps: int, limits: Limits) -> Run:
-    """Our loop."""
+    """Train with our loop."""
     from roberta_hub.train.config import compose
     from roberta_hub.train.run import run
 
@@ -98,7 +98,7 @@ def ours(folder: Path, steps: int, limits: Limits) -> Run:
 
 
 def transformers(folder: Path, steps: int, limits: Limits) -> Run:
-    """transformers' Trainer, with a batch of ours as each item of its data."""
+    """Train with transformers' Trainer, whose data has one of our batches as each item."""
     import torch
     from transformers import RobertaForMaskedLM, Trainer, TrainerCallback, TrainingArguments
 
@@ -197,9 +197,9 @@ def launch(engine: str, folder: Path, steps: int, limits: Limits, threads: int) 
 
 
 def prepare(folder: Path, shape: dict[str, int]) -> str:
-    """The text, and one random model in both formats."""
+    """Write the text, and one random model in both formats."""
     import torch
-    from corpus import paragraphs
+    from lib.corpus import paragraphs
 
     from roberta_hub import RobertaConfig, RobertaHubInterface, RobertaModel
     from roberta_hub.text import Dictionary, Task
@@ -215,21 +215,21 @@ def prepare(folder: Path, shape: dict[str, int]) -> str:
 
 
 def speed(run: Run) -> float:
-    """Real tokens a second, the first two steps left out."""
+    """Compute real tokens a second, without the first two steps."""
     return sum(run["tokens"][2:]) / (run["times"][-1] - run["times"][1])
 
 
 def distance(one: list[float], other: list[float]) -> list[float]:
-    """The largest difference so far, step by step."""
+    """Compute the largest difference so far, step by step."""
     return list(accumulate((abs(a - b) for a, b in zip(one, other, strict=True)), max))
 
 
 Losses = dict[str, dict[int, list[float]]]
-"""Of each engine, by threads, at each step."""
+"""Losses of each engine, by threads, at each step."""
 
 
 def compare_losses(folder: Path, steps: int, seed: int) -> Losses:
-    """Losses of both engines. The rates must be the same numbers at every step."""
+    """Collect the losses of both engines; their learning rates must be equal at every step."""
     losses: Losses = {engine: {} for engine in ENGINES}
     rates = []
     for engine in ENGINES:
@@ -243,7 +243,7 @@ def compare_losses(folder: Path, steps: int, seed: int) -> Losses:
 
 
 def compare_speed(folder: Path, rounds: int) -> dict[str, dict[str, list[float]]]:
-    """Tokens a second of each order and engine, engines in turn."""
+    """Measure tokens a second of each order and engine, the engines in turn."""
     found: dict[str, dict[str, list[float]]] = {
         order: {engine: [] for engine in ENGINES} for order in ORDERS
     }
@@ -257,7 +257,7 @@ def compare_speed(folder: Path, rounds: int) -> dict[str, dict[str, list[float]]
 
 def main() -> None:
     """Measure, print, and write the result."""
-    from report import about, write
+    from lib.report import about, write
 
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
     parser.add_argument("--steps", type=int, default=200)
@@ -340,7 +340,7 @@ def table_of_losses(seeds: list[Losses]) -> str:
 
 
 def table_of_speed(speeds: dict[str, dict[str, list[float]]]) -> str:
-    """Tokens a second side by side."""
+    """Write tokens a second side by side."""
     lines = ["| batches | roberta_hub | transformers | ratio |", "|---|--:|--:|--:|"]
     for order, found in speeds.items():
         cells = [f"{median(v):,.0f} ({min(v):,.0f}-{max(v):,.0f})" for v in found.values()]

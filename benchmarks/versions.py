@@ -32,7 +32,7 @@ Work = dict[str, Callable[[], object]]
 def pieces() -> Work:
     """What is timed, by name; runs in the process of one version."""
     import torch
-    from corpus import corpus
+    from lib.corpus import corpus
 
     import roberta_hub
 
@@ -152,7 +152,7 @@ def main() -> int:
         old, new = Version(extract(options.revision, Path(folder))), Version(ROOT)
         ratios = compare(old, new, options.rounds)
     # Not at the top: the process of an earlier version has no such modules.
-    from report import about, write
+    from lib.report import about, write
 
     from roberta_hub.model.kernels import cpu
 

@@ -12,8 +12,8 @@ import pytest
 ROOT = Path(__file__).resolve().parents[1]
 sys.path.insert(0, str(ROOT / "benchmarks"))
 
-import guard  # noqa: E402
-from timing import Samples, sampled, sampled_by_turns  # noqa: E402
+from lib import guard  # noqa: E402
+from lib.timing import Samples, sampled, sampled_by_turns  # noqa: E402
 
 RESULTS = ROOT / "benchmarks/results"
 ZEN_4 = "vendor_id\t: AuthenticAMD\ncpu family\t: 25\nflags\t\t: fpu avx2 avx512_vnni\n"

@@ -1,4 +1,4 @@
-"""roberta.tiny, from the text to the files in the package.
+"""Makes roberta.tiny, from the text to the files in the package.
 
 Each step can be stopped, and goes on when started again.
 
@@ -15,8 +15,8 @@ Steps that train are `roberta-hub train` with the settings of STEPS; more settin
 process a core is faster on a CPU than one process with all of them (8,200 tokens/s against 6,400).
 On a GPU that is lent in slots of ten minutes: `prepare --where gpu` there, from the compressed
 texts (those of `cpu` are 52 MiB; cut `enwiki_2021_core.txt.xz` in two to carry it), then each step
-with `--processes 1 loop.max_minutes=9` until it says that it is done; never run so. The data is
-that of `../shared/data` (or $ROBERTA_HUB_SHARED/data); its README says where it comes from.
+with `--processes 1 loop.max_minutes=9` until it says that it is done; this was never run. The data
+is that of `../shared/data` (or $ROBERTA_HUB_SHARED/data); its README says where it comes from.
 Evaluation sets are read by benchmarks/tiny.py alone.
 """
 
@@ -37,7 +37,7 @@ ROOT = Path(__file__).resolve().parents[1]
 SHARED = Path(os.environ.get("ROBERTA_HUB_SHARED", ROOT.parent / "shared"))
 WORK = ROOT / "runs" / "tiny"
 EVERY = 400
-"""One document in so many is held out, for the perplexity on Wikipedia."""
+"""One document in this many is held out, for the perplexity on Wikipedia."""
 HELD_OUT_PAIRS = 2000
 TEXTS = {
     "cpu": ["simplewiki_2022", "oanc_slate", "oanc_berlitz", "oanc_technical", "sgd_dialogues"],
@@ -50,10 +50,10 @@ TEXTS = {
         "enwiki_2021_core",
     ],
 }
-"""What is read: a CPU sees less than one epoch of the plainer texts."""
+"""The texts to learn from: a CPU sees less than one epoch of the plainer ones."""
 SOURCES = ("mnli", "snli", "wanli")
-"""Which pairs train the head: those that people wrote or checked one by one; the others are longer,
-and made by rules."""
+"""Sources of the pairs that train the head: people wrote or checked these one by one. The others
+are longer, and made by rules."""
 DEMONSTRATION = (
     "Roberta is a heavily optimized version of BERT",
     "Roberta is not very optimized",
@@ -66,7 +66,7 @@ DEMONSTRATION = (
 
 
 def documents(name: str) -> Iterator[list[str]]:
-    """The lines of each document."""
+    """Read the lines of each document."""
     path = SHARED / "data/pretrain" / f"{name}.txt.xz"
     with lzma.open(path, "rt", encoding="utf-8") as file:
         for blank, lines in itertools.groupby(file, key=lambda line: not line.strip()):
@@ -75,7 +75,7 @@ def documents(name: str) -> Iterator[list[str]]:
 
 
 def prepare(where: str) -> None:
-    """Split text and pairs into what is learnt from and what is held out of it."""
+    """Split text and pairs into training and held-out sets."""
     WORK.mkdir(parents=True, exist_ok=True)
     with (WORK / "train.txt").open("w") as train, (WORK / "valid.txt").open("w") as valid:
         for name in TEXTS[where]:
@@ -110,7 +110,7 @@ PAIRS = [
     "loop.precision=bf16",
     "loop.find_unused_parameters=false",
 ]
-"""What both steps with pairs have in common."""
+"""Settings that all steps with pairs have in common."""
 STEPS = {
     "pretrain": [
         "pretrain=tiny",

@@ -1,6 +1,4 @@
-"""What changes weights: pre-training and fine-tuning, from text to what `load_model` loads.
-
-The material is text or tables.
+"""Pre-trains and fine-tunes models, from text or tables to what `load_model` loads.
 
 Example:
     >>> from roberta_hub.train.config import compose

@@ -1,7 +1,6 @@
-"""What a training run can be told: its settings, filled from conf/*.yaml and the command line.
+"""Composes the configuration of a run from conf/*.yaml and a command line.
 
-hydra composes and omegaconf checks types;
-`check` knows the limits. Nothing in a file names code.
+hydra composes, omegaconf checks the types and `limits.check` the ranges. No file names code.
 """
 
 from __future__ import annotations
@@ -16,7 +15,7 @@ from typing import NoReturn
 
 from roberta_hub.errors import InputError, InputTypeError, MissingExtraError, UnknownNameError
 from roberta_hub.terminal import clean
-from roberta_hub.train.limits import check, near, read_options
+from roberta_hub.train.limits import check, near
 from roberta_hub.train.settings import (
     BatchConfig,
     Config,
@@ -36,8 +35,6 @@ __all__ = [
     "check",
     "compose",
     "fields",
-    "near",
-    "read_options",
     "recipes",
 ]
 CONF = Path(__file__).with_name("conf")
@@ -45,7 +42,7 @@ GROUPS = ("pretrain", "finetune")
 
 
 def fields(kind: type = Config, prefix: str = "") -> Iterator[str]:
-    """Dotted names of every field that can be set.
+    """List the dotted names of all settings.
 
     Example:
         >>> [name for name in fields() if name.startswith("batch.")]
@@ -61,7 +58,7 @@ def fields(kind: type = Config, prefix: str = "") -> Iterator[str]:
 
 
 def recipes(group: str) -> list[str]:
-    """Names of the yaml files of a group.
+    """List the recipes of a group: the names of its yaml files.
 
     Example:
         >>> recipes("pretrain")
@@ -71,15 +68,15 @@ def recipes(group: str) -> list[str]:
 
 
 _composing = threading.RLock()
-"""hydra's state is the whole process's: one call at a time changes it and puts it back."""
+"""hydra's state belongs to the whole process: one call at a time changes it and puts it back."""
 
 
 def compose(overrides: Sequence[str]) -> Config:
-    """The configuration that `roberta-hub train` makes of its arguments.
+    """Compose the configuration that `roberta-hub train` makes of its arguments.
 
     Args:
-        overrides: hydra's grammar: "finetune=mnli", "optimizer.lr=2e-5", "data.columns={sentence:
-            text}".
+        overrides: settings in hydra's grammar: "finetune=mnli", "optimizer.lr=2e-5",
+            "data.columns={sentence: text}".
 
     Raises:
         UnknownNameError: no such recipe or field; the message lists near ones.
@@ -91,13 +88,8 @@ def compose(overrides: Sequence[str]) -> Config:
         ('classification', 2e-05, 16, 3)
     """
     try:
-        from hydra import compose as hydra_compose
-        from hydra import initialize_config_dir
-        from hydra.core.config_store import ConfigStore
-        from hydra.core.global_hydra import GlobalHydra
         from hydra.errors import HydraException
-        from hydra.version import VersionBase
-        from omegaconf import OmegaConf
+        from hydra.version import VersionBase  # noqa: F401  # hydra before 1.2 has none
         from omegaconf.errors import OmegaConfBaseException
     except ImportError as error:
         raise MissingExtraError(
@@ -110,30 +102,41 @@ def compose(overrides: Sequence[str]) -> Config:
         )
     given = [_checked(override) for override in overrides]
     with _composing:
-        store = ConfigStore.instance()
-        # Others store theirs here: an imported fairseq has a "config" and a group "model".
-        repo = store.repo
-        store.repo = {
-            name: node for name, node in repo.items() if name.startswith(("hydra", "_dummy"))
-        }
-        store.store("train_schema", node=Config)
-        before = GlobalHydra.instance().hydra  # a program around us may have its own
-        version = VersionBase.instance().getbase()  # fairseq 0.12.2 dies where 1.3 stays set
-        GlobalHydra.instance().clear()
         try:
-            with initialize_config_dir(str(CONF), version_base="1.3"):
-                node = hydra_compose("config", given)
-            config = OmegaConf.to_object(node)
+            config = _composed(given)
         except (HydraException, OmegaConfBaseException, TypeError, ValueError) as error:
             _explain(error, overrides)
-        finally:
-            store.repo = repo
-            VersionBase.instance().version_base = version
-            GlobalHydra.instance().clear()
-            if before is not None:
-                GlobalHydra.instance().initialize(before)
     assert isinstance(config, Config)
     return check(config)
+
+
+def _composed(overrides: list[str]) -> object:
+    """Compose with hydra, and leave its state in this process as it was."""
+    from hydra import compose as hydra_compose
+    from hydra import initialize_config_dir
+    from hydra.core.config_store import ConfigStore
+    from hydra.core.global_hydra import GlobalHydra
+    from hydra.version import VersionBase
+    from omegaconf import OmegaConf
+
+    store = ConfigStore.instance()
+    # Others store theirs here: an imported fairseq has a "config" and a group "model".
+    repo = store.repo
+    store.repo = {name: node for name, node in repo.items() if name.startswith(("hydra", "_dummy"))}
+    store.store("train_schema", node=Config)
+    before = GlobalHydra.instance().hydra  # a program around us may have its own
+    version = VersionBase.instance().getbase()  # fairseq 0.12.2 dies where 1.3 stays set
+    GlobalHydra.instance().clear()
+    try:
+        with initialize_config_dir(str(CONF), version_base="1.3"):
+            node = hydra_compose("config", overrides)
+        return OmegaConf.to_object(node)
+    finally:
+        store.repo = repo
+        VersionBase.instance().version_base = version
+        GlobalHydra.instance().clear()
+        if before is not None:
+            GlobalHydra.instance().initialize(before)
 
 
 def _checked(override: str) -> str:
@@ -162,7 +165,7 @@ def _checked(override: str) -> str:
             f"""characters: "{name}='...'" """.rstrip()
         ) from None
     if name.startswith(_OPEN) or f"{name}." in _OPEN:
-        return f"++{name}={value}"  # what they hold is not known to hydra
+        return f"++{name}={value}"  # hydra does not know the names inside
     names = [*fields(), *GROUPS]
     if name not in names:
         leaves = [known for known in names if known.rsplit(".", 1)[-1] == name]
@@ -177,12 +180,12 @@ def _checked(override: str) -> str:
 
 
 _OPEN = ("data.columns.", "task.options.", "architecture.")
-"""Fields that hold names of somebody else's choice; whoever reads them checks them."""
+"""Fields that hold names which hydra cannot know; the code that reads them checks them."""
 _EXAMPLE = "finetune=mnli data.train=train.tsv optimizer.lr=2e-5"
 
 
 def _explain(error: Exception, overrides: Sequence[str]) -> NoReturn:
-    """An exception of hydra's as one of ours, in one line."""
+    """Raise hydra's exception as one of ours, in one line."""
     cause: BaseException = error
     while cause.__cause__ is not None:
         cause = cause.__cause__

@@ -1,4 +1,4 @@
-"""What is wrong with a setting: its type, its range, a name that nobody knows."""
+"""Checks the settings of a run: their types, their ranges, their names."""
 
 from __future__ import annotations
 
@@ -12,22 +12,28 @@ from typing import Any, TypeVar
 from roberta_hub.config import RobertaConfig
 from roberta_hub.errors import InputError, InputTypeError, UnknownNameError, near_names
 from roberta_hub.terminal import clean
-from roberta_hub.train.loop.optimizer import DECAYS, SCHEDULES
-from roberta_hub.train.settings import Config, DataConfig
+from roberta_hub.train.settings import (
+    DECAYS,
+    DEGENERATE,
+    PARALLEL,
+    PRECISIONS,
+    SCHEDULES,
+    Config,
+    DataConfig,
+)
 
-Settings = TypeVar("Settings")
-PRECISIONS = ("no", "bf16", "fp16")
-PARALLEL = ("ddp", "fsdp")
-DEGENERATE = ("warn", "stop")
+TaskOptions = TypeVar("TaskOptions")
 MAX_SEED = 2**63 - 1
-"""What torch's generators and int64 tensors hold."""
+"""The largest number that torch's generators and int64 tensors hold."""
 MAX_LAYER_DECAY = 10.0
 MAX_WHOLE = 2**62
-"""Of every other whole number: far beyond any run, and twice it still fits an int64."""
+"""Limit of every other whole number: far beyond any run, and twice it still fits an int64."""
 
 
 def check(config: Config) -> Config:
-    """The configuration, its paths as text, or an error that names field, value and limits.
+    """Check a configuration, and write its paths as text.
+
+    An error names the field, its value and the limits.
 
     Raises:
         InputTypeError: a value of another type than the field's.
@@ -59,7 +65,7 @@ def check(config: Config) -> Config:
 
 
 def _with_text(config: Config) -> Config:
-    """The same with its paths as text, as a Config made by hand may hold Path objects."""
+    """Write the paths as text: a Config made by hand may hold Path objects."""
     if not isinstance(config, Config):
         raise InputTypeError(f"config is a {type(config).__name__}; give what compose returns")
 
@@ -74,10 +80,10 @@ def _with_text(config: Config) -> Config:
     )
 
 
-def _types(settings: Any, prefix: str = "") -> None:
-    """Every field is of its type: hydra sees to that, but a Config may be made by hand."""
-    for name, hint in typing.get_type_hints(type(settings)).items():
-        value, field = getattr(settings, name), prefix + name
+def _types(section: Any, prefix: str = "") -> None:
+    """Check the type of every field: hydra does so too, but a Config may be made by hand."""
+    for name, hint in typing.get_type_hints(type(section)).items():
+        value, field = getattr(section, name), prefix + name
         if dataclasses.is_dataclass(hint):
             if not isinstance(value, hint):  # type: ignore[arg-type]
                 raise InputTypeError(
@@ -91,7 +97,7 @@ def _types(settings: Any, prefix: str = "") -> None:
 
 
 def _fits(value: Any, hint: Any) -> bool:
-    """Whether a value is of a type; whole numbers serve as others, lists may be tuples."""
+    """Tell whether a value is of a type; an int serves as a float, a tuple as a list."""
     origin, inner = typing.get_origin(hint), typing.get_args(hint)
     if hint is Any:
         return True
@@ -107,7 +113,7 @@ def _fits(value: Any, hint: Any) -> bool:
 
 
 def _written(value: Any, field: str) -> None:
-    """Refuse what train.json could not hold, and whole numbers that no tensor could."""
+    """Refuse values that train.json cannot hold, and whole numbers that no tensor can."""
     if isinstance(value, int) and not -MAX_WHOLE <= value <= MAX_WHOLE and field != "seed":
         raise InputError(f"{field} is {_shown(value)}, must be at most {MAX_WHOLE}")
     try:
@@ -120,7 +126,7 @@ def _written(value: Any, field: str) -> None:
 
 
 def _word(hint: Any) -> str:
-    """A type as people write it."""
+    """Write a type as people do."""
     if typing.get_origin(hint) is typing.Union:
         return " or ".join(map(_word, typing.get_args(hint)))
     name = "None" if hint is type(None) else getattr(hint, "__name__", str(hint))
@@ -128,7 +134,7 @@ def _word(hint: Any) -> str:
 
 
 def _shown(value: object) -> str:
-    """A value in a sentence, cut and without what a terminal would obey."""
+    """Show a value in a sentence: cut, and without characters that a terminal obeys."""
     try:
         text = repr(value)
     except (ValueError, RecursionError):  # an integer of thousands of digits, a list in itself
@@ -177,8 +183,8 @@ def _ranges(config: Config) -> None:
         raise InputError(f"seed is {_shown(config.seed)}, must lie in 0..{MAX_SEED}")
 
 
-def read_options(kind: type[Settings], values: Mapping[str, Any]) -> Settings:
-    """`task.options` as the dataclass of a task, with names and types checked.
+def read_options(kind: type[TaskOptions], values: Mapping[str, Any]) -> TaskOptions:
+    """Read `task.options` as the dataclass of a task, with names and types checked.
 
     Raises:
         UnknownNameError: no such option; the message lists near ones.
@@ -197,7 +203,7 @@ def read_options(kind: type[Settings], values: Mapping[str, Any]) -> Settings:
 
 
 def near(name: object, names: Sequence[str]) -> str:
-    """The end of a sentence about an unknown name: those that look like it, else all."""
+    """End a sentence about an unknown name: with the names that look like it, else with all."""
     close = near_names(name, names, cutoff=0.5)
     if close:
         return f"; did you mean {close}?"

@@ -1,6 +1,7 @@
-"""What a run says while it works: lines of the logger "roberta_hub", silent unless asked.
+"""Reports on a run: messages of the logger "roberta_hub" while it works, a `Report` at its end.
 
-Programs that want them configure `logging`; the command shows them on stderr (`spoken`).
+The logger is silent unless a program configures `logging`; the command shows the messages on stderr
+(`on_stderr`).
 """
 
 from __future__ import annotations
@@ -11,6 +12,7 @@ import sys
 import time
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
@@ -18,20 +20,20 @@ from roberta_hub.terminal import clean
 
 logger = logging.getLogger("roberta_hub")
 EVERY = 30.0
-"""Seconds between lines about the updates."""
+"""Seconds between messages about the updates."""
 
 
 def first_process() -> bool:
-    """Whether this process speaks for all, before there are `Devices` to ask."""
+    """Tell whether this process reports for all of them; it is known before `Devices` exist."""
     return os.environ.get("RANK", "0") == "0"
 
 
-class Voice:
-    """The lines of one run; the time left is reckoned from the updates since it began to speak.
+class Messages:
+    """The messages of one run; they estimate the time left from the updates since their first.
 
     Args:
-        directory: of the run.
-        update: updates done before.
+        directory: folder of the run.
+        update: updates that are done already.
         end: about how many there will be.
     """
 
@@ -39,16 +41,16 @@ class Voice:
         self.directory = directory
         self.first, self.end = update, end
         self.began = time.monotonic()
-        self.spoken = -EVERY  # of the last line about updates: the first comes at once
+        self.last = -EVERY  # of the last message about updates: the first comes at once
 
     def begin(self, model: str, parameters: int, lengths: Any, epoch: int, warmup: int) -> None:
-        """What is trained, on how much, how long, and where it is written.
+        """Say what is trained, on how much, for how long, and where it is written.
 
         Args:
             model: name or path that the run began with.
             parameters: how many numbers are trained.
             lengths: tokens of each training example.
-            epoch: updates of one.
+            epoch: updates of an epoch.
             warmup: updates until the learning rate is at its highest.
         """
         logger.info(
@@ -69,11 +71,11 @@ class Voice:
         )
 
     def updated(self, row: Mapping[str, Any]) -> None:
-        """Loss, learning rate, speed and time left, unless a line said so a moment ago."""
+        """Say loss, learning rate, speed and time left, at most once in `EVERY` seconds."""
         now = time.monotonic()
-        if now - self.began < self.spoken + EVERY:
+        if now - self.began < self.last + EVERY:
             return
-        self.spoken = now - self.began
+        self.last = now - self.began
         update = row["update"]
         left = (now - self.began) / max(update - self.first, 1) * max(self.end - update, 0)
         logger.info(
@@ -88,17 +90,17 @@ class Voice:
         )
 
     def evaluated(self, row: Mapping[str, Any], best: bool) -> None:
-        """The numbers of an evaluation."""
+        """Say the numbers of an evaluation."""
         shown = ", ".join(f"{name} {v:.4g}" for name, v in row.items() if name != "update")
         kept = f"; the best so far, kept in {self.directory / 'best'}" if best else ""
         logger.info("evaluated after update %s: %s%s", f"{row['update']:,}", shown, kept)
 
     def saved(self, path: Path) -> None:
-        """A state to go on from."""
+        """Say where a state lies that the run can go on from."""
         logger.info("saved %s", path)
 
     def stopped(self, update: int, why: str) -> None:
-        """The end."""
+        """Say why the run stopped, and where its model is."""
         logger.info(
             "stopped after update %s, %s (%s); the model is in %s",
             f"{update:,}",
@@ -119,8 +121,30 @@ REASONS = {
 """Why a run stops, in words."""
 
 
+@dataclass
+class Report:
+    """How a run ended."""
+
+    directory: Path
+    update: int
+    epoch: int
+    stopped: str
+    """A key of `REASONS`; after "max_minutes" and "interrupted" the run can go on."""
+    metrics: dict[str, float]
+    """Numbers of the last evaluation."""
+    best: float | None
+    best_update: int | None
+    degenerate: str | None
+    """A sentence, if the run learnt nothing."""
+
+    @property
+    def finished(self) -> bool:
+        """Whether nothing is left to do."""
+        return self.stopped not in ("max_minutes", "interrupted")
+
+
 def duration(seconds: float) -> str:
-    """A time as people say it.
+    """Write a time as people say it.
 
     Example:
         >>> duration(8), duration(200), duration(3_900), duration(200_000)
@@ -135,7 +159,7 @@ def duration(seconds: float) -> str:
 
 
 class _Lines(logging.Handler):
-    """Writes to stderr, above a bar where there is one."""
+    """Writes to stderr, above a progress bar where there is one."""
 
     def emit(self, record: logging.LogRecord) -> None:
         try:
@@ -148,8 +172,8 @@ class _Lines(logging.Handler):
 
 
 @contextmanager
-def spoken() -> Iterator[None]:
-    """Inside, the logger's lines go to stderr, each with its time of day."""
+def on_stderr() -> Iterator[None]:
+    """Show the logger's messages on stderr inside the block, each with its time of day."""
     handler, level = _Lines(), logger.level
     handler.setFormatter(logging.Formatter("%(asctime)s %(message)s", "%H:%M:%S"))
     logger.addHandler(handler)

@@ -1,7 +1,4 @@
-"""A configuration -> a trained model.
-
-Also the command `roberta-hub train finetune=mnli data.train=...`.
-"""
+"""Trains a model as a configuration says, and holds the command `roberta-hub train`."""
 
 from __future__ import annotations
 
@@ -10,45 +7,37 @@ import os
 import shlex
 import time
 from collections.abc import Sequence
+from pathlib import Path
 from typing import TYPE_CHECKING
 
 import torch
 
 from roberta_hub.config import check_head_name
-from roberta_hub.errors import InputError, UnknownNameError
+from roberta_hub.errors import InputError
 from roberta_hub.files import write_json
 from roberta_hub.hub import load_model
 from roberta_hub.model.roberta import Roberta
-from roberta_hub.train.config import (
-    GROUPS,
-    Config,
-    check,
-    compose,
-    fields,
-    near,
-    read_options,
-    recipes,
-)
-from roberta_hub.train.reports import first_process, spoken
+from roberta_hub.train.config import GROUPS, compose, fields, recipes
+from roberta_hub.train.limits import check, read_options
+from roberta_hub.train.reports import Report, first_process, on_stderr
+from roberta_hub.train.settings import Config
 
 if TYPE_CHECKING:
     from roberta_hub.interface import RobertaHubInterface
-    from roberta_hub.train.loop.logs import Report
-    from roberta_hub.train.tasks.task import Task
+    from roberta_hub.train.tasks.training_task import TrainingTask
 
-PRETRAINING = ("masked_lm", "replaced_tokens")
 SIZELESS = ("dropout", "attention_dropout", "activation_dropout", "pooler_dropout", "layerdrop")
 """Fields of the architecture that no tensor's shape depends on."""
 
 
 def train(config: Config) -> RobertaHubInterface:
-    """Train as configured, going on where a run in `config.output` stopped.
+    """Train as configured, and go on where a run in `config.output` stopped.
 
     Args:
         config: from `compose`, or made by hand.
 
     Returns:
-        The model of the best evaluation, or of the end where nothing was evaluated; in train mode.
+        The model of the best evaluation, or of the end if nothing was evaluated; in train mode.
 
     Raises:
         RobertaHubError: a setting, a file or an example that cannot be used; a run that diverges.
@@ -57,10 +46,10 @@ def train(config: Config) -> RobertaHubInterface:
 
 
 def run(config: Config) -> Report:
-    """`train`, but how the run ended instead of its model."""
+    """Train as `train` does, and return how the run ended instead of its model."""
     started = time.monotonic()
     from roberta_hub.train.loop.fit import fit
-    from roberta_hub.train.loop.folder import claimed
+    from roberta_hub.train.loop.output_folder import claimed
 
     config = check(config)
     _check_task(config)
@@ -72,56 +61,52 @@ def run(config: Config) -> Report:
 
 
 def _check_task(config: Config) -> None:
-    """See what is wrong with the task and its data before a model is fetched for them."""
-    from roberta_hub.train.data import blocks
-    from roberta_hub.train.tasks import finetuning, objectives
-    from roberta_hub.train.tasks.build import TASKS
+    """Check the task and the paths of its data before a model is fetched for them."""
+    from roberta_hub.train.data.streams import sources
+    from roberta_hub.train.tasks.build import check_name
+    from roberta_hub.train.tasks.options import PretrainingOptions, options_of, train_path
+    from roberta_hub.train.tasks.pretraining import PRETRAINING
 
-    name, known = config.task.name, [*PRETRAINING, *TASKS]
-    if name not in known:
-        raise UnknownNameError(f"task.name is {name!r}{near(name, known)}")
+    name = config.task.name
+    check_name(name)
     if name in PRETRAINING:
-        read_options(objectives.Options, config.task.options)
+        read_options(PretrainingOptions, config.task.options)
     else:
-        finetuning.options_of(config)
+        options_of(config)
         check_head_name(config.task.head)
-    finetuning.train_path(config)
+    train_path(config)
     for field in ("train", "valid"):
         path = getattr(config.data, field)
         if path is None:
             continue
         if name in PRETRAINING:
-            blocks.sources(path)
+            sources(path)
         elif not os.path.exists(path):  # which also answers for names that no file can have
             raise InputError(f"data.{field}: {path}: no such file or folder")
 
 
 def result(report: Report) -> RobertaHubInterface:
-    """The model that a run leaves."""
+    """Load the model that a run has left."""
     return load_model(report.directory / ("last" if report.best is None else "best"))
 
 
-def make_task(config: Config) -> Task:
-    """The model and what it is to learn.
+def make_task(config: Config) -> TrainingTask:
+    """Make the model and what it is to learn, with the same weights in every process.
 
-    The same weights in every process: all draw from the seed.
+    All processes draw from the seed. A run that goes on has its weights in a state, so its task
+    makes none.
     """
+    from roberta_hub.train.loop.state import find_state
+    from roberta_hub.train.tasks.build import build_task
+
     interface = make_model(config)
+    fresh = not config.resume or find_state(Path(config.output)) is None
     torch.manual_seed(config.seed)
-    if config.task.name in PRETRAINING:
-        from roberta_hub.train.tasks import objectives
-
-        return objectives.build_task(config, interface)
-    from roberta_hub.train.tasks import build, rehearsal
-
-    task = build.build_task(config, interface)
-    if config.task.options.get("rehearse") is None:
-        return task
-    return rehearsal.Rehearsal(task, config, interface)
+    return build_task(config, interface, fresh=fresh)
 
 
 def make_model(config: Config) -> RobertaHubInterface:
-    """The model to begin with, in train mode.
+    """Make the model to begin with, in train mode.
 
     Raises:
         InputError: an architecture that the weights do not have.
@@ -132,7 +117,7 @@ def make_model(config: Config) -> RobertaHubInterface:
         return interface.train()
     old = interface.model
     assert isinstance(old, Roberta)  # load_model makes no other
-    has = dataclasses.asdict(old.config)
+    has = old.config.to_dict()
     changed = {name for name, value in config.architecture.items() if value != has[name]}
     if config.pretrained and (odd := sorted(changed - set(SIZELESS))):
         raise InputError(
@@ -161,20 +146,20 @@ def make_model(config: Config) -> RobertaHubInterface:
             getattr(model, f"register_{kind}_head")(name, *sizes)
     if config.pretrained:
         model.load_state_dict(old.state_dict())
-    interface.model, interface.cfg = model, model.config  # all else is the model's as it was
+    interface.model, interface.cfg = model, model.config  # the interface keeps all else
     return interface.train()
 
 
 def command(settings: Sequence[str]) -> int:
-    """`roberta-hub train ...`; returns its exit status, 130 after Ctrl-C."""
+    """Run `roberta-hub train ...`; return its exit status, 130 after Ctrl-C."""
     if not settings or any(word in ("-h", "--help") for word in settings):
         print(usage())
         return 0
     config = compose(settings)
-    with spoken():
+    with on_stderr():
         report = run(config)
     if not first_process():
-        return 130 if report.stopped == "interrupted" else 0  # the first process speaks for all
+        return 130 if report.stopped == "interrupted" else 0  # the first process reports for all
     numbers = ", ".join(f"{name} {value:.4g}" for name, value in report.metrics.items())
     print(
         f"stopped after update {report.update} ({report.stopped}){': ' if numbers else ''}{numbers}"
@@ -193,7 +178,7 @@ def command(settings: Sequence[str]) -> int:
 
 
 def usage() -> str:
-    """The help text, with every recipe and field."""
+    """Write the help text, with every recipe and field."""
     lines = [
         "usage: roberta-hub train [finetune=NAME | pretrain=NAME] [FIELD=VALUE ...]",
         "",

@@ -1,25 +1,38 @@
-"""The settings of a training run: dataclasses whose types `config.py` and `limits.py` check."""
+"""Holds the settings of a training run in dataclasses: a `Config`, and one class for each section.
+
+A setting is one field, written `optimizer.lr=2e-5`; a section is a group of them, such as
+`optimizer`. `limits.py` checks types and ranges, `config.py` fills a `Config` from yaml files and a
+command line.
+"""
 
 from __future__ import annotations
 
 from dataclasses import dataclass, field
 from typing import Any, Optional
 
+DECAYS = ("weights", "fairseq")
+SCHEDULES = ("polynomial_decay", "fixed")
+PRECISIONS = ("no", "bf16", "fp16")
+PARALLEL = ("ddp", "fsdp")
+DEGENERATE = ("warn", "stop")
+"""What `optimizer.decay`, `optimizer.schedule`, `loop.precision`, `loop.parallel` and
+`loop.degenerate` may be."""
+
 # `Optional[...]` rather than `| None`: omegaconf evaluates these on Python 3.10 too.
 
 
 @dataclass
 class DataConfig:
-    """Where the examples are; `examples.py` and `blocks.py` know the layouts."""
+    """Where the examples are; the modules of `data/` know the layouts."""
 
     train: Optional[str] = None  # noqa: UP045
     """File, folder or token blocks to learn from."""
     valid: Optional[str] = None  # noqa: UP045
     """The held-out set that chooses the best checkpoint."""
     format: Optional[str] = None  # noqa: UP045
-    """Layout of the files; None: from their names."""
+    """Layout of the files; None: their names say it."""
     columns: dict[str, Any] = field(default_factory=dict)
-    """What the columns are called, `{sentence: text, label: stars}` for example."""
+    """Names of the columns, for example `{sentence: text, label: stars}`."""
     labels: Optional[list[str]] = None  # noqa: UP045
     """Class names in the order of the logits; None: those found in the training set, sorted."""
     limit: Optional[int] = None  # noqa: UP045
@@ -28,7 +41,7 @@ class DataConfig:
 
 @dataclass
 class TaskConfig:
-    """What is learnt."""
+    """What the model learns."""
 
     name: str = "???"
     """masked_lm, replaced_tokens; classification, regression, multi_label, tokens, choice, span,
@@ -36,14 +49,14 @@ class TaskConfig:
     head: str = "sentence_classification_head"
     """Name of the head in the saved model."""
     metric: Optional[str] = None  # noqa: UP045
-    """What chooses the best checkpoint; None: the task's own."""
+    """The number that chooses the best checkpoint; None: the task's own."""
     options: dict[str, Any] = field(default_factory=dict)
-    """Keywords of the task itself, such as `max_length`, `mask_prob`, `margin_alpha`."""
+    """The task's own options, such as `max_length`, `mask_prob`, `margin_alpha`."""
 
 
 @dataclass
 class OptimizerConfig:
-    """Adam and its learning rate; see `optimizer.py`."""
+    """Adam and its learning rate; see `loop/optimizer.py`."""
 
     lr: float = 1e-5
     betas: list[float] = field(default_factory=lambda: [0.9, 0.98])
@@ -52,38 +65,38 @@ class OptimizerConfig:
     decay: str = "weights"
     """"weights", or "fairseq": biases and LayerNorms decay too."""
     layer_decay: float = 1.0
-    """Each layer's rate as a fraction of the one above it."""
+    """Each layer's learning rate as a fraction of the one above it."""
     clip_norm: float = 0.0
-    """Largest norm of the gradient; 0: as it is."""
+    """Largest norm of the gradient; 0: no limit."""
     schedule: str = "polynomial_decay"
     warmup_updates: Optional[int] = None  # noqa: UP045
     """None: 6 % of the updates, as in the GLUE recipes."""
     total_updates: Optional[int] = None  # noqa: UP045
-    """Where the decay ends; None: at `loop.max_updates`, else where `loop.max_epochs` end."""
+    """Where the decay ends; None: at the end of `loop.max_updates` or `loop.max_epochs`."""
     end_lr: float = 0.0
     power: float = 1.0
 
 
 @dataclass
 class BatchConfig:
-    """What an update sees; see `batches.py`."""
+    """What an update sees; see `data/batches.py`."""
 
     max_tokens: Optional[int] = 4400  # noqa: UP045
-    """Tokens of a micro-batch."""
+    """Most tokens of a micro-batch."""
     batch_size: Optional[int] = None  # noqa: UP045
-    """Examples of a micro-batch; None: as many as `max_tokens` lets in."""
+    """Examples of a micro-batch; None: as many as `max_tokens` allows."""
     update_freq: int = 1
     """Micro-batches of an update, over all processes."""
 
 
 @dataclass
 class LoopConfig:
-    """How long, how precisely, and what is written; see `loop.py`."""
+    """How long the run lasts, how precisely it computes, what it writes; see `loop/fit.py`."""
 
     max_updates: Optional[int] = None  # noqa: UP045
     max_epochs: Optional[int] = None  # noqa: UP045
     max_minutes: Optional[float] = None  # noqa: UP045
-    """Of this invocation: it saves and stops in time, and goes on when started again."""
+    """Time for this start of the run: it saves and stops in time; the same command goes on."""
     evaluate_every: Optional[int] = None  # noqa: UP045
     """Updates between evaluations; None: at the end of each epoch; 0: never."""
     patience: Optional[int] = None  # noqa: UP045
@@ -101,29 +114,29 @@ class LoopConfig:
     parallel: str = "ddp"
     """With several processes: "ddp", or "fsdp", which shards weights and optimizer."""
     find_unused_parameters: bool = True
-    """For DDP, where some weights get no gradient, as the LM head in fine-tuning."""
+    """DDP needs it if some weights get no gradient, as the LM head in fine-tuning."""
     degenerate: str = "warn"
-    """A run whose loss stays that of chance: "warn", or "stop"."""
+    """What to do when the loss stays that of chance: "warn" or "stop"."""
     tensorboard: bool = False
     progress: Optional[bool] = None  # noqa: UP045
-    """A bar; None: where somebody is looking."""
+    """Whether to show a bar; None: on a terminal only."""
 
 
 @dataclass
 class Config:
-    """A training run."""
+    """The configuration of a training run: every setting, by section."""
 
     model: str = "roberta.base"
     """Name or path of what `load_model` loads."""
     pretrained: bool = True
-    """False: the named architecture with random weights."""
+    """False: the architecture of `model` with random weights."""
     architecture: dict[str, Any] = field(default_factory=dict)
-    """Fields of `RobertaConfig` to change; with weights only those that no tensor depends on, as
-    dropout."""
+    """Fields of `RobertaConfig` to change; a model with weights allows only those that no tensor
+    depends on, as dropout."""
     output: str = "run"
-    """Folder of everything that is written."""
+    """Folder that everything is written into."""
     resume: bool = True
-    """Go on where a run in `output` stopped."""
+    """Whether to go on where a run in `output` stopped."""
     seed: int = 1
     data: DataConfig = field(default_factory=DataConfig)
     task: TaskConfig = field(default_factory=TaskConfig)

@@ -9,7 +9,7 @@ from small_models import small_roberta
 
 import roberta_hub
 from roberta_hub.errors import CheckpointError
-from roberta_hub.train.tasks.heads import seeded
+from roberta_hub.train.tasks.trained_head import seeded
 
 TEXTS = ["Ada met Bo in Oslo.", "Nobody.", "A longer sentence, to make the batch ragged."]
 

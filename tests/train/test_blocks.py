@@ -15,8 +15,9 @@ import torch
 
 from roberta_hub.errors import InputError, UnknownNameError
 from roberta_hub.text.tokenizer import Tokenizer
-from roberta_hub.train.data import blocks
-from roberta_hub.train.data.blocks import build, cut, documents, open_stream, sources
+from roberta_hub.train.data import blocks, streams
+from roberta_hub.train.data.blocks import cut
+from roberta_hub.train.data.streams import build, documents, open_stream, sources
 
 TOKENIZER = Tokenizer.shipped()
 WORDS = ["river", "stone", " über", "42", "—", "“so”", "naïve", "🙂", "a", "</s>", "<mask>"]
@@ -63,7 +64,7 @@ def test_the_stream_is_every_line_and_every_boundary(written):
 @pytest.mark.parametrize("chunk", [1, 50, 700])
 def test_chunks_and_threads_do_not_show(written, monkeypatch, chunk):
     folder, found = written
-    monkeypatch.setattr(blocks, "CHUNK", chunk)
+    monkeypatch.setattr(streams, "CHUNK", chunk)
     monkeypatch.setattr(blocks, "SCAN", 7)
     stream = build(folder / "text.txt", folder / "tokens", TOKENIZER, threads=5)
     assert torch.equal(stream.long(), expected(found))
@@ -122,13 +123,13 @@ def test_killed_and_started_again(tmp_path):
     found = corpus(3, count=4000)
     (tmp_path / "text.txt").write_text(text_of(found), encoding="utf-8")
     program = (
-        "import sys, time\nfrom roberta_hub.train import blocks\n"
-        "from roberta_hub.text.tokenizer import Tokenizer\nblocks.CHUNK = 20000\n"
+        "import sys, time\nfrom roberta_hub.train.data import streams\n"
+        "from roberta_hub.text.tokenizer import Tokenizer\nstreams.CHUNK = 20000\n"
         "own = Tokenizer.encode_batch\n"
         "def slow(self, texts, threads=None):\n    time.sleep(0.05)\n    return own(self, texts, "
         "threads)\n"
         "Tokenizer.encode_batch = slow\n"
-        "blocks.build(sys.argv[1], sys.argv[2], Tokenizer.shipped(), threads=1)\n"
+        "streams.build(sys.argv[1], sys.argv[2], Tokenizer.shipped(), threads=1)\n"
     )
     command = [sys.executable, "-c", program, str(tmp_path / "text.txt"), str(tmp_path / "tokens")]
     process = subprocess.Popen(command, env={**os.environ, "OMP_NUM_THREADS": "1"})
@@ -147,12 +148,12 @@ def test_killed_and_started_again(tmp_path):
         done.append(Path(target).name)
         return original(self, target)
 
-    blocks_chunk, blocks.CHUNK = blocks.CHUNK, 20000
+    chunk, streams.CHUNK = streams.CHUNK, 20000
     try:
         Path.replace = watched
         stream = build(tmp_path / "text.txt", tmp_path / "tokens", TOKENIZER, threads=1)
     finally:
-        Path.replace, blocks.CHUNK = original, blocks_chunk
+        Path.replace, streams.CHUNK = original, chunk
     assert len(kept) >= 3 and not set(kept) & set(done)
     assert torch.equal(stream.long(), expected(found))
     assert not parts.exists()

@@ -10,8 +10,11 @@ import pytest
 from learning import jsonl, table
 
 from roberta_hub.errors import InputError, UnknownNameError
-from roberta_hub.train.data.examples import GLUE, read_sentences
-from roberta_hub.train.data.layouts import read_choices, read_pronouns, read_questions, read_words
+from roberta_hub.train.data.choices import read_choices
+from roberta_hub.train.data.pronouns import read_pronouns
+from roberta_hub.train.data.questions import read_questions
+from roberta_hub.train.data.sentences import GLUE, read_sentences
+from roberta_hub.train.data.words import read_words
 
 PAIRS = [{"text": 'A "good" film.', "more": "So it is.", "stars": "5"}]
 PAIRS += [{"text": " naïve 🙂 ", "more": "", "stars": "1"}]

@@ -14,7 +14,7 @@ from toy import ToyTask, config
 from roberta_hub.errors import CheckpointError, InputError
 from roberta_hub.train.config import compose
 from roberta_hub.train.loop.fit import fit
-from roberta_hub.train.loop.folder import claimed
+from roberta_hub.train.loop.output_folder import claimed
 from roberta_hub.train.loop.state import find_state
 from roberta_hub.train.run import train
 

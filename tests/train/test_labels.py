@@ -9,9 +9,9 @@ from learning import jsonl, parquet, tsv
 
 from roberta_hub.errors import InputError
 from roberta_hub.train.config import compose
-from roberta_hub.train.data.examples import read_sentences
 from roberta_hub.train.data.labels import alike, label_of
-from roberta_hub.train.data.layouts import read_words
+from roberta_hub.train.data.sentences import read_sentences
+from roberta_hub.train.data.words import read_words
 from roberta_hub.train.run import make_task, run
 
 

@@ -14,8 +14,8 @@ from learning import tsv
 
 from roberta_hub.errors import InputError, InputTypeError, RobertaHubError
 from roberta_hub.train.config import Config, check, compose, fields
-from roberta_hub.train.data.blocks import sources
-from roberta_hub.train.data.examples import read_sentences
+from roberta_hub.train.data.sentences import read_sentences
+from roberta_hub.train.data.streams import sources
 from roberta_hub.train.run import run
 
 OBJECTS = [

@@ -177,7 +177,9 @@ def test_max_minutes_stops_in_time_saves_and_goes_on(tmp_path, monkeypatch):
 
     limited = config(tmp_path, **options, loop__max_minutes=2.5 / 60)
     with monkeypatch.context() as patch:
-        patch.setattr("roberta_hub.train.loop.fit.time", SimpleNamespace(monotonic=lambda: now[0]))
+        patch.setattr(
+            "roberta_hub.train.loop.clock.time", SimpleNamespace(monotonic=lambda: now[0])
+        )
         report = fit(Slow(dropout=0.1), limited)
     # All 150 updates are 4.5 s; it keeps 0.3 s and one and a half updates in hand.
     assert 2.1 < now[0] < 2.5

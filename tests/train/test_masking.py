@@ -7,10 +7,11 @@ import torch
 
 from roberta_hub.errors import InputError, UnknownNameError
 from roberta_hub.text.tokenizer import Tokenizer
-from roberta_hub.train.data.masking import Masking, Vocabulary, mask, spans, uniform
+from roberta_hub.train.data.masking import Maskable, Masking, mask, span_lengths
+from roberta_hub.train.data.random_hash import uniform
 
 TOKENIZER = Tokenizer.shipped()
-VOCABULARY = Vocabulary.of(TOKENIZER)
+MASKABLE = Maskable.of(TOKENIZER)
 MASK = TOKENIZER.mask_idx
 WORDS = [
     "unbelievable",
@@ -32,7 +33,7 @@ def sequences(count, seed=0, words=40):
 def masked(found, masking, seed=1, epoch=0, indices=None):
     indices = torch.arange(len(found)) if indices is None else torch.tensor(indices)
     lengths = tuple(map(len, found))
-    return mask(torch.cat(found), lengths, indices, VOCABULARY, masking, seed=seed, epoch=epoch)
+    return mask(torch.cat(found), lengths, indices, MASKABLE, masking, seed=seed, epoch=epoch)
 
 
 @pytest.mark.parametrize("unit", ["token", "word", "span", "fairseq"])
@@ -41,7 +42,7 @@ def test_shares(unit, prob):
     found = sequences(600)
     ids = torch.cat(found)
     seen, chosen = masked(found, Masking(prob=prob, unit=unit))
-    candidates = torch.ones_like(chosen) if unit == "fairseq" else VOCABULARY.text[ids]
+    candidates = torch.ones_like(chosen) if unit == "fairseq" else MASKABLE.text[ids]
     # Tokens of a word share its fate, so the spread is that of a few thousand words.
     assert chosen.sum() / candidates.sum() == pytest.approx(prob, rel=0.05)
     assert torch.equal(seen[~chosen], ids[~chosen])
@@ -54,7 +55,7 @@ def test_shares(unit, prob):
 def test_specials_are_never_chosen_and_replace_nothing(unit):
     found = [torch.cat([a, b]) for a, b in zip(sequences(200), sequences(200, 1), strict=True)]
     seen, chosen = masked(found, Masking(prob=0.5, leave=0.0, random=1.0, unit=unit))
-    special = ~VOCABULARY.text
+    special = ~MASKABLE.text
     assert not chosen[special[torch.cat(found)]].any()
     assert not special[seen[chosen]].any()
     assert len(seen[chosen].unique()) > 2000
@@ -98,7 +99,7 @@ def test_whole_words():
     found = sequences(200)
     ids = torch.cat(found)
     _, chosen = masked(found, Masking(unit="word"))
-    begins = VOCABULARY.begins[ids] | (torch.cat([torch.tensor([2]), ids[:-1]]) == 0)
+    begins = MASKABLE.begins[ids] | (torch.cat([torch.tensor([2]), ids[:-1]]) == 0)
     word = begins.long().cumsum(0)
     counts = torch.bincount(word, chosen.double())
     sizes = torch.bincount(word)
@@ -112,7 +113,7 @@ def test_spans_of_words():
     lengths = list(map(len, found))
     runs, mixed = [], 0
     for ids, own, now in zip(found, chosen.split(lengths), seen.split(lengths), strict=True):
-        begins = VOCABULARY.begins[ids]
+        begins = MASKABLE.begins[ids]
         run = 0
         for i in range(len(ids)):
             run = run + int(begins[i] or not run) if own[i] else 0
@@ -128,7 +129,7 @@ def test_spans_of_words():
 
 
 def test_span_lengths_follow_the_geometric_distribution():
-    lengths = spans(torch.linspace(0, 1, 100001)[:-1], p=0.2, longest=10)
+    lengths = span_lengths(torch.linspace(0, 1, 100001)[:-1], p=0.2, longest=10)
     share = torch.bincount(lengths, minlength=11)[1:] / 1e5
     wanted = torch.tensor([0.2 * 0.8**k for k in range(10)])
     assert torch.allclose(share, wanted / wanted.sum(), atol=1e-4)

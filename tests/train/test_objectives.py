@@ -15,7 +15,8 @@ from roberta_hub.errors import InputError, UnknownNameError
 from roberta_hub.train.config import compose
 from roberta_hub.train.loop.fit import fit
 from roberta_hub.train.run import make_task, result, run
-from roberta_hub.train.tasks.objectives import REPLACED, build_task
+from roberta_hub.train.tasks.build import build_task
+from roberta_hub.train.tasks.replaced_tokens import REPLACED
 
 ANIMALS = {"cat": "meows", "dog": "barks", "cow": "moos", "duck": "quacks", "lion": "roars"}
 

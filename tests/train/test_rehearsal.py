@@ -10,7 +10,7 @@ import roberta_hub
 from roberta_hub.errors import InputError
 from roberta_hub.train.config import Config, DataConfig, TaskConfig, compose
 from roberta_hub.train.run import make_task, run
-from roberta_hub.train.tasks.objectives import build_task
+from roberta_hub.train.tasks.build import build_task
 from roberta_hub.train.tasks.rehearsal import TwoBatches
 
 ANIMALS = {" cat": " white", " dog": " black", " cow": " brown", " bird": " green"}

@@ -13,7 +13,7 @@ from toy import ToyTask, config
 
 from roberta_hub.train import reports
 from roberta_hub.train.loop.fit import fit
-from roberta_hub.train.reports import Voice
+from roberta_hub.train.reports import Messages
 
 ROOT = Path(__file__).resolve().parents[2]
 
@@ -71,11 +71,11 @@ def test_lines_come_by_the_clock_and_know_the_time_left(tmp_path, caplog, monkey
     now = [100.0]
     monkeypatch.setattr(reports.time, "monotonic", lambda: now[0])
     caplog.set_level(logging.INFO, "roberta_hub")
-    voice = Voice(tmp_path, 0, 1000)
+    messages = Messages(tmp_path, 0, 1000)
     for update in range(1, 101):
         now[0] += 1.0
         row = {"update": update, "epoch": 0, "loss": 1.0, "lr": 1e-5, "tokens_per_second": 9.0}
-        voice.updated(row)
+        messages.updated(row)
     assert [m.split(" of ")[0] for m in caplog.messages] == [
         "update 1",
         "update 31",

@@ -8,14 +8,14 @@ from small_models import small_model
 
 from roberta_hub.errors import InputError
 from roberta_hub.model.packing import pack_sequences
-from roberta_hub.train.tasks.start import (
+from roberta_hub.train.tasks.initialization import (
     OFFSETS,
     embed,
     informed_start,
-    matching_heads,
     rotation,
     sinusoids,
 )
+from roberta_hub.train.tasks.matching_heads import matching_heads
 
 WORDS = 60
 

@@ -8,8 +8,10 @@ import signal
 import subprocess
 import sys
 import time
+import zipfile
 from dataclasses import replace
 from pathlib import Path
+from pickletools import genops
 
 import pytest
 import torch
@@ -201,6 +203,30 @@ def test_another_configuration_is_refused(tmp_path):
         fit(ToyTask(layers=3), config(tmp_path, loop__max_updates=3))
     again = fit(ToyTask(), config(tmp_path, loop__max_updates=3, optimizer__lr=0.02, resume=False))
     assert again.update == 3
+
+
+def test_a_state_from_before_a_field_of_the_architecture_goes_on(tmp_path):
+    """A model written before a field existed had what is the field's default now."""
+    fit(ToyTask(), config(tmp_path, loop__max_updates=3))
+    path = find_state(tmp_path) / "run.pt"
+    rest = torch.load(path, weights_only=True)
+    assert rest["identity"].pop("model's activation_fn") == "gelu"
+    torch.save(rest, path)
+    assert fit(ToyTask(), config(tmp_path, loop__max_updates=3)).update == 3
+    rest["identity"].pop("model's num_layers")  # the toy's is no default
+    torch.save(rest, path)
+    with pytest.raises(InputError, match="model's num_layers was 12 and is now 2"):
+        fit(ToyTask(), config(tmp_path, loop__max_updates=3))
+
+
+def test_a_state_holds_no_class_of_the_package(tmp_path):
+    """So that renaming one cannot make a state unreadable."""
+    fit(ToyTask(), config(tmp_path, loop__max_updates=2))
+    for name in ("optimizer.pt", "run.pt"):
+        data = zipfile.ZipFile(find_state(tmp_path) / name)
+        (pickled,) = [n for n in data.namelist() if n.endswith("data.pkl")]
+        modules = {str(arg) for op, arg, _ in genops(data.read(pickled)) if op.name == "GLOBAL"}
+        assert not [m for m in modules if "roberta" in m], modules
 
 
 @pytest.mark.parametrize("name", ["weights.safetensors", "optimizer.pt", "run.pt"])

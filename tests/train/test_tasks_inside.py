@@ -18,7 +18,7 @@ from small_models import small_roberta
 from roberta_hub.errors import InputError
 from roberta_hub.train.config import compose
 from roberta_hub.train.run import make_task
-from roberta_hub.train.tasks.finetuning import name_task
+from roberta_hub.train.tasks.encoding import name_task
 from roberta_hub.train.tasks.pronouns import PronounObjective
 
 PEOPLE = ["Ada Byron", "Bo Diddley", "Cy Young", "Eli"]

@@ -23,7 +23,7 @@ from roberta_hub import RobertaHubInterface
 from roberta_hub.model.packing import pack_sequences
 from roberta_hub.text import Dictionary, Task
 from roberta_hub.train.config import Config
-from roberta_hub.train.tasks.task import Batch, Loss
+from roberta_hub.train.tasks.training_task import Batch, Loss
 
 
 class Toy(nn.Module):

@@ -1,1 +1,1 @@
-"""What a run learns from: texts and labels become examples, and examples become batches."""
+"""Reads texts and labels, makes examples of them, and deals the examples out in batches."""

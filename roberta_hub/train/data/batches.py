@@ -1,9 +1,7 @@
-"""Which examples make an update.
+"""Plans which examples make an update: a random order, cut by a token budget, dealt to processes.
 
-An order from (seed, epoch) is cut by a token budget and dealt to processes.
-
-Packed batches pad nothing, so only the budget matters; lengths are brought together because
-neighbours of equal length share one attention call.
+Packed batches have no padding, so only the budget matters. Examples of like length still go
+together, because neighbours of equal length share one attention call.
 """
 
 from __future__ import annotations
@@ -19,8 +17,7 @@ from roberta_hub.errors import InputError
 Update = list[list[int]]
 """The micro-batches of one step of the optimizer: indices of examples, longest first in each."""
 WINDOW = 64
-"""Micro-batches among which lengths are brought together; the order of larger pieces stays
-random."""
+"""Micro-batches that are sorted by length together; the order of larger pieces stays random."""
 
 
 def plan(
@@ -33,7 +30,7 @@ def plan(
     world: int = 1,
     batch_size: int | None = None,
 ) -> list[Update]:
-    """Every update of an epoch. Each example comes once.
+    """Plan every update of an epoch; each example comes once.
 
     An update is `update_freq` micro-batches, of at most `max_tokens` tokens and `batch_size`
     examples each. What is in an update does not depend on the number of processes: where
@@ -73,7 +70,7 @@ def plan(
 
 
 def share(update: Update, rank: int, world: int) -> Update:
-    """One process's micro-batches; an empty one where examples are fewer than processes."""
+    """Pick one process's micro-batches; one is empty if examples are fewer than processes."""
     return update[rank::world]
 
 
@@ -133,10 +130,7 @@ def _cut(
 
 
 def _deal(update: Update, lengths: Sequence[int], world: int) -> Update:
-    """The same examples in a multiple of `world` micro-batches.
-
-    The heaviest are halved until there are enough.
-    """
+    """Deal the same examples out in a multiple of `world` micro-batches, halving the heaviest."""
 
     def weight(batch: list[int]) -> tuple[bool, int]:
         return len(batch) > 1, sum(lengths[i] for i in batch)

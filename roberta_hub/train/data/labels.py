@@ -1,7 +1,7 @@
-"""What a label may be, and which classes the labels of a training set make.
+"""Checks labels, and collects the classes of a training set.
 
-A label is written into the model's config.json when a run ends, and shown to people ever after:
-what cannot be written, or is not a class, is said before the run begins.
+A label ends up in the model's config.json, and people see it. So a label that cannot be written, or
+is no class, is refused before the run begins.
 """
 
 from __future__ import annotations
@@ -20,17 +20,17 @@ from roberta_hub.train.reports import first_process, logger
 from roberta_hub.train.settings import Config
 
 SHOWN = 20
-"""Classes that are listed with their counts; of more the number is told."""
+"""How many classes are listed with their counts."""
 UNWRITABLE = ("Cc", "Cs", "Zl", "Zp")
 """Unicode's categories of control characters, half surrogate pairs and line breaks."""
 
 
 def label_of(value: Any, where: str) -> str:
-    """A label as text, without white space around it.
+    """Read a label as text, without white space around it.
 
     Args:
-        value: of a cell: text, a number, or a truth value, which JSON and Parquet have.
-        where: the value stands, for messages.
+        value: a cell's text, number or truth value; JSON and Parquet have all three.
+        where: file and line of the value, for messages.
 
     Raises:
         InputError: no label: missing, NaN, an object, or text that cannot be shown.
@@ -60,7 +60,7 @@ def label_of(value: Any, where: str) -> str:
 
 
 def labels_of(value: Any, separator: str, where: str) -> tuple[str, ...]:
-    """The labels of a text that may have many: a list, or text with separators; "" for none.
+    """Read the labels of a text that may have many: a list, or text with separators; "" for none.
 
     Raises:
         InputError: one of them is no label.
@@ -76,7 +76,7 @@ def labels_of(value: Any, separator: str, where: str) -> tuple[str, ...]:
 
 
 def alike(labels: Iterable[str]) -> list[list[str]]:
-    """Groups of labels that differ in case or in Unicode's spelling of the same characters only.
+    """Group labels that differ only in case or in Unicode's spelling of the same characters.
 
     Example:
         >>> alike(["Good", "bad", "good", "GOOD"])
@@ -92,15 +92,15 @@ def alike(labels: Iterable[str]) -> list[list[str]]:
 def label_names(
     config: Config, found: Sequence[str], given: Sequence[str] | None = None, *, least: int = 1
 ) -> tuple[str, ...]:
-    """The classes: those of the configuration, else of the layout, else those found, sorted.
+    """Name the classes: those of the configuration, else of the layout, else those found, sorted.
 
-    How often each occurs is reported; labels that look like one class are a warning.
+    The log says how often each occurs. Labels that look like one class give a warning.
 
     Args:
         config: may have data.labels.
         found: all labels of the training set.
-        given: of the layout.
-        least: how many there must be for something to be learnt.
+        given: names that the layout of the file knows.
+        least: the fewest classes that the task can learn.
 
     Raises:
         InputError: too few, or one name twice.
@@ -137,7 +137,7 @@ def _report(counts: Mapping[str, int], names: Sequence[str]) -> None:
 
 
 def label_ids(labels: Sequence[str], names: Sequence[str], where: str) -> list[int]:
-    """Numbers of labels, or an error that lists the names."""
+    """Number the labels by their place in `names`; the error of an unknown one lists the names."""
     number: Mapping[str, int] = {name: i for i, name in enumerate(names)}
     for label in labels:
         if label not in number:

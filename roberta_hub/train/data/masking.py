@@ -1,8 +1,8 @@
-"""Which tokens a model must guess, and what it sees instead (Devlin et al. 2019, section 3.1).
+"""Chooses the tokens that a model must guess, and masks them (Devlin et al. 2019, section 3.1).
 
-Pure functions of the ids and (seed, epoch, index). Every random number is a hash of these and of
-the token's place, so a sequence is masked the same in whatever batch, process or order it comes; a
-new epoch is a new mask (dynamic masking, Liu et al. 2019, section 4.1). Legend: B sequences, N
+Masking is a pure function of the ids and (seed, epoch, index): every random number is a hash of
+these and of the token's place. So a sequence is masked alike in any batch, process and order, and a
+new epoch brings a new mask (dynamic masking, Liu et al. 2019, section 4.1). Legend: B sequences, N
 tokens laid end to end, W words.
 """
 
@@ -15,34 +15,36 @@ from dataclasses import dataclass
 import torch
 from torch import Tensor
 
-from roberta_hub.errors import InputError, MissingExtraError, UnknownNameError
+from roberta_hub.errors import InputError, UnknownNameError
 from roberta_hub.text.tokenizer import Tokenizer
-from roberta_hub.train.config import near
+from roberta_hub.train.data.fairseq_masking import fairseq_mask
+from roberta_hub.train.data.random_hash import uniform
+from roberta_hub.train.limits import near
 
 UNITS = ("token", "word", "span", "fairseq")
 _CHOICE, _ROUNDING, _FATE, _REPLACEMENT, _LENGTH = range(5)
-"""Streams of random numbers: each decision has its own."""
+"""Purposes of random numbers: each decision draws its own."""
 
 
 @dataclass(frozen=True)
-class Vocabulary:
-    """What masking must know of the ids."""
+class Maskable:
+    """Which ids may be masked and drawn, and which begin a word."""
 
     text: Tensor
-    """Which ids stand for text, bool (V,); the others are never chosen and replace nothing."""
+    """Ids that stand for text, bool (V,); the others are never chosen and replace nothing."""
     begins: Tensor
-    """Which ids begin a word: a space in front, or no text at all. Bool (V,)"""
+    """Ids that begin a word: a space in front, or no text at all. Bool (V,)"""
     mask: int
     """Id of `<mask>`."""
     specials: int = 4
-    """How many ids fairseq's random words leave out."""
+    """How many of the first ids fairseq never draws."""
 
     @classmethod
-    def of(cls, tokenizer: Tokenizer) -> Vocabulary:
-        """A tokenizer's.
+    def of(cls, tokenizer: Tokenizer) -> Maskable:
+        """Read them off a tokenizer.
 
         Example:
-            >>> shipped = Vocabulary.of(Tokenizer.shipped())
+            >>> shipped = Maskable.of(Tokenizer.shipped())
             >>> shipped.begins[[232, 31414, 2]]  # " world", "Hello", </s>
             tensor([ True, False,  True])
         """
@@ -63,7 +65,7 @@ class Masking:
     leave: float = 0.1
     """Of the chosen, the share that stays as it is."""
     random: float = 0.1
-    """And the share that another token replaces; the rest becomes `<mask>`."""
+    """Of the chosen, the share that another token replaces; the rest becomes `<mask>`."""
     unit: str = "token"
     """"token"; "word": whole words; "span": SpanBERT's runs of words; "fairseq": fairseq 0.12.2's
     own draws, number for number, which also choose `<s>` and `</s>`."""
@@ -98,7 +100,7 @@ def mask(
     ids: Tensor,
     lengths: tuple[int, ...],
     indices: Tensor,
-    vocabulary: Vocabulary,
+    maskable: Maskable,
     masking: Masking,
     *,
     seed: int,
@@ -111,7 +113,7 @@ def mask(
         lengths: tokens of each sequence.
         indices: each sequence's number in the data; with seed and epoch it decides the mask. Shape:
             (B,)
-        vocabulary: of the ids.
+        maskable: which ids may be masked and drawn.
         masking: what is chosen and replaced.
         seed: of the run.
         epoch: counted from 0.
@@ -126,7 +128,7 @@ def mask(
         ...     ids,
         ...     (len(ids),),
         ...     torch.tensor([0]),
-        ...     Vocabulary.of(tokenizer),
+        ...     Maskable.of(tokenizer),
         ...     Masking(),
         ...     seed=1,
         ...     epoch=0,
@@ -137,26 +139,26 @@ def mask(
     if masking.copies is not None:
         epoch %= masking.copies
     if masking.unit == "fairseq":
-        return _fairseq(ids, lengths, indices, vocabulary, masking, seed, epoch)
+        return _by_fairseq(ids, lengths, indices, maskable, masking, seed, epoch)
     sequence = torch.repeat_interleave(torch.arange(len(lengths)), torch.tensor(lengths))  # (N,)
     place = torch.arange(len(ids)) - _starts(torch.tensor(lengths))[sequence]
 
-    def draw(stream: int, which: Tensor) -> Tensor:
-        return uniform(seed, epoch, indices[sequence[which]], place[which], stream)
+    def draw(purpose: int, which: Tensor) -> Tensor:
+        return uniform(seed, epoch, indices[sequence[which]], place[which], purpose)
 
-    text = vocabulary.text[ids]
+    text = maskable.text[ids]
     first = place.eq(0) | ~text
     if masking.unit == "token":
         word = torch.arange(len(ids))
     else:
-        starts = first | vocabulary.begins[ids] | torch.cat([first[:1], first[:-1]])
+        starts = first | maskable.begins[ids] | torch.cat([first[:1], first[:-1]])
         word = starts.long().cumsum(0) - 1
     heads = torch.cat([torch.ones(1, dtype=torch.bool), word[1:] != word[:-1]]).nonzero()[:, 0]
     candidates = heads[text[heads]]  # the first token of each word that can be chosen, (W,)
     budget = _budget(masking.prob, sequence[candidates], indices, seed, epoch)
     keys = draw(_CHOICE, candidates)
     if masking.unit == "span":
-        lengths_of = spans(draw(_LENGTH, candidates), masking.span_p, masking.span_max)
+        lengths_of = span_lengths(draw(_LENGTH, candidates), masking.span_p, masking.span_max)
         unit = choose_spans(keys, lengths_of, sequence[candidates], budget)
         taken = unit >= 0
         leader = candidates[unit.clamp(min=0)]  # a span has one fate
@@ -167,7 +169,31 @@ def mask(
     of_word[word[candidates[taken]]] = leader[taken]
     owner = of_word[word]  # the token whose draw decides, or -1: (N,)
     chosen = owner >= 0
-    return replace(ids, chosen, draw(_FATE, owner.clamp(min=0)), draw, vocabulary, masking), chosen
+    return replace(ids, chosen, draw(_FATE, owner.clamp(min=0)), draw, maskable, masking), chosen
+
+
+def _by_fairseq(
+    ids: Tensor,
+    lengths: tuple[int, ...],
+    indices: Tensor,
+    maskable: Maskable,
+    masking: Masking,
+    seed: int,
+    epoch: int,
+) -> tuple[Tensor, Tensor]:
+    return fairseq_mask(
+        ids,
+        lengths,
+        indices,
+        mask_idx=maskable.mask,
+        vocab_size=len(maskable.text),
+        specials=maskable.specials,
+        prob=masking.prob,
+        leave=masking.leave,
+        random=masking.random,
+        seed=seed,
+        epoch=epoch,
+    )
 
 
 def replace(
@@ -175,7 +201,7 @@ def replace(
     chosen: Tensor,
     fate: Tensor,
     draw: Callable[[int, Tensor], Tensor],
-    vocabulary: Vocabulary,
+    maskable: Maskable,
     masking: Masking,
 ) -> Tensor:
     """What the model sees for each chosen token: `<mask>`, the token itself or another one.
@@ -184,22 +210,22 @@ def replace(
         ids: (N,)
         chosen: bool (N,)
         fate: a number in 0..1 for each token, which decides between the three. Shape: (N,)
-        draw: (stream, tokens) -> numbers in 0..1.
-        vocabulary: whose text tokens replace.
+        draw: (purpose, tokens) -> numbers in 0..1.
+        maskable: its text tokens replace others.
         masking: the shares.
     """
     seen = ids.clone()
-    seen[chosen & (fate >= masking.leave + masking.random)] = vocabulary.mask
+    seen[chosen & (fate >= masking.leave + masking.random)] = maskable.mask
     other = (chosen & (fate >= masking.leave) & (fate < masking.leave + masking.random)).nonzero()[
         :, 0
     ]
-    words = vocabulary.text.nonzero()[:, 0]
+    words = maskable.text.nonzero()[:, 0]
     seen[other] = words[(draw(_REPLACEMENT, other) * len(words)).long()]
     return seen
 
 
 def choose(keys: Tensor, sequence: Tensor, budget: Tensor) -> Tensor:
-    """Of each sequence's candidates the `budget` ones with the smallest keys.
+    """Choose each sequence's `budget` candidates with the smallest keys.
 
     Args:
         keys: numbers in 0..1. Shape: (W,)
@@ -223,9 +249,9 @@ def choose(keys: Tensor, sequence: Tensor, budget: Tensor) -> Tensor:
 
 
 def choose_spans(keys: Tensor, lengths: Tensor, sequence: Tensor, budget: Tensor) -> Tensor:
-    """Spans of words in random order up to each sequence's budget (Joshi et al. 2020, 3.1).
+    """Choose spans of words in random order up to each sequence's budget (Joshi et al. 2020, 3.1).
 
-    A span that meets a taken word, the end or the budget stops there.
+    A span stops at a taken word, at the sequence's end and at the budget.
 
     Args:
         keys: numbers in 0..1; the order in which words begin spans. Shape: (W,)
@@ -254,11 +280,11 @@ def choose_spans(keys: Tensor, lengths: Tensor, sequence: Tensor, budget: Tensor
     return torch.tensor(owner, dtype=torch.long)
 
 
-def spans(numbers: Tensor, p: float, longest: int) -> Tensor:
-    """Lengths from a geometric distribution cut at `longest` and scaled to 1, by inversion.
+def span_lengths(numbers: Tensor, p: float, longest: int) -> Tensor:
+    """Turn numbers in 0..1 into lengths of a geometric distribution cut at `longest`.
 
     Example:
-        >>> spans(torch.tensor([0.0, 0.3, 0.6, 0.99]), p=0.2, longest=10)
+        >>> span_lengths(torch.tensor([0.0, 0.3, 0.6, 0.99]), p=0.2, longest=10)
         tensor([ 1,  2,  4, 10])
     """
     if p == 1.0:
@@ -269,9 +295,9 @@ def spans(numbers: Tensor, p: float, longest: int) -> Tensor:
 
 
 def _budget(prob: float, sequence: Tensor, indices: Tensor, seed: int, epoch: int) -> Tensor:
-    """How many candidates of each sequence are taken, (B,).
+    """How many candidates of each sequence are taken: (B,).
 
-    The number is rounded at random, so that the mean is exact.
+    The number is rounded up or down at random, so that its mean is exact.
     """
     counts = torch.bincount(sequence, minlength=len(indices))
     luck = uniform(seed, epoch, indices, torch.zeros_like(indices), _ROUNDING)
@@ -280,100 +306,3 @@ def _budget(prob: float, sequence: Tensor, indices: Tensor, seed: int, epoch: in
 
 def _starts(counts: Tensor) -> Tensor:
     return counts.cumsum(0) - counts
-
-
-# ---- random numbers as a hash ----
-
-
-def uniform(seed: int, epoch: int, indices: Tensor, places: Tensor, stream: int) -> Tensor:
-    """Numbers in [0, 1), each a hash of its coordinates.
-
-    The hash is SplitMix64's finalizer (Steele et al. 2014).
-
-    Args:
-        seed: of the run.
-        epoch: counted from 0.
-        indices: of sequences. Shape: (N,)
-        places: in the sequence. Shape: (N,)
-        stream: what the number decides.
-
-    Returns:
-        float64 (N,)
-
-    Example:
-        >>> index, place = torch.tensor([7]), torch.tensor([0])
-        >>> uniform(1, 0, index, place, 0) == uniform(1, 0, index, place, 0)
-        tensor([True])
-    """
-    state = torch.tensor(seed)
-    for part in (torch.tensor(stream), torch.tensor(epoch), indices.long(), places.long()):
-        state = _hash(state * _ODD + part + _STEP)
-    return ((state >> 11) & ((1 << 53) - 1)).double() / (1 << 53)
-
-
-_STEP, _ODD = -7046029254386353131, 6364136223846793005  # 0x9E3779B97F4A7C15, signed; Knuth's MMIX
-
-
-def _hash(x: Tensor) -> Tensor:
-    """64 bits well mixed; int64 products wrap around."""
-    x = (x ^ _right(x, 30)) * -4658895280553007687  # 0xBF58476D1CE4E5B9
-    x = (x ^ _right(x, 27)) * -7723592293110705685  # 0x94D049BB133111EB
-    return x ^ _right(x, 31)
-
-
-def _right(x: Tensor, bits: int) -> Tensor:
-    """A shift that fills with zeros."""
-    return (x >> bits) & ((1 << (64 - bits)) - 1)
-
-
-# ---- fairseq's own ----
-
-
-def _fairseq(
-    ids: Tensor,
-    lengths: tuple[int, ...],
-    indices: Tensor,
-    vocabulary: Vocabulary,
-    masking: Masking,
-    seed: int,
-    epoch: int,
-) -> tuple[Tensor, Tensor]:
-    """Each sequence as fairseq 0.12.2's `MaskTokensDataset` masks it, by the same draws.
-
-    The order of the draws is the same too. There every token is a candidate, and ids from 4 on
-    replace, `<mask>` and fillers among them. fairseq counts epochs from 1.
-    """
-    try:
-        import numpy as np
-    except ImportError:
-        raise MissingExtraError(
-            "task.options.unit=fairseq needs numpy; pip install 'roberta-hub[train]'"
-        ) from None
-    seen, chosen = ids.clone(), torch.zeros(len(ids), dtype=torch.bool)
-    weights = np.ones(len(vocabulary.text))
-    weights[: vocabulary.specials] = 0
-    weights /= weights.sum()
-    either = masking.leave + masking.random
-    for part, taken, index in zip(
-        torch.split(seen, list(lengths)),
-        torch.split(chosen, list(lengths)),
-        indices.tolist(),
-        strict=True,
-    ):
-        size = len(part)
-        source = np.random.RandomState(int(hash((seed, epoch + 1, index)) % 1e6))
-        count = int(masking.prob * size + source.rand())
-        picked = np.zeros(size, dtype=bool)
-        picked[source.choice(size, count, replace=False)] = True
-        taken[:] = torch.from_numpy(picked.copy())
-        other = picked & (source.rand(size) < either) if either else np.zeros(size, dtype=bool)
-        if masking.leave and masking.random:
-            stays = other & (source.rand(size) < masking.leave / either)
-        else:
-            stays = other if masking.leave else np.zeros(size, dtype=bool)
-        changes = other & ~stays
-        part[torch.from_numpy(picked & ~stays)] = vocabulary.mask
-        if changes.any():
-            words = source.choice(len(weights), int(changes.sum()), p=weights)
-            part[torch.from_numpy(changes)] = torch.from_numpy(words)
-    return seen, chosen

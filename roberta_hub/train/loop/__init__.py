@@ -1,1 +1,1 @@
-"""How a run learns: updates, evaluations and states that a killed run goes on from."""
+"""Trains a task: updates, evaluations, and states from which a killed run goes on."""

@@ -1,6 +1,6 @@
-"""Processes, devices and precision, through accelerate: one process, DDP or FSDP.
+"""Runs a training on one process, DDP or FSDP, in any precision, through accelerate.
 
-Nobody else asks which.
+No other module asks which of them it is.
 """
 
 from __future__ import annotations
@@ -21,12 +21,12 @@ from roberta_hub.train.loop.state import own_weights, put_weights
 
 
 class Devices:
-    """What the loop asks of the machines it runs on.
+    """The processes and devices of a run: placement, gradients, states.
 
     Args:
         precision: "no", "bf16" or "fp16".
         parallel: "ddp" or "fsdp"; a single process needs neither.
-        find_unused_parameters: of DDP.
+        find_unused_parameters: DDP's setting of that name.
     """
 
     def __init__(self, precision: str, parallel: str, find_unused_parameters: bool) -> None:
@@ -67,10 +67,10 @@ class Devices:
         self.main: bool = self.accelerator.is_main_process
 
     def shard(self, module: nn.Module) -> None:
-        """Under FSDP each process keeps a part of every weight; before the optimizer is made.
+        """Under FSDP, leave each process a part of every weight; call before making the optimizer.
 
-        With torch's own `fully_shard`, which also runs on CPUs: accelerate's FSDP needs GPUs, so
-        the tests could not reach it.
+        This is torch's own `fully_shard`, which also runs on CPUs. accelerate's FSDP needs GPUs,
+        where the tests cannot run.
         """
         if self.sharded:
             from torch.distributed.device_mesh import init_device_mesh
@@ -83,7 +83,7 @@ class Devices:
             fully_shard(module, mesh=mesh)
 
     def prepare(self, module: nn.Module, optimizer: Any) -> tuple[nn.Module, Any]:
-        """The module and its optimizer as this machine runs them; the module's object stays."""
+        """Wrap a module and its optimizer for these devices; the module itself stays the same."""
         if self.sharded:
             return module, optimizer
         model, prepared = self.accelerator.prepare(module, optimizer)
@@ -92,16 +92,16 @@ class Devices:
     def release(self, module: nn.Module) -> None:
         """Take accelerate's autocast off a module that the caller goes on using."""
         self.accelerator.unwrap_model(module, keep_fp32_wrapper=False)
-        vars(module).pop("forward", None)  # what is left is the method itself, on the instance
+        vars(module).pop("forward", None)  # accelerate leaves a copy of the method on the instance
 
     def wait(self) -> None:
-        """Until every process is here."""
+        """Wait until every process arrives here."""
         self.accelerator.wait_for_everyone()
 
     # ---- an update ----
 
     def agree(self, *flags: bool) -> list[bool]:
-        """Each flag, true if it is so in any process."""
+        """Return each flag as True if any process has it so."""
         if self.world == 1:
             return list(flags)
         found = torch.tensor([float(flag) for flag in flags], device=self.device)
@@ -109,13 +109,13 @@ class Devices:
         return [bool(value) for value in found.tolist()]
 
     def sum(self, values: Tensor) -> Tensor:
-        """Sums over the processes; float64 holds counts exactly."""
+        """Sum values over the processes; float64 holds counts exactly."""
         if self.world > 1:
             torch.distributed.all_reduce(values)
         return values
 
     def accumulating(self, model: nn.Module, last: bool) -> AbstractContextManager[None]:
-        """Gradients are exchanged after the last micro-batch only."""
+        """Exchange gradients after the last micro-batch only."""
         if self.sharded:
             _method(model, "set_requires_gradient_sync")(last)
             return nullcontext()
@@ -124,14 +124,14 @@ class Devices:
         return self.accelerator.no_sync(model)  # type: ignore[no-any-return]
 
     def backward(self, loss: Tensor) -> None:
-        """Gradients of this process's share of the loss.
+        """Compute the gradients of this process's share of the loss.
 
-        The processes' are averaged, hence the factor.
+        The factor undoes the average that DDP and FSDP take over the processes.
         """
         self.accelerator.backward(loss * self.world)
 
     def clip(self, module: nn.Module, limit: float) -> Tensor:
-        """The norm of the whole gradient, which is cut to the limit if that is above 0."""
+        """Return the norm of the whole gradient, and clip it to the limit if that is above 0."""
         parameters = [p for p in module.parameters() if p.requires_grad]
         self.accelerator.unscale_gradients()
         if limit > 0:
@@ -141,13 +141,13 @@ class Devices:
         return _full(norm) if hasattr(norm, "full_tensor") else norm
 
     def computing(self) -> AbstractContextManager[None]:
-        """Around a forward: the precision, where `prepare` has not seen to it."""
+        """Set the precision around a forward, where `prepare` has not done so."""
         return self.accelerator.autocast() if self.sharded else nullcontext()
 
     # ---- states ----
 
     def gather(self, item: Any) -> list[Any]:
-        """Each process's item."""
+        """Gather an item of every process."""
         if self.world == 1:
             return [item]
         items: list[Any] = [None] * self.world
@@ -155,14 +155,14 @@ class Devices:
         return items
 
     def weights(self, module: nn.Module) -> dict[str, Tensor]:
-        """All weights, whole; every process must ask."""
+        """Return all weights as whole tensors; every process must call."""
         if not self.sharded:
             return own_weights(module)
         with self.whole(module):
             return {name: tensor.cpu() for name, tensor in own_weights(module).items()}
 
     def put_weights(self, module: nn.Module, weights: Mapping[str, Tensor], where: Path) -> None:
-        """The inverse of `weights`."""
+        """Copy weights that `weights` returned into the module."""
         if not self.sharded:
             return put_weights(module, weights, where)
         with self.whole(module):
@@ -171,7 +171,7 @@ class Devices:
         return None
 
     def optimizer_state(self, optimizer: Any) -> dict[str, Any]:
-        """The optimizer's state, whole; every process must ask."""
+        """Return the optimizer's state as whole tensors; every process must call."""
         if not self.sharded:
             return dict(optimizer.state_dict())
         state = dict(optimizer.state_dict())
@@ -185,7 +185,7 @@ class Devices:
         return state
 
     def put_optimizer(self, optimizer: Any, state: dict[str, Any]) -> None:
-        """The inverse of `optimizer_state`."""
+        """Load a state that `optimizer_state` returned."""
         if self.sharded:
             from torch.distributed.tensor import distribute_tensor
 
@@ -202,12 +202,12 @@ class Devices:
         optimizer.load_state_dict(state)
 
     def scaler(self) -> dict[str, Any]:
-        """fp16's loss scale."""
+        """Return fp16's loss scale."""
         scaler = self.accelerator.scaler
         return {} if scaler is None else dict(scaler.state_dict())
 
     def put_scaler(self, state: dict[str, Any]) -> None:
-        """The inverse of `scaler`."""
+        """Load a loss scale that `scaler` returned."""
         if state and self.accelerator.scaler is not None:
             self.accelerator.scaler.load_state_dict(state)
 
@@ -215,15 +215,15 @@ class Devices:
 
     @contextmanager
     def evaluating(self, module: nn.Module) -> Iterator[None]:
-        """Where a module computes outside of its own forward."""
+        """Let a module compute outside of its own forward: whole weights, the run's precision."""
         with self.whole(module), self.accelerator.autocast():
             yield
 
     @contextmanager
     def whole(self, module: nn.Module) -> Iterator[None]:
-        """Inside, a sharded module's parameters are whole tensors; every process must enter.
+        """Make a sharded module's parameters whole tensors inside; every process must enter.
 
-        Layers gather and drop their own as they run, so inside the model also computes.
+        The layers gather and drop their own as they run, so the model also computes inside.
         """
         if not self.sharded:
             yield
@@ -257,18 +257,18 @@ class Devices:
 
 
 def _reshard(module: nn.Module) -> None:
-    """Drop what a forward has gathered: the root keeps its own until a backward comes."""
+    """Drop what a forward has gathered: the root keeps its own until the next backward."""
     for part in module.modules():
         if hasattr(part, "reshard"):
             _method(part, "reshard")()
 
 
 def _method(module: nn.Module, name: str) -> Any:
-    """What `fully_shard` has added to a module."""
+    """Get a method that `fully_shard` has added to a module."""
     return getattr(module, name)
 
 
 def _full(tensor: Any) -> Tensor:
-    """A sharded tensor as a whole one."""
+    """Gather a sharded tensor."""
     whole: Tensor = tensor.full_tensor()
     return whole

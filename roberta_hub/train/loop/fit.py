@@ -1,9 +1,8 @@
-"""The loop: updates, evaluations, checkpoints, until there is a reason to stop."""
+"""Runs the training loop: updates, evaluations and savings, until there is a reason to stop."""
 
 from __future__ import annotations
 
 import math
-import time
 import warnings
 from contextlib import ExitStack
 from dataclasses import replace
@@ -14,31 +13,25 @@ import torch
 from roberta_hub.errors import UnknownNameError
 from roberta_hub.inference.mode import evaluating
 from roberta_hub.model.roberta import Roberta
-from roberta_hub.train.config import Config, check, near
 from roberta_hub.train.data.batches import Update, plan, share
+from roberta_hub.train.limits import check, near
+from roberta_hub.train.loop.checkpoints import restore, restore_generators, save, save_model
+from roberta_hub.train.loop.clock import Clock, now
 from roberta_hub.train.loop.devices import Devices
-from roberta_hub.train.loop.folder import claimed, common_state
-from roberta_hub.train.loop.logs import Logs, Report
+from roberta_hub.train.loop.logs import Logs
+from roberta_hub.train.loop.meters import Meters
 from roberta_hub.train.loop.optimizer import learning_rate, make_optimizer, set_learning_rate
+from roberta_hub.train.loop.output_folder import claimed
 from roberta_hub.train.loop.recompute import recomputed_layers
 from roberta_hub.train.loop.signals import Signals
-from roberta_hub.train.loop.state import (
-    Progress,
-    State,
-    generators,
-    identity_of,
-    load_state,
-    save_state,
-    seed_generators,
-    set_generators,
-    undisturbed,
-)
-from roberta_hub.train.loop.tally import Tally
+from roberta_hub.train.loop.state import Progress, identity_of, seed_generators, undisturbed
 from roberta_hub.train.loop.watch import Watch
-from roberta_hub.train.tasks.task import Batch, Task
+from roberta_hub.train.reports import Report
+from roberta_hub.train.settings import Config
+from roberta_hub.train.tasks.training_task import Batch, TrainingTask
 
 
-def fit(task: Task, config: Config, *, started: float | None = None) -> Report:
+def fit(task: TrainingTask, config: Config, *, started: float | None = None) -> Report:
     """Train a task, going on where a run in `config.output` stopped.
 
     Writes into that folder: `log.csv` and `valid.csv`; `state-<update>`, from which the same call
@@ -47,8 +40,8 @@ def fit(task: Task, config: Config, *, started: float | None = None) -> Report:
 
     Args:
         task: what to train.
-        config: all but `model`, `data` and `task` is used here; of those the settings, and what the
-            model is, must be the same when a run goes on.
+        config: all but `model`, `data` and `task` is used here. The settings that decide numbers,
+            and the model's architecture, must be the same when a run goes on.
         started: `time.monotonic()` from which `loop.max_minutes` counts; None: now.
 
     Raises:
@@ -56,47 +49,28 @@ def fit(task: Task, config: Config, *, started: float | None = None) -> Report:
         InputError: the folder cannot be written, holds a state of another configuration, or not
             the same one in every process.
     """
-    started, config = time.monotonic() if started is None else started, check(config)
+    started, config = now() if started is None else started, check(config)
     with claimed(config.output):
         return _Run(task, config, started).run()
 
 
 class _Run:
-    def __init__(self, task: Task, config: Config, started: float) -> None:
-        self.task, self.config, self.started = task, config, started
+    def __init__(self, task: TrainingTask, config: Config, started: float) -> None:
+        self.task, self.config = task, config
         self.directory = Path(config.output)
-        loop, options = config.loop, config.optimizer
+        loop = config.loop
         self.devices = Devices(loop.precision, loop.parallel, loop.find_unused_parameters)
         task.module.to(self.devices.device)
         self.updates = self._plan(0)
         self.end = self._end()
-        self.total = options.total_updates or self.end
-        warmup = options.warmup_updates
-        self.warmup = math.ceil(0.06 * self.total) if warmup is None else warmup
-        if self.warmup >= self.end and self.devices.main:
-            warnings.warn(
-                f"warm-up takes {self.warmup} updates, and this data gives only {self.end}: the "
-                f"learning rate "
-                "never gets where the recipe means it to be; set optimizer.warmup_updates=null "
-                "optimizer.total_updates=null to fit them to the data",
-                stacklevel=4,
-            )
+        self.total, self.warmup = self._schedule()
         seed_generators(config.seed, self.devices.rank)
         self.devices.shard(task.module)
-        optimizer = make_optimizer(
-            task.module,
-            lr=options.lr,
-            betas=(options.betas[0], options.betas[1]),
-            eps=options.eps,
-            weight_decay=options.weight_decay,
-            decay=options.decay,
-            layer_decay=options.layer_decay,
-        )
-        self.model, self.optimizer = self.devices.prepare(task.module, optimizer)
-        self.progress = Progress()
+        self.model, self.optimizer = self.devices.prepare(task.module, self._adam())
         model = task.module.get_submodule("roberta")
-        assert isinstance(model, Roberta)  # as `Task` says
+        assert isinstance(model, Roberta)  # as `TrainingTask` says
         self.identity = identity_of(config, model.config, self.total, self.warmup, self.lengths)
+        self.progress = Progress()
         self._resume()
         self.watch = Watch(
             task.chance(),
@@ -104,11 +78,9 @@ class _Run:
             precision=loop.precision,
             memory=self.progress.watch,
         )
-        self.tally = Tally()
-        self.mark = self.saved_at = time.monotonic()
-        self.slowest = self.evaluation_seconds = 0.0
-        self.saving_seconds = 0.1 + sum(p.nbytes for p in task.module.parameters()) * 4 / 2e8
-        self.model_seconds = self.saving_seconds / 3
+        self.meters = Meters()
+        size = sum(p.nbytes for p in task.module.parameters())
+        self.clock = Clock(started, loop.max_minutes, size)
         self.saved = self.progress.update
 
     # ---- before the first update ----
@@ -133,26 +105,49 @@ class _Run:
         ends += [loop.max_epochs * len(self.updates)] if loop.max_epochs is not None else []
         return min(ends)
 
+    def _schedule(self) -> tuple[int, int]:
+        """The update at which the decay ends, and the updates of warm-up."""
+        total = self.config.optimizer.total_updates or self.end
+        warmup = self.config.optimizer.warmup_updates
+        warmup = math.ceil(0.06 * total) if warmup is None else warmup
+        if warmup >= self.end and self.devices.main:
+            warnings.warn(
+                f"warm-up takes {warmup} updates, and this data gives only {self.end}: the "
+                "learning rate never gets where the recipe means it to be; set "
+                "optimizer.warmup_updates=null optimizer.total_updates=null to fit them to the "
+                "data",
+                stacklevel=5,
+            )
+        return total, warmup
+
+    def _adam(self) -> torch.optim.AdamW:
+        adam = self.config.optimizer
+        return make_optimizer(
+            self.task.module,
+            lr=adam.lr,
+            betas=(adam.betas[0], adam.betas[1]),
+            eps=adam.eps,
+            weight_decay=adam.weight_decay,
+            decay=adam.decay,
+            layer_decay=adam.layer_decay,
+        )
+
     def _resume(self) -> None:
-        path = common_state(self.devices, self.directory, resume=self.config.resume)
-        if path is None:
+        found = restore(
+            self.devices,
+            self.directory,
+            self.task.module,
+            self.optimizer,
+            self.identity,
+            resume=self.config.resume,
+        )
+        if found is None:
             return
-        state = load_state(path, self.identity)
-        self.devices.put_weights(self.task.module, state.weights, path)
-        self.devices.put_optimizer(self.optimizer, state.optimizer)
-        self.devices.put_scaler(state.scaler)
+        path, state = found
         self.progress = state.progress
         if self.progress.epoch and self._ended() is None:
             self.updates = self._plan(self.progress.epoch)
-        if len(state.generators) == self.devices.world:
-            set_generators(state.generators[self.devices.rank])
-        elif self.devices.main:
-            warnings.warn(
-                f"{path} was written by {len(state.generators)} processes, now there are "
-                f"{self.devices.world}: the run goes on, but its dropout differs from that of an "
-                "uninterrupted one",
-                stacklevel=5,
-            )
+        restore_generators(self.devices, path, state)
 
     # ---- the loop ----
 
@@ -173,7 +168,7 @@ class _Run:
                 )
                 stack.callback(self.logs.close)
                 size = sum(p.numel() for p in module.parameters())
-                self.logs.voice.begin(
+                self.logs.messages.begin(
                     self.config.model, size, self.lengths, len(self.updates), self.warmup
                 )
             stack.callback(self.devices.release, module)
@@ -181,21 +176,21 @@ class _Run:
             stopped = None
             while stopped is None:
                 stopped = self._turn()
-            self._flush()
+            self._log()
             self._save()
             self._save_model("last")
             if self.logs is not None:
-                self.logs.voice.stopped(self.progress.update, stopped)
+                self.logs.messages.stopped(self.progress.update, stopped)
         return self._report(stopped)
 
     def _turn(self) -> str | None:
-        """Evaluate and save where it is time to, then do an update; or the reason to stop."""
+        """Evaluate and save when it is time, then do an update; or return the reason to stop."""
         progress, loop = self.progress, self.config.loop
         ended = self._ended()
         evaluation = self._evaluation_due(ended)
         late, too_late, asked, saving = self.devices.agree(
-            self._late(self.slowest),
-            self._late(self.evaluation_seconds) and evaluation,
+            self.clock.late(self.clock.update),
+            self.clock.late(self.clock.evaluation) and evaluation,
             self.signals.asked,
             self._saving_due(),
         )
@@ -234,18 +229,10 @@ class _Run:
             return False
         if loop.save_every is not None:
             return self.progress.update % loop.save_every == 0
-        return time.monotonic() - self.saved_at > 60 * loop.save_minutes
-
-    def _late(self, seconds: float) -> bool:
-        """Whether work of `seconds`, and the saving after it, would end after `max_minutes`."""
-        minutes = self.config.loop.max_minutes
-        if minutes is None:
-            return False
-        left = self.started + 60 * minutes - time.monotonic()
-        return left < 0.3 + 1.5 * seconds + 2 * self.saving_seconds
+        return now() - self.clock.saved > 60 * loop.save_minutes
 
     def _update(self) -> None:
-        start, progress = time.monotonic(), self.progress
+        start, progress = now(), self.progress
         update = self.updates[progress.index]
         batches = self._batches(update)
         count = torch.tensor(float(sum(b.count for b in batches)), device=self.devices.device)
@@ -261,23 +248,23 @@ class _Run:
                 weight = 1.0 if batch.count else 0.0  # a stand-in where there is nothing to do
                 self.devices.backward(loss.total * (weight / count))
             total += weight * loss.total.detach()
-            self.tally.note(loss, weight)
+            self.meters.add_micro_batch(loss, weight)
         norm = self.devices.clip(self.model, self.config.optimizer.clip_norm)
         self.optimizer.step()
         tokens = sum(self.lengths[i] for micro in update for i in micro)
         progress.update += 1
-        self.tally.add(progress.update, rate, total, count, norm, tokens)
+        self.meters.add_update(progress.update, rate, total, count, norm, tokens)
         progress.index += 1
         if progress.index == len(self.updates):
             progress.epoch, progress.index = progress.epoch + 1, 0
             if self._ended() is None:
                 self.updates = self._plan(progress.epoch)
         if progress.update % self.config.loop.log_every == 0:
-            self._flush()
-        self.slowest = max(self.slowest, time.monotonic() - start)
+            self._log()
+        self.clock.updated(start)
 
     def _batches(self, update: Update) -> list[Batch]:
-        """This process's micro-batches, or a stand-in of count 0 that keeps it in step."""
+        """Make this process's micro-batches; where it has none, one of count 0 keeps it in step."""
         epoch, batches = self.progress.epoch, []
         for micro in share(update, self.devices.rank, self.devices.world):
             if micro:
@@ -288,52 +275,52 @@ class _Run:
         return batches
 
     def _rate(self, done: int) -> float:
-        options = self.config.optimizer
+        adam = self.config.optimizer
         return learning_rate(
             done,
-            peak=options.lr,
-            schedule=options.schedule,
+            peak=adam.lr,
+            schedule=adam.schedule,
             warmup=self.warmup,
             total=self.total,
-            end=options.end_lr,
-            power=options.power,
+            end=adam.end_lr,
+            power=adam.power,
         )
 
-    # ---- looking and writing ----
+    # ---- logs, evaluations, savings ----
 
-    def _flush(self) -> None:
-        """Log the updates since the last time, the one place that waits for the device."""
-        looked = self.tally.look(self.devices)
-        if looked is None:
+    def _log(self) -> None:
+        """Write a row about the updates since the last one, which waits for the device."""
+        reading = self.meters.read(self.devices)
+        if reading is None:
             return
-        seconds = time.monotonic() - self.mark
+        seconds = now() - self.clock.logged
         self.progress.seconds += seconds
-        for done in looked.updates:
+        for done in reading.updates:
             self._warn(self.watch.see(done.update, done.loss, done.norm, done.rate))
-        last = looked.updates[-1]
+        last = reading.updates[-1]
         self._warn(self.watch.degenerate(last.update))
         row = {
             "update": last.update,
             "epoch": self.progress.epoch,
-            "loss": looked.loss,
+            "loss": reading.loss,
             "lr": last.rate,
             "grad_norm": last.norm,
-            "tokens": looked.tokens,
-            "tokens_per_second": round(looked.tokens / max(seconds, 1e-9), 1),
+            "tokens": reading.tokens,
+            "tokens_per_second": round(reading.tokens / max(seconds, 1e-9), 1),
             "seconds": round(self.progress.seconds, 2),
-            **looked.means,
+            **reading.means,
         }
         if self.logs is not None:
             self.logs.updated(row)
-        self.mark = time.monotonic()
+        self.clock.logged = now()
 
     def _warn(self, sentence: str | None) -> None:
         if sentence is not None and self.devices.main:
             warnings.warn(sentence, RuntimeWarning, stacklevel=5)
 
     def _evaluate(self) -> None:
-        self._flush()
-        start, progress = time.monotonic(), self.progress
+        self._log()
+        start, progress = now(), self.progress
         with undisturbed(), evaluating(self.task.module), self.devices.evaluating(self.task.module):
             numbers = self.task.evaluate()
         progress.evaluated, progress.metrics = progress.update, dict(numbers)
@@ -341,11 +328,10 @@ class _Run:
             best = self._judge(numbers)
             if self.logs is not None:
                 self.logs.evaluated({"update": progress.update, **numbers}, best=best)
-        self.mark = time.monotonic()
-        self.evaluation_seconds = max(self.evaluation_seconds, self.mark - start)
+        self.clock.evaluated(start)
 
     def _judge(self, numbers: dict[str, float]) -> bool:
-        """Keep the model if this is the best so far; whether it is."""
+        """Tell whether this is the best evaluation so far, and keep its model."""
         metric, progress = self.task.metric, self.progress
         if metric not in numbers:
             raise UnknownNameError(f"no metric {metric!r}{near(metric, list(numbers))}")
@@ -359,31 +345,21 @@ class _Run:
         return False
 
     def _save(self) -> None:
-        self._flush()
-        start, progress = time.monotonic(), self.progress
+        self._log()
+        start, progress = now(), self.progress
         progress.watch = self.watch.memory()
-        each = self.devices.gather(generators())
-        weights = self.devices.weights(self.task.module)
-        optimizer = self.devices.optimizer_state(self.optimizer)
-        if self.devices.main:
-            scaler = self.devices.scaler()
-            state = State(weights, optimizer, progress, each, self.identity, scaler)
-            path = save_state(self.directory, state)
-            if self.logs is not None:
-                self.logs.voice.saved(path)
-        self.devices.wait()
-        self.saved, self.saved_at = progress.update, time.monotonic()
-        self.saving_seconds = self.saved_at - start + self.model_seconds
-        self.mark = self.saved_at
+        module, optimizer = self.task.module, self.optimizer
+        path = save(self.devices, self.directory, module, optimizer, progress, self.identity)
+        if self.logs is not None and path is not None:
+            self.logs.messages.saved(path)
+        self.saved = progress.update
+        self.clock.saved_state(start)
 
     def _save_model(self, name: str) -> None:
-        """Write the model for people, whom optimizers and generators do not interest."""
-        start = time.monotonic()
-        with self.devices.whole(self.task.module):
-            if self.devices.main:
-                self.task.finish().save(self.directory / name)
-        self.devices.wait()
-        self.model_seconds = time.monotonic() - start
+        """Write the model for people; its optimizer and generators stay behind."""
+        start = now()
+        save_model(self.devices, self.task, self.directory / name)
+        self.clock.saved_model(start)
 
     def _report(self, stopped: str) -> Report:
         progress = self.progress

@@ -1,46 +1,22 @@
-"""What a run writes down: CSV always, TensorBoard if asked, a bar on a terminal, else lines."""
+"""Writes the logs of a run: CSV files, TensorBoard if asked, and a bar or messages."""
 
 from __future__ import annotations
 
 import csv
 import logging
 from collections.abc import Mapping
-from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
 from roberta_hub.errors import CheckpointError, MissingExtraError
 from roberta_hub.files import replacing
-from roberta_hub.train.reports import Voice, logger
-
-
-@dataclass
-class Report:
-    """How a run ended."""
-
-    directory: Path
-    update: int
-    epoch: int
-    stopped: str
-    """"max_updates", "max_epochs", "patience", "degenerate"; "max_minutes" and "interrupted" can go
-    on."""
-    metrics: dict[str, float]
-    """Of the last evaluation."""
-    best: float | None
-    best_update: int | None
-    degenerate: str | None
-    """A sentence, if the run learnt nothing."""
-
-    @property
-    def finished(self) -> bool:
-        """Whether there is nothing left to do."""
-        return self.stopped not in ("max_minutes", "interrupted")
+from roberta_hub.train.reports import Messages, logger
 
 
 class Table:
     """A CSV file whose first column is `update`.
 
-    Rows after the place of a resumed run are cut off.
+    A resumed run cuts off the rows that come after its state.
     """
 
     def __init__(self, path: Path, update: int) -> None:
@@ -87,7 +63,7 @@ class Table:
 
 
 class Logs:
-    """`log.csv`, one row every few updates; `valid.csv`, one row an evaluation."""
+    """The logs of a run: `log.csv` has a row every few updates, `valid.csv` one an evaluation."""
 
     def __init__(
         self,
@@ -98,18 +74,18 @@ class Logs:
         tensorboard: bool,
         progress: bool | None,
     ) -> None:
-        self.voice = Voice(directory, update, total)
+        self.messages = Messages(directory, update, total)
         self.train = Table(directory / "log.csv", update)
         self.valid = Table(directory / "valid.csv", update)
         self.board = _board(directory / "tensorboard", update) if tensorboard else None
         from tqdm.auto import tqdm
 
-        # tqdm's own None: off where nobody is looking at a terminal
+        # None is tqdm's own: no bar unless stderr is a terminal
         disable = None if progress is None else not progress
         self.bar = tqdm(total=total, initial=update, unit=" updates", disable=disable)
 
     def updated(self, row: Mapping[str, Any]) -> None:
-        """A row of the training log."""
+        """Write a row of the training log."""
         self.train.write(row)
         self._to_board("train", row)
         self.bar.set_postfix_str(
@@ -118,14 +94,16 @@ class Logs:
         )
         self.bar.update(row["update"] - self.bar.n)
         if self.bar.disable:
-            self.voice.updated(row)
+            self.messages.updated(row)
 
     def evaluated(self, row: Mapping[str, Any], *, best: bool) -> None:
-        """A row of the evaluation log."""
+        """Write a row of the evaluation log."""
         self.valid.write(row)
         self._to_board("valid", row)
-        self.voice.evaluated(row, best)
-        if not self.bar.disable and not logger.isEnabledFor(logging.INFO):  # else it is said twice
+        self.messages.evaluated(row, best)
+        if not self.bar.disable and not logger.isEnabledFor(
+            logging.INFO
+        ):  # else the message says it
             shown = ", ".join(f"{k} {v:.4g}" for k, v in row.items() if k != "update")
             self.bar.write(f"update {row['update']}: {shown}")
 

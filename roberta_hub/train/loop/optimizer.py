@@ -1,4 +1,4 @@
-"""Adam with decoupled weight decay, its parameter groups, and fairseq's learning-rate schedules."""
+"""Makes Adam with decoupled weight decay, its parameter groups, and fairseq's learning rates."""
 
 from __future__ import annotations
 
@@ -9,9 +9,7 @@ import torch
 from torch import Tensor, nn
 
 from roberta_hub.errors import InputError
-
-SCHEDULES = ("polynomial_decay", "fixed")
-DECAYS = ("weights", "fairseq")
+from roberta_hub.train.settings import DECAYS, SCHEDULES
 
 
 def learning_rate(
@@ -24,11 +22,11 @@ def learning_rate(
     end: float = 0.0,
     power: float = 1.0,
 ) -> float:
-    """The learning rate of the next update.
+    """Compute the learning rate of the next update.
 
-    A pure function of the place, so there is no scheduler to save. The numbers are those of fairseq
-    0.12.2 (`optim/lr_scheduler/{polynomial_decay,fixed}_schedule.py`), the 0 of the very first
-    update with warm-up among them.
+    It depends on the number of updates alone, so there is no scheduler to save. The numbers are
+    those of fairseq 0.12.2 (`optim/lr_scheduler/{polynomial_decay,fixed}_schedule.py`), also the 0
+    of the very first update with warm-up.
 
     Args:
         done: updates done so far.
@@ -58,17 +56,17 @@ def learning_rate(
 def parameter_groups(
     module: nn.Module, *, weight_decay: float, decay: str = "weights", layer_decay: float = 1.0
 ) -> list[dict[str, Any]]:
-    """Parameters that share weight decay and learning rate.
+    """Group the parameters that share weight decay and learning rate.
 
     Args:
-        module: whose trainable parameters are grouped, tied ones once.
-        weight_decay: of the parameters that decay.
+        module: its trainable parameters are grouped, tied ones once.
+        weight_decay: for the parameters that decay.
         decay: "weights" spares biases and LayerNorms, as BERT does; "fairseq" decays everything, as
             fairseq does.
         layer_decay: each layer's rate as a fraction of the one above it; heads have the full rate.
 
     Returns:
-        Groups for a torch optimizer. `names` says what is in them, `lr_scale` multiplies the
+        Groups for a torch optimizer. `names` lists their parameters, `lr_scale` multiplies the
         schedule's rate.
     """
     if decay not in DECAYS:
@@ -118,7 +116,7 @@ def make_optimizer(
     layer_decay: float = 1.0,
     fused: bool | None = None,
 ) -> torch.optim.AdamW:
-    """Adam (Kingma and Ba 2015) with decoupled weight decay, as in fairseq's `adam`.
+    """Make Adam (Kingma and Ba 2015) with decoupled weight decay, as in fairseq's `adam`.
 
     The one difference: fairseq's own Python step adds `eps` before the bias correction, torch's
     (and apex's, which fairseq takes where it is installed) after it.
@@ -131,7 +129,7 @@ def make_optimizer(
         weight_decay: 0 is plain Adam.
         decay: see `parameter_groups`.
         layer_decay: see `parameter_groups`.
-        fused: one kernel for all parameters; None: wherever torch has one.
+        fused: one kernel for all parameters; None: if torch has one for their device.
     """
     groups = parameter_groups(
         module, weight_decay=weight_decay, decay=decay, layer_decay=layer_decay
@@ -155,6 +153,6 @@ def set_learning_rate(optimizer: torch.optim.Optimizer, rate: float) -> None:
 
 
 def gradient_norm(parameters: list[nn.Parameter]) -> Tensor:
-    """The 2-norm of all gradients, without clipping them."""
+    """Compute the 2-norm of all gradients, without clipping them."""
     gradients = [p.grad for p in parameters if p.grad is not None]
     return torch.nn.utils.get_total_norm(gradients, error_if_nonfinite=False)

@@ -1,7 +1,4 @@
-"""Gradient checkpointing (Chen et al. 2016).
-
-Layers are computed again in the backward pass, not remembered.
-"""
+"""Recomputes layers in the backward pass: gradient checkpointing (Chen et al. 2016)."""
 
 from __future__ import annotations
 
@@ -18,14 +15,14 @@ from roberta_hub.model.encoder import TransformerLayer
 
 @contextmanager
 def recomputed_layers(module: nn.Module) -> Iterator[None]:
-    """Inside, every encoder layer of a module keeps its input only; same numbers, less memory.
+    """Let every encoder layer keep only its input inside the block: same numbers, less memory.
 
     Args:
         module: holds `TransformerLayer`s anywhere.
     """
     layers = [m for m in module.modules() if isinstance(m, TransformerLayer)]
     for layer in layers:
-        # On the instance, in front of the class's method: no model file knows of it.
+        # An attribute of the instance hides the class's method, so no model file needs to know.
         layer.forward = partial(_recomputed, layer.forward)  # type: ignore[method-assign]
     try:
         yield

@@ -1,4 +1,4 @@
-"""Ctrl-C and SIGTERM stop a run after the update at hand, a second Ctrl-C stops it at once."""
+"""Stops a run on Ctrl-C or SIGTERM: after the update at hand, on a second Ctrl-C at once."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from typing import Any
 
 
 class Signals:
-    """A context in which `asked` says whether somebody wants the run to stop."""
+    """A context whose `asked` says whether a signal has asked the run to stop."""
 
     def __init__(self) -> None:
         self.asked = False

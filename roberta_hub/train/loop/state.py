@@ -1,9 +1,9 @@
-"""The state of a run, so exact that a run which was killed and resumed equals one that was not.
+"""Writes and reads the state of a run, from which a killed run goes on bit for bit.
 
 A state is a folder `state-<update>` with weights.safetensors, optimizer.pt and run.pt; the last two
-hold nothing but tensors, numbers and strings. It is written beside the older one, flushed to the
-disk, renamed, and only then is the older one deleted: whenever the process dies, the newest folder
-is whole.
+hold nothing but tensors, numbers and strings, and no class of this package. It is written beside
+the older one, flushed to the disk and renamed; only then is the older one deleted. So the newest
+folder is whole whenever the process dies.
 """
 
 from __future__ import annotations
@@ -24,7 +24,7 @@ from roberta_hub.checkpoint.store import read_safetensors, write_safetensors
 from roberta_hub.config import RobertaConfig
 from roberta_hub.errors import CheckpointError, InputError
 from roberta_hub.files import flush_path
-from roberta_hub.train.config import Config
+from roberta_hub.train.settings import Config
 
 VERSION = 1
 
@@ -41,15 +41,15 @@ class Progress:
     best: float | None = None
     best_update: int | None = None
     evaluated: int = -1
-    """The update after which the last evaluation was."""
+    """The update after which the last evaluation ran."""
     worse: int = 0
-    """Evaluations since the best."""
+    """Evaluations since the best one."""
     metrics: dict[str, float] = field(default_factory=dict)
-    """Of the last evaluation."""
+    """Numbers of the last evaluation."""
     seconds: float = 0.0
-    """Time in updates, over all invocations."""
+    """Time spent in updates, over all starts of the run."""
     watch: dict[str, Any] = field(default_factory=dict)
-    """What the watch over degenerate runs remembers."""
+    """What `Watch` remembers."""
 
 
 @dataclass
@@ -57,19 +57,19 @@ class State:
     """Everything that the next update depends on."""
 
     weights: dict[str, Tensor]
-    """Tied tensors once."""
+    """By name; tied tensors once."""
     optimizer: dict[str, Any]
     progress: Progress
     generators: list[dict[str, Any]]
-    """Of each process."""
+    """The random generators of each process."""
     identity: dict[str, Any]
-    """What must be the same for this state to be continued."""
+    """What must be the same when a run goes on from here."""
     scaler: dict[str, Any] = field(default_factory=dict)
-    """Of fp16's loss scale."""
+    """fp16's loss scale."""
 
 
 def own_weights(module: nn.Module) -> dict[str, Tensor]:
-    """Parameters and buffers, those that share memory once."""
+    """List parameters and buffers by name; those that share memory come once."""
     found: dict[str, Tensor] = {}
     seen: set[tuple[int, torch.Size]] = set()
     for name, tensor in module.state_dict().items():
@@ -82,7 +82,7 @@ def own_weights(module: nn.Module) -> dict[str, Tensor]:
 
 
 def put_weights(module: nn.Module, weights: Mapping[str, Tensor], where: object) -> None:
-    """Copy weights into a module in place, or CheckpointError if names or shapes differ."""
+    """Copy weights into a module in place; CheckpointError if names or shapes differ."""
     live = own_weights(module)
     odd = sorted(set(live) ^ set(weights))
     odd += [n for n in live if n in weights and live[n].shape != weights[n].shape]
@@ -97,7 +97,7 @@ def put_weights(module: nn.Module, weights: Mapping[str, Tensor], where: object)
 
 
 def save_state(directory: Path, state: State) -> Path:
-    """Write a state into `directory`; older ones go when it is whole."""
+    """Write a state into `directory`; delete older ones when it is whole."""
     directory.mkdir(parents=True, exist_ok=True)
     target = directory / f"state-{state.progress.update:09d}"
     work = directory / f".{target.name}.partial"
@@ -136,7 +136,7 @@ def save_state(directory: Path, state: State) -> Path:
 
 
 def find_state(directory: Path) -> Path | None:
-    """The newest whole state in a folder."""
+    """Find the newest whole state in a folder."""
     found = [p for p in directory.glob("state-*") if re.fullmatch(r"state-\d+", p.name)]
     # A death between the two renames of `save_state` leaves the state of that update under this
     # name.
@@ -147,7 +147,7 @@ def find_state(directory: Path) -> Path | None:
 
 
 def load_state(path: Path, identity: Mapping[str, Any]) -> State:
-    """Read a state and see that it is one of this run.
+    """Read a state and check that it belongs to this run.
 
     Raises:
         CheckpointError: damaged, or written by a newer version.
@@ -182,6 +182,8 @@ def load_state(path: Path, identity: Mapping[str, Any]) -> State:
 
 
 def _same(path: Path, was: Mapping[str, Any], now: Mapping[str, Any]) -> None:
+    # An older version may not know a field of the architecture; it had what is the default now.
+    was = {**_of_model(RobertaConfig()), **was}
     differ = [
         f"{name} was {was.get(name)!r} and is now {now.get(name)!r}"
         for name in sorted({*was, *now})
@@ -196,16 +198,16 @@ def _same(path: Path, was: Mapping[str, Any], now: Mapping[str, Any]) -> None:
 
 
 FREE = ("loop", "output", "resume", "pretrained", "model")
-"""Sections and fields that may change when a run goes on: they decide when it stops and where
-things lie. Where the model came from no longer matters, but what it is does."""
+"""Sections and fields that may change when a run goes on: they say when it stops and where things
+lie. Where the model came from no longer matters, but its architecture does."""
 
 
 def identity_of(
     config: Config, model: RobertaConfig, total: int, warmup: int, lengths: Sequence[int]
 ) -> dict[str, Any]:
-    """What decides the numbers of a run, flat."""
+    """List what decides the numbers of a run, in a flat dict."""
     found: dict[str, Any] = {"loop.precision": config.loop.precision}
-    found |= {f"model's {name}": value for name, value in model.to_dict().items()}
+    found |= _of_model(model)
     for section, value in asdict(config).items():
         if section in FREE:
             continue
@@ -215,6 +217,10 @@ def identity_of(
         found.pop(name)
     found["optimizer.total_updates"], found["optimizer.warmup_updates"] = total, warmup
     return found | {"training examples": len(lengths), "their tokens": sum(lengths)}
+
+
+def _of_model(model: RobertaConfig) -> dict[str, Any]:
+    return {f"model's {name}": value for name, value in model.to_dict().items()}
 
 
 # ---- generators ----
@@ -229,7 +235,7 @@ def seed_generators(seed: int, rank: int) -> None:
 
 
 def generators() -> dict[str, Any]:
-    """The state of every generator of this process, as tensors and numbers."""
+    """Read the state of every generator of this process, as tensors and numbers."""
     kind, keys, position, has_gauss, cached = _numpy().get_state()
     cuda = torch.cuda.is_available() and torch.cuda.is_initialized()  # type: ignore[no-untyped-call]
     return {
@@ -241,7 +247,7 @@ def generators() -> dict[str, Any]:
 
 
 def set_generators(state: Mapping[str, Any]) -> None:
-    """The inverse of `generators`."""
+    """Set every generator of this process to a state that `generators` read."""
     version, numbers, gauss = state["python"]
     random.setstate((version, tuple(numbers), gauss))
     kind, keys, position, has_gauss, cached = state["numpy"]
@@ -253,7 +259,7 @@ def set_generators(state: Mapping[str, Any]) -> None:
 
 @contextmanager
 def undisturbed() -> Iterator[None]:
-    """Whatever is drawn inside does not change what is drawn afterwards."""
+    """Restore every generator after the block, whatever was drawn inside."""
     before = generators()
     try:
         yield

@@ -1,7 +1,4 @@
-"""A watch over runs that learn nothing.
-
-The signs are NaN, exploding gradients, and a loss that stays that of chance.
-"""
+"""Watches for runs that go wrong: NaN, exploding gradients, a loss that stays that of chance."""
 
 from __future__ import annotations
 
@@ -13,11 +10,11 @@ from typing import Any
 from roberta_hub.errors import RobertaHubError
 
 WINDOW = 50
-"""Updates that a judgement rests on."""
+"""Updates that a warning rests on."""
 MARGIN = 0.02
-"""A loss within this fraction of chance, or above it, has learnt nothing."""
+"""A run whose loss is within this fraction of chance, or above it, has learnt nothing."""
 EXPLOSION = 100.0
-"""A gradient this many times its usual norm."""
+"""A gradient explodes at this many times its usual norm."""
 SKIPS = 50
 """Updates in a row that fp16 may skip while it looks for a loss scale."""
 
@@ -27,7 +24,7 @@ class DivergedError(RobertaHubError, ArithmeticError):
 
 
 class Watch:
-    """Looks at every update's loss and gradient norm, and says what is wrong with them."""
+    """Checks the loss and the gradient norm of every update."""
 
     def __init__(
         self, chance: float | None, *, warmup: int, precision: str, memory: dict[str, Any]
@@ -44,7 +41,7 @@ class Watch:
         self.said: str | None = memory.get("said")
 
     def memory(self) -> dict[str, Any]:
-        """What a resumed run must know."""
+        """Return what a resumed run must know."""
         return {
             "losses": list(self.losses),
             "norms": list(self.norms),
@@ -54,7 +51,7 @@ class Watch:
         }
 
     def see(self, update: int, loss: float, norm: float, rate: float) -> str | None:
-        """Look at one update; a warning where its gradient explodes.
+        """Check one update; return a warning if its gradient explodes.
 
         Raises:
             DivergedError: loss or gradient are NaN or infinite.
@@ -90,7 +87,7 @@ class Watch:
         return None
 
     def degenerate(self, update: int) -> str | None:
-        """A sentence, once, if the loss is still that of chance well after the warm-up."""
+        """Return a warning, once, if the loss is still that of chance well after the warm-up."""
         if self.said or self.chance is None or update < self.patience:
             return None
         if len(self.losses) < WINDOW:

@@ -1,1 +1,1 @@
-"""What a run learns: each task turns examples into a loss and a score."""
+"""Makes the tasks that a run can learn: each turns examples into a loss and a score."""

@@ -1,4 +1,4 @@
-"""The fine-tuning tasks by name."""
+"""Builds the task that a configuration names."""
 
 from __future__ import annotations
 
@@ -6,34 +6,43 @@ from collections.abc import Callable
 
 from roberta_hub.errors import UnknownNameError
 from roberta_hub.interface import RobertaHubInterface
-from roberta_hub.train.config import Config, near
+from roberta_hub.train.limits import near
+from roberta_hub.train.settings import Config
 from roberta_hub.train.tasks.choices import choice
 from roberta_hub.train.tasks.finetuning import FineTuning
+from roberta_hub.train.tasks.pretraining import PRETRAINING, build_pretraining
 from roberta_hub.train.tasks.pronouns import winogrande, wsc
-from roberta_hub.train.tasks.questions import span
+from roberta_hub.train.tasks.questions import questions
+from roberta_hub.train.tasks.rehearsal import Rehearsal
 from roberta_hub.train.tasks.sentences import classification, multi_label, regression
 from roberta_hub.train.tasks.tokens import tokens
+from roberta_hub.train.tasks.training_task import TrainingTask
 
-TASKS: dict[str, Callable[[Config, RobertaHubInterface], FineTuning]] = {
+FINETUNING: dict[str, Callable[[Config, RobertaHubInterface], FineTuning]] = {
     "classification": classification,
     "regression": regression,
     "multi_label": multi_label,
     "tokens": tokens,
     "choice": choice,
-    "span": span,
+    "span": questions,
     "wsc": wsc,
     "winogrande": winogrande,
 }
+"""Builders of the fine-tuning tasks by name."""
 
 
-def build_task(config: Config, interface: RobertaHubInterface) -> FineTuning:
-    r"""The task that a configuration describes, around a model, whose head it makes.
+def build_task(
+    config: Config, interface: RobertaHubInterface, *, fresh: bool = True
+) -> TrainingTask:
+    r"""Build the task that a configuration describes around a model.
 
-    A head of this name with these labels learns on; else a new one is drawn from the seed.
+    Fine-tuning also makes the head: one of this name with these labels learns on, else a new one is
+    drawn from the seed.
 
     Args:
-        config: `task`, `data` and `seed` are read.
+        config: `task`, `data`, `seed` and, for pre-training, `output` are read.
         interface: changed: its heads, labels and task name; its weights by training.
+        fresh: whether the run begins here; one that goes on has its weights in a state.
 
     Raises:
         UnknownNameError: no such task, option, metric or format.
@@ -52,8 +61,17 @@ def build_task(config: Config, interface: RobertaHubInterface) -> FineTuning:
         >>> task.batch([0, 1], epoch=0).count
         2
     """
-    if config.task.name not in TASKS:
-        raise UnknownNameError(
-            f"task.name is {config.task.name!r}{near(config.task.name, list(TASKS))}"
-        )
-    return TASKS[config.task.name](config, interface)
+    check_name(config.task.name)
+    if config.task.name in PRETRAINING:
+        return build_pretraining(config, interface, fresh=fresh)
+    task = FINETUNING[config.task.name](config, interface)
+    if config.task.options.get("rehearse") is None:
+        return task
+    return Rehearsal(task, config, interface)
+
+
+def check_name(name: str) -> None:
+    """Refuse the name of a task that does not exist; the message lists near ones."""
+    known = [*PRETRAINING, *FINETUNING]
+    if name not in known:
+        raise UnknownNameError(f"task.name is {name!r}{near(name, known)}")

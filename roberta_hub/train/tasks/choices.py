@@ -1,4 +1,4 @@
-"""Multiple choice: a number an option, a softmax over the options of one example."""
+"""Builds the task of multiple choice: a score for each option, a softmax over an example."""
 
 from __future__ import annotations
 
@@ -12,25 +12,15 @@ from torch import Tensor
 from roberta_hub.inference.choose import ONE_SEPARATOR, OPTION_FIRST, encode_option
 from roberta_hub.interface import RobertaHubInterface
 from roberta_hub.model.roberta import Roberta
-from roberta_hub.train.config import Config
-from roberta_hub.train.data.layouts import Choice, read_choices
-from roberta_hub.train.tasks.finetuning import (
-    Encoded,
-    FineTuning,
-    Targets,
-    chance_of,
-    gather,
-    hidden,
-    located,
-    metric_of,
-    metrics,
-    name_task,
-    options_of,
-    shorten,
-    train_path,
-)
-from roberta_hub.train.tasks.heads import make_head
-from roberta_hub.train.tasks.task import Batch, Loss
+from roberta_hub.train.data.choices import Choice, read_choices
+from roberta_hub.train.settings import Config
+from roberta_hub.train.tasks.encoding import located, name_task, shorten
+from roberta_hub.train.tasks.features import hidden
+from roberta_hub.train.tasks.finetuning import Encoded, FineTuning, Targets
+from roberta_hub.train.tasks.measures import chance_of, gather, metrics
+from roberta_hub.train.tasks.options import metric_of, options_of, train_path
+from roberta_hub.train.tasks.trained_head import make_head
+from roberta_hub.train.tasks.training_task import Batch, Loss
 
 LAYOUTS = {"race": OPTION_FIRST, "commonsense_qa": ONE_SEPARATOR}
 
@@ -42,7 +32,7 @@ class ChoiceObjective:
     head: str
 
     def logits(self, roberta: Roberta, batch: Batch) -> Tensor:
-        """Of each example's options: (B, most options), minus infinity where there are fewer."""
+        """Score the options: (B, most options), minus infinity where an example has fewer."""
         first = batch.packed.first_rows(hidden(roberta, batch))  # (options of all, C)
         scores: Tensor = roberta.classification_heads[self.head](first.unsqueeze(1))[:, 0]
         places, examples = batch.targets["places"], len(batch.targets["labels"])
@@ -51,14 +41,14 @@ class ChoiceObjective:
         return table.index_copy(0, places, scores).view(examples, width)
 
     def loss(self, logits: Tensor, batch: Batch) -> Loss:
-        """Cross-entropy over options, summed over examples (fairseq `sentence_ranking`)."""
+        """Sum the cross-entropy over options (fairseq `sentence_ranking`)."""
         logits, labels = logits.float(), batch.targets["labels"]
         total = F.cross_entropy(logits, labels, reduction="sum")
         return Loss(total, {"correct": logits.detach().argmax(-1).eq(labels).sum()})
 
 
 def choice(config: Config, interface: RobertaHubInterface) -> FineTuning:
-    """The best of several options: RACE, CommonsenseQA, or a table."""
+    """Build the task of choosing an option: RACE, CommonsenseQA, or a table."""
     data = config.data
     train = read_choices(train_path(config), data.format, data.columns)[: data.limit]
     held_out = read_choices(data.valid, data.format, data.columns) if data.valid else None
@@ -108,7 +98,7 @@ def _prepare(config: Config, interface: RobertaHubInterface, examples: Sequence[
         width = max(counts)
         places = [row * width + k for row, count in enumerate(counts) for k in range(count)]
         labels = torch.tensor([examples[i].answer for i in indices])
-        # Only its length says something: a shape is known without asking a device.
+        # Only its length counts: a shape is known without asking a device.
         return {
             "labels": labels,
             "places": torch.tensor(places),
@@ -119,8 +109,7 @@ def _prepare(config: Config, interface: RobertaHubInterface, examples: Sequence[
 
 
 def _short_option(ids: Tensor, limit: int, eos: int) -> Tensor:
-    """`<s> option </s> </s> article </s>`, at most `limit` tokens before the last `</s>`."""
-    end = int(
-        ids.eq(eos).nonzero()[0]
-    )  # fairseq's cut loses this `</s>`, ours a token of the option
+    """Cut the option of `<s> option </s> </s> article </s>`: `limit` tokens up to its `</s>`."""
+    # fairseq's cut loses this `</s>`, ours a token of the option.
+    end = int(ids.eq(eos).nonzero()[0])
     return ids if end < limit else torch.cat([ids[: limit - 1], ids[end:]])

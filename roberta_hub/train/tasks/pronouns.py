@@ -1,7 +1,7 @@
-"""Pronouns: WSC and Winogrande, through the masked-LM head alone (fairseq `examples/roberta/wsc`).
+"""Builds the pronoun tasks, WSC and Winogrande, on the masked-LM head alone.
 
 The query and each candidate take the pronoun's place, masked; the mean log-probability of its
-tokens is its score.
+tokens is its score (fairseq `examples/roberta/wsc`).
 """
 
 from __future__ import annotations
@@ -18,28 +18,19 @@ from roberta_hub.errors import InputError
 from roberta_hub.inference.pronouns import Schema, find_candidates, replaced
 from roberta_hub.interface import RobertaHubInterface
 from roberta_hub.model.roberta import Roberta
-from roberta_hub.train.config import Config
-from roberta_hub.train.data.layouts import Pronoun, read_pronouns
-from roberta_hub.train.tasks.finetuning import (
-    Encoded,
-    FineTuning,
-    Options,
-    Targets,
-    gather,
-    hidden,
-    located,
-    metric_of,
-    name_task,
-    options_of,
-    roberta_of,
-    train_path,
-)
-from roberta_hub.train.tasks.task import Batch, Loss
+from roberta_hub.train.data.pronouns import Pronoun, read_pronouns
+from roberta_hub.train.settings import Config
+from roberta_hub.train.tasks.encoding import located, name_task
+from roberta_hub.train.tasks.features import hidden, roberta_of
+from roberta_hub.train.tasks.finetuning import Encoded, FineTuning, Targets
+from roberta_hub.train.tasks.measures import gather
+from roberta_hub.train.tasks.options import FinetuningOptions, metric_of, options_of, train_path
+from roberta_hub.train.tasks.training_task import Batch, Loss
 
 
 @dataclass(frozen=True)
 class PronounObjective:
-    """Makes the query likelier than each candidate, where it is right."""
+    """Makes the query more likely than each candidate, in the examples where it is right."""
 
     cross_entropy: bool
     """Over query and candidates; else `-q + alpha * sum(max(0, c - q + beta))`."""
@@ -47,10 +38,7 @@ class PronounObjective:
     beta: float
 
     def logits(self, roberta: Roberta, batch: Batch) -> Tensor:
-        """Scores of query and candidates: (B, 1 + most candidates).
-
-        Minus infinity where there are fewer.
-        """
+        """Score query and candidates: (B, 1 + most candidates), minus infinity for missing ones."""
         target = batch.targets
         rows = hidden(roberta, batch)[target["rows"]]  # (masked, C)
         vocabulary = roberta.encoder.output_layer(rows).float().log_softmax(-1)
@@ -63,7 +51,7 @@ class PronounObjective:
         return table.index_copy(0, target["places"], means).view(examples, width)
 
     def loss(self, logits: Tensor, batch: Batch) -> Loss:
-        """Summed over the examples whose query is right.
+        """Sum the loss over the examples whose query is right.
 
         The others teach nothing (fairseq `wsc_criterion`).
         """
@@ -83,20 +71,17 @@ class PronounObjective:
 
 
 def judge(scores: Tensor) -> Tensor:
-    """Whether the query is at least as likely as every candidate: (B, 1 + candidates) -> (B,).
-
-    The result is bool.
-    """
+    """Tell whether the query is as likely as every candidate: (B, 1 + candidates) -> bool (B,)."""
     return (scores[:, :1] >= scores[:, 1:]).all(1)
 
 
 def wsc(config: Config, interface: RobertaHubInterface) -> FineTuning:
-    """Winograd schemas of SuperGLUE, by fairseq's cross-entropy unless the margin is chosen."""
+    """Build the task of SuperGLUE's Winograd schemas, with fairseq's cross-entropy by default."""
     return _pronouns(config, interface, cross_entropy=True, alpha=1.0, beta=0.0, format="wsc")
 
 
 def winogrande(config: Config, interface: RobertaHubInterface) -> FineTuning:
-    """Winogrande's blanks, or GAP's pronouns, with fairseq's margin: alpha 5.0, beta 0.4."""
+    """Build the task of Winogrande's blanks or GAP's pronouns, with fairseq's margin by default."""
     format = "winogrande"
     return _pronouns(config, interface, cross_entropy=False, alpha=5.0, beta=0.4, format=format)
 
@@ -141,55 +126,69 @@ def _pronouns(
     )
 
 
+@dataclass(frozen=True)
+class _Queries:
+    """An example as ids: the query first, then its rivals, each masked in the pronoun's place."""
+
+    ids: tuple[Tensor, ...]
+    places: list[tuple[int, int]]
+    """First masked token, and the one behind the last, of each sequence."""
+    answers: Tensor
+    """The masked tokens of all sequences, end to end."""
+
+
 def _prepare(
-    interface: RobertaHubInterface, examples: Sequence[Pronoun], options: Options
+    interface: RobertaHubInterface, examples: Sequence[Pronoun], options: FinetuningOptions
 ) -> Encoded:
-    tokenizer, limit = interface.tokenizer, options.max_length or interface.max_positions
-    sequences: list[tuple[Tensor, ...]] = []
-    spans: list[list[tuple[int, int]]] = []
-    answers: list[Tensor] = []
-    for example in examples:
-        schema = Schema(example.before, example.pronoun, example.after, example.query)
-        rivals = example.candidates or tuple(find_candidates(schema))
-        if not rivals:
-            raise InputError(
-                f"{example.where}: nothing else that {example.pronoun!r} could refer to; "
-                'add "candidates": [...]'
-            )
-        hidden_ids, own, wanted = [], [], []
-        for text in (example.query, *rivals):
-            if not text.strip():
-                raise InputError(f"{example.where}: a candidate is empty")
-            with located(example.where):
-                ids, start, end = replaced(tokenizer, schema, text, init_token=options.init_token)
-            if len(ids) > limit:
-                raise InputError(f"{example.where}: {len(ids)} tokens > {limit}; leave it out")
-            wanted.append(ids[start:end])
-            hidden_ids.append(ids.index_fill(0, torch.arange(start, end), tokenizer.mask_idx))
-            own.append((start, end))
-        sequences.append(tuple(hidden_ids))
-        spans.append(own)
-        answers.append(torch.cat(wanted))
+    found = [_queries(interface, example, options) for example in examples]
     labels = torch.tensor([example.label for example in examples])
 
     def targets(indices: Sequence[int]) -> tuple[Targets, int]:
-        flat = [(i, k) for i in indices for k in range(len(spans[i]))]
-        starts = accumulate((len(sequences[i][k]) for i, k in flat), initial=0)
-        own = [
-            (s + spans[i][k][0], s + spans[i][k][1])
-            for (i, k), s in zip(flat, starts, strict=False)
+        flat = [
+            (ids, place)
+            for i in indices
+            for ids, place in zip(found[i].ids, found[i].places, strict=True)
         ]
+        starts = accumulate((len(ids) for ids, _ in flat), initial=0)
+        own = [(s + first, s + end) for (_, (first, end)), s in zip(flat, starts, strict=False)]
         sizes = torch.tensor([end - start for start, end in own])
-        width = max(len(spans[i]) for i in indices)
-        places = [r * width + k for r, i in enumerate(indices) for k in range(len(spans[i]))]
+        counts = [len(found[i].places) for i in indices]
+        width = max(counts)
+        places = [row * width + k for row, count in enumerate(counts) for k in range(count)]
         return {
             "rows": torch.cat([torch.arange(start, end) for start, end in own]),
-            "answers": torch.cat([answers[i] for i in indices]),
+            "answers": torch.cat([found[i].answers for i in indices]),
             "owners": torch.repeat_interleave(sizes),
             "sizes": sizes,
             "places": torch.tensor(places),
-            "width": torch.empty(width),  # only its length says something
+            "width": torch.empty(width),  # only its length counts
             "labels": labels[list(indices)],
         }, len(indices)
 
-    return Encoded(sequences, targets)
+    return Encoded([own.ids for own in found], targets)
+
+
+def _queries(
+    interface: RobertaHubInterface, example: Pronoun, options: FinetuningOptions
+) -> _Queries:
+    """Put the query and each rival in the pronoun's place, masked."""
+    tokenizer, limit = interface.tokenizer, options.max_length or interface.max_positions
+    schema = Schema(example.before, example.pronoun, example.after, example.query)
+    rivals = example.candidates or tuple(find_candidates(schema))
+    if not rivals:
+        raise InputError(
+            f"{example.where}: nothing else that {example.pronoun!r} could refer to; "
+            'add "candidates": [...]'
+        )
+    sequences, places, answers = [], [], []
+    for text in (example.query, *rivals):
+        if not text.strip():
+            raise InputError(f"{example.where}: a candidate is empty")
+        with located(example.where):
+            ids, start, end = replaced(tokenizer, schema, text, init_token=options.init_token)
+        if len(ids) > limit:
+            raise InputError(f"{example.where}: {len(ids)} tokens > {limit}; leave it out")
+        answers.append(ids[start:end])
+        sequences.append(ids.index_fill(0, torch.arange(start, end), tokenizer.mask_idx))
+        places.append((start, end))
+    return _Queries(tuple(sequences), places, torch.cat(answers))

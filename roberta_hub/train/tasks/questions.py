@@ -1,4 +1,4 @@
-"""Questions whose answers are stretches of a context: SQuAD 1.1 and 2."""
+"""Builds the task of finding answers in a context: SQuAD 1.1 and 2."""
 
 from __future__ import annotations
 
@@ -17,32 +17,25 @@ from roberta_hub.inference.batching import Runner
 from roberta_hub.interface import RobertaHubInterface
 from roberta_hub.model.roberta import Roberta
 from roberta_hub.text.tokenizer import Tokenizer
-from roberta_hub.train.config import Config
-from roberta_hub.train.data.layouts import Question, read_questions
-from roberta_hub.train.tasks.finetuning import (
-    Encoded,
-    FineTuning,
-    Targets,
-    hidden,
-    located,
-    metric_of,
-    metrics,
-    options_of,
-    roberta_of,
-    train_path,
-)
-from roberta_hub.train.tasks.heads import seeded
-from roberta_hub.train.tasks.task import Batch, Loss
+from roberta_hub.train.data.questions import Question, read_questions
+from roberta_hub.train.settings import Config
+from roberta_hub.train.tasks.encoding import located
+from roberta_hub.train.tasks.features import hidden, roberta_of
+from roberta_hub.train.tasks.finetuning import Encoded, FineTuning, Targets
+from roberta_hub.train.tasks.measures import metrics
+from roberta_hub.train.tasks.options import metric_of, options_of, train_path
+from roberta_hub.train.tasks.trained_head import seeded
+from roberta_hub.train.tasks.training_task import Batch, Loss
 
 
 @dataclass(frozen=True)
-class SpanObjective:
-    """A span head: which token begins the answer and which ends it; `<s>` twice for none."""
+class AnswerObjective:
+    """A span head: it finds the tokens that begin and end the answer; `<s>` twice means none."""
 
     head: str
 
     def logits(self, roberta: Roberta, batch: Batch) -> Tensor:
-        """Of start and end of every token: (B, T, 2), minus infinity behind each sequence."""
+        """Score each token as start and as end: (B, T, 2), minus infinity behind each sequence."""
         packed = batch.packed
         logits = packed.unpack(roberta.span_heads[self.head](hidden(roberta, batch)))
         places = torch.arange(packed.shape[1], device=logits.device)
@@ -51,18 +44,18 @@ class SpanObjective:
         return logits.masked_fill(outside.unsqueeze(-1), -torch.inf)
 
     def loss(self, logits: Tensor, batch: Batch) -> Loss:
-        """Mean of start's and end's cross-entropies, summed over windows.
-
-        See Devlin et al. 2019.
-        """
+        """Sum the mean of start's and end's cross-entropies over windows (Devlin et al. 2019)."""
         logits = logits.float()
         start = F.cross_entropy(logits[..., 0], batch.targets["start"], reduction="sum")
         end = F.cross_entropy(logits[..., 1], batch.targets["end"], reduction="sum")
         return Loss((start + end) / 2)
 
 
-def span(config: Config, interface: RobertaHubInterface) -> FineTuning:
-    """A stretch of the context, or none, for each question; long contexts in windows."""
+def questions(config: Config, interface: RobertaHubInterface) -> FineTuning:
+    """Build a task with an answer in the context, or none, for each question.
+
+    Long contexts are cut into windows.
+    """
     data, head = config.data, config.task.head
     train = read_questions(train_path(config), data.format, data.columns)[: data.limit]
     held_out = read_questions(data.valid, data.format, data.columns) if data.valid else None
@@ -79,7 +72,7 @@ def span(config: Config, interface: RobertaHubInterface) -> FineTuning:
     chance = sum(math.log(length) for length in encoded.lengths()) / len(encoded.sequences)
     return FineTuning(
         interface,
-        SpanObjective(head),
+        AnswerObjective(head),
         encoded,
         measure if held_out else None,
         metric=metric_of(config, "f1", ("f1", "exact")),
@@ -113,7 +106,7 @@ def _prepare(config: Config, interface: RobertaHubInterface, examples: list[Ques
 
 
 def answer_tokens(tokenizer: Tokenizer, example: Question) -> tuple[int, int] | None:
-    """First and last token of the context that the first answer covers; None without one.
+    """Find the first and last token of the context that the first answer covers; None without one.
 
     Example:
         >>> question = Question("Who?", "It was Ada.", ((7, "Ada"),), "")
@@ -133,9 +126,9 @@ def answer_tokens(tokenizer: Tokenizer, example: Question) -> tuple[int, int] | 
 def evaluate_answers(
     config: Config, model: RobertaHubInterface, examples: Sequence[Question]
 ) -> dict[str, float]:
-    """Exact match and F1 of the answers' words as SQuAD's script counts them, in 0..1.
+    """Measure exact match and F1 of the answers' words as SQuAD's script does, in 0..1.
 
-    Where a question has no answer, "" is the right one.
+    The right answer to a question without one is "".
     """
     options = options_of(config)
     runner = Runner(

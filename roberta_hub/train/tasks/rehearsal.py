@@ -1,9 +1,7 @@
-"""Fine-tuning that does not forget the language model.
+"""Adds the masked LM's loss to a fine-tuning task, so that the model does not forget to fill masks.
 
-Each update also guesses masked words of ordinary text.
-
-A fine-tuned encoder no longer fills masks. Where one model is to do both, as roberta.tiny is, the
-loss of its pre-training is added to that of the task (rehearsal; Robins 1995).
+A fine-tuned encoder no longer fills masks. Where one model must do both, as roberta.tiny must, each
+update also guesses masked words of ordinary text (rehearsal; Robins 1995).
 """
 
 from __future__ import annotations
@@ -15,33 +13,35 @@ import torch
 from torch import nn
 
 from roberta_hub.interface import RobertaHubInterface
-from roberta_hub.train.config import Config
-from roberta_hub.train.data.masking import uniform
-from roberta_hub.train.tasks.finetuning import FineTuning, options_of, roberta_of
-from roberta_hub.train.tasks.objectives import MaskedLM, PreTraining
-from roberta_hub.train.tasks.objectives import Options as LMOptions
-from roberta_hub.train.tasks.task import Batch, Loss
+from roberta_hub.train.data.random_hash import uniform
+from roberta_hub.train.settings import Config
+from roberta_hub.train.tasks.features import roberta_of
+from roberta_hub.train.tasks.finetuning import FineTuning
+from roberta_hub.train.tasks.masked_lm import MaskedLM
+from roberta_hub.train.tasks.options import PretrainingOptions, options_of
+from roberta_hub.train.tasks.pretraining import PreTraining
+from roberta_hub.train.tasks.training_task import Batch, Loss
 
 BLOCK = 128
 """Tokens of a block of ordinary text."""
 _CHOICE = 32
-"""Stream of random numbers that blocks are drawn with."""
+"""Purpose of the random numbers that choose blocks."""
 
 
 @dataclass(frozen=True)
 class TwoBatches(Batch):
-    """A batch of the task, and one of ordinary text."""
+    """A batch of the task, and a batch of ordinary text."""
 
     text: Batch
 
     def to(self, device: torch.device) -> TwoBatches:
-        """Both on a device."""
+        """Move both to a device."""
         own = super().to(device)
         return replace(self, packed=own.packed, targets=own.targets, text=self.text.to(device))
 
 
 class Rehearsing(nn.Module):
-    """The module of a task, with the masked LM's loss added."""
+    """A task's module, which adds the masked LM's loss."""
 
     def __init__(self, module: nn.Module, lm: MaskedLM, weight: float) -> None:
         super().__init__()
@@ -50,7 +50,7 @@ class Rehearsing(nn.Module):
         self.weight = weight
 
     def forward(self, batch: Batch) -> Loss:
-        """The task's loss, summed over its targets, and the mean of the LM's as often."""
+        """Add the task's loss, summed over its targets, and the LM's mean loss as many times."""
         (module,), (lm,) = self._module, self._lm
         loss: Loss = module(batch)
         if not isinstance(batch, TwoBatches):
@@ -62,18 +62,18 @@ class Rehearsing(nn.Module):
 
 
 class Rehearsal:
-    """A `Task` (see `task.py`) of a fine-tuning task and ordinary text.
+    """A `TrainingTask` of a fine-tuning task and ordinary text.
 
-    The text gives `task.options.rehearse_share` tokens for each of the task's own.
+    The text adds `task.options.rehearse_share` tokens for each of the task's own.
     """
 
     def __init__(self, task: FineTuning, config: Config, interface: RobertaHubInterface) -> None:
         """Put both together.
 
         Args:
-            task: what is learnt.
-            config: of the run; its seed masks and draws, its options say which text, how much and
-                with what weight.
+            task: the fine-tuning task.
+            config: of the run; its seed masks and draws, its options say which text, how much of it
+                and with what weight.
             interface: the model.
         """
         options = options_of(config)
@@ -82,7 +82,7 @@ class Rehearsal:
         data = replace(config.data, train=options.rehearse, valid=None, limit=None)
         own = replace(config, data=data, task=replace(config.task, metric=None))
         lm = MaskedLM(roberta)
-        self._text = PreTraining(own, LMOptions(block_size=block), interface, lm)
+        self._text = PreTraining(own, PretrainingOptions(block_size=block), interface, lm)
         self._task, self._seed, self._share = task, config.seed, options.rehearse_share
         lengths = self._text.lengths(0)
         self._blocks, self._mean = len(lengths), sum(lengths) / len(lengths)
@@ -90,11 +90,11 @@ class Rehearsal:
         self.metric, self.larger_is_better = task.metric, task.larger_is_better
 
     def lengths(self, epoch: int) -> Sequence[int]:
-        """Tokens of each example of the task."""
+        """Count the tokens of each example of the task."""
         return self._task.lengths(epoch)
 
     def batch(self, indices: Sequence[int], epoch: int) -> Batch:
-        """Examples, and blocks that are drawn by the first of them."""
+        """Make a batch of examples, and of blocks that the first example's number draws."""
         own = self._task.batch(indices, epoch)
         count = max(1, round(self._share * sum(own.packed.lengths) / self._mean))
         places = torch.arange(count)
@@ -103,13 +103,13 @@ class Rehearsal:
         return TwoBatches(own.packed, own.targets, own.count, text)
 
     def evaluate(self, interface: RobertaHubInterface | None = None) -> dict[str, float]:
-        """The task's numbers."""
+        """Measure the task."""
         return self._task.evaluate(interface)
 
     def chance(self) -> float | None:
-        """None: the loss is a sum of two."""
+        """Return None: the loss is a sum of two."""
         return None
 
     def finish(self) -> RobertaHubInterface:
-        """The trained model."""
+        """Return the trained model."""
         return self._task.finish()

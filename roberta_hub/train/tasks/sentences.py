@@ -1,4 +1,4 @@
-"""Tasks on whole texts: classification, regression, multi-label classification."""
+"""Builds the tasks on whole texts: classification, regression, multi-label classification."""
 
 from __future__ import annotations
 
@@ -14,24 +14,16 @@ from roberta_hub.config import Inputs
 from roberta_hub.errors import InputError
 from roberta_hub.interface import RobertaHubInterface
 from roberta_hub.model.roberta import Roberta
-from roberta_hub.train.config import Config
-from roberta_hub.train.data.examples import GLUE, Sentences, read_sentences
 from roberta_hub.train.data.labels import label_ids, label_names
-from roberta_hub.train.tasks.finetuning import (
-    Encoded,
-    FineTuning,
-    Targets,
-    chance_of,
-    encode,
-    gather,
-    hidden,
-    metric_of,
-    metrics,
-    options_of,
-    train_path,
-)
-from roberta_hub.train.tasks.heads import make_head
-from roberta_hub.train.tasks.task import Batch, Loss
+from roberta_hub.train.data.sentences import GLUE, Sentences, read_sentences
+from roberta_hub.train.settings import Config
+from roberta_hub.train.tasks.encoding import encode
+from roberta_hub.train.tasks.features import hidden
+from roberta_hub.train.tasks.finetuning import Encoded, FineTuning, Targets
+from roberta_hub.train.tasks.measures import chance_of, gather, metrics
+from roberta_hub.train.tasks.options import metric_of, options_of, train_path
+from roberta_hub.train.tasks.trained_head import make_head
+from roberta_hub.train.tasks.training_task import Batch, Loss
 
 
 @dataclass(frozen=True)
@@ -44,15 +36,15 @@ class SentenceObjective:
     cross-entropies."""
 
     def logits(self, roberta: Roberta, batch: Batch) -> Tensor:
-        """Shape: (B, K)."""
+        """Compute the head's logits: (B, K)."""
         first = batch.packed.first_rows(hidden(roberta, batch))  # (B, C)
         logits: Tensor = roberta.classification_heads[self.head](first.unsqueeze(1))
         return logits
 
     def loss(self, logits: Tensor, batch: Batch) -> Loss:
-        """Summed over texts, or over texts and labels.
+        """Sum the loss over texts, or over texts and labels, in float32.
 
-        In float32, as fairseq's `sentence_prediction`.
+        This is fairseq's `sentence_prediction`.
         """
         logits, labels = logits.float(), batch.targets["labels"]
         if self.kind == "regression":
@@ -64,7 +56,7 @@ class SentenceObjective:
 
 
 def classification(config: Config, interface: RobertaHubInterface) -> FineTuning:
-    """One label a text or pair: GLUE and the like."""
+    """Build a task with one label for each text or pair: GLUE and the like."""
     train, held_out = _train(config), _valid(config)
     glue = GLUE.get(config.data.format or "")
     given = glue.labels if glue else None
@@ -105,7 +97,7 @@ def classification(config: Config, interface: RobertaHubInterface) -> FineTuning
 
 
 def regression(config: Config, interface: RobertaHubInterface) -> FineTuning:
-    """One number a text or pair: STS-B, whose 0..5 become 0..1 as in fairseq."""
+    """Build a task with a number for each text or pair: STS-B, with 0..5 as 0..1 like fairseq."""
     train = _train(config)
     make_head(interface, config, 1, None, inputs=_inputs(train))
     objective = SentenceObjective(config.task.head, "regression")
@@ -151,7 +143,10 @@ def _values(config: Config, examples: Sequence[Sentences]) -> Tensor:
 
 
 def multi_label(config: Config, interface: RobertaHubInterface) -> FineTuning:
-    """Any number of labels a text; `classify(..., multi_label=True)` gives each its probability."""
+    """Build a task with any number of labels for each text.
+
+    `classify(..., multi_label=True)` then gives each label its probability.
+    """
     separator = options_of(config).separator
     train, held_out = _train(config, separator), _valid(config, separator)
     names = label_names(config, [label for e in train for label in e.labels])
@@ -203,7 +198,7 @@ def _valid(config: Config, separator: str | None = None) -> list[Sentences] | No
 
 
 def _inputs(examples: Sequence[Sentences]) -> Inputs:
-    """What a head learns to judge from these examples: all rows of a table are texts, or pairs."""
+    """Tell whether the examples are texts or pairs; all rows of a table are of one kind."""
     return "one" if isinstance(examples[0].text, str) else "pair"
 
 
@@ -214,7 +209,7 @@ def _encoded(
     labels: Tensor,
     per: int,
 ) -> Encoded:
-    """Examples with a row of `labels` each, which counts as `per` targets."""
+    """Encode examples; each has a row of `labels`, which counts as `per` targets."""
     texts, where = [e.text for e in examples], [e.where for e in examples]
     ids = encode(interface, texts, where, options_of(config))
 

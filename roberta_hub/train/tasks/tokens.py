@@ -1,4 +1,4 @@
-"""Labels of words: named entities, parts of speech. A word is judged by its first piece."""
+"""Builds the task of labelling words (entities, parts of speech), each by its first piece."""
 
 from __future__ import annotations
 
@@ -14,23 +14,16 @@ from roberta_hub.errors import InputError
 from roberta_hub.inference.tag import OUTSIDE, entities, first_pieces
 from roberta_hub.interface import RobertaHubInterface
 from roberta_hub.model.roberta import Roberta
-from roberta_hub.train.config import Config
 from roberta_hub.train.data.labels import label_ids, label_names
-from roberta_hub.train.data.layouts import Words, read_words
-from roberta_hub.train.tasks.finetuning import (
-    Encoded,
-    FineTuning,
-    Targets,
-    chance_of,
-    encode,
-    hidden,
-    metric_of,
-    options_of,
-    outputs,
-    train_path,
-)
-from roberta_hub.train.tasks.heads import make_head
-from roberta_hub.train.tasks.task import Batch, Loss
+from roberta_hub.train.data.words import Words, read_words
+from roberta_hub.train.settings import Config
+from roberta_hub.train.tasks.encoding import encode
+from roberta_hub.train.tasks.features import hidden
+from roberta_hub.train.tasks.finetuning import Encoded, FineTuning, Targets
+from roberta_hub.train.tasks.measures import chance_of, outputs
+from roberta_hub.train.tasks.options import metric_of, options_of, train_path
+from roberta_hub.train.tasks.trained_head import make_head
+from roberta_hub.train.tasks.training_task import Batch, Loss
 
 
 @dataclass(frozen=True)
@@ -40,13 +33,13 @@ class TokenObjective:
     head: str
 
     def logits(self, roberta: Roberta, batch: Batch) -> Tensor:
-        """Of the words of the batch, end to end: (M, K)."""
+        """Compute the logits of the batch's words, end to end: (M, K)."""
         rows = hidden(roberta, batch)[batch.targets["rows"]]  # (M, C)
         logits: Tensor = roberta.token_heads[self.head](rows)
         return logits
 
     def loss(self, logits: Tensor, batch: Batch) -> Loss:
-        """Cross-entropy summed over words."""
+        """Sum the cross-entropy over words."""
         logits, labels = logits.float(), batch.targets["labels"]
         total = F.cross_entropy(logits, labels, reduction="sum")
         return Loss(total, {"correct": logits.detach().argmax(-1).eq(labels).sum()})
@@ -58,13 +51,13 @@ class _Tagged:
 
     encoded: Encoded
     tags: list[tuple[str, ...]]
-    """As in the file, of all words."""
+    """The labels of all words, as in the file."""
     seen: list[list[int]]
-    """Which words of each sentence are judged; cutting and odd characters hide some."""
+    """The words of each sentence that the model can see; cutting and odd characters hide some."""
 
 
 def tokens(config: Config, interface: RobertaHubInterface) -> FineTuning:
-    """A label a word: CoNLL's task, evaluated by entities."""
+    """Build a task with a label for each word: CoNLL's, evaluated by entities."""
     data = config.data
     train = read_words(train_path(config), data.format, data.columns)[: data.limit]
     held_out = read_words(data.valid, data.format, data.columns) if data.valid else None
@@ -116,9 +109,9 @@ def _prepare(
 def evaluate_tags(
     model: RobertaHubInterface, objective: TokenObjective, examples: _Tagged, names: Sequence[str]
 ) -> dict[str, float]:
-    """Accuracy of words, and precision, recall and F1 of entities.
+    """Measure the accuracy of words, and precision, recall and F1 of entities.
 
-    What is not seen counts as outside.
+    Words that the model cannot see count as outside of entities.
     """
     predicted = [[OUTSIDE] * len(tags) for tags in examples.tags]
     total, count = 0.0, 0
@@ -147,9 +140,9 @@ def evaluate_tags(
 def entity_scores(
     wanted: Sequence[Sequence[str]], predicted: Sequence[Sequence[str]], *, joined: bool = True
 ) -> tuple[float, float, float]:
-    """Precision, recall and F1 of spans that are exactly right, label included.
+    """Compute precision, recall and F1 of entities, as CoNLL's `conlleval` does.
 
-    As CoNLL's `conlleval`.
+    An entity is right if its words and its label are.
 
     Example:
         >>> entity_scores([["B-PER", "I-PER", "O", "B-LOC"]], [["B-PER", "O", "O", "B-LOC"]])

@@ -1,4 +1,4 @@
-"""What every result says of itself, and where it is written."""
+"""Writes results into `results/`, each with its date, machine and versions."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from importlib.metadata import version
 from pathlib import Path
 from typing import Any
 
-RESULTS = Path(__file__).resolve().parent / "results"
+RESULTS = Path(__file__).resolve().parents[1] / "results"
 
 
 def about(*packages: str) -> dict[str, Any]:

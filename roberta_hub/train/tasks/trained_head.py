@@ -1,4 +1,4 @@
-"""The head that a fine-tuning task trains: made anew from the seed, or one that learns on."""
+"""Makes the head that a fine-tuning task trains, or keeps one that can learn on."""
 
 from __future__ import annotations
 
@@ -12,8 +12,8 @@ import torch
 from roberta_hub.config import Inputs
 from roberta_hub.inference.heads import heads_of
 from roberta_hub.interface import RobertaHubInterface
-from roberta_hub.train.config import Config
-from roberta_hub.train.tasks.finetuning import roberta_of
+from roberta_hub.train.settings import Config
+from roberta_hub.train.tasks.features import roberta_of
 
 
 def make_head(
@@ -24,17 +24,17 @@ def make_head(
     kind: Literal["classification", "token"] = "classification",
     inputs: Inputs | None = None,
 ) -> tuple[str, ...]:
-    """Make the head that the configuration names; one of this size and these labels learns on.
+    """Make the head that the configuration names, or keep one of this size and these labels.
 
-    It becomes the model's own, which verbs ask unless they are told another.
+    It becomes the model's own head, which verbs ask unless they are told another.
 
     Args:
         interface: gets the head and its label names.
         config: has the head's name and the seed of new weights.
-        count: outputs.
-        names: of the classes; None: of a regression or choice, which has none.
-        kind: of the head.
-        inputs: what it is trained on, of a classification head.
+        count: number of outputs.
+        names: names of the classes; None: a regression or a choice has none.
+        kind: "classification" for texts, "token" for words.
+        inputs: whether a classification head learns on texts or on pairs.
 
     Returns:
         The label names in the order of the outputs.
@@ -72,7 +72,7 @@ def _make_head(
 
 @contextmanager
 def seeded(seed: int) -> Iterator[None]:
-    """Inside, torch's CPU generator begins at a seed; afterwards it is as it was."""
+    """Start torch's CPU generator at a seed inside the block, and restore it afterwards."""
     with torch.random.fork_rng(devices=[]):
         torch.manual_seed(seed)
         yield

@@ -1,7 +1,6 @@
-"""The protocol between the loop and what it trains.
+"""Defines what the loop asks of a task: batches, losses, evaluations.
 
-A task makes batches, computes losses and evaluates itself. The loop knows no masks, labels or
-heads; a task knows no optimizer, device or process.
+The loop knows no masks, labels or heads; a task knows no optimizer, device or process.
 """
 
 from __future__ import annotations
@@ -21,7 +20,7 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True)
 class Batch:
-    """A micro-batch: what one forward and one backward see.
+    """A micro-batch: the examples of one forward and one backward.
 
     Example:
         >>> from roberta_hub.model.packing import pack_sequences
@@ -34,7 +33,7 @@ class Batch:
     packed: PackedBatch
     """Real tokens laid end to end, on the CPU as the task makes it."""
     targets: dict[str, Tensor]
-    """What the objective compares with; the loop moves it to the device with the tokens."""
+    """What the objective compares logits with; the loop moves it to the device with the tokens."""
     count: int
     """How many targets the loss is averaged over (masked tokens, sentences, ...), known before the
     forward."""
@@ -54,7 +53,7 @@ class Batch:
 
 @dataclass
 class Loss:
-    """What a forward gives: the loss summed over the batch's targets, and numbers for the log."""
+    """The result of a forward: the loss, summed over the batch's targets, and numbers to log."""
 
     total: Tensor
     """Sum over `Batch.count` targets, float32, on the graph. Shape: ()"""
@@ -62,10 +61,10 @@ class Loss:
     """Sums or counts, detached scalars; the loop adds them up over micro-batches and processes."""
 
 
-class Task(Protocol):
-    """What can be trained.
+class TrainingTask(Protocol):
+    """A model with its examples, as the loop trains it.
 
-    `module`'s parameters are what the optimizer sees, in the order of `parameters()`.
+    The optimizer gets `module`'s parameters, in the order of `parameters()`.
 
     The loss of an update is sum(total) / sum(count) over all micro-batches of all processes
     (fairseq's normalization), so one process that accumulates over two micro-batches and two
@@ -73,31 +72,31 @@ class Task(Protocol):
     """
 
     module: nn.Module
-    """Holds the RobertaModel as `.roberta`; `forward(batch: Batch) -> Loss`."""
+    """Holds the Roberta as `.roberta`; `forward(batch: Batch) -> Loss`."""
     metric: str
     """The key of `evaluate` that chooses the best checkpoint."""
     larger_is_better: bool
 
     def lengths(self, epoch: int) -> Sequence[int]:
-        """Tokens of each training example of that epoch (numbered from 0)."""
+        """Count the tokens of each training example of an epoch (numbered from 0)."""
         ...
 
     def batch(self, indices: Sequence[int], epoch: int) -> Batch:
-        """Examples as a batch: a pure function of (seed, epoch, indices), as resuming demands."""
+        """Make a batch: a pure function of (seed, epoch, indices), as resuming demands."""
         ...
 
     def evaluate(self, interface: RobertaHubInterface | None = None) -> dict[str, float]:
-        """Numbers on the held-out set, in eval mode; empty where there is none.
+        """Measure the model on the held-out set, in eval mode; empty without such a set.
 
-        The loop calls it in every process at once: sharded weights (FSDP) need all of them, and
-        nobody waits in a barrier that may time out. Random draws in it do not disturb the training.
+        The loop calls it in every process at once: sharded weights (FSDP) need all of them, and no
+        process waits in a barrier that may time out. Its random draws do not disturb the training.
         """
         ...
 
     def chance(self) -> float | None:
-        """The loss of knowing nothing, ln K for K classes; None where there is no such number."""
+        """Return the loss of a model that knows nothing, ln K for K classes; None if unknown."""
         ...
 
     def finish(self) -> RobertaHubInterface:
-        """The trained model with its heads and label names, ready for `.save`."""
+        """Return the trained model with its heads and label names, ready for `.save`."""
         ...

@@ -1,6 +1,6 @@
-"""Fair times on a machine that others use.
+"""Times fairly on a machine that others use.
 
-By turns, medians of the clean samples, and what else ran meanwhile.
+Ways take turns, medians are of the clean samples, and a sample knows what else ran meanwhile.
 """
 
 from __future__ import annotations

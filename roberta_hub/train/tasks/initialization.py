@@ -1,24 +1,19 @@
-"""A start that knows what counting tells.
-
-Counting tells which words are alike and how frequent, and that neighbours matter.
+"""Sets a model's first weights from the statistics of its training text.
 
 From random weights a masked LM spends its first thousands of updates near the loss of word
-frequencies, until attention finds the words next to a mask. On two CPU cores those are hours, so
-they are replaced by a minute of linear algebra (measured in MODEL_CARD.md):
+frequencies, until attention finds the words next to a mask. On two CPU cores those are hours. A
+minute of linear algebra replaces them (measured in MODEL_CARD.md): counting tells which words are
+alike and how frequent they are, and neighbours matter.
 
-- embeddings are singular vectors of smoothed positive pointwise mutual information between a token
+- Embeddings are singular vectors of smoothed positive pointwise mutual information between a token
   and its neighbours (Levy, Goldberg and Dagan 2015, sections 3.1-3.2), output biases the logarithms
-  of frequencies;
-- positions are sinusoids (Vaswani et al. 2017, section 3.5) in a subspace of their own, and query
-  and key of most heads are rotations of that subspace, so that each head begins by looking at one
+  of frequencies.
+- Positions are sinusoids (Vaswani et al. 2017, section 3.5) in a subspace of their own. Query and
+  key of most heads are rotations of that subspace, so that each head begins by looking at one
   offset (in the spirit of Trockman and Kolter 2023, "Mimetic initialization").
 
-A model that knows its words can be given heads that look for the same or a like word elsewhere
-(`matching_heads`), which a pair of sentences is compared with, and which text alone teaches a small
-model late.
-
-All of it is a start: every weight is trained. Legend: V vocabulary, K context tokens, E embedding
-width, C width of the model, D of a head, T positions.
+Training changes every weight. Legend: V vocabulary, K context tokens, E embedding width, C width of
+the model, D of a head, T positions.
 """
 
 from __future__ import annotations
@@ -28,7 +23,6 @@ import math
 import torch
 from torch import Tensor, nn
 
-from roberta_hub.errors import InputError
 from roberta_hub.model.attention import MultiheadSelfAttention
 from roberta_hub.model.encoder import TransformerEncoder
 from roberta_hub.model.roberta import Roberta
@@ -43,34 +37,24 @@ EIGENVALUE = 0.5
 """Power of the singular values in the embedding."""
 SCAN = 4_000_000
 """Tokens that are counted at once."""
-SAMPLE = 20_000
-"""Tokens on which `matching_heads` measures sizes."""
 STD = 0.05
-"""Of an embedding's entries; random ones have 0.02."""
+"""Standard deviation of an embedding's entries; random ones have 0.02."""
 OFFSETS = ((-1, 1, -2, 2), (-1, 1, -3, 3), (-1, 1))
-"""Where the first heads of the first, the second and any later layer look; the other heads stay
-random."""
+"""Offsets that the first heads of the first, the second and any later layer look at; other heads
+stay random."""
 PEAK = 6.0
 """Attention score of the place that such a head looks at, before anything is learnt."""
-MATCHING_LAYERS = 2
-"""How many layers, from the first, get matching heads: the second half of each layer's."""
-SAME_WORD = 5.0
-"""Attention score that a matching head gives to the same word, before anything is learnt."""
-SAME_PLACE = 8.0
-"""What it takes off for the same place, and in part for neighbours: a word is most like itself."""
-CANCELLED = 0.3
-"""Share of a match that is taken from the word's own vector: what is in both sentences fades."""
 FREQUENCIES = (1.5, 0.02)
 """Radians a token of the fastest and the slowest sinusoid: periods of 4 and 314 tokens."""
 
 
 def informed_start(model: Roberta, stream: Tensor, *, seed: int) -> None:
-    """Set a model's weights to such a start.
+    """Set embeddings, positions and the first heads of a model from a text.
 
     Args:
-        model: changed.
-        stream: ids of the training text (`blocks.build`). Shape: (S,)
-        seed: of what is random.
+        model: its weights change.
+        stream: ids of the training text (`streams.build`). Shape: (S,)
+        seed: of the random parts.
     """
     state = torch.get_rng_state()
     torch.manual_seed(seed)
@@ -84,7 +68,7 @@ def informed_start(model: Roberta, stream: Tensor, *, seed: int) -> None:
 
 
 def _set_words(model: Roberta, stream: Tensor) -> None:
-    """Token embeddings and LM biases; what the text lacks stays random."""
+    """Set token embeddings and LM biases; tokens that the text lacks stay random."""
     embedding = model.encoder.sentence_encoder.embed_tokens.weight
     frequencies = torch.zeros(len(embedding))
     for part in stream.split(SCAN):  # type: ignore[no-untyped-call]
@@ -98,7 +82,7 @@ def _set_words(model: Roberta, stream: Tensor) -> None:
 
 
 def embed(stream: Tensor, frequencies: Tensor, width: int) -> Tensor:
-    """Embeddings from co-occurrences: (V, E), zeros for tokens that never occur.
+    """Compute embeddings from co-occurrences: (V, E), zeros for tokens that never occur.
 
     Args:
         stream: ids. Shape: (S,)
@@ -130,7 +114,7 @@ def embed(stream: Tensor, frequencies: Tensor, width: int) -> Tensor:
 
 
 def _cooccurrences(stream: Tensor, column: Tensor, size: int, width: int) -> Tensor:
-    """How often a context stands near a token, nearer ones counting more: (V, K)."""
+    """Count how often a context stands near a token, nearer ones more: (V, K)."""
     counts = torch.zeros(size * width)
     for part in stream.split(SCAN):  # type: ignore[no-untyped-call]
         ids = part.long()
@@ -150,7 +134,7 @@ def _cooccurrences(stream: Tensor, column: Tensor, size: int, width: int) -> Ten
 
 
 def _set_places(encoder: TransformerEncoder, num_heads: int) -> None:
-    """Positions in a subspace of one head's width, and heads that look at neighbours in it."""
+    """Set positions in a subspace of one head's width, and heads that look at neighbours in it."""
     positions = encoder.embed_positions.weight
     width = positions.size(1)
     size = width // num_heads
@@ -177,86 +161,14 @@ def _set_places(encoder: TransformerEncoder, num_heads: int) -> None:
                 weight[rows] = own + 0.02 * torch.randn_like(own)
 
 
-# ---- matches ----
-
-
-def matching_heads(model: Roberta, stream: Tensor, *, seed: int) -> None:
-    """Set the second half of the heads in the first layers to find their own word elsewhere.
-
-    Query and key read the same projection of the word, and projections of the place with opposite
-    signs: the score is high where words are alike, lowered where places are. Words and places are
-    told apart by the principal directions of the embedding and of the positions.
-
-    Args:
-        model: changed; one whose embeddings are trained, or begin with `informed_start`.
-        stream: ids of the training text, on which the size of both parts is measured. Shape: (S,)
-        seed: of the projections.
-
-    Raises:
-        InputError: heads of less than 4 dimensions.
-    """
-    encoder = model.encoder.sentence_encoder
-    heads = model.config.num_heads
-    size = model.config.embed_dim // heads  # D
-    places = size // 4
-    if not places:
-        raise InputError(f"matching heads need heads of 4 dimensions or more, these have {size}")
-    random = torch.Generator().manual_seed(seed)
-    ids = stream[:SAMPLE].long()
-    with torch.no_grad():
-        words = encoder.embed_tokens.weight[torch.unique(ids)].float()
-        if encoder.embed_projection is not None:
-            words = words @ encoder.embed_projection.weight.float().t()
-        width = min(encoder.embed_tokens.embedding_dim, words.size(1) - places)
-        alike = _principal(words, width)  # (E, C), fewer where E is near C
-        positions = encoder.embed_positions.weight[encoder.padding_idx + 1 :].float()
-        near = _principal(positions - positions @ alike.t() @ alike, places)  # blind to words
-        x = encoder.embed(
-            ids, torch.arange(len(ids)) % model.max_positions() + encoder.padding_idx + 1
-        ).float()
-        x = x - x.mean(0)
-        attentions = [m for m in encoder.layers.modules() if isinstance(m, MultiheadSelfAttention)]
-        for attention in attentions[:MATCHING_LAYERS]:
-            for head in range(heads // 2, heads):
-                mixed = torch.randn(len(alike), size - places, generator=random)
-                own = torch.linalg.qr(mixed)[0].t() @ alike  # (3D/4 at most, C)
-                gains = [_gain(x @ own.t(), SAME_WORD, size), _gain(x @ near.t(), SAME_PLACE, size)]
-                _match(attention, head * size, own, near, gains)
-
-
-def _gain(rows: Tensor, score: float, size: int) -> float:
-    """What query and key are multiplied by, so that a row's score with itself is as told."""
-    return math.sqrt(score * math.sqrt(size) / float(rows.square().sum(1).mean()))
-
-
-def _match(
-    attention: MultiheadSelfAttention, first: int, own: Tensor, near: Tensor, gains: list[float]
-) -> None:
-    """Set the head whose rows begin at `first`: words `own` (W, C), places `near` (P, C)."""
-    rows = slice(first, first + len(own) + len(near))
-    word, place, none = gains[0] * own, gains[1] * near, torch.zeros_like(near)
-    attention.q_proj.weight[rows] = torch.cat([word, place])
-    attention.k_proj.weight[rows] = torch.cat([word, -place])
-    attention.v_proj.weight[rows] = torch.cat([own, none])
-    attention.out_proj.weight[:, rows] = torch.cat([-CANCELLED * own, none]).t()
-    for linear in (attention.q_proj, attention.k_proj, attention.v_proj):
-        linear.bias[rows] = 0.0
-
-
-def _principal(rows: Tensor, count: int) -> Tensor:
-    """Directions in which rows differ most: (N, C) -> (count, C)."""
-    directions: Tensor = torch.linalg.svd(rows - rows.mean(0), full_matrices=False)[2]
-    return directions[:count]
-
-
 def sinusoids(count: int, frequencies: Tensor) -> Tensor:
-    """Unit vectors for places 0..count-1: (T, D), sines then cosines."""
+    """Compute unit vectors for places 0..count-1: (T, D), sines then cosines."""
     angles = torch.arange(count).unsqueeze(1) * frequencies
     return torch.cat([angles.sin(), angles.cos()], 1) / math.sqrt(len(frequencies))
 
 
 def rotation(frequencies: Tensor, offset: int) -> Tensor:
-    """What turns the sinusoids of a place into those of the place `offset` further: (D, D).
+    """Compute the (D, D) that turns a place's sinusoids into those `offset` places further.
 
     Example:
         >>> frequencies = torch.tensor([1.0, 0.1])

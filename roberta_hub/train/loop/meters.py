@@ -1,4 +1,4 @@
-"""What updates leave behind until somebody looks: numbers on the device."""
+"""Keeps the numbers of updates on the device until a row of the log asks for them."""
 
 from __future__ import annotations
 
@@ -9,12 +9,12 @@ import torch
 from torch import Tensor
 
 from roberta_hub.train.loop.devices import Devices
-from roberta_hub.train.tasks.task import Loss
+from roberta_hub.train.tasks.training_task import Loss
 
 
 @dataclass(frozen=True)
-class Done:
-    """An update that is done, over all processes."""
+class UpdateNumbers:
+    """The numbers of one update, over all processes."""
 
     update: int
     rate: float
@@ -22,37 +22,46 @@ class Done:
     norm: float
 
 
-class Looked(NamedTuple):
-    """The updates since the last look."""
+class Reading(NamedTuple):
+    """The numbers since the last reading, over all processes."""
 
-    updates: list[Done]
+    updates: list[UpdateNumbers]
     loss: float
-    """Mean over their targets."""
+    """Mean over the targets of these updates."""
     tokens: int
     means: dict[str, float]
-    """Of the numbers that the losses came with."""
+    """Means of the numbers in `Loss.logs`."""
 
 
-class Tally:
-    """Losses, counts and norms of updates, on the device."""
+class Meters:
+    """Adds up losses, counts and norms on the device, and reads them rarely."""
 
     def __init__(self) -> None:
         self.pending: list[tuple[int, float, Tensor, Tensor, Tensor, int]] = []
         self.sums: dict[str, Tensor] = {}
 
-    def note(self, loss: Loss, weight: float) -> None:
-        """The numbers of a micro-batch."""
+    def add_micro_batch(self, loss: Loss, weight: float) -> None:
+        """Add the numbers that a micro-batch logs."""
         for name, value in loss.logs.items():
             self.sums[name] = self.sums.get(name, 0.0) + weight * value.detach().double()
 
-    def add(
+    def add_update(
         self, update: int, rate: float, total: Tensor, count: Tensor, norm: Tensor, tokens: int
     ) -> None:
-        """An update: this process's summed loss, the targets and the gradient's norm of all."""
+        """Add an update.
+
+        Args:
+            update: its number.
+            rate: its learning rate.
+            total: this process's summed loss.
+            count: targets over all processes.
+            norm: of the whole gradient.
+            tokens: over all processes.
+        """
         self.pending.append((update, rate, total, count, norm, tokens))
 
-    def look(self, devices: Devices) -> Looked | None:
-        """What happened since the last look, or None: the one place that waits for the device."""
+    def read(self, devices: Devices) -> Reading | None:
+        """Read and clear; None where no update was added. Only this waits for the device."""
         if not self.pending:
             return None
         names = sorted(self.sums)
@@ -61,7 +70,7 @@ class Tally:
         counts = torch.stack([p[3] for p in self.pending]).tolist()
         norms = torch.stack([p[4] for p in self.pending]).tolist()
         updates = [
-            Done(update, rate, total / count, norm)
+            UpdateNumbers(update, rate, total / count, norm)
             for (update, rate, *_), total, count, norm in zip(
                 self.pending, totals, counts, norms, strict=False
             )
@@ -70,4 +79,4 @@ class Tally:
         tokens = sum(p[5] for p in self.pending)
         self.pending.clear()
         self.sums.clear()
-        return Looked(updates, sum(totals[: len(counts)]) / sum(counts), tokens, means)
+        return Reading(updates, sum(totals[: len(counts)]) / sum(counts), tokens, means)

@@ -1,4 +1,4 @@
-"""The same encoder in every engine: lists of ids in, features of each text out.
+"""Makes the same encoder in every engine: lists of ids in, features of each text out.
 
 All hold the weights of one of our models with random weights, handed over through files (`save`) or
 tensor by tensor. Peers get padded batches, sorted by length or in the given order; what an engine

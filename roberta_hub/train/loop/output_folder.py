@@ -1,10 +1,8 @@
-"""The folder of a run: it can be written, and every process goes on from the same state in it."""
+"""Claims the folder that a run writes into, before a model is fetched for it."""
 
 from __future__ import annotations
 
-import hashlib
 import os
-import socket
 import tempfile
 from collections.abc import Iterator
 from contextlib import contextmanager, suppress
@@ -12,16 +10,16 @@ from pathlib import Path
 
 from roberta_hub.errors import CheckpointError, InputError
 from roberta_hub.files import read_json
-from roberta_hub.train.loop.devices import Devices
-from roberta_hub.train.loop.state import find_state
 
 
 @contextmanager
 def claimed(output: str) -> Iterator[Path]:
-    """Make a folder and see that it can be written; what stays empty goes again if a run fails.
+    """Make a folder and check that it can be written.
+
+    If the run fails, the folders that were made and stayed empty are removed.
 
     Args:
-        output: as configured.
+        output: the setting `output`.
 
     Raises:
         InputError: it cannot be made or written, or what lies there would be in the way of a model.
@@ -62,7 +60,7 @@ def claimed(output: str) -> Iterator[Path]:
 
 
 def _check_vacant(directory: Path) -> None:
-    """Nothing stands where the run's models and logs go but those of an earlier run."""
+    """Refuse a folder that holds something else where the run's models and logs go."""
     for name in ("best", "last"):
         place = directory / name
         if not place.exists():
@@ -81,40 +79,3 @@ def _check_vacant(directory: Path) -> None:
     for name in ("log.csv", "valid.csv", "train.json"):
         if (directory / name).exists() and not (directory / name).is_file():
             raise InputError(f"{directory / name} is no file, and in the way of one; move it")
-
-
-def common_state(devices: Devices, directory: Path, *, resume: bool) -> Path | None:
-    """The newest state in a folder, which must be the same one for every process; None: begin anew.
-
-    Args:
-        devices: that the processes are.
-        directory: as this process knows it.
-        resume: False looks for none.
-
-    Raises:
-        InputError: the processes have found different states; the message lists them.
-    """
-    path = find_state(directory) if resume else None
-    update = None if path is None else int("".join(filter(str.isdigit, path.name)))
-    place = f"{directory.resolve()} on {socket.gethostname()}"
-    found = devices.gather((place, update, path and _digest(path)))
-    if len({(update, digest) for _, update, digest in found}) == 1:
-        return path
-    listed = "; ".join(
-        f"process {rank}: {place} has {'no state' if update is None else f'update {update}'}"
-        for rank, (place, update, _) in enumerate(found)
-    )
-    raise InputError(
-        f"the processes would go on from different states ({listed}). The folder `output` must be "
-        "shared by all of them: put it on a file system that every machine sees, or copy the "
-        "newest state-* folder to each machine; resume=false begins anew"
-    )
-
-
-def _digest(path: Path) -> str:
-    """What tells a state from others of the same update: its generators, clock and sizes."""
-    try:
-        sizes = [(path / name).stat().st_size for name in ("weights.safetensors", "optimizer.pt")]
-        return hashlib.blake2b((path / "run.pt").read_bytes()).hexdigest() + str(sizes)
-    except OSError as error:  # `load_state` says what is wrong with it
-        return f"unreadable: {error.strerror}"

@@ -1,4 +1,4 @@
-"""The texts of the speed tables: ragged, and the same on every machine that has the data folder.
+"""Reads the texts of the speed tables: ragged, and the same wherever the data folder is.
 
 The first 500 pairs of MNLI dev-matched and the first 500 paragraphs of Simple English Wikipedia
 that have 5-400 words. Without the folder, descriptions and docstrings of the installed packages.
@@ -12,7 +12,7 @@ import os
 from importlib.metadata import distributions
 from pathlib import Path
 
-SHARED = Path(os.environ.get("ROBERTA_HUB_SHARED", Path(__file__).resolve().parents[2] / "shared"))
+SHARED = Path(os.environ.get("ROBERTA_HUB_SHARED", Path(__file__).resolve().parents[3] / "shared"))
 COUNT = 500
 """Of each kind."""
 Text = str | tuple[str, str]

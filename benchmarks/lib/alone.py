@@ -1,6 +1,6 @@
-"""An engine in a process of its own.
+"""Runs an engine in a process of its own.
 
-Several in one process have as many thread pools, which get in each other's way.
+Several engines in one process have as many thread pools, which get in each other's way.
 """
 
 from __future__ import annotations
@@ -16,8 +16,8 @@ from typing import Any
 
 import torch
 import torch.profiler
-from engines import MAKERS, Ids, in_batches, random_model
-from timing import Sample, sample
+from lib.engines import MAKERS, Ids, in_batches, random_model
+from lib.timing import Sample, sample
 from torch import Tensor
 
 

@@ -1,4 +1,4 @@
-"""What `make bench-quick` guards: how many times as fast as its peers this package must stay."""
+"""Judges `make bench-quick`: how many times as fast as its peers this package must stay."""
 
 from __future__ import annotations
 

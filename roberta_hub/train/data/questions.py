@@ -1,0 +1,103 @@
+"""Reads questions with contexts that answer them: SQuAD 1.1 and 2, and tables."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from roberta_hub.errors import InputError
+from roberta_hub.train.data.tables import (
+    TABLES,
+    bad,
+    check_file,
+    check_format,
+    json_object,
+    lines,
+    nonempty,
+    roles,
+    rows,
+    text_of,
+    value_of,
+)
+
+
+@dataclass(frozen=True)
+class Question:
+    """A question, a context, and where the context answers it."""
+
+    question: str
+    context: str
+    answers: tuple[tuple[int, str], ...]
+    """(first character, text) of each accepted answer; none: the context has no answer."""
+    where: str
+
+
+def read_questions(
+    path: str | Path, format: str | None = None, columns: Mapping[str, Any] | None = None
+) -> list[Question]:
+    """Read questions with contexts that answer them.
+
+    Args:
+        path: a file.
+        format: "squad": SQuAD's JSON, 1.1 or 2; or a table. None: "squad" where the name ends with
+            .json.
+        columns: of a table, which are `question`, `context`, and `answers`: a text that occurs in
+            the context, a list of such, or {"text": [...], "answer_start": [...]}; "" or [] for no
+            answer.
+
+    Raises:
+        InputError: a row that cannot be read, or an answer that is not where it should be.
+    """
+    path = Path(path)
+    if format == "squad" or (format is None and path.suffix == ".json"):
+        return nonempty(list(_squad(path)), path)
+    check_format(format, ("squad", *TABLES))
+    names = ("question", "context", "answers")
+    named = roles(columns, names, {name: name for name in names})
+    found = []
+    for line, row in rows(path, format):
+        context = text_of(row, named["context"], path, line)
+        question = text_of(row, named["question"], path, line)
+        given = value_of(row, named["answers"], path, line)
+        if isinstance(given, dict):
+            starts, texts = given.get("answer_start", ()), given.get("text", ())
+            if len(starts) != len(texts):
+                raise bad(path, line, f"{len(texts)} answers and {len(starts)} starts")
+            pairs = list(zip(starts, texts, strict=True))
+        else:
+            texts = given if isinstance(given, list) else [given]
+            pairs = [(context.find(str(text)), str(text)) for text in texts if str(text)]
+        where = f"{path}:{line}"
+        found.append(Question(question, context, _checked(pairs, context, where), where))
+    return nonempty(found, path)
+
+
+def _squad(path: Path) -> Iterator[Question]:
+    check_file(path)
+    about = json_object("".join(text for _, text in lines(path)), path, 1)
+    where = str(path)
+    try:
+        for article in about["data"]:
+            for paragraph in article["paragraphs"]:
+                context = paragraph["context"]
+                for qa in paragraph["qas"]:
+                    where = f"{path}:question {qa['id']}"
+                    given = [] if qa.get("is_impossible") else qa["answers"]
+                    pairs = [(a["answer_start"], a["text"]) for a in given]
+                    yield Question(qa["question"], context, _checked(pairs, context, where), where)
+    except (KeyError, TypeError, AttributeError) as error:
+        raise InputError(
+            f"{where}: not in SQuAD's layout: {type(error).__name__}: {error}"
+        ) from None
+
+
+def _checked(pairs: list[tuple[Any, Any]], context: str, where: str) -> tuple[tuple[int, str], ...]:
+    for start, text in pairs:
+        fits = isinstance(start, int) and isinstance(text, str) and start >= 0 and text.strip()
+        if not fits or context[start : start + len(text)] != text:
+            raise InputError(
+                f"{where}: answer {str(text)[:40]!r} does not stand at character {start}"
+            )
+    return tuple(pairs)

@@ -1,0 +1,156 @@
+"""Reads texts and pairs of texts with their labels: tables, and GLUE's own layouts."""
+
+from __future__ import annotations
+
+import warnings
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from roberta_hub.errors import InputError
+from roberta_hub.text.tokenizer import Text
+from roberta_hub.train.data.labels import label_of, labels_of
+from roberta_hub.train.data.tables import (
+    TABLES,
+    bad,
+    check_format,
+    lines,
+    nonempty,
+    roles,
+    rows,
+    text_of,
+    value_of,
+)
+
+SENTENCE_ROLES = ("sentence", "sentence2", "label")
+
+
+@dataclass(frozen=True)
+class Sentences:
+    """A text or a pair of texts, with its labels."""
+
+    text: Text
+    labels: tuple[str, ...]
+    """One class, or one number; any number of classes where a text may have many."""
+    where: str
+    """File and line, for messages."""
+
+
+@dataclass(frozen=True)
+class Glue:
+    """Where a GLUE file has its columns, counted from 0 (fairseq `preprocess_GLUE_tasks.sh`)."""
+
+    sentences: tuple[int, ...]
+    label: int
+    header: bool = True
+    fields: int | None = None
+    """Rows with another number of fields are left out, with a warning: QQP has some."""
+    names: Mapping[str, str] | None = None
+    """The file's label -> ours."""
+    scale: float = 1.0
+    """The labels of a regression are divided by it."""
+
+    @property
+    def labels(self) -> tuple[str, ...] | None:
+        """Class names in the order of the logits."""
+        return None if self.names is None else tuple(self.names.values())
+
+
+def _same(*names: str) -> dict[str, str]:
+    return {name: name for name in names}
+
+
+GLUE = {
+    "mnli": Glue((8, 9), -1, names=_same("contradiction", "neutral", "entailment")),
+    "qnli": Glue((1, 2), 3, names=_same("not_entailment", "entailment")),
+    "qqp": Glue((3, 4), 5, fields=6, names={"0": "different", "1": "duplicate"}),
+    "rte": Glue((1, 2), 3, names=_same("not_entailment", "entailment")),
+    "sst_2": Glue((0,), 1, names={"0": "negative", "1": "positive"}),
+    "mrpc": Glue((3, 4), 0, names={"0": "different", "1": "paraphrase"}),
+    "cola": Glue((3,), 1, header=False, names={"0": "unacceptable", "1": "acceptable"}),
+    "sts_b": Glue((7, 8), 9, scale=5.0),
+}
+
+
+def read_sentences(
+    path: str | Path,
+    format: str | None = None,
+    columns: Mapping[str, Any] | None = None,
+    *,
+    separator: str | None = None,
+) -> list[Sentences]:
+    r"""Read texts or pairs with their labels.
+
+    Args:
+        path: a file; `.gz` and `.xz` are unpacked on the fly.
+        format: "tsv" (with a header, without quoting), "jsonl", "parquet", or one of `GLUE`; None:
+            by the file's name.
+        columns: which column is `sentence`, `sentence2` (optional) and `label`; None: those names.
+            White space around labels is no part of them.
+        separator: between the labels of a text that may have many; None: each has one. In JSONL and
+            Parquet many labels are a list.
+
+    Raises:
+        InputError: a row that cannot be read, with its file and line.
+
+    Example:
+        >>> import tempfile
+        >>> path = Path(tempfile.mkdtemp()) / "train.tsv"
+        >>> _ = path.write_text("text\tstars\nA \"good\" film.\tfive\n")
+        >>> read_sentences(path, columns={"sentence": "text", "label": "stars"})[0].labels
+        ('five',)
+    """
+    path = Path(path)
+    if format in GLUE:
+        return nonempty(list(_glue(path, GLUE[format])), path)
+    check_format(format, (*TABLES, *GLUE))
+    named = roles(columns, SENTENCE_ROLES, {"sentence": "sentence", "label": "label"})
+    found = []
+    for line, row in rows(path, format):
+        texts = tuple(
+            text_of(row, named[role], path, line)
+            for role in ("sentence", "sentence2")
+            if role in named
+        )
+        label = value_of(row, named["label"], path, line)
+        where = f"{path}:{line}"
+        found.append(
+            Sentences(
+                texts if len(texts) > 1 else texts[0], _labels(label, separator, where), where
+            )
+        )
+    return nonempty(found, path)
+
+
+def _labels(value: Any, separator: str | None, where: str) -> tuple[str, ...]:
+    if separator is not None:
+        return labels_of(value, separator, where)
+    if isinstance(value, list):
+        raise InputError(f"{where}: a list of labels; the task multi_label learns those")
+    return (label_of(value, where),)  # JSON has 1 and 1.0 and true, labels like any other
+
+
+def _glue(path: Path, layout: Glue) -> Iterator[Sentences]:
+    left_out = []
+    for line, text in lines(path):
+        if line == 1 and layout.header:
+            continue
+        cells = text.split("\t")
+        if layout.fields is not None and len(cells) != layout.fields:
+            left_out.append(line)
+            continue
+        if len(cells) <= max(*layout.sentences, layout.label):
+            raise bad(path, line, f"{len(cells)} fields, the layout has more; is the format right?")
+        label = label_of(cells[layout.label], f"{path}:{line}")
+        if layout.names is not None and label not in layout.names:
+            raise bad(path, line, f"label {label[:40]!r}; there are {', '.join(layout.names)}")
+        texts = tuple(cells[i] for i in layout.sentences)
+        name = layout.names[label] if layout.names else label
+        yield Sentences(texts if len(texts) > 1 else texts[0], (name,), f"{path}:{line}")
+    if left_out:
+        warnings.warn(
+            f"{path}: left out {len(left_out)} rows that do not have {layout.fields} fields, as "
+            f"fairseq does; the first is line {left_out[0]}",
+            stacklevel=3,
+        )

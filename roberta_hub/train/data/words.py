@@ -1,0 +1,77 @@
+"""Reads sentences whose words have labels: the layout of CoNLL and WNUT, and tables of lists."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from roberta_hub.train.data.labels import label_of
+from roberta_hub.train.data.tables import bad, check_format, lines, list_of, nonempty, roles, rows
+
+
+@dataclass(frozen=True)
+class Words:
+    """A sentence cut into words, with a label for each."""
+
+    words: tuple[str, ...]
+    tags: tuple[str, ...]
+    where: str
+
+
+def read_words(
+    path: str | Path, format: str | None = None, columns: Mapping[str, Any] | None = None
+) -> list[Words]:
+    """Read sentences with a label for each word.
+
+    Args:
+        path: a file.
+        format: "conll": the word first and the label last on a line, tabs or spaces between, a
+            blank line between sentences; or a table with lists. None: "conll" unless the name says
+            JSONL or Parquet.
+        columns: of a table, which are `words` and `tags`.
+
+    Raises:
+        InputError: a row that cannot be read, with its file and line.
+    """
+    path = Path(path)
+    if format is None and path.suffix[1:] not in ("jsonl", "parquet"):
+        format = "conll"
+    if format == "conll":
+        return nonempty(list(_conll(path)), path)
+    check_format(format, ("conll", "jsonl", "parquet"))
+    named = roles(columns, ("words", "tags"), {"words": "words", "tags": "tags"})
+    found = []
+    for line, row in rows(path, format):
+        words = tuple(list_of(row, named["words"], path, line))
+        where = f"{path}:{line}"
+        tags = tuple(label_of(tag, where) for tag in list_of(row, named["tags"], path, line))
+        if len(words) != len(tags) or not words:
+            raise bad(path, line, f"{len(words)} words and {len(tags)} tags")
+        found.append(Words(words, tags, where))
+    return nonempty(found, path)
+
+
+def _conll(path: Path) -> Iterator[Words]:
+    pairs: list[tuple[str, str]] = []
+    first = 0
+    for line, text in lines(path):
+        if not text.strip():
+            if pairs:
+                yield _sentence(pairs, path, first)
+            pairs = []
+            continue
+        cells = text.split("\t") if "\t" in text else text.split()
+        if cells[0].strip() == "-DOCSTART-":
+            continue
+        if len(cells) < 2 or not cells[0].strip() or not cells[-1].strip():
+            raise bad(path, line, f"{text[:40]!r} is not a word and a label")
+        first = first if pairs else line
+        pairs.append((cells[0].strip(), label_of(cells[-1], f"{path}:{line}")))
+    if pairs:
+        yield _sentence(pairs, path, first)
+
+
+def _sentence(pairs: list[tuple[str, str]], path: Path, line: int) -> Words:
+    return Words(tuple(w for w, _ in pairs), tuple(t for _, t in pairs), f"{path}:{line}")

@@ -1,0 +1,60 @@
+"""Trains a model to guess masked tokens (Devlin et al. 2019, section 3.1)."""
+
+from __future__ import annotations
+
+import torch
+import torch.nn.functional as F
+from torch import Tensor, nn
+
+from roberta_hub.errors import InputError
+from roberta_hub.model.roberta import Roberta
+from roberta_hub.train.tasks.cross_entropy import linear_cross_entropy
+from roberta_hub.train.tasks.features import hidden
+from roberta_hub.train.tasks.training_task import Batch, Loss
+
+
+class MaskedLM(nn.Module):
+    """A model that learns to guess the chosen tokens; its loss is that of the LM head."""
+
+    METRICS = ("loss", "perplexity", "top1", "top5")
+
+    def __init__(self, roberta: Roberta) -> None:
+        super().__init__()
+        _require_lm_head(roberta)
+        self.roberta = roberta
+
+    def forward(self, batch: Batch) -> Loss:
+        """Sum the cross-entropy over the vocabulary of the chosen tokens."""
+        wanted = batch.targets["ids"]
+        if torch.is_grad_enabled():
+            return Loss(masked_loss(self.roberta, batch))
+        logits = masked_logits(self.roberta, batch).float()  # (M, V)
+        return Loss(F.cross_entropy(logits, wanted, reduction="sum"), _hits(logits, wanted))
+
+
+def masked_loss(roberta: Roberta, batch: Batch) -> Tensor:
+    """Sum the cross-entropy of the chosen tokens, without keeping logits."""
+    features = hidden(roberta, batch)[batch.targets["rows"]]
+    head = roberta.encoder.lm_head
+    assert head is not None  # _require_lm_head
+    rows = head.rows(features, roberta.encoder.factor())
+    return linear_cross_entropy(rows, head.weight, head.bias, batch.targets["ids"])
+
+
+def masked_logits(roberta: Roberta, batch: Batch) -> Tensor:
+    """Compute the LM logits of the chosen tokens only: (M, V)."""
+    return roberta.encoder.output_layer(hidden(roberta, batch)[batch.targets["rows"]])
+
+
+def _hits(logits: Tensor, wanted: Tensor) -> dict[str, Tensor]:
+    """Count how often the wanted token is first, and among the first five."""
+    top = logits.topk(5, dim=-1).indices.eq(wanted.unsqueeze(1))
+    return {"top1": top[:, 0].sum(), "top5": top.any(1).sum()}
+
+
+def _require_lm_head(roberta: Roberta) -> None:
+    if roberta.encoder.lm_head is None:
+        raise InputError(
+            "this model has no language-model head to pre-train; begin with one that has "
+            "(model=roberta.base), or with random weights (pretrained=false)"
+        )

@@ -1,0 +1,108 @@
+"""Reads what a configuration says of a task: its options, its training set, its metric."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+from roberta_hub.errors import InputError, UnknownNameError
+from roberta_hub.train.data.masking import Masking
+from roberta_hub.train.limits import near, read_options
+from roberta_hub.train.settings import Config
+
+
+@dataclass(frozen=True)
+class FinetuningOptions:
+    """The `task.options` of fine-tuning; each task reads those that concern it."""
+
+    max_length: int | None = None
+    """Longest input in tokens; None: the model's limit. Evaluation on questions cuts a long context
+    into windows of the model's limit."""
+    truncate: bool = False
+    """Cut longer inputs, instead of an error."""
+    separator: str = ","
+    """Between the labels of a multi-label text in a TSV."""
+    max_option_length: int = 128
+    """Longest option of RACE in tokens, `<s>` and `</s>` included (fairseq `sentence_ranking`)."""
+    stride: int | None = None
+    """Tokens that the windows over a long context share."""
+    max_answer_tokens: int = 30
+    """Longest answer in evaluation."""
+    cross_entropy: bool | None = None
+    """Cross-entropy over query and candidates, or (False) the margin; None: True for wsc, False for
+    winogrande."""
+    margin_alpha: float | None = None
+    """Weight of the margin; None: 1 for wsc, 5 for winogrande."""
+    margin_beta: float | None = None
+    """Width of the margin; None: 0 for wsc, 0.4 for winogrande."""
+    rehearse: str | None = None
+    """Text, or a folder of tokens, on which the masked LM goes on training: see rehearsal.py."""
+    rehearse_weight: float = 1.0
+    """Weight of that loss beside the task's."""
+    rehearse_share: float = 1.0
+    """Tokens of text for each token of the task's examples."""
+    init_token: bool = False
+    """Put `<s>` before the sentences of pronoun tasks; fairseq's recipes do not."""
+
+
+@dataclass(frozen=True)
+class PretrainingOptions:
+    """The `task.options` of pre-training."""
+
+    block_size: int | None = None
+    """Tokens of a sequence; None: the model's limit."""
+    sentences: str = "full"
+    """"full": blocks run over the ends of documents; "doc": they do not."""
+    unit: str = "token"
+    """What is masked at once: see `Masking.unit`."""
+    mask_prob: float = 0.15
+    leave_prob: float = 0.1
+    random_prob: float = 0.1
+    copies: int | None = None
+    """Static masking with this many masks of each sequence; None: dynamic."""
+    start: str = "random"
+    """"informed": weights from the text's statistics, which need pretrained=false; see
+    initialization.py. "matching": some heads of a trained model begin anew and look for the same
+    word elsewhere; see matching_heads.py."""
+    generator_size: float = 0.25
+    """Width of ELECTRA's generator, as a share of the model's."""
+    discriminator_weight: float = 50.0
+    """Weight of the second loss (Clark et al. 2020, section 2)."""
+
+    def masking(self) -> Masking:
+        """Say how tokens are chosen and replaced."""
+        return Masking(
+            prob=self.mask_prob,
+            leave=self.leave_prob,
+            random=self.random_prob,
+            unit=self.unit,
+            copies=self.copies,
+        )
+
+
+def options_of(config: Config) -> FinetuningOptions:
+    """Read the options of a fine-tuning task, and check names, types and ranges."""
+    options = read_options(FinetuningOptions, config.task.options)
+    for name in ("max_length", "max_option_length", "max_answer_tokens"):
+        value = getattr(options, name)
+        if value is not None and value < 1:
+            raise InputError(f"task.options.{name} is {value}, must be at least 1")
+    for name in ("rehearse_weight", "rehearse_share"):
+        if not 0 <= getattr(options, name) < float("inf"):
+            raise InputError(f"task.options.{name} is {getattr(options, name)}, must be at least 0")
+    return options
+
+
+def train_path(config: Config) -> str:
+    """Return the path of the training set, which must be set."""
+    if config.data.train is None:
+        raise InputError("data.train is not set; name a file with data.train=...")
+    return config.data.train
+
+
+def metric_of(config: Config, default: str, known: Sequence[str]) -> str:
+    """Return the name of the number that chooses the best checkpoint."""
+    metric = config.task.metric or default
+    if metric not in known:
+        raise UnknownNameError(f"task.metric is {metric!r}{near(metric, known)}")
+    return metric

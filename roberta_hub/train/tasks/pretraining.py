@@ -1,0 +1,212 @@
+"""Makes a pre-training task: blocks of text, masked, under one of two objectives."""
+
+from __future__ import annotations
+
+import dataclasses
+import math
+from collections.abc import Sequence
+from pathlib import Path
+
+import torch
+from torch import nn
+
+from roberta_hub.errors import InputError, UnknownNameError
+from roberta_hub.inference.batching import BATCH_TOKENS
+from roberta_hub.inference.mode import evaluating
+from roberta_hub.interface import RobertaHubInterface
+from roberta_hub.model.packing import pack_sequences
+from roberta_hub.train.data.batches import plan
+from roberta_hub.train.data.blocks import Blocks, cut
+from roberta_hub.train.data.masking import Maskable, Masking, mask
+from roberta_hub.train.data.random_hash import uniform
+from roberta_hub.train.data.streams import build, open_stream
+from roberta_hub.train.limits import near, read_options
+from roberta_hub.train.settings import Config
+from roberta_hub.train.tasks.features import roberta_of
+from roberta_hub.train.tasks.initialization import informed_start
+from roberta_hub.train.tasks.masked_lm import MaskedLM
+from roberta_hub.train.tasks.matching_heads import matching_heads
+from roberta_hub.train.tasks.options import PretrainingOptions, metric_of, train_path
+from roberta_hub.train.tasks.replaced_tokens import REPLACED, ReplacedTokens
+from roberta_hub.train.tasks.training_task import Batch
+
+_SAMPLE = 16
+"""Purpose of the random numbers that draw the generator's tokens; masking.py has the others."""
+PRETRAINING = ("masked_lm", "replaced_tokens")
+"""The names of these tasks."""
+STARTS = ("random", "informed", "matching")
+
+
+def build_pretraining(
+    config: Config, interface: RobertaHubInterface, *, fresh: bool = True
+) -> PreTraining:
+    r"""Build the pre-training task that a configuration describes.
+
+    Args:
+        config: `task`, `data`, `seed` and `output` are read. `data.train` and `data.valid` name
+            text files, or folders that `streams.build` wrote.
+        interface: the model, which training changes.
+        fresh: whether the run begins here; one that goes on has its weights in a state.
+
+    Raises:
+        InputError: text or settings that cannot be used.
+
+    Example:
+        >>> import tempfile, roberta_hub
+        >>> from roberta_hub.train.config import DataConfig, TaskConfig
+        >>> folder = Path(tempfile.mkdtemp())
+        >>> text = folder / "text.txt"
+        >>> _ = text.write_text("The sun rises in the east and sets in the west.\n")
+        >>> data, task = DataConfig(train=str(text)), TaskConfig(name="masked_lm")
+        >>> config = Config(data=data, task=task, output=str(folder))
+        >>> roberta = roberta_hub.load_model("roberta.base", pretrained=False)
+        >>> task = build_pretraining(config, roberta)
+        >>> task.lengths(epoch=0)
+        [14]
+    """
+    options = read_options(PretrainingOptions, config.task.options)
+    if options.start not in STARTS:
+        raise UnknownNameError(
+            f"task.options.start is {options.start!r}{near(options.start, STARTS)}"
+        )
+    if config.task.name == "masked_lm":
+        return PreTraining(config, options, interface, MaskedLM(roberta_of(interface)), fresh=fresh)
+    model = ReplacedTokens(roberta_of(interface), options, config.seed)
+    interface.labels[REPLACED] = ("original", "replaced")
+    interface.own_head = REPLACED
+    return PreTraining(config, options, interface, model, fresh=fresh)
+
+
+class PreTraining:
+    """A `TrainingTask` on blocks of text."""
+
+    def __init__(
+        self,
+        config: Config,
+        options: PretrainingOptions,
+        interface: RobertaHubInterface,
+        module: MaskedLM | ReplacedTokens,
+        *,
+        fresh: bool = True,
+    ) -> None:
+        """Open the text, tokenize it where that is not done, and set the first weights.
+
+        Args:
+            config: of the run.
+            options: of the task.
+            interface: the model, which training changes.
+            module: the model under its objective.
+            fresh: whether the run begins here.
+        """
+        self.interface = interface
+        self.module: nn.Module = module
+        self.seed = config.seed
+        self.masking = options.masking()
+        self.maskable = Maskable.of(interface.tokenizer)
+        self.metric = metric_of(config, "loss", module.METRICS)
+        self.larger_is_better = self.metric not in ("loss", "lm_loss", "perplexity")
+        self._train = _blocks(train_path(config), "train", config, options, interface)
+        valid = config.data.valid
+        self._valid = _blocks(valid, "valid", config, options, interface) if valid else None
+        self._lengths = self._train.lengths()[: config.data.limit]
+        if options.start == "informed" and config.pretrained:
+            raise InputError(
+                "task.options.start=informed makes weights from the text's statistics, in place of "
+                "those that pretrained=true loads; set pretrained=false, or start=random to keep "
+                "them"
+            )
+        if options.start == "informed" and fresh:
+            informed_start(roberta_of(interface), self._train.stream, seed=config.seed)
+        if options.start == "matching" and fresh:
+            matching_heads(roberta_of(interface), self._train.stream, seed=config.seed)
+
+    def lengths(self, epoch: int) -> Sequence[int]:
+        """Count the tokens of each block, the same in every epoch."""
+        return self._lengths
+
+    def batch(self, indices: Sequence[int], epoch: int) -> Batch:
+        """Make a batch of blocks, masked for this epoch."""
+        return self._masked(self._train, indices, self.masking, self.seed, epoch)
+
+    def _masked(
+        self, blocks: Blocks, indices: Sequence[int], masking: Masking, seed: int, epoch: int
+    ) -> Batch:
+        padding = roberta_of(self.interface).config.padding_idx
+        packed = pack_sequences(blocks.sequences(indices), padding_idx=padding)
+        numbers = torch.tensor(indices)
+        seen, chosen = mask(
+            packed.ids,
+            packed.lengths,
+            numbers,
+            self.maskable,
+            masking,
+            seed=seed,
+            epoch=epoch,
+        )
+        rows = chosen.nonzero()[:, 0]
+        owners = torch.repeat_interleave(numbers, torch.tensor(packed.lengths))[rows]
+        targets = {
+            "rows": rows,
+            "ids": packed.ids[rows],
+            "luck": uniform(seed, epoch, owners, packed.positions[rows], _SAMPLE).float(),
+        }
+        return Batch(dataclasses.replace(packed, ids=seen), targets, count=len(rows))
+
+    def evaluate(self, interface: RobertaHubInterface | None = None) -> dict[str, float]:
+        """Measure the loss, and what the module counts, on the held-out blocks.
+
+        The masks are the same in every run, whatever its seed and masking.
+        """
+        if self._valid is None:
+            return {}
+        module = self.module
+        if interface is not None:
+            module = MaskedLM(roberta_of(interface))
+        device = next(module.parameters()).device
+        budget = max(BATCH_TOKENS.get(device.type, 2048), max(self._valid.lengths()))
+        sums: dict[str, float] = {"loss": 0.0}
+        count = 0
+        judge = Masking(prob=self.masking.prob, unit=self.masking.unit)
+        with evaluating(module):
+            for update in plan(self._valid.lengths(), budget, seed=0, epoch=0):
+                batch = self._masked(self._valid, update[0], judge, 0, 0)
+                loss = module(batch.to(device))
+                count += batch.count
+                for name, value in {"loss": loss.total, **loss.logs}.items():
+                    sums[name] = sums.get(name, 0.0) + float(value)
+        numbers = {name: value / max(count, 1) for name, value in sums.items()}
+        lm = numbers.get("lm_loss", numbers["loss"])
+        return {**numbers, "perplexity": math.exp(min(lm, 700.0))}
+
+    def chance(self) -> float | None:
+        """Return the loss of a model to which all ids are alike, ln V."""
+        chance = math.log(len(self.maskable.text))
+        return chance if isinstance(self.module, MaskedLM) else None
+
+    def finish(self) -> RobertaHubInterface:
+        """Return the trained model."""
+        return self.interface
+
+
+def _blocks(
+    source: str,
+    name: str,
+    config: Config,
+    options: PretrainingOptions,
+    interface: RobertaHubInterface,
+) -> Blocks:
+    model, tokenizer = roberta_of(interface).config, interface.tokenizer
+    size = options.block_size or model.max_positions
+    if size > model.max_positions:
+        raise InputError(
+            f"task.options.block_size is {size}, the model takes {model.max_positions} tokens; "
+            "architecture.max_positions can be changed where pretrained=false"
+        )
+    if (Path(source) / "index.json").is_file():
+        stream = open_stream(Path(source), tokenizer)
+    else:
+        column = str(config.data.columns.get("text", "text"))
+        folder = Path(config.output) / "tokens" / name
+        progress = config.loop.progress
+        stream = build(source, folder, tokenizer, column=column, progress=progress)
+    return cut(stream, size, mode=options.sentences, bos=tokenizer.bos, eos=tokenizer.eos)
