@@ -22,7 +22,7 @@ from roberta_hub.checkpoint.formats.huggingface import write_huggingface
 from roberta_hub.checkpoint.store import read_json, write_store
 from roberta_hub.config import Inputs
 from roberta_hub.errors import CheckpointError, InputError, InputTypeError, RobertaHubError
-from roberta_hub.model.roberta import Roberta
+from roberta_hub.model.roberta import own_model
 from roberta_hub.text.bpe import GPT2BPE
 from roberta_hub.text.dictionary import Dictionary
 from roberta_hub.text.huggingface import UNUSED
@@ -47,12 +47,7 @@ def checkpoint_of(
     inputs: Mapping[str, Inputs] | None = None,
 ) -> Checkpoint:
     """A model, its vocabulary and its labels as a checkpoint; the weights are not copied."""
-    if not isinstance(model, Roberta):
-        raise InputTypeError(
-            "save writes roberta_hub models, this is a "
-            f"{type(model).__module__}.{type(model).__name__}; turn it into ours with "
-            "roberta_hub.fairseq_bridge.from_fairseq"
-        )
+    model = own_model(model, "save writes")
     weights = dict(model.state_dict())
     if not model.config.untie_weights:
         weights.pop(LM_WEIGHT, None)

@@ -264,9 +264,9 @@ class TransformerEncoder(nn.Module):
         )
         if torch.compiler.is_compiling():
             if not self.training:
-                states = self.padded(tokens, token_embeddings)
-                hiddens = states if return_all_hiddens else []
-                return self.finish(states[-1]), hiddens, PaddedBatch(tokens.ne(self.padding_idx))
+                every = self.padded(tokens, token_embeddings)
+                real = PaddedBatch(tokens.ne(self.padding_idx))
+                return self.finish(every[-1]), every if return_all_hiddens else [], real
             if _is_exporting():
                 raise InputError("torch.export takes a model in eval mode; call model.eval() first")
         batch = pack(tokens, padding_idx=self.padding_idx)

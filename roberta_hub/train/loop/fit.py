@@ -13,7 +13,7 @@ import torch
 
 from roberta_hub.errors import UnknownNameError
 from roberta_hub.inference.mode import evaluating
-from roberta_hub.model.roberta import Roberta
+from roberta_hub.model.roberta import own_model
 from roberta_hub.train.config import Config, check, near
 from roberta_hub.train.data.batches import Update, plan, share
 from roberta_hub.train.loop.devices import Devices
@@ -94,8 +94,7 @@ class _Run:
         )
         self.model, self.optimizer = self.devices.prepare(task.module, optimizer)
         self.progress = Progress()
-        model = task.module.get_submodule("roberta")
-        assert isinstance(model, Roberta)  # as `Task` says
+        model = own_model(task.module.get_submodule("roberta"), "training changes")
         self.identity = identity_of(config, model.config, self.total, self.warmup, self.lengths)
         self._resume()
         self.watch = Watch(

@@ -5,7 +5,6 @@ from __future__ import annotations
 import dataclasses
 import math
 import warnings
-from collections import deque
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
@@ -19,7 +18,7 @@ from roberta_hub.inference.mode import evaluating
 from roberta_hub.inference.windows import fit
 from roberta_hub.interface import RobertaHubInterface
 from roberta_hub.model.packing import pack_sequences
-from roberta_hub.model.roberta import Roberta
+from roberta_hub.model.roberta import Roberta, own_model
 from roberta_hub.text.task import Task as DictionaryTask
 from roberta_hub.train.config import Config, near, read_options
 from roberta_hub.train.tasks.task import Batch, Loss
@@ -131,19 +130,12 @@ class FineTuning:
 
 def roberta_of(interface: RobertaHubInterface) -> Roberta:
     """The model, which must be ours."""
-    if not isinstance(interface.model, Roberta):
-        raise InputError(
-            "training needs a roberta_hub model; turn fairseq's into one with "
-            "roberta_hub.fairseq_bridge.from_fairseq"
-        )
-    return interface.model
+    return own_model(interface.model, "training changes")
 
 
 def hidden(roberta: Roberta, batch: Batch) -> Tensor:
     """The features of a batch's tokens: (N, C)."""
-    encoder = roberta.encoder.sentence_encoder
-    states = deque(encoder.packed(batch.packed), maxlen=1)  # one is alive at a time in evaluation
-    return encoder.finish(states.pop())
+    return roberta.features(batch.packed)
 
 
 def outputs(

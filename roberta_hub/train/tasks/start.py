@@ -76,7 +76,7 @@ def informed_start(model: Roberta, stream: Tensor, *, seed: int) -> None:
     torch.manual_seed(seed)
     with torch.no_grad():
         _set_words(model, stream)
-        _set_places(model.encoder.sentence_encoder, model.config.num_heads)
+        _set_places(model.transformer, model.config.num_heads)
     torch.set_rng_state(state)
 
 
@@ -85,7 +85,7 @@ def informed_start(model: Roberta, stream: Tensor, *, seed: int) -> None:
 
 def _set_words(model: Roberta, stream: Tensor) -> None:
     """Token embeddings and LM biases; what the text lacks stays random."""
-    embedding = model.encoder.sentence_encoder.embed_tokens.weight
+    embedding = model.transformer.embed_tokens.weight
     frequencies = torch.zeros(len(embedding))
     for part in stream.split(SCAN):  # type: ignore[no-untyped-call]
         frequencies += torch.bincount(part.long(), minlength=len(embedding))
@@ -195,7 +195,7 @@ def matching_heads(model: Roberta, stream: Tensor, *, seed: int) -> None:
     Raises:
         InputError: heads of less than 4 dimensions.
     """
-    encoder = model.encoder.sentence_encoder
+    encoder = model.transformer
     heads = model.config.num_heads
     size = model.config.embed_dim // heads  # D
     places = size // 4
