@@ -23,7 +23,7 @@ from roberta_hub.checkpoint.store import write_store
 from roberta_hub.config import Inputs
 from roberta_hub.errors import CheckpointError, InputError, InputTypeError, RobertaHubError
 from roberta_hub.files import read_json, replacing_all, write_files
-from roberta_hub.model.roberta import Roberta
+from roberta_hub.model.roberta import own_model
 from roberta_hub.text.bpe import GPT2BPE
 from roberta_hub.text.dictionary import Dictionary
 from roberta_hub.text.huggingface import UNUSED
@@ -60,12 +60,7 @@ def checkpoint_of(
     Raises:
         InputTypeError: a model that is not ours.
     """
-    if not isinstance(model, Roberta):
-        raise InputTypeError(
-            "save writes roberta_hub models, this is a "
-            f"{type(model).__module__}.{type(model).__name__}; turn it into ours with "
-            "roberta_hub.fairseq_bridge.from_fairseq"
-        )
+    model = own_model(model, "save writes")
     weights = dict(model.state_dict())
     if not model.config.untie_weights:
         weights.pop(LM_WEIGHT, None)

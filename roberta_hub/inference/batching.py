@@ -56,9 +56,14 @@ class Rows:
     def at(self, rows: Tensor) -> Tensor:
         """The states of some rows of the batch: (M,) -> (M, C).
 
-        Where not all rows are computed, these are the computed ones.
+        Raises:
+            InputError: rows that were not computed, since `pick` chose others.
         """
-        return self.states[rows] if self.rows is None else self.states
+        if self.rows is None:
+            return self.states[rows]
+        if rows is not self.rows and not torch.equal(rows, self.rows):
+            raise InputError("only the rows that `pick` chose were computed; ask for the same ones")
+        return self.states
 
     def split(self, rows: Tensor | None = None) -> list[Tensor]:
         """The rows of each sequence: a list of (T_i, *)."""
@@ -103,6 +108,11 @@ class Runner:
     def limit(self) -> int:
         """Longest sequence that the model takes."""
         return int(self.model.max_positions())  # type: ignore[operator]
+
+    @property
+    def width(self) -> int:
+        """C, the width of the model's hidden states."""
+        return int(self.model.args.encoder_embed_dim)  # type: ignore[union-attr, arg-type]
 
     def encode(
         self, texts: Sequence[Text], numbers: Sequence[int] | None = None
@@ -164,7 +174,7 @@ class Runner:
 
         def work(indices: list[int]) -> tuple[list[int], Sequence[Result]]:
             own = [sequences[i] for i in indices]
-            return indices, answer(_rows(self.model, own, indices, layer, device, pick))
+            return indices, answer(self._rows(own, indices, layer, device, pick))
 
         lengths = [len(s) for s in sequences]
         with evaluating(self.model):
@@ -179,6 +189,30 @@ class Runner:
                     bar.update(sum(lengths[i] for i in indices))
         return results
 
+    def _rows(
+        self,
+        sequences: list[Tensor],
+        indices: list[int],
+        layer: int,
+        device: torch.device,
+        pick: Pick | None,
+    ) -> Rows:
+        """Hidden states of one batch, whoever's the model is."""
+        model = packing_model(self.model)
+        padding_idx = self.tokenizer.pad if model is None else model.config.padding_idx
+        batch = pack_sequences(sequences, padding_idx=padding_idx, device=device)
+        if model is None:
+            return Rows(_padded_states(self.model, batch, layer, padding_idx), batch, indices)
+        encoder = model.transformer
+        depth = _depth(layer, encoder.num_layers)
+        rows = pick(batch) if pick is not None and depth == encoder.num_layers else None
+        states = encoder.packed(batch, rows=rows)
+        # Inference mode saves 4 % of a short text. A caller's hooks would get tensors that nothing
+        # can be trained on.
+        with torch.inference_mode() if is_prepared(encoder) else torch.no_grad():
+            state = next(islice(states, depth, None))  # no layer above it is run
+        return Rows(encoder.finish(state) if layer == -1 else state, batch, indices, rows)
+
     def _workers(self, lengths: Sequence[int]) -> int:
         """How many cores take batches side by side; 1: all of them share each batch.
 
@@ -188,7 +222,8 @@ class Runner:
         cores, total = torch.get_num_threads(), sum(lengths)
         budget = self.batch_tokens or threads.BATCH_TOKENS
         enough = 2 * total > cores * budget and total >= cores * max(lengths)
-        return cores if enough and can_spread(self.model) else 1
+        ours = packing_model(self.model)
+        return cores if enough and ours is not None and can_spread(ours) else 1
 
     def run_windows(
         self,
@@ -202,6 +237,14 @@ class Runner:
         sequences = [ids for text in windows for ids in text.ids]
         parts = iter(self.run(sequences, answer, layer=layer, pick=pick))
         return [[next(parts) for _ in text.ids] for text in windows]
+
+
+def packing_model(model: nn.Module) -> Roberta | None:
+    """The model, if it takes packed batches as ours does; fairseq's gets padded ones.
+
+    Every other module asks here, or works with both.
+    """
+    return model if isinstance(model, Roberta) else None
 
 
 def batches(lengths: Sequence[int], budget: int, workers: int = 1) -> Iterator[list[int]]:
@@ -256,37 +299,18 @@ def _bar(total: int, budget: int, progress: bool | None) -> Any:
     return progress_bar(total, unit=" tokens", shown=progress)
 
 
-def _rows(
-    model: nn.Module,
-    sequences: list[Tensor],
-    indices: list[int],
-    layer: int,
-    device: torch.device,
-    pick: Pick | None,
-) -> Rows:
-    if isinstance(model, Roberta):
-        encoder = model.encoder.sentence_encoder
-        batch = pack_sequences(sequences, padding_idx=encoder.padding_idx, device=device)
-        depth = _depth(layer, encoder.num_layers)
-        rows = pick(batch) if pick is not None and depth == encoder.num_layers else None
-        states = encoder.packed(batch, rows=rows)
-        # Inference mode saves 4 % of a short text. A caller's hooks would get tensors that nothing
-        # can be trained on.
-        with torch.inference_mode() if is_prepared(encoder) else torch.no_grad():
-            state = next(islice(states, depth, None))  # no layer above it is run
-        return Rows(encoder.finish(state) if layer == -1 else state, batch, indices, rows)
-    batch = pack_sequences(sequences, padding_idx=1, device=device)
-    tokens = batch.unpack(batch.ids)
+def _padded_states(model: nn.Module, batch: PackedBatch, layer: int, padding_idx: int) -> Tensor:
+    """Hidden states of a batch through fairseq's public `forward`: (N, C)."""
+    tokens = batch.unpack(batch.ids)  # (B, T)
     if batch.slots is not None:
-        tokens = (
-            torch.ones_like(tokens).flatten().index_copy(0, batch.slots, batch.ids).view_as(tokens)
-        )
+        filled = torch.full_like(tokens, padding_idx).flatten()
+        tokens = filled.index_copy(0, batch.slots, batch.ids).view_as(tokens)
     features, extra = model(tokens, features_only=True, return_all_hiddens=layer != -1)
     if layer != -1:
-        states = extra["inner_states"]  # T x B x C
+        states = extra["inner_states"]  # L+1 times (T, B, C)
         features = states[_depth(layer, len(states) - 1)].transpose(0, 1)
-    flat = features.flatten(0, 1)
-    return Rows(flat if batch.slots is None else flat[batch.slots], batch, indices)
+    rows: Tensor = features.flatten(0, 1)
+    return rows if batch.slots is None else rows[batch.slots]
 
 
 def starts(batch: PackedBatch) -> Tensor:

@@ -6,7 +6,7 @@ from collections.abc import Sequence
 from typing import Literal
 
 import torch
-from torch import Tensor, nn
+from torch import Tensor
 
 from roberta_hub.arguments import one_of, whole_number
 from roberta_hub.inference.batching import Rows, Runner, starts
@@ -43,11 +43,6 @@ def features(
         # A text that is asked for twice comes back as two tensors, which the caller may change.
         return [merged[n] if firsts[n] == i else merged[n].clone() for i, n in enumerate(which)]
     if not merged:
-        return next(runner.model.parameters()).new_empty(0, _width(runner.model))
+        return next(runner.model.parameters()).new_empty(0, runner.width)
     vectors = merged if pooling == "cls" else [states.mean(0) for states in merged]
     return torch.stack(vectors)[which]
-
-
-def _width(model: nn.Module) -> int:
-    width: int = model.encoder.sentence_encoder.embed_positions.embedding_dim  # type: ignore[union-attr, assignment]
-    return width

@@ -8,13 +8,13 @@ from dataclasses import dataclass
 import torch
 from torch import Tensor, nn
 
-from roberta_hub.errors import InputError, InputTypeError
+from roberta_hub.errors import InputError
 from roberta_hub.inference.mode import evaluating
 from roberta_hub.inference.threads import is_prepared
 from roberta_hub.model.kernels import Kernel, pinned
 from roberta_hub.model.matrices import Dtype, check_dtype
 from roberta_hub.model.packing import pack_sequences
-from roberta_hub.model.roberta import Roberta
+from roberta_hub.model.roberta import Roberta, own_model
 from roberta_hub.text.tokenizer import Tokenizer
 
 _lock = threading.RLock()
@@ -51,15 +51,10 @@ class Optimization:
 
 def optimize(model: nn.Module, tokenizer: Tokenizer, dtype: Dtype | None) -> Optimization:
     """Prepare a model in place. See `RobertaHubInterface.optimize`."""
-    if not isinstance(model, Roberta):
-        raise InputTypeError(
-            "optimize prepares roberta_hub models, this is a "
-            f"{type(model).__module__}.{type(model).__name__}; turn it into ours with "
-            "roberta_hub.fairseq_bridge.from_fairseq"
-        )
-    check_dtype(dtype, model.encoder.sentence_encoder.embed_positions.weight.device)
+    model = own_model(model, "optimize prepares")
+    check_dtype(dtype, model.transformer.embed_positions.weight.device)
     with _lock:
-        encoder, head = model.encoder.sentence_encoder, model.encoder.lm_head
+        encoder, head = model.transformer, model.encoder.lm_head
         before = encoder.prepared, None if head is None else head.prepared
         encoder.prepared = None
         if head is not None:
@@ -74,7 +69,7 @@ def optimize(model: nn.Module, tokenizer: Tokenizer, dtype: Dtype | None) -> Opt
 
 
 def _prepare(model: Roberta, tokenizer: Tokenizer, dtype: Dtype | None) -> Optimization:
-    encoder, head = model.encoder.sentence_encoder, model.encoder.lm_head
+    encoder, head = model.transformer, model.encoder.lm_head
     with evaluating(model):
         wanted = _features(model, tokenizer)
         encoder.prepare(dtype)
@@ -99,8 +94,6 @@ def _prepare(model: Roberta, tokenizer: Tokenizer, dtype: Dtype | None) -> Optim
 
 
 def _features(model: Roberta, tokenizer: Tokenizer) -> Tensor:
-    encoder = model.encoder.sentence_encoder
     ids = [tokenizer.encode(sentence)[: model.max_positions()] for sentence in SENTENCES]
-    device = encoder.embed_positions.weight.device
-    *_, last = encoder.packed(pack_sequences(ids, padding_idx=encoder.padding_idx, device=device))
-    return encoder.finish(last)
+    device = model.transformer.embed_positions.weight.device
+    return model.features(pack_sequences(ids, padding_idx=model.config.padding_idx, device=device))

@@ -14,7 +14,6 @@ from concurrent.futures import ThreadPoolExecutor, as_completed, wait
 from typing import TypeVar
 
 import torch
-from torch import nn
 
 from roberta_hub.model.encoder import TransformerEncoder
 from roberta_hub.model.prepared import touched
@@ -35,15 +34,13 @@ def is_prepared(encoder: TransformerEncoder) -> bool:
     return prepared is not None and prepared.form() is not None
 
 
-def can_spread(model: nn.Module) -> bool:
+def can_spread(model: Roberta) -> bool:
     """Whether batches may run side by side.
 
     They may on prepared matrices, where nothing of the caller's is called from them.
     """
-    if not isinstance(model, Roberta) or torch.get_num_threads() == 1:
-        return False
-    encoder = model.encoder.sentence_encoder
-    if encoder.embed_positions.weight.device.type != "cpu":
+    encoder = model.transformer
+    if torch.get_num_threads() == 1 or encoder.embed_positions.weight.device.type != "cpu":
         return False
     # The form is made here once, and the workers find it.
     return is_prepared(encoder) and not touched(model.modules())

@@ -90,7 +90,7 @@ def embed(
         dropout: probability, applied after the LayerNorm.
         training: whether dropout is applied at all.
     """
-    x = tokens + own.embed_positions(positions)
+    x: Tensor = tokens + own.embed_positions(positions)
     if own.segment_embeddings is not None:
         x = x + own.segment_embeddings(
             torch.zeros_like(positions) if segments is None else segments
@@ -100,7 +100,9 @@ def embed(
     x = F.dropout(x, dropout, training)
     if project_sum and own.embed_projection is not None:
         x = own.embed_projection(x)  # (*, E) -> (*, C)
-    return x if own.quant_noise is None else own.quant_noise(x)
+    if own.quant_noise is not None:
+        x = own.quant_noise(x)
+    return x
 
 
 def packed_segments(ids: Tensor, positions: Tensor, *, padding_idx: int, separator: int) -> Tensor:

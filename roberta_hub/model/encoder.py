@@ -6,7 +6,7 @@ padded one (B, T, C); only the `attend` function differs. Parameter names are fa
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from functools import partial
 from typing import Any
 
@@ -30,6 +30,8 @@ from roberta_hub.model.matrices import Dtype, matrix, norm
 from roberta_hub.model.packing import PackedBatch, PaddedBatch, check_tokens, pack
 from roberta_hub.model.prepared import Prepared, is_plain
 
+_is_exporting: Callable[[], bool] = getattr(torch.compiler, "is_exporting", lambda: False)
+"""Of torch 2.7; before it, torch.export of a model in train mode fails with an error of its own."""
 Last = tuple[Attend, Tensor | None]
 """How a layer is called: which attention, and which rows it is for, None for all."""
 
@@ -262,10 +264,10 @@ class TransformerEncoder(nn.Module):
         )
         if torch.compiler.is_compiling():
             if not self.training:
-                states = self.padded(tokens, token_embeddings)
-                hiddens = states if return_all_hiddens else []
-                return self.finish(states[-1]), hiddens, PaddedBatch(tokens.ne(self.padding_idx))
-            if torch.compiler.is_exporting():
+                every = self.padded(tokens, token_embeddings)
+                real = PaddedBatch(tokens.ne(self.padding_idx))
+                return self.finish(every[-1]), every if return_all_hiddens else [], real
+            if _is_exporting():
                 raise InputError("torch.export takes a model in eval mode; call model.eval() first")
         batch = pack(tokens, padding_idx=self.padding_idx)
         if token_embeddings is not None:

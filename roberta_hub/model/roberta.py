@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import warnings
 from argparse import Namespace
+from collections import deque
 
 import torch
 import torch.nn.functional as F
@@ -14,6 +15,7 @@ from roberta_hub.config import MAX_SIZE, RobertaConfig, check_head_name, fairseq
 from roberta_hub.errors import InputError, InputTypeError, UnknownNameError
 from roberta_hub.model.encoder import TransformerEncoder
 from roberta_hub.model.heads import ClassificationHead, LMHead, SpanHead, TokenHead, init_bert
+from roberta_hub.model.packing import PackedBatch
 
 Extra = dict[str, "list[Tensor] | None"]
 
@@ -116,6 +118,16 @@ class Roberta(nn.Module):
         self.init_weights()
 
     @property
+    def transformer(self) -> TransformerEncoder:
+        """Embeddings and layers: fairseq's `encoder.sentence_encoder`."""
+        return self.encoder.sentence_encoder
+
+    def features(self, batch: PackedBatch) -> Tensor:
+        """Features of a packed batch, with gradients where they are on: (N, C)."""
+        states = deque(self.transformer.packed(batch), maxlen=1)  # one is alive at a time
+        return self.transformer.finish(states.pop())
+
+    @property
     def args(self) -> Namespace:
         """The model's arguments under fairseq's names, to read: changing them changes nothing."""
         return Namespace(**fairseq_arguments(self.config))
@@ -123,7 +135,7 @@ class Roberta(nn.Module):
     def tie_weights(self) -> None:
         """Make the token embedding the LM head's output matrix again, after assigning tensors."""
         if self.encoder.lm_head is not None and not self.config.untie_weights:
-            self.encoder.lm_head.weight = self.encoder.sentence_encoder.embed_tokens.weight
+            self.encoder.lm_head.weight = self.transformer.embed_tokens.weight
 
     def init_weights(self) -> None:
         """Set matrices to N(0, 0.02), biases and padding rows to 0, as fairseq does.
@@ -132,7 +144,7 @@ class Roberta(nn.Module):
         heads, which are added later, keep what `nn.Linear` starts from.
         """
         self.encoder.apply(init_bert)
-        projection = self.encoder.sentence_encoder.embed_projection
+        projection = self.transformer.embed_projection
         if projection is not None and not self.config.project_sum:
             # Tokens come out as large as unfactorized ones; positions would drown smaller ones.
             nn.init.normal_(projection.weight, std=projection.in_features**-0.5)
@@ -285,7 +297,7 @@ class Roberta(nn.Module):
                 )
 
     def _like_us(self, head: nn.Module) -> nn.Module:
-        like = self.encoder.sentence_encoder.embed_positions.weight
+        like = self.transformer.embed_positions.weight
         # In the model's mode: a head added after .eval() would else drop out at random.
         return head.to(like.device, like.dtype).train(self.training)
 
@@ -304,6 +316,25 @@ class Roberta(nn.Module):
     def supported_targets(self) -> set[str]:
         """What fairseq's masked-LM task asks of a model."""
         return {"self"}
+
+
+def own_model(model: object, what: str) -> Roberta:
+    """The model, if it is one of this package.
+
+    Args:
+        model: ours, or another that a hub interface wraps, say fairseq's.
+        what: what is possible with ours only, for the error: "save writes".
+
+    Raises:
+        InputTypeError: a model of another package; the message names the remedy.
+    """
+    if not isinstance(model, Roberta):
+        raise InputTypeError(
+            f"{what} roberta_hub models, this is a "
+            f"{type(model).__module__}.{type(model).__name__}; turn it into ours with "
+            "roberta_hub.fairseq_bridge.from_fairseq"
+        )
+    return model
 
 
 def _check_size(name: str, what: str, size: object) -> None:

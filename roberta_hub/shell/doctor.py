@@ -210,7 +210,7 @@ def _self_test() -> str:
     if ids.tolist() != [0, 31414, 232, 328, 2]:
         raise RobertaHubError(f"'Hello world!' is {ids.tolist()}, not [0, 31414, 232, 328, 2]")
     tokens = collate_tokens([ids, ids[1:3], ids[:4]])  # (3, 5)
-    encoder, real = model.encoder.sentence_encoder, tokens.ne(config.padding_idx)
+    encoder, real = model.transformer, tokens.ne(config.padding_idx)
     with torch.no_grad():
         gap = model(tokens, features_only=True)[0] - encoder.finish(encoder.padded(tokens)[-1])
     if not gap[real].abs().max() < 1e-4:

@@ -16,7 +16,7 @@ from roberta_hub.config import check_head_name
 from roberta_hub.errors import InputError
 from roberta_hub.files import write_json
 from roberta_hub.hub import load_model
-from roberta_hub.model.roberta import Roberta
+from roberta_hub.model.roberta import own_model
 from roberta_hub.train.config import GROUPS, compose, fields, recipes
 from roberta_hub.train.limits import check, read_options
 from roberta_hub.train.reports import Report, first_process, on_stderr
@@ -115,9 +115,8 @@ def make_model(config: Config) -> RobertaHubInterface:
     interface = load_model(config.model, pretrained=config.pretrained)
     if not config.architecture:
         return interface.train()
-    old = interface.model
-    assert isinstance(old, Roberta)  # load_model makes no other
-    has = old.config.to_dict()
+    old = own_model(interface.model, "training changes")
+    has = dataclasses.asdict(old.config)
     changed = {name for name, value in config.architecture.items() if value != has[name]}
     if config.pretrained and (odd := sorted(changed - set(SIZELESS))):
         raise InputError(

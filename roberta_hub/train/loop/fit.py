@@ -12,7 +12,7 @@ import torch
 
 from roberta_hub.errors import UnknownNameError
 from roberta_hub.inference.mode import evaluating
-from roberta_hub.model.roberta import Roberta
+from roberta_hub.model.roberta import own_model
 from roberta_hub.train.data.batches import Update, plan, share
 from roberta_hub.train.limits import check, near
 from roberta_hub.train.loop.checkpoints import restore, restore_generators, save, save_model
@@ -67,8 +67,7 @@ class _Run:
         seed_generators(config.seed, self.devices.rank)
         self.devices.shard(task.module)
         self.model, self.optimizer = self.devices.prepare(task.module, self._adam())
-        model = task.module.get_submodule("roberta")
-        assert isinstance(model, Roberta)  # as `TrainingTask` says
+        model = own_model(task.module.get_submodule("roberta"), "training changes")
         self.identity = identity_of(config, model.config, self.total, self.warmup, self.lengths)
         self.progress = Progress()
         self._resume()

@@ -60,7 +60,7 @@ def informed_start(model: Roberta, stream: Tensor, *, seed: int) -> None:
     torch.manual_seed(seed)
     with torch.no_grad():
         _set_words(model, stream)
-        _set_places(model.encoder.sentence_encoder, model.config.num_heads)
+        _set_places(model.transformer, model.config.num_heads)
     torch.set_rng_state(state)
 
 
@@ -69,7 +69,7 @@ def informed_start(model: Roberta, stream: Tensor, *, seed: int) -> None:
 
 def _set_words(model: Roberta, stream: Tensor) -> None:
     """Set token embeddings and LM biases; tokens that the text lacks stay random."""
-    embedding = model.encoder.sentence_encoder.embed_tokens.weight
+    embedding = model.transformer.embed_tokens.weight
     frequencies = torch.zeros(len(embedding))
     for part in stream.split(SCAN):  # type: ignore[no-untyped-call]
         frequencies += torch.bincount(part.long(), minlength=len(embedding))

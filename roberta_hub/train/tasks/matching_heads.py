@@ -44,7 +44,7 @@ def matching_heads(model: Roberta, stream: Tensor, *, seed: int) -> None:
     Raises:
         InputError: heads of less than 4 dimensions.
     """
-    encoder = model.encoder.sentence_encoder
+    encoder = model.transformer
     heads = model.config.num_heads
     size = model.config.embed_dim // heads  # D
     places = size // 4

@@ -37,8 +37,8 @@ class ReplacedTokens(nn.Module):
         if REPLACED not in roberta.token_heads:
             roberta.register_token_head(REPLACED, 2)
         self.generator = Roberta(_smaller(roberta, options.generator_size))
-        shared = roberta.encoder.sentence_encoder.embed_tokens
-        self.generator.encoder.sentence_encoder.embed_tokens = shared
+        shared = roberta.transformer.embed_tokens
+        self.generator.transformer.embed_tokens = shared
         self.generator.tie_weights()
         roberta.encoder.lm_head = None
         roberta.config = dataclasses.replace(roberta.config, lm_head=False)
