@@ -12,7 +12,7 @@ from roberta_hub.checkpoint.checkpoint import EMBEDDING, LM_WEIGHT, Checkpoint
 from roberta_hub.errors import CheckpointError, InputError, VocabularyError
 from roberta_hub.model.roberta import RobertaModel
 from roberta_hub.model.skeleton import shapes_only
-from roberta_hub.text.dictionary import Dictionary
+from roberta_hub.text.dictionary import MASK, Dictionary
 
 Model = TypeVar("Model", bound=RobertaModel)
 
@@ -32,9 +32,9 @@ def dictionary_of(checkpoint: Checkpoint) -> Dictionary:
     else:
         dictionary, origin = (
             Dictionary.parse(checkpoint.dictionary, f"dict.txt of {checkpoint.source}"),
-            "dict.txt with <mask>",
+            f"dict.txt with {MASK}",
         )
-        dictionary.add_symbol("<mask>")
+        dictionary.add_symbol(MASK)
     if len(dictionary) != rows:
         raise VocabularyError(
             f"{checkpoint.source}: {origin} has {len(dictionary)} symbols and the embedding table "

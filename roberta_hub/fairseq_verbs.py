@@ -21,7 +21,8 @@ from roberta_hub.inference.heads import check_labels, known_head
 from roberta_hub.keywords import checks_keywords
 from roberta_hub.model.packing import check_tokens
 from roberta_hub.text.bpe import GPT2BPE
-from roberta_hub.text.dictionary import Dictionary
+from roberta_hub.text.dictionary import MASK, Dictionary
+from roberta_hub.text.pieces import Engine
 from roberta_hub.text.texts import as_single_texts
 from roberta_hub.text.tokenizer import Tokenizer
 
@@ -48,7 +49,7 @@ class FairseqVerbs(nn.Module):
         task: Any,
         model: nn.Module,
         *,
-        bpe: GPT2BPE | None = None,
+        bpe: Engine | None = None,
         labels: Mapping[str, Sequence[str]] | None = None,
         own_head: str | None = None,
         inputs: Mapping[str, Inputs] | None = None,
@@ -60,7 +61,7 @@ class FairseqVerbs(nn.Module):
             cfg: a `RobertaConfig`, or a fairseq configuration.
             task: a `Task`, or a fairseq task.
             model: a `RobertaModel`, ours or a real fairseq one.
-            bpe: GPT-2's, unless the model has its own tables.
+            bpe: what cuts texts into pieces; None: GPT-2's BPE.
             labels: class names of heads.
             own_head: the head that the model was trained for, which verbs ask unless told another.
             inputs: what heads were trained on, "one" for single texts or "pair".
@@ -74,12 +75,13 @@ class FairseqVerbs(nn.Module):
         self.cfg = cfg
         self.task = task
         self.model = model
-        self.bpe = GPT2BPE.shipped() if bpe is None else bpe
+        self.bpe: Engine = GPT2BPE.shipped() if bpe is None else bpe
         self.labels = {head: check_labels(head, names) for head, names in (labels or {}).items()}
         self.own_head = own_head
         self.inputs = dict(inputs or {})
         self.source = source
-        self.tokenizer = Tokenizer(self.bpe, Dictionary.of(task.source_dictionary))
+        dictionary = Dictionary.of(task.source_dictionary)
+        self.tokenizer = Tokenizer(self.bpe, dictionary, getattr(task, "layout", None))
         self.register_buffer("_float_tensor", torch.tensor([0], dtype=torch.float))
         self._warned: frozenset[str] = frozenset()
 
@@ -250,7 +252,7 @@ class FairseqVerbs(nn.Module):
         Example:
             >>> [(text, p, word)] = roberta.fill_mask("Paris is the <mask> of France.", topk=1)
         """
-        needs = f"fill_mask takes str with {fill_mask.MASK} in it"
+        needs = f"fill_mask takes str with {MASK} in it"
         texts, one = as_single_texts(masked_input, "masked_input", place="text {}", needs=needs)
         found = fill_mask.fill_mask(self._runner(**options), texts, topk=topk, targets=targets)
         results = [masks[0] if len(masks) == 1 else masks for masks in found]
@@ -337,8 +339,10 @@ def _check_parts(task: Any, model: object, bpe: object) -> None:
         raise InputTypeError(
             f"task is a {kind_of(task)} without a source_dictionary; pass a Task(Dictionary)"
         )
-    if not (bpe is None or isinstance(bpe, GPT2BPE)):
-        raise InputTypeError(f"bpe is a {kind_of(bpe)}; pass a GPT2BPE, or None for GPT-2's")
+    if not (bpe is None or isinstance(bpe, Engine)):
+        raise InputTypeError(
+            f"bpe is a {kind_of(bpe)}; pass an engine of text/pieces.py, or None for GPT-2's"
+        )
 
 
 def _trained_with_bos(task: Any) -> bool:

@@ -13,6 +13,7 @@ from roberta_hub.inference.batching import Options
 from roberta_hub.inference.classify import Prediction
 from roberta_hub.inference.tag import Span
 from roberta_hub.keywords import checks_keywords
+from roberta_hub.text.dictionary import MASK
 from roberta_hub.text.texts import as_single_texts
 
 if TYPE_CHECKING:
@@ -184,7 +185,7 @@ class HeadVerbs(FairseqVerbs):
             names = dictionary.symbols[dictionary.nspecial :]
             # fairseq fills dictionaries up to a multiple of eight, and adds <mask> to those of
             # labels too.
-            known = tuple(n for n in names if not n.startswith("madeupword") and n != "<mask>")
+            known = tuple(n for n in names if not n.startswith("madeupword") and n != MASK)
         if known is None or len(set(known)) != count or len(known) != count:
             return tuple(str(i) for i in range(count))  # also where one name is two classes'
         return known

@@ -136,10 +136,10 @@ class Runner:
             sequences,
             texts,
             self.limit,
+            self.tokenizer.layout,
             truncate=self.truncate,
             stride=self.stride,
             numbers=numbers,
-            eos=self.tokenizer.eos,
         )
 
     def run(
@@ -164,7 +164,8 @@ class Runner:
 
         def work(indices: list[int]) -> tuple[list[int], Sequence[Result]]:
             own = [sequences[i] for i in indices]
-            return indices, answer(_rows(self.model, own, indices, layer, device, pick))
+            padding = self.tokenizer.layout.pad
+            return indices, answer(_rows(self.model, own, indices, layer, device, pick, padding))
 
         lengths = [len(s) for s in sequences]
         with evaluating(self.model):
@@ -263,6 +264,7 @@ def _rows(
     layer: int,
     device: torch.device,
     pick: Pick | None,
+    padding: int,
 ) -> Rows:
     if isinstance(model, RobertaModel):
         encoder = model.encoder.sentence_encoder
@@ -275,12 +277,11 @@ def _rows(
         with torch.inference_mode() if is_prepared(encoder) else torch.no_grad():
             state = next(islice(states, depth, None))  # no layer above it is run
         return Rows(encoder.finish(state) if layer == -1 else state, batch, indices, rows)
-    batch = pack_sequences(sequences, padding_idx=1, device=device)
+    batch = pack_sequences(sequences, padding_idx=padding, device=device)
     tokens = batch.unpack(batch.ids)
     if batch.slots is not None:
-        tokens = (
-            torch.ones_like(tokens).flatten().index_copy(0, batch.slots, batch.ids).view_as(tokens)
-        )
+        empty = torch.full_like(tokens, padding).flatten()
+        tokens = empty.index_copy(0, batch.slots, batch.ids).view_as(tokens)
     features, extra = model(tokens, features_only=True, return_all_hiddens=layer != -1)
     if layer != -1:
         states = extra["inner_states"]  # T x B x C

@@ -34,8 +34,8 @@ class Vocabulary:
     """Which ids begin a word: a space in front, or no text at all. Bool (V,)"""
     mask: int
     """Id of `<mask>`."""
-    specials: int = 4
-    """How many ids fairseq's random words leave out."""
+    specials: int
+    """How many of the first ids fairseq's random words leave out."""
 
     @classmethod
     def of(cls, tokenizer: Tokenizer) -> Vocabulary:
@@ -47,11 +47,8 @@ class Vocabulary:
             tensor([ True, False,  True])
         """
         text = tokenizer.words
-        bpe, symbols = tokenizer.bpe, tokenizer.dictionary.symbols
-        starts = [
-            bool(t) and bpe.is_beginning_of_word(s) for s, t in zip(symbols, text, strict=True)
-        ]
-        return cls(text, torch.tensor(starts) | ~text, tokenizer.mask_idx)
+        specials = tokenizer.dictionary.nspecial
+        return cls(text, tokenizer.beginnings | ~text, tokenizer.mask_idx, specials)
 
 
 @dataclass(frozen=True)
@@ -340,8 +337,8 @@ def _fairseq(
 ) -> tuple[Tensor, Tensor]:
     """Each sequence as fairseq 0.12.2's `MaskTokensDataset` masks it, by the same draws.
 
-    The order of the draws is the same too. There every token is a candidate, and ids from 4 on
-    replace, `<mask>` and fillers among them. fairseq counts epochs from 1.
+    The order of the draws is the same too. There every token is a candidate, and all ids behind the
+    specials replace, `<mask>` and fillers among them. fairseq counts epochs from 1.
     """
     try:
         import numpy as np
