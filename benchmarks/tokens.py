@@ -49,12 +49,13 @@ def engines(roberta: roberta_hub.RobertaHubInterface, folder: str) -> dict[str, 
     from transformers import RobertaTokenizerFast
 
     from roberta_hub.fairseq_bridge import to_fairseq
+    from roberta_hub.text import GPT2BPE
 
     roberta.save(folder, format="huggingface")
     fast = RobertaTokenizerFast.from_pretrained(folder)
     backend = fast.backend_tokenizer
     backend.no_truncation()
-    bpe = roberta.tokenizer.bpe
+    bpe = GPT2BPE.shipped()
     ranks = {bpe.token_bytes(i): i for i in range(50_256)}
     encoding = tiktoken.Encoding(
         "gpt2",

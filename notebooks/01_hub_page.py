@@ -197,7 +197,7 @@ for text in ("is", " is", "Is", " Is", "IS"):
 # %%
 text = "You can’t paint a 🍓 blue."
 data = text.encode()
-for piece, (start, end), (first, last) in zip(roberta.tokenize(text), roberta.offsets(text), roberta.tokenizer.byte_spans(text)):
+for piece, (start, end), (first, last) in zip(roberta.tokenize(text), roberta.offsets(text), roberta.bpe.byte_spans(text)):
     print(f"{piece:8} characters {start:2d} to {end:2d}: {text[start:end]!r:9} bytes {data[first:last].hex(' ')}")
 
 # %% [markdown]
@@ -221,7 +221,7 @@ def pieces_of(roberta, *sentences):
     inner = []
     for sentence in sentences:
         data = sentence.encode()
-        inner += [(data[first:last], first == 0) for first, last in roberta.tokenizer.byte_spans(sentence)]
+        inner += [(data[first:last], first == 0) for first, last in roberta.bpe.byte_spans(sentence)]
     inner = iter(inner)
     for token in roberta.encode(*sentences).tolist():
         if token in (0, 2):  # no text ever makes these two ids

@@ -29,7 +29,7 @@ from roberta_hub.interface import RobertaHubInterface
 from roberta_hub.model import roberta
 from roberta_hub.model.placement import as_device, as_dtype
 from roberta_hub.text.bpe import GPT2BPE
-from roberta_hub.text.dictionary import Dictionary
+from roberta_hub.text.dictionary import MASK, Dictionary
 from roberta_hub.text.huggingface import read_tokenizer as read_huggingface_tokenizer
 from roberta_hub.text.table_fit import check_table
 from roberta_hub.text.task import Task
@@ -265,8 +265,8 @@ def _dictionary(words: bytes | None, checkpoint: Checkpoint) -> Dictionary:
         origin = "RoBERTa's own dictionary, there being no dict.txt,"
     else:
         dictionary = Dictionary.parse(words, f"dict.txt of {checkpoint.source}")
-        dictionary.add_symbol("<mask>")
-        origin = "dict.txt with <mask>"
+        dictionary.add_symbol(MASK)
+        origin = f"dict.txt with {MASK}"
     if len(dictionary) != rows:
         raise VocabularyError(
             f"{checkpoint.source}: {origin} has {len(dictionary)} symbols and the embedding table "

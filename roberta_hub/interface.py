@@ -24,6 +24,7 @@ from roberta_hub.keywords import checks_keywords
 from roberta_hub.model.packing import check_tokens
 from roberta_hub.text.bpe import GPT2BPE
 from roberta_hub.text.dictionary import Dictionary
+from roberta_hub.text.pieces import Engine
 from roberta_hub.text.tokenizer import Tokenizer
 from roberta_hub.verbs.heads import HeadVerbs
 from roberta_hub.verbs.language import LanguageVerbs
@@ -67,7 +68,7 @@ class RobertaHubInterface(LanguageVerbs, HeadVerbs):
         task: Any,
         model: nn.Module,
         *,
-        bpe: GPT2BPE | None = None,
+        bpe: Engine | None = None,
         labels: Mapping[str, Sequence[str]] | None = None,
         own_head: str | None = None,
         inputs: Mapping[str, Inputs] | None = None,
@@ -97,12 +98,13 @@ class RobertaHubInterface(LanguageVerbs, HeadVerbs):
         self.cfg = cfg
         self.task = task
         self.model = model
-        self.bpe = GPT2BPE.shipped() if bpe is None else bpe
+        self.bpe: Engine = GPT2BPE.shipped() if bpe is None else bpe
         self.labels = {head: check_labels(head, names) for head, names in (labels or {}).items()}
         self.own_head = own_head
         self.inputs = dict(inputs or {})
         self.source = source
-        self.tokenizer = Tokenizer(self.bpe, Dictionary.of(task.source_dictionary))
+        dictionary = Dictionary.of(task.source_dictionary)
+        self.tokenizer = Tokenizer(self.bpe, dictionary, getattr(task, "layout", None))
         self.register_buffer("_float_tensor", torch.tensor([0], dtype=torch.float))
         self._warned: frozenset[str] = frozenset()
 
@@ -370,5 +372,7 @@ def _check_parts(task: Any, model: object, bpe: object) -> None:
         raise InputTypeError(
             f"task is a {kind_of(task)} without a source_dictionary; pass a Task(Dictionary)"
         )
-    if not (bpe is None or isinstance(bpe, GPT2BPE)):
-        raise InputTypeError(f"bpe is a {kind_of(bpe)}; pass a GPT2BPE, or None for GPT-2's")
+    if not (bpe is None or isinstance(bpe, Engine)):
+        raise InputTypeError(
+            f"bpe is a {kind_of(bpe)}; pass an engine of text/pieces.py, or None for GPT-2's"
+        )

@@ -1,7 +1,4 @@
-"""Model, vocabulary and labels -> a checkpoint in any of the three formats.
-
-`hub.py` is the way back.
-"""
+"""Saves a model, its vocabulary and its labels in any of the three formats; `hub.py` loads them."""
 
 from __future__ import annotations
 
@@ -15,7 +12,7 @@ from typing import Any
 
 from torch import nn
 
-from roberta_hub.arguments import kind_of, path_of, shown
+from roberta_hub.arguments import brief, kind_of, path_of, shown
 from roberta_hub.checkpoint.checkpoint import LM_WEIGHT, Checkpoint
 from roberta_hub.checkpoint.formats.fairseq import write_fairseq
 from roberta_hub.checkpoint.formats.huggingface import write_huggingface
@@ -26,13 +23,12 @@ from roberta_hub.files import read_json, replacing_all, write_files
 from roberta_hub.model.roberta import own_model
 from roberta_hub.text.bpe import GPT2BPE
 from roberta_hub.text.dictionary import Dictionary
-from roberta_hub.text.huggingface import UNUSED
+from roberta_hub.text.huggingface import FILES, LAYOUT, SETTINGS, UNUSED
+from roberta_hub.text.layout import Layout
 from roberta_hub.text.tokenizer import Tokenizer
 
-TOKENIZER = ("vocab.json", "merges.txt", "added_tokens.json", "tokenizer_config.json")
-"""Hugging Face's names of a tokenizer's files, which our own format uses too."""
 FORMATS = {
-    "roberta_hub": ("dict.txt", "label_dict.txt", *TOKENIZER),
+    "roberta_hub": ("dict.txt", "label_dict.txt", *FILES),
     "fairseq": ("label/dict.txt", "encoder.json", "vocab.bpe"),
     "huggingface": ("added_tokens.json", "tokenizer.json", "special_tokens_map.json"),
 }
@@ -70,7 +66,9 @@ def checkpoint_of(
         config=model.config,
         weights=weights,
         source="the model in memory",
-        dictionary=tokenizer.dictionary.dumps(with_mask=False),
+        dictionary=tokenizer.dictionary.dumps(with_mask=False)
+        if tokenizer.dictionary.as_fairseq
+        else None,  # the engine's files hold it
         label_dictionary=label_dictionary.dumps()
         if isinstance(label_dictionary, Dictionary)
         else None,
@@ -149,24 +147,28 @@ def _check_vacant(directory: Path, format: str) -> None:
 def _write(
     checkpoint: Checkpoint, tokenizer: Tokenizer, directory: Path, format: str, head: str | None
 ) -> None:
-    own_bpe, rows = tokenizer.bpe is not GPT2BPE.shipped(), checkpoint.config.vocab_size
+    rows = checkpoint.config.vocab_size
+    as_roberta = _lays_out_as_roberta(tokenizer)
+    own_engine = tokenizer.engine is not GPT2BPE.shipped()
     if format == "roberta_hub":
         shipped = tokenizer.dictionary.symbols == Dictionary.roberta().symbols
         write_store(
             dataclasses.replace(checkpoint, dictionary=None) if shipped else checkpoint, directory
         )
-        if own_bpe or rows > len(tokenizer):  # a dict.txt alone has a symbol for every row
+        # A dict.txt alone has a symbol for every row, and means RoBERTa's way of joining.
+        if own_engine or rows > len(tokenizer) or not as_roberta:
             write_files(directory, tokenizer_files(tokenizer, checkpoint.config.max_positions))
-    elif format == "fairseq":
-        if tokenizer.bpe.added or tokenizer.bpe.add_prefix_space:
-            raise CheckpointError(
-                "fairseq's BPE has no added words and puts no space before a text, as this "
-                "tokenizer does; save as 'huggingface' or 'roberta_hub'"
-            )
+        return
+    if not as_roberta:
+        raise CheckpointError(
+            f"format {format!r} has no place for the special ids and separators of this tokenizer, "
+            f"{brief(_described(tokenizer.layout))}; save as 'roberta_hub'"
+        )
+    if format == "fairseq":
+        files = tokenizer.engine.fairseq_files() if own_engine else {}
         dictionary = fairseq_dictionary(tokenizer, rows)
         write_fairseq(dataclasses.replace(checkpoint, dictionary=dictionary), directory)
-        if own_bpe:
-            write_files(directory, bpe_files(tokenizer))
+        write_files(directory, files)
     else:
         files = tokenizer_files(tokenizer, checkpoint.config.max_positions)
         ends = (tokenizer.bos, tokenizer.eos)
@@ -182,57 +184,42 @@ def fairseq_dictionary(tokenizer: Tokenizer, rows: int) -> bytes:
     return dictionary.dumps(with_mask=False)
 
 
-def bpe_files(tokenizer: Tokenizer) -> dict[str, bytes]:
-    """encoder.json and vocab.bpe, what fairseq calls gpt2_encoder_json and gpt2_vocab_bpe."""
-    ids = {piece: int(symbol) for piece, symbol in tokenizer.bpe.printable_ids().items()}
-    merges = ["#version: 0.2", *tokenizer.bpe.printable_merges(), ""]
-    return {
-        "encoder.json": json.dumps(ids, ensure_ascii=False).encode(),
-        "vocab.bpe": "\n".join(merges).encode(),
-    }
-
-
 def tokenizer_files(tokenizer: Tokenizer, max_length: int) -> dict[str, bytes]:
     """The files from which transformers builds the same tokenizer, as many as it needs.
 
     Raises:
-        CheckpointError: a symbol with two ids, which vocab.json cannot express.
+        CheckpointError: rows that the engine's files cannot express.
     """
-    added = {w: tokenizer.dictionary.index(s) for w, s in tokenizer.bpe.added.items()}
-    vocabulary = {piece: i for i, piece in enumerate(_row_names(tokenizer))}
-    if len(vocabulary) < len(tokenizer):
-        twice = next(p for i, p in enumerate(tokenizer.pieces()) if vocabulary.get(p, i) != i)
-        raise CheckpointError(
-            f"the dictionary gives {twice!r} two ids, which vocab.json cannot express; save as "
-            "'fairseq'"
-        )
-    vocabulary |= added
-    merges = tokenizer.bpe.printable_merges()
-    about = {
-        "tokenizer_class": "RobertaTokenizer",
-        "model_max_length": max_length,
-        "add_prefix_space": tokenizer.bpe.add_prefix_space,
-    }
-    words = {"added_tokens.json": json.dumps(added, ensure_ascii=False).encode()} if added else {}
-    return words | {
-        "vocab.json": json.dumps(vocabulary, ensure_ascii=False).encode(),
-        "merges.txt": "\n".join(["#version: 0.2", *merges, ""]).encode(),
-        "tokenizer_config.json": json.dumps(about, indent=2).encode(),
-    }
+    settings = tokenizer.engine.settings
+    about = {"tokenizer_class": settings["tokenizer_class"], "model_max_length": max_length}
+    about |= settings
+    if not _lays_out_as_roberta(tokenizer):
+        about[LAYOUT] = _described(tokenizer.layout)
+    files = tokenizer.engine.files(_rows(tokenizer))
+    return files | {SETTINGS: json.dumps(about, indent=2).encode()}
 
 
-def _row_names(tokenizer: Tokenizer) -> list[str]:
-    """The piece of every row; a special symbol's rows that are out of use are named after it."""
-    dictionary, names = tokenizer.dictionary, tokenizer.pieces()
+def _lays_out_as_roberta(tokenizer: Tokenizer) -> bool:
+    dictionary = tokenizer.dictionary
+    return dictionary.as_fairseq and tokenizer.layout == Layout.of(dictionary)
+
+
+def _described(layout: Layout) -> dict[str, int | None]:
+    """Special ids and separators, for a file and for people."""
+    names = ("bos", "eos", "pad", "unk", "mask", "separators")
+    return {name: getattr(layout, name) for name in names}
+
+
+def _rows(tokenizer: Tokenizer) -> list[int | str]:
+    """What each id is; a special symbol's rows that are out of use are named after it."""
+    dictionary, layout, rows = tokenizer.dictionary, tokenizer.layout, list(tokenizer.rows)
     used = {
-        dictionary.bos_word: tokenizer.bos,
-        dictionary.eos_word: tokenizer.eos,
-        dictionary.pad_word: tokenizer.pad,
-        dictionary.unk_word: tokenizer.unk,
+        dictionary.bos_word: layout.bos,
+        dictionary.eos_word: layout.eos,
+        dictionary.pad_word: layout.pad,
+        dictionary.unk_word: layout.unk,
     }
     for i, symbol in enumerate(dictionary.symbols):
         if used.get(symbol, i) != i:
-            names[i] = symbol + UNUSED
-    for word, symbol in tokenizer.bpe.added.items():
-        names[dictionary.index(symbol)] = word
-    return names
+            rows[i] = symbol + UNUSED
+    return rows

@@ -1,4 +1,4 @@
-"""Answers to questions, as stretches of a text that has them (Rajpurkar et al. 2016, 2018)."""
+"""Answers questions with stretches of a text that knows (Rajpurkar et al. 2016, 2018)."""
 
 from __future__ import annotations
 
@@ -12,6 +12,7 @@ from roberta_hub.arguments import switch, whole_number
 from roberta_hub.errors import InputError, InputTypeError
 from roberta_hub.inference.batching import Rows, Runner
 from roberta_hub.inference.heads import known_head
+from roberta_hub.text.layout import FIRST
 from roberta_hub.text.tokenizer import Tokenizer
 
 STRIDE = 128
@@ -36,7 +37,7 @@ class Answer:
 
 @dataclass(frozen=True)
 class Window:
-    """One input: `<s> question </s> </s> part of the context </s>`."""
+    """Holds one input: `<s> question </s> </s> part of the context </s>`."""
 
     ids: Tensor
     """Shape: (T,)"""
@@ -105,8 +106,8 @@ def windows(
         if not isinstance(text, str):
             raise InputTypeError(f"{what} is a {type(text).__name__}, not a str")
     ids = tokenizer.encode(question, context)
-    column = len(tokenizer.encode(question)) + 1
-    length, room = len(ids) - column - 1, limit - column - 1
+    column = FIRST + len(tokenizer.ids_of(question)) + tokenizer.layout.separators
+    length, room = len(ids) - column - 1, limit - column - 1  # the last `</s>` takes one
     if length <= room:
         return [Window(ids, column, 0, length)]
     if room < 1:

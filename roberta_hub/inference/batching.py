@@ -146,10 +146,10 @@ class Runner:
             sequences,
             texts,
             self.limit,
+            self.tokenizer.layout,
             truncate=self.truncate,
             stride=self.stride,
             numbers=numbers,
-            eos=self.tokenizer.eos,
         )
 
     def run(
@@ -199,7 +199,7 @@ class Runner:
     ) -> Rows:
         """Hidden states of one batch, whoever's the model is."""
         model = packing_model(self.model)
-        padding_idx = self.tokenizer.pad if model is None else model.config.padding_idx
+        padding_idx = self.tokenizer.layout.pad if model is None else model.config.padding_idx
         batch = pack_sequences(sequences, padding_idx=padding_idx, device=device)
         if model is None:
             return Rows(_padded_states(self.model, batch, layer, padding_idx), batch, indices)

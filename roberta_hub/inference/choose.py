@@ -1,4 +1,4 @@
-"""The best of several options: multiple choice (Lai et al. 2017; Talmor et al. 2019)."""
+"""Chooses the best of several options (multiple choice: Lai et al. 2017; Talmor et al. 2019)."""
 
 from __future__ import annotations
 

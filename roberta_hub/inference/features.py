@@ -1,4 +1,4 @@
-"""Vectors of texts."""
+"""Computes vectors of texts."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Words for `<mask>`."""
+"""Finds the most probable words for `<mask>`."""
 
 from __future__ import annotations
 
@@ -12,10 +12,10 @@ from roberta_hub.errors import InputError
 from roberta_hub.inference.batching import Rows, Runner, lm_logits
 from roberta_hub.inference.windows import Windows
 from roberta_hub.model.packing import PackedBatch
+from roberta_hub.text.dictionary import MASK
 from roberta_hub.text.texts import as_strings
 from roberta_hub.text.tokenizer import Tokenizer
 
-MASK = "<mask>"
 Candidates = tuple[list[float], list[int]]
 """(probabilities, ids) for one mask."""
 Filled = list[tuple[str, float, str]]
@@ -109,7 +109,7 @@ def _target_ids(tokenizer: Tokenizer, targets: Sequence[str], after_space: set[b
             continue
         for target in targets:
             text = " " * space + target.strip()
-            pieces = tokenizer.encode(text)[1:-1].tolist()
+            pieces = tokenizer.ids_of(text).tolist()
             if len(pieces) != 1:
                 raise InputError(
                     f"target {target!r} is {len(pieces)} pieces "
@@ -141,10 +141,15 @@ def _at_masks(text: Windows, own: list[list[Candidates]], mask_idx: int) -> list
 
 
 def _fill(tokenizer: Tokenizer, before: str, after: str, candidates: Candidates) -> Filled:
-    # A token carries its own space, so the one before the mask goes.
+    # A token carries its own space, so the one before the mask goes. What begins a text is decoded
+    # as a text: some engines write no space there.
     bare = before.removesuffix(" ")
-    tokens = [tokenizer.decode_id(index) for index in candidates[1]]
-    return [(bare + t + after, p, t) for p, t in zip(candidates[0], tokens, strict=True)]
+    filled = []
+    for probability, index in zip(*candidates, strict=True):
+        token = tokenizer.decode_id(index)
+        first = token if bare else f"{tokenizer.decode([index])}"
+        filled.append((bare + first + after, probability, token))
+    return filled
 
 
 def _split(text: str, number: int) -> tuple[str, str]:

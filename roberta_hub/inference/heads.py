@@ -12,6 +12,7 @@ from torch import nn
 from roberta_hub.arguments import kind_of, shown
 from roberta_hub.config import Inputs
 from roberta_hub.errors import InputError, InputTypeError, RobertaHubError, UnknownNameError
+from roberta_hub.text.dictionary import MASK
 from roberta_hub.text.texts import many
 from roberta_hub.text.tokenizer import Text
 
@@ -239,7 +240,7 @@ class Heads:
             names = self.dictionary.symbols[self.dictionary.nspecial :]
             # fairseq fills dictionaries up to a multiple of eight, and adds <mask> to those of
             # labels too.
-            known = tuple(n for n in names if not n.startswith("madeupword") and n != "<mask>")
+            known = tuple(n for n in names if not n.startswith("madeupword") and n != MASK)
         if known is None or len(set(known)) != count or len(known) != count:
             return tuple(str(i) for i in range(count))  # also where two classes share a name
         return tuple(known)

@@ -1,4 +1,4 @@
-"""What a pronoun refers to: the Winograd schemas of fairseq's `roberta.large.wsc`.
+"""Finds what a pronoun refers to: the Winograd schemas of fairseq's `roberta.large.wsc`.
 
 "The trophy would not fit in the suitcase because _the trophy_ [it] was too big.": brackets mark the
 pronoun, underscores a guess. Each candidate takes the pronoun's place, masked; the mean
@@ -18,6 +18,7 @@ from roberta_hub.arguments import shown
 from roberta_hub.errors import InputError, InputTypeError, MissingExtraError
 from roberta_hub.inference.batching import Rows, Runner, lm_logits
 from roberta_hub.inference.words import require_spacy
+from roberta_hub.text.layout import FIRST
 from roberta_hub.text.texts import as_strings
 from roberta_hub.text.tokenizer import Tokenizer
 
@@ -132,18 +133,18 @@ def span_scores(
 def replaced(
     tokenizer: Tokenizer, schema: Schema, candidate: str, *, init_token: bool
 ) -> tuple[Tensor, int, int]:
-    """Ids with the candidate for the pronoun, and where its tokens stand.
+    """Give the ids with the candidate for the pronoun, and where its tokens stand.
 
     fairseq tokenizes the sentence as a whole, and counts the span from its parts.
     """
     lead = schema.before[len(schema.before.rstrip()) :]
     prefix = schema.before.rstrip()
     ids = tokenizer.encode(prefix + lead + candidate.strip() + schema.after)
-    start = len(tokenizer.encode(prefix)) - 2
-    end = start + len(tokenizer.encode(lead + candidate.strip())) - 2
+    start = FIRST + len(tokenizer.ids_of(prefix))
+    end = start + len(tokenizer.ids_of(lead + candidate.strip()))
     if not init_token:  # wsc models were trained without <s>
-        return ids[1:], start, end
-    return ids, start + 1, end + 1
+        return ids[FIRST:], start - FIRST, end - FIRST
+    return ids, start, end
 
 
 def find_candidates(schema: Schema) -> list[str]:

@@ -1,4 +1,4 @@
-"""How natural a text is: pseudo-log-likelihood (Salazar et al. 2020)."""
+"""Scores how natural a text is, by its pseudo-log-likelihood (Salazar et al. 2020)."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Labels of words, merged to spans: named entities, parts of speech."""
+"""Labels words and merges them to spans: named entities, parts of speech."""
 
 from __future__ import annotations
 

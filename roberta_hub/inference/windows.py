@@ -1,4 +1,4 @@
-"""Texts longer than the model: an error with a remedy, a cut, or overlapping merged windows."""
+"""Fits texts into a model that are longer than it takes: by an error, a cut, or merged windows."""
 
 from __future__ import annotations
 
@@ -9,11 +9,12 @@ import torch
 from torch import Tensor
 
 from roberta_hub.errors import InputError
+from roberta_hub.text.layout import Layout
 
 
 @dataclass(frozen=True)
 class Windows:
-    """One text as the model can take it."""
+    """Holds one text as the model can take it."""
 
     ids: list[Tensor]
     """Each window's ids, specials included; one window where the text fits."""
@@ -23,7 +24,7 @@ class Windows:
     """The window in which each token of the whole text stands farthest from a cut. Shape: (T,)"""
 
     def merge(self, rows: list[Tensor]) -> Tensor:
-        """Token rows of every window, (T_w, *), as those of the whole text, (T, *)."""
+        """Put the rows of every window together to those of the whole text: (T_w, *) -> (T, *)."""
         if len(rows) == 1:
             return rows[0]
         merged = rows[0].new_empty(len(self.best), *rows[0].shape[1:])
@@ -37,10 +38,10 @@ def fit(
     sequences: Sequence[Tensor],
     texts: Sequence[object],
     limit: int,
+    layout: Layout,
     *,
     truncate: bool = False,
     stride: int | None = None,
-    eos: int = 2,
     numbers: Sequence[int] | None = None,
 ) -> list[Windows]:
     """Make every encoded text fit into `limit` tokens.
@@ -49,9 +50,9 @@ def fit(
         sequences: ids of whole texts as encode() makes them. Shapes: (T_i,)
         texts: the same texts, to name one in an error.
         limit: the model's max_positions.
+        layout: finds the sentences of a sequence.
         truncate: cut the longest sentence of a text until it fits.
         stride: slide windows that overlap by this many tokens instead.
-        eos: id of `</s>`, which ends every sentence.
         numbers: what an error calls each text; None: its place.
 
     Raises:
@@ -72,12 +73,12 @@ def fit(
                 Windows([ids], [torch.arange(len(ids))], torch.zeros(len(ids), dtype=torch.long))
             )
         elif truncate:
-            columns = _cut(ids, limit, eos)
+            columns = _cut(ids, limit, layout)
             fitted.append(
                 Windows([ids[columns]], [columns], torch.zeros(len(columns), dtype=torch.long))
             )
         elif stride is not None:
-            fitted.append(_slide(ids, limit, stride, eos, number))
+            fitted.append(_slide(ids, limit, stride, layout, number))
         else:
             raise InputError(
                 f"text {number} is too long: {len(ids)} tokens > {limit} "
@@ -87,39 +88,24 @@ def fit(
     return fitted
 
 
-def _sentences(ids: Tensor, eos: int) -> list[tuple[int, int]]:
-    """(start, end) of each sentence's tokens, without `<s>` and `</s>`.
-
-    Text never encodes to `</s>`.
-    """
-    ends = ids.eq(eos).nonzero().squeeze(1).tolist()
-    spans: list[tuple[int, int]] = []
-    start = 1
-    for end in ends:
-        if end > start or not spans:
-            spans.append((start, end))
-        start = end + 1
-    return spans
-
-
-def _cut(ids: Tensor, limit: int, eos: int) -> Tensor:
-    spans = _sentences(ids, eos)
-    room = limit - (len(ids) - sum(end - start for start, end in spans))
-    if room < len(spans):
-        raise InputError(f"a limit of {limit} tokens has no room for {len(spans)} sentences")
-    keep = [end - start for start, end in spans]
+def _cut(ids: Tensor, limit: int, layout: Layout) -> Tensor:
+    sentences = layout.sentences(ids)
+    room = limit - (len(ids) - sum(end - start for start, end in sentences))
+    if room < len(sentences):
+        raise InputError(f"a limit of {limit} tokens has no room for {len(sentences)} sentences")
+    keep = [end - start for start, end in sentences]
     for _ in range(sum(keep) - room):  # one token at a time off the longest, the later of equals
         longest = max(range(len(keep)), key=lambda s: (keep[s], s))
         keep[longest] -= 1
     kept = torch.ones(len(ids), dtype=torch.bool)
-    for (start, end), n in zip(spans, keep, strict=True):
+    for (start, end), n in zip(sentences, keep, strict=True):
         kept[start + n : end] = False
     return kept.nonzero().squeeze(1)
 
 
-def _slide(ids: Tensor, limit: int, stride: int, eos: int, index: int) -> Windows:
+def _slide(ids: Tensor, limit: int, stride: int, layout: Layout, index: int) -> Windows:
     """Windows over the longest sentence; everything else stands in each of them."""
-    start, end = max(_sentences(ids, eos), key=lambda span: span[1] - span[0])
+    start, end = max(layout.sentences(ids), key=lambda found: found[1] - found[0])
     room = limit - (len(ids) - (end - start))
     if room <= stride:
         raise InputError(

@@ -1,4 +1,4 @@
-"""Features of words instead of pieces, as a spaCy Doc."""
+"""Gives features of words instead of pieces, as a spaCy Doc."""
 
 from __future__ import annotations
 
@@ -89,10 +89,11 @@ def aligned_doc(
     else:
         spaces = [True] * len(words)
     alignment = align(tokenizer, sentence, words)
+    first, last = (tokenizer.dictionary[i] for i in (tokenizer.bos, tokenizer.eos))
     vectors = pool(features, alignment, pooling)
     doc = spacy.tokens.Doc(
         _english(spacy).vocab,
-        words=["<s>", *words, "</s>"],
+        words=[first, *words, last],
         spaces=[True, *spaces[:-1], *([True] if spaces else []), False],
     )
     doc.user_token_hooks["vector"] = lambda token: vectors[token.i]
@@ -100,7 +101,7 @@ def aligned_doc(
 
 
 def pool(features: Tensor, alignment: Sequence[Sequence[int]], pooling: str = "sum") -> Tensor:
-    """Word features from piece features; `<s>` stays first and `</s>` last.
+    """Pool the features of pieces to those of words; `<s>` stays first and `</s>` last.
 
     A piece that several words share is divided among them, so that with "sum", fairseq's way, the
     words add up to the pieces (`fairseq/models/roberta/alignment_utils.py`).

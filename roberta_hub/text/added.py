@@ -1,4 +1,4 @@
-"""Words that were added to a Hugging Face tokenizer, and whether it puts a space before a text."""
+"""Reads what was added to a Hugging Face tokenizer: words, and a space before every text."""
 
 from __future__ import annotations
 
@@ -8,10 +8,9 @@ from pathlib import Path
 from typing import Any
 
 from roberta_hub.errors import VocabularyError
+from roberta_hub.text.dictionary import MASK, SPECIALS
 from roberta_hub.text.tables import read_json
 
-SPECIALS = ("<s>", "<pad>", "</s>", "<unk>")
-"""Their ids are 0 to 3."""
 _SPECIAL_KEYS = (
     *("bos_token", "eos_token", "unk_token", "sep_token", "pad_token", "cls_token", "mask_token"),
     *("additional_special_tokens", "extra_special_tokens"),
@@ -77,7 +76,7 @@ def _optional(path: Path) -> dict[str, Any]:
 
 
 def _special_names(*tables: Mapping[str, Any]) -> set[str]:
-    names = {*SPECIALS, "<mask>"}
+    names = {*SPECIALS, MASK}
     for table in tables:
         for key in _SPECIAL_KEYS:
             value = table.get(key)

@@ -1,32 +1,33 @@
-"""Pieces ↔ words, by where they lie in the bytes of the text.
+"""Finds the pieces of each word, by where pieces and words lie in the text.
 
-What the words look like once decoded plays no part. Spans are half-open (start, end). The space in
-front of a piece does not count: `Ġday` overlaps the word `day` and not what lies before it. A piece
-that covers several words belongs to each; a word cut into several pieces has them all.
+What the words look like once decoded plays no part. An extent is (start, end) in characters, the
+end exclusive. The space in front of a piece does not count: `Ġday` overlaps the word `day` and not
+what lies before it. A piece that covers several words belongs to each; a word cut into several
+pieces has them all.
 """
 
 from __future__ import annotations
 
 from bisect import bisect_left, bisect_right
 from collections.abc import Sequence
-from itertools import accumulate
 from typing import TypeAlias
 
 from roberta_hub.errors import InputError, InputTypeError
+from roberta_hub.text.layout import FIRST
 from roberta_hub.text.tokenizer import Tokenizer
 
-Span: TypeAlias = tuple[int, int]
+Extent: TypeAlias = tuple[int, int]
 
 
 def align(
-    tokenizer: Tokenizer, text: str, words: Sequence[str] | Sequence[Span]
+    tokenizer: Tokenizer, text: str, words: Sequence[str] | Sequence[Extent]
 ) -> list[list[int]]:
     """Find the pieces of each word.
 
     Args:
         tokenizer: cuts the text into pieces.
         text: one sentence.
-        words: words in the order of the text, or their spans in characters.
+        words: words in the order of the text, or their extents.
 
     Returns:
         For each word the positions of its pieces in `tokenizer.encode(text)`, where `<s>` is 0 and
@@ -34,25 +35,23 @@ def align(
         often none.
 
     Raises:
-        InputError: a word is not in the text behind the one before it, or a span lies outside the
-            text.
+        InputError: a word is not in the text behind the one before it, or an extent lies outside
+            the text.
 
     Example:
         >>> align(Tokenizer.shipped(), "You can’t.", ["You", "can", "’t", "."])
         [[1], [2], [3, 4, 5], [6]]
     """
-    pieces = tokenizer.byte_spans(text)
-    spans = _character_spans(text, words)
-    to_byte = list(accumulate((len(character.encode()) for character in text), initial=0))
-    word_bytes = [(to_byte[start], to_byte[end]) for start, end in spans]
-    return [[1 + i for i in found] for found in overlapping(text, pieces, word_bytes)]
+    pieces = tokenizer.offsets(text)
+    found = overlapping(text, pieces, _extents(text, words))
+    return [[FIRST + i for i in own] for own in found]
 
 
-def locate(text: str, words: Sequence[str]) -> list[Span]:
+def locate(text: str, words: Sequence[str]) -> list[Extent]:
     """Find words in a text, each behind the one before; what lies between them is skipped.
 
     Returns:
-        The span of each word in characters.
+        The extent of each word.
 
     Raises:
         InputError: a word does not follow.
@@ -61,7 +60,7 @@ def locate(text: str, words: Sequence[str]) -> list[Span]:
         >>> locate("no, no", ["no", ",", "no"])
         [(0, 2), (2, 3), (4, 6)]
     """
-    spans = []
+    extents = []
     end = 0
     for number, word in enumerate(words):
         start = text.find(word, end)
@@ -71,25 +70,25 @@ def locate(text: str, words: Sequence[str]) -> list[Span]:
                 f"{text[end : end + 40]!r}; words must be spelled as in the text and in its order"
             )
         end = start + len(word)
-        spans.append((start, end))
-    return spans
+        extents.append((start, end))
+    return extents
 
 
-def overlapping(text: str, pieces: Sequence[Span], words: Sequence[Span]) -> list[list[int]]:
-    """For each word the indices of the pieces that share a byte with it.
+def overlapping(text: str, pieces: Sequence[Extent], words: Sequence[Extent]) -> list[list[int]]:
+    """For each word the indices of the pieces that share a character with it.
 
     Whitespace in front of both is left out.
 
     Args:
-        text: what the spans lie in.
-        pieces: byte spans in ascending order, without overlap.
-        words: byte spans in any order.
+        text: what the extents lie in.
+        pieces: extents whose starts and ends never go back.
+        words: extents in any order.
 
     Example:
         >>> overlapping("a b", [(0, 1), (1, 3)], [(0, 1), (2, 3)])
         [[0], [1]]
     """
-    blank = [character.isspace() for character in text for _ in character.encode()]
+    blank = [character.isspace() for character in text]
     ink = [_first_ink(blank, piece) for piece in pieces]
     ends = [end for _, end in pieces]
     found = []
@@ -99,32 +98,32 @@ def overlapping(text: str, pieces: Sequence[Span], words: Sequence[Span]) -> lis
         if word_ink == end:
             found.append([i for i in near if ink[i] == ends[i]])
         else:
-            # The later of two first bytes that are no whitespace lies in both, or there is nothing
-            # in common.
+            # The later of two first characters that are no whitespace lies in both, or there is
+            # nothing in common.
             found.append([i for i in near if max(ink[i], word_ink) < min(ends[i], end)])
     return found
 
 
-def _start(span: Span) -> int:
-    return span[0]
+def _start(extent: Extent) -> int:
+    return extent[0]
 
 
-def _first_ink(blank: Sequence[bool], span: Span) -> int:
-    """The first byte of a span that is not of a whitespace character; its end if there is none."""
-    start, end = span
+def _first_ink(blank: Sequence[bool], extent: Extent) -> int:
+    """The first character of an extent that is no whitespace; its end if there is none."""
+    start, end = extent
     return next((i for i in range(start, end) if not blank[i]), end)
 
 
-def _character_spans(text: str, words: Sequence[str] | Sequence[Span]) -> list[Span]:
+def _extents(text: str, words: Sequence[str] | Sequence[Extent]) -> list[Extent]:
     strings = [word for word in words if isinstance(word, str)]
-    spans = [word for word in words if isinstance(word, tuple) and len(word) == 2]
+    extents = [word for word in words if isinstance(word, tuple) and len(word) == 2]
     if len(strings) == len(words):
         return locate(text, strings)
-    if len(spans) != len(words):
+    if len(extents) != len(words):
         raise InputTypeError("words are neither all str nor all (start, end) tuples")
-    for number, (start, end) in enumerate(spans):
+    for number, (start, end) in enumerate(extents):
         if not 0 <= start <= end <= len(text):
             raise InputError(
                 f"words[{number}] is {start, end}, outside the text of {len(text)} characters"
             )
-    return spans
+    return extents

@@ -1,8 +1,7 @@
-"""GPT-2's byte-level BPE: text → ids and back, without loss (Radford et al. 2019, section 2.2).
+"""Cuts text into pieces with GPT-2's byte-level BPE, without loss (Radford et al. 2019, 2.2).
 
-Text is cut into pieces by a pattern, each piece into bytes, and the bytes are merged pair by pair,
-earliest merge first. tiktoken does the cutting and merging; this module owns the tables and
-everything that can be wrong with them.
+A pattern cuts the text into words, each word is taken as bytes, and neighbouring bytes are merged,
+earliest merge first (`merging.py`). This module keeps the tables and finds what is wrong with them.
 """
 
 from __future__ import annotations
@@ -10,47 +9,31 @@ from __future__ import annotations
 import functools
 import os
 import re
-from array import array
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
+from itertools import accumulate, pairwise
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
 
-from roberta_hub.errors import InputError, InputTypeError, VocabularyError
-from roberta_hub.text.characters import check_surrogates, check_text
+from roberta_hub.errors import CheckpointError, InputError, InputTypeError, VocabularyError
+from roberta_hub.text.bpe_files import fairseq_files, huggingface_files
+from roberta_hub.text.characters import character_of_byte, check_text
 from roberta_hub.text.gpt2_encoder import GPT2Encoder
-from roberta_hub.text.tables import BYTE_ORDER, check_merges, printable, read_encoder, read_merges
+from roberta_hub.text.merging import BEGIN, END, MAX_MARKED, Merger
+from roberta_hub.text.pieces import Marked
+from roberta_hub.text.tables import (
+    BYTE_ORDER,
+    check_ids,
+    check_merges,
+    printable,
+    read_encoder,
+    read_merges,
+)
 from roberta_hub.text.vocabulary import shipped_tables
-
-if TYPE_CHECKING:
-    import tiktoken
-
-# GPT-2's pattern. The alternatives that need no look-ahead are grouped, and whitespace that ends
-# the text has one of its own: the regex engine then runs them without backtracking, about half as
-# fast again, with the same matches.
-PATTERN = r"(?:'(?:[stmd]|re|ve|ll)| ?\p{L}+| ?\p{N}+| ?[^\s\p{L}\p{N}]+|\s+$)|\s+(?!\S)|\s+"
-
-# What the pattern's \s means (Unicode White_Space). Python's own \s has U+001C to U+001F besides.
-_SPACE = "\t-\r \x85\xa0\u1680\u2000-\u200a\u2028\u2029\u202f\u205f\u3000"
-_SPACES = re.compile(f"[{_SPACE}]{{2,}}")
-# The pattern's last look-ahead backtracks; from a million whitespace characters in a row its engine
-# gives up.
-MAX_MARKED = 100_000
-"""Longest sentence for `encode_marked`."""
-
-BEGIN, END = "\ue000", "\ue001"
-"""Sequence marks for `encode_marked`; `encode_ids` and `encode` see nothing special in them.
-
-Single characters, so that a text cannot spell one together with its neighbour; private ones, so
-that hardly any does alone.
-"""
-
-_MAX_ID = 1 << 24
 
 
 class GPT2BPE:
-    """Byte-level BPE with fairseq's `GPT2BPE` interface.
+    """Byte-level BPE: an `Engine` whose numbers are GPT-2's ids, with fairseq's `GPT2BPE` methods.
 
-    Ids travel as decimal strings separated by spaces.
+    In fairseq's methods ids are decimal strings separated by spaces, as a dictionary names them.
 
     Args:
         merges: the two parts of each merge, earliest first.
@@ -79,26 +62,22 @@ class GPT2BPE:
         add_prefix_space: bool = False,
     ) -> None:
         self._merges = list(merges)
-        # A token's rank is its place here, and what tiktoken counts in.
-        self._tokens = [bytes([byte]) for byte in BYTE_ORDER] + [a + b for a, b in self._merges]
+        tokens = [bytes([byte]) for byte in BYTE_ORDER] + [a + b for a, b in self._merges]
         if ids is None:
-            self._bytes = dict(enumerate([*self._tokens, b"<|endoftext|>"]))
+            self._bytes = dict(enumerate([*tokens, b"<|endoftext|>"]))
         else:
-            _check_ids(self._tokens, ids)
+            check_ids(tokens, ids)
             self._bytes = {number: token for token, number in ids.items()}
-        self._symbols = {str(number): token for number, token in self._bytes.items()}
-        self._text_tokens = frozenset(self._tokens)
+        self._symbols = {str(number): number for number in self._bytes}
+        self._text_tokens = frozenset(tokens)
         self._added = self._number(added)
         self._added_words = _any_of(added)
         self.add_prefix_space = add_prefix_space
         self.max_id = max(self._bytes)
         """The largest GPT-2 id."""
-        self.begin_id, self.end_id = self.max_id + 1, self.max_id + 2
-        """Behind the ids of the table: what `encode_marked` puts for BEGIN and END."""
-        self._ids: dict[int, int] | None = None  # rank → id, where they differ
-        if ids is not None:
-            self._ids = {rank: ids[token] for rank, token in enumerate(self._tokens)}
-            self._ids |= {self.begin_id: self.begin_id, self.end_id: self.end_id}
+        self.size = self.max_id + 1
+        """One more than that."""
+        self._merger = Merger(tokens, ids, self.size)
 
     def _number(self, added: Sequence[str]) -> dict[str, int]:
         """The id of each added word: its token's, where the table has one of that picture."""
@@ -110,7 +89,7 @@ class GPT2BPE:
                 continue
             numbers[word] = max(self._bytes) + 1
             self._bytes[numbers[word]] = word.encode()
-            self._symbols[str(numbers[word])] = word.encode()
+            self._symbols[str(numbers[word])] = numbers[word]
         self._text_tokens |= {word.encode() for word in added}
         return numbers
 
@@ -148,21 +127,6 @@ class GPT2BPE:
         except VocabularyError as error:
             raise VocabularyError(f"{vocab_bpe} with {encoder_json}: {error}") from None
 
-    @functools.cached_property
-    def _encoding(self) -> tiktoken.Encoding:
-        import tiktoken
-
-        # A repeated token keeps its first rank: the earliest merge is the one that acts.
-        ranks: dict[bytes, int] = {}
-        for rank, token in enumerate(self._tokens):
-            ranks.setdefault(token, rank)
-        return tiktoken.Encoding(
-            "roberta_hub",
-            pat_str=PATTERN,
-            mergeable_ranks=ranks,
-            special_tokens={BEGIN: self.begin_id, END: self.end_id},
-        )
-
     def encode_ids(self, text: str) -> list[int]:
         """Turn text into GPT-2 ids. Special words such as `<mask>` are text like any other.
 
@@ -176,13 +140,13 @@ class GPT2BPE:
         """
         check_text(text)
         if self._added_words is None:
-            return self._ordinary_ids(self.prefixed(text))
+            return self._merger.encode(self.prefixed(text))
         ids: list[int] = []
         for part in self._added_words.split(text):
             if part in self._added:
                 ids.append(self._added[part])
             else:
-                ids += self._ordinary_ids(self.prefixed(part))
+                ids += self._merger.encode(self.prefixed(part))
         return ids
 
     def prefixed(self, text: str) -> str:
@@ -191,61 +155,73 @@ class GPT2BPE:
         return " " + text if needed else text
 
     @property
-    def plain(self) -> bool:
-        """Whether `encode_marked` gives the same ids as `encode_ids`: there are no added words."""
-        return not self._added
+    def marked(self) -> Marked | None:
+        """Gives the ids of `encode_ids`; None where words were added, which it cannot see."""
+        if self._added:
+            return None
+        prepare = self.prefixed if self.add_prefix_space else None
+        return Marked(BEGIN, END, MAX_MARKED, self._merger.encode_marked, prepare)
+
+    @property
+    def symbols(self) -> Mapping[str, int]:
+        """Each GPT-2 id by its decimal string, which is its name in a dictionary."""
+        return self._symbols
 
     @property
     def added(self) -> dict[str, str]:
         """Dictionary symbol of each added word."""
         return {word: str(number) for word, number in self._added.items()}
 
-    def byte_lengths(self, text: str) -> list[int]:
-        """How many UTF-8 bytes of the text each of its pieces covers.
+    @property
+    def settings(self) -> dict[str, object]:
+        """What tokenizer_config.json says of these tables."""
+        return {"tokenizer_class": "RobertaTokenizer", "add_prefix_space": self.add_prefix_space}
+
+    @property
+    def fingerprint(self) -> str:
+        """Added words and the space in front; "" without either."""
+        odd = self.added or self.add_prefix_space
+        return f"{self.added} {self.add_prefix_space}" if odd else ""
+
+    def spans(self, text: str) -> list[tuple[int, int]]:
+        """(start, end) in characters of each piece of a text.
+
+        A piece with only some of a character's bytes covers that whole character, as its neighbour
+        does; one that is only the space of `add_prefix_space` covers nothing.
 
         Example:
-            >>> GPT2BPE.shipped().byte_lengths("can’t")
-            [3, 2, 1, 1]
+            >>> GPT2BPE.shipped().spans("can’t")
+            [(0, 3), (3, 4), (3, 4), (4, 5)]
+        """
+        spans = self.byte_spans(text)
+        if text.isascii():
+            return spans
+        owner = [*character_of_byte(text), len(text)]
+        return [
+            (owner[start], owner[end - 1] + 1 if end > start else owner[start])
+            for start, end in spans
+        ]
+
+    def byte_spans(self, text: str) -> list[tuple[int, int]]:
+        """(start, end) in the text's UTF-8 bytes of each of its pieces, without gaps.
+
+        Example:
+            >>> GPT2BPE.shipped().byte_spans("can’t")
+            [(0, 3), (3, 5), (5, 6), (6, 7)]
         """
         check_text(text)
-        parts = [text] if self._added_words is None else self._added_words.split(text)
+        words = [text] if self._added_words is None else self._added_words.split(text)
         lengths: list[int] = []
-        for part in parts:
-            if part in self._added:
-                lengths.append(len(part.encode()))
+        for word in words:
+            if word in self._added:
+                lengths.append(len(word.encode()))
                 continue
-            prefixed = self.prefixed(part)
-            own = [len(self._bytes[i]) for i in self._ordinary_ids(prefixed)]
-            if prefixed != part:
+            prefixed = self.prefixed(word)
+            own = [len(self._bytes[i]) for i in self._merger.encode(prefixed)]
+            if prefixed != word:
                 own[0] -= 1  # the space that is not in the text
             lengths += own
-        return lengths
-
-    def _ordinary_ids(self, text: str) -> list[int]:
-        if len(text) < MAX_MARKED:
-            ranks = self._encoding.encode_ordinary(text)
-        else:
-            ranks = [rank for part in _parts(text) for rank in self._encoding.encode_ordinary(part)]
-        return ranks if self._ids is None else [self._ids[rank] for rank in ranks]
-
-    def encode_marked(self, text: str) -> array[int]:
-        """Turn many sentences into GPT-2 ids in one go.
-
-        `BEGIN` and `END` between the sentences become `begin_id` and `end_id`. One call for many
-        short sentences is faster than many calls, and other threads run meanwhile. The caller sees
-        to it that no sentence holds a mark or lacks its prefix, that none is longer than
-        `MAX_MARKED`, and that the BPE is `plain`.
-
-        Raises:
-            InputError: as `encode_ids`.
-        """
-        check_surrogates(text)
-        kinds: dict[str, Any] = {"allowed_special": {BEGIN, END}, "disallowed_special": ()}
-        try:  # no Python number for each id, a tenth of the time
-            ranks = array("i", self._encoding.encode_to_numpy(text, **kinds).tobytes())
-        except ModuleNotFoundError:  # numpy, which torch can do without
-            ranks = array("i", self._encoding.encode(text, **kinds))
-        return ranks if self._ids is None else array("i", [self._ids[rank] for rank in ranks])
+        return list(pairwise(accumulate(lengths, initial=0)))
 
     def encode(self, text: str) -> str:
         """Turn text into GPT-2 ids as decimal strings separated by spaces, as in fairseq.
@@ -271,23 +247,40 @@ class GPT2BPE:
         return b"".join(map(self.symbol_bytes, ids.split())).decode(errors="replace")
 
     def symbol_bytes(self, symbol: str) -> bytes:
-        """Bytes that a dictionary symbol stands for.
-
-        Those of a token, or a placeholder's own letters.
+        """The bytes of the token that a dictionary symbol names; of another symbol its letters.
 
         Example:
             >>> GPT2BPE.shipped().symbol_bytes("995"), GPT2BPE.shipped().symbol_bytes("<mask>")
             (b' world', b'<mask>')
         """
-        token = self._symbols.get(symbol)
-        return symbol.encode() if token is None else token
+        number = self._symbols.get(symbol)
+        return symbol.encode() if number is None else self._bytes[number]
 
-    def is_text(self, symbol: str) -> bool:
-        """Whether a dictionary symbol can come out of `encode`.
+    def is_text(self, number: int) -> bool:
+        """Whether an id can come out of `encode_ids`: `<|endoftext|>` cannot."""
+        return self._bytes.get(number) in self._text_tokens
 
-        A placeholder cannot, nor can `<|endoftext|>`.
+    def begins_word(self, number: int) -> bool:
+        """Whether a token begins with a space.
+
+        Example:
+            >>> [GPT2BPE.shipped().begins_word(number) for number in (995, 6894)]
+            [True, False]
         """
-        return self._symbols.get(symbol) in self._text_tokens
+        return self.token_bytes(number).startswith(b" ")
+
+    def piece(self, number: int) -> str:
+        """One token as GPT-2's files write it: one character a byte, `Ġ` a space.
+
+        Example:
+            >>> GPT2BPE.shipped().piece(995)
+            'Ġworld'
+        """
+        return printable(self.token_bytes(number))
+
+    def join(self, surfaces: Iterable[bytes]) -> str:
+        """The text of tokens in a row; bytes that are no UTF-8 become U+FFFD."""
+        return b"".join(surfaces).decode(errors="replace")
 
     def is_beginning_of_word(self, x: str) -> bool:
         """Whether the decoded symbols begin with a space, as in fairseq.
@@ -298,8 +291,8 @@ class GPT2BPE:
         """
         return self.decode(x).startswith(" ")
 
-    def token_bytes(self, gpt2_id: int) -> bytes:
-        """Bytes of one token.
+    def token_bytes(self, number: int) -> bytes:
+        """The bytes of one token, which are what it adds to a text.
 
         Raises:
             InputError: no such id.
@@ -309,9 +302,11 @@ class GPT2BPE:
             b' world'
         """
         try:
-            return self._bytes[gpt2_id]
+            return self._bytes[number]
         except KeyError:
-            raise InputError(f"{gpt2_id} is no GPT-2 id; ids run from 0 to {self.max_id}") from None
+            raise InputError(f"{number} is no GPT-2 id; ids run from 0 to {self.max_id}") from None
+
+    surface = token_bytes
 
     @functools.cached_property
     def bpe(self) -> GPT2Encoder:
@@ -320,8 +315,7 @@ class GPT2BPE:
 
     def merge_bytes(self, word: bytes) -> list[bytes]:
         """Merge the bytes of one word as far as they go."""
-        ranks = self._encoding._encode_single_piece(word) if word else []
-        return [self._tokens[rank] for rank in ranks]
+        return self._merger.merge(word)
 
     def merges(self) -> list[tuple[bytes, bytes]]:
         """The two parts of each merge, earliest first.
@@ -339,7 +333,7 @@ class GPT2BPE:
             >>> GPT2BPE.shipped().printable_ids()["Ġworld"]
             '995'
         """
-        return {printable(token): symbol for symbol, token in self._symbols.items()}
+        return {printable(self._bytes[number]): name for name, number in self._symbols.items()}
 
     def printable_merges(self) -> list[str]:
         """The merges as lines of `vocab.bpe` and `merges.txt`, without the version line at the top.
@@ -350,34 +344,35 @@ class GPT2BPE:
         """
         return [f"{printable(left)} {printable(right)}" for left, right in self._merges]
 
+    def files(self, rows: Sequence[int | str]) -> dict[str, bytes]:
+        """vocab.json, merges.txt, and added_tokens.json where words were added.
+
+        Args:
+            rows: what each of the model's ids is: a GPT-2 id, or a symbol that is none.
+
+        Raises:
+            CheckpointError: a piece with two ids.
+        """
+        words = {number: word for word, number in self._added.items()}
+        names = [row if isinstance(row, str) else words.get(row) or self.piece(row) for row in rows]
+        return huggingface_files(names, tuple(self._added), self.printable_merges())
+
+    def fairseq_files(self) -> dict[str, bytes]:
+        """encoder.json and vocab.bpe.
+
+        Raises:
+            CheckpointError: fairseq's BPE has no added words, and puts no space in front.
+        """
+        if self._added or self.add_prefix_space:
+            raise CheckpointError(
+                "fairseq's BPE has no added words and puts no space before a text, as this "
+                "tokenizer does; save as 'huggingface' or 'roberta_hub'"
+            )
+        ids = {self.piece(number): number for number in self._symbols.values()}
+        return fairseq_files(ids, self.printable_merges())
+
 
 def _any_of(words: Sequence[str]) -> re.Pattern[str] | None:
     """Finds the first of some words, and of those that begin there the longest; None: no words."""
     longest_first = sorted(words, key=len, reverse=True)
     return re.compile(f"({'|'.join(map(re.escape, longest_first))})") if words else None
-
-
-def _parts(text: str) -> Iterator[str]:
-    """Cut a text so that no part holds long whitespace before other characters.
-
-    The pieces stay the same. The pattern gives all but the last character of such whitespace as one
-    piece, so a cut before it and a cut before that last character fall where pieces end anyway.
-    """
-    done = 0
-    for spaces in _SPACES.finditer(text):
-        if spaces.end() - spaces.start() >= MAX_MARKED and spaces.end() < len(text):
-            yield text[done : spaces.start()]
-            yield text[spaces.start() : spaces.end() - 1]
-            done = spaces.end() - 1
-    yield text[done:]
-
-
-def _check_ids(tokens: Sequence[bytes], ids: Mapping[bytes, int]) -> None:
-    missing = next((token for token in tokens if token not in ids), None)
-    if missing is not None:
-        raise VocabularyError(f"token {printable(missing)!r} has no id")
-    if len(set(ids.values())) != len(ids):
-        raise VocabularyError("two tokens share one id")
-    outside = next((i for i in ids.values() if not 0 <= i < _MAX_ID), None)
-    if outside is not None:
-        raise VocabularyError(f"id {outside} is outside 0..{_MAX_ID - 1}")

@@ -1,4 +1,4 @@
-"""The characters of a text: what is no text is refused, and bytes find their characters."""
+"""Refuses what is no text, and finds the character of each of a text's bytes."""
 
 from __future__ import annotations
 

@@ -1,8 +1,7 @@
-"""fairseq's table of symbols and ids, with its file format (`fairseq/data/dictionary.py`).
+"""Holds fairseq's table of symbols and ids, and reads and writes it (`fairseq/data/dictionary.py`).
 
 A file has one `symbol count` a line; ids follow the order of the lines, after `<s>` 0, `<pad>` 1,
-`</s>` 2, `<unk>` 3. Good files are read as fairseq reads them; a bad one is an error that names the
-line.
+`</s>` 2, `<unk>` 3. fairseq reads good files the same way; of a bad one the error names the line.
 """
 
 from __future__ import annotations
@@ -20,16 +19,19 @@ from torch import Tensor
 from roberta_hub.errors import InputError, InputTypeError, VocabularyError
 from roberta_hub.files import write_bytes
 from roberta_hub.text.dictionary_file import (
-    OVERWRITE,
     PathOrFile,
     entries,
+    file_of,
     read_bytes,
     source_name,
 )
 from roberta_hub.text.subwords import join_subwords
 from roberta_hub.text.vocabulary import shipped_tables
 
+SPECIALS = ("<s>", "<pad>", "</s>", "<unk>")
+"""The symbols that fairseq gives the ids 0 to 3."""
 MASK = "<mask>"
+"""Stands for a token to be guessed: in a dictionary, and in a text for `fill_mask`."""
 
 
 def tokenize_line(line: str) -> list[str]:
@@ -56,10 +58,10 @@ class Dictionary:
     def __init__(
         self,
         *,
-        bos: str = "<s>",
-        pad: str = "<pad>",
-        eos: str = "</s>",
-        unk: str = "<unk>",
+        bos: str = SPECIALS[0],
+        pad: str = SPECIALS[1],
+        eos: str = SPECIALS[2],
+        unk: str = SPECIALS[3],
         extra_special_symbols: Iterable[str] = (),
     ) -> None:
         self.bos_word, self.pad_word, self.eos_word, self.unk_word = bos, pad, eos, unk
@@ -98,24 +100,55 @@ class Dictionary:
         return dictionary
 
     @classmethod
+    def from_symbols(
+        cls, symbols: Iterable[str], *, bos: str, pad: str, eos: str, unk: str
+    ) -> Dictionary:
+        """Number symbols in their order; the special ones stand anywhere, as in BERT's vocabulary.
+
+        Raises:
+            VocabularyError: a symbol stands there twice, or a special one is missing.
+
+        Example:
+            >>> names = {"bos": "[CLS]", "pad": "[PAD]", "eos": "[SEP]", "unk": "[UNK]"}
+            >>> symbols = ["[PAD]", "the", "[UNK]", "[CLS]", "[SEP]"]
+            >>> d = Dictionary.from_symbols(symbols, **names)
+            >>> d.pad(), d.unk(), d.bos(), d.eos(), d.index("the")
+            (0, 2, 3, 4, 1)
+        """
+        dictionary, words = cls(bos=bos, pad=pad, eos=eos, unk=unk), (bos, pad, eos, unk)
+        dictionary.symbols = list(symbols)
+        dictionary.indices = {symbol: i for i, symbol in enumerate(dictionary.symbols)}
+        if len(dictionary.indices) < len(dictionary.symbols):
+            raise VocabularyError("a symbol stands in the vocabulary twice")
+        if missing := [word for word in words if word not in dictionary.indices]:
+            raise VocabularyError(f"the vocabulary lacks its special symbol {missing[0]!r}")
+        dictionary.count = list(range(len(dictionary.symbols), 0, -1))  # ranks, as in `roberta`
+        dictionary._set_special(*map(dictionary.index, words))
+        dictionary.nspecial = len(words) if dictionary.as_fairseq else 0
+        return dictionary
+
+    def _set_special(self, bos: int, pad: int, eos: int, unk: int) -> None:
+        self.bos_index, self.pad_index, self.eos_index, self.unk_index = bos, pad, eos, unk
+
+    @property
+    def as_fairseq(self) -> bool:
+        """Whether the special symbols come first and in fairseq's order, as in every dict.txt."""
+        return [self.bos_index, self.pad_index, self.eos_index, self.unk_index] == [0, 1, 2, 3]
+
+    @classmethod
     def of(cls, other: Any) -> Dictionary:
         """A `Dictionary` with the content of another, say a real fairseq one; ours as it is.
 
-        Args:
-            other: anything with fairseq's `symbols`, `count`, `indices`, `nspecial` `bos()`,
-                `bos_word` and so on.
+        The other has fairseq's `symbols`, `count`, `indices`, `nspecial`, `bos()` and so on.
         """
         if isinstance(other, Dictionary):
             return other
         special = [other.bos(), other.pad(), other.eos(), other.unk()]
-        dictionary = cls()
-        dictionary.bos_index, dictionary.pad_index, dictionary.eos_index, dictionary.unk_index = (
-            special
-        )
         words = [other.symbols[idx] for idx in special]
-        dictionary.bos_word, dictionary.pad_word, dictionary.eos_word, dictionary.unk_word = words
+        dictionary = cls(**dict(zip(("bos", "pad", "eos", "unk"), words, strict=True)))
         dictionary.symbols, dictionary.count = list(other.symbols), list(other.count)
         dictionary.indices = dict(other.indices)
+        dictionary._set_special(*special)
         dictionary.nspecial = other.nspecial
         return dictionary
 
@@ -342,23 +375,21 @@ class Dictionary:
                 its tasks add it.
 
         Raises:
-            VocabularyError: a symbol holds a line break, which the format cannot express.
+            VocabularyError: a symbol holds a line break, or the special symbols are not where
+                fairseq's are; the format can express neither.
 
         Example:
             >>> Dictionary.roberta().dumps(with_mask=False)[-18:]
             b'\nmadeupword0002 0\n'
         """
+        if not self.as_fairseq:
+            raise VocabularyError(
+                f"{self.bos_word} has id {self.bos_index}, {self.pad_word} {self.pad_index}, "
+                f"{self.eos_word} {self.eos_index} and {self.unk_word} {self.unk_index}; a "
+                "dict.txt can only say 0, 1, 2 and 3"
+            )
         end = len(self) - (not with_mask and self.symbols[-1] == MASK)
-        seen = set(self.symbols[: self.nspecial])
-        lines = []
-        for idx in range(self.nspecial, end):
-            symbol = self.symbols[idx]
-            if "\n" in symbol or "\r" in symbol:
-                raise VocabularyError(f"symbol {idx}, {symbol!r}, holds a line break")
-            flag = f" {OVERWRITE}" if symbol in seen else ""
-            lines.append(f"{symbol} {self.count[idx]}{flag}\n")
-            seen.add(symbol)
-        return "".join(lines).encode()
+        return file_of(self.symbols[:end], self.count, self.nspecial)
 
     def save(self, f: str | os.PathLike[str] | IO[str], *, with_mask: bool = True) -> None:
         """Write `dumps()` to a path, all or nothing, or to an open text file."""

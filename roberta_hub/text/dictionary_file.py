@@ -1,13 +1,13 @@
-"""fairseq's dictionary file, `symbol count` a line.
+"""Reads and writes fairseq's dictionary file, which has one `symbol count` a line.
 
-Errors of reading name the line; writing is all or nothing.
+An error of reading names the line. A file is written whole or not at all.
 """
 
 from __future__ import annotations
 
 import io
 import os
-from collections.abc import Container, Iterator
+from collections.abc import Container, Iterator, Sequence
 from typing import IO, TypeAlias
 
 from roberta_hub import files
@@ -84,3 +84,21 @@ def _entry(line: str, where: str) -> tuple[str, int, bool]:
         return symbol, int(field), overwrite
     except ValueError:
         raise VocabularyError(f"{where}: {line[:80]!r} is not `symbol count`") from None
+
+
+def file_of(symbols: Sequence[str], counts: Sequence[int], first: int) -> bytes:
+    """The bytes of a file that holds the symbols from number `first` on; the others are implied.
+
+    Raises:
+        VocabularyError: a symbol holds a line break, which the format cannot express.
+    """
+    seen = set(symbols[:first])
+    lines = []
+    for idx in range(first, len(symbols)):
+        symbol = symbols[idx]
+        if "\n" in symbol or "\r" in symbol:
+            raise VocabularyError(f"symbol {idx}, {symbol!r}, holds a line break")
+        flag = f" {OVERWRITE}" if symbol in seen else ""
+        lines.append(f"{symbol} {counts[idx]}{flag}\n")
+        seen.add(symbol)
+    return "".join(lines).encode()

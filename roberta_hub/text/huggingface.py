@@ -1,8 +1,8 @@
-"""The vocabulary of a Hugging Face RoBERTa: `vocab.json` and `merges.txt`, or `tokenizer.json`.
+"""Reads the tokenizer of a Hugging Face directory, and says which files mean which engine.
 
-Hugging Face numbers the pieces as the model does, fairseq numbers them twice: GPT-2's way in the
-BPE and the model's in the dictionary. Reading gives fairseq's two tables, so that one tokenizer
-serves all.
+A byte-level BPE lies in `vocab.json` and `merges.txt`, or in `tokenizer.json`. Hugging Face
+numbers the pieces as the model does, fairseq numbers them twice: GPT-2's way in the BPE and the
+model's in the dictionary. Reading gives fairseq's two tables, so that one tokenizer serves all.
 """
 
 from __future__ import annotations
@@ -11,12 +11,20 @@ from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
+from roberta_hub.arguments import brief
 from roberta_hub.errors import VocabularyError
-from roberta_hub.text.added import SPECIALS, read_settings
+from roberta_hub.text.added import read_settings
 from roberta_hub.text.bpe import GPT2BPE
-from roberta_hub.text.dictionary import Dictionary
+from roberta_hub.text.dictionary import SPECIALS, Dictionary
 from roberta_hub.text.tables import check_merges, from_printable, read_json, read_merges
 
+FILES = ("vocab.json", "merges.txt", "added_tokens.json", "tokenizer_config.json")
+"""What `GPT2BPE.files` writes, and the file of settings that stands beside every engine's files."""
+SETTINGS = "tokenizer_config.json"
+LAYOUT = "layout"
+"""The setting that says how sentences are joined, where that is not RoBERTa's way."""
+BYTE_LEVEL = ("Roberta", "Bart", "Longformer", "PreTrained", "TokenizersBackend")
+"""How the names of transformers' classes begin that read RoBERTa's own tables."""
 UNUSED = "NOTUSED"
 """Behind a special symbol: a row that the symbol had before a dict.txt gave it another."""
 
@@ -31,8 +39,10 @@ def read_tokenizer(directory: Path) -> tuple[GPT2BPE, Dictionary] | None:
         Both tables, or None where the directory has no such files.
 
     Raises:
-        VocabularyError: a file is damaged, or holds a vocabulary that is not RoBERTa's kind.
+        VocabularyError: a file is damaged, or holds a vocabulary that is not RoBERTa's kind; or the
+            directory holds a tokenizer of a kind that is not read here.
     """
+    _check_layout(directory)
     if (directory / "vocab.json").is_file() and (directory / "merges.txt").is_file():
         source = directory / "vocab.json"
         vocabulary = read_json(source)
@@ -41,6 +51,7 @@ def read_tokenizer(directory: Path) -> tuple[GPT2BPE, Dictionary] | None:
         source = directory / "tokenizer.json"
         vocabulary, merges = _tokenizer_json(source)
     else:
+        _check_class(directory)
         return None
     settings = read_settings(directory)
     try:
@@ -48,6 +59,34 @@ def read_tokenizer(directory: Path) -> tuple[GPT2BPE, Dictionary] | None:
         return bpe, _dictionary(bpe, vocabulary | settings.ids)
     except VocabularyError as error:
         raise VocabularyError(f"{source}: {error}") from None
+
+
+def _check_layout(directory: Path) -> None:
+    """Refuse sentences that are joined in another way than RoBERTa's."""
+    layout = _settings(directory).get(LAYOUT)
+    if layout is not None:
+        raise VocabularyError(
+            f"{directory / SETTINGS}: the special ids and separators are {brief(layout)}; this "
+            "version reads tokenizers that join sentences as RoBERTa does, and would give other "
+            "ids; build the model with its own tokenizer: RobertaHubInterface(cfg, task, model, "
+            "bpe=...)"
+        )
+
+
+def _check_class(directory: Path) -> None:
+    """Refuse a tokenizer of another kind, in whose place RoBERTa's vocabulary would be taken."""
+    kind = _settings(directory).get("tokenizer_class")
+    if kind is not None and not (isinstance(kind, str) and kind.startswith(BYTE_LEVEL)):
+        raise VocabularyError(
+            f"{directory / SETTINGS}: tokenizer_class is {brief(kind)}, which this version does "
+            "not read: RoBERTa's vocabulary in its place would give other ids; it reads byte-level "
+            "BPE in vocab.json and merges.txt, or in tokenizer.json"
+        )
+
+
+def _settings(directory: Path) -> dict[str, Any]:
+    path = directory / SETTINGS
+    return read_json(path) if path.is_file() else {}
 
 
 def _tokenizer_json(path: Path) -> tuple[dict[str, Any], list[tuple[bytes, bytes]]]:
@@ -81,12 +120,13 @@ def _dictionary(bpe: GPT2BPE, vocabulary: Mapping[str, Any]) -> Dictionary:
     if not all(type(i) is int for i in numbers) or sorted(numbers) != list(range(len(numbers))):
         raise VocabularyError("the ids are not 0, 1, 2, … each once")
     pieces = {number: piece for piece, number in vocabulary.items()}
-    if tuple(_used(pieces.get(i, "")) for i in range(4)) != SPECIALS:
+    first = len(SPECIALS)
+    if tuple(_used(pieces.get(i, "")) for i in range(first)) != SPECIALS:
         raise VocabularyError(f"ids 0 to 3 are not {', '.join(SPECIALS)}: no RoBERTa vocabulary")
     names = bpe.printable_ids() | bpe.added
-    moved = {piece for i, piece in pieces.items() if i > 3 and _used(piece) in SPECIALS}
+    moved = {piece for i, piece in pieces.items() if i >= first and _used(piece) in SPECIALS}
     dictionary = Dictionary()
-    for number in range(4, len(pieces)):
+    for number in range(first, len(pieces)):
         piece = pieces[number]
         symbol = _used(piece) if piece in moved else names.get(piece, piece)
         dictionary.add_symbol(symbol, n=len(pieces) - number, overwrite=piece in moved)

@@ -1,4 +1,4 @@
-"""Subwords → a sentence, for every kind of subword that fairseq's `post_process` knows."""
+"""Joins subwords to a sentence, for every kind of subword that fairseq's `post_process` knows."""
 
 from __future__ import annotations
 

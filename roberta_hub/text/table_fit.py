@@ -1,4 +1,4 @@
-"""Whether a vocabulary and an embedding table belong together."""
+"""Checks whether a vocabulary and an embedding table belong together."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""GPT-2's tables: bytes and their printable pictures, merges, and the two files that hold them."""
+"""Reads and checks GPT-2's tables: printable bytes, ids and merges, and the files of both."""
 
 from __future__ import annotations
 
@@ -13,6 +13,8 @@ from roberta_hub.files import read_bytes
 
 MAX_BYTES = 20 << 20
 """Of one file of tables; the largest of RoBERTa's kind have 2 MB."""
+MAX_ID = 1 << 24
+"""What every id of a token lies below."""
 MAX_WORK = 20_000_000
 """Sum of the squared token lengths, to which the time of `check_merges` is proportional; GPT-2's is
 2.5 million."""
@@ -143,3 +145,15 @@ def check_merges(merges: Sequence[tuple[bytes, bytes]]) -> None:
                 f"merge {rank + 1}, {printable(left)!r} + {printable(right)!r}, cannot follow from "
                 "those before it"
             )
+
+
+def check_ids(tokens: Sequence[bytes], ids: Mapping[bytes, int]) -> None:
+    """Refuse ids that leave a token out, share a number, or lie beyond all reason."""
+    missing = next((token for token in tokens if token not in ids), None)
+    if missing is not None:
+        raise VocabularyError(f"token {printable(missing)!r} has no id")
+    if len(set(ids.values())) != len(ids):
+        raise VocabularyError("two tokens share one id")
+    outside = next((i for i in ids.values() if not 0 <= i < MAX_ID), None)
+    if outside is not None:
+        raise VocabularyError(f"id {outside} is outside 0..{MAX_ID - 1}")

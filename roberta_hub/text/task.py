@@ -1,4 +1,4 @@
-"""What hub users reach of a fairseq task through `roberta.task`."""
+"""Holds what hub users reach of a fairseq task through `roberta.task`."""
 
 from __future__ import annotations
 
@@ -6,6 +6,7 @@ from dataclasses import dataclass
 
 from roberta_hub.errors import VocabularyError
 from roberta_hub.text.dictionary import MASK, Dictionary
+from roberta_hub.text.layout import Layout
 
 
 @dataclass(frozen=True)
@@ -23,6 +24,8 @@ class Task:
     """Id that this task puts before every input, if it does."""
     longest: int | None = None
     """Longest input in tokens, of tasks that state one."""
+    layout: Layout | None = None
+    """Which ids are special and how sentences are joined; None: RoBERTa's."""
 
     @property
     def dictionary(self) -> Dictionary:
@@ -45,12 +48,13 @@ class Task:
             >>> Task(Dictionary.roberta()).mask_idx
             50264
         """
-        if MASK not in self.source_dictionary:
+        layout = Layout.of(self.source_dictionary) if self.layout is None else self.layout
+        if layout.mask is None:
             raise VocabularyError(
                 f"the dictionary has no {MASK}; load it with add_mask=True, if the model was "
                 "trained with one"
             )
-        return self.source_dictionary.index(MASK)
+        return layout.mask
 
     def max_positions(self) -> int | None:
         """Longest input in tokens; None, as in fairseq's `masked_lm`: whatever the model takes."""

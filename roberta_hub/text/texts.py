@@ -1,4 +1,4 @@
-"""Whatever holds texts -> a list of them. One meaning of `texts` for every verb.
+"""Turns whatever holds texts into a list of them, so that `texts` means the same to every verb.
 
 Containers of other packages are known by what they offer (`tolist`, `to_pylist`, iteration), never
 by their class, so that none of those packages is imported.

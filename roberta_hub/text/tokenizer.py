@@ -1,15 +1,15 @@
-"""Sentences ↔ ids: BPE and dictionary joined, with offsets into the text.
+"""Turns sentences into a model's ids and back, and says where each piece lies in the text.
 
-Shapes: T tokens of one sequence, `<s>` and `</s>` included.
+Shapes: T tokens of one sequence, `<s>` and `</s>` included; V symbols of the dictionary.
 """
 
 from __future__ import annotations
 
 import functools
 from array import array
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from concurrent.futures import ThreadPoolExecutor
-from itertools import accumulate, pairwise
+from itertools import pairwise
 from typing import TypeAlias, cast
 
 import torch
@@ -17,17 +17,17 @@ from torch import Tensor
 
 from roberta_hub.arguments import switch
 from roberta_hub.errors import InputError, InputTypeError, VocabularyError
-from roberta_hub.text.bpe import BEGIN, END, GPT2BPE, MAX_MARKED
-from roberta_hub.text.characters import character_of_byte
+from roberta_hub.text.bpe import GPT2BPE
 from roberta_hub.text.dictionary import MASK, Dictionary
-from roberta_hub.text.tables import printable
+from roberta_hub.text.layout import Layout, lay_out
+from roberta_hub.text.pieces import Engine, Marked
 
 Text: TypeAlias = "str | tuple[str, ...]"
 """One sentence, or several that are encoded as one sequence."""
 
 _CHUNK = 256
-"""Texts that one call of the BPE takes: enough to make its fixed cost small, few enough to keep the
-joined text small."""
+"""Texts that one call of an engine takes: enough to make its fixed cost small, few enough to keep
+the joined text small."""
 
 
 class Tokenizer:
@@ -37,9 +37,11 @@ class Tokenizer:
     seen.
 
     Args:
-        bpe: cuts text into pieces.
-        dictionary: knows each piece by its GPT-2 id as a decimal string; a piece it lacks becomes
+        engine: cuts text into pieces.
+        dictionary: knows each piece by the name that the engine gives it; a piece it lacks becomes
             `<unk>`.
+        layout: which ids are special and how sentences are joined; None: RoBERTa's, as the
+            dictionary has it.
 
     Example:
         >>> tokenizer = Tokenizer.shipped()
@@ -49,21 +51,20 @@ class Tokenizer:
         'Hello world!'
     """
 
-    def __init__(self, bpe: GPT2BPE, dictionary: Dictionary) -> None:
-        self.bpe = bpe
+    def __init__(
+        self, engine: Engine, dictionary: Dictionary, layout: Layout | None = None
+    ) -> None:
+        self.engine = engine
         self.dictionary = dictionary
-        # A dict.txt may give a special symbol a second id. fairseq writes that one, as a word of
-        # the line; but an unknown piece is `unk()`, and padding `pad()`.
-        self.bos = dictionary.index(dictionary.bos_word)
-        self.eos = dictionary.index(dictionary.eos_word)
-        self.pad, self.unk = dictionary.pad(), dictionary.unk()
-        self._begins, self._ends = {self.bos, dictionary.bos()}, {self.eos, dictionary.eos()}
-        # Sequences are put together from GPT-2 ids, with three more numbers for the symbols between
-        # and inside texts, and then translated all at once.
-        self._mask = bpe.end_id + 1
-        known, unk = dictionary.indices, self.unk
-        table = [known.get(str(i), unk) for i in range(bpe.max_id + 1)]
-        self._to_model = torch.tensor([*table, self.bos, self.eos, dictionary.index(MASK)])
+        self.layout = layout = Layout.of(dictionary) if layout is None else layout
+        # Sequences are put together from the engine's numbers, with three more for the symbols
+        # between and inside texts, and then translated all at once.
+        self._begin, self._end, self._mask = range(engine.size, engine.size + 3)
+        known, table = dictionary.indices, [layout.unk] * engine.size
+        for symbol, number in engine.symbols.items():
+            table[number] = known.get(symbol, layout.unk)
+        mask = layout.unk if layout.mask is None else layout.mask
+        self._to_model = torch.tensor([*table, layout.bos, layout.eos, mask])
 
     @classmethod
     def shipped(cls) -> Tokenizer:
@@ -74,14 +75,36 @@ class Tokenizer:
         return len(self.dictionary)
 
     @property
+    def bos(self) -> int:
+        """Id that begins a sequence."""
+        return self.layout.bos
+
+    @property
+    def eos(self) -> int:
+        """Id that ends a sentence."""
+        return self.layout.eos
+
+    @property
     def mask_idx(self) -> int:
         """Id of `<mask>`.
 
         Raises:
-            VocabularyError: the dictionary has none.
+            VocabularyError: the model has none.
         """
-        self._require_mask()
-        return self.dictionary.index(MASK)
+        if self.layout.mask is None:
+            raise VocabularyError(f"the dictionary has no {MASK}, so nothing can be masked")
+        return self.layout.mask
+
+    @functools.cached_property
+    def rows(self) -> list[int | str]:
+        """What each id is: the engine's number of a piece, or a symbol that is no piece.
+
+        Example:
+            >>> Tokenizer.shipped().rows[:6]
+            ['<s>', '<pad>', '</s>', '<unk>', 13, 262]
+        """
+        numbers = self.engine.symbols
+        return [numbers.get(symbol, symbol) for symbol in self.dictionary.symbols]
 
     @functools.cached_property
     def words(self) -> Tensor:
@@ -91,8 +114,19 @@ class Tokenizer:
             >>> Tokenizer.shipped().words.sum()  # all of GPT-2's tokens but <|endoftext|>
             tensor(50256)
         """
-        bpe = self.bpe
-        return torch.tensor([bpe.is_text(symbol) for symbol in self.dictionary.symbols])
+        is_text = self.engine.is_text
+        return torch.tensor([isinstance(row, int) and is_text(row) for row in self.rows])
+
+    @functools.cached_property
+    def beginnings(self) -> Tensor:
+        """Which ids begin a word: bool (V,).
+
+        Example:
+            >>> Tokenizer.shipped().beginnings[[232, 31414, 2]]  # " world", "Hello", </s>
+            tensor([ True, False, False])
+        """
+        begins = self.engine.begins_word
+        return torch.tensor([isinstance(row, int) and begins(row) for row in self.rows])
 
     def encode(self, sentence: str, *more: str, no_separator: bool = False) -> Tensor:
         """Turn sentences into one sequence: `<s> A </s>`, or `<s> A </s> </s> B </s>` and so on.
@@ -102,7 +136,7 @@ class Tokenizer:
         Args:
             sentence: the first sentence.
             more: further ones.
-            no_separator: one `</s>` between sentences instead of two.
+            no_separator: one `</s>` between sentences, where the layout has two.
 
         Returns:
             int64 tensor (T,).
@@ -120,14 +154,14 @@ class Tokenizer:
         """
         flat = array("i")
         single = no_separator if no_separator is False else switch("no_separator", no_separator)
-        self._append(flat, (sentence, *more), 1 if single else 2)
+        self._append(flat, (sentence, *more), 1 if single else self.layout.separators)
         return self._to_model[_as_tensor(flat)]
 
     def encode_batch(self, texts: Sequence[Text], threads: int | None = None) -> list[Tensor]:
         """Turn many texts into ids, the same as `encode` gives for each.
 
         Args:
-            texts: sentences, or tuples of sentences for `<s> A </s> </s> B </s>`.
+            texts: sentences, or tuples of sentences that make one sequence.
             threads: how many share the work; None: one.
 
         Returns:
@@ -154,26 +188,26 @@ class Tokenizer:
 
     def _encode_chunk(self, chunk: tuple[int, Sequence[Text]]) -> Sequence[Tensor]:
         start, texts = chunk
-        flat = self._encode_together(texts)
+        marked = self.engine.marked
+        flat = None if marked is None else self._encode_together(texts, marked)
         if flat is None:
             flat = self._encode_singly(texts, start)
-        ends = [*self._places(flat, self.bpe.begin_id)[1:], len(flat)]
-        lengths = [end - begin for begin, end in pairwise([0, *ends])]
+        starts: list[int] = flat.eq(self._begin).nonzero().flatten().tolist()
+        lengths = [end - begin for begin, end in pairwise([*starts, len(flat)])]
         return torch.split(self._to_model[flat], lengths)
 
-    def _encode_together(self, texts: Sequence[Text]) -> Tensor | None:
-        """GPT-2 ids of all texts from one call.
+    def _encode_together(self, texts: Sequence[Text], marked: Marked) -> Tensor | None:
+        """The engine's numbers of all texts, from one call.
 
         None where something is wrong or odd, for `_encode_singly` to deal with.
         """
+        begin, end, separators = marked.begin, marked.end, self.layout.separators
         sentences: Sequence[str]
-        if not self.bpe.plain:
-            return None
-        if self.bpe.add_prefix_space:
-            texts = [self._prefixed(text) for text in texts]
+        if marked.prepare is not None:
+            texts = [_prepared(text, marked.prepare) for text in texts]
         if set(map(type, texts)) == {str}:  # most lists: no Python for each text
             sentences = cast("Sequence[str]", texts)
-            joined = BEGIN + (END + BEGIN).join(sentences) + END
+            joined = begin + (end + begin).join(sentences) + end
         else:
             sentences, joined = [], ""
             for text in texts:
@@ -183,53 +217,45 @@ class Tokenizer:
                 if not all(isinstance(sentence, str) for sentence in own):
                     return None
                 sentences += own
-                joined += BEGIN + (END + END).join(own) + END
-        if max(map(len, sentences)) > MAX_MARKED:
+                joined += begin + (end * separators).join(own) + end
+        if max(map(len, sentences)) > marked.longest:
             return None
-        ends = 2 * len(sentences) - len(texts)
-        if joined.count(BEGIN) != len(texts) or joined.count(END) != ends:
+        ends = separators * (len(sentences) - len(texts)) + len(texts)
+        if joined.count(begin) != len(texts) or joined.count(end) != ends:
             return None  # a text holds a mark, which must come out as text
         try:
-            return _as_tensor(self.bpe.encode_marked(joined))
+            return _as_tensor(marked.encode(joined))
         except InputError:
             return None
 
-    def _prefixed(self, text: Text) -> Text:
-        if isinstance(text, str):
-            return self.bpe.prefixed(text)
-        if isinstance(text, tuple) and all(isinstance(sentence, str) for sentence in text):
-            return tuple(map(self.bpe.prefixed, text))
-        return text  # wrong, which is said later
-
     def _encode_singly(self, texts: Sequence[Text], start: int) -> Tensor:
-        """GPT-2 ids of all texts, one after the other; errors count from number `start`."""
+        """The engine's numbers of all texts, one after the other; errors count from `start`."""
         flat = array("i")
         for i, text in enumerate(texts, start):
             try:
-                self._append(flat, text, 2)
+                self._append(flat, text, self.layout.separators)
             except (InputError, InputTypeError) as error:
                 raise type(error)(f"texts[{i}]: {error}") from None
         return _as_tensor(flat)
 
-    def _append(self, flat: array[int], text: Text, num_separators: int) -> None:
-        """Put one sequence at the end of `flat`, in GPT-2 ids."""
-        flat.append(self.bpe.begin_id)
+    def _append(self, flat: array[int], text: Text, separators: int) -> None:
+        """Put one sequence at the end of `flat`, in the engine's numbers."""
         if isinstance(text, str):
-            flat.extend(self.bpe.encode_ids(text))
-        elif isinstance(text, tuple) and text:
-            flat.extend(self.bpe.encode_ids(text[0]))
-            for sentence in text[1:]:
-                flat.extend([self.bpe.end_id] * num_separators)
-                flat.extend(self.bpe.encode_ids(sentence))
-        else:
+            text = (text,)
+        elif not isinstance(text, tuple) or not text:
             kind = "an empty tuple" if text == () else f"a {type(text).__name__}"
             raise InputTypeError(f"a text is a str or a tuple of them, not {kind}")
-        flat.append(self.bpe.end_id)
+        ids = map(self.engine.encode_ids, text)
+        lay_out(flat, ids, begin=self._begin, end=self._end, separators=separators)
 
-    @staticmethod
-    def _places(flat: Tensor, mark: int) -> list[int]:
-        places: list[int] = flat.eq(mark).nonzero().flatten().tolist()
-        return places
+    def ids_of(self, text: str) -> Tensor:
+        """The ids of a text's pieces alone, without `<s>` and `</s>`: int64 (n,).
+
+        Example:
+            >>> Tokenizer.shipped().ids_of("Hello world!")
+            tensor([31414,   232,   328])
+        """
+        return self._to_model[torch.tensor(self.engine.encode_ids(text), dtype=torch.int32)]
 
     def encode_masked(self, text: str, mask_token: str = MASK) -> Tensor:
         """Turn text with placeholders into ids with `<mask>`, as fairseq's `fill_mask` does.
@@ -253,16 +279,16 @@ class Tokenizer:
         if not mask_token:
             raise InputError("mask_token is empty")
         if mask_token in text:
-            self._require_mask()
-        flat = array("i", [self.bpe.begin_id])
+            _ = self.mask_idx  # refuses a dictionary without one
+        flat = array("i", [self._begin])
         for span in text.split(mask_token):
-            flat.extend(self.bpe.encode_ids(span.rstrip()))
+            flat.extend(self.engine.encode_ids(span.rstrip()))
             flat.append(self._mask)
-        flat[-1] = self.bpe.end_id  # in place of the mask behind the last span
+        flat[-1] = self._end  # in place of the mask behind the last span
         return self._to_model[_as_tensor(flat)]
 
     def decode(self, tokens: Tensor | Sequence[int]) -> str | list[str]:
-        """Turn ids back into text: one str, or a list where two `</s>` stand between sentences.
+        """Turn ids back into text: one str, or a list where `Layout.split` finds several sentences.
 
         `<s>`, `</s>` and padding leave no trace; `<mask>`, `<unk>` and fillers show their names;
         bytes that are no UTF-8 become U+FFFD.
@@ -279,36 +305,29 @@ class Tokenizer:
             >>> tokenizer.decode(tokenizer.encode("Hello", "world"))
             ['Hello', 'world']
         """
-        ids = [i for i in self._check_ids(tokens) if i != self.pad]
-        if ids and ids[0] in self._begins:
-            ids = ids[1:]
-        pairs = {(end, end) for end in self._ends}
-        cuts = [i + 1 for i, pair in enumerate(pairwise(ids)) if pair in pairs]
-        pieces = [ids[start:end] for start, end in pairwise([0, *cuts, len(ids)])]
-        table = self._symbol_bytes
-        sentences = [
-            b"".join([table[i] for i in piece]).decode(errors="replace") for piece in pieces
-        ]
+        table, join = self._surfaces, self.engine.join
+        parts = self.layout.split(self._check_ids(tokens))
+        sentences = [join([table[i] for i in part]) for part in parts]
         return sentences[0] if len(sentences) == 1 else sentences
 
     def decode_id(self, token: int) -> str:
-        """The text of one id, `<s>` and the like by their names.
+        """What one id adds to a text, with the space before a word; `<s>` and the like by name.
 
         Example:
             >>> Tokenizer.shipped().decode_id(232), Tokenizer.shipped().decode_id(0)
             (' world', '<s>')
         """
         (checked,) = self._check_ids([token])
-        return self.bpe.symbol_bytes(self.dictionary[checked]).decode(errors="replace")
+        return self._surface(self.rows[checked]).decode(errors="replace")
 
     def tokenize(self, text: str) -> list[str]:
-        """Cut text into pieces as GPT-2's files write them: one character a byte, `Ġ` a space.
+        """Cut text into pieces as the engine's files write them: GPT-2's show a space as `Ġ`.
 
         Example:
             >>> Tokenizer.shipped().tokenize("I had a sudden epipheny")
             ['I', 'Ġhad', 'Ġa', 'Ġsudden', 'Ġep', 'ip', 'heny']
         """
-        return [printable(self.bpe.token_bytes(i)) for i in self.bpe.encode_ids(text)]
+        return list(map(self.engine.piece, self.engine.encode_ids(text)))
 
     def pieces(self, tokens: Tensor | Sequence[int] | None = None) -> list[str]:
         """The printable piece behind each id; `<s>` and the like are themselves.
@@ -319,48 +338,33 @@ class Tokenizer:
             >>> Tokenizer.shipped().pieces([0, 31414, 232, 50264, 2])
             ['<s>', 'Hello', 'Ġworld', '<mask>', '</s>']
         """
-        ids = range(len(self.dictionary)) if tokens is None else self._check_ids(tokens)
-        return [printable(self.bpe.symbol_bytes(self.dictionary[i])) for i in ids]
-
-    def byte_spans(self, text: str) -> list[tuple[int, int]]:
-        """Where each piece of `tokenize(text)` lies in the text's UTF-8 bytes, without gaps.
-
-        Example:
-            >>> Tokenizer.shipped().byte_spans("can’t")
-            [(0, 3), (3, 5), (5, 6), (6, 7)]
-        """
-        return list(pairwise(accumulate(self.bpe.byte_lengths(text), initial=0)))
+        rows = self.rows
+        if tokens is not None:
+            rows = [rows[i] for i in self._check_ids(tokens)]
+        return [row if isinstance(row, str) else self.engine.piece(row) for row in rows]
 
     def offsets(self, text: str) -> list[tuple[int, int]]:
         """Where each piece of `tokenize(text)` lies in the text, in characters.
 
         A piece with only some of a character's bytes covers that whole character, as its neighbour
-        does; one that is only the space of `add_prefix_space` covers nothing.
+        does; one that stands for nothing in the text covers nothing.
 
         Example:
             >>> Tokenizer.shipped().offsets("can’t")
             [(0, 3), (3, 4), (3, 4), (4, 5)]
         """
-        spans = self.byte_spans(text)
-        if text.isascii():
-            return spans
-        owner = [*character_of_byte(text), len(text)]
-        return [
-            (owner[start], owner[end - 1] + 1 if end > start else owner[start])
-            for start, end in spans
-        ]
+        return self.engine.spans(text)
 
     @functools.cached_property
-    def _symbol_bytes(self) -> list[bytes]:
+    def _surfaces(self) -> list[bytes]:
         """What each id adds to decoded text."""
-        table = [self.bpe.symbol_bytes(symbol) for symbol in self.dictionary.symbols]
-        for silent in self._begins | self._ends:
+        table = list(map(self._surface, self.rows))
+        for silent in self.layout.begins | self.layout.ends:
             table[silent] = b""
         return table
 
-    def _require_mask(self) -> None:
-        if MASK not in self.dictionary:
-            raise VocabularyError(f"the dictionary has no {MASK}, so nothing can be masked")
+    def _surface(self, row: int | str) -> bytes:
+        return row.encode() if isinstance(row, str) else self.engine.surface(row)
 
     def _check_ids(self, tokens: Tensor | Sequence[int]) -> list[int]:
         if not isinstance(tokens, Tensor):
@@ -380,6 +384,14 @@ class Tokenizer:
             place = next(i for i, token in enumerate(ids) if not 0 <= token < size)
             raise InputError(f"tokens[{place}] is {ids[place]}; ids run from 0 to {size - 1}")
         return ids
+
+
+def _prepared(text: Text, prepare: Callable[[str], str]) -> Text:
+    if isinstance(text, str):
+        return prepare(text)
+    if isinstance(text, tuple) and all(isinstance(sentence, str) for sentence in text):
+        return tuple(map(prepare, text))
+    return text  # wrong, which is said later
 
 
 def _as_tensor(flat: array[int]) -> Tensor:

@@ -9,6 +9,7 @@ from roberta_hub.inference import fill_mask, pronouns, score
 from roberta_hub.inference.batching import Options
 from roberta_hub.inference.fill_mask import Filled
 from roberta_hub.keywords import checks_keywords
+from roberta_hub.text.dictionary import MASK
 from roberta_hub.text.texts import Texts, as_single_texts, as_texts
 from roberta_hub.verbs.texts import TextVerbs
 
@@ -72,7 +73,7 @@ class LanguageVerbs(TextVerbs):
             >>> text == f"Paris is the{word} of France."
             True
         """
-        needs = f"fill_mask takes str with {fill_mask.MASK} in it"
+        needs = f"fill_mask takes str with {MASK} in it"
         texts, one = as_single_texts(masked_input, "masked_input", place="text {}", needs=needs)
         found = fill_mask.fill_mask(self._runner(**options), texts, topk=topk, targets=targets)
         results: list[Any] = [masks[0] if len(masks) == 1 else masks for masks in found]

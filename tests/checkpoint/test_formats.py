@@ -255,7 +255,6 @@ def test_other_files_in_the_folder_stay(tmp_path: Path, format: Any):
 @pytest.fixture
 def own_vocabulary(tmp_path: Path) -> roberta_hub.RobertaHubInterface:
     """A model with a BPE of its own: three merges."""
-    from roberta_hub.saving import bpe_files
     from roberta_hub.text import Dictionary, Task
     from roberta_hub.text.bpe import GPT2BPE
 
@@ -269,7 +268,7 @@ def own_vocabulary(tmp_path: Path) -> roberta_hub.RobertaHubInterface:
     )
     model = roberta_hub.RobertaModel(config)
     hub = roberta_hub.RobertaHubInterface(config, Task(dictionary), model, bpe=bpe)
-    assert set(bpe_files(hub.tokenizer)) == {"encoder.json", "vocab.bpe"}
+    assert set(hub.tokenizer.engine.fairseq_files()) == {"encoder.json", "vocab.bpe"}
     return hub.eval()
 
 

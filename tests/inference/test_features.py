@@ -17,6 +17,7 @@ from torch import Tensor, nn
 from roberta_hub import RobertaHubInterface
 from roberta_hub.inference.batching import batches, once
 from roberta_hub.inference.windows import fit
+from roberta_hub.text import Layout
 
 
 @pytest.mark.parametrize("batch_tokens", [None, 1, 13, 40])
@@ -238,6 +239,8 @@ def test_the_bar_goes_to_stderr_and_only_if_wanted(
 
 # ---- what all verbs on lists stand on ----
 
+LAYOUT = Layout(bos=0, pad=1, eos=2, unk=3)
+
 
 @given(
     st.lists(st.lists(st.integers(3, 9), max_size=14), min_size=1, max_size=4),
@@ -252,9 +255,9 @@ def test_windows_cover_every_token_and_fit(
     others = len(ids) - max(map(len, sentences))
     if len(ids) > limit and limit - others <= stride:
         with pytest.raises(ValueError, match="stride"):
-            fit([ids], ["x"], limit, stride=stride)
+            fit([ids], ["x"], limit, LAYOUT, stride=stride)
         return
-    (windows,) = fit([ids], ["x"], limit, stride=stride)
+    (windows,) = fit([ids], ["x"], limit, LAYOUT, stride=stride)
     for own, columns in zip(windows.ids, windows.columns, strict=True):
         assert len(own) <= limit
         assert torch.equal(own, ids[columns])
@@ -279,9 +282,9 @@ def test_truncation_keeps_the_beginnings_of_all_sentences(
     needed = 1 + sum(map(bool, sentences[1:]))  # a token of each sentence that is not empty
     if len(ids) > limit and room < needed:
         with pytest.raises(ValueError, match="no room"):
-            fit([ids], ["x"], limit, truncate=True)
+            fit([ids], ["x"], limit, LAYOUT, truncate=True)
         return
-    (windows,) = fit([ids], ["x"], limit, truncate=True)
+    (windows,) = fit([ids], ["x"], limit, LAYOUT, truncate=True)
     kept = list(windows.ids[0].tolist())
     assert len(kept) == min(len(ids), limit)
     # The level to which the longest are cut: no shorter sentence loses anything.

@@ -12,7 +12,7 @@ from hypothesis import strategies as st
 from random_text import texts
 
 from roberta_hub.errors import InputError, InputTypeError, VocabularyError
-from roberta_hub.text import bpe as bpe_module
+from roberta_hub.text import merging
 from roberta_hub.text.bpe import GPT2BPE
 from roberta_hub.text.tables import BYTE_ORDER, printable
 
@@ -46,7 +46,7 @@ def test_unicode_tables_agree_where_both_know(char_class):
 
 
 def test_own_list_of_whitespace():
-    assert set(re.findall(f"[{bpe_module._SPACE}]", EVERY_CHARACTER)) == in_rust(r"\s")
+    assert set(re.findall(f"[{merging.SPACE}]", EVERY_CHARACTER)) == in_rust(r"\s")
 
 
 def test_every_character_as_the_twin(twin):
@@ -92,7 +92,7 @@ def test_round_trip(text):
 )
 def test_cutting_at_long_whitespace_changes_nothing(twin, text):
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(bpe_module, "MAX_MARKED", 3)  # "long" from three characters on
+        patch.setattr(merging, "MAX_MARKED", 3)  # "long" from three characters on
         assert BPE.encode_ids(text) == twin.encode(text)
 
 
@@ -122,7 +122,7 @@ def test_long_whitespace_is_one_piece_but_for_its_last_character():
 
 
 @pytest.mark.parametrize(
-    "word", ["<s>", "</s>", "<pad>", "<mask>", "<unk>", "<|endoftext|>", bpe_module.BEGIN]
+    "word", ["<s>", "</s>", "<pad>", "<mask>", "<unk>", "<|endoftext|>", merging.BEGIN]
 )
 def test_special_words_are_text(word):
     ids = BPE.encode_ids(word)
@@ -210,7 +210,7 @@ def test_own_tables(tmp_path):
     assert bpe.encode_ids("abc abc") == [10, 7]
     assert bpe.decode("10 7 0") == "abc abc<s>"
     assert bpe.decode(bpe.encode("Grüße 🙂 abcab")) == "Grüße 🙂 abcab"
-    assert (bpe.token_bytes(7), bpe.is_text("7"), bpe.is_text("0")) == (b" abc", True, False)
+    assert (bpe.token_bytes(7), bpe.is_text(7), bpe.is_text(0)) == (b" abc", True, False)
 
 
 def test_merges_with_crlf_and_without_a_last_line_break(tmp_path):

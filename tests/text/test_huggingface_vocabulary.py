@@ -22,7 +22,7 @@ def write(folder, vocabulary, merges):
 @pytest.fixture
 def shipped_files(tokenizer, tmp_path):
     vocabulary = {piece: i for i, piece in enumerate(tokenizer.pieces())}
-    write(tmp_path, vocabulary, tokenizer.bpe.printable_merges())
+    write(tmp_path, vocabulary, tokenizer.engine.printable_merges())
     return tmp_path
 
 

@@ -154,8 +154,8 @@ def slow_offsets(tokenizer, text):
     """Byte by byte: the characters that a piece has bytes of."""
     owners = [i for i, character in enumerate(text) for _ in character.encode()]
     spans, done = [], 0
-    for gpt2_id in tokenizer.bpe.encode_ids(text):
-        mine = owners[done : done + len(tokenizer.bpe.token_bytes(gpt2_id))]
+    for gpt2_id in tokenizer.engine.encode_ids(text):
+        mine = owners[done : done + len(tokenizer.engine.token_bytes(gpt2_id))]
         spans.append((min(mine), max(mine) + 1))
         done += len(mine)
     assert done == len(owners)
@@ -169,11 +169,11 @@ def test_offsets_as_slow_reference(tokenizer, text):
 
 @given(texts())
 def test_byte_spans_cover_the_text(tokenizer, text):
-    spans = tokenizer.byte_spans(text)
+    spans = tokenizer.engine.byte_spans(text)
     pieces = tokenizer.tokenize(text)
     assert len(spans) == len(pieces)
     assert [text.encode()[a:b] for a, b in spans] == [
-        tokenizer.bpe.token_bytes(i) for i in tokenizer.bpe.encode_ids(text)
+        tokenizer.engine.token_bytes(i) for i in tokenizer.engine.encode_ids(text)
     ]
 
 

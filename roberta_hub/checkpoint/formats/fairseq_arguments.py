@@ -162,11 +162,12 @@ def _sizes(weights: dict[str, Tensor], source: str) -> dict[str, int]:
             f"{source}: no RoBERTa encoder in this file: {EMBEDDING} or embed_positions is "
             f"missing; it holds {sorted(weights)[:5]}"
         )
-    if positions.size(0) < 3:
+    unused = RobertaConfig.padding_idx + 1  # positions count from there, in all that fairseq writes
+    if positions.size(0) <= unused:
         raise CheckpointError(
-            f"{source}: the position table has {positions.size(0)} rows, fewer than 3"
+            f"{source}: the position table has {positions.size(0)} rows, fewer than {unused + 1}"
         )
     layers = count_layers(weights)
     sizes = {"vocab_size": embedding.size(0), "embed_dim": embedding.size(1)}
-    sizes |= {"max_positions": positions.size(0) - 2, "num_layers": layers}
+    sizes |= {"max_positions": positions.size(0) - unused, "num_layers": layers}
     return sizes | ({"ffn_dim": fc1.size(0)} if fc1 is not None and fc1.dim() == 2 else {})

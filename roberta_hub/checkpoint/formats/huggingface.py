@@ -200,7 +200,7 @@ def write_huggingface(
     vocabulary: Mapping[str, bytes],
     head: str | None = None,
     *,
-    ends: tuple[int, int] = (0, 2),
+    ends: tuple[int, int],
 ) -> None:
     """Write config.json, model.safetensors and tokenizer files that transformers loads.
 

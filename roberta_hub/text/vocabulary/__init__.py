@@ -1,4 +1,4 @@
-"""The RoBERTa vocabulary that ships with the package, read from one file and checked before use.
+"""Reads the RoBERTa vocabulary that ships with the package from one file, and checks it first.
 
 `roberta.vocab` is 300,514 bytes of unsigned 16-bit little-endian numbers:
 

@@ -36,7 +36,7 @@ class Maskable:
     """Ids that begin a word: a space in front, or no text at all. Bool (V,)"""
     mask: int
     """Id of `<mask>`."""
-    specials: int = 4
+    specials: int
     """How many of the first ids fairseq never draws."""
 
     @classmethod
@@ -49,11 +49,8 @@ class Maskable:
             tensor([ True, False,  True])
         """
         text = tokenizer.words
-        bpe, symbols = tokenizer.bpe, tokenizer.dictionary.symbols
-        starts = [
-            bool(t) and bpe.is_beginning_of_word(s) for s, t in zip(symbols, text, strict=True)
-        ]
-        return cls(text, torch.tensor(starts) | ~text, tokenizer.mask_idx)
+        specials = tokenizer.dictionary.nspecial
+        return cls(text, tokenizer.beginnings | ~text, tokenizer.mask_idx, specials)
 
 
 @dataclass(frozen=True)

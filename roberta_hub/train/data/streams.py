@@ -247,7 +247,6 @@ def _index(folder: Path) -> dict[str, Any] | None:
 def _fingerprint(tokenizer: Tokenizer) -> str:
     """Hash everything that the ids depend on: symbols, added tokens, prefix space."""
     symbols = "\n".join(tokenizer.dictionary[i] for i in range(len(tokenizer)))
-    bpe = tokenizer.bpe
-    if bpe.added or bpe.add_prefix_space:
-        symbols += f"\n{bpe.added} {bpe.add_prefix_space}"
+    if tokenizer.engine.fingerprint:
+        symbols += f"\n{tokenizer.engine.fingerprint}"
     return hashlib.blake2b(symbols.encode("utf-8", "surrogatepass"), digest_size=16).hexdigest()

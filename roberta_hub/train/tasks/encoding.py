@@ -61,7 +61,8 @@ def shorten(
                 f"{place}: {len(ids)} tokens > {limit}; task.options.truncate=true cuts the "
                 "longest sentence"
             )
-    fitted = fit(sequences, where, limit, truncate=options.truncate, eos=interface.tokenizer.eos)
+    layout = interface.tokenizer.layout
+    fitted = fit(sequences, where, limit, layout, truncate=options.truncate)
     return [window.ids[0] for window in fitted]
 
 

@@ -1,0 +1,165 @@
+"""Lays sentences out as one sequence of ids, and finds them in it again.
+
+RoBERTa writes `<s> A </s> </s> B </s>`, BERT `[CLS] A [SEP] B [SEP]`. Shapes: T tokens of one
+sequence, special ones included.
+"""
+
+from __future__ import annotations
+
+from array import array
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass
+from itertools import pairwise
+
+from torch import Tensor
+
+from roberta_hub.errors import InputError
+from roberta_hub.text.dictionary import MASK, Dictionary
+
+FIRST = 1
+"""Where the first piece of a sequence stands: behind the one id that begins it."""
+
+
+@dataclass(frozen=True)
+class Layout:
+    """Which ids are special, and how many stand between two sentences.
+
+    Raises:
+        InputError: neither one nor two separators.
+
+    Example:
+        >>> layout = Layout.of(Dictionary.roberta())
+        >>> layout.bos, layout.pad, layout.eos, layout.unk, layout.mask, layout.separators
+        (0, 1, 2, 3, 50264, 2)
+    """
+
+    bos: int
+    """Begins every sequence: `<s>`, `[CLS]`."""
+    eos: int
+    """Ends every sentence: `</s>`, `[SEP]`."""
+    pad: int
+    """Fills batches, and is no part of a sequence."""
+    unk: int
+    """Stands for every piece that the dictionary lacks."""
+    mask: int | None = None
+    """Stands for a token to be guessed; None: the model has none."""
+    separators: int = 2
+    """How many `eos` stand between two sentences: 2 for RoBERTa, 1 for BERT."""
+    begins: frozenset[int] = frozenset()
+    """Every id that begins a sequence: a dict.txt may give `<s>` two (CamemBERT's does)."""
+    ends: frozenset[int] = frozenset()
+    """Every id that ends a sentence."""
+
+    def __post_init__(self) -> None:
+        if self.separators not in (1, 2):
+            raise InputError(f"{self.separators} separators between sentences; there are 1 or 2")
+        object.__setattr__(self, "begins", self.begins | {self.bos})
+        object.__setattr__(self, "ends", self.ends | {self.eos})
+
+    @classmethod
+    def of(cls, dictionary: Dictionary, *, mask: str = MASK, separators: int = 2) -> Layout:
+        """The layout that a dictionary's special symbols make, by default RoBERTa's.
+
+        Where a dict.txt gives a special symbol a second id, that one is written, as fairseq writes
+        it; but an unknown piece is `unk()`, and padding `pad()`.
+
+        Args:
+            dictionary: knows the ids.
+            mask: the symbol of a token to be guessed.
+            separators: how many ids stand between two sentences.
+        """
+        return cls(
+            bos=dictionary.index(dictionary.bos_word),
+            eos=dictionary.index(dictionary.eos_word),
+            pad=dictionary.pad(),
+            unk=dictionary.unk(),
+            mask=dictionary.index(mask) if mask in dictionary else None,
+            separators=separators,
+            begins=frozenset([dictionary.bos()]),
+            ends=frozenset([dictionary.eos()]),
+        )
+
+    def split(self, ids: Sequence[int]) -> list[list[int]]:
+        """Cut a sequence where two sentences meet; padding and what begins the sequence go.
+
+        With two separators the cut is between two equal ends: a single one inside a sequence, as
+        `no_separator=True` writes it, is no cut (fairseq's `decode`). With one it is behind each.
+
+        Example:
+            >>> Layout(bos=0, pad=1, eos=2, unk=3).split([0, 7, 2, 2, 8, 2, 1])
+            [[7, 2], [2, 8, 2]]
+            >>> Layout(bos=101, pad=0, eos=102, unk=100, separators=1).split([101, 7, 102, 8, 102])
+            [[7, 102], [8, 102]]
+        """
+        ids = [i for i in ids if i != self.pad]
+        if ids and ids[0] in self.begins:
+            ids = ids[1:]
+        if self.separators == 1:
+            cuts = [n for n, i in enumerate(ids[:-1], 1) if i in self.ends]
+        else:
+            pairs = {(end, end) for end in self.ends}
+            cuts = [n for n, pair in enumerate(pairwise(ids), 1) if pair in pairs]
+        return [ids[start:end] for start, end in pairwise([0, *cuts, len(ids)])]
+
+    def sentences(self, ids: Tensor) -> list[tuple[int, int]]:
+        """(start, end) of the pieces of each sentence; text never encodes to `eos`.
+
+        Empty sentences are left out, but for the first.
+
+        Args:
+            ids: of one sequence. Shape: (T,)
+
+        Example:
+            >>> import torch
+            >>> layout = Layout(bos=0, pad=1, eos=2, unk=3)
+            >>> layout.sentences(torch.tensor([0, 7, 8, 2, 2, 9, 2]))
+            [(1, 3), (5, 6)]
+        """
+        found: list[tuple[int, int]] = []
+        start = FIRST
+        for end in ids.eq(self.eos).nonzero().squeeze(1).tolist():
+            if end > start or not found:
+                found.append((start, end))
+            start = end + 1
+        return found
+
+    def segments(self, ids: Tensor) -> Tensor:
+        """0 up to the first `eos`, 1 behind it, 0 for padding: (..., T) -> (..., T).
+
+        These are transformers' `token_type_ids` of a sentence and of a pair.
+
+        Example:
+            >>> import torch
+            >>> layout = Layout(bos=101, pad=0, eos=102, unk=100, separators=1)
+            >>> layout.segments(torch.tensor([101, 7, 102, 8, 102, 0]))
+            tensor([0, 0, 0, 1, 1, 0])
+        """
+        ends = ids.eq(self.eos).long()
+        behind = (ends.cumsum(-1) - ends).clamp(max=1)  # an end belongs to the sentence before it
+        return behind * ids.ne(self.pad)
+
+
+def lay_out(
+    flat: array[int], sentences: Iterable[Iterable[int]], *, begin: int, end: int, separators: int
+) -> None:
+    """Put one sequence behind what an array holds.
+
+    Args:
+        flat: is appended to.
+        sentences: numbers of each sentence's pieces.
+        begin: what begins the sequence.
+        end: what ends each sentence.
+        separators: how many ends stand between two sentences.
+
+    Example:
+        >>> flat = array("i")
+        >>> lay_out(flat, [[7, 8], [9]], begin=0, end=2, separators=2)
+        >>> flat.tolist()
+        [0, 7, 8, 2, 2, 9, 2]
+    """
+    flat.append(begin)
+    for number, sentence in enumerate(sentences):
+        if number:
+            flat.extend([end] * separators)
+        flat.extend(sentence)
+    flat.append(end)
