@@ -344,8 +344,6 @@ def test_formats_without_room_say_so(
 
 @pytest.mark.parametrize("unit", ["token", "word"])
 def test_pretraining(tmp_path: Path, unit: str) -> None:
-    from roberta_hub.train.tasks.objectives import build_task
-
     from roberta_hub.train.loop.fit import fit
     from roberta_hub.train.settings import (
         BatchConfig,
@@ -355,6 +353,7 @@ def test_pretraining(tmp_path: Path, unit: str) -> None:
         OptimizerConfig,
         TaskConfig,
     )
+    from roberta_hub.train.tasks.build import build_task
 
     text = tmp_path / "text.txt"
     text.write_text("\n".join(text for text, _ in sentences()) + "\n", encoding="utf-8")
