@@ -1,4 +1,4 @@
-"""Runs as the helper process of `bench.Bench`: forks, limits, reads, reports; JSON lines."""
+"""Runs as the helper process of `bench.Bench`: forks, limits, reads, reports in lines of JSON."""
 
 from __future__ import annotations
 
