@@ -191,7 +191,8 @@ print(all(value is getattr(roberta_hub, name) for value, name in zip(found, name
 LOADING = """
 import sys
 from pathlib import Path
-import roberta_hub.hub
+import roberta_hub
+from roberta_hub import load_model
 
 package, ran = str(Path(roberta_hub.__file__).parent), set()
 
@@ -206,7 +207,7 @@ def watch(frame, event, argument):
     ran.add(Path(file).relative_to(package).as_posix())
 
 sys.setprofile(watch)
-roberta_hub.load_model("roberta.tiny")
+load_model("roberta.tiny")
 sys.setprofile(None)
 print(sorted(ran))
 """
