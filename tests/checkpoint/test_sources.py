@@ -17,7 +17,7 @@ from server import Server, body, cut, ranged, redirect, status
 from small_models import take_any_shape
 
 import roberta_hub
-from roberta_hub.checkpoint.fetch import download
+from roberta_hub.checkpoint.fetch import download, transfer
 from roberta_hub.checkpoint.fetch.catalogue import files_of, find
 from roberta_hub.checkpoint.fetch.download import fetch_model, find_in_torch_hub
 from roberta_hub.checkpoint.fetch.records import MODELS, Origin, Record, Remote, archive, repository
@@ -236,6 +236,21 @@ def test_a_model_that_lies_nowhere_else(server: Server):
     with warnings.catch_warnings(), pytest.raises(DownloadError, match="404"):
         warnings.simplefilter("error")
         fetch_model(wsc)
+
+
+def test_an_unsafe_mirror_or_a_damaged_table_of_digests_asks_nobody_else(
+    server: Server, cache: Path, second: dict[str, bytes], monkeypatch: pytest.MonkeyPatch
+):
+    server.plan[PATH] = [body(GOOD)]
+    cache.mkdir(parents=True)
+    (cache / "digests.json").write_text("{")
+    with pytest.raises(DownloadError, match="is damaged"):
+        fetch_model(BOTH)
+    monkeypatch.setenv(transfer.MIRROR_ENV, "http://example.invalid")
+    with pytest.raises(DownloadError, match="ROBERTA_HUB_MIRROR leads to"):
+        fetch_model(BOTH)
+    assert server.hits[REPOSITORY + "config.json"] == 0
+    assert visible(cache) == {"digests.json"}
 
 
 @pytest.mark.parametrize("base", ["http://example.invalid", "ftp://127.0.0.1", "http://["])

@@ -134,8 +134,9 @@ def check_shape(
         CheckpointError: a field differs; the message has both values.
     """
     asked = {FAIRSEQ_FIELDS.get(name) for name in overrides}
+    if "encoder_layers_to_keep" in overrides:
+        asked.add("num_layers")
     config = config_of(record)
-    asked |= {"num_layers"} if PRUNING in overrides else set()
     for name in SHAPE:
         found, stated = getattr(checkpoint.config, name), getattr(config, name)
         if found != stated and name not in record.unsure and name not in asked:

@@ -54,10 +54,6 @@ DIGESTS = "digests.json"
 digest."""
 
 
-class WrongDigestError(DownloadError):
-    """A file that is not the one its publisher, or the first download, had: an alarm."""
-
-
 @dataclass(frozen=True)
 class _Delivery:
     """The files of a model in a folder of the stage, and where they come from."""
@@ -213,19 +209,28 @@ def _adopt(record: Record, archive: Path, stage: Path) -> _Delivery | None:
 PUBLISHERS = {"fairseq": "fairseq", "huggingface": "Hugging Face"}
 
 
-def _download(record: Record, stage: Path, label: str | None) -> _Delivery:
-    """Get a model from the first of its origins that has it.
+class _AbsentError(Exception):
+    """An origin does not give the files; `reason` says why. The next origin may."""
 
-    A wrong digest is no reason to ask the next one, but an alarm.
+    def __init__(self, reason: DownloadError) -> None:
+        super().__init__(str(reason))
+        self.reason = reason
+
+
+def _download(record: Record, stage: Path, label: str | None) -> _Delivery:
+    """Get a model from the first of its origins that gives it.
+
+    A wrong digest is no reason to ask the next origin: it is an alarm.
     """
     failed: list[DownloadError] = []
     quiet: list[str] = []  # without any network one message is enough
     for number, origin in enumerate(record.origins, start=1):
         try:
             delivery = _deliver(origin, stage, label)
-        except DownloadError as error:
+        except _AbsentError as absent:
+            error = absent.reason
             failed.append(error)
-            if number == len(record.origins) or isinstance(error, WrongDigestError):
+            if number == len(record.origins):
                 raise _all_failed(record, failed) from error.__cause__
             publisher = PUBLISHERS[record.origins[number].kind]
             warning = f"{error}. {publisher}'s copy of {record.name} is fetched instead"
@@ -233,6 +238,8 @@ def _download(record: Record, stage: Path, label: str | None) -> _Delivery:
                 quiet.append(warning)
             else:
                 warnings.warn(warning, stacklevel=5)
+        except DownloadError as alarm:
+            raise _all_failed(record, [*failed, alarm]) from alarm.__cause__
         else:
             for warning in quiet:
                 warnings.warn(warning, stacklevel=5)
@@ -264,9 +271,9 @@ def _from_fairseq(origin: Origin, stage: Path, label: str | None) -> _Delivery:
             raise DownloadError(
                 f"{url}: {problem}. Log in to the network, check {MIRROR_ENV}, {BY_HAND}"
             )
-    except DownloadError:
+    except DownloadError as error:
         archive.unlink(missing_ok=True)
-        raise
+        raise _AbsentError(error) from None
     _check(remote, url, got)
     folder = stage / "fairseq"
     folder.mkdir()
@@ -297,7 +304,10 @@ def _from_huggingface(origin: Origin, stage: Path, label: str | None) -> _Delive
     seen: list[tuple[Remote, Received]] = []
     for remote in origin.files:
         url, path = _mirrored(remote, HUGGINGFACE, ENDPOINT_ENV), folder / remote.name
-        got = receive(url, path, label=label, limit=remote.size)
+        try:
+            got = receive(url, path, label=label, limit=remote.size)
+        except DownloadError as error:
+            raise _AbsentError(error) from None
         _check(remote, url, got)
         try:
             read_json(path) if path.suffix == ".json" else read_safetensors(path)
@@ -346,7 +356,7 @@ def _check(remote: Remote, url: str, got: Received) -> None:
         origin = f"the first download, recorded in {cache_root() / DIGESTS}, had"
         remedy = "If the publisher did replace the file, remove that entry; if not, do not use it"
     if expected is not None and got.sha256 != expected:
-        raise WrongDigestError(
+        raise DownloadError(
             f"{url}: it has sha256 {got.sha256}, {origin} {expected}. Nothing of it was kept. "
             f"{remedy}"
         )
