@@ -1,4 +1,4 @@
-"""A checkpoint -> its dictionary and its model, in which every tensor has found its place."""
+"""Builds the dictionary and the model of a checkpoint, and checks that every tensor fits."""
 
 from __future__ import annotations
 
