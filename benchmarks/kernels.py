@@ -25,7 +25,8 @@ from lib.timing import by_turns
 
 from roberta_hub.model import kernels
 from roberta_hub.model import matrices as quantize
-from roberta_hub.model.matrices import MKL, Int8, Matrix, OneDNN, Plain
+from roberta_hub.model.int8 import Int8
+from roberta_hub.model.products import MKL, Matrix, OneDNN, Plain
 
 ROWS = (16, 64, 256, 1024)
 SHAPES = ((768, 2304, None), (768, 768, None), (768, 3072, F.gelu), (3072, 768, None))

@@ -1,4 +1,4 @@
-"""The numbers that define a RoBERTa, in `torch.nn` words.
+"""Defines the numbers that make a RoBERTa, in `torch.nn` words.
 
 The config stops at the model: layers take plain values.
 """

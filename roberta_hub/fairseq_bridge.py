@@ -1,4 +1,4 @@
-"""An installed fairseq made importable, and models moved between it and us.
+"""Imports an installed fairseq on today's Python, and converts models between it and us.
 
 fairseq is a peer to compare with, never a dependency.
 """

@@ -1,4 +1,4 @@
-"""How every list of texts is run.
+"""Runs lists of texts through a model; every verb is built on it.
 
 Texts are cut into windows; each text is run once; they are sorted and packed by a token budget; the
 order is restored.

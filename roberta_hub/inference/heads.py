@@ -1,4 +1,4 @@
-"""Which head a verb asks, and whether the head was trained on what it is asked about."""
+"""Finds the head that a verb asks, and checks that it was trained on such texts."""
 
 from __future__ import annotations
 
@@ -63,7 +63,7 @@ def find_head(
     fits: Callable[[str], bool] | None = None,
     need: str = "",
 ) -> str:
-    """The head that a verb asks: the named one, else the model's own, else the only one.
+    """Find the head that a verb asks: the named one, else the model's own, else the only one.
 
     Args:
         model: ours or fairseq's.

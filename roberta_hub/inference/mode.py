@@ -1,4 +1,4 @@
-"""Eval mode for as long as somebody needs it, however many threads those are."""
+"""Keeps a model in eval mode while any thread needs it, and restores its own mode afterwards."""
 
 from __future__ import annotations
 
@@ -10,10 +10,10 @@ import torch
 from torch import nn
 
 _users: dict[nn.Module, int] = {}
-"""How often each module is inside. The count is no attribute of the module, so that copies and
-pickles of a model do not carry it."""
+"""How many callers hold each module in eval mode. The count is no attribute of the module, so that
+copies and pickles of a model do not carry it."""
 _training: set[nn.Module] = set()
-"""Those of them that get train mode back."""
+"""The modules among them that go back to train mode."""
 _lock = threading.RLock()  # re-entrant: a module's own `train` may do anything
 
 

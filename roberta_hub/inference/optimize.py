@@ -1,4 +1,4 @@
-"""A model prepared for inference, and how near the result is to float32."""
+"""Prepares a model for inference, and measures how near the result is to float32."""
 
 from __future__ import annotations
 

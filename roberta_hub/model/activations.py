@@ -1,4 +1,4 @@
-"""Activation functions under fairseq's names and Hugging Face's."""
+"""Finds activation functions by fairseq's names and Hugging Face's."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Self-attention, as one function with a packed and a padded form.
+"""Computes self-attention, on a packed or on a padded batch.
 
 The packed form computes nothing on padding. The padded form is its plain twin: tests compare the
 two, and graph export traces it, since it has no data-dependent shapes.
@@ -100,7 +100,7 @@ def _has_ragged_kernel(query: Tensor, num_heads: int) -> bool:
 
 @lru_cache(maxsize=8)
 def _has_varlen(device: torch.device) -> bool:
-    """Of torch 2.10 and cards from Ampere on."""
+    """Whether this torch (2.10 or later) and this card (Ampere or later) have the kernel."""
     there = find_spec("torch.nn.attention.varlen") is not None
     return there and torch.cuda.get_device_capability(device) >= (8, 0)
 

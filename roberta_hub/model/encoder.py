@@ -1,4 +1,4 @@
-"""The Transformer encoder: embeddings and layers (Vaswani et al. 2017; Liu et al. 2019).
+"""Runs embeddings and Transformer layers (Vaswani et al. 2017; Liu et al. 2019).
 
 Every module but attention is row-wise, so the same layers run on a packed batch (N, C) and on a
 padded one (B, T, C); only the `attend` function differs. Parameter names are fairseq's.
@@ -126,8 +126,7 @@ _FORWARDS: dict[type[nn.Module], object] = {
     kind: kind.forward
     for kind in (TransformerLayer, MultiheadSelfAttention, nn.Linear, nn.LayerNorm)
 }
-"""What `PreparedLayer` stands for; a layer with another class in it, or another forward, stays
-plain."""
+"""The classes and forwards that `PreparedLayer` replaces; a layer with another stays plain."""
 
 
 def prepare_layers(layers: nn.ModuleList, dtype: Dtype | None) -> list[PreparedLayer] | None:

@@ -1,4 +1,4 @@
-"""What turns features into answers: the LM head, and heads for sentences, tokens and spans."""
+"""Turns features into answers: the LM head, and heads for sentences, tokens and spans."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from roberta_hub.model.prepared import Prepared, is_plain
 
 
 def init_bert(module: nn.Module) -> None:
-    """N(0, 0.02) for a matrix, 0 for a bias and for the row of padding (Devlin et al. 2019).
+    """Set matrices to N(0, 0.02), biases and the row of padding to 0 (Devlin et al. 2019).
 
     fairseq's `init_bert_params`; other modules stay as they are.
     """
@@ -50,7 +50,7 @@ class LMHead(nn.Module):
         self.prepared: Prepared[PreparedLMHead] | None = None
 
     def prepare(self, dtype: Dtype | None) -> None:
-        """Run on prepared matrices from now on, wherever the plain ones are not needed."""
+        """Run on prepared matrices from now on, unless the plain ones are needed."""
         self.prepared = Prepared(self, prepare_lm_head, dtype)
 
     def forward(
@@ -104,7 +104,7 @@ class PreparedLMHead:
 _FORWARDS: dict[type[nn.Module], object] = {
     kind: kind.forward for kind in (LMHead, nn.Linear, nn.LayerNorm)
 }
-"""What `PreparedLMHead` stands for."""
+"""The classes and forwards that `PreparedLMHead` replaces."""
 
 
 def prepare_lm_head(head: LMHead, dtype: Dtype | None) -> PreparedLMHead | None:

@@ -1,4 +1,4 @@
-"""Which kernel a product takes: decided by the CPU's instruction sets, from what was measured.
+"""Chooses the kernel of a product by the CPU's instruction sets, from measured tables.
 
 A stopwatch on a busy machine gives one answer today and another tomorrow. The rules here come from
 tables that name the CPU they were measured on, so a machine always gets the same kernels, and
@@ -56,7 +56,7 @@ _MKL_LEVELS: dict[str, tuple[str, ...]] = {
 
 @dataclass(frozen=True)
 class CPU:
-    """What of a CPU decides."""
+    """The properties of a CPU that decide which kernel it gets."""
 
     vendor: str
     """As CPUID says it: "GenuineIntel", "AuthenticAMD"; "" where nothing tells."""
@@ -66,7 +66,7 @@ class CPU:
 
 @lru_cache(maxsize=1)
 def cpu() -> CPU:
-    """This machine's, from the system, else from torch."""
+    """The CPU of this machine, as the system describes it, else as torch does."""
     known = {*_BASE, *INT8, *BFLOAT16}
     info = Path("/proc/cpuinfo")
     if info.is_file():
@@ -112,7 +112,7 @@ def lacks(dtype: Literal["int8", "bfloat16"]) -> str | None:
 
 
 def pinned() -> Kernel | None:
-    """What `$ROBERTA_HUB_MATRICES` says; InputError lists the choices."""
+    """The kernel that `$ROBERTA_HUB_MATRICES` names, or None; InputError lists the choices."""
     value = os.environ.get(PIN, "").strip().lower()
     if not value:
         return None

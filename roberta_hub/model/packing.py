@@ -1,4 +1,4 @@
-"""Ragged batch <-> padded batch. Padding exists only at the user's boundary.
+"""Converts between padded batches, which users pass, and packed ones, which layers compute on.
 
 Inside the model a batch is its real tokens laid end to end. Legend used throughout `model/`:
 B sequences, T columns of the padded batch, N real tokens, C embed_dim, H heads, D head_dim, V
@@ -165,7 +165,7 @@ def moved(tensor: Tensor, device: torch.device | None) -> Tensor:
 
 
 def check_tokens(tokens: object, *, vocab_size: int, max_positions: int) -> Tensor:
-    """Make a batch of ids (B, T) of what a user passed, or say what is wrong with it.
+    """Turn what a user passed into a batch of ids (B, T), or say what is wrong with it.
 
     Ids are range-checked where they lie on the CPU, before a GPU could fail on them. For tensors
     already on another device the check would cost a synchronization, and a graph that torch.compile
@@ -278,7 +278,7 @@ def collate_tokens(
 
 
 def _rows_of_ids(values: object) -> list[Tensor]:
-    """What `collate_tokens` was given, as a list of tensors of one dimension and at least one."""
+    """The argument of `collate_tokens` as a list of at least one tensor, each of one dimension."""
     if not isinstance(values, (list, tuple, Tensor)):
         raise InputTypeError(f"values is a {kind_of(values)}; pass a list of id tensors")
     rows = list(values) if isinstance(values, (list, tuple)) or values.dim() else [values]

@@ -1,4 +1,4 @@
-"""Where a model goes and in which dtype: what was asked for, or an error with what there is."""
+"""Checks the device and the dtype that a caller asks for; errors list what there is."""
 
 from __future__ import annotations
 

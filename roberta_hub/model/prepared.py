@@ -1,4 +1,4 @@
-"""What is made from a module's weights for inference, for as long as they are what they were."""
+"""Decides when a module runs in its prepared form, and makes that form anew after a change."""
 
 from __future__ import annotations
 
@@ -16,12 +16,13 @@ Form = TypeVar("Form")
 
 
 class Prepared(Generic[Form]):
-    """A faster form of a module, which runs where the plain one is not needed.
+    """A faster form of a module, for inference.
 
-    Needed it is with gradients, in train mode, under autocast, in a graph being traced, with hooks
-    on the module, with a `forward` of the caller's, or where its layers were replaced by another
-    kind, say an adapter. The form is made anew when weights or settings have changed: loaded,
-    trained, moved or cast. Threads that ask at once wait for the one that makes it.
+    The plain module runs instead with gradients, under autocast, in a graph that is traced, in
+    train mode, with hooks on the module, with a `forward` that a caller put on it, and where a
+    layer was replaced by another kind, say an adapter. The form is made anew when weights or
+    settings have changed: loaded, trained, moved or cast. Threads that ask at the same time wait
+    for the one that makes it.
     """
 
     def __init__(
@@ -30,7 +31,7 @@ class Prepared(Generic[Form]):
         make: Callable[[Any, Dtype | None], Form | None],
         dtype: Dtype | None,
     ) -> None:
-        """Nothing is made before it is asked for.
+        """Remember how to make the form; `form` makes it when it is first needed.
 
         Args:
             owner: the module.
@@ -96,20 +97,20 @@ def _is_touched(own: Mapping[str, Any]) -> bool:
 
 
 def _has_global_hooks() -> bool:
-    """Hooks on all modules there are (`torch.nn.modules.module.register_module_forward_hook`)."""
+    """Whether torch holds hooks that run on every module (`register_module_forward_hook`)."""
     return bool(torch_modules._global_forward_hooks or torch_modules._global_forward_pre_hooks)
 
 
 def is_plain(module: nn.Module, forwards: Mapping[type[nn.Module], object]) -> bool:
-    """Whether a module and all in it are of these classes, and those compute what they did."""
+    """Whether a module and its parts are of these classes, with these forwards still in place."""
     kinds = {type(part) for part in module.modules()}
     return all(forwards.get(kind) is kind.forward for kind in kinds)
 
 
 class _Snapshot:
-    """Which modules, settings and tensors a module consisted of.
+    """The modules, settings and tensors of a module when its form was made.
 
-    It is compared at every batch, so it is a few flat lists.
+    They are compared with the present ones at every batch, so they are kept as flat lists.
     """
 
     def __init__(self, owner: nn.Module) -> None:
@@ -122,7 +123,7 @@ class _Snapshot:
             for name, value in m.__dict__.items()
             if name[0] != "_" and name not in ("training", "prepared", "forward")
         ]
-        """The number of heads, an activation: what the form has taken over beside tensors."""
+        """What the form has copied beside tensors: the number of heads, an activation."""
         self.children = [(m._modules, k, c) for m in modules for k, c in m._modules.items()]
         tensors = [
             (m._parameters, name, p)
@@ -137,7 +138,7 @@ class _Snapshot:
         self.aliases = [p.detach() for _, _, p in tensors]
 
     def holds(self) -> bool:
-        """Whether all are still there, and unchanged."""
+        """Whether all of them are still in place and unchanged."""
         for m, kind, _ in self.modules:
             if type(m) is not kind:
                 return False
@@ -156,7 +157,7 @@ class _Snapshot:
         return all(p._version == version for p, version in self.versions)
 
     def at_rest(self) -> bool:
-        """Whether nothing but the result is asked of the modules."""
+        """Whether all modules are in eval mode, without hooks, with the forwards of their class."""
         if _has_global_hooks():
             return False
         for _, _, own in self.modules:

@@ -1,4 +1,4 @@
-"""The RoBERTa model (Liu et al. 2019), with fairseq's parameter names and forward signature."""
+"""Holds the RoBERTa model (Liu et al. 2019) under fairseq's parameter names and signature."""
 
 from __future__ import annotations
 

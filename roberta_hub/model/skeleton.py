@@ -1,4 +1,4 @@
-"""Models as shapes only, into which a checkpoint's tensors are put."""
+"""Builds models as shapes only, so that a checkpoint's tensors can be put into them."""
 
 from __future__ import annotations
 

@@ -173,6 +173,7 @@ def test_killed_at_random_instants(
 
 
 @pytest.mark.slow
+@pytest.mark.timeout(1800)
 @pytest.mark.parametrize(
     ("kind", "count"), [("first use", 100), ("force", 60), ("huggingface", 40)]
 )

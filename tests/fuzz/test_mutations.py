@@ -55,6 +55,7 @@ def test_no_mutant_crashes_a_reader(name: str, tmp_path: Path) -> None:
 
 
 @pytest.mark.slow
+@pytest.mark.timeout(1800)
 @pytest.mark.parametrize("name", TARGETS)
 def test_many_mutants(name: str, tmp_path: Path) -> None:
     feed(name, 30 * INPUTS[name], tmp_path)

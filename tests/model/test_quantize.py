@@ -17,18 +17,10 @@ from torch import Tensor, nn
 from roberta_hub import RobertaModel
 from roberta_hub.model import kernels
 from roberta_hub.model import matrices as quantize
+from roberta_hub.model.int8 import Int8
 from roberta_hub.model.kernels import CPU
-from roberta_hub.model.matrices import (
-    MKL,
-    ByRows,
-    HalfStored,
-    Int8,
-    Kind,
-    OneDNN,
-    Plain,
-    check_dtype,
-    matrix,
-)
+from roberta_hub.model.matrices import Kind, check_dtype, matrix
+from roberta_hub.model.products import MKL, ByRows, HalfStored, OneDNN, Plain
 
 needs_int8 = pytest.mark.skipif(not quantize.can_int8(), reason="no VNNI")
 needs_bfloat16 = pytest.mark.skipif(not quantize.available("bfloat16"), reason="no bfloat16")

@@ -29,7 +29,7 @@ def test_three_rows(tmp_path: Path) -> None:
         "--out",
         tmp_path,
     ]
-    done = subprocess.run(command, capture_output=True, text=True, timeout=120)
+    done = subprocess.run(command, capture_output=True, text=True, timeout=280)
     assert done.returncode == 0, done.stderr
     table = (tmp_path / "safety-part.md").read_text(encoding="utf-8")
     assert [

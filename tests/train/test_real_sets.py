@@ -22,7 +22,7 @@ import torch
 from roberta_hub.train.config import compose
 from roberta_hub.train.run import make_task, run
 
-pytestmark = [pytest.mark.slow, pytest.mark.timeout(1200)]
+pytestmark = [pytest.mark.slow, pytest.mark.timeout(3600)]
 Numbers = dict[str, float]
 
 

@@ -6,7 +6,7 @@ import difflib
 from collections.abc import Mapping
 from pathlib import Path
 
-from roberta_hub.checkpoint.checkpoint import HEADS, PRUNING, Checkpoint
+from roberta_hub.checkpoint.checkpoint import HEADS, Checkpoint
 from roberta_hub.checkpoint.fetch.records import MODELS, Kind, Record, Remote, available_models
 from roberta_hub.config import FAIRSEQ_FIELDS, RobertaConfig
 from roberta_hub.errors import CheckpointError
