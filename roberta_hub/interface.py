@@ -110,7 +110,7 @@ class RobertaHubInterface(LanguageVerbs, HeadVerbs):
 
     @property
     def device(self) -> torch.device:
-        """Where the weights lie; inputs are moved there."""
+        """The device of the weights; inputs are moved there."""
         return self._float_tensor.device
 
     @property
@@ -334,7 +334,7 @@ class RobertaHubInterface(LanguageVerbs, HeadVerbs):
         saving.write(checkpoint, self.tokenizer, directory, format, head)
 
     def __repr__(self) -> str:
-        """A card; `print(roberta.model)` shows the modules."""
+        """Write a card with a property a line; `print(roberta.model)` shows the modules."""
         return card(
             self.model,
             self.tokenizer,
@@ -364,7 +364,7 @@ class RobertaHubInterface(LanguageVerbs, HeadVerbs):
 
 
 def _check_parts(task: Any, model: object, bpe: object) -> None:
-    """Refuse what is no model, no task, no BPE, before the first text finds out."""
+    """Refuse a model, task or BPE of a wrong type now, and not when the first text comes."""
     if not isinstance(model, nn.Module):
         raise InputTypeError(f"model is a {kind_of(model)}; pass a RobertaModel")
     symbols = getattr(task, "source_dictionary", None)

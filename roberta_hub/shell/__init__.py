@@ -1,1 +1,1 @@
-"""The command roberta-hub."""
+"""Holds the command roberta-hub: each verb is a file, and `main.py` collects them."""

@@ -178,7 +178,7 @@ def _cache(problems: list[str], verify: bool) -> Iterator[str]:
 
 
 def _in_use(lock: Path) -> bool:
-    """Whether a process holds this lock; never makes the file."""
+    """Whether a process holds this lock. The lock's file is not made where there is none."""
     from filelock import FileLock, Timeout
 
     try:
