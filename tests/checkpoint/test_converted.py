@@ -264,7 +264,7 @@ sys.path.insert(0, sys.argv[3])
 if sys.argv[2].isdecimal():
     signal.signal(signal.SIGXFSZ, signal.SIG_IGN)
     resource.setrlimit(resource.RLIMIT_FSIZE, (int(sys.argv[2]),) * 2)
-import torch, roberta_hub
+import torch, roberta_hub, roberta_hub.hub
 torch.set_num_threads(1)
 if sys.argv[2] == "nobody":  # who may not read our Python: everything is imported before
     import filelock
