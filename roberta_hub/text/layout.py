@@ -159,7 +159,8 @@ def lay_out(
     """
     flat.append(begin)
     flat.extend(sentences[0])
-    for sentence in sentences[1:]:
-        flat.extend([end] * separators)
-        flat.extend(sentence)
+    if len(sentences) > 1:  # seldom, and a single sentence does not pay for it
+        for sentence in sentences[1:]:
+            flat.extend([end] * separators)
+            flat.extend(sentence)
     flat.append(end)
