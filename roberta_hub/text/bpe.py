@@ -140,7 +140,7 @@ class GPT2BPE:
         """
         check_text(text)
         if self._added_words is None:
-            return self._merger.encode(self.prefixed(text))
+            return self._merger.encode(self.prefixed(text) if self.add_prefix_space else text)
         ids: list[int] = []
         for part in self._added_words.split(text):
             if part in self._added:

@@ -18,7 +18,8 @@ def check_text(text: Any) -> None:
     if not isinstance(text, str):
         hint = "; use encode_batch for several texts" if isinstance(text, (list, tuple)) else ""
         raise InputTypeError(f"text is a {type(text).__name__}, not a str{hint}")
-    check_surrogates(text)
+    if not text.isascii():
+        check_surrogates(text)
 
 
 def check_surrogates(text: str) -> None:

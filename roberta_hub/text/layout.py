@@ -7,7 +7,7 @@ sequence, special ones included.
 from __future__ import annotations
 
 from array import array
-from collections.abc import Iterable, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
 from itertools import pairwise
 
@@ -140,13 +140,13 @@ class Layout:
 
 
 def lay_out(
-    flat: array[int], sentences: Iterable[Iterable[int]], *, begin: int, end: int, separators: int
+    flat: array[int], sentences: Sequence[Sequence[int]], begin: int, end: int, separators: int
 ) -> None:
     """Put one sequence behind what an array holds.
 
     Args:
         flat: is appended to.
-        sentences: numbers of each sentence's pieces.
+        sentences: numbers of each sentence's pieces; at least one sentence.
         begin: what begins the sequence.
         end: what ends each sentence.
         separators: how many ends stand between two sentences.
@@ -158,8 +158,9 @@ def lay_out(
         [0, 7, 8, 2, 2, 9, 2]
     """
     flat.append(begin)
-    for number, sentence in enumerate(sentences):
-        if number:
+    flat.extend(sentences[0])
+    if len(sentences) > 1:  # seldom, and a single sentence does not pay for it
+        for sentence in sentences[1:]:
             flat.extend([end] * separators)
-        flat.extend(sentence)
+            flat.extend(sentence)
     flat.append(end)

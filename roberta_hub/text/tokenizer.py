@@ -245,8 +245,8 @@ class Tokenizer:
         elif not isinstance(text, tuple) or not text:
             kind = "an empty tuple" if text == () else f"a {type(text).__name__}"
             raise InputTypeError(f"a text is a str or a tuple of them, not {kind}")
-        ids = map(self.engine.encode_ids, text)
-        lay_out(flat, ids, begin=self._begin, end=self._end, separators=separators)
+        ids = list(map(self.engine.encode_ids, text))
+        lay_out(flat, ids, self._begin, self._end, separators)
 
     def ids_of(self, text: str) -> Tensor:
         """The ids of a text's pieces alone, without `<s>` and `</s>`: int64 (n,).

@@ -180,7 +180,7 @@ def test_added_words(tmp_path: Path, prefix: bool) -> None:
     assert [ours.dictionary.index("<ent>")] == theirs.convert_tokens_to_ids(["<ent>"])
     assert 50269 not in ours.encode("a <ent> b")  # text is text: no input writes a control token
     model = small(ours.dictionary)
-    roberta = RobertaHubInterface(model.cfg, model.task, model.model, bpe=ours.bpe)
+    roberta = RobertaHubInterface(model.cfg, model.task, model.model, bpe=ours.engine)
     if not prefix:
         assert roberta.decode(roberta.encode("a newword b")) == "a newword b"
     for format in ("roberta_hub", "huggingface"):

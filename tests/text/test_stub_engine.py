@@ -5,7 +5,6 @@ Words at blanks, other special symbols at other ids, one separator, segments, no
 
 from __future__ import annotations
 
-import dataclasses
 import json
 from pathlib import Path
 from typing import Any
@@ -25,10 +24,9 @@ from roberta_hub.text.alignment import align
 GOOD, BAD = ("good", "fine", "warm", "clever"), ("bad", "dull", "cold", "silly")
 THINGS = ("film", "book", "song", "play", "cafe", "story", "day", "dog")
 PLAIN = ("the", "a", "was", "is", "and", "who", "saw", "it", "ada", "lovelace", "in", "paris")
-WORDS = [*["##.", "##,", "##!", "##?"], *PLAIN, *THINGS, *GOOD, *BAD]
+WORDS = ["##.", "##,", "##!", "##?", *PLAIN, *THINGS, *GOOD, *BAD]
 WORDS += [f"word{i}" for i in range(300 - len(WORDS))]
 UNK, PAD, CLS, SEP, MASK = SPECIALS
-SEGMENTS = {f.name for f in dataclasses.fields(RobertaConfig)} >= {"num_segments", "separator_idx"}
 
 
 @pytest.fixture(params=[False, True], ids=["text by text", "in one call"])
@@ -41,8 +39,7 @@ def model_of(**overrides: Any) -> RobertaHubInterface:
     """A small model on the stub engine; with segments where the config has them."""
     dictionary = vocabulary(WORDS)
     sizes: dict[str, Any] = {"embed_dim": 32, "ffn_dim": 48, "num_layers": 2, "num_heads": 4}
-    if SEGMENTS:
-        sizes |= {"num_segments": 2, "separator_idx": SEP}
+    sizes |= {"num_segments": 2, "separator_idx": SEP}
     config = RobertaConfig(
         vocab_size=len(dictionary),
         padding_idx=PAD,
@@ -241,7 +238,6 @@ def test_verbs_on_words(roberta: RobertaHubInterface) -> None:
     )
 
 
-@pytest.mark.skipif(not SEGMENTS, reason="RobertaConfig has no segments yet")
 def test_the_models_segments_are_the_layouts(roberta: RobertaHubInterface) -> None:
     ids = roberta.encode("a dog", "the day", "a film")
     before = roberta.features([("a dog", "the day", "a film")], layer=0)[0]
