@@ -156,7 +156,6 @@ ALBERT_PAIRS = dataclasses.replace(
     defaults={**ALBERT.defaults, "type_vocab_size": 2, "embedding_size": 128},
     fixed={**BERT_PAIRS.fixed, "project_sum": True},
 )
-HAS_SEGMENTS = hasattr(RobertaConfig, "num_segments")
 SIZES = {
     "vocab_size": 30,
     "hidden_size": 8,
@@ -261,7 +260,6 @@ def test_another_family_reads_and_writes(tmp_path: Path, family: str, suffix: st
 
 
 @peers.needs_transformers
-@pytest.mark.skipif(not HAS_SEGMENTS, reason="the model has no segments yet")
 @pytest.mark.parametrize("family", ["Bert", "Albert"])
 @pytest.mark.parametrize("suffix", KINDS)
 def test_segments_and_a_narrow_sum_have_places_of_their_own(

@@ -200,7 +200,7 @@ def write_huggingface(
     vocabulary: Mapping[str, bytes],
     head: str | None = None,
     *,
-    ends: tuple[int, int],
+    ends: tuple[int, int] | None = None,
 ) -> None:
     """Write config.json, model.safetensors and tokenizer files that transformers loads.
 
@@ -209,7 +209,7 @@ def write_huggingface(
         directory: made if missing.
         vocabulary: the tokenizer's files by name.
         head: a Hugging Face model has one at most; None: the only one.
-        ends: the ids of `<s>` and `</s>`.
+        ends: the ids of the first and the last symbol of a sequence; None: the family's.
 
     Raises:
         CheckpointError: a configuration that the family cannot express.

@@ -116,7 +116,7 @@ def check_expressible(
 
 
 def write_config(
-    config: RobertaConfig, table: NameTable, dtype: torch.dtype, ends: tuple[int, int]
+    config: RobertaConfig, table: NameTable, dtype: torch.dtype, ends: tuple[int, int] | None
 ) -> dict[str, Any]:
     """Make the content of config.json for a model without a head of its own.
 
@@ -124,7 +124,8 @@ def write_config(
         config: of the model; `check_expressible` has passed it.
         table: of the family.
         dtype: of the weights.
-        ends: the ids of the first and the last symbol of a sequence.
+        ends: the ids of the first and the last symbol of a sequence; None: nothing is said, and
+            transformers takes the family's.
     """
     values: dict[str, Any] = {name: getattr(config, ours) for name, ours in table.fields.items()}
     names = _names(table)
@@ -137,8 +138,7 @@ def write_config(
         "model_type": table.model_type,
         **values,
         **({"type_vocab_size": 1} if table.folded else {}),
-        "bos_token_id": ends[0],
-        "eos_token_id": ends[1],
+        **({"bos_token_id": ends[0], "eos_token_id": ends[1]} if ends else {}),
         "dtype": str(dtype).removeprefix("torch."),
     }
 
