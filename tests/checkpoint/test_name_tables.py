@@ -33,7 +33,6 @@ from roberta_hub.checkpoint.formats.names.table import (
     HeadNames,
     NameTable,
 )
-from roberta_hub.config import RobertaConfig
 from roberta_hub.errors import CheckpointError
 from roberta_hub.hub import RobertaModel
 
