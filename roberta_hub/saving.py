@@ -147,32 +147,41 @@ def _check_vacant(directory: Path, format: str) -> None:
 def _write(
     checkpoint: Checkpoint, tokenizer: Tokenizer, directory: Path, format: str, head: str | None
 ) -> None:
-    rows = checkpoint.config.vocab_size
-    as_roberta = _lays_out_as_roberta(tokenizer)
-    own_engine = tokenizer.engine is not GPT2BPE.shipped()
     if format == "roberta_hub":
-        shipped = tokenizer.dictionary.symbols == Dictionary.roberta().symbols
-        write_store(
-            dataclasses.replace(checkpoint, dictionary=None) if shipped else checkpoint, directory
-        )
-        # A dict.txt alone has a symbol for every row, and means RoBERTa's way of joining.
-        if own_engine or rows > len(tokenizer) or not as_roberta:
-            write_files(directory, tokenizer_files(tokenizer, checkpoint.config.max_positions))
-        return
-    if not as_roberta:
+        _write_ours(checkpoint, tokenizer, directory)
+    elif not _lays_out_as_roberta(tokenizer):
         raise CheckpointError(
             f"format {format!r} has no place for the special ids and separators of this tokenizer, "
             f"{brief(_described(tokenizer.layout))}; save as 'roberta_hub'"
         )
-    if format == "fairseq":
-        files = tokenizer.engine.fairseq_files() if own_engine else {}
-        dictionary = fairseq_dictionary(tokenizer, rows)
-        write_fairseq(dataclasses.replace(checkpoint, dictionary=dictionary), directory)
-        write_files(directory, files)
+    elif format == "fairseq":
+        _write_fairseq(checkpoint, tokenizer, directory)
     else:
         files = tokenizer_files(tokenizer, checkpoint.config.max_positions)
         ends = (tokenizer.bos, tokenizer.eos)
         write_huggingface(checkpoint, directory, files, head, ends=ends)
+
+
+def _write_ours(checkpoint: Checkpoint, tokenizer: Tokenizer, directory: Path) -> None:
+    if tokenizer.dictionary.symbols == Dictionary.roberta().symbols:
+        checkpoint = dataclasses.replace(checkpoint, dictionary=None)  # the package has it
+    write_store(checkpoint, directory)
+    # A dict.txt alone has a symbol for every row, and means RoBERTa's BPE and way of joining.
+    enough = (
+        tokenizer.engine is GPT2BPE.shipped()
+        and checkpoint.config.vocab_size <= len(tokenizer)
+        and _lays_out_as_roberta(tokenizer)
+    )
+    if not enough:
+        write_files(directory, tokenizer_files(tokenizer, checkpoint.config.max_positions))
+
+
+def _write_fairseq(checkpoint: Checkpoint, tokenizer: Tokenizer, directory: Path) -> None:
+    shipped = tokenizer.engine is GPT2BPE.shipped()
+    files = {} if shipped else tokenizer.engine.fairseq_files()
+    dictionary = fairseq_dictionary(tokenizer, checkpoint.config.vocab_size)
+    write_fairseq(dataclasses.replace(checkpoint, dictionary=dictionary), directory)
+    write_files(directory, files)
 
 
 def fairseq_dictionary(tokenizer: Tokenizer, rows: int) -> bytes:
