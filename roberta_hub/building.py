@@ -59,7 +59,7 @@ def _check_fit(
     source: str,
     strict: bool,
 ) -> dict[str, torch.Tensor]:
-    """Every tensor where it belongs, or an error that says which are not, and the likely cause."""
+    """Return every tensor where it belongs; the error says which do not fit, and why."""
     missing = [name for name in expected if name not in weights]
     unexpected = [name for name in weights if name not in expected]
     wrong = [

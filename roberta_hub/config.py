@@ -143,7 +143,7 @@ class RobertaConfig:
                 )
 
     def _check_segments(self) -> None:
-        """A segment table needs a separator that is a token and no padding."""
+        """Check that a segment table has a separator, which is a token and no padding."""
         if not 0 <= self.num_segments <= MAX_SIZE:
             raise InputError(
                 f"num_segments is {shown(self.num_segments)}, must lie in 0..{MAX_SIZE:,}"
@@ -228,7 +228,7 @@ FAIRSEQ_ACTIVATIONS = frozenset(
 
 
 def fairseq_arguments(config: RobertaConfig) -> dict[str, object]:
-    """The arguments of fairseq's RoBERTa, complete: its users can override only what is there.
+    """Return all arguments of fairseq's RoBERTa: its users can override only what is there.
 
     Example:
         >>> fairseq_arguments(RobertaConfig())["encoder_embed_dim"]
@@ -266,7 +266,7 @@ _JOINERS = dict.fromkeys(map(ord, "\u200c\u200d"))
 
 
 def check_head_name(name: object) -> str:
-    """A head name that can be part of a parameter name, or an InputError that says which can.
+    """Return a head name that can be part of a parameter name; the error says which can.
 
     Names in every script are good, as in fairseq. What a file from elsewhere could do harm with is
     not: dots, which cut parameter names, names of Python's own, and what cannot be seen.

@@ -11,7 +11,7 @@ from collections.abc import Iterable
 
 
 def near_names(name: object, known: Iterable[str], cutoff: float = 0.6) -> str:
-    """The names that look like an unknown one, for a message; "" where none does.
+    """Return the names that look like an unknown one, for a message; "" where none does.
 
     Example:
         >>> near_names("dropuot", ["dropout", "layers"])

@@ -76,7 +76,7 @@ def import_fairseq() -> ModuleType:
 
 
 def to_fairseq(ours: RobertaHubInterface | Roberta) -> Any:
-    """A real fairseq model with a copy of our weights.
+    """Return a real fairseq model with a copy of our weights.
 
     Args:
         ours: a model, or an interface around one.

@@ -47,7 +47,7 @@ def check_regular(path: Path) -> None:
 
 
 def listing(directory: Path, limit: int = 8) -> str:
-    """The first names in a directory, in order, for a message."""
+    """Return the first names in a directory, in order, for a message."""
     try:
         names = sorted(entry.name for entry in directory.iterdir())
     except OSError as error:

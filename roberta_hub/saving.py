@@ -194,7 +194,7 @@ def fairseq_dictionary(tokenizer: Tokenizer, rows: int) -> bytes:
 
 
 def tokenizer_files(tokenizer: Tokenizer, max_length: int) -> dict[str, bytes]:
-    """The files from which transformers builds the same tokenizer, as many as it needs.
+    """Return the files from which transformers builds the same tokenizer, as many as it needs.
 
     Raises:
         CheckpointError: rows that the engine's files cannot express.
@@ -220,7 +220,7 @@ def _described(layout: Layout) -> dict[str, int | None]:
 
 
 def _rows(tokenizer: Tokenizer) -> list[int | str]:
-    """What each id is; a special symbol's rows that are out of use are named after it."""
+    """Tell what each id is; a special symbol's rows that are out of use are named after it."""
     dictionary, layout, rows = tokenizer.dictionary, tokenizer.layout, list(tokenizer.rows)
     used = {
         dictionary.bos_word: layout.bos,

@@ -1,1 +1,1 @@
-"""A QUESTION -> ITS ANSWER. One file a question; functions of (model, tokenizer, texts)."""
+"""Answers questions about texts: one file a question, functions of (model, tokenizer, texts)."""

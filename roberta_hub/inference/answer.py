@@ -89,7 +89,7 @@ def windows(
     stride: int | None = None,
     truncate: bool = False,
 ) -> list[Window]:
-    """The inputs for one question: one where all fits, else windows that slide over the context.
+    """Lay out one question: one input where all fits, else windows over the context.
 
     Args:
         tokenizer: of the model.
@@ -135,7 +135,7 @@ def windows(
 def best_span(
     logits: Tensor, window: Window, max_tokens: int, *, no_answer: bool
 ) -> tuple[int, int, float, float]:
-    """The best span of one window.
+    """Return the best span of one window.
 
     Args:
         logits: of start and end. Shape: (T, 2)
@@ -170,7 +170,7 @@ def best_span(
 def _answer(
     tokenizer: Tokenizer, context: str, found: list[tuple[int, int, float, float]]
 ) -> Answer:
-    """The window that is surest of its span, each measured against its own `<s>`."""
+    """Return the window that is surest of its span, each measured against its own `<s>`."""
     first, last, _, score = max(found, key=lambda span: span[2])
     if first < 0:
         return Answer("", 0, 0, score)

@@ -54,7 +54,7 @@ class Rows:
     """Which rows of the batch the states are, one of each sequence, in shape (B,); None: all."""
 
     def at(self, rows: Tensor) -> Tensor:
-        """The states of some rows of the batch: (M,) -> (M, C).
+        """Return the states of some rows of the batch: (M,) -> (M, C).
 
         Raises:
             InputError: rows that were not computed, since `pick` chose others.
@@ -66,7 +66,7 @@ class Rows:
         return self.states
 
     def split(self, rows: Tensor | None = None) -> list[Tensor]:
-        """The rows of each sequence: a list of (T_i, *)."""
+        """Return the rows of each sequence: a list of (T_i, *)."""
         rows = self.states if rows is None else rows
         return list(torch.split(rows, list(self.batch.lengths)))
 
@@ -214,7 +214,7 @@ class Runner:
         return Rows(encoder.finish(state) if layer == -1 else state, batch, indices, rows)
 
     def _workers(self, lengths: Sequence[int]) -> int:
-        """How many cores take batches side by side; 1: all of them share each batch.
+        """Tell how many cores take batches side by side; 1: all of them share each batch.
 
         Sharing is faster where a core's part would be under half a batch, or one long sequence
         would keep it busy alone.
@@ -240,7 +240,7 @@ class Runner:
 
 
 def packing_model(model: nn.Module) -> Roberta | None:
-    """The model, if it takes packed batches as ours does; fairseq's gets padded ones.
+    """Return the model, if it takes packed batches as ours does; fairseq's gets padded ones.
 
     Every other module asks here, or works with both.
     """
@@ -319,7 +319,7 @@ def starts(batch: PackedBatch) -> Tensor:
 
 
 def _depth(layer: int, num_layers: int) -> int:
-    """Which of the L+1 states `layer` names, counted from the embeddings."""
+    """Tell which of the L+1 states `layer` names, counted from the embeddings."""
     if not -num_layers - 1 <= layer <= num_layers:
         raise InputError(f"layer {shown(layer)}: this model has 0 (embeddings) to {num_layers}")
     return layer if layer >= 0 else num_layers + 1 + layer

@@ -23,7 +23,7 @@ ONE_SEPARATOR = "commonsense_qa"
 def choose(
     runner: Runner, context: str, options: Sequence[str], head: str, task: str = ""
 ) -> Prediction:
-    """The best option. See `RobertaHubInterface.choose`."""
+    """Return the best option. See `RobertaHubInterface.choose`."""
     check_outputs(known_head(runner.model, head), head)
     if isinstance(options, (str, bytes)):
         raise InputError(f"options is {shown(options)}; pass a list of texts, at least one")
@@ -58,7 +58,7 @@ def encode_option(tokenizer: Tokenizer, context: str, option: str, task: str = "
 
 
 def option_head(heads: Heads, head: str | None) -> str:
-    """The head that `choose` asks: the named one, else one with a single output."""
+    """Return the head that `choose` asks: the named one, else one with a single output."""
     return heads.find(
         head,
         "classification",
@@ -69,7 +69,7 @@ def option_head(heads: Heads, head: str | None) -> str:
 
 
 def outputs_of(module: torch.nn.Module) -> int:
-    """How many outputs a classification head has."""
+    """Tell how many outputs a classification head has."""
     return int(module.out_proj.out_features)  # type: ignore[union-attr, arg-type]
 
 

@@ -52,7 +52,7 @@ def fill_mask(
         return [[next(found) for _ in range(int(part.sum()))] for part in rows.split(masked)]
 
     def masks(batch: PackedBatch) -> Tensor | None:
-        """The mask of each sequence, (B,), where each has one."""
+        """Return the mask of each sequence, (B,), where each has one."""
         places = batch.ids.eq(tokenizer.mask_idx)
         each = [int(part.sum()) for part in torch.split(places, list(batch.lengths))]
         return places.nonzero().squeeze(1) if set(each) == {1} else None
@@ -88,12 +88,12 @@ def _check(texts: Sequence[str], topk: int, tokenizer: Tokenizer) -> int:
 
 
 def _after_space(texts: Sequence[str]) -> set[bool]:
-    """Whether masks stand after a space, right after other characters, or some so, some so."""
+    """Tell whether masks stand after a space, right after other characters, or some so, some so."""
     return {part.endswith(" ") for text in texts for part in text.split(MASK)[:-1]}
 
 
 def _target_ids(tokenizer: Tokenizer, targets: Sequence[str], after_space: set[bool]) -> Tensor:
-    """The one id of each target where it follows no space, then of each where it does: (2K,).
+    """Find the one id of each target, after no space and then after a space: (2K,).
 
     Most words are one piece in one of the two forms; the form that no mask needs is filled with
     zeros.
@@ -123,14 +123,14 @@ def _target_ids(tokenizer: Tokenizer, targets: Sequence[str], after_space: set[b
 
 
 def _ranked(candidates: Candidates, count: int, *, after_space: bool) -> Candidates:
-    """The half of the target ids that fits the place of the mask, most probable first."""
+    """Return the half of the target ids that fits the place of the mask, most probable first."""
     half = slice(count, None) if after_space else slice(count)
     pairs = sorted(zip(candidates[0][half], candidates[1][half], strict=True), reverse=True)
     return [value for value, _ in pairs], [index for _, index in pairs]
 
 
 def _at_masks(text: Windows, own: list[list[Candidates]], mask_idx: int) -> list[Candidates]:
-    """The candidates of each mask of the whole text, from the window in which it stands best."""
+    """Return the candidates of each mask, from the window in which it stands best."""
     found: dict[int, Candidates] = {}
     for w, (window, column, masks) in enumerate(zip(text.ids, text.columns, own, strict=True)):
         for place, candidates in zip(column[window.eq(mask_idx)].tolist(), masks, strict=True):
@@ -153,6 +153,6 @@ def _fill(tokenizer: Tokenizer, before: str, after: str, candidates: Candidates)
 
 
 def _split(text: str, number: int) -> tuple[str, str]:
-    """What stands before and after mask number `number`."""
+    """Tell what stands before and after mask number `number`."""
     parts = text.split(MASK)
     return MASK.join(parts[: number + 1]), MASK.join(parts[number + 1 :])

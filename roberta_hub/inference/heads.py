@@ -28,13 +28,13 @@ ENTAILMENT = "entailment"
 
 
 def heads_of(model: nn.Module, kind: Kind = "classification") -> nn.ModuleDict:
-    """The heads of one kind of a model, ours or fairseq's, which has classification heads only."""
+    """Return a model's heads of one kind; fairseq's model has classification heads only."""
     heads: nn.ModuleDict = getattr(model, f"{kind}_heads", None) or nn.ModuleDict()
     return heads
 
 
 def known_head(model: nn.Module, head: str, kind: Kind = "classification") -> nn.Module:
-    """The head's module, or an error that lists the heads there are."""
+    """Return the head's module, or an error that lists the heads there are."""
     if not isinstance(head, str):
         names = ", ".join(heads_of(model, kind)) or "none"
         raise InputTypeError(f"head is a {kind_of(head)}; pass a name, of {names}")
@@ -114,7 +114,7 @@ def _listed(
 
 
 def check_labels(head: str, labels: Sequence[str], count: int | None = None) -> tuple[str, ...]:
-    """The labels of a head's classes, each different, or an error that says what is wrong.
+    """Return the labels of a head's classes, each different, or an error that says what is wrong.
 
     Args:
         head: for the error.
@@ -149,7 +149,7 @@ def check_labels(head: str, labels: Sequence[str], count: int | None = None) -> 
 def check_classes(
     head: str, labels: Sequence[str] | None, count: int | None
 ) -> tuple[tuple[str, ...] | None, int | None]:
-    """The labels of a new head, checked, and its number of classes.
+    """Return the labels of a new head, checked, and its number of classes.
 
     Args:
         head: for the error.
@@ -167,12 +167,12 @@ def check_classes(
 
 
 def entails(labels: Sequence[str]) -> bool:
-    """Whether a head with these labels judges entailment."""
+    """Tell whether a head with these labels judges entailment."""
     return ENTAILMENT in map(str.lower, labels)
 
 
 def trained_on(head: str, marks: Mapping[str, Inputs], labels: Sequence[str]) -> Inputs | None:
-    """What a head was trained on: its mark, else pairs if it judges entailment, else unknown.
+    """Tell what a head was trained on: its mark, else pairs if it judges entailment, else unknown.
 
     Example:
         >>> trained_on("mnli", {}, ["Contradiction", "Neutral", "Entailment"])
@@ -230,7 +230,7 @@ class Heads:
     """fairseq's label dictionary, ours or its own, of a task that has one."""
 
     def labels(self, head: str) -> tuple[str, ...]:
-        """Names of a head's classes: the given ones, else the label dictionary's, else numbers."""
+        """Name a head's classes: the given names, else the label dictionary's, else numbers."""
         is_token = isinstance(head, str) and head in [*heads_of(self.model, "token")]
         kind: Kind = "token" if is_token else "classification"
         module = known_head(self.model, head, kind)
@@ -246,7 +246,7 @@ class Heads:
         return tuple(known)
 
     def inputs(self, head: str) -> Inputs | None:
-        """What a head was trained on, where that is known."""
+        """Tell what a head was trained on, where that is known."""
         return trained_on(head, self.marks, self.labels(head))
 
     def find(
@@ -258,7 +258,7 @@ class Heads:
         fits: Callable[[str], bool] | None = None,
         need: str = "",
     ) -> str:
-        """The head that a verb asks; see `find_head`."""
+        """Return the head that a verb asks; see `find_head`."""
         return find_head(
             self.model,
             head,

@@ -76,7 +76,7 @@ def _release(modules: list[nn.Module]) -> None:
 
 
 def drops(model: nn.Module) -> bool:
-    """Whether dropout is on: a module in train mode has a probability above 0, ours or fairseq's.
+    """Tell whether dropout is on: a module in train mode has a probability above 0.
 
     Example:
         >>> drops(nn.Dropout(0.5)), drops(nn.Dropout(0.5).eval())

@@ -157,7 +157,7 @@ def find_candidates(schema: Schema) -> list[str]:
 
 
 def candidates_in(doc: Any, schema: Schema) -> list[str]:
-    """The candidates among a parsed sentence's noun phrases."""
+    """Return the candidates among a parsed sentence's noun phrases."""
     start, end = len(schema.before), len(schema.before) + len(schema.pronoun)
     spans = {(chunk.start, chunk.end) for chunk in doc.noun_chunks}
     run_start = None
@@ -204,7 +204,7 @@ def _pipeline() -> Any:
 
 
 def trained_with_bos(task: Any) -> bool:
-    """Whether inputs began with `<s>`, as all do but those of wsc without an init_token.
+    """Tell whether inputs began with `<s>`, as all do but those of wsc without an init_token.
 
     Our task says so itself, fairseq's in its `cfg` or, its older ones, in `args`.
     """

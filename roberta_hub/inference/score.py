@@ -15,7 +15,7 @@ from roberta_hub.text.tokenizer import Text
 
 
 def score(runner: Runner, texts: Sequence[Text]) -> list[float]:
-    """The sum over tokens of log P(token | all others). See `RobertaHubInterface.score`."""
+    """Return the sum over tokens of log P(token | all others). See `RobertaHubInterface.score`."""
     tokenizer = runner.tokenizer
     windows, _, which = runner.encode(texts)
     specials = torch.tensor([tokenizer.bos, tokenizer.eos])
@@ -35,7 +35,7 @@ def score(runner: Runner, texts: Sequence[Text]) -> list[float]:
         return found
 
     def masks(batch: PackedBatch) -> Tensor:
-        """The one of each sequence: (B,)."""
+        """Find the masked place of each sequence: (B,)."""
         return batch.ids.eq(tokenizer.mask_idx).nonzero().squeeze(1)
 
     totals = [0.0] * len(windows)
@@ -64,7 +64,7 @@ class _MaskedCopies(Sequence[Tensor]):
         return copy
 
     def target(self, i: int) -> int:
-        """The id that is masked in copy i."""
+        """Return the id that is masked in copy i."""
         ids, column = self.places[i]
         return int(ids[column])
 

@@ -36,7 +36,7 @@ class Span:
 
 
 def tag(runner: Runner, texts: Sequence[str], head: str, labels: Sequence[str]) -> list[list[Span]]:
-    """The labelled spans of each text. See `RobertaHubInterface.tag`."""
+    """Return the labelled spans of each text. See `RobertaHubInterface.tag`."""
     words = [words_of(text) for text in texts]
     answers = tag_words(runner, texts, words, head, labels)
     return [
@@ -88,7 +88,7 @@ def tag_words(
 def first_pieces(
     tokenizer: Tokenizer, text: str, words: Sequence[tuple[int, int]]
 ) -> list[int | None]:
-    """Where each word's first piece stands in `tokenizer.encode(text)`; None for a word without.
+    """Find each word's first piece in `tokenizer.encode(text)`; None for a word without.
 
     Example:
         >>> first_pieces(Tokenizer.shipped(), "sudden epipheny", [(0, 6), (7, 15)])
@@ -98,7 +98,7 @@ def first_pieces(
 
 
 def words_of(text: str) -> list[tuple[int, int]]:
-    """Where the words of a text lie, in characters, about as treebanks and CoNLL's files cut them.
+    """Find the words of a text, in characters, about as treebanks and CoNLL's files cut them.
 
     Whitespace separates words; punctuation at a word's edges stands alone; "'s" and its like are
     cut off.

@@ -29,13 +29,13 @@ _lock = threading.Lock()
 
 
 def is_prepared(encoder: TransformerEncoder) -> bool:
-    """Whether a packed batch would run on prepared matrices now."""
+    """Tell whether a packed batch would run on prepared matrices now."""
     prepared = encoder.prepared  # read once: another thread may be in `optimize`
     return prepared is not None and prepared.form() is not None
 
 
 def can_spread(model: Roberta) -> bool:
-    """Whether batches may run side by side: on prepared matrices, which call no foreign code."""
+    """Tell whether batches may run side by side: prepared matrices call no foreign code."""
     encoder = model.transformer
     if torch.get_num_threads() == 1 or encoder.embed_positions.weight.device.type != "cpu":
         return False
@@ -73,7 +73,7 @@ def spread(work: Callable[[Item], Result], items: Sequence[Item]) -> Iterator[Re
 
 
 def _workers(count: int) -> ThreadPoolExecutor:
-    """A pool of `count` threads, each of which computes alone; made once.
+    """Return a pool of `count` threads, each of which computes alone; made once.
 
     `torch.set_num_threads` is for the thread that calls it, and for those that first ask torch
     afterwards, a worker that has not asked yet among them. So each asks before it gets its own, and

@@ -34,7 +34,7 @@ class AlignedWord(Protocol):
         """The word's feature. Shape: (C,), or (L+1, C) with the states of every layer."""
 
     def __getattr__(self, name: str) -> Any:
-        """All else that spaCy's Token has."""
+        """Return all else that spaCy's Token has."""
 
 
 class AlignedDoc(Protocol):
@@ -53,7 +53,7 @@ class AlignedDoc(Protocol):
     def __getitem__(self, places: slice, /) -> Any: ...
 
     def __getattr__(self, name: str) -> Any:
-        """All else that spaCy's Doc has."""
+        """Return all else that spaCy's Doc has."""
 
 
 def aligned_doc(
@@ -64,7 +64,7 @@ def aligned_doc(
     words: Sequence[str] | None = None,
     pooling: str = "sum",
 ) -> AlignedDoc:
-    """A spaCy Doc of `<s>`, the words, `</s>`, whose `token.vector` is the word's feature.
+    """Return a spaCy Doc of `<s>`, the words, `</s>`, whose `token.vector` is the word's feature.
 
     Args:
         extract: from ids (T,) to features (T, C) or (T, L+1, C).
@@ -138,7 +138,7 @@ def _check_pooling(pooling: object) -> None:
 
 
 def require_spacy(what: str) -> Any:
-    """The spacy module; MissingExtraError names the extra."""
+    """Return the spacy module; MissingExtraError names the extra."""
     try:
         import spacy
     except ImportError:

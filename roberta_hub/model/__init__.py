@@ -1,1 +1,1 @@
-"""IDS -> NUMBERS. Knows no text and no files."""
+"""Turns ids into numbers; this room knows no text and no files."""

@@ -63,7 +63,7 @@ ACTIVATIONS: dict[str, Callable[[Tensor], Tensor]] = {
 
 
 def activation(name: str) -> Callable[[Tensor], Tensor]:
-    """The activation function called `name`; InputError lists the names there are."""
+    """Return the activation function called `name`; InputError lists the names there are."""
     if name not in ACTIVATIONS:
         raise InputError(
             f"no activation function {shown(name)}; there are {', '.join(ACTIVATIONS)}"

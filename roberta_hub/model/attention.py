@@ -68,7 +68,7 @@ def one_row_attention(
 def _ragged(
     query: Tensor, key: Tensor, value: Tensor, batch: PackedBatch, *, num_heads: int
 ) -> Tensor:
-    """All sequences in one call of FlashAttention's kernel for ragged batches (Dao 2023).
+    """Run all sequences in one call of FlashAttention's kernel for ragged batches (Dao 2023).
 
     Shapes: query and the result (N, C), or (B, C) for one token of each sequence; key and value (N,
     C).
@@ -100,7 +100,7 @@ def _has_ragged_kernel(query: Tensor, num_heads: int) -> bool:
 
 @lru_cache(maxsize=8)
 def _has_varlen(device: torch.device) -> bool:
-    """Whether this torch (2.10 or later) and this card (Ampere or later) have the kernel."""
+    """Tell whether this torch (2.10 or later) and this card (Ampere or later) have the kernel."""
     there = find_spec("torch.nn.attention.varlen") is not None
     return there and torch.cuda.get_device_capability(device) >= (8, 0)
 
@@ -152,7 +152,7 @@ def _attend(
 
 
 def _plain_is_faster(q: Tensor) -> bool:
-    """Whether plain products are faster than torch's fused kernel.
+    """Tell whether plain products are faster than torch's fused kernel.
 
     In bfloat16 on a CPU torch 2.13's fused kernel goes backward three times as slowly.
     """

@@ -41,7 +41,7 @@ class Tables(NamedTuple):
 
 
 def tables(config: RobertaConfig) -> Tables:
-    """The tables of an architecture, as torch initializes them."""
+    """Return the tables of an architecture, as torch initializes them."""
     c, e, width = config.embed_dim, config.embedding_dim or config.embed_dim, config.sum_dim
     rows = config.padding_idx + 1 + config.max_positions
     return Tables(

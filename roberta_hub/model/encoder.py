@@ -230,7 +230,7 @@ class TransformerEncoder(nn.Module):
     def forward_embedding(
         self, src_tokens: Tensor, token_embedding: Tensor | None = None
     ) -> tuple[Tensor, Tensor]:
-        """What the layers start from, and the tokens' embeddings alone: (B, T, C) both.
+        """Tell what the layers start from, and the tokens' embeddings alone: (B, T, C) both.
 
         Args:
             src_tokens: ids, padding anywhere. Shape: (B, T)
@@ -283,7 +283,7 @@ class TransformerEncoder(nn.Module):
         token_embeddings: Tensor | None = None,
         rows: Tensor | None = None,
     ) -> Iterator[Tensor]:
-        """The embedding output, then each layer's, of a packed batch: L+1 times (N, C).
+        """Return the embedding output, then each layer's, of a packed batch: L+1 times (N, C).
 
         `finish` the last one for the features. With `rows`, one of each sequence (none being
         empty), the last layer computes those alone: (B, C).
@@ -305,7 +305,7 @@ class TransformerEncoder(nn.Module):
         return self._run_prepared(x, layers, attend, last)
 
     def padded(self, tokens: Tensor, token_embeddings: Tensor | None = None) -> list[Tensor]:
-        """The plain twin of `packed`: the same L+1 states computed on every slot, (B, T, C).
+        """Return the plain twin of `packed`: the same L+1 states computed on every slot, (B, T, C).
 
         No shape depends on the data, so this is the form that torch.export traces.
         """
@@ -322,7 +322,7 @@ class TransformerEncoder(nn.Module):
         token_embeddings: Tensor | None = None,
         segments: Tensor | None = None,
     ) -> Tensor:
-        """What the layers start from: (*,) -> (*, C); see `embeddings.embed`."""
+        """Tell what the layers start from: (*,) -> (*, C); see `embeddings.embed`."""
         return embeddings.embed(
             self._tables,
             self._embed_tokens(ids, token_embeddings),
@@ -353,7 +353,7 @@ class TransformerEncoder(nn.Module):
         return Tables(*(getattr(self, name) for name in Tables._fields))
 
     def finish(self, x: Tensor) -> Tensor:
-        """The features from the last hidden state: a LayerNorm more in pre-norm models."""
+        """Return the features from the last hidden state: a LayerNorm more in pre-norm models."""
         return x if self.layer_norm is None else self.layer_norm(x)
 
     def _run(self, x: Tensor, attend: Attend, last: Last | None = None) -> Iterator[Tensor]:
@@ -380,7 +380,7 @@ class TransformerEncoder(nn.Module):
             yield x.to(dtype)
 
     def _how(self, i: int, attend: Attend, last: Last | None) -> Last:
-        """What layer `i` is called with."""
+        """Tell what layer `i` is called with."""
         return (attend, None) if last is None or i < self.num_layers - 1 else last
 
 

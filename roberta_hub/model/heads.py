@@ -79,7 +79,7 @@ class LMHead(nn.Module):
         return F.linear(self.rows(features, projection), self.weight, self.bias)
 
     def rows(self, features: Tensor, projection: Tensor | None = None) -> Tensor:
-        """What the output matrix is multiplied with: (*, C) -> (*, width).
+        """Tell what the output matrix is multiplied with: (*, C) -> (*, width).
 
         With a `projection`, (*, C) -> (*, E).
         """
@@ -108,7 +108,7 @@ _FORWARDS: dict[type[nn.Module], object] = {
 
 
 def prepare_lm_head(head: LMHead, dtype: Dtype | None) -> PreparedLMHead | None:
-    """The prepared form; None where a part is of another kind, say an adapter."""
+    """Return the prepared form; None where a part is of another kind, say an adapter."""
     return PreparedLMHead(head, dtype) if is_plain(head, _FORWARDS) else None
 
 

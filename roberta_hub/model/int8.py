@@ -49,7 +49,7 @@ class Int8:
 
 @lru_cache(maxsize=1)
 def is_exact() -> bool:
-    """Whether this CPU adds large products up: without VNNI, pairs of them saturate 16 bits."""
+    """Tell whether this CPU adds large products up; without VNNI pairs saturate 16 bits."""
     weight = torch.full((16, 64), 127, dtype=torch.int8)
     one, zero = torch.ones(16), torch.zeros(16, dtype=torch.long)
     rows = torch.full((16, 64), 255, dtype=torch.uint8)

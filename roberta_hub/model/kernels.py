@@ -66,7 +66,7 @@ class CPU:
 
 @lru_cache(maxsize=1)
 def cpu() -> CPU:
-    """The CPU of this machine, as the system describes it, else as torch does."""
+    """Return the CPU of this machine, as the system describes it, else as torch does."""
     known = {*_BASE, *INT8, *BFLOAT16}
     info = Path("/proc/cpuinfo")
     if info.is_file():
@@ -88,7 +88,7 @@ def _field(line: str) -> tuple[str, str]:
 
 
 def usable(machine: CPU, library: Literal["onednn", "mkl"]) -> frozenset[str]:
-    """The instruction sets that a library uses, which its users' environment variables can lower.
+    """Return the instruction sets that a library uses; environment variables can lower them.
 
     Example:
         >>> zen4 = CPU("AuthenticAMD", frozenset({"avx2", "avx512f", "avx512_vnni"}))
@@ -103,7 +103,7 @@ def usable(machine: CPU, library: Literal["onednn", "mkl"]) -> frozenset[str]:
 
 
 def lacks(dtype: Literal["int8", "bfloat16"]) -> str | None:
-    """What this machine lacks for products in `dtype` that pay, in words; None if nothing."""
+    """Tell what this machine lacks for products in `dtype` that pay, in words; None if nothing."""
     wanted = INT8 if dtype == "int8" else BFLOAT16
     if not usable(cpu(), "onednn").isdisjoint(wanted):
         return None
@@ -112,7 +112,7 @@ def lacks(dtype: Literal["int8", "bfloat16"]) -> str | None:
 
 
 def pinned() -> Kernel | None:
-    """The kernel that `$ROBERTA_HUB_MATRICES` names, or None; InputError lists the choices."""
+    """Return the kernel that `$ROBERTA_HUB_MATRICES` names; InputError lists the choices."""
     value = os.environ.get(PIN, "").strip().lower()
     if not value:
         return None
@@ -123,7 +123,7 @@ def pinned() -> Kernel | None:
 
 
 def float32_kernel(machine: CPU, there: frozenset[str]) -> Kernel:
-    """The kernel for float32 products.
+    """Return the kernel for float32 products.
 
     Args:
         machine: the CPU.

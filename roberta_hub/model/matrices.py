@@ -102,7 +102,7 @@ def check_dtype(dtype: str | None, device: torch.device) -> None:
 
 
 def available(what: Literal["onednn", "mkl", "half", "int8", "bfloat16"]) -> bool:
-    """Whether this build of torch has the operators."""
+    """Tell whether this build of torch has the operators."""
     onednn: bool = torch.backends.mkldnn.is_available()  # type: ignore[no-untyped-call]
     mkl: bool = torch.backends.mkl.is_available()  # type: ignore[no-untyped-call]
     if what == "mkl":
@@ -125,11 +125,11 @@ _FLOAT32: dict[Kernel, Kind] = {"onednn": OneDNN, "mkl": MKL, "plain": Plain}
 
 
 def float32_name() -> Kernel:
-    """The kernel that float32 products take on this machine; see `kernels.float32_kernel`."""
+    """Name the kernel that float32 products take here; see `kernels.float32_kernel`."""
     there = frozenset(library for library in ("onednn", "mkl") if available(library))
     return float32_kernel(cpu(), there)
 
 
 def can_int8() -> bool:
-    """Whether there are int8 products, and the largest of them add up."""
+    """Tell whether there are int8 products, and the largest of them add up."""
     return available("int8") and int8.is_exact()

@@ -80,7 +80,7 @@ class PackedBatch:
         return padded.index_copy(0, self.slots, rows).view(*self.shape, *rows.shape[1:])
 
     def first_rows(self, rows: Tensor) -> Tensor:
-        """The row of each sequence's first real token: (N, C) -> (B, C).
+        """Return the row of each sequence's first real token: (N, C) -> (B, C).
 
         Zeros for an empty sequence.
         """
@@ -106,7 +106,7 @@ class PaddedBatch:
     """True at tokens that are no padding. Shape: (B, T)"""
 
     def unpack(self, rows: Tensor) -> Tensor:
-        """The same rows with zeros at padding: (B, T, *)."""
+        """Return the same rows with zeros at padding: (B, T, *)."""
         return rows.masked_fill(~self.real.unsqueeze(-1), 0)
 
 
@@ -158,7 +158,7 @@ def _slots(lengths: tuple[int, ...], device: torch.device | None) -> Tensor | No
 
 
 def moved(tensor: Tensor, device: torch.device | None) -> Tensor:
-    """A tensor of the CPU on another device; a GPU fetches it without the CPU waiting."""
+    """Return a tensor of the CPU on another device; a GPU fetches it without the CPU waiting."""
     if device is None or device.type != "cuda":
         return tensor.to(device)
     return tensor.pin_memory().to(device, non_blocking=True)
@@ -199,7 +199,7 @@ def check_tokens(tokens: object, *, vocab_size: int, max_positions: int) -> Tens
 
 
 def as_ids(tokens: object) -> Tensor:
-    """A LongTensor of ids from an integer tensor of any width or a (nested) list of ints."""
+    """Return a LongTensor of ids from an integer tensor of any width or a (nested) list of ints."""
     if isinstance(tokens, (list, tuple)):
         if any(isinstance(item, Tensor) for item in tokens):
             raise InputTypeError(
@@ -278,7 +278,7 @@ def collate_tokens(
 
 
 def _rows_of_ids(values: object) -> list[Tensor]:
-    """The argument of `collate_tokens` as a list of at least one tensor, each of one dimension."""
+    """Return the argument of `collate_tokens` as a list of tensors of one dimension."""
     if not isinstance(values, (list, tuple, Tensor)):
         raise InputTypeError(f"values is a {kind_of(values)}; pass a list of id tensors")
     rows = list(values) if isinstance(values, (list, tuple)) or values.dim() else [values]

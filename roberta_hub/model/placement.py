@@ -11,7 +11,7 @@ DTYPES = (torch.float16, torch.bfloat16, torch.float32, torch.float64)
 
 
 def as_device(device: object) -> torch.device | None:
-    """The device that was asked for, which this machine has.
+    """Return the device that was asked for, which this machine has.
 
     Args:
         device: as torch names them; "auto" for CUDA where there is some, else the CPU; None leaves
@@ -47,7 +47,7 @@ def as_device(device: object) -> torch.device | None:
 
 
 def _lacking(device: torch.device) -> str:
-    """What keeps this torch from using a device, with the remedy; "" if nothing does."""
+    """Tell what keeps this torch from using a device, with the remedy; "" if nothing does."""
     count = torch.cuda.device_count() if device.type == "cuda" else 0
     if device.type == "cuda" and not torch.cuda.is_available():
         if torch.version.cuda is None and torch.version.hip is None:
@@ -65,7 +65,7 @@ def _lacking(device: torch.device) -> str:
 
 
 def as_dtype(dtype: object) -> torch.dtype | None:
-    """The dtype of weights that was asked for; None: the file's, widened to float32.
+    """Return the dtype of weights that was asked for; None: the file's, widened to float32.
 
     Raises:
         InputError: not a floating-point dtype that weights have.

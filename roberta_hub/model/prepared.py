@@ -43,7 +43,7 @@ class Prepared(Generic[Form]):
         self._making = threading.RLock()
 
     def form(self) -> Form | None:
-        """The form to run now; None where the plain module has to."""
+        """Return the form to run now; None where the plain module has to."""
         if torch.compiler.is_compiling() or torch.jit.is_tracing():  # type: ignore[attr-defined, no-untyped-call]
             return None
         if torch.is_grad_enabled():
@@ -78,7 +78,7 @@ class Prepared(Generic[Form]):
 
 
 def touched(modules: Iterable[nn.Module]) -> bool:
-    """Whether one of the modules has hooks, or a `forward` of its own, which a caller put on it.
+    """Tell whether a caller put hooks, or a `forward` of its own, on one of the modules.
 
     Such a `forward` is how accelerate attaches its hooks.
 
@@ -97,12 +97,12 @@ def _is_touched(own: Mapping[str, Any]) -> bool:
 
 
 def _has_global_hooks() -> bool:
-    """Whether torch holds hooks that run on every module (`register_module_forward_hook`)."""
+    """Tell whether torch holds hooks that run on every module (`register_module_forward_hook`)."""
     return bool(torch_modules._global_forward_hooks or torch_modules._global_forward_pre_hooks)
 
 
 def is_plain(module: nn.Module, forwards: Mapping[type[nn.Module], object]) -> bool:
-    """Whether a module and its parts are of these classes, with these forwards still in place."""
+    """Tell whether a module and its parts are of these classes and keep their forwards."""
     kinds = {type(part) for part in module.modules()}
     return all(forwards.get(kind) is kind.forward for kind in kinds)
 
@@ -138,7 +138,7 @@ class _Snapshot:
         self.aliases = [p.detach() for _, _, p in tensors]
 
     def holds(self) -> bool:
-        """Whether all of them are still in place and unchanged."""
+        """Tell whether all of them are still in place and unchanged."""
         for m, kind, _ in self.modules:
             if type(m) is not kind:
                 return False
@@ -157,7 +157,7 @@ class _Snapshot:
         return all(p._version == version for p, version in self.versions)
 
     def at_rest(self) -> bool:
-        """Whether all modules are in eval mode, without hooks, with the forwards of their class."""
+        """Tell whether all modules are in eval mode, without hooks, with their own forwards."""
         if _has_global_hooks():
             return False
         for _, _, own in self.modules:

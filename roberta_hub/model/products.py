@@ -20,7 +20,7 @@ class Matrix(Protocol):
     """A prepared product."""
 
     def __call__(self, x: Tensor, residual: Tensor | None = None) -> Tensor:
-        """The product, (M, K) -> (M, N); plus `residual`, (M, N), where there is one."""
+        """Return the product, (M, K) -> (M, N); plus `residual`, (M, N), where there is one."""
         ...
 
 
@@ -113,7 +113,7 @@ class ByRows:
 
 
 def finished(y: Tensor, activation: Activation | None, residual: Tensor | None) -> Tensor:
-    """The fresh result of an operator, with the activation and residual that it did not fuse."""
+    """Add the activation and the residual that an operator did not fuse to its result."""
     if activation is not None:
         y = activation(y)
     if residual is None:
@@ -122,5 +122,5 @@ def finished(y: Tensor, activation: Activation | None, residual: Tensor | None) 
 
 
 def in_place(activation: Activation | None) -> Activation | None:
-    """The same activation, which may overwrite its argument: a second buffer leaves the cache."""
+    """Return the activation that may overwrite its argument: a second buffer costs cache."""
     return torch.ops.aten.gelu_ if activation is F.gelu else activation

@@ -80,7 +80,7 @@ class RobertaEncoder(nn.Module):
         return logits
 
     def factor(self) -> Tensor | None:
-        """The projection (C, E) before the LM head's output matrix, where that is factorized."""
+        """Return the projection (C, E) before a factorized output matrix of the LM head."""
         encoder = self.sentence_encoder
         if encoder.embed_projection is None or encoder.project_sum or not self._tied:
             return None
@@ -192,7 +192,7 @@ class Roberta(nn.Module):
         return torch.arange(rows.size(0), device=rows.device), columns
 
     def head(self, name: str) -> nn.Module:
-        """The classification head `name`; UnknownNameError lists those there are."""
+        """Return the classification head `name`; UnknownNameError lists those there are."""
         if name not in self.classification_heads:
             raise UnknownNameError(
                 f"no classification head {name!r}; this model has {self.list_heads()}; "
@@ -201,7 +201,7 @@ class Roberta(nn.Module):
         return self.classification_heads[name]
 
     def list_heads(self) -> str:
-        """Names of all heads, for messages: "mnli, ner (token), squad (span)", or "none"."""
+        """List all heads for a message: "mnli, ner (token), squad (span)", or "none"."""
         others = [f"{name} (token)" for name in self.token_heads]
         others += [f"{name} (span)" for name in self.span_heads]
         return ", ".join([*self.classification_heads, *others]) or "none"
@@ -319,7 +319,7 @@ class Roberta(nn.Module):
 
 
 def own_model(model: object, what: str) -> Roberta:
-    """The model, if it is one of this package.
+    """Return the model, if it is one of this package.
 
     Args:
         model: ours, or another that a hub interface wraps, say fairseq's.

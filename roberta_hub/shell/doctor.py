@@ -178,7 +178,7 @@ def _cache(problems: list[str], verify: bool) -> Iterator[str]:
 
 
 def _in_use(lock: Path) -> bool:
-    """Whether a process holds this lock. The lock's file is not made where there is none."""
+    """Tell whether a process holds this lock. The lock's file is not made where there is none."""
     from filelock import FileLock, Timeout
 
     try:
@@ -189,7 +189,7 @@ def _in_use(lock: Path) -> bool:
 
 
 def _defects(folder: Path, verify: bool) -> str:
-    """What is wrong with a folder of the cache, "" if nothing is."""
+    """Tell what is wrong with a folder of the cache, "" if nothing is."""
     try:
         files = read_json(folder / MANIFEST)["files"]
         checkpoint = next((name for name in files if name not in DICTIONARIES), MODEL)

@@ -1,4 +1,4 @@
-"""The command roberta-hub: scan files before loading, look after installation and cache."""
+"""Runs the command roberta-hub: finds the verb that is asked for, and imports only that."""
 
 from __future__ import annotations
 

@@ -77,7 +77,7 @@ def _remotes(record: Record) -> list[tuple[Origin, Remote]]:
 def _row(
     record: Record, found: Mapping[str, tuple[str, int | None]], manifest: Mapping[str, Any]
 ) -> str:
-    """A row of the catalogue as Python, and where its digests come from as a comment."""
+    """Return a row of the catalogue as Python, and where its digests come from as a comment."""
     values = []
     for field in dataclasses.fields(record):
         value = getattr(record, field.name)
@@ -93,7 +93,7 @@ def _row(
 
 
 def _origin(origin: Origin, found: Mapping[str, tuple[str, int | None]]) -> str:
-    """The call in records.py that makes an origin, with the pins on record."""
+    """Return the call in records.py that makes an origin, with the pins on record."""
     pinned = [(remote, *found.get(remote.url, ("", None))) for remote in origin.files]
     if origin.kind == "fairseq":
         ((remote, digest, size),) = pinned

@@ -109,7 +109,7 @@ def _start(extent: Extent) -> int:
 
 
 def _first_ink(blank: Sequence[bool], extent: Extent) -> int:
-    """The first character of an extent that is no whitespace; its end if there is none."""
+    """Return the first character of an extent that is no whitespace; its end if there is none."""
     start, end = extent
     return next((i for i in range(start, end) if not blank[i]), end)
 

@@ -80,7 +80,7 @@ class GPT2BPE:
         self._merger = Merger(tokens, ids, self.size)
 
     def _number(self, added: Sequence[str]) -> dict[str, int]:
-        """The id of each added word: its token's, where the table has one of that picture."""
+        """Number the added words: each by its token, where the table has one of that picture."""
         pictures = self.printable_ids() if added else {}
         numbers: dict[str, int] = {}
         for word in added:
@@ -150,7 +150,7 @@ class GPT2BPE:
         return ids
 
     def prefixed(self, text: str) -> str:
-        """The text with the space before it that `add_prefix_space` asks for."""
+        """Return the text with the space before it that `add_prefix_space` asks for."""
         needed = self.add_prefix_space and text and not text.startswith(" ")
         return " " + text if needed else text
 
@@ -184,7 +184,7 @@ class GPT2BPE:
         return f"{self.added} {self.add_prefix_space}" if odd else ""
 
     def spans(self, text: str) -> list[tuple[int, int]]:
-        """(start, end) in characters of each piece of a text.
+        """Return (start, end) in characters of each piece of a text.
 
         A piece with only some of a character's bytes covers that whole character, as its neighbour
         does; one that is only the space of `add_prefix_space` covers nothing.
@@ -203,7 +203,7 @@ class GPT2BPE:
         ]
 
     def byte_spans(self, text: str) -> list[tuple[int, int]]:
-        """(start, end) in the text's UTF-8 bytes of each of its pieces, without gaps.
+        """Return (start, end) in the text's UTF-8 bytes of each of its pieces, without gaps.
 
         Example:
             >>> GPT2BPE.shipped().byte_spans("can’t")
@@ -247,7 +247,7 @@ class GPT2BPE:
         return b"".join(map(self.symbol_bytes, ids.split())).decode(errors="replace")
 
     def symbol_bytes(self, symbol: str) -> bytes:
-        """The bytes of the token that a dictionary symbol names; of another symbol its letters.
+        """Return the bytes of the token that a symbol names; of another symbol its letters.
 
         Example:
             >>> GPT2BPE.shipped().symbol_bytes("995"), GPT2BPE.shipped().symbol_bytes("<mask>")
@@ -257,11 +257,11 @@ class GPT2BPE:
         return symbol.encode() if number is None else self._bytes[number]
 
     def is_text(self, number: int) -> bool:
-        """Whether an id can come out of `encode_ids`: `<|endoftext|>` cannot."""
+        """Tell whether an id can come out of `encode_ids`: `<|endoftext|>` cannot."""
         return self._bytes.get(number) in self._text_tokens
 
     def begins_word(self, number: int) -> bool:
-        """Whether a token begins with a space.
+        """Tell whether a token begins with a space.
 
         Example:
             >>> [GPT2BPE.shipped().begins_word(number) for number in (995, 6894)]
@@ -279,11 +279,11 @@ class GPT2BPE:
         return printable(self.token_bytes(number))
 
     def join(self, surfaces: Iterable[bytes]) -> str:
-        """The text of tokens in a row; bytes that are no UTF-8 become U+FFFD."""
+        """Return the text of tokens in a row; bytes that are no UTF-8 become U+FFFD."""
         return b"".join(surfaces).decode(errors="replace")
 
     def is_beginning_of_word(self, x: str) -> bool:
-        """Whether the decoded symbols begin with a space, as in fairseq.
+        """Tell whether the decoded symbols begin with a space, as in fairseq.
 
         Example:
             >>> [GPT2BPE.shipped().is_beginning_of_word(x) for x in ("995", "6894")]
@@ -292,7 +292,7 @@ class GPT2BPE:
         return self.decode(x).startswith(" ")
 
     def token_bytes(self, number: int) -> bytes:
-        """The bytes of one token, which are what it adds to a text.
+        """Return the bytes of one token, which are what it adds to a text.
 
         Raises:
             InputError: no such id.
@@ -318,7 +318,7 @@ class GPT2BPE:
         return self._merger.merge(word)
 
     def merges(self) -> list[tuple[bytes, bytes]]:
-        """The two parts of each merge, earliest first.
+        """Return the two parts of each merge, earliest first.
 
         Example:
             >>> GPT2BPE.shipped().merges()[:2]
@@ -336,7 +336,7 @@ class GPT2BPE:
         return {printable(self._bytes[number]): name for name, number in self._symbols.items()}
 
     def printable_merges(self) -> list[str]:
-        """The merges as lines of `vocab.bpe` and `merges.txt`, without the version line at the top.
+        """Write the merges as lines of `vocab.bpe` and `merges.txt`, without the version line.
 
         Example:
             >>> GPT2BPE.shipped().printable_merges()[:2]

@@ -137,7 +137,7 @@ class Dictionary:
 
     @classmethod
     def of(cls, other: Any) -> Dictionary:
-        """A `Dictionary` with the content of another, say a real fairseq one; ours as it is.
+        """Return a `Dictionary` with the content of another, say a real fairseq one; ours as it is.
 
         The other has fairseq's `symbols`, `count`, `indices`, `nspecial`, `bos()` and so on.
         """
@@ -156,7 +156,7 @@ class Dictionary:
         return len(self.symbols)
 
     def get_count(self, idx: int) -> int:
-        """How often a symbol was seen in training."""
+        """Tell how often a symbol was seen in training."""
         return self.count[idx]
 
     def __getitem__(self, idx: int) -> str:
@@ -291,7 +291,7 @@ class Dictionary:
         return join_subwords(separator.join(symbols), bpe_symbol)
 
     def unk_string(self, escape: bool = False) -> str:
-        """The unknown symbol, in angle brackets if `escape`."""
+        """Return the unknown symbol, in angle brackets if `escape`."""
         return f"<{self.unk_word}>" if escape else self.unk_word
 
     def encode_line(

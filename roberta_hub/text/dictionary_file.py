@@ -26,7 +26,7 @@ PathOrFile: TypeAlias = "str | os.PathLike[str] | IO[str] | IO[bytes]"
 
 
 def source_name(f: PathOrFile) -> str:
-    """What to call a file in messages."""
+    """Tell what to call a file in messages."""
     return (
         os.fspath(f) if isinstance(f, (str, os.PathLike)) else str(getattr(f, "name", "dictionary"))
     )
@@ -87,7 +87,7 @@ def _entry(line: str, where: str) -> tuple[str, int, bool]:
 
 
 def file_of(symbols: Sequence[str], counts: Sequence[int], first: int) -> bytes:
-    """The bytes of a file that holds the symbols from number `first` on; the others are implied.
+    """Write the symbols from number `first` on as a file; the others are implied.
 
     Raises:
         VocabularyError: a symbol holds a line break, which the format cannot express.

@@ -70,7 +70,7 @@ class GPT2Encoder:
         return b"".join(map(self._owner.token_bytes, tokens)).decode(errors="replace")
 
     def bpe(self, token: str) -> str:
-        """The pieces of one printable word, separated by spaces.
+        """Return the pieces of one printable word, separated by spaces.
 
         Example:
             >>> from roberta_hub.text.bpe import GPT2BPE

@@ -115,7 +115,7 @@ def _bpe(
 
 
 def _dictionary(bpe: GPT2BPE, vocabulary: Mapping[str, Any]) -> Dictionary:
-    """The same ids under fairseq's names: GPT-2 ids as decimal strings, specials as they are."""
+    """Give the same ids fairseq's names: GPT-2 ids as decimal strings, specials as they are."""
     numbers = list(vocabulary.values())
     if not all(type(i) is int for i in numbers) or sorted(numbers) != list(range(len(numbers))):
         raise VocabularyError("the ids are not 0, 1, 2, … each once")
@@ -136,6 +136,6 @@ def _dictionary(bpe: GPT2BPE, vocabulary: Mapping[str, Any]) -> Dictionary:
 
 
 def _used(piece: str) -> str:
-    """The special symbol that a row without use is named after; other pieces as they are."""
+    """Return the special symbol that a row without use is named after; other pieces as they are."""
     bare = piece.removesuffix(UNUSED)
     return bare if bare in SPECIALS else piece

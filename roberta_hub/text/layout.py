@@ -58,7 +58,7 @@ class Layout:
 
     @classmethod
     def of(cls, dictionary: Dictionary, *, mask: str = MASK, separators: int = 2) -> Layout:
-        """The layout that a dictionary's special symbols make, by default RoBERTa's.
+        """Return the layout that a dictionary's special symbols make, by default RoBERTa's.
 
         Where a dict.txt gives a special symbol a second id, that one is written, as fairseq writes
         it; but an unknown piece is `unk()`, and padding `pad()`.
@@ -102,7 +102,7 @@ class Layout:
         return [ids[start:end] for start, end in pairwise([0, *cuts, len(ids)])]
 
     def sentences(self, ids: Tensor) -> list[tuple[int, int]]:
-        """(start, end) of the pieces of each sentence; text never encodes to `eos`.
+        """Return (start, end) of the pieces of each sentence; text never encodes to `eos`.
 
         Empty sentences are left out, but for the first.
 

@@ -80,7 +80,7 @@ class Engine(Protocol):
         ...
 
     def spans(self, text: str) -> list[tuple[int, int]]:
-        """(start, end) in characters of the text for each number of `encode_ids(text)`.
+        """Return (start, end) in characters of the text for each number of `encode_ids(text)`.
 
         Starts and ends never go back. Pieces of one character overlap; a piece that stands for
         nothing in the text covers nothing.
@@ -88,26 +88,26 @@ class Engine(Protocol):
         ...
 
     def piece(self, number: int) -> str:
-        """The piece as the engine's files write it: 'Ġworld', '##ing', '▁de'."""
+        """Return the piece as the engine's files write it: 'Ġworld', '##ing', '▁de'."""
         ...
 
     def surface(self, number: int) -> bytes:
-        """What a piece adds to a text, with the space before a word: b' world', b'ing'.
+        """Tell what a piece adds to a text, with the space before a word: b' world', b'ing'.
 
         Bytes in UTF-8, since a byte-level piece may be a part of a character.
         """
         ...
 
     def is_text(self, number: int) -> bool:
-        """Whether the number can come out of `encode_ids`."""
+        """Tell whether the number can come out of `encode_ids`."""
         ...
 
     def begins_word(self, number: int) -> bool:
-        """Whether the piece begins a word."""
+        """Tell whether the piece begins a word."""
         ...
 
     def join(self, surfaces: Iterable[bytes]) -> str:
-        """The text of surfaces in a row, among which names such as b'<mask>' may stand.
+        """Return the text of surfaces in a row, among which names such as b'<mask>' may stand.
 
         Bytes that are no UTF-8 become U+FFFD. An engine that reads a space before every text
         leaves that space out again.
@@ -115,7 +115,7 @@ class Engine(Protocol):
         ...
 
     def files(self, rows: Sequence[int | str]) -> dict[str, bytes]:
-        """The files from which transformers builds the same tokenizer, by name.
+        """Return the files from which transformers builds the same tokenizer, by name.
 
         Args:
             rows: what each of the model's ids is: a piece's number, or a symbol that is no piece.
@@ -126,7 +126,7 @@ class Engine(Protocol):
         ...
 
     def fairseq_files(self) -> dict[str, bytes]:
-        """The files that fairseq reads for this engine beside dict.txt, by name.
+        """Return the files that fairseq reads for this engine beside dict.txt, by name.
 
         Raises:
             CheckpointError: fairseq has no such engine.
@@ -136,13 +136,13 @@ class Engine(Protocol):
     # What fairseq's users call as `roberta.bpe`.
 
     def encode(self, x: str, /) -> str:
-        """The symbols of a text, separated by spaces."""
+        """Return the symbols of a text, separated by spaces."""
         ...
 
     def decode(self, x: str, /) -> str:
-        """The text of symbols that are separated by spaces; names that are no pieces stay."""
+        """Return the text of symbols separated by spaces; names that are no pieces stay."""
         ...
 
     def is_beginning_of_word(self, x: str, /) -> bool:
-        """Whether a symbol begins a word."""
+        """Tell whether a symbol begins a word."""
         ...

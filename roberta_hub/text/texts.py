@@ -27,7 +27,7 @@ _SHOWN = 8
 
 
 def as_texts(value: object, name: str = "texts") -> tuple[list[Text], bool]:
-    """The texts that a caller means.
+    """Return the texts that a caller means.
 
     Args:
         value: one str; or a sequence, an iterator, or a column of pandas, polars, Arrow, numpy or
@@ -82,7 +82,7 @@ def as_single_texts(value: object, name: str, *, place: str, needs: str) -> tupl
 
 
 def as_strings(value: object, name: str, what: str) -> list[str]:
-    """A list of labels or words, from any container; one str is refused.
+    """Return a list of labels or words, from any container; one str is refused.
 
     Args:
         value: what a caller passed.
@@ -120,7 +120,7 @@ def _several(value: object, name: str) -> list[Any]:
 
 
 def many(value: Any, name: str) -> list[Any]:
-    """The items of any container, whatever they are, as a new list.
+    """Return the items of any container, whatever they are, as a new list.
 
     Args:
         value: what a caller passed.
@@ -148,7 +148,7 @@ def many(value: Any, name: str) -> list[Any]:
 
 
 def _refuse_tables(value: Any, name: str) -> None:
-    """An error for what iterates over something else than its texts, or in no order."""
+    """Return an error for what iterates over something else than its texts, or in no order."""
     kind, what = type(value), f"{name} is a {kind_of(value)}"
     if isinstance(value, (bytes, bytearray, memoryview)):
         raise InputTypeError(f"{what}, not text; decode it: {name}.decode()")
@@ -205,7 +205,7 @@ def _text(item: object, name: str, i: int) -> Text:
 
 
 def _refuse_item(item: object, place: str, which: str = "") -> NoReturn:
-    """An error for one item, or one sentence of it, that is no text."""
+    """Return an error for one item, or one sentence of it, that is no text."""
     kind = kind_of(item)
     if _is_missing(item):
         why = (
@@ -232,5 +232,5 @@ def _is_missing(item: object) -> bool:
 
 
 def _plain(text: str) -> str:
-    """A str of the built-in type: str() of an enum is another text."""
+    """Return a str of the built-in type: str() of an enum is another text."""
     return text if type(text) is str else str.__str__(text)

@@ -197,7 +197,7 @@ class Tokenizer:
         return torch.split(self._to_model[flat], lengths)
 
     def _encode_together(self, texts: Sequence[Text], marked: Marked) -> Tensor | None:
-        """The engine's numbers of all texts, from one call.
+        """Return the engine's numbers of all texts, from one call.
 
         None where something is wrong or odd, for `_encode_singly` to deal with.
         """
@@ -229,7 +229,7 @@ class Tokenizer:
             return None
 
     def _encode_singly(self, texts: Sequence[Text], start: int) -> Tensor:
-        """The engine's numbers of all texts, one after the other; errors count from `start`."""
+        """Cut all texts one after the other; errors count from `start`."""
         flat = array("i")
         for i, text in enumerate(texts, start):
             try:
@@ -249,7 +249,7 @@ class Tokenizer:
         lay_out(flat, ids, self._begin, self._end, separators)
 
     def ids_of(self, text: str) -> Tensor:
-        """The ids of a text's pieces alone, without `<s>` and `</s>`: int64 (n,).
+        """Return the ids of a text's pieces alone, without `<s>` and `</s>`: int64 (n,).
 
         Example:
             >>> Tokenizer.shipped().ids_of("Hello world!")
@@ -311,7 +311,7 @@ class Tokenizer:
         return sentences[0] if len(sentences) == 1 else sentences
 
     def decode_id(self, token: int) -> str:
-        """What one id adds to a text, with the space before a word; `<s>` and the like by name.
+        """Show what one id adds to a text, with the space before a word; `<s>` by its name.
 
         Example:
             >>> Tokenizer.shipped().decode_id(232), Tokenizer.shipped().decode_id(0)
@@ -330,7 +330,7 @@ class Tokenizer:
         return list(map(self.engine.piece, self.engine.encode_ids(text)))
 
     def pieces(self, tokens: Tensor | Sequence[int] | None = None) -> list[str]:
-        """The printable piece behind each id; `<s>` and the like are themselves.
+        """Return the printable piece behind each id; `<s>` and the like are themselves.
 
         None: the whole vocabulary.
 
@@ -344,7 +344,7 @@ class Tokenizer:
         return [row if isinstance(row, str) else self.engine.piece(row) for row in rows]
 
     def offsets(self, text: str) -> list[tuple[int, int]]:
-        """Where each piece of `tokenize(text)` lies in the text, in characters.
+        """Tell where each piece of `tokenize(text)` lies in the text, in characters.
 
         A piece with only some of a character's bytes covers that whole character, as its neighbour
         does; one that stands for nothing in the text covers nothing.

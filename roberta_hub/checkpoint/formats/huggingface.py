@@ -235,7 +235,7 @@ def write_huggingface(
 def _their_tensors(
     weights: Mapping[str, Tensor], config: RobertaConfig, table: NameTable, head: HeadNames | None
 ) -> dict[str, Tensor]:
-    """The tensors of a model under their names, and those that only they have."""
+    """Return the tensors of a model under their names, and those that only they have."""
     layers = config.num_unique_layers or config.num_layers
     names = parameter_names(table, layers, [head] if head else [])
     theirs = {names[name]: tensor for name, tensor in weights.items() if name in names}
@@ -252,7 +252,7 @@ def _their_tensors(
 
 
 def _fold_spectral_norm(weights: dict[str, Tensor], prefix: str) -> dict[str, Tensor]:
-    """The matrix that a spectral-norm layer multiplies by in eval: W / (u W v)."""
+    """Return the matrix that a spectral-norm layer multiplies by in eval: W / (u W v)."""
     weights = dict(weights)
     raw, u, v = (weights.pop(f"{prefix}weight_{part}") for part in ("orig", "u", "v"))
     weights[f"{prefix}weight"] = raw / torch.dot(u, raw @ v)

@@ -201,7 +201,7 @@ def replace(
     maskable: Maskable,
     masking: Masking,
 ) -> Tensor:
-    """What the model sees for each chosen token: `<mask>`, the token itself or another one.
+    """Tell what the model sees for each chosen token: `<mask>`, the token itself or another one.
 
     Args:
         ids: (N,)
@@ -292,7 +292,7 @@ def span_lengths(numbers: Tensor, p: float, longest: int) -> Tensor:
 
 
 def _budget(prob: float, sequence: Tensor, indices: Tensor, seed: int, epoch: int) -> Tensor:
-    """How many candidates of each sequence are taken: (B,).
+    """Tell how many candidates of each sequence are taken: (B,).
 
     The number is rounded up or down at random, so that its mean is exact.
     """

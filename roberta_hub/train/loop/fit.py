@@ -105,7 +105,7 @@ class _Run:
         return min(ends)
 
     def _schedule(self) -> tuple[int, int]:
-        """The update at which the decay ends, and the updates of warm-up."""
+        """Return the update at which the decay ends, and the updates of warm-up."""
         total = self.config.optimizer.total_updates or self.end
         warmup = self.config.optimizer.warmup_updates
         warmup = math.ceil(0.06 * total) if warmup is None else warmup

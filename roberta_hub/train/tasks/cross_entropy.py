@@ -1,4 +1,4 @@
-"""Cross-entropy over a large vocabulary, without keeping float32 logits.
+"""Computes cross-entropy over a large vocabulary, without keeping float32 logits.
 
 Of M rows and V words, logits, their float32 copy, log-probabilities and two gradients are five (M,
 V) tensors, and moving them takes as long as the products. Here one pass makes logits, loss and

@@ -39,7 +39,7 @@ class Batch:
     forward."""
 
     def to(self, device: torch.device) -> Batch:
-        """The same batch on a device; copies from pinned memory overlap with computation."""
+        """Return the same batch on a device; copies from pinned memory overlap with computation."""
         slots = self.packed.slots
         packed = replace(
             self.packed,
