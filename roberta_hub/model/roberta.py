@@ -175,8 +175,8 @@ class Roberta(nn.Module):
 
         Returns:
             (x, {"inner_states": L+1 states (T, B, C) or None}), where x is LM logits (B, T, V) or
-            (M, V), features (B, T, C), or class logits (B, num_classes). At padding, features and
-            states are zeros, and LM logits are those of zeros.
+            (M, V), features (B, T, C), or class logits (B, num_classes). Features, states and LM
+            logits are zeros at padding.
         """
         features_only = features_only or classification_head_name is not None
         x, extra = self.encoder(src_tokens, features_only, return_all_hiddens, masked_tokens)
