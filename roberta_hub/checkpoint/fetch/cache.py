@@ -24,7 +24,7 @@ from typing import Any
 import torch.hub
 
 from roberta_hub.errors import RobertaHubError
-from roberta_hub.files import flush_path, write_json
+from roberta_hub.files import flush, flush_path
 
 MODEL = "model.pt"
 """What the published archives call the checkpoint."""
@@ -253,7 +253,7 @@ def publish(
         "archive_size": archive_size,
         "files": files,
     }
-    write_json(work / MANIFEST, manifest)
+    write_staged_json(work / MANIFEST, manifest)
     flush_path(work)
     olds: list[Path] = []
     while not _moved(work, target):
@@ -281,6 +281,13 @@ def _moved(work: Path, target: Path) -> bool:
             raise
         return False
     return True
+
+
+def write_staged_json(path: Path, value: object) -> None:
+    """Write JSON into a stage, where nobody reads before the rename, and have it on the disk."""
+    with open(path, "w", encoding="utf-8") as file:
+        json.dump(value, file, indent=2)
+        flush(file)
 
 
 # ---- room ----

@@ -30,6 +30,7 @@ from roberta_hub.checkpoint.fetch.cache import (
     tidy,
     turn,
     workplace,
+    write_staged_json,
 )
 from roberta_hub.checkpoint.fetch.catalogue import files_of
 from roberta_hub.checkpoint.fetch.records import BASE_URL, HUGGINGFACE, Origin, Record, Remote
@@ -43,7 +44,7 @@ from roberta_hub.checkpoint.fetch.transfer import (
 )
 from roberta_hub.checkpoint.store import read_safetensors
 from roberta_hub.errors import CheckpointError, DownloadError, RobertaHubError
-from roberta_hub.files import read_json, write_json
+from roberta_hub.files import read_json
 
 OFFLINE_ENV = "ROBERTA_HUB_OFFLINE"
 """Set to 1: no socket is opened, what is not in a cache is an error."""
@@ -371,5 +372,5 @@ def _remember(seen: tuple[tuple[Remote, Received], ...], stage: Path) -> None:
             _check(remote, remote.url, got)
         known = {url: vars(got) for url, got in known_digests().items()}
         if new.keys() - known.keys():
-            write_json(stage / DIGESTS, {**new, **known})
+            write_staged_json(stage / DIGESTS, {**new, **known})
             os.replace(stage / DIGESTS, path)
