@@ -54,7 +54,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
     arguments = sys.argv[1:] if arguments is None else arguments
     parser = argparse.ArgumentParser(
         prog="roberta-hub",
-        description="Scans files before loading, looks after installation and cache, trains models.",
+        description="Scans files before loading, looks after installation and cache, trains.",
         epilog=_EXAMPLES,
         formatter_class=argparse.RawDescriptionHelpFormatter,
     )
