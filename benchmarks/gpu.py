@@ -23,9 +23,9 @@ from typing import Any
 import torch
 from lib.corpus import corpus
 from lib.engines import Ids, ours, padded, random_model
+from lib.flops import flops
 from lib.report import about, write
 from lib.timing import Samples, by_turns
-from speed import flops
 
 from roberta_hub.inference.batching import BATCH_TOKENS
 from roberta_hub.model.packing import pack_sequences

@@ -30,6 +30,7 @@ import torch
 from lib.alone import AS_GIVEN, ONE_BY_ONE, OURS, Alone, Call
 from lib.corpus import corpus, padding
 from lib.engines import MAKERS, Ids, random_model
+from lib.flops import flops, linear_flops
 from lib.guard import judge, this_cpu
 from lib.report import about, write
 from lib.timing import Sample, Samples, sample, sampled, sampled_by_turns
@@ -53,18 +54,6 @@ LARGE += ("roberta_hub, int8", "roberta_hub", "roberta_hub, plain")
 """Of roberta.large no more, for each holds its own weights; first those that are converted in some
 10 GB of memory."""
 Ways = dict[str, tuple[Alone, Call]]
-
-
-def linear_flops(roberta: RobertaHubInterface) -> int:
-    """Of a token, in the products with weights of all layers."""
-    c = roberta.model.config
-    return c.num_layers * 2 * (4 * c.embed_dim**2 + 2 * c.embed_dim * c.ffn_dim)
-
-
-def flops(roberta: RobertaHubInterface, ids: Ids) -> float:
-    """Of the layers' matrix products on real tokens, attention's own among them."""
-    c, linear = roberta.model.config, linear_flops(roberta)
-    return sum(len(t) * (linear + c.num_layers * 4 * len(t) * c.embed_dim) for t in ids)
 
 
 def products(roberta: RobertaHubInterface, tokens: int = 512) -> tuple[Callable[[], object], float]:
