@@ -80,7 +80,7 @@ class RobertaHubInterface(LanguageVerbs, HeadVerbs):
             cfg: a `RobertaConfig`, or a fairseq configuration.
             task: a `Task`, or a fairseq task.
             model: a `RobertaModel`, ours or a real fairseq one.
-            bpe: the model's own BPE; None is GPT-2's, which RoBERTa uses.
+            bpe: cuts texts into pieces, see `text/pieces.py`; None is GPT-2's BPE, RoBERTa's.
             labels: class names of heads.
             own_head: the head that the model was trained for.
             inputs: what heads were trained on: "one" for single texts, or "pair".
