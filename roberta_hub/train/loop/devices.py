@@ -15,7 +15,7 @@ import torch
 from torch import Tensor, nn
 
 from roberta_hub.errors import InputError, MissingExtraError
-from roberta_hub.model.encoder import TransformerLayer
+from roberta_hub.model.layer import TransformerLayer
 from roberta_hub.train.loop.optimizer import gradient_norm
 from roberta_hub.train.loop.state import own_weights, put_weights
 

@@ -10,7 +10,7 @@ from typing import Any
 from torch import nn
 from torch.utils.checkpoint import checkpoint
 
-from roberta_hub.model.encoder import TransformerLayer
+from roberta_hub.model.layer import TransformerLayer
 
 
 @contextmanager
