@@ -21,12 +21,14 @@ extras = {
         "tensorboard",
     ],
     "tables": ["pyarrow>=15"],
+    "multilingual": ["sentencepiece>=0.2.3"],
     "notebooks": ["matplotlib>=3.7", "spacy>=3.8", "nbclient", "jupytext", "ipykernel"],
 }
 extras["test"] = [
     *extras["notebooks"],
     *extras["train"],
     *extras["tables"],
+    *extras["multilingual"],
     "pandas>=2",
     "polars",
     "pytest>=8",
@@ -36,6 +38,7 @@ extras["test"] = [
     "psutil",
     "blingfire==0.1.8",
     "transformers>=4.40",
+    "scikit-learn",  # sentence-transformers', which is installed with --no-deps
     # stock fairseq itself is installed with --no-deps: its pins are refused by today's pip
     "bitarray",
     "sacrebleu",
