@@ -229,7 +229,8 @@ def read_tokenizer(found: Found, checkpoint: Checkpoint, own_bpe: GPT2BPE | None
         VocabularyError: a table is damaged, or does not fit the embedding table.
         InputError: the caller names a data directory for a model that brings its own vocabulary.
     """
-    source, bpe, dictionary, layout = found.source, None, None, None
+    source, dictionary, layout = found.source, None, None
+    bpe: Engine | None = None
     words, labels = checkpoint.dictionary, checkpoint.label_dictionary
     if source is not None and source.kind == "fairseq":
         files = (source.directory / "encoder.json", source.directory / "vocab.bpe")
