@@ -57,17 +57,18 @@ SENTENCES = (
 )
 """What the vocabularies are made from; texts of our own."""
 
-WORDS = """
-a about again all and answer are at bad barked because been behind berlin big book box bridge
-brown buy can children coffee cups day did dog eating english every film fit football for french
-from garden german good great had hamburg has have he hello home house houses i in is it know late
-letter mary more morning new news no not of old on one or over paris play reads right said school
-she sleep sleeping small so suitcase teacher than the they this ticket to too tomorrow town train
-trophy walk was watch we were when where whether why wonder world worth would wrong york you
-""".split()
-"""Whole words of the WordPiece vocabulary."""
+WORDS = (
+    "a about again all and answer are at bad barked because been behind berlin big book box bridge "
+    "brown buy can children coffee cups day did dog eating english every film fit football for "
+    "french from garden german good great had hamburg has have he hello home house houses i in is "
+    "it know late letter mary more morning new news no not of old on one or over paris play reads "
+    "right said school she sleep sleeping small so suitcase teacher than the they this ticket to "
+    "too tomorrow town train trophy walk was watch we were when where whether why wonder world "
+    "worth would wrong york you "
+)
+"""Whole words of the WordPiece vocabulary, with blanks between."""
 
-ENDINGS = "ed er est ful ing ly ment ness s t".split()
+ENDINGS = ("ed", "er", "est", "ful", "ing", "ly", "ment", "ness", "s", "t")
 """Its `##` pieces beside single characters."""
 
 SIZES = {
@@ -253,7 +254,8 @@ def word_pieces(*, cased: bool = False) -> list[str]:
     letters = [chr(i) for i in range(33, 127) if cased or not chr(i).isupper()]
     other = sorted({c for line in SENTENCES for c in line.lower() if ord(c) > 126 and c.isalnum()})
     single = [c for c in letters if c.isalnum()] + other
-    words = sorted({*WORDS, *(word.capitalize() for word in WORDS)} if cased else WORDS)
+    words = WORDS.split()
+    words = sorted({*words, *map(str.capitalize, words)} if cased else words)
     tokens = ["[PAD]", "[unused0]", "[UNK]", "[CLS]", "[SEP]", "[MASK]", *letters, *other]
     tokens += [f"##{c}" for c in [*single, *ENDINGS]] + [w for w in words if len(w) > 1]
     return list(dict.fromkeys(tokens))
