@@ -153,7 +153,7 @@ def read_unigram(
         ) from None
     if type(unknown) is not int or not 0 <= unknown < len(texts):
         raise VocabularyError(f"unk_id is {brief(unknown)}, and it has {len(texts)} pieces")
-    _check_added(added, texts)
+    _check_added(added)
     controls = specials | added.keys()
     kinds = bytearray(CONTROL if text in controls else NORMAL for text in texts)
     kinds[unknown] = UNKNOWN
@@ -169,9 +169,9 @@ def read_unigram(
     return model, cleaning
 
 
-def _check_added(added: Mapping[str, bool], texts: Sequence[str]) -> None:
+def _check_added(added: Mapping[str, bool]) -> None:
     """Refuse added words that a text can write."""
-    words = [word for word, special in added.items() if not special and word not in texts[:1]]
+    words = [word for word, special in added.items() if not special]
     if words:
         raise VocabularyError(
             f"it adds words that a text can write, {brief(words[0])} among them, which is not done "
