@@ -310,6 +310,7 @@ def assemble(
         own_head=checkpoint.own_head,
         inputs=checkpoint.inputs,
         source=checkpoint.source,
+        family=checkpoint.family,
     )
     if not checkpoint.weights and dtype is not None:
         interface = interface.to(dtype)

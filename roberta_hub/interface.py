@@ -57,6 +57,7 @@ class RobertaHubInterface(LanguageVerbs, HeadVerbs):
             which head to ask asks this one.
         inputs: what each head was trained on, where known: "one" for single texts, or "pair".
         source: where the weights came from.
+        family: Hugging Face's `model_type` of the model's kind: "roberta", "bert", "albert".
         optimized: what `optimize` did and how accurate the result is; None before it is called.
     """
 
@@ -73,6 +74,7 @@ class RobertaHubInterface(LanguageVerbs, HeadVerbs):
         own_head: str | None = None,
         inputs: Mapping[str, Inputs] | None = None,
         source: str = "random weights",
+        family: str = "roberta",
     ) -> None:
         """Wrap a model, as fairseq's constructor does.
 
@@ -85,6 +87,7 @@ class RobertaHubInterface(LanguageVerbs, HeadVerbs):
             own_head: the head that the model was trained for.
             inputs: what heads were trained on: "one" for single texts, or "pair".
             source: where the weights came from, for `print`.
+            family: `model_type` of the class that `save(..., "huggingface")` makes of it.
 
         Raises:
             InputTypeError: a part is of another type.
@@ -103,6 +106,7 @@ class RobertaHubInterface(LanguageVerbs, HeadVerbs):
         self.own_head = own_head
         self.inputs = dict(inputs or {})
         self.source = source
+        self.family = family
         dictionary = Dictionary.of(task.source_dictionary)
         self.tokenizer = Tokenizer(self.bpe, dictionary, getattr(task, "layout", None))
         self.register_buffer("_float_tensor", torch.tensor([0], dtype=torch.float))
@@ -329,7 +333,8 @@ class RobertaHubInterface(LanguageVerbs, HeadVerbs):
             ('contradiction', 'neutral', 'entailment')
         """
         checkpoint = saving.checkpoint_of(
-            self.model, self.tokenizer, self.task, self.labels, self.own_head, self.inputs
+            *(self.model, self.tokenizer, self.task, self.labels, self.own_head, self.inputs),
+            family=self.family,
         )
         saving.write(checkpoint, self.tokenizer, directory, format, head)
 

@@ -88,6 +88,9 @@ def read_store(
         if own_head is not None and not isinstance(own_head, str):
             raise TypeError(f"own_head is {brief(own_head)}, must be a name or null")
         task, init_token = str(about["task"]), about.get("init_token")
+        family = about.get("family", "roberta")  # which 0.1.0 did not write
+        if not isinstance(family, str):
+            raise TypeError(f"family is {brief(family)}, must be a name")
         config = RobertaConfig(**model)
     except (KeyError, TypeError, AttributeError, ValueError) as error:
         raise CheckpointError(
@@ -105,6 +108,7 @@ def read_store(
         inputs=inputs,
         task=task,
         init_token=init_token if isinstance(init_token, int) else None,
+        family=family,
     )
 
 
@@ -124,6 +128,7 @@ def write_store(checkpoint: Checkpoint, directory: Path) -> None:
         "inputs": checkpoint.inputs,
         "task": checkpoint.task,
         "init_token": checkpoint.init_token,
+        "family": checkpoint.family,
     }
     write_json(directory / "config.json", about)
 
