@@ -18,9 +18,16 @@ from urllib.parse import urlsplit
 
 import torch.hub
 
-from roberta_hub.checkpoint.fetch.archive import not_gzip, sha256_of, unpack
+from roberta_hub.checkpoint.fetch.archive import (
+    MAX_BYTES,
+    is_web_page,
+    not_gzip,
+    sha256_of,
+    unpack,
+)
 from roberta_hub.checkpoint.fetch.cache import (
     MODEL,
+    WEIGHTS,
     FileTable,
     cache_root,
     fairseq_cache,
@@ -33,10 +40,17 @@ from roberta_hub.checkpoint.fetch.cache import (
     write_staged_json,
 )
 from roberta_hub.checkpoint.fetch.catalogue import files_of
-from roberta_hub.checkpoint.fetch.records import BASE_URL, HUGGINGFACE, Origin, Record, Remote
+from roberta_hub.checkpoint.fetch.records import (
+    ARCHIVES,
+    HUGGINGFACE,
+    Origin,
+    Record,
+    Remote,
+)
 from roberta_hub.checkpoint.fetch.transfer import (
     BY_HAND,
     MIRROR_ENV,
+    AbsentFileError,
     Received,
     UnreachableError,
     receive,
@@ -50,6 +64,8 @@ OFFLINE_ENV = "ROBERTA_HUB_OFFLINE"
 """Set to 1: no socket is opened, what is not in a cache is an error."""
 ENDPOINT_ENV = "HF_ENDPOINT"
 """A base URL that replaces https://huggingface.co, as everywhere in Hugging Face's world."""
+SMALL_BYTES = 64 << 20
+"""Most bytes of a configuration or vocabulary; XLM-R's tokenizer.json has 17 MB."""
 DIGESTS = "digests.json"
 """A file in the cache with the size and sha256, as first seen, of each URL whose publisher gives no
 digest."""
@@ -80,8 +96,8 @@ def fetch_model(record: Record, *, force: bool = False, progress: bool = True) -
         progress: Show a progress bar when stderr is a terminal.
 
     Returns:
-        A folder with `model.pt` and `dict.txt`, or, from Hugging Face, `config.json` and
-        `model.safetensors`.
+        A folder with `model.pt` and `dict.txt`, or, from Hugging Face, `config.json` and weights;
+        the files of a vocabulary that is not RoBERTa's beside them.
 
     Raises:
         DownloadError: No network, a refused redirect, a wrong digest, no room, offline, a cache
@@ -141,7 +157,7 @@ def find_cached(record: Record) -> Path | None:
         pinned = files_of(record, "fairseq")
     else:
         pinned = files_of(record, "huggingface")
-        found = [files[file.name].get("sha256") for file in pinned]
+        found = [files.get(file.name, {}).get("sha256") for file in pinned]
     pairs = zip(pinned, found, strict=False)
     return folder if all(file.sha256 in (None, digest) for file, digest in pairs) else None
 
@@ -265,7 +281,7 @@ def _deliver(origin: Origin, stage: Path, label: str | None) -> _Delivery:
 
 def _from_fairseq(origin: Origin, stage: Path, label: str | None) -> _Delivery:
     (remote,), archive = origin.files, stage / "archive.tar.gz"
-    url = _mirrored(remote, BASE_URL, MIRROR_ENV)
+    url = _mirrored(remote, ARCHIVES, MIRROR_ENV)
     try:
         got = receive(url, archive, label=label, limit=remote.size, copies=2)
         if (problem := not_gzip(archive)) is not None:
@@ -300,28 +316,57 @@ def _no_network(record: Record, *failures: DownloadError) -> DownloadError:
 
 def _from_huggingface(origin: Origin, stage: Path, label: str | None) -> _Delivery:
     folder = stage / "huggingface"
-    folder.mkdir()
     files: FileTable = {}
     seen: list[tuple[Remote, Received]] = []
-    for remote in origin.files:
-        url, path = _mirrored(remote, HUGGINGFACE, ENDPOINT_ENV), folder / remote.name
+    for wanted in (*origin.files, *origin.optional):
+        remote, got = wanted, None
         try:
-            got = receive(url, path, label=label, limit=remote.size)
+            try:
+                got = _file(remote, folder, label)
+            except AbsentFileError:
+                if wanted in origin.optional:
+                    continue
+                if wanted.name not in origin.instead:
+                    raise
+                remote = origin.instead[wanted.name]
+                got = _file(remote, folder, label)
         except DownloadError as error:
             raise _AbsentError(error) from None
-        _check(remote, url, got)
-        try:
-            read_json(path) if path.suffix == ".json" else read_safetensors(path)
-        except CheckpointError as error:
-            raise DownloadError(f"{url} is not what it should be: {error}") from error
+        _accept(remote, folder / remote.name, got)
         files[remote.name] = {"size": got.size, "sha256": got.sha256}
         seen.append((remote, got))
-    return _Delivery(folder, url.rpartition("/")[0], files, first_seen=tuple(seen))
+    source = _mirrored(origin.files[0], (HUGGINGFACE,), ENDPOINT_ENV).rpartition("/")[0]
+    return _Delivery(folder, source, files, first_seen=tuple(seen))
 
 
-def _mirrored(remote: Remote, base: str, variable: str) -> str:
+def _file(remote: Remote, folder: Path, label: str | None) -> Received:
+    """Download one file of a repository under its own name."""
+    path = folder / remote.name
+    path.parent.mkdir(parents=True, exist_ok=True)
+    limit = MAX_BYTES if path.name in WEIGHTS else SMALL_BYTES
+    url = _mirrored(remote, (HUGGINGFACE,), ENDPOINT_ENV)
+    return receive(url, path, label=label, limit=remote.size or limit)
+
+
+def _accept(remote: Remote, path: Path, got: Received) -> None:
+    """Refuse a file with another digest, and one that is not what its name says."""
+    url = _mirrored(remote, (HUGGINGFACE,), ENDPOINT_ENV)
+    _check(remote, url, got)
+    try:
+        if path.suffix == ".json":
+            read_json(path)
+        elif path.suffix == ".safetensors":
+            read_safetensors(path)
+        elif is_web_page(path):
+            raise CheckpointError("it looks like a web page (a login page or a proxy's error?)")
+    except CheckpointError as error:
+        raise DownloadError(f"{url} is not what it should be: {error}") from error
+
+
+def _mirrored(remote: Remote, bases: Sequence[str], variable: str) -> str:
     mirror = os.environ.get(variable)
-    if not mirror or not remote.url.startswith(base):
+    base = next((base for base in bases if remote.url.startswith(base)), None)
+    if not mirror or base is None:
         return remote.url
     return safe_url(mirror.rstrip("/") + remote.url[len(base) :], variable)
 
