@@ -31,6 +31,8 @@ from roberta_hub.model.placement import as_device, as_dtype
 from roberta_hub.text.bpe import GPT2BPE
 from roberta_hub.text.dictionary import MASK, Dictionary
 from roberta_hub.text.huggingface import read_tokenizer as read_huggingface_tokenizer
+from roberta_hub.text.layout import Layout
+from roberta_hub.text.pieces import Engine
 from roberta_hub.text.table_fit import check_table
 from roberta_hub.text.task import Task
 
@@ -44,9 +46,11 @@ _MEASURED = ("sentence_prediction", "sentence_ranking")
 class Tables:
     """What turns text into ids, and ids of classes into names."""
 
-    bpe: GPT2BPE | None
+    bpe: Engine | None
     """None: RoBERTa's."""
     dictionary: Dictionary
+    layout: Layout | None
+    """Which ids are special and how sentences are joined; None: RoBERTa's."""
     label_dictionary: Dictionary | None
     """fairseq's, of a classifier; None where the checkpoint brings none."""
 
@@ -225,7 +229,8 @@ def read_tokenizer(found: Found, checkpoint: Checkpoint, own_bpe: GPT2BPE | None
         VocabularyError: a table is damaged, or does not fit the embedding table.
         InputError: the caller names a data directory for a model that brings its own vocabulary.
     """
-    source, bpe, dictionary = found.source, None, None
+    source, dictionary, layout = found.source, None, None
+    bpe: Engine | None = None
     words, labels = checkpoint.dictionary, checkpoint.label_dictionary
     if source is not None and source.kind == "fairseq":
         files = (source.directory / "encoder.json", source.directory / "vocab.bpe")
@@ -242,7 +247,7 @@ def read_tokenizer(found: Found, checkpoint: Checkpoint, own_bpe: GPT2BPE | None
                 )
             words, labels = read_dictionaries(source.directory, found.data)
         if brought is not None:
-            bpe, dictionary = brought
+            bpe, dictionary, layout = brought
     if dictionary is None:
         dictionary = _dictionary(words, checkpoint)
     check_table(
@@ -254,7 +259,7 @@ def read_tokenizer(found: Found, checkpoint: Checkpoint, own_bpe: GPT2BPE | None
     classes = None
     if labels is not None:
         classes = Dictionary.parse(labels, "label/dict.txt", add_mask=True)
-    return Tables(own_bpe or bpe, dictionary, classes)
+    return Tables(own_bpe or bpe, dictionary, layout, classes)
 
 
 def _dictionary(words: bytes | None, checkpoint: Checkpoint) -> Dictionary:
@@ -299,6 +304,7 @@ def assemble(
         name=checkpoint.task,
         init_token=checkpoint.init_token,
         longest=checkpoint.config.max_positions if checkpoint.task in _MEASURED else None,
+        layout=tables.layout,
     )
     model = build_model(checkpoint, strict=strict)
     interface = RobertaHubInterface(

@@ -22,8 +22,9 @@ from roberta_hub.errors import CheckpointError, InputError, InputTypeError, Robe
 from roberta_hub.files import read_json, replacing_all, write_files
 from roberta_hub.model.roberta import own_model
 from roberta_hub.text.bpe import GPT2BPE
+from roberta_hub.text.byte_level import UNUSED
 from roberta_hub.text.dictionary import Dictionary
-from roberta_hub.text.huggingface import FILES, LAYOUT, SETTINGS, UNUSED
+from roberta_hub.text.huggingface import FILES, LAYOUT, SETTINGS
 from roberta_hub.text.layout import Layout
 from roberta_hub.text.tokenizer import Tokenizer
 

@@ -325,6 +325,29 @@ def _depth(layer: int, num_layers: int) -> int:
     return layer if layer >= 0 else num_layers + 1 + layer
 
 
+def check_lm_head(model: nn.Module, verb: str) -> None:
+    """Refuse a model without a language-model head before any text is run.
+
+    Args:
+        model: ours or fairseq's.
+        verb: what asks the head, for the error.
+
+    Raises:
+        InputError: it has none; an ELECTRA discriminator's generator has one.
+    """
+    if getattr(model.encoder, "lm_head", True) is not None:
+        return
+    if getattr(model, "replaced_head", None) is not None:
+        raise InputError(
+            f"this model is an ELECTRA discriminator and has no language-model head, which {verb} "
+            "asks; load the generator of its size instead (electra.small.generator, say), or ask "
+            "this one with replaced(texts)"
+        )
+    raise InputError(
+        f"this checkpoint has no language-model head; load a masked-LM checkpoint for {verb}"
+    )
+
+
 def lm_logits(model: nn.Module, rows: Tensor, symbols: int) -> Tensor:
     """Logits of the `symbols` of the vocabulary, (M, C) -> (M, V), in float32.
 

@@ -1,141 +1,147 @@
-"""Reads the tokenizer of a Hugging Face directory, and says which files mean which engine.
+"""Reads the tokenizer of a Hugging Face directory: decides which engine its files mean.
 
-A byte-level BPE lies in `vocab.json` and `merges.txt`, or in `tokenizer.json`. Hugging Face
-numbers the pieces as the model does, fairseq numbers them twice: GPT-2's way in the BPE and the
-model's in the dictionary. Reading gives fairseq's two tables, so that one tokenizer serves all.
+Each engine has a reader of its own, which knows its files: `byte_level.py`.
 """
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable
 from pathlib import Path
-from typing import Any
+from typing import Any, TypeAlias
 
 from roberta_hub.arguments import brief
 from roberta_hub.errors import VocabularyError
-from roberta_hub.text.added import read_settings
-from roberta_hub.text.bpe import GPT2BPE
-from roberta_hub.text.dictionary import SPECIALS, Dictionary
-from roberta_hub.text.tables import check_merges, from_printable, read_json, read_merges
+from roberta_hub.text import byte_level
+from roberta_hub.text.dictionary import Dictionary
+from roberta_hub.text.layout import Layout
+from roberta_hub.text.pieces import Engine
+from roberta_hub.text.tables import read_json
+
+Found: TypeAlias = tuple[Engine, Dictionary, Layout]
+"""What a tokenizer is made of."""
 
 FILES = ("vocab.json", "merges.txt", "added_tokens.json", "tokenizer_config.json")
-"""What `GPT2BPE.files` writes, and the file of settings that stands beside every engine's files."""
+"""What the engines write, and the file of settings that stands beside every engine's files."""
 SETTINGS = "tokenizer_config.json"
 LAYOUT = "layout"
-"""The setting that says how sentences are joined, where that is not RoBERTa's way."""
-BYTE_LEVEL = ("Roberta", "Bart", "Longformer", "PreTrained", "TokenizersBackend")
-"""How the names of transformers' classes begin that read RoBERTa's own tables."""
-UNUSED = "NOTUSED"
-"""Behind a special symbol: a row that the symbol had before a dict.txt gave it another."""
+"""The setting that says how sentences are joined, where the vocabulary does not."""
+BYTE_LEVEL, WORDPIECE, UNIGRAM = "byte-level BPE", "WordPiece", "SentencePiece"
+READERS: dict[str, Callable[[Path], Found]] = {BYTE_LEVEL: byte_level.read}
+"""Of each kind of vocabulary that is read."""
+ROBERTA = ("RobertaTokenizer", "BartTokenizer", "LongformerTokenizer")
+"""transformers' classes that read RoBERTa's own tables."""
+CLASSES = {
+    **dict.fromkeys((*ROBERTA, "GPT2Tokenizer"), BYTE_LEVEL),
+    **dict.fromkeys(("BertTokenizer", "ElectraTokenizer", "DistilBertTokenizer"), WORDPIECE),
+    **dict.fromkeys(("XLMRobertaTokenizer", "CamembertTokenizer", "AlbertTokenizer"), UNIGRAM),
+}
+"""What transformers' classes read; each has a twin with `Fast` behind its name."""
+GENERIC = ("PreTrainedTokenizer", "TokenizersBackend")
+"""Classes that read any kind."""
+TABLE = "tokenizer.json"
+"""Holds any kind; each has files of its own beside."""
+_FILES: dict[str, list[set[str]]] = {
+    BYTE_LEVEL: [{"vocab.json", "merges.txt"}],
+    UNIGRAM: [{"sentencepiece.bpe.model"}, {"spiece.model"}, {"sentencepiece.model"}],
+    WORDPIECE: [{"vocab.txt"}],
+}
+_MODELS = {"BPE": BYTE_LEVEL, "WordPiece": WORDPIECE, "Unigram": UNIGRAM}
+"""What tokenizer.json calls the kinds."""
 
 
-def read_tokenizer(directory: Path) -> tuple[GPT2BPE, Dictionary] | None:
-    """Read the BPE and the dictionary of a Hugging Face directory.
+def read_tokenizer(directory: Path) -> Found | None:
+    """Read the engine, the dictionary and the layout of a Hugging Face directory.
 
-    Args:
-        directory: holds `vocab.json` and `merges.txt`, or `tokenizer.json`.
+    `tokenizer_class` decides which files are read, in tokenizer_config.json or else config.json;
+    without one the files themselves decide.
 
     Returns:
-        Both tables, or None where the directory has no such files.
+        (engine, dictionary, layout), or None where the directory has no file of a vocabulary.
 
     Raises:
-        VocabularyError: a file is damaged, or holds a vocabulary that is not RoBERTa's kind; or the
-            directory holds a tokenizer of a kind that is not read here.
+        VocabularyError: a file is damaged; or the directory holds a tokenizer of a kind that is not
+            read here, and its texts would get other ids.
     """
-    _check_layout(directory)
-    if (directory / "vocab.json").is_file() and (directory / "merges.txt").is_file():
-        source = directory / "vocab.json"
-        vocabulary = read_json(source)
-        merges = read_merges(directory / "merges.txt")
-    elif (directory / "tokenizer.json").is_file():
-        source = directory / "tokenizer.json"
-        vocabulary, merges = _tokenizer_json(source)
-    else:
-        _check_class(directory)
+    settings = _optional(directory / SETTINGS)
+    kind = _kind(directory, settings)
+    if kind is None:
         return None
-    settings = read_settings(directory)
-    try:
-        bpe = _bpe(merges, settings.words, settings.add_prefix_space)
-        return bpe, _dictionary(bpe, vocabulary | settings.ids)
-    except VocabularyError as error:
-        raise VocabularyError(f"{source}: {error}") from None
-
-
-def _check_layout(directory: Path) -> None:
-    """Refuse sentences that are joined in another way than RoBERTa's."""
-    layout = _settings(directory).get(LAYOUT)
-    if layout is not None:
+    if kind not in READERS:
+        names = [name for group in _FILES[kind] for name in group] + [TABLE]
+        there = ", ".join(name for name in names if (directory / name).is_file())
         raise VocabularyError(
-            f"{directory / SETTINGS}: the special ids and separators are {brief(layout)}; this "
-            "version reads tokenizers that join sentences as RoBERTa does, and would give other "
-            "ids; build the model with its own tokenizer: RobertaHubInterface(cfg, task, model, "
-            "bpe=...)"
+            f"{directory}: {there}: a {kind} vocabulary, which this version does not read; it "
+            f"reads {', '.join(READERS)}"
         )
+    engine, dictionary, layout = READERS[kind](directory)
+    if LAYOUT in settings:
+        try:
+            layout = layout.changed(settings[LAYOUT], len(dictionary))
+        except VocabularyError as error:
+            raise VocabularyError(f"{directory / SETTINGS}: {LAYOUT} {error}") from None
+    return engine, dictionary, layout
 
 
-def _check_class(directory: Path) -> None:
-    """Refuse a tokenizer of another kind, in whose place RoBERTa's vocabulary would be taken."""
-    kind = _settings(directory).get("tokenizer_class")
-    if kind is not None and not (isinstance(kind, str) and kind.startswith(BYTE_LEVEL)):
+def _kind(directory: Path, settings: dict[str, Any]) -> str | None:
+    """Tell which reader a directory wants; None: it has no file of a vocabulary."""
+    config = _optional(directory / "config.json")
+    named, where = settings.get("tokenizer_class"), directory / SETTINGS
+    if named is None:
+        named, where = config.get("tokenizer_class"), directory / "config.json"
+    base = named.removesuffix("Fast") if isinstance(named, str) else named
+    if base is None or base in GENERIC:
+        return _kind_of_files(directory)
+    kind = CLASSES.get(base) if isinstance(base, str) else None
+    if kind is None:
         raise VocabularyError(
-            f"{directory / SETTINGS}: tokenizer_class is {brief(kind)}, which this version does "
-            "not read: RoBERTa's vocabulary in its place would give other ids; it reads byte-level "
-            "BPE in vocab.json and merges.txt, or in tokenizer.json"
+            f"{where}: tokenizer_class is {brief(named)}, which this version does not read: "
+            "another vocabulary in its place would give other ids; it reads "
+            f"{', '.join(CLASSES)}"
         )
+    if _has_files(directory, kind):
+        return kind
+    # Without files a model gets RoBERTa's vocabulary, or none if it is one of the relatives.
+    relative = (config.get("family") or config.get("model_type") or "roberta") != "roberta"
+    if base not in ROBERTA and not relative:
+        raise VocabularyError(
+            f"{where}: tokenizer_class is {brief(named)}, and {directory} has no {kind} files: "
+            "RoBERTa's vocabulary in their place would give other ids; put the tokenizer's files "
+            "there"
+        )
+    return None
 
 
-def _settings(directory: Path) -> dict[str, Any]:
-    path = directory / SETTINGS
+def _has_files(directory: Path, kind: str) -> bool:
+    return kind in _own_files(directory) or (directory / TABLE).is_file()
+
+
+def _own_files(directory: Path) -> list[str]:
+    """Kinds whose own files lie in a directory, the one to prefer first."""
+    names = {name for kind in _FILES.values() for group in kind for name in group}
+    there = {name for name in names if (directory / name).is_file()}
+    return [kind for kind, groups in _FILES.items() if any(there >= group for group in groups)]
+
+
+def _kind_of_files(directory: Path) -> str | None:
+    if (directory / "bpe.codes").is_file():
+        raise VocabularyError(
+            f"{directory} holds bpe.codes, the tables of BertweetTokenizer or PhobertTokenizer, "
+            "which this version does not read"
+        )
+    own = _own_files(directory)
+    if own:
+        return own[0]
+    if not (directory / TABLE).is_file():
+        return None
+    model = read_json(directory / TABLE).get("model")
+    named = model.get("type", "BPE") if isinstance(model, dict) else "BPE"
+    if not isinstance(named, str) or named not in _MODELS:
+        raise VocabularyError(
+            f"{directory / TABLE}: its model is {brief(named)}, which this version does not read; "
+            f"it reads {', '.join(_MODELS)}"
+        )
+    return _MODELS[named]
+
+
+def _optional(path: Path) -> dict[str, Any]:
     return read_json(path) if path.is_file() else {}
-
-
-def _tokenizer_json(path: Path) -> tuple[dict[str, Any], list[tuple[bytes, bytes]]]:
-    table = read_json(path)
-    try:
-        model = table["model"]
-        vocabulary = dict(model["vocab"])
-        # Older files write a merge as 'Ġ t', newer ones as ['Ġ', 't'].
-        pairs = [m.split(" ") if isinstance(m, str) else m for m in model["merges"]]
-        return vocabulary, [(from_printable(left), from_printable(right)) for left, right in pairs]
-    except (KeyError, TypeError, ValueError, AttributeError) as error:
-        raise VocabularyError(
-            f"{path} holds no byte-level BPE ({type(error).__name__}: {error})"
-        ) from None
-
-
-def _bpe(
-    merges: Sequence[tuple[bytes, bytes]], added: Sequence[str], add_prefix_space: bool
-) -> GPT2BPE:
-    shipped = GPT2BPE.shipped()
-    if list(merges) != shipped.merges():
-        check_merges(merges)
-    elif not added and not add_prefix_space:
-        return shipped
-    return GPT2BPE(merges, added=added, add_prefix_space=add_prefix_space)
-
-
-def _dictionary(bpe: GPT2BPE, vocabulary: Mapping[str, Any]) -> Dictionary:
-    """Give the same ids fairseq's names: GPT-2 ids as decimal strings, specials as they are."""
-    numbers = list(vocabulary.values())
-    if not all(type(i) is int for i in numbers) or sorted(numbers) != list(range(len(numbers))):
-        raise VocabularyError("the ids are not 0, 1, 2, … each once")
-    pieces = {number: piece for piece, number in vocabulary.items()}
-    first = len(SPECIALS)
-    if tuple(_used(pieces.get(i, "")) for i in range(first)) != SPECIALS:
-        raise VocabularyError(f"ids 0 to 3 are not {', '.join(SPECIALS)}: no RoBERTa vocabulary")
-    names = bpe.printable_ids() | bpe.added
-    moved = {piece for i, piece in pieces.items() if i >= first and _used(piece) in SPECIALS}
-    dictionary = Dictionary()
-    for number in range(first, len(pieces)):
-        piece = pieces[number]
-        symbol = _used(piece) if piece in moved else names.get(piece, piece)
-        dictionary.add_symbol(symbol, n=len(pieces) - number, overwrite=piece in moved)
-    if len(dictionary) != len(pieces):
-        raise VocabularyError("a piece and a special symbol have the same name")
-    return dictionary
-
-
-def _used(piece: str) -> str:
-    """Return the special symbol that a row without use is named after; other pieces as they are."""
-    bare = piece.removesuffix(UNUSED)
-    return bare if bare in SPECIALS else piece

@@ -8,12 +8,13 @@ from __future__ import annotations
 
 from array import array
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from itertools import pairwise
 
 from torch import Tensor
 
-from roberta_hub.errors import InputError
+from roberta_hub.arguments import brief
+from roberta_hub.errors import InputError, VocabularyError
 from roberta_hub.text.dictionary import MASK, Dictionary
 
 FIRST = 1
@@ -78,6 +79,34 @@ class Layout:
             begins=frozenset([dictionary.bos()]),
             ends=frozenset([dictionary.eos()]),
         )
+
+    def changed(self, settings: object, size: int) -> Layout:
+        """Return the layout with what a file of settings says: ids by name, and `separators`.
+
+        Args:
+            settings: the file's value, which may be anything.
+            size: how many ids there are.
+
+        Raises:
+            VocabularyError: a name or a value that cannot be.
+
+        Example:
+            >>> layout = Layout(bos=0, pad=1, eos=2, unk=3)
+            >>> layout.changed({"separators": 1, "mask": 4}, size=5).mask
+            4
+        """
+        names = {"bos", "eos", "pad", "unk", "mask", "separators"}
+        if not isinstance(settings, dict) or not settings.keys() <= names:
+            raise VocabularyError(
+                f"is {brief(settings)}, not a table of {', '.join(sorted(names))}"
+            )
+        for name, value in settings.items():
+            limits = range(1, 3) if name == "separators" else range(size)
+            if not (type(value) is int and value in limits) and (name, value) != ("mask", None):
+                raise VocabularyError(
+                    f"has {name} {brief(value)}; it runs from {limits[0]} to {limits[-1]}"
+                )
+        return replace(self, **settings)
 
     def split(self, ids: Sequence[int]) -> list[list[int]]:
         """Cut a sequence where two sentences meet; padding and what begins the sequence go.

@@ -6,11 +6,9 @@ Shapes: T tokens of one sequence, `<s>` and `</s>` included; V symbols of the di
 from __future__ import annotations
 
 import functools
-from array import array
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from concurrent.futures import ThreadPoolExecutor
 from itertools import pairwise
-from typing import TypeAlias, cast
 
 import torch
 from torch import Tensor
@@ -19,11 +17,10 @@ from roberta_hub.arguments import switch
 from roberta_hub.errors import InputError, InputTypeError, VocabularyError
 from roberta_hub.text.bpe import GPT2BPE
 from roberta_hub.text.dictionary import MASK, Dictionary
-from roberta_hub.text.layout import Layout, lay_out
-from roberta_hub.text.pieces import Engine, Marked
-
-Text: TypeAlias = "str | tuple[str, ...]"
-"""One sentence, or several that are encoded as one sequence."""
+from roberta_hub.text.layout import Layout
+from roberta_hub.text.pieces import Engine
+from roberta_hub.text.sequences import Sequences
+from roberta_hub.text.sequences import Text as Text
 
 _CHUNK = 256
 """Texts that one call of an engine takes: enough to make its fixed cost small, few enough to keep
@@ -57,9 +54,8 @@ class Tokenizer:
         self.engine = engine
         self.dictionary = dictionary
         self.layout = layout = Layout.of(dictionary) if layout is None else layout
-        # Sequences are put together from the engine's numbers, with three more for the symbols
-        # between and inside texts, and then translated all at once.
-        self._begin, self._end, self._mask = range(engine.size, engine.size + 3)
+        # Sequences are put together in the engine's numbers, and then translated all at once.
+        self._sequences = Sequences(engine, layout.separators)
         known, table = dictionary.indices, [layout.unk] * engine.size
         for symbol, number in engine.symbols.items():
             table[number] = known.get(symbol, layout.unk)
@@ -152,10 +148,8 @@ class Tokenizer:
             >>> tokenizer.encode("Hello", "world", no_separator=True)
             tensor([    0, 31414,     2,  8331,     2])
         """
-        flat = array("i")
         single = no_separator if no_separator is False else switch("no_separator", no_separator)
-        self._append(flat, (sentence, *more), 1 if single else self.layout.separators)
-        return self._to_model[_as_tensor(flat)]
+        return self._to_model[self._sequences.one((sentence, *more), no_separator=single)]
 
     def encode_batch(self, texts: Sequence[Text], threads: int | None = None) -> list[Tensor]:
         """Turn many texts into ids, the same as `encode` gives for each.
@@ -188,65 +182,10 @@ class Tokenizer:
 
     def _encode_chunk(self, chunk: tuple[int, Sequence[Text]]) -> Sequence[Tensor]:
         start, texts = chunk
-        marked = self.engine.marked
-        flat = None if marked is None else self._encode_together(texts, marked)
-        if flat is None:
-            flat = self._encode_singly(texts, start)
-        starts: list[int] = flat.eq(self._begin).nonzero().flatten().tolist()
+        flat = self._sequences.many(texts, start)
+        starts: list[int] = flat.eq(self._sequences.begin).nonzero().flatten().tolist()
         lengths = [end - begin for begin, end in pairwise([*starts, len(flat)])]
         return torch.split(self._to_model[flat], lengths)
-
-    def _encode_together(self, texts: Sequence[Text], marked: Marked) -> Tensor | None:
-        """Return the engine's numbers of all texts, from one call.
-
-        None where something is wrong or odd, for `_encode_singly` to deal with.
-        """
-        begin, end, separators = marked.begin, marked.end, self.layout.separators
-        sentences: Sequence[str]
-        if marked.prepare is not None:
-            texts = [_prepared(text, marked.prepare) for text in texts]
-        if set(map(type, texts)) == {str}:  # most lists: no Python for each text
-            sentences = cast("Sequence[str]", texts)
-            joined = begin + (end + begin).join(sentences) + end
-        else:
-            sentences, joined = [], ""
-            for text in texts:
-                own = (text,) if isinstance(text, str) else text
-                if not isinstance(own, tuple) or not own:
-                    return None
-                if not all(isinstance(sentence, str) for sentence in own):
-                    return None
-                sentences += own
-                joined += begin + (end * separators).join(own) + end
-        if max(map(len, sentences)) > marked.longest:
-            return None
-        ends = separators * (len(sentences) - len(texts)) + len(texts)
-        if joined.count(begin) != len(texts) or joined.count(end) != ends:
-            return None  # a text holds a mark, which must come out as text
-        try:
-            return _as_tensor(marked.encode(joined))
-        except InputError:
-            return None
-
-    def _encode_singly(self, texts: Sequence[Text], start: int) -> Tensor:
-        """Cut all texts one after the other; errors count from `start`."""
-        flat = array("i")
-        for i, text in enumerate(texts, start):
-            try:
-                self._append(flat, text, self.layout.separators)
-            except (InputError, InputTypeError) as error:
-                raise type(error)(f"texts[{i}]: {error}") from None
-        return _as_tensor(flat)
-
-    def _append(self, flat: array[int], text: Text, separators: int) -> None:
-        """Put one sequence at the end of `flat`, in the engine's numbers."""
-        if isinstance(text, str):
-            text = (text,)
-        elif not isinstance(text, tuple) or not text:
-            kind = "an empty tuple" if text == () else f"a {type(text).__name__}"
-            raise InputTypeError(f"a text is a str or a tuple of them, not {kind}")
-        ids = list(map(self.engine.encode_ids, text))
-        lay_out(flat, ids, self._begin, self._end, separators)
 
     def ids_of(self, text: str) -> Tensor:
         """Return the ids of a text's pieces alone, without `<s>` and `</s>`: int64 (n,).
@@ -280,12 +219,7 @@ class Tokenizer:
             raise InputError("mask_token is empty")
         if mask_token in text:
             _ = self.mask_idx  # refuses a dictionary without one
-        flat = array("i", [self._begin])
-        for span in text.split(mask_token):
-            flat.extend(self.engine.encode_ids(span.rstrip()))
-            flat.append(self._mask)
-        flat[-1] = self._end  # in place of the mask behind the last span
-        return self._to_model[_as_tensor(flat)]
+        return self._to_model[self._sequences.masked(text, mask_token)]
 
     def decode(self, tokens: Tensor | Sequence[int]) -> str | list[str]:
         """Turn ids back into text: one str, or a list where `Layout.split` finds several sentences.
@@ -384,15 +318,3 @@ class Tokenizer:
             place = next(i for i, token in enumerate(ids) if not 0 <= token < size)
             raise InputError(f"tokens[{place}] is {ids[place]}; ids run from 0 to {size - 1}")
         return ids
-
-
-def _prepared(text: Text, prepare: Callable[[str], str]) -> Text:
-    if isinstance(text, str):
-        return prepare(text)
-    if isinstance(text, tuple) and all(isinstance(sentence, str) for sentence in text):
-        return tuple(map(prepare, text))
-    return text  # wrong, which is said later
-
-
-def _as_tensor(flat: array[int]) -> Tensor:
-    return torch.frombuffer(flat, dtype=torch.int32)  # at least one mark is always there

@@ -8,6 +8,7 @@ from roberta_hub.errors import VocabularyError
 from roberta_hub.text.bpe import GPT2BPE
 from roberta_hub.text.dictionary import Dictionary
 from roberta_hub.text.huggingface import read_tokenizer
+from roberta_hub.text.layout import Layout
 from roberta_hub.text.tables import BYTE_ORDER, printable
 from roberta_hub.text.tokenizer import Tokenizer
 
@@ -34,9 +35,10 @@ def small(specials=("<s>", "<pad>", "</s>", "<unk>")):
 
 
 def test_shipped_vocabulary(shipped_files):
-    bpe, dictionary = read_tokenizer(shipped_files)
+    bpe, dictionary, layout = read_tokenizer(shipped_files)
     assert bpe is GPT2BPE.shipped()
     assert dictionary == Dictionary.roberta()
+    assert layout == Layout.of(dictionary)
 
 
 def test_no_files(tmp_path):
@@ -72,8 +74,8 @@ def test_tokenizer_json(tmp_path, as_pairs):
     }
     (tmp_path / "one").mkdir()
     (tmp_path / "one" / "tokenizer.json").write_text(json.dumps(table))
-    _, two_files = read_tokenizer(tmp_path)
-    _, one_file = read_tokenizer(tmp_path / "one")
+    _, two_files, _ = read_tokenizer(tmp_path)
+    _, one_file, _ = read_tokenizer(tmp_path / "one")
     assert one_file == two_files
 
 
@@ -82,7 +84,7 @@ def test_added_tokens_json(tmp_path):
     mask = vocabulary.pop("<mask>")
     write(tmp_path, vocabulary, ["a b", "Ġ ab"])
     (tmp_path / "added_tokens.json").write_text(json.dumps({"<mask>": mask}))
-    _, dictionary = read_tokenizer(tmp_path)
+    _, dictionary, _ = read_tokenizer(tmp_path)
     assert dictionary.index("<mask>") == mask
 
 
@@ -121,3 +123,41 @@ def test_wrong_tokenizer_json(tmp_path, table):
     (tmp_path / "tokenizer.json").write_text(json.dumps(table))
     with pytest.raises(VocabularyError, match=r"tokenizer\.json"):
         read_tokenizer(tmp_path)
+
+
+OTHERS = (
+    *("BertJapaneseTokenizer", "BertweetTokenizer", "PhobertTokenizer", "RoFormerTokenizer"),
+    *("LayoutLMTokenizer", "LayoutLMv2TokenizerFast", "NobodysTokenizer", "", 3, ["BertTokenizer"]),
+)
+
+
+@pytest.mark.parametrize("named", OTHERS)
+@pytest.mark.parametrize("where", ["tokenizer_config.json", "config.json"])
+def test_other_kinds_are_refused_by_name(shipped_files, named, where):
+    (shipped_files / where).write_text(json.dumps({"tokenizer_class": named}))
+    (shipped_files / "vocab.txt").write_text("[PAD]\n[UNK]\n[CLS]\n[SEP]\n")
+    with pytest.raises(VocabularyError, match=r"tokenizer_class is .*does not read") as refused:
+        read_tokenizer(shipped_files)
+    assert str(named) in str(refused.value)
+
+
+def test_files_of_other_kinds_are_refused(tmp_path):
+    (tmp_path / "bpe.codes").write_text("")
+    with pytest.raises(VocabularyError, match=r"bpe\.codes"):
+        read_tokenizer(tmp_path)
+    (tmp_path / "bpe.codes").unlink()
+    (tmp_path / "tokenizer.json").write_text('{"model": {"type": "WordLevel"}}')
+    with pytest.raises(VocabularyError, match="its model is 'WordLevel'"):
+        read_tokenizer(tmp_path)
+
+
+def test_a_named_kind_without_its_files(tmp_path):
+    """RoBERTa's vocabulary does not stand in; a relative's model goes without one."""
+    about = tmp_path / "tokenizer_config.json"
+    about.write_text('{"tokenizer_class": "BertTokenizer"}')
+    with pytest.raises(VocabularyError, match=r"'BertTokenizer', and .* has no WordPiece files"):
+        read_tokenizer(tmp_path)
+    (tmp_path / "config.json").write_text('{"model_type": "bert"}')
+    assert read_tokenizer(tmp_path) is None
+    about.write_text('{"tokenizer_class": "RobertaTokenizerFast"}')
+    assert read_tokenizer(tmp_path) is None

@@ -301,7 +301,7 @@ def check_saved(roberta: RobertaHubInterface, folder: Path) -> None:
         **{"bos": CLS, "eos": SEP, "pad": PAD, "unk": UNK, "mask": MASK, "separators": 1}
     }
     assert not (folder / "dict.txt").exists()
-    with pytest.raises(VocabularyError, match="special ids and separators"):
+    with pytest.raises(VocabularyError, match="tokenizer_class is 'WordsAtBlanks'"):
         roberta_hub.load_model(folder)
 
 
@@ -318,14 +318,43 @@ def test_a_kind_that_is_not_read_is_refused_by_name(tmp_path: Path) -> None:
         roberta_hub.load_model(tmp_path)
 
 
-def test_bpe_with_another_layout_is_refused_too(tmp_path: Path) -> None:
+def saved_with_one_separator(folder: Path) -> RobertaHubInterface:
     dictionary = Dictionary.roberta()
     layout = Layout.of(dictionary, separators=1)
     config = RobertaConfig(embed_dim=8, ffn_dim=8, num_layers=1, num_heads=2)
     hub = RobertaHubInterface(config, Task(dictionary, layout=layout), RobertaModel(config))
-    assert hub.encode("Hello", "world").tolist() == [0, 31414, 2, 8331, 2]
-    hub.save(tmp_path)
-    with pytest.raises(VocabularyError, match="special ids and separators"):
+    hub.save(folder)
+    return hub
+
+
+def test_bpe_with_another_layout_comes_back(tmp_path: Path) -> None:
+    hub = saved_with_one_separator(tmp_path)
+    again = roberta_hub.load_model(tmp_path)
+    for one in (hub, again):
+        assert one.encode("Hello", "world").tolist() == [0, 31414, 2, 8331, 2]
+    assert again.tokenizer.layout == hub.tokenizer.layout
+    again.save(tmp_path / "again")
+    assert roberta_hub.load_model(tmp_path / "again").tokenizer.layout == hub.tokenizer.layout
+
+
+@pytest.mark.parametrize(
+    ("layout", "message"),
+    [
+        ([], "is \\[\\], not a table"),
+        ({"begin": 0}, "not a table of bos, eos"),
+        ({"separators": 3}, "separators 3; it runs from 1 to 2"),
+        ({"separators": True}, "separators True"),
+        ({"eos": 50265}, "eos 50265; it runs from 0 to 50264"),
+        ({"bos": -1}, "bos -1"),
+        ({"pad": None}, "pad None"),
+        ({"unk": "3"}, "unk '3'"),
+    ],
+)
+def test_false_layouts_are_refused(tmp_path: Path, layout: object, message: str) -> None:
+    saved_with_one_separator(tmp_path)
+    path = tmp_path / "tokenizer_config.json"
+    path.write_text(json.dumps(json.loads(path.read_text()) | {"layout": layout}))
+    with pytest.raises(VocabularyError, match=message):
         roberta_hub.load_model(tmp_path)
 
 
