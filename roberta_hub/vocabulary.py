@@ -6,31 +6,24 @@ A relative of RoBERTa without files gets none, and never RoBERTa's.
 from __future__ import annotations
 
 import warnings
-from collections.abc import Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from pathlib import Path
 
-from roberta_hub.arguments import brief, path_text
+from roberta_hub.arguments import path_text
 from roberta_hub.checkpoint.checkpoint import Checkpoint
 from roberta_hub.checkpoint.formats.fairseq import read_dictionaries
 from roberta_hub.checkpoint.source import Found, Source, data_directory
 from roberta_hub.errors import InputError, VocabularyError
 from roberta_hub.files import check_regular, listing
 from roberta_hub.text.bpe import GPT2BPE
-from roberta_hub.text.dictionary import MASK, Dictionary
-from roberta_hub.text.fairseq_files import engine_in
+from roberta_hub.text.dictionary import MASK, SPECIALS, Dictionary
+from roberta_hub.text.fairseq_files import Keywords, engine_in, own_keywords
 from roberta_hub.text.huggingface import read_tokenizer as read_huggingface_tokenizer
 from roberta_hub.text.layout import Layout
-from roberta_hub.text.missing import FILES, NoVocabulary, unnamed
+from roberta_hub.text.missing import FILES, NoVocabulary, no_vocabulary
 from roberta_hub.text.pieces import Engine
 from roberta_hub.text.table_fit import check_table
 
-BPE = ("gpt2", "sentencepiece", "hf_byte_bpe")
-"""fairseq's names of the engines that its RoBERTa and its relatives have."""
-KEYWORDS = ("sentencepiece_model", "sentencepiece_vocab", "bpe_vocab", "bpe_merges")
-"""fairseq's arguments that name an engine's files; the second is the first's older name."""
-SAMPLING = ("sentencepiece_enable_sampling", "sentencepiece_alpha")
-"""fairseq's arguments that make ids random."""
 _NAMED_FILES = (
     *("vocab.txt", "vocab.json", "merges.txt", "tokenizer.json"),
     *("sentencepiece.bpe.model", "spiece.model", "sentencepiece.model"),
@@ -42,13 +35,9 @@ _NAMED_FILES = (
 class Wanted:
     """What the caller says of the tokenizer."""
 
-    bpe: str = "gpt2"
-    """One of `BPE`; "gpt2": what the model brings, else RoBERTa's."""
-    own: GPT2BPE | None = None
-    """An engine in the place of the checkpoint's."""
-    keywords: Mapping[str, object] = field(default_factory=dict)
-    """fairseq's arguments for the engine."""
-    vocabulary: Path | None = None
+    keywords: Keywords
+    """fairseq's: which engine, and where its files lie."""
+    vocabulary: Path | None
     """Where a model without a vocabulary gets one."""
 
 
@@ -65,49 +54,17 @@ class Tables:
     """fairseq's, of a classifier; None where the checkpoint brings none."""
 
 
-def wanted_tokenizer(bpe: object, overrides: dict[str, object]) -> Wanted:
+def wanted_tokenizer(bpe: str, overrides: dict[str, object]) -> Wanted:
     """Take what is said of the tokenizer out of the caller's arguments.
 
     Raises:
-        InputError: an engine that there is not, half of a pair of files, or random ids.
+        InputError: no such engine, half of a pair of files, or random ids.
     """
-    if not isinstance(bpe, str) or bpe not in BPE:
-        raise InputError(f"bpe is {brief(bpe)}; there are {', '.join(map(repr, BPE))}")
     if overrides.pop("user_dir", None) is not None:
         warnings.warn("user_dir is not needed: the wsc task is built in", stacklevel=4)
-    for name in SAMPLING:
-        if overrides.pop(name, None) not in (None, False):
-            raise InputError(
-                f"{name} makes ids random, which is not supported: a text has one sequence of ids; "
-                "leave it out"
-            )
-    keywords = {
-        name: path_text(name, overrides.pop(name))
-        for name in KEYWORDS
-        if overrides.get(name) is not None
-    }
-    prefix = overrides.pop("bpe_add_prefix_space", None)
-    if prefix is not None:
-        keywords["bpe_add_prefix_space"] = prefix
     given = overrides.pop("vocabulary", None)
     vocabulary = None if given is None else Path(path_text("vocabulary", given))
-    return Wanted(bpe, _gpt2_files(overrides), keywords, vocabulary)
-
-
-def _gpt2_files(overrides: dict[str, object]) -> GPT2BPE | None:
-    """Read the caller's own BPE files, whose names leave the overrides; None: there are none."""
-    encoder, merges = (
-        overrides.pop("gpt2_encoder_json", None),
-        overrides.pop("gpt2_vocab_bpe", None),
-    )
-    if encoder is None and merges is None:
-        return None
-    if encoder is None or merges is None:
-        raise InputError("gpt2_encoder_json and gpt2_vocab_bpe belong together; give both paths")
-    paths = path_text("gpt2_encoder_json", encoder), path_text("gpt2_vocab_bpe", merges)
-    for path in paths:
-        check_regular(Path(path))
-    return GPT2BPE.from_files(*paths)
+    return Wanted(own_keywords(bpe, overrides), vocabulary)
 
 
 def read_tokenizer(found: Found, checkpoint: Checkpoint, wanted: Wanted) -> Tables:
@@ -123,13 +80,13 @@ def read_tokenizer(found: Found, checkpoint: Checkpoint, wanted: Wanted) -> Tabl
             for an engine whose files are not there.
         InputError: the caller names a vocabulary for a model that brings its own.
     """
-    source, layout = found.source, None
+    source, own, layout = found.source, wanted.keywords, None
     bpe: Engine | None = None
     dictionary: Dictionary | None = None
     words, labels = checkpoint.dictionary, checkpoint.label_dictionary
     if source is not None and source.kind == "fairseq":
         words, labels = read_dictionaries(source.directory, found.data)
-        bpe = _fairseq_engine(source.directory, wanted)
+        bpe = engine_in(source.directory, own)
     elif source is not None:
         brought = read_huggingface_tokenizer(source.directory)
         if found.data != data_directory(source.directory, "."):
@@ -138,23 +95,22 @@ def read_tokenizer(found: Found, checkpoint: Checkpoint, wanted: Wanted) -> Tabl
             words, labels = read_dictionaries(source.directory, found.data)
         if brought is not None:
             bpe, dictionary, layout = brought
-    complete = dictionary is not None or (words is not None and bpe is not None)
     if wanted.vocabulary is not None:
-        if complete and source is not None:
+        if source is not None and (dictionary is not None or (words and bpe is not None)):
             raise _own_vocabulary("vocabulary", wanted.vocabulary, source)
         bpe, dictionary, layout = _from_path(wanted.vocabulary)
     elif dictionary is None and words is None and (files := _lacking(found, checkpoint)):
         config = checkpoint.config
-        bpe = NoVocabulary(checkpoint.source, files)
-        dictionary, layout = unnamed(
-            checkpoint.family, config.vocab_size, config.padding_idx, config.separator_idx
+        bpe, dictionary, layout = no_vocabulary(
+            *(checkpoint.source, files, checkpoint.family),
+            *(config.vocab_size, config.padding_idx, config.separator_idx),
         )
     if dictionary is None:
         dictionary = _dictionary(words, checkpoint)
-        if bpe is None and wanted.own is None and (files := _foreign(dictionary)):
-            bpe = NoVocabulary(checkpoint.source, files)
-    bpe = wanted.own or bpe
-    _check_engine(bpe, wanted, checkpoint)
+        if bpe is None and not own.paths and (files := _foreign(dictionary)):
+            bpe = NoVocabulary(checkpoint.source, files, dictionary.symbols[len(SPECIALS) :][:1])
+    if own.kind is not None and not (source is not None and source.kind == "fairseq"):
+        bpe = _asked_for(own, bpe, source, checkpoint)
     check_table(
         dictionary,
         rows=checkpoint.config.vocab_size,
@@ -185,12 +141,26 @@ def family_of(found: Found, checkpoint: Checkpoint, tables: Tables) -> str:
     return "xlm-roberta-xl" if checkpoint.config.normalize_before else "xlm-roberta"
 
 
-def _fairseq_engine(directory: Path, wanted: Wanted) -> Engine | None:
-    """Read the engine beside a model.pt; None: there are no files of one."""
-    files = (directory / "encoder.json", directory / "vocab.bpe")
-    if all(file.is_file() for file in files):
-        return GPT2BPE.from_files(*files)
-    return engine_in(directory, wanted.keywords)
+def _asked_for(
+    own: Keywords, bpe: Engine | None, source: Source | None, checkpoint: Checkpoint
+) -> Engine | None:
+    """Return the caller's engine, or the model's if that is of the kind that was asked for."""
+    lacks = isinstance(bpe, NoVocabulary)
+    if own.paths and not lacks:
+        return engine_in(None if source is None else source.directory, own)
+    if own.paths:
+        raise VocabularyError(
+            f"{checkpoint.source}: {' and '.join(own.paths)}: pieces, but not their ids in this "
+            "model; give vocabulary=PATH, a directory with dict.txt too, or with Hugging Face's "
+            "files"
+        )
+    byte_level = bpe is None or isinstance(bpe, GPT2BPE)
+    if not lacks and byte_level == (own.kind == "sentencepiece"):
+        raise VocabularyError(
+            f"{checkpoint.source}: bpe={own.kind!r} is asked for, and its tokenizer is of another "
+            "kind; leave bpe out"
+        )
+    return bpe
 
 
 def _lacking(found: Found, checkpoint: Checkpoint) -> tuple[str, ...]:
@@ -223,7 +193,7 @@ def _from_path(path: Path) -> tuple[Engine | None, Dictionary, Layout | None]:
             )
         directory = path.parent
     words, _ = read_dictionaries(directory)
-    engine = engine_in(directory, {}) if words is not None else None
+    engine = None if words is None else engine_in(directory, Keywords())
     if words is not None and engine is not None:
         dictionary = Dictionary.parse(words, str(directory / "dict.txt"), add_mask=True)
         return engine, dictionary, None
@@ -234,21 +204,6 @@ def _from_path(path: Path) -> tuple[Engine | None, Dictionary, Layout | None]:
             f"but {listing(directory)}"
         )
     return brought
-
-
-def _check_engine(bpe: Engine | None, wanted: Wanted, checkpoint: Checkpoint) -> None:
-    """Refuse a model that lacks the engine that the caller asks for."""
-    byte_level = bpe is None or isinstance(bpe, GPT2BPE)
-    if wanted.bpe == "sentencepiece" and byte_level:
-        raise VocabularyError(
-            f"{checkpoint.source}: bpe='sentencepiece', and there is no sentencepiece.bpe.model; "
-            "put it beside the model, or name it with sentencepiece_model=PATH"
-        )
-    if wanted.bpe == "hf_byte_bpe" and bpe is None:
-        raise VocabularyError(
-            f"{checkpoint.source}: bpe='hf_byte_bpe', and there are no vocab.json and merges.txt; "
-            "put them beside the model, or name them with bpe_vocab=PATH and bpe_merges=PATH"
-        )
 
 
 def _own_vocabulary(argument: str, given: Path | None, source: Source) -> InputError:

@@ -41,28 +41,30 @@ FILES = {
 
 
 class NoVocabulary:
-    """An engine without pieces: whatever needs them is an error that says what to do.
+    """An engine whose pieces are not known: what needs them is an error that says what to do.
 
     Args:
         model: what lacks the vocabulary, for messages.
         files: those that would hold it.
+        symbols: of rows that stand for pieces; one is enough.
 
     Example:
-        >>> NoVocabulary("bert.base.uncased", ["vocab.txt"]).encode_ids("Hello")
+        >>> engine = NoVocabulary("bert.base.uncased", ["vocab.txt"], [])
+        >>> engine.encode_ids("Hello")  # doctest: +NORMALIZE_WHITESPACE
         Traceback (most recent call last):
         ...
         roberta_hub.errors.VocabularyError: bert.base.uncased has no vocabulary, so it takes ids and
         no texts; load it with vocabulary=PATH, a directory with vocab.txt or tokenizer.json
     """
 
-    size = 0
-    symbols: Mapping[str, int] = {}
     marked: Marked | None = None
     settings: Mapping[str, object] = {}
     fingerprint = "none"
 
-    def __init__(self, model: str, files: Sequence[str]) -> None:
+    def __init__(self, model: str, files: Sequence[str], symbols: Iterable[str]) -> None:
         self.model, self.wanted = model, tuple(files)
+        self.symbols = {symbol: number for number, symbol in enumerate(symbols)}
+        self.size = len(self.symbols)
 
     def refuse(self) -> NoReturn:
         """Raise the error that names the missing files."""
@@ -88,12 +90,12 @@ class NoVocabulary:
         self.refuse()
 
     def is_text(self, number: int) -> bool:
-        """No number is a piece."""
-        return False
+        """Refuse."""
+        self.refuse()
 
     def begins_word(self, number: int) -> bool:
-        """No number is a piece."""
-        return False
+        """Refuse."""
+        self.refuse()
 
     def join(self, surfaces: Iterable[bytes]) -> str:
         """Refuse."""
@@ -123,19 +125,26 @@ class NoVocabulary:
         self.refuse()
 
 
-def unnamed(
-    family: str, rows: int, padding_idx: int, separator_idx: int | None = None
-) -> tuple[Dictionary, Layout]:
-    """Return a dictionary that only names the special symbols, and the layout of a family.
+def no_vocabulary(
+    model: str,
+    files: Sequence[str],
+    family: str,
+    rows: int,
+    padding_idx: int,
+    separator_idx: int | None = None,
+) -> tuple[NoVocabulary, Dictionary, Layout]:
+    """Return an engine, a dictionary that only names the special symbols, and a family's layout.
 
     Args:
+        model: what lacks the vocabulary, for messages.
+        files: those that would hold it.
         family: as config.json's `model_type` names it.
         rows: how many ids there are.
         padding_idx: the id of padding, which the model's configuration knows.
         separator_idx: the id that ends a sentence, where the configuration knows it.
 
     Example:
-        >>> dictionary, layout = unnamed("bert", 30522, 0)
+        >>> _, dictionary, layout = no_vocabulary("bert.base", ["vocab.txt"], "bert", 30522, 0)
         >>> dictionary[101], dictionary[7592], layout.mask, layout.separators
         ('[CLS]', '<row 7592>', 103, 1)
     """
@@ -157,4 +166,5 @@ def unnamed(
     special = {name: names[name] for name in ("bos", "pad", "eos", "unk")}
     dictionary = Dictionary.from_symbols(symbols, **special)
     layout = Layout(**ids, mask=mask, separators=1 if family in NAMES else 2)
-    return dictionary, layout
+    piece = next(symbol for symbol in symbols if symbol not in names.values())
+    return NoVocabulary(model, files, [piece]), dictionary, layout

@@ -7,9 +7,7 @@ record ─► our cache? ─► fairseq's cache? ─► torch.hub's archive? ─
 from __future__ import annotations
 
 import hashlib
-import json
 import os
-import re
 import warnings
 from collections.abc import Sequence
 from dataclasses import dataclass
@@ -35,11 +33,10 @@ from roberta_hub.checkpoint.fetch.cache import (
     publish,
     read_manifest,
     tidy,
-    turn,
     workplace,
-    write_staged_json,
 )
 from roberta_hub.checkpoint.fetch.catalogue import files_of
+from roberta_hub.checkpoint.fetch.digests import check_digest, remember
 from roberta_hub.checkpoint.fetch.records import (
     ARCHIVES,
     HUGGINGFACE,
@@ -66,9 +63,6 @@ ENDPOINT_ENV = "HF_ENDPOINT"
 """A base URL that replaces https://huggingface.co, as everywhere in Hugging Face's world."""
 SMALL_BYTES = 64 << 20
 """Most bytes of a configuration or vocabulary; XLM-R's tokenizer.json has 17 MB."""
-DIGESTS = "digests.json"
-"""A file in the cache with the size and sha256, as first seen, of each URL whose publisher gives no
-digest."""
 
 
 @dataclass(frozen=True)
@@ -119,7 +113,7 @@ def fetch_model(record: Record, *, force: bool = False, progress: bool = True) -
         if delivery is None:
             _require_online(record, target)
             delivery = _download(record, stage, record.name if progress else None)
-        _remember(delivery.first_seen, stage)
+        remember(delivery.first_seen, stage)
         publish(
             delivery.folder,
             target,
@@ -213,7 +207,7 @@ def _adopt(record: Record, archive: Path, stage: Path) -> _Delivery | None:
     try:
         found = Received(archive.stat().st_size, sha256_of(archive))
         (remote,) = files_of(record, "fairseq")
-        _check(remote, str(archive), found)
+        check_digest(remote, str(archive), found)
         files = unpack(archive, folder, str(archive))
     except (RobertaHubError, PermissionError) as error:
         warnings.warn(f"torch.hub's copy is passed over. {error}", stacklevel=5)
@@ -291,7 +285,7 @@ def _from_fairseq(origin: Origin, stage: Path, label: str | None) -> _Delivery:
     except DownloadError as error:
         archive.unlink(missing_ok=True)
         raise _AbsentError(error) from None
-    _check(remote, url, got)
+    check_digest(remote, url, got)
     folder = stage / "fairseq"
     folder.mkdir()
     files = unpack(archive, folder, url)
@@ -351,7 +345,7 @@ def _file(remote: Remote, folder: Path, label: str | None) -> Received:
 def _accept(remote: Remote, path: Path, got: Received) -> None:
     """Refuse a file with another digest, and one that is not what its name says."""
     url = _mirrored(remote, (HUGGINGFACE,), ENDPOINT_ENV)
-    _check(remote, url, got)
+    check_digest(remote, url, got)
     try:
         if path.suffix == ".json":
             read_json(path)
@@ -369,53 +363,3 @@ def _mirrored(remote: Remote, bases: Sequence[str], variable: str) -> str:
     if not mirror or base is None:
         return remote.url
     return safe_url(mirror.rstrip("/") + remote.url[len(base) :], variable)
-
-
-# ---- digests ----
-
-
-def known_digests() -> dict[str, Received]:
-    """Return what each URL gave at the first download, as recorded in this cache.
-
-    Raises:
-        DownloadError: the table is damaged; to pass over it would be to accept anything.
-    """
-    path = cache_root() / DIGESTS
-    try:
-        table = {
-            url: Received(**about) for url, about in json.loads(path.read_text("utf-8")).items()
-        }
-        if not all(re.fullmatch("[0-9a-f]{64}", about.sha256) for about in table.values()):
-            raise ValueError("not a sha256")
-        return table
-    except FileNotFoundError:
-        return {}
-    except (ValueError, TypeError, AttributeError) as error:
-        raise DownloadError(f"{path} is damaged ({error}); restore it or delete it") from error
-
-
-def _check(remote: Remote, url: str, got: Received) -> None:
-    """Compare with the published digest, or else with the one recorded on first use."""
-    expected, origin, remedy = remote.sha256, "the catalogue says", "Try again"
-    if expected is None and (first := known_digests().get(remote.url)) is not None:
-        expected = first.sha256
-        origin = f"the first download, recorded in {cache_root() / DIGESTS}, had"
-        remedy = "If the publisher did replace the file, remove that entry; if not, do not use it"
-    if expected is not None and got.sha256 != expected:
-        raise DownloadError(
-            f"{url}: it has sha256 {got.sha256}, {origin} {expected}. Nothing of it was kept. "
-            f"{remedy}"
-        )
-
-
-def _remember(seen: tuple[tuple[Remote, Received], ...], stage: Path) -> None:
-    new = {remote.url: vars(got) for remote, got in seen if remote.sha256 is None}
-    path = cache_root() / DIGESTS
-    # One table for all models, each of which has its own lock.
-    with turn(path.with_name(f".{DIGESTS}.lock")):
-        for remote, got in seen:  # again: it may have been recorded since
-            _check(remote, remote.url, got)
-        known = {url: vars(got) for url, got in known_digests().items()}
-        if new.keys() - known.keys():
-            write_staged_json(stage / DIGESTS, {**new, **known})
-            os.replace(stage / DIGESTS, path)

@@ -76,7 +76,9 @@ def _xlmr_pre_norm(size: str, parameters: str, download: str, shape: Row) -> Row
 
 def _camembert(name: str, corpus: str, size: str = "base", **more: Any) -> Row:
     shape = {**_SIZES[size], "vocab_size": 32005}
-    parameters, download = ("111 M", "about 0.2 GB") if size == "base" else ("337 M", "about 0.7 GB")
+    parameters, download = (
+        ("111 M", "about 0.2 GB") if size == "base" else ("337 M", "about 0.7 GB")
+    )
     return {
         "name": name,
         "aliases": (name.replace("-", "_"),),
