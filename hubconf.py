@@ -1,8 +1,9 @@
 """torch.hub entry points. `torch.hub.list` shows every callable here, so helpers begin with "_".
 
-The names, their aliases and their help come from the package's records: records.py and relatives.py,
-which import the standard library alone. The package itself is imported inside an entry: listing works without what
-it needs, and says nothing of another copy that is imported already.
+The names, their aliases and their help come from the package's records, records.py and
+relatives.py, which import the standard library alone. The package itself is imported inside an
+entry: listing works without what it needs, and says nothing of another copy that is imported
+already.
 """
 
 dependencies = ["torch", "tiktoken", "regex", "requests"]

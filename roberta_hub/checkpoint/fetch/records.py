@@ -47,7 +47,7 @@ class Remote:
 
     @property
     def name(self) -> str:
-        """Its name; of a file in a repository with the folders in there, as `1_Pooling/config.json`.
+        """Its name; of a file in a repository with its folders there: `1_Pooling/config.json`.
 
         Example:
             >>> Remote("https://huggingface.co/o/m/resolve/main/1_Pooling/config.json").name
