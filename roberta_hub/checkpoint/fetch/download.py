@@ -6,6 +6,7 @@ record ─► our cache? ─► fairseq's cache? ─► torch.hub's archive? ─
 
 from __future__ import annotations
 
+import contextlib
 import hashlib
 import os
 import warnings
@@ -339,7 +340,14 @@ def _file(remote: Remote, folder: Path, label: str | None) -> Received:
     path.parent.mkdir(parents=True, exist_ok=True)
     limit = MAX_BYTES if path.name in WEIGHTS else SMALL_BYTES
     url = _mirrored(remote, (HUGGINGFACE,), ENDPOINT_ENV)
-    return receive(url, path, label=label, limit=remote.size or limit)
+    try:
+        return receive(url, path, label=label, limit=remote.size or limit)
+    except AbsentFileError:
+        path.unlink(missing_ok=True)
+        if path.parent != folder:
+            with contextlib.suppress(OSError):  # it has other files
+                path.parent.rmdir()
+        raise
 
 
 def _accept(remote: Remote, path: Path, got: Received) -> None:
