@@ -56,7 +56,7 @@ from roberta_hub.checkpoint.fetch.transfer import (
 )
 from roberta_hub.checkpoint.store import read_safetensors
 from roberta_hub.errors import CheckpointError, DownloadError, RobertaHubError
-from roberta_hub.files import read_json
+from roberta_hub.files import read_json, read_json_list
 
 OFFLINE_ENV = "ROBERTA_HUB_OFFLINE"
 """Set to 1: no socket is opened, what is not in a cache is an error."""
@@ -355,7 +355,9 @@ def _accept(remote: Remote, path: Path, got: Received) -> None:
     url = _mirrored(remote, (HUGGINGFACE,), ENDPOINT_ENV)
     check_digest(remote, url, got)
     try:
-        if path.suffix == ".json":
+        if path.name == "modules.json":
+            read_json_list(path)
+        elif path.suffix == ".json":
             read_json(path)
         elif path.suffix == ".safetensors":
             read_safetensors(path)
