@@ -13,19 +13,23 @@ if TYPE_CHECKING:
     from roberta_hub.hub import RobertaModel, load_model
     from roberta_hub.inference.answer import Answer
     from roberta_hub.inference.classify import Prediction
+    from roberta_hub.inference.search import Hit
     from roberta_hub.inference.tag import Span
     from roberta_hub.interface import RobertaHubInterface
     from roberta_hub.model.packing import collate_tokens
+    from roberta_hub.sentence_settings import SentenceSettings
 
 __version__ = "0.1.0"
 
 __all__ = [
     "Answer",
+    "Hit",
     "Prediction",
     "RobertaConfig",
     "RobertaHubError",
     "RobertaHubInterface",
     "RobertaModel",
+    "SentenceSettings",
     "Span",
     "available_models",
     "collate_tokens",
@@ -34,11 +38,13 @@ __all__ = [
 
 _HOMES = {
     "Answer": "roberta_hub.inference.answer",
+    "Hit": "roberta_hub.inference.search",
     "Prediction": "roberta_hub.inference.classify",
     "RobertaConfig": "roberta_hub.config",
     "RobertaHubError": "roberta_hub.errors",
     "RobertaHubInterface": "roberta_hub.interface",
     "RobertaModel": "roberta_hub.hub",
+    "SentenceSettings": "roberta_hub.sentence_settings",
     "Span": "roberta_hub.inference.tag",
     "available_models": "roberta_hub.checkpoint.fetch.records",
     "collate_tokens": "roberta_hub.model.packing",

@@ -19,6 +19,7 @@ from roberta_hub.checkpoint.fetch.records import Record, available_models
 from roberta_hub.checkpoint.formats.fairseq import read_dictionaries, read_fairseq
 from roberta_hub.checkpoint.formats.fairseq_arguments import check_overrides, override_config
 from roberta_hub.checkpoint.formats.huggingface import read_huggingface
+from roberta_hub.checkpoint.formats.sentence_transformers import read_sentence_settings
 from roberta_hub.checkpoint.overrides import override
 from roberta_hub.checkpoint.source import Found, data_directory, find_source
 from roberta_hub.checkpoint.store import read_store
@@ -194,6 +195,8 @@ def read_checkpoint(
         checkpoint = read_huggingface(
             source.directory, dtype, file=source.file, converted=converted
         )
+        if source.sentences is not None:
+            checkpoint.sentence = read_sentence_settings(source.sentences)
     if overrides and source.kind != "fairseq":
         override(checkpoint, overrides)
     if record is not None:
@@ -316,6 +319,7 @@ def assemble(
         own_head=checkpoint.own_head,
         inputs=checkpoint.inputs,
         source=checkpoint.source,
+        sentence=checkpoint.sentence,
     )
     if not checkpoint.weights and dtype is not None:
         interface = interface.to(dtype)

@@ -16,11 +16,14 @@ from roberta_hub.arguments import brief, kind_of, path_of, shown
 from roberta_hub.checkpoint.checkpoint import LM_WEIGHT, Checkpoint
 from roberta_hub.checkpoint.formats.fairseq import write_fairseq
 from roberta_hub.checkpoint.formats.huggingface import write_huggingface
+from roberta_hub.checkpoint.formats.sentence_transformers import FILES as SENTENCE_FILES
+from roberta_hub.checkpoint.formats.sentence_transformers import sentence_files
 from roberta_hub.checkpoint.store import write_store
 from roberta_hub.config import Inputs
 from roberta_hub.errors import CheckpointError, InputError, InputTypeError, RobertaHubError
 from roberta_hub.files import read_json, replacing_all, write_files
 from roberta_hub.model.roberta import own_model
+from roberta_hub.sentence_settings import SentenceSettings
 from roberta_hub.text.bpe import GPT2BPE
 from roberta_hub.text.byte_level import UNUSED
 from roberta_hub.text.dictionary import Dictionary
@@ -31,7 +34,12 @@ from roberta_hub.text.tokenizer import Tokenizer
 FORMATS = {
     "roberta_hub": ("dict.txt", "label_dict.txt", *FILES),
     "fairseq": ("label/dict.txt", "encoder.json", "vocab.bpe"),
-    "huggingface": ("added_tokens.json", "tokenizer.json", "special_tokens_map.json"),
+    "huggingface": (
+        "added_tokens.json",
+        "tokenizer.json",
+        "special_tokens_map.json",
+        *SENTENCE_FILES,
+    ),
 }
 """Every format, and its files that not every model has: those of an earlier save are removed."""
 
@@ -43,6 +51,7 @@ def checkpoint_of(
     labels: Mapping[str, Sequence[str]],
     own_head: str | None = None,
     inputs: Mapping[str, Inputs] | None = None,
+    sentence: SentenceSettings | None = None,
 ) -> Checkpoint:
     """Put a model, its vocabulary and its labels into a checkpoint; the weights are not copied.
 
@@ -53,6 +62,7 @@ def checkpoint_of(
         labels: class names by head; those of heads that the model lacks are left out.
         own_head: the head that the model was trained for last, if known.
         inputs: what each head was trained on, if known.
+        sentence: how it makes sentence vectors, if known.
 
     Raises:
         InputTypeError: a model that is not ours.
@@ -82,6 +92,7 @@ def checkpoint_of(
         inputs={head: given for head, given in (inputs or {}).items() if head in heads},
         task=getattr(task, "name", "masked_lm"),
         init_token=getattr(task, "init_token", None),
+        sentence=sentence,
     )
 
 
@@ -160,6 +171,8 @@ def _write(
     else:
         files = tokenizer_files(tokenizer, checkpoint.config.max_positions)
         ends = (tokenizer.bos, tokenizer.eos)
+        if checkpoint.sentence is not None:
+            files |= sentence_files(checkpoint.sentence, checkpoint.config.embed_dim)
         write_huggingface(checkpoint, directory, files, head, ends=ends)
 
 

@@ -16,6 +16,7 @@ from torch import Tensor
 from roberta_hub.config import Inputs, RobertaConfig, check_head_name
 from roberta_hub.errors import CheckpointError, InputError
 from roberta_hub.files import read_bytes
+from roberta_hub.sentence_settings import SentenceSettings
 
 EMBEDDING = "encoder.sentence_encoder.embed_tokens.weight"
 PROJECTION = "encoder.sentence_encoder.embed_projection.weight"
@@ -62,6 +63,8 @@ class Checkpoint:
     """Whether the weights are known to hold neither NaN nor infinity."""
     family: str = "roberta"
     """`model_type` of the family whose names a Hugging Face directory gives it."""
+    sentence: SentenceSettings | None = None
+    """How the model makes one vector of a text, where that is known."""
 
     def heads(self) -> dict[str, tuple[int, int]]:
         """Read (num_classes, inner_dim) of every classification head off the tensors."""

@@ -7,7 +7,7 @@ path, checkpoint_file ─► Source(kind, directory, file) ─► its one reader
 from __future__ import annotations
 
 import os
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Literal
 
@@ -16,6 +16,7 @@ from roberta_hub.checkpoint.fetch.cache import MODEL
 from roberta_hub.checkpoint.fetch.catalogue import embedded, find, ships, suggest
 from roberta_hub.checkpoint.fetch.download import fetch_model
 from roberta_hub.checkpoint.fetch.records import Record, available_models
+from roberta_hub.checkpoint.formats.sentence_transformers import MODULES, find_body
 from roberta_hub.checkpoint.formats.shards import INDEXES, WHOLE
 from roberta_hub.errors import CheckpointError, InputError, UnknownNameError
 from roberta_hub.files import check_regular, listing, read_json
@@ -35,11 +36,13 @@ class Source:
         kind: who wrote it, which decides the reader.
         directory: where configuration and vocabulary lie.
         file: the weights, named or found; None: the shards of a Hugging Face directory.
+        sentences: the folder that says how sentence vectors are made; None: none says it.
     """
 
     kind: Kind
     directory: Path
     file: Path | None
+    sentences: Path | None = None
 
 
 @dataclass(frozen=True)
@@ -154,12 +157,17 @@ def is_archive(path: str | os.PathLike[str]) -> bool:
 
 
 def _in_directory(directory: Path, checkpoint_file: str | None) -> Source:
+    modular = os.path.exists(directory / MODULES)
     if checkpoint_file is not None:
-        return _of_file(_named(directory, checkpoint_file), directory)
+        named = _of_file(_named(directory, checkpoint_file), directory)
+        whole = modular and named.kind == "huggingface"
+        return replace(named, sentences=directory) if whole else named
     for name in (MODEL, "config.json"):
         check_regular(directory / name)
     if os.path.exists(directory / MODEL):
         return Source("fairseq", directory, directory / MODEL)
+    if modular and not _is_ours(directory):
+        return replace(_beside_config(find_body(directory)), sentences=directory)
     if os.path.exists(directory / "config.json"):
         return _beside_config(directory)
     for name in RUNS:
@@ -223,6 +231,11 @@ def _of_file(file: Path, directory: Path) -> Source:
             "own format, which has no other; put it beside the config.json that it came with"
         )
     return Source(kind, file.parent, file)
+
+
+def _is_ours(directory: Path) -> bool:
+    path = directory / "config.json"
+    return os.path.exists(path) and read_json(path).get("format") == "roberta_hub"
 
 
 def _kind(directory: Path) -> Literal["roberta_hub", "huggingface"]:

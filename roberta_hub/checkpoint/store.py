@@ -26,6 +26,7 @@ from roberta_hub.checkpoint.tensors import check_plain, own
 from roberta_hub.config import RobertaConfig
 from roberta_hub.errors import CheckpointError, MissingExtraError
 from roberta_hub.files import MAX_JSON, check_regular, read_json, replacing, write_files, write_json
+from roberta_hub.sentence_settings import SentenceSettings
 
 FORMAT_VERSION = 1
 _WEIGHTS = "model.safetensors"
@@ -89,6 +90,8 @@ def read_store(
             raise TypeError(f"own_head is {brief(own_head)}, must be a name or null")
         task, init_token = str(about["task"]), about.get("init_token")
         config = RobertaConfig(**model)
+        sentence = about.get("sentence")
+        sentence = None if sentence is None else SentenceSettings(**sentence)
     except (KeyError, TypeError, AttributeError, ValueError) as error:
         raise CheckpointError(
             f"{path}: not a configuration that `save` wrote ({type(error).__name__}: {error}); "
@@ -105,6 +108,7 @@ def read_store(
         inputs=inputs,
         task=task,
         init_token=init_token if isinstance(init_token, int) else None,
+        sentence=sentence,
     )
 
 
@@ -125,6 +129,8 @@ def write_store(checkpoint: Checkpoint, directory: Path) -> None:
         "task": checkpoint.task,
         "init_token": checkpoint.init_token,
     }
+    if checkpoint.sentence is not None:
+        about["sentence"] = checkpoint.sentence.to_dict()
     write_json(directory / "config.json", about)
 
 

@@ -19,7 +19,7 @@ from roberta_hub.errors import InputError
 from roberta_hub.inference import threads
 from roberta_hub.inference.mode import evaluating
 from roberta_hub.inference.threads import can_spread, is_prepared, spread
-from roberta_hub.inference.windows import Windows, fit
+from roberta_hub.inference.windows import Keep, Windows, fit, keep_evenly
 from roberta_hub.model.packing import PackedBatch, pack_sequences
 from roberta_hub.model.roberta import Roberta
 from roberta_hub.terminal import progress_bar
@@ -94,6 +94,10 @@ class Runner:
     progress: bool | None = None
     truncate: bool = False
     stride: int | None = None
+    longest: int | None = None
+    """A limit of its own, where it is below the model's."""
+    keep: Keep = keep_evenly
+    """What `truncate` leaves of several sentences."""
 
     def __post_init__(self) -> None:
         for name, least in (("batch_tokens", 1), ("stride", 0)):
@@ -106,8 +110,9 @@ class Runner:
 
     @property
     def limit(self) -> int:
-        """Longest sequence that the model takes."""
-        return int(self.model.max_positions())  # type: ignore[operator]
+        """Longest sequence that may be run."""
+        taken = int(self.model.max_positions())  # type: ignore[operator]
+        return taken if self.longest is None else min(taken, self.longest)
 
     @property
     def width(self) -> int:
@@ -150,6 +155,7 @@ class Runner:
             truncate=self.truncate,
             stride=self.stride,
             numbers=numbers,
+            keep=self.keep,
         )
 
     def run(

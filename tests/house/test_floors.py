@@ -15,6 +15,7 @@ FLOORS = {
     "arguments": 0,
     "keywords": 0,
     "terminal": 0,
+    "sentence_settings": 0,
     "text": 1,
     "model": 1,
     "checkpoint": 1,
@@ -37,6 +38,8 @@ STAIRS = {
     ("arguments", "errors"),
     ("keywords", "arguments"),
     ("keywords", "errors"),
+    ("sentence_settings", "arguments"),
+    ("sentence_settings", "errors"),
     ("interface", "verbs"),
 }
 """Imports within a floor."""
@@ -58,7 +61,7 @@ INNER_FLOORS = {
     ],
     "checkpoint.untrusted": [["opcodes", "recognize"], ["scan"], ["unpickle"]],
     "checkpoint.formats": [
-        ["names", "upgrade", "shards"],
+        ["names", "upgrade", "shards", "sentence_transformers"],
         ["fairseq_arguments", "huggingface_config", "huggingface_heads"],
         ["fairseq", "huggingface"],
     ],
