@@ -11,7 +11,7 @@ from typing import Any, TypeAlias
 
 from roberta_hub.arguments import brief
 from roberta_hub.errors import VocabularyError
-from roberta_hub.text import byte_level, wordpiece_files
+from roberta_hub.text import byte_level, unigram_files, wordpiece_files
 from roberta_hub.text.dictionary import Dictionary
 from roberta_hub.text.layout import Layout
 from roberta_hub.text.pieces import Engine
@@ -21,8 +21,8 @@ Found: TypeAlias = tuple[Engine, Dictionary, Layout]
 """What a tokenizer is made of."""
 
 FILES = (
-    *("vocab.json", "merges.txt", "added_tokens.json", "vocab.txt", "tokenizer.json"),
-    "tokenizer_config.json",
+    *("vocab.json", "merges.txt", "added_tokens.json", "tokenizer_config.json"),
+    *("vocab.txt", "tokenizer.json", "sentencepiece.bpe.model", "spiece.model"),
 )
 """What the engines write, and the file of settings that stands beside every engine's files."""
 SETTINGS = "tokenizer_config.json"
@@ -31,6 +31,7 @@ LAYOUT = "layout"
 BYTE_LEVEL, WORDPIECE, UNIGRAM = "byte-level BPE", "WordPiece", "SentencePiece"
 READERS: dict[str, Callable[[Path], Found]] = {
     BYTE_LEVEL: byte_level.read,
+    UNIGRAM: unigram_files.read,
     WORDPIECE: wordpiece_files.read,
 }
 """Of each kind of vocabulary that is read."""

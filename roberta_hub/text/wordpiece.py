@@ -8,6 +8,7 @@ text.
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterable, Mapping, Sequence
 
 from roberta_hub.errors import CheckpointError, InputError, InputTypeError, VocabularyError
@@ -21,6 +22,7 @@ _REMEMBERED = 1 << 16
 _LONGEST_REMEMBERED = 32
 """Characters of such a chunk."""
 _GLUED = str.maketrans("", "", GLUED)
+_ASCII_WORD = re.compile(r"[a-zA-Z0-9]+|[^a-zA-Z0-9]")
 _TIGHT = (".", "?", "!", ",", "n't", "'m", "'s", "'ve", "'re")
 """How pieces begin that stand without a blank behind another, where text is cleaned up."""
 
@@ -70,7 +72,8 @@ class WordPiece:
             for name, i in self._first.items()
             if name.startswith(PREFIX)
         }
-        self._longest = min(max(map(len, self._first), default=0), self.rules.longest_word)
+        self._longest = max(map(len, self._first), default=0)
+        self._longest_next = max(map(len, self._next), default=0)
         rules = self.rules
         self._fold = Fold(lower=rules.lower, strip=rules.strip, chinese=rules.chinese)
         self._remembered: dict[str, list[int]] = {}
@@ -114,8 +117,14 @@ class WordPiece:
 
     def _cut(self, chunk: str) -> list[int]:
         """Cut what has no white space inside, and remember the pieces."""
+        words: Sequence[str]
+        if chunk.isascii() and chunk.isprintable():  # what `Fold.words` gives too, but slower
+            small = chunk.lower() if self.rules.lower else chunk
+            words = (small,) if small.isalnum() else _ASCII_WORD.findall(small)
+        else:
+            words = self._fold.words(chunk)
         numbers: list[int] = []
-        for word in self._fold.words(chunk):
+        for word in words:
             numbers += self._cut_word(word)
         if len(chunk) <= _LONGEST_REMEMBERED:
             if len(self._remembered) >= _REMEMBERED:
@@ -125,19 +134,23 @@ class WordPiece:
 
     def _cut_word(self, word: str) -> list[int]:
         """Cut one folded word: the longest piece first; all of it is unknown if a part is."""
-        if len(word) > self.rules.longest_word:
+        size = len(word)
+        if size > self.rules.longest_word:
             return [self._unknown]
+        whole = self._first.get(word)
+        if whole is not None:
+            return [whole]
         numbers: list[int] = []
-        start, table = 0, self._first
-        while start < len(word):
-            for end in range(min(start + self._longest, len(word)), start, -1):
-                number = table.get(word[start:end])
+        start, find, longest = 0, self._first.get, self._longest
+        while start < size:
+            for end in range(min(start + longest, size), start, -1):
+                number = find(word[start:end])
                 if number is not None:
                     break
             else:
                 return [self._unknown]
             numbers.append(number)
-            start, table = end, self._next
+            start, find, longest = end, self._next.get, self._longest_next
         return numbers
 
     def spans(self, text: str) -> list[tuple[int, int]]:
