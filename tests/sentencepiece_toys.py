@@ -9,12 +9,12 @@ from collections.abc import Iterator
 from typing import Any
 
 SCRIPTS = (
-    ("b c d f g l m n p r s t v ch th qu".split(), "a e i o u ai ou".split()),
-    ("B D G L M P R S T".split(), "a e i o u é è à ç".split()),
-    ("к т н с р в л м".split(), "а о е и у я".split()),
-    ("م ر ح ب ع ل س ن".split(), "ا و ي".split()),
-    ("न म स त र क".split(), "ा ि े ो".split()),
-    ("你 好 世 界 我 们 大 学 中 国".split(), "的 是 了 不".split()),
+    ("bcdfglmnprstvh", "aeiou"),
+    ("BDGLMPRST", "aeiouéèàç"),
+    ("ктнсрвлм", "аоеуя"),
+    ("مرحبعلسن", "اوي"),
+    ("नमसतरक", "ािेो"),
+    ("你好世界我们大学中国", "的是了不"),
 )
 """Beginnings and ends of syllables."""
 ALBERT = {"pad_id": 0, "unk_id": 1, "bos_id": -1, "eos_id": -1}
@@ -58,5 +58,23 @@ def trained(kind: str) -> bytes:
         num_threads=1,
         **settings,
         **KINDS[kind],
+    )
+    return model.getvalue()
+
+
+@functools.cache
+def with_rules(name: str) -> bytes:
+    """A `.model` file of few pieces with one of the library's own character maps."""
+    import sentencepiece
+
+    model = io.BytesIO()
+    sentencepiece.SentencePieceTrainer.train(
+        sentence_iterator=lines(200),
+        model_writer=model,
+        vocab_size=200,
+        hard_vocab_limit=False,
+        num_threads=1,
+        minloglevel=2,
+        normalization_rule_name=name,
     )
     return model.getvalue()

@@ -138,8 +138,8 @@ def mutants(count: int, seed: int) -> Iterator[bytes]:
     whole = [sentencepiece_toys.trained(kind) for kind in sentencepiece_toys.KINDS]
     small = [_shortened(data) for data in whole]
     for _ in range(count):
-        data = bytearray(rng.choice(small if rng.random() < 0.8 else whole))
-        for _ in range(rng.choice((1, 1, 2, 5))):
+        data = bytearray(rng.choice(small if rng.random() < 0.5 else whole))
+        for _ in range(rng.choice((1, 1, 1, 2, 4))):
             at = rng.randrange(len(data))
             what = rng.randrange(5)
             if what == 0:
