@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import warnings
 from collections.abc import Mapping
-from contextlib import nullcontext
 from typing import TypeVar
 
 import torch
@@ -23,25 +22,22 @@ from roberta_hub.model.skeleton import shapes_only
 Model = TypeVar("Model", bound=Roberta)
 
 
-def build(
-    checkpoint: Checkpoint, kind: type[Model], *, strict: bool = True, empty: bool = False
-) -> Model:
+def build(checkpoint: Checkpoint, kind: type[Model], *, strict: bool = True) -> Model:
     """Build the model as shapes only and assign the weights, so that no second copy is ever made.
 
     Args:
         checkpoint: without weights the model gets random ones.
         kind: the class to build.
-        empty: of a checkpoint without weights, shapes only: the model lies on the meta device.
         strict: False ignores tensors that have no place, with a warning.
 
     Raises:
         CheckpointError: tensors are missing, too many, or of another shape.
     """
     if not checkpoint.weights:
-        with shapes_only() if empty else nullcontext():
-            model = kind(checkpoint.config)
-            for head, labels in checkpoint.labels.items():
-                model.register_classification_head(head, len(labels))
+        model = kind(checkpoint.config)
+        _add_parts(model, checkpoint)
+        for head, labels in checkpoint.labels.items():
+            model.register_classification_head(head, len(labels))
         return model
     try:
         with shapes_only():
@@ -52,10 +48,7 @@ def build(
                 model.register_token_head(head, num_classes)
             for head in checkpoint.span_heads():
                 model.register_span_head(head)
-            if checkpoint.has(POOLER):
-                model.add_pooler()
-            if checkpoint.has(REPLACED_HEAD):
-                model.add_replaced_head()
+            _add_parts(model, checkpoint)
     except InputError as error:  # an activation or a head that cannot be
         raise CheckpointError(f"{checkpoint.source}: {error}") from None
     weights = dict(checkpoint.weights)
@@ -66,6 +59,13 @@ def build(
     model.load_state_dict(weights, assign=True)
     model.tie_weights()
     return model
+
+
+def _add_parts(model: Roberta, checkpoint: Checkpoint) -> None:
+    if checkpoint.has(POOLER):
+        model.add_pooler()
+    if checkpoint.has(REPLACED_HEAD):
+        model.add_replaced_head()
 
 
 def _check_fit(

@@ -13,7 +13,7 @@ import torch
 
 from roberta_hub.arguments import path_text, switch
 from roberta_hub.building import build
-from roberta_hub.checkpoint.checkpoint import Checkpoint
+from roberta_hub.checkpoint.checkpoint import POOLER, REPLACED_HEAD, Checkpoint
 from roberta_hub.checkpoint.fetch.catalogue import check_shape, config_of, name_heads
 from roberta_hub.checkpoint.fetch.records import Record, available_models
 from roberta_hub.checkpoint.formats.fairseq import read_fairseq
@@ -224,6 +224,7 @@ def _random(record: Record, overrides: Mapping[str, object]) -> Checkpoint:
         own_head=record.own_head,
         inputs=dict(record.inputs),
         task=record.task,
+        parts=(POOLER,) * record.pooler + (REPLACED_HEAD,) * record.replaced_head,
     )
 
 
