@@ -264,6 +264,7 @@ def assemble(
         own_head=checkpoint.own_head,
         inputs=checkpoint.inputs,
         source=checkpoint.source,
+        family=checkpoint.family,
         sentence=checkpoint.sentence,
     )
     if not checkpoint.weights and dtype is not None:

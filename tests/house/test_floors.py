@@ -68,7 +68,13 @@ INNER_FLOORS = {
         ["fairseq_arguments", "huggingface_config", "huggingface_heads"],
         ["fairseq", "huggingface"],
     ],
-    "checkpoint.formats.names": [["table"], ["roberta"], ["families"]],
+    "checkpoint.formats.names": [
+        ["table"],
+        ["roberta"],
+        ["bert", "xlm_roberta"],
+        ["albert", "electra"],
+        ["families"],
+    ],
     "train": [
         ["settings", "reports"],
         ["limits"],
