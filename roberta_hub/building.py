@@ -40,6 +40,10 @@ def build(
     if not checkpoint.weights:
         with shapes_only() if empty else nullcontext():
             model = kind(checkpoint.config)
+            if checkpoint.has(POOLER):
+                model.add_pooler()
+            if checkpoint.has(REPLACED_HEAD):
+                model.add_replaced_head()
             for head, labels in checkpoint.labels.items():
                 model.register_classification_head(head, len(labels))
         return model
