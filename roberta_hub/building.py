@@ -34,10 +34,11 @@ def build(checkpoint: Checkpoint, kind: type[Model], *, strict: bool = True) -> 
         CheckpointError: tensors are missing, too many, or of another shape.
     """
     if not checkpoint.weights:
-        model = kind(checkpoint.config)
-        _add_parts(model, checkpoint)
-        for head, labels in checkpoint.labels.items():
-            model.register_classification_head(head, len(labels))
+        with shapes_only() if empty else nullcontext():
+            model = kind(checkpoint.config)
+            _add_parts(model, checkpoint)
+            for head, labels in checkpoint.labels.items():
+                model.register_classification_head(head, len(labels))
         return model
     try:
         with shapes_only():
