@@ -479,7 +479,8 @@ def test_a_cross_encoder(package: Any, kind: str, saved: bool, tmp_path: Path) -
     if saved:
         peer.save(str(tmp_path / "saved"))
         folder = tmp_path / "saved"
-    pairs = [(first, second) for first in TEXTS[:3] for second in TEXTS[3:-1]]
+    short = [text[:20] for text in TEXTS[:-1]]
+    pairs = [(first, second) for first in short[:3] for second in short[3:]]
     theirs = peer.predict(pairs, show_progress_bar=False, convert_to_tensor=True).float()
     ours = roberta_hub.load_model(folder).eval()
     assert ours.sentence is None
