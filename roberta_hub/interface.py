@@ -60,6 +60,7 @@ class RobertaHubInterface(LanguageVerbs, HeadVerbs, EmbedVerbs):
         inputs: what each head was trained on, where known: "one" for single texts, or "pair".
         sentence: how `embed` makes one vector of a text, where the model says it.
         source: where the weights came from.
+        family: Hugging Face's `model_type` of the model's kind: "roberta", "bert", "albert".
         optimized: what `optimize` did and how accurate the result is; None before it is called.
     """
 
@@ -76,6 +77,7 @@ class RobertaHubInterface(LanguageVerbs, HeadVerbs, EmbedVerbs):
         own_head: str | None = None,
         inputs: Mapping[str, Inputs] | None = None,
         source: str = "random weights",
+        family: str = "roberta",
         sentence: SentenceSettings | None = None,
     ) -> None:
         """Wrap a model, as fairseq's constructor does.
@@ -89,6 +91,7 @@ class RobertaHubInterface(LanguageVerbs, HeadVerbs, EmbedVerbs):
             own_head: the head that the model was trained for.
             inputs: what heads were trained on: "one" for single texts, or "pair".
             source: where the weights came from, for `print`.
+            family: `model_type` of the class that `save(..., "huggingface")` makes of it.
             sentence: how `embed` makes one vector of a text; None: the model does not say it.
 
         Raises:
@@ -110,6 +113,7 @@ class RobertaHubInterface(LanguageVerbs, HeadVerbs, EmbedVerbs):
         self.own_head = own_head
         self.inputs = dict(inputs or {})
         self.source = source
+        self.family = family
         self.sentence = sentence
         dictionary = Dictionary.of(task.source_dictionary)
         self.tokenizer = Tokenizer(self.bpe, dictionary, getattr(task, "layout", None))
@@ -344,6 +348,7 @@ class RobertaHubInterface(LanguageVerbs, HeadVerbs, EmbedVerbs):
             self.own_head,
             self.inputs,
             self.sentence,
+            self.family,
         )
         saving.write(checkpoint, self.tokenizer, directory, format, head)
 

@@ -7,6 +7,7 @@ path, checkpoint_file ─► Source(kind, directory, file) ─► its one reader
 from __future__ import annotations
 
 import os
+import re
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Literal
@@ -17,13 +18,15 @@ from roberta_hub.checkpoint.fetch.catalogue import embedded, find, ships, sugges
 from roberta_hub.checkpoint.fetch.download import fetch_model
 from roberta_hub.checkpoint.fetch.records import Record, available_models
 from roberta_hub.checkpoint.formats.sentence_transformers import MODULES, find_body
-from roberta_hub.checkpoint.formats.shards import INDEXES, WHOLE
+from roberta_hub.checkpoint.formats.shards import CONFIGS, INDEXES, WHOLE, config_file, lacking
 from roberta_hub.errors import CheckpointError, InputError, UnknownNameError
 from roberta_hub.files import check_regular, listing, read_json
 
 Kind = Literal["fairseq", "roberta_hub", "huggingface"]
 RUNS = ("best", "last")
 """Folders in which a training run leaves models, the preferred one first."""
+_REPOSITORY = re.compile(r"[A-Za-z0-9][\w.-]{0,95}/[A-Za-z0-9][\w.-]{0,95}")
+"""What a name at Hugging Face looks like: `owner/model`."""
 BESIDE_CONFIG = (".safetensors", ".bin")
 """Endings of weights that need a config.json beside them: they say nothing of their model."""
 
@@ -97,6 +100,13 @@ def _path(name: str, pretrained: bool) -> Path:
     if not name or not os.path.exists(path):
         near = suggest(name)
         hint = f"did you mean {' or '.join(near)}? " if near else ""
+        if _REPOSITORY.fullmatch(name):
+            raise UnknownNameError(
+                f"no path {name!r}, and no model of that name is known here; {hint}any other "
+                f"repository of Hugging Face is fetched by its own command and loaded by its "
+                f"path: pip install huggingface_hub; hf download {name} --local-dir FOLDER; "
+                "load_model('FOLDER')"
+            )
         raise UnknownNameError(
             f"no model and no path {name[:500]!r}; {hint}names are "
             f"{', '.join(available_models())}; a path must exist and be readable"
@@ -162,13 +172,13 @@ def _in_directory(directory: Path, checkpoint_file: str | None) -> Source:
         named = _of_file(_named(directory, checkpoint_file), directory)
         whole = modular and named.kind == "huggingface"
         return replace(named, sentences=directory) if whole else named
-    for name in (MODEL, "config.json"):
+    for name in (MODEL, *CONFIGS):
         check_regular(directory / name)
     if os.path.exists(directory / MODEL):
         return Source("fairseq", directory, directory / MODEL)
     if modular and not _is_ours(directory):
         return replace(_beside_config(find_body(directory)), sentences=directory)
-    if os.path.exists(directory / "config.json"):
+    if os.path.exists(config_file(directory)):
         return _beside_config(directory)
     for name in RUNS:
         if any(os.path.exists(directory / name / file) for file in (MODEL, "config.json")):
@@ -202,10 +212,7 @@ def _beside_config(directory: Path) -> Source:
             return Source(kind, directory, directory / whole)
         if os.path.exists(directory / index):
             return Source(kind, directory, None)
-    raise CheckpointError(
-        f"{directory} has config.json but no weights: none of {', '.join((*WHOLE, *INDEXES))}, but "
-        f"{listing(directory)}"
-    )
+    raise CheckpointError(lacking(directory))
 
 
 def _of_file(file: Path, directory: Path) -> Source:
@@ -217,8 +224,8 @@ def _of_file(file: Path, directory: Path) -> Source:
         )
     if file.suffix not in BESIDE_CONFIG:
         return Source("fairseq", directory, file)
-    check_regular(file.parent / "config.json")
-    if not os.path.exists(file.parent / "config.json"):
+    check_regular(config_file(file.parent))
+    if not os.path.exists(config_file(file.parent)):
         raise CheckpointError(
             f"{file} needs a config.json beside it, which says what its tensors are, and "
             f"{file.parent} holds {listing(file.parent)}. If fairseq wrote it, let its name end in "
@@ -239,5 +246,5 @@ def _is_ours(directory: Path) -> bool:
 
 
 def _kind(directory: Path) -> Literal["roberta_hub", "huggingface"]:
-    ours = read_json(directory / "config.json").get("format") == "roberta_hub"
+    ours = read_json(config_file(directory)).get("format") == "roberta_hub"
     return "roberta_hub" if ours else "huggingface"

@@ -89,6 +89,9 @@ def read_store(
         if own_head is not None and not isinstance(own_head, str):
             raise TypeError(f"own_head is {brief(own_head)}, must be a name or null")
         task, init_token = str(about["task"]), about.get("init_token")
+        family = about.get("family", "roberta")  # which 0.1.0 did not write
+        if not isinstance(family, str):
+            raise TypeError(f"family is {brief(family)}, must be a name")
         config = RobertaConfig(**model)
         sentence = about.get("sentence")
         sentence = None if sentence is None else SentenceSettings(**sentence)
@@ -108,6 +111,7 @@ def read_store(
         inputs=inputs,
         task=task,
         init_token=init_token if isinstance(init_token, int) else None,
+        family=family,
         sentence=sentence,
     )
 
@@ -128,6 +132,7 @@ def write_store(checkpoint: Checkpoint, directory: Path) -> None:
         "inputs": checkpoint.inputs,
         "task": checkpoint.task,
         "init_token": checkpoint.init_token,
+        "family": checkpoint.family,
     }
     if checkpoint.sentence is not None:
         about["sentence"] = checkpoint.sentence.to_dict()

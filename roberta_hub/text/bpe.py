@@ -107,13 +107,20 @@ class GPT2BPE:
 
     @classmethod
     def from_files(
-        cls, encoder_json: str | os.PathLike[str], vocab_bpe: str | os.PathLike[str]
+        cls,
+        encoder_json: str | os.PathLike[str],
+        vocab_bpe: str | os.PathLike[str],
+        *,
+        add_prefix_space: bool = False,
     ) -> GPT2BPE:
         """Read the files that fairseq calls `gpt2_encoder_json` and `gpt2_vocab_bpe`.
+
+        Those that it calls `bpe_vocab` and `bpe_merges` have the same form.
 
         Args:
             encoder_json: JSON object from printable token to id.
             vocab_bpe: a version line, then one merge a line, `left right`.
+            add_prefix_space: see the class.
 
         Raises:
             VocabularyError: a file is missing, damaged, or does not fit the other.
@@ -123,7 +130,7 @@ class GPT2BPE:
         try:
             if merges != cls.shipped().merges():
                 check_merges(merges)  # takes a second, and GPT-2's are known to pass
-            return cls(merges, ids)
+            return cls(merges, ids, add_prefix_space=add_prefix_space)
         except VocabularyError as error:
             raise VocabularyError(f"{vocab_bpe} with {encoder_json}: {error}") from None
 

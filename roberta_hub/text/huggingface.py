@@ -11,7 +11,7 @@ from typing import Any, TypeAlias
 
 from roberta_hub.arguments import brief
 from roberta_hub.errors import VocabularyError
-from roberta_hub.text import byte_level
+from roberta_hub.text import byte_level, unigram_files
 from roberta_hub.text.dictionary import Dictionary
 from roberta_hub.text.layout import Layout
 from roberta_hub.text.pieces import Engine
@@ -20,13 +20,19 @@ from roberta_hub.text.tables import read_json
 Found: TypeAlias = tuple[Engine, Dictionary, Layout]
 """What a tokenizer is made of."""
 
-FILES = ("vocab.json", "merges.txt", "added_tokens.json", "tokenizer_config.json")
+FILES = (
+    *("vocab.json", "merges.txt", "added_tokens.json", "tokenizer_config.json"),
+    *("tokenizer.json", "sentencepiece.bpe.model", "spiece.model"),
+)
 """What the engines write, and the file of settings that stands beside every engine's files."""
 SETTINGS = "tokenizer_config.json"
 LAYOUT = "layout"
 """The setting that says how sentences are joined, where the vocabulary does not."""
 BYTE_LEVEL, WORDPIECE, UNIGRAM = "byte-level BPE", "WordPiece", "SentencePiece"
-READERS: dict[str, Callable[[Path], Found]] = {BYTE_LEVEL: byte_level.read}
+READERS: dict[str, Callable[[Path], Found]] = {
+    BYTE_LEVEL: byte_level.read,
+    UNIGRAM: unigram_files.read,
+}
 """Of each kind of vocabulary that is read."""
 ROBERTA = ("RobertaTokenizer", "BartTokenizer", "LongformerTokenizer")
 """transformers' classes that read RoBERTa's own tables."""

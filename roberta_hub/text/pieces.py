@@ -30,6 +30,17 @@ class Marked:
     """What each sentence goes through first; None: nothing."""
 
 
+@dataclass(frozen=True)
+class Listed:
+    """How an engine cuts a list of sentences in one call, which takes them as they are."""
+
+    encode: Callable[[list[str]], list[list[int]]]
+    """Turns each sentence into the engine's numbers, the same as `Engine.encode_ids`.
+
+    Raises InputError or InputTypeError where that does, whichever sentence it is.
+    """
+
+
 @runtime_checkable
 class Engine(Protocol):
     """Cuts texts into pieces, and knows each piece by a number of its own.
@@ -53,7 +64,7 @@ class Engine(Protocol):
         ...
 
     @property
-    def marked(self) -> Marked | None:
+    def marked(self) -> Marked | Listed | None:
         """How lists are cut in one call; None: the engine cuts text by text."""
         ...
 

@@ -15,7 +15,7 @@ from torch import Tensor
 
 from roberta_hub.errors import InputError, InputTypeError
 from roberta_hub.text.layout import lay_out
-from roberta_hub.text.pieces import Engine, Marked
+from roberta_hub.text.pieces import Engine, Listed, Marked
 
 Text: TypeAlias = "str | tuple[str, ...]"
 """One sentence, or several that are encoded as one sequence."""
@@ -56,8 +56,26 @@ class Sequences:
             start: what an error calls the first.
         """
         marked = self.engine.marked
-        flat = None if marked is None else self._together(texts, marked)
+        if isinstance(marked, Listed):
+            flat = self._listed(texts, marked)
+        else:
+            flat = None if marked is None else self._together(texts, marked)
         return self._singly(texts, start) if flat is None else flat
+
+    def _listed(self, texts: Sequence[Text], listed: Listed) -> Tensor | None:
+        """Return the engine's numbers of single sentences, from one call.
+
+        None where something is wrong or a text has several sentences, for `_singly` to deal with.
+        """
+        if set(map(type, texts)) != {str}:
+            return None
+        flat = array("i")
+        try:
+            for numbers in listed.encode(cast("list[str]", texts)):
+                lay_out(flat, [numbers], self.begin, self.end, self.separators)
+        except InputError:
+            return None
+        return as_tensor(flat)
 
     def _together(self, texts: Sequence[Text], marked: Marked) -> Tensor | None:
         """Return the engine's numbers of all texts, from one call.

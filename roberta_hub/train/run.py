@@ -123,7 +123,7 @@ def make_model(config: Config) -> RobertaHubInterface:
             f"architecture.{odd[0]} cannot change in a model that has weights, only "
             f"{', '.join(SIZELESS)}; pretrained=false begins with random weights"
         )
-    for name in changed & {"vocab_size", "padding_idx"}:
+    for name in changed & {"vocab_size", "padding_idx", "separator_idx"}:
         raise InputError(
             f"architecture.{name} is {config.architecture[name]!r}; the vocabulary of "
             f"{config.model} makes it {has[name]}"

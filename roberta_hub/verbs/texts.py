@@ -55,7 +55,10 @@ class TextVerbs(nn.Module):
         return found[0] if one else found
 
     def tokenize(self, text: str) -> list[str]:
-        """Cut a text into the pieces of the vocabulary; "Ġ" stands for the space before a piece.
+        """Cut a text into the pieces of the vocabulary.
+
+        RoBERTa's "Ġ" and XLM-R's "▁" stand for the space before a piece; BERT's "##" says that a
+        piece goes on with a word.
 
         Args:
             text: one text. `<s>` and `</s>`, which `encode` puts around it, are no pieces.

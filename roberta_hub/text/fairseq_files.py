@@ -1,0 +1,166 @@
+"""Finds the engine that a fairseq directory or fairseq's keywords mean."""
+
+from __future__ import annotations
+
+from collections.abc import MutableMapping
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from roberta_hub.arguments import brief, path_text
+from roberta_hub.errors import InputError, VocabularyError
+from roberta_hub.files import check_regular
+from roberta_hub.text.bpe import GPT2BPE
+from roberta_hub.text.dictionary_file import OVERWRITE
+from roberta_hub.text.pieces import Engine
+from roberta_hub.text.sentencepiece_file import read_model
+from roberta_hub.text.tables import read_merges
+from roberta_hub.text.unigram import SentencePiece
+from roberta_hub.text.unigram_family import CAMEMBERT, FILE, XLM_R
+
+GPT2 = ("encoder.json", "vocab.bpe")
+BYTE_BPE = ("vocab.json", "merges.txt")
+KINDS = ("gpt2", "sentencepiece", "hf_byte_bpe")
+"""What fairseq's keyword `bpe` may be."""
+SAMPLING = ("sentencepiece_enable_sampling", "sentencepiece_alpha")
+"""fairseq's keywords that make the ids of a text random."""
+_OWN = {
+    "gpt2": ("gpt2_encoder_json", "gpt2_vocab_bpe"),
+    "sentencepiece": ("sentencepiece_model",),
+    "hf_byte_bpe": ("bpe_vocab", "bpe_merges"),
+}
+"""The keywords that name each kind's files."""
+
+
+@dataclass(frozen=True)
+class Keywords:
+    """What fairseq's keywords say of the tokenizer."""
+
+    kind: str | None = None
+    """One of `KINDS`; None: what the files say."""
+    paths: tuple[str, ...] = ()
+    """The files of that kind, where the caller names them."""
+    add_prefix_space: bool = False
+
+
+def own_keywords(bpe: str | None, keywords: MutableMapping[str, Any]) -> Keywords:
+    """Take fairseq's keywords of the tokenizer out of those of a call.
+
+    Args:
+        bpe: one of `KINDS`; "gpt2", the default of fairseq's hub, and None take what the files say.
+        keywords: of `from_pretrained`; those of the tokenizer leave it.
+
+    Raises:
+        InputError: no such kind; files of several kinds, or one of two; sampling.
+
+    Example:
+        >>> keywords = {"sentencepiece_vocab": "my.model", "dropout": 0.0}
+        >>> own_keywords("gpt2", keywords).kind, keywords
+        ('sentencepiece', {'dropout': 0.0})
+    """
+    if not (bpe is None or (isinstance(bpe, str) and bpe in KINDS)):
+        raise InputError(f"bpe is {brief(bpe)}; choose {', '.join(KINDS)}")
+    for name in SAMPLING:
+        if keywords.pop(name, None) not in (None, False):
+            raise InputError(
+                f"{name} makes the ids of a text random, which is not done here: leave it out"
+            )
+    older = keywords.pop("sentencepiece_vocab", None)
+    if older is not None:
+        keywords.setdefault("sentencepiece_model", older)
+    given: dict[str, list[str | None]] = {}
+    for kind, names in _OWN.items():
+        values = [keywords.pop(name, None) for name in names]
+        if any(value is not None for value in values):
+            given[kind] = [
+                None if value is None else path_text(name, value)
+                for name, value in zip(names, values, strict=True)
+            ]
+    prefix = keywords.pop("bpe_add_prefix_space", False)
+    if not isinstance(prefix, bool):
+        raise InputError(f"bpe_add_prefix_space is {brief(prefix)}; choose True or False")
+    return _checked(bpe, given, prefix)
+
+
+def _checked(bpe: str | None, given: dict[str, list[str | None]], prefix: bool) -> Keywords:
+    chosen = bpe if bpe not in (None, "gpt2") else next(iter(given), None)
+    others = [name for kind in given if kind != chosen for name in _OWN[kind]]
+    if others:
+        raise InputError(
+            f"bpe is {chosen!r}, and {others[0]} belongs to another kind; leave it out"
+        )
+    paths = given.get(chosen or "", [])
+    if None in paths:
+        names = " and ".join(_OWN[chosen or ""])
+        raise InputError(f"{names} belong together; give both paths")
+    return Keywords(chosen, tuple(path for path in paths if path is not None), prefix)
+
+
+def engine_in(directory: Path | None, keywords: Keywords) -> Engine | None:
+    """Return the engine that a fairseq directory's files or a caller's keywords mean.
+
+    Files that the caller names count before those of the directory. A bare file name is looked for
+    in the directory first.
+
+    Args:
+        directory: where the checkpoint lies; None: only what the caller names counts.
+        keywords: from `own_keywords`.
+
+    Returns:
+        None: GPT-2's BPE in the package.
+
+    Raises:
+        VocabularyError: a file is damaged, or the kind that was asked for has no files.
+        MissingExtraError: SentencePiece's library is missing.
+    """
+    kind = keywords.kind or _kind_in(directory)
+    if kind is None:
+        return None
+    names = {"gpt2": GPT2, "sentencepiece": (FILE,), "hf_byte_bpe": BYTE_BPE}[kind]
+    paths = [
+        _found(given, directory)
+        for given in keywords.paths or [str((directory or Path()) / name) for name in names]
+    ]
+    for path, keyword in zip(paths, _OWN[kind], strict=True):
+        if not keywords.paths and not path.is_file():
+            raise VocabularyError(
+                f"bpe={kind!r} needs {path.name}, which {directory} lacks; put it there, or name "
+                f"it: {keyword}=PATH"
+            )
+        check_regular(path)
+    if kind == "sentencepiece":
+        overwritten = directory is not None and _overwrites(directory / "dict.txt")
+        return SentencePiece(read_model(paths[0]), CAMEMBERT if overwritten else XLM_R)
+    return GPT2BPE.from_files(*paths, add_prefix_space=keywords.add_prefix_space)
+
+
+def _kind_in(directory: Path | None) -> str | None:
+    """Tell which kind's files lie in a directory; None: those of GPT-2, or none."""
+    if directory is None:
+        return None
+    kinds = {"gpt2": GPT2, "sentencepiece": (FILE,), "hf_byte_bpe": BYTE_BPE}
+    for kind, names in kinds.items():
+        if all((directory / name).is_file() for name in names):
+            return None if kind == "hf_byte_bpe" and _is_gpt2(directory) else kind
+    return None
+
+
+def _is_gpt2(directory: Path) -> bool:
+    """Tell whether merges.txt is GPT-2's, whose pieces a dict.txt names by GPT-2's own ids."""
+    return read_merges(directory / BYTE_BPE[1]) == GPT2BPE.shipped().merges()
+
+
+def _found(path: str, directory: Path | None) -> Path:
+    """Return a path; a bare file name means the file in the model's directory, if it is there."""
+    given = Path(path)
+    if directory is not None and len(given.parts) == 1 and (directory / given).is_file():
+        return directory / given
+    return given
+
+
+def _overwrites(path: Path) -> bool:
+    """Tell whether a dict.txt gives special symbols second ids, as CamemBERT's does."""
+    if not path.is_file():
+        return False
+    with open(path, "rb") as file:
+        return OVERWRITE.encode() in file.read(1 << 16)

@@ -1,0 +1,298 @@
+"""Cuts whole texts into SentencePiece's pieces, by the library of that name (Kudo 2018).
+
+fairseq's XLM-R and CamemBERT read texts so, and ALBERT after a cleaning of its own. The library
+gets nothing but a model that `sentencepiece_file.py` has checked. A cache of words would be faster
+and give other ids: ties between scores fall as what stands before them does.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import re
+from collections.abc import Iterable, Mapping, Sequence
+from functools import partial
+from itertools import accumulate, pairwise
+from typing import Any
+
+from roberta_hub.errors import (
+    CheckpointError,
+    InputTypeError,
+    MissingExtraError,
+    VocabularyError,
+)
+from roberta_hub.text.albert import commas
+from roberta_hub.text.characters import check_text
+from roberta_hub.text.dictionary import MASK, SPECIALS
+from roberta_hub.text.pieces import Listed
+from roberta_hub.text.sentencepiece_file import (
+    BYTE,
+    NORMAL,
+    UNIGRAM,
+    UNUSED,
+    USER_DEFINED,
+    SentencePieceModel,
+)
+from roberta_hub.text.unigram_family import FILE, XLM_R, Family
+from roberta_hub.text.unigram_json import tokenizer_json
+
+SPACE = "▁"
+"""What SentencePiece writes for a space: U+2581."""
+OLDEST = (0, 2, 3)
+"""The oldest version of the library: older ones crash on false files."""
+CONTROLS = frozenset({*SPECIALS, MASK, "[CLS]", "[SEP]", "[PAD]", "[UNK]", "[MASK]"})
+"""Names that no text may write, whatever kind a file gives them."""
+
+
+class SentencePiece:
+    """Pieces of SentencePiece: an `Engine` whose numbers are the places in the `.model` file.
+
+    It holds fairseq's `SentencepieceBPE` methods. Many threads may call one engine.
+
+    Args:
+        model: checked.
+        family: how texts are cleaned, and what transformers calls the tokenizer.
+
+    Raises:
+        MissingExtraError: the library is missing or older than `OLDEST`.
+        VocabularyError: it refuses the model.
+
+    Example:
+        >>> from roberta_hub.text.sentencepiece_file import model_of
+        >>> texts, kinds = ["<unk>", "▁", "▁a", "b"], bytes([2, 1, 1, 1])
+        >>> engine = SentencePiece(model_of(texts, [0.0, -3.0, -1.0, -2.0], kinds))
+        >>> engine.encode("a b"), engine.encode_ids("a b?"), engine.decode("▁a ▁ b")
+        ('▁a ▁ b', [2, 1, 3, 0], 'a b')
+    """
+
+    def __init__(self, model: SentencePieceModel, family: Family = XLM_R) -> None:
+        self.model = model = model.with_controls(CONTROLS)
+        self.family = family
+        self._data = model.serialized()
+        self._library = _load(self._data)
+        self.size = len(model.texts)
+        """One more than the largest number."""
+        named = (NORMAL, USER_DEFINED, UNUSED, BYTE)
+        self._symbols = {
+            text: number
+            for number, (text, kind) in enumerate(zip(model.texts, model.kinds, strict=True))
+            if kind in named
+        }
+        self._unknown = model.unknown
+        self._bytes = frozenset(text for text, n in self._symbols.items() if model.kinds[n] == BYTE)
+        self._clean = None if family.cleaning is None else family.cleaning.clean
+        self._cut_again: dict[int, list[tuple[int, int]]] = {}
+        if family.cleaning is not None:
+            cut = partial(self._library.encode, out_type=str)
+            self._cut_again = commas(model.texts, self._symbols, self._unknown, cut)
+
+    def __reduce__(self) -> tuple[Any, ...]:
+        return SentencePiece, (self.model, self.family)
+
+    def __deepcopy__(self, memo: object) -> SentencePiece:
+        return self  # nothing in it changes
+
+    @property
+    def symbols(self) -> Mapping[str, int]:
+        """The number of each piece by its text; control pieces are none."""
+        return self._symbols
+
+    @property
+    def marked(self) -> Listed:
+        """The library cuts a list in one call."""
+        return Listed(self._encode_list)
+
+    @property
+    def settings(self) -> Mapping[str, object]:
+        """What tokenizer_config.json says of this engine."""
+        return self.family.settings
+
+    @property
+    def fingerprint(self) -> str:
+        """A digest of the model and of the cleaning."""
+        return f"{hashlib.sha256(self._data).hexdigest()} {dict(self.family.settings)}"
+
+    def encode_ids(self, text: str) -> list[int]:
+        """Turn a text into the numbers of its pieces; unknown neighbours become one number.
+
+        Special words such as `<mask>` are text like any other.
+
+        Raises:
+            InputTypeError: `text` is not a str.
+            InputError: `text` holds half of a surrogate pair.
+        """
+        check_text(text)
+        read = text if self._clean is None else self._clean(text).text
+        return self._recut(self._library.encode(read))
+
+    def _encode_list(self, texts: list[str]) -> list[list[int]]:
+        if self._clean is not None:
+            for text in texts:
+                check_text(text)
+            texts = [self._clean(text).text for text in texts]
+        try:
+            rows: list[list[int]] = self._library.encode(texts, num_threads=1)
+        except (RuntimeError, TypeError, ValueError):
+            for text in texts:
+                check_text(text)
+            raise
+        return list(map(self._recut, rows)) if self._cut_again else rows
+
+    def _recut(self, numbers: list[int]) -> list[int]:
+        if self._cut_again.keys().isdisjoint(numbers):
+            return numbers
+        return [own for number in numbers for own, _ in self._parts(number, 0)]
+
+    def _parts(self, number: int, length: int) -> Sequence[tuple[int, int]]:
+        """Return (number, length in characters) of what a piece is cut into."""
+        return self._cut_again.get(number) or [(number, length)]
+
+    def spans(self, text: str) -> list[tuple[int, int]]:
+        """Return (start, end) in characters of each piece of a text.
+
+        The space before a word belongs to its piece, as far as the text has one. A piece with only
+        some of what a character is read as covers that whole character.
+
+        Example:
+            >>> from roberta_hub.text.sentencepiece_file import model_of
+            >>> texts, kinds = ["<unk>", "▁", "▁a", "b"], bytes([2, 1, 1, 1])
+            >>> engine = SentencePiece(model_of(texts, [0.0, -3.0, -1.0, -2.0], kinds))
+            >>> engine.spans("a  b"), engine.spans("b")
+            ([(0, 1), (1, 3), (3, 4)], [(0, 0), (0, 1)])
+        """
+        check_text(text)
+        cleaned = None if self._clean is None else self._clean(text)
+        read = text if cleaned is None else cleaned.text
+        normal, starts = self._library.normalize(read, with_offsets=True)
+        if cleaned is not None:
+            starts = [cleaned.starts[start] for start in starts]
+        ends = _ends(starts)
+        if self.model.add_dummy_prefix and len(starts) > 1 and starts[0] == starts[1]:
+            ends[0] = starts[0]  # a space that is not in the text
+        sizes = [1] * len(normal)
+        if self._bytes:  # pieces of bytes: the place counts bytes, not characters
+            sizes = [len(character.encode()) for character in normal]
+            starts = [s for s, n in zip(starts, sizes, strict=False) for _ in range(n)]
+            ends = [e for e, n in zip(ends, sizes, strict=False) for _ in range(n)]
+        lengths = [
+            length
+            for number, piece in zip(
+                self._library.encode(read), self._library.encode(read, out_type=str), strict=True
+            )
+            for _, length in self._parts(number, self._length(piece))
+        ]
+        places = pairwise(accumulate(lengths, initial=0))
+        return [(starts[first], max(ends[first:last])) for first, last in places]
+
+    def _length(self, piece: str) -> int:
+        if not self._bytes:
+            return len(piece)
+        return 1 if piece in self._bytes else len(piece.encode())
+
+    def piece(self, number: int) -> str:
+        """Return a piece as the file writes it: '▁de'."""
+        return self.model.texts[number]
+
+    def surface(self, number: int) -> bytes:
+        """Tell what a piece adds to a text: its space is a space, and a byte is itself."""
+        text = self.model.texts[number]
+        if self.model.kinds[number] == BYTE:
+            return bytes([int(text[3:5], 16)])
+        return text.replace(SPACE, " ").encode()
+
+    def is_text(self, number: int) -> bool:
+        """Tell whether the number can come out of `encode_ids`."""
+        return self.model.kinds[number] in (NORMAL, USER_DEFINED, BYTE)
+
+    def begins_word(self, number: int) -> bool:
+        """Tell whether the piece begins with a space."""
+        return self.model.texts[number].startswith(SPACE)
+
+    def join(self, surfaces: Iterable[bytes]) -> str:
+        """Return the text of surfaces in a row, without white space at its ends, as in fairseq."""
+        return b"".join(surfaces).decode(errors="replace").replace(SPACE, " ").strip()
+
+    def files(self, rows: Sequence[int | str]) -> dict[str, bytes]:
+        """The `.model` file under the family's name, and tokenizer.json for unigram models.
+
+        tokenizer.json gives these ids on ordinary text, and others where its reader differs from
+        SentencePiece: half-width katakana, long runs of one character, special words in a text.
+
+        Args:
+            rows: what each of the model's ids is: a piece's number, or a symbol that is no piece.
+        """
+        files = {} if self.family.file is None else {self.family.file: self._data}
+        if self.model.type == UNIGRAM:
+            files["tokenizer.json"] = tokenizer_json(self.model, self.family, rows)
+        return files
+
+    def fairseq_files(self) -> dict[str, bytes]:
+        """sentencepiece.bpe.model.
+
+        Raises:
+            CheckpointError: fairseq has no ALBERT, whose texts are cleaned first.
+        """
+        if self.family.cleaning is not None:
+            raise CheckpointError(
+                "fairseq's SentencePiece does not clean texts as ALBERT's tokenizer does; save as "
+                "'huggingface' or 'roberta_hub'"
+            )
+        return {FILE: self._data}
+
+    def encode(self, x: str) -> str:
+        """Return the pieces of a text, separated by spaces; unknown characters as they are."""
+        check_text(x)
+        if self._clean is None:
+            return " ".join(self._library.encode(x, out_type=str))
+        return " ".join(map(self.piece, self.encode_ids(x)))
+
+    def decode(self, x: str) -> str:
+        """Return the text of pieces separated by spaces; names that are no pieces stay."""
+        if not isinstance(x, str):
+            raise InputTypeError(f"decode takes a str of pieces, not {type(x).__name__}")
+        known = self._symbols
+        return self.join(
+            self.surface(known[word]) if word in known else word.encode(errors="replace")
+            for word in x.split(" ")
+        )
+
+    def is_beginning_of_word(self, x: str) -> bool:
+        """Tell whether a symbol begins a word; fairseq's special symbols do."""
+        return x in SPECIALS or x.startswith(SPACE)
+
+
+def _ends(starts: Sequence[int]) -> list[int]:
+    """Return where the character ends that each of a text's characters was read from.
+
+    Example:
+        >>> _ends([0, 0, 1, 3])  # two characters from one, and one from two
+        [1, 1, 3]
+    """
+    ends, end = [], starts[-1]
+    for start, behind in reversed(list(pairwise(starts))):
+        end = behind if behind > start else end
+        ends.append(end)
+    return ends[::-1]
+
+
+def _load(data: bytes) -> Any:
+    """Return the library's processor of a model that was checked."""
+    try:
+        import sentencepiece
+    except ImportError:
+        raise MissingExtraError(
+            "this model's tokenizer needs sentencepiece: pip install 'roberta_hub[multilingual]'"
+        ) from None
+    version = sentencepiece.__version__
+    if tuple(int(part) for part in re.findall(r"\d+", version)[:3]) < OLDEST:
+        raise MissingExtraError(
+            f"sentencepiece {version} crashes on false files; this needs "
+            f"{'.'.join(map(str, OLDEST))} or newer: pip install -U 'roberta_hub[multilingual]'"
+        )
+    library = sentencepiece.SentencePieceProcessor()
+    try:
+        library.LoadFromSerializedProto(data)
+    except Exception as error:
+        raise VocabularyError(
+            f"sentencepiece {version} does not take the model: {str(error)[:300]}"
+        ) from None
+    return library

@@ -1,0 +1,180 @@
+"""Reads a SentencePiece vocabulary of a Hugging Face directory: XLM-R's, CamemBERT's or ALBERT's.
+
+It lies in a `.model` file or in tokenizer.json. The rows of a model are the file's pieces in their
+order, behind special symbols of its family's own.
+"""
+
+from __future__ import annotations
+
+import dataclasses
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+from typing import Any
+
+from roberta_hub.arguments import brief
+from roberta_hub.errors import VocabularyError
+from roberta_hub.text.dictionary import SPECIALS, Dictionary
+from roberta_hub.text.layout import Layout
+from roberta_hub.text.sentencepiece_file import SentencePieceModel, model_of, read_model
+from roberta_hub.text.tables import read_json
+from roberta_hub.text.unigram import SentencePiece
+from roberta_hub.text.unigram_family import ALBERT, CAMEMBERT, FILE, OTHER, XLM_R, Family
+from roberta_hub.text.unigram_json import read_unigram
+
+TABLE = "tokenizer.json"
+SETTINGS = "tokenizer_config.json"
+NAMES = (FILE, "spiece.model", "sentencepiece.model")
+"""What a `.model` file is called."""
+UNUSED = "NOTUSED"
+"""Behind a special symbol: a row that the symbol had before a dict.txt gave it another."""
+_CLEANING = ("do_lower_case", "keep_accents", "remove_space")
+
+
+def read(directory: Path) -> tuple[SentencePiece, Dictionary, Layout]:
+    """Read the engine, the dictionary and the layout of a Hugging Face directory.
+
+    Args:
+        directory: holds a `.model` file, or a tokenizer.json with a unigram model.
+
+    Raises:
+        VocabularyError: a file is damaged or false, or its pieces are not those of a family.
+        MissingExtraError: SentencePiece's library is missing.
+    """
+    settings = _optional(directory / SETTINGS)
+    path = next((directory / name for name in NAMES if (directory / name).is_file()), None)
+    try:
+        if path is not None:
+            model = read_model(path)
+            family = _family(directory, settings, path)
+        else:
+            path = directory / TABLE
+            model, family = _of_table(read_json(path))
+        family = _cleaned(family, settings)
+        rows = _rows(model, family) + _added(directory, settings, len(_rows(model, family)))
+        return SentencePiece(model, family), *_tables(rows, family)
+    except VocabularyError as error:
+        raise VocabularyError(f"{path}: {error}".replace(f"{path}: {path}", f"{path}")) from None
+
+
+def _optional(path: Path) -> dict[str, Any]:
+    return read_json(path) if path.is_file() else {}
+
+
+def _family(directory: Path, settings: Mapping[str, Any], path: Path) -> Family:
+    """Tell whose rows a `.model` file has: as the settings say, else as the file is called."""
+    for name in (
+        settings.get("tokenizer_class"),
+        _optional(directory / "config.json").get("model_type"),
+    ):
+        for prefix, family in (
+            ("xlm-?roberta", XLM_R),
+            ("camembert", CAMEMBERT),
+            ("albert", ALBERT),
+        ):
+            if isinstance(name, str) and name.lower().replace("-", "").startswith(
+                prefix.replace("-?", "")
+            ):
+                return family
+    return ALBERT if path.name == ALBERT.file else XLM_R
+
+
+def _of_table(table: Mapping[str, Any]) -> tuple[SentencePieceModel, Family]:
+    """Return what a tokenizer.json holds, in the order of its family's `.model` file."""
+    specials = {*SPECIALS, *CAMEMBERT.first, "[CLS]", "[SEP]", "[MASK]", "<mask>"}
+    model, cleaning = read_unigram(table, specials)
+    texts = model.texts
+    if cleaning is not None or "[CLS]" in texts:
+        return model, dataclasses.replace(ALBERT, cleaning=cleaning)
+    for family in (CAMEMBERT, XLM_R):
+        head = len(family.first)
+        if texts[:head] == family.first and texts[-1] == family.mask:
+            # The unknown piece, and those that the file has and the rows have elsewhere.
+            order = [
+                model.unknown,
+                *([0, 2] if family is XLM_R else []),
+                *range(head, len(texts) - 1),
+            ]
+            settings = {
+                name: getattr(model, name)
+                for name in ("character_map", "add_dummy_prefix", "remove_extra_whitespaces")
+            }
+            return model_of(
+                [texts[i] for i in order],
+                [model.scores[i] for i in order],
+                bytes(model.kinds[i] for i in order),
+                **settings,
+            ), family
+    return model, OTHER
+
+
+def _cleaned(family: Family, settings: Mapping[str, Any]) -> Family:
+    """Return the family with the cleaning that tokenizer_config.json asks for."""
+    if family.cleaning is None:
+        return family
+    asked = {name: settings[name] for name in _CLEANING if name in settings}
+    for name, value in asked.items():
+        if not isinstance(value, bool):
+            raise VocabularyError(
+                f"{SETTINGS} says that {name} is {brief(value)}, not true or false"
+            )
+    return dataclasses.replace(family, cleaning=dataclasses.replace(family.cleaning, **asked))
+
+
+def _rows(model: SentencePieceModel, family: Family) -> list[str]:
+    """Return the symbol of each row of a model."""
+    if family.left_out:
+        expected = ("<unk>", "<s>", "</s>")
+        if model.texts[:3] != expected:
+            raise VocabularyError(
+                f"its first pieces are {', '.join(map(brief, model.texts[:3]))}, and those of a "
+                f"{family.tokenizer_class} are {', '.join(expected)}: other ids would be wrong"
+            )
+        return [*family.first, *model.texts[family.left_out :], family.mask]
+    return list(model.texts)
+
+
+def _added(directory: Path, settings: Mapping[str, Any], rows: int) -> list[str]:
+    """Return the special symbols that were added behind the rows."""
+    found: dict[int, tuple[str, bool]] = {}
+    try:
+        for word, number in _optional(directory / "added_tokens.json").items():
+            found[int(number)] = (word, True)
+        for number, entry in (settings.get("added_tokens_decoder") or {}).items():
+            found[int(number)] = (entry["content"], bool(entry.get("special")))
+    except (KeyError, TypeError, ValueError, AttributeError) as error:
+        raise VocabularyError(
+            f"{SETTINGS} or added_tokens.json lists no added tokens as transformers does "
+            f"({type(error).__name__}: {error})"
+        ) from None
+    behind = {number: entry for number, entry in found.items() if number >= rows}
+    words = [word for word, special in behind.values() if not special]
+    if words:
+        raise VocabularyError(
+            f"{brief(words[0])} was added as a word that a text can write, which is not done here, "
+            "so its texts would get other ids; add it as a special token, and save the tokenizer "
+            "again"
+        )
+    if sorted(behind) != list(range(rows, rows + len(behind))):
+        raise VocabularyError(f"the added tokens leave an id out: {brief(sorted(behind))}")
+    return [behind[number][0] for number in sorted(behind)]
+
+
+def _tables(rows: Sequence[str], family: Family) -> tuple[Dictionary, Layout]:
+    if rows[: len(SPECIALS)] == list(SPECIALS) or family is CAMEMBERT:
+        dictionary = _as_fairseq(rows)
+    else:
+        names = {"bos": family.bos, "pad": family.pad, "eos": family.eos, "unk": family.unk}
+        dictionary = Dictionary.from_symbols(rows, **names)
+    return dictionary, Layout.of(dictionary, mask=family.mask, separators=family.separators)
+
+
+def _as_fairseq(rows: Sequence[str]) -> Dictionary:
+    """Number the rows as fairseq's dictionary, in which a special symbol may have a second id."""
+    dictionary = Dictionary()
+    for row in rows[len(SPECIALS) :]:
+        symbol = row.removesuffix(UNUSED)
+        special = symbol in SPECIALS
+        dictionary.add_symbol(symbol if special else row, overwrite=special)
+    if len(dictionary) != len(rows):
+        raise VocabularyError("a piece stands in the vocabulary twice")
+    return dictionary
