@@ -30,6 +30,7 @@ from small_models import small_roberta, take_any_shape
 
 import roberta_hub
 from roberta_hub import RobertaHubError, RobertaHubInterface
+from roberta_hub.checkpoint.fetch.records import RELATIVES
 
 REPO = Path(__file__).resolve().parents[1]
 DOTTED = [
@@ -122,8 +123,9 @@ def finish(process: subprocess.Popen[str]) -> str:
 
 
 def test_list_is_exactly_the_documented_names(from_github: None) -> None:
-    assert sorted(torch.hub.list("owner/roberta_hub")) == NAMES
-    assert roberta_hub.available_models() == DOTTED
+    relatives = [name for record in RELATIVES for name in (record.name, *record.aliases)]
+    assert sorted(torch.hub.list("owner/roberta_hub")) == sorted([*NAMES, *relatives])
+    assert roberta_hub.available_models() == [*DOTTED, *(record.name for record in RELATIVES)]
 
 
 @pytest.mark.parametrize("name", NAMES)
@@ -397,7 +399,8 @@ except ImportError as error: print(error)
         )
     )
     names, seconds, load, help_, counts, words = out.splitlines()
-    assert names == str(NAMES)
+    relatives = [name for record in RELATIVES for name in (record.name, *record.aliases)]
+    assert names == str(sorted([*NAMES, *relatives]))
     assert float(seconds) < 1
     assert load == help_ == "Missing dependencies: tiktoken, regex, requests"
     assert counts == "1 1"

@@ -7,6 +7,7 @@ path, checkpoint_file ─► Source(kind, directory, file) ─► its one reader
 from __future__ import annotations
 
 import os
+import re
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Literal
@@ -24,6 +25,8 @@ from roberta_hub.files import check_regular, listing, read_json
 Kind = Literal["fairseq", "roberta_hub", "huggingface"]
 RUNS = ("best", "last")
 """Folders in which a training run leaves models, the preferred one first."""
+_REPOSITORY = re.compile(r"[A-Za-z0-9][\w.-]{0,95}/[A-Za-z0-9][\w.-]{0,95}")
+"""What a name at Hugging Face looks like: `owner/model`."""
 BESIDE_CONFIG = (".safetensors", ".bin")
 """Endings of weights that need a config.json beside them: they say nothing of their model."""
 
@@ -97,6 +100,13 @@ def _path(name: str, pretrained: bool) -> Path:
     if not name or not os.path.exists(path):
         near = suggest(name)
         hint = f"did you mean {' or '.join(near)}? " if near else ""
+        if _REPOSITORY.fullmatch(name):
+            raise UnknownNameError(
+                f"no path {name!r}, and no model of that name is known here; {hint}any other "
+                f"repository of Hugging Face is fetched by its own command and loaded by its "
+                f"path: pip install huggingface_hub; hf download {name} --local-dir FOLDER; "
+                "load_model('FOLDER')"
+            )
         raise UnknownNameError(
             f"no model and no path {name[:500]!r}; {hint}names are "
             f"{', '.join(available_models())}; a path must exist and be readable"

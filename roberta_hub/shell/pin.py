@@ -8,9 +8,9 @@ from collections.abc import Mapping
 from typing import Any
 from urllib.parse import urlsplit
 
-from roberta_hub.checkpoint.fetch import download
 from roberta_hub.checkpoint.fetch.cache import cache_root, read_manifest
 from roberta_hub.checkpoint.fetch.catalogue import PUBLISHED
+from roberta_hub.checkpoint.fetch.digests import DIGESTS, known_digests
 from roberta_hub.checkpoint.fetch.records import (
     BASE_URL,
     HUGGINGFACE,
@@ -36,8 +36,8 @@ def run(given: argparse.Namespace) -> int:
 
 def pin() -> int:
     """Print the rows of published models; 1 if two digests of a file differ, else 0."""
-    first_use, status = download.known_digests(), 0
-    print(f"# From {clean(cache_root() / download.DIGESTS)} and the manifests beside it;")
+    first_use, status = known_digests(), 0
+    print(f"# From {clean(cache_root() / DIGESTS)} and the manifests beside it;")
     print("# paste into checkpoint/fetch/records.py.")
     for record in PUBLISHED:
         manifest = read_manifest(cache_root() / record.name) or {}

@@ -22,6 +22,7 @@ from roberta_hub import __version__, available_models, load_model
 from roberta_hub.checkpoint.fetch import download, transfer
 from roberta_hub.checkpoint.fetch.cache import _tag, cache_root
 from roberta_hub.checkpoint.fetch.catalogue import PUBLISHED, files_of
+from roberta_hub.checkpoint.fetch.digests import known_digests
 from roberta_hub.checkpoint.fetch.records import MODELS, Record, archive, repository
 from roberta_hub.shell.main import main
 from roberta_hub.terminal import without_secrets
@@ -209,7 +210,7 @@ def test_pin_gives_rows_that_the_catalogue_takes(base: Path, capsys: pytest.Capt
     assert "not from the publisher" in out  # it came from a mirror
     for name in [record.name for record in PUBLISHED[1:]]:
         assert f"# {name}: no digest on record" in out
-    assert file.size == download.known_digests()[file.url].size
+    assert file.size == known_digests()[file.url].size
     assert row.origins[1:] == MODELS[0].origins[1:]
     archives = [file for record in PUBLISHED for file in files_of(record, "fairseq")]
     table = {file.url: {"size": 7, "sha256": "0" * 64} for file in archives}
