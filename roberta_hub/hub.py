@@ -224,7 +224,6 @@ def _random(record: Record, overrides: Mapping[str, object]) -> Checkpoint:
         own_head=record.own_head,
         inputs=dict(record.inputs),
         task=record.task,
-        parts=(POOLER,) * record.pooler + (REPLACED_HEAD,) * record.replaced_head,
     )
 
 
