@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import warnings
 from collections.abc import Mapping
+from contextlib import nullcontext
 from typing import TypeVar
 
 import torch
@@ -22,22 +23,26 @@ from roberta_hub.model.skeleton import shapes_only
 Model = TypeVar("Model", bound=Roberta)
 
 
-def build(checkpoint: Checkpoint, kind: type[Model], *, strict: bool = True) -> Model:
+def build(
+    checkpoint: Checkpoint, kind: type[Model], *, strict: bool = True, empty: bool = False
+) -> Model:
     """Build the model as shapes only and assign the weights, so that no second copy is ever made.
 
     Args:
         checkpoint: without weights the model gets random ones.
         kind: the class to build.
         strict: False ignores tensors that have no place, with a warning.
+        empty: of a checkpoint without weights, shapes only: the model lies on the meta device.
 
     Raises:
         CheckpointError: tensors are missing, too many, or of another shape.
     """
     if not checkpoint.weights:
-        model = kind(checkpoint.config)
-        _add_parts(model, checkpoint)
-        for head, labels in checkpoint.labels.items():
-            model.register_classification_head(head, len(labels))
+        with shapes_only() if empty else nullcontext():
+            model = kind(checkpoint.config)
+            _add_parts(model, checkpoint)
+            for head, labels in checkpoint.labels.items():
+                model.register_classification_head(head, len(labels))
         return model
     try:
         with shapes_only():
