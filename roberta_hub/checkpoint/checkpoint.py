@@ -68,7 +68,7 @@ class Checkpoint:
     family: str = "roberta"
     """`model_type` of the family whose class a Hugging Face directory makes of it."""
     parts: tuple[str, ...] = ()
-    """`POOLER`, `REPLACED_HEAD`: what a model without weights has of them."""
+    """Without weights: which of `POOLER` and `REPLACED_HEAD` the model has. Tensors say it else."""
     sentence: SentenceSettings | None = None
     """How the model makes one vector of a text, where that is known."""
 

@@ -102,9 +102,7 @@ def ours(kind: str, folder: Path) -> RobertaHubInterface:
     return CLASSES[kind].from_pretrained(folder).eval()
 
 
-def test_the_same_ids_and_the_same_texts(
-    kind: str, ours: RobertaHubInterface, theirs: Any
-) -> None:
+def test_the_same_ids_and_the_same_texts(kind: str, ours: RobertaHubInterface, theirs: Any) -> None:
     for text in TEXTS:
         assert ours.encode(text).tolist() == theirs.encode(text).tolist()
         for single in (False, True):
