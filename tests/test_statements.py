@@ -13,16 +13,15 @@ from typing import Any
 
 import pytest
 import torch
-
-transformers = pytest.importorskip("transformers")
-
-from families import theirs, write_family
 from checkpoint.server import Server, body
+from families import theirs, write_family
 from small_models import take_any_shape
 
 import roberta_hub
 from roberta_hub import CamembertModel, load_model
 from roberta_hub.checkpoint.fetch import download, transfer
+
+transformers = pytest.importorskip("transformers")
 
 TOLERANCE = 1e-5
 

@@ -64,7 +64,7 @@ def read_tokenizer(directory: Path, model_type: str | None = None) -> Found | No
 
     Args:
         directory: holds the files.
-        model_type: of the model, where the directory does not say whose SentencePiece rows they are.
+        model_type: of the model, where the directory does not say whose SentencePiece file it is.
 
     Returns:
         (engine, dictionary, layout), or None where the directory has no file of a vocabulary.
