@@ -176,13 +176,19 @@ def randomise(model: Any, seed: int, std: float = 0.15) -> None:
             parameter.copy_(neutral + std * torch.randn(parameter.shape, generator=generator))
 
 
-def theirs(directory: Path) -> Any:
-    """Return transformers' model of a directory, in eval mode; every key must fit."""
+def theirs(directory: Path, beside: tuple[str, ...] = ()) -> Any:
+    """Return transformers' model of a directory, in eval mode; every key must fit.
+
+    Args:
+        directory: of Hugging Face's layout.
+        beside: how the names of keys begin that may be there without a place.
+    """
     transformers = pytest.importorskip("transformers")
     config = json.loads((directory / "config.json").read_text(encoding="utf-8"))
     transformers.utils.logging.disable_progress_bar()
     kind = getattr(transformers, config["architectures"][0])
     model, info = kind.from_pretrained(directory, output_loading_info=True)
+    info["unexpected_keys"] = [k for k in info["unexpected_keys"] if not k.startswith(beside)]
     odd = {key: found for key, found in info.items() if found}
     assert not odd, odd
     return model.eval()

@@ -53,7 +53,7 @@ VARIABLES = (
 """Environment variables that change what the package does."""
 NEEDED = ("torch", "tiktoken", "regex", "requests", "safetensors", "filelock", "tqdm")
 """Packages without which something fails."""
-PACKAGES = (*NEEDED, "numpy", "spacy", "fairseq", "transformers")
+PACKAGES = (*NEEDED, "sentencepiece", "numpy", "spacy", "fairseq", "transformers")
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:

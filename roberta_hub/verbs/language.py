@@ -170,10 +170,10 @@ class LanguageVerbs(TextVerbs):
                 it.
 
         Example:
-            >>> roberta.replaced("The chef ate the meal.")
-            Traceback (most recent call last):
-            ...
-            roberta_hub.errors.InputError: this model has no head that tells replaced tokens; ...
+            >>> roberta.model.add_replaced_head()  # ELECTRA's discriminators have a trained one
+            >>> [len(pieces) for pieces in roberta.replaced(["Hello world!", "Hello"])]
+            [3, 1]
+            >>> roberta.model.replaced_head = None
         """
         many, one = as_texts(texts)
         found = replaced.replaced(self._runner(**options), many)

@@ -55,7 +55,7 @@ def _hits(logits: Tensor, wanted: Tensor) -> dict[str, Tensor]:
 def _require_lm_head(roberta: Roberta) -> None:
     if roberta.encoder.lm_head is not None:
         return
-    if getattr(roberta, "replaced_head", None) is not None:
+    if roberta.replaced_head is not None:
         raise InputError(
             "this model is an ELECTRA discriminator and has no language-model head to pre-train; "
             "begin with the generator of its size, or fine-tune the discriminator"

@@ -71,7 +71,7 @@ class ReplacedTokens(nn.Module):
 
 
 def _refuse_discriminator(roberta: Roberta) -> None:
-    if getattr(roberta, "replaced_head", None) is not None:
+    if roberta.replaced_head is not None:
         raise InputError(
             "this model is an ELECTRA discriminator, whose pre-training is not continued here: it "
             "would need the generator that it was trained with; fine-tune it, or begin "
