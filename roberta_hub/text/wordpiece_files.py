@@ -283,7 +283,7 @@ def _separators(table: Mapping[str, Any], specials: Specials, names: Sequence[st
     else:
         raise VocabularyError(f"tokenizer.json: its post_processor is {brief(step['type'])}")
     wrong = [word for word in (begin, end) if given.get(word) != [names.index(word)]]
-    separators = len(order) - 4  # beside the first word, both sentences and the last one
+    separators = len(order) - 4
     if wrong or order != [begin, "A", *[end] * separators, "B", end]:
         raise VocabularyError(
             f"tokenizer.json: its post_processor makes pairs as {brief(order)}, with ids "
