@@ -31,8 +31,8 @@ def build(
     Args:
         checkpoint: without weights the model gets random ones.
         kind: the class to build.
-        empty: of a checkpoint without weights, shapes only: the model lies on the meta device.
         strict: False ignores tensors that have no place, with a warning.
+        empty: of a checkpoint without weights, shapes only: the model lies on the meta device.
 
     Raises:
         CheckpointError: tensors are missing, too many, or of another shape.
@@ -40,6 +40,7 @@ def build(
     if not checkpoint.weights:
         with shapes_only() if empty else nullcontext():
             model = kind(checkpoint.config)
+            _add_parts(model, checkpoint)
             for head, labels in checkpoint.labels.items():
                 model.register_classification_head(head, len(labels))
         return model
@@ -52,10 +53,7 @@ def build(
                 model.register_token_head(head, num_classes)
             for head in checkpoint.span_heads():
                 model.register_span_head(head)
-            if checkpoint.has(POOLER):
-                model.add_pooler()
-            if checkpoint.has(REPLACED_HEAD):
-                model.add_replaced_head()
+            _add_parts(model, checkpoint)
     except InputError as error:  # an activation or a head that cannot be
         raise CheckpointError(f"{checkpoint.source}: {error}") from None
     weights = dict(checkpoint.weights)
@@ -66,6 +64,13 @@ def build(
     model.load_state_dict(weights, assign=True)
     model.tie_weights()
     return model
+
+
+def _add_parts(model: Roberta, checkpoint: Checkpoint) -> None:
+    if checkpoint.has(POOLER):
+        model.add_pooler()
+    if checkpoint.has(REPLACED_HEAD):
+        model.add_replaced_head()
 
 
 def _check_fit(

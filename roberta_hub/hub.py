@@ -5,7 +5,6 @@ from __future__ import annotations
 import os
 import warnings
 from collections.abc import Mapping
-from contextlib import nullcontext
 from dataclasses import replace
 from typing import Any
 
@@ -13,7 +12,7 @@ import torch
 
 from roberta_hub.arguments import path_text, switch
 from roberta_hub.building import build
-from roberta_hub.checkpoint.checkpoint import Checkpoint
+from roberta_hub.checkpoint.checkpoint import POOLER, REPLACED_HEAD, Checkpoint
 from roberta_hub.checkpoint.fetch.catalogue import check_shape, config_of, name_heads
 from roberta_hub.checkpoint.fetch.records import Record, available_models
 from roberta_hub.checkpoint.formats.fairseq import read_fairseq
@@ -28,7 +27,6 @@ from roberta_hub.errors import LicenceWarning
 from roberta_hub.interface import RobertaHubInterface
 from roberta_hub.model import roberta
 from roberta_hub.model.placement import as_device, as_dtype
-from roberta_hub.model.skeleton import shapes_only
 from roberta_hub.text.task import Task
 from roberta_hub.vocabulary import Tables, family_of, read_tokenizer, wanted_tokenizer
 
@@ -215,11 +213,13 @@ def read_checkpoint(
 def _random(record: Record, overrides: Mapping[str, object]) -> Checkpoint:
     """Return the named architecture as a checkpoint without weights."""
     config = override_config(config_of(record), overrides)
+    parts = {POOLER: record.pooler, REPLACED_HEAD: record.replaced_head}
     return Checkpoint(
         config=config,
         weights={},
         source=f"{record.name}, random weights",
         family=record.family,
+        parts=tuple(part for part, present in parts.items() if present),
         labels=dict(record.labels),
         own_head=record.own_head,
         inputs=dict(record.inputs),
@@ -252,9 +252,8 @@ def assemble(
         longest=checkpoint.config.max_positions if checkpoint.task in _MEASURED else None,
         layout=tables.layout,
     )
-    on_paper = device is not None and device.type == "meta" and not checkpoint.weights
-    with shapes_only() if on_paper else nullcontext():
-        model = build_model(checkpoint, strict=strict)
+    empty = device is not None and device.type == "meta"
+    model = build(checkpoint, RobertaModel, strict=strict, empty=empty)
     interface = RobertaHubInterface(
         model.config,
         task,

@@ -98,7 +98,7 @@ def read_tokenizer(found: Found, checkpoint: Checkpoint, wanted: Wanted) -> Tabl
     if wanted.vocabulary is not None:
         if source is not None and (dictionary is not None or (words and bpe is not None)):
             raise _own_vocabulary("vocabulary", wanted.vocabulary, source)
-        bpe, dictionary, layout = _from_path(wanted.vocabulary)
+        bpe, dictionary, layout = _from_path(wanted.vocabulary, checkpoint.family)
     elif dictionary is None and words is None and (files := _lacking(found, checkpoint)):
         config = checkpoint.config
         bpe, dictionary, layout = no_vocabulary(
@@ -180,7 +180,7 @@ def _foreign(dictionary: Dictionary) -> tuple[str, ...]:
     return ()
 
 
-def _from_path(path: Path) -> tuple[Engine | None, Dictionary, Layout | None]:
+def _from_path(path: Path, family: str) -> tuple[Engine | None, Dictionary, Layout | None]:
     """Read the vocabulary that the caller names, a file or a directory."""
     directory = path
     if not path.is_dir():
@@ -197,7 +197,7 @@ def _from_path(path: Path) -> tuple[Engine | None, Dictionary, Layout | None]:
     if words is not None and engine is not None:
         dictionary = Dictionary.parse(words, str(directory / "dict.txt"), add_mask=True)
         return engine, dictionary, None
-    brought = read_huggingface_tokenizer(directory)
+    brought = read_huggingface_tokenizer(directory, family)
     if brought is None:
         raise VocabularyError(
             f"vocabulary={str(path)[:500]!r}: {directory} holds none of {', '.join(_NAMED_FILES)} "
@@ -227,6 +227,7 @@ def _dictionary(words: bytes | None, checkpoint: Checkpoint) -> Dictionary:
         raise VocabularyError(
             f"{checkpoint.source}: {origin} has {len(dictionary)} symbols and the embedding table "
             f"{rows} rows; put the dict.txt that the model was trained with beside it, or name its "
-            "directory with data_name_or_path"
+            "directory with data_name_or_path; or name a directory with Hugging Face's tokenizer "
+            "files with vocabulary"
         )
     return dictionary

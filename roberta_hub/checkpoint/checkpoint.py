@@ -67,6 +67,8 @@ class Checkpoint:
     """Whether the weights are known to hold neither NaN nor infinity."""
     family: str = "roberta"
     """`model_type` of the family whose class a Hugging Face directory makes of it."""
+    parts: tuple[str, ...] = ()
+    """Without weights: which of `POOLER` and `REPLACED_HEAD` the model has. Tensors say it else."""
     sentence: SentenceSettings | None = None
     """How the model makes one vector of a text, where that is known."""
 
@@ -107,7 +109,7 @@ class Checkpoint:
 
     def has(self, part: str) -> bool:
         """Tell whether there is a `POOLER`, or a `REPLACED_HEAD`."""
-        return any(name.startswith(part) for name in self.weights)
+        return part in self.parts or any(name.startswith(part) for name in self.weights)
 
     def _outputs(self, prefix: str, kind: str) -> dict[str, int]:
         sizes: dict[str, int] = {}

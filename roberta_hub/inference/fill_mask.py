@@ -108,9 +108,7 @@ def fill_mask(
     return results
 
 
-def _check(
-    texts: Sequence[str], cut: Sequence[Masked], topk: int, tokenizer: Tokenizer
-) -> int:
+def _check(texts: Sequence[str], cut: Sequence[Masked], topk: int, tokenizer: Tokenizer) -> int:
     for i, (text, masked) in enumerate(zip(texts, cut, strict=True)):
         if not masked.marks:
             raise InputError(
@@ -190,4 +188,3 @@ def _fill(tokenizer: Tokenizer, before: str, after: str, candidates: Candidates)
         first = token if bare else f"{tokenizer.decode([index])}"
         filled.append((bare + first + after, probability, token))
     return filled
-

@@ -107,7 +107,7 @@ def _first(
 
 def _joined(states: Tensor, first: Tensor, pooling: Sequence[str]) -> Tensor:
     """Put all poolings of one text into one vector: (T, C), (C * k,) -> (C * len(pooling),)."""
-    ready = iter(first.split(states.size(-1)))
+    ready = iter(torch.split(first, states.size(-1)))
     return torch.cat(
         [next(ready) if name in FIRST else _OVER_TOKENS[name](states) for name in pooling]
     )

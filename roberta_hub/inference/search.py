@@ -55,16 +55,16 @@ def search(queries: Tensor, blocks: Iterable[Block], topk: int, similarity: str)
     Returns:
         The hits of each query, the nearest first.
     """
-    best = [Nearest.none(part) for part in queries.split(BLOCK)]
+    asked = torch.split(queries, BLOCK)
+    best = [Nearest.none(part) for part in asked]
     texts: dict[int, Text] = {}
     for block in blocks:
         vectors = check_vectors(block.vectors, f"corpus[{block.start}:]", queries.size(1))
-        parts = zip(queries.split(BLOCK), best, strict=True)
         best = [
             known.with_block(
                 similarities(part, vectors.to(part.device), similarity), block.start, topk
             )
-            for part, known in parts
+            for part, known in zip(asked, best, strict=True)
         ]
         if block.texts is not None:
             texts |= {block.start + i: text for i, text in enumerate(block.texts)}

@@ -40,7 +40,9 @@ def pin() -> int:
     """Print the rows of published models; 1 if two digests of a file differ, else 0."""
     first_use, status = known_digests(), 0
     print(f"# From {clean(cache_root() / DIGESTS)} and the manifests beside it;")
-    print("# paste into checkpoint/fetch/records.py, those of relatives' origins into relatives.py.")
+    print(
+        "# paste into checkpoint/fetch/records.py, those of relatives' origins into relatives.py."
+    )
     for record in PUBLISHED:
         manifest = read_manifest(cache_root() / record.name) or {}
         known = _known(record, first_use, manifest)

@@ -56,7 +56,7 @@ _MODELS = {"BPE": BYTE_LEVEL, "WordPiece": WORDPIECE, "Unigram": UNIGRAM}
 """What tokenizer.json calls the kinds."""
 
 
-def read_tokenizer(directory: Path) -> Found | None:
+def read_tokenizer(directory: Path, model_type: str | None = None) -> Found | None:
     """Read the engine, the dictionary and the layout of a Hugging Face directory.
 
     `tokenizer_class` decides which files are read, in tokenizer_config.json or else config.json;
@@ -80,7 +80,10 @@ def read_tokenizer(directory: Path) -> Found | None:
             f"{directory}: {there}: a {kind} vocabulary, which this version does not read; it "
             f"reads {', '.join(READERS)}"
         )
-    engine, dictionary, layout = READERS[kind](directory)
+    if kind == UNIGRAM:
+        engine, dictionary, layout = unigram_files.read(directory, model_type)
+    else:
+        engine, dictionary, layout = READERS[kind](directory)
     if LAYOUT in settings:
         try:
             layout = layout.changed(settings[LAYOUT], len(dictionary))

@@ -154,6 +154,11 @@ def read_unigram(
     if type(unknown) is not int or not 0 <= unknown < len(texts):
         raise VocabularyError(f"unk_id is {brief(unknown)}, and it has {len(texts)} pieces")
     _check_added(added)
+    if cleaning is not None:  # the engine cuts such pieces again
+        scores = [
+            score + _COMMA_PENALTY if ends_in_comma(text) and score <= -_COMMA_PENALTY else score
+            for text, score in zip(texts, scores, strict=True)
+        ]
     controls = specials | added.keys()
     kinds = bytearray(CONTROL if text in controls else NORMAL for text in texts)
     kinds[unknown] = UNKNOWN

@@ -268,7 +268,7 @@ def check_relative(checkpoint: Checkpoint) -> None:
         found.append(f"LayerNorm eps {config.layer_norm_eps}")
     if found:
         raise CheckpointError(
-            f"this model is no RoBERTa: fairseq has no {', no '.join(found)}; save as "
+            f"this model is no RoBERTa: fairseq's has no place for {', '.join(found)}; save as "
             "'roberta_hub' or 'huggingface'"
         )
 

@@ -22,6 +22,9 @@ _ARCHITECTURES = {
     "roberta_prenorm": RobertaConfig(normalize_before=True, layernorm_embedding=False),
     "xlm": RobertaConfig(num_layers=16, embed_dim=1280, ffn_dim=5120, num_heads=16),
 }
+_EMBEDDING_NORM = "encoder.sentence_encoder.layernorm_embedding.weight"
+_LAST_NORM = "encoder.sentence_encoder.layer_norm.weight"
+"""Pre-norm models alone have it."""
 _UNSUPPORTED = {
     "adaptive_input": False,
     "no_token_positional_embeddings": False,
@@ -128,10 +131,12 @@ def read_config(
     ):
         values["num_heads"] = max(1, sizes["embed_dim"] // 64)  # as in every published size
     if not arguments.keys() & (FIELDS.keys() - overrides.keys()):  # a file of weights alone
-        values["layernorm_embedding"] = (
-            "encoder.sentence_encoder.layernorm_embedding.weight" in weights
-        )
-        values["normalize_before"] = "encoder.sentence_encoder.layer_norm.weight" in weights
+        values["layernorm_embedding"] = _EMBEDDING_NORM in weights
+        values["normalize_before"] = _LAST_NORM in weights
+    if "encoder_normalize_before" not in arguments:  # the default hangs on an architecture's name
+        values["normalize_before"] = values["normalize_before"] or _LAST_NORM in weights
+    if values["normalize_before"] and "layernorm_embedding" not in arguments:
+        values["layernorm_embedding"] = _EMBEDDING_NORM in weights
     asked = {FIELDS[name] for name in overrides if name in FIELDS}
     values |= {name: size for name, size in sizes.items() if name not in asked}
     try:

@@ -40,7 +40,7 @@ from roberta_hub.checkpoint.formats.names.families import family_of
 from roberta_hub.checkpoint.formats.names.table import HeadNames, NameTable
 from roberta_hub.checkpoint.formats.shards import WHOLE, config_file, read_weights
 from roberta_hub.checkpoint.store import write_safetensors
-from roberta_hub.checkpoint.tensors import holds_all, own
+from roberta_hub.checkpoint.tensors import holds_all, is_finite, own
 from roberta_hub.config import RobertaConfig
 from roberta_hub.errors import CheckpointError
 from roberta_hub.files import read_json, write_files, write_json
@@ -127,13 +127,13 @@ def read_huggingface(
     )
     if not config.untie_weights:
         weights.pop(LM_WEIGHT, None)
-    # What is computed below could be infinite.
-    finite = neutral.finite and row is None and holds_all(weights, dtype)
+    finite = neutral.finite and holds_all(weights, dtype)
     weights = own(weights, dtype, neutral.origin)
     if table.positions_from_zero:
         _move_positions(weights, config, str(directory))
     if row is not None and _POSITIONS in weights:
         _fold(row, weights, config, str(directory))
+        finite = finite and is_finite(weights[_POSITIONS])  # of two large numbers it could be none
     _share_pooler(weights, table, heads)
     weights[VERSION] = torch.tensor([3.0])
     source = str(directory if file is None or file.name in WHOLE else file)
