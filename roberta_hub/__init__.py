@@ -1,4 +1,4 @@
-"""Offers RoBERTa and its relatives as fairseq's torch.hub interface did. The names below are the whole public API.
+"""Offers RoBERTa and its relatives as fairseq's torch.hub did. The names below are the whole API.
 
 A name is imported when it is first used, so `import roberta_hub` takes no time and no torch.
 """

@@ -62,6 +62,10 @@ def read_tokenizer(directory: Path, model_type: str | None = None) -> Found | No
     `tokenizer_class` decides which files are read, in tokenizer_config.json or else config.json;
     without one the files themselves decide.
 
+    Args:
+        directory: holds the files.
+        model_type: of the model, where the directory does not say whose SentencePiece file it is.
+
     Returns:
         (engine, dictionary, layout), or None where the directory has no file of a vocabulary.
 

@@ -204,7 +204,8 @@ def _rules(
 
 def _uncased(names: Sequence[str], directory: Path) -> bool:
     """Guess by the pieces, as no file says it, and say so."""
-    capital = next((n for n in names if n[:1] != "[" and any("A" <= c <= "Z" for c in n)), None)
+    letters = (name for name in names if name.removeprefix(PREFIX).isalpha())  # not [CLS], <S>
+    capital = next((name for name in letters if any("A" <= c <= "Z" for c in name)), None)
     reason = (
         "no piece has a capital" if capital is None else f"{capital[:40]!r} is among its pieces"
     )

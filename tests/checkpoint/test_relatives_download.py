@@ -188,5 +188,5 @@ def test_a_vocabulary_is_no_checkpoint_of_an_archive(tmp_path: Path) -> None:
 
     archive = tmp_path / "a.tar.gz"
     archive.write_bytes(pack(*model_files(), regular("toy/merges.txt", b"")))
-    with pytest.raises(CheckpointError, match="checkpoint_file is 'merges.txt'"):
+    with pytest.raises(CheckpointError, match=r"checkpoint_file is 'merges.txt'"):
         extract_archive(archive, "merges.txt")

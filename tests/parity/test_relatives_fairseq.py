@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import io
 import tarfile
 from pathlib import Path
 from typing import Any
@@ -183,7 +182,7 @@ def test_without_its_engine_a_model_takes_ids_alone(
     bare = copy_without(folder, tmp_path / "bare", *ENGINE, "dict.txt")
     tokens = ours.encode(TEXTS[0])
     if kind == "gottbert":  # its rows might be of any dictionary with GPT-2's pieces
-        with pytest.raises(VocabularyError, match="put the dict.txt that the model was trained"):
+        with pytest.raises(VocabularyError, match=r"put the dict.txt that the model was trained"):
             load_model(bare)
     bare = copy_without(folder, tmp_path / "without", *ENGINE)
     if kind != "gottbert":

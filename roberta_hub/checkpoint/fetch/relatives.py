@@ -33,7 +33,7 @@ _BPE = ("vocab.json", "merges.txt")
 
 def _about(title: str, parameters: str, shape: Row, languages: str, download: str) -> str:
     """Write the first line of `torch.hub.help`."""
-    size = f"{shape['num_layers']} layers, {shape['embed_dim']} dimensions"
+    size = f"{shape['num_layers']} layers of {shape['embed_dim']}"
     read = "" if languages == "English" else f", {languages}"
     return f"{title}: {parameters} parameters, {size}{read}; {download} download."
 
