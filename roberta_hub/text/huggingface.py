@@ -84,10 +84,11 @@ def read_tokenizer(directory: Path, model_type: str | None = None) -> Found | No
             f"{directory}: {there}: a {kind} vocabulary, which this version does not read; it "
             f"reads {', '.join(READERS)}"
         )
-    if kind == UNIGRAM:
-        engine, dictionary, layout = unigram_files.read(directory, model_type)
-    else:
-        engine, dictionary, layout = READERS[kind](directory)
+    unigram = kind == UNIGRAM
+    found: Found = (
+        unigram_files.read(directory, model_type) if unigram else READERS[kind](directory)
+    )
+    engine, dictionary, layout = found
     if LAYOUT in settings:
         try:
             layout = layout.changed(settings[LAYOUT], len(dictionary))
