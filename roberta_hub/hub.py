@@ -72,7 +72,9 @@ def load_model(
             a relative of RoBERTa then takes ids, and texts where `vocabulary` is given.
         device: where the model goes: "cuda", "cuda:1", "mps"; "auto": CUDA where there is some,
             else the CPU; "meta": nowhere, for its shapes; None: the CPU.
-        dtype: of the weights; None widens half precision to float32.
+        dtype: of the weights; None widens half precision to float32. A pickle, and what lies in our
+            cache, stays mapped in the dtype that it was stored in: XLM-R's XL (7 GB) then takes no
+            memory of its own.
         checkpoint_file: the file of weights in a directory; of several, joined by os.pathsep, the
             first is used. None: fairseq's model.pt where it lies, else what is there; of a training
             run its best model, else its last.

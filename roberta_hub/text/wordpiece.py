@@ -9,7 +9,8 @@ text.
 from __future__ import annotations
 
 import re
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from itertools import chain
 
 from roberta_hub.errors import CheckpointError, InputError, InputTypeError, VocabularyError
 from roberta_hub.text.characters import check_text
@@ -17,14 +18,39 @@ from roberta_hub.text.pieces import Marked
 from roberta_hub.text.unicode import GLUED, Fold
 from roberta_hub.text.wordpiece_rules import PREFIX, Rules, Specials, huggingface_files, settings
 
-_REMEMBERED = 1 << 16
-"""Most chunks of text whose pieces are kept: some 15 MB."""
+_REMEMBERED = 1 << 17
+"""Most chunks of text whose pieces are kept: some 30 MB."""
 _LONGEST_REMEMBERED = 32
 """Characters of such a chunk."""
 _GLUED = str.maketrans("", "", GLUED)
 _ASCII_WORD = re.compile(r"[a-zA-Z0-9]+|[^a-zA-Z0-9]")
 _TIGHT = (".", "?", "!", ",", "n't", "'m", "'s", "'ve", "'re")
 """How pieces begin that stand without a blank behind another, where text is cleaned up."""
+
+
+class Remembered(dict[str, list[int]]):
+    """The pieces of chunks, each cut when it is first asked for; a full table begins anew.
+
+    Args:
+        cut: tells the pieces of a chunk.
+
+    Example:
+        >>> Remembered(lambda chunk: [len(chunk)])["a-b"]
+        [3]
+    """
+
+    def __init__(self, cut: Callable[[str], list[int]]) -> None:
+        super().__init__()
+        self._cut = cut
+
+    def __missing__(self, chunk: str) -> list[int]:
+        """Cut a chunk and remember its pieces."""
+        numbers = self._cut(chunk)
+        if len(chunk) <= _LONGEST_REMEMBERED:
+            if len(self) >= _REMEMBERED:
+                self.clear()
+            self[chunk] = numbers
+        return numbers
 
 
 class WordPiece:
@@ -76,7 +102,7 @@ class WordPiece:
         self._longest_next = max(map(len, self._next), default=0)
         rules = self.rules
         self._fold = Fold(lower=rules.lower, strip=rules.strip, chinese=rules.chinese)
-        self._remembered: dict[str, list[int]] = {}
+        self._chunks = Remembered(self._cut)
 
     @property
     def symbols(self) -> Mapping[str, int]:
@@ -108,29 +134,18 @@ class WordPiece:
         check_text(text)
         if not text.isprintable() and any(map(text.count, GLUED)):
             text = text.translate(_GLUED)
-        numbers: list[int] = []
-        remembered = self._remembered.get
-        for chunk in text.split():
-            found = remembered(chunk)
-            numbers += self._cut(chunk) if found is None else found
-        return numbers
+        # No Python for a chunk that was cut before.
+        return list(chain.from_iterable(map(self._chunks.__getitem__, text.split())))
 
     def _cut(self, chunk: str) -> list[int]:
-        """Cut what has no white space inside, and remember the pieces."""
+        """Cut what has no white space inside."""
         words: Sequence[str]
         if chunk.isascii() and chunk.isprintable():  # what `Fold.words` gives too, but slower
             small = chunk.lower() if self.rules.lower else chunk
             words = (small,) if small.isalnum() else _ASCII_WORD.findall(small)
         else:
             words = self._fold.words(chunk)
-        numbers: list[int] = []
-        for word in words:
-            numbers += self._cut_word(word)
-        if len(chunk) <= _LONGEST_REMEMBERED:
-            if len(self._remembered) >= _REMEMBERED:
-                self._remembered.clear()
-            self._remembered[chunk] = numbers
-        return numbers
+        return [number for word in words for number in self._cut_word(word)]
 
     def _cut_word(self, word: str) -> list[int]:
         """Cut one folded word: the longest piece first; all of it is unknown if a part is."""

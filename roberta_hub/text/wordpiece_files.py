@@ -204,7 +204,8 @@ def _rules(
 
 def _uncased(names: Sequence[str], directory: Path) -> bool:
     """Guess by the pieces, as no file says it, and say so."""
-    capital = next((n for n in names if n[:1] != "[" and any("A" <= c <= "Z" for c in n)), None)
+    letters = (name for name in names if name.removeprefix(PREFIX).isalpha())  # not [CLS], <S>
+    capital = next((name for name in letters if any("A" <= c <= "Z" for c in name)), None)
     reason = (
         "no piece has a capital" if capital is None else f"{capital[:40]!r} is among its pieces"
     )
@@ -283,7 +284,7 @@ def _separators(table: Mapping[str, Any], specials: Specials, names: Sequence[st
     else:
         raise VocabularyError(f"tokenizer.json: its post_processor is {brief(step['type'])}")
     wrong = [word for word in (begin, end) if given.get(word) != [names.index(word)]]
-    separators = len(order) - 4  # beside the first word, both sentences and the last one
+    separators = len(order) - 4
     if wrong or order != [begin, "A", *[end] * separators, "B", end]:
         raise VocabularyError(
             f"tokenizer.json: its post_processor makes pairs as {brief(order)}, with ids "

@@ -73,7 +73,6 @@ def settings(rules: Rules, specials: Specials, tokenizer_class: str) -> dict[str
         "do_lower_case": rules.lower,
         "strip_accents": rules.strip_accents,
         "tokenize_chinese_chars": rules.chinese,
-        "clean_up_tokenization_spaces": rules.clean_up,
         "cls_token": specials.bos,
         "sep_token": specials.eos,
         "pad_token": specials.pad,

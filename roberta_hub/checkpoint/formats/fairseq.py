@@ -25,13 +25,14 @@ from roberta_hub.checkpoint.checkpoint import (
 from roberta_hub.checkpoint.converted import Neutral, through_copy
 from roberta_hub.checkpoint.formats.fairseq_arguments import (
     check_overrides,
+    fairseq_cfg,
     layers_to_keep,
     read_config,
 )
 from roberta_hub.checkpoint.formats.upgrade import count_layers, is_post_norm_era, prune, upgrade
 from roberta_hub.checkpoint.tensors import Origin, holds_all, own
 from roberta_hub.checkpoint.untrusted.unpickle import is_mapped, load_pickle, plain, tensors
-from roberta_hub.config import FAIRSEQ_ACTIVATIONS, RobertaConfig, fairseq_arguments
+from roberta_hub.config import FAIRSEQ_ACTIVATIONS, RobertaConfig
 from roberta_hub.errors import CheckpointError, InputError
 from roberta_hub.files import replacing, write_files
 
@@ -143,16 +144,17 @@ def interpret(
         _check_layers(arguments.get("encoder_layers"), count_layers(weights), source)
     config = read_config(arguments | dict(overrides), weights, overrides, source)
     config = _settle_lm_head(config, weights, source)
-    weights[VERSION] = torch.tensor([3.0])
+    weights.pop(VERSION, None)  # in float32, beside which nothing in half precision stayed mapped
     labels = _as_dict(arguments.get("roberta_hub_labels"))
     own_head = arguments.get("roberta_hub_own_head")
     family = arguments.get("roberta_hub_family")
     tasks = (arguments.get("roberta_hub_task"), arguments.get("task"))
     tokens = (arguments.get("roberta_hub_init_token"), arguments.get("init_token"))
     finite = neutral.finite and holds_all(weights, dtype)
+    weights = own(weights, dtype, neutral.origin) | {VERSION: torch.tensor([3.0])}
     return Checkpoint(
         config=config,
-        weights=own(weights, dtype, neutral.origin),
+        weights=weights,
         source=source,
         labels={
             head: distinct(names, head, source)
@@ -312,7 +314,7 @@ def fairseq_state(checkpoint: Checkpoint, vocabulary: Container[str] = ()) -> di
     weights[VERSION] = torch.tensor([3.0])
     return {
         "args": None,
-        "cfg": _cfg(config, vocabulary),
+        "cfg": fairseq_cfg(config, vocabulary),
         "model": {name: tensor.detach().cpu() for name, tensor in weights.items()},
         "criterion": None,
         "optimizer_history": [_FRESH_HISTORY],
@@ -353,29 +355,6 @@ def write_fairseq(
     }
     files = {name: data for name, data in dictionaries.items() if data is not None}
     write_files(directory, {**files, **(vocabulary or {})})
-
-
-def _cfg(config: RobertaConfig, vocabulary: Container[str]) -> dict[str, Any]:
-    """Make the configuration of a file of 0.12."""
-    # Also for classifiers: fairseq's sentence_prediction task has no mask_idx and so no fill_mask.
-    task = {"_name": "masked_lm", "data": ".", "tokens_per_sample": config.max_positions}
-    criterion = {"_name": "masked_lm"}
-    model = fairseq_arguments(config)
-    return {"model": model, "task": task, "bpe": _bpe(vocabulary), "criterion": criterion}
-
-
-def _bpe(vocabulary: Container[str]) -> dict[str, Any]:
-    """Say what cuts texts; fairseq's hub finds files of these names beside the model."""
-    if "sentencepiece.bpe.model" in vocabulary:
-        return {"_name": "sentencepiece", "sentencepiece_model": "sentencepiece.bpe.model"}
-    if "vocab.json" in vocabulary:
-        return {"_name": "hf_byte_bpe", "bpe_vocab": "vocab.json", "bpe_merges": "merges.txt"}
-    tables = "https://dl.fbaipublicfiles.com/fairseq/gpt2_bpe"
-    return {
-        "_name": "gpt2",
-        "gpt2_encoder_json": f"{tables}/encoder.json",
-        "gpt2_vocab_bpe": f"{tables}/vocab.bpe",
-    }
 
 
 def read_dictionaries(
