@@ -30,8 +30,11 @@ from roberta_hub.text.tokenizer import Tokenizer
 
 FORMATS = {
     "roberta_hub": ("dict.txt", "label_dict.txt", *FILES),
-    "fairseq": ("label/dict.txt", "encoder.json", "vocab.bpe"),
-    "huggingface": ("added_tokens.json", "tokenizer.json", "special_tokens_map.json"),
+    "fairseq": (
+        *("label/dict.txt", "encoder.json", "vocab.bpe", "vocab.json", "merges.txt"),
+        "sentencepiece.bpe.model",
+    ),
+    "huggingface": (*FILES, "special_tokens_map.json"),
 }
 """Every format, and its files that not every model has: those of an earlier save are removed."""
 
