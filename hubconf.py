@@ -1,8 +1,9 @@
 """torch.hub entry points. `torch.hub.list` shows every callable here, so helpers begin with "_".
 
-The names, their aliases and their help come from the package's records, a file that imports the
-standard library alone. The package itself is imported inside an entry: listing works without what
-it needs, and says nothing of another copy that is imported already.
+The names, their aliases and their help come from the package's records, records.py and
+relatives.py, which import the standard library alone. The package itself is imported inside an
+entry: listing works without what it needs, and says nothing of another copy that is imported
+already.
 """
 
 dependencies = ["torch", "tiktoken", "regex", "requests"]
@@ -75,7 +76,7 @@ def _entry(record):
 
     in_the_package = any(origin.kind == "package" for origin in record.origins)
     details = "".join(f"{line}\n" for line in record.details)
-    entry.__name__ = entry.__qualname__ = record.aliases[0]
+    entry.__name__ = entry.__qualname__ = record.identifier
     entry.__doc__ = _HELP.format(
         name=record.name,
         summary=record.summary,
@@ -87,5 +88,5 @@ def _entry(record):
 
 
 for _record in _records():
-    # torch.hub looks up attributes, so fairseq's dotted names can be entries too.
+    # torch.hub looks up attributes, so fairseq's names with dots and hyphens can be entries too.
     globals().update(dict.fromkeys((_record.name, *_record.aliases), _entry(_record)))

@@ -67,6 +67,7 @@ setup(
     package_data={
         "roberta_hub": [
             "py.typed",
+            "text/unicode.json",
             "text/vocabulary/*",
             "train/conf/*.yaml",
             "train/conf/*/*.yaml",

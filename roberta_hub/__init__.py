@@ -1,4 +1,4 @@
-"""Offers RoBERTa as fairseq's torch.hub interface did. The names below are the whole public API.
+"""Offers RoBERTa and its relatives as fairseq's torch.hub did. The names below are the whole API.
 
 A name is imported when it is first used, so `import roberta_hub` takes no time and no torch.
 """
@@ -10,23 +10,30 @@ if TYPE_CHECKING:
     from roberta_hub.checkpoint.fetch.records import available_models
     from roberta_hub.config import RobertaConfig
     from roberta_hub.errors import RobertaHubError
-    from roberta_hub.hub import RobertaModel, load_model
+    from roberta_hub.hub import CamembertModel, GottbertModel, RobertaModel, XLMRModel, load_model
     from roberta_hub.inference.answer import Answer
     from roberta_hub.inference.classify import Prediction
+    from roberta_hub.inference.search import Hit
     from roberta_hub.inference.tag import Span
     from roberta_hub.interface import RobertaHubInterface
     from roberta_hub.model.packing import collate_tokens
+    from roberta_hub.sentence_settings import SentenceSettings
 
 __version__ = "0.1.0"
 
 __all__ = [
     "Answer",
+    "CamembertModel",
+    "GottbertModel",
+    "Hit",
     "Prediction",
     "RobertaConfig",
     "RobertaHubError",
     "RobertaHubInterface",
     "RobertaModel",
+    "SentenceSettings",
     "Span",
+    "XLMRModel",
     "available_models",
     "collate_tokens",
     "load_model",
@@ -34,12 +41,17 @@ __all__ = [
 
 _HOMES = {
     "Answer": "roberta_hub.inference.answer",
+    "CamembertModel": "roberta_hub.hub",
+    "GottbertModel": "roberta_hub.hub",
+    "Hit": "roberta_hub.inference.search",
     "Prediction": "roberta_hub.inference.classify",
     "RobertaConfig": "roberta_hub.config",
     "RobertaHubError": "roberta_hub.errors",
     "RobertaHubInterface": "roberta_hub.interface",
     "RobertaModel": "roberta_hub.hub",
+    "SentenceSettings": "roberta_hub.sentence_settings",
     "Span": "roberta_hub.inference.tag",
+    "XLMRModel": "roberta_hub.hub",
     "available_models": "roberta_hub.checkpoint.fetch.records",
     "collate_tokens": "roberta_hub.model.packing",
     "load_model": "roberta_hub.hub",

@@ -4,11 +4,18 @@ from __future__ import annotations
 
 import warnings
 from collections.abc import Mapping
+from contextlib import nullcontext
 from typing import TypeVar
 
 import torch
 
-from roberta_hub.checkpoint.checkpoint import EMBEDDING, LM_WEIGHT, Checkpoint
+from roberta_hub.checkpoint.checkpoint import (
+    EMBEDDING,
+    LM_WEIGHT,
+    POOLER,
+    REPLACED_HEAD,
+    Checkpoint,
+)
 from roberta_hub.errors import CheckpointError, InputError
 from roberta_hub.model.roberta import Roberta
 from roberta_hub.model.skeleton import shapes_only
@@ -16,21 +23,26 @@ from roberta_hub.model.skeleton import shapes_only
 Model = TypeVar("Model", bound=Roberta)
 
 
-def build(checkpoint: Checkpoint, kind: type[Model], *, strict: bool = True) -> Model:
+def build(
+    checkpoint: Checkpoint, kind: type[Model], *, strict: bool = True, empty: bool = False
+) -> Model:
     """Build the model as shapes only and assign the weights, so that no second copy is ever made.
 
     Args:
         checkpoint: without weights the model gets random ones.
         kind: the class to build.
         strict: False ignores tensors that have no place, with a warning.
+        empty: of a checkpoint without weights, shapes only: the model lies on the meta device.
 
     Raises:
         CheckpointError: tensors are missing, too many, or of another shape.
     """
     if not checkpoint.weights:
-        model = kind(checkpoint.config)
-        for head, labels in checkpoint.labels.items():
-            model.register_classification_head(head, len(labels))
+        with shapes_only() if empty else nullcontext():
+            model = kind(checkpoint.config)
+            _add_parts(model, checkpoint)
+            for head, labels in checkpoint.labels.items():
+                model.register_classification_head(head, len(labels))
         return model
     try:
         with shapes_only():
@@ -41,6 +53,7 @@ def build(checkpoint: Checkpoint, kind: type[Model], *, strict: bool = True) -> 
                 model.register_token_head(head, num_classes)
             for head in checkpoint.span_heads():
                 model.register_span_head(head)
+            _add_parts(model, checkpoint)
     except InputError as error:  # an activation or a head that cannot be
         raise CheckpointError(f"{checkpoint.source}: {error}") from None
     weights = dict(checkpoint.weights)
@@ -51,6 +64,13 @@ def build(checkpoint: Checkpoint, kind: type[Model], *, strict: bool = True) -> 
     model.load_state_dict(weights, assign=True)
     model.tie_weights()
     return model
+
+
+def _add_parts(model: Roberta, checkpoint: Checkpoint) -> None:
+    if checkpoint.has(POOLER):
+        model.add_pooler()
+    if checkpoint.has(REPLACED_HEAD):
+        model.add_replaced_head()
 
 
 def _check_fit(
@@ -74,7 +94,8 @@ def _check_fit(
         name = wrong[0]
         raise CheckpointError(
             f"{source}: {name} has shape {tuple(weights[name].shape)}, the configuration wants "
-            f"{tuple(expected[name].shape)} ({len(wrong)} tensors differ): {_cause(name)}"
+            f"{tuple(expected[name].shape)} ({len(wrong)} tensors differ): "
+            f"{_cause(name, expected[name].shape[:1] != weights[name].shape[:1])}"
         )
     counts = [name for name in expected if not weights[name].is_floating_point()]
     if counts:
@@ -92,8 +113,8 @@ def _check_fit(
     return {name: weights[name] for name in expected}
 
 
-def _cause(name: str) -> str:
-    if name in (EMBEDDING, LM_WEIGHT, "encoder.lm_head.bias"):
+def _cause(name: str, rows_differ: bool) -> str:
+    if rows_differ and name in (EMBEDDING, LM_WEIGHT, "encoder.lm_head.bias"):
         return "the vocabulary is of another size"
     if "embed_positions" in name:
         return "max_positions is not what the model was trained with"

@@ -54,3 +54,12 @@ class DownloadError(RobertaHubError, OSError):
 
 class MissingExtraError(RobertaHubError, ImportError):
     """An optional package is needed; the message names the extra to install."""
+
+
+class LicenceWarning(UserWarning):
+    """Says what the licence of a model forbids, when the model is loaded by its name.
+
+    Example:
+        >>> import warnings
+        >>> warnings.simplefilter("ignore", LicenceWarning)  # once it has been read
+    """

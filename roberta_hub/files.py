@@ -89,18 +89,34 @@ def read_json(path: Path) -> dict[str, Any]:
     Raises:
         CheckpointError: the file is missing, too large, damaged, or holds something else.
     """
+    value = _json_value(path)
+    if not isinstance(value, dict):
+        raise CheckpointError(f"{path}: expected a JSON object, found {type(value).__name__}")
+    return value
+
+
+def read_json_list(path: Path) -> list[Any]:
+    """Read a JSON list from a file of at most `MAX_JSON` bytes.
+
+    Raises:
+        CheckpointError: the file is missing, too large, damaged, or holds something else.
+    """
+    value = _json_value(path)
+    if not isinstance(value, list):
+        raise CheckpointError(f"{path}: expected a JSON list, found {type(value).__name__}")
+    return value
+
+
+def _json_value(path: Path) -> Any:
     check_regular(path)
     try:
         if path.stat().st_size > MAX_JSON:
             raise CheckpointError(f"{path}: {path.stat().st_size} bytes, the limit is {MAX_JSON}")
-        value = json.loads(path.read_text(encoding="utf-8"))
+        return json.loads(path.read_text(encoding="utf-8"))
     except FileNotFoundError:
         raise CheckpointError(f"{path}: not found") from None
     except (OSError, ValueError, RecursionError) as error:
         raise CheckpointError(f"{path}: not readable JSON: {error}") from None
-    if not isinstance(value, dict):
-        raise CheckpointError(f"{path}: expected a JSON object, found {type(value).__name__}")
-    return value
 
 
 def read_note(path: Path) -> dict[str, Any]:

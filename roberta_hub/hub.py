@@ -5,54 +5,42 @@ from __future__ import annotations
 import os
 import warnings
 from collections.abc import Mapping
-from dataclasses import dataclass
-from pathlib import Path
+from dataclasses import replace
 from typing import Any
 
 import torch
 
-from roberta_hub.arguments import brief, path_text, switch
+from roberta_hub.arguments import path_text, switch
 from roberta_hub.building import build
-from roberta_hub.checkpoint.checkpoint import Checkpoint
+from roberta_hub.checkpoint.checkpoint import POOLER, REPLACED_HEAD, Checkpoint
 from roberta_hub.checkpoint.fetch.catalogue import check_shape, config_of, name_heads
 from roberta_hub.checkpoint.fetch.records import Record, available_models
-from roberta_hub.checkpoint.formats.fairseq import read_dictionaries, read_fairseq
+from roberta_hub.checkpoint.formats.fairseq import read_fairseq
 from roberta_hub.checkpoint.formats.fairseq_arguments import check_overrides, override_config
 from roberta_hub.checkpoint.formats.huggingface import read_huggingface
+from roberta_hub.checkpoint.formats.sentence_transformers import read_sentence_settings
 from roberta_hub.checkpoint.overrides import override
-from roberta_hub.checkpoint.source import Found, data_directory, find_source
+from roberta_hub.checkpoint.source import Found, find_source
 from roberta_hub.checkpoint.store import read_store
 from roberta_hub.checkpoint.tensors import check_finite
-from roberta_hub.errors import InputError, VocabularyError
-from roberta_hub.files import check_regular
+from roberta_hub.errors import LicenceWarning
 from roberta_hub.interface import RobertaHubInterface
 from roberta_hub.model import roberta
 from roberta_hub.model.placement import as_device, as_dtype
-from roberta_hub.text.bpe import GPT2BPE
-from roberta_hub.text.dictionary import MASK, Dictionary
-from roberta_hub.text.huggingface import read_tokenizer as read_huggingface_tokenizer
-from roberta_hub.text.layout import Layout
-from roberta_hub.text.pieces import Engine
-from roberta_hub.text.table_fit import check_table
 from roberta_hub.text.task import Task
+from roberta_hub.vocabulary import Tables, family_of, read_tokenizer, wanted_tokenizer
 
-__all__ = ["RobertaModel", "available_models", "load_model"]
+__all__ = [
+    "CamembertModel",
+    "GottbertModel",
+    "RobertaModel",
+    "XLMRModel",
+    "available_models",
+    "load_model",
+]
 
 _MEASURED = ("sentence_prediction", "sentence_ranking")
 """fairseq's tasks that state how long an input may be."""
-
-
-@dataclass(frozen=True)
-class Tables:
-    """What turns text into ids, and ids of classes into names."""
-
-    bpe: Engine | None
-    """None: RoBERTa's."""
-    dictionary: Dictionary
-    layout: Layout | None
-    """Which ids are special and how sentences are joined; None: RoBERTa's."""
-    label_dictionary: Dictionary | None
-    """fairseq's, of a classifier; None where the checkpoint brings none."""
 
 
 def load_model(
@@ -76,19 +64,25 @@ def load_model(
     As in fairseq the model comes back in train mode: call `.eval()` before `predict`.
 
     Args:
-        name_or_path: a name of `available_models()`; a fairseq directory, model.pt or .tar.gz; a
-            Hugging Face directory; a directory that `save` or a training run wrote; or the file of
-            weights in one of these, and then that very file is read.
-        pretrained: False builds the named architecture with random weights, without any network.
+        name_or_path: a name of `available_models()`, or its name at Hugging Face; a fairseq
+            directory, model.pt or .tar.gz; a Hugging Face directory; a directory that `save` or a
+            training run wrote; or the file of weights in one of these, and then that very file is
+            read.
+        pretrained: False builds the named architecture with random weights, without any network;
+            a relative of RoBERTa then takes ids, and texts where `vocabulary` is given.
         device: where the model goes: "cuda", "cuda:1", "mps"; "auto": CUDA where there is some,
-            else the CPU; None: the CPU.
-        dtype: of the weights; None widens half precision to float32.
+            else the CPU; "meta": nowhere, for its shapes; None: the CPU.
+        dtype: of the weights; None widens half precision to float32. A pickle, and what lies in our
+            cache, stays mapped in the dtype that it was stored in: XLM-R's XL (7 GB) then takes no
+            memory of its own.
         checkpoint_file: the file of weights in a directory; of several, joined by os.pathsep, the
             first is used. None: fairseq's model.pt where it lies, else what is there; of a training
             run its best model, else its last.
         data_name_or_path: where dict.txt lies; beginning with "." from the model's directory. A
             model that brings its own vocabulary takes none.
-        bpe: "gpt2", RoBERTa's.
+        bpe: what cuts texts: "gpt2" is what the model brings, else RoBERTa's; fairseq's
+            "sentencepiece" (XLM-R, CamemBERT) and "hf_byte_bpe" (GottBERT) are errors where the
+            model has no such files.
         strict: False ignores tensors that have no place in the model, with a warning.
         allow_nonfinite: True accepts NaN and infinity in the weights.
         force_download: fetch a named model again.
@@ -98,8 +92,10 @@ def load_model(
         overrides: fairseq's arguments, which replace those of the checkpoint. Any checkpoint takes
             `dropout`, `attention_dropout`, `activation_dropout`, `pooler_dropout`,
             `encoder_layerdrop`, `encoder_layers_to_keep`, and `gpt2_encoder_json` with
-            `gpt2_vocab_bpe` (your own BPE); fairseq's own take the others too. `user_dir` is
-            accepted with a warning.
+            `gpt2_vocab_bpe` (your own BPE); fairseq's own take the others too, among them
+            `sentencepiece_model`, and `bpe_vocab`, `bpe_merges`, `bpe_add_prefix_space`.
+            `vocabulary` gives a model without a vocabulary one: a directory with tokenizer files,
+            or a file such as vocab.txt. `user_dir` is accepted with a warning.
 
     Raises:
         UnknownNameError: no such model, or no such argument; the message lists near ones.
@@ -111,11 +107,14 @@ def load_model(
         >>> roberta = load_model("roberta.base", pretrained=False)
         >>> roberta.encode("Hello world!").tolist()
         [0, 31414, 232, 328, 2]
+        >>> xlmr = load_model("xlm-roberta-base", pretrained=False, device="meta")
+        >>> sum(parameter.numel() for parameter in xlmr.parameters())
+        278294418
     """
     if "twin" in overrides:
         warnings.warn("twin= is converted= now", FutureWarning, stacklevel=2)
         converted = switch("twin", overrides.pop("twin"))
-    own_bpe = _bpe_tables(bpe, overrides)
+    wanted_bpe = wanted_tokenizer(bpe, overrides)
     pretrained, strict = switch("pretrained", pretrained), switch("strict", strict)
     allow_nonfinite = switch("allow_nonfinite", allow_nonfinite)
     force_download = switch("force_download", force_download)
@@ -132,8 +131,16 @@ def load_model(
     checkpoint = read_checkpoint(found, overrides, wanted, converted=converted)
     if not allow_nonfinite and not checkpoint.finite:
         check_finite(checkpoint.weights, checkpoint.source)
-    tables = read_tokenizer(found, checkpoint, own_bpe)
-    return assemble(checkpoint, tables, place, wanted, strict=strict)
+    tables = read_tokenizer(found, checkpoint, wanted_bpe)
+    checkpoint.family = family_of(found, checkpoint, tables)
+    if checkpoint.config.num_segments > 1 and tables.layout is not None:
+        # The vocabulary knows what ends a sentence, and so where the second segment begins.
+        checkpoint.config = replace(checkpoint.config, separator_idx=tables.layout.eos)
+    interface = assemble(checkpoint, tables, place, wanted, strict=strict)
+    if pretrained and found.record is not None and found.record.notice:
+        warnings.warn(f"{found.record.name}: {found.record.notice}", LicenceWarning, stacklevel=2)
+        interface.source += f"; licence: {found.record.licence}"
+    return interface
 
 
 class RobertaModel(roberta.Roberta):
@@ -194,6 +201,8 @@ def read_checkpoint(
         checkpoint = read_huggingface(
             source.directory, dtype, file=source.file, converted=converted
         )
+        if source.sentences is not None:
+            checkpoint.sentence = read_sentence_settings(source.sentences)
     if overrides and source.kind != "fairseq":
         override(checkpoint, overrides)
     if record is not None:
@@ -206,79 +215,18 @@ def read_checkpoint(
 def _random(record: Record, overrides: Mapping[str, object]) -> Checkpoint:
     """Return the named architecture as a checkpoint without weights."""
     config = override_config(config_of(record), overrides)
+    parts = {POOLER: record.pooler, REPLACED_HEAD: record.replaced_head}
     return Checkpoint(
         config=config,
         weights={},
         source=f"{record.name}, random weights",
+        family=record.family,
+        parts=tuple(part for part, present in parts.items() if present),
         labels=dict(record.labels),
         own_head=record.own_head,
         inputs=dict(record.inputs),
         task=record.task,
     )
-
-
-def read_tokenizer(found: Found, checkpoint: Checkpoint, own_bpe: GPT2BPE | None) -> Tables:
-    """Read the tables that turn text into the ids of a checkpoint.
-
-    Args:
-        found: Hugging Face's files count before a dict.txt.
-        checkpoint: brings the dictionaries of our own format; its embedding table must fit.
-        own_bpe: the caller's, which replaces the checkpoint's.
-
-    Raises:
-        VocabularyError: a table is damaged, or does not fit the embedding table.
-        InputError: the caller names a data directory for a model that brings its own vocabulary.
-    """
-    source, dictionary, layout = found.source, None, None
-    bpe: Engine | None = None
-    words, labels = checkpoint.dictionary, checkpoint.label_dictionary
-    if source is not None and source.kind == "fairseq":
-        files = (source.directory / "encoder.json", source.directory / "vocab.bpe")
-        if all(file.is_file() for file in files):
-            bpe = GPT2BPE.from_files(*files)
-        words, labels = read_dictionaries(source.directory, found.data)
-    elif source is not None:
-        brought = read_huggingface_tokenizer(source.directory)
-        if found.data != data_directory(source.directory, "."):
-            if source.kind == "roberta_hub" or brought is not None:
-                raise InputError(
-                    f"data_name_or_path={str(found.data)[:500]!r}: {source.directory} brings its "
-                    "own vocabulary, and another one would be wrong; leave data_name_or_path out"
-                )
-            words, labels = read_dictionaries(source.directory, found.data)
-        if brought is not None:
-            bpe, dictionary, layout = brought
-    if dictionary is None:
-        dictionary = _dictionary(words, checkpoint)
-    check_table(
-        dictionary,
-        rows=checkpoint.config.vocab_size,
-        padding_idx=checkpoint.config.padding_idx,
-        source=checkpoint.source,
-    )
-    classes = None
-    if labels is not None:
-        classes = Dictionary.parse(labels, "label/dict.txt", add_mask=True)
-    return Tables(own_bpe or bpe, dictionary, layout, classes)
-
-
-def _dictionary(words: bytes | None, checkpoint: Checkpoint) -> Dictionary:
-    """Parse a dict.txt, whose size must be that of the embedding table; None: RoBERTa's own."""
-    rows = checkpoint.config.vocab_size
-    if words is None:
-        dictionary = Dictionary.roberta()
-        origin = "RoBERTa's own dictionary, there being no dict.txt,"
-    else:
-        dictionary = Dictionary.parse(words, f"dict.txt of {checkpoint.source}")
-        dictionary.add_symbol(MASK)
-        origin = f"dict.txt with {MASK}"
-    if len(dictionary) != rows:
-        raise VocabularyError(
-            f"{checkpoint.source}: {origin} has {len(dictionary)} symbols and the embedding table "
-            f"{rows} rows; put the dict.txt that the model was trained with beside it, or name its "
-            "directory with data_name_or_path"
-        )
-    return dictionary
 
 
 def assemble(
@@ -306,7 +254,8 @@ def assemble(
         longest=checkpoint.config.max_positions if checkpoint.task in _MEASURED else None,
         layout=tables.layout,
     )
-    model = build_model(checkpoint, strict=strict)
+    empty = device is not None and device.type == "meta"
+    model = build(checkpoint, RobertaModel, strict=strict, empty=empty)
     interface = RobertaHubInterface(
         model.config,
         task,
@@ -316,35 +265,106 @@ def assemble(
         own_head=checkpoint.own_head,
         inputs=checkpoint.inputs,
         source=checkpoint.source,
+        family=checkpoint.family,
+        sentence=checkpoint.sentence,
     )
     if not checkpoint.weights and dtype is not None:
         interface = interface.to(dtype)
     return interface if device is None else interface.to(device)
 
 
+class XLMRModel(RobertaModel):
+    """XLM-R, with fairseq's class method for loading."""
+
+    @classmethod
+    def from_pretrained(
+        cls,
+        model_name_or_path: str | os.PathLike[str],
+        checkpoint_file: str | None = None,
+        data_name_or_path: str = ".",
+        bpe: str = "sentencepiece",
+        **overrides: Any,
+    ) -> RobertaHubInterface:
+        """Load a model as fairseq's `XLMRModel.from_pretrained` does; see `load_model`.
+
+        Args:
+            model_name_or_path: "xlmr.large", or a directory with model.pt, dict.txt and
+                sentencepiece.bpe.model.
+            checkpoint_file: in that directory; None: model.pt where it lies, else what is there.
+            data_name_or_path: where dict.txt lies; beginning with "." from the model's directory.
+            bpe: "sentencepiece".
+            overrides: fairseq's arguments, and the keywords of `load_model`.
+        """
+        return super().from_pretrained(
+            model_name_or_path, checkpoint_file, data_name_or_path, bpe, **overrides
+        )
+
+
+class CamembertModel(RobertaModel):
+    """CamemBERT, with fairseq's class method for loading."""
+
+    @classmethod
+    def from_pretrained(
+        cls,
+        model_name_or_path: str | os.PathLike[str],
+        checkpoint_file: str | None = None,
+        data_name_or_path: str = ".",
+        bpe: str = "sentencepiece",
+        **overrides: Any,
+    ) -> RobertaHubInterface:
+        """Load a model as fairseq's `CamembertModel.from_pretrained` does; see `load_model`.
+
+        Args:
+            model_name_or_path: "camembert", or a directory with model.pt, dict.txt and
+                sentencepiece.bpe.model.
+            checkpoint_file: in that directory; None: model.pt where it lies, else what is there.
+            data_name_or_path: where dict.txt lies; beginning with "." from the model's directory.
+            bpe: "sentencepiece".
+            overrides: fairseq's arguments, and the keywords of `load_model`.
+        """
+        return super().from_pretrained(
+            model_name_or_path, checkpoint_file, data_name_or_path, bpe, **overrides
+        )
+
+
+class GottbertModel(RobertaModel):
+    """GottBERT, with fairseq's class method for loading."""
+
+    @classmethod
+    def from_pretrained(
+        cls,
+        model_name_or_path: str | os.PathLike[str],
+        checkpoint_file: str | None = None,
+        data_name_or_path: str = ".",
+        bpe: str = "hf_byte_bpe",
+        bpe_vocab: str = "vocab.json",
+        bpe_merges: str = "merges.txt",
+        bpe_add_prefix_space: bool = False,
+        **overrides: Any,
+    ) -> RobertaHubInterface:
+        """Load a model as fairseq's `GottbertModel.from_pretrained` does; see `load_model`.
+
+        Args:
+            model_name_or_path: "gottbert-base", or a directory with model.pt, dict.txt, vocab.json
+                and merges.txt.
+            checkpoint_file: in that directory; None: model.pt where it lies, else what is there.
+            data_name_or_path: where dict.txt lies; beginning with "." from the model's directory.
+            bpe: "hf_byte_bpe".
+            bpe_vocab: the pieces' file; a name without folders may lie beside the model.
+            bpe_merges: the merges' file, likewise.
+            bpe_add_prefix_space: whether a text is read as if a space stood before it.
+            overrides: fairseq's arguments, and the keywords of `load_model`.
+        """
+        files = {"bpe_vocab": bpe_vocab, "bpe_merges": bpe_merges}
+        if files != {"bpe_vocab": "vocab.json", "bpe_merges": "merges.txt"}:
+            overrides |= files  # else the model's own, which have these names
+        return super().from_pretrained(
+            *(model_name_or_path, checkpoint_file, data_name_or_path, bpe),
+            bpe_add_prefix_space=bpe_add_prefix_space,
+            **overrides,
+        )
+
+
 def build_model(checkpoint: Checkpoint, *, strict: bool = True) -> RobertaModel:
     """Build the model of a checkpoint, see `building.build`."""
     return build(checkpoint, RobertaModel, strict=strict)
-
-
-def _bpe_tables(bpe: str, overrides: dict[str, object]) -> GPT2BPE | None:
-    """Read the caller's own BPE files, whose names leave the overrides; None: there are none."""
-    if not isinstance(bpe, str) or bpe != "gpt2":
-        raise InputError(
-            f"bpe is {brief(bpe)}; RoBERTa's is 'gpt2'. XLM-R, CamemBERT and GottBERT are not "
-            "supported yet"
-        )
-    if overrides.pop("user_dir", None) is not None:
-        warnings.warn("user_dir is not needed: the wsc task is built in", stacklevel=4)
-    encoder, merges = (
-        overrides.pop("gpt2_encoder_json", None),
-        overrides.pop("gpt2_vocab_bpe", None),
-    )
-    if encoder is None and merges is None:
-        return None
-    if encoder is None or merges is None:
-        raise InputError("gpt2_encoder_json and gpt2_vocab_bpe belong together; give both paths")
-    paths = path_text("gpt2_encoder_json", encoder), path_text("gpt2_vocab_bpe", merges)
-    for path in paths:
-        check_regular(Path(path))
-    return GPT2BPE.from_files(*paths)

@@ -22,10 +22,12 @@ from roberta_hub.inference.mode import drops
 from roberta_hub.inference.words import AlignedDoc, aligned_doc
 from roberta_hub.keywords import checks_keywords
 from roberta_hub.model.packing import check_tokens
+from roberta_hub.sentence_settings import SentenceSettings
 from roberta_hub.text.bpe import GPT2BPE
 from roberta_hub.text.dictionary import Dictionary
 from roberta_hub.text.pieces import Engine
 from roberta_hub.text.tokenizer import Tokenizer
+from roberta_hub.verbs.embed import EmbedVerbs
 from roberta_hub.verbs.heads import HeadVerbs
 from roberta_hub.verbs.language import LanguageVerbs
 
@@ -34,7 +36,7 @@ _warning = threading.Lock()
 
 
 @checks_keywords
-class RobertaHubInterface(LanguageVerbs, HeadVerbs):
+class RobertaHubInterface(LanguageVerbs, HeadVerbs, EmbedVerbs):
     """RoBERTa for people: text goes in, answers come out.
 
     fairseq's methods behave as in fairseq (`fairseq/models/roberta/hub_interface.py`): they keep
@@ -56,7 +58,9 @@ class RobertaHubInterface(LanguageVerbs, HeadVerbs):
         own_head: the head that the model was trained for, where known. A verb that is not told
             which head to ask asks this one.
         inputs: what each head was trained on, where known: "one" for single texts, or "pair".
+        sentence: how `embed` makes one vector of a text, where the model says it.
         source: where the weights came from.
+        family: Hugging Face's `model_type` of the model's kind: "roberta", "bert", "albert".
         optimized: what `optimize` did and how accurate the result is; None before it is called.
     """
 
@@ -73,6 +77,8 @@ class RobertaHubInterface(LanguageVerbs, HeadVerbs):
         own_head: str | None = None,
         inputs: Mapping[str, Inputs] | None = None,
         source: str = "random weights",
+        family: str = "roberta",
+        sentence: SentenceSettings | None = None,
     ) -> None:
         """Wrap a model, as fairseq's constructor does.
 
@@ -85,6 +91,8 @@ class RobertaHubInterface(LanguageVerbs, HeadVerbs):
             own_head: the head that the model was trained for.
             inputs: what heads were trained on: "one" for single texts, or "pair".
             source: where the weights came from, for `print`.
+            family: `model_type` of the class that `save(..., "huggingface")` makes of it.
+            sentence: how `embed` makes one vector of a text; None: the model does not say it.
 
         Raises:
             InputTypeError: a part is of another type.
@@ -95,6 +103,8 @@ class RobertaHubInterface(LanguageVerbs, HeadVerbs):
         for what, given in (("labels", labels), ("inputs", inputs)):
             if not (given is None or isinstance(given, Mapping)):
                 raise InputTypeError(f"{what} is a {kind_of(given)}; pass a dict with head names")
+        if not (sentence is None or isinstance(sentence, SentenceSettings)):
+            raise InputTypeError(f"sentence is a {kind_of(sentence)}; pass SentenceSettings")
         self.cfg = cfg
         self.task = task
         self.model = model
@@ -103,6 +113,8 @@ class RobertaHubInterface(LanguageVerbs, HeadVerbs):
         self.own_head = own_head
         self.inputs = dict(inputs or {})
         self.source = source
+        self.family = family
+        self.sentence = sentence
         dictionary = Dictionary.of(task.source_dictionary)
         self.tokenizer = Tokenizer(self.bpe, dictionary, getattr(task, "layout", None))
         self.register_buffer("_float_tensor", torch.tensor([0], dtype=torch.float))
@@ -329,7 +341,14 @@ class RobertaHubInterface(LanguageVerbs, HeadVerbs):
             ('contradiction', 'neutral', 'entailment')
         """
         checkpoint = saving.checkpoint_of(
-            self.model, self.tokenizer, self.task, self.labels, self.own_head, self.inputs
+            self.model,
+            self.tokenizer,
+            self.task,
+            self.labels,
+            self.own_head,
+            self.inputs,
+            self.sentence,
+            self.family,
         )
         saving.write(checkpoint, self.tokenizer, directory, format, head)
 
@@ -344,6 +363,7 @@ class RobertaHubInterface(LanguageVerbs, HeadVerbs):
             longest=self.max_positions,
             training=self.training,
             optimized=self.optimized,
+            sentence=self.sentence,
         )
 
     def _warn_of_dropout(self, verb: str, consequence: str) -> None:

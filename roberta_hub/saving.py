@@ -14,29 +14,35 @@ from torch import nn
 
 from roberta_hub.arguments import brief, kind_of, path_of, shown
 from roberta_hub.checkpoint.checkpoint import LM_WEIGHT, Checkpoint
-from roberta_hub.checkpoint.formats.fairseq import write_fairseq
+from roberta_hub.checkpoint.formats.fairseq import check_relative, write_fairseq
 from roberta_hub.checkpoint.formats.huggingface import write_huggingface
+from roberta_hub.checkpoint.formats.sentence_transformers import FILES as SENTENCE_FILES
+from roberta_hub.checkpoint.formats.sentence_transformers import sentence_files
 from roberta_hub.checkpoint.store import write_store
 from roberta_hub.config import Inputs
 from roberta_hub.errors import CheckpointError, InputError, InputTypeError, RobertaHubError
 from roberta_hub.files import read_json, replacing_all, write_files
 from roberta_hub.model.roberta import own_model
+from roberta_hub.sentence_settings import SentenceSettings
 from roberta_hub.text.bpe import GPT2BPE
 from roberta_hub.text.byte_level import UNUSED
 from roberta_hub.text.dictionary import Dictionary
-from roberta_hub.text.huggingface import FILES, LAYOUT, SETTINGS
+from roberta_hub.text.huggingface import LAYOUT, SETTINGS
 from roberta_hub.text.layout import Layout
 from roberta_hub.text.tokenizer import Tokenizer
 
+_VOCABULARIES = (
+    *("vocab.json", "merges.txt", "vocab.txt", "sentencepiece.bpe.model", "spiece.model"),
+    *("added_tokens.json", "tokenizer.json", "special_tokens_map.json"),
+)
 FORMATS = {
-    "roberta_hub": ("dict.txt", "label_dict.txt", *FILES),
-    "fairseq": (
-        *("label/dict.txt", "encoder.json", "vocab.bpe", "vocab.json", "merges.txt"),
-        "sentencepiece.bpe.model",
-    ),
-    "huggingface": (*FILES, "special_tokens_map.json"),
+    "roberta_hub": ("dict.txt", "label_dict.txt", SETTINGS, *_VOCABULARIES),
+    "fairseq": ("label/dict.txt", "encoder.json", "vocab.bpe", *_VOCABULARIES),
+    "huggingface": (SETTINGS, *_VOCABULARIES, *SENTENCE_FILES),
 }
 """Every format, and its files that not every model has: those of an earlier save are removed."""
+ONE_SEPARATOR = ("Albert", "Bert", "Electra")
+"""How the names of transformers' tokenizer classes begin that join sentences as BERT does."""
 
 
 def checkpoint_of(
@@ -46,6 +52,8 @@ def checkpoint_of(
     labels: Mapping[str, Sequence[str]],
     own_head: str | None = None,
     inputs: Mapping[str, Inputs] | None = None,
+    sentence: SentenceSettings | None = None,
+    family: str = "roberta",
 ) -> Checkpoint:
     """Put a model, its vocabulary and its labels into a checkpoint; the weights are not copied.
 
@@ -56,6 +64,8 @@ def checkpoint_of(
         labels: class names by head; those of heads that the model lacks are left out.
         own_head: the head that the model was trained for last, if known.
         inputs: what each head was trained on, if known.
+        sentence: how it makes sentence vectors, if known.
+        family: `model_type` of the model's kind.
 
     Raises:
         InputTypeError: a model that is not ours.
@@ -85,6 +95,8 @@ def checkpoint_of(
         inputs={head: given for head, given in (inputs or {}).items() if head in heads},
         task=getattr(task, "name", "masked_lm"),
         init_token=getattr(task, "init_token", None),
+        sentence=sentence,
+        family=family,
     )
 
 
@@ -153,17 +165,25 @@ def _write(
 ) -> None:
     if format == "roberta_hub":
         _write_ours(checkpoint, tokenizer, directory)
-    elif not _lays_out_as_roberta(tokenizer):
+    elif format == "fairseq":
+        check_relative(checkpoint)
+        _check_layout(tokenizer, format, _lays_out_as_roberta(tokenizer))
+        _write_fairseq(checkpoint, tokenizer, directory)
+    else:
+        _check_layout(tokenizer, format, _is_written_by_its_class(tokenizer))
+        files = tokenizer_files(tokenizer, checkpoint.config.max_positions)
+        ends = (tokenizer.bos, tokenizer.eos)
+        if checkpoint.sentence is not None:
+            files |= sentence_files(checkpoint.sentence, checkpoint.config.embed_dim)
+        write_huggingface(checkpoint, directory, files, head, ends=ends)
+
+
+def _check_layout(tokenizer: Tokenizer, format: str, fits: bool) -> None:
+    if not fits:
         raise CheckpointError(
             f"format {format!r} has no place for the special ids and separators of this tokenizer, "
             f"{brief(_described(tokenizer.layout))}; save as 'roberta_hub'"
         )
-    elif format == "fairseq":
-        _write_fairseq(checkpoint, tokenizer, directory)
-    else:
-        files = tokenizer_files(tokenizer, checkpoint.config.max_positions)
-        ends = (tokenizer.bos, tokenizer.eos)
-        write_huggingface(checkpoint, directory, files, head, ends=ends)
 
 
 def _write_ours(checkpoint: Checkpoint, tokenizer: Tokenizer, directory: Path) -> None:
@@ -184,8 +204,7 @@ def _write_fairseq(checkpoint: Checkpoint, tokenizer: Tokenizer, directory: Path
     shipped = tokenizer.engine is GPT2BPE.shipped()
     files = {} if shipped else tokenizer.engine.fairseq_files()
     dictionary = fairseq_dictionary(tokenizer, checkpoint.config.vocab_size)
-    write_fairseq(dataclasses.replace(checkpoint, dictionary=dictionary), directory)
-    write_files(directory, files)
+    write_fairseq(dataclasses.replace(checkpoint, dictionary=dictionary), directory, files)
 
 
 def fairseq_dictionary(tokenizer: Tokenizer, rows: int) -> bytes:
@@ -204,12 +223,21 @@ def tokenizer_files(tokenizer: Tokenizer, max_length: int) -> dict[str, bytes]:
         CheckpointError: rows that the engine's files cannot express.
     """
     settings = tokenizer.engine.settings
+    if not settings:
+        return {}  # there is no vocabulary
     about = {"tokenizer_class": settings["tokenizer_class"], "model_max_length": max_length}
     about |= settings
     if not _lays_out_as_roberta(tokenizer):
         about[LAYOUT] = _described(tokenizer.layout)
     files = tokenizer.engine.files(_rows(tokenizer))
     return files | {SETTINGS: json.dumps(about, indent=2).encode()}
+
+
+def _is_written_by_its_class(tokenizer: Tokenizer) -> bool:
+    """Tell whether the class that transformers makes of the files joins sentences as we do."""
+    kind = str(tokenizer.engine.settings.get("tokenizer_class"))
+    single = kind.startswith(ONE_SEPARATOR) and tokenizer.layout.separators == 1
+    return single or _lays_out_as_roberta(tokenizer)
 
 
 def _lays_out_as_roberta(tokenizer: Tokenizer) -> bool:

@@ -135,7 +135,7 @@ print(roberta_hub.train.__name__, roberta_hub.hub.load_model is roberta_hub.load
     [
         ("load_modl", "did you mean load_model?"),
         ("RobertaModle", "did you mean RobertaModel"),
-        ("zzz", "it has Answer, Prediction, "),
+        ("zzz", "it has Answer, CamembertModel, "),
         ("text.bpe", "no attribute 'text.bpe'"),
         ("", "no attribute ''"),
         ("__wrapped__", "no attribute '__wrapped__'"),

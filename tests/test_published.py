@@ -87,3 +87,101 @@ def test_wsc() -> None:
         )
         found = roberta.disambiguate_pronoun(sentence, ["The city councilmen", "demonstrators"])
         assert found == wanted
+
+
+# ---- RoBERTa's relatives ----
+
+
+@pytest.mark.parametrize(
+    ("text", "ids"),
+    [
+        ("Hello world!", [0, 35378, 8999, 38, 2]),
+        ("你好，世界", [0, 6, 124084, 4, 3221, 2]),
+        ("नमस्ते दुनिया", [0, 68700, 97883, 29405, 2]),
+        ("مرحبا بالعالم", [0, 665, 193478, 258, 1705, 77796, 2]),
+        ("Bonjour le monde", [0, 84602, 95, 11146, 2]),
+    ],
+)
+def test_xlm_rs_ids(text: str, ids: list[int]) -> None:
+    """fairseq, examples/xlmr/README.md."""
+    assert load("xlmr.base").encode(text).tolist() == ids
+
+
+def test_xlm_r_larges_features() -> None:
+    xlmr = load("xlmr.large")
+    tokens = xlmr.encode("你好，世界")
+    layers = xlmr.extract_features(tokens, return_all_hiddens=True)
+    assert len(layers) == 25 and layers[-1].shape == (1, 6, 1024)
+    assert torch.equal(layers[-1], xlmr.extract_features(tokens))
+    assert xlmr.tokenizer.mask_idx == 250001
+
+
+@pytest.mark.parametrize(
+    ("name", "text", "wanted"),
+    [
+        (
+            "camembert",
+            "Le camembert est <mask> :)",
+            [(" délicieux", 0.49091), (" excellent", 0.10557), (" succulent", 0.03453)],
+        ),
+        (
+            "gottbert-base",
+            "Gott ist <mask> ! :)",
+            [(" gut", 0.36421), (" überall", 0.06010), (" großartig", 0.03707)],
+        ),
+    ],
+)
+def test_camembert_and_gottbert_fill_masks(
+    name: str, text: str, wanted: list[tuple[str, float]]
+) -> None:
+    """fairseq, examples/{camembert,gottbert}/README.md."""
+    found = load(name).fill_mask(text, topk=3)
+    assert [word for _, _, word in found] == [word for word, _ in wanted]
+    assert [p for _, p, _ in found] == pytest.approx([p for _, p in wanted], abs=2e-3)
+
+
+def test_camembert_features() -> None:
+    camembert = load("camembert-base")
+    tokens = camembert.encode("J'aime le camembert !")
+    assert tokens.tolist() == [5, 121, 11, 660, 16, 730, 25543, 110, 83, 6]
+    layers = camembert.extract_features(tokens, return_all_hiddens=True)
+    assert len(layers) == 13 and layers[-1].shape == (1, 10, 768)
+
+
+def test_alberts_ids_and_shapes() -> None:
+    albert = load("albert-base-v2")
+    tokens = albert.encode("Paris is a beautiful city")
+    assert tokens.tolist() == [2, 1162, 25, 21, 1632, 136, 3]
+    assert albert.extract_features(tokens).shape == (1, 7, 768)
+    assert albert.features(["Paris is a beautiful city"], pooling="pooler").shape == (1, 768)
+
+
+def test_berts_ids_and_a_mask() -> None:
+    bert = load("google-bert/bert-base-uncased")
+    assert bert.encode("Hello world!").tolist() == [101, 7592, 2088, 999, 102]
+    ((_, _, word),) = bert.fill_mask("The capital of France is [MASK].", topk=1)
+    assert word.strip() == "paris"
+    assert load("bert-base-cased").encode("Hello world!").tolist() == [101, 8667, 1362, 106, 102]
+
+
+def test_electra_smalls_encoders() -> None:
+    for part in ("discriminator", "generator"):
+        electra = load(f"google/electra-small-{part}")
+        tokens = electra.encode("Hello world!")
+        assert electra.extract_features(tokens).shape == (1, 5, 256)
+
+
+def test_spanbert_is_cased_and_says_its_licence() -> None:
+    with pytest.warns(roberta_hub.errors.LicenceWarning, match="CC-BY-NC"):
+        spanbert = load("spanbert.base.cased")
+    assert spanbert.encode("Hello world!").tolist() == [101, 8667, 1362, 106, 102]
+
+
+def test_minilm_by_name() -> None:
+    """The model card's vectors are of length 1; the first numbers are those of its mean vector."""
+    minilm = load("sentence-transformers/all-MiniLM-L6-v2")
+    (vector,) = minilm.embed(["Hello world!"])
+    assert vector.norm().item() == pytest.approx(1.0, abs=1e-5)
+    assert vector[:5].tolist() == pytest.approx(
+        [-0.0204, 0.0253, -0.0006, 0.0116, -0.0380], abs=2e-4
+    )

@@ -16,6 +16,7 @@ from torch import Tensor
 from roberta_hub.config import Inputs, RobertaConfig, check_head_name
 from roberta_hub.errors import CheckpointError, InputError
 from roberta_hub.files import read_bytes
+from roberta_hub.sentence_settings import SentenceSettings
 
 EMBEDDING = "encoder.sentence_encoder.embed_tokens.weight"
 PROJECTION = "encoder.sentence_encoder.embed_projection.weight"
@@ -25,6 +26,10 @@ LAYER = "encoder.sentence_encoder.layers."
 HEADS = "classification_heads."
 TOKEN_HEADS = "token_heads."
 SPAN_HEADS = "span_heads."
+POOLER = "pooler."
+"""What names of the pooler's parameters begin with: BERT's and ALBERT's."""
+REPLACED_HEAD = "replaced_head."
+"""What names of the parameters of a discriminator's head begin with: ELECTRA's."""
 PRUNING = "encoder_layers_to_keep"
 """fairseq's argument that changes how many layers a checkpoint has."""
 
@@ -61,7 +66,11 @@ class Checkpoint:
     finite: bool = False
     """Whether the weights are known to hold neither NaN nor infinity."""
     family: str = "roberta"
-    """`model_type` of the family whose names a Hugging Face directory gives it."""
+    """`model_type` of the family whose class a Hugging Face directory makes of it."""
+    parts: tuple[str, ...] = ()
+    """Without weights: which of `POOLER` and `REPLACED_HEAD` the model has. Tensors say it else."""
+    sentence: SentenceSettings | None = None
+    """How the model makes one vector of a text, where that is known."""
 
     def heads(self) -> dict[str, tuple[int, int]]:
         """Read (num_classes, inner_dim) of every classification head off the tensors."""
@@ -97,6 +106,10 @@ class Checkpoint:
                     f"{self.source}: span head {name!r} has {outputs} outputs, must have 2"
                 )
         return found
+
+    def has(self, part: str) -> bool:
+        """Tell whether there is a `POOLER`, or a `REPLACED_HEAD`."""
+        return part in self.parts or any(name.startswith(part) for name in self.weights)
 
     def _outputs(self, prefix: str, kind: str) -> dict[str, int]:
         sizes: dict[str, int] = {}
@@ -179,24 +192,17 @@ def expand(
 ) -> tuple[RobertaConfig, dict[str, Tensor]]:
     """Write a model out without our extensions, for formats that lack them.
 
-    Factorized embeddings are multiplied out, shared layers are repeated for each use.
+    Factorized token embeddings are multiplied out, shared layers are repeated for each use.
+    Segments and a projected sum of embeddings stay: a format that has neither must refuse them.
 
     Args:
         config: of the model.
         weights: of the model; not changed.
         known: fields of the configuration that the format has too: what they stand for stays.
-
-    Raises:
-        CheckpointError: segments or a projected sum of embeddings, and the format has neither.
     """
-    for name in ("num_segments", "project_sum"):
-        if getattr(config, name) and name not in known:
-            raise CheckpointError(
-                f"a model with {name} is no RoBERTa, and this format holds nothing else; save as "
-                "'roberta_hub'"
-            )
     weights = dict(weights)
-    if config.embedding_dim is not None and "embedding_dim" not in known:
+    factorized = config.embedding_dim is not None and not config.project_sum
+    if factorized and "embedding_dim" not in known:
         table = weights[EMBEDDING] @ weights.pop(PROJECTION).T  # (V, E) @ (E, C)
         if not config.untie_weights and config.lm_head:
             weights[LM_WEIGHT] = table

@@ -7,7 +7,8 @@ path, checkpoint_file ─► Source(kind, directory, file) ─► its one reader
 from __future__ import annotations
 
 import os
-from dataclasses import dataclass
+import re
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Literal
 
@@ -16,13 +17,16 @@ from roberta_hub.checkpoint.fetch.cache import MODEL
 from roberta_hub.checkpoint.fetch.catalogue import embedded, find, ships, suggest
 from roberta_hub.checkpoint.fetch.download import fetch_model
 from roberta_hub.checkpoint.fetch.records import Record, available_models
-from roberta_hub.checkpoint.formats.shards import INDEXES, WHOLE
+from roberta_hub.checkpoint.formats.sentence_transformers import MODULES, find_body
+from roberta_hub.checkpoint.formats.shards import CONFIGS, INDEXES, WHOLE, config_file, lacking
 from roberta_hub.errors import CheckpointError, InputError, UnknownNameError
 from roberta_hub.files import check_regular, listing, read_json
 
 Kind = Literal["fairseq", "roberta_hub", "huggingface"]
 RUNS = ("best", "last")
 """Folders in which a training run leaves models, the preferred one first."""
+_REPOSITORY = re.compile(r"[A-Za-z0-9][\w.-]{0,95}/[A-Za-z0-9][\w.-]{0,95}")
+"""What a name at Hugging Face looks like: `owner/model`."""
 BESIDE_CONFIG = (".safetensors", ".bin")
 """Endings of weights that need a config.json beside them: they say nothing of their model."""
 
@@ -35,11 +39,13 @@ class Source:
         kind: who wrote it, which decides the reader.
         directory: where configuration and vocabulary lie.
         file: the weights, named or found; None: the shards of a Hugging Face directory.
+        sentences: the folder that says how sentence vectors are made; None: none says it.
     """
 
     kind: Kind
     directory: Path
     file: Path | None
+    sentences: Path | None = None
 
 
 @dataclass(frozen=True)
@@ -94,6 +100,13 @@ def _path(name: str, pretrained: bool) -> Path:
     if not name or not os.path.exists(path):
         near = suggest(name)
         hint = f"did you mean {' or '.join(near)}? " if near else ""
+        if _REPOSITORY.fullmatch(name):
+            raise UnknownNameError(
+                f"no path {name!r}, and no model of that name is known here; {hint}any other "
+                f"repository of Hugging Face is fetched by its own command and loaded by its "
+                f"path: pip install huggingface_hub; hf download {name} --local-dir FOLDER; "
+                "load_model('FOLDER')"
+            )
         raise UnknownNameError(
             f"no model and no path {name[:500]!r}; {hint}names are "
             f"{', '.join(available_models())}; a path must exist and be readable"
@@ -154,13 +167,18 @@ def is_archive(path: str | os.PathLike[str]) -> bool:
 
 
 def _in_directory(directory: Path, checkpoint_file: str | None) -> Source:
+    modular = os.path.exists(directory / MODULES)
     if checkpoint_file is not None:
-        return _of_file(_named(directory, checkpoint_file), directory)
-    for name in (MODEL, "config.json"):
+        named = _of_file(_named(directory, checkpoint_file), directory)
+        whole = modular and named.kind == "huggingface"
+        return replace(named, sentences=directory) if whole else named
+    for name in (MODEL, *CONFIGS):
         check_regular(directory / name)
     if os.path.exists(directory / MODEL):
         return Source("fairseq", directory, directory / MODEL)
-    if os.path.exists(directory / "config.json"):
+    if modular and not _is_ours(directory):
+        return replace(_beside_config(find_body(directory)), sentences=directory)
+    if os.path.exists(config_file(directory)):
         return _beside_config(directory)
     for name in RUNS:
         if any(os.path.exists(directory / name / file) for file in (MODEL, "config.json")):
@@ -194,10 +212,7 @@ def _beside_config(directory: Path) -> Source:
             return Source(kind, directory, directory / whole)
         if os.path.exists(directory / index):
             return Source(kind, directory, None)
-    raise CheckpointError(
-        f"{directory} has config.json but no weights: none of {', '.join((*WHOLE, *INDEXES))}, but "
-        f"{listing(directory)}"
-    )
+    raise CheckpointError(lacking(directory))
 
 
 def _of_file(file: Path, directory: Path) -> Source:
@@ -209,8 +224,8 @@ def _of_file(file: Path, directory: Path) -> Source:
         )
     if file.suffix not in BESIDE_CONFIG:
         return Source("fairseq", directory, file)
-    check_regular(file.parent / "config.json")
-    if not os.path.exists(file.parent / "config.json"):
+    check_regular(config_file(file.parent))
+    if not os.path.exists(config_file(file.parent)):
         raise CheckpointError(
             f"{file} needs a config.json beside it, which says what its tensors are, and "
             f"{file.parent} holds {listing(file.parent)}. If fairseq wrote it, let its name end in "
@@ -225,6 +240,11 @@ def _of_file(file: Path, directory: Path) -> Source:
     return Source(kind, file.parent, file)
 
 
+def _is_ours(directory: Path) -> bool:
+    path = directory / "config.json"
+    return os.path.exists(path) and read_json(path).get("format") == "roberta_hub"
+
+
 def _kind(directory: Path) -> Literal["roberta_hub", "huggingface"]:
-    ours = read_json(directory / "config.json").get("format") == "roberta_hub"
+    ours = read_json(config_file(directory)).get("format") == "roberta_hub"
     return "roberta_hub" if ours else "huggingface"

@@ -26,6 +26,7 @@ from roberta_hub.checkpoint.tensors import check_plain, own
 from roberta_hub.config import RobertaConfig
 from roberta_hub.errors import CheckpointError, MissingExtraError
 from roberta_hub.files import MAX_JSON, check_regular, read_json, replacing, write_files, write_json
+from roberta_hub.sentence_settings import SentenceSettings
 
 FORMAT_VERSION = 1
 _WEIGHTS = "model.safetensors"
@@ -88,7 +89,12 @@ def read_store(
         if own_head is not None and not isinstance(own_head, str):
             raise TypeError(f"own_head is {brief(own_head)}, must be a name or null")
         task, init_token = str(about["task"]), about.get("init_token")
+        family = about.get("family", "roberta")  # which 0.1.0 did not write
+        if not isinstance(family, str):
+            raise TypeError(f"family is {brief(family)}, must be a name")
         config = RobertaConfig(**model)
+        sentence = about.get("sentence")
+        sentence = None if sentence is None else SentenceSettings(**sentence)
     except (KeyError, TypeError, AttributeError, ValueError) as error:
         raise CheckpointError(
             f"{path}: not a configuration that `save` wrote ({type(error).__name__}: {error}); "
@@ -105,6 +111,8 @@ def read_store(
         inputs=inputs,
         task=task,
         init_token=init_token if isinstance(init_token, int) else None,
+        family=family,
+        sentence=sentence,
     )
 
 
@@ -124,7 +132,10 @@ def write_store(checkpoint: Checkpoint, directory: Path) -> None:
         "inputs": checkpoint.inputs,
         "task": checkpoint.task,
         "init_token": checkpoint.init_token,
+        "family": checkpoint.family,
     }
+    if checkpoint.sentence is not None:
+        about["sentence"] = checkpoint.sentence.to_dict()
     write_json(directory / "config.json", about)
 
 

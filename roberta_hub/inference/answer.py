@@ -1,4 +1,12 @@
-"""Answers questions with stretches of a text that knows (Rajpurkar et al. 2016, 2018)."""
+"""Answers questions with stretches of a text that knows (Rajpurkar et al. 2016, 2018).
+
+Within a window the search is BERT's and SpanBERT's own (`run_squad.py`): the pair of start and end
+in the context with the largest sum of logits, the end not before the start and within 30 tokens,
+against the sum at `<s>` or `[CLS]` for no answer. Three things are ours. Every pair is looked at,
+and not only the 20 best starts with the 20 best ends. A window is as long as the model takes, 512
+tokens and not 384, and the question stays whole. Where a context has several windows, each span is
+measured against its own window's `[CLS]`, and not against the least of all windows.
+"""
 
 from __future__ import annotations
 
@@ -32,7 +40,7 @@ class Answer:
     end: int
     """One past the last character."""
     score: float
-    """Probability of this start times that of this end; without answer, those of `<s>`."""
+    """Probability of this start times that of this end; without answer, those of `<s>` or `[CLS]`."""
 
 
 @dataclass(frozen=True)

@@ -19,7 +19,7 @@ from roberta_hub.errors import InputError
 from roberta_hub.inference import threads
 from roberta_hub.inference.mode import evaluating
 from roberta_hub.inference.threads import can_spread, is_prepared, spread
-from roberta_hub.inference.windows import Windows, fit
+from roberta_hub.inference.windows import Keep, Windows, fit, keep_evenly
 from roberta_hub.model.packing import PackedBatch, pack_sequences
 from roberta_hub.model.roberta import Roberta
 from roberta_hub.terminal import progress_bar
@@ -94,6 +94,10 @@ class Runner:
     progress: bool | None = None
     truncate: bool = False
     stride: int | None = None
+    longest: int | None = None
+    """A limit of its own, where it is below the model's."""
+    keep: Keep = keep_evenly
+    """What `truncate` leaves of several sentences."""
 
     def __post_init__(self) -> None:
         for name, least in (("batch_tokens", 1), ("stride", 0)):
@@ -106,8 +110,9 @@ class Runner:
 
     @property
     def limit(self) -> int:
-        """Longest sequence that the model takes."""
-        return int(self.model.max_positions())  # type: ignore[operator]
+        """Longest sequence that may be run."""
+        taken = int(self.model.max_positions())  # type: ignore[operator]
+        return taken if self.longest is None else min(taken, self.longest)
 
     @property
     def width(self) -> int:
@@ -150,6 +155,7 @@ class Runner:
             truncate=self.truncate,
             stride=self.stride,
             numbers=numbers,
+            keep=self.keep,
         )
 
     def run(
@@ -323,6 +329,29 @@ def _depth(layer: int, num_layers: int) -> int:
     if not -num_layers - 1 <= layer <= num_layers:
         raise InputError(f"layer {shown(layer)}: this model has 0 (embeddings) to {num_layers}")
     return layer if layer >= 0 else num_layers + 1 + layer
+
+
+def check_lm_head(model: nn.Module, verb: str) -> None:
+    """Refuse a model without a language-model head before any text is run.
+
+    Args:
+        model: ours or fairseq's.
+        verb: what asks the head, for the error.
+
+    Raises:
+        InputError: it has none; an ELECTRA discriminator's generator has one.
+    """
+    if getattr(model.encoder, "lm_head", True) is not None:
+        return
+    if getattr(model, "replaced_head", None) is not None:
+        raise InputError(
+            f"this model is an ELECTRA discriminator and has no language-model head, which {verb} "
+            "asks; load the generator of its size instead (electra.small.generator, say), or ask "
+            "this one with replaced(texts)"
+        )
+    raise InputError(
+        f"this checkpoint has no language-model head; load a masked-LM checkpoint for {verb}"
+    )
 
 
 def lm_logits(model: nn.Module, rows: Tensor, symbols: int) -> Tensor:

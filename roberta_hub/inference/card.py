@@ -8,6 +8,7 @@ from torch import nn
 
 from roberta_hub.inference.heads import Heads, heads_of
 from roberta_hub.inference.optimize import Optimization
+from roberta_hub.sentence_settings import SentenceSettings
 from roberta_hub.text.tokenizer import Tokenizer
 
 _KINDS: tuple[Literal["classification", "token"], ...] = ("classification", "token")
@@ -24,6 +25,7 @@ def card(
     longest: int,
     training: bool,
     optimized: Optimization | None = None,
+    sentence: SentenceSettings | None = None,
 ) -> str:
     """Write a model's card, one property a line.
 
@@ -36,6 +38,7 @@ def card(
         longest: longest input in tokens.
         training: whether the interface is in train mode.
         optimized: what `optimize` did, if it was called.
+        sentence: how it makes sentence vectors, if known.
     """
     first = next(model.parameters())
     count = sum(parameter.numel() for parameter in model.parameters())
@@ -53,6 +56,8 @@ def card(
         "heads": "; ".join(shown) or "none",
         "mode": "train" if training else "eval",
     }
+    if sentence is not None:
+        lines["sentences"] = sentence.summary(longest)
     if optimized is not None:
         lines["optimized"] = str(optimized)
     return "\n".join([title, *(f"  {key:<14}{value}" for key, value in lines.items())])

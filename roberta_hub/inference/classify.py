@@ -25,9 +25,10 @@ class Prediction:
     label: str
     """The most probable label."""
     score: float
-    """Its probability; for a regression head (one output) the value itself."""
+    """Its probability; of a head with one output (regression, reranking) the output itself, without
+    softmax or sigmoid."""
     scores: Mapping[str, float]
-    """Every label with its probability, most probable first."""
+    """Every label with its probability, most probable first; of one output that alone."""
 
     @classmethod
     def of(cls, labels: Sequence[str], values: Sequence[float]) -> Prediction:
@@ -164,6 +165,11 @@ def zero_shot(
         raise InputError(
             f"head {head!r} knows {', '.join(head_labels)}; zero_shot needs a head with "
             f"{ENTAILMENT!r}"
+        )
+    if len(head_labels) == 1:
+        raise InputError(
+            f"head {head!r} has one output, which is a score and no choice between classes; "
+            "zero_shot needs a head that tells entailment from other classes"
         )
     if inputs == "one":
         raise InputError(

@@ -5,44 +5,44 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Literal
 
-import torch
+import torch.nn.functional as F
 from torch import Tensor
 
-from roberta_hub.arguments import one_of, whole_number
-from roberta_hub.inference.batching import Rows, Runner, starts
+from roberta_hub.arguments import one_of, switch, whole_number
+from roberta_hub.inference.batching import Rows, Runner
+from roberta_hub.inference.pooling import pooled
 from roberta_hub.text.tokenizer import Text
 
-Pooling = Literal["cls", "mean"]
+Pooling = Literal["cls", "mean", "max", "pooler"]
 
 
 def features(
-    runner: Runner, texts: Sequence[Text], *, layer: int = -1, pooling: Pooling | None = None
+    runner: Runner,
+    texts: Sequence[Text],
+    *,
+    layer: int = -1,
+    pooling: Pooling | None = None,
+    normalize: bool = False,
 ) -> list[Tensor] | Tensor:
     """Hidden states of each text, (T_i, C), or one vector a text, (len(texts), C), when pooled.
 
     See `RobertaHubInterface.features`.
     """
-    one_of("pooling", pooling, (None, "cls", "mean"))
+    one_of("pooling", pooling, (None, "cls", "mean", "max", "pooler"))
     layer = whole_number("layer", layer, hint="-1 is the features, 0 the embeddings, 1 a layer")
+    normalize = switch("normalize", normalize)
     windows, firsts, which = runner.encode(texts)
+    if pooling is not None:
+        vectors = pooled(runner, windows, (pooling,), layer=layer)
+        return (F.normalize(vectors, dim=-1) if normalize else vectors)[which]
 
     def answer(rows: Rows) -> list[Tensor]:
-        if pooling == "cls":
-            return list(rows.at(rows.batch.starts))
         # A view would keep its whole batch alive as long as the caller keeps one text.
         return [part.clone() for part in rows.split()]
 
-    parts = runner.run_windows(
-        windows, answer, layer=layer, pick=starts if pooling == "cls" else None
-    )
-    if pooling == "cls":
-        merged = [torch.stack(own).mean(0) for own in parts]
-    else:
-        merged = [text.merge(own) for text, own in zip(windows, parts, strict=True)]
-    if pooling is None:
-        # A text that is asked for twice comes back as two tensors, which the caller may change.
-        return [merged[n] if firsts[n] == i else merged[n].clone() for i, n in enumerate(which)]
-    if not merged:
-        return next(runner.model.parameters()).new_empty(0, runner.width)
-    vectors = merged if pooling == "cls" else [states.mean(0) for states in merged]
-    return torch.stack(vectors)[which]
+    parts = runner.run_windows(windows, answer, layer=layer)
+    merged = [text.merge(own) for text, own in zip(windows, parts, strict=True)]
+    if normalize:
+        merged = [F.normalize(states, dim=-1) for states in merged]
+    # A text that is asked for twice comes back as two tensors, which the caller may change.
+    return [merged[n] if firsts[n] == i else merged[n].clone() for i, n in enumerate(which)]

@@ -1,15 +1,17 @@
-"""Finds the most probable words for `<mask>`."""
+"""Finds the most probable words for `<mask>`, or for the model's own word, such as `[MASK]`."""
 
 from __future__ import annotations
 
+import re
 from collections.abc import Sequence
+from dataclasses import dataclass
 
 import torch
 from torch import Tensor
 
 from roberta_hub.arguments import whole_number
 from roberta_hub.errors import InputError
-from roberta_hub.inference.batching import Rows, Runner, lm_logits
+from roberta_hub.inference.batching import Rows, Runner, check_lm_head, lm_logits
 from roberta_hub.inference.windows import Windows
 from roberta_hub.model.packing import PackedBatch
 from roberta_hub.text.dictionary import MASK
@@ -22,6 +24,34 @@ Filled = list[tuple[str, float, str]]
 """(the text with the word in place, its probability, the word), most probable first."""
 
 
+@dataclass(frozen=True)
+class Masked:
+    """Holds a text with masks, cut at them."""
+
+    parts: list[str]
+    """What stands before, between and behind the masks; one more than there are masks."""
+    marks: list[str]
+    """The masks as the text writes them: `<mask>`, or the model's own word."""
+
+    @classmethod
+    def of(cls, text: str, tokenizer: Tokenizer) -> Masked:
+        """Cut a text.
+
+        Example:
+            >>> Masked.of("a <mask> b", Tokenizer.shipped())
+            Masked(parts=['a ', ' b'], marks=['<mask>'])
+        """
+        cut = re.split(f"({'|'.join(map(re.escape, tokenizer.placeholders))})", text)
+        return cls(cut[::2], cut[1::2])
+
+    def around(self, number: int) -> tuple[str, str]:
+        """Tell what stands before and behind mask `number`, the other masks as they were."""
+        pieces = [self.parts[0]]
+        for mark, part in zip(self.marks, self.parts[1:], strict=True):
+            pieces += [mark, part]
+        return "".join(pieces[: 2 * number + 1]), "".join(pieces[2 * number + 2 :])
+
+
 def fill_mask(
     runner: Runner, texts: Sequence[str], *, topk: int = 5, targets: Sequence[str] | None = None
 ) -> list[list[Filled]]:
@@ -30,10 +60,12 @@ def fill_mask(
     See `RobertaHubInterface.fill_mask`.
     """
     tokenizer = runner.tokenizer
-    topk = _check(texts, topk, tokenizer)
+    check_lm_head(runner.model, "fill_mask")
+    cut = [Masked.of(text, tokenizer) for text in texts]
+    topk = _check(texts, cut, topk, tokenizer)
     if targets is not None:
         targets = as_strings(targets, "targets", "words")
-    chosen = None if targets is None else _target_ids(tokenizer, targets, _after_space(texts))
+    chosen = None if targets is None else _target_ids(tokenizer, targets, _after_space(cut))
     windows = runner.fit([tokenizer.encode_masked(text) for text in texts], texts)
 
     def answer(rows: Rows) -> list[list[Candidates]]:
@@ -59,15 +91,15 @@ def fill_mask(
 
     results = []
     found = runner.run_windows(windows, answer, pick=masks)
-    for text, fitted, own in zip(texts, windows, found, strict=True):
+    for text, masked, fitted, own in zip(texts, cut, windows, found, strict=True):
         at_masks = _at_masks(fitted, own, tokenizer.mask_idx)
-        if len(at_masks) != text.count(MASK):
+        if len(at_masks) != len(masked.marks):
             raise InputError(
                 f"truncation cut off a {MASK} of {text[:40]!r}...; pass stride=N instead"
             )
         filled = []
         for number, candidates in enumerate(at_masks):
-            before, after = _split(text, number)
+            before, after = masked.around(number)
             if targets is not None:
                 candidates = _ranked(candidates, len(targets), after_space=before.endswith(" "))
             filled.append(_fill(tokenizer, before, after, candidates))
@@ -75,9 +107,9 @@ def fill_mask(
     return results
 
 
-def _check(texts: Sequence[str], topk: int, tokenizer: Tokenizer) -> int:
-    for i, text in enumerate(texts):
-        if MASK not in text:
+def _check(texts: Sequence[str], cut: Sequence[Masked], topk: int, tokenizer: Tokenizer) -> int:
+    for i, (text, masked) in enumerate(zip(texts, cut, strict=True)):
+        if not masked.marks:
             raise InputError(
                 f"text {i}, {text[:40]!r}, has no mask: please add one {MASK} token for the input, "
                 f"eg: 'He is a {MASK} guy'"
@@ -87,9 +119,9 @@ def _check(texts: Sequence[str], topk: int, tokenizer: Tokenizer) -> int:
     return whole_number("topk", topk, 1, words, hint=hint)
 
 
-def _after_space(texts: Sequence[str]) -> set[bool]:
+def _after_space(cut: Sequence[Masked]) -> set[bool]:
     """Tell whether masks stand after a space, right after other characters, or some so, some so."""
-    return {part.endswith(" ") for text in texts for part in text.split(MASK)[:-1]}
+    return {part.endswith(" ") for masked in cut for part in masked.parts[:-1]}
 
 
 def _target_ids(tokenizer: Tokenizer, targets: Sequence[str], after_space: set[bool]) -> Tensor:
@@ -117,6 +149,11 @@ def _target_ids(tokenizer: Tokenizer, targets: Sequence[str], after_space: set[b
                     f"{tokenizer.tokenize(text)}; one mask holds one piece, so it has no "
                     "probability of its own; choose a shorter word, or compare whole texts with "
                     "score()"
+                )
+            if not tokenizer.words[pieces[0]]:
+                raise InputError(
+                    f"target {target!r} is not in the vocabulary, which reads it as "
+                    f"{tokenizer.dictionary[pieces[0]]}; choose another word"
                 )
             ids.append(int(pieces[0]))
     return torch.tensor(ids)
@@ -150,9 +187,3 @@ def _fill(tokenizer: Tokenizer, before: str, after: str, candidates: Candidates)
         first = token if bare else f"{tokenizer.decode([index])}"
         filled.append((bare + first + after, probability, token))
     return filled
-
-
-def _split(text: str, number: int) -> tuple[str, str]:
-    """Tell what stands before and after mask number `number`."""
-    parts = text.split(MASK)
-    return MASK.join(parts[: number + 1]), MASK.join(parts[number + 1 :])

@@ -8,7 +8,7 @@ from dataclasses import dataclass
 import torch
 from torch import Tensor, nn
 
-from roberta_hub.errors import InputError
+from roberta_hub.errors import InputError, VocabularyError
 from roberta_hub.inference.mode import evaluating
 from roberta_hub.inference.threads import is_prepared
 from roberta_hub.model.kernels import Kernel, pinned
@@ -94,6 +94,18 @@ def _prepare(model: Roberta, tokenizer: Tokenizer, dtype: Dtype | None) -> Optim
 
 
 def _features(model: Roberta, tokenizer: Tokenizer) -> Tensor:
-    ids = [tokenizer.encode(sentence)[: model.max_positions()] for sentence in SENTENCES]
+    ids = [own[: model.max_positions()] for own in _sequences(tokenizer)]
     device = model.transformer.embed_positions.weight.device
     return model.features(pack_sequences(ids, padding_idx=model.config.padding_idx, device=device))
+
+
+def _sequences(tokenizer: Tokenizer) -> list[Tensor]:
+    """Return `SENTENCES` as ids; any pieces, where the vocabulary is missing and ids are all."""
+    try:
+        return tokenizer.encode_batch(SENTENCES)
+    except VocabularyError:
+        layout = tokenizer.layout
+        steps = torch.arange(60).view(3, 20) * 7919 % len(tokenizer)  # spread over the table
+        pieces = steps.masked_fill(steps == layout.pad, layout.unk)
+        begin, end = torch.tensor([layout.bos]), torch.tensor([layout.eos])
+        return [torch.cat([begin, row, end]) for row in pieces]

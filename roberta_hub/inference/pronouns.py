@@ -16,8 +16,10 @@ from torch import Tensor
 
 from roberta_hub.arguments import shown
 from roberta_hub.errors import InputError, InputTypeError, MissingExtraError
-from roberta_hub.inference.batching import Rows, Runner, lm_logits
+from roberta_hub.inference.batching import Rows, Runner, check_lm_head, lm_logits
 from roberta_hub.inference.words import require_spacy
+from roberta_hub.text.alignment import align
+from roberta_hub.text.bpe import GPT2BPE
 from roberta_hub.text.layout import FIRST
 from roberta_hub.text.texts import as_strings
 from roberta_hub.text.tokenizer import Tokenizer
@@ -80,6 +82,7 @@ def disambiguate_pronoun(
 
     See `RobertaHubInterface.disambiguate_pronoun`.
     """
+    check_lm_head(runner.model, "disambiguate_pronoun")
     schema = parse(sentence)
     if isinstance(candidates, str):
         raise InputTypeError(f"candidates is one str; pass a list, [{shown(candidates)}]")
@@ -135,13 +138,25 @@ def replaced(
 ) -> tuple[Tensor, int, int]:
     """Give the ids with the candidate for the pronoun, and where its tokens stand.
 
-    fairseq tokenizes the sentence as a whole, and counts the span from its parts.
+    fairseq, which knows only GPT-2's BPE here, tokenizes the sentence as a whole, and counts the
+    span from its parts. Of other engines the pieces are those that lie in the candidate.
+
+    Raises:
+        InputError: no piece lies there.
     """
     lead = schema.before[len(schema.before.rstrip()) :]
-    prefix = schema.before.rstrip()
-    ids = tokenizer.encode(prefix + lead + candidate.strip() + schema.after)
-    start = FIRST + len(tokenizer.ids_of(prefix))
-    end = start + len(tokenizer.ids_of(lead + candidate.strip()))
+    prefix, name = schema.before.rstrip(), candidate.strip()
+    text = prefix + lead + name + schema.after
+    ids = tokenizer.encode(text)
+    if isinstance(tokenizer.engine, GPT2BPE):
+        start = FIRST + len(tokenizer.ids_of(prefix))
+        end = start + len(tokenizer.ids_of(lead + name))
+    else:
+        first = len(prefix + lead)
+        (own,) = align(tokenizer, text, [(first, first + len(name))])
+        if not own:
+            raise InputError(f"candidate {shown(candidate)} has no piece in the vocabulary")
+        start, end = own[0], own[-1] + 1
     if not init_token:  # wsc models were trained without <s>
         return ids[FIRST:], start - FIRST, end - FIRST
     return ids, start, end

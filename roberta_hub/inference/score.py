@@ -8,7 +8,7 @@ from typing import Any
 import torch
 from torch import Tensor
 
-from roberta_hub.inference.batching import Rows, Runner, lm_logits
+from roberta_hub.inference.batching import Rows, Runner, check_lm_head, lm_logits
 from roberta_hub.inference.windows import Windows
 from roberta_hub.model.packing import PackedBatch
 from roberta_hub.text.tokenizer import Text
@@ -16,6 +16,7 @@ from roberta_hub.text.tokenizer import Text
 
 def score(runner: Runner, texts: Sequence[Text]) -> list[float]:
     """Return the sum over tokens of log P(token | all others). See `RobertaHubInterface.score`."""
+    check_lm_head(runner.model, "score")
     tokenizer = runner.tokenizer
     windows, _, which = runner.encode(texts)
     specials = torch.tensor([tokenizer.bos, tokenizer.eos])

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 
 import torch
@@ -10,6 +10,39 @@ from torch import Tensor
 
 from roberta_hub.errors import InputError
 from roberta_hub.text.layout import Layout
+
+Keep = Callable[[Sequence[int], int], list[int]]
+"""From the lengths of sentences and the room there is to how many tokens each keeps."""
+
+
+def keep_evenly(lengths: Sequence[int], room: int) -> list[int]:
+    """Take one token at a time off the longest sentence, off the later of equals.
+
+    Example:
+        >>> keep_evenly([9, 3], 8), keep_evenly([9, 9], 5)
+        ([5, 3], [3, 2])
+    """
+    keep = list(lengths)
+    for _ in range(sum(keep) - room):
+        longest = max(range(len(keep)), key=lambda s: (keep[s], s))
+        keep[longest] -= 1
+    return keep
+
+
+def keep_as_tokenizers(lengths: Sequence[int], room: int) -> list[int]:
+    """As `keep_evenly`; of a pair, an odd token is left to the sentence that was longer.
+
+    So does the library behind transformers' tokenizers; of two equals it takes the second for the
+    longer one.
+
+    Example:
+        >>> keep_as_tokenizers([8, 9], 5), keep_as_tokenizers([9, 8], 5)
+        ([2, 3], [3, 2])
+    """
+    keep = keep_evenly(lengths, room)
+    if len(keep) == 2 and keep[0] == keep[1] + 1 and keep[0] <= lengths[0] <= lengths[1]:
+        keep.reverse()
+    return keep
 
 
 @dataclass(frozen=True)
@@ -43,6 +76,7 @@ def fit(
     truncate: bool = False,
     stride: int | None = None,
     numbers: Sequence[int] | None = None,
+    keep: Keep = keep_evenly,
 ) -> list[Windows]:
     """Make every encoded text fit into `limit` tokens.
 
@@ -54,6 +88,7 @@ def fit(
         truncate: cut the longest sentence of a text until it fits.
         stride: slide windows that overlap by this many tokens instead.
         numbers: what an error calls each text; None: its place.
+        keep: how much of each sentence a cut leaves.
 
     Raises:
         InputError: a text is too long and neither was asked for, or both were.
@@ -73,7 +108,7 @@ def fit(
                 Windows([ids], [torch.arange(len(ids))], torch.zeros(len(ids), dtype=torch.long))
             )
         elif truncate:
-            columns = _cut(ids, limit, layout)
+            columns = _cut(ids, limit, layout, keep)
             fitted.append(
                 Windows([ids[columns]], [columns], torch.zeros(len(columns), dtype=torch.long))
             )
@@ -88,17 +123,14 @@ def fit(
     return fitted
 
 
-def _cut(ids: Tensor, limit: int, layout: Layout) -> Tensor:
+def _cut(ids: Tensor, limit: int, layout: Layout, keep: Keep) -> Tensor:
     sentences = layout.sentences(ids)
     room = limit - (len(ids) - sum(end - start for start, end in sentences))
     if room < len(sentences):
         raise InputError(f"a limit of {limit} tokens has no room for {len(sentences)} sentences")
-    keep = [end - start for start, end in sentences]
-    for _ in range(sum(keep) - room):  # one token at a time off the longest, the later of equals
-        longest = max(range(len(keep)), key=lambda s: (keep[s], s))
-        keep[longest] -= 1
+    left = keep([end - start for start, end in sentences], room)
     kept = torch.ones(len(ids), dtype=torch.bool)
-    for (start, end), n in zip(sentences, keep, strict=True):
+    for (start, end), n in zip(sentences, left, strict=True):
         kept[start + n : end] = False
     return kept.nonzero().squeeze(1)
 

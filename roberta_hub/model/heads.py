@@ -1,4 +1,7 @@
-"""Turns features into answers: the LM head, and heads for sentences, tokens and spans."""
+"""Turns features into answers: the LM head, and heads for sentences, tokens and spans.
+
+A pooler makes one vector of a sequence, and a discriminator's head judges its tokens.
+"""
 
 from __future__ import annotations
 
@@ -143,6 +146,42 @@ class ClassificationHead(nn.Module):
         x = self.dropout(self.activation_fn(self.dense(x)))
         logits: Tensor = self.out_proj(x)
         return logits
+
+
+class Pooler(nn.Module):
+    """Makes one vector of a sequence from its first token: dense, tanh (Devlin et al. 2019).
+
+    BERT and ALBERT learnt with it which sentences follow each other.
+    """
+
+    def __init__(self, embed_dim: int) -> None:
+        super().__init__()
+        self.dense = nn.Linear(embed_dim, embed_dim)
+        init_bert(self.dense)
+
+    def forward(self, first: Tensor) -> Tensor:
+        """Pooled vectors from the features of first tokens: (*, C) -> (*, C)."""
+        return torch.tanh(self.dense(first))
+
+
+class ReplacedTokenHead(nn.Module):
+    """Judges of each token whether it was replaced: dense, activation, one output.
+
+    The head of ELECTRA's discriminators (Clark et al. 2020, section 3).
+    """
+
+    def __init__(self, embed_dim: int, *, activation_fn: str) -> None:
+        super().__init__()
+        self.dense = nn.Linear(embed_dim, embed_dim)
+        self.activation_fn = activation(activation_fn)
+        self.out_proj = nn.Linear(embed_dim, 1)
+        for part in (self.dense, self.out_proj):
+            init_bert(part)
+
+    def forward(self, features: Tensor) -> Tensor:
+        """Logits of having been replaced, the sigmoid of which is a probability: (*, C) -> (*)."""
+        logits: Tensor = self.out_proj(self.activation_fn(self.dense(features)))
+        return logits.squeeze(-1)
 
 
 class TokenHead(nn.Module):

@@ -5,6 +5,7 @@ from __future__ import annotations
 import warnings
 from argparse import Namespace
 from collections import deque
+from typing import TypeVar
 
 import torch
 import torch.nn.functional as F
@@ -14,10 +15,19 @@ from roberta_hub.arguments import kind_of, shown
 from roberta_hub.config import MAX_SIZE, RobertaConfig, check_head_name, fairseq_arguments
 from roberta_hub.errors import InputError, InputTypeError, UnknownNameError
 from roberta_hub.model.encoder import TransformerEncoder
-from roberta_hub.model.heads import ClassificationHead, LMHead, SpanHead, TokenHead, init_bert
+from roberta_hub.model.heads import (
+    ClassificationHead,
+    LMHead,
+    Pooler,
+    ReplacedTokenHead,
+    SpanHead,
+    TokenHead,
+    init_bert,
+)
 from roberta_hub.model.packing import PackedBatch
 
 Extra = dict[str, "list[Tensor] | None"]
+Head = TypeVar("Head", bound=nn.Module)
 
 
 class RobertaEncoder(nn.Module):
@@ -74,7 +84,8 @@ class RobertaEncoder(nn.Module):
         if self.lm_head is None:
             raise InputError(
                 "this checkpoint has no language-model head; load a masked-LM checkpoint for "
-                "fill_mask, score and LM logits"
+                "fill_mask, score and LM logits (of ELECTRA the generator, as "
+                "google/electra-small-generator is)"
             )
         logits: Tensor = self.lm_head(features, masked_tokens, self.factor())
         return logits
@@ -115,6 +126,8 @@ class Roberta(nn.Module):
         self.classification_heads = nn.ModuleDict()
         self.token_heads = nn.ModuleDict()
         self.span_heads = nn.ModuleDict()
+        self.pooler: Pooler | None = None
+        self.replaced_head: ReplacedTokenHead | None = None
         self.init_weights()
 
     @property
@@ -211,6 +224,8 @@ class Roberta(nn.Module):
     ) -> None:
         """Add a randomly initialized classification head, replacing one of the same name.
 
+        In a model with a pooler its dense layer starts as the pooler's (Devlin et al. 2019).
+
         Args:
             name: any without a dot.
             num_classes: outputs; 1 for regression.
@@ -241,6 +256,9 @@ class Roberta(nn.Module):
             dropout=self.config.pooler_dropout,
             spectral_norm=self.config.spectral_norm_heads,
         )
+        if self.pooler is not None and inner_dim == self.config.embed_dim:
+            # As in BERT: what the pooler has learnt is where a head's training starts.
+            head.dense.load_state_dict(self.pooler.dense.state_dict())
         self.classification_heads[name] = self._like_us(head)
 
     def register_token_head(self, name: str, num_classes: int) -> None:
@@ -282,6 +300,22 @@ class Roberta(nn.Module):
         self._check_vacant(name, self.span_heads)
         self.span_heads[name] = self._like_us(SpanHead(self.config.embed_dim))
 
+    def add_pooler(self) -> None:
+        """Add a random pooler, BERT's and ALBERT's, in place of the one there is.
+
+        It stands in `pooler`, and makes (*, C) of the features of first tokens, (*, C).
+        """
+        self.pooler = self._like_us(Pooler(self.config.embed_dim))
+
+    def add_replaced_head(self) -> None:
+        """Add a random head that judges which tokens were replaced, ELECTRA's discriminator's.
+
+        It stands in `replaced_head`, and makes logits (*) of features (*, C). Its activation is
+        that of the layers.
+        """
+        head = ReplacedTokenHead(self.config.embed_dim, activation_fn=self.config.activation_fn)
+        self.replaced_head = self._like_us(head)
+
     def _check_vacant(self, name: str, heads: nn.ModuleDict) -> None:
         """Refuse a name that no head can have, or that a head of another kind has."""
         check_head_name(name)
@@ -296,7 +330,7 @@ class Roberta(nn.Module):
                     "choose another name"
                 )
 
-    def _like_us(self, head: nn.Module) -> nn.Module:
+    def _like_us(self, head: Head) -> Head:
         like = self.transformer.embed_positions.weight
         # In the model's mode: a head added after .eval() would else drop out at random.
         return head.to(like.device, like.dtype).train(self.training)

@@ -30,6 +30,7 @@ from roberta_hub.checkpoint.fetch.cache import (
     is_complete,
 )
 from roberta_hub.checkpoint.fetch.catalogue import PUBLISHED
+from roberta_hub.checkpoint.fetch.digests import known_digests
 from roberta_hub.config import RobertaConfig
 from roberta_hub.errors import RobertaHubError
 from roberta_hub.files import read_json
@@ -52,7 +53,7 @@ VARIABLES = (
 """Environment variables that change what the package does."""
 NEEDED = ("torch", "tiktoken", "regex", "requests", "safetensors", "filelock", "tqdm")
 """Packages without which something fails."""
-PACKAGES = (*NEEDED, "numpy", "spacy", "fairseq", "transformers")
+PACKAGES = (*NEEDED, "sentencepiece", "numpy", "spacy", "fairseq", "transformers")
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
@@ -172,7 +173,7 @@ def _cache(problems: list[str], verify: bool) -> Iterator[str]:
         if (found := download.find_in_torch_hub(record)) is not None:
             yield f"  {record.name}: also as an archive in torch.hub's cache: {clean(found)}"
     try:
-        download.known_digests()
+        known_digests()
     except RobertaHubError as error:
         problems.append(clean(error))
 

@@ -8,8 +8,10 @@ import torch
 
 from roberta_hub.checkpoint.fetch import download
 from roberta_hub.checkpoint.fetch.catalogue import config_of, ships
-from roberta_hub.checkpoint.fetch.records import MODELS
+from roberta_hub.checkpoint.fetch.records import MODELS, Record
 from roberta_hub.hub import RobertaModel
+
+TITLES = ("name", "shape", "parameters", "licence", "cached")
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
@@ -23,21 +25,36 @@ def run(given: argparse.Namespace) -> int:
 
 def models() -> int:
     """Print a table of the catalogue."""
-    print(f"{'name':<20} {'alias':<20} {'shape':<9} {'parameters':>11}  cached")
-    for record in MODELS:
-        with torch.device("meta"):
-            model = RobertaModel(config_of(record))
-            for head, labels in record.labels.items():
-                model.register_classification_head(head, len(labels))
-        count = sum(parameter.numel() for parameter in model.parameters())
-        shape = f"{model.config.num_layers} x {model.config.embed_dim}"
-        places = {
-            "yes": download.find_cached,
-            "in fairseq's cache": download.find_in_fairseq_cache,
-            "in torch.hub's cache": download.find_in_torch_hub,
-        }
-        cached = "in the package"
-        if not ships(record):
-            cached = next((place for place, find in places.items() if find(record)), "no")
-        print(f"{record.name:<20} {record.aliases[0]:<20} {shape:<9} {count:>11,}  {cached}")
+    rows = [TITLES, *map(_row, MODELS)]
+    widths = [max(len(row[column]) for row in rows) for column in range(len(TITLES))]
+    for name, shape, count, licence, cached in rows:
+        print(
+            f"{name:<{widths[0]}}  {shape:<{widths[1]}}  {count:>{widths[2]}}  "
+            f"{licence:<{widths[3]}}  {cached}"
+        )
     return 0
+
+
+def _row(record: Record) -> tuple[str, str, str, str, str]:
+    """Write what is known of a model, and where its files lie."""
+    with torch.device("meta"):
+        model = RobertaModel(config_of(record))
+        if record.pooler:
+            model.add_pooler()
+        if record.replaced_head:
+            model.add_replaced_head()
+        for head, labels in record.labels.items():
+            model.register_classification_head(head, len(labels))
+    count = sum(parameter.numel() for parameter in model.parameters())
+    shape = f"{model.config.num_layers} x {model.config.embed_dim}"
+    places = {
+        "yes": download.find_cached,
+        "in fairseq's cache": download.find_in_fairseq_cache,
+        "in torch.hub's cache": download.find_in_torch_hub,
+    }
+    cached = "in the package"
+    if not ships(record):
+        cached = next((place for place, find in places.items() if find(record)), "no")
+    # Behind it some records say where that is written.
+    licence = record.licence.partition(";")[0].partition(" by ")[0]
+    return record.name, shape, f"{count:,}", licence, cached

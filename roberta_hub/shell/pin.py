@@ -8,15 +8,17 @@ from collections.abc import Mapping
 from typing import Any
 from urllib.parse import urlsplit
 
-from roberta_hub.checkpoint.fetch import download
 from roberta_hub.checkpoint.fetch.cache import cache_root, read_manifest
 from roberta_hub.checkpoint.fetch.catalogue import PUBLISHED
+from roberta_hub.checkpoint.fetch.digests import DIGESTS, known_digests
 from roberta_hub.checkpoint.fetch.records import (
     BASE_URL,
     HUGGINGFACE,
     Origin,
     Record,
     Remote,
+    archive,
+    repository,
 )
 from roberta_hub.checkpoint.fetch.transfer import Received
 from roberta_hub.terminal import clean, without_secrets
@@ -36,9 +38,11 @@ def run(given: argparse.Namespace) -> int:
 
 def pin() -> int:
     """Print the rows of published models; 1 if two digests of a file differ, else 0."""
-    first_use, status = download.known_digests(), 0
-    print(f"# From {clean(cache_root() / download.DIGESTS)} and the manifests beside it;")
-    print("# paste into checkpoint/fetch/records.py.")
+    first_use, status = known_digests(), 0
+    print(f"# From {clean(cache_root() / DIGESTS)} and the manifests beside it;")
+    print(
+        "# paste into checkpoint/fetch/records.py, those of relatives' origins into relatives.py."
+    )
     for record in PUBLISHED:
         manifest = read_manifest(cache_root() / record.name) or {}
         known = _known(record, first_use, manifest)
@@ -93,15 +97,27 @@ def _row(
 
 
 def _origin(origin: Origin, found: Mapping[str, tuple[str, int | None]]) -> str:
-    """Return the call in records.py that makes an origin, with the pins on record."""
+    """Return the call in records.py that makes an origin, with the pins on record.
+
+    An origin that no call makes, as many of relatives are, is written out.
+    """
     pinned = [(remote, *found.get(remote.url, ("", None))) for remote in origin.files]
+    bare = [dataclasses.replace(remote, size=None, sha256=None) for remote in origin.files]
+    name = bare[0].url.removeprefix(f"{BASE_URL}/")
+    if origin.kind == "huggingface":
+        name = urlsplit(bare[0].url).path.partition("/resolve/")[0].strip("/")
+    call = archive if origin.kind == "fairseq" else repository
+    if call(name) != dataclasses.replace(origin, files=tuple(bare)):
+        files = tuple(
+            dataclasses.replace(remote, size=size or remote.size, sha256=digest or remote.sha256)
+            for remote, digest, size in pinned
+        )
+        return repr(dataclasses.replace(origin, files=files))
     if origin.kind == "fairseq":
-        ((remote, digest, size),) = pinned
-        name = remote.url.removeprefix(f"{BASE_URL}/")
+        ((_, digest, size),) = pinned
         pins = [f"size={size:_}"] if size else []
         pins += [f"sha256={digest!r}"] if digest else []
         return f"archive({', '.join([repr(name), *pins])})".replace("'", '"')
-    name = urlsplit(origin.files[0].url).path.partition("/resolve/")[0].strip("/")
     pins = [
         f"{remote.name.partition('.')[0]}=({size}, {digest!r})"
         for remote, digest, size in pinned

@@ -15,7 +15,7 @@ _SPECIAL_KEYS = (
     *("bos_token", "eos_token", "unk_token", "sep_token", "pad_token", "cls_token", "mask_token"),
     *("additional_special_tokens", "extra_special_tokens"),
 )
-_GENERIC = ("PreTrainedTokenizerFast", "TokenizersBackend")
+GENERIC = ("PreTrainedTokenizerFast", "TokenizersBackend")
 """Classes that do as tokenizer.json says; RobertaTokenizer does as its own arguments say."""
 
 
@@ -50,8 +50,35 @@ def read_settings(directory: Path) -> Settings:
     """
     config = _optional(directory / "tokenizer_config.json")
     table = _optional(directory / "tokenizer.json")
-    specials = _special_names(_optional(directory / "special_tokens_map.json"), config)
     _check_pipeline(table, directory / "tokenizer.json")
+    found = read_added(directory, config, table)
+    try:
+        prefix = _add_prefix_space(config, table)
+    except (TypeError, ValueError, AttributeError) as error:
+        raise VocabularyError(
+            f"{directory}: tokenizer.json or tokenizer_config.json says add_prefix_space as "
+            f"transformers does not ({type(error).__name__}: {error})"
+        ) from None
+    words = {word: added for word, added in found.items() if not added.special}
+    _check_words(words, directory)
+    return Settings({word: added.id for word, added in found.items()}, tuple(words), prefix)
+
+
+def read_added(
+    directory: Path, config: Mapping[str, Any], table: Mapping[str, Any]
+) -> dict[str, Added]:
+    """Read the words that were added to a vocabulary, special ones too.
+
+    Args:
+        directory: may hold added_tokens.json and special_tokens_map.json.
+        config: what tokenizer_config.json holds.
+        table: what tokenizer.json holds.
+
+    Raises:
+        VocabularyError: a file is damaged.
+    """
+    specials = {*SPECIALS, MASK}
+    specials |= special_names(_optional(directory / "special_tokens_map.json"), config)
     found: dict[str, Added] = {}
     try:
         for word, number in _optional(directory / "added_tokens.json").items():
@@ -60,23 +87,21 @@ def read_settings(directory: Path) -> Settings:
             found[entry["content"]] = _added(int(number), entry, specials)
         for entry in table.get("added_tokens") or ():
             found[entry["content"]] = _added(entry["id"], entry, specials)
-        prefix = _add_prefix_space(config, table)
     except (KeyError, TypeError, ValueError, AttributeError) as error:
         raise VocabularyError(
             f"{directory}: tokenizer.json, tokenizer_config.json or added_tokens.json lists no "
             f"added tokens as transformers does ({type(error).__name__}: {error})"
         ) from None
-    words = {word: added for word, added in found.items() if not added.special}
-    _check_words(words, directory)
-    return Settings({word: added.id for word, added in found.items()}, tuple(words), prefix)
+    return found
 
 
 def _optional(path: Path) -> dict[str, Any]:
     return read_json(path) if path.is_file() else {}
 
 
-def _special_names(*tables: Mapping[str, Any]) -> set[str]:
-    names = {*SPECIALS, MASK}
+def special_names(*tables: Mapping[str, Any]) -> set[str]:
+    """Return every special word that files of settings name."""
+    names: set[str] = set()
     for table in tables:
         for key in _SPECIAL_KEYS:
             value = table.get(key)
@@ -139,7 +164,7 @@ def _kind(part: object) -> str:
 def _add_prefix_space(config: Mapping[str, Any], table: Mapping[str, Any]) -> bool:
     """As transformers: the class's argument, or for a generic class what tokenizer.json says."""
     value = config.get("add_prefix_space")
-    if table and config.get("tokenizer_class") in _GENERIC:
+    if table and config.get("tokenizer_class") in GENERIC:
         value = (table.get("pre_tokenizer") or {}).get("add_prefix_space", True)
     if not isinstance(value, (bool, type(None))):
         raise ValueError(f"add_prefix_space is {str(value)[:40]!r}")

@@ -1,6 +1,6 @@
 """Reads the tokenizer of a Hugging Face directory: decides which engine its files mean.
 
-Each engine has a reader of its own, which knows its files: `byte_level.py`.
+Each engine has a reader of its own, which knows its files: `byte_level.py`, `wordpiece_files.py`.
 """
 
 from __future__ import annotations
@@ -11,7 +11,7 @@ from typing import Any, TypeAlias
 
 from roberta_hub.arguments import brief
 from roberta_hub.errors import VocabularyError
-from roberta_hub.text import byte_level, unigram_files
+from roberta_hub.text import byte_level, unigram_files, wordpiece_files
 from roberta_hub.text.dictionary import Dictionary
 from roberta_hub.text.layout import Layout
 from roberta_hub.text.pieces import Engine
@@ -22,7 +22,7 @@ Found: TypeAlias = tuple[Engine, Dictionary, Layout]
 
 FILES = (
     *("vocab.json", "merges.txt", "added_tokens.json", "tokenizer_config.json"),
-    *("tokenizer.json", "sentencepiece.bpe.model", "spiece.model"),
+    *("vocab.txt", "tokenizer.json", "sentencepiece.bpe.model", "spiece.model"),
 )
 """What the engines write, and the file of settings that stands beside every engine's files."""
 SETTINGS = "tokenizer_config.json"
@@ -32,6 +32,7 @@ BYTE_LEVEL, WORDPIECE, UNIGRAM = "byte-level BPE", "WordPiece", "SentencePiece"
 READERS: dict[str, Callable[[Path], Found]] = {
     BYTE_LEVEL: byte_level.read,
     UNIGRAM: unigram_files.read,
+    WORDPIECE: wordpiece_files.read,
 }
 """Of each kind of vocabulary that is read."""
 ROBERTA = ("RobertaTokenizer", "BartTokenizer", "LongformerTokenizer")
@@ -55,11 +56,15 @@ _MODELS = {"BPE": BYTE_LEVEL, "WordPiece": WORDPIECE, "Unigram": UNIGRAM}
 """What tokenizer.json calls the kinds."""
 
 
-def read_tokenizer(directory: Path) -> Found | None:
+def read_tokenizer(directory: Path, model_type: str | None = None) -> Found | None:
     """Read the engine, the dictionary and the layout of a Hugging Face directory.
 
     `tokenizer_class` decides which files are read, in tokenizer_config.json or else config.json;
     without one the files themselves decide.
+
+    Args:
+        directory: holds the files.
+        model_type: of the model, where the directory does not say whose SentencePiece file it is.
 
     Returns:
         (engine, dictionary, layout), or None where the directory has no file of a vocabulary.
@@ -79,7 +84,12 @@ def read_tokenizer(directory: Path) -> Found | None:
             f"{directory}: {there}: a {kind} vocabulary, which this version does not read; it "
             f"reads {', '.join(READERS)}"
         )
-    engine, dictionary, layout = READERS[kind](directory)
+    found: Found
+    if kind == UNIGRAM:
+        found = unigram_files.read(directory, model_type)
+    else:
+        found = READERS[kind](directory)
+    engine, dictionary, layout = found
     if LAYOUT in settings:
         try:
             layout = layout.changed(settings[LAYOUT], len(dictionary))

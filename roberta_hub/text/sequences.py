@@ -51,10 +51,10 @@ class Sequences:
         self._append(flat, sentences, 1 if no_separator else self.separators)
         return as_tensor(flat)
 
-    def masked(self, text: str, mask_token: str) -> Tensor:
-        """One sequence with `mask` at each placeholder of a text: int32 (T,)."""
+    def masked(self, spans: Sequence[str]) -> Tensor:
+        """One sequence of the parts of a text, with `mask` between them: int32 (T,)."""
         flat = array("i", [self.begin])
-        for span in text.split(mask_token):
+        for span in spans:
             flat.extend(self.engine.encode_ids(span.rstrip()))
             flat.append(self.mask)
         flat[-1] = self.end  # in place of the mask behind the last span

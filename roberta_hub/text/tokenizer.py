@@ -6,6 +6,7 @@ Shapes: T tokens of one sequence, `<s>` and `</s>` included; V symbols of the di
 from __future__ import annotations
 
 import functools
+import re
 from collections.abc import Sequence
 from concurrent.futures import ThreadPoolExecutor
 from itertools import pairwise
@@ -193,7 +194,18 @@ class Tokenizer:
         """
         return self._to_model[torch.tensor(self.engine.encode_ids(text), dtype=torch.int32)]
 
-    def encode_masked(self, text: str, mask_token: str = MASK) -> Tensor:
+    @functools.cached_property
+    def placeholders(self) -> tuple[str, ...]:
+        """What stands for a token to be guessed in a text: `<mask>`, and the model's own word.
+
+        Example:
+            >>> Tokenizer.shipped().placeholders  # of BERT ('<mask>', '[MASK]')
+            ('<mask>',)
+        """
+        own = MASK if self.layout.mask is None else self.dictionary[self.layout.mask]
+        return tuple(dict.fromkeys([MASK, own]))
+
+    def encode_masked(self, text: str, mask_token: str | None = None) -> Tensor:
         """Turn text with placeholders into ids with `<mask>`, as fairseq's `fill_mask` does.
 
         Whitespace before a placeholder belongs to it, since the word to be found brings its own:
@@ -201,7 +213,7 @@ class Tokenizer:
 
         Args:
             text: any number of placeholders.
-            mask_token: the placeholder.
+            mask_token: the placeholder; None: each of `placeholders`.
 
         Returns:
             int64 tensor (T,).
@@ -212,11 +224,13 @@ class Tokenizer:
         """
         if not isinstance(text, str):
             raise InputTypeError(f"text is a {type(text).__name__}, not a str")
-        if not mask_token:
+        if mask_token == "":
             raise InputError("mask_token is empty")
-        if mask_token in text:
+        words = self.placeholders if mask_token is None else (mask_token,)
+        spans = re.split("|".join(map(re.escape, words)), text)
+        if len(spans) > 1:
             _ = self.mask_idx  # refuses a dictionary without one
-        return self._to_model[self._sequences.masked(text, mask_token)]
+        return self._to_model[self._sequences.masked(spans)]
 
     def decode(self, tokens: Tensor | Sequence[int]) -> str | list[str]:
         """Turn ids back into text: one str, or a list where `Layout.split` finds several sentences.

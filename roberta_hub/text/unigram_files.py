@@ -33,11 +33,14 @@ _BEGINNINGS = {"xlmroberta": XLM_R, "camembert": CAMEMBERT, "albert": ALBERT}
 _CLEANING = ("do_lower_case", "keep_accents", "remove_space")
 
 
-def read(directory: Path) -> tuple[SentencePiece, Dictionary, Layout]:
+def read(
+    directory: Path, model_type: str | None = None
+) -> tuple[SentencePiece, Dictionary, Layout]:
     """Read the engine, the dictionary and the layout of a Hugging Face directory.
 
     Args:
         directory: holds a `.model` file, or a tokenizer.json with a unigram model.
+        model_type: of the model, where the directory does not say whose rows they are.
 
     Raises:
         VocabularyError: a file is damaged or false, or its pieces are not those of a family.
@@ -48,7 +51,7 @@ def read(directory: Path) -> tuple[SentencePiece, Dictionary, Layout]:
     try:
         if path is not None:
             model = read_model(path)
-            family = _family(directory, settings, path)
+            family = _family(directory, settings, path, model_type)
         else:
             path = directory / TABLE
             model, family = _of_table(read_json(path))
@@ -64,10 +67,12 @@ def _optional(path: Path) -> dict[str, Any]:
     return read_json(path) if path.is_file() else {}
 
 
-def _family(directory: Path, settings: Mapping[str, Any], path: Path) -> Family:
+def _family(
+    directory: Path, settings: Mapping[str, Any], path: Path, model_type: str | None
+) -> Family:
     """Tell whose rows a `.model` file has: as the settings say, else as the file is called."""
     config = _optional(directory / "config.json")
-    for named in (settings.get("tokenizer_class"), config.get("model_type")):
+    for named in (settings.get("tokenizer_class"), config.get("model_type"), model_type):
         words = str(named).lower().replace("-", "")
         for beginning, family in _BEGINNINGS.items():
             if words.startswith(beginning):

@@ -123,7 +123,7 @@ def make_model(config: Config) -> RobertaHubInterface:
             f"architecture.{odd[0]} cannot change in a model that has weights, only "
             f"{', '.join(SIZELESS)}; pretrained=false begins with random weights"
         )
-    for name in changed & {"vocab_size", "padding_idx"}:
+    for name in changed & {"vocab_size", "padding_idx", "separator_idx"}:
         raise InputError(
             f"architecture.{name} is {config.architecture[name]!r}; the vocabulary of "
             f"{config.model} makes it {has[name]}"
@@ -136,6 +136,10 @@ def make_model(config: Config) -> RobertaHubInterface:
             f"a model of architecture {config.architecture} cannot be made here: "
             f"{str(error).splitlines()[0][:200]}"
         ) from None
+    if old.pooler is not None:
+        model.add_pooler()
+    if old.replaced_head is not None:
+        model.add_replaced_head()
     for name, head in old.classification_heads.items():
         outputs, inner = head.out_proj.out_features, head.dense.out_features  # type: ignore[union-attr]
         model.register_classification_head(name, outputs, inner)  # type: ignore[arg-type]

@@ -75,7 +75,8 @@ class HeadVerbs(TextVerbs):
 
         Returns:
             A `Prediction` for each text: `label`, its probability `score`, and `scores` of all
-            labels. A head with one output is a regression, whose value is the `score`.
+            labels. A head with one output is a regression or a reranker: the `score` is its raw
+            output, and higher is more; with `multi_label` it is its sigmoid.
 
         Raises:
             UnknownNameError: the model has no such head.

@@ -1,11 +1,11 @@
-"""Defines the verbs that ask the language model: fill_mask, disambiguate_pronoun, score."""
+"""Defines the verbs that ask what a model was pre-trained for: fill_mask, score and the like."""
 
 from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
 from typing import TYPE_CHECKING, Any, overload
 
-from roberta_hub.inference import fill_mask, pronouns, score
+from roberta_hub.inference import fill_mask, pronouns, replaced, score
 from roberta_hub.inference.batching import Options
 from roberta_hub.inference.fill_mask import Filled
 from roberta_hub.keywords import checks_keywords
@@ -19,7 +19,7 @@ if TYPE_CHECKING:
 
 @checks_keywords
 class LanguageVerbs(TextVerbs):
-    """Verbs that ask the masked language model. See `RobertaHubInterface`."""
+    """Verbs that ask the language model, or a discriminator. See `RobertaHubInterface`."""
 
     task: Any
 
@@ -51,6 +51,11 @@ class LanguageVerbs(TextVerbs):
     ) -> Filled | list[Filled]:
         """Find the most probable words for `<mask>`.
 
+        A model whose own word is another (BERT's is `[MASK]`) takes both. Text before and behind a
+        mask is cut into pieces apart, as in fairseq, so a piece behind a mask begins a word. A word
+        that is found brings the space in front of it, a piece that goes on with a word (BERT's
+        `##ing`) has none.
+
         Args:
             masked_input: a text with `<mask>` in it, or many; not pairs.
             topk: number of words.
@@ -66,7 +71,8 @@ class LanguageVerbs(TextVerbs):
             left out.
 
         Raises:
-            InputError: a text has no mask, or topk or a target is impossible.
+            InputError: a text has no mask, or topk or a target is impossible; or the model has no
+                language-model head (ELECTRA's discriminators, sentence encoders).
 
         Example:
             >>> [(text, p, word)] = roberta.fill_mask("Paris is the <mask> of France.", topk=1)
@@ -137,4 +143,38 @@ class LanguageVerbs(TextVerbs):
         """
         many, one = as_texts(texts)
         found = score.score(self._runner(**options), many)
+        return found[0] if one else found
+
+    @overload
+    def replaced(self, texts: str, **options: Unpack[Options]) -> list[float]: ...  # type: ignore[overload-overlap]
+    @overload
+    def replaced(self, texts: Texts, **options: Unpack[Options]) -> list[list[float]]: ...
+    def replaced(
+        self, texts: str | Texts, **options: Unpack[Options]
+    ) -> list[list[float]] | list[float]:
+        """Tell how probable it is that each piece stands in another one's place.
+
+        ELECTRA's discriminators are trained to find the pieces that a generator has put in (Clark
+        et al. 2020, section 2); a piece of more than 0.5 does not belong in its text.
+
+        Args:
+            texts: one str, or many; see the class.
+            options: batch_tokens, progress, truncate, stride; see `features`.
+
+        Returns:
+            A probability for each piece of a text, in the order of `tokenize`; of a pair, those of
+            both texts one after the other. `[CLS]` and `[SEP]` are left out.
+
+        Raises:
+            InputError: the model is no discriminator; or a text is too long, and the message names
+                it.
+
+        Example:
+            >>> roberta.model.add_replaced_head()  # ELECTRA's discriminators have a trained one
+            >>> [len(pieces) for pieces in roberta.replaced(["Hello world!", "Hello"])]
+            [3, 1]
+            >>> roberta.model.replaced_head = None
+        """
+        many, one = as_texts(texts)
+        found = replaced.replaced(self._runner(**options), many)
         return found[0] if one else found

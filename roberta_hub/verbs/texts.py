@@ -55,7 +55,10 @@ class TextVerbs(nn.Module):
         return found[0] if one else found
 
     def tokenize(self, text: str) -> list[str]:
-        """Cut a text into the pieces of the vocabulary; "Ġ" stands for the space before a piece.
+        """Cut a text into the pieces of the vocabulary.
+
+        RoBERTa's "Ġ" and XLM-R's "▁" stand for the space before a piece; BERT's "##" says that a
+        piece goes on with a word.
 
         Args:
             text: one text. `<s>` and `</s>`, which `encode` puts around it, are no pieces.
@@ -91,6 +94,7 @@ class TextVerbs(nn.Module):
         *,
         layer: int = -1,
         pooling: Pooling | None = None,
+        normalize: bool = False,
         **options: Unpack[Options],
     ) -> Tensor: ...
     @overload
@@ -100,6 +104,7 @@ class TextVerbs(nn.Module):
         *,
         layer: int = -1,
         pooling: None = None,
+        normalize: bool = False,
         **options: Unpack[Options],
     ) -> list[Tensor]: ...
     @overload
@@ -109,6 +114,7 @@ class TextVerbs(nn.Module):
         *,
         layer: int = -1,
         pooling: Pooling,
+        normalize: bool = False,
         **options: Unpack[Options],
     ) -> Tensor: ...
     def features(
@@ -117,6 +123,7 @@ class TextVerbs(nn.Module):
         *,
         layer: int = -1,
         pooling: Pooling | None = None,
+        normalize: bool = False,
         **options: Unpack[Options],
     ) -> list[Tensor] | Tensor:
         """Compute the hidden states of many texts. Nothing is computed on padding.
@@ -125,13 +132,15 @@ class TextVerbs(nn.Module):
             texts: one str, or many; see the class.
             layer: -1 is the features, 0 the embeddings, k the k-th layer.
             pooling: None gives one vector a token, "cls" the vector of `<s>`, "mean" the mean over
-                all tokens.
+                all tokens, "max" the largest value of each dimension, "pooler" what the model's own
+                pooler makes of `<s>`, where it has one. `embed` pools as the model was trained to.
+            normalize: True gives each vector the length 1.
             options: `batch_tokens=N` is the number of tokens in a batch. `progress=True` or False
                 shows a bar or none; without it, long work in a terminal or notebook shows one.
                 `truncate=True` cuts the longest sentence of a text that is too long. `stride=N`
                 runs such a text in windows that overlap by N tokens instead: each token comes from
-                the window in which it stands farthest from a cut, and with "cls" the vectors of
-                `<s>` are averaged.
+                the window in which it stands farthest from a cut, and with "cls" and "pooler" the
+                vectors of `<s>` are averaged.
 
         Returns:
             Tensors on the model's device, in the order of `texts`: a list of (T_i, C), or when
@@ -139,7 +148,8 @@ class TextVerbs(nn.Module):
 
         Raises:
             InputTypeError: `texts` holds no texts, or an item is none; the message names it.
-            InputError: a text is too long; the message names it, its length and the limit.
+            InputError: a text is too long; the message names it, its length and the limit. Or the
+                model has no pooler.
 
         Example:
             >>> roberta.features(["Hello world!", "Hello"], pooling="mean").shape
@@ -148,7 +158,9 @@ class TextVerbs(nn.Module):
             torch.Size([5, 768])
         """
         many, one = as_texts(texts)
-        found = features.features(self._runner(**options), many, layer=layer, pooling=pooling)
+        found = features.features(
+            self._runner(**options), many, layer=layer, pooling=pooling, normalize=normalize
+        )
         return found[0] if one else found
 
     def optimize(self, dtype: Dtype | None = None) -> Self:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import dataclasses
 import subprocess
 import sys
 from pathlib import Path
@@ -9,6 +10,7 @@ from pathlib import Path
 import pytest
 import torch
 from checkpoints import small
+from safetensors.torch import load_file
 
 from roberta_hub import RobertaHubInterface
 
@@ -79,3 +81,56 @@ def test_the_format_before_2020_is_read_whole(tmp_path: Path, middle):
     found = peaks(tmp_path)
     print(f"legacy: {found[0]:.2f} widened, {found[1]:.2f} in float16")
     assert found[0] < 2.25
+
+
+MAPPED = """
+import gc, sys, torch, safetensors.torch, tiktoken
+from roberta_hub.building import build
+from roberta_hub.checkpoint.formats.fairseq import read_fairseq
+from roberta_hub.checkpoint.formats.huggingface import read_huggingface
+from roberta_hub.hub import RobertaModel
+from pathlib import Path
+def memory(name):
+    return int(open("/proc/self/status").read().split(name + ":")[1].split()[0]) * 1024
+folder, dtype = Path(sys.argv[1]), getattr(torch, sys.argv[2])
+for _ in range(2):
+    base = memory("RssAnon")
+    file = folder / "model.pt"
+    if file.exists():
+        checkpoint = read_fairseq(file, {}, dtype, converted=True)
+    else:
+        checkpoint = read_huggingface(folder, dtype, converted=True)
+    assert checkpoint.finite  # no pass over the file, which would read it all
+    model = build(checkpoint, RobertaModel)
+    weights = sum(p.numel() * p.element_size() for p in model.parameters())
+    assert {p.dtype for p in model.parameters()} == {dtype}
+    print((memory("RssAnon") - base) / weights)
+    del checkpoint, model
+    gc.collect()
+"""
+XL = {"normalize_before": True, "layernorm_embedding": False, "embed_dim": 512, "ffn_dim": 2048}
+
+
+@pytest.mark.parametrize(
+    ("kind", "stored"), [("model.pt", torch.float16), ("pytorch_model.bin", torch.bfloat16)]
+)
+def test_the_files_own_dtype_is_mapped_and_not_copied(tmp_path: Path, kind: str, stored) -> None:
+    """How XLM-R's XL and XXL load: from a pickle's safetensors copy, 7 and 21 GB that stay there.
+
+    Only the positions are ours, to which transformers' one row of token types is added.
+    """
+    roberta = small(**XL, num_layers=6, num_heads=8).to(stored)  # 38 MB
+    if kind == "model.pt":
+        roberta.save(tmp_path, "fairseq")
+    else:
+        roberta.family = "xlm-roberta-xl"
+        roberta.model.config = dataclasses.replace(roberta.model.config, lm_activation_fn="gelu")
+        roberta.save(tmp_path, "huggingface")
+        torch.save(load_file(tmp_path / "model.safetensors"), tmp_path / kind)
+        (tmp_path / "model.safetensors").unlink()
+    name = str(stored).removeprefix("torch.")
+    command = [sys.executable, "-c", MAPPED, str(tmp_path), name]
+    done = subprocess.run(command, capture_output=True, text=True, check=True)
+    first, again = (float(line) for line in done.stdout.split())
+    print(f"{kind} {stored}: {first:.3f} and {again:.3f} of the weights in memory")
+    assert again < 0.1

@@ -314,10 +314,10 @@ def test_no_name_stands_for_two_parameters() -> None:
 
 
 def test_an_unknown_family_is_answered_with_the_known_ones(monkeypatch: pytest.MonkeyPatch) -> None:
-    with pytest.raises(CheckpointError, match="'gpt2', this reads 'roberta', 'bert', 'albert'"):
+    with pytest.raises(CheckpointError, match=r"'gpt2', this reads 'roberta', .*'albert'"):
         family_of({"model_type": "gpt2"}, "x")
     monkeypatch.delitem(FAMILIES, "bert")
-    with pytest.raises(CheckpointError, match="'bert', this reads 'roberta', 'albert'"):
+    with pytest.raises(CheckpointError, match=r"'bert', this reads .*'camembert', 'albert'"):
         family_of({"model_type": "bert"}, "x")
 
 

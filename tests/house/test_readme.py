@@ -5,8 +5,10 @@ import re
 from pathlib import Path
 
 import pytest
+from families import write_family
 
 import roberta_hub
+from roberta_hub.checkpoint.fetch.records import RELATIVES, Record
 
 ROOT = Path(__file__).resolve().parents[2]
 README = (ROOT / "README.md").read_text(encoding="utf-8")
@@ -16,13 +18,28 @@ def test_examples_run(tmp_path: Path) -> None:
     names = {
         "REPO": str(ROOT),
         "FILE": str(ROOT / "tests/data/fairseq/model.pt"),
-        "FOLDER": str(tmp_path),
+        "FOLDER": str(tmp_path / "saved"),
+        "BERT": str(write_family("bert", tmp_path / "bert", head="pretraining")),
         "roberta_hub": roberta_hub,
     }
     test = doctest.DocTestParser().get_doctest(README, names, "README.md", "README.md", 0)
     assert len(test.examples) > 15
     outcome = doctest.DocTestRunner(optionflags=doctest.ELLIPSIS).run(test)
     assert outcome.failed == 0
+
+
+@pytest.mark.parametrize("record", RELATIVES, ids=lambda record: record.name)
+def test_the_table_of_the_family_says_what_the_records_say(record: Record) -> None:
+    rows = [line for line in README.splitlines() if line.startswith("| `")]
+    (row,) = [line for line in rows if f"`{record.name}`" in line]
+    _, parameters, languages, download, memory, licence = row.strip("| ").split(" | ")
+    assert parameters.removesuffix(" ?") == record.parameters
+    assert parameters.endswith(" ?") == ("vocab_size" in record.unsure)
+    assert (languages, download) == (record.languages, record.download)
+    value, unit = record.parameters.split()
+    weights = float(value) * (1e6 if unit == "M" else 1e9) * 4
+    assert float(memory.removesuffix(" GB")) * 1e9 == pytest.approx(weights, rel=0.1, abs=6e7)
+    assert record.licence.split(" ")[0] in licence
 
 
 def mapped(readme: str) -> list[str]:

@@ -60,6 +60,7 @@ def test_the_calls_are_real(tmp_path: Path) -> None:
     roberta.register_span_head("squad")
     typed_verbs.ids(roberta)
     typed_verbs.vectors(roberta)
+    typed_verbs.sentences(roberta)
     typed_verbs.language(roberta)
     typed_verbs.heads(roberta)
     typed_verbs.registration(roberta, tmp_path)

@@ -12,7 +12,7 @@ import torch
 from torch import Tensor
 from typing_extensions import assert_type
 
-from roberta_hub import Answer, Prediction, RobertaHubInterface, Span
+from roberta_hub import Answer, Hit, Prediction, RobertaHubInterface, Span
 from roberta_hub.inference.words import AlignedDoc, AlignedWord
 
 MANY = ["A dog ran.", "Goal!"]
@@ -43,8 +43,18 @@ def vectors(roberta: RobertaHubInterface) -> None:
     assert_type(roberta.features("a", pooling="mean"), Tensor)
     assert_type(roberta.features(MANY, layer=0, batch_tokens=64), list[Tensor])
     assert_type(roberta.features(MANY, pooling="cls", truncate=True), Tensor)
+    assert_type(roberta.features(MANY, pooling="max", normalize=True), Tensor)
     # One answer is no list of them: the line below is one that mypy has to refuse.
     assert_type(roberta.features("a"), list[Tensor])  # type: ignore[assert-type]
+
+
+def sentences(roberta: RobertaHubInterface) -> None:
+    assert_type(roberta.embed("a"), Tensor)
+    vectors = assert_type(roberta.embed(PAIRS, "query: ", truncate=True), Tensor)
+    assert_type(roberta.similarity(MANY, vectors), Tensor)
+    assert_type(roberta.search("a", MANY, topk=1), list[Hit])
+    assert_type(roberta.search(MANY, vectors), list[list[Hit]])
+    assert_type(roberta.search(vectors, iter(MANY)), list[list[Hit]])
 
 
 def words(roberta: RobertaHubInterface) -> None:

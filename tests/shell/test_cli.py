@@ -22,7 +22,15 @@ from roberta_hub import __version__, available_models, load_model
 from roberta_hub.checkpoint.fetch import download, transfer
 from roberta_hub.checkpoint.fetch.cache import _tag, cache_root
 from roberta_hub.checkpoint.fetch.catalogue import PUBLISHED, files_of
-from roberta_hub.checkpoint.fetch.records import MODELS, Record, archive, repository
+from roberta_hub.checkpoint.fetch.digests import known_digests
+from roberta_hub.checkpoint.fetch.records import (
+    MODELS,
+    Origin,
+    Record,
+    Remote,
+    archive,
+    repository,
+)
 from roberta_hub.shell.main import main
 from roberta_hub.terminal import without_secrets
 
@@ -201,6 +209,7 @@ def test_pin_gives_rows_that_the_catalogue_takes(base: Path, capsys: pytest.Capt
     status, out, _ = run("pin")
     assert status == 0
     names = {"Record": Record, "archive": archive, "repository": repository}
+    names |= {"Origin": Origin, "Remote": Remote}  # of relatives, whose origins are written out
     (row,) = eval(f"({out})", names)
     (file,) = files_of(row, "fairseq")
     assert file.sha256 == digest
@@ -209,7 +218,7 @@ def test_pin_gives_rows_that_the_catalogue_takes(base: Path, capsys: pytest.Capt
     assert "not from the publisher" in out  # it came from a mirror
     for name in [record.name for record in PUBLISHED[1:]]:
         assert f"# {name}: no digest on record" in out
-    assert file.size == download.known_digests()[file.url].size
+    assert file.size == known_digests()[file.url].size
     assert row.origins[1:] == MODELS[0].origins[1:]
     archives = [file for record in PUBLISHED for file in files_of(record, "fairseq")]
     table = {file.url: {"size": 7, "sha256": "0" * 64} for file in archives}
@@ -221,6 +230,7 @@ def test_pin_gives_rows_that_the_catalogue_takes(base: Path, capsys: pytest.Capt
     assert "# roberta.base: NOT PINNED" in shown
     rows = eval(f"({shown})", names)
     labels = {"mnli": ("contradiction", "neutral", "entailment")}
+    relatives, rows = rows[3:], rows[:3]
     assert [dict(row.labels) for row in rows] == [{}, labels, {}]
     assert rows[2].task == "wsc"
     sizes = [(files_of(row, "fairseq")[0].size, len(row.origins) == 1) for row in rows]
@@ -228,6 +238,12 @@ def test_pin_gives_rows_that_the_catalogue_takes(base: Path, capsys: pytest.Capt
     second = files_of(rows[0], "huggingface")
     assert [(file.size, file.sha256) for file in second] == [(9, "1" * 64)] * 2
     assert rows[1].origins[1:] == MODELS[2].origins[1:]  # nothing on record, nothing invented
+    known = {record.name: record for record in PUBLISHED}
+    for row in relatives:
+        (file,) = files_of(row, "fairseq")
+        assert (file.size, file.sha256) == (7, "0" * 64)
+        origin = replace(row.origins[0], files=known[row.name].origins[0].files)
+        assert replace(row, origins=(origin, *row.origins[1:])) == known[row.name]
 
 
 def test_models(base: Path, cache: Path, capsys: pytest.CaptureFixture[str]):
@@ -236,7 +252,9 @@ def test_models(base: Path, cache: Path, capsys: pytest.CaptureFixture[str]):
     out = capsys.readouterr().out
     rows = [line.split() for line in out.splitlines()[1:]]
     assert [row[0] for row in rows] == available_models()
-    assert [row[-1] for row in rows] == ["yes", "cache", "no", "no", "package"]
+    assert [row[-1] for row in rows[:5]] == ["yes", "cache", "no", "no", "package"]
+    assert {row[-1] for row in rows[5:]} == {"no"}
+    assert "CC-BY-NC 4.0" in out  # SpanBERT's
     assert "in torch.hub's cache" in out
     assert "124,696,665" in out
 

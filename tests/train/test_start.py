@@ -86,6 +86,30 @@ def test_heads_look_at_their_offsets(sizes):
         assert hits > wanted, (offset, float(hits))
 
 
+@pytest.mark.parametrize("width", [32, 64, 96])
+def test_a_projected_sum_starts_alike(width):
+    """ALBERT's and ELECTRA's embeddings: words of a kind are alike, heads look at their offsets."""
+    sizes = {"embed_dim": 64, "num_heads": 8, "embedding_dim": width, "project_sum": True}
+    model = started(**sizes, num_segments=2, separator_idx=2, padding_idx=0).eval()
+    encoder = model.encoder.sentence_encoder
+    rows = torch.nn.functional.normalize(encoder.embed_tokens.weight, dim=1)
+    likeness = rows @ rows.t()
+    assert likeness[10:20, 10:20].mean() > 0.5 > likeness[10:20, 20:30].mean() + 0.2
+    batch = pack_sequences([torch.randint(10, 30, (30,))], padding_idx=0)
+    with torch.no_grad():
+        x = encoder.embed(batch.ids, batch.positions)
+        attention = encoder.layers[0].self_attn
+        query, key = (
+            part.view(30, 8, -1).transpose(0, 1)[: len(OFFSETS[0])]
+            for part in (attention.q_proj(x), attention.k_proj(x))
+        )
+    for offset, own in zip(OFFSETS[0], query @ key.transpose(1, 2), strict=True):
+        inner = torch.arange(4, 26)
+        assert own.argmax(1)[inner].eq(inner + offset).float().mean() > 0.4, offset
+    matching_heads(model, stream(400), seed=1)
+    assert all(p.isfinite().all() for p in model.parameters())
+
+
 def test_a_rotation_moves_every_place():
     frequencies = torch.tensor([1.5, 0.3, 0.02])
     places = sinusoids(50, frequencies)

@@ -19,6 +19,7 @@ from typing import IO
 
 from roberta_hub.checkpoint.fetch.cache import (
     DICTIONARIES,
+    ENGINES,
     MANIFEST,
     MODEL,
     FileTable,
@@ -37,8 +38,8 @@ CHUNK = 1 << 16
 """Bytes moved at a time."""
 MAX_MEMBERS = 1000
 """Files and folders in an archive; fairseq's have four."""
-MAX_BYTES = 16 << 30
-"""Bytes of an archive, packed or unpacked; roberta.large unpacks to 1.4 GB."""
+MAX_BYTES = 64 << 30
+"""Bytes of an archive, packed or unpacked; roberta.large unpacks to 1.4 GB, xlmr.xxl to 21."""
 HEADER_ROOM = 1 << 20
 """Bytes an archive may spend between two files and after the last: headers, padding."""
 MAX_VAIN = 10
@@ -72,7 +73,8 @@ def extract_archive(path: str | os.PathLike[str], checkpoint_file: str = MODEL) 
         CheckpointError: The archive is missing, damaged or unsafe, or the cache cannot be written.
     """
     archive, name = Path(path), checkpoint_file.split(os.pathsep)[0]
-    if name != os.path.basename(name) or name in ("", ".", "..", MANIFEST, *DICTIONARIES):
+    kept = (MANIFEST, *DICTIONARIES, *ENGINES)
+    if name != os.path.basename(name) or name in ("", ".", "..", *kept):
         raise CheckpointError(
             f"{archive}: checkpoint_file is {checkpoint_file!r}; in an archive it is a plain file "
             "name. For other layouts unpack the archive and load the folder"
@@ -117,13 +119,19 @@ def sha256_of(path: Path) -> str:
     return digest.hexdigest()
 
 
+def is_web_page(path: Path) -> bool:
+    """Tell whether a file begins as a web page does, which no file of a model does."""
+    with open(path, "rb") as file:
+        return file.read(256).lstrip().startswith(b"<")
+
+
 def not_gzip(path: Path) -> str | None:
     """Return what a file seems to be when it does not start like gzip, None when it does."""
     with open(path, "rb") as file:
         head = file.read(256)
     if head.startswith(b"\x1f\x8b"):
         return None
-    if head.lstrip().startswith(b"<"):
+    if is_web_page(path):
         return "this is not an archive, it looks like a web page (a login page or a proxy's error?)"
     return f"this is not a gzip archive, it starts with {head[:16]!r}"
 
@@ -173,7 +181,7 @@ def unpack(archive: Path, folder: Path, source: str, checkpoint_file: str = MODE
         with BoundedGzip(archive) as plain:
             with tarfile.open(fileobj=plain, mode="r|") as tar:
                 for count, member in enumerate(tar, start=1):
-                    name = accept(member, count, (checkpoint_file, *DICTIONARIES))
+                    name = accept(member, count, (checkpoint_file, *DICTIONARIES, *ENGINES))
                     plain.limit = member.offset_data + member.size + HEADER_ROOM
                     content = tar.extractfile(member) if name else None
                     if name and content:

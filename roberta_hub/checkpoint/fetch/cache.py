@@ -29,11 +29,13 @@ from roberta_hub.files import flush, flush_path
 MODEL = "model.pt"
 """What the published archives call the checkpoint."""
 DICTIONARIES = ("dict.txt", "input0/dict.txt", "label/dict.txt")
-"""The vocabulary, by either of fairseq's names, and the class names; whatever else lies in an
-archive stays there."""
-SAFETENSORS = ("config.json", "model.safetensors")
-"""The other kind of model that may lie in a folder; its vocabulary is the one that this package
-ships."""
+"""The vocabulary, by either of fairseq's names, and the class names."""
+ENGINES = ("sentencepiece.bpe.model", "vocab.json", "merges.txt")
+"""What cuts texts for XLM-R, CamemBERT and GottBERT; whatever else lies in an archive stays
+there."""
+CONFIG, WEIGHTS = "config.json", ("model.safetensors", "pytorch_model.bin")
+"""The other kind of model that may lie in a folder: its configuration, and its weights in either
+form."""
 MANIFEST = "manifest.json"
 """Written last into a model's folder: sizes and digests of its files."""
 PATIENCE = 3600.0
@@ -87,10 +89,10 @@ def is_complete(folder: Path, checkpoint_file: str = MODEL) -> bool:
 def is_model(files: Container[str], checkpoint_file: str = MODEL) -> bool:
     """Tell whether these files are enough to load a model.
 
-    Enough is a checkpoint and a vocabulary, or safetensors.
+    Enough is a checkpoint and a vocabulary, or a configuration and weights.
     """
     ours = checkpoint_file in files and any(name in files for name in DICTIONARIES[:2])
-    return ours or all(name in files for name in SAFETENSORS)
+    return ours or (CONFIG in files and any(name in files for name in WEIGHTS))
 
 
 # ---- a stage to work in ----

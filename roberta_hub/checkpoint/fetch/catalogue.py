@@ -7,7 +7,7 @@ from collections.abc import Mapping
 from pathlib import Path
 
 from roberta_hub.checkpoint.checkpoint import HEADS, Checkpoint
-from roberta_hub.checkpoint.fetch.records import MODELS, Kind, Record, Remote, available_models
+from roberta_hub.checkpoint.fetch.records import MODELS, Kind, Record, Remote
 from roberta_hub.config import FAIRSEQ_FIELDS, RobertaConfig
 from roberta_hub.errors import CheckpointError
 
@@ -23,7 +23,7 @@ def ships(record: Record) -> bool:
     """Tell whether a model lies in the package, so that nothing is downloaded.
 
     Example:
-        >>> ships(MODELS[0]), ships(MODELS[-1])
+        >>> ships(find("roberta.base")), ships(find("roberta.tiny"))
         (False, True)
     """
     return any(origin.kind == "package" for origin in record.origins)
@@ -49,7 +49,7 @@ def files_of(record: Record, kind: Kind) -> tuple[Remote, ...]:
     Example:
         >>> [file.name for file in files_of(MODELS[0], "fairseq")]
         ['roberta.base.tar.gz']
-        >>> files_of(MODELS[-1], "fairseq")
+        >>> files_of(find("roberta.tiny"), "fairseq")
         ()
     """
     return tuple(file for origin in record.origins if origin.kind == kind for file in origin.files)
@@ -59,22 +59,32 @@ def embedded(record: Record) -> Path:
     """Return the folder of a model that lies in the package.
 
     Example:
-        >>> sorted(path.name for path in embedded(MODELS[-1]).glob("*.safetensors"))
+        >>> sorted(path.name for path in embedded(find("roberta.tiny")).glob("*.safetensors"))
         ['model.safetensors']
     """
     return Path(__file__).resolve().parents[2] / "models" / record.name.rpartition(".")[2]
 
 
 def find(name: str) -> Record | None:
-    """Return the record of a dotted name or of its alias, None when there is no such model.
+    """Return the record of a name or an alias, Hugging Face's too; None: there is no such model.
 
     Example:
-        >>> find("roberta_large_mnli").name
-        'roberta.large.mnli'
+        >>> find("roberta_large_mnli").name, find("FacebookAI/xlm-roberta-base").name
+        ('roberta.large.mnli', 'xlmr.base')
         >>> find("bert-base") is None
         True
     """
-    return next((record for record in MODELS if name in (record.name, *record.aliases)), None)
+    return next((record for record in MODELS if name in names_of(record)), None)
+
+
+def names_of(record: Record) -> tuple[str, ...]:
+    """Return every name that loads a model, the canonical one first.
+
+    Example:
+        >>> names_of(find("roberta.base"))
+        ('roberta.base', 'roberta_base', 'FacebookAI/roberta-base', 'roberta-base')
+    """
+    return (record.name, *record.aliases, *record.elsewhere)
 
 
 def suggest(name: str) -> list[str]:
@@ -87,13 +97,22 @@ def suggest(name: str) -> list[str]:
         'roberta.base'
         >>> suggest("FacebookAI/roberta-base")[0]
         'roberta.base'
+        >>> suggest("google/bert-base-uncasd")[0]
+        'bert.base.uncased'
         >>> suggest("gpt2")
         []
     """
-    # Hugging Face's names begin with their owner, fairseq's archives end in .tar.gz.
+    known: dict[str, str] = {}
+    for record in reversed(MODELS):  # of names that look alike the first row's
+        known |= {_spelling(other): record.name for other in names_of(record)}
+    near = difflib.get_close_matches(_spelling(name), known, n=9, cutoff=0.7)
+    return list(dict.fromkeys(known[spelling] for spelling in near))[:3]
+
+
+def _spelling(name: str) -> str:
+    """Write a name as the canonical ones are: lower case, dots, no owner and no ending."""
     bare = name[-200:].rstrip("/").rpartition("/")[2].lower().removesuffix(".tar.gz")
-    wanted = bare.replace("_", ".").replace("-", ".")
-    return difflib.get_close_matches(wanted, available_models(), n=3, cutoff=0.7)
+    return bare.replace("_", ".").replace("-", ".")
 
 
 def name_heads(record: Record, checkpoint: Checkpoint) -> None:

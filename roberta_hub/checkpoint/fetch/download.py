@@ -6,10 +6,9 @@ record ─► our cache? ─► fairseq's cache? ─► torch.hub's archive? ─
 
 from __future__ import annotations
 
+import contextlib
 import hashlib
-import json
 import os
-import re
 import warnings
 from collections.abc import Sequence
 from dataclasses import dataclass
@@ -18,9 +17,16 @@ from urllib.parse import urlsplit
 
 import torch.hub
 
-from roberta_hub.checkpoint.fetch.archive import not_gzip, sha256_of, unpack
+from roberta_hub.checkpoint.fetch.archive import (
+    MAX_BYTES,
+    is_web_page,
+    not_gzip,
+    sha256_of,
+    unpack,
+)
 from roberta_hub.checkpoint.fetch.cache import (
     MODEL,
+    WEIGHTS,
     FileTable,
     cache_root,
     fairseq_cache,
@@ -28,15 +34,21 @@ from roberta_hub.checkpoint.fetch.cache import (
     publish,
     read_manifest,
     tidy,
-    turn,
     workplace,
-    write_staged_json,
 )
 from roberta_hub.checkpoint.fetch.catalogue import files_of
-from roberta_hub.checkpoint.fetch.records import BASE_URL, HUGGINGFACE, Origin, Record, Remote
+from roberta_hub.checkpoint.fetch.digests import check_digest, remember
+from roberta_hub.checkpoint.fetch.records import (
+    ARCHIVES,
+    HUGGINGFACE,
+    Origin,
+    Record,
+    Remote,
+)
 from roberta_hub.checkpoint.fetch.transfer import (
     BY_HAND,
     MIRROR_ENV,
+    AbsentFileError,
     Received,
     UnreachableError,
     receive,
@@ -44,15 +56,14 @@ from roberta_hub.checkpoint.fetch.transfer import (
 )
 from roberta_hub.checkpoint.store import read_safetensors
 from roberta_hub.errors import CheckpointError, DownloadError, RobertaHubError
-from roberta_hub.files import read_json
+from roberta_hub.files import read_json, read_json_list
 
 OFFLINE_ENV = "ROBERTA_HUB_OFFLINE"
 """Set to 1: no socket is opened, what is not in a cache is an error."""
 ENDPOINT_ENV = "HF_ENDPOINT"
 """A base URL that replaces https://huggingface.co, as everywhere in Hugging Face's world."""
-DIGESTS = "digests.json"
-"""A file in the cache with the size and sha256, as first seen, of each URL whose publisher gives no
-digest."""
+SMALL_BYTES = 64 << 20
+"""Most bytes of a configuration or vocabulary; XLM-R's tokenizer.json has 17 MB."""
 
 
 @dataclass(frozen=True)
@@ -80,8 +91,8 @@ def fetch_model(record: Record, *, force: bool = False, progress: bool = True) -
         progress: Show a progress bar when stderr is a terminal.
 
     Returns:
-        A folder with `model.pt` and `dict.txt`, or, from Hugging Face, `config.json` and
-        `model.safetensors`.
+        A folder with `model.pt` and `dict.txt`, or, from Hugging Face, `config.json` and weights;
+        the files of a vocabulary that is not RoBERTa's beside them.
 
     Raises:
         DownloadError: No network, a refused redirect, a wrong digest, no room, offline, a cache
@@ -103,7 +114,7 @@ def fetch_model(record: Record, *, force: bool = False, progress: bool = True) -
         if delivery is None:
             _require_online(record, target)
             delivery = _download(record, stage, record.name if progress else None)
-        _remember(delivery.first_seen, stage)
+        remember(delivery.first_seen, stage)
         publish(
             delivery.folder,
             target,
@@ -141,7 +152,7 @@ def find_cached(record: Record) -> Path | None:
         pinned = files_of(record, "fairseq")
     else:
         pinned = files_of(record, "huggingface")
-        found = [files[file.name].get("sha256") for file in pinned]
+        found = [files.get(file.name, {}).get("sha256") for file in pinned]
     pairs = zip(pinned, found, strict=False)
     return folder if all(file.sha256 in (None, digest) for file, digest in pairs) else None
 
@@ -197,7 +208,7 @@ def _adopt(record: Record, archive: Path, stage: Path) -> _Delivery | None:
     try:
         found = Received(archive.stat().st_size, sha256_of(archive))
         (remote,) = files_of(record, "fairseq")
-        _check(remote, str(archive), found)
+        check_digest(remote, str(archive), found)
         files = unpack(archive, folder, str(archive))
     except (RobertaHubError, PermissionError) as error:
         warnings.warn(f"torch.hub's copy is passed over. {error}", stacklevel=5)
@@ -265,7 +276,7 @@ def _deliver(origin: Origin, stage: Path, label: str | None) -> _Delivery:
 
 def _from_fairseq(origin: Origin, stage: Path, label: str | None) -> _Delivery:
     (remote,), archive = origin.files, stage / "archive.tar.gz"
-    url = _mirrored(remote, BASE_URL, MIRROR_ENV)
+    url = _mirrored(remote, ARCHIVES, MIRROR_ENV)
     try:
         got = receive(url, archive, label=label, limit=remote.size, copies=2)
         if (problem := not_gzip(archive)) is not None:
@@ -275,7 +286,7 @@ def _from_fairseq(origin: Origin, stage: Path, label: str | None) -> _Delivery:
     except DownloadError as error:
         archive.unlink(missing_ok=True)
         raise _AbsentError(error) from None
-    _check(remote, url, got)
+    check_digest(remote, url, got)
     folder = stage / "fairseq"
     folder.mkdir()
     files = unpack(archive, folder, url)
@@ -300,77 +311,65 @@ def _no_network(record: Record, *failures: DownloadError) -> DownloadError:
 
 def _from_huggingface(origin: Origin, stage: Path, label: str | None) -> _Delivery:
     folder = stage / "huggingface"
-    folder.mkdir()
     files: FileTable = {}
     seen: list[tuple[Remote, Received]] = []
-    for remote in origin.files:
-        url, path = _mirrored(remote, HUGGINGFACE, ENDPOINT_ENV), folder / remote.name
+    for wanted in (*origin.files, *origin.optional):
+        remote, got = wanted, None
         try:
-            got = receive(url, path, label=label, limit=remote.size)
+            try:
+                got = _file(remote, folder, label)
+            except AbsentFileError:
+                if wanted in origin.optional:
+                    continue
+                if wanted.name not in origin.instead:
+                    raise
+                remote = origin.instead[wanted.name]
+                got = _file(remote, folder, label)
         except DownloadError as error:
             raise _AbsentError(error) from None
-        _check(remote, url, got)
-        try:
-            read_json(path) if path.suffix == ".json" else read_safetensors(path)
-        except CheckpointError as error:
-            raise DownloadError(f"{url} is not what it should be: {error}") from error
+        _accept(remote, folder / remote.name, got)
         files[remote.name] = {"size": got.size, "sha256": got.sha256}
         seen.append((remote, got))
-    return _Delivery(folder, url.rpartition("/")[0], files, first_seen=tuple(seen))
+    source = _mirrored(origin.files[0], (HUGGINGFACE,), ENDPOINT_ENV).rpartition("/")[0]
+    return _Delivery(folder, source, files, first_seen=tuple(seen))
 
 
-def _mirrored(remote: Remote, base: str, variable: str) -> str:
+def _file(remote: Remote, folder: Path, label: str | None) -> Received:
+    """Download one file of a repository under its own name."""
+    path = folder / remote.name
+    path.parent.mkdir(parents=True, exist_ok=True)
+    limit = MAX_BYTES if path.name in WEIGHTS else SMALL_BYTES
+    url = _mirrored(remote, (HUGGINGFACE,), ENDPOINT_ENV)
+    try:
+        return receive(url, path, label=label, limit=remote.size or limit)
+    except AbsentFileError:
+        path.unlink(missing_ok=True)
+        if path.parent != folder:
+            with contextlib.suppress(OSError):  # it has other files
+                path.parent.rmdir()
+        raise
+
+
+def _accept(remote: Remote, path: Path, got: Received) -> None:
+    """Refuse a file with another digest, and one that is not what its name says."""
+    url = _mirrored(remote, (HUGGINGFACE,), ENDPOINT_ENV)
+    check_digest(remote, url, got)
+    try:
+        if path.name == "modules.json":
+            read_json_list(path)
+        elif path.suffix == ".json":
+            read_json(path)
+        elif path.suffix == ".safetensors":
+            read_safetensors(path)
+        elif is_web_page(path):
+            raise CheckpointError("it looks like a web page (a login page or a proxy's error?)")
+    except CheckpointError as error:
+        raise DownloadError(f"{url} is not what it should be: {error}") from error
+
+
+def _mirrored(remote: Remote, bases: Sequence[str], variable: str) -> str:
     mirror = os.environ.get(variable)
-    if not mirror or not remote.url.startswith(base):
+    base = next((base for base in bases if remote.url.startswith(base)), None)
+    if not mirror or base is None:
         return remote.url
     return safe_url(mirror.rstrip("/") + remote.url[len(base) :], variable)
-
-
-# ---- digests ----
-
-
-def known_digests() -> dict[str, Received]:
-    """Return what each URL gave at the first download, as recorded in this cache.
-
-    Raises:
-        DownloadError: the table is damaged; to pass over it would be to accept anything.
-    """
-    path = cache_root() / DIGESTS
-    try:
-        table = {
-            url: Received(**about) for url, about in json.loads(path.read_text("utf-8")).items()
-        }
-        if not all(re.fullmatch("[0-9a-f]{64}", about.sha256) for about in table.values()):
-            raise ValueError("not a sha256")
-        return table
-    except FileNotFoundError:
-        return {}
-    except (ValueError, TypeError, AttributeError) as error:
-        raise DownloadError(f"{path} is damaged ({error}); restore it or delete it") from error
-
-
-def _check(remote: Remote, url: str, got: Received) -> None:
-    """Compare with the published digest, or else with the one recorded on first use."""
-    expected, origin, remedy = remote.sha256, "the catalogue says", "Try again"
-    if expected is None and (first := known_digests().get(remote.url)) is not None:
-        expected = first.sha256
-        origin = f"the first download, recorded in {cache_root() / DIGESTS}, had"
-        remedy = "If the publisher did replace the file, remove that entry; if not, do not use it"
-    if expected is not None and got.sha256 != expected:
-        raise DownloadError(
-            f"{url}: it has sha256 {got.sha256}, {origin} {expected}. Nothing of it was kept. "
-            f"{remedy}"
-        )
-
-
-def _remember(seen: tuple[tuple[Remote, Received], ...], stage: Path) -> None:
-    new = {remote.url: vars(got) for remote, got in seen if remote.sha256 is None}
-    path = cache_root() / DIGESTS
-    # One table for all models, each of which has its own lock.
-    with turn(path.with_name(f".{DIGESTS}.lock")):
-        for remote, got in seen:  # again: it may have been recorded since
-            _check(remote, remote.url, got)
-        known = {url: vars(got) for url, got in known_digests().items()}
-        if new.keys() - known.keys():
-            write_staged_json(stage / DIGESTS, {**new, **known})
-            os.replace(stage / DIGESTS, path)

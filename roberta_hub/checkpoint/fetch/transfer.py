@@ -67,6 +67,10 @@ class UnreachableError(DownloadError):
         self.host, self.reason = host, reason
 
 
+class AbsentFileError(DownloadError):
+    """The server has no such file; it may have another."""
+
+
 class _TransientError(Exception):
     """A failure that may pass; `wait` is how many seconds the server asked for."""
 
@@ -90,6 +94,7 @@ def receive(
 
     Raises:
         UnreachableError: no network, or no server at that address; found out at once.
+        AbsentFileError: the server has no such file.
         DownloadError: refused, broken off too often, too large.
         OSError: the disk is full.
     """
@@ -297,7 +302,8 @@ def _require_body(response: requests.Response, url: str, *, ranged: bool) -> Non
     answer = f"{url} answered {status} {response.reason or ''}".rstrip()
     if status in (408, 429) or status >= 500:
         raise _TransientError(answer, _seconds(response.headers.get("Retry-After", "")))
-    raise DownloadError(f"{answer}, no file there or no access. Check {MIRROR_ENV}, {BY_HAND}")
+    refusal = AbsentFileError if status in (404, 410) else DownloadError
+    raise refusal(f"{answer}, no file there or no access. Check {MIRROR_ENV}, {BY_HAND}")
 
 
 def _seconds(retry_after: str) -> float:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import dataclasses
-from collections.abc import Mapping
+from collections.abc import Container, Mapping
 from pathlib import Path
 from typing import Any
 
@@ -13,6 +13,8 @@ from torch import Tensor
 from roberta_hub.checkpoint.checkpoint import (
     EMBEDDING,
     LM_WEIGHT,
+    POOLER,
+    REPLACED_HEAD,
     VERSION,
     Checkpoint,
     distinct,
@@ -23,19 +25,20 @@ from roberta_hub.checkpoint.checkpoint import (
 from roberta_hub.checkpoint.converted import Neutral, through_copy
 from roberta_hub.checkpoint.formats.fairseq_arguments import (
     check_overrides,
+    fairseq_cfg,
     layers_to_keep,
     read_config,
 )
 from roberta_hub.checkpoint.formats.upgrade import count_layers, is_post_norm_era, prune, upgrade
 from roberta_hub.checkpoint.tensors import Origin, holds_all, own
 from roberta_hub.checkpoint.untrusted.unpickle import is_mapped, load_pickle, plain, tensors
-from roberta_hub.config import FAIRSEQ_ACTIVATIONS, RobertaConfig, fairseq_arguments
+from roberta_hub.config import FAIRSEQ_ACTIVATIONS, RobertaConfig
 from roberta_hub.errors import CheckpointError, InputError
 from roberta_hub.files import replacing, write_files
 
 OURS = (
     *("roberta_hub_labels", "roberta_hub_task", "roberta_hub_init_token"),
-    *("roberta_hub_own_head", "roberta_hub_inputs"),
+    *("roberta_hub_own_head", "roberta_hub_inputs", "roberta_hub_family"),
 )
 """Our own keys in a model.pt, for what fairseq has no place for."""
 
@@ -141,15 +144,17 @@ def interpret(
         _check_layers(arguments.get("encoder_layers"), count_layers(weights), source)
     config = read_config(arguments | dict(overrides), weights, overrides, source)
     config = _settle_lm_head(config, weights, source)
-    weights[VERSION] = torch.tensor([3.0])
+    weights.pop(VERSION, None)  # in float32, beside which nothing in half precision stayed mapped
     labels = _as_dict(arguments.get("roberta_hub_labels"))
     own_head = arguments.get("roberta_hub_own_head")
+    family = arguments.get("roberta_hub_family")
     tasks = (arguments.get("roberta_hub_task"), arguments.get("task"))
     tokens = (arguments.get("roberta_hub_init_token"), arguments.get("init_token"))
     finite = neutral.finite and holds_all(weights, dtype)
+    weights = own(weights, dtype, neutral.origin) | {VERSION: torch.tensor([3.0])}
     return Checkpoint(
         config=config,
-        weights=own(weights, dtype, neutral.origin),
+        weights=weights,
         source=source,
         labels={
             head: distinct(names, head, source)
@@ -161,6 +166,7 @@ def interpret(
         task=next((task for task in tasks if isinstance(task, str) and task), "masked_lm"),
         init_token=next((token for token in map(_integer, tokens) if token is not None), None),
         finite=finite,
+        family=family if isinstance(family, str) else "roberta",
     )
 
 
@@ -245,12 +251,41 @@ def _settle_lm_head(
     return config
 
 
-def fairseq_state(checkpoint: Checkpoint) -> dict[str, Any]:
+def check_relative(checkpoint: Checkpoint) -> None:
+    """Refuse BERT, ALBERT and ELECTRA, for whose parts fairseq's RoBERTa has no place.
+
+    Raises:
+        CheckpointError: it names these parts.
+    """
+    config = checkpoint.config
+    lacks = {
+        "segment embeddings": config.num_segments,
+        "a projection of the summed embeddings": config.project_sum,
+        f"padding with id {config.padding_idx}": config.padding_idx != RobertaConfig.padding_idx,
+        "a pooler": checkpoint.has(POOLER),
+        "a discriminator's head": checkpoint.has(REPLACED_HEAD),
+    }
+    found = [what for what, present in lacks.items() if present]
+    if config.layer_norm_eps != 1e-5 and found:
+        found.append(f"LayerNorm eps {config.layer_norm_eps}")
+    if found:
+        raise CheckpointError(
+            f"this model is no RoBERTa: fairseq's has no place for {', '.join(found)}; save as "
+            "'roberta_hub' or 'huggingface'"
+        )
+
+
+def fairseq_state(checkpoint: Checkpoint, vocabulary: Container[str] = ()) -> dict[str, Any]:
     """Make the content of a fairseq file, in 0.12's form with plain dicts only.
+
+    Args:
+        checkpoint: of the model.
+        vocabulary: names of the files that lie beside it, which say what cuts texts.
 
     Raises:
         CheckpointError: a configuration that fairseq cannot express.
     """
+    check_relative(checkpoint)
     config, weights = expand(checkpoint.config, checkpoint.weights)
     problems = {
         f"LayerNorm eps {config.layer_norm_eps}": config.layer_norm_eps != 1e-5,
@@ -279,7 +314,7 @@ def fairseq_state(checkpoint: Checkpoint) -> dict[str, Any]:
     weights[VERSION] = torch.tensor([3.0])
     return {
         "args": None,
-        "cfg": _cfg(config),
+        "cfg": fairseq_cfg(config, vocabulary),
         "model": {name: tensor.detach().cpu() for name, tensor in weights.items()},
         "criterion": None,
         "optimizer_history": [_FRESH_HISTORY],
@@ -290,19 +325,27 @@ def fairseq_state(checkpoint: Checkpoint) -> dict[str, Any]:
         "roberta_hub_labels": {head: list(names) for head, names in checkpoint.labels.items()},
         "roberta_hub_own_head": checkpoint.own_head,
         "roberta_hub_inputs": dict(checkpoint.inputs),
+        "roberta_hub_family": checkpoint.family,
     }
 
 
-def write_fairseq(checkpoint: Checkpoint, directory: Path) -> None:
+def write_fairseq(
+    checkpoint: Checkpoint, directory: Path, vocabulary: Mapping[str, bytes] | None = None
+) -> None:
     """Write model.pt and dict.txt so that stock fairseq 0.12.2 loads them and trains on.
 
     No class is pickled. So the file loads under torch's `weights_only` default, as fairseq's own
     files do not.
 
+    Args:
+        checkpoint: of the model.
+        directory: made if missing.
+        vocabulary: files of what cuts texts, by name; None: GPT-2's BPE, which fairseq fetches.
+
     Raises:
         CheckpointError: a configuration that fairseq cannot express.
     """
-    state = fairseq_state(checkpoint)
+    state = fairseq_state(checkpoint, vocabulary or {})
     directory.mkdir(parents=True, exist_ok=True)
     with replacing(directory / "model.pt") as file:
         torch.save(state, file)
@@ -310,22 +353,8 @@ def write_fairseq(checkpoint: Checkpoint, directory: Path) -> None:
         "dict.txt": checkpoint.dictionary,
         "label/dict.txt": checkpoint.label_dictionary,
     }
-    write_files(directory, {name: data for name, data in dictionaries.items() if data is not None})
-
-
-def _cfg(config: RobertaConfig) -> dict[str, Any]:
-    """Make the configuration of a file of 0.12."""
-    # Also for classifiers: fairseq's sentence_prediction task has no mask_idx and so no fill_mask.
-    task = {"_name": "masked_lm", "data": ".", "tokens_per_sample": config.max_positions}
-    criterion = {"_name": "masked_lm"}
-    tables = "https://dl.fbaipublicfiles.com/fairseq/gpt2_bpe"
-    bpe = {
-        "_name": "gpt2",
-        "gpt2_encoder_json": f"{tables}/encoder.json",
-        "gpt2_vocab_bpe": f"{tables}/vocab.bpe",
-    }
-    model = fairseq_arguments(config)
-    return {"model": model, "task": task, "bpe": bpe, "criterion": criterion}
+    files = {name: data for name, data in dictionaries.items() if data is not None}
+    write_files(directory, {**files, **(vocabulary or {})})
 
 
 def read_dictionaries(

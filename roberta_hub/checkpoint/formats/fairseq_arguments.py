@@ -1,9 +1,9 @@
-"""Translates fairseq's arguments into our configuration."""
+"""Translates fairseq's arguments into our configuration, and ours into a file's."""
 
 from __future__ import annotations
 
 import dataclasses
-from collections.abc import Mapping
+from collections.abc import Container, Mapping
 from typing import Any
 
 from torch import Tensor
@@ -11,7 +11,7 @@ from torch import Tensor
 from roberta_hub.arguments import brief
 from roberta_hub.checkpoint.checkpoint import EMBEDDING, LAYER
 from roberta_hub.checkpoint.formats.upgrade import count_layers
-from roberta_hub.config import BASE, LARGE, RobertaConfig
+from roberta_hub.config import BASE, LARGE, RobertaConfig, fairseq_arguments
 from roberta_hub.config import FAIRSEQ_FIELDS as FIELDS
 from roberta_hub.errors import CheckpointError, InputError, UnknownNameError, near_names
 
@@ -22,6 +22,9 @@ _ARCHITECTURES = {
     "roberta_prenorm": RobertaConfig(normalize_before=True, layernorm_embedding=False),
     "xlm": RobertaConfig(num_layers=16, embed_dim=1280, ffn_dim=5120, num_heads=16),
 }
+_EMBEDDING_NORM = "encoder.sentence_encoder.layernorm_embedding.weight"
+_LAST_NORM = "encoder.sentence_encoder.layer_norm.weight"
+"""Pre-norm models alone have it."""
 _UNSUPPORTED = {
     "adaptive_input": False,
     "no_token_positional_embeddings": False,
@@ -128,10 +131,12 @@ def read_config(
     ):
         values["num_heads"] = max(1, sizes["embed_dim"] // 64)  # as in every published size
     if not arguments.keys() & (FIELDS.keys() - overrides.keys()):  # a file of weights alone
-        values["layernorm_embedding"] = (
-            "encoder.sentence_encoder.layernorm_embedding.weight" in weights
-        )
-        values["normalize_before"] = "encoder.sentence_encoder.layer_norm.weight" in weights
+        values["layernorm_embedding"] = _EMBEDDING_NORM in weights
+        values["normalize_before"] = _LAST_NORM in weights
+    if "encoder_normalize_before" not in arguments:  # the default hangs on an architecture's name
+        values["normalize_before"] = values["normalize_before"] or _LAST_NORM in weights
+    if values["normalize_before"] and "layernorm_embedding" not in arguments:
+        values["layernorm_embedding"] = _EMBEDDING_NORM in weights
     asked = {FIELDS[name] for name in overrides if name in FIELDS}
     values |= {name: size for name, size in sizes.items() if name not in asked}
     try:
@@ -171,3 +176,31 @@ def _sizes(weights: dict[str, Tensor], source: str) -> dict[str, int]:
     sizes = {"vocab_size": embedding.size(0), "embed_dim": embedding.size(1)}
     sizes |= {"max_positions": positions.size(0) - unused, "num_layers": layers}
     return sizes | ({"ffn_dim": fc1.size(0)} if fc1 is not None and fc1.dim() == 2 else {})
+
+
+def fairseq_cfg(config: RobertaConfig, vocabulary: Container[str]) -> dict[str, Any]:
+    """Make the configuration of a file of 0.12.
+
+    Args:
+        config: of the model.
+        vocabulary: names of the files that lie beside it, which say what cuts texts.
+    """
+    # Also for classifiers: fairseq's sentence_prediction task has no mask_idx and so no fill_mask.
+    task = {"_name": "masked_lm", "data": ".", "tokens_per_sample": config.max_positions}
+    criterion = {"_name": "masked_lm"}
+    model = fairseq_arguments(config)
+    return {"model": model, "task": task, "bpe": _bpe(vocabulary), "criterion": criterion}
+
+
+def _bpe(vocabulary: Container[str]) -> dict[str, Any]:
+    """Say what cuts texts; fairseq's hub finds files of these names beside the model."""
+    if "sentencepiece.bpe.model" in vocabulary:
+        return {"_name": "sentencepiece", "sentencepiece_model": "sentencepiece.bpe.model"}
+    if "vocab.json" in vocabulary:
+        return {"_name": "hf_byte_bpe", "bpe_vocab": "vocab.json", "bpe_merges": "merges.txt"}
+    tables = "https://dl.fbaipublicfiles.com/fairseq/gpt2_bpe"
+    return {
+        "_name": "gpt2",
+        "gpt2_encoder_json": f"{tables}/encoder.json",
+        "gpt2_vocab_bpe": f"{tables}/vocab.bpe",
+    }

@@ -7,9 +7,9 @@ here knows a family's names.
 from __future__ import annotations
 
 import dataclasses
-from collections.abc import Iterable, Mapping
+import warnings
+from collections.abc import Iterable, Mapping, Sequence
 from pathlib import Path
-from typing import Any
 
 import torch
 from torch import Tensor
@@ -19,12 +19,14 @@ from roberta_hub.checkpoint.checkpoint import (
     HEADS,
     LAYER,
     LM_WEIGHT,
+    POOLER,
     VERSION,
     Checkpoint,
     expand,
 )
 from roberta_hub.checkpoint.formats.huggingface_config import (
     check_expressible,
+    check_only,
     read_config,
     write_config,
 )
@@ -34,11 +36,11 @@ from roberta_hub.checkpoint.formats.huggingface_heads import (
     heads_in,
     read_heads,
 )
-from roberta_hub.checkpoint.formats.names.families import FAMILIES, family_of
+from roberta_hub.checkpoint.formats.names.families import family_of
 from roberta_hub.checkpoint.formats.names.table import HeadNames, NameTable
-from roberta_hub.checkpoint.formats.shards import WHOLE, read_weights
+from roberta_hub.checkpoint.formats.shards import WHOLE, config_file, read_weights
 from roberta_hub.checkpoint.store import write_safetensors
-from roberta_hub.checkpoint.tensors import holds_all, own
+from roberta_hub.checkpoint.tensors import holds_all, is_finite, own
 from roberta_hub.config import RobertaConfig
 from roberta_hub.errors import CheckpointError
 from roberta_hub.files import read_json, write_files, write_json
@@ -68,8 +70,9 @@ def parameter_names(
         rows |= {f"{LAYER}{i}.{ours}": place + theirs for ours, theirs in table.layer.items()}
     rows |= table.lm_head
     for head in heads:
-        begin = f"{head.kind}{head.name}."
-        rows |= {begin + ours: theirs for ours, theirs in head.modules.items()}
+        rows |= {head.begin + ours: theirs for ours, theirs in head.modules.items()}
+    if table.pooler is not None and table.pooler not in rows.values():  # else a head's
+        rows[f"{POOLER}dense"] = table.pooler
     names: dict[str, str] = {}
     for ours, theirs in rows.items():
         if ours.endswith((".weight", ".bias")):
@@ -88,9 +91,11 @@ def read_huggingface(
 ) -> Checkpoint:
     """Read a directory written by transformers: masked LM, bare encoder, or one with a head.
 
-    Heads are those for sequence and token classification, question answering and multiple choice;
-    the last is a classification head with one output, its dense layer being transformers' pooler.
-    A single token-type row is added to the position rows, which is the same sum.
+    Heads are those for sequence and token classification, question answering and multiple choice,
+    and those that BERT, ALBERT and ELECTRA were pre-trained with. One for multiple choice is a
+    classification head with one output, its dense layer being transformers' pooler; so are BERT's
+    and ALBERT's heads for sentences. The token-type row of RoBERTa's kinds is added to the position
+    rows, which is the same sum.
 
     Args:
         directory: holds config.json and the weights.
@@ -102,31 +107,40 @@ def read_huggingface(
     Raises:
         CheckpointError: files missing or damaged, another architecture, unknown tensors.
     """
-    hf = read_json(directory / "config.json")
-    table = family_of(hf, str(directory))
+    hf = read_json(config_file(directory))
+    neutral = None
+    if hf.get("model_type") is None:  # as in 2019: the tensors' names say it
+        neutral = read_weights(directory, file, converted=converted)
+    table = family_of(hf, str(directory), neutral.weights if neutral else ())
     config = read_config(hf, table, directory)
-    neutral = read_weights(directory, file, converted=converted)
+    if neutral is None:
+        neutral = read_weights(directory, file, converted=converted)
     theirs = _in_full(neutral.weights, table)
     row = theirs.pop(table.prefix + table.folded, None) if table.folded else None
-    weights = _renamed(theirs, table, config, hf.get("architectures"), str(directory))
+    heads = heads_in(table, theirs, hf.get("architectures"))
+    for head in heads:
+        if all(f"{module}.weight" in theirs for module in head.modules.values()):
+            check_only(hf, head.only, table, directory)
+    weights = _renamed(theirs, table, config, heads, str(directory))
     config = dataclasses.replace(
         config, lm_head=any(k.startswith("encoder.lm_head.") for k in weights)
     )
     if not config.untie_weights:
         weights.pop(LM_WEIGHT, None)
-    # What is computed below could be infinite.
-    finite = neutral.finite and row is None and holds_all(weights, dtype)
+    finite = neutral.finite and holds_all(weights, dtype)
     weights = own(weights, dtype, neutral.origin)
     if table.positions_from_zero:
         _move_positions(weights, config, str(directory))
     if row is not None and _POSITIONS in weights:
         _fold(row, weights, config, str(directory))
+        finite = finite and is_finite(weights[_POSITIONS])  # of two large numbers it could be none
+    _share_pooler(weights, table, heads)
     weights[VERSION] = torch.tensor([3.0])
     source = str(directory if file is None or file.name in WHOLE else file)
     checkpoint = Checkpoint(
         config=config, weights=weights, source=source, finite=finite, family=table.model_type
     )
-    read_heads(hf, checkpoint)
+    read_heads(hf, checkpoint, heads)
     return checkpoint
 
 
@@ -147,11 +161,10 @@ def _renamed(
     theirs: dict[str, Tensor],
     table: NameTable,
     config: RobertaConfig,
-    architectures: Any,
+    heads: Sequence[HeadNames],
     source: str,
 ) -> dict[str, Tensor]:
     """Take the tensors out of `theirs`, under our names."""
-    heads = heads_in(table, theirs, architectures)
     layers = config.num_unique_layers or config.num_layers
     ours = {b: a for a, b in parameter_names(table, layers, heads).items()}
     weights: dict[str, Tensor] = {}
@@ -165,6 +178,16 @@ def _renamed(
                 "sequence or token classification, question answering or multiple choice"
             )
     return weights
+
+
+def _share_pooler(weights: dict[str, Tensor], table: NameTable, heads: Sequence[HeadNames]) -> None:
+    """Give the pooler a copy of the matrix that a head of theirs reads it through."""
+    for head in heads:
+        for ours, theirs in head.modules.items():
+            for part in ("weight", "bias"):
+                tensor = weights.get(f"{head.begin}{ours}.{part}")
+                if theirs == table.pooler and tensor is not None:
+                    weights[f"{POOLER}dense.{part}"] = tensor.clone()
 
 
 def _move_positions(weights: dict[str, Tensor], config: RobertaConfig, source: str) -> None:
@@ -188,6 +211,13 @@ def _fold(row: Tensor, weights: dict[str, Tensor], config: RobertaConfig, source
         raise CheckpointError(
             f"{source}: token-type embeddings have shape {tuple(row.shape)} and position "
             f"embeddings {tuple(positions.shape)}; the file is damaged or of another architecture"
+        )
+    if len(row) > 1:
+        warnings.warn(
+            f"{source}: there are {len(row)} token types, and every token gets the first, as "
+            "transformers' tokenizers of such models say; if this one was trained on others too, "
+            "its answers to pairs will differ",
+            stacklevel=6,
         )
     # A clone: what is mapped is not written to.
     weights[_POSITIONS] = positions.clone()
@@ -214,7 +244,7 @@ def write_huggingface(
     Raises:
         CheckpointError: a configuration that the family cannot express.
     """
-    table = FAMILIES[checkpoint.family]
+    table = family_of({"model_type": checkpoint.family}, checkpoint.source)
     known = {*table.fields.values(), *table.fixed}
     config, weights = expand(checkpoint.config, checkpoint.weights, known)
     names = head_to_write(table, checkpoint, head)

@@ -43,13 +43,7 @@ def read_config(hf: Mapping[str, Any], table: NameTable, directory: Path) -> Rob
     Raises:
         CheckpointError: another architecture, or a value that is missing or cannot be.
     """
-    for name, value in table.only.items():
-        found = hf.get(name)
-        if found is not None and found != value:
-            raise CheckpointError(
-                f"{directory}: {name} is {brief(found)}, and only {value!r} is read; decoders and "
-                f"relative positions are not {table.title}'s"
-            )
+    check_only(hf, table.only, table, directory)
     given = {**table.defaults, **hf}
     name = _names(table)["activation_fn"]
     activation = given.get(name)
@@ -67,9 +61,46 @@ def read_config(hf: Mapping[str, Any], table: NameTable, directory: Path) -> Rob
             values["max_positions"] -= values["padding_idx"] + 1
         if values["pooler_dropout"] is None:
             values["pooler_dropout"] = values["dropout"]
+        if "embedding_dim" in values and "project_sum" not in table.fixed:
+            if values["embedding_dim"] == values["embed_dim"] and not table.projects_equal:
+                values["embedding_dim"] = None
+            values["project_sum"] = values["embedding_dim"] is not None
+        if values.get("num_segments", 0) > 1 and "separator_idx" not in values:
+            values["separator_idx"] = _separator(hf, table, values["vocab_size"])
         return RobertaConfig(**values)
     except (KeyError, TypeError, ValueError) as error:
         raise CheckpointError(f"{directory}/config.json: {type(error).__name__}: {error}") from None
+
+
+def check_only(
+    hf: Mapping[str, Any], only: Mapping[str, object], table: NameTable, directory: Path | str
+) -> None:
+    """Refuse a config.json that has another value than the one that makes our architecture.
+
+    Args:
+        hf: the content of config.json.
+        only: fields, each with the one value that is read, which is transformers' default too.
+        table: of the family.
+        directory: for messages.
+
+    Raises:
+        CheckpointError: it has another value.
+    """
+    for name, value in only.items():
+        found = hf.get(name)
+        if found is not None and found != value:
+            raise CheckpointError(
+                f"{directory}: {name} is {brief(found)}, and only {value!r} is read; decoders, "
+                f"relative positions and groups of several layers are not {table.title}'s"
+            )
+
+
+def _separator(hf: Mapping[str, Any], table: NameTable, vocab_size: int) -> int | None:
+    """Return the id that ends a segment: the file's, else the family's; None: it has no row."""
+    given = hf.get("sep_token_id")
+    if given is not None:
+        return given  # type: ignore[no-any-return]  # the configuration checks it
+    return next((i for i in table.separators if i < vocab_size), None)
 
 
 def check_expressible(
@@ -90,12 +121,22 @@ def check_expressible(
         value = getattr(config, name)
         return bool(value != table.fixed.get(name, value))
 
+    known = table.fields.values()
     lm_activation = table.fixed.get("lm_activation_fn", config.activation_fn)
     norms = "pre-norm" if config.normalize_before else "post-norm"
+    wide = config.embedding_dim in (None, config.embed_dim)
     problems = {
         f"{norms} layers": differs("normalize_before"),
         f"{'a' if config.layernorm_embedding else 'no'} LayerNorm on the embeddings": differs(
             "layernorm_embedding"
+        ),
+        "segments": bool(config.num_segments) and "num_segments" not in known,
+        "a model without segments": not config.num_segments and "num_segments" in known,
+        "a projected sum of embeddings": config.project_sum and "embedding_dim" not in known,
+        "a factorized token embedding": config.embedding_dim is not None and not config.project_sum,
+        "a sum of embeddings without a projection": table.projects_equal and not config.project_sum,
+        "a projected sum as wide as the layers": (
+            config.project_sum and wide and "embedding_dim" in known and not table.projects_equal
         ),
         "a quantization-noise linear": bool(config.quant_noise_pq),
         f"activation {config.activation_fn!r}": config.activation_fn not in _ACTIVATIONS,
@@ -109,9 +150,11 @@ def check_expressible(
     }
     found = [what for what, present in problems.items() if present]
     if found:
+        relative = config.num_segments or config.project_sum
+        others = "'roberta_hub'" if relative else "'fairseq' or 'roberta_hub'"
         raise CheckpointError(
             f"Hugging Face's {table.model_type} cannot express {' and '.join(found)}; save as "
-            "'fairseq' or 'roberta_hub'"
+            f"{others}"
         )
 
 
@@ -133,6 +176,12 @@ def write_config(
     values[names["untie_weights"]] = not config.untie_weights
     if not table.positions_from_zero:
         values[names["max_positions"]] += config.padding_idx + 1
+    if "embedding_dim" in names:
+        values[names["embedding_dim"]] = config.embedding_dim or config.embed_dim
+    if "num_unique_layers" in names:
+        values[names["num_unique_layers"]] = config.num_unique_layers or config.num_layers
+    if config.num_segments > 1:
+        values["sep_token_id"] = config.separator_idx
     return {
         "architectures": [table.class_prefix + ("ForMaskedLM" if config.lm_head else "Model")],
         "model_type": table.model_type,

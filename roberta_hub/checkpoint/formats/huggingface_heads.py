@@ -9,13 +9,14 @@ from typing import Any
 
 from roberta_hub.checkpoint.checkpoint import (
     HEADS,
+    REPLACED_HEAD,
     SPAN_HEADS,
     TOKEN_HEADS,
     Checkpoint,
     distinct,
     plain_inputs,
 )
-from roberta_hub.checkpoint.formats.names.table import HeadNames, NameTable
+from roberta_hub.checkpoint.formats.names.table import REPLACED, HeadNames, NameTable
 from roberta_hub.errors import CheckpointError
 
 INPUTS = "roberta_hub_inputs"
@@ -60,11 +61,22 @@ def heads_in(table: NameTable, keys: Container[str], architectures: object) -> l
     return found
 
 
-def read_heads(hf: dict[str, Any], checkpoint: Checkpoint) -> None:
-    """Put what config.json says of the head into the checkpoint: labels, what it was trained on."""
+def read_heads(hf: dict[str, Any], checkpoint: Checkpoint, found: Sequence[HeadNames]) -> None:
+    """Put what is known of the heads into the checkpoint: labels, what they were trained on.
+
+    Args:
+        hf: the content of config.json.
+        checkpoint: with its tensors.
+        found: what `heads_in` found.
+    """
+    fixed = {head.name: head.labels for head in found if head.labels}
     for head, (count, _) in checkpoint.heads().items():
+        if len(fixed.get(head, ())) == count:
+            checkpoint.labels[head] = fixed[head]
+            checkpoint.inputs[head] = "pair"  # on which BERT and ALBERT were pre-trained
+            continue
         checkpoint.labels[head] = _labels(hf, count, head, checkpoint.source)
-        checkpoint.inputs = plain_inputs({head: hf.get(INPUTS)})
+        checkpoint.inputs |= plain_inputs({head: hf.get(INPUTS)})
         checkpoint.task = "sentence_prediction"
     for head, count in checkpoint.token_heads().items():
         checkpoint.labels[head] = _labels(hf, count, head, checkpoint.source)
@@ -83,38 +95,61 @@ def head_to_write(table: NameTable, checkpoint: Checkpoint, head: str | None) ->
     Args:
         table: of the family.
         checkpoint: of the model.
-        head: the head's name; None: the only one.
+        head: the head's name; None: the only one. One that the family was pre-trained with stands
+            back behind others.
 
     Raises:
-        CheckpointError: no such head, or several and none is chosen.
+        CheckpointError: no such head, or several and none is chosen; or no class of the family has
+            such a head.
     """
     kinds = {
         **dict.fromkeys(checkpoint.heads(), HEADS),
         **dict.fromkeys(checkpoint.token_heads(), TOKEN_HEADS),
         **dict.fromkeys(checkpoint.span_heads(), SPAN_HEADS),
     }
-    name = _chosen(list(kinds), head)
+    if checkpoint.has(REPLACED_HEAD):
+        kinds[REPLACED] = REPLACED_HEAD
+    classes = {name: count for name, (count, _) in checkpoint.heads().items()}
+    first = {REPLACED} | {
+        names.name for names in table.heads if len(names.labels) == classes.get(names.name, -1)
+    }
+    name = _chosen(list(kinds), [name for name in kinds if name not in first], head)
     if name is None:
         return None
-    alike = [names for names in table.heads if names.kind == kinds[name]]
+    has_lm_head = checkpoint.config.lm_head
+    alike = [
+        names
+        for names in table.heads
+        if names.kind == kinds[name]
+        and (names.name == name if name in first else not names.labels)
+        and names.lm_head in (None, has_lm_head)
+    ]
+    if not alike:
+        lm_head = "an" if has_lm_head else "no"
+        raise CheckpointError(
+            f"transformers has no class of {table.title} with head {name!r} and {lm_head} LM head; "
+            "save as 'roberta_hub', or choose another head with save(..., head=...)"
+        )
     return dataclasses.replace(alike[0], name=name)
 
 
-def _chosen(heads: Sequence[str], head: str | None) -> str | None:
-    if head is None and len(heads) > 1:
+def _chosen(heads: Sequence[str], trained: Sequence[str], head: str | None) -> str | None:
+    """Return the head that was asked for, else the only one of those trained, else the only one."""
+    if head is not None and head not in heads:
+        raise CheckpointError(f"no head {head!r} to save; there are {', '.join(heads) or 'none'}")
+    able = trained or heads
+    if head is None and len(able) > 1:
         raise CheckpointError(
             f"a Hugging Face model holds one classifier and this one has {len(heads)}: choose with "
             f"save(..., head=...) among {', '.join(heads)}"
         )
-    if head is not None and head not in heads:
-        raise CheckpointError(f"no head {head!r} to save; there are {', '.join(heads) or 'none'}")
-    return head or next(iter(heads), None)
+    return head or next(iter(able), None)
 
 
 def about_head(table: NameTable, head: HeadNames, checkpoint: Checkpoint) -> dict[str, Any]:
     """Make what config.json says of a head, in place of what it says of a model without one."""
     about: dict[str, Any] = {"architectures": [table.class_prefix + head.suffix]}
-    if head.kind == SPAN_HEADS:
+    if head.labels or head.kind in (SPAN_HEADS, REPLACED_HEAD):
         return about
     count = (
         checkpoint.token_heads()[head.name]

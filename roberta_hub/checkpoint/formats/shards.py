@@ -7,18 +7,31 @@ from pathlib import Path
 
 from torch import Tensor
 
+from roberta_hub.arguments import brief
 from roberta_hub.checkpoint.converted import Neutral, through_copy
 from roberta_hub.checkpoint.fetch.cache import cache_root
 from roberta_hub.checkpoint.store import read_safetensors
 from roberta_hub.checkpoint.tensors import Origin
 from roberta_hub.checkpoint.untrusted.unpickle import is_mapped, load_pickle, tensors
 from roberta_hub.errors import CheckpointError
-from roberta_hub.files import read_json
+from roberta_hub.files import listing, read_json
 
 WHOLE = ("model.safetensors", "pytorch_model.bin")
 """Names of transformers' files of weights; the one without pickles comes first."""
+CONFIGS = ("config.json", "bert_config.json")
+"""Names of the file that says what the weights are; Google's and SpanBERT's archives have the
+second."""
 INDEXES = tuple(f"{name}.index.json" for name in WHOLE)
 """Names of the files that say in which shard each tensor lies."""
+
+FOREIGN = (".h5", ".ckpt.index", ".msgpack", "saved_model.pb")
+"""Endings of TensorFlow's and Flax's weights."""
+
+
+def config_file(directory: Path) -> Path:
+    """Return the file that says what a directory's weights are; the first name where none is."""
+    there = [name for name in CONFIGS if os.path.exists(directory / name)]
+    return directory / (there or CONFIGS)[0]
 
 
 def read_weights(directory: Path, file: Path | None = None, *, converted: bool) -> Neutral:
@@ -39,8 +52,22 @@ def read_weights(directory: Path, file: Path | None = None, *, converted: bool) 
             return _read_file(directory / whole, converted=converted)
         if os.path.exists(directory / index):
             return _read_shards(directory / index, converted=converted)
-    raise CheckpointError(
-        f"{directory} has config.json but no weights: none of {', '.join((*WHOLE, *INDEXES))}"
+    raise CheckpointError(lacking(directory))
+
+
+def lacking(directory: Path) -> str:
+    """Say that a directory has no weights that are read, and what to fetch."""
+    expected = ", ".join((*WHOLE, *INDEXES))
+    found = f"{directory} has {config_file(directory).name} but no weights: none of {expected}, but"
+    names = sorted(os.listdir(directory))
+    foreign = [name for name in names if name.endswith(FOREIGN)]
+    if not foreign:
+        return f"{found} {listing(directory)}"
+    return (
+        f"{found} {brief(foreign[0])}, which only TensorFlow or Flax reads; fetch "
+        f"{WHOLE[0]} or {WHOLE[1]} of the same model from its Hugging Face repository (Google's "
+        "are google-bert/bert-base-uncased, albert/albert-base-v2, "
+        "google/electra-small-discriminator and their sisters)"
     )
 
 

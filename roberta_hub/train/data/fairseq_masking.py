@@ -14,8 +14,7 @@ def fairseq_mask(
     indices: Tensor,
     *,
     mask_idx: int,
-    vocab_size: int,
-    specials: int,
+    drawn: Tensor,
     prob: float,
     leave: float,
     random: float,
@@ -24,16 +23,15 @@ def fairseq_mask(
 ) -> tuple[Tensor, Tensor]:
     """Mask each sequence as fairseq's `MaskTokensDataset` does, by the same draws in its order.
 
-    There every token is a candidate, `<s>` and `</s>` among them, and every id from `specials` on
-    may replace one, `<mask>` and fillers among them. fairseq counts epochs from 1.
+    There every token is a candidate, `<s>` and `</s>` among them, and every id but the four special
+    symbols may replace one, `<mask>` and fillers among them. fairseq counts epochs from 1.
 
     Args:
         ids: sequences laid end to end. Shape: (N,)
         lengths: tokens of each sequence.
         indices: each sequence's number in the data. Shape: (B,)
         mask_idx: id of `<mask>`.
-        vocab_size: number of ids.
-        specials: how many of the first ids replace nothing.
+        drawn: which ids may replace others. Bool (V,)
         prob: share of the tokens that is guessed.
         leave: of the chosen, the share that stays as it is.
         random: of the chosen, the share that another token replaces.
@@ -53,8 +51,7 @@ def fairseq_mask(
             "task.options.unit=fairseq needs numpy; pip install 'roberta-hub[train]'"
         ) from None
     seen, chosen = ids.clone(), torch.zeros(len(ids), dtype=torch.bool)
-    weights = np.ones(vocab_size)
-    weights[:specials] = 0
+    weights = drawn.numpy().astype(float)
     weights /= weights.sum()
     either = leave + random
     for part, taken, index in zip(

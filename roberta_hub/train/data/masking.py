@@ -36,8 +36,9 @@ class Maskable:
     """Ids that begin a word: a space in front, or no text at all. Bool (V,)"""
     mask: int
     """Id of `<mask>`."""
-    specials: int
-    """How many of the first ids fairseq never draws."""
+    drawn: Tensor
+    """Ids that fairseq draws to replace others: all but the special symbols that come first. Where
+    these stand elsewhere, as BERT's do, those that stand for text. Bool (V,)"""
 
     @classmethod
     def of(cls, tokenizer: Tokenizer) -> Maskable:
@@ -48,9 +49,9 @@ class Maskable:
             >>> shipped.begins[[232, 31414, 2]]  # " world", "Hello", </s>
             tensor([ True, False,  True])
         """
-        text = tokenizer.words
-        specials = tokenizer.dictionary.nspecial
-        return cls(text, tokenizer.beginnings | ~text, tokenizer.mask_idx, specials)
+        text, dictionary = tokenizer.words, tokenizer.dictionary
+        drawn = torch.arange(len(text)) >= dictionary.nspecial if dictionary.as_fairseq else text
+        return cls(text, tokenizer.beginnings | ~text, tokenizer.mask_idx, drawn)
 
 
 @dataclass(frozen=True)
@@ -183,8 +184,7 @@ def _by_fairseq(
         lengths,
         indices,
         mask_idx=maskable.mask,
-        vocab_size=len(maskable.text),
-        specials=maskable.specials,
+        drawn=maskable.drawn,
         prob=masking.prob,
         leave=masking.leave,
         random=masking.random,

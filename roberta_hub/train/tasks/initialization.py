@@ -136,29 +136,51 @@ def _cooccurrences(stream: Tensor, column: Tensor, size: int, width: int) -> Ten
 def _set_places(encoder: TransformerEncoder, num_heads: int) -> None:
     """Set positions in a subspace of one head's width, and heads that look at neighbours in it."""
     positions = encoder.embed_positions.weight
-    width = positions.size(1)
-    size = width // num_heads
-    used = size - size % 2  # D: sines and cosines come in pairs
+    width = positions.size(1)  # C, or E where the sum is projected
+    attentions = [m for m in encoder.layers.modules() if isinstance(m, MultiheadSelfAttention)]
+    size = attentions[0].q_proj.in_features // num_heads
+    used = min(size, width)
+    used -= used % 2  # D: sines and cosines come in pairs
     words = encoder.embed_tokens.embedding_dim
     basis = torch.linalg.qr(torch.randn(width, width))[0]
-    if encoder.embed_projection is not None and words <= width:
-        encoder.embed_projection.weight.copy_(basis[:, :words])
-    subspace = basis[:, -used:]  # (C, D), beside the words' where C >= E + D
+    projection = encoder.embed_projection
+    subspace = seen = basis[:, -used:]  # (width, D), beside the words' where C >= E + D
+    if projection is not None and encoder.project_sum:
+        subspace, seen = _project_sum(projection, subspace)
+    elif projection is not None and words <= width:
+        projection.weight.copy_(basis[:, :words])
     fast, slow = map(math.log, FREQUENCIES)
     frequencies = torch.linspace(fast, slow, used // 2).exp()
     places = sinusoids(len(positions), frequencies) * STD * math.sqrt(words)  # as long as words
     positions.copy_(places @ subspace.t())
     positions[encoder.padding_idx] = 0.0
-    # After the LayerNorm words and places have norms of sqrt(C / 2), and scores are divided by
-    # sqrt(D).
+    # After the LayerNorm words and places have norms of sqrt(width / 2), and scores are divided by
+    # sqrt(C / H).
     gain = math.sqrt(PEAK * math.sqrt(size) / (width / 2))
-    attentions = [m for m in encoder.layers.modules() if isinstance(m, MultiheadSelfAttention)]
     for number, attention in enumerate(attentions):
         for head, offset in enumerate(OFFSETS[min(number, len(OFFSETS) - 1)][:num_heads]):
             rows = slice(head * size, head * size + used)
             for weight, turn in ((attention.q_proj.weight, offset), (attention.k_proj.weight, 0)):
-                own = gain * rotation(frequencies, turn) @ subspace.t()  # (D, C)
+                own = gain * rotation(frequencies, turn) @ seen.t()  # (D, C)
                 weight[rows] = own + 0.02 * torch.randn_like(own)
+
+
+def _project_sum(projection: nn.Linear, subspace: Tensor) -> tuple[Tensor, Tensor]:
+    """Let the projection of a sum of embeddings keep the lengths of what heads look at.
+
+    Args:
+        projection: E -> C; its weight changes.
+        subspace: of the places, orthonormal. Shape: (E, D)
+
+    Returns:
+        The subspace that the places get, (E, D), and what the projection makes of it, (C, D).
+    """
+    c, e = projection.weight.shape
+    basis = torch.linalg.qr(torch.randn(max(c, e), max(c, e)))[0]
+    projection.weight.copy_(basis[:, :e] if e <= c else basis[:, :c].t())
+    if e > c:  # some directions are lost: places must lie in the others
+        subspace = torch.linalg.qr(projection.weight.t() @ projection.weight @ subspace)[0]
+    return subspace, projection.weight @ subspace
 
 
 def sinusoids(count: int, frequencies: Tensor) -> Tensor:

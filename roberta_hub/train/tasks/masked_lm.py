@@ -53,8 +53,14 @@ def _hits(logits: Tensor, wanted: Tensor) -> dict[str, Tensor]:
 
 
 def _require_lm_head(roberta: Roberta) -> None:
-    if roberta.encoder.lm_head is None:
+    if roberta.encoder.lm_head is not None:
+        return
+    if roberta.replaced_head is not None:
         raise InputError(
-            "this model has no language-model head to pre-train; begin with one that has "
-            "(model=roberta.base), or with random weights (pretrained=false)"
+            "this model is an ELECTRA discriminator and has no language-model head to pre-train; "
+            "begin with the generator of its size, or fine-tune the discriminator"
         )
+    raise InputError(
+        "this model has no language-model head to pre-train; begin with one that has "
+        "(model=roberta.base), or with random weights (pretrained=false)"
+    )

@@ -54,11 +54,14 @@ def matching_heads(model: Roberta, stream: Tensor, *, seed: int) -> None:
     ids = stream[:SAMPLE].long()
     with torch.no_grad():
         words = encoder.embed_tokens.weight[torch.unique(ids)].float()
+        positions = encoder.embed_positions.weight[encoder.padding_idx + 1 :].float()
         if encoder.embed_projection is not None:
-            words = words @ encoder.embed_projection.weight.float().t()
+            projection = encoder.embed_projection.weight.float().t()  # (E, C)
+            words = words @ projection
+            if encoder.project_sum:
+                positions = positions @ projection
         width = min(encoder.embed_tokens.embedding_dim, words.size(1) - places)
         alike = _principal(words, width)  # (E, C), fewer where E is near C
-        positions = encoder.embed_positions.weight[encoder.padding_idx + 1 :].float()
         near = _principal(positions - positions @ alike.t() @ alike, places)  # blind to words
         x = encoder.embed(
             ids, torch.arange(len(ids)) % model.max_positions() + encoder.padding_idx + 1

@@ -31,6 +31,7 @@ class ReplacedTokens(nn.Module):
 
     def __init__(self, roberta: Roberta, options: PretrainingOptions, seed: int) -> None:
         super().__init__()
+        _refuse_discriminator(roberta)
         self.roberta = roberta
         self.weight = options.discriminator_weight
         torch.manual_seed(seed)
@@ -67,6 +68,15 @@ class ReplacedTokens(nn.Module):
             logs["recall"] = both / replaced.sum().clamp(min=1)
             logs["precision"] = both / positive.sum().clamp(min=1)
         return Loss(lm + self.weight * found, logs)
+
+
+def _refuse_discriminator(roberta: Roberta) -> None:
+    if roberta.replaced_head is not None:
+        raise InputError(
+            "this model is an ELECTRA discriminator, whose pre-training is not continued here: it "
+            "would need the generator that it was trained with; fine-tune it, or begin "
+            "replaced_tokens with a masked LM or random weights"
+        )
 
 
 def _sample(logits: Tensor, luck: Tensor) -> Tensor:

@@ -13,6 +13,21 @@ from roberta_hub.checkpoint.formats.names.table import (
 
 _ENCODER = "encoder.sentence_encoder"
 
+TOKENS = HeadNames(
+    suffix="ForTokenClassification",
+    kind=TOKEN_HEADS,
+    name=TOKEN_HEAD,
+    modules={"out_proj": "classifier"},
+)
+"""Every family's head for token classification."""
+SPANS = HeadNames(
+    suffix="ForQuestionAnswering",
+    kind=SPAN_HEADS,
+    name=SPAN_HEAD,
+    modules={"out_proj": "qa_outputs"},
+)
+"""Every family's head for question answering."""
+
 ROBERTA = NameTable(
     model_type="roberta",
     title="RoBERTa",
@@ -47,18 +62,8 @@ ROBERTA = NameTable(
             name=HEAD,
             modules={"dense": "classifier.dense", "out_proj": "classifier.out_proj"},
         ),
-        HeadNames(
-            suffix="ForTokenClassification",
-            kind=TOKEN_HEADS,
-            name=TOKEN_HEAD,
-            modules={"out_proj": "classifier"},
-        ),
-        HeadNames(
-            suffix="ForQuestionAnswering",
-            kind=SPAN_HEADS,
-            name=SPAN_HEAD,
-            modules={"out_proj": "qa_outputs"},
-        ),
+        TOKENS,
+        SPANS,
         # A classification head with one output, whose dense layer is transformers' pooler.
         HeadNames(
             suffix="ForMultipleChoice",
@@ -104,6 +109,10 @@ ROBERTA = NameTable(
         "pooler_activation_fn": "tanh",
         "lm_activation_fn": "gelu",  # whatever hidden_act says
     },
-    only={"is_decoder": False, "position_embedding_type": "absolute"},
+    only={
+        "is_decoder": False,
+        "add_cross_attention": False,
+        "position_embedding_type": "absolute",
+    },
 )
-"""RoBERTa and what shares its names: XLM-R and CamemBERT differ in `model_type` and tokenizer."""
+"""RoBERTa and GottBERT, distilroberta."""

@@ -1,0 +1,154 @@
+"""Makes sentence vectors as a model's settings say, and compares them."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from typing import Any
+
+import torch
+import torch.nn.functional as F
+from torch import Tensor
+
+from roberta_hub.errors import InputError, InputTypeError
+from roberta_hub.inference.batching import Runner
+from roberta_hub.inference.pooling import pooled
+from roberta_hub.sentence_settings import SentenceSettings
+from roberta_hub.text.texts import as_texts
+from roberta_hub.text.tokenizer import Text
+
+_COMPARED: Mapping[str, Callable[[Tensor, Tensor], Tensor]] = {
+    "cosine": lambda a, b: F.normalize(a, dim=-1) @ F.normalize(b, dim=-1).T,
+    "dot": lambda a, b: a @ b.T,
+    # Differences, and not products, which lose half of the digits of near vectors.
+    "euclidean": lambda a, b: -torch.cdist(a, b, compute_mode="donot_use_mm_for_euclid_dist"),
+    "manhattan": lambda a, b: -torch.cdist(a, b, p=1.0),
+}
+"""Two sets of vectors, (m, C) and (n, C) -> (m, n); more is nearer."""
+
+
+def embed(
+    runner: Runner,
+    texts: Sequence[Text],
+    settings: SentenceSettings,
+    prompt: str = "",
+    numbers: Sequence[int] | None = None,
+) -> Tensor:
+    """Compute one vector of each text. See `RobertaHubInterface.embed`.
+
+    Args:
+        runner: of the model, with the settings' limit.
+        texts: one vector each, in order.
+        settings: of the model.
+        prompt: stands before each text, and before the first sentence of a pair.
+        numbers: what an error calls each text; None: its place.
+
+    Returns:
+        (len(texts), C) on the model's device; C times the number of poolings.
+    """
+    if prompt or settings.lower_case:
+        texts = [_prepared(text, prompt, settings.lower_case) for text in texts]
+    windows, _, which = runner.encode(texts, numbers)
+    vectors = pooled(runner, windows, settings.pooling)
+    return (F.normalize(vectors, dim=-1) if settings.normalize else vectors)[which]
+
+
+def _prepared(text: Text, prompt: str, lower_case: bool) -> Text:
+    if isinstance(text, str):
+        return lowered(prompt + text) if lower_case else prompt + text
+    first, *rest = text
+    sentences = (prompt + first, *rest)
+    return tuple(map(lowered, sentences)) if lower_case else sentences
+
+
+def lowered(text: str) -> str:
+    """Lower-case each character by itself, as tokenizers does; `str.lower` has a final sigma.
+
+    Example:
+        >>> lowered("ΣΑΣ"), "ΣΑΣ".lower()
+        ('σασ', 'σας')
+    """
+    return "".join(map(str.lower, text)) if "Σ" in text else text.lower()
+
+
+def similarities(a: Tensor, b: Tensor, similarity: str) -> Tensor:
+    """Compare each vector of one set with each of another.
+
+    Args:
+        a: (m, C)
+        b: (n, C)
+        similarity: of `SIMILARITIES`.
+
+    Returns:
+        (m, n) float32, or float64 where both are.
+
+    Example:
+        >>> similarities(torch.tensor([[3.0, 4.0]]), torch.tensor([[6.0, 8.0]]), "cosine")
+        tensor([[1.]])
+    """
+    dtype = torch.float64 if a.dtype == b.dtype == torch.float64 else torch.float32
+    return _COMPARED[similarity](a.to(dtype), b.to(dtype))
+
+
+def check_vectors(vectors: Tensor, name: str, width: int | None = None) -> Tensor:
+    """Return vectors as a matrix, on their device; one vector becomes one row.
+
+    Args:
+        vectors: (n, C) or (C,)
+        name: what an error calls them.
+        width: the C that they must have; None: any.
+
+    Raises:
+        InputTypeError: no floating-point numbers.
+        InputError: another shape or width, or values that are not finite.
+    """
+    if not vectors.is_floating_point():
+        raise InputTypeError(
+            f"{name} holds {vectors.dtype}, and vectors are floating-point numbers; embed makes "
+            "them of texts"
+        )
+    if vectors.dim() not in (1, 2):
+        raise InputError(f"{name} has shape {tuple(vectors.shape)}; vectors are (n, C) or (C,)")
+    matrix = vectors[None] if vectors.dim() == 1 else vectors
+    if width is not None and matrix.size(1) != width:
+        raise InputError(
+            f"{name} has vectors of width {matrix.size(1)}, and the others have {width}; did "
+            "another model make them?"
+        )
+    if not bool(matrix.isfinite().all()):
+        row = int((~matrix.isfinite().all(dim=1)).nonzero()[0])
+        raise InputError(f"{name}[{row}] holds NaN or infinity, which compares with nothing")
+    return matrix
+
+
+def are_vectors(value: object) -> bool:
+    """Tell vectors, a Tensor or numpy's array of numbers, from texts.
+
+    Example:
+        >>> are_vectors(torch.ones(2, 3)), are_vectors(["a text"])
+        (True, False)
+    """
+    if isinstance(value, Tensor):
+        return True
+    numbers = getattr(getattr(value, "dtype", None), "kind", "") in (*"fiub",)
+    return numbers and hasattr(type(value), "__array_interface__")
+
+
+def as_tensor(value: Any) -> Tensor:
+    """Return vectors as a tensor without gradients; numpy's are copied."""
+    return value.detach() if isinstance(value, Tensor) else torch.tensor(value)
+
+
+def vectors_of(value: Any, name: str, embed: Callable[[Sequence[Text]], Tensor]) -> Tensor:
+    """Return the vectors of texts, or vectors as they were passed: (n, C).
+
+    Args:
+        value: one str, texts, or vectors of shape (n, C) or (C,).
+        name: what an error calls it.
+        embed: from texts to vectors.
+
+    Raises:
+        InputTypeError: it is neither.
+    """
+    if are_vectors(value):
+        return check_vectors(as_tensor(value), name)
+    return embed(as_texts(value, name)[0])

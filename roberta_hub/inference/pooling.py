@@ -1,0 +1,112 @@
+"""Makes one vector of each text's hidden states, batch by batch, so that memory stays small."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable, Mapping, Sequence
+
+import torch
+from torch import Tensor
+
+from roberta_hub.errors import InputError
+from roberta_hub.inference.batching import Rows, Runner, starts
+from roberta_hub.inference.windows import Windows
+
+FIRST = {"cls", "pooler"}
+"""Poolings that read `<s>` alone."""
+_OVER_TOKENS: Mapping[str, Callable[[Tensor], Tensor]] = {
+    "mean": lambda states: states.mean(0),
+    "max": lambda states: states.amax(0),
+    "mean_sqrt_len": lambda states: states.sum(0) / math.sqrt(len(states)),
+}
+"""Poolings over all tokens: (T, C) -> (C,)."""
+
+
+def pooled(
+    runner: Runner, windows: Sequence[Windows], pooling: Sequence[str], *, layer: int = -1
+) -> Tensor:
+    """Compute one vector of each text; several poolings lie side by side in it.
+
+    Of a text in several windows each token counts once, from the window in which it stands farthest
+    from a cut; the vectors of `<s>` are averaged.
+
+    Args:
+        runner: of the model.
+        windows: of the texts.
+        pooling: of "cls", "pooler", "mean", "max" and "mean_sqrt_len".
+        layer: which hidden state; "pooler" has but the last.
+
+    Returns:
+        (len(windows), C * len(pooling)) on the model's device.
+
+    Raises:
+        InputError: the model has no pooler.
+    """
+    head = pooler_of(runner, layer) if "pooler" in pooling else None
+    alone = FIRST.issuperset(pooling)
+    whole = [len(text.ids) == 1 for text in windows for _ in text.ids]  # a window, or a part
+
+    def answer(rows: Rows) -> list[Tensor]:
+        if alone:
+            return list(_first(rows.at(rows.batch.starts), pooling, head))
+        first = _first(rows.states[rows.batch.starts], pooling, head)
+        return [
+            _joined(states, own, pooling) if whole[i] else states.clone()
+            for states, own, i in zip(rows.split(), first, rows.indices, strict=True)
+        ]
+
+    parts = runner.run_windows(windows, answer, layer=layer, pick=starts if alone else None)
+    if not parts:
+        width = runner.width * len(pooling)
+        return next(runner.model.parameters()).new_empty(0, width)
+    vectors = []
+    for text, own in zip(windows, parts, strict=True):
+        if alone or len(own) == 1:
+            vectors.append(torch.stack(own).mean(0))
+            continue
+        first = _first(torch.stack([states[0] for states in own]), pooling, head).mean(0)
+        vectors.append(_joined(text.merge(own), first, pooling))
+    return torch.stack(vectors)
+
+
+def pooler_of(runner: Runner, layer: int = -1) -> Callable[[Tensor], Tensor]:
+    """Return the model's pooler: from states of `<s>`, (B, C), to vectors (B, C).
+
+    Args:
+        runner: of the model.
+        layer: the hidden state that is asked for.
+
+    Raises:
+        InputError: the model has none; or another layer than the last is asked for.
+    """
+    pooler = getattr(runner.model, "pooler", None)
+    if pooler is None:
+        raise InputError(
+            "this model has no pooler (BERT's and ALBERT's have one): pooling takes 'cls', 'mean' "
+            "or 'max'"
+        )
+    if layer != -1:
+        raise InputError(f"layer is {layer}: the pooler reads the last one; leave layer out")
+    found: Callable[[Tensor], Tensor] = pooler
+    return found
+
+
+def _first(
+    states: Tensor, pooling: Sequence[str], head: Callable[[Tensor], Tensor] | None
+) -> Tensor:
+    """Vectors of `<s>`, those of "cls" and "pooler" side by side: (B, C) -> (B, C * k)."""
+    if "cls" not in pooling and head is None:
+        return states[:, :0]
+    parts = {"cls": states}
+    if head is not None:
+        with torch.no_grad():
+            parts["pooler"] = head(states)
+    return torch.cat([parts[name] for name in pooling if name in FIRST], dim=-1)
+
+
+def _joined(states: Tensor, first: Tensor, pooling: Sequence[str]) -> Tensor:
+    """Put all poolings of one text into one vector: (T, C), (C * k,) -> (C * len(pooling),)."""
+    ready = iter(torch.split(first, states.size(-1)))
+    return torch.cat(
+        [next(ready) if name in FIRST else _OVER_TOKENS[name](states) for name in pooling]
+    )

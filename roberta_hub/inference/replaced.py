@@ -1,0 +1,47 @@
+"""Finds the pieces that do not belong in a text, with ELECTRA's discriminator (Clark et al. 2020)."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+import torch
+from torch import Tensor, nn
+
+from roberta_hub.errors import InputError
+from roberta_hub.inference.batching import Rows, Runner
+from roberta_hub.text.tokenizer import Text
+
+
+def replaced(runner: Runner, texts: Sequence[Text]) -> list[list[float]]:
+    """Probabilities that pieces were replaced. See `RobertaHubInterface.replaced`."""
+    head = discriminator(runner.model)
+    windows, _, which = runner.encode(texts)
+    layout = runner.tokenizer.layout
+    specials = torch.tensor(sorted(layout.begins | layout.ends))
+
+    def answer(rows: Rows) -> list[Tensor]:
+        logits: Tensor = head(rows.states)
+        probabilities = logits.float().sigmoid().flatten().cpu()  # (N,)
+        return [part.clone() for part in rows.split(probabilities)]
+
+    found = []
+    for text, parts in zip(windows, runner.run_windows(windows, answer), strict=True):
+        merged = text.merge(parts)  # (T,), or fewer where the text was cut
+        ids = text.merge(text.ids)
+        found.append(merged[~torch.isin(ids, specials)].tolist())
+    return [list(found[n]) for n in which]
+
+
+def discriminator(model: nn.Module) -> nn.Module:
+    """Return the head that tells replaced tokens.
+
+    Raises:
+        InputError: the model has none.
+    """
+    head: nn.Module | None = getattr(model, "replaced_head", None)
+    if head is None:
+        raise InputError(
+            "this model has no head that tells replaced tokens; ELECTRA's discriminators have one: "
+            "load electra.small.discriminator, or a larger one"
+        )
+    return head

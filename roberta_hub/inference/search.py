@@ -1,0 +1,167 @@
+"""Finds the texts of a corpus whose vectors are nearest to those of queries: exactly, in blocks."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from dataclasses import dataclass
+from itertools import islice
+from typing import Any
+
+import torch
+from torch import Tensor
+
+from roberta_hub.arguments import shown
+from roberta_hub.errors import InputError, InputTypeError
+from roberta_hub.inference.embed import are_vectors, as_tensor, check_vectors, similarities
+from roberta_hub.text.texts import as_texts
+from roberta_hub.text.tokenizer import Text
+
+BLOCK = 2048
+"""Texts or vectors of a corpus that are looked at together, and queries too: 16 MB of scores."""
+
+
+@dataclass(frozen=True)
+class Hit:
+    """One text of a corpus that a query found."""
+
+    index: int
+    """Its place in the corpus."""
+    score: float
+    """How near it is; by default the cosine."""
+    text: str | tuple[str, ...] | None
+    """The text itself; None where the corpus is given as vectors."""
+
+
+@dataclass(frozen=True)
+class Block:
+    """Neighbours in a corpus."""
+
+    start: int
+    """The place of the first."""
+    vectors: Tensor
+    """(m, C)"""
+    texts: Sequence[Text] | None
+
+
+def search(queries: Tensor, blocks: Iterable[Block], topk: int, similarity: str) -> list[list[Hit]]:
+    """Find the nearest of all vectors for each query; of equals, those that come first.
+
+    Args:
+        queries: (q, C)
+        blocks: of the corpus, in order.
+        topk: most hits of a query; a smaller corpus gives fewer.
+        similarity: of `SIMILARITIES`.
+
+    Returns:
+        The hits of each query, the nearest first.
+    """
+    asked = torch.split(queries, BLOCK)
+    best = [Nearest.none(part) for part in asked]
+    texts: dict[int, Text] = {}
+    for block in blocks:
+        vectors = check_vectors(block.vectors, f"corpus[{block.start}:]", queries.size(1))
+        best = [
+            known.with_block(
+                similarities(part, vectors.to(part.device), similarity), block.start, topk
+            )
+            for part, known in zip(asked, best, strict=True)
+        ]
+        if block.texts is not None:
+            texts |= {block.start + i: text for i, text in enumerate(block.texts)}
+            kept = {index for known in best for index in known.indices.flatten().tolist()}
+            texts = {index: text for index, text in texts.items() if index in kept}
+    return [
+        [Hit(index, score, texts.get(index)) for index, score in zip(*row, strict=True)]
+        for known in best
+        for row in zip(known.indices.tolist(), known.scores.tolist(), strict=True)
+    ]
+
+
+@dataclass(frozen=True)
+class Nearest:
+    """The best of what was seen so far, for some queries."""
+
+    scores: Tensor
+    """(q, k), the highest first."""
+    indices: Tensor
+    """(q, k), of the corpus."""
+
+    @classmethod
+    def none(cls, queries: Tensor) -> Nearest:
+        """Return what is known before the first block."""
+        return cls(
+            queries.new_empty(len(queries), 0, dtype=torch.float32),
+            queries.new_empty(len(queries), 0, dtype=torch.long),
+        )
+
+    def with_block(self, scores: Tensor, start: int, topk: int) -> Nearest:
+        """Return the best of these and of a block.
+
+        Args:
+            scores: of the block. Shape: (q, m)
+            start: the place of its first vector in the corpus.
+            topk: how many to keep.
+        """
+        places = first_best(scores, topk)
+        scores = torch.cat([self.scores.to(scores.dtype), scores.gather(1, places)], dim=1)
+        indices = torch.cat([self.indices, places + start], dim=1)
+        # What was seen before stands in front, so that it stays there among equals.
+        scores, order = scores.sort(dim=1, descending=True, stable=True)
+        return Nearest(scores[:, :topk], indices.gather(1, order)[:, :topk])
+
+
+def first_best(scores: Tensor, topk: int) -> Tensor:
+    """Find the places of the highest scores of each row, in order of place.
+
+    Among equal scores `torch.topk` takes any; here the first are taken.
+
+    Args:
+        scores: (q, m)
+        topk: how many.
+
+    Returns:
+        (q, min(topk, m)) int64.
+
+    Example:
+        >>> first_best(torch.tensor([[1.0, 3.0, 2.0, 2.0]]), 2)
+        tensor([[1, 2]])
+    """
+    count = min(topk, scores.size(1))
+    if not count:
+        return scores.new_empty(len(scores), 0, dtype=torch.long)
+    values, places = scores.topk(count, dim=1)
+    last = values[:, -1:]
+    crowded = (scores == last).sum(1) > (values == last).sum(1)
+    if bool(crowded.any()):
+        order = scores[crowded].argsort(dim=1, descending=True, stable=True)
+        places[crowded] = order[:, :count]
+    return places.sort(dim=1).values
+
+
+def corpus_blocks(corpus: Any, embed: Callable[[Sequence[Text], range], Tensor]) -> Iterator[Block]:
+    """Cut a corpus into blocks: vectors, a list of texts, or what yields texts one by one.
+
+    Args:
+        corpus: what the caller passed.
+        embed: from some texts and their places to vectors.
+
+    Raises:
+        InputTypeError: it is none of these; the message names the item.
+    """
+    if isinstance(corpus, str):
+        raise InputTypeError(f"corpus is one str, {shown(corpus)}; pass a list of texts")
+    if are_vectors(corpus):
+        if len(corpus.shape) != 2:
+            raise InputError(
+                f"corpus has shape {tuple(corpus.shape)}; pass vectors of shape (n, C), as embed "
+                "gives them for a list"
+            )
+        for start in range(0, len(corpus), BLOCK):
+            yield Block(start, as_tensor(corpus[start : start + BLOCK]), None)
+        return
+    items = corpus if isinstance(corpus, Iterator) else iter(as_texts(corpus, "corpus")[0])
+    start = 0
+    while part := list(islice(items, BLOCK)):
+        texts = as_texts(part, f"corpus[{start}:]")[0] if items is corpus else part
+        yield Block(start, embed(texts, range(start, start + len(part))), texts)
+        start += len(part)

@@ -1,0 +1,496 @@
+"""sentence-transformers directories: what they say is read, kept and written; the rest is refused.
+
+The real package is the peer: it loads what we save and gives the same vectors, and we give those of
+what it saves.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import shutil
+from pathlib import Path
+from typing import Any
+
+import pytest
+import torch
+from families import SENTENCES, write_family
+from small_models import assert_close
+
+import roberta_hub
+from roberta_hub import RobertaHubInterface, SentenceSettings
+from roberta_hub.checkpoint.formats.sentence_transformers import (
+    FILES,
+    find_body,
+    read_sentence_settings,
+    sentence_files,
+)
+from roberta_hub.errors import CheckpointError
+from roberta_hub.files import MAX_JSON
+
+OLD = "sentence_transformers.models."
+PARTS = [
+    {"idx": 0, "name": "0", "path": "", "type": f"{OLD}Transformer"},
+    {"idx": 1, "name": "1", "path": "1_Pooling", "type": f"{OLD}Pooling"},
+    {"idx": 2, "name": "2", "path": "2_Normalize", "type": f"{OLD}Normalize"},
+]
+MEAN = {"word_embedding_dimension": 32, "pooling_mode_mean_tokens": True}
+
+
+def write(directory: Path, **files: Any) -> Path:
+    """A directory's settings; a file's name is given with `_` for what no keyword has."""
+    names = {
+        "modules": "modules.json",
+        "pooling": "1_Pooling/config.json",
+        "normalize": "2_Normalize/config.json",
+        "body": "sentence_bert_config.json",
+        "model": "config_sentence_transformers.json",
+        "tokenizer": "tokenizer_config.json",
+    }
+    for name, content in ({"modules": PARTS[:2], "pooling": MEAN} | files).items():
+        path = directory / names[name]
+        path.parent.mkdir(parents=True, exist_ok=True)
+        path.write_text(content if isinstance(content, str) else json.dumps(content))
+    return directory
+
+
+# ---- reading ----
+
+
+def test_what_all_minilm_says(tmp_path: Path) -> None:
+    write(
+        tmp_path,
+        modules=PARTS,
+        body={"max_seq_length": 256, "do_lower_case": False},
+        model={"__version__": {"sentence_transformers": "2.0.0"}},
+        tokenizer={"model_max_length": 512},
+    )
+    found = read_sentence_settings(tmp_path)  # its 2_Normalize is no folder, git holds no empty one
+    assert found == SentenceSettings(pooling="mean", normalize=True, max_length=256)
+    assert find_body(tmp_path) == tmp_path
+
+
+def test_what_version_6_writes(tmp_path: Path) -> None:
+    body = {
+        "transformer_task": "feature-extraction",
+        "modality_config": {
+            "text": {"method": "forward", "method_output_name": "last_hidden_state"}
+        },
+        "module_output_name": "token_embeddings",
+    }
+    new = "sentence_transformers.base.modules."
+    kinds = (
+        f"{new}transformer.Transformer",
+        "sentence_transformers.sentence_transformer.modules.pooling.Pooling",
+        f"{new}normalize.Normalize",
+    )
+    write(
+        tmp_path,
+        modules=[part | {"type": kind} for part, kind in zip(PARTS, kinds, strict=True)],
+        pooling={
+            "embedding_dimension": 32,
+            "pooling_mode": ["mean", "cls"],
+            "include_prompt": True,
+        },
+        normalize={
+            "module_input_name": "sentence_embedding",
+            "module_output_name": "sentence_embedding",
+        },
+        body=body,
+        model={
+            "model_type": "SentenceTransformer",
+            "prompts": {"query": "query: ", "document": None},
+            "default_prompt_name": "query",
+            "similarity_fn_name": "dot",
+        },
+        tokenizer={"model_max_length": 64},
+    )
+    assert read_sentence_settings(tmp_path) == SentenceSettings(
+        pooling=("mean", "cls"),
+        normalize=True,
+        max_length=64,
+        prompts={"query": "query: ", "document": ""},
+        default_prompt="query",
+        similarity="dot",
+    )
+
+
+@pytest.mark.parametrize(
+    ("pooling", "names"),
+    [
+        ({"pooling_mode_cls_token": True}, ("cls",)),
+        ({"pooling_mode_max_tokens": True, "pooling_mode_mean_tokens": False}, ("max",)),
+        ({"pooling_mode_mean_sqrt_len_tokens": True}, ("mean_sqrt_len",)),
+        ({"pooling_mode_mean_tokens": True, "pooling_mode_cls_token": True}, ("cls", "mean")),
+        ({"pooling_mode_weightedmean_tokens": False, "pooling_mode_lasttoken": False}, ("mean",)),
+        ({"pooling_mode": "mean_sqrt_len_tokens"}, ("mean_sqrt_len",)),
+        ({"pooling_mode": "cls", "pooling_mode_mean_tokens": True}, ("cls",)),
+    ],
+)
+def test_both_spellings_of_poolings(tmp_path: Path, pooling: Any, names: tuple[str, ...]) -> None:
+    found = read_sentence_settings(write(tmp_path, pooling=pooling))
+    assert found is not None and found.pooling == names
+
+
+@pytest.mark.parametrize(
+    ("files", "limit"),
+    [
+        ({}, None),
+        ({"body": {"max_seq_length": None}}, None),
+        ({"body": {"max_seq_length": 128}, "tokenizer": {"model_max_length": 512}}, 128),
+        ({"tokenizer": {"model_max_length": 512}}, 512),
+        ({"tokenizer": {"model_max_length": int(1e30)}}, None),
+        ({"tokenizer": {"model_max_length": 1e30}}, None),
+        ({"body": {"max_seq_length": 9, "tokenizer_args": {"model_max_length": 7}}}, 7),
+    ],
+)
+def test_the_limit(tmp_path: Path, files: Any, limit: int | None) -> None:
+    found = read_sentence_settings(write(tmp_path, **files))
+    assert found is not None and found.max_length == limit
+
+
+def test_a_cross_encoder_makes_no_vectors(tmp_path: Path) -> None:
+    body = {"transformer_task": "sequence-classification"}
+    write(tmp_path, modules=PARTS[:1], body=body, model={"model_type": "CrossEncoder"})
+    assert read_sentence_settings(tmp_path) is None
+
+
+# ---- what is refused ----
+
+UNREAD: list[tuple[dict[str, Any], str]] = [
+    ({"modules": [*PARTS[:2], {"path": "2_Dense", "type": f"{OLD}Dense"}]}, "Dense"),
+    ({"modules": [PARTS[0] | {"type": "os.system"}, *PARTS[1:]]}, "os.system"),
+    ({"modules": [PARTS[0] | {"type": "custom_st.Transformer"}, PARTS[1]]}, "custom_st"),
+    ({"modules": [PARTS[0] | {"type": f"{OLD}CLIPModel"}, PARTS[1]]}, "CLIPModel"),
+    ({"modules": [PARTS[0] | {"type": ["a"]}, PARTS[1]]}, r"the part \['a'\]"),
+    ({"modules": [PARTS[1], PARTS[0]]}, "a Pooling as the first part"),
+    ({"modules": [PARTS[0], PARTS[2], PARTS[1]]}, "Transformer, Normalize, Pooling"),
+    ({"modules": PARTS[:1]}, "the parts Transformer, which"),
+    ({"modules": [*PARTS, PARTS[2]]}, "Normalize, Normalize"),
+    ({"model": {"model_type": "SparseEncoder"}}, "SparseEncoder"),
+    ({"model": {"model_type": ["a"]}}, "model_type"),
+    ({"model": {"truncate_dim": 8}}, "truncate_dim 8"),
+    ({"pooling": {"pooling_mode": "weightedmean"}}, "weightedmean"),
+    ({"pooling": {"pooling_mode": ["mean", "lasttoken"]}}, "lasttoken"),
+    ({"pooling": {"pooling_mode_lasttoken": True}}, "pooling_mode_lasttoken"),
+    ({"pooling": {"pooling_mode_attention": True}}, "pooling_mode_attention"),
+    ({"pooling": MEAN | {"include_prompt": False}}, "include_prompt False"),
+    ({"body": {"transformer_task": "fill-mask"}}, "fill-mask"),
+    ({"body": {"query_length": 32}}, "query_length 32"),
+    ({"body": {"config_args": {"num_hidden_layers": 1}}}, "config_args"),
+    ({"body": {"tokenizer_args": {"padding_side": "left"}}}, "padding_side"),
+    ({"body": {"modality_config": {"image": {}}}}, "modality_config"),
+    ({"modules": PARTS, "normalize": {"module_input_name": "token_embeddings"}}, "token_embeddi"),
+]
+
+
+@pytest.mark.parametrize(("files", "says"), UNREAD)
+def test_other_parts_are_refused_by_name(tmp_path: Path, files: Any, says: str) -> None:
+    with pytest.raises(CheckpointError, match=says) as raised:
+        read_sentence_settings(write(tmp_path, **files))
+    assert "is not read here" in str(raised.value)
+
+
+@pytest.mark.parametrize(
+    "place",
+    ["../..", "..", "1_Pooling/../..", "/etc", "a/b", ".hidden", "a\0b", "~", "C:\\x", 3, None, {}],
+)
+def test_a_part_lies_in_the_directory(tmp_path: Path, place: Any) -> None:
+    write(tmp_path / "model", modules=[PARTS[0], PARTS[1] | {"path": place}])
+    with pytest.raises(CheckpointError, match="is no folder of"):
+        read_sentence_settings(tmp_path / "model")
+    write(tmp_path / "model", modules=[PARTS[0] | {"path": place}, PARTS[1]])
+    with pytest.raises(CheckpointError, match="is no folder of"):
+        find_body(tmp_path / "model")
+
+
+def test_a_folder_may_be_no_link(tmp_path: Path) -> None:
+    write(tmp_path / "other")
+    write(tmp_path / "model")
+    shutil.rmtree(tmp_path / "model/1_Pooling")
+    os.symlink(tmp_path / "other/1_Pooling", tmp_path / "model/1_Pooling")
+    with pytest.raises(CheckpointError, match="is a link"):
+        read_sentence_settings(tmp_path / "model")
+
+
+def test_files_may_be_links(tmp_path: Path) -> None:
+    """So they lie in Hugging Face's cache."""
+    write(tmp_path / "blobs")
+    for name in ("modules.json", "1_Pooling/config.json"):
+        link = tmp_path / "snapshots/main" / name
+        link.parent.mkdir(parents=True, exist_ok=True)
+        os.symlink(tmp_path / "blobs" / name, link)
+    assert read_sentence_settings(tmp_path / "snapshots/main") == SentenceSettings()
+
+
+DEEP = "[" * 100_000 + "]" * 100_000
+BAD: list[tuple[dict[str, Any], str]] = [
+    ({"modules": {"0": PARTS[0]}}, "expected a JSON list, found dict"),
+    ({"modules": []}, "0 parts"),
+    ({"modules": PARTS * 50}, "150 parts, must be 1 to 100"),
+    ({"modules": [PARTS[0], ["Pooling"]]}, "part 1 is"),
+    ({"modules": "[1, 2"}, "not readable JSON"),
+    ({"modules": DEEP}, "modules.json: (not readable JSON|1 part|part 0)"),
+    ({"modules": " " * (MAX_JSON + 1)}, "the limit is"),
+    ({"pooling": " " * (MAX_JSON + 1)}, "the limit is"),
+    ({"pooling": [True]}, "expected a JSON object, found list"),
+    ({"pooling": {"pooling_mode_mean_tokens": "true"}}, "must be true or false"),
+    ({"pooling": {"pooling_mode_mean_tokens": 1}}, "must be true or false"),
+    ({"pooling": {"pooling_mode": {"mean": 1}}}, "not a name or a list"),
+    ({"pooling": {"pooling_mode": [["mean"]]}}, "not a name or a list"),
+    ({"pooling": {"pooling_mode": []}}, "one or more"),
+    ({"body": {"max_seq_length": "256"}}, "max_length is '256'"),
+    ({"body": {"max_seq_length": 0}}, "max_length is 0"),
+    ({"body": {"max_seq_length": True}}, "max_length is True"),
+    ({"body": {"do_lower_case": "false"}}, "lower_case is 'false'"),
+    ({"body": {"do_lower_case": None}}, "lower_case is None"),
+    ({"body": ["a"]}, "expected a JSON object, found list"),
+    ({"body": {"tokenizer_args": ["model_max_length"]}}, "settings of the tokenizer"),
+    ({"model": {"prompts": ["query: "]}}, "prompts is"),
+    ({"model": {"prompts": {"query": 3}}}, "prompts is"),
+    ({"model": {"default_prompt_name": "query"}}, "default_prompt is 'query'"),
+    ({"model": {"default_prompt_name": ["query"]}}, "default_prompt is"),
+    ({"model": {"similarity_fn_name": "maxsim"}}, "similarity is 'maxsim'"),
+    ({"model": {"similarity_fn_name": {}, "prompts": {}}}, None),
+]
+
+
+@pytest.mark.parametrize(("files", "says"), BAD)
+def test_damaged_files_are_sentences(tmp_path: Path, files: Any, says: str | None) -> None:
+    write(tmp_path, **files)
+    if says is None:  # an empty value is none
+        assert read_sentence_settings(tmp_path) == SentenceSettings()
+        return
+    with pytest.raises(CheckpointError, match=says) as raised:
+        read_sentence_settings(tmp_path)
+    assert len(str(raised.value)) < 1000
+
+
+def test_a_pipe_is_refused_and_not_waited_for(tmp_path: Path) -> None:
+    write(tmp_path)
+    (tmp_path / "1_Pooling/config.json").unlink()
+    os.mkfifo(tmp_path / "1_Pooling/config.json")
+    with pytest.raises(CheckpointError, match="named pipe"):
+        read_sentence_settings(tmp_path)
+
+
+# ---- whole directories ----
+
+SETTINGS = SentenceSettings(
+    pooling=("cls", "mean"),
+    normalize=True,
+    max_length=40,
+    prompts={"query": "query: ", "passage": ""},
+    default_prompt="passage",
+    lower_case=True,
+    similarity="dot",
+)
+TEXTS = [*SENTENCES[:6], "x", "", "a b c d e f g h i j k l m n o p q r s t u v w x y z " * 4]
+
+
+@pytest.fixture(scope="module")
+def body(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """A bare RoBERTa with a byte-level vocabulary of 380 pieces, as transformers saves it."""
+    return write_family("gottbert", tmp_path_factory.mktemp("body"), head="bare")
+
+
+@pytest.fixture(scope="module")
+def encoder(body: Path) -> RobertaHubInterface:
+    model = roberta_hub.load_model(body).eval()
+    assert model.sentence is None
+    model.sentence = SETTINGS
+    return model
+
+
+@pytest.mark.parametrize("format", ["roberta_hub", "huggingface"])
+def test_settings_are_saved_and_loaded(
+    encoder: RobertaHubInterface, format: Any, tmp_path: Path
+) -> None:
+    encoder.save(tmp_path, format=format)
+    again = roberta_hub.load_model(tmp_path).eval()
+    assert again.sentence == SETTINGS
+    assert torch.equal(again.embed(TEXTS, truncate=True), encoder.embed(TEXTS, truncate=True))
+    names = {str(path.relative_to(tmp_path)) for path in tmp_path.rglob("*")}
+    assert names.issuperset(FILES) == (format == "huggingface")
+    encoder.sentence, kept = None, encoder.sentence  # an older save's files go
+    try:
+        encoder.save(tmp_path, format=format)
+    finally:
+        encoder.sentence = kept
+    assert roberta_hub.load_model(tmp_path).sentence is None
+    assert not names.intersection(FILES) & {
+        str(p.relative_to(tmp_path)) for p in tmp_path.rglob("*")
+    }
+
+
+@pytest.mark.parametrize("bad", [["mean"], {"pooling": "middle"}, {"colour": 1}, 3])
+def test_a_damaged_store_is_a_sentence(
+    encoder: RobertaHubInterface, bad: Any, tmp_path: Path
+) -> None:
+    encoder.save(tmp_path)
+    about = json.loads((tmp_path / "config.json").read_text())
+    (tmp_path / "config.json").write_text(json.dumps(about | {"sentence": bad}))
+    with pytest.raises(CheckpointError, match="not a configuration"):
+        roberta_hub.load_model(tmp_path)
+
+
+def test_an_order_that_switches_cannot_say(tmp_path: Path) -> None:
+    for pooling in (("mean", "cls"), ("cls", "mean"), ("mean_sqrt_len",)):
+        given = SentenceSettings(pooling=pooling)
+        for name, data in sentence_files(given, 32).items():
+            path = tmp_path / name
+            path.parent.mkdir(exist_ok=True)
+            path.write_bytes(data)
+        assert read_sentence_settings(tmp_path) == given
+
+
+def test_the_older_layout(body: Path, tmp_path: Path) -> None:
+    """The model lies in a folder of its own."""
+    shutil.copytree(body, tmp_path / "0_Transformer")
+    limit = {"max_seq_length": 40, "do_lower_case": False}
+    (tmp_path / "0_Transformer/sentence_roberta_config.json").write_text(json.dumps(limit))
+    write(tmp_path, modules=[PARTS[0] | {"path": "0_Transformer"}, PARTS[1]])
+    found = roberta_hub.load_model(tmp_path).eval()
+    assert found.sentence == SentenceSettings(max_length=40)
+    plain = roberta_hub.load_model(body).eval()
+    assert torch.equal(found.embed(TEXTS[:1]), plain.embed(TEXTS[:1]))
+
+
+def test_a_named_file_of_weights(body: Path, tmp_path: Path) -> None:
+    """In the directory it keeps its settings; by itself it is the model alone."""
+    shutil.copytree(body, tmp_path, dirs_exist_ok=True)
+    write(tmp_path, modules=PARTS)
+    named = roberta_hub.load_model(tmp_path, checkpoint_file="model.safetensors")
+    assert named.sentence == SentenceSettings(normalize=True)
+    write(tmp_path, modules=[*PARTS, {"path": "3_Dense", "type": f"{OLD}Dense"}])
+    with pytest.raises(CheckpointError, match=r"Dense.*give its file of weights"):
+        roberta_hub.load_model(tmp_path)
+    assert roberta_hub.load_model(tmp_path / "model.safetensors").sentence is None
+
+
+# ---- the real package ----
+
+
+@pytest.fixture(scope="module")
+def package() -> Any:
+    """sentence-transformers without a word or a network."""
+    os.environ.setdefault("HF_HUB_OFFLINE", "1")
+    found = pytest.importorskip("sentence_transformers")
+    pytest.importorskip("transformers").utils.logging.disable_progress_bar()
+    return found
+
+
+KINDS = ["gottbert", "xlm-roberta", "bert", "e5"]
+RERANKERS = ["gottbert", "xlm-roberta", "bert"]
+POOLED: list[tuple[Any, bool]] = [
+    ("mean", True),
+    ("cls", False),
+    ("max", False),
+    ("mean_sqrt_len_tokens", True),
+    (("mean", "cls", "max"), False),
+]
+
+
+def their_vectors(model: Any, texts: list[Any], **options: Any) -> torch.Tensor:
+    found: torch.Tensor = model.encode(
+        texts, convert_to_tensor=True, show_progress_bar=False, device="cpu", **options
+    )
+    return found.float()
+
+
+@pytest.fixture(scope="module", params=KINDS)
+def their_body(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory) -> Path:
+    folder = tmp_path_factory.mktemp(request.param)
+    return write_family(request.param, folder, head="bare", seed=1)
+
+
+@pytest.mark.parametrize(("pooling", "normalize"), POOLED)
+def test_what_it_saves(
+    package: Any, their_body: Path, pooling: Any, normalize: bool, tmp_path: Path
+) -> None:
+    parts = package.sentence_transformer.modules
+    transformer = package.base.modules.Transformer(str(their_body), max_seq_length=30)
+    modules = [transformer, parts.Pooling(32, pooling)]
+    modules += [package.base.modules.Normalize()] if normalize else []
+    prompts = {"query": "Search: ", "document": "Found: "}
+    peer = package.SentenceTransformer(
+        modules=modules, prompts=prompts, default_prompt_name="document", device="cpu"
+    )
+    peer.save(str(tmp_path), create_model_card=False)
+    ours = roberta_hub.load_model(tmp_path).eval()
+    assert ours.sentence is not None and ours.sentence.max_length == 30
+    assert ours.sentence.normalize is normalize
+    assert_close(ours.embed(TEXTS, truncate=True), their_vectors(peer, TEXTS))
+    asked = their_vectors(peer, TEXTS, prompt_name="query")
+    assert_close(ours.embed(TEXTS, prompt_name="query", truncate=True), asked)
+    own = their_vectors(peer, TEXTS, prompt="My own: ")
+    assert_close(ours.embed(TEXTS, prompt="My own: ", truncate=True), own)
+    found = package.util.semantic_search(
+        peer.encode_query(TEXTS[:2], convert_to_tensor=True, show_progress_bar=False),
+        peer.encode_document(TEXTS, convert_to_tensor=True, show_progress_bar=False),
+        top_k=4,
+    )
+    for hits, theirs in zip(ours.search(TEXTS[:2], TEXTS, 4, truncate=True), found, strict=True):
+        assert [hit.index for hit in hits] == [hit["corpus_id"] for hit in theirs]
+        scores = [hit["score"] for hit in theirs]
+        assert [hit.score for hit in hits] == pytest.approx(scores, abs=1e-5)
+    again = tmp_path / "again"
+    ours.save(again, format="huggingface")
+    theirs_again = package.SentenceTransformer(str(again), device="cpu")
+    assert_close(their_vectors(theirs_again, TEXTS), their_vectors(peer, TEXTS))
+    assert theirs_again.prompts == prompts and theirs_again.default_prompt_name == "document"
+
+
+@pytest.mark.parametrize("similarity", ["cosine", "dot", "euclidean", "manhattan"])
+def test_what_we_save(
+    package: Any, encoder: RobertaHubInterface, similarity: str, tmp_path: Path
+) -> None:
+    pairs: list[Any] = [(TEXTS[0], TEXTS[1]), (TEXTS[-1], TEXTS[0]), (TEXTS[2], TEXTS[-1])]
+    pairs += [(TEXTS[-1][:50], TEXTS[-1][:51]), (TEXTS[-1][:53], TEXTS[-1][:50])]
+    kept = encoder.sentence
+    encoder.sentence = SentenceSettings(
+        pooling=("max", "mean_sqrt_len"), max_length=23, lower_case=True, similarity=similarity
+    )
+    try:
+        encoder.save(tmp_path, format="huggingface")
+        peer = package.SentenceTransformer(str(tmp_path), device="cpu")
+        for texts in (TEXTS, pairs):
+            vectors = encoder.embed(texts, truncate=True)
+            assert_close(vectors, their_vectors(peer, [*texts]))
+            assert_close(
+                encoder.similarity(vectors, vectors[:2]), peer.similarity(vectors, vectors[:2])
+            )
+    finally:
+        encoder.sentence = kept
+
+
+def test_a_model_without_settings(package: Any, their_body: Path) -> None:
+    """Theirs makes one with mean pooling."""
+    ours = roberta_hub.load_model(their_body).eval()
+    peer = package.SentenceTransformer(str(their_body), device="cpu")
+    assert_close(ours.embed(TEXTS[:-1]), their_vectors(peer, TEXTS[:-1]))
+
+
+@pytest.mark.parametrize("kind", RERANKERS)
+@pytest.mark.parametrize("saved", [False, True])
+def test_a_cross_encoder(package: Any, kind: str, saved: bool, tmp_path: Path) -> None:
+    folder = write_family(kind, tmp_path / "plain", head="sentence", num_labels=1)
+    peer = package.CrossEncoder(str(folder), activation_fn=torch.nn.Identity(), device="cpu")
+    if saved:
+        peer.save(str(tmp_path / "saved"))
+        folder = tmp_path / "saved"
+    short = [text[:20] for text in TEXTS[:-1]]
+    pairs = [(first, second) for first in short[:3] for second in short[3:]]
+    theirs = peer.predict(pairs, show_progress_bar=False, convert_to_tensor=True).float()
+    ours = roberta_hub.load_model(folder).eval()
+    assert ours.sentence is None
+    found = ours.classify(pairs)
+    assert_close(torch.tensor([hit.score for hit in found]), theirs)
+    assert all(
+        set(hit.scores) == {hit.label} and hit.scores[hit.label] == hit.score for hit in found
+    )
+    with pytest.raises(ValueError, match="needs a head with 'entailment'"):
+        ours.zero_shot(TEXTS[:1], ["art", "sport"], head="sentence_classification_head")
+    ours.labels["sentence_classification_head"] = ("entailment",)
+    with pytest.raises(ValueError, match="one output, which is a score"):
+        ours.zero_shot(TEXTS[:1], ["art", "sport"], head="sentence_classification_head")
