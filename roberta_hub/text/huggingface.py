@@ -84,10 +84,12 @@ def read_tokenizer(directory: Path, model_type: str | None = None) -> Found | No
             f"{directory}: {there}: a {kind} vocabulary, which this version does not read; it "
             f"reads {', '.join(READERS)}"
         )
+    found: Found
     if kind == UNIGRAM:
-        engine, dictionary, layout = unigram_files.read(directory, model_type)
+        found = unigram_files.read(directory, model_type)
     else:
-        engine, dictionary, layout = READERS[kind](directory)
+        found = READERS[kind](directory)
+    engine, dictionary, layout = found
     if LAYOUT in settings:
         try:
             layout = layout.changed(settings[LAYOUT], len(dictionary))

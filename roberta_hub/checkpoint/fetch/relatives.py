@@ -115,8 +115,7 @@ def _bert(
     shape = {**_SIZES[size], **_BERT, "vocab_size": vocab_size}
     ids = ", ".join(f"{i:4}" for i in (101, *greeting, 102))
     hello = ('>>> roberta.encode("Hello world!")', f"tensor([{ids}])")
-    fill = (">>> roberta.fill_mask(",)
-    fill += ('...     "[MASK] is the capital of France.", topk=3)',)
+    fill = ('>>> roberta.fill_mask("[MASK] is the capital of France.", topk=3)',)
     return {
         "name": name,
         "repository": f"google-bert/{elsewhere}",
