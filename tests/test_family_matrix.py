@@ -751,7 +751,7 @@ def test_fairseq_format(case: Case, headed: RobertaHubInterface, tmp_path: Path)
     scanned(tmp_path / "fairseq/model.pt")
 
 
-def test_to_fairseq_and_back(case: Case) -> None:
+def test_to_fairseq_and_back(case: Case, tmp_path: Path) -> None:
     """Real fairseq's model gives the same features; what it cannot hold is refused."""
     if case.name not in FAIRSEQ:
         with pytest.raises(CheckpointError, match="fairseq"):
@@ -761,7 +761,7 @@ def test_to_fairseq_and_back(case: Case) -> None:
         pytest.skip("no fairseq")
     moved = to_fairseq(case.ours).eval()
     if case.name != "roberta":  # whose own would be downloaded
-        moved.bpe = fairseq_bpe(case.directory)
+        moved.bpe = fairseq_bpe(case, tmp_path)
     again = from_fairseq(moved).eval()
     assert type(again.bpe) is type(case.ours.bpe)
     for text in (TEXTS[0], TEXTS[3]):
@@ -777,12 +777,12 @@ def test_to_fairseq_and_back(case: Case) -> None:
         from_fairseq(moved)
 
 
-def fairseq_bpe(directory: Path) -> Any:
-    """What cuts texts in real fairseq, from the files of a directory."""
+def fairseq_bpe(case: Case, folder: Path) -> Any:
+    """What cuts texts in real fairseq, with the numbers that the model's dictionary names."""
     from fairseq.data.encoders.hf_byte_bpe import HuggingFaceByteLevelBPE
     from fairseq.data.encoders.sentencepiece_bpe import SentencepieceBPE
 
-    if (model := directory / "sentencepiece.bpe.model").is_file():
+    if (model := case.directory / "sentencepiece.bpe.model").is_file():
         return SentencepieceBPE(
             SimpleNamespace(
                 sentencepiece_model=str(model),
@@ -791,7 +791,9 @@ def fairseq_bpe(directory: Path) -> Any:
             )
         )
     pytest.importorskip("tokenizers")
-    vocab, merges = (str(directory / name) for name in ("vocab.json", "merges.txt"))
+    for name, data in case.ours.bpe.fairseq_files().items():
+        (folder / name).write_bytes(data)
+    vocab, merges = (str(folder / name) for name in ("encoder.json", "vocab.bpe"))
     return HuggingFaceByteLevelBPE(
         SimpleNamespace(bpe_vocab=vocab, bpe_merges=merges, bpe_add_prefix_space=False)
     )
