@@ -44,8 +44,7 @@ def pooled(
     """
     head = pooler_of(runner, layer) if "pooler" in pooling else None
     alone = FIRST.issuperset(pooling)
-    single = iter([len(text.ids) == 1 for text in windows for _ in text.ids])
-    whole = list(single)  # of each window: whether it is all of its text
+    whole = [len(text.ids) == 1 for text in windows for _ in text.ids]  # a window, or a part
 
     def answer(rows: Rows) -> list[Tensor]:
         if alone:

@@ -380,8 +380,8 @@ def package() -> Any:
     return found
 
 
-KINDS = ["gottbert", "xlm-roberta", "e5"]
-RERANKERS = ["gottbert", "xlm-roberta"]
+KINDS = ["gottbert", "xlm-roberta", "bert", "e5"]
+RERANKERS = ["gottbert", "xlm-roberta", "bert"]
 POOLED: list[tuple[Any, bool]] = [
     ("mean", True),
     ("cls", False),
