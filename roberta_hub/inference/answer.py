@@ -40,7 +40,7 @@ class Answer:
     end: int
     """One past the last character."""
     score: float
-    """Probability of this start times that of this end; without answer, of the first token twice."""
+    """Probability of this start times that of this end; without answer, those of `<s>` (`[CLS]`)."""
 
 
 @dataclass(frozen=True)
