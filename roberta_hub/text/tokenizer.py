@@ -23,10 +23,6 @@ from roberta_hub.text.pieces import Engine
 from roberta_hub.text.sequences import Sequences
 from roberta_hub.text.sequences import Text as Text
 
-_CHUNK = 256
-"""Texts that one call of an engine takes: enough to make its fixed cost small, few enough to keep
-the joined text small."""
-
 
 class Tokenizer:
     """Turns sentences into a model's ids and back.
@@ -175,7 +171,8 @@ class Tokenizer:
                 f"texts is a {type(texts).__name__}, not a list; use encode for one text"
             )
         texts = list(texts)
-        chunks = [(start, texts[start : start + _CHUNK]) for start in range(0, len(texts), _CHUNK)]
+        size = self._sequences.at_once
+        chunks = [(start, texts[start : start + size]) for start in range(0, len(texts), size)]
         if threads is None or threads <= 1:
             return [ids for chunk in chunks for ids in self._encode_chunk(chunk)]
         with ThreadPoolExecutor(threads) as pool:
