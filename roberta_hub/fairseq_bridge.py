@@ -9,6 +9,7 @@ import dataclasses
 import importlib
 import importlib.util
 import io
+import tempfile
 import threading
 from argparse import Namespace
 from types import ModuleType
@@ -16,15 +17,20 @@ from typing import Any
 
 from roberta_hub.checkpoint.formats.fairseq import fairseq_state, read_state
 from roberta_hub.checkpoint.formats.upgrade import is_stale
-from roberta_hub.errors import MissingExtraError
+from roberta_hub.errors import InputError, MissingExtraError
 from roberta_hub.hub import RobertaModel, build_model
 from roberta_hub.interface import RobertaHubInterface
 from roberta_hub.model.roberta import Roberta
 from roberta_hub.saving import checkpoint_of, fairseq_dictionary
 from roberta_hub.text.bpe import GPT2BPE
 from roberta_hub.text.dictionary import Dictionary
+from roberta_hub.text.pieces import Engine
+from roberta_hub.text.sentencepiece_file import parse_model
 from roberta_hub.text.task import Task
 from roberta_hub.text.tokenizer import Tokenizer
+from roberta_hub.text.unigram import SentencePiece
+from roberta_hub.text.unigram_family import CAMEMBERT, XLM_R
+from roberta_hub.vocabulary import fairseq_family
 
 _IMPORTING = threading.RLock()
 
@@ -138,7 +144,7 @@ def from_fairseq(theirs: Any) -> RobertaHubInterface | RobertaModel:
     ours = build_model(checkpoint).train(model.training)
     if model is theirs:
         return ours
-    bpe = theirs.bpe if isinstance(theirs.bpe, GPT2BPE) else None
+    bpe = _engine(theirs)
     labels = getattr(theirs.task, "label_dictionary", None)
     task = Task(
         Dictionary.of(theirs.task.source_dictionary),
@@ -146,6 +152,33 @@ def from_fairseq(theirs: Any) -> RobertaHubInterface | RobertaModel:
         name=checkpoint.task,
         init_token=checkpoint.init_token,
     )
-    return RobertaHubInterface(ours.config, task, ours, bpe=bpe, source="fairseq").train(
-        theirs.training
+    family = fairseq_family(bpe, task.source_dictionary, ours.config)
+    hub = RobertaHubInterface(ours.config, task, ours, bpe=bpe, source="fairseq", family=family)
+    return hub.train(theirs.training)
+
+
+def _engine(theirs: Any) -> Engine | None:
+    """Return our engine for what cuts texts in fairseq's interface; None: GPT-2's BPE.
+
+    Raises:
+        InputError: something else, or one that cuts at random.
+    """
+    bpe = theirs.bpe
+    if bpe is None or isinstance(bpe, Engine):
+        return bpe
+    kind = type(bpe).__name__
+    if kind == "GPT2BPE":
+        return None
+    if kind == "SentencepieceBPE" and not bpe.enable_sampling:
+        symbols = theirs.task.source_dictionary.symbols
+        family = CAMEMBERT if symbols.count("<s>") > 1 else XLM_R
+        return SentencePiece(parse_model(bpe.sp.serialized_model_proto(), "fairseq"), family)
+    if kind == "HuggingFaceByteLevelBPE":
+        with tempfile.TemporaryDirectory() as folder:
+            paths = bpe.bpe.save_model(folder)  # vocab.json and merges.txt
+            prefix = bool(bpe.bpe._parameters["add_prefix_space"])
+            return GPT2BPE.from_files(*paths, add_prefix_space=prefix)
+    raise InputError(
+        f"fairseq's {kind} cuts texts here, and is not read; build the model with an engine of "
+        "your own: RobertaHubInterface(cfg, task, model, bpe=...)"
     )

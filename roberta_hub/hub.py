@@ -12,7 +12,7 @@ import torch
 
 from roberta_hub.arguments import path_text, switch
 from roberta_hub.building import build
-from roberta_hub.checkpoint.checkpoint import POOLER, REPLACED_HEAD, Checkpoint
+from roberta_hub.checkpoint.checkpoint import POOLER, REPLACED_HEAD, SEGMENTS, Checkpoint
 from roberta_hub.checkpoint.fetch.catalogue import check_shape, config_of, name_heads
 from roberta_hub.checkpoint.fetch.records import Record, available_models
 from roberta_hub.checkpoint.formats.fairseq import read_fairseq
@@ -27,6 +27,7 @@ from roberta_hub.errors import LicenceWarning
 from roberta_hub.interface import RobertaHubInterface
 from roberta_hub.model import roberta
 from roberta_hub.model.placement import as_device, as_dtype
+from roberta_hub.text.layout import Layout
 from roberta_hub.text.task import Task
 from roberta_hub.vocabulary import Tables, family_of, read_tokenizer, wanted_tokenizer
 
@@ -134,8 +135,8 @@ def load_model(
     tables = read_tokenizer(found, checkpoint, wanted_bpe)
     checkpoint.family = family_of(found, checkpoint, tables)
     if checkpoint.config.num_segments > 1 and tables.layout is not None:
-        # The vocabulary knows what ends a sentence, and so where the second segment begins.
-        checkpoint.config = replace(checkpoint.config, separator_idx=tables.layout.eos)
+        ours = found.source is not None and found.source.kind == "roberta_hub"
+        _fit_segments(checkpoint, tables.layout, joined=not ours and tables.layout.separators > 1)
     interface = assemble(checkpoint, tables, place, wanted, strict=strict)
     if pretrained and found.record is not None and found.record.notice:
         warnings.warn(f"{found.record.name}: {found.record.notice}", LicenceWarning, stacklevel=2)
@@ -227,6 +228,25 @@ def _random(record: Record, overrides: Mapping[str, object]) -> Checkpoint:
         inputs=dict(record.inputs),
         task=record.task,
     )
+
+
+def _fit_segments(checkpoint: Checkpoint, layout: Layout, *, joined: bool) -> None:
+    """Let the vocabulary say which tokens are of the second segment.
+
+    It knows what ends a sentence. One that joins sentences as RoBERTa does knows no segments: a
+    BERT body with XLM-R's vocabulary (multilingual-e5-small) gives every token the first one.
+
+    Args:
+        checkpoint: is changed.
+        layout: of the vocabulary.
+        joined: whether its sentences are joined so, and the checkpoint does not say otherwise.
+    """
+    if not joined:
+        checkpoint.config = replace(checkpoint.config, separator_idx=layout.eos)
+        return
+    checkpoint.config = replace(checkpoint.config, num_segments=1, separator_idx=None)
+    if SEGMENTS in checkpoint.weights:
+        checkpoint.weights[SEGMENTS] = checkpoint.weights[SEGMENTS][:1].clone()
 
 
 def assemble(

@@ -13,6 +13,7 @@ from roberta_hub.arguments import path_text
 from roberta_hub.checkpoint.checkpoint import Checkpoint
 from roberta_hub.checkpoint.formats.fairseq import read_dictionaries
 from roberta_hub.checkpoint.source import Found, Source, data_directory
+from roberta_hub.config import RobertaConfig
 from roberta_hub.errors import InputError, VocabularyError
 from roberta_hub.files import check_regular, listing
 from roberta_hub.text.bpe import GPT2BPE
@@ -133,12 +134,28 @@ def family_of(found: Found, checkpoint: Checkpoint, tables: Tables) -> str:
     """
     if found.record is not None:
         return found.record.family
-    byte_level = tables.bpe is None or isinstance(tables.bpe, GPT2BPE)
-    if found.source is None or found.source.kind != "fairseq" or byte_level:
+    if found.source is None or found.source.kind != "fairseq":
         return checkpoint.family
-    if Layout.of(tables.dictionary).bos != tables.dictionary.bos():  # `<s>` stands there twice
+    return fairseq_family(tables.bpe, tables.dictionary, checkpoint.config)
+
+
+def fairseq_family(engine: Engine | None, dictionary: Dictionary, config: RobertaConfig) -> str:
+    """Tell the family of a model of fairseq's by what cuts its texts, and its dictionary.
+
+    Args:
+        engine: None: GPT-2's BPE.
+        dictionary: of the model.
+        config: of the model.
+
+    Example:
+        >>> fairseq_family(None, Dictionary.roberta(), RobertaConfig())
+        'roberta'
+    """
+    if engine is None or isinstance(engine, GPT2BPE):
+        return "roberta"
+    if Layout.of(dictionary).bos != dictionary.bos():  # `<s>` stands there twice
         return "camembert"
-    return "xlm-roberta-xl" if checkpoint.config.normalize_before else "xlm-roberta"
+    return "xlm-roberta-xl" if config.normalize_before else "xlm-roberta"
 
 
 def _asked_for(

@@ -6,11 +6,13 @@ The models are tiny and random (`families.py`). A cell that a class refuses asse
 from __future__ import annotations
 
 import copy
+import importlib.util
 import json
 import warnings
 from collections.abc import Iterator
 from dataclasses import dataclass
 from pathlib import Path
+from types import SimpleNamespace
 from typing import Any
 
 import pytest
@@ -22,6 +24,8 @@ from torch import Tensor
 import roberta_hub
 from roberta_hub import RobertaHubInterface
 from roberta_hub.errors import CheckpointError, InputError, RobertaHubError
+from roberta_hub.fairseq_bridge import from_fairseq, to_fairseq
+from roberta_hub.inference.windows import fit
 from roberta_hub.train.config import compose
 from roberta_hub.train.run import make_task, result, run
 
@@ -313,6 +317,7 @@ def test_fill_mask(case: Case, text: str) -> None:
         return
     tokenizer = case.ours.tokenizer
     ids = masked_of(case, text)
+    assert tokenizer.encode_masked(text).tolist() == ids.tolist()
     row = case.log_probs(ids)[ids == tokenizer.mask_idx][0].exp()[: len(tokenizer)]
     values, wanted = row.masked_fill(~tokenizer.words, -1).topk(5)
     found = case.ours.fill_mask(text)
@@ -463,6 +468,27 @@ def test_zero_shot(case: Case, headed: RobertaHubInterface) -> None:
     assert [found.scores[label] for label in labels] == pytest.approx(wanted, abs=1e-5)
 
 
+def test_next_sentences(case: Case) -> None:
+    """BERT's second pre-training head, and ALBERT's, judge pairs as classification heads."""
+    heads = {"bert": ("nsp", ("is_next", "not_next")), "albert": ("sop", ("in_order", "swapped"))}
+    if case.name not in heads:
+        assert not {"nsp", "sop"} & {*case.ours.model.classification_heads}
+        return
+    head, labels = heads[case.name]
+    assert case.ours.head_labels(head) == labels
+    pair = ("Where can I buy a ticket?", "In Berlin, tomorrow.")
+    ids = case.ours.encode(*pair)
+    with torch.no_grad():
+        out = case.theirs(**case.inputs(ids))
+    logits = out.seq_relationship_logits if head == "nsp" else out.sop_logits
+    with torch.no_grad():
+        assert_close(case.ours.predict(head, ids), logits.log_softmax(-1))
+    (found,) = case.ours.classify([pair], head)
+    assert [found.scores[label] for label in labels] == pytest.approx(
+        logits[0].softmax(-1).tolist(), abs=1e-5
+    )
+
+
 def test_tag(case: Case, headed: RobertaHubInterface) -> None:
     text = "Mary was in Berlin."
     (spans,) = headed.tag([text])
@@ -581,6 +607,37 @@ def test_windows_of_pairs_keep_their_segments(case: Case, order: str) -> None:
     assert len(cut) == limit
 
 
+def test_windows_of_pairs_are_those_of_transformers(case: Case) -> None:
+    """Its fast tokenizer's overflowing windows: the same ids and segments, but in the last one.
+
+    Its last window is as short as what is left, ours is as long as the others.
+    """
+    if not KINDS[case.kind].tokenizer.startswith("wordpiece"):
+        pytest.skip("transformers' SentencePiece and byte-level pairs have no segments")
+    import transformers
+
+    peer = transformers.BertTokenizer.from_pretrained(case.directory)
+    limit, layout = case.ours.max_positions, case.ours.tokenizer.layout
+    question = "Where was the train?"
+    theirs_ = peer(
+        question,
+        LONG,
+        truncation="only_second",
+        max_length=limit,
+        stride=8,
+        return_overflowing_tokens=True,
+    )
+    (ours,) = fit([case.ours.encode(question, LONG)], [""], limit, layout, stride=8)
+    assert len(ours.ids) == len(theirs_["input_ids"]) > 2
+    for window, ids, segments in zip(
+        ours.ids[:-1], theirs_["input_ids"], theirs_["token_type_ids"], strict=False
+    ):
+        assert window.tolist() == ids
+        assert layout.segments(window).tolist() == segments
+    assert len(ours.ids[-1]) == limit
+    assert ours.ids[-1].tolist()[-10:] == theirs_["input_ids"][-1][-10:]
+
+
 def test_answers_in_windows(case: Case, headed: RobertaHubInterface) -> None:
     found = headed.answer(QUESTION, LONG, "squad", stride=10, no_answer=False)
     assert found.text and LONG[found.start : found.end] == found.text
@@ -692,6 +749,54 @@ def test_fairseq_format(case: Case, headed: RobertaHubInterface, tmp_path: Path)
     assert again.encode(PLAIN[0]).tolist() == own.encode(PLAIN[0]).tolist()
     assert again.head_labels("topic") == ("art", "news")
     scanned(tmp_path / "fairseq/model.pt")
+
+
+def test_to_fairseq_and_back(case: Case, tmp_path: Path) -> None:
+    """Real fairseq's model gives the same features; what it cannot hold is refused."""
+    if case.name not in FAIRSEQ:
+        with pytest.raises(CheckpointError, match="fairseq"):
+            to_fairseq(case.ours)
+        return
+    if importlib.util.find_spec("fairseq") is None:
+        pytest.skip("no fairseq")
+    moved = to_fairseq(case.ours).eval()
+    if case.name != "roberta":  # whose own would be downloaded
+        moved.bpe = fairseq_bpe(case, tmp_path)
+    again = from_fairseq(moved).eval()
+    assert type(again.bpe) is type(case.ours.bpe)
+    for text in (TEXTS[0], TEXTS[3]):
+        ids = case.ours.encode(text)
+        assert moved.encode(text).tolist() == ids.tolist() == again.encode(text).tolist()
+        with torch.no_grad():
+            wanted = case.ours.extract_features(ids)
+            assert_close(moved.extract_features(ids), wanted)
+            assert_close(again.extract_features(ids), wanted, 1e-6)
+    assert again.family == case.ours.family
+    moved.bpe = object()
+    with pytest.raises(InputError, match="fairseq's object cuts texts here"):
+        from_fairseq(moved)
+
+
+def fairseq_bpe(case: Case, folder: Path) -> Any:
+    """What cuts texts in real fairseq, with the numbers that the model's dictionary names."""
+    from fairseq.data.encoders.hf_byte_bpe import HuggingFaceByteLevelBPE
+    from fairseq.data.encoders.sentencepiece_bpe import SentencepieceBPE
+
+    if (model := case.directory / "sentencepiece.bpe.model").is_file():
+        return SentencepieceBPE(
+            SimpleNamespace(
+                sentencepiece_model=str(model),
+                sentencepiece_enable_sampling=False,
+                sentencepiece_alpha=None,
+            )
+        )
+    pytest.importorskip("tokenizers")
+    for name, data in case.ours.bpe.fairseq_files().items():
+        (folder / name).write_bytes(data)
+    vocab, merges = (str(folder / name) for name in ("encoder.json", "vocab.bpe"))
+    return HuggingFaceByteLevelBPE(
+        SimpleNamespace(bpe_vocab=vocab, bpe_merges=merges, bpe_add_prefix_space=False)
+    )
 
 
 def scanned(path: Path) -> None:

@@ -41,6 +41,8 @@ DOTTED = [
     "roberta.tiny",
 ]
 NAMES = sorted([*DOTTED, *(name.replace(".", "_") for name in DOTTED)])
+LISTED = sorted([*NAMES, *(name for row in RELATIVES for name in (row.name, *row.aliases))])
+"""RoBERTa's own names, and those of its relatives."""
 SMALL = {
     "encoder_layers": 1,
     "encoder_embed_dim": 64,
@@ -123,8 +125,7 @@ def finish(process: subprocess.Popen[str]) -> str:
 
 
 def test_list_is_exactly_the_documented_names(from_github: None) -> None:
-    relatives = [name for record in RELATIVES for name in (record.name, *record.aliases)]
-    assert sorted(torch.hub.list("owner/roberta_hub")) == sorted([*NAMES, *relatives])
+    assert sorted(torch.hub.list("owner/roberta_hub")) == LISTED
     assert roberta_hub.available_models() == [*DOTTED, *(record.name for record in RELATIVES)]
 
 
@@ -399,8 +400,7 @@ except ImportError as error: print(error)
         )
     )
     names, seconds, load, help_, counts, words = out.splitlines()
-    relatives = [name for record in RELATIVES for name in (record.name, *record.aliases)]
-    assert names == str(sorted([*NAMES, *relatives]))
+    assert names == str(LISTED)
     assert float(seconds) < 1
     assert load == help_ == "Missing dependencies: tiktoken, regex, requests"
     assert counts == "1 1"
@@ -437,15 +437,15 @@ def test_names_and_help_need_none_of_our_packages(tmp_path: Path) -> None:
     code = f"""
 without("safetensors", "filelock", "tqdm", "numpy", "spacy")
 before = set(sys.modules)
-assert names() == {NAMES}
+assert names() == {LISTED}
 for name in names(): assert "torch.hub.load" in help(name)
 assert not [m for m in set(sys.modules) - before if "roberta" in m or "hubconf" in m]
 without("tiktoken", "regex", "requests")
-assert names() == {NAMES}
+assert names() == {LISTED}
 try: help("roberta.base")
 except RuntimeError as error: print(error)
 (repo := __import__("pathlib").Path({str(repo)!r})).joinpath("roberta_hub/hub.py").write_text("1/0")
-assert names() == {NAMES}  # nothing of the package is run
+assert names() == {LISTED}  # nothing of the package is run
 """
     out = finish(start(HUB + code, tmp_path, environment={"TORCH_HOME": str(tmp_path)}))
     assert out == "Missing dependencies: tiktoken, regex, requests\n"  # torch.hub's own check
@@ -462,7 +462,7 @@ sys.path.insert(0, {str(other)!r})
 import roberta_hub
 assert "roberta.giant" in roberta_hub.available_models()
 before = dict(sys.modules)
-assert names() == {NAMES}
+assert names() == {LISTED}
 assert "roberta.tiny" in help("roberta_tiny")
 assert all(sys.modules[name] is before[name] for name in before)
 try: torch.hub.load("owner/roberta_hub:main", "roberta.tiny", **GIVEN)

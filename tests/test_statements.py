@@ -228,3 +228,20 @@ def test_an_archive_of_fairseqs_hub_loads_by_name(server: Server, tmp_path: Path
     assert by_name.encode("Le train de Paris était en retard.").tolist() == tokens.tolist()
     torch.testing.assert_close(by_name.extract_features(tokens), xlmr.extract_features(tokens))
     assert by_name.family == "xlm-roberta"
+
+
+def test_a_bert_body_with_xlmrs_vocabulary_has_one_segment(tmp_path: Path) -> None:
+    """multilingual-e5-small's kind: transformers' tokenizer of XLM-R gives no token types."""
+    folder = write_family("e5", tmp_path / "e5")
+    pair = ("The dog barked.", "It was late.")
+    inputs = transformers.AutoTokenizer.from_pretrained(folder)(*pair, return_tensors="pt")
+    body = transformers.AutoModel.from_pretrained(folder).eval()
+    with torch.no_grad():
+        expected = body(**inputs).last_hidden_state[0]
+    roberta = load_model(folder).eval()
+    assert roberta.encode(*pair).tolist() == inputs["input_ids"][0].tolist()
+    torch.testing.assert_close(roberta.features([pair])[0], expected, atol=1e-5, rtol=0)
+    for format in ("roberta_hub", "huggingface"):
+        roberta.save(tmp_path / format, format=format)
+        again = load_model(tmp_path / format).eval()
+        torch.testing.assert_close(again.features([pair])[0], expected, atol=1e-5, rtol=0)

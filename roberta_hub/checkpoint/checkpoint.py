@@ -20,6 +20,7 @@ from roberta_hub.sentence_settings import SentenceSettings
 
 EMBEDDING = "encoder.sentence_encoder.embed_tokens.weight"
 PROJECTION = "encoder.sentence_encoder.embed_projection.weight"
+SEGMENTS = "encoder.sentence_encoder.segment_embeddings.weight"
 LM_WEIGHT = "encoder.lm_head.weight"
 VERSION = "encoder.sentence_encoder.version"
 LAYER = "encoder.sentence_encoder.layers."

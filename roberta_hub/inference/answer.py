@@ -40,7 +40,7 @@ class Answer:
     end: int
     """One past the last character."""
     score: float
-    """Probability of this start times that of this end; without answer, those of `<s>` or `[CLS]`."""
+    """Probability of this start times that of this end; without answer, the first token twice."""
 
 
 @dataclass(frozen=True)

@@ -41,8 +41,7 @@ class Masked:
             >>> Masked.of("a <mask> b", Tokenizer.shipped())
             Masked(parts=['a ', ' b'], marks=['<mask>'])
         """
-        own = tokenizer.dictionary[tokenizer.mask_idx]
-        cut = re.split(f"({re.escape(MASK)}|{re.escape(own)})", text)
+        cut = re.split(f"({'|'.join(map(re.escape, tokenizer.placeholders))})", text)
         return cls(cut[::2], cut[1::2])
 
     def around(self, number: int) -> tuple[str, str]:
@@ -67,7 +66,7 @@ def fill_mask(
     if targets is not None:
         targets = as_strings(targets, "targets", "words")
     chosen = None if targets is None else _target_ids(tokenizer, targets, _after_space(cut))
-    windows = runner.fit([tokenizer.encode_masked(MASK.join(own.parts)) for own in cut], texts)
+    windows = runner.fit([tokenizer.encode_masked(text) for text in texts], texts)
 
     def answer(rows: Rows) -> list[list[Candidates]]:
         """Candidates for the masks of each sequence, in order."""

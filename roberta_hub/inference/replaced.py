@@ -1,4 +1,4 @@
-"""Finds the pieces that do not belong in a text, with ELECTRA's discriminator (Clark et al. 2020)."""
+"""Finds pieces that do not belong in a text, with ELECTRA's discriminator (Clark et al. 2020)."""
 
 from __future__ import annotations
 

@@ -14,6 +14,7 @@ from roberta_hub.checkpoint.fetch.digests import DIGESTS, known_digests
 from roberta_hub.checkpoint.fetch.records import (
     BASE_URL,
     HUGGINGFACE,
+    RELATIVES,
     Origin,
     Record,
     Remote,
@@ -54,7 +55,8 @@ def pin() -> int:
             print(f"\n# {record.name}: no digest on record; load it over a network you trust")
         else:
             found = {url: next(iter(of.items())) for url, of in known.items() if of}
-            print("\n" + _row(record, found, manifest))
+            relative = record in RELATIVES
+            print("\n" + (_pins(record, found) if relative else _row(record, found, manifest)))
     return status
 
 
@@ -75,7 +77,17 @@ def _known(
 
 
 def _remotes(record: Record) -> list[tuple[Origin, Remote]]:
-    return [(origin, remote) for origin in record.origins for remote in origin.files]
+    return [
+        (origin, remote)
+        for origin in record.origins
+        for remote in (*origin.files, *origin.optional, *origin.instead.values())
+    ]
+
+
+def _pins(record: Record, found: Mapping[str, tuple[str, int | None]]) -> str:
+    """Return the lines for a relative, whose row has no place for them."""
+    lines = [f'#   "{url}": ({size}, "{digest}"),' for url, (digest, size) in found.items() if size]
+    return "\n".join([f"# {record.name}: paste into PINS in relatives.py, without the #", *lines])
 
 
 def _row(

@@ -12,6 +12,7 @@ import re
 from collections.abc import Iterable, Mapping, Sequence
 from itertools import accumulate, pairwise
 from pathlib import Path
+from typing import Any
 
 from roberta_hub.errors import CheckpointError, InputError, InputTypeError, VocabularyError
 from roberta_hub.text.bpe_files import fairseq_files, huggingface_files
@@ -43,6 +44,7 @@ class GPT2BPE:
             words, as transformers' `add_tokens` makes them.
         add_prefix_space: a text, and what follows an added word, is read with a space before it
             unless it has one.
+        fairseq_names: what fairseq calls the files of ids and merges.
 
     Raises:
         VocabularyError: the tables contradict themselves or each other.
@@ -60,6 +62,7 @@ class GPT2BPE:
         *,
         added: Sequence[str] = (),
         add_prefix_space: bool = False,
+        fairseq_names: tuple[str, str] = ("encoder.json", "vocab.bpe"),
     ) -> None:
         self._merges = list(merges)
         tokens = [bytes([byte]) for byte in BYTE_ORDER] + [a + b for a, b in self._merges]
@@ -73,6 +76,7 @@ class GPT2BPE:
         self._added = self._number(added)
         self._added_words = _any_of(added)
         self.add_prefix_space = add_prefix_space
+        self._fairseq_names = fairseq_names
         self.max_id = max(self._bytes)
         """The largest GPT-2 id."""
         self.size = self.max_id + 1
@@ -110,8 +114,7 @@ class GPT2BPE:
         cls,
         encoder_json: str | os.PathLike[str],
         vocab_bpe: str | os.PathLike[str],
-        *,
-        add_prefix_space: bool = False,
+        **settings: Any,
     ) -> GPT2BPE:
         """Read the files that fairseq calls `gpt2_encoder_json` and `gpt2_vocab_bpe`.
 
@@ -120,7 +123,7 @@ class GPT2BPE:
         Args:
             encoder_json: JSON object from printable token to id.
             vocab_bpe: a version line, then one merge a line, `left right`.
-            add_prefix_space: see the class.
+            settings: further arguments of the class.
 
         Raises:
             VocabularyError: a file is missing, damaged, or does not fit the other.
@@ -130,7 +133,7 @@ class GPT2BPE:
         try:
             if merges != cls.shipped().merges():
                 check_merges(merges)  # takes a second, and GPT-2's are known to pass
-            return cls(merges, ids, add_prefix_space=add_prefix_space)
+            return cls(merges, ids, **settings)
         except VocabularyError as error:
             raise VocabularyError(f"{vocab_bpe} with {encoder_json}: {error}") from None
 
@@ -365,7 +368,7 @@ class GPT2BPE:
         return huggingface_files(names, tuple(self._added), self.printable_merges())
 
     def fairseq_files(self) -> dict[str, bytes]:
-        """encoder.json and vocab.bpe.
+        """encoder.json and vocab.bpe, or the names that they were read by.
 
         Raises:
             CheckpointError: fairseq's BPE has no added words, and puts no space in front.
@@ -376,7 +379,8 @@ class GPT2BPE:
                 "tokenizer does; save as 'huggingface' or 'roberta_hub'"
             )
         ids = {self.piece(number): number for number in self._symbols.values()}
-        return fairseq_files(ids, self.printable_merges())
+        contents = fairseq_files(ids, self.printable_merges()).values()
+        return dict(zip(self._fairseq_names, contents, strict=True))
 
 
 def _any_of(words: Sequence[str]) -> re.Pattern[str] | None:

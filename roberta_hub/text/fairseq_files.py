@@ -131,7 +131,9 @@ def engine_in(directory: Path | None, keywords: Keywords) -> Engine | None:
     if kind == "sentencepiece":
         overwritten = directory is not None and _overwrites(directory / "dict.txt")
         return SentencePiece(read_model(paths[0]), CAMEMBERT if overwritten else XLM_R)
-    return GPT2BPE.from_files(*paths, add_prefix_space=keywords.add_prefix_space)
+    first, second = paths
+    own = {"fairseq_names": BYTE_BPE if kind == "hf_byte_bpe" else GPT2}
+    return GPT2BPE.from_files(first, second, add_prefix_space=keywords.add_prefix_space, **own)
 
 
 def _kind_in(directory: Path | None) -> str | None:

@@ -5,7 +5,6 @@ Each engine has a reader of its own, which knows its files: `byte_level.py`, `wo
 
 from __future__ import annotations
 
-from collections.abc import Callable
 from pathlib import Path
 from typing import Any, TypeAlias
 
@@ -29,12 +28,6 @@ SETTINGS = "tokenizer_config.json"
 LAYOUT = "layout"
 """The setting that says how sentences are joined, where the vocabulary does not."""
 BYTE_LEVEL, WORDPIECE, UNIGRAM = "byte-level BPE", "WordPiece", "SentencePiece"
-READERS: dict[str, Callable[[Path], Found]] = {
-    BYTE_LEVEL: byte_level.read,
-    UNIGRAM: unigram_files.read,
-    WORDPIECE: wordpiece_files.read,
-}
-"""Of each kind of vocabulary that is read."""
 ROBERTA = ("RobertaTokenizer", "BartTokenizer", "LongformerTokenizer")
 """transformers' classes that read RoBERTa's own tables."""
 CLASSES = {
@@ -77,17 +70,14 @@ def read_tokenizer(directory: Path, model_type: str | None = None) -> Found | No
     kind = _kind(directory, settings)
     if kind is None:
         return None
-    if kind not in READERS:
-        names = [name for group in _FILES[kind] for name in group] + [TABLE]
-        there = ", ".join(name for name in names if (directory / name).is_file())
-        raise VocabularyError(
-            f"{directory}: {there}: a {kind} vocabulary, which this version does not read; it "
-            f"reads {', '.join(READERS)}"
-        )
-    if kind == UNIGRAM:
-        engine, dictionary, layout = unigram_files.read(directory, model_type)
+    found: Found
+    if kind == BYTE_LEVEL:
+        found = byte_level.read(directory)
+    elif kind == WORDPIECE:
+        found = wordpiece_files.read(directory)
     else:
-        engine, dictionary, layout = READERS[kind](directory)
+        found = unigram_files.read(directory, model_type)
+    engine, dictionary, layout = found
     if LAYOUT in settings:
         try:
             layout = layout.changed(settings[LAYOUT], len(dictionary))

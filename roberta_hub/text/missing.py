@@ -165,6 +165,9 @@ def no_vocabulary(
         symbols[i] = names[name]
     special = {name: names[name] for name in ("bos", "pad", "eos", "unk")}
     dictionary = Dictionary.from_symbols(symbols, **special)
-    layout = Layout(**ids, mask=mask, separators=1 if family in NAMES else 2)
+    layout = Layout(
+        *(ids["bos"], ids["eos"], ids["pad"], ids["unk"], mask),
+        separators=1 if family in NAMES else 2,
+    )
     piece = next(symbol for symbol in symbols if symbol not in names.values())
     return NoVocabulary(model, files, [piece]), dictionary, layout

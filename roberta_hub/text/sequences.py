@@ -21,6 +21,13 @@ Text: TypeAlias = "str | tuple[str, ...]"
 """One sentence, or several that are encoded as one sequence."""
 
 
+_JOINED = 256
+"""Texts that one call of an engine takes joined: enough to make its fixed cost small, few enough to
+keep the joined text small."""
+_LISTED = 2048
+"""Texts that one call takes as a list, whose fixed cost is a thread of the library's own."""
+
+
 class Sequences:
     """Puts sentences together as an engine numbers their pieces.
 
@@ -33,16 +40,21 @@ class Sequences:
         self.engine, self.separators = engine, separators
         self.begin, self.end, self.mask = range(engine.size, engine.size + 3)
 
+    @property
+    def at_once(self) -> int:
+        """How many texts `many` should be given in one call."""
+        return _LISTED if isinstance(self.engine.marked, Listed) else _JOINED
+
     def one(self, sentences: tuple[str, ...], *, no_separator: bool = False) -> Tensor:
         """One sequence, with a single end between sentences if `no_separator`: int32 (T,)."""
         flat = array("i")
         self._append(flat, sentences, 1 if no_separator else self.separators)
         return as_tensor(flat)
 
-    def masked(self, text: str, mask_token: str) -> Tensor:
-        """One sequence with `mask` at each placeholder of a text: int32 (T,)."""
+    def masked(self, spans: Sequence[str]) -> Tensor:
+        """One sequence of the parts of a text, with `mask` between them: int32 (T,)."""
         flat = array("i", [self.begin])
-        for span in text.split(mask_token):
+        for span in spans:
             flat.extend(self.engine.encode_ids(span.rstrip()))
             flat.append(self.mask)
         flat[-1] = self.end  # in place of the mask behind the last span
@@ -69,13 +81,15 @@ class Sequences:
         """
         if set(map(type, texts)) != {str}:
             return None
-        flat = array("i")
+        flat: list[int] = []  # extended by a list in one step, which an array is not
         try:
             for numbers in listed.encode(cast("list[str]", texts)):
-                lay_out(flat, [numbers], self.begin, self.end, self.separators)
+                flat.append(self.begin)
+                flat += numbers
+                flat.append(self.end)
         except InputError:
             return None
-        return as_tensor(flat)
+        return as_tensor(array("i", flat))
 
     def _together(self, texts: Sequence[Text], marked: Marked) -> Tensor | None:
         """Return the engine's numbers of all texts, from one call.

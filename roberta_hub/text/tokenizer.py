@@ -6,6 +6,7 @@ Shapes: T tokens of one sequence, `<s>` and `</s>` included; V symbols of the di
 from __future__ import annotations
 
 import functools
+import re
 from collections.abc import Sequence
 from concurrent.futures import ThreadPoolExecutor
 from itertools import pairwise
@@ -21,10 +22,6 @@ from roberta_hub.text.layout import Layout
 from roberta_hub.text.pieces import Engine
 from roberta_hub.text.sequences import Sequences
 from roberta_hub.text.sequences import Text as Text
-
-_CHUNK = 256
-"""Texts that one call of an engine takes: enough to make its fixed cost small, few enough to keep
-the joined text small."""
 
 
 class Tokenizer:
@@ -174,7 +171,8 @@ class Tokenizer:
                 f"texts is a {type(texts).__name__}, not a list; use encode for one text"
             )
         texts = list(texts)
-        chunks = [(start, texts[start : start + _CHUNK]) for start in range(0, len(texts), _CHUNK)]
+        size = self._sequences.at_once
+        chunks = [(start, texts[start : start + size]) for start in range(0, len(texts), size)]
         if threads is None or threads <= 1:
             return [ids for chunk in chunks for ids in self._encode_chunk(chunk)]
         with ThreadPoolExecutor(threads) as pool:
@@ -196,7 +194,18 @@ class Tokenizer:
         """
         return self._to_model[torch.tensor(self.engine.encode_ids(text), dtype=torch.int32)]
 
-    def encode_masked(self, text: str, mask_token: str = MASK) -> Tensor:
+    @functools.cached_property
+    def placeholders(self) -> tuple[str, ...]:
+        """What stands for a token to be guessed in a text: `<mask>`, and the model's own word.
+
+        Example:
+            >>> Tokenizer.shipped().placeholders  # of BERT ('<mask>', '[MASK]')
+            ('<mask>',)
+        """
+        own = MASK if self.layout.mask is None else self.dictionary[self.layout.mask]
+        return tuple(dict.fromkeys([MASK, own]))
+
+    def encode_masked(self, text: str, mask_token: str | None = None) -> Tensor:
         """Turn text with placeholders into ids with `<mask>`, as fairseq's `fill_mask` does.
 
         Whitespace before a placeholder belongs to it, since the word to be found brings its own:
@@ -204,7 +213,7 @@ class Tokenizer:
 
         Args:
             text: any number of placeholders.
-            mask_token: the placeholder.
+            mask_token: the placeholder; None: each of `placeholders`.
 
         Returns:
             int64 tensor (T,).
@@ -215,11 +224,13 @@ class Tokenizer:
         """
         if not isinstance(text, str):
             raise InputTypeError(f"text is a {type(text).__name__}, not a str")
-        if not mask_token:
+        if mask_token == "":
             raise InputError("mask_token is empty")
-        if mask_token in text:
+        words = self.placeholders if mask_token is None else (mask_token,)
+        spans = re.split("|".join(map(re.escape, words)), text)
+        if len(spans) > 1:
             _ = self.mask_idx  # refuses a dictionary without one
-        return self._to_model[self._sequences.masked(text, mask_token)]
+        return self._to_model[self._sequences.masked(spans)]
 
     def decode(self, tokens: Tensor | Sequence[int]) -> str | list[str]:
         """Turn ids back into text: one str, or a list where `Layout.split` finds several sentences.

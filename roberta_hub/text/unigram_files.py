@@ -7,6 +7,7 @@ order, behind special symbols of its family's own.
 from __future__ import annotations
 
 import dataclasses
+from array import array
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
@@ -15,7 +16,7 @@ from roberta_hub.arguments import brief
 from roberta_hub.errors import VocabularyError
 from roberta_hub.text.dictionary import SPECIALS, Dictionary
 from roberta_hub.text.layout import Layout
-from roberta_hub.text.sentencepiece_file import SentencePieceModel, model_of, read_model
+from roberta_hub.text.sentencepiece_file import SentencePieceModel, read_model
 from roberta_hub.text.tables import read_json
 from roberta_hub.text.unigram import SentencePiece
 from roberta_hub.text.unigram_family import ALBERT, CAMEMBERT, FILE, OTHER, XLM_R, Family
@@ -27,6 +28,8 @@ NAMES = (FILE, "spiece.model", "sentencepiece.model")
 """What a `.model` file is called."""
 UNUSED = "NOTUSED"
 """Behind a special symbol: a row that the symbol had before a dict.txt gave it another."""
+_BEGINNINGS = {"xlmroberta": XLM_R, "camembert": CAMEMBERT, "albert": ALBERT}
+"""How tokenizer_class and model_type begin, in small letters and without hyphens."""
 _CLEANING = ("do_lower_case", "keep_accents", "remove_space")
 
 
@@ -53,7 +56,8 @@ def read(
             path = directory / TABLE
             model, family = _of_table(read_json(path))
         family = _cleaned(family, settings)
-        rows = _rows(model, family) + _added(directory, settings, len(_rows(model, family)))
+        rows = _rows(model, family)
+        rows += _added(directory, settings, len(rows))
         return SentencePiece(model, family), *_tables(rows, family)
     except VocabularyError as error:
         raise VocabularyError(f"{path}: {error}".replace(f"{path}: {path}", f"{path}")) from None
@@ -67,19 +71,11 @@ def _family(
     directory: Path, settings: Mapping[str, Any], path: Path, model_type: str | None
 ) -> Family:
     """Tell whose rows a `.model` file has: as the settings say, else as the file is called."""
-    for name in (
-        settings.get("tokenizer_class"),
-        _optional(directory / "config.json").get("model_type"),
-        model_type,
-    ):
-        for prefix, family in (
-            ("xlm-?roberta", XLM_R),
-            ("camembert", CAMEMBERT),
-            ("albert", ALBERT),
-        ):
-            if isinstance(name, str) and name.lower().replace("-", "").startswith(
-                prefix.replace("-?", "")
-            ):
+    config = _optional(directory / "config.json")
+    for named in (settings.get("tokenizer_class"), config.get("model_type"), model_type):
+        words = str(named).lower().replace("-", "")
+        for beginning, family in _BEGINNINGS.items():
+            if words.startswith(beginning):
                 return family
     return ALBERT if path.name == ALBERT.file else XLM_R
 
@@ -94,23 +90,20 @@ def _of_table(table: Mapping[str, Any]) -> tuple[SentencePieceModel, Family]:
     for family in (CAMEMBERT, XLM_R):
         head = len(family.first)
         if texts[:head] == family.first and texts[-1] == family.mask:
-            # The unknown piece, and those that the file has and the rows have elsewhere.
-            order = [
-                model.unknown,
-                *([0, 2] if family is XLM_R else []),
-                *range(head, len(texts) - 1),
-            ]
-            settings = {
-                name: getattr(model, name)
-                for name in ("character_map", "add_dummy_prefix", "remove_extra_whitespaces")
-            }
-            return model_of(
-                [texts[i] for i in order],
-                [model.scores[i] for i in order],
-                bytes(model.kinds[i] for i in order),
-                **settings,
-            ), family
+            # The file begins with <unk>, <s>, </s>: CamemBERT's rows have the last two behind.
+            begin = [model.unknown, 0, 2] if family is XLM_R else [model.unknown]
+            return _picked(model, [*begin, *range(head, len(texts) - 1)]), family
     return model, OTHER
+
+
+def _picked(model: SentencePieceModel, order: Sequence[int]) -> SentencePieceModel:
+    """Return the model of some of the pieces, in this order."""
+    return dataclasses.replace(
+        model,
+        texts=tuple(model.texts[i] for i in order),
+        scores=array("f", [model.scores[i] for i in order]),
+        kinds=bytes(model.kinds[i] for i in order),
+    )
 
 
 def _cleaned(family: Family, settings: Mapping[str, Any]) -> Family:

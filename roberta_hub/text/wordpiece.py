@@ -139,10 +139,11 @@ class WordPiece:
 
     def _cut(self, chunk: str) -> list[int]:
         """Cut what has no white space inside."""
-        words: Sequence[str]
         if chunk.isascii() and chunk.isprintable():  # what `Fold.words` gives too, but slower
             small = chunk.lower() if self.rules.lower else chunk
-            words = (small,) if small.isalnum() else _ASCII_WORD.findall(small)
+            if small.isalnum():
+                return self._cut_word(small)
+            words = _ASCII_WORD.findall(small)
         else:
             words = self._fold.words(chunk)
         return [number for word in words for number in self._cut_word(word)]

@@ -55,14 +55,13 @@ def read(directory: Path) -> tuple[WordPiece, Dictionary, Layout]:
         if isinstance(error, VocabularyError):
             raise VocabularyError(f"{directory}: {error}") from None
         raise VocabularyError(
-            f"{directory / 'tokenizer.json'} says things as tokenizers does not "
-            f"({type(error).__name__}: {brief(str(error))})"
+            f"{directory}: tokenizer.json or tokenizer_config.json says things as transformers "
+            f"does not ({type(error).__name__}: {str(error)[:200]})"
         ) from None
-    words = {"bos": specials.bos, "eos": specials.eos, "pad": specials.pad, "unk": specials.unk}
-    dictionary = Dictionary.from_symbols(names, **words)
-    ids = {role: dictionary.index(word) for role, word in words.items()}
-    mask = None if specials.mask is None else dictionary.index(specials.mask)
-    return engine, dictionary, Layout(**ids, mask=mask, separators=separators)
+    bos, eos, pad, unk, mask = specials.bos, specials.eos, specials.pad, specials.unk, specials.mask
+    dictionary = Dictionary.from_symbols(names, bos=bos, eos=eos, pad=pad, unk=unk)
+    layout = Layout.of(dictionary, mask=mask or "", separators=separators)
+    return engine, dictionary, layout
 
 
 def read_vocabulary(path: Path) -> list[str]:
@@ -148,7 +147,10 @@ def _specials(
         if own.id == len(names):
             names.append(word)
         if not 0 <= own.id < len(names) or names[own.id] != word:
-            raise VocabularyError(f"{brief(word)} was added as id {own.id}, which it has not")
+            raise VocabularyError(
+                f"{brief(word)} was added as id {own.id}, where the vocabulary has another piece "
+                "or a gap"
+            )
     special_map = _optional(directory / "special_tokens_map.json")
     roles = {
         role: _word(config.get(f"{key}_token", special_map.get(f"{key}_token")), f"[{key.upper()}]")
@@ -156,9 +158,12 @@ def _specials(
     }
     if table:
         roles["unk"] = table["model"].get("unk_token", roles["unk"])
-    mask = roles.pop("mask") if roles["mask"] in names else roles.pop("mask") and None
-    controls = {*added, *special_names(special_map, config)} & set(names)
-    others = sorted(controls - {*roles.values(), mask}, key=names.index)
+    mask: str | None = roles.pop("mask")
+    if mask not in names:
+        mask = None
+    ids = {name: i for i, name in enumerate(names)}
+    controls = {*added, *special_names(special_map, config)} & ids.keys()
+    others = sorted(controls - {*roles.values(), mask}, key=ids.__getitem__)
     return Specials(**roles, mask=mask, others=tuple(others)), names
 
 
@@ -178,28 +183,33 @@ def _rules(
     normalizer = _only(table.get("normalizer")) if table else {}
     if table and config.get("tokenizer_class") in GENERIC:
         config = {}
-    found: dict[str, bool | None] = {}
-    for rule, setting, own in (
-        ("lower", "do_lower_case", "lowercase"),
-        ("strip_accents", "strip_accents", "strip_accents"),
-        ("chinese", "tokenize_chinese_chars", "handle_chinese_chars"),
-    ):
-        values = [
-            source[key] for source, key in ((config, setting), (normalizer, own)) if key in source
-        ]
-        if values and not (
-            isinstance(values[0], bool) or (values[0], rule) == (None, "strip_accents")
-        ):
-            raise ValueError(f"{setting} is {brief(values[0])}, not true or false")
-        found |= {rule: values[0]} if values else {}
-    if "lower" not in found:
-        found["lower"] = _uncased(names, directory)
+    sources = (config, normalizer)
+    lower = _switch(sources, "do_lower_case", "lowercase")
+    chinese = _switch(sources, "tokenize_chinese_chars", "handle_chinese_chars")
     model = table["model"] if table else {}
     longest = model.get("max_input_chars_per_word", LONGEST_WORD)
     if type(longest) is not int or not 1 <= longest <= MAX_WORD:
         raise ValueError(f"max_input_chars_per_word is {brief(longest)}, not 1 to {MAX_WORD:,}")
-    clean_up = (table.get("decoder") or {}).get("cleanup", True)
-    return Rules(**found, longest_word=longest, clean_up=bool(clean_up))
+    return Rules(
+        lower=_uncased(names, directory) if lower is None else lower,
+        strip_accents=_switch(sources, "strip_accents", "strip_accents"),
+        chinese=chinese is not False,
+        longest_word=longest,
+        clean_up=(table.get("decoder") or {}).get("cleanup", True) is not False,
+    )
+
+
+def _switch(
+    sources: tuple[Mapping[str, Any], Mapping[str, Any]], setting: str, normal: str
+) -> bool | None:
+    """Return what tokenizer_config.json says, or else the normalizer; None: nothing."""
+    for source, name in zip(sources, (setting, normal), strict=True):
+        value = source.get(name)
+        if not isinstance(value, (bool, type(None))):
+            raise ValueError(f"{name} is {brief(value)}, not true or false")
+        if name in source and (value is not None or setting == "strip_accents"):
+            return value
+    return None
 
 
 def _uncased(names: Sequence[str], directory: Path) -> bool:
@@ -221,7 +231,7 @@ def _uncased(names: Sequence[str], directory: Path) -> bool:
 
 def _check_config(config: Mapping[str, Any], path: Path) -> None:
     """Refuse settings of transformers' Python classes that cut texts otherwise."""
-    odd = {
+    odd: dict[str, tuple[object, ...]] = {
         "word_tokenizer_type": ("basic", None),
         "subword_tokenizer_type": ("wordpiece", None),
         "do_basic_tokenize": (True, None),
@@ -284,7 +294,7 @@ def _separators(table: Mapping[str, Any], specials: Specials, names: Sequence[st
     else:
         raise VocabularyError(f"tokenizer.json: its post_processor is {brief(step['type'])}")
     wrong = [word for word in (begin, end) if given.get(word) != [names.index(word)]]
-    separators = len(order) - 4
+    separators = len(order) - 4  # beside the first word, both sentences and the last one
     if wrong or order != [begin, "A", *[end] * separators, "B", end]:
         raise VocabularyError(
             f"tokenizer.json: its post_processor makes pairs as {brief(order)}, with ids "

@@ -155,6 +155,20 @@ def test_what_fairseq_fails_on(kind: str, ours: Tokenizer, theirs: Any) -> None:
             theirs.decode(ids)
 
 
+def test_fairseqs_files_come_back(kind: str, ours: Tokenizer, tmp_path: Path) -> None:
+    """What is written beside a checkpoint is found under the names that fairseq looks for."""
+    files = ours.engine.fairseq_files()
+    found = {"gottbert": {"vocab.json", "merges.txt"}}.get(kind, {"sentencepiece.bpe.model"})
+    assert set(files) == found
+    for name, data in files.items():
+        (tmp_path / name).write_bytes(data)
+    (tmp_path / "dict.txt").write_bytes(ours.dictionary.dumps(with_mask=False))
+    again, theirs = ours_in(tmp_path), hub_of(tmp_path, KINDS[kind][1])
+    for line in LINES[:60]:
+        ids = ours.encode(line).tolist()
+        assert again.encode(line).tolist() == ids == theirs.encode(line).tolist()
+
+
 def test_camemberts_two_ids(directory: Path) -> None:
     write_sentencepiece(directory, overwritten=True)
     tokenizer = ours_in(directory)

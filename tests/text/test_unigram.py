@@ -351,3 +351,49 @@ def test_a_missing_library_names_the_extra(monkeypatch: pytest.MonkeyPatch) -> N
     monkeypatch.setitem(sys.modules, "sentencepiece", None)
     with pytest.raises(MissingExtraError, match=r"roberta_hub\[multilingual\]"):
         engine_of("unigram")
+
+
+def mixed(size: int) -> list[str]:
+    """Lines of many scripts, emoji and controls, `size` bytes in all."""
+    rng = random.Random(11)
+    blocks = [
+        *((0x20, 0x7E), (0x20, 0x7E), (0xA0, 0x24F), (0x370, 0x52F), (0x590, 0x6FF)),
+        *((0x900, 0xDFF), (0xE00, 0xE7F), (0x1100, 0x11FF), (0x2000, 0x2BFF), (0x3000, 0x30FF)),
+        *((0x4E00, 0x9FFF), (0xAC00, 0xD7A3), (0xF900, 0xFAFF), (0xFB00, 0xFEFF)),
+        *((0xFF00, 0xFFEF), (0x1F300, 0x1FAFF), (0x20000, 0x2A6DF), (0, 0x1F), (0x300, 0x36F)),
+    ]
+    found, left = [], size
+    while left > 0:
+        words = [
+            "".join(chr(rng.randint(*block)) for _ in range(rng.randint(1, 9)))
+            for block in rng.choices(blocks, k=rng.randint(1, 40))
+        ]
+        found.append(rng.choice((" ", " ", "")).join(words))
+        left -= len(found[-1].encode())
+    return found
+
+
+def check_mixed(xlmr: Tokenizer, size: int) -> None:
+    """The bare library on the bytes of the file: our reader, writer and numbering change none."""
+    library = spm.SentencePieceProcessor(model_proto=lzma.decompress(XLMR.read_bytes()))
+    lines = mixed(size)
+    different = 0
+    ours, theirs = xlmr.encode_batch(lines), library.encode(lines, num_threads=1)
+    for ids, numbers in zip(ours, theirs, strict=True):
+        expected = [0, *(number + 1 if number else 3 for number in numbers), 2]
+        different += ids.tolist() != expected
+    assert different == 0
+    for line in lines[:: max(1, len(lines) // 200)]:
+        spans = xlmr.offsets(line)
+        assert len(spans) == len(xlmr.tokenize(line))
+        assert spans == sorted(spans) and all(0 <= a <= b <= len(line) for a, b in spans)
+
+
+def test_mixed_text_is_cut_as_by_the_library(xlmr: Tokenizer) -> None:
+    check_mixed(xlmr, 200_000)
+
+
+@pytest.mark.slow
+@pytest.mark.timeout(3600)
+def test_ten_megabytes_are_cut_as_by_the_library(xlmr: Tokenizer) -> None:
+    check_mixed(xlmr, 10_000_000)

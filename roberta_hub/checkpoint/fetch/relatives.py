@@ -115,8 +115,7 @@ def _bert(
     shape = {**_SIZES[size], **_BERT, "vocab_size": vocab_size}
     ids = ", ".join(f"{i:4}" for i in (101, *greeting, 102))
     hello = ('>>> roberta.encode("Hello world!")', f"tensor([{ids}])")
-    fill = (">>> roberta.fill_mask(",)
-    fill += ('...     "[MASK] is the capital of France.", topk=3)',)
+    fill = ('>>> roberta.fill_mask("[MASK] is the capital of France.", topk=3)',)
     return {
         "name": name,
         "repository": f"google-bert/{elsewhere}",
@@ -253,6 +252,12 @@ _XL = {"num_layers": 36, "embed_dim": 2560, "ffn_dim": 10240, "num_heads": 32}
 _XXL = {"num_layers": 48, "embed_dim": 4096, "ffn_dim": 16384, "num_heads": 32}
 _XLMR_ROWS = {"vocab_size": 250002}
 _MINILM = {"num_layers": 6, "embed_dim": 384, "ffn_dim": 1536, "num_heads": 12}
+_ALBERTS: tuple[tuple[Any, ...], ...] = (
+    ("base", "12 M", "about 0.05 GB", _BASE),
+    ("large", "18 M", "about 0.07 GB", _LARGE),
+    ("xlarge", "59 M", "about 0.2 GB", _XLARGE),
+    ("xxlarge", "223 M", "about 0.9 GB", _XXLARGE),
+)
 
 ROWS: tuple[Row, ...] = (
     # ---- fairseq's own, under the names of its hub ----
@@ -356,14 +361,7 @@ ROWS: tuple[Row, ...] = (
         *("bert.base.chinese", "bert-base-chinese", 21128, "103 M", "0.4 GB"),
         languages="Chinese",
     ),
-    _albert("base", "v1", "12 M", "about 0.05 GB", _BASE),
-    _albert("large", "v1", "18 M", "about 0.07 GB", _LARGE),
-    _albert("xlarge", "v1", "59 M", "about 0.2 GB", _XLARGE),
-    _albert("xxlarge", "v1", "223 M", "about 0.9 GB", _XXLARGE),
-    _albert("base", "v2", "12 M", "about 0.05 GB", _BASE),
-    _albert("large", "v2", "18 M", "about 0.07 GB", _LARGE),
-    _albert("xlarge", "v2", "59 M", "about 0.2 GB", _XLARGE),
-    _albert("xxlarge", "v2", "223 M", "about 0.9 GB", _XXLARGE),
+    *(_albert(size, version, *row) for version in ("v1", "v2") for size, *row in _ALBERTS),
     _electra(
         *("small", "discriminator", "14 M", "about 0.05 GB"),
         {**_ELECTRA_SMALL, "embedding_dim": 128},

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from roberta_hub.checkpoint.checkpoint import HEADS, LM_WEIGHT
+from roberta_hub.checkpoint.checkpoint import HEADS, LM_WEIGHT, SEGMENTS
 from roberta_hub.checkpoint.formats.names.roberta import ROBERTA, SPANS, TOKENS
 from roberta_hub.checkpoint.formats.names.table import HEAD, HeadNames, NameTable
 
@@ -19,9 +19,7 @@ BERT = NameTable(
     prefix="bert.",
     body={
         **ROBERTA.body,
-        "encoder.sentence_encoder.segment_embeddings.weight": (
-            "embeddings.token_type_embeddings.weight"
-        ),
+        SEGMENTS: "embeddings.token_type_embeddings.weight",
     },
     layer_prefix=ROBERTA.layer_prefix,
     layer=ROBERTA.layer,
