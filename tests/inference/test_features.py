@@ -212,7 +212,7 @@ def test_too_long_names_the_callers_text(roberta: RobertaHubInterface) -> None:
         ({"batch_tokens": 0}, "batch_tokens is 0"),
         ({"layer": 4}, r"layer 4: this model has 0 \(embeddings\) to 3"),
         ({"layer": -5}, "layer -5"),
-        ({"pooling": "max"}, "pooling is 'max'; choose None, 'cls' or 'mean'"),
+        ({"pooling": "sum"}, "pooling is 'sum'; choose None, 'cls', 'mean', 'max' or 'pooler'"),
     ],
 )
 def test_options_that_cannot_be(
