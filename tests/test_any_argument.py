@@ -63,8 +63,12 @@ VALUES: dict[str, Callable[[], Any]] = {
     "np.True_": lambda: np.True_,
     "np.str_": lambda: np.str_("a"),
 }
-ALSO = ["Answer", "Prediction", "RobertaHubError", "Span", "available_models"]
-"""Public names that take nothing from outside: what answers are made of, and a list of names."""
+ALSO = [
+    *("Answer", "Hit", "Prediction", "RobertaHubError", "SentenceSettings", "Span"),
+    *("available_models", "CamembertModel", "GottbertModel", "XLMRModel"),
+]
+"""Public names that take nothing from outside: what answers are made of, and a list of names; and
+classes whose one method is `RobertaModel`'s."""
 KIND = inspect.Parameter
 VERBS: dict[str, dict[str, Any]] = {
     "answer": {"question": "Who?", "context": "Ada wrote it.", "head": "squad"},
@@ -72,6 +76,7 @@ VERBS: dict[str, dict[str, Any]] = {
     "classify": {"texts": ["a"], "head": "mnli"},
     "decode": {"tokens": torch.tensor([0, 5, 2])},
     "disambiguate_pronoun": {"sentence": "A dog ran; [it] ate.", "candidates": ["a dog"]},
+    "embed": {"texts": ["a"]},
     "encode": {"sentence": "a"},
     "encode_batch": {"texts": ["a"]},
     "extract_features": {"tokens": torch.tensor([0, 5, 2])},
@@ -85,8 +90,11 @@ VERBS: dict[str, dict[str, Any]] = {
     "register_classification_head": {"name": "new", "num_classes": 2},
     "register_span_head": {"name": "new"},
     "register_token_head": {"name": "new", "num_classes": 2},
+    "replaced": {"texts": ["a"]},
     "save": {"directory": "saved"},
     "score": {"texts": ["a"]},
+    "search": {"queries": ["a"], "corpus": ["b", "c"]},
+    "similarity": {"a": ["a"], "b": ["b"]},
     "tag": {"texts": ["a"], "head": "ner"},
     "tokenize": {"text": "a"},
     "zero_shot": {"texts": ["a"], "labels": ["b"]},

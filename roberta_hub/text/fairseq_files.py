@@ -143,12 +143,18 @@ def _kind_in(directory: Path | None) -> str | None:
     kinds = {"gpt2": GPT2, "sentencepiece": (FILE,), "hf_byte_bpe": BYTE_BPE}
     for kind, names in kinds.items():
         if all((directory / name).is_file() for name in names):
-            return None if kind == "hf_byte_bpe" and _is_gpt2(directory) else kind
+            return None if kind == "hf_byte_bpe" and _is_not_fairseqs(directory) else kind
     return None
 
 
-def _is_gpt2(directory: Path) -> bool:
-    """Tell whether merges.txt is GPT-2's, whose pieces a dict.txt names by GPT-2's own ids."""
+def _is_not_fairseqs(directory: Path) -> bool:
+    """Tell whether vocab.json and merges.txt are no tables of this fairseq model.
+
+    They are Hugging Face's, of another model, beside its config.json. GPT-2's own merges go with a
+    dict.txt that names their pieces by GPT-2's ids.
+    """
+    if (directory / "config.json").is_file():
+        return True
     return read_merges(directory / BYTE_BPE[1]) == GPT2BPE.shipped().merges()
 
 

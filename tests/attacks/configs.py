@@ -290,7 +290,7 @@ TOKENIZERS = [
     tokenizer(
         "tokenizer.json of a unigram model",
         35,
-        NO_BPE,
+        "holds no unigram model",
         tokenizer__json='{"model": {"type": "Unigram", "vocab": [["a", 0.5]]}}',
     ),
     tokenizer(

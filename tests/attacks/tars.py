@@ -272,9 +272,9 @@ ATTACKS = [
         "accepts",
     ),
     attack(
-        "a file of 17 GB",
+        "a file of 25 GB",
         19,
-        raw(gzip.compress(header("toy/x", 17 << 30)), zeros(100)),
+        raw(gzip.compress(header("toy/x", 25 << 30)), zeros(100)),
         "unpacks to more",
     ),
     attack(

@@ -18,7 +18,7 @@ from checkpoints import assert_refused, fairseq_file, fairseq_state, outputs, sm
 
 import roberta_hub
 from roberta_hub.checkpoint import converted as twin_module
-from roberta_hub.checkpoint.checkpoint import EMBEDDING, LM_WEIGHT
+from roberta_hub.checkpoint.checkpoint import EMBEDDING, LM_WEIGHT, VERSION
 from roberta_hub.checkpoint.converted import copies
 from roberta_hub.checkpoint.store import read_safetensors
 
@@ -127,7 +127,8 @@ def test_the_twin_keeps_the_dtype_of_the_file(tmp_path: Path, soon: None, stored
         for name, tensor in plain.model.state_dict().items():
             assert torch.equal(again.model.state_dict()[name], tensor)
             assert torch.equal(first.model.state_dict()[name], tensor)
-            assert tensor.dtype == (wanted or torch.float32)
+            # The version is no weight: as float32 it keeps no file of half precision from its map.
+            assert tensor.dtype == (wanted or torch.float32) or name == VERSION
     assert {t.dtype for t in read_safetensors(files()[0]).values()} == {stored}
 
 

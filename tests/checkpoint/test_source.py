@@ -207,17 +207,26 @@ def test_text_is_called_text(tmp_path: Path, content: bytes, word: str):
 @pytest.mark.parametrize(
     ("typed", "meant"),
     [
-        ("FacebookAI/roberta-base", "roberta.base"),
-        ("FacebookAI/roberta-large-mnli", "roberta.large.mnli"),
         ("facebook/roberta.base", "roberta.base"),
-        ("roberta-base", "roberta.base"),
-        ("roberta-large-mnli", "roberta.large.mnli"),
         ("roberta.large.tar.gz", "roberta.large"),
     ],
 )
 def test_other_peoples_names_of_our_models(typed: str, meant: str):
     with pytest.raises(UnknownNameError, match=f"did you mean {meant}"):
         load_model(typed)
+
+
+@pytest.mark.parametrize(
+    ("typed", "meant"),
+    [
+        ("FacebookAI/roberta-base", "roberta.base"),
+        ("FacebookAI/roberta-large-mnli", "roberta.large.mnli"),
+        ("roberta-base", "roberta.base"),
+        ("roberta-large-mnli", "roberta.large.mnli"),
+    ],
+)
+def test_hugging_faces_names_are_ours_too(typed: str, meant: str):
+    assert load_model(typed, pretrained=False, device="meta").source == f"{meant}, random weights"
 
 
 @pytest.mark.parametrize("value", [None, 5, b"roberta.tiny", ["roberta.tiny"], 1.5, object()])

@@ -57,6 +57,11 @@ def sentences(roberta: RobertaHubInterface) -> None:
     assert_type(roberta.search(vectors, iter(MANY)), list[list[Hit]])
 
 
+def pieces(roberta: RobertaHubInterface) -> None:
+    assert_type(roberta.replaced("a"), list[float])
+    assert_type(roberta.replaced(MANY), list[list[float]])
+
+
 def words(roberta: RobertaHubInterface) -> None:
     doc = assert_type(roberta.extract_features_aligned_to_words("It was late."), AlignedDoc)
     assert_type(doc[1], AlignedWord)

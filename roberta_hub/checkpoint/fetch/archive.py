@@ -38,7 +38,7 @@ CHUNK = 1 << 16
 """Bytes moved at a time."""
 MAX_MEMBERS = 1000
 """Files and folders in an archive; fairseq's have four."""
-MAX_BYTES = 64 << 30
+MAX_BYTES = 24 << 30
 """Bytes of an archive, packed or unpacked; roberta.large unpacks to 1.4 GB, xlmr.xxl to 21."""
 HEADER_ROOM = 1 << 20
 """Bytes an archive may spend between two files and after the last: headers, padding."""
