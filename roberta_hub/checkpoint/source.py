@@ -109,8 +109,8 @@ def _path(name: str, pretrained: bool) -> Path:
             )
         raise UnknownNameError(
             f"no model and no path {name[:500]!r}; {hint}names are "
-            f"{', '.join(available_models()[:5])} and more in available_models(); a path must exist "
-            "and be readable"
+            f"{', '.join(available_models()[:5])} and more in available_models(); a path must "
+            "exist and be readable"
         )
     if not pretrained:
         raise InputError(f"pretrained=False builds a model by name, and {name!r} is a path")

@@ -15,7 +15,7 @@ from hypothesis import strategies as st
 from random_text import texts
 
 from roberta_hub.errors import InputError, InputTypeError, VocabularyError
-from roberta_hub.text import tokenizer as tokenizer_module
+from roberta_hub.text import sequences
 from roberta_hub.text.bpe import BEGIN, END, GPT2BPE
 from roberta_hub.text.dictionary import Dictionary
 from roberta_hub.text.tokenizer import Tokenizer
@@ -108,7 +108,7 @@ def test_round_trip_of_several(tokenizer, sentences):
 @given(st.lists(st.one_of(texts(), tuples), max_size=12), st.sampled_from([None, 1, 2]))
 def test_batch_is_singles(tokenizer, batch, threads):
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(tokenizer_module, "_CHUNK", 5)
+        patch.setattr(sequences, "_JOINED", 5)
         encoded = tokenizer.encode_batch(batch, threads)
     singles = [tokenizer.encode(*([t] if isinstance(t, str) else t)) for t in batch]
     assert [ids.tolist() for ids in encoded] == [ids.tolist() for ids in singles]
