@@ -1,4 +1,4 @@
-"""Reads and writes SentencePiece's `.model` files, a protocol buffer, and believes none of them.
+"""Reads and writes SentencePiece's `.model` files, and checks every field that it reads.
 
 What a file may hold is checked here, before a library sees it: older ones crash on false files. A
 model is written anew from what was checked. It holds whatever changes the ids of a text; what the

@@ -1,4 +1,4 @@
-"""Knows what WordPiece makes of each character, by tables that no Python's Unicode changes.
+"""Tells what WordPiece makes of each character, by tables that are the same on every Python.
 
 `unicode.json` holds them: what Hugging Face's tokenizers does, with which most models are used.
 `tools/build_unicode.py` asks it. Its tables are of several years, and that is their use: a
