@@ -86,7 +86,7 @@ INNER_FLOORS = {
         ["data"],
         ["tasks"],
         ["loop"],
-        ["run"],
+        ["run", "fitting"],
     ],
     "train.data": [
         ["random_hash", "fairseq_masking", "batches", "labels", "tables"],
@@ -100,6 +100,12 @@ INNER_FLOORS = {
         ["sentences", "tokens", "choices", "questions", "pronouns", "pretraining"],
         ["rehearsal"],
         ["build"],
+    ],
+    "train.fitting": [
+        ["columns", "frames", "folder", "recipe"],
+        ["examples"],
+        ["scores"],
+        ["fit"],
     ],
     "train.loop": [
         ["clock", "optimizer", "state", "signals", "recompute", "watch", "logs", "output_folder"],
