@@ -86,7 +86,7 @@ INNER_FLOORS = {
         ["data"],
         ["tasks"],
         ["loop"],
-        ["run"],
+        ["run", "transfer"],
     ],
     "train.data": [
         ["random_hash", "fairseq_masking", "batches", "labels", "tables"],
@@ -97,8 +97,9 @@ INNER_FLOORS = {
         ["features", "encoding"],
         ["finetuning", "trained_head", "masked_lm"],
         ["measures", "replaced_tokens"],
+        ["teacher"],
         ["sentences", "tokens", "choices", "questions", "pronouns", "pretraining"],
-        ["rehearsal"],
+        ["beside"],
         ["build"],
     ],
     "train.loop": [

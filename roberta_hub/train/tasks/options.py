@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
+from typing import Any
 
 from roberta_hub.errors import InputError, UnknownNameError
 from roberta_hub.train.data.masking import Masking
@@ -35,8 +36,11 @@ class FinetuningOptions:
     """Weight of the margin; None: 1 for wsc, 5 for winogrande."""
     margin_beta: float | None = None
     """Width of the margin; None: 0 for wsc, 0.4 for winogrande."""
+    beside: list[Any] | None = None
+    """Other tasks that are trained at the same time: see beside.py."""
     rehearse: str | None = None
-    """Text, or a folder of tokens, on which the masked LM goes on training: see rehearsal.py."""
+    """Text, or a folder of tokens, on which the masked LM goes on training: the same as an entry
+    `{name: masked_lm, train: ...}` of `beside`."""
     rehearse_weight: float = 1.0
     """Weight of that loss beside the task's."""
     rehearse_share: float = 1.0
