@@ -63,7 +63,7 @@ def read_pairs(
     """
     path = Path(path)
     check_format(format, (*TABLES, "txt"))
-    if format is None and ".txt" in path.suffixes[-2:]:
+    if format is None and [s for s in path.suffixes if s not in (".gz", ".xz")][-1:] == [".txt"]:
         format = "txt"
     named = roles(columns, PAIR_ROLES, {role: role for role in PAIR_ROLES})
     if format != "txt":
