@@ -90,15 +90,21 @@ INNER_FLOORS = {
     ],
     "train.data": [
         ["random_hash", "fairseq_masking", "batches", "labels", "tables"],
-        ["masking", "blocks", "streams", "sentences", "words", "choices", "questions", "pronouns"],
+        [
+            *["masking", "blocks", "streams", "sentences", "pairs", "words", "choices"],
+            *["questions", "pronouns"],
+        ],
     ],
     "train.tasks": [
         ["training_task", "cross_entropy", "initialization", "matching_heads", "options"],
-        ["features", "encoding"],
+        ["features", "encoding", "vector_losses"],
         ["finetuning", "trained_head", "masked_lm"],
         ["measures", "replaced_tokens"],
         ["teacher"],
-        ["sentences", "tokens", "choices", "questions", "pronouns", "pretraining"],
+        [
+            *["sentences", "sentence_vectors", "tokens", "choices", "questions", "pronouns"],
+            "pretraining",
+        ],
         ["beside"],
         ["build"],
     ],

@@ -16,6 +16,7 @@ from roberta_hub.train.tasks.options import options_of
 from roberta_hub.train.tasks.pretraining import PRETRAINING, build_pretraining
 from roberta_hub.train.tasks.pronouns import winogrande, wsc
 from roberta_hub.train.tasks.questions import questions
+from roberta_hub.train.tasks.sentence_vectors import sentence_vectors
 from roberta_hub.train.tasks.sentences import classification, multi_label, regression
 from roberta_hub.train.tasks.tokens import tokens
 from roberta_hub.train.tasks.training_task import TrainingTask
@@ -27,6 +28,7 @@ FINETUNING: dict[str, Callable[[Config, RobertaHubInterface], FineTuning]] = {
     "tokens": tokens,
     "choice": choice,
     "span": questions,
+    "sentences": sentence_vectors,
     "wsc": wsc,
     "winogrande": winogrande,
 }

@@ -47,6 +47,15 @@ class FinetuningOptions:
     """Tokens of text for each token of the task's examples."""
     init_token: bool = False
     """Put `<s>` before the sentences of pronoun tasks; fairseq's recipes do not."""
+    scale: float = 20.0
+    """What sentence vectors' cosines are multiplied by before the softmax, the inverse of a
+    temperature; see sentence_vectors.py."""
+    symmetric: bool = False
+    """Sentence vectors: let each positive find its anchor too."""
+    teacher: str | None = None
+    """Name or path of a model whose sentence vectors are learnt, in its own tokens."""
+    teacher_weight: float = 1.0
+    """Weight of the distance from the teacher's vectors."""
 
 
 @dataclass(frozen=True)
@@ -95,9 +104,11 @@ def options_of(config: Config) -> FinetuningOptions:
         value = getattr(options, name)
         if value is not None and value < 1:
             raise InputError(f"task.options.{name} is {value}, must be at least 1")
-    for name in ("rehearse_weight", "rehearse_share"):
+    for name in ("rehearse_weight", "rehearse_share", "teacher_weight"):
         if not 0 <= getattr(options, name) < float("inf"):
             raise InputError(f"task.options.{name} is {getattr(options, name)}, must be at least 0")
+    if not 0 < options.scale < float("inf"):
+        raise InputError(f"task.options.scale is {options.scale}, must be above 0")
     return options
 
 
