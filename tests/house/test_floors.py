@@ -83,7 +83,7 @@ INNER_FLOORS = {
         ["settings", "reports"],
         ["limits"],
         ["config"],
-        ["data"],
+        ["usage", "data"],
         ["tasks"],
         ["loop"],
         ["run", "transfer"],
