@@ -16,6 +16,7 @@ FLOORS = {
     "keywords": 0,
     "terminal": 0,
     "sentence_settings": 0,
+    "tables": 0,
     "text": 1,
     "model": 1,
     "checkpoint": 1,
@@ -41,6 +42,9 @@ STAIRS = {
     ("keywords", "errors"),
     ("sentence_settings", "arguments"),
     ("sentence_settings", "errors"),
+    ("tables", "arguments"),
+    ("tables", "errors"),
+    ("tables", "terminal"),
     ("interface", "verbs"),
 }
 """Imports within a floor."""

@@ -64,6 +64,10 @@ class PretrainingOptions:
     """"informed": weights from the text's statistics, which need pretrained=false; see
     initialization.py. "matching": some heads of a trained model begin anew and look for the same
     word elsewhere; see matching_heads.py."""
+    teacher: str | None = None
+    """A model, by name or path, whose hidden states are a second target; see teacher.py."""
+    teacher_weight: float = 1.0
+    """Weight of the states' relative squared error beside the masked LM's loss."""
     generator_size: float = 0.25
     """Width of ELECTRA's generator, as a share of the model's."""
     discriminator_weight: float = 50.0
