@@ -285,7 +285,7 @@ class RobertaHubInterface(LanguageVerbs, HeadVerbs, EmbedVerbs):
     ) -> AlignedDoc:
         """Compute features of words: a spaCy Doc of `<s>`, the words, `</s>`.
 
-        Needs spaCy (`pip install 'roberta-hub[words]'`), but no spaCy model.
+        Needs spaCy (the extra `words`), but no spaCy model.
 
         Args:
             sentence: one text.

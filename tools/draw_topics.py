@@ -199,6 +199,14 @@ def rows() -> list[tuple[str, str]]:
     return read
 
 
+def write() -> str:
+    """Write the table to `OUT`; returns the beginning of its sha256."""
+    OUT.parent.mkdir(parents=True, exist_ok=True)
+    table = "".join(f"{text}\t{label}\n" for text, label in rows())
+    OUT.write_text(f"text\tlabel\n{table}", encoding="utf-8")
+    return hashlib.sha256(table.encode()).hexdigest()[:16]
+
+
 def main() -> None:
     """Write the table, and with --draw the numbers."""
     parser = argparse.ArgumentParser(
@@ -209,10 +217,7 @@ def main() -> None:
         NUMBERS.parent.mkdir(exist_ok=True)
         lines = [f' "{key}": {json.dumps(value)}' for key, value in draw().items()]
         NUMBERS.write_text("{\n" + ",\n".join(lines) + "\n}\n", encoding="utf-8")
-    OUT.parent.mkdir(parents=True, exist_ok=True)
-    table = "".join(f"{text}\t{label}\n" for text, label in rows())
-    OUT.write_text(f"text\tlabel\n{table}", encoding="utf-8")
-    print(f"{OUT}: sha256 {hashlib.sha256(table.encode()).hexdigest()[:16]}")
+    print(f"{OUT}: sha256 {write()}")
 
 
 if __name__ == "__main__":

@@ -11,6 +11,7 @@ PACKAGE = Path(__file__).resolve().parents[2] / "roberta_hub"
 FLOORS = {
     "config": 0,
     "errors": 0,
+    "extras": 0,
     "files": 0,
     "arguments": 0,
     "keywords": 0,
@@ -44,6 +45,7 @@ STAIRS = {
     ("sentence_settings", "errors"),
     ("tables", "arguments"),
     ("tables", "errors"),
+    ("tables", "extras"),
     ("tables", "terminal"),
     ("interface", "verbs"),
 }

@@ -162,7 +162,7 @@ def load_state(path: Path, identity: Mapping[str, Any]) -> State:
         if rest["version"] not in (1, VERSION):
             raise CheckpointError(
                 f"{path}: state version {rest['version']}, this package reads {VERSION}; was it "
-                "written by a newer roberta_hub? pip install -U roberta_hub"
+                "written by a newer roberta_hub? Install that one"
             )
         state = State(
             weights=weights,
