@@ -89,7 +89,6 @@ def test_factors_keep_what_occurs(bert, shipped):
         errors.append(float((model.features(text) - whole).norm() / whole.norm()))
     assert errors[0] > errors[1] > errors[2]
     assert errors[2] < 1e-4  # the full width loses nothing
-    assert errors[1] < 0.5 * errors[0]
 
 
 def test_the_lm_head_begins_with_frequencies(bert, shipped):

@@ -12,7 +12,6 @@ import torch
 
 from roberta_hub.train.data.tables import (
     TABLES,
-    Row,
     bad,
     check_format,
     lines,
@@ -77,7 +76,10 @@ def read_pairs(
 
 
 def _rows(
-    path: Path, table: Iterator[Row], named: Mapping[str, Any], asked: set[str]
+    path: Path,
+    table: Iterator[tuple[int, dict[str, Any]]],
+    named: Mapping[str, Any],
+    asked: set[str],
 ) -> Iterator[Pair]:
     first: set[str] = set()
     for line, row in table:

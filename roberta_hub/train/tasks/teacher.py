@@ -59,8 +59,12 @@ class Teacher:
         self.width = self.roberta.config.embed_dim
         self._student = student
         surface = student.engine.surface
-        # A special symbol is a blank: it stands between two lines, and ends no word of its own.
-        self._surfaces = [b" " if isinstance(row, str) else surface(row) for row in student.rows]
+        # A special symbol is a blank: it stands between two lines. The first one begins the text.
+        begins = student.layout.begins
+        self._surfaces = [
+            b"" if i in begins else b" " if isinstance(row, str) else surface(row)
+            for i, row in enumerate(student.rows)
+        ]
 
     def lesson(self, batch: Batch, sequences: Sequence[Tensor]) -> TaughtBatch:
         """Write a batch's text in the teacher's pieces, and align the two.
@@ -104,7 +108,10 @@ class Teacher:
         starts = ends - sizes[:, 1] + sizes[:, 0]
         empty = sizes[:, 0] == sizes[:, 1]
         last = letter[(ends - 1).clamp(min=0)] + 1
-        return text, torch.stack([letter[starts], torch.where(empty, letter[starts], last)], 1)
+        # No token covers the blank at the end.
+        return text.rstrip(), torch.stack(
+            [letter[starts], torch.where(empty, letter[starts], last)], 1
+        )
 
     @torch.no_grad()
     def states(self, batch: TaughtBatch) -> Tensor:
