@@ -54,7 +54,7 @@ def test_values_and_gradients_are_those_of_the_mask(dtype):
         tolerance = {"rtol": 3e-2, "atol": 3e-2} if dtype == torch.bfloat16 else {}
         torch.testing.assert_close(found, wanted, **tolerance, msg=name)
         assert found.dtype == dtype
-        inputs = [t for t in (x, base, values)]
+        inputs = [x, base, values]
         gradient = torch.randn_like(found)
         ours = torch.autograd.grad(found, inputs, gradient, allow_unused=True)
         theirs = torch.autograd.grad(wanted, inputs, gradient, allow_unused=True)

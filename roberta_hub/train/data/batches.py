@@ -44,8 +44,8 @@ def plan(
 
     Examples are drawn into pools at random, and sorted by length there: without `batch_size` the
     lengths of a micro-batch are alike, with it those of an update, so that an update of two
-    micro-batches of 4 is one of 8. (fairseq draws each batch of its fine-tuning tasks from the
-    whole data set: `SortDataset` with a random order.)
+    micro-batches of 4 is one of 8. (fairseq's fine-tuning tasks draw each batch from the whole data
+    set: a `SortDataset` in random order.)
 
     Args:
         lengths: tokens of each example.
