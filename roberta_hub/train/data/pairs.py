@@ -12,7 +12,6 @@ import torch
 
 from roberta_hub.train.data.tables import (
     TABLES,
-    Row,
     bad,
     check_format,
     lines,
@@ -46,8 +45,7 @@ def read_pairs(
 
     Args:
         path: a file; `.gz` and `.xz` are unpacked on the fly.
-        format: "tsv" (with a header, without quoting), "jsonl", "parquet", or "txt": a sentence a
-            line. None: by the file's name.
+        format: one of `TABLES`, or "txt": a sentence a line. None: by the file's name.
         columns: which column is `sentence`, and, where the table has them, `sentence2`,
             `sentence3`, which may be empty in some rows, and `score`; None: those names.
 
@@ -77,7 +75,10 @@ def read_pairs(
 
 
 def _rows(
-    path: Path, table: Iterator[Row], named: Mapping[str, Any], asked: set[str]
+    path: Path,
+    table: Iterator[tuple[int, dict[str, Any]]],
+    named: Mapping[str, Any],
+    asked: set[str],
 ) -> Iterator[Pair]:
     first: set[str] = set()
     for line, row in table:
