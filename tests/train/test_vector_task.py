@@ -18,7 +18,7 @@ import roberta_hub
 from roberta_hub import SentenceSettings
 from roberta_hub.errors import InputError, UnknownNameError
 from roberta_hub.train.config import compose
-from roberta_hub.train.run import make_task, run
+from roberta_hub.train.run import make_task, result, run
 from roberta_hub.train.tasks.training_task import TrainingTask
 
 MOODS = {"glad": "happy", "sad": "unhappy", "hungry": "eager for food", "old": "of great age"}
@@ -274,6 +274,27 @@ def test_a_run_that_stops_goes_on_in_the_same_weights(
     assert all(torch.equal(weights[0][name], weights[1][name]) for name in weights[0])
 
 
+def test_beside_another_task(base: Path, tmp_path: Path, teachers: dict[int, Path]) -> None:
+    """One model labels and embeds; its batches are functions of their rows."""
+    tsv(tmp_path / "pairs.tsv", TRIPLE, [pair(Random(i)) for i in range(30)])
+    labels = [(pair(Random(i))[0], "xy"[i % 2]) for i in range(20)]
+    path = tsv(tmp_path / "labels.tsv", ("sentence", "label"), labels)
+    side = f"name: sentences, train: {tmp_path}/pairs.tsv, options: {{teacher: {teachers[48]}}}"
+    more = ["task.name=classification", "task.head=which", f"data.train={path}"]
+    config = compose(settings(tmp_path, base, *more, f"task.options={{beside: [{{{side}}}]}}"))
+    task: Any = make_task(config)
+    first, again, other = (task.batch(rows, 0).beside[0] for rows in ([3, 4], [3, 4], [4, 3]))
+    assert torch.equal(first.packed.ids, again.packed.ids)
+    assert torch.equal(first.targets["teacher"], again.targets["teacher"])
+    assert not torch.equal(first.packed.ids[:9], other.packed.ids[:9])
+    logs = task.module(task.batch([0, 1], 0)).logs
+    assert {"sentences_loss", "sentences_correct", "sentences_teacher"} <= logs.keys()
+    trained = result(run(config)).eval()
+    for roberta in both(trained, tmp_path):
+        assert roberta.sentence == SentenceSettings(normalize=True)
+        assert roberta.classify("The dog is old.").label in "xy"
+
+
 # ---- what is refused ----
 
 
@@ -291,7 +312,8 @@ def test_what_cannot_be_learnt_says_why(base: Path, tmp_path: Path) -> None:
         rows = [TRIPLE[:2], ("a", "b"), ("long " * 60, "b")]
         task_of(tmp_path, base, rows, "task.options.truncate=false")
     with pytest.raises(UnknownNameError, match=r"task\.metric is 'spearman'; there are accuracy"):
-        task_of(tmp_path, base, pairs, "task.metric=spearman")
+        more = [f"data.valid={tmp_path}/train.tsv", "task.metric=spearman"]
+        task_of(tmp_path, base, pairs, *more)
     model = roberta_hub.load_model(base)
     model.sentence = SentenceSettings(pooling="cls", similarity="dot")
     model.save(tmp_path / "dot")

@@ -45,8 +45,7 @@ def read_pairs(
 
     Args:
         path: a file; `.gz` and `.xz` are unpacked on the fly.
-        format: "tsv" (with a header, without quoting), "jsonl", "parquet", or "txt": a sentence a
-            line. None: by the file's name.
+        format: one of `TABLES`, or "txt": a sentence a line. None: by the file's name.
         columns: which column is `sentence`, and, where the table has them, `sentence2`,
             `sentence3`, which may be empty in some rows, and `score`; None: those names.
 

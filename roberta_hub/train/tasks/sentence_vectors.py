@@ -93,17 +93,17 @@ def sentence_vectors(config: Config, interface: RobertaHubInterface) -> FineTuni
     teacher = None if options.teacher is None else _teacher(options.teacher, interface)
     _report(train)
     prepared = _encoded(config, interface, settings, train, teacher)
-    metric, known = "accuracy", ["accuracy", "loss"]
+    metric, known = "accuracy", ["accuracy", "loss", "triplet_accuracy", "spearman", "pearson"]
     measure: Measure | None = None
     if held_out is not None:
         valid = _encoded(config, interface, settings, held_out, None)
         if held_out[0].score is None and len(held_out[0].texts) > 1:
+            hard = any(len(pair.texts) > 2 for pair in held_out)
+            known = known[: 3 if hard else 2]
             measure = _accuracy(objective, valid, held_out)
         else:
-            metric, known = "spearman", ["spearman", "pearson"]
+            metric, known = "spearman", known[3:]
             measure = _correlation(objective, valid, held_out, teacher)
-        if any(len(pair.texts) > 2 for pair in held_out):
-            known.append("triplet_accuracy")
     return FineTuning(
         interface, objective, prepared, measure, metric=metric_of(config, metric, known)
     )
