@@ -14,6 +14,7 @@ FLOORS = {
     "files": 0,
     "arguments": 0,
     "keywords": 0,
+    "other_names": 0,
     "terminal": 0,
     "sentence_settings": 0,
     "text": 1,
@@ -39,6 +40,7 @@ STAIRS = {
     ("arguments", "errors"),
     ("keywords", "arguments"),
     ("keywords", "errors"),
+    ("keywords", "other_names"),
     ("sentence_settings", "arguments"),
     ("sentence_settings", "errors"),
     ("interface", "verbs"),
@@ -46,7 +48,7 @@ STAIRS = {
 """Imports within a floor."""
 INNER_FLOORS = {
     "checkpoint": [
-        ["tensors"],
+        ["tensors", "foreign"],
         ["checkpoint"],
         ["store"],
         ["fetch"],
