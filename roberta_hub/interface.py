@@ -232,10 +232,11 @@ class RobertaHubInterface(IdVerbs, LanguageVerbs, HeadVerbs, EmbedVerbs):
         """
         if args and isinstance(args[0], (str, int, torch.device)):
             args = (as_device(args[0]), *args[1:])
-        wanted = {"device": as_device(device), "dtype": as_dtype(dtype)}
-        named = {name: value for name, value in wanted.items() if value is not None}
+        named = {"device": as_device(device), "dtype": as_dtype(dtype)}
+        named = {name: value for name, value in named.items() if value is not None}
+        options: dict[str, Any] = {**named, "non_blocking": switch("non_blocking", non_blocking)}
         try:
-            return super().to(*args, **named, non_blocking=switch("non_blocking", non_blocking))
+            return super().to(*args, **options)
         except TypeError:
             raise InputTypeError(
                 f"to({', '.join(map(shown, args))}) names no device and no dtype of weights; pass "
