@@ -230,7 +230,7 @@ class RobertaHubInterface(IdVerbs, LanguageVerbs, HeadVerbs, EmbedVerbs):
             >>> roberta.to("auto").device.type in ("cpu", "cuda")
             True
         """
-        if args and isinstance(args[0], (str, int, torch.device)):
+        if args and not isinstance(args[0], (Tensor, torch.dtype)):
             args = (as_device(args[0]), *args[1:])
         named = {"device": as_device(device), "dtype": as_dtype(dtype)}
         named = {name: value for name, value in named.items() if value is not None}

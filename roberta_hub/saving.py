@@ -130,7 +130,7 @@ def write(
     if not (head is None or isinstance(head, str)):
         raise InputTypeError(f"head is a {kind_of(head)}; pass a head's name")
     directory = path_of("the directory to save into", directory)
-    if directory.is_file():
+    if os.path.isfile(directory):  # which a name that is too long does not stop
         raise CheckpointError(
             f"{str(directory)[:300]} is a file, and a model is saved as a directory; the file is "
             "as it was. Choose another name"

@@ -61,7 +61,7 @@ def of_datasets(names: dict[str, Any], printed: str) -> None:
 def of_langchain(names: dict[str, Any], printed: str) -> None:
     assert printed in ("A goal in the last minute.\n", "Prices rose again.\n")
     found = names["store"].similarity_search_with_score("Prices rose again.", k=2)
-    assert [document.page_content for document, _ in found][0] == "Prices rose again."
+    assert found[0][0].page_content == "Prices rose again."
     assert found[0][1] == pytest.approx(1, abs=1e-5)
 
 
