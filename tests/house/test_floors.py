@@ -15,6 +15,7 @@ FLOORS = {
     "files": 0,
     "arguments": 0,
     "keywords": 0,
+    "other_names": 0,
     "terminal": 0,
     "sentence_settings": 0,
     "tables": 0,
@@ -41,6 +42,7 @@ STAIRS = {
     ("arguments", "errors"),
     ("keywords", "arguments"),
     ("keywords", "errors"),
+    ("keywords", "other_names"),
     ("sentence_settings", "arguments"),
     ("sentence_settings", "errors"),
     ("tables", "arguments"),
@@ -52,7 +54,7 @@ STAIRS = {
 """Imports within a floor."""
 INNER_FLOORS = {
     "checkpoint": [
-        ["tensors"],
+        ["tensors", "foreign"],
         ["checkpoint"],
         ["store"],
         ["fetch"],
