@@ -23,12 +23,16 @@ if TYPE_CHECKING:
 Ask = Callable[["RobertaHubInterface", list[Any]], Sequence[Answer]]
 """Asks a model: from texts, which are str or tuples of str, to an answer each."""
 
+_REGISTER = re.compile(r"; register_\w+_head\([^)]*\) makes a new one")
 _PLACE = re.compile(r"\btexts?(?:\[(\d+)\]| (\d+)\b)")
 _WORDS = {
     "pass truncate=True to cut it or stride=N for windows that overlap by N tokens": (
         "--truncate cuts it, --stride N reads windows that overlap by N tokens"
     ),
-    "truncate=True and stride=N": "--truncate and --stride N",
+    "load a model that has one, or register and train one": (
+        "-m takes a model that has one; `roberta-hub fit` and `roberta-hub train` make them"
+    ),
+    "prompt= takes a text of your own": "--prompt takes a text of your own",
     "pass head=NAME, or set roberta.own_head once": "say --head NAME",
     "more in available_models()": "more in `roberta-hub models`",
     "load_model('FOLDER')": "-m FOLDER",
@@ -52,7 +56,7 @@ def ask(asked: Asked, form: Form, question: Ask) -> int:
     Returns:
         The exit status.
     """
-    format_of(asked)  # what is wrong with it is said before anything is read
+    format_of(asked, form)  # what is wrong with it is said before anything is read
     given = windows(items(asked, form.parts))
     first = next(given, [])  # read before the model is: the texts may be wrong
     with opened(asked, form) as sink, _bar(asked) as bar:
@@ -111,7 +115,7 @@ def in_shell_words(error: RobertaHubError, where: Callable[[int], str]) -> Rober
         except IndexError:  # a number of something else
             return found[0]
 
-    message = _PLACE.sub(place, message, count=1)
+    message = _REGISTER.sub("", _PLACE.sub(place, message, count=1))
     for python, shell in _WORDS.items():
         message = message.replace(python, shell)
     return type(error)(message)

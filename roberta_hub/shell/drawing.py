@@ -41,7 +41,8 @@ class Page:
         """
         self._stream = stream
         self._columns = max(20, shutil.get_terminal_size((80, 24)).columns)
-        self._fine = _can_write(stream, _EIGHTHS + "█…")
+        self._encoding = stream.encoding or "ascii"
+        self._fine = _can_write(self._encoding, _EIGHTHS + "█…")
         plain = os.environ.get("NO_COLOR") or os.environ.get("TERM") == "dumb"
         self._colours = stream.isatty() and not plain
         self._widths: list[int] = []
@@ -57,7 +58,7 @@ class Page:
         if not self._empty:
             self._write("")
         for text in texts:
-            self._write(self._bold(self._cut(clean(text), self._columns)))
+            self._write(self._bold(self._cut(self._written(text), self._columns)))
         self._widths = []
         for line in self._laid_out(rows, self._columns - len(GAP)):
             self._write(GAP + line)
@@ -112,7 +113,7 @@ class Page:
         for i in widest:
             most = TEXT // texts if texts else widths[i]
             widths[i] = max(LEAST, min(most, spare // len(widest)))
-        numbers = [isinstance(cell, (int, float)) for cell in rows[-1]]
+        numbers = [not isinstance(cell, (str, Share)) for cell in rows[-1]]
         return [
             GAP.join(
                 self._padded(cell, width, right=number)
@@ -125,7 +126,7 @@ class Page:
         if isinstance(cell, Share):
             return f"{float(cell):.2f}{GAP}{self._bar(float(cell))}"
         if isinstance(cell, str):
-            return clean(cell)
+            return clean(cell).encode(self._encoding, "backslashreplace").decode(self._encoding)
         return f"{cell:,}" if isinstance(cell, int) else f"{cell:.3f}"
 
     def _bar(self, share: float) -> str:
@@ -172,9 +173,9 @@ def _width(character: str) -> int:
     return 2 if unicodedata.east_asian_width(character) in "WF" else 1
 
 
-def _can_write(stream: TextIO, characters: str) -> bool:
+def _can_write(encoding: str, characters: str) -> bool:
     try:
-        characters.encode(stream.encoding or "ascii")
-    except (UnicodeError, LookupError):
+        characters.encode(encoding)
+    except UnicodeError:
         return False
     return True

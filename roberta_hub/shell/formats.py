@@ -15,6 +15,7 @@ from typing import Any, Protocol, TextIO
 from roberta_hub.errors import MissingExtraError
 from roberta_hub.shell.drawing import Cells, Page
 from roberta_hub.shell.reading import Item, Parts
+from roberta_hub.terminal import clean
 
 DIGITS = 8
 """Digits of a number that is written as text: about what float32 holds."""
@@ -105,7 +106,7 @@ class Jsonl:
     def write(self, items: Sequence[Item], answers: Sequence[Answer]) -> None:
         """Write a line for each input, at once."""
         rows = map(self._form.row, items, answers)
-        lines = [json.dumps(plain(row), ensure_ascii=False) + "\n" for row in rows]
+        lines = [_escaped(json.dumps(plain(row), ensure_ascii=False)) + "\n" for row in rows]
         self._file.write("".join(lines).encode())
         self._file.flush()
 
@@ -121,7 +122,7 @@ class Separated:
     ) -> None:
         """Write to the bytes of a stream, as a dialect of Python's csv says."""
         self._file, self._form, self._dialect = stream.buffer, form, dialect
-        self._header = False
+        self._header, self._shown = False, stream.isatty()
 
     def write(self, items: Sequence[Item], answers: Sequence[Answer]) -> None:
         """Write the rows of each answer, at once."""
@@ -138,17 +139,24 @@ class Separated:
 
     def _put(self, rows: Iterator[dict[str, Any]]) -> None:
         buffer = io.StringIO(newline="")
-        writer = csv.writer(buffer, lineterminator="\n", **self._dialect)
         for row in rows:
             if not self._header:
-                writer.writerow(row)
-                self._header = True
-            writer.writerow(row.values())
+                self._line(buffer, list(row))
+            self._line(buffer, list(row.values()))
         if not self._header:
-            writer.writerow(next(flat(self._form.empty_row(), self._form.sample)))
-            self._header = True
+            (row,) = flat(self._form.empty_row(), self._form.sample)
+            self._line(buffer, list(row))
         self._file.write(buffer.getvalue().encode())
         self._file.flush()
+
+    def _line(self, buffer: io.StringIO, cells: list[Any]) -> None:
+        """Write a row; Python's csv leaves a CR without quotes, where lines end with LF."""
+        self._header = True
+        if self._shown:
+            cells = list(map(clean, cells))
+        quotes = any(isinstance(cell, str) and "\r" in cell for cell in cells)
+        dialect = {**self._dialect, **({"quoting": csv.QUOTE_ALL} if quotes else {})}
+        csv.writer(buffer, lineterminator="\n", **dialect).writerow(cells)
 
 
 class Parquet:
@@ -235,6 +243,18 @@ SINKS: Mapping[str, Callable[..., Sink]] = {
     "parquet": Parquet,
     "npy": Npy,
 }
+
+
+def _escaped(line: str) -> str:
+    r"""Escape, as JSON does, what a terminal obeys and what may be taken for the end of a line.
+
+    Example:
+        >>> _escaped('{"text": "a\u2028b"}')
+        '{"text": "a\\u2028b"}'
+    """
+    if line.isprintable():
+        return line
+    return "".join(c if c.isprintable() else json.dumps(c)[1:-1] for c in line)
 
 
 def plain(value: Any) -> Any:

@@ -128,7 +128,10 @@ def main(arguments: Sequence[str] | None = None) -> int:
             sys.exit(error.exit_code)
         except click.UsageError as error:
             place = error.ctx.command_path if error.ctx else "roberta-hub"
-            print(f"{place}: {clean(error.format_message())}", file=sys.stderr)
+            what = clean(error.format_message())
+            if isinstance(error, click.NoSuchOption) and not error.possibilities:
+                what += " A text that begins with - stands behind --, after all options."
+            print(f"{place}: {what}", file=sys.stderr)
             print(f"{place} --help shows what it takes.", file=sys.stderr)
             sys.exit(error.exit_code)
         except (KeyboardInterrupt, click.Abort):

@@ -119,7 +119,7 @@ def from_file(source: str, columns: Sequence[str], parts: Parts) -> Iterator[Ite
     path = Path(source)
     if format_of(path) is not None:
         return _table(open_table(path), columns, parts)
-    if path.is_fifo():  # <(command) of a shell
+    if path.exists() and not path.is_file() and not path.is_dir():  # <(command) of a shell
         file = open(path, "rb")  # noqa: SIM115  # read to its end by what is returned
         return _stream(file, source, _line(source, columns, parts))
     if columns:
@@ -138,6 +138,8 @@ def _check(asked: Asked, parts: Parts) -> None:
         raise click.UsageError(
             f"{shown(named[0])} is a file, and arguments are texts; -i {named[0]} reads it"
         )
+    if asked.truncate and asked.stride is not None:
+        raise click.UsageError("--truncate and --stride exclude each other; choose one")
     given = {"texts": asked.texts, "--pair": asked.pairs, "-i": asked.source}
     ways = [name for name, value in given.items() if value]
     if len(ways) > 1:

@@ -10,12 +10,12 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
-from roberta_hub.errors import RobertaHubError
+from roberta_hub.errors import InputError, RobertaHubError
 from roberta_hub.shell.asking import ask, in_shell_words, load
 from roberta_hub.shell.drawing import Cells, Share
 from roberta_hub.shell.formats import Answer, Form
 from roberta_hub.shell.grammar import Asked, examples, takes_texts
-from roberta_hub.shell.reading import Item, Parts, from_file
+from roberta_hub.shell.reading import STDIN, Item, Parts, from_file
 from roberta_hub.shell.writing import opened
 
 BLOCK = 2048
@@ -161,7 +161,7 @@ def _hits(answer: Answer) -> Sequence[Cells]:
         (Share(hit["score"]) if cosines else hit["score"], hit["index"], hit["text"])
         for hit in hits
     ]
-    return rows or [("(the corpus is empty)",)]
+    return rows
 
 
 class _Corpus:
@@ -176,6 +176,8 @@ class _Corpus:
         every = from_file(asked.source or "-", asked.columns, Parts(most=1))
         self._items = (item for item in every if item is not None)
         self._ahead = list(islice(self._items, 1))
+        if not self._ahead:
+            raise InputError(f"{asked.source or STDIN}: no texts, so nothing is similar")
         self._count = 0
         self._places: deque[str] = deque(maxlen=2 * BLOCK)
 

@@ -34,8 +34,7 @@ def opened(asked: Asked, form: Form) -> Iterator[Sink]:
     Yields:
         What takes them. A file is in its place, whole, when this ends without an error.
     """
-    kind = format_of(asked)
-    _check(asked, form, kind)
+    kind = format_of(asked, form)
     blocks = bool(asked.texts or asked.pairs)
     if asked.target in (None, "-"):
         sink = SINKS[kind](sys.stdout, form, blocks=blocks)
@@ -48,44 +47,51 @@ def opened(asked: Asked, form: Form) -> Iterator[Sink]:
         sink.close()
 
 
-def format_of(asked: Asked) -> str:
-    """Tell the format of the answers: the one that was asked for, or that fits the place."""
-    if asked.format is not None:
-        return asked.format
-    if asked.target in (None, "-"):
-        return "table" if sys.stdout.isatty() else "jsonl"
-    ending = Path(str(asked.target)).suffix[1:].lower()
-    kind = ENDINGS.get(ending, ending)
-    if kind not in FORMATS:
-        raise click.UsageError(
-            f"{asked.target}: its name does not say the format; end it in .jsonl, .csv, .tsv, "
-            ".parquet, .npy or .txt, or give --format"
-        )
-    return kind
+def format_of(asked: Asked, form: Form) -> str:
+    """Tell the format of the answers: the one that was asked for, or that fits the place.
 
+    Args:
+        asked: says where to and how.
+        form: of the answers.
 
-def _check(asked: Asked, form: Form, kind: str) -> None:
-    """Refuse a format that cannot hold the answers."""
+    Raises:
+        UsageError: the name of the file does not tell, or the format cannot hold the answers.
+    """
+    kind = asked.format or _fitting(asked.target)
     has_vectors = not form.sample.keys().isdisjoint(("vector", "vectors"))
     if kind in ("parquet", "npy") and asked.target in (None, "-"):
         raise click.UsageError(f"{kind} is no text; give -o FILE")
     if kind == "npy" and "vector" not in form.sample:
-        why = "it takes one vector a text: --pooling mean" if has_vectors else "it is for vectors"
-        raise click.UsageError(f"{asked.verb} gives nothing for .npy; {why}")
+        why = "it holds one vector a text: --pooling mean" if has_vectors else "it is for vectors"
+        raise click.UsageError(f".npy cannot hold what {asked.verb} answers; {why}")
     if kind in ("csv", "tsv") and has_vectors:
         raise click.UsageError(f"{kind} has no cells for vectors; take jsonl, parquet or npy")
+    return kind
+
+
+def _fitting(target: str | None) -> str:
+    if target in (None, "-"):
+        return "table" if sys.stdout.isatty() else "jsonl"
+    ending = Path(str(target)).suffix[1:].lower()
+    kind = ENDINGS.get(ending, ending)
+    if kind not in FORMATS:
+        raise click.UsageError(
+            f"{target}: its name does not say the format; end it in .jsonl, .csv, .tsv, .parquet, "
+            ".npy or .txt, or give --format"
+        )
+    return kind
 
 
 @contextlib.contextmanager
 def _file(path: Path, source: str | None) -> Iterator[io.TextIOWrapper]:
     """Open a file that is written beside and put in its place; a pipe or a device as it is."""
-    path = Path(os.path.realpath(path))  # a link stays one
     if path.is_dir():
         raise InputError(f"{path} is a folder; give a file for the answers")
     if not path.parent.is_dir():
         raise InputError(f"{path.parent}: no such folder, so no answers can be written there")
     if source not in (None, "-") and path.exists() and os.path.samefile(str(source), path):
         raise InputError(f"{path} is read and cannot be written too; give another name for -o")
+    path = Path(os.path.realpath(path))  # a link stays one
     special = path.exists() and not path.is_file()
     place = contextlib.nullcontext(path) if special else replacing(path)
     with (
