@@ -14,6 +14,7 @@ from typing import Any
 
 from roberta_hub.arguments import path_text, whole_number
 from roberta_hub.errors import InputError, MissingExtraError
+from roberta_hub.extras import install
 from roberta_hub.hub import load_model
 from roberta_hub.interface import RobertaHubInterface
 from roberta_hub.model.roberta import own_model
@@ -237,7 +238,7 @@ def prepare(
         import accelerate  # noqa: F401  # said before a model is fetched
     except ImportError as error:
         raise MissingExtraError(
-            f"training needs accelerate ({error}); pip install 'roberta-hub[train]'"
+            f"training needs accelerate ({error}): {install('train')}"
         ) from None
     epochs = None if epochs is None else whole_number("epochs", epochs, 1, 10_000)
     seed, directory = whole_number("seed", seed, 0, MAX_SEED), check_output(output)

@@ -34,12 +34,11 @@ def check_output(output: object) -> Path:
         'mine'
     """
     directory = path_of("output", output)
-    if directory.is_dir():
-        if any(directory.iterdir()) and not _is_ours(directory):
-            raise InputError(
-                f"output is {str(directory)[:200]}, which holds {listing(directory)} and was not "
-                "made by fit; name another folder with output=... (--output)"
-            )
+    if directory.is_dir() and any(directory.iterdir()) and not _is_ours(directory):
+        raise InputError(
+            f"output is {str(directory)[:200]}, which holds {listing(directory)} and was not "
+            "made by fit; name another folder with output=... (--output)"
+        )
     for place in (directory, *directory.parents):
         if os.path.lexists(place) and not place.is_dir():
             raise InputError(
