@@ -244,9 +244,14 @@ def prepare(
     seed, directory = whole_number("seed", seed, 0, MAX_SEED), check_output(output)
     model = path_text("model", model)
     roberta = load_model(model)
-    architecture = own_model(roberta.model, "fit trains").config
-    longest = roberta.max_positions
-    config = recipe(architecture, longest, len(examples.train), examples.task, epochs, seed)
+    config = recipe(
+        width=own_model(roberta.model, "fit trains").config.embed_dim,
+        longest=roberta.max_positions,
+        rows=len(examples.train),
+        task=examples.task,
+        epochs=epochs,
+        seed=seed,
+    )
     config = dataclasses.replace(config, model=model)
     limit = config.task.options["max_length"]
     every = [*examples.train, *examples.valid]
