@@ -271,7 +271,7 @@ def main() -> int:
     parser.add_argument("--work", type=Path, default=WORK, help="folder of what training writes")
     parser.add_argument("--share", type=float, default=1.0, help="of the updates")
     parser.add_argument("--without", choices=INGREDIENTS, help="leave an ingredient out")
-    given = parser.parse_args()
+    given = parser.parse_intermixed_args()
     if given.step in STEPS:
         chosen = settings(given.step, given.work.resolve(), given.share, given.without)
         return learn([*chosen, *given.settings], given.processes)
