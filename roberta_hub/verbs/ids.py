@@ -164,7 +164,7 @@ class IdVerbs(TextVerbs):
     ) -> AlignedDoc:
         """Compute features of words: a spaCy Doc of `<s>`, the words, `</s>`.
 
-        Needs spaCy (`pip install 'roberta-hub[words]'`), but no spaCy model.
+        Needs spaCy (the extra `words`), but no spaCy model.
 
         Args:
             sentence: one text.

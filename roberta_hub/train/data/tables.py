@@ -1,145 +1,65 @@
-"""Reads tables of examples row by row: TSV, JSONL and Parquet, plain or compressed.
+"""Reads tables of examples for training: their rows, the roles of columns, values of a kind.
 
 A row that cannot be read is an error with its file and line; nothing is guessed.
 """
 
 from __future__ import annotations
 
-import gzip
-import json
-import lzma
-import os
 import re
-import zlib
 from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
-from typing import IO, Any
+from typing import Any
 
-from roberta_hub.errors import InputError, MissingExtraError, RobertaHubError, UnknownNameError
+from roberta_hub.errors import InputError, UnknownNameError
+from roberta_hub.tables import (
+    FORMATS,
+    bad,
+    check_file,
+    format_of,
+    json_object,
+    lines,
+    open_table,
+)
 from roberta_hub.train.limits import near
 
-TABLES = ("tsv", "jsonl", "parquet")
+__all__ = [
+    "TABLES",
+    "bad",
+    "check_file",
+    "check_format",
+    "json_object",
+    "lines",
+    "list_of",
+    "nonempty",
+    "number_of",
+    "roles",
+    "rows",
+    "text_of",
+    "value_of",
+]
+TABLES = FORMATS
 """What `rows` reads; `None` takes the one that the file's name ends with."""
 
-Row = tuple[int, dict[str, Any]]
-"""(line, value of each column)."""
 
-
-def bad(path: Path, line: int | str, what: str) -> InputError:
-    """Make the error of one row: its file, its line and what is wrong."""
-    return InputError(f"{path}:{line}: {what}")
-
-
-def rows(path: Path, format: str | None = None) -> Iterator[Row]:
+def rows(path: Path, format: str | None = None) -> Iterator[tuple[int, dict[str, Any]]]:
     """Read the rows of a table as dicts, with their line numbers.
 
     Raises:
         InputError: no such file, not UTF-8, or a row that does not fit the header.
     """
-    format = format or _format_of(path)
-    if format == "tsv":
-        yield from _tsv(path)
-    elif format == "jsonl":
-        for line, text in lines(path):
-            if text.strip():
-                yield line, json_object(text, path, line)
-    elif format == "parquet":
-        yield from _parquet(path)
-    else:
-        check_format(format, TABLES)
+    check_format(format, TABLES)
+    if format is None and format_of(path) is None:
+        raise InputError(
+            f"{path}: its name does not say what it is; set data.format to {', '.join(TABLES)}, or "
+            "to the layout of a published set"
+        )
+    yield from open_table(path, format).read()
 
 
 def check_format(format: str | None, known: Sequence[str]) -> None:
     """Refuse a format that is not known; the message lists those that are."""
     if format is not None and format not in known:
         raise UnknownNameError(f"data.format is {format!r}{near(format, known)}")
-
-
-def _format_of(path: Path) -> str:
-    suffixes = [suffix[1:] for suffix in path.suffixes if suffix not in (".gz", ".xz")]
-    format = suffixes[-1] if suffixes else ""
-    if format not in TABLES:
-        raise InputError(
-            f"{path}: its name does not say what it is; set data.format to {', '.join(TABLES)}, or "
-            "to the layout of a published set"
-        )
-    return format
-
-
-def _tsv(path: Path) -> Iterator[Row]:
-    header: list[str] = []
-    for line, text in lines(path):
-        cells = text.split("\t")
-        if line == 1:
-            header = cells
-            if len(set(header)) != len(header):
-                raise bad(path, line, "two columns have the same name")
-        elif len(cells) != len(header):
-            raise bad(path, line, f"{len(cells)} fields, the header has {len(header)}")
-        else:
-            yield line, dict(zip(header, cells, strict=True))
-
-
-def _parquet(path: Path) -> Iterator[Row]:
-    try:
-        import pyarrow.parquet
-    except ImportError:
-        raise MissingExtraError(
-            f"{path}: Parquet needs pyarrow: pip install 'roberta-hub[tables]'"
-        ) from None
-    check_file(path)
-    try:
-        table = pyarrow.parquet.ParquetFile(path)
-        line = 0
-        for batch in table.iter_batches():
-            for row in batch.to_pylist():
-                line += 1
-                yield line, row
-    except (pyarrow.ArrowException, OSError, ValueError, OverflowError) as error:
-        raise InputError(f"{path}: not a readable Parquet file: {str(error)[:200]}") from None
-
-
-def lines(path: Path) -> Iterator[tuple[int, str]]:
-    r"""Read a UTF-8 file as (number from 1, line without its end); only "\n" ends a line."""
-    check_file(path)
-    try:
-        with _open(path) as file:
-            for number, raw in enumerate(file, 1):
-                try:
-                    text = raw.decode("utf-8-sig" if number == 1 else "utf-8")
-                except UnicodeDecodeError as error:
-                    raise bad(path, number, f"not UTF-8: {error}; convert the file") from None
-                yield number, text.rstrip("\r\n")
-    except RobertaHubError:
-        raise
-    except (OSError, EOFError, lzma.LZMAError, zlib.error) as error:
-        damaged = "; damaged, or not what its name says" if path.suffix in (".gz", ".xz") else ""
-        raise InputError(f"{path}: cannot be read: {error}{damaged}") from None
-
-
-def _open(path: Path) -> IO[bytes]:
-    if path.suffix == ".xz":
-        return lzma.open(path)
-    if path.suffix == ".gz":
-        return gzip.open(path)  # type: ignore[return-value]
-    return open(path, "rb")
-
-
-def check_file(path: Path) -> None:
-    """Refuse a path where no file is."""
-    if not os.path.isfile(path):  # which also answers for names that no file can have
-        raise InputError(f"{path}: no such file; name it with data.train=... or data.valid=...")
-
-
-def json_object(text: str, path: Path, line: int | str) -> dict[str, Any]:
-    """Read the JSON object that a line holds."""
-    try:
-        value = json.loads(text)
-    except (ValueError, RecursionError) as error:
-        raise bad(path, line, f"not JSON: {error}") from None
-    if not isinstance(value, dict):
-        raise bad(path, line, f"a JSON {type(value).__name__}, not an object")
-    return value
 
 
 def roles(
