@@ -18,6 +18,8 @@ from roberta_hub.shell.writing import format_of, opened
 from roberta_hub.terminal import progress_bar
 
 if TYPE_CHECKING:
+    from torch import Tensor
+
     from roberta_hub.interface import RobertaHubInterface
 
 Ask = Callable[["RobertaHubInterface", list[Any]], Sequence[Answer]]
@@ -119,3 +121,20 @@ def in_shell_words(error: RobertaHubError, where: Callable[[int], str]) -> Rober
     for python, shell in _WORDS.items():
         message = message.replace(python, shell)
     return type(error)(message)
+
+
+def ids_of(roberta: RobertaHubInterface, texts: list[Any], *, truncate: bool) -> list[Tensor]:
+    """Return the ids that the model reads of each text, in shape (T_i,).
+
+    Args:
+        roberta: the model.
+        texts: str, or tuples of them.
+        truncate: cut those that are too long, as the verbs do.
+    """
+    ids = roberta.encode_batch(texts)
+    if not truncate:
+        return ids
+    from roberta_hub.inference.windows import fit
+
+    layout, limit = roberta.tokenizer.layout, roberta.max_positions
+    return [window.ids[0] for window in fit(ids, texts, limit, layout, truncate=True)]
