@@ -4,10 +4,18 @@ VENV := .venv
 BIN := $(VENV)/bin
 INSTALL := $(BIN)/pip install -q --disable-pip-version-check -c constraints.txt
 
-.PHONY: demo test test-full check bench bench-quick notebooks clean
+.PHONY: demo hub-page test test-full check bench bench-quick notebooks answers clean
 
 demo: $(VENV)/.core
 	$(BIN)/python tools/demo.py
+
+# Every statement of fairseq's hub page, on random weights of the large models' shape.
+hub-page: $(VENV)/.core
+	$(BIN)/python tools/hub_page.py
+
+# After new weights for roberta.tiny: what README.md prints becomes what they answer.
+answers: $(VENV)/.test
+	$(BIN)/python tools/answers.py --write
 
 test: $(VENV)/.test
 	$(BIN)/python -m pytest -q --doctest-modules roberta_hub

@@ -59,10 +59,21 @@ extras["dev"] = [*extras["test"], "ruff", "mypy", "pydoclint", "types-requests",
 setup(
     name="roberta-hub",
     version=version,
-    description="RoBERTa as fairseq's torch.hub interface gave it, on today's Python and torch",
+    description="RoBERTa and its relatives, with fairseq's torch.hub interface, on today's Python",
+    # No URLs: none is known yet. With one, README's relative links become absolute here.
     long_description=(here / "README.md").read_text(encoding="utf-8"),
     long_description_content_type="text/markdown",
     license="MIT",
+    keywords=[
+        *("roberta", "xlm-roberta", "camembert", "bert", "fairseq", "torch hub", "transformer"),
+        *(
+            "nlp",
+            "text classification",
+            "zero-shot",
+            "sentence embeddings",
+            "masked language model",
+        ),
+    ],
     packages=find_packages(include=["roberta_hub", "roberta_hub.*"]),
     package_data={
         "roberta_hub": [
@@ -88,8 +99,18 @@ setup(
     extras_require=extras,
     entry_points={"console_scripts": ["roberta-hub=roberta_hub.shell.main:main"]},
     classifiers=[
+        "Development Status :: 4 - Beta",
+        "Environment :: Console",
+        "Intended Audience :: Developers",
+        "Intended Audience :: Education",
+        "Intended Audience :: Science/Research",
+        "Natural Language :: English",
+        "Operating System :: POSIX :: Linux",
         "Programming Language :: Python :: 3",
+        "Programming Language :: Python :: 3 :: Only",
         *(f"Programming Language :: Python :: 3.{minor}" for minor in range(10, 15)),
         "Topic :: Scientific/Engineering :: Artificial Intelligence",
+        "Topic :: Text Processing :: Linguistic",
+        "Typing :: Typed",
     ],
 )

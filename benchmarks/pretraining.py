@@ -30,7 +30,7 @@ ARMS = {
 
 def score(arm: str, seed: int, pairs: int, processes: int) -> float:
     """Train one arm with one seed; return its accuracy on MNLI dev-matched."""
-    import tiny
+    from lib.answers import entailment
     from train_tiny import learn
 
     import roberta_hub
@@ -49,7 +49,7 @@ def score(arm: str, seed: int, pairs: int, processes: int) -> float:
         if learn("mnli", processes, [*settings, "loop.progress=false"]):
             raise SystemExit(f"{arm}, seed {seed}: training failed")
         roberta = roberta_hub.load_model(folder / "last").eval()
-        done.write_text(json.dumps(tiny.accuracy(roberta, "mnli_dev_matched.tsv.xz")[0]))
+        done.write_text(json.dumps(entailment(roberta, "mnli_dev_matched.tsv.xz").value))
     return float(json.loads(done.read_text()))
 
 

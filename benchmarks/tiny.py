@@ -1,177 +1,196 @@
-"""How good roberta.tiny is: one table of scores, size and speed.
+"""How good the model in the box is, and what it costs: one table, an older one beside it.
 
-    python benchmarks/tiny.py                    # about three minutes on two cores
-    python benchmarks/tiny.py --model runs/tiny/settle/best
+    python benchmarks/tiny.py --before runs/tiny/0.1.0      # about 20 minutes on two cores
+    python benchmarks/tiny.py --model runs/tiny/last --only mnli_dev_matched,sts_b_test
+    python benchmarks/tiny.py --wrong                       # and the 50 surest mistakes of each set
 
 It reads the evaluation sets of `../shared/data` (or $ROBERTA_HUB_SHARED/data), which no training
-step reads, and the Wikipedia text that `tools/train_tiny.py prepare` held out. Writes
-`benchmarks/results/tiny.{md,json}`.
+step reads, the topics of `tools/draw_topics.py`, and the Wikipedia text that
+`tools/train_tiny.py prepare` held out. The older model of 0.1.0 is a folder, which this makes:
+
+    git archive 735c42f roberta_hub/models/tiny | tar x --strip-components 3 -C runs/tiny/0.1.0
+
+Writes `benchmarks/results/tiny.{md,json}` where the model is the one in the box and nothing is left
+out; `--name` writes other results beside it.
 """
 
 from __future__ import annotations
 
 import argparse
-import csv
-import lzma
 import math
-import os
-import random
-import re
 import sys
-import time
-from collections.abc import Iterator
+from collections.abc import Mapping
 from pathlib import Path
 from statistics import median
 from typing import Any
 
 ROOT = Path(__file__).resolve().parents[1]
 sys.path.insert(0, str(ROOT))
-SHARED = Path(os.environ.get("ROBERTA_HUB_SHARED", ROOT.parent / "shared"))
+from lib import answers, costs  # noqa: E402
+from lib.report import RESULTS, about, sentence, write  # noqa: E402
+
+SHIPPED = "roberta.tiny"
 HELD_OUT = ROOT / "runs" / "tiny" / "valid.txt"
-WORDS_OF = 2000
-"""Passages of which a word is masked."""
-ROUNDS = 5
 PAIRS = 1000
 """Pairs of a speed round."""
+WORST = 50
+PERPLEXITY = {"perplexity_books": answers.SHARED / "data/eval/books_dev.txt"}
+PERPLEXITY["perplexity_wikipedia"] = HELD_OUT
+ONLY = (*answers.SETS, *PERPLEXITY, "bytes", "wheel", "start", "speed")
+"""What can be measured, by the names of the results."""
 
 
-def pairs(name: str) -> list[tuple[tuple[str, str], str]]:
-    """Premise and hypothesis with their label."""
-    data = (SHARED / "data/nli" / name).read_bytes()
-    text = (lzma.decompress(data) if name.endswith(".xz") else data).decode("utf-8")
-    lines = text.rstrip("\n").split("\n")
-    rows = list(csv.reader(lines, delimiter="\t", quoting=csv.QUOTE_NONE))[1:]
-    return [((premise, hypothesis), label) for premise, hypothesis, label in rows]
+def measure(
+    model: str, only: list[str], rounds: int, limit: int | None
+) -> tuple[dict[str, Any], dict[str, answers.Score]]:
+    """Return the numbers of one model, and what it answered to every set."""
+    import roberta_hub
+
+    roberta = roberta_hub.load_model(model).eval()
+    folder = costs.folder_of(model)
+    numbers: dict[str, Any] = {"model": model if model == SHIPPED else Path(model).name}
+    scores = {}
+    for name in only:
+        if name in answers.SETS:
+            score = scores[name] = answers.SETS[name][2](roberta, limit)
+            numbers[name] = score.more or [score.value, score.chance]
+        elif name in PERPLEXITY and PERPLEXITY[name].is_file():
+            numbers[name] = answers.perplexity(roberta, PERPLEXITY[name])
+        print(f"{model}: {name} {numbers.get(name, '')}", file=sys.stderr, flush=True)
+    if "bytes" in only:
+        numbers["bytes"] = costs.file_bytes(folder)
+    if "wheel" in only:
+        numbers["wheel"] = costs.wheel_bytes(folder)
+    if "speed" in only:
+        rows = answers.table(answers.SHARED / "data/nli/mnli_dev_matched.tsv.xz")
+        pairs = [(row[0], row[1]) for row in rows[1 : 1 + min(PAIRS, limit or PAIRS)]]
+        numbers["speed"] = costs.shares(roberta, pairs, rounds)
+    return numbers, scores
 
 
-def accuracy(roberta: Any, name: str) -> tuple[float, float]:
-    """Share of right labels, and of the most frequent label.
-
-    RTE's second label is "not entailment".
-    """
-    found = pairs(name)
-    labels = [label for _, label in found]
-    predictions = [p.label for p in roberta.classify([pair for pair, _ in found], head="mnli")]
-    if "not_entailment" in labels:
-        predictions = ["entailment" if p == "entailment" else "not_entailment" for p in predictions]
-    right = sum(p == label for p, label in zip(predictions, labels, strict=True))
-    return right / len(labels), max(map(labels.count, set(labels))) / len(labels)
+def percent(value: float) -> str:
+    """Write a share."""
+    return f"{100 * value:.1f} %"
 
 
-def masked_words(roberta: Any) -> dict[str, float]:
-    """How often a masked lower-case word of prose is first, or among the first five guesses.
-
-    A random word of each passage of 8-200 words, whatever its length; one that the vocabulary cuts
-    into pieces cannot be hit by one mask, and is a miss in `all`.
-    """
-    draw = random.Random(0)
-    lines = (SHARED / "data/eval/books_dev.txt").read_text(encoding="utf-8").splitlines()
-    texts, wanted = [], []
-    for line in lines:
-        words = list(re.finditer(r"(?<= )[a-z]+(?=[ ,.;:!?])", line))
-        if 8 <= len(line.split()) <= 200 and words:
-            word = draw.choice(words)
-            texts.append(f"{line[: word.start()].rstrip()} <mask>{line[word.end() :]}")
-            wanted.append(f" {word.group()}")
-    texts, wanted = texts[:WORDS_OF], wanted[:WORDS_OF]
-    guesses = [
-        [word for _, _, word in found] for found in roberta.fill_mask(texts, topk=5, truncate=False)
-    ]
-    whole = [len(roberta.tokenize(word)) == 1 for word in wanted]
-    top1 = [g[:1] == [w] for g, w in zip(guesses, wanted, strict=True)]
-    top5 = [w in g for g, w in zip(guesses, wanted, strict=True)]
-    return {
-        "passages": len(texts),
-        "top1": sum(top1) / len(texts),
-        "top5": sum(top5) / len(texts),
-        "top5_of_whole_words": sum(top5) / sum(whole),
-    }
-
-
-def perplexity(roberta: Any, path: Path) -> float:
-    """Of masked tokens, 15 % of each block of 128, always the same ones."""
-    import tempfile
-
-    from roberta_hub.train.config import BatchConfig, Config, DataConfig, TaskConfig
-    from roberta_hub.train.tasks.build import build_task
-
-    with tempfile.TemporaryDirectory() as folder:
-        config = Config(
-            output=folder,
-            data=DataConfig(train=str(path), valid=str(path)),
-            task=TaskConfig(name="masked_lm", options={"block_size": 128}),
-            batch=BatchConfig(max_tokens=4096),
-        )
-        return build_task(config, roberta).evaluate()["perplexity"]
+def rows(n: Mapping[str, Any]) -> dict[str, str]:
+    """What stands in the table: what it is -> its number."""
+    found = {}
+    for name, (what, _, _) in answers.SETS.items():
+        if name == "books" and name in n:
+            found[f"{what} ({n[name]['passages']} passages)"] = percent(n[name]["top5"])
+            found["the same, words of one token only"] = percent(n[name]["top5_of_whole_words"])
+            found["the first guess"] = percent(n[name]["top1"])
+        elif name in n:
+            value, chance = n[name]
+            more = "" if chance is None else f" (most frequent label {percent(chance)})"
+            found[f"{what}{more}"] = f"{value:.3f}" if chance is None else percent(value)
+    chance = f"{math.exp(10.825):,.0f}"
+    for name, what in (
+        ("perplexity_books", f"perplexity of masked tokens, books (chance {chance})"),
+        ("perplexity_wikipedia", "the same, held-out Simple English Wikipedia"),
+    ):
+        if name in n:
+            found[what] = f"{n[name]:.1f}"
+    for name, what in (("bytes", "files in the package"), ("wheel", "the package's wheel")):
+        if name in n:
+            found[what] = f"{n[name] / 1e6:.1f} MB"
+    if "start" in n:
+        found["start of Python to a first filled mask"] = f"{n['start']['median']:.2f} s"
+    if "speed" in n:
+        for name, what in (("plain", "plain"), ("optimized", "after `optimize()`")):
+            speed = n["speed"][name]
+            found[f"MNLI pairs a second on this CPU, {what}"] = (
+                f"{median(speed['pairs_per_second']):,.0f}"
+            )
+            found[f"the same, share of the products' ceiling, {what}"] = percent(
+                speed["share_of_ceiling"]
+            )
+    return found
 
 
-def speed(roberta: Any) -> Iterator[float]:
-    """Pairs a second, round after round."""
-    sample = [pair for pair, _ in pairs("mnli_dev_matched.tsv.xz")[:PAIRS]]
-    roberta.classify(sample[:100], head="mnli")
-    for _ in range(ROUNDS):
-        start = time.perf_counter()
-        roberta.classify(sample, head="mnli")
-        yield len(sample) / (time.perf_counter() - start)
+def table(numbers: Mapping[str, Any]) -> str:
+    """The numbers as Markdown, those of the older model first."""
+    now, before = rows(numbers), rows(numbers["before"]) if "before" in numbers else None
+    page = ["# The model in the box", "", "Again: `python benchmarks/tiny.py`.", ""]
+    if before is None:
+        page += [f"| what | {numbers['model']} |", "|---|--:|"]
+        page += [f"| {what} | {value} |" for what, value in now.items()]
+    else:
+        page += [f"| what | {numbers['before']['model']} | {numbers['model']} |", "|---|--:|--:|"]
+        page += [f"| {what} | {before.get(what, '')} | {value} |" for what, value in now.items()]
+    if "start" in numbers and "before" in numbers:
+        ratio = numbers["start"]["median"] / numbers["before"]["start"]["median"]
+        page.append(f"| start to first answer, over the older model's, by turns | | {ratio:.2f} |")
+    if "speed" in numbers:
+        page += [
+            "",
+            "The ceiling is the time of the bare float32 products that `classify` needs for the "
+            "same pairs, with their real lengths and in the same batches, by turns with it: "
+            "torch's own (plain), prepacked and a batch on each core (`optimize()`); attention's "
+            "products are counted at the speed of the others.",
+        ]
+    return "\n".join(page) + "\n"
+
+
+def wrong(model: str, scores: Mapping[str, answers.Score]) -> str:
+    """The surest mistakes of every set as Markdown; texts only where their licence permits."""
+    page = [f"# The surest mistakes of {model}", ""]
+    page.append("Again: `python benchmarks/tiny.py --wrong`. Rows count from 1, without a header.")
+    for name, score in scores.items():
+        what, verb, _ = answers.SETS[name]
+        worst = sorted(score.mistakes, key=lambda m: -m.sure)[:WORST]
+        shown = answers.MAY_BE_SHOWN.get(name)
+        page += ["", f"## {what}", ""]
+        page.append(f"Sentences: {shown}." if shown else "Rows only: the sentences are others'.")
+        sure = "off by" if verb == "embed" else "sure"
+        page += ["", f"| row | {sure} | given | right |{' text |' if shown else ''}"]
+        page.append(f"|--:|--:|---|---|{'---|' if shown else ''}")
+        for m in worst:
+            text = m.text.replace("|", "/") if shown else ""
+            text = text if len(text) <= 160 else f"{text[:157]}..."
+            cells = [str(m.row), f"{m.sure:.2f}", m.given, m.wanted, *([text] if shown else [])]
+            page.append(f"| {' | '.join(cells)} |")
+    return "\n".join(page) + "\n"
 
 
 def main() -> None:
     """Measure, print, and write the result."""
-    from lib.report import about, write
-
-    import roberta_hub
-    from roberta_hub.checkpoint.fetch.catalogue import embedded, find
-
-    parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
-    parser.add_argument("--model", default="roberta.tiny")
+    parser = argparse.ArgumentParser(
+        description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
+    )
+    parser.add_argument("--model", default=SHIPPED, help="a name or a path")
+    parser.add_argument("--before", help="an older model, name or path, to stand beside it")
+    parser.add_argument("--only", help=f"comma between; of {', '.join(ONLY)}")
+    parser.add_argument("--wrong", action="store_true", help="write the surest mistakes too")
+    parser.add_argument("--rounds", type=int, default=9, help="of what is timed")
+    parser.add_argument("--limit", type=int, help="the first rows of every set only, for a look")
+    parser.add_argument(
+        "--name", help="of the results; else they are written where all is measured"
+    )
     options = parser.parse_args()
-    roberta = roberta_hub.load_model(options.model).eval()
-    record = find(options.model)
-    folder = embedded(record) if record else Path(options.model)
-    numbers: dict[str, Any] = {"about": about("torch"), "model": options.model}
-    numbers["bytes"] = sum(p.stat().st_size for p in folder.iterdir() if p.is_file())
-    for name in ("mnli_dev_matched.tsv.xz", "snli_dev.tsv.xz", "rte_dev.tsv"):
-        numbers[name.split(".")[0]] = accuracy(roberta, name)
-    numbers["books"] = masked_words(roberta)
-    numbers["perplexity_books"] = perplexity(roberta, SHARED / "data/eval/books_dev.txt")
-    if HELD_OUT.is_file():
-        numbers["perplexity_wikipedia"] = perplexity(roberta, HELD_OUT)
-    numbers["pairs_per_second"] = list(speed(roberta))
+    only = options.only.split(",") if options.only else list(ONLY)
+    unknown = sorted(set(only) - set(ONLY))
+    if unknown:
+        parser.error(f"--only {', '.join(unknown)}: there is {', '.join(ONLY)}")
+    models = {"model": options.model} | ({"before": options.before} if options.before else {})
+    found = {who: measure(m, only, options.rounds, options.limit) for who, m in models.items()}
+    if "start" in only:
+        for who, s in costs.first_answers(models, options.rounds).items():
+            found[who][0]["start"] = {"median": s.median, "seconds": s.seconds}
+    numbers, scores = found["model"]
+    numbers = {"about": about("torch"), **numbers}
+    if options.before:
+        numbers["before"] = found["before"][0]
     page = table(numbers)
     print(page)
-    if options.model == "roberta.tiny":
-        write("tiny", page, numbers)
-
-
-def table(n: dict[str, Any]) -> str:
-    """The numbers as Markdown."""
-    rows = [
-        ("MNLI dev-matched, accuracy", n["mnli_dev_matched"]),
-        ("SNLI dev, accuracy", n["snli_dev"]),
-        ("RTE dev, two labels, accuracy", n["rte_dev"]),
-    ]
-    lines = ["| what | roberta.tiny | most frequent label |", "|---|--:|--:|"]
-    lines += [f"| {what} | {100 * a:.1f} % | {100 * b:.1f} % |" for what, (a, b) in rows]
-    books = n["books"]
-    lines += [
-        f"| masked lower-case word of books, in the top five ({books['passages']} passages) | "
-        f"{100 * books['top5']:.1f} % | |",
-        f"| the same, words of one token only | {100 * books['top5_of_whole_words']:.1f} % | |",
-        f"| the first guess | {100 * books['top1']:.1f} % | |",
-        f"| perplexity of masked tokens, books | {n['perplexity_books']:.1f} | "
-        f"{math.exp(10.825):,.0f} (chance) |",
-    ]
-    if "perplexity_wikipedia" in n:
-        lines.append(
-            f"| the same, held-out Simple English Wikipedia | {n['perplexity_wikipedia']:.1f} | |"
-        )
-    found = n["pairs_per_second"]
-    lines += [
-        f"| files in the package | {n['bytes'] / 1e6:.1f} MB | |",
-        f"| MNLI pairs a second on this CPU | {median(found):,.0f} "
-        f"({min(found):,.0f}-{max(found):,.0f}) | |",
-    ]
-    return "# roberta.tiny\n\nAgain: `python benchmarks/tiny.py`.\n\n" + "\n".join(lines) + "\n"
+    whole = options.model == SHIPPED and not options.only and not options.limit
+    name = options.name or ("tiny" if whole else None)
+    if name:
+        write(name, page, numbers)
+    if options.wrong:
+        text = f"{wrong(numbers['model'], scores)}\n{sentence(numbers['about'])}\n"
+        (RESULTS / f"{name or 'tiny'}_wrong.md").write_text(text, encoding="utf-8")
 
 
 if __name__ == "__main__":

@@ -28,6 +28,7 @@ from roberta_hub.errors import (
     UnknownNameError,
     near_names,
 )
+from roberta_hub.extras import install
 from roberta_hub.terminal import clean
 
 FORMATS = ("tsv", "jsonl", "parquet", "csv")
@@ -356,9 +357,7 @@ def _parquet(path: Path) -> Reader:
     try:
         import pyarrow.parquet
     except ImportError:
-        raise MissingExtraError(
-            f"{path}: Parquet needs pyarrow: pip install 'roberta-hub[tables]'"
-        ) from None
+        raise MissingExtraError(f"{path}: Parquet needs pyarrow: {install('tables')}") from None
     failures = (pyarrow.ArrowException, OSError, ValueError, OverflowError)
 
     def read() -> Rows:

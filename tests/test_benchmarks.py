@@ -8,15 +8,18 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+import torch
 
 ROOT = Path(__file__).resolve().parents[1]
 sys.path.insert(0, str(ROOT / "benchmarks"))
 
-from lib import guard  # noqa: E402
+import tiny  # noqa: E402
+from lib import answers, costs, guard  # noqa: E402
 from lib.timing import Samples, sampled, sampled_by_turns  # noqa: E402
 
 RESULTS = ROOT / "benchmarks/results"
 ZEN_4 = "vendor_id\t: AuthenticAMD\ncpu family\t: 25\nflags\t\t: fpu avx2 avx512_vnni\n"
+LINEAR = {torch.ops.aten.mm, torch.ops.aten.addmm}
 KINDS = [*guard.MEASURED, "Intel with AMX", None]
 
 
@@ -116,3 +119,80 @@ def test_turns_are_interleaved() -> None:
     assert order == "ababab"
     assert found["a"] == Samples([1.0, 3.0, 5.0], [1.0, 3.0, 5.0]) and found["a"].median == 3
     assert found["b"] == Samples([2.0, 4.0, 6.0], []) and found["b"].median == 4
+
+
+@pytest.fixture(scope="module")
+def small(tmp_path_factory: pytest.TempPathFactory) -> Any:
+    """A model of 2 layers with a head for pairs, and its folder."""
+    import roberta_hub
+    from roberta_hub import RobertaHubInterface, RobertaModel
+    from roberta_hub.config import RobertaConfig
+
+    config = RobertaConfig(embed_dim=32, ffn_dim=64, num_layers=2, num_heads=2, embedding_dim=16)
+    torch.manual_seed(0)
+    model = RobertaModel(config)
+    model.register_classification_head("mnli", 3)
+    labels = {"mnli": ("contradiction", "neutral", "entailment")}
+    folder = tmp_path_factory.mktemp("small") / "small"
+    task = roberta_hub.load_model("roberta.base", pretrained=False, device="meta").task
+    RobertaHubInterface(model.config, task, model, labels=labels).save(folder)
+    return roberta_hub.load_model(folder).eval(), folder
+
+
+def test_a_model_is_asked_every_set(small: Any, shared: Path, monkeypatch: Any) -> None:
+    monkeypatch.setattr(answers, "SHARED", shared)
+    roberta, folder = small
+    only = [name for name in answers.SETS if name != "topics"]  # its text takes 20 s to find
+    numbers, scores = tiny.measure(str(folder), only, 1, 12)
+    assert set(scores) == set(only)
+    for score in scores.values():
+        assert score.rows == 12 and -1 <= score.value <= 1
+        if score.chance is not None:
+            assert score.value == pytest.approx(1 - len(score.mistakes) / 12)
+            assert all(m.wanted != m.given and 0 < m.sure <= 1 for m in score.mistakes)
+    page = tiny.table({**numbers, "before": numbers})
+    assert page.count("| small | small |") == 1
+    assert page.count("\n| ") == len(only) + 3  # masked words have two rows more, and a header
+    right = roberta.classify([("It rains.", "It is wet.")], head="mnli")[0].label
+    assert right in ("contradiction", "neutral", "entailment")
+
+
+def test_texts_of_sets_without_a_licence_are_not_written(small: Any) -> None:
+    mistake = answers.Mistake(7, "neutral", "entailment", 0.9, "a secret | sentence")
+    score = answers.Score(0.5, 0.3, 2, [mistake], {})
+    page = tiny.wrong("small", {"sst2_dev": score, "books": score, "rte_dev": score})
+    assert "secret" not in page and page.count("| 7 | 0.90 | entailment | neutral |") == 3
+    assert "| a secret / sentence |" in tiny.wrong("small", {"snli_dev": score})
+    assert set(answers.MAY_BE_SHOWN) == {"mnli_dev_matched", "snli_dev", "topics"}
+
+
+def test_the_ceiling_counts_what_the_head_needs(small: Any) -> None:
+    """The FLOPs of all products against torch's own count of a real `classify`."""
+    from torch.utils.flop_counter import FlopCounterMode
+
+    roberta, _ = small
+    pairs = [("A dog runs in the park.", "It is outside."), ("He left.", "He is still here now.")]
+    lengths = [len(ids) for ids in roberta.encode_batch(pairs)]
+    config = roberta.model.config
+    counted = sum(2 * m * k * n for m, k, n in costs.shapes(config, lengths))
+    with FlopCounterMode(display=False) as counter:
+        roberta.classify(pairs, head="mnli")
+    found = counter.get_flop_counts()["Global"]
+    linear = sum(n for name, n in found.items() if name in LINEAR)
+    head = 2 * len(pairs) * config.embed_dim * 3
+    assert counted + head == linear
+    roberta.eval()
+    share = costs.shares(roberta, pairs, 1)
+    assert share["pairs"] == 2 and 0 < share["plain"]["share_of_ceiling"] < 2
+
+
+def test_the_older_model_is_committed() -> None:
+    said = json.loads((RESULTS / "tiny_0.1.0.json").read_text())
+    assert said["mnli_dev_matched"][0] == pytest.approx(0.586, abs=5e-4)
+    assert {*answers.SETS, "bytes", "wheel"} <= set(said)
+
+
+def test_bytes_are_those_of_the_files(small: Any) -> None:
+    _, folder = small
+    assert costs.folder_of("roberta.tiny").name == "tiny" and costs.folder_of(str(folder)) == folder
+    assert costs.file_bytes(folder) == sum(p.stat().st_size for p in folder.iterdir())

@@ -404,7 +404,7 @@ except ImportError as error: print(error)
     assert float(seconds) < 1
     assert load == help_ == "Missing dependencies: tiktoken, regex, requests"
     assert counts == "1 1"
-    assert "spaCy: pip install 'roberta-hub[words]'" in words
+    assert f'needs spaCy: pip install "{REPO}[words]"' in words
 
 
 def downloaded(home: Path) -> Path:

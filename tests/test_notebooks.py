@@ -12,7 +12,7 @@ import pytest
 if TYPE_CHECKING:
     from nbformat import NotebookNode
 
-WHY = "the notebooks need it: pip install 'roberta-hub[notebooks]'"
+WHY = "the notebooks need it: pip install '.[notebooks]' in the clone"
 jupytext = pytest.importorskip("jupytext", reason=f"no jupytext; {WHY}")
 nbformat = pytest.importorskip("nbformat", reason=f"no nbformat; {WHY}")
 for needed in ("nbclient", "ipykernel", "matplotlib"):

@@ -68,7 +68,7 @@ def read_store(
     if version != FORMAT_VERSION:
         raise CheckpointError(
             f"{path}: format version {brief(version)}, this package reads {FORMAT_VERSION}; was it "
-            "written by a newer roberta_hub? pip install -U roberta_hub"
+            "written by a newer roberta_hub? Install that one"
         )
     ours = file is None or file == directory / _WEIGHTS
     weights = read_safetensors(directory / _WEIGHTS if file is None else file)

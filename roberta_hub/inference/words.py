@@ -11,6 +11,7 @@ from torch import Tensor
 
 from roberta_hub.arguments import shown, text_of
 from roberta_hub.errors import InputError, MissingExtraError
+from roberta_hub.extras import install
 from roberta_hub.text.alignment import align
 from roberta_hub.text.texts import as_strings
 from roberta_hub.text.tokenizer import Tokenizer
@@ -142,7 +143,7 @@ def require_spacy(what: str) -> Any:
     try:
         import spacy
     except ImportError:
-        raise MissingExtraError(f"{what} needs spaCy: pip install 'roberta-hub[words]'") from None
+        raise MissingExtraError(f"{what} needs spaCy: {install('words')}") from None
     return spacy
 
 

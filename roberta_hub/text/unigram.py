@@ -20,6 +20,7 @@ from roberta_hub.errors import (
     MissingExtraError,
     VocabularyError,
 )
+from roberta_hub.extras import install
 from roberta_hub.text.albert import commas
 from roberta_hub.text.characters import check_text
 from roberta_hub.text.dictionary import MASK, SPECIALS
@@ -280,13 +281,13 @@ def _load(data: bytes) -> Any:
         import sentencepiece
     except ImportError:
         raise MissingExtraError(
-            "this model's tokenizer needs sentencepiece: pip install 'roberta_hub[multilingual]'"
+            f"this model's tokenizer needs sentencepiece: {install('multilingual')}"
         ) from None
     version = sentencepiece.__version__
     if tuple(int(part) for part in re.findall(r"\d+", version)[:3]) < OLDEST:
         raise MissingExtraError(
             f"sentencepiece {version} crashes on false files; this needs "
-            f"{'.'.join(map(str, OLDEST))} or newer: pip install -U 'roberta_hub[multilingual]'"
+            f"{'.'.join(map(str, OLDEST))} or newer: {install('multilingual')}"
         )
     library = sentencepiece.SentencePieceProcessor()
     try:

@@ -14,6 +14,7 @@ from pathlib import Path
 from typing import NoReturn
 
 from roberta_hub.errors import InputError, InputTypeError, MissingExtraError, UnknownNameError
+from roberta_hub.extras import install
 from roberta_hub.terminal import clean
 from roberta_hub.train.limits import check, near
 from roberta_hub.train.settings import (
@@ -93,7 +94,7 @@ def compose(overrides: Sequence[str]) -> Config:
         from omegaconf.errors import OmegaConfBaseException
     except ImportError as error:
         raise MissingExtraError(
-            f"training configurations need hydra ({error}); pip install 'roberta-hub[train]'"
+            f"training configurations need hydra ({error}): {install('train')}"
         ) from None
     if isinstance(overrides, str) or not isinstance(overrides, Sequence):
         raise InputTypeError(

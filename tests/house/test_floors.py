@@ -11,9 +11,11 @@ PACKAGE = Path(__file__).resolve().parents[2] / "roberta_hub"
 FLOORS = {
     "config": 0,
     "errors": 0,
+    "extras": 0,
     "files": 0,
     "arguments": 0,
     "keywords": 0,
+    "other_names": 0,
     "terminal": 0,
     "sentence_settings": 0,
     "tables": 0,
@@ -40,17 +42,19 @@ STAIRS = {
     ("arguments", "errors"),
     ("keywords", "arguments"),
     ("keywords", "errors"),
+    ("keywords", "other_names"),
     ("sentence_settings", "arguments"),
     ("sentence_settings", "errors"),
     ("tables", "arguments"),
     ("tables", "errors"),
+    ("tables", "extras"),
     ("tables", "terminal"),
     ("interface", "verbs"),
 }
 """Imports within a floor."""
 INNER_FLOORS = {
     "checkpoint": [
-        ["tensors"],
+        ["tensors", "foreign"],
         ["checkpoint"],
         ["store"],
         ["fetch"],
@@ -86,19 +90,26 @@ INNER_FLOORS = {
         ["usage", "data"],
         ["tasks"],
         ["loop"],
-        ["run"],
+        ["run", "transfer"],
     ],
     "train.data": [
         ["random_hash", "fairseq_masking", "batches", "labels", "tables"],
-        ["masking", "blocks", "streams", "sentences", "words", "choices", "questions", "pronouns"],
+        [
+            *["masking", "blocks", "streams", "sentences", "pairs", "words", "choices"],
+            *["questions", "pronouns"],
+        ],
     ],
     "train.tasks": [
         ["training_task", "cross_entropy", "initialization", "matching_heads", "options"],
-        ["features", "encoding"],
+        ["features", "encoding", "vector_losses"],
         ["finetuning", "trained_head", "masked_lm"],
         ["measures", "replaced_tokens"],
-        ["sentences", "tokens", "choices", "questions", "pronouns", "pretraining"],
-        ["rehearsal"],
+        ["teacher"],
+        [
+            *["sentences", "sentence_vectors", "tokens", "choices", "questions", "pronouns"],
+            "pretraining",
+        ],
+        ["beside"],
         ["build"],
     ],
     "train.loop": [

@@ -1,36 +1,160 @@
-"""The README tells the truth: its examples run, and its map names every file."""
+"""README and docs tell the truth: their examples run, and the map names every file."""
 
-import doctest
+import importlib.util
+import json
+import os
 import re
+import subprocess
+import sys
 from pathlib import Path
+from types import ModuleType
 
 import pytest
 from families import write_family
 
-import roberta_hub
 from roberta_hub.checkpoint.fetch.records import RELATIVES, Record
 
 ROOT = Path(__file__).resolve().parents[2]
 README = (ROOT / "README.md").read_text(encoding="utf-8")
+PAGES = sorted((ROOT / "docs").glob("*.md"))
+WITH_EXAMPLES = [page for page in PAGES if ">>> " in page.read_text(encoding="utf-8")]
+MODELS = (ROOT / "docs/models.md").read_text(encoding="utf-8")
 
 
-def test_examples_run(tmp_path: Path) -> None:
-    names = {
+@pytest.fixture(scope="module")
+def answers() -> ModuleType:
+    """tools/answers.py, which also writes the answers anew."""
+    spec = importlib.util.spec_from_file_location("answers", ROOT / "tools/answers.py")
+    module = importlib.util.module_from_spec(spec)
+    sys.modules["answers"] = module  # for its dataclass
+    spec.loader.exec_module(module)
+    return module
+
+
+ENVIRONMENT = dict(os.environ)
+
+
+def test_the_readme_is_short() -> None:
+    assert len(README.splitlines()) <= 120 and len(README.encode()) <= 9000
+
+
+def test_the_readme_runs_as_typed(answers: ModuleType, tmp_path: Path) -> None:
+    """In an empty folder, with nothing injected. New weights? `python tools/answers.py --write`."""
+    (tmp_path / "empty").mkdir()
+    _, stale = answers.refreshed(README, tmp_path / "empty", answers.from_source(tmp_path))
+    assert stale == []
+
+
+@pytest.mark.slow
+def test_the_readme_runs_from_the_wheel(answers: ModuleType, tmp_path: Path) -> None:
+    """The same, from what `pip install` installs."""
+    pip = [sys.executable, "-m", "pip", "-q"]
+    flags = ["--no-deps", "--no-build-isolation"]
+    subprocess.run([*pip, "wheel", *flags, "-w", str(tmp_path), str(ROOT)], check=True)
+    (wheel,) = tmp_path.glob("*.whl")
+    place = tmp_path / "installed"
+    subprocess.run([*pip, "install", "--no-deps", "--target", str(place), str(wheel)], check=True)
+    (tmp_path / "empty").mkdir()
+    environment = answers.environment(place, place / "bin")
+    where = [sys.executable, "-c", "import roberta_hub; print(roberta_hub.__file__)"]
+    found = subprocess.run(where, env=environment, cwd=tmp_path, capture_output=True, text=True)
+    assert found.stdout.startswith(str(place)), found.stdout
+    _, stale = answers.refreshed(README, tmp_path / "empty", environment)
+    assert stale == []
+
+
+@pytest.mark.parametrize("page", WITH_EXAMPLES, ids=lambda page: page.stem)
+def test_the_examples_of_the_pages_run(
+    page: Path, answers: ModuleType, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    names: dict[str, object] = {
         "REPO": str(ROOT),
         "FILE": str(ROOT / "tests/data/fairseq/model.pt"),
-        "FOLDER": str(tmp_path / "saved"),
         "BERT": str(write_family("bert", tmp_path / "bert", head="pretraining")),
-        "roberta_hub": roberta_hub,
     }
-    test = doctest.DocTestParser().get_doctest(README, names, "README.md", "README.md", 0)
-    assert len(test.examples) > 15
-    outcome = doctest.DocTestRunner(optionflags=doctest.ELLIPSIS).run(test)
-    assert outcome.failed == 0
+    count, failed = answers.examples(page, names)
+    assert count > 1 and failed == 0
+
+
+def test_answers_are_cut_compared_and_written(answers: ModuleType, tmp_path: Path) -> None:
+    page = """Words.
+
+```python
+word = "red"
+print(word, 0.51)
+# red 0.50
+for n in (1, 2):
+    print(n)
+# 1
+# 3
+# a comment is an answer too
+```
+
+```sh
+echo first > file.txt
+cat file.txt
+# second
+echo chatter
+```
+"""
+    written, stale = answers.refreshed(page, tmp_path, ENVIRONMENT)
+    assert len(stale) == 2
+    assert "# red 0.50\n" in written and "    print(n)\n# 1\n# 2\n```" in written
+    assert "cat file.txt\n# first\necho chatter\n```" in written
+    assert answers.refreshed(written, tmp_path, ENVIRONMENT)[1] == []
+    assert not answers.same("red 0.50", "red 0.53") and not answers.same("red 0.5", "blue 0.5")
+    broken = "```python\nprint(undefined)\n```\n"
+    with pytest.raises(RuntimeError, match="undefined"):
+        answers.refreshed(broken, tmp_path, ENVIRONMENT)
+
+
+def test_every_link_of_the_pages_leads_somewhere() -> None:
+    for page in (ROOT / "README.md", *PAGES):
+        text = page.read_text(encoding="utf-8")
+        for target, anchor in re.findall(r"\]\((?!https?:)([^)#]*)(?:#([^)]+))?\)", text):
+            other = page.parent / target if target else page
+            assert other.exists(), f"{page.name}: {target}"
+            heads = re.findall(r"^#+ (.+)$", other.read_text("utf-8"), re.M) if anchor else []
+            names = [re.sub(r"[^\w -]", "", head.lower()).replace(" ", "-") for head in heads]
+            assert not anchor or anchor in names, f"{page.name}: #{anchor}"
+
+
+def test_every_page_is_one_click_from_the_readme() -> None:
+    for page in PAGES:
+        assert f"(docs/{page.name})" in README, page.name
+
+
+def results(table: str) -> dict[str, object]:
+    return json.loads((ROOT / f"benchmarks/results/{table}.json").read_text())
+
+
+def test_the_rows_of_speed_are_those_of_the_committed_tables() -> None:
+    corpus = results("speed_corpus_base")["medians"]
+    text = results("speed_text")["medians"]["16"]
+
+    def over(ours: str, *peers: str) -> float:
+        seconds = [s for n, s in corpus.items() if n.startswith(peers) and "given" not in n]
+        return min(seconds) / corpus[ours]
+
+    tokens = (ROOT / "benchmarks/results/tokens.md").read_text()
+    trainer = (ROOT / "benchmarks/results/trainer.md").read_text()
+    wanted = [
+        over("roberta_hub", "transformers"),
+        over("roberta_hub", "ONNX Runtime, by", "ONNX Runtime, one"),
+        over("roberta_hub, int8", "ONNX Runtime, int8"),
+        text["ONNX Runtime"] / text["roberta_hub"],
+        float(re.search(r"tokenizers, encode_batch \| [\d.]+ \| ([\d.]+) x", tokens)[1]),
+        float(re.search(r"like lengths.* \| ([\d.]+) \|", trainer)[1]),
+    ]
+    block = README.split("## Speed", 1)[1].split("\n## ", 1)[0]
+    said = re.findall(r"\| ([\d.]+) \|$", block, re.MULTILINE)
+    assert said == [f"{number:.1f}" for number in wanted]
 
 
 @pytest.mark.parametrize("record", RELATIVES, ids=lambda record: record.name)
 def test_the_table_of_the_family_says_what_the_records_say(record: Record) -> None:
-    rows = [line for line in README.splitlines() if line.startswith("| `")]
+    rows = [line for line in MODELS.splitlines() if line.startswith("| `")]
     (row,) = [line for line in rows if f"`{record.name}`" in line]
     _, parameters, languages, download, memory, licence = row.strip("| ").split(" | ")
     assert parameters.removesuffix(" ?") == record.parameters
@@ -43,12 +167,12 @@ def test_the_table_of_the_family_says_what_the_records_say(record: Record) -> No
 
 
 def mapped(readme: str) -> list[str]:
-    """Paths, from the repository's root, that a README's map names; folders end with a slash.
+    """Paths, from the repository's root, that a map names; folders end with a slash.
 
     The map is the indented block under "Where everything is". A line that begins with a folder
     opens it for its own other names and for the deeper lines below.
     """
-    block = readme.split("## Where everything is", 1)[1].split("\n## ", 1)[0]
+    block = readme.split("# Where everything is", 1)[1].split("\n## ", 1)[0]
     opened: list[tuple[int, str]] = []
     found = []
     for line in re.findall(r"^ {4}( *\S.*)$", block, re.MULTILINE):
@@ -64,7 +188,7 @@ def mapped(readme: str) -> list[str]:
 
 
 def faults(readme: str, root: Path) -> list[str]:
-    """What is wrong with a README's map of the tree at root."""
+    """What is wrong with a map of the tree at root."""
     named = mapped(readme)
     wrong = [f"{name} is named and is not there" for name in named if not (root / name).exists()]
     for path in sorted((root / "roberta_hub").rglob("*.py")):
@@ -78,11 +202,11 @@ def faults(readme: str, root: Path) -> list[str]:
 
 
 def test_the_map_names_every_module_once_and_nothing_else() -> None:
-    assert faults(README, ROOT) == []
+    assert faults((ROOT / "docs/map.md").read_text(encoding="utf-8"), ROOT) == []
 
 
 MAP = """
-## Where everything is
+# Where everything is
 
     setup.py                 packaging            notes.txt  what else
     roberta_hub/
@@ -129,7 +253,44 @@ def test_a_wrong_map_is_seen(
     assert not fault or any(fault in line for line in found)
 
 
-def test_the_makefile_runs_what_the_readme_says() -> None:
+def test_the_makefile_runs_what_the_pages_say() -> None:
     makefile = (ROOT / "Makefile").read_text()
-    for target in set(re.findall(r"make ([a-z-]+)", README)):
+    said = "".join(page.read_text(encoding="utf-8") for page in (ROOT / "README.md", *PAGES))
+    for target in set(re.findall(r"\bmake ([a-z-]+)", said)):
         assert re.search(rf"^{target}:", makefile, re.MULTILINE), target
+
+
+CUT = """
+import sys, warnings, zipfile
+from sentence_transformers import SentenceTransformer
+zipfile.ZipFile(sys.argv[1]).extractall("minilm")
+model = SentenceTransformer("minilm", device="cpu")
+with warnings.catch_warnings():
+    warnings.simplefilter("error")
+    one, other = model.encode(["word " * 300 + "alpha", "word " * 300 + "omega"])
+print("the same" if (one == other).all() else "not")
+"""
+
+
+def test_what_peers_do_silently(tmp_path: Path) -> None:
+    """The three sentences of the README, of the peers and of ours."""
+    transformers = pytest.importorskip("transformers")
+    minilm = pytest.importorskip("all_minilm_l6_v2")
+    pytest.importorskip("sentence_transformers")
+    import roberta_hub
+
+    model = Path(minilm.__file__).with_name("model.zip")
+    done = subprocess.run(
+        [sys.executable, "-c", CUT, str(model)], capture_output=True, text=True, cwd=tmp_path
+    )
+    assert "the same" in done.stdout, done.stderr
+    roberta = roberta_hub.load_model()
+    with pytest.raises(roberta_hub.RobertaHubError, match=r"text 1.* 512"):
+        roberta.embed(["short", "word " * 600])
+    roberta.save(tmp_path / "saved", format="huggingface")
+    theirs = transformers.RobertaTokenizerFast.from_pretrained(tmp_path / "saved")
+    assert theirs("a</s>b")["input_ids"].count(2) == 2
+    assert roberta.encode("a</s>b").tolist().count(2) == 1
+    assert theirs("a", None)["input_ids"] == theirs("a")["input_ids"]
+    with pytest.raises(roberta_hub.RobertaHubError, match="1"):
+        roberta.encode_batch([("a", "b"), ("a", None)])

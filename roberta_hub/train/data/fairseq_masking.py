@@ -6,6 +6,7 @@ import torch
 from torch import Tensor
 
 from roberta_hub.errors import MissingExtraError
+from roberta_hub.extras import install
 
 
 def fairseq_mask(
@@ -48,7 +49,7 @@ def fairseq_mask(
         import numpy as np
     except ImportError:
         raise MissingExtraError(
-            "task.options.unit=fairseq needs numpy; pip install 'roberta-hub[train]'"
+            f"task.options.unit=fairseq needs numpy: {install('train')}"
         ) from None
     seen, chosen = ids.clone(), torch.zeros(len(ids), dtype=torch.bool)
     weights = drawn.numpy().astype(float)

@@ -15,6 +15,7 @@ import torch
 from torch import Tensor, nn
 
 from roberta_hub.errors import InputError, MissingExtraError
+from roberta_hub.extras import install
 from roberta_hub.model.layer import TransformerLayer
 from roberta_hub.train.loop.optimizer import gradient_norm
 from roberta_hub.train.loop.state import own_weights, put_weights
@@ -36,7 +37,7 @@ class Devices:
             from accelerate.utils import DistributedDataParallelKwargs
         except ImportError as error:
             raise MissingExtraError(
-                f"training needs accelerate ({error}); pip install 'roberta-hub[train]'"
+                f"training needs accelerate ({error}): {install('train')}"
             ) from None
         cpu = not torch.cuda.is_available()
         if cpu and precision == "fp16":

@@ -9,6 +9,7 @@ from pathlib import Path
 from typing import Any
 
 from roberta_hub.errors import CheckpointError, MissingExtraError
+from roberta_hub.extras import install
 from roberta_hub.files import replacing
 from roberta_hub.train.reports import Messages, logger
 
@@ -125,6 +126,6 @@ def _board(directory: Path, update: int) -> Any:
         from torch.utils.tensorboard import SummaryWriter
     except ImportError as error:
         raise MissingExtraError(
-            f"loop.tensorboard=true needs tensorboard ({error}); pip install 'roberta-hub[train]'"
+            f"loop.tensorboard=true needs tensorboard ({error}): {install('train')}"
         ) from None
     return SummaryWriter(str(directory), purge_step=update + 1 if update else None)

@@ -27,17 +27,22 @@ class MaskedLM(nn.Module):
         """Sum the cross-entropy over the vocabulary of the chosen tokens."""
         wanted = batch.targets["ids"]
         if torch.is_grad_enabled():
-            return Loss(masked_loss(self.roberta, batch))
+            return Loss(masked_loss(self.roberta, hidden(self.roberta, batch), batch))
         logits = masked_logits(self.roberta, batch).float()  # (M, V)
         return Loss(F.cross_entropy(logits, wanted, reduction="sum"), _hits(logits, wanted))
 
 
-def masked_loss(roberta: Roberta, batch: Batch) -> Tensor:
-    """Sum the cross-entropy of the chosen tokens, without keeping logits."""
-    features = hidden(roberta, batch)[batch.targets["rows"]]
+def masked_loss(roberta: Roberta, states: Tensor, batch: Batch) -> Tensor:
+    """Sum the cross-entropy of the chosen tokens, without keeping logits.
+
+    Args:
+        roberta: the model.
+        states: what it computes of the batch. Shape: (N, C)
+        batch: names the chosen rows and their ids.
+    """
     head = roberta.encoder.lm_head
     assert head is not None  # _require_lm_head
-    rows = head.rows(features, roberta.encoder.factor())
+    rows = head.rows(states[batch.targets["rows"]], roberta.encoder.factor())
     return linear_cross_entropy(rows, head.weight, head.bias, batch.targets["ids"])
 
 

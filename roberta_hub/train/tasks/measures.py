@@ -9,6 +9,7 @@ from typing import Any
 from torch import Tensor
 
 from roberta_hub.errors import MissingExtraError
+from roberta_hub.extras import install
 from roberta_hub.inference.batching import BATCH_TOKENS, batches
 from roberta_hub.inference.mode import evaluating
 from roberta_hub.interface import RobertaHubInterface
@@ -53,7 +54,5 @@ def metrics() -> Any:
     try:
         import torchmetrics.functional
     except ImportError:
-        raise MissingExtraError(
-            "evaluation needs torchmetrics: pip install 'roberta-hub[train]'"
-        ) from None
+        raise MissingExtraError(f"evaluation needs torchmetrics: {install('train')}") from None
     return torchmetrics.functional

@@ -28,6 +28,7 @@ from roberta_hub.train.tasks.masked_lm import MaskedLM
 from roberta_hub.train.tasks.matching_heads import matching_heads
 from roberta_hub.train.tasks.options import PretrainingOptions, metric_of, train_path
 from roberta_hub.train.tasks.replaced_tokens import REPLACED, ReplacedTokens
+from roberta_hub.train.tasks.teacher import Taught, Teacher
 from roberta_hub.train.tasks.training_task import Batch
 
 _SAMPLE = 16
@@ -71,6 +72,8 @@ def build_pretraining(
         )
     if config.task.name == "masked_lm":
         return PreTraining(config, options, interface, MaskedLM(roberta_of(interface)), fresh=fresh)
+    if options.teacher is not None:
+        raise InputError("task.options.teacher goes with task.name=masked_lm")
     model = ReplacedTokens(roberta_of(interface), options, config.seed)
     interface.labels[REPLACED] = ("original", "replaced")
     interface.own_head = REPLACED
@@ -100,6 +103,10 @@ class PreTraining:
         """
         self.interface = interface
         self.module: nn.Module = module
+        self.teacher: Teacher | None = None
+        if options.teacher is not None and isinstance(module, MaskedLM):
+            self.teacher = Teacher(options.teacher, interface.tokenizer)
+            self.module = Taught(module, self.teacher, options.teacher_weight)
         self.seed = config.seed
         self.masking = options.masking()
         self.maskable = Maskable.of(interface.tokenizer)
@@ -126,7 +133,10 @@ class PreTraining:
 
     def batch(self, indices: Sequence[int], epoch: int) -> Batch:
         """Make a batch of blocks, masked for this epoch."""
-        return self._masked(self._train, indices, self.masking, self.seed, epoch)
+        batch = self._masked(self._train, indices, self.masking, self.seed, epoch)
+        if self.teacher is None:
+            return batch
+        return self.teacher.lesson(batch, self._train.sequences(indices))
 
     def _masked(
         self, blocks: Blocks, indices: Sequence[int], masking: Masking, seed: int, epoch: int

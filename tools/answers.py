@@ -1,0 +1,155 @@
+"""Runs what README.md and docs/ show, and writes the answers that they print.
+
+    python tools/answers.py             # tells which printed answers are no longer true
+    python tools/answers.py --write     # writes today's: after new weights for roberta.tiny
+
+In the README a `python` block is a script and an `sh` block a shell's input, run in an empty folder
+as they stand, one after another; lines that begin with `# ` after a statement, or after a command,
+are what it prints. In docs/ the examples are doctests. A number may be off by 0.02: other CPUs
+round otherwise.
+"""
+
+from __future__ import annotations
+
+import argparse
+import ast
+import doctest
+import os
+import re
+import subprocess
+import sys
+import tempfile
+from collections.abc import Iterator
+from dataclasses import dataclass, replace
+from pathlib import Path
+
+ROOT = Path(__file__).resolve().parents[1]
+README = ROOT / "README.md"
+FENCE = re.compile(r"^```(python|sh)\n(.*?)^```$", re.MULTILINE | re.DOTALL)
+INSTALL = "pip install "
+"""Blocks that begin so are not run here: the wheel's test installs the package."""
+NUMBER = re.compile(r"-?\d+\.\d+")
+NEAR = 0.02
+
+
+@dataclass(frozen=True)
+class Step:
+    """A statement or a command, with the answer that stands below it."""
+
+    source: str
+    answer: str
+
+
+def blocks(page: str) -> Iterator[tuple[str, str]]:
+    """(language, text) of each fenced block that runs."""
+    for language, text in FENCE.findall(page):
+        if not text.startswith(INSTALL):
+            yield language, text
+
+
+def steps(language: str, text: str) -> list[Step]:
+    """Cut a block where an answer ends."""
+    lines = text.splitlines(keepends=True)
+    if language == "python":
+        ends = [node.end_lineno or 0 for node in ast.parse(text).body]
+    else:
+        answers = [i for i, line in enumerate(lines) if line.startswith("# ")]
+        ends = sorted({i for i in answers if i - 1 not in answers} | {len(lines)})
+    found, start = [], 0
+    for end in ends:
+        after = end
+        while after < len(lines) and lines[after].startswith("# "):
+            after += 1
+        answer = "".join(line[2:] for line in lines[end:after])
+        if start < end:
+            found.append(Step("".join(lines[start:end]), answer))
+        start = after
+    rest = "".join(lines[start:])
+    return [*found, Step(rest, "")] if rest.strip() else found
+
+
+def run(language: str, found: list[Step], folder: Path, environment: dict[str, str]) -> list[str]:
+    """Run the steps of one block in one process; return what each printed."""
+    mark = "=== the next step ==="
+    if language == "python":
+        script = "".join(f"{step.source}\nprint({mark!r}, flush=True)\n" for step in found)
+        command = [sys.executable, "-W", "error", "-c", script]
+    else:
+        script = "set -e\n" + "".join(f"{step.source}\necho '{mark}'\n" for step in found)
+        command = ["bash", "-c", script]
+    done = subprocess.run(
+        command, cwd=folder, env=environment, capture_output=True, text=True, timeout=300
+    )
+    if done.returncode:
+        raise RuntimeError(f"a block of README.md failed:\n{script}\n{done.stdout}{done.stderr}")
+    return [part.lstrip("\n") for part in done.stdout.split(f"{mark}\n")[: len(found)]]
+
+
+def same(wanted: str, found: str) -> bool:
+    """Whether two answers are the same, but for numbers that are near."""
+    if NUMBER.sub("0", wanted).split() != NUMBER.sub("0", found).split():
+        return False
+    numbers = zip(NUMBER.findall(wanted), NUMBER.findall(found), strict=True)
+    return all(abs(float(a) - float(b)) <= NEAR + 1e-9 for a, b in numbers)
+
+
+def refreshed(page: str, folder: Path, environment: dict[str, str]) -> tuple[str, list[str]]:
+    """Run a page's blocks; return the page with today's answers, and what was no longer true."""
+    stale: list[str] = []
+    for language, text in blocks(page):
+        found = steps(language, text)
+        new = ""
+        for step, printed in zip(found, run(language, found, folder, environment), strict=True):
+            shown = step.answer or language == "python"  # a command's chatter need not be shown
+            if shown and not same(step.answer, printed):
+                stale.append(f"{step.source.strip()}\n    says {step.answer!r}, now {printed!r}")
+                step = replace(step, answer=printed)
+            new += step.source + "".join(f"# {line.strip()}\n" for line in step.answer.splitlines())
+        page = page.replace(f"```{language}\n{text}```", f"```{language}\n{new}```")
+    return page, stale
+
+
+def from_source(folder: Path) -> dict[str, str]:
+    """An environment in which this checkout is what is imported, and `roberta-hub` its command."""
+    command = folder / "bin" / "roberta-hub"
+    command.parent.mkdir(parents=True)
+    command.write_text(f'#!/bin/sh\nexec "{sys.executable}" -m roberta_hub "$@"\n')
+    command.chmod(0o755)
+    return environment(ROOT, command.parent)
+
+
+def environment(package: Path, commands: Path) -> dict[str, str]:
+    """This process's environment, with the package and its command in front."""
+    path = os.pathsep.join([str(commands), os.environ["PATH"]])
+    return {**os.environ, "PYTHONPATH": str(package), "PATH": path, "NO_COLOR": "1"}
+
+
+def examples(page: Path, names: dict[str, object]) -> tuple[int, int]:
+    """Run a page's doctests: (how many there are, how many fail)."""
+    text = page.read_text(encoding="utf-8")
+    test = doctest.DocTestParser().get_doctest(text, dict(names), page.name, str(page), 0)
+    outcome = doctest.DocTestRunner(optionflags=doctest.ELLIPSIS).run(test)
+    return len(test.examples), outcome.failed
+
+
+def main() -> int:
+    """Check or write the README's answers."""
+    parser = argparse.ArgumentParser(
+        description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
+    )
+    parser.add_argument("--write", action="store_true", help="write today's answers")
+    write = parser.parse_args().write
+    with tempfile.TemporaryDirectory() as scratch:
+        folder = Path(scratch, "empty")
+        folder.mkdir()
+        page, stale = refreshed(
+            README.read_text(encoding="utf-8"), folder, from_source(Path(scratch))
+        )
+    print("\n".join(stale) or "Every answer is true.")
+    if write:
+        README.write_text(page, encoding="utf-8")
+    return bool(stale) and not write
+
+
+if __name__ == "__main__":
+    sys.exit(main())
