@@ -144,7 +144,7 @@ def tag(asked: Asked, head: str | None) -> int:
 @click.command(
     epilog=examples(
         'roberta-hub answer -m squad --pair "Who wrote it?" "Ada Lovelace wrote it."',
-        "roberta-hub answer -m squad -i questions.csv --column question,context -o answers.csv",
+        "roberta-hub answer -m squad -i questions.csv -c question,context -f csv",
     )
 )
 @_head
