@@ -30,6 +30,7 @@ SECTIONS = {
         "tokens": "the pieces and ids that the model reads",
     },
     "your own model": {
+        "fit": "a classifier of your own from a table of texts and labels",
         "train": "pre-train or fine-tune, with every setting; see train --help",
     },
     "files and installation": {
@@ -162,6 +163,8 @@ def verb(name: str) -> click.Command:
         from roberta_hub.shell import vectors as family  # type: ignore[no-redef]
     elif name == "train":
         from roberta_hub.shell import train as family  # type: ignore[no-redef]
+    elif name == "fit":
+        from roberta_hub.shell import fit as family  # type: ignore[no-redef]
     else:
         from roberta_hub.shell import upkeep as family  # type: ignore[no-redef]
     found: click.Command = getattr(family, name.replace("-", "_"))
