@@ -150,7 +150,9 @@ def main(arguments: Sequence[str] | None = None) -> int:
 
 
 def _show_warning(message: Warning | str, *place: object, **more: object) -> None:
-    print(f"roberta-hub: note: {clean(message)}", file=sys.stderr)
+    from roberta_hub.shell.asking import in_words
+
+    print(f"roberta-hub: note: {clean(in_words(str(message)))}", file=sys.stderr)
 
 
 def verb(name: str) -> click.Command:

@@ -145,7 +145,7 @@ def similar(asked: Asked, topk: int) -> int:
             found = roberta.search(list(asked.texts), corpus.texts(), topk, **asked.options)
         except RobertaHubError as error:
             raise in_shell_words(error, lambda i: corpus.where(i, queries)) from None
-        sink.write(queries, [{"hits": [vars(hit) for hit in hits]} for hits in found])
+        sink.write(queries, [{"hits": [hit.to_dict() for hit in hits]} for hits in found])
     return 0
 
 
