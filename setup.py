@@ -94,6 +94,7 @@ setup(
         "safetensors>=0.4.3",
         "filelock>=3.20.3",
         "tqdm",
+        "click>=8.1",
     ],
     extras_require=extras,
     entry_points={"console_scripts": ["roberta-hub=roberta_hub.shell.main:main"]},

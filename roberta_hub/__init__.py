@@ -80,6 +80,9 @@ def __dir__() -> list[str]:
 def _unknown(name: str) -> str:
     from difflib import get_close_matches
 
+    from roberta_hub.other_names import CLASSES
+
     near = " or ".join(get_close_matches(name, __all__, n=3))
     hint = f"did you mean {near}?" if near else f"it has {', '.join(__all__)}"
+    hint = CLASSES.get(name, hint)
     return f"module {__name__!r} has no attribute {name!r}; {hint}"

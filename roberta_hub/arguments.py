@@ -1,4 +1,4 @@
-"""Checks what a caller passed as an argument: whole numbers, switches, choices, texts, paths.
+"""Checks what a caller passes: whole numbers, switches, choices, texts, paths; and gives advice.
 
 An error says what the argument is and what it can be. No other error than our own gets out,
 whatever object was passed.
@@ -9,6 +9,8 @@ from __future__ import annotations
 import operator
 import os
 import reprlib
+import sys
+import warnings
 from pathlib import Path
 from typing import Any
 
@@ -212,3 +214,40 @@ def path_of(name: str, value: object) -> Path:
     if not sound:
         raise InputError(f"{name} is {shown(path)}, which is no path")
     return Path(path)
+
+
+def advise(message: str) -> None:
+    """Warn of what is allowed and seldom meant, at the caller's own line.
+
+    Args:
+        message: what was passed, what becomes of it, and what is meant more often.
+    """
+    frame, level = sys._getframe(), 1
+    while frame.f_back is not None and _is_ours(frame.f_globals.get("__name__")):
+        frame, level = frame.f_back, level + 1
+    warnings.warn(message, stacklevel=level)
+
+
+def _is_ours(module: object) -> bool:
+    return isinstance(module, str) and module.partition(".")[0] == __name__.partition(".")[0]
+
+
+def no_item(answer: object, key: object) -> InputTypeError:
+    """Make the error for an answer that is read as a dict or a list.
+
+    Args:
+        answer: a dataclass.
+        key: what was asked of it.
+
+    Example:
+        >>> from types import SimpleNamespace
+        >>> print(no_item(SimpleNamespace(text="Ada", score=0.9), "answer"))
+        a SimpleNamespace has no item 'answer'; it has .text, .score, and to_dict()
+    """
+    kind = kind_of(answer)
+    fields = ", ".join(f".{name}" for name in vars(answer))
+    few = "; one str in gives one answer out, and a list of texts a list" if key == 0 else ""
+    return InputTypeError(
+        f"{'an' if kind[0] in 'AEIOU' else 'a'} {kind} has no item {shown(key)}; it has {fields}, "
+        f"and to_dict(){few}"
+    )

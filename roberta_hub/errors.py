@@ -40,6 +40,10 @@ class UnknownNameError(RobertaHubError, KeyError, ValueError):
     """A head, model name, layer or option that does not exist; the message lists what does."""
 
 
+class UnknownAttributeError(RobertaHubError, AttributeError):
+    """A method or attribute that an object does not have; the message says what does its work."""
+
+
 class VocabularyError(RobertaHubError, ValueError):
     """A dictionary or BPE table that cannot be read, or that does not fit the weights."""
 

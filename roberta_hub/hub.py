@@ -124,7 +124,7 @@ def load_model(
     name = path_text("name_or_path", name_or_path)
     file = None if checkpoint_file is None else path_text("checkpoint_file", checkpoint_file)
     data = path_text("data_name_or_path", overrides.pop("data", data_name_or_path))
-    check_overrides(overrides)
+    check_overrides(overrides, load_model.__kwdefaults__ or ())
 
     found = find_source(
         name, file, data, pretrained=pretrained, force=force_download, progress=progress

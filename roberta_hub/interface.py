@@ -1,27 +1,22 @@
-"""Defines RobertaHubInterface: fairseq's methods on ids, saving, and the card that print shows."""
+"""Defines RobertaHubInterface: what it holds, saving, devices, and the card that print shows."""
 
 from __future__ import annotations
 
-import threading
-import warnings
 from collections.abc import Mapping, Sequence
 from pathlib import Path
-from typing import Any, Literal, overload
+from typing import TYPE_CHECKING, Any, Literal, NoReturn
 
 import torch
-import torch.nn.functional as F
 from torch import Tensor, nn
 
 from roberta_hub import saving
-from roberta_hub.arguments import kind_of, switch
+from roberta_hub.arguments import kind_of, shown, switch
 from roberta_hub.config import Inputs
 from roberta_hub.errors import InputTypeError
 from roberta_hub.inference.card import card
-from roberta_hub.inference.heads import check_classes, check_labels, known_head
-from roberta_hub.inference.mode import drops
-from roberta_hub.inference.words import AlignedDoc, aligned_doc
-from roberta_hub.keywords import checks_keywords
-from roberta_hub.model.packing import check_tokens
+from roberta_hub.inference.heads import check_classes, check_labels
+from roberta_hub.keywords import checks_keywords, unknown_attribute
+from roberta_hub.model.placement import as_device, as_dtype
 from roberta_hub.sentence_settings import SentenceSettings
 from roberta_hub.text.bpe import GPT2BPE
 from roberta_hub.text.dictionary import Dictionary
@@ -29,15 +24,47 @@ from roberta_hub.text.pieces import Engine
 from roberta_hub.text.tokenizer import Tokenizer
 from roberta_hub.verbs.embed import EmbedVerbs
 from roberta_hub.verbs.heads import HeadVerbs
+from roberta_hub.verbs.ids import IdVerbs
 from roberta_hub.verbs.language import LanguageVerbs
 
+if TYPE_CHECKING:
+    from typing_extensions import Self
+
 Format = Literal["roberta_hub", "fairseq", "huggingface"]
-_warning = threading.Lock()
 
 
 @checks_keywords
-class RobertaHubInterface(LanguageVerbs, HeadVerbs, EmbedVerbs):
+class RobertaHubInterface(IdVerbs, LanguageVerbs, HeadVerbs, EmbedVerbs):
     """RoBERTa for people: text goes in, answers come out.
+
+    On texts:
+        classify    the label of a text, with the probabilities of all labels
+        zero_shot   the same for labels of your own, which no head was trained on
+        tag         the labelled stretches of a text: names, parts of speech
+        answer      the stretch of a context that answers a question
+        choose      the best of several options
+        fill_mask   the most probable words for <mask>
+        score       how natural a text is
+        replaced    how probable it is that a piece stands in another one's place
+        disambiguate_pronoun                what the pronoun in [brackets] refers to
+        embed       one vector of a text
+        similarity  how near each of some texts is to each of some others
+        search      the texts of a corpus that are nearest to a query
+        features    the hidden states of a text, or one vector made of them
+        tokenize    the pieces of a text, and offsets where each of them lies
+        encode_batch                        the ids of many texts
+    On ids, as in fairseq:
+        encode      ids of a text, and decode the text of ids
+        extract_features                    hidden states of ids, with gradients
+        extract_features_aligned_to_words   features of words, as a spaCy Doc
+        predict     log-probabilities of a head's classes, with gradients
+    The model itself:
+        print       a card: weights, heads, mode
+        save        writes it into a directory, in our format, fairseq's or Hugging Face's
+        optimize    makes inference faster, or quantizes it
+        register_classification_head, register_token_head, register_span_head   new heads
+        head_labels                         the classes of a head
+        to, cuda    move it to another device
 
     fairseq's methods behave as in fairseq (`fairseq/models/roberta/hub_interface.py`): they keep
     the caller's train or eval mode and the gradients. Only `fill_mask` and `disambiguate_pronoun`
@@ -63,8 +90,6 @@ class RobertaHubInterface(LanguageVerbs, HeadVerbs, EmbedVerbs):
         family: Hugging Face's `model_type` of the model's kind: "roberta", "bert", "albert".
         optimized: what `optimize` did and how accurate the result is; None before it is called.
     """
-
-    _float_tensor: Tensor
 
     def __init__(
         self,
@@ -118,103 +143,6 @@ class RobertaHubInterface(LanguageVerbs, HeadVerbs, EmbedVerbs):
         dictionary = Dictionary.of(task.source_dictionary)
         self.tokenizer = Tokenizer(self.bpe, dictionary, getattr(task, "layout", None))
         self.register_buffer("_float_tensor", torch.tensor([0], dtype=torch.float))
-        self._warned: frozenset[str] = frozenset()
-
-    @property
-    def device(self) -> torch.device:
-        """The device of the weights; inputs are moved there."""
-        return self._float_tensor.device
-
-    @property
-    def max_positions(self) -> int:
-        """Longest input in tokens, `<s>` and `</s>` included."""
-        return int(self.model.max_positions())  # type: ignore[operator]
-
-    def encode(self, sentence: str, *addl_sentences: str, no_separator: bool = False) -> Tensor:
-        """Turn a sentence into ids, or several as one input: `<s> A </s> </s> B </s>`.
-
-        Text is text: `</s>` or `<mask>` in a sentence are encoded as characters. Nothing is cut.
-
-        Args:
-            sentence: any text, also an empty one.
-            addl_sentences: the second sentence of a pair, and more.
-            no_separator: True puts one `</s>` between sentences instead of two.
-
-        Returns:
-            A LongTensor (T,) on the CPU.
-
-        Example:
-            >>> roberta.encode("Hello world!").tolist()
-            [0, 31414, 232, 328, 2]
-            >>> roberta.encode("Hello", "world").tolist()
-            [0, 31414, 2, 2, 8331, 2]
-        """
-        return self.tokenizer.encode(sentence, *addl_sentences, no_separator=no_separator)
-
-    def decode(self, tokens: Tensor) -> str | list[str]:
-        """Turn ids back into text.
-
-        Args:
-            tokens: ids of `encode`; padding is left out. Shape: (T,)
-
-        Returns:
-            The text, or a list of texts where `encode` was given several.
-
-        Raises:
-            InputError: an id is not in the vocabulary, or the shape is another.
-
-        Example:
-            >>> roberta.decode(roberta.encode("Hello world!"))
-            'Hello world!'
-        """
-        return self.tokenizer.decode(tokens)
-
-    @overload
-    def extract_features(
-        self, tokens: Tensor, return_all_hiddens: Literal[False] = False
-    ) -> Tensor: ...
-    @overload
-    def extract_features(
-        self, tokens: Tensor, return_all_hiddens: Literal[True]
-    ) -> list[Tensor]: ...
-    @overload
-    def extract_features(
-        self, tokens: Tensor, return_all_hiddens: bool
-    ) -> Tensor | list[Tensor]: ...
-    def extract_features(
-        self, tokens: Tensor, return_all_hiddens: bool = False
-    ) -> Tensor | list[Tensor]:
-        """Compute the hidden states of ids, with gradients and in the current mode.
-
-        In train mode dropout makes them random, which is said once in a warning.
-
-        Args:
-            tokens: ids of `encode`, or a batch of `collate_tokens`. Shape: (T,) or (B, T)
-            return_all_hiddens: True returns the states of every layer instead of the last one's.
-
-        Returns:
-            (B, T, C), or a list of L+1 such tensors: the embeddings, then each layer. Rows at
-            padding are zeros.
-
-        Raises:
-            InputError: the input is longer than the model takes, or empty, or ids are out of range.
-
-        Example:
-            >>> tokens = roberta.encode("Hello world!")
-            >>> roberta.extract_features(tokens).shape
-            torch.Size([1, 5, 768])
-            >>> len(roberta.extract_features(tokens, return_all_hiddens=True))
-            13
-        """
-        return_all_hiddens = switch("return_all_hiddens", return_all_hiddens)
-        self._warn_of_dropout(
-            "extract_features", "features are random; call .eval() first, unless you train on them"
-        )
-        tokens = self._checked(tokens)
-        x, extra = self.model(tokens, features_only=True, return_all_hiddens=return_all_hiddens)
-        if not return_all_hiddens:
-            return x  # type: ignore[no-any-return]
-        return [state.transpose(0, 1) for state in extra["inner_states"]]  # T x B x C -> B x T x C
 
     def register_classification_head(
         self,
@@ -245,75 +173,6 @@ class RobertaHubInterface(LanguageVerbs, HeadVerbs, EmbedVerbs):
         labels, num_classes = check_classes(name, labels, num_classes)
         self.model.register_classification_head(name, num_classes, inner_dim)  # type: ignore[operator]
         self._describe(name, labels)
-
-    def predict(self, head: str, tokens: Tensor, return_logits: bool = False) -> Tensor:
-        """Compute log-probabilities of a head's classes, with gradients and in the current mode.
-
-        In train mode dropout makes them random, which is said once in a warning.
-
-        Args:
-            head: name of a classification head.
-            tokens: ids. Shape: (T,) or (B, T)
-            return_logits: True returns logits instead.
-
-        Returns:
-            (B, num_classes)
-
-        Raises:
-            UnknownNameError: the model has no such head; a KeyError that lists those it has.
-            InputError: the input is longer than the model takes, or empty, or ids are out of range.
-
-        Example:
-            >>> roberta.register_classification_head("mood", num_classes=2)
-            >>> bool((roberta.predict("mood", roberta.encode("Goal!")) < 0).all())
-            True
-        """
-        known_head(self.model, head)
-        return_logits = switch("return_logits", return_logits)
-        self._warn_of_dropout("predict", "answers are random; call .eval() first")
-        tokens = self._checked(tokens)
-        logits: Tensor = self.model(tokens, features_only=True, classification_head_name=head)[0]
-        return logits if return_logits else F.log_softmax(logits, dim=-1)
-
-    def extract_features_aligned_to_words(
-        self,
-        sentence: str,
-        return_all_hiddens: bool = False,
-        *,
-        words: Sequence[str] | None = None,
-        pooling: str = "sum",
-    ) -> AlignedDoc:
-        """Compute features of words: a spaCy Doc of `<s>`, the words, `</s>`.
-
-        Needs spaCy (the extra `words`), but no spaCy model.
-
-        Args:
-            sentence: one text.
-            return_all_hiddens: True makes `token.vector` (L+1, C), the states of every layer.
-            words: your own words, in order of appearance, instead of spaCy's.
-            pooling: how a word's pieces make one vector: "sum" (fairseq's), "mean", "first" or
-                "max".
-
-        Returns:
-            The Doc; `token.vector` is a word's feature, a Tensor (C,) with gradients.
-
-        Raises:
-            MissingExtraError: spaCy is not installed.
-            InputError: the text is too long, or a word is empty or not found in it.
-
-        Example:
-            >>> doc = roberta.extract_features_aligned_to_words("It was late.")
-            >>> [(word.text, *word.vector.shape) for word in doc][1:3]
-            [('It', 768), ('was', 768)]
-        """
-        return_all_hiddens = switch("return_all_hiddens", return_all_hiddens)
-
-        def extract(ids: Tensor) -> Tensor:
-            if return_all_hiddens:
-                return torch.stack([state[0] for state in self.extract_features(ids, True)], dim=1)
-            return self.extract_features(ids)[0]
-
-        return aligned_doc(extract, self.tokenizer, sentence, words=words, pooling=pooling)
 
     def save(
         self, directory: str | Path, format: Format = "roberta_hub", head: str | None = None
@@ -352,6 +211,53 @@ class RobertaHubInterface(LanguageVerbs, HeadVerbs, EmbedVerbs):
         )
         saving.write(checkpoint, self.tokenizer, directory, format, head)
 
+    def to(
+        self, *args: Any, device: Any = None, dtype: Any = None, non_blocking: bool = False
+    ) -> Self:
+        """Move the model to a device, or change its dtype, in place; see `torch.nn.Module.to`.
+
+        Args:
+            args: a device, a dtype or both, or a tensor that has them.
+            device: as in `load_model`, "auto" too.
+            dtype: as in `load_model`.
+            non_blocking: copy from pinned memory while Python goes on.
+
+        Raises:
+            InputError: no such device, or none that this torch can use; no such dtype.
+            InputTypeError: neither a device nor a dtype.
+
+        Example:
+            >>> roberta.to("auto").device.type in ("cpu", "cuda")
+            True
+        """
+        if args and not isinstance(args[0], (Tensor, torch.dtype)):
+            args = (as_device(args[0]), *args[1:])
+        named = {"device": as_device(device), "dtype": as_dtype(dtype)}
+        named = {name: value for name, value in named.items() if value is not None}
+        options: dict[str, Any] = {**named, "non_blocking": switch("non_blocking", non_blocking)}
+        try:
+            return super().to(*args, **options)
+        except TypeError:
+            raise InputTypeError(
+                f"to({', '.join(map(shown, args))}) names no device and no dtype of weights; pass "
+                "'cuda', 'auto' or torch.bfloat16"
+            ) from None
+
+    def cuda(self, device: int | str | torch.device | None = None) -> Self:
+        """Move the model to a GPU, in place.
+
+        Args:
+            device: number or name of the GPU; None: torch's current one.
+
+        Raises:
+            InputError: this torch can use no such GPU.
+
+        Example:
+            >>> roberta.cuda().device.type  # doctest: +SKIP
+            'cuda'
+        """
+        return self.to("cuda" if device is None else device)
+
     def __repr__(self) -> str:
         """Write a card with a property a line; `print(roberta.model)` shows the modules."""
         return card(
@@ -366,21 +272,22 @@ class RobertaHubInterface(LanguageVerbs, HeadVerbs, EmbedVerbs):
             sentence=self.sentence,
         )
 
-    def _warn_of_dropout(self, verb: str, consequence: str) -> None:
-        """Warn once of each verb that keeps the mode: a model is loaded in train mode."""
-        if not self.model.training or verb in self._warned or not drops(self.model):
-            return
-        with _warning:
-            if verb in self._warned:
-                return
-            self._warned |= {verb}
-        warnings.warn(f"{verb} runs with dropout on, so its {consequence}", stacklevel=4)
+    if not TYPE_CHECKING:  # a type checker sees the class as it is, and knows more than we do
 
-    def _checked(self, tokens: object) -> Tensor:
-        checked = check_tokens(
-            tokens, vocab_size=len(self.tokenizer.dictionary), max_positions=self.max_positions
-        )
-        return checked.to(self.device)
+        def __getattr__(self, name: str) -> Tensor | nn.Module:
+            try:
+                return super().__getattr__(name)  # parameters, buffers and modules
+            except AttributeError:
+                if name.startswith("_"):
+                    raise
+            raise unknown_attribute(type(self), name)
+
+        def __call__(self, *args: object, **keywords: object) -> NoReturn:
+            """Refuse the call: texts need a verb, and ids a method of their own."""
+            raise InputTypeError(
+                "a model is not called; its verbs take texts (classify, zero_shot, fill_mask, tag, "
+                "answer, embed, features), and extract_features(ids) takes what encode(text) gives"
+            )
 
 
 def _check_parts(task: Any, model: object, bpe: object) -> None:

@@ -1,4 +1,4 @@
-"""Answers a keyword that a method does not have with the keyword of ours that is meant."""
+"""Answers a call that does not fit, by its keywords, arguments or name, with what is meant."""
 
 from __future__ import annotations
 
@@ -9,47 +9,17 @@ from collections.abc import Callable
 from typing import Any, TypeVar
 
 from roberta_hub.arguments import shown
-from roberta_hub.errors import InputTypeError
+from roberta_hub.errors import InputTypeError, UnknownAttributeError, near_names
+from roberta_hub.other_names import KEYWORDS, METHODS
 
 Class = TypeVar("Class", bound=type)
 
-OURS = {
-    "aggregation_strategy": ("", "tag labels a word by its first piece and joins B- and I-"),
-    "batch_size": ("batch_tokens", "a batch is so many tokens, not texts"),
-    "candidate_labels": ("labels", ""),
-    "convert_to_numpy": ("", "what comes out is a torch tensor; .numpy() converts it"),
-    "convert_to_tensor": ("", "what comes out is a torch tensor"),
-    "device": ("", "the model runs where it lies: load_model(..., device=...) or .to(device)"),
-    "doc_stride": ("stride", ""),
-    "handle_impossible_answer": ("no_answer", ""),
-    "hypothesis_template": ("hypothesis", ""),
-    "inputs": ("texts", ""),
-    "is_split_into_words": ("", "pass whole texts"),
-    "max_answer_len": ("max_answer_tokens", ""),
-    "max_length": ("truncate", "truncate=True cuts at the model's length"),
-    "max_seq_len": ("truncate", "truncate=True cuts at the model's length"),
-    "multi_class": ("multi_label", ""),
-    "num_workers": ("", "torch.set_num_threads says how many cores work"),
-    "padding": ("", "nothing is padded here; collate_tokens pads ids to a batch"),
-    "return_all_scores": ("", "Prediction.scores has them all"),
-    "return_tensors": ("", "what comes out is a torch tensor"),
-    "sentences": ("texts", ""),
-    "show_progress_bar": ("progress", ""),
-    "text": ("texts", ""),
-    "text_pair": ("", "a pair is a tuple: [(first, second)]"),
-    "top_k": ("topk", ""),
-    "truncation": ("truncate", "truncate=True cuts texts that are too long"),
-}
-"""Keywords of transformers and sentence-transformers, each with (our keyword, what to know of it).
-
-Where our keyword is "", there is none, and the second part says what to do instead."""
-
 
 def checks_keywords(cls: Class) -> Class:
-    """Make a class's public methods check their keywords.
+    """Make a class's public methods check their keywords, and say which argument is missing.
 
-    The check comes before Python binds the arguments. So `zero_shot(texts, candidate_labels=...)`
-    is told to say `labels`, and not that an argument is missing.
+    Keywords are checked before Python binds the arguments. So `zero_shot(texts,
+    candidate_labels=...)` is told to say `labels`, and not that an argument is missing.
     """
     for name, method in list(vars(cls).items()):
         if inspect.isfunction(method) and not name.startswith("_"):
@@ -58,7 +28,8 @@ def checks_keywords(cls: Class) -> Class:
 
 
 def _checked(method: Callable[..., Any]) -> Callable[..., Any]:
-    parameters = inspect.signature(method).parameters.values()
+    signature = inspect.signature(method)
+    parameters = signature.parameters.values()
     known = {p.name for p in parameters if p.kind in (p.POSITIONAL_OR_KEYWORD, p.KEYWORD_ONLY)}
     known.discard("self")
     takes_options = any(p.kind is p.VAR_KEYWORD for p in parameters)
@@ -70,9 +41,50 @@ def _checked(method: Callable[..., Any]) -> Callable[..., Any]:
             for name in keywords:
                 if name not in names:
                     raise unknown_keyword(method.__name__, name, names)
-        return method(*args, **keywords)
+        try:
+            return method(*args, **keywords)
+        except TypeError as error:
+            if error.__traceback__ is None or error.__traceback__.tb_next is not None:
+                raise  # of the method itself; Python's, of the arguments, has no deeper frame
+            raise _unbound(method.__name__, signature, args, keywords) from None
 
     return call
+
+
+def _unbound(
+    verb: str, signature: inspect.Signature, args: tuple[Any, ...], keywords: dict[str, Any]
+) -> InputTypeError:
+    """Make the error for arguments that are too few or too many."""
+    reason = "its arguments do not fit"
+    try:
+        signature.bind(*args, **keywords)
+    except TypeError as error:
+        reason = str(error)
+    named = [
+        p for p in signature.parameters.values() if p.name != "self" and p.kind != p.VAR_KEYWORD
+    ]
+    shown = [p.name if p.default is p.empty else f"{p.name}={p.default!r}" for p in named[:4]]
+    advice = "; for texts there is classify(texts, head)" if verb == "predict" else ""
+    return InputTypeError(f"{verb}: {reason}; call it as {verb}({', '.join(shown)}){advice}")
+
+
+def unknown_attribute(owner: type, name: str) -> UnknownAttributeError:
+    """Make the error for a method or an attribute that an object does not have.
+
+    Args:
+        owner: the object's class.
+        name: what was asked for.
+
+    Example:
+        >>> print(unknown_attribute(str, "splt"))
+        a str has no 'splt'; did you mean split?
+    """
+    known = [attribute for attribute in dir(owner) if not attribute.startswith("_")]
+    near = near_names(name, known, 0.7)
+    advice = METHODS.get(name) or (
+        f"did you mean {near}?" if near else "help(...) lists what it has"
+    )
+    return UnknownAttributeError(f"a {owner.__name__} has no {shown(name)}; {advice}")
 
 
 OPTIONS = {"batch_tokens", "progress", "truncate", "stride"}
@@ -93,7 +105,7 @@ def unknown_keyword(verb: str, name: str, known: set[str]) -> InputTypeError:
         >>> print(unknown_keyword("features", "poling", {"texts", "pooling"}))
         features has no argument 'poling'; did you mean pooling=? It takes pooling, texts
     """
-    ours, means = OURS.get(name, ("", ""))
+    ours, means = KEYWORDS.get(name, ("", ""))
     if ours in known:
         advice = f"say {ours}=" + (f": {means}" if means else "")
     elif means and not ours:

@@ -130,6 +130,11 @@ def write(
     if not (head is None or isinstance(head, str)):
         raise InputTypeError(f"head is a {kind_of(head)}; pass a head's name")
     directory = path_of("the directory to save into", directory)
+    if os.path.isfile(directory):  # which a name that is too long does not stop
+        raise CheckpointError(
+            f"{str(directory)[:300]} is a file, and a model is saved as a directory; the file is "
+            "as it was. Choose another name"
+        )
     try:
         _check_vacant(directory, format)
         with replacing_all(directory, FORMATS[format]) as work:

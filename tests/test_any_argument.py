@@ -74,6 +74,7 @@ VERBS: dict[str, dict[str, Any]] = {
     "answer": {"question": "Who?", "context": "Ada wrote it.", "head": "squad"},
     "choose": {"context": "a", "options": ["b", "c"], "head": "grade"},
     "classify": {"texts": ["a"], "head": "mnli"},
+    "cuda": {},
     "decode": {"tokens": torch.tensor([0, 5, 2])},
     "disambiguate_pronoun": {"sentence": "A dog ran; [it] ate.", "candidates": ["a dog"]},
     "embed": {"texts": ["a"]},
@@ -96,8 +97,9 @@ VERBS: dict[str, dict[str, Any]] = {
     "search": {"queries": ["a"], "corpus": ["b", "c"]},
     "similarity": {"a": ["a"], "b": ["b"]},
     "tag": {"texts": ["a"], "head": "ner"},
+    "to": {},
     "tokenize": {"text": "a"},
-    "zero_shot": {"texts": ["a"], "labels": ["b"]},
+    "zero_shot": {"texts": ["a"], "labels": ["b", "c"]},
 }
 """For each method a call that is right."""
 LABELS = ("contradiction", "neutral", "entailment")

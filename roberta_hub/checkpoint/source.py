@@ -17,10 +17,12 @@ from roberta_hub.checkpoint.fetch.cache import MODEL
 from roberta_hub.checkpoint.fetch.catalogue import embedded, find, ships, suggest
 from roberta_hub.checkpoint.fetch.download import fetch_model
 from roberta_hub.checkpoint.fetch.records import Record, available_models
+from roberta_hub.checkpoint.foreign import instead
 from roberta_hub.checkpoint.formats.sentence_transformers import MODULES, find_body
 from roberta_hub.checkpoint.formats.shards import CONFIGS, INDEXES, WHOLE, config_file, lacking
 from roberta_hub.errors import CheckpointError, InputError, UnknownNameError
 from roberta_hub.files import check_regular, listing, read_json
+from roberta_hub.other_names import task_advice
 
 Kind = Literal["fairseq", "roberta_hub", "huggingface"]
 RUNS = ("best", "last")
@@ -100,6 +102,10 @@ def _path(name: str, pretrained: bool) -> Path:
     if not name or not os.path.exists(path):
         near = suggest(name)
         hint = f"did you mean {' or '.join(near)}? " if near else ""
+        if name.startswith("~"):
+            hint = "~ is the shell's word for your home: pass os.path.expanduser(...); "
+        if advice := task_advice(name):
+            hint = f"{advice}; "
         if _REPOSITORY.fullmatch(name):
             raise UnknownNameError(
                 f"no path {name!r}, and no model of that name is known here; {hint}any other "
@@ -184,10 +190,12 @@ def _in_directory(directory: Path, checkpoint_file: str | None) -> Source:
     for name in RUNS:
         if any(os.path.exists(directory / name / file) for file in (MODEL, "config.json")):
             return _in_directory(directory / name, None)
-    raise CheckpointError(
-        f"Model file not found: {directory} holds neither {MODEL} nor config.json but "
-        f"{listing(directory)}; name the file with checkpoint_file="
-    )
+    holds = f"Model file not found: {directory} holds neither {MODEL} nor config.json but"
+    if other := instead(directory, os.listdir(directory)):
+        raise CheckpointError(f"{holds} {other}")
+    if not os.listdir(directory):
+        raise CheckpointError(f"{holds} nothing; give the folder that save or a training wrote")
+    raise CheckpointError(f"{holds} {listing(directory)}; name the file with checkpoint_file=")
 
 
 def _named(directory: Path, checkpoint_file: str) -> Path:

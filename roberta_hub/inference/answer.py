@@ -10,13 +10,15 @@ measured against its own window's `[CLS]`, and not against the least of all wind
 
 from __future__ import annotations
 
+import dataclasses
 from collections.abc import Sequence
 from dataclasses import dataclass
+from typing import Any, NoReturn
 
 import torch
 from torch import Tensor
 
-from roberta_hub.arguments import switch, whole_number
+from roberta_hub.arguments import advise, no_item, shown, switch, whole_number
 from roberta_hub.errors import InputError, InputTypeError
 from roberta_hub.inference.batching import Rows, Runner
 from roberta_hub.inference.heads import known_head
@@ -31,7 +33,7 @@ MAX_ANSWER = 30
 
 @dataclass(frozen=True)
 class Answer:
-    """A stretch of the context."""
+    """A stretch of the context; `str` gives it with its score, or says that there is none."""
 
     text: str
     """`context[start:end]`; "" where the context has no answer."""
@@ -41,6 +43,21 @@ class Answer:
     """One past the last character."""
     score: float
     """Probability of this start times that of this end; without answer, the first token twice."""
+
+    def __str__(self) -> str:
+        return f"{self.text or 'no answer'} {self.score:.2f}"
+
+    def to_dict(self) -> dict[str, Any]:
+        """Return the fields as a dict of plain values, which `json.dumps` takes.
+
+        Example:
+            >>> Answer("Ada", 0, 3, 0.9).to_dict()
+            {'text': 'Ada', 'start': 0, 'end': 3, 'score': 0.9}
+        """
+        return dataclasses.asdict(self)
+
+    def __getitem__(self, key: object) -> NoReturn:
+        raise no_item(self, key)
 
 
 @dataclass(frozen=True)
@@ -69,6 +86,8 @@ def answers(
     module = known_head(runner.model, head, "span")
     max_tokens = min(whole_number("max_answer_tokens", max_tokens, 1), runner.limit)
     no_answer = switch("no_answer", no_answer)
+    for question, context in questions:
+        _advise(question, context)
     inputs = [
         windows(runner.tokenizer, question, context, runner.limit, runner.stride, runner.truncate)
         for question, context in questions
@@ -87,6 +106,23 @@ def answers(
         _answer(runner.tokenizer, context, [next(found) for _ in own])
         for (_, context), own in zip(questions, inputs, strict=True)
     ]
+
+
+def _advise(question: object, context: object) -> None:
+    """Warn of a question and a context that look forgotten or swapped."""
+    if not (isinstance(question, str) and isinstance(context, str)):
+        return  # the windows' error says it
+    for what, text in (("question", question), ("context", context)):
+        if not text.strip():
+            advise(
+                f"the {what} is {shown(text)}, so the answer says nothing; answer takes the "
+                "question first, then the context"
+            )
+    if context.rstrip().endswith("?") and not question.rstrip().endswith("?"):
+        advise(
+            f"the context, {shown(context, 40)}, ends in a question mark, and the question does "
+            "not; answer takes the question first, then the context"
+        )
 
 
 def windows(
@@ -112,7 +148,9 @@ def windows(
     """
     for what, text in (("question", question), ("context", context)):
         if not isinstance(text, str):
-            raise InputTypeError(f"{what} is a {type(text).__name__}, not a str")
+            raise InputTypeError(
+                f"{what} is a {type(text).__name__}, not a str; several are asked one by one"
+            )
     ids = tokenizer.encode(question, context)
     column = FIRST + len(tokenizer.ids_of(question)) + tokenizer.layout.separators
     length, room = len(ids) - column - 1, limit - column - 1  # the last `</s>` takes one

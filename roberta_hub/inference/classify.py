@@ -2,13 +2,15 @@
 
 from __future__ import annotations
 
+import dataclasses
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
+from typing import Any, NoReturn
 
 import torch
 from torch import Tensor
 
-from roberta_hub.arguments import shown, switch, text_of
+from roberta_hub.arguments import advise, no_item, shown, switch, text_of
 from roberta_hub.config import Inputs
 from roberta_hub.errors import InputError
 from roberta_hub.inference.batching import Rows, Runner, starts
@@ -20,7 +22,7 @@ from roberta_hub.text.tokenizer import Text
 
 @dataclass(frozen=True)
 class Prediction:
-    """The label of a text, with the probabilities of all labels."""
+    """The label of a text, with the probabilities of all labels; `str` gives label and score."""
 
     label: str
     """The most probable label."""
@@ -45,6 +47,21 @@ class Prediction:
         ranked = dict(sorted(zip(labels, values, strict=True), key=lambda pair: -pair[1]))
         best = next(iter(ranked))
         return cls(label=best, score=ranked[best], scores=ranked)
+
+    def __str__(self) -> str:
+        return f"{self.label} {self.score:.2f}"
+
+    def to_dict(self) -> dict[str, Any]:
+        """Return the fields as a dict of plain values, which `json.dumps` takes.
+
+        Example:
+            >>> Prediction.of(["art", "sport"], [0.2, 0.8]).to_dict()
+            {'label': 'sport', 'score': 0.8, 'scores': {'sport': 0.8, 'art': 0.2}}
+        """
+        return dataclasses.asdict(self)
+
+    def __getitem__(self, key: object) -> NoReturn:
+        raise no_item(self, key)
 
 
 def classify(
@@ -158,6 +175,8 @@ def zero_shot(
         raise InputError(
             f"labels is {shown(labels)}; pass a list of different labels, at least one"
         )
+    if blank := [label for label in labels if not label.strip()]:
+        raise InputError(f"labels is {shown(labels)}; {blank[0]!r} is no word")
     if "{}" not in text_of("hypothesis", hypothesis):
         raise InputError(f"hypothesis {shown(hypothesis)} has no {{}} for the label to stand in")
     names = [name.lower() for name in head_labels]
@@ -174,6 +193,11 @@ def zero_shot(
     if inputs == "one":
         raise InputError(
             f"head {head!r} was trained on single texts; zero_shot needs a head that judges pairs"
+        )
+    if len(labels) == 1 and not multi_label:
+        advise(
+            f"labels is {shown(labels)}, so its probability is 1 for every text; pass several, or "
+            "multi_label=True for the probability of one; texts come first, then labels"
         )
     runner.tokenizer.encode_batch(texts)  # for its errors, which name the text and not a pair
     pairs = [

@@ -23,6 +23,9 @@ Candidates = tuple[list[float], list[int]]
 Filled = list[tuple[str, float, str]]
 """(the text with the word in place, its probability, the word), most probable first."""
 
+_NEARLY = re.compile(r"[\[<{(]+mask[\]>})]+|_{2,}|\bMASK\b", re.IGNORECASE)
+"""What people write for a mask that other models have: BERT's `[MASK]`, a gap."""
+
 
 @dataclass(frozen=True)
 class Masked:
@@ -110,9 +113,11 @@ def fill_mask(
 def _check(texts: Sequence[str], cut: Sequence[Masked], topk: int, tokenizer: Tokenizer) -> int:
     for i, (text, masked) in enumerate(zip(texts, cut, strict=True)):
         if not masked.marks:
+            near = _NEARLY.search(text)
+            meant = f"; write it in the place of {near.group()!r}" if near else ""
             raise InputError(
                 f"text {i}, {text[:40]!r}, has no mask: please add one {MASK} token for the input, "
-                f"eg: 'He is a {MASK} guy'"
+                f"eg: 'He is a {MASK} guy'{meant}"
             )
     words = int(tokenizer.words.sum())
     hint = f"choose 1 to {words}, the number of words in the vocabulary"

@@ -11,7 +11,14 @@ from torch import nn
 
 from roberta_hub.arguments import kind_of, shown
 from roberta_hub.config import Inputs
-from roberta_hub.errors import InputError, InputTypeError, RobertaHubError, UnknownNameError
+from roberta_hub.errors import (
+    InputError,
+    InputTypeError,
+    RobertaHubError,
+    UnknownNameError,
+    near_names,
+)
+from roberta_hub.other_names import task_advice
 from roberta_hub.text.dictionary import MASK
 from roberta_hub.text.texts import many
 from roberta_hub.text.tokenizer import Text
@@ -43,7 +50,9 @@ def known_head(model: nn.Module, head: str, kind: Kind = "classification") -> nn
         others = [f"{name} ({k})" for k in VERBS if k != kind for name in heads_of(model, k)]
         verbs = [VERBS[k] for k in VERBS if k != kind and head in heads_of(model, k)]
         how = "name" if kind == "span" else "name, num_classes=..."
-        remedy = f"register_{kind}_head({how}) makes a new one"
+        near = near_names(head, [name for name in heads if name not in verbs])
+        remedy = f"did you mean {near}? " if near else ""
+        remedy += task_advice(head) or f"register_{kind}_head({how}) makes a new one"
         raise UnknownNameError(
             f"no {kind} head {shown(head)}; this model has "
             f"{', '.join([*heads, *others]) or 'none'}; "

@@ -2,15 +2,16 @@
 
 from __future__ import annotations
 
+import dataclasses
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from itertools import islice
-from typing import Any
+from typing import Any, NoReturn
 
 import torch
 from torch import Tensor
 
-from roberta_hub.arguments import shown
+from roberta_hub.arguments import no_item, shown
 from roberta_hub.errors import InputError, InputTypeError
 from roberta_hub.inference.embed import are_vectors, as_tensor, check_vectors, similarities
 from roberta_hub.text.texts import as_texts
@@ -22,7 +23,7 @@ BLOCK = 2048
 
 @dataclass(frozen=True)
 class Hit:
-    """One text of a corpus that a query found."""
+    """One text of a corpus that a query found; `str` gives the score and the text."""
 
     index: int
     """Its place in the corpus."""
@@ -30,6 +31,26 @@ class Hit:
     """How near it is; by default the cosine."""
     text: str | tuple[str, ...] | None
     """The text itself; None where the corpus is given as vectors."""
+
+    def __str__(self) -> str:
+        return f"{self.score:.2f} {self._named()}"
+
+    def to_dict(self) -> dict[str, Any]:
+        """Return the fields as a dict of plain values, which `json.dumps` takes.
+
+        Example:
+            >>> Hit(7, 0.9, "Goal!").to_dict()
+            {'index': 7, 'score': 0.9, 'text': 'Goal!'}
+        """
+        return dataclasses.asdict(self)
+
+    def __getitem__(self, key: object) -> NoReturn:
+        raise no_item(self, key)
+
+    def _named(self) -> str:
+        if self.text is None:
+            return f"corpus[{self.index}]"
+        return self.text if isinstance(self.text, str) else " | ".join(self.text)
 
 
 @dataclass(frozen=True)

@@ -2,12 +2,15 @@
 
 from __future__ import annotations
 
+import dataclasses
 import re
 from collections.abc import Sequence
 from dataclasses import dataclass
+from typing import Any, NoReturn
 
 from torch import Tensor
 
+from roberta_hub.arguments import no_item
 from roberta_hub.inference.batching import Rows, Runner
 from roberta_hub.inference.heads import known_head
 from roberta_hub.text.alignment import align
@@ -21,7 +24,7 @@ _PREFIX = re.compile(r"([BIESLU])-(.+)")
 
 @dataclass(frozen=True)
 class Span:
-    """A stretch of text and its label."""
+    """A stretch of text and its label; `str` gives label, text and score."""
 
     label: str
     """Without its "B-" or "I-"."""
@@ -33,6 +36,21 @@ class Span:
     """`text[start:end]` of the whole text."""
     score: float
     """Mean probability of its words' labels."""
+
+    def __str__(self) -> str:
+        return f"{self.label} {self.text} {self.score:.2f}"
+
+    def to_dict(self) -> dict[str, Any]:
+        """Return the fields as a dict of plain values, which `json.dumps` takes.
+
+        Example:
+            >>> Span("PER", 0, 3, "Ada", 0.9).to_dict()
+            {'label': 'PER', 'start': 0, 'end': 3, 'text': 'Ada', 'score': 0.9}
+        """
+        return dataclasses.asdict(self)
+
+    def __getitem__(self, key: object) -> NoReturn:
+        raise no_item(self, key)
 
 
 def tag(runner: Runner, texts: Sequence[str], head: str, labels: Sequence[str]) -> list[list[Span]]:

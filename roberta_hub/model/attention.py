@@ -14,6 +14,7 @@ import torch
 import torch.nn.functional as F
 from torch import Tensor, nn
 
+from roberta_hub.model.dropout import drop_weights
 from roberta_hub.model.packing import PackedBatch
 
 Attend = Callable[..., Tensor]
@@ -144,18 +145,22 @@ def _attend(
         x.reshape(b, t if keys is None else keys, num_heads, size).transpose(1, 2)
         for x in (key, value)
     )
-    if mask is None and not dropout and _plain_is_faster(q):
-        mixed: Tensor = (q * q.size(-1) ** -0.5 @ k.transpose(-1, -2)).softmax(-1) @ v
+    if mask is None and _plain_is_faster(q, dropout):
+        weights = (q * q.size(-1) ** -0.5 @ k.transpose(-1, -2)).softmax(-1)  # (B, H, T, T)
+        mixed = drop_weights(weights, v, dropout)
     else:
         mixed = F.scaled_dot_product_attention(q, k, v, attn_mask=mask, dropout_p=dropout)
     return mixed.transpose(1, 2).reshape(query.shape)
 
 
-def _plain_is_faster(q: Tensor) -> bool:
-    """Tell whether plain products are faster than torch's fused kernel.
+def _plain_is_faster(q: Tensor, dropout: float) -> bool:
+    """Tell whether plain products are faster than torch's function.
 
-    In bfloat16 on a CPU torch 2.13's fused kernel goes backward three times as slowly.
+    On a CPU torch 2.13 has no fused kernel with dropout, and draws as `F.dropout` does. In bfloat16
+    its fused kernel goes backward three times as slowly.
     """
+    if dropout and q.device.type == "cpu":
+        return True
     training = q.requires_grad and q.size(2) <= 512  # longer ones would fill memory with scores
     return training and q.dtype == torch.bfloat16 and q.device.type == "cpu"
 

@@ -17,10 +17,10 @@ from __future__ import annotations
 from typing import NamedTuple
 
 import torch
-import torch.nn.functional as F
 from torch import Tensor, nn
 
 from roberta_hub.config import RobertaConfig
+from roberta_hub.model.dropout import dropout as drop
 
 
 class Tables(NamedTuple):
@@ -97,7 +97,7 @@ def embed(
         )
     if own.layernorm_embedding is not None:
         x = own.layernorm_embedding(x)
-    x = F.dropout(x, dropout, training)
+    x = drop(x, dropout, training)
     if project_sum and own.embed_projection is not None:
         x = own.embed_projection(x)  # (*, E) -> (*, C)
     if own.quant_noise is not None:

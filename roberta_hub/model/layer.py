@@ -7,11 +7,11 @@ Every module but attention is row-wise, so a layer runs on a packed batch (N, C)
 from __future__ import annotations
 
 import torch
-import torch.nn.functional as F
 from torch import Tensor, nn
 
 from roberta_hub.model.activations import activation
 from roberta_hub.model.attention import Attend, MultiheadSelfAttention
+from roberta_hub.model.dropout import add_dropped, dropout
 from roberta_hub.model.matrices import Dtype, matrix, norm
 from roberta_hub.model.prepared import is_plain
 
@@ -50,19 +50,19 @@ class TransformerLayer(nn.Module):
         """
         kept = x if rows is None else x[rows]
         if self.normalize_before:
-            x = kept + self._drop(self.self_attn(self.self_attn_layer_norm(x), attend, rows))
-            return x + self._drop(self._feed_forward(self.final_layer_norm(x)))
-        x = self.self_attn_layer_norm(kept + self._drop(self.self_attn(x, attend, rows)))
-        x = self.final_layer_norm(x + self._drop(self._feed_forward(x)))
+            x = self._add(kept, self.self_attn(self.self_attn_layer_norm(x), attend, rows))
+            return self._add(x, self._feed_forward(self.final_layer_norm(x)))
+        x = self.self_attn_layer_norm(self._add(kept, self.self_attn(x, attend, rows)))
+        x = self.final_layer_norm(self._add(x, self._feed_forward(x)))
         return x
 
     def _feed_forward(self, x: Tensor) -> Tensor:
         inner = self.activation_fn(self.fc1(x))  # (*, ffn_dim)
-        out: Tensor = self.fc2(F.dropout(inner, self.activation_dropout, self.training))
+        out: Tensor = self.fc2(dropout(inner, self.activation_dropout, self.training))
         return out
 
-    def _drop(self, x: Tensor) -> Tensor:
-        return F.dropout(x, self.dropout, self.training)
+    def _add(self, x: Tensor, change: Tensor) -> Tensor:
+        return add_dropped(x, change, self.dropout, self.training)
 
 
 class PreparedLayer:

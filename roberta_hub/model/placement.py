@@ -7,6 +7,8 @@ import torch
 from roberta_hub.arguments import brief
 from roberta_hub.errors import InputError, InputTypeError
 
+_SPELLINGS = {"fp16": "float16", "bf16": "bfloat16", "fp32": "float32", "fp64": "float64"}
+"""Short names of dtypes, which torch does not know."""
 DTYPES = (torch.float16, torch.bfloat16, torch.float32, torch.float64)
 
 
@@ -48,6 +50,8 @@ def as_device(device: object) -> torch.device | None:
 
 def _lacking(device: torch.device) -> str:
     """Tell what keeps this torch from using a device, with the remedy; "" if nothing does."""
+    if device.type == "cpu" and device.index:
+        return "counts all cores as one device; pass 'cpu', and torch.set_num_threads(N) for cores"
     count = torch.cuda.device_count() if device.type == "cuda" else 0
     if device.type == "cuda" and not torch.cuda.is_available():
         if torch.version.cuda is None and torch.version.hip is None:
@@ -79,6 +83,10 @@ def as_dtype(dtype: object) -> torch.dtype | None:
     named = getattr(torch, dtype, None) if isinstance(dtype, str) else dtype
     if isinstance(named, torch.dtype) and named in DTYPES:
         return named
+    meant = _SPELLINGS.get(dtype) if isinstance(dtype, str) else None
+    small = isinstance(dtype, str) and ("int" in dtype or "bit" in dtype)
+    hint = f"; write {meant!r}" if meant else ""
+    hint = "; load it, and then call roberta.optimize('int8')" if small else hint
     raise InputError(
-        f"dtype is {brief(dtype)}; choose torch.float32, torch.float16 or torch.bfloat16"
+        f"dtype is {brief(dtype)}; choose torch.float32, torch.float16 or torch.bfloat16{hint}"
     )

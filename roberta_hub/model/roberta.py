@@ -374,4 +374,6 @@ def own_model(model: object, what: str) -> Roberta:
 def _check_size(name: str, what: str, size: object) -> None:
     if not isinstance(size, int) or isinstance(size, bool) or not 1 <= size <= MAX_SIZE:
         limit = f", and at most {MAX_SIZE:,}" if isinstance(size, int) and size > MAX_SIZE else ""
-        raise InputError(f"head {name!r}: {what} is {shown(size)}, must be at least 1{limit}")
+        several = isinstance(size, (list, tuple))
+        hint = "; names of classes are labels=[...]" if several and what == "num_classes" else limit
+        raise InputError(f"head {name!r}: {what} is {shown(size)}, must be at least 1{hint}")

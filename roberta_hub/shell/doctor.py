@@ -5,7 +5,6 @@ It looks at versions, the cache and the environment, and runs a self-test.
 
 from __future__ import annotations
 
-import argparse
 import importlib.metadata
 import os
 import platform
@@ -54,16 +53,6 @@ VARIABLES = (
 NEEDED = ("torch", "tiktoken", "regex", "requests", "safetensors", "filelock", "tqdm")
 """Packages without which something fails."""
 PACKAGES = (*NEEDED, "sentencepiece", "numpy", "spacy", "fairseq", "transformers")
-
-
-def add_arguments(parser: argparse.ArgumentParser) -> None:
-    """Take whether to hash the cached files."""
-    parser.add_argument("--verify", action="store_true", help="hash the cached files again")
-
-
-def run(given: argparse.Namespace) -> int:
-    """Examine the installation; the exit status."""
-    return doctor(verify=given.verify)
 
 
 def doctor(*, verify: bool = False) -> int:

@@ -2,44 +2,102 @@
 
 from __future__ import annotations
 
-import argparse
 import os
 import sys
+import warnings
 from collections.abc import Sequence
-from typing import Protocol
+
+import click
 
 import roberta_hub
-from roberta_hub.errors import RobertaHubError
+from roberta_hub.errors import RobertaHubError, near_names
 from roberta_hub.terminal import clean
 
-
-class Verb(Protocol):
-    """What the module of a verb offers."""
-
-    def add_arguments(self, parser: argparse.ArgumentParser) -> None:
-        """Say what the verb takes."""
-
-    def run(self, given: argparse.Namespace) -> int:
-        """Do what is asked, print the result and return the exit status."""
-
-
-VERBS = {
-    "scan": "what is inside a checkpoint, without running it",
-    "doctor": "versions, devices, cache, environment, a self-test",
-    "pin": "for maintainers: catalogue rows with the digests on record here",
-    "models": "names, sizes, and which are in the cache",
-    "train": "pre-train or fine-tune; see train --help",
+SECTIONS = {
+    "ask a model": {
+        "classify": "a label for each text or pair, by a head that was trained for it",
+        "zero-shot": "a label of your own for each text, without training",
+        "fill-mask": "the most probable words for <mask>",
+        "similar": "the texts of a file that are nearest to yours",
+        "tag": "names, places and other labelled spans",
+        "answer": "the stretch of a text that answers a question",
+        "choose": "the best of several options",
+        "score": "how natural a text is",
+    },
+    "texts to numbers": {
+        "embed": "one vector for each text",
+        "features": "the model's hidden states, of each token or pooled",
+        "tokens": "the pieces and ids that the model reads",
+    },
+    "your own model": {
+        "train": "pre-train or fine-tune, with every setting; see train --help",
+    },
+    "files and installation": {
+        "models": "names, sizes, and which are in the cache",
+        "download": "fetch models into the cache",
+        "convert": "a model from one file format into another",
+        "scan": "what is inside a checkpoint, without running it",
+        "doctor": "versions, devices, cache, environment, a self-test",
+        "pin": "for maintainers: catalogue rows with the digests on record here",
+    },
 }
 """The verbs with their help. It stands here, so that `roberta-hub --help` imports none of them."""
-_EXAMPLES = """\
+VERBS = {name: text for verbs in SECTIONS.values() for name, text in verbs.items()}
+COMPLETE = "_ROBERTA_HUB_COMPLETE"
+"""The variable by which a shell asks for completions: `eval "$(... =bash_source roberta-hub)"`."""
+_EXAMPLES = """\b
 examples:
-  roberta-hub scan model.pt                what a file from elsewhere asks for, without running it
-  roberta-hub scan --json *.pt *.tar.gz    the same for programs
-  roberta-hub doctor --verify              is everything in order, the cached files included
+  roberta-hub zero-shot "I was charged twice." --labels billing,delivery
+  roberta-hub fill-mask "The capital of France is <mask>."
+  roberta-hub classify -m mine -i reviews.csv --column text -o labels.csv
+  cat reviews.txt | roberta-hub embed -o vectors.parquet
+  roberta-hub doctor --verify
 
-scan exits with 0 if load_model accepts what the files ask for, 1 if anything is refused, 2 if one
-is no checkpoint; doctor with 1 if there is a problem; pin with 1 if records contradict each other.
+Texts are arguments, the lines of a file (-i FILE), a column of a table (-i FILE --column NAME), or
+the lines of standard input. Results go to standard output, all else to standard error. The exit
+status is 0, 1 for input that cannot be used, 2 for wrong usage, 130 after Ctrl-C; scan, doctor and
+pin say in their help what theirs means.
+
+Completion: eval "$(_ROBERTA_HUB_COMPLETE=bash_source roberta-hub)", zsh_source and fish_source.
 """
+
+
+class Verbs(click.Group):
+    """The command: it knows its verbs by name, and imports one when it is asked for."""
+
+    def list_commands(self, ctx: click.Context) -> list[str]:
+        """Name the verbs."""
+        return list(VERBS)
+
+    def get_command(self, ctx: click.Context, cmd_name: str) -> click.Command | None:
+        """Import a verb; None: there is none of that name."""
+        return verb(cmd_name) if cmd_name in VERBS else None
+
+    def format_commands(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:
+        """Write the list of verbs, without importing them."""
+        for section, verbs in SECTIONS.items():
+            with formatter.section(section):
+                formatter.write_dl(list(verbs.items()))
+
+    def resolve_command(
+        self, ctx: click.Context, args: list[str]
+    ) -> tuple[str | None, click.Command | None, list[str]]:
+        """Find the verb of a command line, or say which there are."""
+        if not ctx.resilient_parsing and args[0] not in VERBS and not args[0].startswith("-"):
+            near = near_names(args[0], VERBS)
+            hint = f"did you mean {near}? There are" if near else "there are"
+            ctx.fail(f"no verb {args[0]!r}; {hint} {', '.join(VERBS)}")
+        return super().resolve_command(ctx, args)
+
+
+@click.command(
+    cls=Verbs,
+    epilog=_EXAMPLES,
+    context_settings={"help_option_names": ["-h", "--help"], "max_content_width": 100},
+)
+@click.version_option(roberta_hub.__version__, message="%(version)s")
+def command() -> None:
+    """Ask RoBERTa and its relatives, train them, and look after their files."""
 
 
 def main(arguments: Sequence[str] | None = None) -> int:
@@ -52,53 +110,59 @@ def main(arguments: Sequence[str] | None = None) -> int:
         The exit status.
     """
     arguments = sys.argv[1:] if arguments is None else arguments
-    parser = argparse.ArgumentParser(
-        prog="roberta-hub",
-        description="Scans files before loading, looks after installation and cache, trains.",
-        epilog=_EXAMPLES,
-        formatter_class=argparse.RawDescriptionHelpFormatter,
-    )
-    parser.add_argument("--version", action="version", version=roberta_hub.__version__)
-    verbs = parser.add_subparsers(dest="verb", required=True)
-    asked = next((word for word in arguments if not word.startswith("-")), "")
-    for name, summary in VERBS.items():
-        own = verbs.add_parser(name, help=summary, add_help=name != "train")
-        if name == asked:
-            verb(name).add_arguments(own)
-    given, settings = parser.parse_known_args(arguments)
-    if settings and given.verb != "train":
-        parser.error(f"unrecognized arguments: {' '.join(settings)}")
-    given.settings = settings
+    if instruction := os.environ.get(COMPLETE):
+        from click.shell_completion import shell_complete
+
+        return shell_complete(command, {}, "roberta-hub", COMPLETE, instruction)
     for stream in (sys.stdout, sys.stderr):  # an odd character in a path is no reason to crash
         getattr(stream, "reconfigure", dict)(errors="backslashreplace")
-    try:
-        return verb(given.verb).run(given)
-    except RobertaHubError as error:
-        print(f"roberta-hub: {clean(str(error))}", file=sys.stderr)
+    with warnings.catch_warnings():
+        warnings.showwarning = _show_warning
+        try:
+            with command.make_context("roberta-hub", list(arguments)) as context:
+                return command.invoke(context) or 0
+        except click.exceptions.Exit as end:  # after --help and --version
+            sys.exit(end.exit_code)
+        except click.exceptions.NoArgsIsHelpError as error:
+            error.show()
+            sys.exit(error.exit_code)
+        except click.UsageError as error:
+            place = error.ctx.command_path if error.ctx else "roberta-hub"
+            what = clean(error.format_message())
+            if isinstance(error, click.NoSuchOption) and not error.possibilities:
+                what += " A text that begins with - stands behind --, after all options."
+            print(f"{place}: {what}", file=sys.stderr)
+            print(f"{place} --help shows what it takes.", file=sys.stderr)
+            sys.exit(error.exit_code)
+        except (KeyboardInterrupt, click.Abort):
+            print("roberta-hub: interrupted", file=sys.stderr)
+            return 130
+        except BrokenPipeError:  # `| head` has seen enough
+            os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+            return 0
+        except RobertaHubError as error:
+            print(f"roberta-hub: {clean(' '.join(str(error).splitlines()))}", file=sys.stderr)
+        except OSError as error:
+            what = f"{error.filename}: {error.strerror}" if error.filename else str(error)
+            print(f"roberta-hub: {clean(what)}", file=sys.stderr)
         return 1
-    except BrokenPipeError:  # `| head` has seen enough
-        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
-        return 0
 
 
-def verb(name: str) -> Verb:
-    """Import the module of one verb, which brings torch and all else that the verb needs."""
-    if name == "scan":
-        from roberta_hub.shell import scan
+def _show_warning(message: Warning | str, *place: object, **more: object) -> None:
+    print(f"roberta-hub: note: {clean(message)}", file=sys.stderr)
 
-        return scan
-    if name == "doctor":
-        from roberta_hub.shell import doctor
 
-        return doctor
-    if name == "pin":
-        from roberta_hub.shell import pin
-
-        return pin
-    if name == "models":
-        from roberta_hub.shell import models
-
-        return models
-    from roberta_hub.shell import train
-
-    return train
+def verb(name: str) -> click.Command:
+    """Import the module of one verb. It brings torch and all else only when the verb runs."""
+    if name in ("classify", "zero-shot", "tag", "answer", "choose"):
+        from roberta_hub.shell import heads as family
+    elif name in ("fill-mask", "score", "tokens"):
+        from roberta_hub.shell import language as family  # type: ignore[no-redef]
+    elif name in ("embed", "features", "similar"):
+        from roberta_hub.shell import vectors as family  # type: ignore[no-redef]
+    elif name == "train":
+        from roberta_hub.shell import train as family  # type: ignore[no-redef]
+    else:
+        from roberta_hub.shell import upkeep as family  # type: ignore[no-redef]
+    found: click.Command = getattr(family, name.replace("-", "_"))
+    return found

@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import argparse
-
 import torch
 
 from roberta_hub.checkpoint.fetch import download
@@ -12,15 +10,6 @@ from roberta_hub.checkpoint.fetch.records import MODELS, Record
 from roberta_hub.hub import RobertaModel
 
 TITLES = ("name", "shape", "parameters", "licence", "cached")
-
-
-def add_arguments(parser: argparse.ArgumentParser) -> None:
-    """Take nothing."""
-
-
-def run(given: argparse.Namespace) -> int:
-    """Print the table; the exit status."""
-    return models()
 
 
 def models() -> int:

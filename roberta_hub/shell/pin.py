@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import argparse
 import dataclasses
 from collections.abc import Mapping
 from typing import Any
@@ -26,15 +25,6 @@ from roberta_hub.terminal import clean, without_secrets
 
 OFFICIAL = (urlsplit(BASE_URL)[:2], urlsplit(HUGGINGFACE)[:2])
 """Scheme and host of the publishers."""
-
-
-def add_arguments(parser: argparse.ArgumentParser) -> None:
-    """Take nothing."""
-
-
-def run(given: argparse.Namespace) -> int:
-    """Print the rows; the exit status."""
-    return pin()
 
 
 def pin() -> int:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import argparse
 import dataclasses
 import json
 from collections import Counter
@@ -18,17 +17,6 @@ from roberta_hub.checkpoint.untrusted.unpickle import NAMES as HARMLESS
 from roberta_hub.checkpoint.untrusted.unpickle import is_mapped
 from roberta_hub.errors import RobertaHubError
 from roberta_hub.terminal import clean
-
-
-def add_arguments(parser: argparse.ArgumentParser) -> None:
-    """Take files, and whether to answer in JSON."""
-    parser.add_argument("files", nargs="+", metavar="FILE", type=Path)
-    parser.add_argument("--json", action="store_true", help="a list of objects, one a file")
-
-
-def run(given: argparse.Namespace) -> int:
-    """Scan the files; the exit status."""
-    return scan_files(given.files, as_json=given.json)
 
 
 def scan_files(files: Sequence[Path], *, as_json: bool = False) -> int:

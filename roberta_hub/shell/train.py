@@ -1,16 +1,22 @@
-"""Runs `roberta-hub train`: pre-training and fine-tuning, with settings as hydra writes them."""
+"""Declares `roberta-hub train`, which takes settings as hydra writes them."""
 
 from __future__ import annotations
 
-import argparse
+import click
 
 
-def add_arguments(parser: argparse.ArgumentParser) -> None:
-    """Take nothing: all that follows `train`, `--help` too, are settings."""
+@click.command(
+    add_help_option=False,
+    context_settings={"ignore_unknown_options": True, "allow_interspersed_args": False},
+)
+@click.argument("settings", nargs=-1, type=click.UNPROCESSED)
+def train(settings: tuple[str, ...]) -> int:
+    """Train as the settings say; all that follows, `--help` too, is a setting."""
+    if not settings or {"-h", "--help"} & set(settings):
+        from roberta_hub.train.usage import usage
 
-
-def run(given: argparse.Namespace) -> int:
-    """Train as `given.settings` say; the exit status."""
+        click.echo(usage())
+        return 0
     from roberta_hub.train.run import command  # with all that it needs
 
-    return command(given.settings)
+    return command(list(settings))

@@ -7,12 +7,14 @@ by their class, so that none of those packages is imported.
 from __future__ import annotations
 
 import io
+import os
+import re
 from collections.abc import Iterable, Mapping
 from collections.abc import Set as AbstractSet
 from itertools import chain
 from typing import Any, NoReturn, TypeAlias
 
-from roberta_hub.arguments import kind_of, shown
+from roberta_hub.arguments import advise, kind_of, shown
 from roberta_hub.errors import InputError, InputTypeError
 from roberta_hub.text.tokenizer import Text
 
@@ -21,6 +23,8 @@ Texts: TypeAlias = "Iterable[str | tuple[str, ...] | list[str]]"
 
 _TO_LIST = ("to_pylist", "tolist", "to_list")
 """How Arrow's arrays; numpy's, pandas'; polars' columns become lists of Python's own values."""
+_FILE = re.compile(r"\S{1,200}\.(?:csv|tsv|jsonl?|parquet|txt|xlsx?)", re.IGNORECASE)
+"""What a lone text looks like that is the name of a file; whether there is one is not asked."""
 _MISSING = ("NoneType", "NAType", "NaTType")
 _SHOWN = 8
 """Columns and keys that an error lists."""
@@ -49,7 +53,7 @@ def as_texts(value: object, name: str = "texts") -> tuple[list[Text], bool]:
         (['one', ('a', 'pair')], False)
     """
     if isinstance(value, str):
-        return [_plain(value)], True
+        return [_lone(value, name)], True
     items = _several(value, name)
     kinds = set(map(type, items))
     if kinds <= {str}:  # most lists: no Python for each text
@@ -70,7 +74,7 @@ def as_single_texts(value: object, name: str, *, place: str, needs: str) -> tupl
         needs: what the verb takes, in an error.
     """
     if isinstance(value, str):
-        return [_plain(value)], True
+        return [_lone(value, name)], True
     items = _several(value, name)
     if set(map(type, items)) <= {str}:
         return items, False
@@ -105,6 +109,16 @@ def as_strings(value: object, name: str, what: str) -> list[str]:
         if not isinstance(item, str):
             raise InputTypeError(f"{name}[{i}] is a {kind_of(item)}; pass a list of {what}, as str")
     return [_plain(item) for item in items]
+
+
+def _lone(text: str, name: str) -> str:
+    """Return one str as it is; one that reads as a file's name is answered, with a warning."""
+    if _FILE.fullmatch(text):
+        advise(
+            f"{name} is {shown(text)}, a file's name, which is read as a text of its own; for what "
+            "the file holds, open it and pass its lines or a column"
+        )
+    return _plain(text)
 
 
 def _several(value: object, name: str) -> list[Any]:
@@ -144,7 +158,13 @@ def many(value: Any, name: str) -> list[Any]:
         raise InputTypeError(
             f"{name} is a {kind_of(value)}; pass one str, or a list of them"
         ) from None
-    return list(items)
+    found = list(items)
+    if not found and items is value:
+        advise(
+            f"{name} is a {kind_of(value)} that yields nothing; if it was read before, it is used "
+            "up: make it anew, or a list of it"
+        )
+    return found
 
 
 def _refuse_tables(value: Any, name: str) -> None:
@@ -152,6 +172,16 @@ def _refuse_tables(value: Any, name: str) -> None:
     kind, what = type(value), f"{name} is a {kind_of(value)}"
     if isinstance(value, (bytes, bytearray, memoryview)):
         raise InputTypeError(f"{what}, not text; decode it: {name}.decode()")
+    if isinstance(value, os.PathLike):
+        raise InputTypeError(
+            f"{what}, {shown(os.fspath(value))}, not text; pass what the file holds, "
+            f"{name}.read_text() or its .splitlines()"
+        )
+    if kind_of(value) == "Tensor":
+        raise InputTypeError(
+            f"{what}, not text; ids go to extract_features and predict, vectors to similarity and "
+            "search"
+        )
     if isinstance(value, Mapping):
         keys = _named(value)
         raise InputTypeError(f"{what} with the keys {keys}; pass the values of one: {name}[...]")

@@ -10,12 +10,14 @@ import re
 from collections.abc import Sequence
 from concurrent.futures import ThreadPoolExecutor
 from itertools import pairwise
+from typing import TYPE_CHECKING, NoReturn
 
 import torch
 from torch import Tensor
 
 from roberta_hub.arguments import switch
 from roberta_hub.errors import InputError, InputTypeError, VocabularyError
+from roberta_hub.keywords import unknown_attribute
 from roberta_hub.text.bpe import GPT2BPE
 from roberta_hub.text.dictionary import MASK, Dictionary
 from roberta_hub.text.layout import Layout
@@ -63,6 +65,21 @@ class Tokenizer:
     def shipped(cls) -> Tokenizer:
         """RoBERTa's tokenizer, from the tables in the package."""
         return cls(GPT2BPE.shipped(), Dictionary.roberta())
+
+    if not TYPE_CHECKING:  # a type checker sees the class as it is
+
+        def __getattr__(self, name: str) -> NoReturn:
+            """Answer what other tokenizers have with what does it here."""
+            if name.startswith("_"):  # Python asks for such names itself, to copy and to pickle
+                raise AttributeError(f"a Tokenizer has no {name!r}")
+            raise unknown_attribute(type(self), name)
+
+    def __call__(self, *args: object, **keywords: object) -> NoReturn:
+        """Refuse the call that transformers' tokenizers take."""
+        raise InputTypeError(
+            "a tokenizer is not called; roberta.encode(text) gives ids and encode_batch(texts) ids "
+            "of many; verbs take texts as they are"
+        )
 
     def __len__(self) -> int:
         return len(self.dictionary)

@@ -183,8 +183,15 @@ def _ranges(config: Config) -> None:
         raise InputError(f"seed is {_shown(config.seed)}, must lie in 0..{MAX_SEED}")
 
 
-def read_options(kind: type[TaskOptions], values: Mapping[str, Any]) -> TaskOptions:
+def read_options(
+    kind: type[TaskOptions], values: Mapping[str, Any], *, where: str = "task.options"
+) -> TaskOptions:
     """Read `task.options` as the dataclass of a task, with names and types checked.
+
+    Args:
+        kind: the dataclass.
+        values: what is given.
+        where: the name of the group, for messages.
 
     Raises:
         UnknownNameError: no such option; the message lists near ones.
@@ -193,12 +200,13 @@ def read_options(kind: type[TaskOptions], values: Mapping[str, Any]) -> TaskOpti
     known = {item.name: str(item.type) for item in dataclasses.fields(kind)}  # type: ignore[arg-type]
     for name, value in values.items():
         if name not in known:
-            raise UnknownNameError(f"no option task.options.{name}{near(name, list(known))}")
-        kinds, given = known[name].split(" | "), type(value).__name__
+            raise UnknownNameError(f"no option {where}.{name}{near(name, list(known))}")
+        kinds = [each.partition("[")[0] for each in known[name].split(" | ")]
+        given = type(value).__name__
         if given == "NoneType":
             given = "None"
         if given not in kinds and not (given == "int" and "float" in kinds):
-            raise InputError(f"task.options.{name} is {_shown(value)}, must be {known[name]}")
+            raise InputError(f"{where}.{name} is {_shown(value)}, must be {known[name]}")
     return kind(**values)
 
 

@@ -17,10 +17,11 @@ from roberta_hub.errors import InputError
 from roberta_hub.files import write_json
 from roberta_hub.hub import load_model
 from roberta_hub.model.roberta import own_model
-from roberta_hub.train.config import GROUPS, compose, fields, recipes
+from roberta_hub.train.config import compose
 from roberta_hub.train.limits import check, read_options
 from roberta_hub.train.reports import Report, first_process, on_stderr
 from roberta_hub.train.settings import Config
+from roberta_hub.train.usage import usage
 
 if TYPE_CHECKING:
     from roberta_hub.interface import RobertaHubInterface
@@ -178,37 +179,3 @@ def command(settings: Sequence[str]) -> int:
             + shlex.join(settings)
         )
     return 130 if report.stopped == "interrupted" else 0
-
-
-def usage() -> str:
-    """Write the help text, with every recipe and field."""
-    lines = [
-        "usage: roberta-hub train [finetune=NAME | pretrain=NAME] [FIELD=VALUE ...]",
-        "",
-        "Trains a model and writes it, its logs and a state to resume from into the folder "
-        "`output`.",
-        "Started again, the same command goes on where it stopped.",
-        "",
-        *(f"{group}: {', '.join(recipes(group))}" for group in GROUPS),
-        "",
-        "fields:",
-    ]
-    sections: dict[str, list[str]] = {}
-    for name in fields():
-        section, _, leaf = name.rpartition(".")
-        sections.setdefault(section, []).append(leaf)
-    for section, leaves in sections.items():
-        prefix = f"{section}." if section else ""
-        lines.append(f"  {prefix}[{' | '.join(leaves)}]" if prefix else f"  {', '.join(leaves)}")
-    lines += [
-        "",
-        "examples:",
-        "  roberta-hub train finetune=mnli data.train=MNLI/train.tsv "
-        "data.valid=MNLI/dev_matched.tsv",
-        "  roberta-hub train finetune=sst_2 model=roberta.tiny data.format=tsv "
-        "data.train=reviews.tsv \\",
-        '      "data.columns={sentence: text, label: stars}" \\',
-        "      optimizer.total_updates=null optimizer.warmup_updates=null loop.max_updates=null",
-        "  torchrun --nproc-per-node 8 -m roberta_hub train pretrain=base data.train=corpus.txt",
-    ]
-    return "\n".join(lines)

@@ -45,7 +45,7 @@ class TaskConfig:
 
     name: str = "???"
     """masked_lm, replaced_tokens; classification, regression, multi_label, tokens, choice, span,
-    wsc, winogrande."""
+    sentences, wsc, winogrande."""
     head: str = "sentence_classification_head"
     """Name of the head in the saved model."""
     metric: Optional[str] = None  # noqa: UP045

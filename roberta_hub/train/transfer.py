@@ -4,7 +4,7 @@ Layers know nothing of spelling; the embedding does. Each piece of the new vocab
 of the donor's vectors for its letters, so that the layers read the same words as before. What the
 new pieces tell beyond that (case, accents, another cut) and the LM head are left to training.
 
-Legend: V new vocabulary, W donor's vocabulary, C width of both, E width of a factorized embedding.
+Legend: V new vocabulary, C width of both models, E width of a factorized embedding.
 """
 
 from __future__ import annotations
@@ -55,7 +55,9 @@ def transfer(
     """
     source = own_model(donor.model, "a vocabulary's transfer reads")
     if source.config.embedding_dim is not None or source.config.normalize_before:
-        raise InputError("the donor's embedding is factorized or its layers are pre-norm; give one without")
+        raise InputError(
+            "the donor's embedding is factorized or its layers are pre-norm; give one without"
+        )
     if frequencies.shape != (len(tokenizer),):
         raise InputError(
             f"frequencies have shape {tuple(frequencies.shape)}, the vocabulary has "
@@ -146,9 +148,7 @@ def _cut(text: str, rest: dict[str, int], longest: int) -> list[int]:
     return found
 
 
-def _set_embeddings(
-    model: Roberta, source: Roberta, words: Tensor, frequencies: Tensor
-) -> None:
+def _set_embeddings(model: Roberta, source: Roberta, words: Tensor, frequencies: Tensor) -> None:
     encoder, donor = model.transformer, source.transformer
     mean = words.new_zeros(words.size(1))
     projection = encoder.embed_projection

@@ -22,9 +22,9 @@ FORMATS = {
 }
 
 
-def load_writer(folder: Path) -> ModuleType:
+def load_writer(folder: Path, name: str = "write") -> ModuleType:
     """The script that wrote a folder: it knows the examples and the settings."""
-    spec = importlib.util.spec_from_file_location("writer", folder / "write.py")
+    spec = importlib.util.spec_from_file_location(name, folder / f"{name}.py")
     assert spec is not None and spec.loader is not None
     module = importlib.util.module_from_spec(spec)
     spec.loader.exec_module(module)
@@ -69,3 +69,18 @@ def test_a_run_goes_on(written: Path, tmp_path: Path) -> None:
     assert int(log[1].split(",")[0]) > writer.UPDATES // 2  # and not from the beginning
     # Another CPU rounds otherwise, and training carries that on.
     check_answers(load_model(tmp_path / "run" / "last"), "sentiment", written, 0.05)
+
+
+def test_a_classifier_made_from_its_tiny(tmp_path: Path) -> None:
+    """The roberta.tiny of 0.1.0 had another shape; what was fine-tuned from it answers the same."""
+    folder = DATA / "v0.1.0"
+    writer = load_writer(folder, "tiny")
+    writer.write(tmp_path / "model")
+    found = writer.answers(tmp_path / "model")
+    said: dict[str, Any] = json.loads((folder / "tiny.json").read_text())
+    for ours, theirs in zip(found["scores"], said["scores"], strict=True):
+        assert ours == pytest.approx(theirs, abs=1e-5)
+    for name in ("vectors", "fillers"):
+        torch.testing.assert_close(
+            torch.tensor(found[name]), torch.tensor(said[name]), atol=1e-4, rtol=1e-4
+        )

@@ -15,6 +15,7 @@ FLOORS = {
     "files": 0,
     "arguments": 0,
     "keywords": 0,
+    "other_names": 0,
     "terminal": 0,
     "sentence_settings": 0,
     "tables": 0,
@@ -41,6 +42,7 @@ STAIRS = {
     ("arguments", "errors"),
     ("keywords", "arguments"),
     ("keywords", "errors"),
+    ("keywords", "other_names"),
     ("sentence_settings", "arguments"),
     ("sentence_settings", "errors"),
     ("tables", "arguments"),
@@ -52,7 +54,7 @@ STAIRS = {
 """Imports within a floor."""
 INNER_FLOORS = {
     "checkpoint": [
-        ["tensors"],
+        ["tensors", "foreign"],
         ["checkpoint"],
         ["store"],
         ["fetch"],
@@ -85,22 +87,29 @@ INNER_FLOORS = {
         ["settings", "reports"],
         ["limits"],
         ["config"],
-        ["data"],
+        ["usage", "data"],
         ["tasks"],
         ["loop"],
-        ["run"],
+        ["run", "transfer"],
     ],
     "train.data": [
         ["random_hash", "fairseq_masking", "batches", "labels", "tables"],
-        ["masking", "blocks", "streams", "sentences", "words", "choices", "questions", "pronouns"],
+        [
+            *["masking", "blocks", "streams", "sentences", "pairs", "words", "choices"],
+            *["questions", "pronouns"],
+        ],
     ],
     "train.tasks": [
         ["training_task", "cross_entropy", "initialization", "matching_heads", "options"],
-        ["features", "encoding"],
+        ["features", "encoding", "vector_losses"],
         ["finetuning", "trained_head", "masked_lm"],
         ["measures", "replaced_tokens"],
-        ["sentences", "tokens", "choices", "questions", "pronouns", "pretraining"],
-        ["rehearsal"],
+        ["teacher"],
+        [
+            *["sentences", "sentence_vectors", "tokens", "choices", "questions", "pronouns"],
+            "pretraining",
+        ],
+        ["beside"],
         ["build"],
     ],
     "train.loop": [

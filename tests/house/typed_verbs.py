@@ -89,6 +89,7 @@ def language(roberta: RobertaHubInterface) -> None:
 def heads(roberta: RobertaHubInterface) -> None:
     labels = ["art", "sport"]
     assert_type(roberta.classify("a", "topic"), Prediction)
+    assert_type(roberta.classify("a", "topic").to_dict(), dict[str, Any])
     assert_type(roberta.classify(MANY, head="topic", multi_label=True), list[Prediction])
     assert_type(roberta.classify(PAIRS, "mnli"), list[Prediction])
     assert_type(roberta.classify([["a", "b"]], "mnli"), list[Prediction])
@@ -106,4 +107,7 @@ def registration(roberta: RobertaHubInterface, folder: Path) -> None:
     roberta.register_token_head("words", 3)
     roberta.register_span_head("spans")
     assert_type(roberta.optimize(), RobertaHubInterface)
+    assert_type(roberta.to("cpu", torch.float32), RobertaHubInterface)
+    if torch.cuda.is_available():
+        assert_type(roberta.cuda(), RobertaHubInterface)
     roberta.save(folder, format="roberta_hub")

@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
-import argparse
+import json
 import subprocess
 import sys
 from pathlib import Path
 
+import click
 import pytest
 
 import roberta_hub
@@ -49,34 +50,59 @@ def test_help_imports_no_torch(arguments: list[str]) -> None:
         "roberta_hub.shell.main",
         "roberta_hub.terminal",
     ]
-    assert printed == "0" or all(f"    {name} " in printed for name in VERBS)
+    assert printed == "0" or all(f"  {name} " in printed for name in VERBS)
 
 
-@pytest.mark.parametrize("name", ["scan", "doctor", "pin", "models"])
+ALL = """
+import sys, json
+from roberta_hub.shell.main import VERBS, main
+heavy = ("torch", "numpy", "requests", "tiktoken", "tqdm", "pyarrow", "hydra", "omegaconf")
+for name in VERBS:
+    before = set(sys.modules)
+    try:
+        assert main([name, "--help"]) == 0 and name == "train"
+    except SystemExit as end:
+        assert end.code == 0
+    found = [module for module in heavy if module in sys.modules]
+    print(json.dumps({"verb": name, "heavy": found}))
+"""
+
+
+def test_no_verbs_help_imports_torch() -> None:
+    done = subprocess.run(
+        [sys.executable, "-c", ALL], capture_output=True, text=True, check=True, timeout=120
+    )
+    found = [json.loads(line) for line in done.stdout.splitlines() if line.startswith('{"verb"')]
+    assert found == [{"verb": name, "heavy": []} for name in VERBS]
+    assert done.stdout.lower().count("usage: roberta-hub ") == len(VERBS)
+
+
+@pytest.mark.parametrize("name", ["scan", "doctor", "pin", "models", "train", "classify"])
 def test_a_verbs_help_imports_no_other_verb(name: str) -> None:
-    printed, _, own = imported([name, "--help"])
-    assert printed.startswith(f"usage: roberta-hub {name} [-h]")
-    assert f"roberta_hub.shell.{name}" in own
-    assert not [other for other in VERBS if other != name and f"roberta_hub.shell.{other}" in own]
+    printed, heavy, own = imported([name, "--help"])
+    assert heavy == []
+    assert printed.lower().startswith(f"usage: roberta-hub {name} [")
+    home = verb(name).callback.__module__  # type: ignore[union-attr]
+    homes = {verb(other).callback.__module__ for other in VERBS}  # type: ignore[union-attr]
+    assert homes & set(own) == {home}
 
 
 @pytest.mark.parametrize("name", VERBS)
-def test_each_verb_is_a_file_with_two_functions(name: str) -> None:
-    parser = argparse.ArgumentParser()
-    module = verb(name)
-    module.add_arguments(parser)
-    assert callable(module.run)
-    assert module.__file__ == str(PACKAGE / "shell" / f"{name}.py")  # type: ignore[attr-defined]
-    files = {path.stem for path in (PACKAGE / "shell").glob("*.py")}
-    assert files == {"__init__", "main", *VERBS}
+def test_each_verb_is_a_command_in_a_file_of_the_shell(name: str) -> None:
+    found = verb(name)
+    assert isinstance(found, click.Command) and found.name == name
+    module = sys.modules[found.callback.__module__]  # type: ignore[union-attr]
+    assert Path(module.__file__ or "").parent == PACKAGE / "shell"
 
 
 @pytest.mark.parametrize(
     ("arguments", "words"),
     [
-        (["doctor", "--json"], "roberta-hub: error: unrecognized arguments: --json"),
-        (["scan", "--json"], "roberta-hub scan: error: the following arguments are required: FILE"),
-        (["paint"], "roberta-hub: error: argument verb: invalid choice: 'paint'"),
+        (["doctor", "--json"], "roberta-hub doctor: No such option '--json'"),
+        (["doctor", "--verfy"], "Did you mean '--verify'?"),
+        (["scan", "--json"], "roberta-hub scan: Missing argument 'FILE...'"),
+        (["paint"], "roberta-hub: no verb 'paint'"),
+        (["clasify"], "did you mean classify?"),
     ],
 )
 def test_wrong_usage_names_the_right_command(

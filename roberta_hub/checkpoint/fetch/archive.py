@@ -133,6 +133,8 @@ def not_gzip(path: Path) -> str | None:
         return None
     if is_web_page(path):
         return "this is not an archive, it looks like a web page (a login page or a proxy's error?)"
+    if head.startswith(b"PK"):
+        return "this is not a gzip archive but a zip file; unpack it, and give its folder"
     return f"this is not a gzip archive, it starts with {head[:16]!r}"
 
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import dataclasses
-from collections.abc import Container, Mapping
+from collections.abc import Container, Iterable, Mapping
 from typing import Any
 
 from torch import Tensor
@@ -14,6 +14,7 @@ from roberta_hub.checkpoint.formats.upgrade import count_layers
 from roberta_hub.config import BASE, LARGE, RobertaConfig, fairseq_arguments
 from roberta_hub.config import FAIRSEQ_FIELDS as FIELDS
 from roberta_hub.errors import CheckpointError, InputError, UnknownNameError, near_names
+from roberta_hub.other_names import LOADING
 
 _ARCHITECTURES = {
     "roberta": BASE,
@@ -41,14 +42,25 @@ _OTHER_ARGUMENTS = (
 )
 
 
-def check_overrides(overrides: Mapping[str, object]) -> None:
-    """Refuse names that fairseq's RoBERTa has no argument of; UnknownNameError lists near ones."""
+def check_overrides(overrides: Mapping[str, object], ours: Iterable[str] = ()) -> None:
+    """Refuse names that fairseq's RoBERTa has no argument of.
+
+    Args:
+        overrides: what the caller gave beside our keywords.
+        ours: our keywords, one of which may be meant.
+
+    Raises:
+        UnknownNameError: it says what to do instead, or lists near names.
+    """
     known = [*FIELDS, *_UNSUPPORTED, *_OTHER_ARGUMENTS]
     for name in overrides:
         if name not in known:
-            near = near_names(name, known)
-            hint = f"did you mean {near}?" if near else f"there are {', '.join(sorted(known))}"
-            raise UnknownNameError(f"no checkpoint argument {name!r} to override; {hint}")
+            near = near_names(name, [*ours, *known], 0.7)
+            hint = f"did you mean {near}?" if near else ""
+            listed = f"there are {', '.join([*ours, *sorted(known)])}"
+            raise UnknownNameError(
+                f"loading has no argument {name!r}; {LOADING.get(name) or hint or listed}"
+            )
 
 
 def override_config(config: RobertaConfig, overrides: Mapping[str, object]) -> RobertaConfig:

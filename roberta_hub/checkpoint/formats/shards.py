@@ -7,9 +7,9 @@ from pathlib import Path
 
 from torch import Tensor
 
-from roberta_hub.arguments import brief
 from roberta_hub.checkpoint.converted import Neutral, through_copy
 from roberta_hub.checkpoint.fetch.cache import cache_root
+from roberta_hub.checkpoint.foreign import instead
 from roberta_hub.checkpoint.store import read_safetensors
 from roberta_hub.checkpoint.tensors import Origin
 from roberta_hub.checkpoint.untrusted.unpickle import is_mapped, load_pickle, tensors
@@ -23,9 +23,6 @@ CONFIGS = ("config.json", "bert_config.json")
 second."""
 INDEXES = tuple(f"{name}.index.json" for name in WHOLE)
 """Names of the files that say in which shard each tensor lies."""
-
-FOREIGN = (".h5", ".ckpt.index", ".msgpack", "saved_model.pb")
-"""Endings of TensorFlow's and Flax's weights."""
 
 
 def config_file(directory: Path) -> Path:
@@ -59,16 +56,7 @@ def lacking(directory: Path) -> str:
     """Say that a directory has no weights that are read, and what to fetch."""
     expected = ", ".join((*WHOLE, *INDEXES))
     found = f"{directory} has {config_file(directory).name} but no weights: none of {expected}, but"
-    names = sorted(os.listdir(directory))
-    foreign = [name for name in names if name.endswith(FOREIGN)]
-    if not foreign:
-        return f"{found} {listing(directory)}"
-    return (
-        f"{found} {brief(foreign[0])}, which only TensorFlow or Flax reads; fetch "
-        f"{WHOLE[0]} or {WHOLE[1]} of the same model from its Hugging Face repository (Google's "
-        "are google-bert/bert-base-uncased, albert/albert-base-v2, "
-        "google/electra-small-discriminator and their sisters)"
-    )
+    return f"{found} {instead(directory, os.listdir(directory)) or listing(directory)}"
 
 
 def _read_file(path: Path, *, converted: bool) -> Neutral:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import codecs
 from pathlib import Path
 
+from roberta_hub.checkpoint.foreign import reader_of
 from roberta_hub.errors import CheckpointError
 from roberta_hub.files import check_regular
 
@@ -43,6 +44,10 @@ def recognize(path: Path) -> str:
         found = "a web page; the download was answered by a login or error page"
     elif head.startswith((b"\x1f\x8b", b"BZh", b"\xfd7zXZ")):
         found = "a compressed archive; give its path to load_model, or unpack it first"
+    elif head[257:262] == b"ustar":
+        found = "a tar archive that is not compressed; unpack it and give its folder"
+    elif reader := reader_of(path.name):
+        found = f"a file that only {reader} reads; fetch model.safetensors of the same model"
     elif not head.strip(b"\0"):
         found = f"empty: {path.stat().st_size} bytes, all zeros; the write was interrupted"
     else:

@@ -172,7 +172,9 @@ def _survey_zip(file: IO[bytes], size: int, found: Survey) -> None:
         # torch does not tell capitals from small letters.
         pickles = [entry for entry in entries if entry.filename.lower().endswith("data.pkl")]
         if not pickles:
-            found.refuse("it is a zip file without a checkpoint in it")
+            found.refuse(
+                "it is a zip file without a checkpoint in it; unpack it, and give its folder"
+            )
         for entry in pickles:
             if entry.file_size > MAX_PICKLE:
                 raise HostileError(f"{entry.filename[:100]!r} has more than {MAX_PICKLE:,} bytes")

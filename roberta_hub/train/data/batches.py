@@ -1,7 +1,8 @@
 """Plans which examples make an update: a random order, cut by a token budget, dealt to processes.
 
 Packed batches have no padding, so only the budget matters. Examples of like length still go
-together, because neighbours of equal length share one attention call.
+together, because neighbours of equal length share one attention call: they are drawn at random into
+a pool, sorted there, and the batches of the epoch are shuffled.
 """
 
 from __future__ import annotations
@@ -9,15 +10,20 @@ from __future__ import annotations
 import hashlib
 from collections.abc import Sequence
 from itertools import chain
+from typing import TypeVar
 
 import torch
 
 from roberta_hub.errors import InputError
 
+Item = TypeVar("Item")
 Update = list[list[int]]
 """The micro-batches of one step of the optimizer: indices of examples, longest first in each."""
 WINDOW = 64
-"""Micro-batches that are sorted by length together; the order of larger pieces stays random."""
+"""Micro-batches (with `batch_size`: updates) of a pool, the examples that are sorted by length
+together."""
+POOLS = 4
+"""Pools an epoch has at least where `batch_size` is given, so that few data are not all sorted."""
 
 
 def plan(
@@ -36,6 +42,11 @@ def plan(
     examples each. What is in an update does not depend on the number of processes: where
     `update_freq` is no multiple of `world`, the update is cut into more, smaller micro-batches.
 
+    Examples are drawn into pools at random, and sorted by length there: without `batch_size` the
+    lengths of a micro-batch are alike, with it those of an update, so that an update of two
+    micro-batches of 4 is one of 8. (fairseq's fine-tuning tasks draw each batch from the whole data
+    set: a `SortDataset` in random order.)
+
     Args:
         lengths: tokens of each example.
         max_tokens: budget of a micro-batch; None: only `batch_size` counts.
@@ -43,8 +54,7 @@ def plan(
         epoch: counted from 0.
         update_freq: micro-batches an update, over all processes (fairseq counts each process's).
         world: processes; an update has a multiple of it in micro-batches.
-        batch_size: examples a micro-batch, in purely random order; None: as many as fit, lengths
-            together.
+        batch_size: examples a micro-batch; None: as many as fit.
 
     Returns:
         Updates; `share` says which micro-batches of one are a process's own.
@@ -58,14 +68,18 @@ def plan(
     """
     _check(lengths, max_tokens, batch_size, update_freq, world)
     order = torch.randperm(len(lengths), generator=_generator(seed, epoch, "order")).tolist()
+    shuffle = _generator(seed, epoch, "updates")  # pools are sorted: not the updates as well
     if batch_size is None:
         assert max_tokens is not None  # _check
-        order = _together(order, lengths, max_tokens)
-    micro = _cut(order, lengths, max_tokens, batch_size)
-    if batch_size is None:  # lengths are sorted within windows: not the updates as well
-        shuffled = torch.randperm(len(micro), generator=_generator(seed, epoch, "updates"))
-        micro = [micro[i] for i in shuffled.tolist()]
-    updates = [micro[i : i + update_freq] for i in range(0, len(micro), update_freq)]
+        mean = max(1.0, sum(lengths) / len(lengths))
+        order = _together(order, lengths, max(1, int(WINDOW * max_tokens / mean)))
+        micro = _shuffled(_cut(order, lengths, max_tokens, batch_size), shuffle)
+        updates = _grouped(micro, update_freq)
+    else:
+        size = batch_size * update_freq
+        pool = size * max(1, min(WINDOW, len(lengths) // (size * POOLS)))
+        micro = _cut(_together(order, lengths, pool), lengths, max_tokens, batch_size)
+        updates = _shuffled(_grouped(micro, update_freq), shuffle)
     return [_deal(update, lengths, world) for update in updates]
 
 
@@ -103,12 +117,18 @@ def _check(
         )
 
 
-def _together(order: list[int], lengths: Sequence[int], max_tokens: int) -> list[int]:
-    """Sort by length within windows of about WINDOW micro-batches; ties keep their order."""
-    mean = max(1.0, sum(lengths) / len(lengths))
-    size = max(1, int(WINDOW * max_tokens / mean))
-    windows = (order[i : i + size] for i in range(0, len(order), size))
-    return list(chain.from_iterable(sorted(w, key=lambda i: -lengths[i]) for w in windows))
+def _together(order: list[int], lengths: Sequence[int], size: int) -> list[int]:
+    """Sort by length within pools of so many examples; ties keep their order."""
+    pools = (order[i : i + size] for i in range(0, len(order), size))
+    return list(chain.from_iterable(sorted(p, key=lambda i: -lengths[i]) for p in pools))
+
+
+def _shuffled(items: list[Item], generator: torch.Generator) -> list[Item]:
+    return [items[i] for i in torch.randperm(len(items), generator=generator).tolist()]
+
+
+def _grouped(micro: list[list[int]], count: int) -> list[Update]:
+    return [micro[i : i + count] for i in range(0, len(micro), count)]
 
 
 def _cut(

@@ -8,12 +8,15 @@ from roberta_hub.errors import UnknownNameError
 from roberta_hub.interface import RobertaHubInterface
 from roberta_hub.train.limits import near
 from roberta_hub.train.settings import Config
+from roberta_hub.train.tasks.beside import Beside, side_tasks
 from roberta_hub.train.tasks.choices import choice
+from roberta_hub.train.tasks.features import roberta_of
 from roberta_hub.train.tasks.finetuning import FineTuning
+from roberta_hub.train.tasks.options import options_of
 from roberta_hub.train.tasks.pretraining import PRETRAINING, build_pretraining
 from roberta_hub.train.tasks.pronouns import winogrande, wsc
 from roberta_hub.train.tasks.questions import questions
-from roberta_hub.train.tasks.rehearsal import Rehearsal
+from roberta_hub.train.tasks.sentence_vectors import sentence_vectors
 from roberta_hub.train.tasks.sentences import classification, multi_label, regression
 from roberta_hub.train.tasks.tokens import tokens
 from roberta_hub.train.tasks.training_task import TrainingTask
@@ -25,6 +28,7 @@ FINETUNING: dict[str, Callable[[Config, RobertaHubInterface], FineTuning]] = {
     "tokens": tokens,
     "choice": choice,
     "span": questions,
+    "sentences": sentence_vectors,
     "wsc": wsc,
     "winogrande": winogrande,
 }
@@ -64,10 +68,12 @@ def build_task(
     check_name(config.task.name)
     if config.task.name in PRETRAINING:
         return build_pretraining(config, interface, fresh=fresh)
+    sides = side_tasks(options_of(config), roberta_of(interface).config.max_positions)
+    for side in sides:
+        check_name(side.name)
     task = FINETUNING[config.task.name](config, interface)
-    if config.task.options.get("rehearse") is None:
-        return task
-    return Rehearsal(task, config, interface)
+    others = [build_task(s.config(config, n), interface) for n, s in enumerate(sides, 1)]
+    return Beside(task, sides, others, config.seed) if sides else task
 
 
 def check_name(name: str) -> None:

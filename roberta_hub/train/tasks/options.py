@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
+from typing import Any
 
 from roberta_hub.errors import InputError, UnknownNameError
 from roberta_hub.train.data.masking import Masking
@@ -35,14 +36,26 @@ class FinetuningOptions:
     """Weight of the margin; None: 1 for wsc, 5 for winogrande."""
     margin_beta: float | None = None
     """Width of the margin; None: 0 for wsc, 0.4 for winogrande."""
+    beside: list[Any] | None = None
+    """Other tasks that are trained at the same time: see beside.py."""
     rehearse: str | None = None
-    """Text, or a folder of tokens, on which the masked LM goes on training: see rehearsal.py."""
+    """Text, or a folder of tokens, on which the masked LM goes on training: the same as an entry
+    `{name: masked_lm, train: ...}` of `beside`."""
     rehearse_weight: float = 1.0
     """Weight of that loss beside the task's."""
     rehearse_share: float = 1.0
     """Tokens of text for each token of the task's examples."""
     init_token: bool = False
     """Put `<s>` before the sentences of pronoun tasks; fairseq's recipes do not."""
+    scale: float = 20.0
+    """What sentence vectors' cosines are multiplied by before the softmax, the inverse of a
+    temperature; see sentence_vectors.py."""
+    symmetric: bool = False
+    """Sentence vectors: let each positive find its anchor too."""
+    teacher: str | None = None
+    """Name or path of a model whose sentence vectors are learnt, in its own tokens."""
+    teacher_weight: float = 1.0
+    """Weight of the distance from the teacher's vectors."""
 
 
 @dataclass(frozen=True)
@@ -91,9 +104,11 @@ def options_of(config: Config) -> FinetuningOptions:
         value = getattr(options, name)
         if value is not None and value < 1:
             raise InputError(f"task.options.{name} is {value}, must be at least 1")
-    for name in ("rehearse_weight", "rehearse_share"):
+    for name in ("rehearse_weight", "rehearse_share", "teacher_weight"):
         if not 0 <= getattr(options, name) < float("inf"):
             raise InputError(f"task.options.{name} is {getattr(options, name)}, must be at least 0")
+    if not 0 < options.scale < float("inf"):
+        raise InputError(f"task.options.scale is {options.scale}, must be above 0")
     return options
 
 

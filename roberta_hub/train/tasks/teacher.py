@@ -1,4 +1,4 @@
-"""Lets a model learn the hidden states of another one, its teacher (Sanh et al. 2019; Wang et al. 2020).
+"""Lets a model learn the hidden states of another one, its teacher (Sanh et al. 2019, section 3).
 
 The teacher may have another vocabulary: it reads the same text in its own pieces, and each token of
 the student gets the mean of the teacher's states over the letters that both have. Legend: N
@@ -59,8 +59,12 @@ class Teacher:
         self.width = self.roberta.config.embed_dim
         self._student = student
         surface = student.engine.surface
-        # A special symbol is a blank: it stands between two lines, and ends no word of its own.
-        self._surfaces = [b" " if isinstance(row, str) else surface(row) for row in student.rows]
+        # A special symbol is a blank: it stands between two lines. The first one begins the text.
+        begins = student.layout.begins
+        self._surfaces = [
+            b"" if i in begins else b" " if isinstance(row, str) else surface(row)
+            for i, row in enumerate(student.rows)
+        ]
 
     def lesson(self, batch: Batch, sequences: Sequence[Tensor]) -> TaughtBatch:
         """Write a batch's text in the teacher's pieces, and align the two.
@@ -79,8 +83,14 @@ class Teacher:
             rows, pairs = _align(places, spans)
             taught.append(rows + row)
             pieces.append(pairs + torch.tensor([[found], [lesson_row + 1]]))  # 1: after `<s>`
-            ids.append(torch.cat([own.new_tensor([tokenizer.bos]), own, own.new_tensor([tokenizer.eos])]))
-            row, lesson_row, found = row + len(sequence), lesson_row + len(ids[-1]), found + len(rows)
+            ids.append(
+                torch.cat([own.new_tensor([tokenizer.bos]), own, own.new_tensor([tokenizer.eos])])
+            )
+            row, lesson_row, found = (
+                row + len(sequence),
+                lesson_row + len(ids[-1]),
+                found + len(rows),
+            )
         targets = {**batch.targets, "taught": torch.cat(taught), "pieces": torch.cat(pieces, 1)}
         lesson = pack_sequences(ids, padding_idx=self.roberta.config.padding_idx)
         return TaughtBatch(batch.packed, targets, batch.count, lesson)
@@ -89,14 +99,19 @@ class Teacher:
         """Return a sequence's text, and where each token lies in it, in characters: (T, 2)."""
         parts = [self._surfaces[i] for i in ids]
         text = _BROKEN.sub("?", b"".join(parts).decode(errors="surrogateescape"))
-        begins = torch.frombuffer(bytearray(text.encode()), dtype=torch.uint8).bitwise_and(0xC0) != 0x80
+        begins = (
+            torch.frombuffer(bytearray(text.encode()), dtype=torch.uint8).bitwise_and(0xC0) != 0x80
+        )
         letter = torch.cat([begins.long().cumsum(0) - 1, torch.tensor([len(text)])])  # of each byte
         sizes = torch.tensor([[len(p) - len(p.lstrip()), len(p)] for p in parts])
         ends = sizes[:, 1].cumsum(0)
         starts = ends - sizes[:, 1] + sizes[:, 0]
         empty = sizes[:, 0] == sizes[:, 1]
         last = letter[(ends - 1).clamp(min=0)] + 1
-        return text, torch.stack([letter[starts], torch.where(empty, letter[starts], last)], 1)
+        # No token covers the blank at the end.
+        return text.rstrip(), torch.stack(
+            [letter[starts], torch.where(empty, letter[starts], last)], 1
+        )
 
     @torch.no_grad()
     def states(self, batch: TaughtBatch) -> Tensor:
@@ -152,8 +167,8 @@ class Taught(nn.Module):
         width = lm.roberta.config.embed_dim
         if teacher.width != width:
             raise InputError(
-                f"the teacher's hidden states have {teacher.width} dimensions, the model's {width}; "
-                "choose a teacher of the same width"
+                f"the teacher's hidden states have {teacher.width} dimensions, the model's "
+                f"{width}; choose a teacher of the same width"
             )
 
     def forward(self, batch: Batch) -> Loss:
@@ -165,6 +180,8 @@ class Taught(nn.Module):
         states = hidden(self.roberta, batch)  # (N, C)
         words = masked_loss(self.roberta, states, batch)
         wanted = teacher.states(batch)
-        error = (states[batch.targets["taught"]].float() - wanted).square().sum() / wanted.square().sum()
+        error = (
+            states[batch.targets["taught"]].float() - wanted
+        ).square().sum() / wanted.square().sum()
         total = words + self.weight * batch.count * error
         return Loss(total, {"lm_loss": words.detach(), "state_error": batch.count * error.detach()})

@@ -10,8 +10,8 @@ import roberta_hub
 from roberta_hub.errors import InputError
 from roberta_hub.train.config import Config, DataConfig, TaskConfig, compose
 from roberta_hub.train.run import make_task, run
+from roberta_hub.train.tasks.beside import SeveralBatches
 from roberta_hub.train.tasks.build import build_task
-from roberta_hub.train.tasks.rehearsal import TwoBatches
 
 ANIMALS = {" cat": " white", " dog": " black", " cow": " brown", " bird": " green"}
 """One token each."""
@@ -102,15 +102,15 @@ def test_batches_depend_on_seed_epoch_and_examples_alone(material, tmp_path):
     task = make_task(compose(settings(material, tmp_path, *more)))
     first, again = task.batch([3, 1, 2], 0), task.batch([3, 1, 2], 0)
     other = task.batch([1, 2, 3], 0)
-    assert isinstance(first, TwoBatches)
-    assert torch.equal(first.text.packed.ids, again.text.packed.ids)
-    assert not torch.equal(first.text.packed.ids[:20], other.text.packed.ids[:20])
-    share = len(first.text.packed.ids) / len(first.packed.ids)
+    assert isinstance(first, SeveralBatches)
+    assert torch.equal(first.beside[0].packed.ids, again.beside[0].packed.ids)
+    assert not torch.equal(first.beside[0].packed.ids[:20], other.beside[0].packed.ids[:20])
+    share = len(first.beside[0].packed.ids) / len(first.packed.ids)
     assert 0.3 < share < 4  # a block is about as long as three sentences
     more = [f"task.options={{rehearse: {material}/text.txt, rehearse_share: 20}}"]
     task = make_task(compose(settings(material, tmp_path / "share", *more)))
     batch = task.batch([3, 1, 2], 0)
-    assert 15 < len(batch.text.packed.ids) / len(batch.packed.ids) < 25
+    assert 15 < len(batch.beside[0].packed.ids) / len(batch.packed.ids) < 25
     with pytest.raises(InputError, match="rehearse_share is -1"):
         make_task(
             compose([*settings(material, tmp_path / "x", *more), "task.options.rehearse_share=-1"])

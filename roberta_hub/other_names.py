@@ -1,0 +1,154 @@
+"""Holds what other libraries call our keywords, methods and tasks, each with what to say of it."""
+
+from __future__ import annotations
+
+KEYWORDS = {
+    "add_special_tokens": ("", "encode always adds <s> and </s>, tokenize gives the pieces alone"),
+    "aggregation_strategy": ("", "tag labels a word by its first piece and joins B- and I-"),
+    "batch_size": ("batch_tokens", "a batch is so many tokens, not texts"),
+    "candidate_labels": ("labels", ""),
+    "convert_to_numpy": ("", "what comes out is a torch tensor; .numpy() converts it"),
+    "convert_to_tensor": ("", "what comes out is a torch tensor"),
+    "device": ("", "the model runs where it lies: load_model(..., device=...) or .to(device)"),
+    "doc_stride": ("stride", ""),
+    "handle_impossible_answer": ("no_answer", ""),
+    "hypothesis_template": ("hypothesis", ""),
+    "inputs": ("texts", ""),
+    "is_split_into_words": ("", "pass whole texts"),
+    "max_answer_len": ("max_answer_tokens", ""),
+    "max_length": ("truncate", "truncate=True cuts at the model's length"),
+    "max_seq_len": ("truncate", "truncate=True cuts at the model's length"),
+    "multi_class": ("multi_label", ""),
+    "normalize_embeddings": (
+        "",
+        "embed normalizes as the model says, features(normalize=True) too",
+    ),
+    "num_labels": ("num_classes", ""),
+    "num_workers": ("", "torch.set_num_threads says how many cores work"),
+    "padding": ("", "nothing is padded here; collate_tokens pads ids to a batch"),
+    "return_all_scores": ("", "Prediction.scores has them all"),
+    "return_tensors": ("", "what comes out is a torch tensor"),
+    "sentences": ("texts", ""),
+    "show_progress_bar": ("progress", ""),
+    "skip_special_tokens": ("", "decode leaves special tokens out"),
+    "text": ("texts", ""),
+    "text_pair": ("", "a pair is a tuple: [(first, second)]"),
+    "top_k": ("topk", ""),
+    "truncation": ("truncate", "truncate=True cuts texts that are too long"),
+}
+"""Keywords of transformers and sentence-transformers, each with (our keyword, what to know of it).
+
+Where our keyword is "", there is none, and the second part says what to do instead."""
+
+LOADING = {
+    "attn_implementation": "attention has one implementation here",
+    "cache_dir": "the cache lies where the environment's TORCH_HOME says",
+    "device_map": "say device=, 'cuda' or 'auto'",
+    "id2label": "labels belong to a head: register_classification_head(name, labels=[...])",
+    "load_in_8bit": "load, and then call roberta.optimize('int8')",
+    "local_files_only": "set ROBERTA_HUB_OFFLINE=1 before Python starts",
+    "low_cpu_mem_usage": "weights are mapped from the file anyway",
+    "max_length": "it belongs to a verb: truncate=True cuts at the model's length",
+    "model_max_length": "a verb takes truncate=True, which cuts at the model's length",
+    "num_labels": "a head is made later: register_classification_head(name, num_classes=...)",
+    "output_attentions": "attention weights are not kept",
+    "output_hidden_states": "say extract_features(ids, return_all_hiddens=True)",
+    "quantization_config": "load, and then call roberta.optimize('int8')",
+    "revision": "fetch that revision with `hf download`, and load the folder by its path",
+    "token": "fetch what needs a token with `hf download`, and load the folder by its path",
+    "torch_dtype": "say dtype=",
+    "trust_remote_code": "no code of a checkpoint is ever run",
+    "use_auth_token": "fetch it with `hf download`, and load the folder by its path",
+    "use_safetensors": "model.safetensors is taken where it lies",
+}
+"""Keywords of transformers' `from_pretrained`, each with what to do instead."""
+
+METHODS = {
+    "batch_decode": "decode(ids) gives the text of ids",
+    "batch_encode_plus": "encode_batch(texts) gives the ids of each text",
+    "config": "roberta.cfg has the configuration",
+    "convert_ids_to_tokens": "tokenizer.pieces(ids) gives the piece of each id",
+    "convert_tokens_to_ids": "encode(text) gives ids",
+    "embed_documents": "embed(texts) gives a vector of each",
+    "embed_query": "embed(text) gives its vector",
+    "embeddings": "embed(texts) gives a vector of each",
+    "encode_document": "embed(texts, prompt_name=...) gives vectors, and search uses the prompts",
+    "encode_multi_process": "embed(texts) takes any number of texts",
+    "encode_plus": "encode(text) gives ids, encode_batch(texts) of many texts",
+    "encode_query": "embed(texts, prompt_name='query') gives vectors, and search uses the prompts",
+    "finetune": "roberta_hub.fit(table) trains a classifier of your own",
+    "fit": "roberta_hub.fit(table) trains a classifier of your own",
+    "fit_transform": "embed(texts) gives vectors, for scikit-learn too",
+    "forward": "verbs take texts, and extract_features(ids) takes ids",
+    "from_pretrained": "roberta_hub.load_model(name or path) loads",
+    "generate": "RoBERTa reads text and writes none; fill_mask finds words for <mask>",
+    "get_sentence_embedding_dimension": "embed(text) has that length",
+    "hidden_states": "features(texts, layer=...) gives them",
+    "id2label": "head_labels(head) names the classes",
+    "last_hidden_state": "features(texts) gives it, for each text without padding",
+    "mask_token": "write <mask> in the text",
+    "max_seq_length": "max_positions is the longest input in tokens",
+    "ner": "tag(texts) finds names",
+    "num_labels": "head_labels(head) names the classes",
+    "pad": "roberta_hub.collate_tokens pads ids to a batch",
+    "pipeline": "each task is a verb: classify, zero_shot, fill_mask, tag, answer, embed",
+    "pooler_output": "features(texts, pooling='pooler') gives it",
+    "predict_proba": "classify(texts) gives labels with probabilities",
+    "push_to_hub": "save(directory, 'huggingface') writes a folder that `hf upload` takes",
+    "question_answering": "answer(question, context) is the verb",
+    "rank": "search(queries, corpus) ranks the texts of a corpus",
+    "save_pretrained": "save(directory, 'huggingface') writes what transformers reads",
+    "sentiment": "classify(texts) asks a head, zero_shot(texts, labels) none of its own",
+    "summarize": "RoBERTa reads text and writes none",
+    "transform": "embed(texts) gives vectors, for scikit-learn too",
+    "translate": "RoBERTa reads text and writes none",
+    "vocab": "task.source_dictionary has the symbols",
+    "vocab_size": "len(roberta.tokenizer) counts the symbols",
+}
+"""Methods and attributes of transformers' and sentence-transformers' objects, each with ours."""
+
+CLASSES = {
+    "AutoModel": "load_model(name or path) loads a model with all its heads",
+    "AutoModelForMaskedLM": "load_model(name or path).fill_mask(text) is the verb",
+    "AutoModelForSequenceClassification": "load_model(name or path).classify(text) is the verb",
+    "AutoTokenizer": "load_model(name or path) brings its tokenizer, and verbs take texts",
+    "CrossEncoder": "load_model(name or path).classify([(first, second)]) judges pairs",
+    "RobertaTokenizer": "load_model(name or path) brings its tokenizer, and verbs take texts",
+    "SentenceTransformer": "load_model(name or path).embed(texts) gives vectors",
+    "from_pretrained": "load_model(name or path) loads",
+    "load": "load_model(name or path) loads",
+    "pipeline": "load_model(name or path) loads, and each task is a verb: classify, fill_mask, tag",
+}
+"""Names that people import from other libraries, each with ours."""
+
+TASKS = {
+    "feature-extraction": "embed or features",
+    "fill-mask": "fill_mask",
+    "ner": "tag",
+    "question-answering": "answer",
+    "sentence-similarity": "similarity",
+    "sentiment-analysis": "classify or zero_shot",
+    "text-classification": "classify or zero_shot",
+    "token-classification": "tag",
+    "zero-shot-classification": "zero_shot",
+}
+"""Tasks of transformers' `pipeline`, each with our verb."""
+WRITING = ("summarization", "text-generation", "text2text-generation", "translation")
+"""Tasks of transformers' `pipeline` that write text."""
+
+
+def task_advice(name: str) -> str:
+    """Say which verb does a task of transformers' `pipeline`; "" where the name is none.
+
+    Example:
+        >>> task_advice("fill-mask")
+        "that is a task of transformers' pipeline; here it is a verb of a loaded model: fill_mask"
+        >>> task_advice("mnli")
+        ''
+    """
+    if name in WRITING:
+        return "that task writes text, and RoBERTa only reads it"
+    if name not in TASKS:
+        return ""
+    verb = TASKS[name]
+    return f"that is a task of transformers' pipeline; here it is a verb of a loaded model: {verb}"

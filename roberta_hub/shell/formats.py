@@ -1,0 +1,318 @@
+"""Writes answers as a table for people, or as JSONL, CSV, TSV, Parquet or .npy for programs."""
+
+from __future__ import annotations
+
+import csv
+import io
+import json
+import sys
+from array import array
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from functools import partial
+from typing import Any, Protocol, TextIO
+
+from roberta_hub.errors import MissingExtraError
+from roberta_hub.shell.drawing import Cells, Page
+from roberta_hub.shell.reading import Item, Parts
+from roberta_hub.terminal import clean
+
+DIGITS = 8
+"""Digits of a number that is written as text: about what float32 holds."""
+GROUP = 8192
+"""Rows that make one group of a Parquet file."""
+NPY_HEADER = 128
+"""Bytes in front of the numbers of a .npy file."""
+
+Answer = Mapping[str, Any]
+"""Values by name: str, int, float, a vector as `array("f")`, and lists and dicts of these."""
+
+
+@dataclass(frozen=True)
+class Form:
+    """How the answers of a verb look."""
+
+    parts: Parts
+    """What the texts of an input are called."""
+    sample: Answer
+    """An answer with one of everything: it tells the columns where there is no answer."""
+    titles: tuple[str, ...] = ()
+    """Above the cells of `line`."""
+    line: Callable[[Answer], Cells] | None = None
+    """An answer on the line of its text; None: it is always a block."""
+    block: Callable[[Answer], Sequence[Cells]] | None = None
+    """An answer as rows below its text; None: it is always a line."""
+
+    def row(self, item: Item, answer: Answer) -> dict[str, Any]:
+        """Put an input and its answer together."""
+        names = self.parts.called(len(item.texts))
+        return {**dict(zip(names, item.texts, strict=False)), **answer}
+
+    def empty_row(self) -> dict[str, Any]:
+        """Return a row with all columns."""
+        return {**dict.fromkeys(self.parts.called(self.parts.least), ""), **self.sample}
+
+
+class Sink(Protocol):
+    """Takes the answers, window by window."""
+
+    def write(self, items: Sequence[Item], answers: Sequence[Answer]) -> None:
+        """Write an answer for each input."""
+
+    def close(self) -> None:
+        """Write what was held back."""
+
+
+class Table:
+    """Answers for people: a line each, or a block below each text that was an argument."""
+
+    def __init__(self, stream: TextIO, form: Form, *, blocks: bool) -> None:
+        """Write to a stream.
+
+        Args:
+            stream: a terminal, or anything else.
+            form: of the answers.
+            blocks: whether texts are arguments.
+        """
+        self._page, self._form = Page(stream), form
+        self._blocks = form.line is None or (blocks and form.block is not None)
+
+    def write(self, items: Sequence[Item], answers: Sequence[Answer]) -> None:
+        """Draw an answer for each input."""
+        form = self._form
+        names = form.parts.called(len(items[0].texts))
+        rows = zip(items, answers, strict=True)
+        if self._blocks:
+            assert form.block is not None
+            for item, answer in rows:
+                self._page.block(item.texts[: len(names)], form.block(answer))
+        else:
+            assert form.line is not None
+            cells = [(*item.texts[: len(names)], *form.line(answer)) for item, answer in rows]
+            self._page.lines((*names, *form.titles), cells, texts=len(names))
+        self._page.flush()
+
+    def close(self) -> None:
+        """Nothing is held back."""
+
+
+class Jsonl:
+    """Answers as a JSON object a line, in UTF-8."""
+
+    def __init__(self, stream: TextIO, form: Form, *, blocks: bool) -> None:
+        """Write to the bytes of a stream."""
+        self._file, self._form = stream.buffer, form
+
+    def write(self, items: Sequence[Item], answers: Sequence[Answer]) -> None:
+        """Write a line for each input, at once."""
+        rows = map(self._form.row, items, answers)
+        lines = [_escaped(json.dumps(plain(row), ensure_ascii=False)) + "\n" for row in rows]
+        self._file.write("".join(lines).encode())
+        self._file.flush()
+
+    def close(self) -> None:
+        """Nothing is held back."""
+
+
+class Separated:
+    """Answers as CSV or TSV. An answer with a list of several has a row for each of them."""
+
+    def __init__(
+        self, stream: TextIO, form: Form, *, blocks: bool, dialect: Mapping[str, Any]
+    ) -> None:
+        """Write to the bytes of a stream, as a dialect of Python's csv says."""
+        self._file, self._form, self._dialect = stream.buffer, form, dialect
+        self._header, self._shown = False, stream.isatty()
+
+    def write(self, items: Sequence[Item], answers: Sequence[Answer]) -> None:
+        """Write the rows of each answer, at once."""
+        self._put(
+            row
+            for item, answer in zip(items, answers, strict=True)
+            for row in flat(self._form.row(item, answer), self._form.sample)
+        )
+
+    def close(self) -> None:
+        """Write the header where there was no answer."""
+        if not self._header:
+            self._put(iter(()))
+
+    def _put(self, rows: Iterator[dict[str, Any]]) -> None:
+        buffer = io.StringIO(newline="")
+        for row in rows:
+            if not self._header:
+                self._line(buffer, list(row))
+            self._line(buffer, list(row.values()))
+        if not self._header:
+            (row,) = flat(self._form.empty_row(), self._form.sample)
+            self._line(buffer, list(row))
+        self._file.write(buffer.getvalue().encode())
+        self._file.flush()
+
+    def _line(self, buffer: io.StringIO, cells: list[Any]) -> None:
+        """Write a row; Python's csv leaves a CR without quotes, where lines end with LF."""
+        self._header = True
+        if self._shown:
+            cells = list(map(clean, cells))
+        quotes = any(isinstance(cell, str) and "\r" in cell for cell in cells)
+        dialect = {**self._dialect, **({"quoting": csv.QUOTE_ALL} if quotes else {})}
+        csv.writer(buffer, lineterminator="\n", **dialect).writerow(cells)
+
+
+class Parquet:
+    """Answers as Parquet: vectors as lists of a fixed size, of float32."""
+
+    def __init__(self, stream: TextIO, form: Form, *, blocks: bool) -> None:
+        """Write to the bytes of a stream."""
+        try:
+            import pyarrow.parquet
+        except ImportError as error:
+            raise MissingExtraError(
+                f"Parquet needs pyarrow ({error}): pip install pyarrow"
+            ) from None
+        self._arrow, self._file, self._form = pyarrow, stream.buffer, form
+        self._rows: list[dict[str, Any]] = []
+        self._writer: Any = None
+
+    def write(self, items: Sequence[Item], answers: Sequence[Answer]) -> None:
+        """Take a row for each input, and write them when there are enough for a group."""
+        self._rows += map(self._form.row, items, answers)
+        if len(self._rows) >= GROUP:
+            self._put()
+
+    def close(self) -> None:
+        """Write the last rows and what ends the file."""
+        if self._rows or self._writer is None:
+            self._put()
+        self._writer.close()
+
+    def _put(self) -> None:
+        if self._writer is None:
+            row = self._rows[0] if self._rows else self._form.empty_row()
+            kinds = {name: self._type(row[name], self._form.sample.get(name)) for name in row}
+            self._writer = self._arrow.parquet.ParquetWriter(self._file, self._arrow.schema(kinds))
+        schema = self._writer.schema
+        rows = [as_lists(row) for row in self._rows]
+        self._writer.write_table(self._arrow.Table.from_pylist(rows, schema=schema))
+        self._rows = []
+
+    def _type(self, value: Any, sample: Any) -> Any:
+        """Tell the type of a column by a value, or by the sample where a list is empty."""
+        arrow = self._arrow
+        if isinstance(value, array):
+            return arrow.list_(arrow.float32(), len(value))
+        if isinstance(value, list):
+            first = value[0] if value else sample[0]
+            return arrow.list_(self._type(first, sample[0] if sample else None))
+        if isinstance(value, dict):
+            inner = [(str(name), self._type(value[name], None)) for name in sorted(value)]
+            return arrow.struct(inner)
+        return {str: arrow.string(), int: arrow.int64(), float: arrow.float64()}[type(value)]
+
+
+class Npy:
+    """Vectors alone, as numpy's file of float32 (numpy.lib.format, version 1.0)."""
+
+    def __init__(self, stream: TextIO, form: Form, *, blocks: bool) -> None:
+        """Write to the bytes of a file, and leave room for the header."""
+        self._file = stream.buffer
+        self._shape = (0, 0)
+        self._file.write(b"\0" * NPY_HEADER)
+
+    def write(self, items: Sequence[Item], answers: Sequence[Answer]) -> None:
+        """Write a vector for each input."""
+        for answer in answers:
+            self._file.write(answer["vector"].tobytes())
+        self._shape = (self._shape[0] + len(answers), len(answers[0]["vector"]))
+
+    def close(self) -> None:
+        """Write the header, which tells how many there are."""
+        order = "<" if sys.byteorder == "little" else ">"
+        about = {"descr": f"{order}f4", "fortran_order": False, "shape": self._shape}
+        magic = b"\x93NUMPY\x01\x00" + (NPY_HEADER - 10).to_bytes(2, "little")
+        self._file.seek(0)
+        self._file.write(magic + repr(about).encode().ljust(NPY_HEADER - 11) + b"\n")
+
+
+SINKS: Mapping[str, Callable[..., Sink]] = {
+    "table": Table,
+    "jsonl": Jsonl,
+    "csv": partial(Separated, dialect={"delimiter": ","}),
+    # A text with a tab or a quote in it is read back only where all are in quotes.
+    "tsv": partial(Separated, dialect={"delimiter": "\t", "quoting": csv.QUOTE_NONNUMERIC}),
+    "parquet": Parquet,
+    "npy": Npy,
+}
+
+
+def _escaped(line: str) -> str:
+    r"""Escape, as JSON does, what a terminal obeys and what may be taken for the end of a line.
+
+    Example:
+        >>> _escaped('{"text": "a\u2028b"}')
+        '{"text": "a\\u2028b"}'
+    """
+    if line.isprintable():
+        return line
+    return "".join(c if c.isprintable() else json.dumps(c)[1:-1] for c in line)
+
+
+def plain(value: Any) -> Any:
+    """Return a value as JSON has it, its numbers with as many digits as they deserve.
+
+    Example:
+        >>> plain({"score": 0.10000000149011612})
+        {'score': 0.1}
+    """
+    if isinstance(value, float):
+        return float(f"{value:.{DIGITS}g}")
+    if isinstance(value, dict):
+        return {name: plain(inner) for name, inner in value.items()}
+    return list(map(plain, value)) if isinstance(value, (list, array)) else value
+
+
+def as_lists(value: Any) -> Any:
+    """Return a value with lists in the place of vectors.
+
+    Example:
+        >>> as_lists({"vector": array("f", [1, 2])})
+        {'vector': [1.0, 2.0]}
+    """
+    if isinstance(value, dict):
+        return {name: as_lists(inner) for name, inner in value.items()}
+    return list(map(as_lists, value)) if isinstance(value, (list, array)) else value
+
+
+def flat(row: Mapping[str, Any], sample: Answer) -> Iterator[dict[str, Any]]:
+    """Return the rows of a table of plain cells that an answer has.
+
+    Args:
+        row: an input with its answer.
+        sample: an answer with one of everything.
+
+    Example:
+        >>> row = {"text": "a", "scores": {"no": 0.25, "yes": 0.75}}
+        >>> list(flat(row, {}))
+        [{'text': 'a', 'scores.no': 0.25, 'scores.yes': 0.75}]
+        >>> row = {"text": "a", "spans": [{"label": "PER"}, {"label": "LOC"}]}
+        >>> [list(cells.values()) for cells in flat(row, row)]
+        [['a', 'PER'], ['a', 'LOC']]
+    """
+    cells: dict[str, Any] = {}
+    several: list[dict[str, Any]] = [{}]
+    for name, value in row.items():
+        first = (value or sample.get(name) or [None])[0] if isinstance(value, list) else None
+        if isinstance(value, dict):
+            cells |= {f"{name}.{inner}": plain(value[inner]) for inner in sorted(value)}
+        elif isinstance(first, dict):
+            blank = dict.fromkeys(first, "")
+            several = [
+                {f"{name}.{inner}": plain(cell) for inner, cell in one.items()}
+                for one in value or [blank]
+            ]
+        elif isinstance(value, list):
+            cells[name] = " ".join(map(str, value))
+        else:
+            cells[name] = plain(value)
+    for one in several:
+        yield cells | one

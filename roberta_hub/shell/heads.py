@@ -1,0 +1,223 @@
+"""Declares the verbs that ask a head: classify, zero-shot, tag, answer, choose."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import TYPE_CHECKING, Any
+
+import click
+
+from roberta_hub.shell.asking import ask
+from roberta_hub.shell.drawing import Cells, Share
+from roberta_hub.shell.formats import Answer, Form
+from roberta_hub.shell.grammar import DEFAULT_MODEL, Asked, examples, listed, takes_texts
+from roberta_hub.shell.reading import Parts
+
+if TYPE_CHECKING:
+    from roberta_hub.inference.classify import Prediction
+    from roberta_hub.interface import RobertaHubInterface
+
+_NO_HEAD = (
+    f"{DEFAULT_MODEL}, the model in the box, labels pairs only (--pair A B). For labels in words, "
+    "without training: roberta-hub zero-shot TEXT --labels good,bad. For a model of your own: "
+    "roberta-hub fit reviews.csv, then classify -m with the folder that it writes"
+)
+_PAIRS = (
+    "a question and its context go together: --pair QUESTION CONTEXT, two columns of a table, or a "
+    "tab between the two on a line"
+)
+MOST = 1000
+"""Options that `choose` takes."""
+
+
+def _shares(answer: Answer) -> Sequence[Cells]:
+    """Draw every label with its share; what a regression says is no share."""
+    scores = answer["scores"].items()
+    whole = all(0 <= score <= 1 for _, score in scores)
+    return [(label, Share(score) if whole else score) for label, score in scores]
+
+
+def _classes(parts: Parts) -> Form:
+    return Form(
+        parts,
+        sample={"label": "", "score": 0.0},
+        titles=("label", "score"),
+        line=lambda answer: _shares(answer)[0],
+        block=_shares,
+    )
+
+
+def _predicted(found: Sequence[Prediction]) -> list[Answer]:
+    return [{"label": p.label, "score": p.score, "scores": dict(p.scores)} for p in found]
+
+
+_head = click.option("--head", metavar="NAME", help="The head to ask, where there are several.")
+_multi_label = click.option(
+    "--multi-label", is_flag=True, help="Give each label a probability of its own."
+)
+
+
+@click.command(
+    epilog=examples(
+        'roberta-hub classify -m mine "I loved every minute of it."',
+        "roberta-hub classify -m mine -i reviews.csv --column text -o labels.csv",
+        'roberta-hub classify --pair "A dog ran." "An animal moved."',
+    )
+)
+@_head
+@_multi_label
+@takes_texts
+def classify(asked: Asked, head: str | None, multi_label: bool) -> int:
+    """Give each text a label, by a head that was trained for it.
+
+    The answer has the label, its probability `score`, and the `scores` of all labels. Without -m
+    the model in the box judges pairs: entailment, neutral or contradiction.
+    """
+
+    def question(roberta: RobertaHubInterface, texts: list[Any]) -> Sequence[Answer]:
+        return _predicted(roberta.classify(texts, head, multi_label=multi_label, **asked.options))
+
+    parts = Parts(least=2, hint=_NO_HEAD) if asked.model is None else Parts()
+    return ask(asked, _classes(parts), question)
+
+
+@click.command(
+    epilog=examples(
+        'roberta-hub zero-shot "I was charged twice." --labels billing,delivery,praise',
+        "roberta-hub zero-shot -i reviews.csv --column text --labels good,bad -f csv",
+    )
+)
+@click.option("--labels", callback=listed, required=True, metavar="A,B,C", help="In words.")
+@click.option(
+    "--hypothesis",
+    default="This example is {}.",
+    show_default=True,
+    metavar="TEXT",
+    help="A sentence with {} where the label goes.",
+)
+@_head
+@_multi_label
+@takes_texts
+def zero_shot(
+    asked: Asked, labels: tuple[str, ...], hypothesis: str, head: str | None, multi_label: bool
+) -> int:
+    """Give each text one of your own labels, which nothing was trained on.
+
+    A head for natural-language inference judges whether the text entails the hypothesis. The answer
+    has the label, its probability `score`, and the `scores` of all labels.
+    """
+
+    def question(roberta: RobertaHubInterface, texts: list[Any]) -> Sequence[Answer]:
+        settings: Any = {"hypothesis": hypothesis, "head": head, "multi_label": multi_label}
+        return _predicted(roberta.zero_shot(texts, labels, **settings, **asked.options))
+
+    return ask(asked, _classes(Parts()), question)
+
+
+@click.command(
+    epilog=examples(
+        'roberta-hub tag -m ner "Ada Lovelace lived in London."',
+        "printf 'Ada wrote.\\nIt rained.\\n' | roberta-hub tag -m ner -f csv",
+    )
+)
+@_head
+@takes_texts
+def tag(asked: Asked, head: str | None) -> int:
+    """Find the labelled spans of each text: names, places, parts of speech.
+
+    The answer has `spans`, each with its label, text, start and end in characters, and score. It
+    takes a model with a token head: `roberta-hub train finetune=ner` trains one.
+    """
+
+    def question(roberta: RobertaHubInterface, texts: list[Any]) -> Sequence[Answer]:
+        found = roberta.tag(texts, head, **asked.options)
+        return [{"spans": [vars(span) for span in spans]} for spans in found]
+
+    def block(answer: Answer) -> Sequence[Cells]:
+        spans = answer["spans"]
+        return [(s["label"], s["text"], Share(s["score"])) for s in spans] or [("(none)",)]
+
+    span = {"label": "", "start": 0, "end": 0, "text": "", "score": 0.0}
+    return ask(asked, Form(Parts(most=1), sample={"spans": [span]}, block=block), question)
+
+
+@click.command(
+    epilog=examples(
+        'roberta-hub answer -m squad --pair "Who wrote it?" "Ada Lovelace wrote it."',
+        "roberta-hub answer -m squad -i questions.csv --column question,context -o answers.csv",
+    )
+)
+@_head
+@click.option(
+    "--max-answer-tokens",
+    default=30,
+    show_default=True,
+    metavar="N",
+    type=click.IntRange(min=1),
+    help="Length of the longest answer.",
+)
+@click.option("--always", is_flag=True, help="Never answer that the text does not say it.")
+@takes_texts
+def answer(asked: Asked, head: str | None, max_answer_tokens: int, always: bool) -> int:
+    """Find the stretch of a text that answers a question; the pairs are question and context.
+
+    The answer is "" where the text does not say it. It takes a model with a span head:
+    `roberta-hub train finetune=squad` trains one.
+    """
+
+    def question(roberta: RobertaHubInterface, texts: list[Any]) -> Sequence[Answer]:
+        settings: Any = {"max_answer_tokens": max_answer_tokens, "no_answer": not always}
+        found = [
+            roberta.answer(wanted, context, head, **settings, **asked.options)
+            for wanted, context in texts
+        ]
+        return [{"answer": a.text, "start": a.start, "end": a.end, "score": a.score} for a in found]
+
+    def block(found: Answer) -> Sequence[Cells]:
+        return [(found["answer"] or "(the text does not say it)", Share(found["score"]))]
+
+    form = Form(
+        Parts(least=2, two=("question", "context"), hint=_PAIRS),
+        sample={"answer": "", "start": 0, "end": 0, "score": 0.0},
+        titles=("answer", "score"),
+        line=lambda found: block(found)[0],
+        block=block,
+    )
+    return ask(asked, form, question)
+
+
+@click.command(
+    epilog=examples(
+        'roberta-hub choose -m race "Where do fish live?" --options "in water,in trees"',
+        "printf 'Fish live in\\twater\\ttrees\\n' | roberta-hub choose -m race",
+    )
+)
+@click.option("--options", callback=listed, metavar="A,B,C", help="The same for each text.")
+@_head
+@takes_texts
+def choose(asked: Asked, options: tuple[str, ...], head: str | None) -> int:
+    """Choose the best of several options for each text, or question.
+
+    Options are --options, or stand behind the text: further columns, or after tabs. It takes a
+    model with a head of one output: `roberta-hub train finetune=race` trains one.
+    """
+
+    def question(roberta: RobertaHubInterface, texts: list[Any]) -> Sequence[Answer]:
+        answers = []
+        for text in texts:
+            context, *own = (text, *options) if options else text
+            found = roberta.choose(context, own, head, **asked.options)
+            ranked = [{"option": name, "score": score} for name, score in found.scores.items()]
+            answers.append({"label": found.label, "score": found.score, "options": ranked})
+        return answers
+
+    hint = "give --options A,B, or options behind each text, in columns or after tabs"
+    parts = Parts(most=1) if options else Parts(least=3, most=MOST, two=("text",), hint=hint)
+    form = Form(
+        parts,
+        sample={"label": "", "score": 0.0, "options": [{"option": "", "score": 0.0}]},
+        titles=("label", "score"),
+        line=lambda found: (found["label"], Share(found["score"])),
+        block=lambda found: [(o["option"], Share(o["score"])) for o in found["options"]],
+    )
+    return ask(asked, form, question)

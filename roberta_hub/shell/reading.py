@@ -1,0 +1,261 @@
+"""Reads the texts of a command line: its arguments, a file, a column of a table, standard input."""
+
+from __future__ import annotations
+
+import os
+import sys
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import BinaryIO
+
+import click
+
+from roberta_hub.arguments import shown
+from roberta_hub.errors import InputError, UnknownNameError
+from roberta_hub.shell.grammar import Asked
+from roberta_hub.tables import Row, Table, format_of, json_object, lines, open_table
+
+STDIN = "standard input"
+CHUNK = 1 << 16
+"""Bytes of standard input that are asked for at once; a pipe holds so many."""
+LONGEST = 10_000_000
+"""Bytes of a line of standard input, which may have no end."""
+FIRST, MOST = 32, 512
+"""Texts of the first window, and of the largest: each is twice as large as the one before it."""
+CHARACTERS = 1_000_000
+"""Characters at which a window ends all the same."""
+
+Texts = tuple[str, ...]
+
+
+@dataclass(frozen=True)
+class Item:
+    """An input: one text, a pair, or a text with options."""
+
+    texts: Texts
+    where: str
+    """For messages: "reviews.csv:12"."""
+
+
+@dataclass(frozen=True)
+class Parts:
+    """How many texts an input of a verb has."""
+
+    least: int = 1
+    most: int = 2
+    one: str = "text"
+    """What a single text is called, in tables and answers."""
+    two: tuple[str, ...] = ("first", "second")
+    """What the texts of a pair are called."""
+    hint: str = ""
+    """What an error says of too few or too many, instead of counting them."""
+
+    def called(self, count: int) -> tuple[str, ...]:
+        """Return the names of the texts of an input that has so many."""
+        return (self.one,) if count == 1 else self.two
+
+    def check(self, item: Item) -> Item:
+        """Return an input that has as many texts as the verb takes."""
+        count = len(item.texts)
+        if self.least <= count <= self.most:
+            return item
+        raise InputError(f"{item.where}: {self.refusal(count)}")
+
+    def refusal(self, count: int) -> str:
+        """Say that an input has too few or too many texts."""
+        needs = f"{self.least}" if self.least == self.most else f"{self.least} to {self.most}"
+        names = f" ({' and '.join(self.two)})" if self.least > 1 else ""
+        return self.hint or f"{count} {'text' if count == 1 else 'texts'}; it takes {needs}{names}"
+
+
+def windows(items: Iterator[Item | None]) -> Iterator[list[Item]]:
+    """Put inputs together to windows, which are answered one after the other.
+
+    The first is small, so that something is soon to be seen. None among the items ends a window:
+    no more are there yet.
+    """
+    window: list[Item] = []
+    size, characters = FIRST, 0
+    for item in items:
+        if item is not None:
+            window.append(item)
+            characters += sum(map(len, item.texts))
+        if window and (item is None or len(window) == size or characters > CHARACTERS):
+            yield window
+            window, characters, size = [], 0, min(2 * size, MOST)
+    if window:
+        yield window
+
+
+def items(asked: Asked, parts: Parts) -> Iterator[Item | None]:
+    """Return the inputs that a command line names, one by one; None: more are still to come.
+
+    Args:
+        asked: what was given.
+        parts: how many texts an input has.
+
+    Raises:
+        InputError: an input that cannot be read, or that has another number of texts.
+    """
+    _check(asked, parts)
+    if asked.texts or asked.pairs:
+        return iter(_arguments(asked, parts))
+    return from_file(asked.source or "-", asked.columns, parts)
+
+
+def from_file(source: str, columns: Sequence[str], parts: Parts) -> Iterator[Item | None]:
+    """Read a file, or standard input.
+
+    Args:
+        source: a path, or "-".
+        columns: of a table; none: the only one, or the one called text.
+        parts: how many texts an input has.
+    """
+    if source == "-":
+        if sys.stdin.isatty():
+            click.echo("reading texts from the terminal, one a line; Ctrl-D ends them", err=True)
+        return _stream(sys.stdin.buffer, STDIN, _line(STDIN, columns, parts))
+    path = Path(source)
+    if format_of(path) is not None:
+        return _table(open_table(path), columns, parts)
+    if path.exists() and not path.is_file() and not path.is_dir():  # <(command) of a shell
+        file = open(path, "rb")  # noqa: SIM115  # read to its end by what is returned
+        return _stream(file, source, _line(source, columns, parts))
+    if columns:
+        raise click.UsageError(
+            f"--column names a column, and {source} is no table: its name ends in none of .csv, "
+            ".tsv, .jsonl, .parquet"
+        )
+    line = _line(source, columns, parts)
+    return (line(text, number) for number, text in lines(path))
+
+
+def _check(asked: Asked, parts: Parts) -> None:
+    """Refuse a command line that names its texts in two ways, or a file as if it were a text."""
+    named = [name for name in asked.texts if _is_file(name)]
+    if asked.texts and len(named) == len(asked.texts):
+        raise click.UsageError(
+            f"{shown(named[0])} is a file, and arguments are texts; -i {named[0]} reads it"
+        )
+    if asked.truncate and asked.stride is not None:
+        raise click.UsageError("--truncate and --stride exclude each other; choose one")
+    given = {"texts": asked.texts, "--pair": asked.pairs, "-i": asked.source}
+    ways = [name for name, value in given.items() if value]
+    if len(ways) > 1:
+        raise click.UsageError(f"give {' or '.join(ways)}, not both")
+    if asked.columns and (asked.texts or asked.pairs):
+        raise click.UsageError("--column is for a table: give -i FILE, or JSONL on standard input")
+    for names, count in ((asked.columns, len(asked.columns)), (asked.texts, 1), (asked.pairs, 2)):
+        if names and not parts.least <= count <= parts.most:
+            raise click.UsageError(parts.refusal(count))
+
+
+def _is_file(name: str) -> bool:
+    try:
+        return os.path.isfile(name)
+    except ValueError:  # a NUL
+        return False
+
+
+def _arguments(asked: Asked, parts: Parts) -> list[Item]:
+    several = [(text,) for text in asked.texts] or asked.pairs
+    return [Item(texts, f"argument {number}") for number, texts in enumerate(several, 1)]
+
+
+# ---- lines ----
+
+Line = Callable[[str, int], Item]
+"""From a line and its number, counted from 1, to an input."""
+
+
+def _line(name: str, columns: Sequence[str], parts: Parts) -> Line:
+    """Make what reads a line: a text, texts with tabs between them, or a JSON object.
+
+    Every line has as many texts as the first one.
+    """
+    if columns:
+        return lambda text, number: parts.check(
+            _row(Row(json_object(text, Path(name), number), number, f"{name}:{number}"), columns)
+        )
+    first: list[tuple[int, str]] = []
+
+    def read(text: str, number: int) -> Item:
+        where = f"{name}:{number}"
+        texts = tuple(text.split("\t")) if parts.most > 1 else (text,)
+        first[:] = first or [(len(texts), where)]
+        if len(texts) != first[0][0]:
+            raise InputError(
+                f"{where}: {len(texts)} texts with tabs between them, and {first[0][1]} has "
+                f"{first[0][0]}; a tab separates the texts of a pair, so put spaces in its place "
+                "(tr '\\t' ' '), or give a table with -i"
+            )
+        return parts.check(Item(texts, where))
+
+    return read
+
+
+def _stream(file: BinaryIO, name: str, line: Line) -> Iterator[Item | None]:
+    """Read lines as they come; None where what has come is read, and more may follow."""
+    rest, number = b"", 0
+    while block := file.read1(CHUNK):  # type: ignore[attr-defined]
+        *whole, rest = (rest + block).split(b"\n")
+        if len(rest) > LONGEST:
+            raise InputError(f"{name}:{number + 1}: a line of more than {LONGEST:,} bytes")
+        for raw in whole:
+            number += 1
+            yield line(_decoded(raw, name, number), number)
+        yield None
+    if rest:
+        yield line(_decoded(rest, name, number + 1), number + 1)
+
+
+def _decoded(raw: bytes, name: str, number: int) -> str:
+    where = f"{name}:{number}"
+    if number == 1 and raw.startswith((b"\xff\xfe", b"\xfe\xff")):
+        raise InputError(f"{where}: not UTF-8 but UTF-16; convert it: iconv -f UTF-16 -t UTF-8")
+    try:
+        return raw.decode("utf-8-sig" if number == 1 else "utf-8").removesuffix("\r")
+    except UnicodeDecodeError as error:
+        raise InputError(f"{where}: not UTF-8: {error}; convert it with iconv") from None
+
+
+# ---- tables ----
+
+
+def _table(table: Table, columns: Sequence[str], parts: Parts) -> Iterator[Item]:
+    columns = columns or _found(table, parts)
+    try:
+        chosen = [table.check(column) for column in columns]
+    except UnknownNameError as error:
+        raise click.UsageError(str(error)) from None
+    return (parts.check(_row(row, chosen)) for row in table.rows())
+
+
+def _found(table: Table, parts: Parts) -> Sequence[str]:
+    """Return the columns with the texts where there is no doubt which they are."""
+    if len(table.columns) == 1 == parts.least:
+        return table.columns
+    for names in ((parts.one,), parts.two):
+        if parts.least <= len(names) <= parts.most and set(names) <= set(table.columns):
+            return names
+    wanted = parts.called(parts.least)
+    raise click.UsageError(
+        f"{table.name}: which column has the {' and which the '.join(wanted)}? Say --column "
+        f"{','.join(name.upper() for name in wanted)}. {table.listed()}"
+    )
+
+
+def _row(row: Row, columns: Sequence[str]) -> Item:
+    texts = []
+    for column in columns:
+        value = row.values.get(column)
+        if value is None:
+            raise InputError(f"{row.where}: no text in the column {column!r}; drop it or fill it")
+        if not isinstance(value, str):
+            raise InputError(
+                f"{row.where}: the column {column!r} holds {shown(value)}, a "
+                f"{type(value).__name__}, not a text"
+            )
+        texts.append(value)
+    return Item(tuple(texts), row.where)

@@ -1,0 +1,191 @@
+"""Trains a model on several tasks at once: the task of a run, and others beside it.
+
+A fine-tuned encoder no longer fills masks (rehearsal; Robins 1995), and makes worse vectors of
+sentences. Where one model must do several things, as roberta.tiny must, each update also has
+examples of the other tasks.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass, field, replace
+from typing import Any
+
+import torch
+from torch import nn
+
+from roberta_hub.errors import InputError
+from roberta_hub.interface import RobertaHubInterface
+from roberta_hub.train.data.random_hash import uniform
+from roberta_hub.train.limits import read_options
+from roberta_hub.train.settings import Config, DataConfig, TaskConfig
+from roberta_hub.train.tasks.options import FinetuningOptions
+from roberta_hub.train.tasks.training_task import Batch, Loss, TrainingTask
+
+BLOCK = 128
+"""Tokens of a block of ordinary text, in rehearsal."""
+_CHOICE = 32
+"""Purpose of the random numbers that choose the first side task's examples; the next has 33."""
+
+
+@dataclass(frozen=True)
+class SideTask:
+    """One entry of `task.options.beside`: a task, its data, and how much it counts."""
+
+    name: str = ""
+    """Name of the task, as in `task.name`."""
+    train: str = ""
+    """Its training set, as in `data.train`."""
+    share: float = 1.0
+    """Tokens of its examples for each token of the run's own task."""
+    weight: float = 1.0
+    """Weight of its mean loss beside that of the run's own task."""
+    head: str | None = None
+    """As `task.head`."""
+    format: str | None = None
+    """As `data.format`."""
+    columns: dict[str, Any] = field(default_factory=dict)
+    """As `data.columns`."""
+    options: dict[str, Any] = field(default_factory=dict)
+    """As `task.options`."""
+
+    def __post_init__(self) -> None:
+        for name in ("name", "train"):
+            if not getattr(self, name):
+                raise InputError(f"a task in task.options.beside has no {name}")
+        for name in ("share", "weight"):
+            if not 0 <= getattr(self, name) < float("inf"):
+                raise InputError(
+                    f"{name} of {self.name} in task.options.beside is {getattr(self, name)}, must "
+                    "be at least 0"
+                )
+
+    def config(self, config: Config, number: int) -> Config:
+        """Return the configuration of this task in a run; tokens have a folder of their own."""
+        own = TaskConfig(name=self.name, options=self.options)
+        return replace(
+            config,
+            output=f"{config.output}/beside-{number}",
+            data=DataConfig(train=self.train, format=self.format, columns=self.columns),
+            task=own if self.head is None else replace(own, head=self.head),
+        )
+
+
+def side_tasks(options: FinetuningOptions, max_positions: int) -> list[SideTask]:
+    """Read which tasks are trained beside a run's own.
+
+    Raises:
+        InputError: an entry that is no task, or a number out of range.
+    """
+    found = []
+    for entry in options.beside or []:
+        if not isinstance(entry, dict):
+            raise InputError("task.options.beside is a list of {name: ..., train: ...}")
+        found.append(read_options(SideTask, entry, where="task.options.beside"))
+    if options.rehearse is not None:
+        block = {"block_size": min(BLOCK, max_positions)}
+        share, weight = options.rehearse_share, options.rehearse_weight
+        found.append(SideTask("masked_lm", options.rehearse, share, weight, options=block))
+    return found
+
+
+@dataclass(frozen=True)
+class SeveralBatches(Batch):
+    """A batch of the run's own task, and one of each task beside it."""
+
+    beside: tuple[Batch, ...]
+
+    def to(self, device: torch.device) -> SeveralBatches:
+        """Move all of them to a device."""
+        own = super().to(device)
+        others = tuple(batch.to(device) for batch in self.beside)
+        return replace(self, packed=own.packed, targets=own.targets, beside=others)
+
+
+class SeveralTasks(nn.Module):
+    """The module of a task, which adds the losses of others."""
+
+    def __init__(
+        self, module: nn.Module, sides: Sequence[SideTask], others: Sequence[TrainingTask]
+    ) -> None:
+        super().__init__()
+        self.roberta = module.get_submodule("roberta")
+        # Not registered: their parameters are roberta's.
+        self._module, self._others = (module,), tuple(other.module for other in others)
+        self._sides = tuple(sides)
+
+    def train(self, mode: bool = True) -> SeveralTasks:
+        """Set the mode of every task's module."""
+        super().train(mode)
+        for module in (*self._module, *self._others):
+            module.train(mode)
+        return self
+
+    def forward(self, batch: Batch) -> Loss:
+        """Add the task's loss, summed over its targets, and each other's mean as many times."""
+        loss: Loss = self._module[0](batch)
+        if not isinstance(batch, SeveralBatches):
+            return loss
+        total, logs = loss.total, dict(loss.logs)
+        for side, module, other in zip(self._sides, self._others, batch.beside, strict=True):
+            found: Loss = module(other)
+            scale = batch.count / max(other.count, 1)
+            total = total + side.weight * scale * found.total
+            numbers = {"loss": found.total.detach(), **found.logs}
+            logs |= {f"{side.name}_{name}": scale * value for name, value in numbers.items()}
+        return Loss(total, logs)
+
+
+class Beside:
+    """A `TrainingTask` of one task whose examples make the epochs, and others beside it."""
+
+    def __init__(
+        self,
+        task: TrainingTask,
+        sides: Sequence[SideTask],
+        others: Sequence[TrainingTask],
+        seed: int,
+    ) -> None:
+        """Put them together.
+
+        Args:
+            task: the run's own.
+            sides: what the configuration says of each of the others.
+            others: the others, around the same model.
+            seed: of the run; it draws the others' examples.
+        """
+        self._task, self._sides, self._others, self._seed = task, sides, others, seed
+        self._means = [sum(found) / len(found) for found in (o.lengths(0) for o in others)]
+        self.module: nn.Module = SeveralTasks(task.module, sides, others)
+        self.metric, self.larger_is_better = task.metric, task.larger_is_better
+
+    def lengths(self, epoch: int) -> Sequence[int]:
+        """Count the tokens of each example of the run's own task."""
+        return self._task.lengths(epoch)
+
+    def batch(self, indices: Sequence[int], epoch: int) -> Batch:
+        """Make a batch of examples, and of the others' that the first example's number draws."""
+        own = self._task.batch(indices, epoch)
+        tokens = sum(own.packed.lengths)
+        others = []
+        for number, (side, other) in enumerate(zip(self._sides, self._others, strict=True)):
+            lengths = other.lengths(epoch)
+            places = torch.arange(max(1, round(side.share * tokens / self._means[number])))
+            first = torch.full_like(places, indices[0])
+            luck = uniform(self._seed, epoch, first, places, _CHOICE + number)
+            drawn = (luck * len(lengths)).long().tolist()
+            # Like lengths side by side share a call of attention.
+            others.append(other.batch(sorted(drawn, key=lambda i: -lengths[i]), epoch))
+        return SeveralBatches(own.packed, own.targets, own.count, tuple(others))
+
+    def evaluate(self, interface: RobertaHubInterface | None = None) -> dict[str, float]:
+        """Measure the run's own task."""
+        return self._task.evaluate(interface)
+
+    def chance(self) -> float | None:
+        """Return None: the loss is a sum of several."""
+        return None
+
+    def finish(self) -> RobertaHubInterface:
+        """Return the trained model."""
+        return self._task.finish()

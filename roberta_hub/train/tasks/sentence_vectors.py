@@ -1,0 +1,293 @@
+"""Builds the task of sentence vectors, learnt from pairs, from scores or from another model."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, replace
+
+import torch
+from torch import Tensor
+
+from roberta_hub.errors import InputError
+from roberta_hub.hub import load_model
+from roberta_hub.inference.embed import lowered
+from roberta_hub.interface import RobertaHubInterface
+from roberta_hub.model.roberta import Roberta
+from roberta_hub.sentence_settings import SentenceSettings
+from roberta_hub.train.data.pairs import Pair, read_pairs
+from roberta_hub.train.reports import first_process, logger
+from roberta_hub.train.settings import Config
+from roberta_hub.train.tasks.encoding import encode
+from roberta_hub.train.tasks.features import hidden
+from roberta_hub.train.tasks.finetuning import Encoded, FineTuning, Measure, Targets
+from roberta_hub.train.tasks.measures import metrics, outputs
+from roberta_hub.train.tasks.options import metric_of, options_of, train_path
+from roberta_hub.train.tasks.training_task import Batch, Loss
+from roberta_hub.train.tasks.vector_losses import contrast, cosines, distance, order, pool, twins
+
+BLOCK = 100
+"""Rows of a held-out table among whose positives each anchor looks for its own."""
+COMPARED = 500
+"""Held-out single sentences whose cosines are compared with the teacher's."""
+
+Teacher = Callable[[list[str]], Tensor]
+"""Makes the vectors of texts: (len(texts), D)."""
+
+
+@dataclass(frozen=True)
+class VectorObjective:
+    """Pooled vectors of all texts of a batch: near those that they belong to, far from others.
+
+    Each micro-batch is contrasted within itself, in each process.
+    """
+
+    settings: SentenceSettings
+    scale: float
+    symmetric: bool
+    teacher_weight: float
+
+    def logits(self, roberta: Roberta, batch: Batch) -> Tensor:
+        """Compute the vectors, not normalized: (S, C * poolings)."""
+        return pool(hidden(roberta, batch).float(), batch.packed, self.settings.pooling)
+
+    def loss(self, logits: Tensor, batch: Batch) -> Loss:
+        """Sum the losses for which there are targets over the batch's examples, in float32."""
+        targets, logs = batch.targets, {}
+        total = logits.new_zeros(())
+        with torch.autocast(logits.device.type, enabled=False):  # cosines in bfloat16 are coarse
+            if "alike" in targets:
+                table = self.table(logits, targets)
+                total = contrast(table, symmetric=self.symmetric)
+                found = table.detach().argmax(1)
+                logs["correct"] = found.eq(torch.arange(len(table), device=found.device)).sum()
+            elif "scores" in targets:
+                first, second = logits[targets["anchors"]], logits[targets["positives"]]
+                found = torch.cosine_similarity(first, second)
+                total = batch.count * order(found, targets["scores"], self.scale)
+            if "teacher" in targets:
+                away = batch.count * distance(logits, targets["teacher"])
+                logs["teacher"] = away.detach()
+                total = total + self.teacher_weight * away
+        return Loss(total, logs)
+
+    def table(self, vectors: Tensor, targets: Targets) -> Tensor:
+        """Compare anchors with candidates: scaled cosines (B, B + M), or minus infinity."""
+        candidates = torch.cat([targets["positives"], targets["negatives"]])
+        found = cosines(vectors[targets["anchors"]], vectors[candidates])
+        return (self.scale * found).masked_fill(targets["alike"], -torch.inf)
+
+
+def sentence_vectors(config: Config, interface: RobertaHubInterface) -> FineTuning:
+    """Build the task on pairs, triples, scored pairs or single sentences; see `read_pairs`.
+
+    The model makes vectors as its settings say, else by the normalized mean, which becomes its
+    settings.
+    """
+    data, options = config.data, options_of(config)
+    train = read_pairs(train_path(config), data.format, data.columns)[: data.limit]
+    held_out = read_pairs(data.valid, data.format, data.columns) if data.valid else None
+    settings = interface.sentence or SentenceSettings(pooling=("mean",), normalize=True)
+    _check(config, settings, train, held_out)
+    interface.sentence = settings
+    objective = VectorObjective(settings, options.scale, options.symmetric, options.teacher_weight)
+    teacher = None if options.teacher is None else _teacher(options.teacher, interface)
+    _report(train)
+    prepared = _encoded(config, interface, settings, train, teacher)
+    metric, known = "accuracy", ["accuracy", "loss", "triplet_accuracy", "spearman", "pearson"]
+    measure: Measure | None = None
+    if held_out is not None:
+        valid = _encoded(config, interface, settings, held_out, None)
+        if held_out[0].score is None and len(held_out[0].texts) > 1:
+            hard = any(len(pair.texts) > 2 for pair in held_out)
+            known = known[: 3 if hard else 2]
+            measure = _accuracy(objective, valid, held_out)
+        else:
+            metric, known = "spearman", known[3:]
+            measure = _correlation(objective, valid, held_out, teacher)
+    return FineTuning(
+        interface, objective, prepared, measure, metric=metric_of(config, metric, known)
+    )
+
+
+def _check(
+    config: Config, settings: SentenceSettings, train: list[Pair], held_out: list[Pair] | None
+) -> None:
+    options = options_of(config)
+    for field, examples in (("train", train), ("valid", held_out)):
+        if examples and len(examples[0].texts) == 1 and options.teacher is None:
+            raise InputError(
+                f"data.{field} has single sentences (no column 'sentence2'; see data.columns), "
+                "which only another model's vectors teach: name it with task.options.teacher=..."
+            )
+    contrasted = train[0].score is None and len(train[0].texts) > 1
+    if contrasted and config.batch.batch_size == 1:
+        raise InputError(
+            "batch.batch_size is 1, and a pair is contrasted with the others of its micro-batch; "
+            "take 32 or more"
+        )
+    if settings.similarity != "cosine" and not settings.normalize:
+        raise InputError(
+            f"this model's vectors compare by {settings.similarity!r} and are not normalized; the "
+            "task learns cosines: change the model's `sentence` to similarity='cosine' and save it"
+        )
+
+
+def _report(train: list[Pair]) -> None:
+    if not first_process():
+        return
+    kind = "single sentences" if len(train[0].texts) == 1 else "pairs"
+    hard = sum(len(pair.texts) > 2 for pair in train)
+    more = f", {hard:,} with a hard negative" if hard else ""
+    more += ", with scores, of which the order counts" if train[0].score is not None else ""
+    logger.info("sentence vectors of %s %s%s", f"{len(train):,}", kind, more)
+
+
+def _teacher(name: str, student: RobertaHubInterface) -> Teacher:
+    """Load a model whose vectors are to be learnt; it is no part of what is trained and saved."""
+    teacher = load_model(name).eval().optimize()
+
+    def vectors(texts: list[str]) -> Tensor:
+        device = next(student.model.parameters()).device
+        if teacher.device != device:
+            teacher.to(device)
+        return teacher.embed(texts, truncate=True, progress=False)
+
+    return vectors
+
+
+def _encoded(
+    config: Config,
+    interface: RobertaHubInterface,
+    settings: SentenceSettings,
+    examples: Sequence[Pair],
+    teacher: Teacher | None,
+) -> Encoded:
+    """Encode examples as `embed` does, each different text once."""
+    number: dict[str, int] = {}
+    where: list[str] = []
+    own = []
+    for pair in examples:
+        for text in pair.texts:
+            if text not in number:
+                number[text] = len(where)
+                where.append(pair.where)
+        own.append(tuple(number[text] for text in pair.texts))
+    texts = list(number)
+    ids = _ids(config, interface, settings, texts, where)
+    same: dict[bytes, int] = {}
+    kinds = torch.tensor([same.setdefault(row.numpy().tobytes(), len(same)) for row in ids])
+    scores = torch.tensor([0.0 if pair.score is None else pair.score for pair in examples])
+    scored = examples[0].score is not None
+
+    def targets(indices: Sequence[int]) -> tuple[Targets, int]:
+        rows = [own[i] for i in indices]
+        found = _places(rows)
+        if scored:
+            found["scores"] = scores[list(indices)]
+        elif "positives" in found:
+            flat = kinds[[text for row in rows for text in row]]
+            found["alike"] = twins(*(flat[found[n]] for n in ("anchors", "positives", "negatives")))
+        if teacher is not None:
+            found["teacher"] = teacher([texts[text] for row in rows for text in row])
+        return found, len(indices)
+
+    return Encoded([tuple(ids[text] for text in row) for row in own], targets)
+
+
+def _places(rows: Sequence[tuple[int, ...]]) -> Targets:
+    """Tell which sequences of a batch are anchors, positives and hard negatives."""
+    starts, start = [], 0
+    for row in rows:
+        starts.append(start)
+        start += len(row)
+    if len(rows[0]) == 1:
+        return {"anchors": torch.tensor(starts)}
+    hard = [start + 2 for start, row in zip(starts, rows, strict=True) if len(row) > 2]
+    anchors = torch.tensor(starts)
+    negatives = torch.tensor(hard, dtype=torch.long)
+    return {"anchors": anchors, "positives": anchors + 1, "negatives": negatives}
+
+
+def _ids(
+    config: Config,
+    interface: RobertaHubInterface,
+    settings: SentenceSettings,
+    texts: Sequence[str],
+    where: Sequence[str],
+) -> list[Tensor]:
+    options, prompt = options_of(config), settings.find_prompt(None, None)
+    seen = [prompt + text for text in texts]
+    if settings.lower_case:
+        seen = list(map(lowered, seen))
+    if settings.max_length is not None:
+        limit = min(settings.max_length, interface.max_positions)
+        options = replace(options, max_length=min(options.max_length or limit, limit))
+    return encode(interface, seen, where, options)
+
+
+def _vectors(
+    model: RobertaHubInterface, objective: VectorObjective, examples: Encoded
+) -> list[Tensor]:
+    """Compute the vectors of each example's texts: (texts, C) each."""
+    found: dict[int, Tensor] = {}
+    for indices, rows, _ in outputs(model, objective, examples):
+        parts = torch.split(rows, [len(examples.sequences[i]) for i in indices])
+        found |= zip(indices, parts, strict=True)
+    return [found[i] for i in range(len(examples.sequences))]
+
+
+def _accuracy(objective: VectorObjective, valid: Encoded, examples: Sequence[Pair]) -> Measure:
+    """Measure how often the positive is nearest among those of `BLOCK` rows and their negatives.
+
+    In the order of the table. `triplet_accuracy` compares it with the row's own negative alone.
+    """
+    hard = [i for i, pair in enumerate(examples) if len(pair.texts) > 2]
+
+    def measure(model: RobertaHubInterface) -> dict[str, float]:
+        vectors = _vectors(model, objective, valid)
+        right, loss = 0, 0.0
+        for start in range(0, len(vectors), BLOCK):
+            own = range(start, min(start + BLOCK, len(vectors)))
+            targets, _ = valid.targets(own)
+            table = objective.table(torch.cat([vectors[i] for i in own]), targets)
+            loss += float(contrast(table, symmetric=objective.symmetric))
+            right += int(table.argmax(1).eq(torch.arange(len(table))).sum())
+        found = {"accuracy": right / len(vectors), "loss": loss / len(vectors)}
+        if hard:
+            triples = torch.stack([vectors[i] for i in hard])  # (H, 3, C)
+            near, far = (torch.cosine_similarity(triples[:, 0], triples[:, k]) for k in (1, 2))
+            found["triplet_accuracy"] = float((near > far).float().mean())
+        return found
+
+    return measure
+
+
+def _correlation(
+    objective: VectorObjective, valid: Encoded, examples: Sequence[Pair], teacher: Teacher | None
+) -> Measure:
+    """Measure the correlation of cosines with the scores, or of sentences with the teacher's."""
+    if examples[0].score is not None:
+        wanted = torch.tensor([float(pair.score or 0.0) for pair in examples])
+    else:
+        assert teacher is not None  # _check
+        wanted = _between(teacher([pair.texts[0] for pair in examples[:COMPARED]]).cpu())
+
+    def measure(model: RobertaHubInterface) -> dict[str, float]:
+        vectors = torch.stack(_vectors(model, objective, valid))  # (n, texts, C)
+        if vectors.size(1) == 2:
+            found = torch.cosine_similarity(vectors[:, 0], vectors[:, 1])
+        else:
+            found = _between(vectors[:COMPARED, 0])
+        functions = metrics()
+        return {
+            "spearman": float(functions.spearman_corrcoef(found, wanted)),
+            "pearson": float(functions.pearson_corrcoef(found, wanted)),
+        }
+
+    return measure
+
+
+def _between(vectors: Tensor) -> Tensor:
+    """Cosines of each two different vectors: (n, C) -> (n * (n - 1) / 2,)."""
+    first, second = torch.triu_indices(len(vectors), len(vectors), offset=1)
+    return cosines(vectors, vectors)[first, second]

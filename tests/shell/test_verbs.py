@@ -1,0 +1,579 @@
+"""Each verb answers what the library answers, whatever holds the texts and whatever it writes."""
+
+from __future__ import annotations
+
+import csv
+import gzip
+import io
+import json
+import lzma
+import os
+import threading
+from collections.abc import Callable, Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+import torch
+from shell.running import Run, runner, write_model
+
+from roberta_hub import RobertaHubInterface, hub, load_model
+from roberta_hub.shell.reading import FIRST, MOST, Item, windows
+from roberta_hub.tables import open_table
+
+TEXTS = ["A dog ran.", 'He said "no", twice.', "naïve 🙂 漢字", "Goal!"]
+HARD = ["two\nlines", "a\ttab", ' spaces and "quotes" ', "=1+1", "\u2028 \x1b[31m", "Ende\r"]
+PAIRS = [("A dog ran.", "An animal moved."), ("Goal!", "He sat."), ("a", "b")]
+
+
+@pytest.fixture(scope="module")
+def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    return write_model(tmp_path_factory.mktemp("shell") / "model")
+
+
+@pytest.fixture(scope="module")
+def roberta(folder: Path) -> RobertaHubInterface:
+    return load_model(folder)
+
+
+@pytest.fixture
+def run(
+    monkeypatch: pytest.MonkeyPatch,
+    capsys: pytest.CaptureFixture[str],
+    tmp_path: Path,
+    folder: Path,
+    roberta: RobertaHubInterface,
+) -> Run:
+    """Runs a verb on the small model, which is loaded once."""
+    monkeypatch.chdir(tmp_path)
+    loaded, load = roberta, hub.load_model
+    monkeypatch.setattr(
+        hub,
+        "load_model",
+        lambda name, **more: loaded if name == str(folder) else load(name, **more),
+    )
+    plain = runner(monkeypatch, capsys)
+
+    def on_model(verb: str, *arguments: object, **more: Any) -> tuple[int, str, str]:
+        return plain(verb, "-m", folder, *arguments, **more)
+
+    return on_model
+
+
+def answers(out: str) -> list[dict[str, Any]]:
+    return [json.loads(line) for line in out.splitlines()]
+
+
+def ask(run: Run, *arguments: object, **more: Any) -> list[dict[str, Any]]:
+    status, out, err = run(*arguments, **more)
+    assert (status, err) == (0, "")
+    return answers(out)
+
+
+def nearly(value: Any) -> Any:
+    """Equal up to rounding, in lists and dicts too."""
+    if isinstance(value, dict):
+        return {name: nearly(inner) for name, inner in value.items()}
+    if isinstance(value, list):
+        return list(map(nearly, value))
+    return pytest.approx(value, rel=2e-6, abs=2e-6) if isinstance(value, float) else value
+
+
+# ---- what each verb answers ----
+
+
+def test_classify(run: Run, roberta: RobertaHubInterface) -> None:
+    found = ask(run, "classify", *TEXTS)
+    for text, answer, wanted in zip(TEXTS, found, roberta.classify(TEXTS), strict=True):
+        assert list(answer) == ["text", "label", "score", "scores"]
+        assert (answer["text"], answer["label"]) == (text, wanted.label)
+        assert answer["scores"] == nearly(dict(wanted.scores))
+        assert list(answer["scores"]) == list(wanted.scores)
+    (pair,) = ask(run, "classify", "--head", "nli", "--pair", *PAIRS[0])
+    assert (pair["first"], pair["second"]) == PAIRS[0]
+    assert pair["scores"] == nearly(dict(roberta.classify([PAIRS[0]], "nli")[0].scores))
+    (multi,) = ask(run, "classify", "--multi-label", TEXTS[0])
+    assert multi["scores"] == nearly(dict(roberta.classify(TEXTS[0], multi_label=True).scores))
+
+
+def test_zero_shot(run: Run, roberta: RobertaHubInterface) -> None:
+    options = ("--labels", 'a,"b, c"', "--hypothesis", "About {}.", "--head", "nli")
+    found = ask(run, "zero-shot", *TEXTS, *options)
+    wanted = roberta.zero_shot(TEXTS, ["a", "b, c"], hypothesis="About {}.", head="nli")
+    assert [answer["scores"] for answer in found] == nearly([dict(w.scores) for w in wanted])
+
+
+def test_fill_mask(run: Run, roberta: RobertaHubInterface) -> None:
+    texts = ["A <mask> ran.", "<mask> and <mask>"]
+    found = ask(run, "fill-mask", *texts, "-k", 2)
+    (one, two) = roberta.fill_mask(texts, topk=2)
+    words = found[0]["words"]
+    assert [(w["filled"], w["word"]) for w in words] == [(t, w.strip()) for t, _, w in one]
+    assert [w["score"] for w in words] == nearly([p for _, p, _ in one])
+    assert [w["mask"] for w in found[1]["words"]] == [1, 1, 2, 2]
+    assert [w["filled"] for w in found[1]["words"]] == [t for mask in two for t, _, _ in mask]
+    (targets,) = ask(run, "fill-mask", texts[0], "--targets", "dog,cat")
+    assert {w["word"] for w in targets["words"]} == {"dog", "cat"}
+
+
+def test_tag_answer_choose(run: Run, roberta: RobertaHubInterface) -> None:
+    (tagged,) = ask(run, "tag", TEXTS[0])
+    for span, wanted in zip(tagged["spans"], roberta.tag(TEXTS[0]), strict=True):
+        assert span == nearly(vars(wanted))
+    (answer,) = ask(run, "answer", "--pair", "Who?", "Ada wrote it.", "--always")
+    wanted_answer = roberta.answer("Who?", "Ada wrote it.", no_answer=False)
+    assert answer == {
+        **{"question": "Who?", "context": "Ada wrote it.", "answer": wanted_answer.text},
+        **{"start": wanted_answer.start, "end": wanted_answer.end},
+        "score": nearly(wanted_answer.score),
+    }
+    wanted_choice = roberta.choose("Where?", ["here", "there"], "race")
+    (choice,) = ask(run, "choose", "Where?", "--options", "here,there", "--head", "race")
+    assert {o["option"]: o["score"] for o in choice["options"]} == nearly(
+        dict(wanted_choice.scores)
+    )
+    lines = b"Where?\there\tthere\nWhat?\tthis\tthat\n"
+    behind = ask(run, "choose", "--head", "race", stdin=lines)
+    assert [row["text"] for row in behind] == ["Where?", "What?"]
+    assert behind[0] == choice
+
+
+def test_score_and_tokens(run: Run, roberta: RobertaHubInterface) -> None:
+    found = ask(run, "score", *TEXTS)
+    assert [answer["score"] for answer in found] == nearly(roberta.score(TEXTS))
+    assert [a["tokens"] for a in found] == [len(roberta.tokenize(text)) for text in TEXTS]
+    (tokens,) = ask(run, "tokens", TEXTS[0])
+    assert tokens["ids"] == roberta.encode(TEXTS[0]).tolist()
+    assert tokens["tokens"] == ["<s>", *roberta.tokenize(TEXTS[0]), "</s>"]
+
+
+def test_embed_and_features(run: Run, roberta: RobertaHubInterface) -> None:
+    vectors = [answer["vector"] for answer in ask(run, "embed", *TEXTS)]
+    assert vectors == nearly(roberta.embed(TEXTS).tolist())
+    prompted = ask(run, "embed", TEXTS[0], "--prompt", "query: ")
+    assert prompted[0]["vector"] == nearly(roberta.embed(TEXTS[0], "query: ").tolist())
+    pooled = ask(run, "features", *TEXTS, "--pooling", "cls", "--layer", 1, "--normalize")
+    wanted = roberta.features(TEXTS, pooling="cls", layer=1, normalize=True)
+    assert [answer["vector"] for answer in pooled] == nearly(wanted.tolist())
+    (long,) = ask(run, "features", "word " * 60, "--truncate")
+    assert len(long["tokens"]) == len(long["vectors"]) == 48
+    assert (long["tokens"][0], long["tokens"][-1]) == ("<s>", "</s>")
+    assert long["vectors"] == nearly(roberta.features("word " * 60, truncate=True).tolist())
+
+
+def test_similar(run: Run, roberta: RobertaHubInterface, tmp_path: Path) -> None:
+    corpus = [f"text number {i}" for i in range(40)]
+    (tmp_path / "corpus.txt").write_text("\n".join(corpus))
+    queries = ["number 7", "a"]
+    found = ask(run, "similar", *queries, "-i", "corpus.txt", "-k", 3)
+    assert found == ask(run, "similar", *queries, "-k", 3, stdin="\n".join(corpus).encode())
+    for query, answer, hits in zip(
+        queries, found, roberta.search(queries, corpus, topk=3), strict=True
+    ):
+        assert answer["query"] == query
+        assert answer["hits"] == [nearly(vars(hit)) for hit in hits]
+
+
+# ---- what holds texts ----
+
+
+def table(path: Path, *columns: str, rows: list[tuple[str, ...]], **options: Any) -> None:
+    with path.open("w", newline="", encoding=options.pop("encoding", "utf-8")) as file:
+        writer = csv.writer(file, **options)
+        writer.writerows([columns, *rows])
+
+
+def jsonl(path: Path, name: str = "text") -> None:
+    path.write_text("".join(json.dumps({"id": 1, name: text}) + "\n" for text in TEXTS))
+
+
+def parquet(path: Path) -> None:
+    arrow = pytest.importorskip("pyarrow")
+    rows = [{"id": i, "text": text} for i, text in enumerate(TEXTS)]
+    pytest.importorskip("pyarrow.parquet").write_table(arrow.Table.from_pylist(rows), path)
+
+
+LINES = "\n".join(TEXTS).encode()
+CONTAINERS: dict[str, tuple[str, Callable[[Path], object], tuple[str, ...]]] = {
+    "lines": ("x.txt", lambda p: p.write_bytes(LINES + b"\n"), ()),
+    "lines without a last end": ("x.txt", lambda p: p.write_bytes(LINES), ()),
+    "a file without an ending": ("x", lambda p: p.write_bytes(LINES), ()),
+    "lines with CRLF": ("x.txt", lambda p: p.write_bytes(LINES.replace(b"\n", b"\r\n")), ()),
+    "lines with a BOM": ("x.txt", lambda p: p.write_bytes(b"\xef\xbb\xbf" + LINES), ()),
+    "gzipped lines": ("x.txt.gz", lambda p: p.write_bytes(gzip.compress(LINES)), ()),
+    "xz lines": ("x.txt.xz", lambda p: p.write_bytes(lzma.compress(LINES)), ()),
+    "csv, one column": ("x.csv", lambda p: table(p, "any", rows=[(t,) for t in TEXTS]), ()),
+    "csv, the column text": (
+        *("x.csv", lambda p: table(p, "id", "text", rows=[("1", t) for t in TEXTS])),
+        (),
+    ),
+    "csv, a column by name": (
+        *("x.csv", lambda p: table(p, "id", "review", rows=[("1", t) for t in TEXTS])),
+        ("--column", "review"),
+    ),
+    "csv, a name with a comma": (
+        *("x.csv", lambda p: table(p, "id", "a, b", rows=[("1", t) for t in TEXTS])),
+        ("--column", '"a, b"'),
+    ),
+    "csv with semicolons": (
+        *(
+            "x.csv",
+            lambda p: table(p, "id", "text", rows=[("1", t) for t in TEXTS], delimiter=";"),
+        ),
+        (),
+    ),
+    "csv of a spreadsheet": (
+        *(
+            "x.csv",
+            lambda p: table(
+                p,
+                "id",
+                "text",
+                rows=[("1", t) for t in TEXTS],
+                encoding="utf-8-sig",
+                quoting=csv.QUOTE_ALL,
+            ),
+        ),
+        (),
+    ),
+    "gzipped csv": (
+        *("x.csv.gz", lambda p: p.write_bytes(gzip.compress(b"text\n" + quoted()))),
+        (),
+    ),
+    "tsv": (
+        "x.tsv",
+        lambda p: p.write_text("id\ttext\n" + "".join(f"1\t{t}\n" for t in TEXTS)),
+        (),
+    ),
+    "jsonl": ("x.jsonl", jsonl, ()),
+    "ndjson": ("x.ndjson", lambda p: jsonl(p, "body"), ("--column", "body")),
+    "parquet": ("x.parquet", parquet, ()),
+    "pq": ("x.pq", parquet, ("--column", "text")),
+}
+"""A file's name, what writes it, and what else the command line says."""
+
+
+def quoted() -> bytes:
+    buffer = io.StringIO()
+    csv.writer(buffer).writerows([(text,) for text in TEXTS])
+    return buffer.getvalue().encode()
+
+
+@pytest.mark.parametrize("kind", CONTAINERS)
+def test_every_file_gives_the_same_texts(run: Run, tmp_path: Path, kind: str) -> None:
+    name, write, options = CONTAINERS[kind]
+    write(tmp_path / name)
+    wanted = ask(run, "tokens", *TEXTS)
+    assert ask(run, "tokens", "-i", name, *options) == wanted
+
+
+STREAMS = {
+    "lines": (LINES + b"\n", ()),
+    "lines by their name": (LINES, ("-i", "-")),
+    "CRLF and BOM": (b"\xef\xbb\xbf" + LINES.replace(b"\n", b"\r\n"), ()),
+    "JSONL": (
+        "".join(json.dumps({"t": text}) + "\n" for text in TEXTS).encode(),
+        ("--column", "t"),
+    ),
+}
+
+
+@pytest.mark.parametrize("kind", STREAMS)
+def test_every_stream_gives_the_same_texts(run: Run, kind: str) -> None:
+    stdin, options = STREAMS[kind]
+    wanted = ask(run, "tokens", *TEXTS)
+    assert ask(run, "tokens", *options, stdin=stdin) == wanted
+
+
+@pytest.mark.skipif(not hasattr(os, "mkfifo"), reason="the system has no named pipes")
+def test_a_named_pipe_is_read(run: Run, tmp_path: Path) -> None:
+    os.mkfifo(tmp_path / "pipe")
+    writer = threading.Thread(target=(tmp_path / "pipe").write_bytes, args=(LINES,), daemon=True)
+    writer.start()
+    assert [row["text"] for row in ask(run, "tokens", "-i", "pipe")] == TEXTS
+    writer.join(10)
+
+
+def test_pairs_are_pairs_however_they_come(run: Run, tmp_path: Path) -> None:
+    table(tmp_path / "x.csv", "premise", "id", "hypothesis", rows=[(a, "1", b) for a, b in PAIRS])
+    table(tmp_path / "ours.csv", "first", "second", rows=PAIRS)
+    tabs = "".join(f"{a}\t{b}\n" for a, b in PAIRS).encode()
+    (tmp_path / "x.txt").write_bytes(tabs)
+    wanted = ask(run, "tokens", *(word for pair in PAIRS for word in ("--pair", *pair)))
+    assert [(row["first"], row["second"]) for row in wanted] == PAIRS
+    assert ask(run, "tokens", "-i", "x.csv", "--column", "premise,hypothesis") == wanted
+    assert ask(run, "tokens", "-i", "ours.csv", "--column", "first,second") == wanted
+    assert ask(run, "tokens", "-i", "ours.csv") == wanted
+    assert ask(run, "tokens", "-i", "x.txt") == wanted
+    assert ask(run, "tokens", stdin=tabs) == wanted
+
+
+def test_what_one_verb_writes_another_reads(run: Run) -> None:
+    status, out, _ = run("classify", *TEXTS)
+    assert status == 0
+    again = ask(run, "tokens", "--column", "text", stdin=out.encode())
+    assert [row["text"] for row in again] == TEXTS
+
+
+def test_order_is_kept_across_windows_and_lengths(run: Run, roberta: RobertaHubInterface) -> None:
+    texts = [f"{i} " + "word " * (i * 7 % 30) for i in range(150)]
+    found = ask(run, "embed", stdin="\n".join(texts).encode())
+    assert [row["text"] for row in found] == texts
+    ours = torch.tensor([row["vector"] for row in found])
+    torch.testing.assert_close(ours, roberta.embed(texts), atol=2e-5, rtol=0)
+
+
+def test_windows_grow_and_end_where_nothing_is_there_yet() -> None:
+    def items(*counts: int) -> Iterator[Item | None]:
+        for count in counts:
+            yield from [Item(("text",), "here")] * count
+            yield None
+
+    sizes = [len(window) for window in windows(items(2000))]
+    assert sizes[:3] == [FIRST, 2 * FIRST, 4 * FIRST] and max(sizes) == MOST
+    assert sum(sizes) == 2000
+    assert [len(window) for window in windows(items(1, 3, 0, 2))] == [1, 3, 2]
+    large = [Item(("x" * 600_000,), "here")] * 4
+    assert [len(window) for window in windows(iter(large))] == [2, 2]
+
+
+# ---- what is written ----
+
+
+@pytest.mark.parametrize("ending", ["csv", "tsv", "jsonl", "parquet"])
+def test_hard_texts_come_back_from_every_format(run: Run, tmp_path: Path, ending: str) -> None:
+    if ending == "parquet":
+        pytest.importorskip("pyarrow")
+    texts = [*TEXTS, *HARD]
+    (tmp_path / "in.jsonl").write_text("".join(json.dumps({"text": t}) + "\n" for t in texts))
+    status, out, err = run("classify", "-i", "in.jsonl", "-o", f"out.{ending}")
+    assert (status, out, err) == (0, "", "")
+    rows = [row.values for row in open_table(tmp_path / f"out.{ending}").rows()]
+    assert [row["text"] for row in rows] == texts
+    wanted = ask(run, "classify", "-i", "in.jsonl")
+    assert [row["label"] for row in rows] == [row["label"] for row in wanted]
+    scores = [float(row["score"]) for row in rows]
+    assert scores == nearly([row["score"] for row in wanted])
+    if ending in ("csv", "tsv"):
+        assert list(rows[0]) == ["text", "label", "score", "scores.art", "scores.sport"]
+    else:
+        assert rows[0]["scores"] == nearly(wanted[0]["scores"])
+
+
+def test_an_answer_of_several_is_several_rows_of_a_csv(run: Run) -> None:
+    status, out, _ = run("fill-mask", "A <mask>.", "<mask>", "-k", 2, "-f", "csv")
+    rows = list(csv.DictReader(io.StringIO(out)))
+    assert status == 0
+    assert [row["text"] for row in rows] == ["A <mask>."] * 2 + ["<mask>"] * 2
+    assert list(rows[0])[1:] == ["words.mask", "words.word", "words.score", "words.filled"]
+    assert run("tokens", "a b", "-f", "csv")[1].splitlines()[1] == "a b,<s> a Ġb </s>,0 102 741 2"
+
+
+def test_vectors_in_parquet_and_npy(run: Run, roberta: RobertaHubInterface, tmp_path: Path) -> None:
+    numpy, arrow = pytest.importorskip("numpy"), pytest.importorskip("pyarrow")
+    import pyarrow.parquet
+
+    assert run("embed", *TEXTS, "-o", "x.npy")[0] == 0
+    assert run("embed", *TEXTS, "-o", "x.parquet")[0] == 0
+    wanted = roberta.embed(TEXTS)
+    matrix = numpy.load(tmp_path / "x.npy")
+    assert matrix.dtype == numpy.float32 and matrix.flags.c_contiguous
+    torch.testing.assert_close(torch.from_numpy(matrix), wanted, atol=1e-6, rtol=0)
+    read = pyarrow.parquet.read_table(tmp_path / "x.parquet")
+    assert read.schema.field("vector").type == arrow.list_(arrow.float32(), 32)
+    assert read.column("text").to_pylist() == TEXTS
+    assert read.column("vector").to_pylist() == matrix.tolist()
+    assert run("features", *TEXTS, "-o", "f.parquet")[0] == 0
+    read = pyarrow.parquet.read_table(tmp_path / "f.parquet")
+    for text, vectors in zip(TEXTS, read.column("vectors").to_pylist(), strict=True):
+        torch.testing.assert_close(torch.tensor(vectors), roberta.features(text), atol=1e-6, rtol=0)
+    for name in ("x.parquet", "f.parquet"):  # and what was written can be read
+        assert len(list(open_table(tmp_path / name).rows())) == len(TEXTS)
+
+
+def test_a_parquet_file_has_large_groups(
+    run: Run, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    pytest.importorskip("pyarrow")
+    import pyarrow.parquet
+
+    monkeypatch.setattr("roberta_hub.shell.formats.GROUP", 300)
+    lines = "\n".join(f"text {i}" for i in range(1000)).encode()
+    assert run("tokens", "-o", "x.parquet", stdin=lines)[0] == 0
+    file = pyarrow.parquet.ParquetFile(tmp_path / "x.parquet")
+    assert file.metadata.num_rows == 1000
+    assert 2 <= file.num_row_groups <= 4
+
+
+@pytest.mark.parametrize("verb", ["embed", "tokens", "score", "tag", "fill-mask", "features"])
+def test_no_texts_make_an_empty_file_with_its_columns(run: Run, tmp_path: Path, verb: str) -> None:
+    pytest.importorskip("pyarrow")
+    (tmp_path / "none.txt").touch()
+    status, out, err = run(verb, "-i", "none.txt")
+    assert (status, out) == (0, "") and "no texts" in err
+    assert run(verb, "-o", "x.parquet")[0] == 0
+    assert open_table(tmp_path / "x.parquet").columns[0] == "text"
+    if verb == "embed":
+        assert run(verb, "-o", "x.npy")[0] == 0
+        assert pytest.importorskip("numpy").load(tmp_path / "x.npy").shape == (0, 0)
+    elif verb != "features":
+        assert run(verb, "-o", "x.csv")[0] == 0
+        header = (tmp_path / "x.csv").read_text()
+        assert header.startswith("text,") and header.count("\n") == 1
+
+
+def test_a_link_stays_one_and_a_device_is_written_to(run: Run, tmp_path: Path) -> None:
+    (tmp_path / "real.csv").write_text("old")
+    (tmp_path / "link.csv").symlink_to("real.csv")
+    assert run("tokens", "a", "-o", "link.csv")[0] == 0
+    assert (tmp_path / "link.csv").is_symlink()
+    assert (tmp_path / "real.csv").read_text().startswith("text,tokens")
+    assert run("tokens", "a", "-o", "/dev/null", "-f", "csv")[0] == 0
+    assert not Path("/dev/null").is_file()
+
+
+# ---- what cannot be read ----
+
+BAD: dict[str, tuple[str, bytes, tuple[str, ...], str]] = {
+    "not UTF-8": ("x.txt", b"fine\ncaf\xe9\n", (), "x.txt:2: not UTF-8"),
+    "UTF-16": ("x.txt", "texts".encode("utf-16"), (), "x.txt:1: not UTF-8 but UTF-16"),
+    "a tab in some lines": ("x.txt", b"a\nb\tc\n", (), "x.txt:2: 2 texts with tabs"),
+    "three texts": ("x.txt", b"a\tb\tc\n", (), "x.txt:1: 3 texts; it takes 1 to 2"),
+    "a row that is short": ("x.csv", b"id,text\n1,a\n2\n", (), "x.csv:3: 1 fields"),
+    "a quote left open": ("x.csv", b'id,text\n1,a\n2,"b\n3,c\n', (), "x.csv:3: a quote opens"),
+    "no JSON": ("x.jsonl", b'{"text": "a"}\n{"text": \n', (), "x.jsonl:2: not JSON"),
+    "a list": ("x.jsonl", b'{"text": "a"}\n["b"]\n', (), "x.jsonl:2: a JSON list"),
+    "null": ("x.jsonl", b'{"text": "a"}\n{"text": null}\n', (), "x.jsonl:2: no text in the column"),
+    "no such key": ("x.jsonl", b'{"text": "a"}\n{"txt": "b"}\n', (), "x.jsonl:2: no text in"),
+    "a number": ("x.jsonl", b'{"text": "a"}\n{"text": 7}\n', (), "x.jsonl:2: the column 'text' h"),
+    "no Parquet": ("x.parquet", b"PAR1 no", (), "x.parquet: not a readable Parquet"),
+    "too long": ("x.txt", b"a\n" + b"word " * 60, (), "x.txt:2 is too long: 63 tokens > 48"),
+}
+
+
+@pytest.mark.parametrize("kind", BAD)
+def test_a_bad_row_is_named_and_nothing_is_left(run: Run, tmp_path: Path, kind: str) -> None:
+    name, content, options, words = BAD[kind]
+    (tmp_path / name).write_bytes(content)
+    (tmp_path / "out.csv").write_text("old")
+    before = sorted(tmp_path.iterdir())
+    status, out, err = run("classify", "-i", name, *options, "-o", "out.csv")
+    assert (status, out) == (1, "")
+    assert err.startswith("roberta-hub: ") and words in err and err.count("\n") == 1
+    assert sorted(tmp_path.iterdir()) == before
+    assert (tmp_path / "out.csv").read_text() == "old"
+
+
+@pytest.mark.parametrize("kind", ["not UTF-8", "UTF-16", "a tab in some lines", "too long"])
+def test_a_bad_line_of_standard_input_is_named(run: Run, kind: str) -> None:
+    _, content, options, words = BAD[kind]
+    status, _, err = run("classify", *options, stdin=content)
+    assert status == 1 and words.replace("x.txt", "standard input") in err
+
+
+def test_a_line_without_an_end_is_no_way_to_fill_memory(
+    run: Run, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("roberta_hub.shell.reading.LONGEST", 100_000)
+    status, _, err = run("tokens", stdin=b"x" * 1_000_000)
+    assert status == 1 and "standard input:1: a line of more than 100,000 bytes" in err
+
+
+def test_errors_name_the_line_in_a_later_window(run: Run) -> None:
+    lines = [b"text"] * 100
+    lines[77] = b"word " * 60
+    status, out, err = run("classify", stdin=b"\n".join(lines))
+    assert status == 1 and "standard input:78 is too long" in err
+    assert "--truncate cuts it, --stride N reads windows" in err
+    assert len(answers(out)) in (FIRST, 3 * FIRST)  # what was done before is whole
+    status, _, err = run("fill-mask", stdin=b"a <mask>\nb\n")
+    assert status == 1 and "standard input:2, 'b', has no mask" in err
+    status, _, err = run("similar", "a", stdin=b"\n".join(lines))
+    assert status == 1 and "standard input:78 is too long" in err
+    status, _, err = run("similar", "a", "word " * 60, stdin=b"a\nb\nc\n")
+    assert status == 1 and "argument 2 is too long" in err
+
+
+# ---- wrong usage ----
+
+USAGE: dict[str, tuple[tuple[str, ...], str]] = {
+    "a file as a text": (("classify", "x.csv"), "-i x.csv reads it"),
+    "texts and a file": (("classify", "a", "-i", "x.csv"), "give texts or -i, not both"),
+    "texts and pairs": (("classify", "a", "--pair", "a", "b"), "give texts or --pair, not both"),
+    "a column of arguments": (("classify", "a", "-c", "text"), "--column is for a table"),
+    "a column of lines": (("classify", "-i", "x.txt", "-c", "text"), "x.txt is no table"),
+    "a column that is not there": (
+        ("classify", "-i", "x.csv", "-c", "revew"),
+        "did you mean review? Its columns, with two rows: review ('good', 'bad'); id ('1', '2')",
+    ),
+    "no column named": (("classify", "-i", "x.csv"), "which column has the text? Say --column"),
+    "three columns": (("classify", "-i", "x.csv", "-c", "a,b,c"), "3 texts; it takes 1 to 2"),
+    "two columns for one text": (("tag", "-i", "x.csv", "-c", "a,b"), "2 texts; it takes 1"),
+    "a pair for one text": (("tag", "--pair", "a", "b"), "2 texts; it takes 1"),
+    "one text for a pair": (("answer", "a"), "--pair QUESTION CONTEXT"),
+    "no options": (("choose", "a"), "give --options A,B"),
+    "no labels": (("zero-shot", "a"), "Missing option '--labels'"),
+    "a label twice": (("zero-shot", "a", "--labels", "b,b"), "one twice"),
+    "no query": (("similar", "-i", "x.csv"), "as arguments, and the corpus with -i"),
+    "an unknown ending": (("tokens", "a", "-o", "x.foo"), "its name does not say the format"),
+    "an unknown format": (("tokens", "a", "-f", "xml"), "'xml' is not one of"),
+    "vectors in a CSV": (("embed", "a", "-o", "x.csv"), "no cells for vectors"),
+    "npy without vectors": (("tokens", "a", "-o", "x.npy"), "it is for vectors"),
+    "npy of many vectors": (("features", "a", "-o", "x.npy"), "--pooling mean"),
+    "Parquet to a terminal": (("tokens", "a", "-f", "parquet"), "give -o FILE"),
+    "a cut and windows": (("tokens", "a", "--truncate", "--stride", "3"), "choose one"),
+    "a stride below 0": (("tokens", "a", "--stride", "-1"), "--stride"),
+    "an option that is none": (("tokens", "a", "--colum", "b"), "Did you mean '--column'?"),
+    "a text with a dash": (("tokens", "-7"), "begins with - stands behind --"),
+}
+
+
+@pytest.mark.parametrize("kind", USAGE)
+def test_wrong_usage_is_told(run: Run, tmp_path: Path, kind: str) -> None:
+    (tmp_path / "x.csv").write_text("review,id\ngood,1\nbad,2\n")
+    (tmp_path / "x.txt").write_text("a\n")
+    arguments, words = USAGE[kind]
+    before = sorted(tmp_path.iterdir())
+    status, out, err = run(*arguments)
+    assert (status, out) == (2, "") and words in err
+    assert sorted(tmp_path.iterdir()) == before
+
+
+def test_a_file_cannot_be_read_and_written(run: Run, tmp_path: Path) -> None:
+    (tmp_path / "x.csv").write_text("text\na\n")
+    (tmp_path / "y.csv").symlink_to("x.csv")
+    for target in ("x.csv", "./x.csv", "y.csv"):
+        status, _, err = run("tokens", "-i", "x.csv", "-o", target)
+        assert status == 1 and "cannot be written too" in err
+    assert (tmp_path / "x.csv").read_text() == "text\na\n"
+    for target, words in ((".", "is a folder"), ("none/x.csv", "no such folder")):
+        status, _, err = run("tokens", "a", "-o", target, "-f", "csv")
+        assert status == 1 and words in err
+
+
+def test_the_model_in_the_box_says_what_to_do_with_single_texts(
+    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str], tmp_path: Path
+) -> None:
+    plain = runner(monkeypatch, capsys)
+    (tmp_path / "x.csv").write_text("text\na\n")
+    for status, arguments, stdin in (
+        (2, ("It was great.",), b""),
+        (1, (), b"It was great.\n"),
+        (2, ("-i", tmp_path / "x.csv", "--column", "text"), b""),
+    ):
+        found, out, err = plain("classify", *arguments, stdin=stdin)
+        assert (found, out) == (status, "")
+        assert "roberta-hub zero-shot TEXT --labels" in err and "roberta-hub fit" in err
+    status, out, _ = plain("classify", "--pair", "A dog ran.", "An animal moved.")
+    assert status == 0
+    assert set(json.loads(out)["scores"]) == {"contradiction", "neutral", "entailment"}
+
+
+def test_an_error_of_the_model_speaks_of_the_shell(run: Run) -> None:
+    for arguments, words, none in (
+        (("tag", "a", "--head", "foo"), "no token head 'foo'", "register_"),
+        (("choose", "a", "--options", "b,c", "--head", "topic"), "has 2 outputs", "Traceback"),
+        (("embed", "a", "--prompt-name", "q"), "--prompt takes a text", "prompt="),
+    ):
+        status, _, err = run(*arguments)
+        assert status == 1 and words in err and none not in err
