@@ -113,9 +113,10 @@ INNER_FLOORS = {
         ["build"],
     ],
     "train.fitting": [
-        ["columns", "frames", "folder", "recipe"],
+        ["columns", "frames", "folder", "recipe", "split"],
         ["examples"],
         ["scores"],
+        ["card"],
         ["fit"],
     ],
     "train.loop": [

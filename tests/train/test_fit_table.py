@@ -21,11 +21,13 @@ from small_models import small_roberta
 
 import roberta_hub
 from roberta_hub.errors import InputError, InputTypeError, RobertaHubError, UnknownNameError
+from roberta_hub.train.fitting.card import command
 from roberta_hub.train.fitting.columns import find_columns
 from roberta_hub.train.fitting.examples import Examples, read_examples
 from roberta_hub.train.fitting.fit import Fitted, prepare
 from roberta_hub.train.fitting.frames import table_of
 
+pytestmark = pytest.mark.filterwarnings("ignore:.*rows are few to learn from")
 Rows = list[dict[str, Any]]
 
 
@@ -365,7 +367,8 @@ def fitted(base: Path, tmp_path_factory: pytest.TempPathFactory) -> tuple[Fitted
     folder = tmp_path_factory.mktemp("fitted")
     table = written(folder / "animals.csv", animals(240))
     ready = prepare(read_examples(table), model=base, output=folder / "mine", epochs=14)
-    return ready.train(progress=False), folder / "mine", ready.command()
+    done = ready.train(progress=False)
+    return done, folder / "mine", command(ready.examples, ready.config, ready.output)
 
 
 def test_it_learns_and_answers_with_its_own_head(fitted: Any) -> None:
@@ -392,13 +395,17 @@ def test_the_folder_has_a_card_and_nothing_else(fitted: Any) -> None:
         assert words in card
 
 
-def test_the_card_is_true(fitted: Any, monkeypatch: pytest.MonkeyPatch) -> None:
-    """Its block of Python runs, and its command makes such a model."""
+def test_the_card_is_true(fitted: Any, base: Path) -> None:
+    """Its block of Python runs, and its command names all that was chosen."""
     _, folder, command = fitted
     block = (folder / "README.md").read_text().split("```python\n")[1].split("```")[0]
     exec(block.replace("print(", "answer = ("), names := {})
     assert names["answer"].label in ANIMALS  # type: ignore[attr-defined]
-    assert command.startswith(f"roberta-hub fit {folder.parent}/animals.csv --text text --label")
+    assert command == (
+        f"roberta-hub fit {folder.parent}/animals.csv --text text --valid 0.1 --label label "
+        f"--model {base} --output {folder} --epochs 14 "
+        "--task classification --seed 1"
+    )
 
 
 def test_the_scores_as_text(fitted: Any) -> None:

@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 import os
-import random
+import textwrap
 from collections import Counter
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -23,6 +23,7 @@ from roberta_hub.train.fitting.columns import (
     number_in,
 )
 from roberta_hub.train.fitting.frames import table_of
+from roberta_hub.train.fitting.split import counted, doubles, near, split, without
 from roberta_hub.train.limits import MAX_SEED
 
 FEW = 100
@@ -47,6 +48,8 @@ class Examples:
     valid: list[Sentences]
     held_out: str
     """How `valid` was chosen, in words."""
+    share: str | None = None
+    """What `--valid` makes the same choice; None: data in memory, which no command names."""
     notes: list[str] = field(default_factory=list)
     """What is odd about the rows, and what was done with them; a sentence each."""
 
@@ -78,7 +81,7 @@ class Examples:
             lines.append(f"  {name[:40]:<{min(width, 40)}} {count:>8,}  {bar}")
         if len(counts) > SHOWN:
             lines.append(f"  and {len(counts) - SHOWN} more")
-        lines += [f"note: {note}" for note in self.notes]
+        lines += [wrapped(note) for note in self.notes]
         lines.append(f"{len(self.train):,} to learn from, {len(self.valid):,} {self.held_out}")
         return "\n".join(lines)
 
@@ -87,6 +90,11 @@ class Examples:
             return f", {len(self.counts())} {'labels' if self.task == 'multi_label' else 'classes'}"
         values = [float(e.labels[0]) for e in (*self.train, *self.valid)]
         return f", numbers from {min(values):g} to {max(values):g}"
+
+
+def wrapped(note: str) -> str:
+    """Lay a note out for a terminal of 80 columns."""
+    return textwrap.fill(f"note: {note}", 80, subsequent_indent="  ", break_on_hyphens=False)
 
 
 def read_examples(
@@ -126,9 +134,9 @@ def read_examples(
     found = [_example(task, *row, label) for row in rows]
     _check(source.name, found, task, label)
     notes += _about_labels(found, task)
-    groups = _doubles(found, notes)
+    groups = doubles(found, notes)
     if share is not None:
-        train, held_out = _split(found, groups, share, seed, stratify=task == "classification")
+        train, held_out = split(found, groups, share, seed, stratify=task == "classification")
         words = f"held out ({share:.3g} of each class, seed {seed})"
         if task != "classification":
             words = f"held out ({share:.3g} of the rows, seed {seed})"
@@ -138,12 +146,27 @@ def read_examples(
             other.check(column)
         rows = _usable(other, columns, label, task, notes)
         held_out = [_example(task, *row, label) for row in rows]
-        train = _without(found, held_out, other.name, notes)
+        train = without(found, held_out, other.name, notes)
         words = f"held out ({other.name})"
     _check_sides(source.name, train, held_out, task)
     if len(train) < FEW:
         notes.append(f"{len(train)} rows are few to learn from; some hundreds make a better model")
-    return Examples(source.name, task, columns, label, train, held_out, words, notes)
+    share_of = f"{share:g}" if share is not None else _path(valid)
+    return Examples(
+        source=source.name,
+        task=task,
+        columns=columns,
+        label=label,
+        train=train,
+        valid=held_out,
+        held_out=words,
+        share=share_of if _path(table) else None,
+        notes=notes,
+    )
+
+
+def _path(table: Any) -> str | None:
+    return os.fspath(table) if isinstance(table, (str, os.PathLike)) else None
 
 
 def _share(valid: Any) -> float | None:
@@ -184,7 +207,7 @@ def _usable(
     for what, places in without.items():
         if places:
             notes.append(
-                f"{_rows(len(places))} without a {what} left out, first {_near(places[0])}"
+                f"{counted(len(places))} without a {what} left out, first {near(places[0])}"
             )
     if not found:
         raise InputError(
@@ -192,15 +215,6 @@ def _usable(
             f"{table.listed()}"
         )
     return found
-
-
-def _rows(count: int) -> str:
-    return f"{count:,} row{'' if count == 1 else 's'}"
-
-
-def _near(where: str) -> str:
-    """Shorten a place for a note to the file's own name."""
-    return os.path.basename(where)
 
 
 def _text(row: Row, column: str) -> str:
@@ -281,88 +295,12 @@ def _about_labels(found: Sequence[Sentences], task: str) -> list[str]:
     return notes
 
 
-def _key(text: Text) -> tuple[str, ...]:
-    """Make what is equal for texts that differ in case and white space only."""
-    parts = (text,) if isinstance(text, str) else text
-    return tuple(" ".join(part.casefold().split()) for part in parts)
-
-
-def _doubles(found: Sequence[Sentences], notes: list[str]) -> list[list[int]]:
-    """Group the rows of equal texts, in order; note how many groups have several."""
-    groups: dict[tuple[str, ...], list[int]] = {}
-    for i, example in enumerate(found):
-        groups.setdefault(_key(example.text), []).append(i)
-    several = [group for group in groups.values() if len(group) > 1]
-    if several:
-        count = sum(map(len, several))
-        notes.append(
-            f"{_rows(count)} with a text that occurs more than once, {len(several):,} texts in "
-            f"all; all rows of one text are on one side; first {_near(found[several[0][1]].where)}"
-        )
-    odd = [group for group in several if len({found[i].labels for i in group}) > 1]
-    if odd:
-        first = " and ".join(_near(found[i].where) for i in _differing(odd[0], found))
-        notes.append(f"{len(odd):,} of these texts with different labels, first {first}")
-    return list(groups.values())
-
-
-def _differing(group: Sequence[int], found: Sequence[Sentences]) -> tuple[int, int]:
-    first = group[0]
-    return first, next(i for i in group if found[i].labels != found[first].labels)
-
-
-def _split(
-    found: Sequence[Sentences],
-    groups: Sequence[list[int]],
-    share: float,
-    seed: int,
-    *,
-    stratify: bool,
-) -> tuple[list[Sentences], list[Sentences]]:
-    """Hold out a share of the rows, of each class alike, and no text on both sides."""
-    classes: dict[tuple[str, ...], list[list[int]]] = {}
-    for group in groups:
-        classes.setdefault(found[group[0]].labels if stratify else (), []).append(group)
-    draw, held_out = random.Random(seed), set()
-    owed = 0.0  # carried on to the next class, so that small classes add up to their share
-    for labels in sorted(classes):
-        own = classes[labels]
-        draw.shuffle(own)
-        owed += share * sum(map(len, own))
-        for group in own[1:]:  # one text of each class is always learnt
-            if owed < 0.5:
-                break
-            held_out.update(group)
-            owed -= len(group)
-    if not held_out and len(groups) > 1:
-        held_out.update(max(classes.values(), key=len)[-1])
-    sides: Mapping[bool, list[Sentences]] = {True: [], False: []}
-    for i, example in enumerate(found):
-        sides[i in held_out].append(example)
-    return sides[False], sides[True]
-
-
-def _without(
-    found: Sequence[Sentences], held_out: Sequence[Sentences], name: str, notes: list[str]
-) -> list[Sentences]:
-    """Leave out of the training what is in the held-out table too."""
-    there = {_key(example.text) for example in held_out}
-    train = [example for example in found if _key(example.text) not in there]
-    if len(train) < len(found):
-        first = next(_near(example.where) for example in found if _key(example.text) in there)
-        notes.append(
-            f"{_rows(len(found) - len(train))} with a text that {_near(name)} has too, not learnt; "
-            f"first {first}"
-        )
-    return train
-
-
 def _check_sides(
     name: str, train: Sequence[Sentences], held_out: Sequence[Sentences], task: str
 ) -> None:
     if not train or not held_out:
         raise InputError(
-            f"{name}: {_rows(len(train))} to learn from and {len(held_out)} to hold out; there "
+            f"{name}: {counted(len(train))} to learn from and {len(held_out)} to hold out; there "
             "must be some of both. Add rows, or give other ones with valid=... (--valid)"
         )
     if task == "regression":

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import dataclasses
 import os
-import shlex
 import time
 import warnings
 from collections.abc import Sequence
@@ -19,12 +18,12 @@ from roberta_hub.hub import load_model
 from roberta_hub.interface import RobertaHubInterface
 from roberta_hub.model.roberta import own_model
 from roberta_hub.train.data.sentences import Sentences
-from roberta_hub.train.fitting.examples import Examples, read_examples
-from roberta_hub.train.fitting.folder import check_output, versions, workplace, write_folder
+from roberta_hub.train.fitting.card import card, duration_of
+from roberta_hub.train.fitting.examples import Examples, read_examples, wrapped
+from roberta_hub.train.fitting.folder import check_output, workplace, write_folder
 from roberta_hub.train.fitting.recipe import recipe
 from roberta_hub.train.fitting.scores import Scores, measure
 from roberta_hub.train.limits import MAX_SEED
-from roberta_hub.train.reports import duration
 from roberta_hub.train.settings import Config
 from roberta_hub.train.tasks.encoding import encode
 from roberta_hub.train.tasks.options import FinetuningOptions
@@ -111,17 +110,11 @@ class Ready:
     """What is cut."""
 
     def summary(self) -> str:
-        """Write which model learns how long; one line, and one for what is cut."""
-        config, rows = self.config, len(self.examples.train)
+        """Write which model learns for how long, under what is cut."""
         size = sum(parameter.numel() for parameter in self.roberta.model.parameters())
-        batch, epochs = config.batch.batch_size, config.loop.max_epochs
-        assert batch is not None and epochs is not None  # `recipe` sets both
-        lines = [
-            *(f"note: {note}" for note in self.notes),
-            f"{config.model} ({size / 1e6:,.1f} M parameters) learns for {epochs} epochs of "
-            f"{-(-rows // batch):,} updates",
-        ]
-        return "\n".join(lines)
+        about = f"{self.config.model} ({size / 1e6:,.1f} M parameters) learns "
+        plan = duration_of(self.config, len(self.examples.train))
+        return "\n".join([*map(wrapped, self.notes), about + plan])
 
     def train(self, progress: bool | None = None) -> Fitted:
         """Train, measure and write the folder; on Ctrl-C nothing is left.
@@ -146,71 +139,12 @@ class Ready:
                 _unscale(self.roberta, config.task.head, *scale)
             scores = measure(self.roberta, self.examples)
             seconds = time.monotonic() - began
-            card = self._card(scores, seconds)
-            write_folder(self.roberta, self.output, card)
+            write_folder(
+                self.roberta,
+                self.output,
+                card(self.examples, scores, self.config, self.output, seconds),
+            )
         return Fitted(load_model(self.output), scores, seconds)
-
-    def _card(self, scores: Scores, seconds: float) -> str:
-        """Write the README.md: what the model is for, what it was made of, what it reaches."""
-        examples, config = self.examples, self.config
-        pair = len(examples.columns) == 2
-        asked = '[("a text", "another")]' if pair else '"a text"'
-        several = ", multi_label=True" if examples.task == "multi_label" else ""
-        kind = "number" if examples.task == "regression" else "label"
-        classes = ", ".join(examples.classes) or "none, its score is the number"
-        return f"""\
-# {self.output.absolute().name}
-
-Gives {"a pair of texts" if pair else "a text"} its {kind} `{examples.label}`.
-Made by `roberta_hub.fit` of {os.path.basename(examples.source)}.
-
-```python
-import roberta_hub
-
-mine = roberta_hub.load_model({str(self.output)!r})
-print(mine.classify({asked}{several}))
-```
-
-## Data and labels
-
-```
-{examples.summary()}
-```
-
-Labels: {classes}
-
-## Scores on the rows that were held out
-
-```
-{scores.summary()}
-```
-
-The held-out rows chose nothing: neither the number of epochs nor any other setting.
-
-## How it was made
-
-```
-{self.command()}
-```
-
-{self.summary().splitlines()[-1]} of {config.batch.batch_size} rows, with a learning rate of
-{config.optimizer.lr:g}, in {duration(seconds)}. {versions()}.
-"""
-
-    def command(self) -> str:
-        """Write the command that makes this model again; of data in memory the Python call."""
-        examples, config = self.examples, self.config
-        options = {
-            "text": ",".join(examples.columns),
-            "label": examples.label,
-            "model": config.model,
-            "output": str(self.output),
-            "epochs": str(config.loop.max_epochs),
-            "task": examples.task,
-            "seed": str(config.seed),
-        }
-        words = [word for name, value in options.items() for word in (f"--{name}", value)]
-        return shlex.join(["roberta-hub", "fit", examples.source, *words])
 
 
 def prepare(
@@ -244,9 +178,14 @@ def prepare(
     seed, directory = whole_number("seed", seed, 0, MAX_SEED), check_output(output)
     model = path_text("model", model)
     roberta = load_model(model)
-    architecture = own_model(roberta.model, "fit trains").config
-    longest = roberta.max_positions
-    config = recipe(architecture, longest, len(examples.train), examples.task, epochs, seed)
+    config = recipe(
+        width=own_model(roberta.model, "fit trains").config.embed_dim,
+        longest=roberta.max_positions,
+        rows=len(examples.train),
+        task=examples.task,
+        epochs=epochs,
+        seed=seed,
+    )
     config = dataclasses.replace(config, model=model)
     limit = config.task.options["max_length"]
     every = [*examples.train, *examples.valid]

@@ -3,14 +3,10 @@
 from __future__ import annotations
 
 import os
-import platform
-import sys
 import tempfile
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
-
-import torch
 
 from roberta_hub.arguments import path_of
 from roberta_hub.errors import InputError, RobertaHubError
@@ -87,17 +83,3 @@ def write_folder(roberta: RobertaHubInterface, output: Path, card: str) -> None:
     with replacing_all(output) as work:
         roberta.save(work)
         (work / README).write_text(f"{MARK}\n{card}\n", encoding="utf-8")
-
-
-def versions() -> str:
-    """List the versions that a model was made with.
-
-    Example:
-        >>> versions().startswith("roberta_hub ")
-        True
-    """
-    package = sys.modules[__name__.partition(".")[0]]  # to import it would be a circle
-    return (
-        f"roberta_hub {package.__version__}, torch {torch.__version__}, "
-        f"Python {platform.python_version()}"
-    )
