@@ -18,6 +18,7 @@ if TYPE_CHECKING:
     from roberta_hub.interface import RobertaHubInterface
     from roberta_hub.model.packing import collate_tokens
     from roberta_hub.sentence_settings import SentenceSettings
+    from roberta_hub.train.fitting.fit import fit
 
 __version__ = "0.1.0"
 
@@ -36,6 +37,7 @@ __all__ = [
     "XLMRModel",
     "available_models",
     "collate_tokens",
+    "fit",
     "load_model",
 ]
 
@@ -54,6 +56,7 @@ _HOMES = {
     "XLMRModel": "roberta_hub.hub",
     "available_models": "roberta_hub.checkpoint.fetch.records",
     "collate_tokens": "roberta_hub.model.packing",
+    "fit": "roberta_hub.train.fitting.fit",
     "load_model": "roberta_hub.hub",
 }
 """The module of each public name, as the imports above say it to type checkers."""

@@ -180,6 +180,7 @@ def public_methods() -> list[str]:
 def test_nothing_public_is_forgotten() -> None:
     assert public_methods() == sorted(VERBS)
     tried = [
+        "fit",
         "RobertaConfig",
         "RobertaHubInterface",
         "RobertaModel",
@@ -246,6 +247,22 @@ def test_collating(name: str, capfd: pytest.CaptureFixture[str]) -> None:
     right = {"values": [torch.tensor([0, 5, 2]), torch.tensor([0, 2])]}
     answered(roberta_hub.collate_tokens, right, name, capfd)
     answered(roberta_hub.collate_tokens, {**right, "move_eos_to_beginning": True}, name, capfd)
+
+
+@pytest.mark.parametrize("name", arguments(roberta_hub.fit))
+@pytest.mark.filterwarnings("ignore")
+@pytest.mark.timeout(300)
+def test_fitting(
+    name: str,
+    tmp_path: Path,
+    monkeypatch: pytest.MonkeyPatch,
+    capfd: pytest.CaptureFixture[str],
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.setenv("ROBERTA_HUB_OFFLINE", "1")
+    rows = [{"text": f"{word} {i}", "label": word} for i in range(3) for word in ("good", "bad")]
+    right = {"table": rows, "model": WRITTEN / "roberta_hub", "epochs": 1, "progress": False}
+    answered(roberta_hub.fit, right, name, capfd)
 
 
 LOADS = [

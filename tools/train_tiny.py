@@ -29,7 +29,7 @@ import subprocess
 import sys
 import zipfile
 from collections import defaultdict
-from collections.abc import Iterator
+from collections.abc import Collection, Iterator
 from pathlib import Path
 
 from draw_topics import held_out
@@ -150,7 +150,6 @@ OPTIMIZER = [
     "batch.batch_size=null",
     "batch.update_freq=2",
     "loop.max_epochs=null",
-    "loop.find_unused_parameters=false",
     "loop.save_minutes=5",
     "loop.log_every=20",
 ]
@@ -163,19 +162,21 @@ INGREDIENTS = ("start", "teacher", "language", "vectors")
 masked LM, the task of sentence vectors."""
 
 
-def settings(step: str, work: Path, share: float, without: str | None) -> list[str]:
+def settings(step: str, work: Path, share: float, without: Collection[str]) -> list[str]:
     """Return the settings of a step that trains.
 
     Args:
         step: of STEPS.
         work: the folder of its output.
         share: of the updates; less than 1 tells what an ingredient is worth.
-        without: the ingredient that is left out.
+        without: the ingredients that are left out.
     """
     updates = round(share * UPDATES[step])
-    begin = [f"model={WORK}/begin", f"pretrained={str(without != 'start').lower()}"]
-    teacher = {} if without == "teacher" else {"teacher": str(WORK / "minilm")}
+    begin = [f"model={WORK}/begin", f"pretrained={str('start' not in without).lower()}"]
+    teacher = {} if "teacher" in without else {"teacher": str(WORK / "minilm")}
     common = [*OPTIMIZER, f"output={work}/{step}", f"loop.max_updates={updates}"]
+    # Without the masked LM its head gets no gradient.
+    common.append(f"loop.find_unused_parameters={str('language' in without).lower()}")
     if step == "language":
         options = {"block_size": 128, **teacher, "teacher_weight": 3.0}
         return [
@@ -197,9 +198,11 @@ def settings(step: str, work: Path, share: float, without: str | None) -> list[s
     text["options"] = {"block_size": 128, **teacher, "teacher_weight": 3.0}
     vectors = {"name": "sentences", "train": str(WORK / "sentences.tsv"), "share": 0.35}
     vectors["options"] = {"truncate": True, **teacher, "teacher_weight": 10.0}
-    beside = [side for key, side in (("language", text), ("vectors", vectors)) if key != without]
+    beside = [
+        side for key, side in (("language", text), ("vectors", vectors)) if key not in without
+    ]
     options = {"max_length": 128, "truncate": True, "beside": beside}
-    if without != "language":
+    if "language" not in without:
         begin = [f"model={work}/language/last"]
     return [
         *common,
@@ -270,7 +273,7 @@ def main() -> int:
     parser.add_argument("--processes", type=int, default=os.cpu_count() or 1)
     parser.add_argument("--work", type=Path, default=WORK, help="folder of what training writes")
     parser.add_argument("--share", type=float, default=1.0, help="of the updates")
-    parser.add_argument("--without", choices=INGREDIENTS, help="leave an ingredient out")
+    parser.add_argument("--without", choices=INGREDIENTS, action="append", default=[])
     given = parser.parse_intermixed_args()
     if given.step in STEPS:
         chosen = settings(given.step, given.work.resolve(), given.share, given.without)

@@ -13,6 +13,7 @@ from functools import partial
 from typing import Any, Protocol, TextIO
 
 from roberta_hub.errors import MissingExtraError
+from roberta_hub.extras import install
 from roberta_hub.shell.drawing import Cells, Page
 from roberta_hub.shell.reading import Item, Parts
 from roberta_hub.terminal import clean
@@ -168,7 +169,7 @@ class Parquet:
             import pyarrow.parquet
         except ImportError as error:
             raise MissingExtraError(
-                f"Parquet needs pyarrow ({error}): pip install pyarrow"
+                f"Parquet needs pyarrow ({error}): {install('tables')}"
             ) from None
         self._arrow, self._file, self._form = pyarrow, stream.buffer, form
         self._rows: list[dict[str, Any]] = []

@@ -30,6 +30,7 @@ SECTIONS = {
         "tokens": "the pieces and ids that the model reads",
     },
     "your own model": {
+        "fit": "a classifier of your own from a table of texts and labels",
         "train": "pre-train or fine-tune, with every setting; see train --help",
     },
     "files and installation": {
@@ -149,7 +150,9 @@ def main(arguments: Sequence[str] | None = None) -> int:
 
 
 def _show_warning(message: Warning | str, *place: object, **more: object) -> None:
-    print(f"roberta-hub: note: {clean(message)}", file=sys.stderr)
+    from roberta_hub.shell.asking import in_words
+
+    print(f"roberta-hub: note: {clean(in_words(str(message)))}", file=sys.stderr)
 
 
 def verb(name: str) -> click.Command:
@@ -162,6 +165,8 @@ def verb(name: str) -> click.Command:
         from roberta_hub.shell import vectors as family  # type: ignore[no-redef]
     elif name == "train":
         from roberta_hub.shell import train as family  # type: ignore[no-redef]
+    elif name == "fit":
+        from roberta_hub.shell import fit as family  # type: ignore[no-redef]
     else:
         from roberta_hub.shell import upkeep as family  # type: ignore[no-redef]
     found: click.Command = getattr(family, name.replace("-", "_"))

@@ -113,6 +113,8 @@ def from_file(source: str, columns: Sequence[str], parts: Parts) -> Iterator[Ite
         parts: how many texts an input has.
     """
     if source == "-":
+        if sys.stdin is None:
+            raise click.UsageError("no texts: give some as arguments, -i FILE, or standard input")
         if sys.stdin.isatty():
             click.echo("reading texts from the terminal, one a line; Ctrl-D ends them", err=True)
         return _stream(sys.stdin.buffer, STDIN, _line(STDIN, columns, parts))
@@ -240,9 +242,10 @@ def _found(table: Table, parts: Parts) -> Sequence[str]:
         if parts.least <= len(names) <= parts.most and set(names) <= set(table.columns):
             return names
     wanted = parts.called(parts.least)
+    example = "NAME" if len(wanted) == 1 else ",".join(wanted).upper()
     raise click.UsageError(
         f"{table.name}: which column has the {' and which the '.join(wanted)}? Say --column "
-        f"{','.join(name.upper() for name in wanted)}. {table.listed()}"
+        f"{example}. {table.listed()}"
     )
 
 

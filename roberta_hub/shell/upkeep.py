@@ -34,7 +34,7 @@ def models() -> int:
 @click.command(
     epilog=examples(
         "roberta-hub download roberta.tiny",
-        "roberta-hub download roberta.base all.minilm.l6.v2",
+        "roberta-hub download roberta.base roberta.large",
     )
 )
 @click.argument("names", nargs=-1, required=True, metavar="NAME...", shell_complete=complete_model)

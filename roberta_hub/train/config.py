@@ -15,6 +15,7 @@ from typing import NoReturn
 
 from roberta_hub.errors import InputError, InputTypeError, MissingExtraError, UnknownNameError
 from roberta_hub.extras import install
+from roberta_hub.tables import FORMATS, format_of
 from roberta_hub.terminal import clean
 from roberta_hub.train.limits import check, near
 from roberta_hub.train.settings import (
@@ -75,6 +76,12 @@ _composing = threading.RLock()
 def compose(overrides: Sequence[str]) -> Config:
     """Compose the configuration that `roberta-hub train` makes of its arguments.
 
+    A recipe's numbers of updates are those of its published set. For a table of your own, those
+    that are not set are None: the run lasts `loop.max_epochs`, and warm-up takes 6 % of it. A table
+    is your own if `data.format` says csv, tsv, jsonl or parquet, if `data.columns` names columns,
+    or if the name of `data.train` ends in .csv or .parquet; the last two also leave the recipe's
+    layout for the one that the file's name says.
+
     Args:
         overrides: settings in hydra's grammar: "finetune=mnli", "optimizer.lr=2e-5",
             "data.columns={sentence: text}".
@@ -87,6 +94,9 @@ def compose(overrides: Sequence[str]) -> Config:
         >>> config = compose(["finetune=rte", "data.train=train.tsv", "loop.max_epochs=3"])
         >>> config.task.name, config.optimizer.lr, config.batch.batch_size, config.loop.max_epochs
         ('classification', 2e-05, 16, 3)
+        >>> mine = compose(["finetune=rte", "data.train=mine.csv"])
+        >>> mine.data.format, mine.loop.max_epochs, mine.loop.max_updates
+        (None, 10, None)
     """
     try:
         from hydra.errors import HydraException
@@ -108,7 +118,36 @@ def compose(overrides: Sequence[str]) -> Config:
         except (HydraException, OmegaConfBaseException, TypeError, ValueError) as error:
             _explain(error, overrides)
     assert isinstance(config, Config)
+    _fit_to_table(config, {override.lstrip("+").partition("=")[0] for override in given})
     return check(config)
+
+
+def _fit_to_table(config: Config, given: set[str]) -> None:
+    """Leave the published set of a recipe where the data are a table of the user's own.
+
+    Args:
+        config: is changed.
+        given: names of the settings on the command line, which stay as they are.
+    """
+    data = config.data
+    if "finetune" not in given or data.train is None:
+        return
+    named = format_of(Path(data.train))
+    if "data.format" not in given and (data.columns or named in ("csv", "parquet")):
+        data.format = None
+    # Without `max_epochs` the run would have no end.
+    if data.format in (None, *FORMATS) and config.loop.max_epochs is not None:
+        for section, name in _OF_THE_SET:
+            if f"{section}.{name}" not in given:
+                setattr(getattr(config, section), name, None)
+
+
+_OF_THE_SET = (
+    ("optimizer", "warmup_updates"),
+    ("optimizer", "total_updates"),
+    ("loop", "max_updates"),
+)
+"""Settings that count updates, whose numbers in a recipe are those of its published set."""
 
 
 def _composed(overrides: list[str]) -> object:

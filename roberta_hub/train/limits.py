@@ -163,8 +163,8 @@ _MINIMA: dict[str, float] = {
     **dict.fromkeys(("optimizer.warmup_updates", "optimizer.power", "loop.evaluate_every"), 0),
     **dict.fromkeys(("optimizer.total_updates", "batch.max_tokens", "batch.batch_size"), 1),
     **dict.fromkeys(("batch.update_freq", "loop.max_updates", "loop.max_epochs", "data.limit"), 1),
-    **dict.fromkeys(("loop.patience", "loop.save_every", "loop.log_every"), 1),
-    **dict.fromkeys(("loop.max_minutes", "loop.save_minutes"), 0),
+    **dict.fromkeys(("loop.patience", "loop.log_every"), 1),
+    **dict.fromkeys(("loop.max_minutes", "loop.save_minutes", "loop.save_every"), 0),
 }
 
 

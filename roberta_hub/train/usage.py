@@ -30,10 +30,8 @@ def usage() -> str:
         "examples:",
         "  roberta-hub train finetune=mnli data.train=MNLI/train.tsv "
         "data.valid=MNLI/dev_matched.tsv",
-        "  roberta-hub train finetune=sst_2 model=roberta.tiny data.format=tsv "
-        "data.train=reviews.tsv \\",
-        '      "data.columns={sentence: text, label: stars}" \\',
-        "      optimizer.total_updates=null optimizer.warmup_updates=null loop.max_updates=null",
+        "  roberta-hub train finetune=sst_2 model=roberta.tiny data.train=reviews.csv \\",
+        '      "data.columns={sentence: text, label: stars}"',
         "  torchrun --nproc-per-node 8 -m roberta_hub train pretrain=base data.train=corpus.txt",
     ]
     return "\n".join(lines)

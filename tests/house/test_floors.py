@@ -90,7 +90,7 @@ INNER_FLOORS = {
         ["usage", "data"],
         ["tasks"],
         ["loop"],
-        ["run", "transfer"],
+        ["run", "transfer", "fitting"],
     ],
     "train.data": [
         ["random_hash", "fairseq_masking", "batches", "labels", "tables"],
@@ -111,6 +111,13 @@ INNER_FLOORS = {
         ],
         ["beside"],
         ["build"],
+    ],
+    "train.fitting": [
+        ["columns", "frames", "folder", "recipe", "split"],
+        ["examples"],
+        ["scores"],
+        ["card"],
+        ["fit"],
     ],
     "train.loop": [
         ["clock", "optimizer", "state", "signals", "recompute", "watch", "logs", "output_folder"],

@@ -84,8 +84,8 @@ def read_sentences(
 
     Args:
         path: a file; `.gz` and `.xz` are unpacked on the fly.
-        format: "tsv" (with a header, without quoting), "jsonl", "parquet", or one of `GLUE`; None:
-            by the file's name.
+        format: "csv", "tsv", "jsonl", "parquet" (see `open_table`), or one of `GLUE`; None: by the
+            file's name.
         columns: which column is `sentence`, `sentence2` (optional) and `label`; None: those names.
             White space around labels is no part of them.
         separator: between the labels of a text that may have many; None: each has one. In JSONL and

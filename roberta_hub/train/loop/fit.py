@@ -227,7 +227,7 @@ class _Run:
         if self.progress.update == self.saved:
             return False
         if loop.save_every is not None:
-            return self.progress.update % loop.save_every == 0
+            return loop.save_every > 0 and self.progress.update % loop.save_every == 0
         return now() - self.clock.saved > 60 * loop.save_minutes
 
     def _update(self) -> None:
@@ -344,6 +344,8 @@ class _Run:
         return False
 
     def _save(self) -> None:
+        if self.config.loop.save_every == 0:
+            return
         self._log()
         start, progress = now(), self.progress
         progress.watch = self.watch.memory()

@@ -61,6 +61,17 @@ def classification(config: Config, interface: RobertaHubInterface) -> FineTuning
     glue = GLUE.get(config.data.format or "")
     given = glue.labels if glue else None
     names = label_names(config, [e.labels[0] for e in train], given, least=2)
+    return classification_of(config, interface, names, train, held_out)
+
+
+def classification_of(
+    config: Config,
+    interface: RobertaHubInterface,
+    names: tuple[str, ...],
+    train: list[Sentences],
+    held_out: list[Sentences] | None = None,
+) -> FineTuning:
+    """Build the task of examples that are read already, with these classes."""
     names = make_head(interface, config, len(names), names, inputs=_inputs(train))
     objective = SentenceObjective(config.task.head, "classification")
 
@@ -98,14 +109,22 @@ def classification(config: Config, interface: RobertaHubInterface) -> FineTuning
 
 def regression(config: Config, interface: RobertaHubInterface) -> FineTuning:
     """Build a task with a number for each text or pair: STS-B, with 0..5 as 0..1 like fairseq."""
-    train = _train(config)
+    return regression_of(config, interface, _train(config), _valid(config))
+
+
+def regression_of(
+    config: Config,
+    interface: RobertaHubInterface,
+    train: list[Sentences],
+    held_out: list[Sentences] | None = None,
+) -> FineTuning:
+    """Build the task of examples that are read already."""
     make_head(interface, config, 1, None, inputs=_inputs(train))
     objective = SentenceObjective(config.task.head, "regression")
 
     def prepare(examples: list[Sentences]) -> Encoded:
         return _encoded(config, interface, examples, _values(config, examples), per=1)
 
-    held_out = _valid(config)
     valid = prepare(held_out) if held_out else None
 
     def measure(model: RobertaHubInterface) -> dict[str, float]:
@@ -150,6 +169,17 @@ def multi_label(config: Config, interface: RobertaHubInterface) -> FineTuning:
     separator = options_of(config).separator
     train, held_out = _train(config, separator), _valid(config, separator)
     names = label_names(config, [label for e in train for label in e.labels])
+    return multi_label_of(config, interface, names, train, held_out)
+
+
+def multi_label_of(
+    config: Config,
+    interface: RobertaHubInterface,
+    names: tuple[str, ...],
+    train: list[Sentences],
+    held_out: list[Sentences] | None = None,
+) -> FineTuning:
+    """Build the task of examples that are read already, with these labels."""
     names = make_head(interface, config, len(names), names, inputs=_inputs(train))
     objective = SentenceObjective(config.task.head, "multi_label")
 

@@ -1,0 +1,105 @@
+"""Declares `roberta-hub fit`: your own classifier of a table of texts and labels."""
+
+from __future__ import annotations
+
+import shlex
+
+import click
+
+from roberta_hub.shell.grammar import complete_model, examples, listed
+
+
+@click.command(
+    epilog=examples(
+        "roberta-hub fit reviews.csv",
+        "roberta-hub fit pairs.tsv --text premise,hypothesis --label label --output entails",
+    )
+)
+@click.argument("table", type=click.Path())
+@click.option(
+    "--text",
+    callback=listed,
+    metavar="COLUMN",
+    help="Column of the texts; A,B of pairs. Without it: found by name or by content.",
+)
+@click.option("--label", metavar="COLUMN", help="Column of the labels; found likewise.")
+@click.option(
+    "--valid",
+    metavar="SHARE|FILE",
+    default="0.1",
+    show_default=True,
+    help="Share of the rows to measure on, or a table of such rows. They are not learnt.",
+)
+@click.option(
+    "-m",
+    "--model",
+    default="roberta.tiny",
+    show_default=True,
+    shell_complete=complete_model,
+    help="Name or path of the model to begin with.",
+)
+@click.option(
+    "-o",
+    "--output",
+    metavar="FOLDER",
+    default="mine",
+    show_default=True,
+    type=click.Path(),
+    help="Where the model goes.",
+)
+@click.option(
+    "--epochs",
+    type=click.IntRange(1, 10_000),
+    metavar="N",
+    help="How often each row is learnt. Without it: by their number.",
+)
+@click.option(
+    "--task",
+    type=click.Choice(("classification", "regression", "multi_label")),
+    help="Without it: numbers are classes if they are whole and at most 20, else a regression.",
+)
+@click.option("--seed", type=click.IntRange(0), default=1, show_default=True)
+def fit(
+    table: str,
+    text: tuple[str, ...],
+    label: str | None,
+    valid: str,
+    model: str,
+    output: str,
+    epochs: int | None,
+    task: str | None,
+    seed: int,
+) -> int:
+    """Learn the labels of the texts in TABLE: CSV, TSV, JSONL or Parquet.
+
+    First it says what it has found in the table, then it learns, and at the end it says how good
+    the model is on rows that it has not learnt. The model goes into a folder that `-m` takes.
+    """
+    from roberta_hub.terminal import clean
+    from roberta_hub.train.fitting.examples import read_examples
+    from roberta_hub.train.fitting.fit import prepare
+    from roberta_hub.train.fitting.folder import check_output
+    from roberta_hub.train.reports import duration
+
+    def say(summary: str) -> None:
+        for line in summary.splitlines():
+            click.echo(clean(line))
+
+    check_output(output)
+    found = read_examples(table, text=text or None, label=label, valid=valid, task=task, seed=seed)
+    say(found.summary())
+    ready = prepare(found, model=model, output=output, epochs=epochs, seed=seed)
+    say(ready.summary())
+    fitted = ready.train()
+    say(f"done in {duration(fitted.seconds)}\n\n{fitted.scores.summary()}\n")
+    say(f"The model is in {output}, with a README.md. Next:")
+    say(f"  {_next(output, pair=len(found.columns) == 2)}")
+    return 0
+
+
+def _next(output: str, *, pair: bool) -> str:
+    """Write the line to type next."""
+    model = f"-m {shlex.quote(output)}"
+    if pair:
+        return f"roberta-hub classify {model} --pair 'A text.' 'Another text.'"
+    return f"printf 'Your text.\\n' | roberta-hub classify {model}"

@@ -1,0 +1,109 @@
+"""Writes the README.md of a model that was made of a table."""
+
+from __future__ import annotations
+
+import os
+import platform
+import shlex
+import sys
+from pathlib import Path
+
+import torch
+
+from roberta_hub.train.fitting.examples import Examples
+from roberta_hub.train.fitting.scores import Scores
+from roberta_hub.train.reports import duration
+from roberta_hub.train.settings import Config
+
+
+def card(examples: Examples, scores: Scores, config: Config, output: Path, seconds: float) -> str:
+    """Write what a model is for, what it was made of, and what it reaches.
+
+    Args:
+        examples: what it learnt and what it was measured on.
+        scores: what it reaches.
+        config: how it learnt.
+        output: its folder.
+        seconds: that it took.
+    """
+    pair = len(examples.columns) == 2
+    asked = '[("a text", "another")]' if pair else '"a text"'
+    several = ", multi_label=True" if examples.task == "multi_label" else ""
+    kind = "number" if examples.task == "regression" else "label"
+    return f"""\
+# {output.absolute().name}
+
+Gives {"a pair of texts" if pair else "a text"} its {kind} `{examples.label}`.
+Made by roberta_hub of {os.path.basename(examples.source)}.
+
+```python
+import roberta_hub
+
+mine = roberta_hub.load_model({str(output)!r})
+print(mine.classify({asked}{several}))
+```
+
+## Data
+
+```
+{examples.summary()}
+```
+
+## Scores on the rows that were held out
+
+```
+{scores.summary()}
+```
+
+These rows were not learnt, and chose nothing.
+
+## How it was made
+
+```
+{command(examples, config, output)}
+```
+
+{config.model} learnt {duration_of(config, len(examples.train))}, with a learning rate of at most
+{config.optimizer.lr:g}; all of it took {duration(seconds)}. {versions()}.
+"""
+
+
+def command(examples: Examples, config: Config, output: Path) -> str:
+    """Write the command that makes a model again; of data in memory the call in Python."""
+    columns = [f'"{name}"' if "," in name else name for name in examples.columns]
+    options = {
+        "label": examples.label,
+        "model": config.model,
+        "output": str(output),
+        "epochs": config.loop.max_epochs,
+        "task": examples.task,
+        "seed": config.seed,
+    }
+    if examples.share is None:
+        text = examples.columns[0] if len(examples.columns) == 1 else list(examples.columns)
+        given = ", ".join(f"{name}={value!r}" for name, value in {"text": text, **options}.items())
+        return f"roberta_hub.fit({examples.source}, {given})"
+    shell = {"text": ",".join(columns), "valid": examples.share, **options}
+    words = [word for name, value in shell.items() for word in (f"--{name}", str(value))]
+    return shlex.join(["roberta-hub", "fit", examples.source, *words])
+
+
+def duration_of(config: Config, rows: int) -> str:
+    """Write how long a model learns so many rows: "for 5 epochs of 23 updates of 16 rows"."""
+    batch, epochs = config.batch.batch_size, config.loop.max_epochs
+    assert batch is not None and epochs is not None  # `recipe` sets both
+    return f"for {epochs} epochs of {-(-rows // batch):,} updates of {batch} rows"
+
+
+def versions() -> str:
+    """List the versions that a model was made with.
+
+    Example:
+        >>> versions().startswith("roberta_hub ")
+        True
+    """
+    package = sys.modules[__name__.partition(".")[0]]  # to import it would be a circle
+    return (
+        f"roberta_hub {package.__version__}, torch {torch.__version__}, "
+        f"Python {platform.python_version()}"
+    )

@@ -1,0 +1,248 @@
+"""Makes a classifier of a table: `fit`, and the three steps of it that the command shows."""
+
+from __future__ import annotations
+
+import dataclasses
+import os
+import time
+import warnings
+from collections.abc import Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from roberta_hub.arguments import path_text, whole_number
+from roberta_hub.errors import InputError, MissingExtraError
+from roberta_hub.extras import install
+from roberta_hub.hub import load_model
+from roberta_hub.interface import RobertaHubInterface
+from roberta_hub.model.roberta import own_model
+from roberta_hub.train.data.sentences import Sentences
+from roberta_hub.train.fitting.card import card, duration_of
+from roberta_hub.train.fitting.examples import Examples, read_examples, wrapped
+from roberta_hub.train.fitting.folder import check_output, workplace, write_folder
+from roberta_hub.train.fitting.recipe import recipe
+from roberta_hub.train.fitting.scores import Scores, measure
+from roberta_hub.train.limits import MAX_SEED
+from roberta_hub.train.settings import Config
+from roberta_hub.train.tasks.encoding import encode
+from roberta_hub.train.tasks.options import FinetuningOptions
+from roberta_hub.train.tasks.sentences import classification_of, multi_label_of, regression_of
+from roberta_hub.train.tasks.training_task import TrainingTask
+
+
+def fit(
+    table: Any,
+    *,
+    text: str | Sequence[str] | None = None,
+    label: str | None = None,
+    valid: Any = 0.1,
+    model: str | os.PathLike[str] = "roberta.tiny",
+    output: str | os.PathLike[str] = "mine",
+    epochs: int | None = None,
+    task: str | None = None,
+    seed: int = 1,
+    progress: bool | None = None,
+) -> RobertaHubInterface:
+    """Make your own classifier of a table of texts and labels.
+
+    What is odd about the table is said in warnings: labels that look alike, texts that are missing,
+    doubled or too long. The folder's README.md holds the scores on the rows that were held out.
+
+    Args:
+        table: path to a CSV, TSV, JSONL or Parquet file; a data frame of pandas, polars or Arrow; a
+            dict of columns; a list of dicts.
+        text: name of the texts' column, or two names for pairs; None: the one that is known by its
+            name, or the only one that can be it, else an error that lists the columns.
+        label: name of the labels' column; None: likewise.
+        valid: the share of rows to hold out, or a table of rows to measure on. They are never
+            learnt, and choose nothing.
+        model: name or path of the model to begin with.
+        output: folder to write into; new, empty, or made by `fit` before.
+        epochs: how often each row is seen; None: by the number of rows.
+        task: "classification", "regression" or "multi_label"; None: whole numbers with at most 20
+            different values are classes and other numbers a regression, lists are several labels.
+        seed: the same table, model and seed give the same model.
+        progress: whether to show a bar; None: if a person looks at a terminal.
+
+    Returns:
+        The model, as `load_model(output)` gives it; `classify` asks its new head.
+
+    Raises:
+        RobertaHubError: a table, column, row or folder that cannot be used; the message says which.
+        KeyboardInterrupt: Ctrl-C; nothing is left behind.
+
+    Example:
+        >>> import tempfile
+        >>> rows = [{"text": f"{word} film {i}", "label": word}
+        ...         for i in range(10) for word in ("good", "bad")]
+        >>> mine = fit(rows, output=tempfile.mkdtemp(), epochs=1, progress=False)
+        >>> mine.classify("good film").label in ("good", "bad")
+        True
+    """
+    directory = check_output(output)
+    examples = read_examples(table, text=text, label=label, valid=valid, task=task, seed=seed)
+    ready = prepare(examples, model=model, output=directory, epochs=epochs, seed=seed)
+    for note in (*examples.notes, *ready.notes):
+        warnings.warn(f"{examples.source}: {note}", stacklevel=2)
+    return ready.train(progress).roberta
+
+
+@dataclass(frozen=True)
+class Fitted:
+    """A model that was made of a table, and what it reaches."""
+
+    roberta: RobertaHubInterface
+    scores: Scores
+    seconds: float
+    """Of training and measuring."""
+
+
+@dataclass(frozen=True)
+class Ready:
+    """A model and examples that are ready to be learnt."""
+
+    examples: Examples
+    roberta: RobertaHubInterface
+    config: Config
+    output: Path
+    notes: list[str]
+    """What is cut."""
+
+    def summary(self) -> str:
+        """Write which model learns for how long, under what is cut."""
+        size = sum(parameter.numel() for parameter in self.roberta.model.parameters())
+        about = f"{self.config.model} ({size / 1e6:,.1f} M parameters) learns "
+        plan = duration_of(self.config, len(self.examples.train))
+        return "\n".join([*map(wrapped, self.notes), about + plan])
+
+    def train(self, progress: bool | None = None) -> Fitted:
+        """Train, measure and write the folder; on Ctrl-C nothing is left.
+
+        Args:
+            progress: whether to show a bar; None: if a person looks at a terminal.
+        """
+        from roberta_hub.train.loop.fit import fit as run
+
+        began = time.monotonic()
+        values, scale = self.examples.train, None
+        if self.examples.task == "regression":
+            values, scale = _standard(values)
+        with workplace(self.output) as work:
+            loop = dataclasses.replace(self.config.loop, progress=progress)
+            config = dataclasses.replace(self.config, output=str(work / "run"), loop=loop)
+            report = run(_task(config, self.roberta, self.examples.classes, values), config)
+            if not report.finished:
+                raise KeyboardInterrupt
+            _keep_one_head(self.roberta, config.task.head)
+            if scale is not None:
+                _unscale(self.roberta, config.task.head, *scale)
+            scores = measure(self.roberta, self.examples)
+            seconds = time.monotonic() - began
+            write_folder(
+                self.roberta,
+                self.output,
+                card(self.examples, scores, self.config, self.output, seconds),
+            )
+        return Fitted(load_model(self.output), scores, seconds)
+
+
+def prepare(
+    examples: Examples,
+    *,
+    model: str | os.PathLike[str] = "roberta.tiny",
+    output: str | os.PathLike[str] = "mine",
+    epochs: int | None = None,
+    seed: int = 1,
+) -> Ready:
+    """Load the model, and choose how it learns the examples.
+
+    Args:
+        examples: of `read_examples`.
+        model: name or path of the model to begin with.
+        output: see `fit`.
+        epochs: see `fit`.
+        seed: see `fit`.
+
+    Raises:
+        MissingExtraError: what training needs is not installed.
+        RobertaHubError: no such model, or a text that it cannot read.
+    """
+    try:
+        import accelerate  # noqa: F401  # said before a model is fetched
+    except ImportError as error:
+        raise MissingExtraError(
+            f"training needs accelerate ({error}): {install('train')}"
+        ) from None
+    epochs = None if epochs is None else whole_number("epochs", epochs, 1, 10_000)
+    seed, directory = whole_number("seed", seed, 0, MAX_SEED), check_output(output)
+    model = path_text("model", model)
+    roberta = load_model(model)
+    config = recipe(
+        width=own_model(roberta.model, "fit trains").config.embed_dim,
+        longest=roberta.max_positions,
+        rows=len(examples.train),
+        task=examples.task,
+        epochs=epochs,
+        seed=seed,
+    )
+    config = dataclasses.replace(config, model=model)
+    limit = config.task.options["max_length"]
+    every = [*examples.train, *examples.valid]
+    texts = [example.text for example in every]
+    try:
+        sequences = roberta.tokenizer.encode_batch(texts)
+    except InputError:
+        encode(roberta, texts, [e.where for e in every], FinetuningOptions())  # says which it was
+        raise
+    cut = [e.where for e, ids in zip(every, sequences, strict=True) if len(ids) > limit]
+    notes = []
+    if cut:
+        notes.append(
+            f"{len(cut):,} of {len(every):,} texts have more than {limit} tokens and are cut, "
+            f"first {os.path.basename(cut[0])}"
+        )
+    return Ready(examples, roberta, config, directory, notes)
+
+
+def _task(
+    config: Config,
+    roberta: RobertaHubInterface,
+    names: tuple[str, ...],
+    train: list[Sentences],
+) -> TrainingTask:
+    if config.task.name == "regression":
+        return regression_of(config, roberta, train)
+    make = multi_label_of if config.task.name == "multi_label" else classification_of
+    return make(config, roberta, names, train)
+
+
+def _standard(examples: Sequence[Sentences]) -> tuple[list[Sentences], tuple[float, float]]:
+    """Give a regression's numbers the mean 0 and the deviation 1; return both with them."""
+    values = [float(example.labels[0]) for example in examples]
+    mean = sum(values) / len(values)
+    deviation = (sum((value - mean) ** 2 for value in values) / len(values)) ** 0.5 or 1.0
+    if not deviation < float("inf"):
+        raise InputError("the numbers of the labels are too far apart; take their logarithms")
+    scaled = [
+        dataclasses.replace(example, labels=(repr((value - mean) / deviation),))
+        for example, value in zip(examples, values, strict=True)
+    ]
+    return scaled, (mean, deviation)
+
+
+def _unscale(roberta: RobertaHubInterface, head: str, mean: float, deviation: float) -> None:
+    """Have a regression head answer in the table's own numbers."""
+    last: Any = roberta.model.classification_heads[head].out_proj  # type: ignore[index, union-attr]
+    last.weight.data.mul_(deviation)
+    last.bias.data.mul_(deviation).add_(mean)
+
+
+def _keep_one_head(roberta: RobertaHubInterface, head: str) -> None:
+    """Drop the model's other heads: what they knew belongs to the weights of before."""
+    for kind in ("classification", "token", "span"):
+        heads: Any = getattr(roberta.model, f"{kind}_heads", {})
+        for name in [name for name in heads if name != head or kind != "classification"]:
+            del heads[name]
+            roberta.labels.pop(name, None)
+            roberta.inputs.pop(name, None)

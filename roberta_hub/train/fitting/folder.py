@@ -1,0 +1,85 @@
+"""Writes the folder of a model that was made of a table: the model and a README.md, all at once."""
+
+from __future__ import annotations
+
+import os
+import tempfile
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+
+from roberta_hub.arguments import path_of
+from roberta_hub.errors import InputError, RobertaHubError
+from roberta_hub.files import listing, read_json, replacing_all
+from roberta_hub.interface import RobertaHubInterface
+
+MARK = "<!-- Made by roberta-hub fit, which may write over this folder. -->"
+"""The first line of the README.md, by which a folder of ours is known."""
+README = "README.md"
+
+
+def check_output(output: object) -> Path:
+    """Return the folder to write into, before a model is fetched or trained for it.
+
+    Raises:
+        InputTypeError: no path.
+        InputError: a file, or a folder that holds something else than an earlier result of `fit`.
+
+    Example:
+        >>> check_output("mine").name
+        'mine'
+    """
+    directory = path_of("output", output)
+    if directory.is_dir() and any(directory.iterdir()) and not _is_ours(directory):
+        raise InputError(
+            f"output is {str(directory)[:200]}, which holds {listing(directory)} and was not "
+            "made by fit; name another folder with output=... (--output)"
+        )
+    for place in (directory, *directory.parents):
+        if os.path.lexists(place) and not place.is_dir():
+            raise InputError(
+                f"output is {str(directory)[:200]}, and {str(place)[:200]} is a file; name another "
+                "folder with output=... (--output)"
+            )
+    return directory
+
+
+def _is_ours(directory: Path) -> bool:
+    try:
+        with open(directory / README, encoding="utf-8") as file:
+            marked = file.readline().strip() == MARK
+        return marked and read_json(directory / "config.json").get("format") == "roberta_hub"
+    except (OSError, ValueError, RobertaHubError):
+        return False
+
+
+@contextmanager
+def workplace(output: Path) -> Iterator[Path]:
+    """Lend a folder beside `output` for the run, which is gone afterwards whatever happens.
+
+    Raises:
+        InputError: nothing can be written there.
+    """
+    place = output.absolute().parent
+    while not place.is_dir() and place != place.parent:
+        place = place.parent
+    try:
+        work = tempfile.TemporaryDirectory(prefix=f".{output.name}-", dir=place)
+    except OSError as error:
+        raise InputError(
+            f"output is {str(output)[:200]}, and {place} cannot be written ({error.strerror}); "
+            "name another folder with output=... (--output)"
+        ) from None
+    with work as name:
+        yield Path(name)
+
+
+def write_folder(roberta: RobertaHubInterface, output: Path, card: str) -> None:
+    """Write the model and its card into a folder; what is there is whole at every instant.
+
+    Raises:
+        CheckpointError: the disk refuses.
+    """
+    with replacing_all(output) as work:
+        roberta.save(work)
+        (work / README).write_text(f"{MARK}\n{card}\n", encoding="utf-8")

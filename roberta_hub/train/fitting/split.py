@@ -1,0 +1,96 @@
+"""Holds rows of a table out, of each class alike, so that no text is on both sides."""
+
+from __future__ import annotations
+
+import os
+import random
+from collections.abc import Mapping, Sequence
+
+from roberta_hub.text.tokenizer import Text
+from roberta_hub.train.data.sentences import Sentences
+
+
+def key(text: Text) -> tuple[str, ...]:
+    """Make what is equal for texts that differ in case and white space only."""
+    parts = (text,) if isinstance(text, str) else text
+    return tuple(" ".join(part.casefold().split()) for part in parts)
+
+
+def doubles(found: Sequence[Sentences], notes: list[str]) -> list[list[int]]:
+    """Group the rows of equal texts, in order; note how many groups have several."""
+    groups: dict[tuple[str, ...], list[int]] = {}
+    for i, example in enumerate(found):
+        groups.setdefault(key(example.text), []).append(i)
+    several = [group for group in groups.values() if len(group) > 1]
+    if several:
+        count = sum(map(len, several))
+        notes.append(
+            f"{counted(count)} with a text that occurs more than once, {len(several):,} texts in "
+            f"all; all rows of one text are on one side; first {near(found[several[0][1]].where)}"
+        )
+    odd = [group for group in several if len({found[i].labels for i in group}) > 1]
+    if odd:
+        first = " and ".join(near(found[i].where) for i in _differing(odd[0], found))
+        notes.append(f"{len(odd):,} of these texts with different labels, first {first}")
+    return list(groups.values())
+
+
+def _differing(group: Sequence[int], found: Sequence[Sentences]) -> tuple[int, int]:
+    first = group[0]
+    return first, next(i for i in group if found[i].labels != found[first].labels)
+
+
+def split(
+    found: Sequence[Sentences],
+    groups: Sequence[list[int]],
+    share: float,
+    seed: int,
+    *,
+    stratify: bool,
+) -> tuple[list[Sentences], list[Sentences]]:
+    """Hold out a share of the rows, of each class alike, and no text on both sides."""
+    classes: dict[tuple[str, ...], list[list[int]]] = {}
+    for group in groups:
+        classes.setdefault(found[group[0]].labels if stratify else (), []).append(group)
+    draw, held_out = random.Random(seed), set()
+    owed = 0.0  # carried on to the next class, so that small classes add up to their share
+    for labels in sorted(classes):
+        own = classes[labels]
+        draw.shuffle(own)
+        owed += share * sum(map(len, own))
+        for group in own[1:]:  # one text of each class is always learnt
+            if owed < 0.5:
+                break
+            held_out.update(group)
+            owed -= len(group)
+    if not held_out and len(groups) > 1:
+        held_out.update(max(classes.values(), key=len)[-1])
+    sides: Mapping[bool, list[Sentences]] = {True: [], False: []}
+    for i, example in enumerate(found):
+        sides[i in held_out].append(example)
+    return sides[False], sides[True]
+
+
+def without(
+    found: Sequence[Sentences], held_out: Sequence[Sentences], name: str, notes: list[str]
+) -> list[Sentences]:
+    """Leave out of the training what is in the held-out table too."""
+    there = {key(example.text) for example in held_out}
+    train = [example for example in found if key(example.text) not in there]
+    if len(train) < len(found):
+        first = next(near(example.where) for example in found if key(example.text) in there)
+        notes.append(
+            f"{counted(len(found) - len(train))} with a text that {near(name)} has too, not "
+            f"learnt; first {first}"
+        )
+    return train
+
+
+def counted(count: int) -> str:
+    """Write a number of rows."""
+    return f"{count:,} row{'' if count == 1 else 's'}"
+
+
+def near(where: str) -> str:
+    """Shorten a place for a note to the file's own name."""
+    return os.path.basename(where)

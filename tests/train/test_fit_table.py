@@ -1,0 +1,553 @@
+"""`roberta_hub.fit` reads tables of every kind, says what is odd, and leaves a model or nothing."""
+
+from __future__ import annotations
+
+import csv
+import json
+import os
+import random
+import signal
+import subprocess
+import sys
+import time
+import warnings
+from collections import Counter
+from pathlib import Path
+from typing import Any
+
+import pytest
+from learning import ANIMALS, parquet
+from small_models import small_roberta
+
+import roberta_hub
+from roberta_hub.errors import InputError, InputTypeError, RobertaHubError, UnknownNameError
+from roberta_hub.train.fitting.card import command
+from roberta_hub.train.fitting.columns import find_columns
+from roberta_hub.train.fitting.examples import Examples, read_examples
+from roberta_hub.train.fitting.fit import Fitted, prepare
+from roberta_hub.train.fitting.frames import table_of
+
+pytestmark = pytest.mark.filterwarnings("ignore:.*rows are few to learn from")
+Rows = list[dict[str, Any]]
+
+
+def animals(count: int, seed: int = 1) -> Rows:
+    """Sentences in which one word tells the class."""
+    draw = random.Random(seed)
+    words = [draw.choice(list(ANIMALS)) for _ in range(count)]
+    return [{"text": f"The {w} in row {i} makes a noise.", "label": w} for i, w in enumerate(words)]
+
+
+def written(path: Path, rows: Rows, **options: Any) -> Path:
+    with path.open("w", newline="", encoding=options.pop("encoding", "utf-8")) as file:
+        writer = csv.DictWriter(file, list(rows[0]), **options)
+        writer.writeheader()
+        writer.writerows(rows)
+    return path
+
+
+# ---- tables of every kind ----
+
+
+def shapes(folder: Path) -> dict[str, Any]:
+    """The same rows in every container."""
+    rows = [
+        {"text": 'A "fine", long\nfilm 🙂.', "label": "good"},
+        {"text": "Dull.", "label": "bad"},
+    ]
+    rows = [{**row, "text": f"{row['text']} {i}"} for i in range(4) for row in rows]
+    columns = {name: [row[name] for row in rows] for name in rows[0]}
+    found: dict[str, Any] = {
+        "CSV": written(folder / "a.csv", rows),
+        "CSV of Excel": written(folder / "b.csv", rows, encoding="utf-8-sig", delimiter=";"),
+        "CSV, all quoted": written(folder / "c.csv", rows, quoting=csv.QUOTE_ALL),
+        "TSV": written(
+            folder / "d.tsv",
+            [{**r, "text": r["text"].replace("\n", " ")} for r in rows],
+            delimiter="\t",
+        ),
+        "JSONL": folder / "e.jsonl",
+        "a path as str": str(folder / "a.csv"),
+        "dict of columns": columns,
+        "dict of tuples": {name: tuple(column) for name, column in columns.items()},
+        "list of dicts": rows,
+    }
+    (folder / "e.jsonl").write_text("".join(json.dumps(row) + "\r\n" for row in rows))
+    return found
+
+
+KINDS = ("CSV", "CSV of Excel", "CSV, all quoted", "TSV", "JSONL", "a path as str")
+KINDS += ("dict of columns", "dict of tuples", "list of dicts")
+
+
+@pytest.mark.parametrize("kind", KINDS)
+def test_every_kind_of_table_gives_the_same_examples(tmp_path: Path, kind: str) -> None:
+    made = shapes(tmp_path)
+    assert set(made) == set(KINDS)
+    found = read_examples(made[kind], valid=0.25)
+    wanted = read_examples(made["list of dicts"], valid=0.25)
+
+    def texts(examples: Examples) -> list[Any]:
+        return [
+            (str(e.text).replace("\n", " "), e.labels) for e in (*examples.train, *examples.valid)
+        ]
+
+    assert texts(found) == texts(wanted)
+
+
+@pytest.mark.parametrize("package", ["pandas", "polars", "pyarrow", "parquet"])
+def test_frames(tmp_path: Path, package: str) -> None:
+    rows = animals(20)
+    columns = {name: [row[name] for row in rows] for name in rows[0]}
+    if package == "parquet":
+        table: Any = parquet(tmp_path / "x.parquet", rows)
+    elif package == "pyarrow":
+        table = pytest.importorskip("pyarrow").table(columns)
+    else:
+        table = pytest.importorskip(package).DataFrame(columns)
+    found, wanted = read_examples(table), read_examples(rows)
+    assert [e.text for e in found.train] == [e.text for e in wanted.train]
+    assert [e.labels for e in found.valid] == [e.labels for e in wanted.valid]
+    if package == "pandas":  # an index of its own is no part of it, and NaN is no label
+        table = table.set_index([[f"row {i}" for i in range(20)]])
+        table.loc["row 3", "label"] = None
+        (note,) = [note for note in read_examples(table).notes if "without" in note]
+        assert note == "1 row without a label left out, first table:4"
+
+
+def test_pandas_whole_numbers_beside_nan_stay_whole() -> None:
+    frame = pytest.importorskip("pandas").DataFrame(
+        {"text": [f"text {i}" for i in range(9)], "label": [1, 2, None] * 3}
+    )
+    assert read_examples(frame).classes == ("1", "2")
+
+
+# ---- columns ----
+
+
+@pytest.mark.parametrize(
+    ("names", "given", "wanted"),
+    [
+        (["text", "label"], {}, (("text",), "label")),
+        (["Review", "Sentiment"], {}, (("Review",), "Sentiment")),
+        (["id", "sentence", "label"], {}, (("sentence",), "label")),
+        (["premise", "hypothesis", "label"], {}, (("premise", "hypothesis"), "label")),
+        (["what was said", "stars"], {}, (("what was said",), "stars")),
+        (["title of it", "story", "topic"], {}, (("title of it", "story"), "topic")),
+        (["id", "what was said", "kind"], {"label": "kind"}, (("what was said",), "kind")),
+        (["a", "b", "c"], {"text": "c", "label": "a"}, (("c",), "a")),
+        (
+            ["text", "title of it", "c"],
+            {"text": ["title of it", "text"]},
+            (("title of it", "text"), "c"),
+        ),
+    ],
+)
+def test_columns_are_found(names: list[str], given: dict[str, Any], wanted: Any) -> None:
+    prose = {"text", "Review", "sentence", "premise", "hypothesis", "what was said", "story"}
+    prose.add("title of it")
+    rows = [{n: "some words here" if n in prose else str(i) for n in names} for i in range(3)]
+    assert find_columns(table_of(rows), **given) == wanted
+
+
+def test_columns_that_are_not_clear_are_listed_with_two_rows() -> None:
+    rows = [{"id": i, "a": f"x{i}", "b": f"y{i}"} for i in range(3)]
+    with pytest.raises(InputError) as caught:
+        find_columns(table_of(rows))
+    assert str(caught.value) == (
+        "table: no column is known to hold the texts; say which with text=... (--text in a shell). "
+        "Its columns, with two rows: id (0, 1); a ('x0', 'x1'); b ('y0', 'y1')"
+    )
+    rows = [{"review": "a b", "text": "c d", "label": 1}]
+    with pytest.raises(InputError, match="review, text could each hold the texts; say which"):
+        find_columns(table_of(rows))
+    with pytest.raises(InputError, match="stars, label could each hold the labels"):
+        find_columns(table_of([{"text": "a b", "stars": 1, "label": 2}]))
+    with pytest.raises(UnknownNameError, match=r"no column 'labels'; did you mean label\? Its"):
+        find_columns(table_of([{"text": "a b", "label": 2}]), label="labels")
+
+
+@pytest.mark.parametrize(
+    ("labels", "task", "classes"),
+    [
+        (["1", "0"], "classification", ("0", "1")),
+        ([1, 5], "classification", ("1", "5")),
+        ([1.0, 2.0], "classification", ("1", "2")),
+        ([True, False], "classification", ("false", "true")),
+        (["01", "1"], "classification", ("01", "1")),
+        (["2.5", "1"], "regression", ()),
+        (list(range(21)), "regression", ()),
+        (list(range(20)), "classification", tuple(sorted(map(str, range(20))))),
+        ([["a", "b"], []], "multi_label", ("a", "b")),
+    ],
+)
+def test_the_task_follows_from_the_labels(labels: list[Any], task: str, classes: Any) -> None:
+    rows = [{"text": f"{i} of {k}", "label": own} for k in range(3) for i, own in enumerate(labels)]
+    found = read_examples(rows)
+    assert (found.task, found.classes) == (task, classes)
+
+
+def test_the_task_can_be_said(tmp_path: Path) -> None:
+    rows = [{"text": f"text {i}", "label": str(i % 5)} for i in range(20)]
+    assert read_examples(rows, task="regression").task == "regression"
+    path = written(
+        tmp_path / "x.csv",
+        [{**row, "label": "a, b" if i % 2 else ""} for i, row in enumerate(rows)],
+    )
+    found = read_examples(path, task="multi_label")
+    assert found.classes == ("a", "b") and {e.labels for e in found.train} == {("a", "b"), ()}
+
+
+# ---- what is odd ----
+
+
+def test_what_is_odd_is_said() -> None:
+    rows = animals(200)
+    rows[3]["text"] = " "
+    rows[4]["label"] = ""
+    rows[7]["label"] = rows[7]["label"].upper() + " "
+    rows[8] = {**rows[9], "text": rows[9]["text"].upper()}
+    rows[10] = {"text": rows[11]["text"], "label": "horse"}
+    found = read_examples(rows)
+    upper, lower = rows[7]["label"].strip(), rows[7]["label"].strip().lower()
+    count = found.counts()
+    assert found.notes == [
+        "1 row without a text left out, first table:4",
+        "1 row without a label left out, first table:5",
+        f"labels that look alike are different classes: {upper!r} (1), {lower!r} ({count[lower]}); "
+        "write them alike",
+        f"2 of the classes with one row only, hardly learnt: {upper}, horse",
+        "4 rows with a text that occurs more than once, 2 texts in all; all rows of one text are "
+        "on one side; first table:10",
+        "1 of these texts with different labels, first table:11 and table:12",
+    ]
+    shown = found.summary().splitlines()
+    assert shown[0] == "table: 198 texts (text), labels: label"
+    assert shown[1] == "task: classification, 6 classes"
+    assert shown[-1].endswith("held out (0.1 of each class, seed 1)")
+
+
+def test_few_rows_are_said() -> None:
+    assert "27 rows are few to learn from" in read_examples(animals(30)).notes[-1]
+
+
+# ---- the split ----
+
+
+def test_the_split_is_stratified_and_seeded() -> None:
+    rows = [{"text": f"text {i}", "label": "rare" if i % 10 == 0 else "common"} for i in range(400)]
+    found = read_examples(rows)
+    assert (len(found.train), len(found.valid)) == (360, 40)
+    assert Counter(e.labels[0] for e in found.valid) == {"common": 36, "rare": 4}
+    assert sorted(e.text for e in (*found.train, *found.valid)) == sorted(r["text"] for r in rows)
+    again, other = read_examples(rows), read_examples(rows, seed=2)
+    assert again.valid == found.valid != other.valid
+    assert len(read_examples(rows, valid=0.5).valid) == 200
+
+
+def test_doubled_texts_are_on_one_side() -> None:
+    draw = random.Random(0)
+    rows = [{"text": f"text {draw.randrange(60)}", "label": i % 3} for i in range(400)]
+    found = read_examples(rows)
+    train, valid = ({str(e.text) for e in side} for side in (found.train, found.valid))
+    assert not train & valid
+    assert 25 <= len(found.valid) <= 60
+
+
+def test_a_held_out_table_of_its_own(tmp_path: Path) -> None:
+    rows = animals(60)
+    train, valid = written(tmp_path / "a.csv", rows[:50]), written(tmp_path / "b.csv", rows[48:])
+    found = read_examples(train, valid=valid)
+    assert (len(found.train), len(found.valid)) == (48, 12)
+    assert "2 rows with a text that b.csv has too, not learnt; first a.csv:50" in found.notes
+    assert found.summary().splitlines()[-1] == f"48 to learn from, 12 held out ({valid})"
+
+
+# ---- bad tables ----
+
+
+def good(count: int = 12) -> Rows:
+    return [{"text": f"some words {i}", "label": "ab"[i % 2]} for i in range(count)]
+
+
+BAD: dict[str, tuple[Any, dict[str, Any], str]] = {
+    "no rows": ([], {}, "table: is empty"),
+    "a header alone": (b"text,label\n", {}, "x.csv: no row has both a text (text) and a label"),
+    "nothing": (b"", {}, "x.csv: is empty"),
+    "a text file": (b"Some words.\nOthers here.\n", {}, "no column is known to hold the labels"),
+    "one class": ([{**row, "label": "a"} for row in good()], {}, "label is 'a' in every row; cl"),
+    "one number": ([{**row, "label": 1.5} for row in good()], {}, "label is 1.5 in every row"),
+    "no labels": ([{**row, "label": None} for row in good()], {}, "no row has both a text (text)"),
+    "no texts": ([{**row, "text": ""} for row in good()], {}, "no row has both a text (text) and"),
+    "a number for a text": (
+        [{**row, "text": 5} for row in good()],
+        {"text": "text"},
+        "table:1: column 'text' is a int, not text",
+    ),
+    "each row its own class": (
+        [{**row, "label": f"kind {i}x"} for i, row in enumerate(good(60))],
+        {},
+        "label has 60 different values in 60 rows, too many for classes",
+    ),
+    "words in a regression": (good(), {"task": "regression"}, "table:1: label is 'a', no number"),
+    "NaN in a regression": (
+        b"text,label\na b,1.5\nc d,nan\n",
+        {"task": "regression"},
+        "x.csv:3: label is 'nan', no number",
+    ),
+    "a list among classes": (
+        [*good(), {"text": "a b", "label": ["a"]}],
+        {"task": "classification"},
+        "table:13: label is a list; task multi_label learns those",
+    ),
+    "a label of several lines": (
+        [*good(), {"text": "a b", "label": "a\nb"}],
+        {},
+        "table:13: label 'a\\nb' holds U+000A",
+    ),
+    "columns of two lengths": (
+        {"text": ["a b"], "label": [1, 2]},
+        {},
+        "columns of different lengths: 'text' 1, 'label' 2",
+    ),
+    "one str for a column": ({"text": "a b", "label": "x"}, {}, "table['text'] is one str"),
+    "a row that is a list": ([["a b", "x"]], {}, "table:1 is a list, not a dict"),
+    "a set": ({"a b"}, {}, "table is a set; give a path to a CSV"),
+    "the same column twice": (
+        good(),
+        {"text": "label", "label": "label"},
+        "cannot be both text and",
+    ),
+    "three columns of text": (
+        good(),
+        {"text": ["text", "label", "x"]},
+        "give the name of a column, or",
+    ),
+    "no such task": (good(), {"task": "ner"}, "task is 'ner'; choose None, 'classification'"),
+    "a share over 1": (
+        good(),
+        {"valid": 10},
+        "valid is 10; give a share of the rows between 0 and 1",
+    ),
+    "an unknown label held out": (
+        good(),
+        {"valid": [{"text": "new words", "label": "z"}]},
+        "valid:1: label 'z' is in no row to learn from; there are a, b",
+    ),
+    "no column held out": (
+        good(),
+        {"valid": [{"text": "x y", "y": "a"}]},
+        "valid has no column 'label'",
+    ),
+    "one text only": (
+        [{"text": "a b", "label": k} for k in "xy"],
+        {},
+        "2 rows to learn from and 0 to",
+    ),
+    "all of it held out": (good(), {"valid": good()}, "0 rows to learn from and 12 to hold out"),
+}
+
+
+@pytest.mark.parametrize(("table", "options", "words"), BAD.values(), ids=BAD)
+def test_bad_tables(tmp_path: Path, table: Any, options: dict[str, Any], words: str) -> None:
+    if isinstance(table, bytes):
+        (tmp_path / "x.csv").write_bytes(table)
+        table = tmp_path / "x.csv"
+    with pytest.raises(RobertaHubError) as caught:
+        read_examples(table, **options)
+    assert words in str(caught.value)
+    assert "\n" not in str(caught.value)
+
+
+# ---- the model ----
+
+
+@pytest.fixture(scope="module")
+def fitted(base: Path, tmp_path_factory: pytest.TempPathFactory) -> tuple[Fitted, Path, str]:
+    folder = tmp_path_factory.mktemp("fitted")
+    table = written(folder / "animals.csv", animals(240))
+    ready = prepare(read_examples(table), model=base, output=folder / "mine", epochs=14)
+    done = ready.train(progress=False)
+    return done, folder / "mine", command(ready.examples, ready.config, ready.output)
+
+
+def test_it_learns_and_answers_with_its_own_head(fitted: Any) -> None:
+    done, folder, _ = fitted
+    assert done.scores.numbers["accuracy"] > 0.9 > 0.5 > done.scores.simplest
+    mine = roberta_hub.load_model(folder)
+    for word in ANIMALS:
+        answer = mine.classify(f"The {word} in row 999 makes a noise.")
+        assert answer.label == word
+        assert done.roberta.classify(f"The {word} in row 999 makes a noise.") == answer
+    assert mine.head_labels(mine.own_head) == tuple(sorted(ANIMALS))
+
+
+def test_the_folder_has_a_card_and_nothing_else(fitted: Any) -> None:
+    done, folder, command = fitted
+    assert {path.name for path in folder.iterdir()} >= {
+        "README.md",
+        "config.json",
+        "model.safetensors",
+    }
+    assert not [path for path in folder.parent.iterdir() if path.name.startswith(".")]
+    card = (folder / "README.md").read_text()
+    for words in ("animals.csv", done.scores.headline(), command, "240 texts", "torch ", "cat"):
+        assert words in card
+
+
+def test_the_card_is_true(fitted: Any, base: Path) -> None:
+    """Its block of Python runs, and its command names all that was chosen."""
+    _, folder, command = fitted
+    block = (folder / "README.md").read_text().split("```python\n")[1].split("```")[0]
+    exec(block.replace("print(", "answer = ("), names := {})
+    assert names["answer"].label in ANIMALS  # type: ignore[attr-defined]
+    assert command == (
+        f"roberta-hub fit {folder.parent}/animals.csv --text text --valid 0.1 --label label "
+        f"--model {base} --output {folder} --epochs 14 "
+        "--task classification --seed 1"
+    )
+
+
+def test_the_scores_as_text(fitted: Any) -> None:
+    scores = fitted[0].scores
+    lines = scores.summary().splitlines()
+    assert lines[0].startswith(f"accuracy {100 * scores.numbers['accuracy']:.1f} % (±")
+    assert f"on 24 held-out rows; always '{scores.guess.split(chr(39))[1]}': " in lines[0]
+    assert lines[2].split() == ["right", "answered"] and lines[3].split() == sorted(ANIMALS)
+    counts = [line.split()[1:] for line in lines[4:8]]
+    assert sum(int(n) for row in counts for n in row) == 24
+    assert max(map(len, lines)) <= 80
+
+
+def test_pairs(base: Path, tmp_path: Path) -> None:
+    draw, rows = random.Random(1), []
+    for i in range(40):
+        first, second = draw.choices(list(ANIMALS), k=2)
+        rows.append(
+            {
+                "premise": f"A {first} {i}.",
+                "hypothesis": f"A {second}.",
+                "label": str(first == second),
+            }
+        )
+    mine = roberta_hub.fit(rows, model=base, output=tmp_path / "mine", epochs=1, progress=False)
+    assert mine.inputs == {mine.own_head: "pair"}
+    assert mine.classify([("A cat.", "A cat.")])[0].label in ("True", "False")
+    assert '[("a text", "another")]' in (tmp_path / "mine/README.md").read_text()
+
+
+def test_a_regression_answers_in_the_tables_numbers(base: Path, tmp_path: Path) -> None:
+    prices = {"cat": 1000.5, "dog": 2000.5, "cow": 9000.5, "duck": 10000.5}
+    rows = [{"text": row["text"], "price": prices[row["label"]]} for row in animals(200)]
+    ready = prepare(
+        read_examples(rows, label="price"), model=base, output=tmp_path / "mine", epochs=20
+    )
+    done = ready.train(progress=False)
+    assert done.scores.numbers["correlation"] > 0.8
+    assert done.scores.numbers["mean error"] < done.scores.simplest / 2
+    lines = done.scores.summary().splitlines()
+    assert lines[0].startswith("mean error ") and "always the mean, " in lines[0]
+    assert lines[2] == "largest errors:"
+
+
+def test_several_labels(base: Path, tmp_path: Path) -> None:
+    rows = [
+        {"text": f"{a} and {b} {i}", "label": sorted({a, b})}
+        for i, (a, b) in enumerate([(a, b) for a in ANIMALS for b in ANIMALS] * 8)
+    ]
+    done = prepare(read_examples(rows), model=base, output=tmp_path / "mine", epochs=16).train(
+        False
+    )
+    assert done.scores.numbers["F1"] > done.scores.simplest
+    scores = done.roberta.classify("cat and cow 1", multi_label=True).scores
+    assert set(scores) == set(ANIMALS)
+    assert done.scores.summary().splitlines()[2].split() == ["right", "missed", "wrong"]
+
+
+def test_other_heads_go(base: Path, tmp_path: Path) -> None:
+    """What the model knew before belongs to its old weights."""
+    old = small_roberta(num_layers=2, heads={"mnli": 3}, labels={"mnli": ("a", "b", "c")})
+    old.register_token_head("ner", labels=["O", "B-X"])
+    old.save(tmp_path / "old")
+    mine = roberta_hub.fit(good(), model=tmp_path / "old", output=tmp_path / "mine", epochs=1)
+    assert list(mine.labels) == [mine.own_head]
+    with pytest.raises(UnknownNameError, match="zero_shot needs"):
+        mine.zero_shot("a", ["b", "c"])
+
+
+def test_long_texts_are_cut_and_said(base: Path, tmp_path: Path) -> None:
+    rows = good(40)
+    rows[5]["text"] = "many words " * 60
+    with pytest.warns(UserWarning, match=r"table: 1 of 40 texts have more than 48 tokens and are"):
+        roberta_hub.fit(rows, model=base, output=tmp_path / "mine", epochs=1)
+
+
+def test_the_call_prints_nothing_and_repeats(
+    base: Path, tmp_path: Path, capfd: pytest.CaptureFixture[str]
+) -> None:
+    answers = []
+    for _ in range(2):  # the second replaces the first
+        with warnings.catch_warnings():
+            warnings.simplefilter("ignore")
+            mine = roberta_hub.fit(good(), model=base, output=tmp_path / "mine", epochs=2)
+        answers.append(mine.classify(["some words", "others"]))
+    assert answers[0] == answers[1]
+    assert capfd.readouterr() == ("", "")
+
+
+# ---- the folder ----
+
+
+@pytest.mark.parametrize("there", ["a file", "files", "a model"])
+def test_what_is_not_ours_is_refused_before_anything_else(
+    base: Path, tmp_path: Path, there: str
+) -> None:
+    target = tmp_path / "mine"
+    if there == "a file":
+        target.write_text("mine")
+    elif there == "files":
+        target.mkdir()
+        (target / "thesis.txt").write_text("all of it")
+    else:
+        small_roberta().save(target)
+        (target / "README.md").write_text("# Mine\n")
+    with pytest.raises(InputError, match=r"output is .*mine, .*--output"):
+        roberta_hub.fit("no-table.csv", output=target)
+
+
+def test_a_folder_that_cannot_be_made(tmp_path: Path) -> None:
+    (tmp_path / "file").write_text("")
+    with pytest.raises(InputTypeError, match="output is 5"):
+        roberta_hub.fit("x.csv", output=5)  # type: ignore[arg-type]
+    with pytest.raises(RobertaHubError, match="mine"):
+        roberta_hub.fit(good(), output=tmp_path / "file" / "mine")
+
+
+RUN = """
+import sys, torch, roberta_hub
+torch.set_num_threads(1)
+rows = [{"text": f"some words {i}", "label": "ab"[i % 2]} for i in range(400)]
+print("ready", flush=True)
+try:
+    roberta_hub.fit(rows, model=sys.argv[1], output=sys.argv[2], epochs=9999)
+except KeyboardInterrupt:
+    print("interrupted", flush=True)
+"""
+
+
+def test_ctrl_c_leaves_nothing(base: Path, tmp_path: Path) -> None:
+    run = subprocess.Popen(
+        [sys.executable, "-c", RUN, str(base), str(tmp_path / "mine")],
+        stdout=subprocess.PIPE,
+        text=True,
+        env={**os.environ, "OMP_NUM_THREADS": "1"},
+    )
+    assert run.stdout is not None
+    deadline = time.monotonic() + 120
+    while not list(tmp_path.glob(".mine-*/run")):  # it begins to train
+        assert time.monotonic() < deadline and run.poll() is None
+        time.sleep(0.1)
+    run.send_signal(signal.SIGINT)
+    assert run.stdout.read().split() == ["ready", "interrupted"]
+    assert run.wait(60) == 0
+    assert list(tmp_path.iterdir()) == []
