@@ -11,12 +11,13 @@ step reads, the topics of `tools/draw_topics.py`, and the Wikipedia text that
     git archive 735c42f roberta_hub/models/tiny | tar x --strip-components 3 -C runs/tiny/0.1.0
 
 Writes `benchmarks/results/tiny.{md,json}` where the model is the one in the box and nothing is left
-out; `--name` writes other results beside it.
+out; `--name` writes other results beside it, and with `--only` replaces these numbers alone.
 """
 
 from __future__ import annotations
 
 import argparse
+import json
 import math
 import sys
 from collections.abc import Mapping
@@ -182,10 +183,15 @@ def main() -> None:
     numbers = {"about": about("torch"), **numbers}
     if options.before:
         numbers["before"] = found["before"][0]
-    page = table(numbers)
-    print(page)
     whole = options.model == SHIPPED and not options.only and not options.limit
     name = options.name or ("tiny" if whole else None)
+    if name and options.only and (RESULTS / f"{name}.json").is_file():
+        old = json.loads((RESULTS / f"{name}.json").read_text(encoding="utf-8"))
+        if options.before:
+            numbers["before"] = old.get("before", {}) | numbers["before"]
+        numbers = old | numbers
+    page = table(numbers)
+    print(page)
     if name:
         write(name, page, numbers)
     if options.wrong:

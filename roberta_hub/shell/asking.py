@@ -13,17 +13,21 @@ from typing import TYPE_CHECKING, Any
 from roberta_hub.errors import RobertaHubError
 from roberta_hub.shell.formats import Answer, Form
 from roberta_hub.shell.grammar import DEFAULT_MODEL, Asked
-from roberta_hub.shell.reading import Item, items, windows
+from roberta_hub.shell.reading import MOST, Item, items, windows
 from roberta_hub.shell.writing import format_of, opened
 from roberta_hub.terminal import progress_bar
 
 if TYPE_CHECKING:
+    from torch import Tensor
+
     from roberta_hub.interface import RobertaHubInterface
 
+FEW = 8
+"""Inputs that are answered together where each of them takes many runs."""
 Ask = Callable[["RobertaHubInterface", list[Any]], Sequence[Answer]]
 """Asks a model: from texts, which are str or tuples of str, to an answer each."""
 
-_REGISTER = re.compile(r"; register_\w+_head\([^)]*\) makes a new one")
+_REGISTER = re.compile(r"[; ]*register_\w+_head\([^)]*\) makes a new one")
 _PLACE = re.compile(r"\btexts?(?:\[(\d+)\]| (\d+)\b)")
 _WORDS = {
     "pass truncate=True to cut it or stride=N for windows that overlap by N tokens": (
@@ -32,6 +36,8 @@ _WORDS = {
     "load a model that has one, or register and train one": (
         "-m takes a model that has one; `roberta-hub fit` and `roberta-hub train` make them"
     ),
+    "multi_label=True": "--multi-label",
+    "no_answer=False": "--always",
     "prompt= takes a text of your own": "--prompt takes a text of your own",
     "pass head=NAME, or set roberta.own_head once": "say --head NAME",
     "more in available_models()": "more in `roberta-hub models`",
@@ -45,19 +51,20 @@ _WORDS = {
 """What errors advise in Python, and what does the same in a shell."""
 
 
-def ask(asked: Asked, form: Form, question: Ask) -> int:
+def ask(asked: Asked, form: Form, question: Ask, most: int = MOST) -> int:
     """Answer the inputs of a command line, window by window and in their order.
 
     Args:
         asked: what was given.
         form: of the answers.
         question: asks the model.
+        most: inputs that are answered together.
 
     Returns:
         The exit status.
     """
     format_of(asked, form)  # what is wrong with it is said before anything is read
-    given = windows(items(asked, form.parts))
+    given = windows(items(asked, form.parts), most)
     first = next(given, [])  # read before the model is: the texts may be wrong
     with opened(asked, form) as sink, _bar(asked) as bar:
         if first:
@@ -115,7 +122,34 @@ def in_shell_words(error: RobertaHubError, where: Callable[[int], str]) -> Rober
         except IndexError:  # a number of something else
             return found[0]
 
-    message = _REGISTER.sub("", _PLACE.sub(place, message, count=1))
+    return type(error)(in_words(_PLACE.sub(place, message, count=1)))
+
+
+def in_words(message: str) -> str:
+    """Say an advice of the library as a shell's user knows it.
+
+    Example:
+        >>> in_words("pass several, or multi_label=True for the probability of one")
+        'pass several, or --multi-label for the probability of one'
+    """
+    message = _REGISTER.sub("", message)
     for python, shell in _WORDS.items():
         message = message.replace(python, shell)
-    return type(error)(message)
+    return message
+
+
+def ids_of(roberta: RobertaHubInterface, texts: list[Any], *, truncate: bool) -> list[Tensor]:
+    """Return the ids that the model reads of each text, in shape (T_i,).
+
+    Args:
+        roberta: the model.
+        texts: str, or tuples of them.
+        truncate: cut those that are too long, as the verbs do.
+    """
+    ids = roberta.encode_batch(texts)
+    if not truncate:
+        return ids
+    from roberta_hub.inference.windows import fit
+
+    layout, limit = roberta.tokenizer.layout, roberta.max_positions
+    return [window.ids[0] for window in fit(ids, texts, limit, layout, truncate=True)]

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
-from roberta_hub.shell.asking import ask
+from roberta_hub.shell.asking import FEW, ask
 from roberta_hub.shell.drawing import Cells, Share
 from roberta_hub.shell.formats import Answer, Form
 from roberta_hub.shell.grammar import DEFAULT_MODEL, Asked, examples, listed, takes_texts
@@ -48,7 +48,7 @@ def _classes(parts: Parts) -> Form:
 
 
 def _predicted(found: Sequence[Prediction]) -> list[Answer]:
-    return [{"label": p.label, "score": p.score, "scores": dict(p.scores)} for p in found]
+    return [prediction.to_dict() for prediction in found]
 
 
 _head = click.option("--head", metavar="NAME", help="The head to ask, where there are several.")
@@ -131,7 +131,7 @@ def tag(asked: Asked, head: str | None) -> int:
 
     def question(roberta: RobertaHubInterface, texts: list[Any]) -> Sequence[Answer]:
         found = roberta.tag(texts, head, **asked.options)
-        return [{"spans": [vars(span) for span in spans]} for spans in found]
+        return [{"spans": [span.to_dict() for span in spans]} for spans in found]
 
     def block(answer: Answer) -> Sequence[Cells]:
         spans = answer["spans"]
@@ -144,7 +144,7 @@ def tag(asked: Asked, head: str | None) -> int:
 @click.command(
     epilog=examples(
         'roberta-hub answer -m squad --pair "Who wrote it?" "Ada Lovelace wrote it."',
-        "roberta-hub answer -m squad -i questions.csv --column question,context -o answers.csv",
+        "roberta-hub answer -m squad -i questions.csv -c question,context -f csv",
     )
 )
 @_head
@@ -183,7 +183,7 @@ def answer(asked: Asked, head: str | None, max_answer_tokens: int, always: bool)
         line=lambda found: block(found)[0],
         block=block,
     )
-    return ask(asked, form, question)
+    return ask(asked, form, question, FEW)
 
 
 @click.command(
@@ -220,4 +220,4 @@ def choose(asked: Asked, options: tuple[str, ...], head: str | None) -> int:
         line=lambda found: (found["label"], Share(found["score"])),
         block=lambda found: [(o["option"], Share(o["score"])) for o in found["options"]],
     )
-    return ask(asked, form, question)
+    return ask(asked, form, question, FEW)

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
-from roberta_hub.shell.asking import ask
+from roberta_hub.shell.asking import FEW, ask, ids_of
 from roberta_hub.shell.drawing import Cells, Share
 from roberta_hub.shell.formats import Answer, Form
 from roberta_hub.shell.grammar import Asked, examples, listed, takes_texts
@@ -95,7 +95,7 @@ def score(asked: Asked) -> int:
         titles=("score", "tokens", "per token"),
         line=lambda answer: (answer["score"], answer["tokens"], answer["per_token"]),
     )
-    return ask(asked, form, question)
+    return ask(asked, form, question, FEW)
 
 
 @click.command(
@@ -108,13 +108,16 @@ def score(asked: Asked) -> int:
 def tokens(asked: Asked) -> int:
     """Show the pieces and the ids that the model reads of each text.
 
-    The answer has `tokens` and `ids`, marks of begin and end included.
+    The answer has `tokens` and `ids`, marks of begin and end included. A text may be of any length,
+    unless --truncate cuts it.
     """
+    if asked.stride is not None:
+        raise click.UsageError("--stride is for verbs that ask the model")
 
     def question(roberta: RobertaHubInterface, texts: list[Any]) -> Sequence[Answer]:
         return [
             {"tokens": roberta.tokenizer.pieces(ids), "ids": ids.tolist()}
-            for ids in roberta.encode_batch(texts)
+            for ids in ids_of(roberta, texts, truncate=asked.truncate)
         ]
 
     def block(answer: Answer) -> Sequence[Cells]:

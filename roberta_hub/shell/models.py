@@ -2,12 +2,11 @@
 
 from __future__ import annotations
 
-import torch
-
 from roberta_hub.checkpoint.fetch import download
 from roberta_hub.checkpoint.fetch.catalogue import config_of, ships
 from roberta_hub.checkpoint.fetch.records import MODELS, Record
 from roberta_hub.hub import RobertaModel
+from roberta_hub.model.skeleton import shapes_only
 
 TITLES = ("name", "shape", "parameters", "licence", "cached")
 
@@ -26,7 +25,7 @@ def models() -> int:
 
 def _row(record: Record) -> tuple[str, str, str, str, str]:
     """Write what is known of a model, and where its files lie."""
-    with torch.device("meta"):
+    with shapes_only():
         model = RobertaModel(config_of(record))
         if record.pooler:
             model.add_pooler()

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from roberta_hub.errors import InputError, RobertaHubError
-from roberta_hub.shell.asking import ask, in_shell_words, load
+from roberta_hub.shell.asking import ask, ids_of, in_shell_words, load
 from roberta_hub.shell.drawing import Cells, Share
 from roberta_hub.shell.formats import Answer, Form
 from roberta_hub.shell.grammar import Asked, examples, takes_texts
@@ -96,12 +96,7 @@ def features(asked: Asked, layer: int, pooling: Any, normalize: bool) -> int:
         found = roberta.features(texts, **settings, **asked.options)
         if pooling is not None:
             return [{"vector": _floats(vector)} for vector in found]
-        from roberta_hub.inference.windows import fit
-
-        ids = roberta.encode_batch(texts)
-        if asked.truncate:
-            layout, limit = roberta.tokenizer.layout, roberta.max_positions
-            ids = [part.ids[0] for part in fit(ids, texts, limit, layout, truncate=True)]
+        ids = ids_of(roberta, texts, truncate=asked.truncate)
         return [
             {"tokens": roberta.tokenizer.pieces(row), "vectors": list(map(_floats, states))}
             for row, states in zip(ids, found, strict=True)
@@ -150,7 +145,7 @@ def similar(asked: Asked, topk: int) -> int:
             found = roberta.search(list(asked.texts), corpus.texts(), topk, **asked.options)
         except RobertaHubError as error:
             raise in_shell_words(error, lambda i: corpus.where(i, queries)) from None
-        sink.write(queries, [{"hits": [vars(hit) for hit in hits]} for hits in found])
+        sink.write(queries, [{"hits": [hit.to_dict() for hit in hits]} for hits in found])
     return 0
 
 

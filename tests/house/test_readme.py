@@ -38,11 +38,23 @@ def test_the_readme_is_short() -> None:
     assert len(README.splitlines()) <= 120 and len(README.encode()) <= 9000
 
 
-def test_the_readme_runs_as_typed(answers: ModuleType, tmp_path: Path) -> None:
+@pytest.mark.parametrize("page", ["README.md", "docs/shell.md"])
+def test_the_page_runs_as_typed(page: str, answers: ModuleType, tmp_path: Path) -> None:
     """In an empty folder, with nothing injected. New weights? `python tools/answers.py --write`."""
+    assert ROOT / page in answers.PAGES
     (tmp_path / "empty").mkdir()
-    _, stale = answers.refreshed(README, tmp_path / "empty", answers.from_source(tmp_path))
+    text = (ROOT / page).read_text(encoding="utf-8")
+    _, stale = answers.refreshed(text, tmp_path / "empty", answers.from_source(tmp_path))
     assert stale == []
+
+
+def test_the_page_of_the_shell_says_what_the_command_says() -> None:
+    from roberta_hub.shell.main import VERBS
+
+    text = (ROOT / "docs/shell.md").read_text(encoding="utf-8")
+    said = re.findall(r"^\| `([a-z-]+)` \| (.+) \|$", text, re.MULTILINE)
+    wanted = {name: what.split(";")[0] for name, what in VERBS.items()}
+    assert {name: what.replace("`", "") for name, what in said} == wanted
 
 
 @pytest.mark.slow
@@ -103,7 +115,9 @@ echo chatter
     assert "# red 0.50\n" in written and "    print(n)\n# 1\n# 2\n```" in written
     assert "cat file.txt\n# first\necho chatter\n```" in written
     assert answers.refreshed(written, tmp_path, ENVIRONMENT)[1] == []
-    assert not answers.same("red 0.50", "red 0.53") and not answers.same("red 0.5", "blue 0.5")
+    assert answers.same("red 0.50", "red 0.52", 0.02)
+    assert not answers.same("red 0.50", "red 0.53", 0.02)
+    assert not answers.same("red 0.5", "blue 0.5", 0.02)
     broken = "```python\nprint(undefined)\n```\n"
     with pytest.raises(RuntimeError, match="undefined"):
         answers.refreshed(broken, tmp_path, ENVIRONMENT)
@@ -256,7 +270,7 @@ def test_a_wrong_map_is_seen(
 def test_the_makefile_runs_what_the_pages_say() -> None:
     makefile = (ROOT / "Makefile").read_text()
     said = "".join(page.read_text(encoding="utf-8") for page in (ROOT / "README.md", *PAGES))
-    for target in set(re.findall(r"\bmake ([a-z-]+)", said)):
+    for target in set(re.findall(r"(?:`|^    )make ([a-z-]+)", said, re.MULTILINE)):
         assert re.search(rf"^{target}:", makefile, re.MULTILINE), target
 
 

@@ -55,7 +55,8 @@ class FinetuningOptions:
     teacher: str | None = None
     """Name or path of a model whose sentence vectors are learnt, in its own tokens."""
     teacher_weight: float = 1.0
-    """Weight of the distance from the teacher's vectors."""
+    """Weight of the distance from the teacher's vectors. Where their width is another, it is the
+    squared difference of cosines, a small number: beside pairs it needs a larger weight."""
 
 
 @dataclass(frozen=True)

@@ -38,7 +38,7 @@ Teacher = Callable[[list[str]], Tensor]
 class VectorObjective:
     """Pooled vectors of all texts of a batch: near those that they belong to, far from others.
 
-    Each micro-batch is contrasted within itself, in each process.
+    Each micro-batch is contrasted within itself, in each process: fewer rows, fewer negatives.
     """
 
     settings: SentenceSettings
@@ -86,7 +86,7 @@ def sentence_vectors(config: Config, interface: RobertaHubInterface) -> FineTuni
     data, options = config.data, options_of(config)
     train = read_pairs(train_path(config), data.format, data.columns)[: data.limit]
     held_out = read_pairs(data.valid, data.format, data.columns) if data.valid else None
-    settings = interface.sentence or SentenceSettings(pooling=("mean",), normalize=True)
+    settings = interface.sentence or SentenceSettings(normalize=True)
     _check(config, settings, train, held_out)
     interface.sentence = settings
     objective = VectorObjective(settings, options.scale, options.symmetric, options.teacher_weight)

@@ -1,0 +1,126 @@
+"""Every example in the help of every verb runs, in a folder with nothing but what it names.
+
+bash reads each line, so its quotes, pipes and patterns are real. What it calls roberta-hub notes
+arguments and standard input, with which the command then runs in this process.
+"""
+
+from __future__ import annotations
+
+import os
+import shlex
+import shutil
+import subprocess
+from pathlib import Path
+
+import pytest
+import torch
+from checkpoint.archives import pack, regular
+from checkpoint.server import Server, body
+from shell.running import Run, runner, write_model
+
+from roberta_hub.checkpoint.fetch import download, transfer
+from roberta_hub.shell.main import _EXAMPLES, VERBS, verb
+
+ROOT = Path(__file__).resolve().parents[2]
+SAMPLE = ROOT / "tests/data/fairseq/model.pt"
+MEMBERS = regular("m/dict.txt", b"a 1\n"), regular("m/model.pt", SAMPLE.read_bytes())
+OTHER = ("train", "fit")
+"""Verbs whose examples train for minutes; the tests of training run the like of them."""
+STUB = """#!/bin/sh
+printf '%s\\0' "$@" > "$CAPTURED/arguments"
+cat > "$CAPTURED/stdin"
+"""
+pytestmark = pytest.mark.skipif(shutil.which("bash") is None, reason="bash is not installed")
+
+
+def examples(help: str) -> list[str]:
+    """The lines of a help that run the command."""
+    lines = help.partition("examples:")[2].split("\n\n")[0].splitlines()
+    return [line.strip() for line in lines if "roberta-hub" in line]
+
+
+def all_examples() -> list[tuple[str, str]]:
+    found = [("roberta-hub", line) for line in examples(_EXAMPLES)]
+    for name in VERBS:
+        if name not in OTHER:
+            found += [(name, line) for line in examples(verb(name).epilog or "")]
+    return found
+
+
+@pytest.mark.parametrize("name", [name for name in VERBS if name not in OTHER])
+def test_each_verb_has_two_examples_that_call_it(name: str) -> None:
+    lines = examples(verb(name).epilog or "")
+    assert len(lines) >= 2
+    assert all(f"roberta-hub {name}" in line and len(line) <= 78 for line in lines)
+
+
+@pytest.fixture(scope="module")
+def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """What the examples name: models that somebody trained, tables, lines, checkpoints."""
+    place = tmp_path_factory.mktemp("examples")
+    model = write_model(place / "models" / "model")
+    here = place / "here"
+    here.mkdir()
+    for name in ("mine", "ner", "squad", "race"):
+        (here / name).symlink_to(model)
+    (here / "reviews.csv").write_text('text,stars\n"Good, very good.",5\nLate again.,1\n')
+    (here / "questions.csv").write_text("question,context\nWho wrote it?,Ada wrote it.\n")
+    for name in ("corpus.txt", "reviews.txt"):
+        (here / name).write_text("A dog ran.\nGoal!\nThe train was late.\n")
+    shutil.copy(SAMPLE, here / "model.pt")
+    (here / "model.tar.gz").write_bytes(pack(*MEMBERS))
+    stub = place / "bin" / "roberta-hub"
+    stub.parent.mkdir()
+    stub.write_text(STUB)
+    stub.chmod(0o755)
+    return place
+
+
+@pytest.fixture
+def run(monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str], folder: Path) -> Run:
+    for name in (download.OFFLINE_ENV, transfer.MIRROR_ENV, download.ENDPOINT_ENV):
+        monkeypatch.delenv(name, raising=False)
+    monkeypatch.setenv("TORCH_HOME", str(folder / "torch"))
+    monkeypatch.setenv("NO_PROXY", "*")
+    monkeypatch.setattr(torch.hub, "_hub_dir", None)
+    monkeypatch.chdir(folder / "here")
+    return runner(monkeypatch, capsys)
+
+
+def read_by_bash(line: str, folder: Path) -> tuple[list[str], bytes]:
+    """The arguments and the standard input that bash gives the command."""
+    captured = folder / "captured"
+    captured.mkdir(exist_ok=True)
+    path = f"{folder / 'bin'}{os.pathsep}{os.environ['PATH']}"
+    subprocess.run(
+        ["bash", "-c", line],
+        cwd=folder / "here",
+        env={**os.environ, "PATH": path, "CAPTURED": str(captured)},
+        stdin=subprocess.DEVNULL,
+        capture_output=True,
+        timeout=30,
+    )
+    arguments = (captured / "arguments").read_bytes().decode().split("\0")[:-1]
+    return arguments, (captured / "stdin").read_bytes()
+
+
+@pytest.mark.parametrize(("name", "line"), all_examples(), ids=lambda value: value)
+def test_it_runs(
+    name: str, line: str, run: Run, folder: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    arguments, stdin = read_by_bash(line, folder)
+    assert arguments and arguments[0] in VERBS
+    with Server() as server:  # stands for the publisher
+        for model in ("roberta.base", "roberta.large"):
+            server.plan[f"/{model}.tar.gz"] = [body(pack(*MEMBERS))]
+        monkeypatch.setenv(transfer.MIRROR_ENV, server.url)
+        status, out, err = run(*arguments, stdin=stdin)
+    if arguments[0] == "doctor":
+        assert status in (0, 1)  # what it finds on this machine
+        return
+    assert status == 0, (shlex.join(arguments), err)
+    if "-o" in arguments:
+        target = folder / "here" / arguments[arguments.index("-o") + 1]
+        assert target.stat().st_size and not out
+    elif arguments[0] != "convert":
+        assert out

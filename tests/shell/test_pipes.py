@@ -1,0 +1,109 @@
+"""The command between other processes: it streams, keeps little, and ends well when told to."""
+
+from __future__ import annotations
+
+import json
+import os
+import shutil
+import signal
+import subprocess
+import sys
+import threading
+import time
+from pathlib import Path
+from typing import IO
+
+import pytest
+from shell.running import write_model
+
+ROOT = Path(__file__).resolve().parents[2]
+COMMAND = [sys.executable, "-m", "roberta_hub"]
+pytestmark = pytest.mark.skipif(os.name != "posix", reason="signals and pipes of POSIX")
+
+
+@pytest.fixture(scope="module")
+def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    return write_model(tmp_path_factory.mktemp("pipes") / "model")
+
+
+def environment() -> dict[str, str]:
+    return {**os.environ, "PYTHONPATH": str(ROOT), "OMP_NUM_THREADS": "1"}
+
+
+def started(folder: Path, tmp_path: Path, *arguments: str) -> subprocess.Popen[bytes]:
+    """`classify` with pipes on all sides."""
+    command = [*COMMAND, "classify", "-m", str(folder), *arguments]
+    pipes = {"stdin": subprocess.PIPE, "stdout": subprocess.PIPE, "stderr": subprocess.PIPE}
+    return subprocess.Popen(command, **pipes, cwd=tmp_path, env=environment())  # type: ignore
+
+
+@pytest.mark.skipif(shutil.which("bash") is None, reason="bash is not installed")
+def test_yes_into_head_ends_at_once(folder: Path, tmp_path: Path) -> None:
+    script = f'yes text | "{sys.executable}" -m roberta_hub classify -m "{folder}" | head -3'
+    done = subprocess.run(
+        ["bash", "-c", f"{script}; echo ${{PIPESTATUS[1]}}"],
+        capture_output=True,
+        text=True,
+        timeout=120,
+        cwd=tmp_path,
+        env=environment(),
+    )
+    *lines, status = done.stdout.splitlines()
+    assert [json.loads(line)["text"] for line in lines] == ["text"] * 3
+    assert (status, done.stderr) == ("0", "")
+
+
+def test_each_line_is_answered_as_it_comes_and_memory_stays_flat(
+    folder: Path, tmp_path: Path
+) -> None:
+    psutil = pytest.importorskip("psutil")
+    with started(folder, tmp_path) as process:
+        assert process.stdin is not None and process.stdout is not None
+        for text in ("one", "two"):  # nothing more comes until it is answered
+            process.stdin.write(text.encode() + b"\n")
+            process.stdin.flush()
+            assert json.loads(process.stdout.readline())["text"] == text
+        pipe = process.stdin
+        feeder = threading.Thread(target=feed, args=(pipe, 100_000), daemon=True)
+        feeder.start()
+        sizes, count = [], 0
+        for line in process.stdout:
+            count += 1
+            if count % 10_000 == 0:
+                sizes.append(psutil.Process(process.pid).memory_info().rss)
+            last = line
+        assert process.wait(60) == 0
+        assert json.loads(last)["text"] == "text 4"  # 99,999 % 7
+        assert count == 100_000
+        assert max(sizes[3:]) - sizes[2] < 12 << 20, sizes
+
+
+def feed(pipe: IO[bytes], count: int) -> None:
+    lines = "".join(f"text {i % 7}\n" for i in range(7000)).encode()
+    for _ in range(count // 7000):
+        pipe.write(lines)
+    pipe.write(lines[: 7 * (count % 7000)])
+    pipe.close()
+
+
+@pytest.mark.parametrize(("sent", "status"), [(signal.SIGINT, 130), (signal.SIGTERM, 143)])
+def test_a_signal_in_a_long_run_leaves_no_file(
+    folder: Path, tmp_path: Path, sent: signal.Signals, status: int
+) -> None:
+    (tmp_path / "out.csv").write_text("old")
+    with started(folder, tmp_path, "-o", "out.csv") as process:
+        assert process.stdin is not None and process.stderr is not None
+        process.stdin.write(b"text\n" * 1000)
+        process.stdin.flush()
+        for _ in range(600):  # until a part of the answers is written
+            parts = [path for path in tmp_path.iterdir() if path.name != "out.csv"]
+            if parts and parts[0].stat().st_size:
+                break
+            time.sleep(0.1)
+        assert parts and parts[0].stat().st_size
+        process.send_signal(sent)
+        assert process.wait(60) == status
+        said = process.stderr.read().decode()
+    assert said == ("roberta-hub: interrupted\n" if sent == signal.SIGINT else "")
+    assert [path.name for path in tmp_path.iterdir()] == ["out.csv"]
+    assert (tmp_path / "out.csv").read_text() == "old"
