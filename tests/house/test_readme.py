@@ -115,7 +115,9 @@ echo chatter
     assert "# red 0.50\n" in written and "    print(n)\n# 1\n# 2\n```" in written
     assert "cat file.txt\n# first\necho chatter\n```" in written
     assert answers.refreshed(written, tmp_path, ENVIRONMENT)[1] == []
-    assert not answers.same("red 0.50", "red 0.53") and not answers.same("red 0.5", "blue 0.5")
+    assert answers.same("red 0.50", "red 0.52", 0.02)
+    assert not answers.same("red 0.50", "red 0.53", 0.02)
+    assert not answers.same("red 0.5", "blue 0.5", 0.02)
     broken = "```python\nprint(undefined)\n```\n"
     with pytest.raises(RuntimeError, match="undefined"):
         answers.refreshed(broken, tmp_path, ENVIRONMENT)
