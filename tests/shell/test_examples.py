@@ -6,6 +6,7 @@ arguments and standard input, with which the command then runs in this process.
 
 from __future__ import annotations
 
+import json
 import os
 import shlex
 import shutil
@@ -25,7 +26,7 @@ ROOT = Path(__file__).resolve().parents[2]
 SAMPLE = ROOT / "tests/data/fairseq/model.pt"
 MEMBERS = regular("m/dict.txt", b"a 1\n"), regular("m/model.pt", SAMPLE.read_bytes())
 OTHER = ("train", "fit")
-"""Verbs whose examples train for minutes; the tests of training run the like of them."""
+"""Verbs whose examples train for minutes: see the end of this file."""
 STUB = """#!/bin/sh
 printf '%s\\0' "$@" > "$CAPTURED/arguments"
 cat > "$CAPTURED/stdin"
@@ -138,3 +139,35 @@ def test_it_runs(
         assert target.stat().st_size and not out
     elif arguments[0] != "convert":
         assert out
+
+
+@pytest.mark.parametrize("line", examples(verb("fit").epilog or ""))
+def test_fit_runs_on_a_small_model(line: str, run: Run, folder: Path, tmp_path: Path) -> None:
+    pytest.importorskip("accelerate")
+    arguments, _ = read_by_bash(line, folder)
+    with pytest.MonkeyPatch.context() as patch:
+        patch.chdir(tmp_path)
+        moods = ("good", "bad")
+        rows = [f"Film {i} was {moods[i % 2]}.,{moods[i % 2]}\n" for i in range(40)]
+        Path("reviews.csv").write_text("text,label\n" + "".join(rows))
+        pairs = [f"A {i}.\tB {i}.\t{moods[i % 2]}\n" for i in range(40)]
+        Path("pairs.tsv").write_text("premise\thypothesis\tlabel\n" + "".join(pairs))
+        model = folder / "models" / "model"
+        status, _, err = run(*arguments, "--epochs", "1", "--model", model)
+        assert status == 0, err
+        written = "entails" if "--output" in arguments else "mine"
+        pair = ("--pair", "a", "b") if written == "entails" else ("a",)
+        status, out, _ = run("classify", "-m", written, *pair)
+        assert status == 0 and json.loads(out)["label"] in moods
+
+
+def test_train_knows_all_that_its_examples_set() -> None:
+    pytest.importorskip("hydra")
+    from roberta_hub.train.config import compose
+    from roberta_hub.train.usage import usage
+
+    lines = usage().partition("examples:")[2].replace("\\\n", " ").strip().splitlines()
+    assert len(lines) >= 2
+    for line in lines:
+        _, _, settings = line.partition(" train ")
+        compose(shlex.split(settings))
