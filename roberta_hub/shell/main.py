@@ -136,7 +136,8 @@ def main(arguments: Sequence[str] | None = None) -> int:
             print(f"{place} --help shows what it takes.", file=sys.stderr)
             sys.exit(error.exit_code)
         except (KeyboardInterrupt, click.Abort):
-            print("roberta-hub: interrupted", file=sys.stderr)
+            newline = "\n" if sys.stderr.isatty() else ""  # behind the ^C
+            print(f"{newline}roberta-hub: interrupted", file=sys.stderr)
             return 130
         except BrokenPipeError:  # `| head` has seen enough
             os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())

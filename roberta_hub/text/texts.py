@@ -160,11 +160,21 @@ def many(value: Any, name: str) -> list[Any]:
         ) from None
     found = list(items)
     if not found and items is value:
-        advise(
-            f"{name} is a {kind_of(value)} that yields nothing; if it was read before, it is used "
-            "up: make it anew, or a list of it"
-        )
+        advise_of_nothing(value, name)
     return found
+
+
+def advise_of_nothing(value: object, name: str) -> None:
+    """Warn of an iterator that yields nothing: most often it was read before.
+
+    Args:
+        value: the iterator.
+        name: of the argument, in the warning.
+    """
+    advise(
+        f"{name} is a {kind_of(value)} that yields nothing; if it was read before, it is used up: "
+        "make it anew, or a list of it"
+    )
 
 
 def _refuse_tables(value: Any, name: str) -> None:
