@@ -29,6 +29,8 @@ FENCE = re.compile(r"^```(python|sh)\n(.*?)^```$", re.MULTILINE | re.DOTALL)
 INSTALL = "pip install "
 """Blocks that begin so are not run here: the wheel's test installs the package."""
 NUMBER = re.compile(r"-?\d+\.\d+")
+BAR = re.compile("[\u2588-\u258f]+")
+"""A bar of a table, as long as the number beside it says."""
 NEAR = {"python": 0.02, "sh": 0.2}
 """How far a number may be off: other CPUs round otherwise, and what is trained goes its own way."""
 
@@ -90,6 +92,7 @@ def run(language: str, found: list[Step], folder: Path, environment: dict[str, s
 
 def same(wanted: str, found: str, near: float = 0.0) -> bool:
     """Whether two answers are the same, but for numbers that are as near as this."""
+    wanted, found = BAR.sub("", wanted), BAR.sub("", found)
     if NUMBER.sub("0", wanted).split() != NUMBER.sub("0", found).split():
         return False
     numbers = zip(NUMBER.findall(wanted), NUMBER.findall(found), strict=True)

@@ -180,6 +180,17 @@ def test_the_table_of_the_family_says_what_the_records_say(record: Record) -> No
     assert record.licence.split(" ")[0] in licence
 
 
+def test_the_picture_shows_the_committed_table() -> None:
+    """`python tools/draw_speed.py` draws it."""
+    spec = importlib.util.spec_from_file_location("draw_speed", ROOT / "tools/draw_speed.py")
+    drawing = importlib.util.module_from_spec(spec)
+    spec.loader.exec_module(drawing)
+    assert drawing.PICTURE.read_text(encoding="utf-8") == drawing.picture()
+    corpus = results("speed_corpus_base")
+    fastest = corpus["tokens"] / min(corpus["medians"].values())
+    assert drawing.bars()[0] == ("roberta_hub, int8", fastest)
+
+
 def mapped(readme: str) -> list[str]:
     """Paths, from the repository's root, that a map names; folders end with a slash.
 
