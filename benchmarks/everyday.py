@@ -15,7 +15,9 @@ shown is what stands on the screen. Needs the packages of `make test` and the sh
 from __future__ import annotations
 
 import argparse
+import contextlib
 import csv
+import json
 import os
 import random
 import resource
@@ -29,7 +31,7 @@ from statistics import median
 from typing import Any
 
 from lib.everyday_code import FAIRSEQ, HF, JOBS, NOT_RUN, OURS, SPACY, ST, lines
-from lib.report import about, write
+from lib.report import RESULTS, about, write
 
 import roberta_hub
 
@@ -154,9 +156,17 @@ def measured(folder: Path, jobs: Sequence[str], rounds: int, limit: float) -> di
     return found
 
 
-def cut(text: str, folder: str) -> list[str]:
+def bare(text: str, folder: Path) -> str:
+    """A stream without the places of this machine."""
+    places = {str(folder): ".", sys.prefix: ".venv", sys.base_prefix: "python", str(ROOT): "."}
+    for place, name in places.items():
+        text = text.replace(place, name)
+    return text
+
+
+def cut(text: str) -> list[str]:
     """The last lines of a stream, as the page shows them."""
-    kept = [line.split("\r")[-1].rstrip().replace(folder, ".") for line in text.splitlines()]
+    kept = [line.split("\r")[-1].rstrip() for line in text.splitlines()]
     kept = [line[: WIDTH - 1] + "…" if len(line) > WIDTH else line for line in kept if line]
     return kept if len(kept) <= SHOWN else [f"… {len(kept) - SHOWN} lines", *kept[-SHOWN:]]
 
@@ -171,16 +181,19 @@ def cell(found: dict[str, Any] | None, why: str | None) -> str:
     return f"{found['lines']} lines, {found['seconds']:.1f} s ({found['cpu']:.1f}){more}"
 
 
-def page(found: dict[str, Any], texts: int, rounds: int, folder: str) -> str:
+def page(found: dict[str, Any], texts: int, load: float) -> str:
     """The table, then each program with what it shows."""
-    sample = "one round" if rounds == 1 else f"medians of {rounds} rounds"
+    rounds = {one["rounds"] for of in found.values() for one in of.values()}
+    sample = (
+        "one round" if max(rounds) == 1 else f"medians of {min(rounds)} to {max(rounds)} rounds"
+    )
     text = [
         "# Eight everyday jobs\n",
         "Lines of code, seconds from `python job.py` to its end (import, load, work), in brackets "
         f"those of all processors, and lines on stderr. {texts:,} texts become vectors, a corpus "
         f"has {texts // 10:,}, a classifier learns from 400 rows; {sample}. There is no network: "
         "peers run our models, exported to their format; what fails for want of a download is "
-        "shown as it fails.\n",
+        f"shown as it fails. Other work on the machine, as its load before the run: {load:.1f}.\n",
         f"| job | {' | '.join(LIBRARIES)} |",
         f"|---|{'---|' * len(LIBRARIES)}",
     ]
@@ -192,7 +205,7 @@ def page(found: dict[str, Any], texts: int, rounds: int, folder: str) -> str:
         for library, one in of.items():
             text.append(f"\n**{library}**\n\n```python\n{one['program'].rstrip()}\n```\n")
             for stream in ("stdout", "stderr"):
-                if shown := cut(one[stream], folder):
+                if shown := cut(one[stream]):
                     text.append(f"{stream}:\n\n```text\n" + "\n".join(shown) + "\n```\n")
     return "\n".join(text)
 
@@ -200,22 +213,37 @@ def page(found: dict[str, Any], texts: int, rounds: int, folder: str) -> str:
 def main() -> None:
     parser = argparse.ArgumentParser(description=(__doc__ or "").split("\n\n")[0])
     parser.add_argument("--small", action="store_true", help="500 texts, one round")
-    parser.add_argument("--only", choices=list(JOBS), action="append", help="these jobs")
+    parser.add_argument(
+        "--only",
+        choices=list(JOBS),
+        action="append",
+        help="these jobs; the others stay as they are",
+    )
     parser.add_argument("--rounds", type=int, help="of every program; 3, or 1 where --small")
+    parser.add_argument("--folder", help="prepared once and kept for the next run; else temporary")
     parser.add_argument("--limit", type=float, default=1800, help="seconds of a program")
     given = parser.parse_args()
     texts = 500 if given.small else 10_000
     rounds = given.rounds or (1 if given.small else 3)
-    with tempfile.TemporaryDirectory() as place:
-        folder = Path(place)
-        prepare(folder, texts, small=given.small)
+    with contextlib.ExitStack() as stack:
+        place = given.folder or stack.enter_context(tempfile.TemporaryDirectory())
+        folder = Path(place).absolute()
+        if not (folder / "names-hf").exists():
+            folder.mkdir(exist_ok=True)
+            prepare(folder, texts, small=given.small)
+        load = os.getloadavg()[0]
         found = measured(folder, given.only or list(JOBS), rounds, given.limit)
         for of in found.values():
             for one in of.values():
-                one |= {key: one[key].replace(place, ".")[-4000:] for key in ("stdout", "stderr")}
-        packages = ("torch", "transformers", "sentence-transformers", "spacy", "fairseq")
-        numbers = {"about": about(*packages), "texts": texts, "jobs": found}
-        write("everyday", page(found, texts, rounds, place), numbers)
+                one |= {key: bare(one[key], folder)[-4000:] for key in ("stdout", "stderr")}
+    known = json.loads((RESULTS / "everyday.json").read_text()) if given.only else {}
+    if known and known["texts"] != texts:
+        raise SystemExit(f"the other jobs were run on {known['texts']:,} texts; run all of them")
+    jobs = known.get("jobs", {}) | found
+    jobs = {job: jobs[job] for job in JOBS if job in jobs}
+    packages = ("torch", "transformers", "sentence-transformers", "spacy", "fairseq")
+    numbers = {"about": about(*packages), "texts": texts, "load": load, "jobs": jobs}
+    write("everyday", page(jobs, texts, load), numbers)
 
 
 if __name__ == "__main__":

@@ -76,8 +76,8 @@ def unknown_attribute(owner: type, name: str) -> UnknownAttributeError:
         name: what was asked for.
 
     Example:
-        >>> print(unknown_attribute(str, "splt"))
-        a str has no 'splt'; did you mean split?
+        >>> print(unknown_attribute(str, "jion"))
+        a str has no 'jion'; did you mean join?
     """
     known = [attribute for attribute in dir(owner) if not attribute.startswith("_")]
     near = near_names(name, known, 0.7)

@@ -102,6 +102,7 @@ MISTAKES: dict[str, list[Case]] = {
         case(lambda at: at.one.classify(b"Good."), InputTypeError, "bytes", "texts.decode()"),
         case(lambda at: at.r.embed(at.folder / "a.csv"), InputTypeError, "a.csv'", ".read_text()"),
         case(lambda at: at.r.embed(at.table), InputTypeError, "read().splitlines()"),
+        case(lambda at: at.r.search("a", at.table), InputTypeError, "corpus is a TextIOWrapper"),
     ],
     "a file's name": [
         case(lambda at: at.one.classify("reviews.csv"), UserWarning, "'reviews.csv'", "its lines"),
@@ -113,6 +114,7 @@ MISTAKES: dict[str, list[Case]] = {
     ],
     "a generator that was read before": [
         case(lambda at: at.one.classify(used_up()), UserWarning, "yields nothing", "used up"),
+        case(lambda at: at.r.search("a", used_up()), UserWarning, "corpus is a generator", "anew"),
     ],
     "lists in a list": [
         case(lambda at: at.r.embed([["a", "b", "c"]]), InputTypeError, "texts[0]: a list of 3"),

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import dataclasses
+import io
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from itertools import islice
@@ -14,7 +15,7 @@ from torch import Tensor
 from roberta_hub.arguments import no_item, shown
 from roberta_hub.errors import InputError, InputTypeError
 from roberta_hub.inference.embed import are_vectors, as_tensor, check_vectors, similarities
-from roberta_hub.text.texts import as_texts
+from roberta_hub.text.texts import advise_of_nothing, as_texts
 from roberta_hub.text.tokenizer import Text
 
 BLOCK = 2048
@@ -180,9 +181,12 @@ def corpus_blocks(corpus: Any, embed: Callable[[Sequence[Text], range], Tensor])
         for start in range(0, len(corpus), BLOCK):
             yield Block(start, as_tensor(corpus[start : start + BLOCK]), None)
         return
-    items = corpus if isinstance(corpus, Iterator) else iter(as_texts(corpus, "corpus")[0])
+    one_by_one = isinstance(corpus, Iterator) and not isinstance(corpus, io.IOBase)  # no lines
+    items = corpus if one_by_one else iter(as_texts(corpus, "corpus")[0])
     start = 0
     while part := list(islice(items, BLOCK)):
-        texts = as_texts(part, f"corpus[{start}:]")[0] if items is corpus else part
+        texts = as_texts(part, f"corpus[{start}:]")[0] if one_by_one else part
         yield Block(start, embed(texts, range(start, start + len(part))), texts)
         start += len(part)
+    if one_by_one and not start:
+        advise_of_nothing(corpus, "corpus")

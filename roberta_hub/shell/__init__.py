@@ -1,1 +1,1 @@
-"""Holds the command roberta-hub: each verb is a file, and `main.py` collects them."""
+"""Holds the command roberta-hub: families of verbs, and `main.py`, which finds them."""

@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Any
 from roberta_hub.errors import RobertaHubError
 from roberta_hub.shell.formats import Answer, Form
 from roberta_hub.shell.grammar import DEFAULT_MODEL, Asked
-from roberta_hub.shell.reading import Item, items, windows
+from roberta_hub.shell.reading import MOST, Item, items, windows
 from roberta_hub.shell.writing import format_of, opened
 from roberta_hub.terminal import progress_bar
 
@@ -22,6 +22,8 @@ if TYPE_CHECKING:
 
     from roberta_hub.interface import RobertaHubInterface
 
+FEW = 8
+"""Inputs that are answered together where each of them takes many runs."""
 Ask = Callable[["RobertaHubInterface", list[Any]], Sequence[Answer]]
 """Asks a model: from texts, which are str or tuples of str, to an answer each."""
 
@@ -49,19 +51,20 @@ _WORDS = {
 """What errors advise in Python, and what does the same in a shell."""
 
 
-def ask(asked: Asked, form: Form, question: Ask) -> int:
+def ask(asked: Asked, form: Form, question: Ask, most: int = MOST) -> int:
     """Answer the inputs of a command line, window by window and in their order.
 
     Args:
         asked: what was given.
         form: of the answers.
         question: asks the model.
+        most: inputs that are answered together.
 
     Returns:
         The exit status.
     """
     format_of(asked, form)  # what is wrong with it is said before anything is read
-    given = windows(items(asked, form.parts))
+    given = windows(items(asked, form.parts), most)
     first = next(given, [])  # read before the model is: the texts may be wrong
     with opened(asked, form) as sink, _bar(asked) as bar:
         if first:

@@ -50,7 +50,7 @@ VARIABLES = (
     *("NO_PROXY", "no_proxy"),
 )
 """Environment variables that change what the package does."""
-NEEDED = ("torch", "tiktoken", "regex", "requests", "safetensors", "filelock", "tqdm")
+NEEDED = ("torch", "tiktoken", "regex", "requests", "safetensors", "filelock", "tqdm", "click")
 """Packages without which something fails."""
 PACKAGES = (*NEEDED, "sentencepiece", "numpy", "spacy", "fairseq", "transformers")
 

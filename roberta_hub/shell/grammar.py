@@ -55,7 +55,7 @@ def listed(context: click.Context, option: click.Parameter, value: str | None) -
         (names,) = csv.reader([value], skipinitialspace=True, strict=True)
     except (csv.Error, ValueError) as error:
         raise click.BadParameter(f"{value!r} is no list like a,b,c: {error}") from None
-    if not all(names) or len(set(names)) != len(names):
+    if not names or not all(names) or len(set(names)) != len(names):
         raise click.BadParameter(f"{value!r} has an empty name, or one twice")
     return tuple(names)
 

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
-from roberta_hub.shell.asking import ask
+from roberta_hub.shell.asking import FEW, ask
 from roberta_hub.shell.drawing import Cells, Share
 from roberta_hub.shell.formats import Answer, Form
 from roberta_hub.shell.grammar import DEFAULT_MODEL, Asked, examples, listed, takes_texts
@@ -31,9 +31,9 @@ MOST = 1000
 
 
 def _shares(answer: Answer) -> Sequence[Cells]:
-    """Draw every label with its share; what a regression says is no share."""
+    """Draw every label with its share; what a regression says, its one number, is none."""
     scores = answer["scores"].items()
-    whole = all(0 <= score <= 1 for _, score in scores)
+    whole = len(scores) > 1 and all(0 <= score <= 1 for _, score in scores)
     return [(label, Share(score) if whole else score) for label, score in scores]
 
 
@@ -183,7 +183,7 @@ def answer(asked: Asked, head: str | None, max_answer_tokens: int, always: bool)
         line=lambda found: block(found)[0],
         block=block,
     )
-    return ask(asked, form, question)
+    return ask(asked, form, question, FEW)
 
 
 @click.command(
@@ -220,4 +220,4 @@ def choose(asked: Asked, options: tuple[str, ...], head: str | None) -> int:
         line=lambda found: (found["label"], Share(found["score"])),
         block=lambda found: [(o["option"], Share(o["score"])) for o in found["options"]],
     )
-    return ask(asked, form, question)
+    return ask(asked, form, question, FEW)

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
-from roberta_hub.shell.asking import ask, ids_of
+from roberta_hub.shell.asking import FEW, ask, ids_of
 from roberta_hub.shell.drawing import Cells, Share
 from roberta_hub.shell.formats import Answer, Form
 from roberta_hub.shell.grammar import Asked, examples, listed, takes_texts
@@ -95,7 +95,7 @@ def score(asked: Asked) -> int:
         titles=("score", "tokens", "per token"),
         line=lambda answer: (answer["score"], answer["tokens"], answer["per_token"]),
     )
-    return ask(asked, form, question)
+    return ask(asked, form, question, FEW)
 
 
 @click.command(

@@ -21,6 +21,8 @@ CHUNK = 1 << 16
 """Bytes of standard input that are asked for at once; a pipe holds so many."""
 LONGEST = 10_000_000
 """Bytes of a line of standard input, which may have no end."""
+NO_LINES = (".json", ".xlsx", ".xls", ".ods")
+"""Endings of tables that are not read; each of their lines would pass for a text."""
 FIRST, MOST = 32, 512
 """Texts of the first window, and of the largest: each is twice as large as the one before it."""
 CHARACTERS = 1_000_000
@@ -69,21 +71,24 @@ class Parts:
         return self.hint or f"{count} {'text' if count == 1 else 'texts'}; it takes {needs}{names}"
 
 
-def windows(items: Iterator[Item | None]) -> Iterator[list[Item]]:
+def windows(items: Iterator[Item | None], most: int = MOST) -> Iterator[list[Item]]:
     """Put inputs together to windows, which are answered one after the other.
 
-    The first is small, so that something is soon to be seen. None among the items ends a window:
-    no more are there yet.
+    The first is small, so that something is soon to be seen.
+
+    Args:
+        items: inputs; None ends a window: no more are there yet.
+        most: inputs of the largest window.
     """
     window: list[Item] = []
-    size, characters = FIRST, 0
+    size, characters = min(FIRST, most), 0
     for item in items:
         if item is not None:
             window.append(item)
             characters += sum(map(len, item.texts))
         if window and (item is None or len(window) == size or characters > CHARACTERS):
             yield window
-            window, characters, size = [], 0, min(2 * size, MOST)
+            window, characters, size = [], 0, min(2 * size, most)
     if window:
         yield window
 
@@ -119,7 +124,7 @@ def from_file(source: str, columns: Sequence[str], parts: Parts) -> Iterator[Ite
             click.echo("reading texts from the terminal, one a line; Ctrl-D ends them", err=True)
         return _stream(sys.stdin.buffer, STDIN, _line(STDIN, columns, parts))
     path = Path(source)
-    if format_of(path) is not None:
+    if format_of(path) is not None or path.suffix.lower() in NO_LINES:
         return _table(open_table(path), columns, parts)
     if path.exists() and not path.is_file() and not path.is_dir():  # <(command) of a shell
         file = open(path, "rb")  # noqa: SIM115  # read to its end by what is returned
@@ -167,8 +172,8 @@ def _arguments(asked: Asked, parts: Parts) -> list[Item]:
 
 # ---- lines ----
 
-Line = Callable[[str, int], Item]
-"""From a line and its number, counted from 1, to an input."""
+Line = Callable[[str, int], Item | None]
+"""From a line and its number, counted from 1, to an input; None: to none."""
 
 
 def _line(name: str, columns: Sequence[str], parts: Parts) -> Line:
@@ -177,9 +182,7 @@ def _line(name: str, columns: Sequence[str], parts: Parts) -> Line:
     Every line has as many texts as the first one.
     """
     if columns:
-        return lambda text, number: parts.check(
-            _row(Row(json_object(text, Path(name), number), number, f"{name}:{number}"), columns)
-        )
+        return lambda text, number: _object(text, name, number, columns, parts)
     first: list[tuple[int, str]] = []
 
     def read(text: str, number: int) -> Item:
@@ -195,6 +198,18 @@ def _line(name: str, columns: Sequence[str], parts: Parts) -> Line:
         return parts.check(Item(texts, where))
 
     return read
+
+
+def _object(text: str, name: str, number: int, columns: Sequence[str], parts: Parts) -> Item | None:
+    if number == 1 and not text.lstrip().startswith("{"):
+        raise click.UsageError(
+            f"--column takes JSONL from {name}, an object a line, and the first line is "
+            f"{shown(text)}; give a CSV by its name: -i FILE"
+        )
+    if not text.strip():
+        return None
+    row = Row(json_object(text, Path(name), number), number, f"{name}:{number}")
+    return parts.check(_row(row, columns))
 
 
 def _stream(file: BinaryIO, name: str, line: Line) -> Iterator[Item | None]:

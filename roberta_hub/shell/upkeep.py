@@ -82,6 +82,7 @@ def convert(source: str, target: str, form: str, head: str | None) -> int:
     from roberta_hub.arguments import path_of
     from roberta_hub.errors import InputError
     from roberta_hub.files import listing
+    from roberta_hub.terminal import clean
 
     folder = path_of("TARGET", target)
     if folder.exists() and (not folder.is_dir() or any(folder.iterdir())):
@@ -90,7 +91,7 @@ def convert(source: str, target: str, form: str, head: str | None) -> int:
     from roberta_hub.hub import load_model
 
     load_model(source).save(folder, form, head)  # type: ignore[arg-type]
-    click.echo(f"{target}: {listing(folder)}", err=True)
+    click.echo(clean(f"{target}: {listing(folder)}"), err=True)
     return 0
 
 

@@ -8,7 +8,7 @@ import os
 import signal
 import sys
 import threading
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from pathlib import Path
 from types import FrameType
 
@@ -16,9 +16,14 @@ import click
 
 from roberta_hub.errors import InputError
 from roberta_hub.files import replacing
-from roberta_hub.shell.formats import SINKS, Form, Sink
+from roberta_hub.shell.binary import Npy, Parquet
+from roberta_hub.shell.formats import Form, Jsonl, Sink, Table, comma, tab
 from roberta_hub.shell.grammar import FORMATS, Asked
 
+SINKS: dict[str, Callable[..., Sink]] = {
+    **{"table": Table, "jsonl": Jsonl, "csv": comma, "tsv": tab},
+    **{"parquet": Parquet, "npy": Npy},
+}
 ENDINGS = {"ndjson": "jsonl", "pq": "parquet", "txt": "table"}
 """Endings of names that stand for a format of another name."""
 

@@ -9,7 +9,7 @@ from __future__ import annotations
 import io
 import os
 import re
-from collections.abc import Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from collections.abc import Set as AbstractSet
 from itertools import chain
 from typing import Any, NoReturn, TypeAlias
@@ -160,11 +160,21 @@ def many(value: Any, name: str) -> list[Any]:
         ) from None
     found = list(items)
     if not found and items is value:
-        advise(
-            f"{name} is a {kind_of(value)} that yields nothing; if it was read before, it is used "
-            "up: make it anew, or a list of it"
-        )
+        advise_of_nothing(value, name)
     return found
+
+
+def advise_of_nothing(value: object, name: str) -> None:
+    """Warn of an iterator that yields nothing: most often it was read before.
+
+    Args:
+        value: the iterator.
+        name: of the argument, in the warning.
+    """
+    advise(
+        f"{name} is a {kind_of(value)} that yields nothing; if it was read before, it is used up: "
+        "make it anew, or a list of it"
+    )
 
 
 def _refuse_tables(value: Any, name: str) -> None:
@@ -209,9 +219,14 @@ def _refuse_tables(value: Any, name: str) -> None:
 
 
 def _columns(table: Any) -> str:
-    for attribute in ("column_names", "columns"):  # an Arrow table's `columns` are the data
+    names: tuple[Callable[[], Iterable[object]], ...] = (
+        lambda: table.column_names,  # an Arrow table's `columns` are the data
+        lambda: table.collect_schema().names(),  # a lazy frame of polars warns of its `columns`
+        lambda: table.columns,
+    )
+    for found in names:
         try:
-            return _named(getattr(table, attribute))
+            return _named(found())
         except Exception:  # the name of a column is a courtesy; some tables find them by computing
             continue
     return "that it has"

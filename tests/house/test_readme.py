@@ -115,7 +115,9 @@ echo chatter
     assert "# red 0.50\n" in written and "    print(n)\n# 1\n# 2\n```" in written
     assert "cat file.txt\n# first\necho chatter\n```" in written
     assert answers.refreshed(written, tmp_path, ENVIRONMENT)[1] == []
-    assert not answers.same("red 0.50", "red 0.53") and not answers.same("red 0.5", "blue 0.5")
+    assert answers.same("red 0.50", "red 0.52", 0.02)
+    assert not answers.same("red 0.50", "red 0.53", 0.02)
+    assert not answers.same("red 0.5", "blue 0.5", 0.02)
     broken = "```python\nprint(undefined)\n```\n"
     with pytest.raises(RuntimeError, match="undefined"):
         answers.refreshed(broken, tmp_path, ENVIRONMENT)
@@ -176,6 +178,17 @@ def test_the_table_of_the_family_says_what_the_records_say(record: Record) -> No
     weights = float(value) * (1e6 if unit == "M" else 1e9) * 4
     assert float(memory.removesuffix(" GB")) * 1e9 == pytest.approx(weights, rel=0.1, abs=6e7)
     assert record.licence.split(" ")[0] in licence
+
+
+def test_the_picture_shows_the_committed_table() -> None:
+    """`python tools/draw_speed.py` draws it."""
+    spec = importlib.util.spec_from_file_location("draw_speed", ROOT / "tools/draw_speed.py")
+    drawing = importlib.util.module_from_spec(spec)
+    spec.loader.exec_module(drawing)
+    assert drawing.PICTURE.read_text(encoding="utf-8") == drawing.picture()
+    corpus = results("speed_corpus_base")
+    fastest = corpus["tokens"] / min(corpus["medians"].values())
+    assert drawing.bars()[0] == ("roberta_hub, int8", fastest)
 
 
 def mapped(readme: str) -> list[str]:

@@ -272,7 +272,7 @@ STREAMS = {
     "lines by their name": (LINES, ("-i", "-")),
     "CRLF and BOM": (b"\xef\xbb\xbf" + LINES.replace(b"\n", b"\r\n"), ()),
     "JSONL": (
-        "".join(json.dumps({"t": text}) + "\n" for text in TEXTS).encode(),
+        "\n\n".join(json.dumps({"t": text}) for text in TEXTS).encode(),
         ("--column", "t"),
     ),
 }
@@ -397,7 +397,7 @@ def test_a_parquet_file_has_large_groups(
     pytest.importorskip("pyarrow")
     import pyarrow.parquet
 
-    monkeypatch.setattr("roberta_hub.shell.formats.GROUP", 300)
+    monkeypatch.setattr("roberta_hub.shell.binary.GROUP", 300)
     lines = "\n".join(f"text {i}" for i in range(1000)).encode()
     assert run("tokens", "-o", "x.parquet", stdin=lines)[0] == 0
     file = pyarrow.parquet.ParquetFile(tmp_path / "x.parquet")
@@ -447,6 +447,8 @@ BAD: dict[str, tuple[str, bytes, tuple[str, ...], str]] = {
     "no such key": ("x.jsonl", b'{"text": "a"}\n{"txt": "b"}\n', (), "x.jsonl:2: no text in"),
     "a number": ("x.jsonl", b'{"text": "a"}\n{"text": 7}\n', (), "x.jsonl:2: the column 'text' h"),
     "no Parquet": ("x.parquet", b"PAR1 no", (), "x.parquet: not a readable Parquet"),
+    "an array": ("x.json", b'["a", "b"]', (), "write an object a line, as .jsonl"),
+    "a spreadsheet": ("x.xlsx", b"PK\x03\x04", (), "save the sheet as CSV"),
     "too long": ("x.txt", b"a\n" + b"word " * 60, (), "x.txt:2 is too long: 63 tokens > 48"),
 }
 
@@ -538,6 +540,12 @@ def test_wrong_usage_is_told(run: Run, tmp_path: Path, kind: str) -> None:
     status, out, err = run(*arguments)
     assert (status, out) == (2, "") and words in err
     assert sorted(tmp_path.iterdir()) == before
+
+
+def test_a_csv_on_standard_input_is_told_how_to_come(run: Run) -> None:
+    status, out, err = run("tokens", "--column", "text", stdin=b"id,text\n1,a\n")
+    assert (status, out) == (2, "") and "takes JSONL from standard input" in err
+    assert "-i FILE" in err
 
 
 def test_a_file_cannot_be_read_and_written(run: Run, tmp_path: Path) -> None:

@@ -17,6 +17,7 @@ from torch import Tensor, nn
 from roberta_hub.errors import InputError, MissingExtraError
 from roberta_hub.extras import install
 from roberta_hub.model.layer import TransformerLayer
+from roberta_hub.train.loop.memory import bound_caches
 from roberta_hub.train.loop.optimizer import gradient_norm
 from roberta_hub.train.loop.state import own_weights, put_weights
 
@@ -47,6 +48,8 @@ class Devices:
                 stacklevel=2,
             )
             precision = "no"
+        if cpu:
+            bound_caches()
         # accelerate keeps its state for the whole process, and refuses another precision.
         AcceleratorState._reset_state()
         self.sharded = parallel == "fsdp" and PartialState(cpu=cpu).num_processes > 1

@@ -1,0 +1,105 @@
+"""Writes answers as Parquet, and vectors as numpy's .npy."""
+
+from __future__ import annotations
+
+import sys
+from array import array
+from collections.abc import Sequence
+from typing import Any, TextIO
+
+from roberta_hub.errors import MissingExtraError
+from roberta_hub.extras import install
+from roberta_hub.shell.formats import Answer, Form
+from roberta_hub.shell.reading import Item
+
+GROUP = 8192
+"""Rows that make one group of a Parquet file."""
+NPY_HEADER = 128
+"""Bytes in front of the numbers of a .npy file."""
+
+
+class Parquet:
+    """Answers as Parquet: vectors as lists of a fixed size, of float32."""
+
+    def __init__(self, stream: TextIO, form: Form, *, blocks: bool) -> None:
+        """Write to the bytes of a stream."""
+        try:
+            import pyarrow.parquet
+        except ImportError as error:
+            raise MissingExtraError(
+                f"Parquet needs pyarrow ({error}): {install('tables')}"
+            ) from None
+        self._arrow, self._file, self._form = pyarrow, stream.buffer, form
+        self._rows: list[dict[str, Any]] = []
+        self._writer: Any = None
+
+    def write(self, items: Sequence[Item], answers: Sequence[Answer]) -> None:
+        """Take a row for each input, and write them when there are enough for a group."""
+        self._rows += map(self._form.row, items, answers)
+        if len(self._rows) >= GROUP:
+            self._put()
+
+    def close(self) -> None:
+        """Write the last rows and what ends the file."""
+        if self._rows or self._writer is None:
+            self._put()
+        self._writer.close()
+
+    def _put(self) -> None:
+        if self._writer is None:
+            row = self._rows[0] if self._rows else self._form.empty_row()
+            kinds = {name: self._type(row[name], self._form.sample.get(name)) for name in row}
+            self._writer = self._arrow.parquet.ParquetWriter(self._file, self._arrow.schema(kinds))
+        schema = self._writer.schema
+        rows = [as_lists(row) for row in self._rows]
+        self._writer.write_table(self._arrow.Table.from_pylist(rows, schema=schema))
+        self._rows = []
+
+    def _type(self, value: Any, sample: Any) -> Any:
+        """Tell the type of a column by a value, or by the sample where a list is empty."""
+        arrow = self._arrow
+        if isinstance(value, array):
+            return arrow.list_(arrow.float32(), len(value))
+        if isinstance(value, list):
+            first = value[0] if value else sample[0]
+            return arrow.list_(self._type(first, sample[0] if sample else None))
+        if isinstance(value, dict):
+            inner = [(str(name), self._type(value[name], None)) for name in sorted(value)]
+            return arrow.struct(inner)
+        return {str: arrow.string(), int: arrow.int64(), float: arrow.float64()}[type(value)]
+
+
+class Npy:
+    """Vectors alone, as numpy's file of float32 (numpy.lib.format, version 1.0)."""
+
+    def __init__(self, stream: TextIO, form: Form, *, blocks: bool) -> None:
+        """Write to the bytes of a file, and leave room for the header."""
+        self._file = stream.buffer
+        self._shape = (0, 0)
+        self._file.write(b"\0" * NPY_HEADER)
+
+    def write(self, items: Sequence[Item], answers: Sequence[Answer]) -> None:
+        """Write a vector for each input."""
+        for answer in answers:
+            self._file.write(answer["vector"].tobytes())
+        self._shape = (self._shape[0] + len(answers), len(answers[0]["vector"]))
+
+    def close(self) -> None:
+        """Write the header, which tells how many there are."""
+        order = "<" if sys.byteorder == "little" else ">"
+        about = {"descr": f"{order}f4", "fortran_order": False, "shape": self._shape}
+        magic = b"\x93NUMPY\x01\x00" + (NPY_HEADER - 10).to_bytes(2, "little")
+        self._file.seek(0)
+        self._file.write(magic + repr(about).encode().ljust(NPY_HEADER - 11) + b"\n")
+
+
+def as_lists(value: Any) -> Any:
+    """Return a value with lists in the place of vectors.
+
+    Example:
+        >>> as_lists({"vector": array("f", [1, 2])})
+        {'vector': [1.0, 2.0]}
+    """
+    if isinstance(value, dict):
+        return {name: as_lists(inner) for name, inner in value.items()}
+    return list(map(as_lists, value)) if isinstance(value, (list, array)) else value

@@ -1,0 +1,126 @@
+"""`roberta-hub fit` says what it does, and the line that it ends with is right."""
+
+from __future__ import annotations
+
+import csv
+import fcntl
+import json
+import os
+import pty
+import random
+import re
+import select
+import shlex
+import signal
+import struct
+import subprocess
+import sys
+import termios
+import time
+from pathlib import Path
+
+import pytest
+from running import Run, runner, write_model
+
+WORDS = {"fine": "good", "great": "good", "dull": "bad", "empty": "bad"}
+
+
+@pytest.fixture(scope="module")
+def model(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    return write_model(tmp_path_factory.mktemp("shell") / "model")
+
+
+@pytest.fixture
+def run(monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]) -> Run:
+    return runner(monkeypatch, capsys)
+
+
+@pytest.fixture
+def folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    """The working folder, with a table in it."""
+    monkeypatch.chdir(tmp_path)
+    draw = random.Random(1)
+    words = [draw.choice(list(WORDS)) for _ in range(200)]
+    with (tmp_path / "reviews.csv").open("w", newline="") as file:
+        rows = [(i, f"A {word} film, number {i}.", WORDS[word]) for i, word in enumerate(words)]
+        csv.writer(file).writerows([("id", "review", "verdict"), *rows])
+    return tmp_path
+
+
+def test_from_a_table_to_an_answer(run: Run, model: Path, folder: Path) -> None:
+    options = ("--label", "verdict", "-m", model, "--epochs", 12)
+    status, printed, error = run("fit", "reviews.csv", *options)
+    assert (status, error) == (0, "")
+    lines = printed.splitlines()
+    assert lines[0] == "reviews.csv: 200 texts (review), labels: verdict"
+    assert lines[1] == "task: classification, 2 classes"
+    assert {line.split()[0] for line in lines[2:4]} == {"good", "bad"}
+    assert lines[4] == "180 to learn from, 20 held out (0.1 of each class, seed 1)"
+    assert lines[5].endswith("learns for 12 epochs of 23 updates of 8 rows")
+    assert lines[6].startswith("done in ") and lines[8].startswith("accuracy 100.0 %")
+    assert lines[-2] == "The model is in mine, with a README.md. Next:"
+    assert max(map(len, lines)) <= 80 + len(str(model))
+    given, _, asked = lines[-1].strip().partition(" | ")
+    assert given == "printf 'Your text.\\n'"
+    status, printed, _ = run(*shlex.split(asked)[1:], stdin=b"A dull film.\nA great film.\n")
+    assert status == 0
+    assert [json.loads(line)["label"] for line in printed.splitlines()] == ["bad", "good"]
+
+
+def test_a_line_for_pairs(run: Run, model: Path, folder: Path) -> None:
+    rows = "".join(f"A {i}.,B {i}.,{'yes' if i % 2 else 'no'}\n" for i in range(20))
+    Path("pairs.csv").write_text(f'"first, of two",second,label\n{rows}')
+    options = ("--text", '"first, of two",second', "-m", model, "--epochs", 1, "-o", "my pairs")
+    status, printed, _ = run("fit", "pairs.csv", *options)
+    assert status == 0 and printed.startswith("pairs.csv: 20 pairs of texts (first, of two, sec")
+    status, printed, _ = run(*shlex.split(printed.splitlines()[-1])[1:])
+    assert status == 0 and json.loads(printed)["label"] in ("yes", "no")
+
+
+@pytest.mark.parametrize(
+    ("arguments", "status", "words"),
+    [
+        (["reviews.csv", "--label", "verdit"], 1, "no column 'verdit'; did you mean verdict?"),
+        (["gone.csv"], 1, "gone.csv: no such file"),
+        (["reviews.csv", "--label", "verdict", "--valid", "gone.csv"], 1, "gone.csv: no such"),
+        (["reviews.csv", "--valid", "2"], 1, "valid is 2.0; give a share of the rows"),
+        (["reviews.csv", "--label", "verdict", "--output", "reviews.csv"], 1, "is a file; name an"),
+        (["reviews.csv", "--task", "tags"], 2, "'tags' is not one of 'classification'"),
+        (["reviews.csv", "--epochs", "0"], 2, "0 is not in the range"),
+        ([], 2, "Missing argument 'TABLE'"),
+    ],
+)
+def test_what_is_wrong(
+    run: Run, folder: Path, arguments: list[str], status: int, words: str
+) -> None:
+    found, printed, error = run("fit", *arguments)
+    assert found == status and printed == "" and words in error
+    assert sorted(path.name for path in folder.iterdir()) == ["reviews.csv"]
+
+
+def test_in_a_terminal_a_bar_and_ctrl_c(model: Path, folder: Path) -> None:
+    """The bar has the loss and the time that is left; Ctrl-C ends with 130 and leaves nothing."""
+    here, there = pty.openpty()
+    fcntl.ioctl(there, termios.TIOCSWINSZ, struct.pack("HHHH", 24, 80, 0, 0))
+    command = [sys.executable, "-m", "roberta_hub", "fit", "reviews.csv", "--label", "verdict"]
+    process = subprocess.Popen(
+        [*command, "-m", str(model), "--epochs", "9999"],
+        stdout=subprocess.DEVNULL,
+        stderr=there,
+        env={**os.environ, "OMP_NUM_THREADS": "1"},
+    )
+    os.close(there)
+    seen, deadline = b"", time.monotonic() + 120
+    while b"loss" not in seen:
+        assert time.monotonic() < deadline and select.select([here], [], [], 120)[0], seen
+        seen += os.read(here, 4096)
+    assert re.search(rb"\d<\d+:\d\d", seen)  # time gone < time left
+    process.send_signal(signal.SIGINT)
+    while True:  # until it closes its end
+        try:
+            seen += os.read(here, 4096)
+        except OSError:
+            break
+    assert process.wait(60) == 130
+    assert seen.decode().splitlines()[-1] == "roberta-hub: interrupted"
+    assert sorted(path.name for path in folder.iterdir()) == ["reviews.csv"]

@@ -1,0 +1,58 @@
+"""Memory stays flat over batches of ever new sizes, measured in processes of their own."""
+
+import json
+import os
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+PROGRAM = """
+import json, sys
+import torch
+import torch.nn.functional as F
+if sys.argv[1] == "bounded":
+    from roberta_hub.train.loop import memory
+    from roberta_hub.train.loop.devices import Devices
+    memory.CAPACITY = "32"  # ours is full only after more products than a test has time for
+    Devices("bf16", "ddp", False)
+page = __import__("resource").getpagesize()
+resident = lambda: int(open("/proc/self/statm").read().split()[1]) * page / 1e6
+torch.manual_seed(0)
+weights = [torch.randn(96, 96, dtype=torch.bfloat16, requires_grad=True) for _ in range(3)]
+grown = []
+for rows in range(30, 230):
+    x = torch.randn(rows, 96, dtype=torch.bfloat16, requires_grad=True)
+    for weight in weights:
+        x = F.linear(x, weight)
+    x.sum().backward()
+    grown.append(resident())
+import os
+print(json.dumps([grown[-1] - grown[100], os.environ.get("ONEDNN_PRIMITIVE_CACHE_CAPACITY")]))
+"""
+
+
+def grown(how, **environment):
+    root = Path(__file__).resolve().parents[2]
+    own = {**os.environ, "PYTHONPATH": str(root), "OMP_NUM_THREADS": "1", **environment}
+    for name in ("ONEDNN_PRIMITIVE_CACHE_CAPACITY", "LRU_CACHE_CAPACITY"):
+        own.pop(name, None) if name not in environment else None
+    done = subprocess.run(
+        [sys.executable, "-c", PROGRAM, how], env=own, capture_output=True, text=True, timeout=300
+    )
+    assert done.returncode == 0, done.stderr
+    return json.loads(done.stdout.splitlines()[-1])
+
+
+@pytest.mark.skipif(not Path("/proc/self/statm").is_file(), reason="no /proc")
+def test_new_numbers_of_rows_hardly_take_memory():
+    """The bounds are obeyed though torch is imported before they are set."""
+    unbounded, _ = grown("as torch has it")
+    if unbounded < 10:
+        pytest.skip(f"torch's own caches took {unbounded:.0f} MB here: nothing to bound")
+    bounded, capacity = grown("bounded")
+    assert capacity == "32"
+    assert bounded < 0.5 * unbounded
+    _, kept = grown("bounded", ONEDNN_PRIMITIVE_CACHE_CAPACITY="9")
+    assert kept == "9"  # what the user has set
