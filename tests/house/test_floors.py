@@ -120,7 +120,10 @@ INNER_FLOORS = {
         ["fit"],
     ],
     "train.loop": [
-        ["clock", "optimizer", "state", "signals", "recompute", "watch", "logs", "output_folder"],
+        [
+            *["clock", "memory", "optimizer", "state", "signals", "recompute", "watch", "logs"],
+            "output_folder",
+        ],
         ["devices"],
         ["meters", "checkpoints"],
         ["fit"],

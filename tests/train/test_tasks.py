@@ -235,13 +235,13 @@ def test_an_option_of_race_is_cut_as_fairseqs(base, tmp_path):
 def test_a_recipe_learns_a_csv(base, tmp_path):
     """As the page on training says it."""
     path = tmp_path / "reviews.csv"
-    path.write_text('text,stars\n"Fine, ""really""",5\nDull,1\n' * 8)
+    path.write_text("text,stars\n" + '"Fine, ""really""",5\nDull,1\n' * 8)
     settings = [
         f"model={base}",
         f"data.train={path}",
         "data.columns={sentence: text, label: stars}",
     ]
-    config = compose(["finetune=sst_2", *settings, f"output={tmp_path}/run", "loop.max_epochs=1"])
+    config = compose(["finetune=sst_2", *settings, f"output={tmp_path}/run", "loop.max_epochs=2"])
     report = run(config)
-    assert (report.stopped, report.update) == ("max_epochs", 1)
+    assert (report.stopped, report.update) == ("max_epochs", 2)
     assert result(report).head_labels("sst_2") == ("1", "5")
