@@ -15,6 +15,7 @@ shown is what stands on the screen. Needs the packages of `make test` and the sh
 from __future__ import annotations
 
 import argparse
+import contextlib
 import csv
 import json
 import os
@@ -155,6 +156,14 @@ def measured(folder: Path, jobs: Sequence[str], rounds: int, limit: float) -> di
     return found
 
 
+def bare(text: str, folder: Path) -> str:
+    """A stream without the places of this machine."""
+    places = {str(folder): ".", sys.prefix: ".venv", sys.base_prefix: "python", str(ROOT): "."}
+    for place, name in places.items():
+        text = text.replace(place, name)
+    return text
+
+
 def cut(text: str) -> list[str]:
     """The last lines of a stream, as the page shows them."""
     kept = [line.split("\r")[-1].rstrip() for line in text.splitlines()]
@@ -211,18 +220,22 @@ def main() -> None:
         help="these jobs; the others stay as they are",
     )
     parser.add_argument("--rounds", type=int, help="of every program; 3, or 1 where --small")
+    parser.add_argument("--folder", help="prepared once and kept for the next run; else temporary")
     parser.add_argument("--limit", type=float, default=1800, help="seconds of a program")
     given = parser.parse_args()
     texts = 500 if given.small else 10_000
     rounds = given.rounds or (1 if given.small else 3)
-    with tempfile.TemporaryDirectory() as place:
-        folder = Path(place)
-        prepare(folder, texts, small=given.small)
+    with contextlib.ExitStack() as stack:
+        place = given.folder or stack.enter_context(tempfile.TemporaryDirectory())
+        folder = Path(place).absolute()
+        if not (folder / "names-hf").exists():
+            folder.mkdir(exist_ok=True)
+            prepare(folder, texts, small=given.small)
         load = os.getloadavg()[0]
         found = measured(folder, given.only or list(JOBS), rounds, given.limit)
         for of in found.values():
             for one in of.values():
-                one |= {key: one[key].replace(place, ".")[-4000:] for key in ("stdout", "stderr")}
+                one |= {key: bare(one[key], folder)[-4000:] for key in ("stdout", "stderr")}
     known = json.loads((RESULTS / "everyday.json").read_text()) if given.only else {}
     if known and known["texts"] != texts:
         raise SystemExit(f"the other jobs were run on {known['texts']:,} texts; run all of them")

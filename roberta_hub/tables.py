@@ -93,7 +93,7 @@ Its columns, with two rows: text ('Fine.')
         """
         if isinstance(column, str) and column in self.columns:
             return column
-        near = near_names(column, self.columns)
+        near = near_names(column, self.columns) if isinstance(column, str) else ""
         hint = f"; did you mean {clean(near)}?" if near else ";"
         raise UnknownNameError(f"{self.name} has no column {shown(column)}{hint} {self.listed()}")
 
@@ -150,7 +150,9 @@ def open_table(path: str | os.PathLike[str], format: str | None = None) -> Table
         )
     format = format or format_of(path)
     if format is None:
-        raise InputError(f"{path}: its name does not say what it is; {_among()}{_excel(path)}")
+        raise InputError(
+            f"{str(path)[:300]}: its name does not say what it is; {_among()}{_excel(path)}"
+        )
     check_file(path)
     columns, read = _READERS[format](path)
     if twice := sorted({name for name in columns if columns.count(name) > 1}):
@@ -191,7 +193,7 @@ def check_file(path: Path) -> None:
     """Refuse a path where no file is."""
     if not os.path.isfile(path):  # which also answers for names that no file can have
         what = "a folder, not a file" if os.path.isdir(path) else "no such file"
-        raise InputError(f"{path}: {what}")
+        raise InputError(f"{str(path)[:300]}: {what}")
 
 
 # ---- lines ----

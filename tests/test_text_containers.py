@@ -64,6 +64,10 @@ REFUSED: dict[str, tuple[Callable[[], Any], str]] = {
         lambda: package("polars").DataFrame({"t": TEXTS}),
         r"a DataFrame with the columns 't'; pass one of them: texts\[",
     ),
+    "polars LazyFrame": (
+        lambda: package("polars").LazyFrame({"t": TEXTS}),
+        r"a LazyFrame with the columns 't'; pass one of them: texts\[",
+    ),
     "Arrow Table": (
         lambda: package("pyarrow").table({"t": TEXTS}),
         r"a Table with the columns 't'; pass one of them: texts\[",
@@ -87,6 +91,7 @@ def test_taken(kind: str, roberta: RobertaHubInterface) -> None:
 
 
 @pytest.mark.parametrize("kind", REFUSED)
+@pytest.mark.filterwarnings("error")
 def test_refused(kind: str, roberta: RobertaHubInterface) -> None:
     make, words = REFUSED[kind]
     for verb in (roberta.embed, roberta.classify, roberta.features):

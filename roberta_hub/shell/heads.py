@@ -31,9 +31,9 @@ MOST = 1000
 
 
 def _shares(answer: Answer) -> Sequence[Cells]:
-    """Draw every label with its share; what a regression says is no share."""
+    """Draw every label with its share; what a regression says, its one number, is none."""
     scores = answer["scores"].items()
-    whole = all(0 <= score <= 1 for _, score in scores)
+    whole = len(scores) > 1 and all(0 <= score <= 1 for _, score in scores)
     return [(label, Share(score) if whole else score) for label, score in scores]
 
 

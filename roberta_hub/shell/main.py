@@ -115,15 +115,22 @@ def main(arguments: Sequence[str] | None = None) -> int:
         from click.shell_completion import shell_complete
 
         return shell_complete(command, {}, "roberta-hub", COMPLETE, instruction)
+    for name in ("stdout", "stderr"):
+        if getattr(sys, name) is None:  # closed by the shell: 2>&-
+            setattr(sys, name, open(os.devnull, "w"))  # noqa: SIM115  # for the whole run
     for stream in (sys.stdout, sys.stderr):  # an odd character in a path is no reason to crash
         getattr(stream, "reconfigure", dict)(errors="backslashreplace")
     with warnings.catch_warnings():
         warnings.showwarning = _show_warning
         try:
-            with command.make_context("roberta-hub", list(arguments)) as context:
-                return command.invoke(context) or 0
-        except click.exceptions.Exit as end:  # after --help and --version
-            sys.exit(end.exit_code)
+            try:
+                with command.make_context("roberta-hub", list(arguments)) as context:
+                    status = command.invoke(context) or 0
+            except click.exceptions.Exit as end:  # after --help and --version
+                sys.stdout.flush()
+                sys.exit(end.exit_code)
+            sys.stdout.flush()  # here, where a closed pipe is no fault
+            return status
         except click.exceptions.NoArgsIsHelpError as error:
             error.show()
             sys.exit(error.exit_code)

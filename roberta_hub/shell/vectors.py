@@ -80,8 +80,9 @@ def embed(asked: Asked, prompt: str | None, prompt_name: str | None) -> int:
 )
 @click.option(
     "--pooling",
+    metavar="KIND",
     type=click.Choice(["cls", "mean", "max", "pooler"]),
-    help="One vector for each text, and not for each token.",
+    help="cls, mean, max or pooler: one vector for each text, not for each token.",
 )
 @click.option("--normalize", is_flag=True, help="Give each vector the length 1.")
 @takes_texts

@@ -9,7 +9,7 @@ from __future__ import annotations
 import io
 import os
 import re
-from collections.abc import Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from collections.abc import Set as AbstractSet
 from itertools import chain
 from typing import Any, NoReturn, TypeAlias
@@ -219,9 +219,14 @@ def _refuse_tables(value: Any, name: str) -> None:
 
 
 def _columns(table: Any) -> str:
-    for attribute in ("column_names", "columns"):  # an Arrow table's `columns` are the data
+    names: tuple[Callable[[], Iterable[object]], ...] = (
+        lambda: table.column_names,  # an Arrow table's `columns` are the data
+        lambda: table.collect_schema().names(),  # a lazy frame of polars warns of its `columns`
+        lambda: table.columns,
+    )
+    for found in names:
         try:
-            return _named(getattr(table, attribute))
+            return _named(found())
         except Exception:  # the name of a column is a courtesy; some tables find them by computing
             continue
     return "that it has"

@@ -125,6 +125,16 @@ INNER_FLOORS = {
         ["meters", "checkpoints"],
         ["fit"],
     ],
+    "shell": [
+        ["drawing", "grammar", "scan", "doctor", "pin", "models"],
+        ["reading"],
+        ["formats"],
+        ["binary"],
+        ["writing"],
+        ["asking"],
+        ["heads", "language", "vectors", "upkeep", "train", "fit"],
+        ["main"],
+    ],
 }
 """The floors inside a room, from the lowest up; modules and rooms of one floor stand side by side.
 

@@ -6,6 +6,7 @@ arguments and standard input, with which the command then runs in this process.
 
 from __future__ import annotations
 
+import json
 import os
 import shlex
 import shutil
@@ -25,7 +26,7 @@ ROOT = Path(__file__).resolve().parents[2]
 SAMPLE = ROOT / "tests/data/fairseq/model.pt"
 MEMBERS = regular("m/dict.txt", b"a 1\n"), regular("m/model.pt", SAMPLE.read_bytes())
 OTHER = ("train", "fit")
-"""Verbs whose examples train for minutes; the tests of training run the like of them."""
+"""Verbs whose examples train for minutes: see the end of this file."""
 STUB = """#!/bin/sh
 printf '%s\\0' "$@" > "$CAPTURED/arguments"
 cat > "$CAPTURED/stdin"
@@ -76,6 +77,12 @@ def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
     return place
 
 
+@pytest.fixture(scope="module")
+def done() -> set[tuple[object, ...]]:
+    """Arguments and standard inputs that have run."""
+    return set()
+
+
 @pytest.fixture
 def run(monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str], folder: Path) -> Run:
     for name in (download.OFFLINE_ENV, transfer.MIRROR_ENV, download.ENDPOINT_ENV):
@@ -106,10 +113,18 @@ def read_by_bash(line: str, folder: Path) -> tuple[list[str], bytes]:
 
 @pytest.mark.parametrize(("name", "line"), all_examples(), ids=lambda value: value)
 def test_it_runs(
-    name: str, line: str, run: Run, folder: Path, monkeypatch: pytest.MonkeyPatch
+    name: str,
+    line: str,
+    run: Run,
+    folder: Path,
+    done: set[tuple[object, ...]],
+    monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     arguments, stdin = read_by_bash(line, folder)
     assert arguments and arguments[0] in VERBS
+    if (*arguments, stdin) in done:  # as one that pipes the same elsewhere
+        return
+    done.add((*arguments, stdin))
     with Server() as server:  # stands for the publisher
         for model in ("roberta.base", "roberta.large"):
             server.plan[f"/{model}.tar.gz"] = [body(pack(*MEMBERS))]
@@ -124,3 +139,35 @@ def test_it_runs(
         assert target.stat().st_size and not out
     elif arguments[0] != "convert":
         assert out
+
+
+@pytest.mark.parametrize("line", examples(verb("fit").epilog or ""))
+def test_fit_runs_on_a_small_model(line: str, run: Run, folder: Path, tmp_path: Path) -> None:
+    pytest.importorskip("accelerate")
+    arguments, _ = read_by_bash(line, folder)
+    with pytest.MonkeyPatch.context() as patch:
+        patch.chdir(tmp_path)
+        moods = ("good", "bad")
+        rows = [f"Film {i} was {moods[i % 2]}.,{moods[i % 2]}\n" for i in range(40)]
+        Path("reviews.csv").write_text("text,label\n" + "".join(rows))
+        pairs = [f"A {i}.\tB {i}.\t{moods[i % 2]}\n" for i in range(40)]
+        Path("pairs.tsv").write_text("premise\thypothesis\tlabel\n" + "".join(pairs))
+        model = folder / "models" / "model"
+        status, _, err = run(*arguments, "--epochs", "1", "--model", model)
+        assert status == 0, err
+        written = "entails" if "--output" in arguments else "mine"
+        pair = ("--pair", "a", "b") if written == "entails" else ("a",)
+        status, out, _ = run("classify", "-m", written, *pair)
+        assert status == 0 and json.loads(out)["label"] in moods
+
+
+def test_train_knows_all_that_its_examples_set() -> None:
+    pytest.importorskip("hydra")
+    from roberta_hub.train.config import compose
+    from roberta_hub.train.usage import usage
+
+    lines = usage().partition("examples:")[2].replace("\\\n", " ").strip().splitlines()
+    assert len(lines) >= 2
+    for line in lines:
+        _, _, settings = line.partition(" train ")
+        compose(shlex.split(settings))

@@ -64,17 +64,17 @@ def test_each_line_is_answered_as_it_comes_and_memory_stays_flat(
             process.stdin.flush()
             assert json.loads(process.stdout.readline())["text"] == text
         pipe = process.stdin
-        feeder = threading.Thread(target=feed, args=(pipe, 100_000), daemon=True)
+        feeder = threading.Thread(target=feed, args=(pipe, 60_000), daemon=True)
         feeder.start()
         sizes, count = [], 0
         for line in process.stdout:
             count += 1
-            if count % 10_000 == 0:
+            if count % 6_000 == 0:
                 sizes.append(psutil.Process(process.pid).memory_info().rss)
             last = line
         assert process.wait(60) == 0
-        assert json.loads(last)["text"] == "text 4"  # 99,999 % 7
-        assert count == 100_000
+        assert json.loads(last)["text"] == "text 2"  # 59,999 % 7
+        assert count == 60_000
         assert max(sizes[3:]) - sizes[2] < 12 << 20, sizes
 
 
@@ -107,3 +107,19 @@ def test_a_signal_in_a_long_run_leaves_no_file(
     assert said == ("roberta-hub: interrupted\n" if sent == signal.SIGINT else "")
     assert [path.name for path in tmp_path.iterdir()] == ["out.csv"]
     assert (tmp_path / "out.csv").read_text() == "old"
+
+
+@pytest.mark.skipif(shutil.which("bash") is None, reason="bash is not installed")
+def test_a_closed_end_is_no_fault(tmp_path: Path) -> None:
+    command = f'"{sys.executable}" -m roberta_hub'
+    for line in (
+        f"{command} --help | true; echo ${{PIPESTATUS[0]}}",
+        f"{command} zero-shot --help | head -1 >&2; echo ${{PIPESTATUS[0]}}",
+        f"{command} --version >&-; echo $?",
+        f"{command} paint 2>&-; test $? = 2; echo $?",
+    ):
+        done = subprocess.run(
+            ["bash", "-c", line], capture_output=True, text=True, env=environment(), timeout=60
+        )
+        assert done.stdout == "0\n", (line, done)
+        assert "Exception" not in done.stderr and "Error" not in done.stderr

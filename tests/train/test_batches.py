@@ -108,6 +108,16 @@ def test_batches_of_a_size_have_like_lengths_in_random_order():
     assert all(len(a & b) < 16 for a, b in zip(company, company[1:], strict=False))
 
 
+def test_long_examples_make_more_micro_batches_not_smaller_updates():
+    """Lengths come together, so a budget would else leave updates of the longest few examples."""
+    lengths = [10] * 90 + [50] * 10
+    for freq, updates in ((1, 13), (2, 7)):
+        found = plan(lengths, 100, seed=0, epoch=0, batch_size=8, update_freq=freq)
+        assert [sum(map(len, u)) for u in found].count(8 * freq) == updates - 1
+        assert max(sum(lengths[i] for i in micro) for u in found for micro in u) <= 100
+        assert max(len(u) for u in found) > freq
+
+
 def test_few_examples_are_not_all_sorted():
     """An epoch has four pools at least; one of 4 batches or fewer is in purely random order."""
     lengths = list(range(5, 45))

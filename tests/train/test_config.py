@@ -134,3 +134,34 @@ def test_fields_are_all_of_them():
         value = config
         for part in name.split("."):
             value = value[part]
+
+
+@pytest.mark.parametrize(
+    "table",
+    [
+        ["data.train=mine.csv"],
+        ["data.train=mine.parquet"],
+        ["data.train=mine.csv.gz"],
+        ["data.train=mine.tsv", "data.format=tsv"],
+        ["data.train=mine.tsv", "data.columns={sentence: text}"],
+        ["data.train=mine.jsonl", "data.columns.sentence=text"],
+    ],
+)
+def test_a_recipe_fits_a_table_of_ones_own(table):
+    """Its counts of updates are those of its published set."""
+    c = compose(["finetune=sst_2", *table])
+    assert c.data.format in (None, "tsv")
+    found = (c.optimizer.warmup_updates, c.optimizer.total_updates, c.loop.max_updates)
+    assert found == (None, None, None) and c.loop.max_epochs == 10
+    said = compose(["finetune=sst_2", *table, "loop.max_updates=7", "optimizer.warmup_updates=2"])
+    assert (said.loop.max_updates, said.optimizer.warmup_updates) == (7, 2)
+    assert said.optimizer.total_updates is None
+
+
+def test_a_recipe_keeps_its_numbers_with_its_own_set():
+    for settings in (["data.train=SST-2/train.tsv"], ["data.train=x.csv", "data.format=sst_2"]):
+        c = compose(["finetune=sst_2", *settings])
+        assert c.data.format == "sst_2" and c.loop.max_updates == 20935
+        assert c.optimizer.warmup_updates == 1256
+    endless = compose(["finetune=winogrande", "data.train=x.csv", "data.columns={query: q}"])
+    assert endless.loop.max_updates == 23750  # without epochs the run would have no end

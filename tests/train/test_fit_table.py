@@ -411,8 +411,10 @@ def test_the_card_is_true(fitted: Any, base: Path) -> None:
 def test_the_scores_as_text(fitted: Any) -> None:
     scores = fitted[0].scores
     lines = scores.summary().splitlines()
-    assert lines[0].startswith(f"accuracy {100 * scores.numbers['accuracy']:.1f} % (±")
-    assert f"on 24 held-out rows; always '{scores.guess.split(chr(39))[1]}': " in lines[0]
+    assert lines[0].startswith(
+        f"accuracy {100 * scores.numbers['accuracy']:.1f} % on 24 rows held "
+    )
+    assert f"out (95 %: 86 to 100); {scores.guess}: " in lines[0]
     assert lines[2].split() == ["right", "answered"] and lines[3].split() == sorted(ANIMALS)
     counts = [line.split()[1:] for line in lines[4:8]]
     assert sum(int(n) for row in counts for n in row) == 24

@@ -15,7 +15,7 @@ from learning import ANIMALS, both, jsonl, learn, tsv, two
 
 from roberta_hub.errors import InputError, UnknownNameError
 from roberta_hub.train.config import compose
-from roberta_hub.train.run import make_model, make_task
+from roberta_hub.train.run import make_model, make_task, result, run
 
 SOUNDS = list(ANIMALS.values())
 
@@ -230,3 +230,18 @@ def test_an_option_of_race_is_cut_as_fairseqs(base, tmp_path):
         [*roberta.encode("It a b c").tolist(), 2, *article],
         [*roberta.encode("It moos .").tolist(), 2, *article],
     ]
+
+
+def test_a_recipe_learns_a_csv(base, tmp_path):
+    """As the page on training says it."""
+    path = tmp_path / "reviews.csv"
+    path.write_text('text,stars\n"Fine, ""really""",5\nDull,1\n' * 8)
+    settings = [
+        f"model={base}",
+        f"data.train={path}",
+        "data.columns={sentence: text, label: stars}",
+    ]
+    config = compose(["finetune=sst_2", *settings, f"output={tmp_path}/run", "loop.max_epochs=1"])
+    report = run(config)
+    assert (report.stopped, report.update) == ("max_epochs", 1)
+    assert result(report).head_labels("sst_2") == ("1", "5")

@@ -38,8 +38,9 @@ def plan(
 ) -> list[Update]:
     """Plan every update of an epoch; each example comes once.
 
-    An update is `update_freq` micro-batches, of at most `max_tokens` tokens and `batch_size`
-    examples each. What is in an update does not depend on the number of processes: where
+    An update is `update_freq` micro-batches of at most `max_tokens` tokens; or, with `batch_size`,
+    that many times `update_freq` examples, in more micro-batches where the budget asks for it. What
+    is in an update does not depend on the number of processes: where
     `update_freq` is no multiple of `world`, the update is cut into more, smaller micro-batches.
 
     Examples are drawn into pools at random, and sorted by length there: without `batch_size` the
@@ -73,13 +74,12 @@ def plan(
         assert max_tokens is not None  # _check
         mean = max(1.0, sum(lengths) / len(lengths))
         order = _together(order, lengths, max(1, int(WINDOW * max_tokens / mean)))
-        micro = _shuffled(_cut(order, lengths, max_tokens, batch_size), shuffle)
-        updates = _grouped(micro, update_freq)
+        updates = _grouped(_shuffled(_cut(order, lengths, max_tokens, None), shuffle), update_freq)
     else:
         size = batch_size * update_freq
         pool = size * max(1, min(WINDOW, len(lengths) // (size * POOLS)))
-        micro = _cut(_together(order, lengths, pool), lengths, max_tokens, batch_size)
-        updates = _shuffled(_grouped(micro, update_freq), shuffle)
+        whole = _shuffled(_grouped(_together(order, lengths, pool), size), shuffle)
+        updates = [_cut(examples, lengths, max_tokens, batch_size) for examples in whole]
     return [_deal(update, lengths, world) for update in updates]
 
 
@@ -127,8 +127,8 @@ def _shuffled(items: list[Item], generator: torch.Generator) -> list[Item]:
     return [items[i] for i in torch.randperm(len(items), generator=generator).tolist()]
 
 
-def _grouped(micro: list[list[int]], count: int) -> list[Update]:
-    return [micro[i : i + count] for i in range(0, len(micro), count)]
+def _grouped(items: list[Item], count: int) -> list[list[Item]]:
+    return [items[i : i + count] for i in range(0, len(items), count)]
 
 
 def _cut(

@@ -21,8 +21,9 @@ from roberta_hub.train.data.sentences import Sentences
 from roberta_hub.train.fitting.card import card, duration_of
 from roberta_hub.train.fitting.examples import Examples, read_examples, wrapped
 from roberta_hub.train.fitting.folder import check_output, workplace, write_folder
-from roberta_hub.train.fitting.recipe import recipe
+from roberta_hub.train.fitting.recipe import length_for, recipe
 from roberta_hub.train.fitting.scores import Scores, measure
+from roberta_hub.train.fitting.split import near
 from roberta_hub.train.limits import MAX_SEED
 from roberta_hub.train.settings import Config
 from roberta_hub.train.tasks.encoding import encode
@@ -178,30 +179,30 @@ def prepare(
     seed, directory = whole_number("seed", seed, 0, MAX_SEED), check_output(output)
     model = path_text("model", model)
     roberta = load_model(model)
+    every = [*examples.train, *examples.valid]
+    texts = [example.text for example in every]
+    try:
+        lengths = [len(ids) for ids in roberta.tokenizer.encode_batch(texts)]
+    except InputError:
+        encode(roberta, texts, [e.where for e in every], FinetuningOptions())  # says which it was
+        raise
+    limit = min(length_for(len(examples.train)), roberta.max_positions)
+    cut = [e.where for e, length in zip(every, lengths, strict=True) if length > limit]
+    notes = []
+    if cut:
+        notes.append(
+            f"{len(cut):,} of {len(every):,} texts have more than {limit} tokens and are cut, "
+            f"first {near(cut[0])}"
+        )
     config = recipe(
         width=own_model(roberta.model, "fit trains").config.embed_dim,
-        longest=roberta.max_positions,
-        rows=len(examples.train),
+        lengths=lengths[: len(examples.train)],
+        limit=limit,
         task=examples.task,
         epochs=epochs,
         seed=seed,
     )
     config = dataclasses.replace(config, model=model)
-    limit = config.task.options["max_length"]
-    every = [*examples.train, *examples.valid]
-    texts = [example.text for example in every]
-    try:
-        sequences = roberta.tokenizer.encode_batch(texts)
-    except InputError:
-        encode(roberta, texts, [e.where for e in every], FinetuningOptions())  # says which it was
-        raise
-    cut = [e.where for e, ids in zip(every, sequences, strict=True) if len(ids) > limit]
-    notes = []
-    if cut:
-        notes.append(
-            f"{len(cut):,} of {len(every):,} texts have more than {limit} tokens and are cut, "
-            f"first {os.path.basename(cut[0])}"
-        )
     return Ready(examples, roberta, config, directory, notes)
 
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-import os
+import stat
 import tempfile
 from collections.abc import Iterator
 from contextlib import contextmanager
@@ -30,17 +30,23 @@ def check_output(output: object) -> Path:
         'mine'
     """
     directory = path_of("output", output)
-    if directory.is_dir() and any(directory.iterdir()) and not _is_ours(directory):
-        raise InputError(
-            f"output is {str(directory)[:200]}, which holds {listing(directory)} and was not "
-            "made by fit; name another folder with output=... (--output)"
-        )
     for place in (directory, *directory.parents):
-        if os.path.lexists(place) and not place.is_dir():
+        try:
+            there = stat.S_ISDIR(place.stat().st_mode)
+        except (FileNotFoundError, NotADirectoryError):
+            continue
+        except OSError as error:  # a name that is too long, a folder that cannot be read
+            raise InputError(f"output is {str(directory)[:200]}: {error.strerror}") from None
+        if not there:
             raise InputError(
                 f"output is {str(directory)[:200]}, and {str(place)[:200]} is a file; name another "
                 "folder with output=... (--output)"
             )
+    if directory.exists() and any(directory.iterdir()) and not _is_ours(directory):
+        raise InputError(
+            f"output is {str(directory)[:200]}, which holds {listing(directory)} and was not "
+            "made by fit; name another folder with output=... (--output)"
+        )
     return directory
 
 

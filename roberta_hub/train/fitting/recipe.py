@@ -5,6 +5,8 @@ benchmarks/results/fit.md says what these choices reach on two sets of film revi
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+
 from roberta_hub.train.settings import (
     BatchConfig,
     Config,
@@ -13,30 +15,33 @@ from roberta_hub.train.settings import (
     TaskConfig,
 )
 
-LONGEST = 256
-"""Tokens of a text that are learnt; the rest is cut."""
+FEW = 2000
+"""So many rows are seen in all where the table has fewer."""
+TOKENS = 60_000
+"""So many tokens, where they are fewer: it is what small models learn within a minute."""
 
 
 def recipe(
-    *, width: int, longest: int, rows: int, task: str, epochs: int | None, seed: int
+    *, width: int, lengths: Sequence[int], limit: int, task: str, epochs: int | None, seed: int
 ) -> Config:
     """Make the configuration of a run.
 
     Args:
         width: of the model's hidden states.
-        longest: tokens of the longest input that the model takes.
-        rows: examples to learn from.
+        lengths: tokens of each example to learn from.
+        limit: tokens that are learnt of a text; the rest is cut.
         task: "classification", "regression" or "multi_label".
         epochs: how often each row is seen; None: by `epochs_for`.
         seed: of new weights, the order of rows and dropout.
     """
+    rows = len(lengths)
     batch = batch_for(rows)
-    epochs = epochs or epochs_for(rows)
+    epochs = epochs or epochs_for(rows, sum(min(length, limit) for length in lengths))
     updates = epochs * -(-rows // batch)
     return Config(
         seed=seed,
         resume=False,
-        task=TaskConfig(name=task, options={"truncate": True, "max_length": min(LONGEST, longest)}),
+        task=TaskConfig(name=task, options={"truncate": True, "max_length": limit}),
         optimizer=OptimizerConfig(
             lr=rate_for(width), clip_norm=1.0, warmup_updates=round(0.06 * updates)
         ),
@@ -60,14 +65,33 @@ def batch_for(rows: int) -> int:
     return 4 if rows < 50 else 8 if rows < 200 else 16
 
 
-def epochs_for(rows: int) -> int:
-    """Choose how often each row is seen: few rows more often, so that 2,000 are seen in all.
+def epochs_for(rows: int, tokens: int) -> int:
+    """Choose how often each row is seen: `FEW` rows or `TOKENS` tokens in all, at least 3 times.
+
+    A table of 20,000 rows or more is seen twice.
+
+    Args:
+        rows: examples to learn from.
+        tokens: of all of them.
 
     Example:
-        >>> [epochs_for(rows) for rows in (12, 100, 360, 4_000, 60_000)]
+        >>> [epochs_for(rows, 15 * rows) for rows in (12, 100, 360, 4_000, 60_000)]
         [20, 20, 6, 3, 2]
+        >>> epochs_for(360, 128 * 360)
+        3
     """
-    return min(20, max(3 if rows < 20_000 else 2, -(-2000 // rows)))
+    wanted = min(-(-FEW // rows), TOKENS // tokens, 20)
+    return max(wanted, 3 if rows < 20_000 else 2)
+
+
+def length_for(rows: int) -> int:
+    """Choose how many tokens of a text are learnt: fewer of few rows, so that it is soon done.
+
+    Example:
+        >>> length_for(400), length_for(4_000)
+        (128, 256)
+    """
+    return 128 if rows < FEW else 256
 
 
 def rate_for(width: int) -> float:

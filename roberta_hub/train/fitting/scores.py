@@ -11,6 +11,7 @@ from roberta_hub.inference.classify import Prediction
 from roberta_hub.interface import RobertaHubInterface
 from roberta_hub.text.tokenizer import Text
 from roberta_hub.train.fitting.examples import Examples
+from roberta_hub.train.fitting.split import counted
 
 MISTAKES = 5
 """How many of the surest mistakes are kept."""
@@ -56,8 +57,7 @@ class Scores:
         if table := self.table():
             lines += ["", *table]
         if self.mistakes:
-            lines += ["", f"the {len(self.mistakes)} surest mistakes, if they are any:"]
-            lines[-1] = "largest errors:" if self.task == "regression" else "surest mistakes:"
+            lines += ["", "largest errors:" if self.task == "regression" else "surest mistakes:"]
             for wrong in self.mistakes:
                 lines.append(f"  {_answer(wrong, self.task)}")
                 lines.append(f"    {_short(wrong.text)}")
@@ -65,19 +65,17 @@ class Scores:
 
     def headline(self) -> str:
         """Write the first number beside that of the simplest guess."""
-        name, value = next(iter(self.numbers.items()))
-        others = "".join(f", {key} {number:.3g}" for key, number in [*self.numbers.items()][1:])
+        (name, value), *more = self.numbers.items()
+        others = "".join(f", {key} {number:.3g}" for key, number in more)
+        rows = f"{counted(self.count)} held out"
         if self.task == "regression":
-            return (
-                f"{name} {value:.3g}{others} on {self.count:,} held-out rows; {self.guess}: "
-                f"{self.simplest:.3g}"
-            )
-        margin = 1.96 * math.sqrt(value * (1 - value) / self.count)
-        around = f" (± {100 * margin:.0f})" if name == "accuracy" else ""
-        return (
-            f"{name} {100 * value:.1f} %{around}{others} on {self.count:,} held-out rows; "
-            f"{self.guess}: {100 * self.simplest:.1f} %"
-        )
+            return f"{name} {value:.3g}{others} on {rows}; {self.guess}: {self.simplest:.3g}"
+        between = ""
+        if name == "accuracy":
+            low, high = _interval(value, self.count)
+            between = f" (95 %: {100 * low:.0f} to {100 * high:.0f})"
+        simplest = f"{self.guess}: {100 * self.simplest:.1f} %"
+        return f"{name} {100 * value:.1f} %{others} on {rows}{between}; {simplest}"
 
     def table(self) -> list[str]:
         """Write the confusions: a table, or the most frequent ones of many classes."""
@@ -200,6 +198,14 @@ def _pearson(a: Sequence[float], b: Sequence[float]) -> float | None:
     if not spread:
         return None
     return sum((x - one) * (y - other) for x, y in zip(a, b, strict=True)) / spread
+
+
+def _interval(share: float, count: int) -> tuple[float, float]:
+    """Tell where the share of right answers lies by 95 %, from so many of them (Wilson 1927)."""
+    square = 1.96**2 / count
+    middle = (share + square / 2) / (1 + square)
+    around = math.sqrt(square * (share * (1 - share) + square / 4)) / (1 + square)
+    return middle - around, middle + around
 
 
 def _surest(wrong: Sequence[Mistake]) -> list[Mistake]:
