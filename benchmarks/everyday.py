@@ -25,7 +25,7 @@ import subprocess
 import sys
 import tempfile
 import time
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable
 from pathlib import Path
 from statistics import median
 from typing import Any
@@ -133,27 +133,26 @@ def ran(folder: Path, program: str, limit: float) -> dict[str, Any]:
     return {"seconds": seconds, "cpu": cpu, "stdout": out, "stderr": err, "code": code}
 
 
-def measured(folder: Path, jobs: Sequence[str], rounds: int, limit: float) -> dict[str, Any]:
-    """Every program, by turns; medians of the seconds, and what the last round showed."""
-    found: dict[str, Any] = {}
-    for job in jobs:
-        samples: dict[str, list[dict[str, Any]]] = {library: [] for library in JOBS[job]}
-        for _ in range(rounds):
-            for library, program in JOBS[job].items():
-                samples[library].append(ran(folder, program, limit))
-                print(f"{job}, {library}: {samples[library][-1]['seconds']:.1f} s", flush=True)
-        found[job] = {
-            library: {
-                **of[-1],
-                "seconds": median(sample["seconds"] for sample in of),
-                "cpu": median(sample["cpu"] for sample in of),
-                "rounds": rounds,
-                "lines": lines(JOBS[job][library]),
-                "program": JOBS[job][library].lstrip(),
-            }
-            for library, of in samples.items()
+def measured(folder: Path, job: str, rounds: int, limit: float) -> dict[str, Any]:
+    """Every program of a job, by turns; medians of the seconds, what the last round showed."""
+    samples: dict[str, list[dict[str, Any]]] = {library: [] for library in JOBS[job]}
+    for _ in range(rounds):
+        for library, program in JOBS[job].items():
+            samples[library].append(ran(folder, program, limit))
+            print(f"{job}, {library}: {samples[library][-1]['seconds']:.1f} s", flush=True)
+    return {
+        library: {
+            "code": of[-1]["code"],
+            "stdout": bare(of[-1]["stdout"], folder)[-4000:],
+            "stderr": bare(of[-1]["stderr"], folder)[-4000:],
+            "seconds": median(sample["seconds"] for sample in of),
+            "cpu": median(sample["cpu"] for sample in of),
+            "rounds": rounds,
+            "lines": lines(JOBS[job][library]),
+            "program": JOBS[job][library].lstrip(),
         }
-    return found
+        for library, of in samples.items()
+    }
 
 
 def bare(text: str, folder: Path) -> str:
@@ -225,6 +224,11 @@ def main() -> None:
     given = parser.parse_args()
     texts = 500 if given.small else 10_000
     rounds = given.rounds or (1 if given.small else 3)
+    known = json.loads((RESULTS / "everyday.json").read_text()) if given.only else {}
+    if known and known["texts"] != texts:
+        raise SystemExit(f"the other jobs were run on {known['texts']:,} texts; run all of them")
+    jobs = known.get("jobs", {})
+    packages = ("torch", "transformers", "sentence-transformers", "spacy", "fairseq")
     with contextlib.ExitStack() as stack:
         place = given.folder or stack.enter_context(tempfile.TemporaryDirectory())
         folder = Path(place).absolute()
@@ -232,18 +236,11 @@ def main() -> None:
             folder.mkdir(exist_ok=True)
             prepare(folder, texts, small=given.small)
         load = os.getloadavg()[0]
-        found = measured(folder, given.only or list(JOBS), rounds, given.limit)
-        for of in found.values():
-            for one in of.values():
-                one |= {key: bare(one[key], folder)[-4000:] for key in ("stdout", "stderr")}
-    known = json.loads((RESULTS / "everyday.json").read_text()) if given.only else {}
-    if known and known["texts"] != texts:
-        raise SystemExit(f"the other jobs were run on {known['texts']:,} texts; run all of them")
-    jobs = known.get("jobs", {}) | found
-    jobs = {job: jobs[job] for job in JOBS if job in jobs}
-    packages = ("torch", "transformers", "sentence-transformers", "spacy", "fairseq")
-    numbers = {"about": about(*packages), "texts": texts, "load": load, "jobs": jobs}
-    write("everyday", page(jobs, texts, load), numbers)
+        for job in given.only or JOBS:
+            jobs |= {job: measured(folder, job, rounds, given.limit)}
+            jobs = {name: jobs[name] for name in JOBS if name in jobs}
+            numbers = {"about": about(*packages), "texts": texts, "load": load, "jobs": jobs}
+            write("everyday", page(jobs, texts, load), numbers)  # what a run that is killed has
 
 
 if __name__ == "__main__":

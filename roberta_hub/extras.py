@@ -33,7 +33,8 @@ def install(extra: str) -> str:
     origin = _origin(installed)
     clone = Path(__file__).resolve().parents[1]
     if (clone / "setup.py").is_file():  # also where torch.hub keeps it, or on PYTHONPATH
-        editable = "-e " if origin.get("dir_info", {}).get("editable") else ""
+        itself = origin.get("url") == clone.as_uri()
+        editable = "-e " if itself and origin.get("dir_info", {}).get("editable") else ""
         return f'pip install {editable}"{clone}[{extra}]"'
     place = _place(origin, extra)
     if place is None:

@@ -73,10 +73,12 @@ def test_a_file_or_a_folder_that_is_still_there_is_named(installed, tmp_path):
 
 
 def test_a_clone_is_named_and_stays_editable(monkeypatch):
-    monkeypatch.setattr(
-        extras, "distribution", lambda name: Installed({"dir_info": {"editable": True}})
-    )
+    editable = {"url": ROOT.as_uri(), "dir_info": {"editable": True}}
+    monkeypatch.setattr(extras, "distribution", lambda name: Installed(editable))
     assert extras.install("words") == f'pip install -e "{ROOT}[words]"'
+    other = {**editable, "url": ROOT.with_name("another clone").as_uri()}
+    monkeypatch.setattr(extras, "distribution", lambda name: Installed(other))
+    assert extras.install("words") == f'pip install "{ROOT}[words]"'
     monkeypatch.setattr(extras, "distribution", lambda name: Installed(None))
     assert extras.install("words") == f'pip install "{ROOT}[words]"'
 

@@ -404,7 +404,7 @@ except ImportError as error: print(error)
     assert float(seconds) < 1
     assert load == help_ == "Missing dependencies: tiktoken, regex, requests"
     assert counts == "1 1"
-    assert f'needs spaCy: pip install "{REPO}[words]"' in words
+    assert re.search(rf'needs spaCy: pip install (-e )?"{REPO}\[words\]"', words)
 
 
 def downloaded(home: Path) -> Path:

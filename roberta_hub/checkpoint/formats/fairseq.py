@@ -203,7 +203,7 @@ def _arguments(state: Any, source: str) -> dict[str, Any]:
             hint = (
                 "; this looks like a Hugging Face state dict: give its directory, with config.json"
             )
-        elif isinstance(state, dict) and any(isinstance(part, Tensor) for part in state.values()):
+        elif isinstance(state, dict) and isinstance(next(iter(state.values()), None), Tensor):
             hint = (
                 "; this looks like a bare state_dict: save models with roberta.save(directory), or "
                 "give it to a model of its shape, roberta.load_state_dict(torch.load(file))"

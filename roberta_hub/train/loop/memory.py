@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import os
 
-CAPACITY = "256"
+CAPACITY = "128"
 """A step multiplies matrices of 9 shapes and 6 for each length in the batch, again in every layer;
 compiling one takes about half a millisecond."""
 
