@@ -25,7 +25,6 @@ import sys
 import time
 from collections.abc import Callable, Iterator
 from pathlib import Path
-from statistics import median
 from typing import Any
 
 import torch
@@ -285,8 +284,9 @@ def main() -> None:
     lines = ["| task | engine | tokens/s | CPU ms a token | over before | share of ceiling |"]
     lines += ["|---|---|--:|--:|--:|--:|"]
     for task, samples in found.items():
-        cost = {n: median(1e3 * c / t for c, _, t, _ in own) for n, own in samples.items()}
-        speed = {n: median(t / s for _, s, t, _ in own) for n, own in samples.items()}
+        own = {n: [sum(column) for column in zip(*s, strict=True)] for n, s in samples.items()}
+        cost = {n: 1e3 * total[0] / total[2] for n, total in own.items()}
+        speed = {n: total[2] / total[1] for n, total in own.items()}
         for name, own in cost.items():
             over = f"{cost['before'] / own:.2f} x" if "before" in cost else ""
             share = f"{cost['ceiling'] / own:.0%}"
@@ -303,7 +303,7 @@ def main() -> None:
     page = (
         f"# An update of training\n\n{LAYERS} layers x {WIDTH}, {SYMBOLS:,} symbols, embedding "
         f"{FACTOR} wide, dropout 0.1, AdamW, {args.dtype}, {args.threads} threads; {PAIRS} ragged "
-        f"pairs of about 33 tokens, or {BLOCKS} x {LENGTH} tokens of masked LM. Medians of "
+        f"pairs of about 33 tokens, or {BLOCKS} x {LENGTH} tokens of masked LM. Totals of "
         f"{args.rounds} updates, engines by turns.\nAgain: `python benchmarks/training_step.py "
         "--before CHECKOUT`.\n\n" + "\n".join(lines) + "\n\n" + "\n".join(memories)
     ).rstrip() + f"\n\nCPU: {', '.join(features) or 'no AVX-512'}."
