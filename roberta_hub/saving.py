@@ -132,8 +132,8 @@ def write(
     directory = path_of("the directory to save into", directory)
     if os.path.isfile(directory):  # which a name that is too long does not stop
         raise CheckpointError(
-            f"{str(directory)[:300]} is a file, and a model is saved as a directory; the file is "
-            "as it was. Choose another name"
+            f"{str(directory)[:300]} cannot be written: it is a file, and a model is saved as a "
+            "directory; the file is as it was; choose another directory"
         )
     try:
         _check_vacant(directory, format)

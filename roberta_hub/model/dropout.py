@@ -70,6 +70,5 @@ def _dropped(p: float) -> int:
 
 
 def _is_ours(x: Tensor, p: float) -> bool:
-    """Tell whether to draw here: not on a GPU, in a graph, or of a p that 16 bits cannot hold."""
-    on_cpu = x.device.type == "cpu" and not torch.compiler.is_compiling()
-    return on_cpu and 0 < _dropped(p) < _STEPS
+    """Tell whether to draw here: not on a GPU, nor of a p that 16 bits cannot hold."""
+    return x.device.type == "cpu" and 0 < _dropped(p) < _STEPS
