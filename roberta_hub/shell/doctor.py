@@ -77,7 +77,8 @@ def doctor(*, verify: bool = False) -> int:
         print(f"\nSelf-test\n  {_self_test()}")
     except Exception as error:  # whatever is broken here is what the doctor was asked to find
         what = f"{type(error).__name__}: {clean(error)}"
-        problems.append(f"self-test: {what}; pip install --force-reinstall roberta-hub's packages")
+        again = "pip install --force-reinstall tiktoken regex safetensors"
+        problems.append(f"self-test: {what}; install what it stands on again: {again}")
     print(f"\n{len(problems)} problems" if problems else "\nNo problems")
     print(*(f"  {number}. {text}" for number, text in enumerate(problems, 1)), sep="\n")
     return 1 if problems else 0

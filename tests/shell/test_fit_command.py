@@ -50,7 +50,7 @@ def folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
 def test_from_a_table_to_an_answer(run: Run, model: Path, folder: Path) -> None:
     options = ("--label", "verdict", "-m", model, "--epochs", 12)
     status, printed, error = run("fit", "reviews.csv", *options)
-    assert status == 0, error
+    assert (status, error) == (0, "")
     lines = printed.splitlines()
     assert lines[0] == "reviews.csv: 200 texts (review), labels: verdict"
     assert lines[1] == "task: classification, 2 classes"
