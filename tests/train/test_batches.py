@@ -6,7 +6,6 @@ Processes do not change the order.
 from itertools import chain
 
 import pytest
-import torch
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
@@ -83,50 +82,6 @@ def test_lengths_come_together_and_little_room_is_wasted():
     assert tokens > 0.97
     distinct = [len({lengths[i] for i in micro}) for (micro,) in updates]
     assert sum(distinct) / len(distinct) < 10  # 115 lengths in a batch of random order
-
-
-def test_batches_of_a_size_have_like_lengths_in_random_order():
-    """Few runs of attention a batch, and the epoch's order knows nothing of lengths."""
-    import random
-
-    drawn = random.Random(1)
-    lengths = [max(5, int(drawn.gauss(33, 12))) for _ in range(20_000)]
-    updates = plan(lengths, None, seed=0, epoch=0, batch_size=64)
-    assert {len(micro) for (micro,) in updates} == {64, 20_000 % 64}
-    distinct = [len({lengths[i] for i in micro}) for (micro,) in updates]
-    assert sum(distinct) / len(distinct) < 4  # about 35 in a batch of random order
-    means = torch.tensor([sum(lengths[i] for i in m) / len(m) for (m,) in updates])
-    ranks = means.argsort().argsort().double()
-    for series in (ranks[1:], torch.arange(len(ranks) - 1).double()):  # no trend, no neighbours
-        both = torch.stack([ranks[:-1], series])
-        assert abs(float(torch.corrcoef(both)[0, 1])) < 4 / len(ranks) ** 0.5
-    # Who is in a batch with example 0 changes from epoch to epoch, among those of its length.
-    company = [
-        next(set(m) for (m,) in plan(lengths, None, seed=0, epoch=e, batch_size=64) if 0 in m)
-        for e in range(3)
-    ]
-    assert all(len(a & b) < 16 for a, b in zip(company, company[1:], strict=False))
-
-
-def test_long_examples_make_more_micro_batches_not_smaller_updates():
-    """Lengths come together, so a budget would else leave updates of the longest few examples."""
-    lengths = [10] * 90 + [50] * 10
-    for freq, updates in ((1, 13), (2, 7)):
-        found = plan(lengths, 100, seed=0, epoch=0, batch_size=8, update_freq=freq)
-        assert [sum(map(len, u)) for u in found].count(8 * freq) == updates - 1
-        assert max(sum(lengths[i] for i in micro) for u in found for micro in u) <= 100
-        assert max(len(u) for u in found) > freq
-
-
-def test_few_examples_are_not_all_sorted():
-    """An epoch has four pools at least; one of 4 batches or fewer is in purely random order."""
-    lengths = list(range(5, 45))
-    updates = plan(lengths, None, seed=0, epoch=0, batch_size=8)  # five batches of 40 examples
-    spans = [max(lengths[i] for i in m) - min(lengths[i] for i in m) for (m,) in updates]
-    assert min(spans) > 16
-    updates = plan(lengths, None, seed=0, epoch=0, batch_size=2)  # pools of five batches
-    means = [sum(lengths[i] for i in m) / 2 for (m,) in updates]
-    assert max(means[:5]) - min(means[:5]) > 8
 
 
 @pytest.mark.parametrize(

@@ -219,29 +219,6 @@ def test_a_state_from_before_a_field_of_the_architecture_goes_on(tmp_path):
         fit(ToyTask(), config(tmp_path, loop__max_updates=3))
 
 
-def test_a_state_whose_epoch_was_drawn_in_another_order(tmp_path):
-    """Version 1 goes on where the order is the same: at an epoch's start, or without a size."""
-
-    schedule = {"optimizer__total_updates": 20, "optimizer__warmup_updates": 1}
-    goes_on = {"loop__max_updates": 5, **schedule}
-
-    def of_version_1(directory, **changes):
-        fit(ToyTask(), config(directory, loop__max_updates=4, **schedule, **changes))
-        path = find_state(directory) / "run.pt"
-        rest = torch.load(path, weights_only=True)
-        torch.save({**rest, "version": 1}, path)
-        return rest["progress"]["index"]
-
-    budget = {"batch__batch_size": None, "batch__max_tokens": 60}
-    assert of_version_1(tmp_path / "budget", **budget)
-    assert fit(ToyTask(), config(tmp_path / "budget", **budget, **goes_on)).update == 5
-    assert of_version_1(tmp_path / "size", batch__batch_size=4) == 4
-    with pytest.raises(InputError, match=r"stands 4 updates into an epoch .* another order"):
-        fit(ToyTask(), config(tmp_path / "size", batch__batch_size=4, **goes_on))
-    assert of_version_1(tmp_path / "start", batch__batch_size=24) == 0
-    assert fit(ToyTask(), config(tmp_path / "start", batch__batch_size=24, **goes_on)).update == 5
-
-
 def test_a_state_holds_no_class_of_the_package(tmp_path):
     """So that renaming one cannot make a state unreadable."""
     fit(ToyTask(), config(tmp_path, loop__max_updates=2))

@@ -1,8 +1,7 @@
 """Plans which examples make an update: a random order, cut by a token budget, dealt to processes.
 
 Packed batches have no padding, so only the budget matters. Examples of like length still go
-together, because neighbours of equal length share one attention call: they are drawn at random into
-a pool, sorted there, and the batches of the epoch are shuffled.
+together, because neighbours of equal length share one attention call.
 """
 
 from __future__ import annotations
@@ -10,20 +9,15 @@ from __future__ import annotations
 import hashlib
 from collections.abc import Sequence
 from itertools import chain
-from typing import TypeVar
 
 import torch
 
 from roberta_hub.errors import InputError
 
-Item = TypeVar("Item")
 Update = list[list[int]]
 """The micro-batches of one step of the optimizer: indices of examples, longest first in each."""
 WINDOW = 64
-"""Micro-batches (with `batch_size`: updates) of a pool, the examples that are sorted by length
-together."""
-POOLS = 4
-"""Pools an epoch has at least where `batch_size` is given, so that few data are not all sorted."""
+"""Micro-batches that are sorted by length together; the order of larger pieces stays random."""
 
 
 def plan(
@@ -38,15 +32,9 @@ def plan(
 ) -> list[Update]:
     """Plan every update of an epoch; each example comes once.
 
-    An update is `update_freq` micro-batches of at most `max_tokens` tokens; or, with `batch_size`,
-    that many times `update_freq` examples, in more micro-batches where the budget asks for it. What
-    is in an update does not depend on the number of processes: where
+    An update is `update_freq` micro-batches, of at most `max_tokens` tokens and `batch_size`
+    examples each. What is in an update does not depend on the number of processes: where
     `update_freq` is no multiple of `world`, the update is cut into more, smaller micro-batches.
-
-    Examples are drawn into pools at random, and sorted by length there: without `batch_size` the
-    lengths of a micro-batch are alike, with it those of an update, so that an update of two
-    micro-batches of 4 is one of 8. (fairseq's fine-tuning tasks draw each batch from the whole data
-    set: a `SortDataset` in random order.)
 
     Args:
         lengths: tokens of each example.
@@ -55,7 +43,8 @@ def plan(
         epoch: counted from 0.
         update_freq: micro-batches an update, over all processes (fairseq counts each process's).
         world: processes; an update has a multiple of it in micro-batches.
-        batch_size: examples a micro-batch; None: as many as fit.
+        batch_size: examples a micro-batch, in purely random order; None: as many as fit, lengths
+            together.
 
     Returns:
         Updates; `share` says which micro-batches of one are a process's own.
@@ -69,17 +58,14 @@ def plan(
     """
     _check(lengths, max_tokens, batch_size, update_freq, world)
     order = torch.randperm(len(lengths), generator=_generator(seed, epoch, "order")).tolist()
-    shuffle = _generator(seed, epoch, "updates")  # pools are sorted: not the updates as well
     if batch_size is None:
         assert max_tokens is not None  # _check
-        mean = max(1.0, sum(lengths) / len(lengths))
-        order = _together(order, lengths, max(1, int(WINDOW * max_tokens / mean)))
-        updates = _grouped(_shuffled(_cut(order, lengths, max_tokens, None), shuffle), update_freq)
-    else:
-        size = batch_size * update_freq
-        pool = size * max(1, min(WINDOW, len(lengths) // (size * POOLS)))
-        whole = _shuffled(_grouped(_together(order, lengths, pool), size), shuffle)
-        updates = [_cut(examples, lengths, max_tokens, batch_size) for examples in whole]
+        order = _together(order, lengths, max_tokens)
+    micro = _cut(order, lengths, max_tokens, batch_size)
+    if batch_size is None:  # lengths are sorted within windows: not the updates as well
+        shuffled = torch.randperm(len(micro), generator=_generator(seed, epoch, "updates"))
+        micro = [micro[i] for i in shuffled.tolist()]
+    updates = [micro[i : i + update_freq] for i in range(0, len(micro), update_freq)]
     return [_deal(update, lengths, world) for update in updates]
 
 
@@ -117,18 +103,12 @@ def _check(
         )
 
 
-def _together(order: list[int], lengths: Sequence[int], size: int) -> list[int]:
-    """Sort by length within pools of so many examples; ties keep their order."""
-    pools = (order[i : i + size] for i in range(0, len(order), size))
-    return list(chain.from_iterable(sorted(p, key=lambda i: -lengths[i]) for p in pools))
-
-
-def _shuffled(items: list[Item], generator: torch.Generator) -> list[Item]:
-    return [items[i] for i in torch.randperm(len(items), generator=generator).tolist()]
-
-
-def _grouped(items: list[Item], count: int) -> list[list[Item]]:
-    return [items[i : i + count] for i in range(0, len(items), count)]
+def _together(order: list[int], lengths: Sequence[int], max_tokens: int) -> list[int]:
+    """Sort by length within windows of about WINDOW micro-batches; ties keep their order."""
+    mean = max(1.0, sum(lengths) / len(lengths))
+    size = max(1, int(WINDOW * max_tokens / mean))
+    windows = (order[i : i + size] for i in range(0, len(order), size))
+    return list(chain.from_iterable(sorted(w, key=lambda i: -lengths[i]) for w in windows))
 
 
 def _cut(

@@ -26,8 +26,7 @@ from roberta_hub.errors import CheckpointError, InputError
 from roberta_hub.files import flush_path
 from roberta_hub.train.settings import Config
 
-VERSION = 2
-"""Version 1, of roberta_hub 0.1.0, drew the batches of `batch.batch_size` in another order."""
+VERSION = 1
 
 
 @dataclass
@@ -152,14 +151,13 @@ def load_state(path: Path, identity: Mapping[str, Any]) -> State:
 
     Raises:
         CheckpointError: damaged, or written by a newer version.
-        InputError: of a run with another configuration; the message names what differs. Or from
-            the middle of an epoch that an older version drew in another order.
+        InputError: of a run with another configuration; the message names what differs.
     """
     weights = read_safetensors(path / "weights.safetensors")
     try:
         optimizer = torch.load(path / "optimizer.pt", map_location="cpu", weights_only=True)
         rest = torch.load(path / "run.pt", map_location="cpu", weights_only=True)
-        if rest["version"] not in (1, VERSION):
+        if rest["version"] != VERSION:
             raise CheckpointError(
                 f"{path}: state version {rest['version']}, this package reads {VERSION}; was it "
                 "written by a newer roberta_hub? Install that one"
@@ -180,14 +178,6 @@ def load_state(path: Path, identity: Mapping[str, Any]) -> State:
             f"{(str(error).splitlines() or [''])[0]}); delete it, or resume=false to start anew"
         ) from None
     _same(path, state.identity, identity)
-    by_size = identity.get("batch.batch_size") is not None
-    if rest["version"] == 1 and by_size and state.progress.index:
-        raise InputError(
-            f"{path} stands {state.progress.index} updates into an epoch whose batches were drawn "
-            "in another order, by an older roberta_hub (0.1.0, say): going on would read some "
-            "examples twice and others never. Finish the run with that version, or resume=false to "
-            "start anew"
-        )
     return state
 
 
