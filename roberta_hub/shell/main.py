@@ -6,6 +6,7 @@ import os
 import sys
 import warnings
 from collections.abc import Sequence
+from types import ModuleType
 
 import click
 
@@ -165,17 +166,31 @@ def _show_warning(message: Warning | str, *place: object, **more: object) -> Non
 
 def verb(name: str) -> click.Command:
     """Import the module of one verb. It brings torch and all else only when the verb runs."""
-    if name in ("classify", "zero-shot", "tag", "answer", "choose"):
-        from roberta_hub.shell import heads as family
-    elif name in ("fill-mask", "score", "tokens"):
-        from roberta_hub.shell import language as family  # type: ignore[no-redef]
-    elif name in ("embed", "features", "similar"):
-        from roberta_hub.shell import vectors as family  # type: ignore[no-redef]
-    elif name == "train":
-        from roberta_hub.shell import train as family  # type: ignore[no-redef]
-    elif name == "fit":
-        from roberta_hub.shell import fit as family  # type: ignore[no-redef]
-    else:
-        from roberta_hub.shell import upkeep as family  # type: ignore[no-redef]
-    found: click.Command = getattr(family, name.replace("-", "_"))
+    found: click.Command = getattr(_module(name), name.replace("-", "_"))
     return found
+
+
+def _module(name: str) -> ModuleType:
+    if name in ("classify", "zero-shot", "tag", "answer", "choose"):
+        from roberta_hub.shell import heads
+
+        return heads
+    if name in ("fill-mask", "score", "tokens"):
+        from roberta_hub.shell import language
+
+        return language
+    if name in ("embed", "features", "similar"):
+        from roberta_hub.shell import vectors
+
+        return vectors
+    if name == "train":
+        from roberta_hub.shell import train
+
+        return train
+    if name == "fit":
+        from roberta_hub.shell import fit
+
+        return fit
+    from roberta_hub.shell import upkeep
+
+    return upkeep

@@ -52,6 +52,14 @@ def transfer(
     Raises:
         InputError: a donor with a factorized embedding or pre-norm layers, or frequencies of
             another vocabulary.
+
+    Example:
+        >>> import roberta_hub
+        >>> donor = roberta_hub.load_model("roberta.base", pretrained=False)
+        >>> tokenizer = Tokenizer.shipped()
+        >>> model = transfer(donor, tokenizer, torch.ones(len(tokenizer)))
+        >>> model.cfg.num_layers, model.encode("Hello world!").tolist()
+        (12, [0, 31414, 232, 328, 2])
     """
     source = own_model(donor.model, "a vocabulary's transfer reads")
     if source.config.embedding_dim is not None or source.config.normalize_before:

@@ -126,3 +126,42 @@ def test_the_loss_is_the_tasks_and_the_weighted_lms(material, tmp_path):
         totals[weight] = float(task.module(task.batch([0, 1, 2, 3], 0)).total.detach())
     assert totals[1.0] - totals[0.5] == pytest.approx(totals[0.5] - totals[0.0], rel=1e-4)
     assert totals[1.0] > totals[0.0]
+
+
+def beside(material, output, entries):
+    return [*settings(material, output), f"task.options={{beside: {entries}}}"]
+
+
+def test_several_tasks_are_told_apart_in_the_log(material, tmp_path):
+    text = f"name: masked_lm, train: {material}/text.txt, options: {{block_size: 32}}"
+    labels = f"name: multi_label, train: {material}/x.tsv, format: tsv, head: many"
+    entries = f"[{{{text}}}, {{{text}, share: 0.5}}, {{{labels}, weight: 0.3}}]"
+    task = make_task(compose(beside(material, tmp_path, entries)))
+    task.module.eval()
+    batch = task.batch([0, 1, 2, 3], 0)
+    loss = task.module(batch)
+    first, second, third = (
+        float(loss.logs[f"{name}_loss"]) for name in ("masked_lm_1", "masked_lm_2", "multi_label")
+    )
+    alone = float(task._task.module(batch).total)
+    total = float(loss.total.detach())
+    assert total == pytest.approx(alone + first + second + 0.3 * third, rel=1e-5)
+    assert "many" in task.finish().model.classification_heads
+
+
+@pytest.mark.parametrize(
+    ("entries", "words"),
+    [
+        ("[{train: x}]", "a task in task.options.beside has no name"),
+        ("[{name: masked_lm}]", "a task in task.options.beside has no train"),
+        ("[masked_lm]", r"task\.options\.beside is a list of \{name: \.\.\., train: \.\.\.\}"),
+        ("[{name: masked_lm, train: x, weigth: 1}]", "no option task.options.beside.weigth; did"),
+        ("[{name: masked_lm, train: x, share: -1}]", "share of masked_lm .* is -1, must be at"),
+        ("[{name: masked_ml, train: x}]", "task.name is 'masked_ml'; did you mean"),
+        ("{name: masked_lm, train: x}", "task.options.beside is .*must be list"),
+        ("[{name: masked_lm, train: nothing.txt}]", "nothing.txt"),
+    ],
+)
+def test_entries_that_cannot_be(material, tmp_path, entries, words):
+    with pytest.raises(roberta_hub.RobertaHubError, match=words):
+        make_task(compose(beside(material, tmp_path, entries)))

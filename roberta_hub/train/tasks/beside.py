@@ -113,6 +113,11 @@ class SeveralTasks(nn.Module):
         # Not registered: their parameters are roberta's.
         self._module, self._others = (module,), tuple(other.module for other in others)
         self._sides = tuple(sides)
+        names = [side.name for side in sides]
+        # Two of one name are told apart by their numbers in the list.
+        self._labels = [
+            name if names.count(name) == 1 else f"{name}_{n}" for n, name in enumerate(names, 1)
+        ]
 
     def train(self, mode: bool = True) -> SeveralTasks:
         """Set the mode of every task's module."""
@@ -127,12 +132,14 @@ class SeveralTasks(nn.Module):
         if not isinstance(batch, SeveralBatches):
             return loss
         total, logs = loss.total, dict(loss.logs)
-        for side, module, other in zip(self._sides, self._others, batch.beside, strict=True):
+        for side, label, module, other in zip(
+            self._sides, self._labels, self._others, batch.beside, strict=True
+        ):
             found: Loss = module(other)
             scale = batch.count / max(other.count, 1)
             total = total + side.weight * scale * found.total
             numbers = {"loss": found.total.detach(), **found.logs}
-            logs |= {f"{side.name}_{name}": scale * value for name, value in numbers.items()}
+            logs |= {f"{label}_{name}": scale * value for name, value in numbers.items()}
         return Loss(total, logs)
 
 
