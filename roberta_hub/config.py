@@ -249,8 +249,8 @@ def fairseq_arguments(config: RobertaConfig) -> dict[str, object]:
     }
 
 
-TINY = RobertaConfig(embed_dim=256, embedding_dim=128, ffn_dim=1024, num_layers=4, num_heads=4)
-"""roberta.tiny: 10 M parameters, in the package."""
+TINY = RobertaConfig(embed_dim=384, embedding_dim=256, ffn_dim=1536, num_layers=6, num_heads=12)
+"""roberta.tiny: 24 M parameters, in the package."""
 BASE = RobertaConfig()
 """roberta.base: 125 M parameters."""
 LARGE = RobertaConfig(num_layers=24, embed_dim=1024, ffn_dim=4096, num_heads=16)

@@ -253,22 +253,22 @@ ROBERTA: tuple[Record, ...] = (
     Record(
         name="roberta.tiny",
         aliases=("roberta_tiny",),
-        parameters="10 M",
+        parameters="24 M",
         download="none",
         origins=(Origin("package"),),
         shape={
-            **{"num_layers": 4, "embed_dim": 256, "embedding_dim": 128},
-            **{"ffn_dim": 1024, "num_heads": 4},
+            **{"num_layers": 6, "embed_dim": 384, "embedding_dim": 256},
+            **{"ffn_dim": 1536, "num_heads": 12},
         },
         labels={"mnli": _NLI},
         own_head="mnli",
         inputs={"mnli": "pair"},
-        licence="MIT; trained on CC BY-SA text, see its MODEL_CARD.md and NOTICE",
-        summary='RoBERTa tiny, with 10 M parameters and the head "mnli", in the package; '
+        licence="Apache-2.0; trained on CC BY-SA text, see its MODEL_CARD.md and NOTICE",
+        summary='RoBERTa tiny, with 24 M parameters and the head "mnli", in the package; '
         "no download.",
         details=(
-            "It has 4 layers and 256 dimensions. Made with this package's own training code; its",
-            "MODEL_CARD.md says of what, and how good it is.",
+            "It has 6 layers and 384 dimensions. It began as all-MiniLM-L6-v2 and was trained on with",
+            "this package; its MODEL_CARD.md says of what, and how good it is.",
         ),
         example=('>>> roberta.fill_mask("The capital of France is <mask>.", topk=3)',),
     ),
