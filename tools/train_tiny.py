@@ -155,7 +155,7 @@ OPTIMIZER = [
 """Settings that all steps have in common."""
 STEPS = ("language", "pairs")
 UPDATES = {"language": 1000, "pairs": 4000}
-"""About 4.0 and 12.7 M tokens; the pairs are read twice."""
+"""About 4.0 and 12.3 M tokens; the pairs are read twice."""
 INGREDIENTS = ("start", "teacher", "language", "vectors")
 """What `--without` leaves out: the borrowed weights, MiniLM's states and vectors as targets, the
 masked LM, the task of sentence vectors."""
@@ -195,7 +195,7 @@ def settings(step: str, work: Path, share: float, without: Collection[str]) -> l
         ]
     text = {"name": "masked_lm", "train": str(WORK / "tokens"), "share": 0.3, "weight": 0.5}
     text["options"] = {"block_size": 128, **teacher, "teacher_weight": 3.0}
-    vectors = {"name": "sentences", "train": str(WORK / "sentences.tsv"), "share": 0.3}
+    vectors = {"name": "sentences", "train": str(WORK / "sentences.tsv"), "share": 0.25}
     vectors["options"] = {"truncate": True, **teacher, "teacher_weight": 10.0}
     beside = [
         side for key, side in (("language", text), ("vectors", vectors)) if key not in without
