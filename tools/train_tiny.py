@@ -246,19 +246,15 @@ def ship() -> None:
     """Write the model as the package holds it: in half precision, with the usual dropout."""
     import torch
 
-    from roberta_hub import RobertaHubInterface, load_model
-    from roberta_hub.checkpoint.fetch.catalogue import config_of, embedded, find
-    from roberta_hub.model.roberta import Roberta
+    from roberta_hub import load_model
+    from roberta_hub.checkpoint.fetch.catalogue import embedded, find
 
     record = find("roberta.tiny")
     assert record is not None
     trained = load_model(WORK / "pairs" / "last")
-    model = Roberta(config_of(record))
-    model.register_classification_head("mnli", len(record.heads["mnli"]))
-    model.load_state_dict(trained.model.state_dict())
-    shipped = RobertaHubInterface(
-        model.config, trained.task, model, labels=dict(record.labels), sentence=trained.sentence
-    )
+    shipped = load_model(record.name, pretrained=False)
+    shipped.model.load_state_dict(trained.model.state_dict())
+    shipped.sentence = trained.sentence
     shipped.to(torch.float16).save(embedded(record))
 
 
