@@ -155,7 +155,7 @@ OPTIMIZER = [
 """Settings that all steps have in common."""
 STEPS = ("language", "pairs")
 UPDATES = {"language": 1000, "pairs": 4000}
-"""About 4.0 and 12.7 M tokens; the pairs are read twice."""
+"""About 4.0 and 12.3 M tokens; the pairs are read twice."""
 INGREDIENTS = ("start", "teacher", "language", "vectors")
 """What `--without` leaves out: the borrowed weights, MiniLM's states and vectors as targets, the
 masked LM, the task of sentence vectors."""
@@ -195,7 +195,7 @@ def settings(step: str, work: Path, share: float, without: Collection[str]) -> l
         ]
     text = {"name": "masked_lm", "train": str(WORK / "tokens"), "share": 0.3, "weight": 0.5}
     text["options"] = {"block_size": 128, **teacher, "teacher_weight": 3.0}
-    vectors = {"name": "sentences", "train": str(WORK / "sentences.tsv"), "share": 0.3}
+    vectors = {"name": "sentences", "train": str(WORK / "sentences.tsv"), "share": 0.25}
     vectors["options"] = {"truncate": True, **teacher, "teacher_weight": 10.0}
     beside = [
         side for key, side in (("language", text), ("vectors", vectors)) if key not in without
@@ -246,19 +246,15 @@ def ship() -> None:
     """Write the model as the package holds it: in half precision, with the usual dropout."""
     import torch
 
-    from roberta_hub import RobertaHubInterface, load_model
-    from roberta_hub.checkpoint.fetch.catalogue import config_of, embedded, find
-    from roberta_hub.model.roberta import Roberta
+    from roberta_hub import load_model
+    from roberta_hub.checkpoint.fetch.catalogue import embedded, find
 
     record = find("roberta.tiny")
     assert record is not None
     trained = load_model(WORK / "pairs" / "last")
-    model = Roberta(config_of(record))
-    model.register_classification_head("mnli", len(record.heads["mnli"]))
-    model.load_state_dict(trained.model.state_dict())
-    shipped = RobertaHubInterface(
-        model.config, trained.task, model, labels=dict(record.labels), sentence=trained.sentence
-    )
+    shipped = load_model(record.name, pretrained=False)
+    shipped.model.load_state_dict(trained.model.state_dict())
+    shipped.sentence = trained.sentence
     shipped.to(torch.float16).save(embedded(record))
 
 
