@@ -1,0 +1,5 @@
+"""Runs one machine's verbs over a lake of text: a table in, a table out; planned units of work."""
+
+from roberta_hub.scale.verb import Verb
+
+__all__ = ["Verb"]
