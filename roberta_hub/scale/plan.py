@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import base64
-import copy
 import dataclasses
 import hashlib
 import json
@@ -58,8 +57,7 @@ class Plan:
             folder: the target on it.
             verb: of the plan.
         """
-        verb = copy.copy(verb)
-        verb.threads, verb.text = self.about["threads"], self.layout.text
+        verb = verb.but(threads=self.about["threads"], text=self.layout.text)
         bare = dataclasses.replace(source, files=())
         digest = self.about["model"]
         return Job(bare, self.layout, system, folder, verb, digest, self.fingerprint)
@@ -75,9 +73,21 @@ def about(verb: Verb, layout: Layout, digest: str, threads: int, unit_rows: int)
         threads: of a worker.
         unit_rows: about so many rows make a unit.
     """
-    told = {**verb.names(), "threads": threads, "model": digest, "unit_rows": unit_rows}
+    told = {
+        "verb": verb.verb,
+        **verb.names(),
+        "threads": threads,
+        "model": digest,
+        "unit_rows": unit_rows,
+    }
     told |= {"text": list(layout.text), "keep": layout.keep.names, "version": __version__}
     return dict(sorted(told.items()))
+
+
+def identity(told: dict[str, Any], files: Sequence[SourceFile]) -> str:
+    """Hash what decides the answers and the files of the source, as hex."""
+    every = [told, [dataclasses.astuple(file) for file in files]]
+    return hashlib.sha256(json.dumps(every, sort_keys=True).encode()).hexdigest()
 
 
 def planned(told: dict[str, Any], layout: Layout, source: Source) -> Plan:

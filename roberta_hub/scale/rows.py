@@ -84,7 +84,8 @@ def _parquet(handle: Any, layout: Layout, unit: Unit) -> Iterator[Rows]:
 def _tables(file: Any, layout: Layout, unit: Unit) -> Iterator[Any]:
     """Read rows start to stop of a file as tables of `BATCH` rows."""
     pa = arrow()
-    groups, skip, row = [], 0, 0
+    groups: list[int] = []
+    skip = row = 0
     for k in range(file.metadata.num_row_groups):
         end = row + file.metadata.row_group(k).num_rows
         if row < unit.stop and end > unit.start:

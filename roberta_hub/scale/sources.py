@@ -208,7 +208,7 @@ def layout_of(source: Source, text: tuple[str, ...], keep: Sequence[str] | None)
         UnknownNameError: no such column.
         InputError: a column is no text, or a file cannot be read.
     """
-    path = source.files[0].path
+    path = next((file.path for file in source.files if file.size), source.files[0].path)
     header: tuple[str, ...] = ()
     separator = ","
     if source.format == "parquet":
@@ -217,7 +217,9 @@ def layout_of(source: Source, text: tuple[str, ...], keep: Sequence[str] | None)
         header, separator = csv_header(source, path)
         fields = arrow().schema([(name, arrow().string()) for name in header])
     else:
-        fields = _json_fields(_first_objects(source, path))
+        rows = _first_objects(source, path)
+        empty = dict.fromkeys((*text, *(keep or ())))  # of no rows the caller alone knows columns
+        fields = _json_fields(rows or [empty])
         header = tuple(fields.names) if keep is None else ()
     named = chosen(fields.names, text, path)
     kept = fields.names if keep is None else chosen(fields.names, tuple(keep), path) if keep else ()

@@ -26,7 +26,7 @@ class Report:
     target: str
     units: int
     """Of the whole plan."""
-    done: tuple[Done, ...] = field(repr=False)
+    done: tuple[Done, ...] = field(default=(), repr=False)
     """The units that this run did."""
     failed: tuple[Done, ...] = ()
     left: int = 0

@@ -66,13 +66,13 @@ def units_of(source: Source, layout: Layout, unit_rows: int) -> list[Unit]:
     """
     cut = _parquet_cuts if source.format == "parquet" else _text_cuts
     with ThreadPoolExecutor(READERS if source.format == "parquet" else 1) as pool:
-        parts = chain.from_iterable(
-            pool.map(lambda f: cut(source, layout, f, unit_rows), source.files)
-        )
-        return [
-            Unit(number, file.path, file.size, file.changed, *part)
-            for number, (file, part) in enumerate(parts)
-        ]
+        found = pool.map(lambda file: cut(source, layout, file, unit_rows), source.files)
+        parts = list(chain.from_iterable(found))
+    parts = parts or [(source.files[0], (0, 0, 1, 0))]  # of no rows: a file with the columns
+    return [
+        Unit(number, file.path, file.size, file.changed, *part)
+        for number, (file, part) in enumerate(parts)
+    ]
 
 
 Part = tuple[SourceFile, tuple[int, int, int, int]]

@@ -38,6 +38,7 @@ Errors = Literal["raise", "column"]
 
 _PLACE = re.compile(r"\btexts?(?:\[0\]| 0\b)")
 """How an error names the only text of a call."""
+_NO_OPTIONS = ("verb", "options")
 _LISTS = ("labels", "targets", "options")
 _schemas: dict[str, Any] = {}
 
@@ -161,13 +162,21 @@ class Verb:
 
     def __repr__(self) -> str:
         names = {name: value for name, value in self.names().items() if value not in (None, "", ())}
-        inner = ", ".join(f"{name}={value!r}" for name, value in names.items() if name != "verb")
+        inner = ", ".join(f"{name}={value!r}" for name, value in names.items())
         return f"Verb({self.verb!r}, {inner})"
 
+    def but(self, **changes: Any) -> Verb:
+        """Return a copy that was told something else.
+
+        Args:
+            changes: arguments of the constructor.
+        """
+        return Verb(self.verb, **{**self.names(), "text": self.text or None, **changes})
+
     def names(self) -> dict[str, Any]:
-        """Return all that it was told, as plain values."""
-        own = dict(vars(self))
-        return {**{name: own[name] for name in own if name != "options"}, **self.options}
+        """Return all arguments of the constructor but the verb, as plain values."""
+        own = {name: value for name, value in vars(self).items() if name not in _NO_OPTIONS}
+        return {**own, **self.options}
 
     def schema(self) -> Any:
         """Return the Arrow schema of the answers; it loads the model.
@@ -245,7 +254,7 @@ class Verb:
 
     def _kinds(self) -> Any:
         """Return the schema of the answers to an example, under the verb's own names."""
-        key = json.dumps(self.names(), sort_keys=True)
+        key = json.dumps([self.verb, self.names()], sort_keys=True)
         if key not in _schemas:
             example = tuple(f"text {i} <mask>" for i in range(max(1, len(self.text))))
             found = self._ask([example if len(example) > 1 else example[0]])

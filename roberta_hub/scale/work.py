@@ -33,6 +33,8 @@ _FULL = (errno.ENOSPC, errno.EDQUOT, errno.EFBIG, errno.EROFS)
 """What no further attempt mends, and no other unit escapes."""
 SHOWN = 5
 """Rows at fault that a unit reports in words."""
+WHOLE = ("done", "there")
+"""Ends of units that have a file."""
 End = Literal["done", "there", "input", "again", "stop"]
 
 
@@ -93,7 +95,8 @@ class Schedule:
 
 Engine = Callable[[Job, Sequence[Unit], Schedule], Iterator[Done]]
 """Runs `do_unit` for each unit somewhere, and yields how each ended, once, as they end. Closing the
-iterator stops the workers. An engine schedules, and nothing else; `Attempts` counts for it."""
+iterator stops the workers. An engine schedules, and nothing else; `Attempts` counts for it. Its
+module has it as `run_units`, and `threads(schedule)`: how many a worker gets by default."""
 
 
 class Attempts:
