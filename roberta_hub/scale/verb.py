@@ -38,7 +38,8 @@ Errors = Literal["raise", "column"]
 
 _PLACE = re.compile(r"\btexts?(?:\[0\]| 0\b)")
 """How an error names the only text of a call."""
-_NO_OPTIONS = ("verb", "options")
+_TOLD = ("model", "text", "optimize", "vectors", "errors", "device", "dtype", "threads", "prefix")
+"""Attributes that the constructor takes; engines add others, as Ray Data's actors do."""
 _LISTS = ("labels", "targets", "options")
 _schemas: dict[str, Any] = {}
 
@@ -171,12 +172,11 @@ class Verb:
         Args:
             changes: arguments of the constructor.
         """
-        return Verb(self.verb, **{**self.names(), "text": self.text or None, **changes})
+        return type(self)(self.verb, **{**self.names(), "text": self.text or None, **changes})
 
     def names(self) -> dict[str, Any]:
         """Return all arguments of the constructor but the verb, as plain values."""
-        own = {name: value for name, value in vars(self).items() if name not in _NO_OPTIONS}
-        return {**own, **self.options}
+        return {**{name: getattr(self, name) for name in _TOLD}, **self.options}
 
     def schema(self) -> Any:
         """Return the Arrow schema of the answers; it loads the model.
