@@ -171,7 +171,8 @@ class Verb:
         Args:
             changes: arguments of the constructor.
         """
-        return Verb(self.verb, **{**self.names(), "text": self.text or None, **changes})
+        told = {**self.names(), "text": self.text or None, **changes}
+        return type(self)(self.verb, **told)
 
     def names(self) -> dict[str, Any]:
         """Return all arguments of the constructor but the verb, as plain values."""

@@ -137,7 +137,7 @@ INNER_FLOORS = {
         ["rows"],
         ["work"],
         ["plan", "merge"],
-        ["status", "processes"],
+        ["status", "processes", "on_ray"],
         ["run"],
     ],
     "shell": [
