@@ -21,6 +21,8 @@ extras = {
         "tensorboard",
     ],
     "tables": ["pyarrow>=15"],
+    "scale": ["pyarrow>=17"],
+    "ray": ["pyarrow>=17", "ray>=2.60"],
     "multilingual": ["sentencepiece>=0.2.3"],
     "notebooks": ["matplotlib>=3.7", "spacy>=3.8", "nbclient", "jupytext", "ipykernel"],
 }
@@ -28,6 +30,7 @@ extras["test"] = [
     *extras["notebooks"],
     *extras["train"],
     *extras["tables"],
+    *extras["scale"],
     *extras["multilingual"],
     "pandas>=2",
     "polars",
