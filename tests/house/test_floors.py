@@ -160,6 +160,7 @@ DOORS = {
     ("shell.main", "__init__"),
     ("shell.doctor", "__init__"),
     ("scale.plan", "__init__"),
+    ("scale.on_ray", "__init__"),
 }
 """Modules that use the package as its users do, through its public names."""
 MODULES = sorted(PACKAGE.rglob("*.py"))
