@@ -68,7 +68,7 @@ class Answer:
 
         Example:
             >>> Answer("Ada", 0, 3, 0.9).png()
-            <PNG of 1387 x 67 pixels>
+            <PNG of 1386 x 97 pixels>
         """
         return self._display().png(path)
 

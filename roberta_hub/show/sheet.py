@@ -45,6 +45,9 @@ class Picture(bytes):
     def __repr__(self) -> str:
         return "<PNG of {} x {} pixels>".format(*self.size)
 
+    def __str__(self) -> str:
+        return repr(self)
+
 
 class Sheet:
     """Takes what displays draw; `y` is where the next thing begins.
