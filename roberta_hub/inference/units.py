@@ -38,9 +38,9 @@ def units_of(tokenizer: Tokenizer, sentences: Sequence[str]) -> list[Unit]:
     Words that share a piece ("..." is one) are one; whitespace belongs to none.
 
     Example:
-        >>> found = units_of(Tokenizer.shipped(), ["sudden epipheny"])
+        >>> found = units_of(Tokenizer.shipped(), ["A sudden epipheny"])
         >>> [(unit.start, unit.end, unit.columns) for unit in found]
-        [(0, 6, [1]), (7, 15, [2, 3, 4])]
+        [(0, 1, [1]), (2, 8, [2]), (9, 17, [3, 4, 5])]
     """
     found: list[Unit] = []
     column = FIRST

@@ -87,9 +87,10 @@ class DisplayVerbs(HeadVerbs):
             it lies: `sentence`, `start`, `end`.
 
         Example:
-            >>> print(roberta.token_strip("sudden epipheny"))
+            >>> print(roberta.token_strip("A sudden epipheny"))
             7 tokens
-              <s> sudden Ġep ip   heny </s>
+              <s> A   Ġsudden Ġep   ip   heny  </s>
+              0   250 7207    14887 1588 27168 2
         """
         return token_strip.token_strip(self.tokenizer, one_text(text))
 
