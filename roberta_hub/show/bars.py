@@ -13,6 +13,8 @@ from roberta_hub.terminal import width_of
 
 BAR = 16
 """Characters of a whole bar in a terminal."""
+_NUMBERED, _LABELLED = 12, 24
+"""Most columns of a number, and of a label with a note behind it."""
 _EIGHTHS = " ▏▎▍▌▋▊▉"
 _POINTS = 90.0
 """Of a whole bar in a picture."""
@@ -61,18 +63,18 @@ class Bars:
 
     def lines(self) -> list[str]:
         """Write at most 80 columns a line."""
-        width = max((width_of(harmless(row.value)) for row in self.rows), default=0)
+        values = [cut(row.value, _NUMBERED) for row in self.rows]
+        width = max(map(width_of, values), default=0)
         labels = max((width_of(harmless(row.label)) for row in self.rows), default=0)
         found = []
-        for row in self.rows:
-            value = harmless(row.value)
+        for row, value in zip(self.rows, values, strict=True):
             line = "  " + " " * (width - width_of(value)) + value
             if self._has_bars:
                 line += "  " + _blocks(_share(row)).ljust(BAR)
             room = COLUMNS - width_of(line) - 2
-            label = cut(row.label, min(room, 24) if row.note else room)
+            label = cut(row.label, min(room, _LABELLED) if row.note else room)
             if row.note:
-                label += " " * (min(labels, 24) - width_of(label)) + "  "
+                label += " " * (min(labels, _LABELLED) - width_of(label)) + "  "
                 label += cut(row.note, room - width_of(label))
             found.append(f"{line}  {label}".rstrip())
         return found

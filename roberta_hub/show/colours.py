@@ -18,7 +18,7 @@ GREY: Colour = (128, 128, 128)
 """Okabe and Ito's (2008), told apart by the colour-blind; and grey for what says nothing."""
 CYCLE = (BLUE, ORANGE, GREEN, PURPLE)
 """For kinds that have no order."""
-STRONGEST = 0.6
+STRONGEST = 0.5
 """Opacity of the strongest tint."""
 QUIET = 0.75
 """Opacity of captions."""

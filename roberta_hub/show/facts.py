@@ -2,15 +2,17 @@
 
 from __future__ import annotations
 
-import textwrap
 from collections.abc import Sequence
 from dataclasses import dataclass
 
 from roberta_hub.show.colours import QUIET
 from roberta_hub.show.markup import Html, element, harmless
 from roberta_hub.show.sheet import LINE, SIZE, SMALL, Sheet
-from roberta_hub.show.terminal_text import COLUMNS, rows_of
+from roberta_hub.show.terminal_text import COLUMNS, cut, rows_of, wrapped
+from roberta_hub.terminal import width_of
 
+_NAMED = 24
+"""Most columns of a name."""
 _TABLE = "border-collapse:collapse;border:0;background:none;margin:.2em 0"
 _CELL = "padding:.1em 1em .1em 0;border:0;background:none;text-align:left;vertical-align:top"
 _NAME = f"{_CELL};opacity:{QUIET};white-space:nowrap"
@@ -34,11 +36,13 @@ class Facts:
 
     def lines(self) -> list[str]:
         """Write at most 80 columns a line; a longer value goes on below itself."""
-        width = max((len(harmless(name)) for name, _ in self.rows), default=0)
+        names = [cut(name, _NAMED) for name, _ in self.rows]
+        width = max(map(width_of, names), default=0)
         found = []
-        for name, value in self.rows:
-            parts = textwrap.wrap(harmless(value), COLUMNS - width - 4) or [""]
-            found.append(f"  {harmless(name):<{width}}  {parts[0]}".rstrip())
+        for name, (_, value) in zip(names, self.rows, strict=True):
+            parts = wrapped(value, COLUMNS - width - 4)
+            space = " " * (width - width_of(name) + 2)
+            found.append(f"  {name}{space}{parts[0]}".rstrip())
             found += [" " * (width + 4) + part for part in parts[1:]]
         return found
 
@@ -64,7 +68,7 @@ class Remark:
 
     def lines(self) -> list[str]:
         """Write at most 80 columns a line."""
-        return ["  " + line for line in textwrap.wrap(harmless(self.text), COLUMNS - 2)]
+        return [f"  {line}".rstrip() for line in wrapped(self.text, COLUMNS - 2)]
 
     def draw(self, sheet: Sheet) -> None:
         """Draw it in grey."""

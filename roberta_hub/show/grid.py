@@ -15,6 +15,8 @@ from roberta_hub.terminal import width_of
 
 LABEL = 12
 """Columns of a token beside a map."""
+TITLE = 32
+"""Columns of a map's title."""
 _LEGEND = Remark(
     "each row is a token, and what it takes of the tokens in the columns, in the order of the text;"
     " a shade is the square root of a weight"
@@ -94,13 +96,14 @@ class Grid:
     def lines(self) -> list[str]:
         """Write at most 80 columns a line: what each token takes most of, or sums of each map."""
         if len(self.panels) > 1:
-            width = max(len(panel.title) for panel in self.panels)
+            titles = [cut(panel.title, TITLE) for panel in self.panels]
+            width = max(map(width_of, titles))
             return [
-                cut(f"  {panel.title:<{width}}  {_summary(panel)}", COLUMNS)
-                for panel in self.panels
+                cut(f"  {title}{' ' * (width - width_of(title))}  {_summary(panel)}", COLUMNS)
+                for title, panel in zip(titles, self.panels, strict=True)
             ]
         (panel,) = self.panels
-        found = [f"  {panel.title}: what each token takes most of"]
+        found = [f"  {cut(panel.title, TITLE)}: what each token takes most of"]
         for token, row in zip(self.tokens, panel.weights, strict=True):
             name = cut(token, LABEL)
             padded = " " * (LABEL - width_of(name)) + name

@@ -6,7 +6,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 
 from roberta_hub.show.colours import CYCLE, GREY, QUIET, Colour, css
-from roberta_hub.show.markup import Html, element, harmless
+from roberta_hub.show.markup import Html, element
 from roberta_hub.show.sheet import SMALL, Sheet
 from roberta_hub.show.terminal_text import COLUMNS, cut, rows_of
 from roberta_hub.terminal import width_of
@@ -45,7 +45,7 @@ class Strip:
 
     def lines(self) -> list[str]:
         """Write at most 80 columns a line: pieces, and below them what stands there."""
-        cells = [(cut(chip.text, _LONGEST), harmless(chip.below)) for chip in self.chips]
+        cells = [(cut(chip.text, _LONGEST), cut(chip.below, _LONGEST)) for chip in self.chips]
         widths = [max(map(width_of, cell)) + 1 for cell in cells]
         found = []
         for row in rows_of(widths, COLUMNS - 1):

@@ -30,6 +30,26 @@ def cut(text: str, width: int) -> str:
     return kept + "…"
 
 
+def wrapped(text: str, width: int) -> list[str]:
+    """Break a text into lines of some columns, at spaces where there are any.
+
+    Example:
+        >>> wrapped("a small epiphany", 7)
+        ['a small', 'epiphan', 'y']
+    """
+    words: list[str] = []
+    for word in harmless(text).split(" "):
+        start, used = 0, 0
+        for i, character in enumerate(word):
+            if used + width_of(character) > width:
+                words.append(word[start:i])
+                start, used = i, 0
+            used += width_of(character)
+        words.append(word[start:])
+    widths = [width_of(word) + 1 for word in words]
+    return [" ".join(words[i] for i in row) for row in rows_of(widths, width + 1)]
+
+
 def rows_of(widths: Sequence[float], room: float) -> Iterator[range]:
     """Put things of some widths into rows of at most `room`, in order; a wider one has its own row.
 
