@@ -73,7 +73,6 @@ KIND = inspect.Parameter
 VERBS: dict[str, dict[str, Any]] = {
     "attention": {"text": "a"},
     "answer": {"question": "Who?", "context": "Ada wrote it.", "head": "squad"},
-    "attention": {"text": "a"},
     "choose": {"context": "a", "options": ["b", "c"], "head": "grade"},
     "classify": {"texts": ["a"], "head": "mnli"},
     "cuda": {},

@@ -124,7 +124,7 @@ def surprises(runner: Runner, sentences: tuple[str, ...]) -> list[Surprise]:
     """Compute the surprise of each word of a text; words that were cut off are left out."""
     tokenizer = runner.tokenizer
     mask = tokenizer.mask_idx
-    windows = runner.fit([tokenizer.encode(*sentences)], [sentences])[0]
+    windows = runner.fit([tokenizer.encode(*sentences)], [_named(sentences)])[0]
     copies: list[Tensor] = []
     targets: list[int] = []
     owners: list[Unit] = []
@@ -270,7 +270,7 @@ def left_out(
     copies = [ids]
     for unit in units:
         copies.append(_without(ids, unit))
-    windows = runner.fit(copies, [sentences] * len(copies), [0] * len(copies))
+    windows = runner.fit(copies, [_named(sentences)] * len(copies), [0] * len(copies))
     values = window_values(runner, windows, head)
     return values.softmax(-1) if values.size(1) > 1 else values
 
@@ -279,6 +279,11 @@ def _without(ids: Tensor, unit: Unit) -> Tensor:
     kept = torch.ones(len(ids), dtype=torch.bool)
     kept[unit.columns] = False
     return ids[kept]
+
+
+def _named(sentences: tuple[str, ...]) -> object:
+    """Name a text in an error."""
+    return sentences if len(sentences) > 1 else sentences[0]
 
 
 def _text(sentences: Sequence[str], unit: Unit) -> str:

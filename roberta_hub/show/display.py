@@ -87,7 +87,8 @@ class Display:
         """
         sheet = Sheet()
         if self._title:
-            sheet.text(sheet.left, sheet.cut(self._title, sheet.right - sheet.left), bold=True)
+            title = sheet.cut(self._title, sheet.right - sheet.left, bold=True)
+            sheet.text(sheet.left, title, bold=True)
             sheet.down(SIZE * LINE + 2)
         for part in self._parts:
             part.draw(sheet)

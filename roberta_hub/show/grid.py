@@ -23,6 +23,8 @@ _LEGEND = Remark(
 )
 _SMALL_MAP = 130
 """Pixels of a map beside others."""
+_FINE = 12
+"""Maps that get 16 shades; more of them get 4, and a page stays small."""
 _NEIGHBOURS = ("itself", "the token before", "the token behind", "the first token")
 _NAMES = "line-height:{};font-size:{}px;white-space:nowrap;vertical-align:"
 _CELL = "padding:1px 3px;border:0;background:none"
@@ -53,7 +55,7 @@ class Grid:
             element(
                 "div",
                 element("div", panel.title, style=f"font-size:.8em;opacity:{QUIET}"),
-                _image(panel, _SMALL_MAP),
+                _image(panel, _SMALL_MAP, bits=4 if len(self.panels) <= _FINE else 2),
                 style="display:inline-block;margin:.2em .6em .2em 0",
                 title=_summary(panel),
             )
@@ -152,11 +154,11 @@ def _shades(panel: Panel) -> list[list[float]]:
     return [[(max(weight, 0.0) / largest) ** 0.5 for weight in row] for row in panel.weights]
 
 
-def _image(panel: Panel, size: int, scaled: str = "") -> Html:
+def _image(panel: Panel, size: int, scaled: str = "", *, bits: int = 4) -> Html:
     return element(
         "img",
-        src=data_address(shades_png(_shades(panel), BLUE)),
-        alt=f"{panel.title}: {_summary(panel)}",
+        src=data_address(shades_png(_shades(panel), BLUE, bits)),
+        alt=panel.title,
         width=str(size),
         height=str(size),
         style=f"{_IMAGE};{scaled}" if scaled else _IMAGE,

@@ -9,33 +9,35 @@ from collections.abc import Sequence
 
 from roberta_hub.show.colours import Colour
 
-SHADES = 16
-"""Of one colour, from nothing to all of it; what is behind the picture shines through."""
 
-
-def shades_png(levels: Sequence[Sequence[float]], colour: Colour) -> bytes:
-    r"""Write the PNG (ISO 15948: 4 bits a pixel, a palette with opacities).
+def shades_png(levels: Sequence[Sequence[float]], colour: Colour, bits: int = 4) -> bytes:
+    r"""Write the PNG (ISO 15948: a palette of one colour, with opacities).
 
     Args:
-        levels: 0 to 1. Shape: (rows, columns)
+        levels: 0 to 1: how much of the colour covers what is behind. Shape: (rows, columns)
         colour: of all cells.
+        bits: of a pixel, 1, 2 or 4; there are 2**bits shades.
 
     Example:
         >>> shades_png([[0.0, 1.0]], (0, 114, 178))[:8]
         b'\x89PNG\r\n\x1a\n'
     """
-    width = len(levels[0])
+    width, last, step = len(levels[0]), 2**bits - 1, 8 // bits
     lines = []
     for row in levels:
-        shades = [round(min(max(level, 0.0), 1.0) * (SHADES - 1)) for level in row]
-        shades += [0] * (width % 2)
-        pairs = zip(shades[::2], shades[1::2], strict=True)
-        lines.append(b"\0" + bytes(16 * left + right for left, right in pairs))
-    opacities = bytes(round(255 * shade / (SHADES - 1)) for shade in range(SHADES))
+        shades = [round(min(max(level, 0.0), 1.0) * last) for level in row]
+        shades += [0] * (-width % step)
+        line = bytearray(b"\0")  # no filter
+        for i in range(0, len(shades), step):
+            byte = 0
+            for shade in shades[i : i + step]:
+                byte = byte << bits | shade
+            line.append(byte)
+        lines.append(line)
     chunks = [
-        (b"IHDR", struct.pack(">IIBBBBB", width, len(levels), 4, 3, 0, 0, 0)),
-        (b"PLTE", bytes(colour) * SHADES),
-        (b"tRNS", opacities),
+        (b"IHDR", struct.pack(">IIBBBBB", width, len(levels), bits, 3, 0, 0, 0)),
+        (b"PLTE", bytes(colour) * (last + 1)),
+        (b"tRNS", bytes(round(255 * shade / last) for shade in range(last + 1))),
         (b"IDAT", zlib.compress(b"".join(lines), 9)),
         (b"IEND", b""),
     ]

@@ -75,15 +75,15 @@ class Sheet:
             )
         return float(found[0])
 
-    def cut(self, text: str, room: float, size: float = SIZE) -> str:
+    def cut(self, text: str, room: float, size: float = SIZE, *, bold: bool = False) -> str:
         """Cut a text that is wider than a room, and mark the cut."""
         text = harmless(text)
-        if self.width_of(text, size) <= room:
+        if self.width_of(text, size, bold=bold) <= room:
             return text
         low, high = 0, len(text)
         while low < high:  # the longest that fits
             middle = (low + high + 1) // 2
-            fits = self.width_of(text[:middle] + "…", size) <= room
+            fits = self.width_of(text[:middle] + "…", size, bold=bold) <= room
             low, high = (middle, high) if fits else (low, middle - 1)
         return text[:low] + "…"
 

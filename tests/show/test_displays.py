@@ -19,12 +19,13 @@ from roberta_hub.terminal import width_of
 
 NLI = ("contradiction", "neutral", "entailment")
 TEXT = "The capital of France is not a teapot, can’t you see?"
+SIZES: dict[str, Any] = {"num_layers": 2, "max_positions": 80}
 PAIR = ("A man plays.", "Nobody does!")
 
 
 @pytest.fixture(scope="module")
 def roberta() -> RobertaHubInterface:
-    made = small_roberta(heads={"mnli": 3, "grade": 1}, labels={"mnli": NLI}, num_layers=2)
+    made = small_roberta(heads={"mnli": 3, "grade": 1}, labels={"mnli": NLI}, **SIZES)
     made.register_token_head("ner", labels=["O", "B-PER", "I-PER"])
     made.register_span_head("squad")
     return made.eval()
@@ -109,7 +110,9 @@ def test_contributions_are_what_a_head_says_without_the_word(
     sentences = (text,) if isinstance(text, str) else text
     shown = roberta.explain(text, head).to_dict()
     answer = roberta.classify([text], head)[0]
-    assert shown["label"] == answer.label and shown["scores"] == pytest.approx(answer.scores)
+    assert shown["label"] == answer.label and shown["scores"] == pytest.approx(
+        answer.scores, rel=1e-4
+    )
     ids = roberta.encode(*sentences)
     best = roberta.head_labels(head).index(answer.label)
 
@@ -180,7 +183,7 @@ def test_attention_has_a_map_for_all_that_is_asked(roberta: RobertaHubInterface)
         with pytest.raises(InputError):
             roberta.attention("Hello", *wrong)
     with pytest.raises(InputError, match="too long"):
-        roberta.attention("word " * 60)
+        roberta.attention("word " * 100)
 
 
 # ---- lists, and what they are made of ----
@@ -209,7 +212,7 @@ def test_lists_stay_lists(roberta: RobertaHubInterface) -> None:
         assert found == plain and plain == found and repr(found) == repr(plain)
         for made in (pickle.loads(pickle.dumps(found)), copy.copy(found), copy.deepcopy(found)):
             assert type(made) is list and made == plain
-        assert type(found[:1]) is list and type(found + []) is list
+        assert type(found[:1]) is list and type(found[:] + found) is list
         if name.endswith("mask") or name.endswith("masks"):
             assert json.dumps(found) == json.dumps(plain)
 
@@ -288,18 +291,22 @@ FORTY = (
 )
 
 
-@pytest.mark.parametrize("text", [FORTY, "漢字 🙂 naïve שלום " * 2, "in-com-pre-hen-si-ble " * 4])
+@pytest.mark.parametrize("text", [FORTY, "漢字 🙂 naïve שלום " * 2, "in-com-pre-hen-si-ble " * 3])
 def test_forty_tokens_take_at_most_twenty_kilobytes(text: str) -> None:
     deep = small_roberta(
-        heads={"grade": 1, "mnli": 3}, num_layers=24, embed_dim=16, labels={"mnli": NLI}
+        heads={"grade": 1, "mnli": 3},
+        num_layers=24,
+        embed_dim=16,
+        max_positions=80,
+        labels={"mnli": NLI},
     )
     deep.register_token_head("ner", labels=["O", "B-PER"])
     deep.register_span_head("squad")
     count = len(deep.encode(text))
-    assert 30 <= count <= 44
+    assert 28 <= count <= 44
     for name, display in displays(deep, text).items():
         size = len(display._repr_html_().encode())
-        assert size <= 20_000 * max(1.0, count / 42), f"{name}: {size} bytes of {count} tokens"
+        assert size <= 500 * max(count, 40), f"{name}: {size} bytes of {count} tokens"
 
 
 def test_text_fits_eighty_columns(roberta: RobertaHubInterface) -> None:
