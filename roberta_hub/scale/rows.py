@@ -17,6 +17,7 @@ from roberta_hub.scale.sources import (
     Layout,
     Source,
     changed,
+    is_utf8,
     json_text,
     opened_file,
     plain_schema,
@@ -177,7 +178,7 @@ def _fitting(value: Any, kind: str, name: str) -> Any:
         return None
     if kind == "string":
         text = json_text(value)
-        return text if _is_text(text) else Fault(f"the column {shown(name)} holds no UTF-8")
+        return text if is_utf8(text) else Fault(f"the column {shown(name)} holds no UTF-8")
     fits = {
         "bool": type(value) is bool,
         "int64": type(value) is int and -(2**63) <= value < 2**63,
@@ -189,14 +190,6 @@ def _fitting(value: Any, kind: str, name: str) -> Any:
         f"the column {shown(name)} holds {shown(value)}, and {kind} in the first rows; drop it "
         "from keep, or write all its values as text"
     )
-
-
-def _is_text(text: str) -> bool:
-    try:
-        text.encode()
-    except UnicodeEncodeError:  # half of a surrogate pair, or bytes that are not UTF-8
-        return False
-    return True
 
 
 def _jsonl(handle: Any, layout: Layout, unit: Unit) -> Iterator[Rows]:
@@ -243,6 +236,6 @@ def _records(lines: Iterator[str], layout: Layout, unit: Unit) -> Iterator[tuple
 def _named(cells: list[str], header: tuple[str, ...]) -> Values:
     if len(cells) != len(header):
         return Fault(f"{len(cells)} fields, the header has {len(header)}")
-    if not all(map(_is_text, cells)):
+    if not all(map(is_utf8, cells)):
         return Fault("not UTF-8; convert the file")
     return dict(zip(header, cells, strict=True))

@@ -33,6 +33,7 @@ from roberta_hub.scale.work import (
     note_of,
 )
 from roberta_hub.terminal import progress_bar
+from roberta_hub.text.texts import as_strings
 
 UNIT_ROWS = 50_000
 TIME_LIMIT = 4 * 3600
@@ -112,8 +113,7 @@ def lake(
         raise InputTypeError(f"verb is a {kind_of(verb)}; pass Verb('classify', ...)")
     verb = verb if errors is None else verb.but(errors=errors)
     one_of("engine", engine, ("processes", "ray"))
-    if isinstance(keep, str):
-        raise InputError(f"keep is {shown(keep)}; pass a list of columns, or [] for none")
+    kept = None if keep is None else as_strings(keep, "keep", "columns' names")
     unit_rows = whole_number("unit_rows", unit_rows, 1)
     if not (isinstance(time_limit, (int, float)) and time_limit > 0):
         raise InputError(f"time_limit is {shown(time_limit)}; it is in seconds, above 0")
@@ -126,7 +126,7 @@ def lake(
     folder = folder_of(path)
     _check_place(files, system, folder, path)
     plan = plans.load(system, folder)
-    layout = layout_of(files, verb.text, keep)
+    layout = layout_of(files, verb.text, kept)
     plain = verb.but(text=layout.text, device=None, optimize=None)  # any machine can load that
     check_clash(layout.keep.names, plain.schema().names, "keep others, or pass Verb(prefix=TEXT)")
     cores = verb.threads or (plan.about["threads"] if plan else threads)

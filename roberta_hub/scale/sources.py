@@ -76,7 +76,7 @@ def located(where: object, name: str) -> tuple[Any, str]:
         InputError: no such kind of address, or it cannot be reached.
     """
     fs, text = arrow().fs, path_text(name, where)
-    if not text or "\0" in text:
+    if not text or "\0" in text or not is_utf8(text):
         raise InputError(f"{name} is {shown(text)}, which is no path")
     if "://" not in text:
         return fs.LocalFileSystem(), os.path.abspath(os.path.expanduser(text))
@@ -85,6 +85,15 @@ def located(where: object, name: str) -> tuple[Any, str]:
     except Exception as error:  # Arrow's, of a store that is not reached, or not known
         raise InputError(f"{without_secrets(text)} cannot be opened: {str(error)[:300]}") from None
     return system, path.rstrip("/")
+
+
+def is_utf8(text: str) -> bool:
+    """Tell whether a str can be written: half of a surrogate pair cannot."""
+    try:
+        text.encode()
+    except UnicodeEncodeError:
+        return False
+    return True
 
 
 def find(source: object) -> Source:

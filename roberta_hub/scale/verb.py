@@ -38,8 +38,7 @@ Errors = Literal["raise", "column"]
 
 _PLACE = re.compile(r"\btexts?(?:\[0\]| 0\b)")
 """How an error names the only text of a call."""
-_TOLD = ("model", "text", "optimize", "vectors", "errors", "device", "dtype", "threads", "prefix")
-"""Attributes that the constructor takes; engines add others, as Ray Data's actors do."""
+_NO_OPTIONS = ("verb", "options")
 _LISTS = ("labels", "targets", "options")
 _schemas: dict[str, Any] = {}
 
@@ -172,11 +171,13 @@ class Verb:
         Args:
             changes: arguments of the constructor.
         """
-        return type(self)(self.verb, **{**self.names(), "text": self.text or None, **changes})
+        told = {**self.names(), "text": self.text or None, **changes}
+        return type(self)(self.verb, **told)
 
     def names(self) -> dict[str, Any]:
         """Return all arguments of the constructor but the verb, as plain values."""
-        return {**{name: getattr(self, name) for name in _TOLD}, **self.options}
+        own = {name: value for name, value in vars(self).items() if name not in _NO_OPTIONS}
+        return {**own, **self.options}
 
     def schema(self) -> Any:
         """Return the Arrow schema of the answers; it loads the model.

@@ -37,6 +37,10 @@ _WORDS = {
     "load a model that has one, or register and train one": (
         "-m takes a model that has one; `roberta-hub fit` and `roberta-hub train` make them"
     ),
+    'pass pooling="mean", "cls", "max" or "pooler"': "give --pooling mean, cls, max or pooler",
+    "keep others, or pass Verb(prefix=TEXT)": "--keep names the columns that are kept",
+    'errors="column"': "--errors column",
+    "Pass text=NAME": "Say --column NAME",
     "multi_label=True": "--multi-label",
     "no_answer=False": "--always",
     "prompt= takes a text of your own": "--prompt takes a text of your own",

@@ -22,6 +22,7 @@ FLOORS = {
     "text": 1,
     "model": 1,
     "checkpoint": 1,
+    "show": 1,
     "inference": 2,
     "saving": 2,
     "building": 2,
@@ -139,6 +140,13 @@ INNER_FLOORS = {
         ["plan", "merge"],
         ["status", "processes", "on_ray"],
         ["run"],
+    ],
+    "show": [
+        ["markup", "colours"],
+        ["terminal_text", "sheet", "pixels"],
+        ["facts", "words", "bars", "strip"],
+        ["grid"],
+        ["display"],
     ],
     "shell": [
         ["drawing", "grammar", "scan", "doctor", "pin", "models"],
