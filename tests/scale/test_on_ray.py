@@ -147,19 +147,41 @@ def some(target: Path, count: int) -> Callable[[], bool]:
     return lambda: len(list(target.glob("part-*"))) >= count
 
 
-def test_an_engine_is_as_good_as_another(start, clean: Files, tmp_path: Path) -> None:
-    """And a lake that one began the other ends, with any number of workers."""
-    report = report_of(start(tmp_path / "out"))
-    assert (report["rows"], report["left"], report["failed"]) == (ROWS, 0, [])
-    assert len(report["done"]) == ROWS // UNIT
+def test_an_engine_is_as_good_as_another(
+    start, python: str, cluster, model: Path, source: Path, clean: Files, tmp_path: Path
+) -> None:
+    """And a lake that the shell began on one, a script ends on the other."""
+    command = [python, "-m", "roberta_hub", "classify", "-m", str(model), "-i", str(source)]
+    command += ["-c", "premise,hypothesis", "-o", f"{tmp_path / 'out'}/", "--unit-rows", str(UNIT)]
+    command += ["--engine", "ray", "--address", cluster["address"]]
+    ran = subprocess.run(command, env=surroundings(), capture_output=True, text=True)
+    assert ran.returncode == 0, ran.stderr
+    assert f"{len(clean)} of {len(clean)} units, {ROWS} rows" in ran.stderr
     assert files_of(tmp_path / "out") == clean
-    assert len({worker for _, worker in report["done"]}) <= 3  # one a machine, and none twice
 
     for name in [*clean][::2]:
         (tmp_path / "out" / name).unlink()
     report = report_of(start(tmp_path / "out", engine="processes", workers=2))
     assert len(report["done"]) == len(clean) // 2
     assert files_of(tmp_path / "out") == clean
+
+
+def test_a_machine_that_comes_gets_a_worker(
+    start, python: str, cluster, source: Path, tmp_path: Path
+) -> None:
+    driver = start(tmp_path / "out", kind="Slow", unit_rows=1)
+    until(some(tmp_path / "out", 1))
+    command = [python, "-m", "ray.scripts.scripts", "start", "--block", "--num-cpus=1"]
+    command += [f"--address={cluster['address']}", f"--object-store-memory={80 << 20}"]
+    with open(tmp_path / "joined.log", "w") as log:
+        joined = subprocess.Popen(command, env=surroundings(), stdout=log, stderr=log)
+    try:
+        report = report_of(driver)
+    finally:
+        joined.terminate()
+        joined.wait()
+    assert (report["rows"], report["left"]) == (ROWS, 0)
+    assert len({worker for _, worker in report["done"]}) == 4  # one each, and none twice
 
 
 def test_a_killed_worker_costs_its_unit(start, cluster, clean: Files, tmp_path: Path) -> None:
