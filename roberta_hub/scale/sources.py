@@ -310,14 +310,25 @@ def check_file(fields: Any, layout: Layout, path: str) -> None:
             )
 
 
+def _head(source: Source, path: str) -> bytes:
+    """Read the begin of a text file, which is refused where it is UTF-16."""
+    try:
+        with opened_file(source, path) as handle:
+            head = bytes(handle.read(MAX_FIELD))
+    except OSError as error:
+        raise unreadable(path, error) from None
+    if head.startswith((b"\xff\xfe", b"\xfe\xff")):
+        raise InputError(f"{path}: not UTF-8 but UTF-16; convert it: iconv -f UTF-16 -t UTF-8")
+    return head
+
+
 def csv_header(source: Source, path: str) -> tuple[tuple[str, ...], str]:
     """Read a CSV's header: its columns, and what separates them.
 
     Raises:
         InputError: no header, or a name comes twice.
     """
-    with opened_file(source, path) as handle:
-        head = handle.read(MAX_FIELD)
+    head = _head(source, path)
     try:
         first = head.decode("utf-8-sig", errors="surrogateescape").splitlines(keepends=True)
         line = first[0] if first else ""
@@ -328,13 +339,14 @@ def csv_header(source: Source, path: str) -> tuple[tuple[str, ...], str]:
     if not names or len(set(names)) < len(names):
         what = "no header" if not names else "two columns of the same name in the header"
         raise InputError(f"{path}:1: {what}")
+    if not all(map(is_utf8, names)):
+        raise InputError(f"{path}:1: not UTF-8; convert the file")
     return tuple(names), separator
 
 
 def _first_objects(source: Source, path: str) -> list[dict[str, Any]]:
     """Read the first objects of a JSONL file; lines that are none are said when they are read."""
-    with opened_file(source, path) as handle:
-        lines = handle.read(MAX_FIELD).removeprefix(b"\xef\xbb\xbf").split(b"\n")
+    lines = _head(source, path).removeprefix(b"\xef\xbb\xbf").split(b"\n")
     rows = []
     for line in lines[:LOOK]:
         with contextlib.suppress(ValueError, RecursionError):

@@ -38,6 +38,7 @@ Errors = Literal["raise", "column"]
 
 _PLACE = re.compile(r"\btexts?(?:\[0\]| 0\b)")
 """How an error names the only text of a call."""
+MOST_THREADS = 1024
 _NO_OPTIONS = ("verb", "options")
 _LISTS = ("labels", "targets", "options")
 _schemas: dict[str, Any] = {}
@@ -124,7 +125,9 @@ class Verb:
         self.optimize, self.vectors, self.errors = optimize, vectors, errors
         self.device = None if device is None else text_of("device", device)
         self.dtype = None if dtype is None else text_of("dtype", str(dtype).removeprefix("torch."))
-        self.threads = None if threads is None else whole_number("threads", threads, 1)
+        self.threads = (
+            None if threads is None else whole_number("threads", threads, 1, MOST_THREADS)
+        )
         self.prefix = text_of("prefix", prefix)
         known = question.options | SHARED
         for name in options:
