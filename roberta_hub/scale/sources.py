@@ -15,7 +15,7 @@ from typing import Any
 from roberta_hub.arguments import path_text, shown
 from roberta_hub.errors import InputError
 from roberta_hub.scale.columns import arrow
-from roberta_hub.scale.frames import chosen
+from roberta_hub.scale.frames import chosen, is_utf8
 from roberta_hub.tables import MAX_FIELD, format_of
 from roberta_hub.terminal import without_secrets
 
@@ -85,15 +85,6 @@ def located(where: object, name: str) -> tuple[Any, str]:
     except Exception as error:  # Arrow's, of a store that is not reached, or not known
         raise InputError(f"{without_secrets(text)} cannot be opened: {str(error)[:300]}") from None
     return system, path.rstrip("/")
-
-
-def is_utf8(text: str) -> bool:
-    """Tell whether a str can be written: half of a surrogate pair cannot."""
-    try:
-        text.encode()
-    except UnicodeEncodeError:
-        return False
-    return True
 
 
 def find(source: object) -> Source:

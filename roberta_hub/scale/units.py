@@ -117,7 +117,7 @@ def row_cuts(groups: Sequence[int], unit_rows: int) -> list[int]:
         after = bisect_left(bounds, ideal)
         near = min(bounds[max(0, after - 1) : after + 1], key=lambda bound: abs(bound - ideal))
         ends.append(near if abs(near - ideal) <= unit_rows // 4 else ideal)
-    return sorted(set(ends))
+    return sorted({*ends} - {0})
 
 
 def _text_cuts(source: Source, layout: Layout, file: SourceFile, unit_rows: int) -> list[Part]:

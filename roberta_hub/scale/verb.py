@@ -25,6 +25,7 @@ from roberta_hub.scale.frames import (
     check_clash,
     chosen,
     is_stream,
+    is_utf8,
     names_of,
     rows_of,
     values_of,
@@ -129,6 +130,8 @@ class Verb:
             None if threads is None else whole_number("threads", threads, 1, MOST_THREADS)
         )
         self.prefix = text_of("prefix", prefix)
+        if not is_utf8(self.prefix):
+            raise InputError(f"prefix is {shown(prefix)}, which cannot be written as UTF-8")
         known = question.options | SHARED
         for name in options:
             if name not in known:
