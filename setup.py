@@ -22,6 +22,7 @@ extras = {
     ],
     "tables": ["pyarrow>=15"],
     "multilingual": ["sentencepiece>=0.2.3"],
+    "docs": ["mkdocs-material>=9.6", "mkdocstrings[python]>=1.0", "nbconvert", "nbformat"],
     "notebooks": ["matplotlib>=3.7", "spacy>=3.8", "nbclient", "jupytext", "ipykernel"],
 }
 extras["test"] = [
@@ -54,7 +55,11 @@ extras["bench"] = [
     "ctranslate2>=4.5",
     "tokenizers>=0.21",
 ]
-extras["dev"] = [*extras["test"], "ruff", "mypy", "pydoclint", "types-requests", "types-tqdm"]
+extras["dev"] = [
+    *extras["test"],
+    *extras["docs"],
+    *("ruff", "mypy", "pydoclint", "types-requests", "types-tqdm"),
+]
 
 setup(
     name="roberta-hub",
