@@ -4,7 +4,7 @@ VENV := .venv
 BIN := $(VENV)/bin
 INSTALL := $(BIN)/pip install -q --disable-pip-version-check -c constraints.txt
 
-.PHONY: demo hub-page test test-full check bench bench-quick notebooks docs answers clean
+.PHONY: demo hub-page test test-full lakes check bench bench-quick notebooks docs answers clean
 
 demo: $(VENV)/.core
 	$(BIN)/python tools/demo.py
@@ -24,6 +24,12 @@ test: $(VENV)/.test
 test-full: $(VENV)/.test
 	$(BIN)/python -m pytest -q --doctest-modules roberta_hub
 	OMP_NUM_THREADS=1 $(BIN)/python -m pytest -q -n auto --dist loadfile -m "not network" --result tests/TEST_FULL.md
+
+# Lakes on Ray, Ray Data, Daft, Spark and an object store, each in an environment of its own. Spark
+# wants a Java of the system: apt install openjdk-17-jre-headless
+lakes: $(VENV)/.test
+	$(BIN)/python tools/lake_environments.py $(VENV)/lakes
+	ROBERTA_HUB_LAKES=$(VENV)/lakes OMP_NUM_THREADS=1 $(BIN)/python -m pytest -q tests/scale
 
 check: $(VENV)/.test
 	$(BIN)/ruff format --check .

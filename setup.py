@@ -21,14 +21,18 @@ extras = {
         "tensorboard",
     ],
     "tables": ["pyarrow>=15"],
+    "scale": ["pyarrow>=17"],
+    "ray": ["pyarrow>=17", "ray>=2.60"],
     "multilingual": ["sentencepiece>=0.2.3"],
     "docs": ["mkdocs-material>=9.6", "mkdocstrings[python]>=1.0", "nbconvert", "nbformat"],
+    "plots": ["matplotlib>=3.7"],
     "notebooks": ["matplotlib>=3.7", "spacy>=3.8", "nbclient", "jupytext", "ipykernel"],
 }
 extras["test"] = [
     *extras["notebooks"],
     *extras["train"],
     *extras["tables"],
+    *extras["scale"],
     *extras["multilingual"],
     "pandas>=2",
     "polars",
@@ -36,6 +40,7 @@ extras["test"] = [
     "pytest-timeout",
     "pytest-xdist",
     "hypothesis",
+    "html5lib",
     "psutil",
     "blingfire==0.1.8",
     "transformers>=4.40",
@@ -58,7 +63,7 @@ extras["bench"] = [
 extras["dev"] = [
     *extras["test"],
     *extras["docs"],
-    *("ruff", "mypy", "pydoclint", "types-requests", "types-tqdm"),
+    *("ruff", "mypy", "pydoclint", "types-requests", "types-tqdm", "playwright"),
 ]
 
 setup(

@@ -10,7 +10,7 @@ import click
 from roberta_hub.shell.asking import FEW, ask, ids_of
 from roberta_hub.shell.drawing import Cells, Share
 from roberta_hub.shell.formats import Answer, Form
-from roberta_hub.shell.grammar import Asked, examples, listed, takes_texts
+from roberta_hub.shell.grammar import Asked, examples, listed, takes_rows, takes_texts
 from roberta_hub.shell.reading import Parts
 
 if TYPE_CHECKING:
@@ -33,7 +33,7 @@ if TYPE_CHECKING:
     help="How many words.",
 )
 @click.option("--targets", callback=listed, metavar="A,B,C", help="Rank these words only.")
-@takes_texts
+@takes_rows
 def fill_mask(asked: Asked, topk: int, targets: tuple[str, ...]) -> int:
     """Find the most probable words for each <mask> of a text.
 
@@ -61,7 +61,8 @@ def fill_mask(asked: Asked, topk: int, targets: tuple[str, ...]) -> int:
         return [(*([w["mask"]] if several else []), w["word"], Share(w["score"])) for w in words]
 
     word = {"mask": 0, "word": "", "score": 0.0, "filled": ""}
-    return ask(asked, Form(Parts(most=1), sample={"words": [word]}, block=block), question)
+    form = Form(Parts(most=1), sample={"words": [word]}, block=block)
+    return ask(asked, form, question, settings={"topk": topk, "targets": targets or None})
 
 
 @click.command(
@@ -70,7 +71,7 @@ def fill_mask(asked: Asked, topk: int, targets: tuple[str, ...]) -> int:
         "printf 'A dog ran.\\nDog a ran.\\n' | roberta-hub score -f csv",
     )
 )
-@takes_texts
+@takes_rows
 def score(asked: Asked) -> int:
     """Measure how natural each text is, by its pseudo-log-likelihood (Salazar et al. 2020).
 
@@ -95,7 +96,7 @@ def score(asked: Asked) -> int:
         titles=("score", "tokens", "per token"),
         line=lambda answer: (answer["score"], answer["tokens"], answer["per_token"]),
     )
-    return ask(asked, form, question, FEW)
+    return ask(asked, form, question, FEW, {})
 
 
 @click.command(
