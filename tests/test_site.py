@@ -112,12 +112,14 @@ def test_every_public_name_has_its_docstring_in_the_site(site: Path) -> None:
     anchors = Links(site / "docs/api.html").anchors
     wanted = {f"roberta_hub.{name}" for name in roberta_hub.__all__}
     wanted |= {f"roberta_hub.RobertaHubInterface.{name}" for name in public_methods()}
+    wanted |= {f"roberta_hub.scale.{name}" for name in roberta_hub.scale.__all__}
     assert wanted - anchors == set()
 
 
 def test_the_tables_of_the_api_have_every_name_and_its_first_line() -> None:
     rows = dict(re.findall(r"^\| `([\w.]+)` \| (.+) \|$", API, re.MULTILINE))
     wanted = {*roberta_hub.__all__, *(f"roberta.{name}" for name in public_methods())}
+    wanted |= {f"scale.{name}" for name in roberta_hub.scale.__all__}
     assert wanted - rows.keys() == set()
     for name, says in rows.items():
         found: object = roberta_hub
@@ -139,6 +141,7 @@ def test_the_picture_of_the_house_shows_the_imports() -> None:
 def load_tool(name: str) -> ModuleType:
     spec = importlib.util.spec_from_file_location(name, ROOT / f"tools/{name}.py")
     module = importlib.util.module_from_spec(spec)
+    sys.modules[name] = module  # for its dataclasses
     spec.loader.exec_module(module)
     return module
 
@@ -147,6 +150,7 @@ RUN = {
     "README.md": "test_readme.py: as typed",
     "shell.md": "test_readme.py: as typed",
     "recipes.md": "test_recipes_page.py",
+    "lakes.md": "test_lake_recipes.py",
 }
 """Pages whose blocks run as they stand; other pages have doctests, which test_readme.py runs."""
 
@@ -176,3 +180,19 @@ def test_a_command_that_trains_composes(command: str) -> None:
 
 def test_commands_that_train_are_found() -> None:
     assert len(train_commands()) >= 6
+
+
+@pytest.mark.slow
+@pytest.mark.timeout(1800)  # each page in four windows
+def test_every_page_fits_its_window(site: Path) -> None:
+    pytest.importorskip("playwright", reason="no playwright; pip install '.[dev]' in the clone")
+    screenshots = load_tool("screenshots")
+    if screenshots.chromium() is None:
+        pytest.skip("no Chromium; apt install chromium")
+    pages = [page for page in site.rglob("*.html") if page.name != "404.html"]
+    addresses = {page.relative_to(site).as_posix(): page.as_uri() for page in pages}
+    for seen in screenshots.look(addresses):
+        # The theme's closed menus lie outside of the window.
+        pictures = [name for name in seen.clipped if name.startswith(("img", "no picture"))]
+        faults = (seen.page > seen.window, pictures, seen.raw, seen.outside)
+        assert faults == (False, [], (), ()), str(seen)

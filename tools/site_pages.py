@@ -56,6 +56,7 @@ def notebook(path: Path, config: MkDocsConfig) -> Iterator[File]:
     for name, data in found["outputs"].items():
         body = body.replace(f"({name})", f"({path.stem}_{name})")
         yield File.generated(config, f"{page.parent}/{path.stem}_{name}", content=data)
+    body = re.sub(r"\n(?: *\n){3,}", "\n\n", body)  # nbconvert's, between outputs
     yield File.generated(config, page.as_posix(), content=body)
 
 
