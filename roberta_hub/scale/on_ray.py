@@ -8,20 +8,24 @@ from __future__ import annotations
 
 import contextlib
 import math
+import os
+import socket
 import time
 from collections import deque
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from itertools import islice
 from typing import Any
 
-from roberta_hub import extras
+from roberta_hub import __version__, extras
 from roberta_hub.arguments import shown
 from roberta_hub.errors import InputError, MissingExtraError
 from roberta_hub.scale.plan import PLAN
 from roberta_hub.scale.units import Unit
 from roberta_hub.scale.work import Attempts, Done, Job, Schedule, died, do_unit
 
+KNOCK = 20.0
+"""Seconds in which the head of a cluster must take a connection."""
 LOOK = 5.0
 """Seconds between two looks at which machines there are, and where a worker is to be started."""
 PATIENCE = 300.0
@@ -33,16 +37,19 @@ VAIN = 3
 class Worker:
     """Does one unit after the other in a process of the cluster."""
 
-    def __init__(self, job: Job) -> None:
+    def __init__(self, job: Job, version: str) -> None:
         """Take what all units share.
 
         Args:
             job: of the plan.
+            version: of the driver's roberta_hub.
         """
-        self._job = job
+        self._job, self._version = job, version
 
     def look(self) -> str:
         """Return what keeps this machine from working for the plan; "" is nothing."""
+        if self._version != __version__:
+            return f"it has roberta_hub {__version__}, and the driver has {self._version}"
         path = f"{self._job.folder}/{PLAN}"
         try:
             kind = self._job.system.get_file_info(path).type
@@ -63,7 +70,7 @@ class Worker:
 
 
 @dataclass(frozen=True)
-class _Place:
+class Place:
     """Where a worker lives: the k-th of a machine, with a GPU or without."""
 
     node: str
@@ -76,7 +83,7 @@ class _Place:
 class _Call:
     """What a worker is doing."""
 
-    place: _Place
+    place: Place
     actor: Any
     unit: Unit | None
     """None: it is starting."""
@@ -137,14 +144,44 @@ def _connected(address: str | None) -> Iterator[Any]:
     if ray.is_initialized():
         yield ray
         return
-    _connect(ray, address)
+    _connect(ray, address or os.environ.get("RAY_ADDRESS"))
     try:
         yield ray
     finally:
         ray.shutdown()
 
 
-def _has(node: dict[str, Any], kind: str) -> int:
+def places(nodes: Sequence[Mapping[str, Any]], *, gpu: bool, most: int | None) -> list[Place]:
+    """List where workers belong, the first of each machine before the second of any.
+
+    A machine without CPUs of Ray's, as heads often are, gets no worker.
+
+    Args:
+        nodes: what `ray.nodes()` gives.
+        gpu: whether each worker has a GPU: as many as there are, and no more.
+        most: so many in all; None: one a machine, or one a GPU.
+
+    Example:
+        >>> head = {"NodeID": "a", "NodeManagerHostname": "a", "Alive": True, "Resources": {}}
+        >>> node = {**head, "NodeID": "b", "Resources": {"CPU": 8.0, "GPU": 2.0}}
+        >>> [place.number for place in places([head, node], gpu=True, most=None)]
+        [0, 1]
+        >>> len(places([head, node], gpu=False, most=None))
+        1
+    """
+    able = [(node, found) for node in nodes if (found := _has(node, "GPU" if gpu else "CPU"))]
+    if not gpu:  # a machine's cores work for one worker as well as for many
+        able = [(node, most or 1) for node, _ in able]
+    listed = (
+        Place(node["NodeID"], node["NodeManagerHostname"], number, gpu)
+        for number in range(max((found for _, found in able), default=0))
+        for node, found in able
+        if number < found
+    )
+    return list(islice(listed, most))
+
+
+def _has(node: Mapping[str, Any], kind: str) -> int:
     """Count the CPUs or GPUs of a machine; 0 where it is gone."""
     return int(node["Resources"].get(kind, 0)) if node["Alive"] else 0
 
@@ -162,6 +199,8 @@ def _ray() -> Any:
 
 def _connect(ray: Any, address: str | None) -> None:
     try:
+        if address is not None:
+            _knock(address)
         ray.init(address=address, log_to_driver=False, logging_level="error")
     except (OSError, RuntimeError, ValueError) as error:
         where = "on this machine" if address is None else f"at {shown(address)}"
@@ -178,7 +217,7 @@ class _Crew:
         self._ray, self._job, self._schedule, self._gpu = ray, job, schedule, gpu
         self._calls: dict[Any, _Call] = {}
         """By the reference of the answer."""
-        self._idle: list[tuple[_Place, Any]] = []
+        self._idle: list[tuple[Place, Any]] = []
         self._vain = 0
         self._look = self._alive = time.monotonic()
 
@@ -219,29 +258,18 @@ class _Crew:
             actor = self._start(place)
             self._calls[actor.look.remote()] = _Call(place, actor, None, now)
 
-    def _places(self) -> list[_Place]:
-        """List where workers belong, the first of each machine before the second of any."""
-        kind, most = ("GPU" if self._gpu else "CPU"), self._schedule.workers
-        able = [(node, found) for node in self._ray.nodes() if (found := _has(node, kind))]
-        if not self._gpu:  # a machine's cores work for one worker as well as for many
-            able = [(node, most or 1) for node, _ in able]
-        places = (
-            _Place(node["NodeID"], node["NodeManagerHostname"], number, self._gpu)
-            for number in range(max((found for _, found in able), default=0))
-            for node, found in able
-            if number < found
-        )
-        return list(islice(places, most))
+    def _places(self) -> list[Place]:
+        return places(self._ray.nodes(), gpu=self._gpu, most=self._schedule.workers)
 
-    def _start(self, place: _Place) -> Any:
+    def _start(self, place: Place) -> Any:
         from ray.util.scheduling_strategies import NodeAffinitySchedulingStrategy
 
         on_node = NodeAffinitySchedulingStrategy(node_id=place.node, soft=False)
         options = {"num_cpus": 0, "num_gpus": int(place.gpu), "max_restarts": 0}
         worker = self._ray.remote(Worker).options(scheduling_strategy=on_node, **options)
-        return worker.remote(self._job)
+        return worker.remote(self._job, __version__)
 
-    def _ask(self, place: _Place, actor: Any, unit: Unit) -> None:
+    def _ask(self, place: Place, actor: Any, unit: Unit) -> None:
         self._calls[actor.do.remote(unit)] = _Call(place, actor, unit, time.monotonic())
 
     def _ended(self) -> Iterator[tuple[Unit, Done]]:
@@ -310,6 +338,13 @@ def _wants_gpu(device: str | None) -> bool:
             "machines that choose by themselves do not give the same answers"
         )
     return True
+
+
+def _knock(address: str) -> None:
+    """Find out whether anybody listens at host:port; Ray itself tries again for minutes."""
+    host, _, port = address.removeprefix("ray://").rpartition(":")
+    if port.isdigit():  # else "auto" or "local"
+        socket.create_connection((host.strip("[]"), int(port)), timeout=KNOCK).close()
 
 
 def _first(error: BaseException) -> str:

@@ -22,6 +22,7 @@ FLOORS = {
     "text": 1,
     "model": 1,
     "checkpoint": 1,
+    "show": 1,
     "inference": 2,
     "saving": 2,
     "building": 2,
@@ -140,6 +141,13 @@ INNER_FLOORS = {
         ["status", "processes", "on_ray"],
         ["run"],
     ],
+    "show": [
+        ["markup", "colours"],
+        ["terminal_text", "sheet", "pixels"],
+        ["facts", "words", "bars", "strip"],
+        ["grid"],
+        ["display"],
+    ],
     "shell": [
         ["drawing", "grammar", "scan", "doctor", "pin", "models"],
         ["reading"],
@@ -160,6 +168,7 @@ DOORS = {
     ("shell.main", "__init__"),
     ("shell.doctor", "__init__"),
     ("scale.plan", "__init__"),
+    ("scale.on_ray", "__init__"),
 }
 """Modules that use the package as its users do, through its public names."""
 MODULES = sorted(PACKAGE.rglob("*.py"))

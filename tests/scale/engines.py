@@ -19,12 +19,12 @@ ROOT = HERE.parents[1]
 
 
 def interpreter(name: str, module: str) -> str:
-    """A Python that has an engine: this one, or the one that tools/lake_environments.py made."""
-    if importlib.util.find_spec(module):
-        return sys.executable
+    """A Python that has an engine: the one that tools/lake_environments.py made, or this one."""
     place = os.environ.get("ROBERTA_HUB_LAKES")
     if place and (Path(place) / name / "built").exists():
         return str(Path(place).absolute() / name / "bin" / "python")
+    if importlib.util.find_spec(module):
+        return sys.executable
     pytest.skip(f"no {module} here, and no $ROBERTA_HUB_LAKES/{name}: `make lakes` sets it up")
 
 
@@ -38,7 +38,7 @@ def surroundings(**more: str) -> dict[str, str]:
         "ROBERTA_HUB_OFFLINE": "1",
         "RAY_USAGE_STATS_ENABLED": "0",
         "RAY_AUTH_MODE": "disabled",  # else Ray writes a token into the home folder
-        "RAY_DISABLE_IMPORT_WARNING": "1",
+        "DO_NOT_TRACK": "true",  # Daft's statistics
         "AWS_EC2_METADATA_DISABLED": "true",
         **more,
     }
