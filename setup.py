@@ -24,6 +24,7 @@ extras = {
     "scale": ["pyarrow>=17"],
     "ray": ["pyarrow>=17", "ray>=2.60"],
     "multilingual": ["sentencepiece>=0.2.3"],
+    "docs": ["mkdocs-material>=9.6", "mkdocstrings[python]>=1.0", "nbconvert", "nbformat"],
     "plots": ["matplotlib>=3.7"],
     "notebooks": ["matplotlib>=3.7", "spacy>=3.8", "nbclient", "jupytext", "ipykernel"],
 }
@@ -61,12 +62,8 @@ extras["bench"] = [
 ]
 extras["dev"] = [
     *extras["test"],
-    "ruff",
-    "mypy",
-    "pydoclint",
-    "types-requests",
-    "types-tqdm",
-    "playwright",
+    *extras["docs"],
+    *("ruff", "mypy", "pydoclint", "types-requests", "types-tqdm", "playwright"),
 ]
 
 setup(
