@@ -205,6 +205,15 @@ def _plain(column: Any, lists: bool) -> Any:
     return numpy.array(rows, kind).reshape(len(rows), column.type.list_size)
 
 
+def is_utf8(text: str) -> bool:
+    """Tell whether a str can be written: half of a surrogate pair cannot."""
+    try:
+        text.encode()
+    except UnicodeEncodeError:
+        return False
+    return True
+
+
 def is_stream(table: object) -> bool:
     """Tell whether this is an iterator of tables, as Spark's `mapInArrow` gives."""
     return isinstance(table, Iterator)

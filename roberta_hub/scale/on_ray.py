@@ -8,6 +8,8 @@ from __future__ import annotations
 
 import contextlib
 import math
+import os
+import socket
 import time
 from collections import deque
 from collections.abc import Iterator, Mapping, Sequence
@@ -22,6 +24,8 @@ from roberta_hub.scale.plan import PLAN
 from roberta_hub.scale.units import Unit
 from roberta_hub.scale.work import Attempts, Done, Job, Schedule, died, do_unit
 
+KNOCK = 20.0
+"""Seconds in which the head of a cluster must take a connection."""
 LOOK = 5.0
 """Seconds between two looks at which machines there are, and where a worker is to be started."""
 PATIENCE = 300.0
@@ -140,7 +144,7 @@ def _connected(address: str | None) -> Iterator[Any]:
     if ray.is_initialized():
         yield ray
         return
-    _connect(ray, address)
+    _connect(ray, address or os.environ.get("RAY_ADDRESS"))
     try:
         yield ray
     finally:
@@ -195,6 +199,8 @@ def _ray() -> Any:
 
 def _connect(ray: Any, address: str | None) -> None:
     try:
+        if address is not None:
+            _knock(address)
         ray.init(address=address, log_to_driver=False, logging_level="error")
     except (OSError, RuntimeError, ValueError) as error:
         where = "on this machine" if address is None else f"at {shown(address)}"
@@ -332,6 +338,13 @@ def _wants_gpu(device: str | None) -> bool:
             "machines that choose by themselves do not give the same answers"
         )
     return True
+
+
+def _knock(address: str) -> None:
+    """Find out whether anybody listens at host:port; Ray itself tries again for minutes."""
+    host, _, port = address.removeprefix("ray://").rpartition(":")
+    if port.isdigit():  # else "auto" or "local"
+        socket.create_connection((host.strip("[]"), int(port)), timeout=KNOCK).close()
 
 
 def _first(error: BaseException) -> str:

@@ -12,12 +12,11 @@ from typing import Any
 from roberta_hub.arguments import shown
 from roberta_hub.errors import InputError
 from roberta_hub.scale.columns import arrow
-from roberta_hub.scale.frames import Fault, Row, rows_of
+from roberta_hub.scale.frames import Fault, Row, is_utf8, rows_of
 from roberta_hub.scale.sources import (
     Layout,
     Source,
     changed,
-    is_utf8,
     json_text,
     opened_file,
     plain_schema,

@@ -15,7 +15,7 @@ from typing import Any
 from roberta_hub.arguments import path_text, shown
 from roberta_hub.errors import InputError
 from roberta_hub.scale.columns import arrow
-from roberta_hub.scale.frames import chosen
+from roberta_hub.scale.frames import chosen, is_utf8
 from roberta_hub.tables import MAX_FIELD, format_of
 from roberta_hub.terminal import without_secrets
 
@@ -85,15 +85,6 @@ def located(where: object, name: str) -> tuple[Any, str]:
     except Exception as error:  # Arrow's, of a store that is not reached, or not known
         raise InputError(f"{without_secrets(text)} cannot be opened: {str(error)[:300]}") from None
     return system, path.rstrip("/")
-
-
-def is_utf8(text: str) -> bool:
-    """Tell whether a str can be written: half of a surrogate pair cannot."""
-    try:
-        text.encode()
-    except UnicodeEncodeError:
-        return False
-    return True
 
 
 def find(source: object) -> Source:
@@ -310,14 +301,25 @@ def check_file(fields: Any, layout: Layout, path: str) -> None:
             )
 
 
+def _head(source: Source, path: str) -> bytes:
+    """Read the begin of a text file, which is refused where it is UTF-16."""
+    try:
+        with opened_file(source, path) as handle:
+            head = bytes(handle.read(MAX_FIELD))
+    except OSError as error:
+        raise unreadable(path, error) from None
+    if head.startswith((b"\xff\xfe", b"\xfe\xff")):
+        raise InputError(f"{path}: not UTF-8 but UTF-16; convert it: iconv -f UTF-16 -t UTF-8")
+    return head
+
+
 def csv_header(source: Source, path: str) -> tuple[tuple[str, ...], str]:
     """Read a CSV's header: its columns, and what separates them.
 
     Raises:
         InputError: no header, or a name comes twice.
     """
-    with opened_file(source, path) as handle:
-        head = handle.read(MAX_FIELD)
+    head = _head(source, path)
     try:
         first = head.decode("utf-8-sig", errors="surrogateescape").splitlines(keepends=True)
         line = first[0] if first else ""
@@ -328,13 +330,14 @@ def csv_header(source: Source, path: str) -> tuple[tuple[str, ...], str]:
     if not names or len(set(names)) < len(names):
         what = "no header" if not names else "two columns of the same name in the header"
         raise InputError(f"{path}:1: {what}")
+    if not all(map(is_utf8, names)):
+        raise InputError(f"{path}:1: not UTF-8; convert the file")
     return tuple(names), separator
 
 
 def _first_objects(source: Source, path: str) -> list[dict[str, Any]]:
     """Read the first objects of a JSONL file; lines that are none are said when they are read."""
-    with opened_file(source, path) as handle:
-        lines = handle.read(MAX_FIELD).removeprefix(b"\xef\xbb\xbf").split(b"\n")
+    lines = _head(source, path).removeprefix(b"\xef\xbb\xbf").split(b"\n")
     rows = []
     for line in lines[:LOOK]:
         with contextlib.suppress(ValueError, RecursionError):

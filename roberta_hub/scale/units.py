@@ -117,7 +117,7 @@ def row_cuts(groups: Sequence[int], unit_rows: int) -> list[int]:
         after = bisect_left(bounds, ideal)
         near = min(bounds[max(0, after - 1) : after + 1], key=lambda bound: abs(bound - ideal))
         ends.append(near if abs(near - ideal) <= unit_rows // 4 else ideal)
-    return sorted(set(ends))
+    return sorted({*ends} - {0})
 
 
 def _text_cuts(source: Source, layout: Layout, file: SourceFile, unit_rows: int) -> list[Part]:
@@ -131,7 +131,7 @@ def _text_cuts(source: Source, layout: Layout, file: SourceFile, unit_rows: int)
         )
     try:
         with opened_file(source, file.path) as handle:
-            start, line = text_start(handle, file.path, quoted)
+            start, line = text_start(handle, header=quoted)
             handle.seek(start)
             offset = start
             rows = lines = odd = 0
@@ -161,21 +161,15 @@ def _text_cuts(source: Source, layout: Layout, file: SourceFile, unit_rows: int)
     return parts
 
 
-def text_start(handle: Any, path: str, header: bool) -> tuple[int, int]:
+def text_start(handle: Any, *, header: bool) -> tuple[int, int]:
     """Tell at which byte and line a file's rows begin: behind a byte order mark, and a header.
 
     Args:
         handle: the open file.
-        path: for messages.
         header: whether the first row names the columns.
-
-    Raises:
-        InputError: UTF-16.
     """
     handle.seek(0)
     head = handle.read(BLOCK)
-    if head.startswith((b"\xff\xfe", b"\xfe\xff")):
-        raise InputError(f"{path}: not UTF-8 but UTF-16; convert it: iconv -f UTF-16 -t UTF-8")
     if not header:
         return (3 if head.startswith(b"\xef\xbb\xbf") else 0), 1
     ends, _ = row_ends(head, 0, quoted=True)

@@ -25,6 +25,7 @@ from roberta_hub.scale.frames import (
     check_clash,
     chosen,
     is_stream,
+    is_utf8,
     names_of,
     rows_of,
     values_of,
@@ -38,6 +39,7 @@ Errors = Literal["raise", "column"]
 
 _PLACE = re.compile(r"\btexts?(?:\[0\]| 0\b)")
 """How an error names the only text of a call."""
+MOST_THREADS = 1024
 _NO_OPTIONS = ("verb", "options")
 _LISTS = ("labels", "targets", "options")
 _schemas: dict[str, Any] = {}
@@ -124,8 +126,12 @@ class Verb:
         self.optimize, self.vectors, self.errors = optimize, vectors, errors
         self.device = None if device is None else text_of("device", device)
         self.dtype = None if dtype is None else text_of("dtype", str(dtype).removeprefix("torch."))
-        self.threads = None if threads is None else whole_number("threads", threads, 1)
+        self.threads = (
+            None if threads is None else whole_number("threads", threads, 1, MOST_THREADS)
+        )
         self.prefix = text_of("prefix", prefix)
+        if not is_utf8(self.prefix):
+            raise InputError(f"prefix is {shown(prefix)}, which cannot be written as UTF-8")
         known = question.options | SHARED
         for name in options:
             if name not in known:

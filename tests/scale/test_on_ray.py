@@ -243,20 +243,3 @@ def test_a_machine_that_goes_takes_nothing_along(
     report = report_of(driver)
     assert (report["rows"], report["left"], report["failed"]) == (ROWS, 0, [])
     assert files_of(target) == clean
-
-
-def test_a_wrong_address_is_said_at_once(start, source, tmp_path: Path, python, model) -> None:
-    told = {"source": str(source), "target": str(tmp_path / "out"), "model": str(model)}
-    ran = subprocess.run(
-        [
-            python,
-            str(HERE / "drive.py"),
-            json.dumps({**told, "engine": "ray", "address": "127.0.0.1:1"}),
-        ],
-        env=surroundings(),
-        stdout=subprocess.PIPE,
-        text=True,
-    )
-    assert ran.returncode == 2
-    assert "no Ray cluster answers at '127.0.0.1:1'" in ran.stdout
-    assert not (tmp_path / "out").exists()

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import importlib.util
 import sys
+from dataclasses import replace
 from pathlib import Path
 from types import SimpleNamespace
 from typing import Any
@@ -75,4 +76,19 @@ def test_without_ray_the_extra_is_named(monkeypatch: pytest.MonkeyPatch) -> None
     if importlib.util.find_spec("ray"):
         monkeypatch.setitem(sys.modules, "ray", None)
     with pytest.raises(MissingExtraError, match=r"engine='ray' needs ray.*\[ray\].*'processes'"):
+        on_ray.threads(SCHEDULE)
+
+
+@pytest.mark.parametrize("address", ["127.0.0.1:1", "ray://127.0.0.1:1"])
+def test_an_address_where_nobody_listens_is_said_at_once(
+    monkeypatch: pytest.MonkeyPatch, address: str
+) -> None:
+    """Ray is not asked, which would try again for minutes."""
+    ray = SimpleNamespace(is_initialized=lambda: False)
+    monkeypatch.setitem(sys.modules, "ray", ray)  # type: ignore[arg-type]
+    wanted = f"no Ray cluster answers at '{address}': .*refused"
+    with pytest.raises(InputError, match=wanted):
+        on_ray.threads(replace(SCHEDULE, address=address))
+    monkeypatch.setenv("RAY_ADDRESS", address)
+    with pytest.raises(InputError, match=wanted):
         on_ray.threads(SCHEDULE)
