@@ -199,13 +199,14 @@ def _check_place(source: Source, system: Any, folder: str, path: str) -> None:
 
 
 def _begin(system: Any, folder: str, told: dict[str, Any], layout: Layout, files: Source) -> Plan:
-    """Plan the lake and write the plan; another driver may have been faster, then take its plan."""
-    others = [name for name in listed(system, folder) if not name.startswith((".", "_"))]
-    if others:
+    """Plan the lake and write the plan; where another driver was faster, take its plan."""
+    names = listed(system, folder)
+    others = [name for name in names if not name.startswith((".", "_"))]
+    if others and plans.PLAN not in names:
         raise InputError(
             f"{folder} holds {shown(others[0])} and no plan of a lake; give a folder of its own"
         )
-    plan = plans.planned(told, layout, files)
+    plan = plans.load(system, folder) or plans.planned(told, layout, files)
     if is_local(system):
         os.makedirs(folder, exist_ok=True)
     plans.save(plan, system, folder)
@@ -304,10 +305,12 @@ def _finish(job: Job, plan: Plan, state: _State, names: dict[str, Any]) -> None:
 
 
 def _write_failed(job: Job, state: _State, names: dict[str, Any]) -> None:
-    """Keep why units failed, for `status`."""
-    failed = {n: done.why[0] for n, done in state.ended.items() if done.end not in WHOLE}
-    if failed or FAILED in names:
-        path = f"{job.folder}/{FAILED}"
+    """Keep why units failed, for `status`; another driver's too, while they have no file."""
+    path = f"{job.folder}/{FAILED}"
+    before = json.loads(read(job.system, path) or b"{}") if FAILED in names else {}
+    failed = {n: why for n, why in before.items() if int(n) not in state.notes}
+    failed |= {str(n): end.why[0] for n, end in state.ended.items() if end.end not in WHOLE}
+    if failed != before:
         write(job.system, path, json.dumps(failed, ensure_ascii=False).encode(), job.run)
 
 
