@@ -12,7 +12,7 @@ import os
 import socket
 import time
 from collections import deque
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Generator, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from itertools import islice
 from typing import Any
@@ -109,7 +109,7 @@ def threads(schedule: Schedule) -> int:
         return max(1, min(cores) // each)
 
 
-def run_units(job: Job, units: Sequence[Unit], schedule: Schedule) -> Iterator[Done]:
+def run_units(job: Job, units: Sequence[Unit], schedule: Schedule) -> Generator[Done, None, None]:
     """Do units in workers of a cluster; see `work.Engine`.
 
     A machine that comes gets a worker; what a machine was doing that goes is begun again elsewhere.

@@ -15,7 +15,7 @@ import sys
 import threading
 import time
 from collections import deque
-from collections.abc import Iterator, Sequence
+from collections.abc import Generator, Sequence
 from dataclasses import dataclass
 from multiprocessing.connection import Connection, wait
 
@@ -44,7 +44,7 @@ def _cores() -> int:
     return os.cpu_count() or 1
 
 
-def run_units(job: Job, units: Sequence[Unit], schedule: Schedule) -> Iterator[Done]:
+def run_units(job: Job, units: Sequence[Unit], schedule: Schedule) -> Generator[Done, None, None]:
     """Do units in worker processes; see `work.Engine`.
 
     Args:

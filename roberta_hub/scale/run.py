@@ -7,6 +7,7 @@ import os
 import time
 from collections.abc import Sequence
 from concurrent.futures import ThreadPoolExecutor
+from contextlib import closing
 from dataclasses import dataclass
 from typing import Any, Literal
 
@@ -225,6 +226,14 @@ class _State:
     ended: dict[int, Done]
     """How the units ended that this run did."""
 
+    def take(self, done: Done) -> None:
+        """Note how a unit ended; InputError if no other can be done either."""
+        if done.end == "stop":
+            raise InputError(f"stopped, and the same call goes on: {done.why[0]}")
+        self.ended[done.unit] = done
+        if done.end in WHOLE:
+            self.notes[done.unit] = Note(done.rows, done.faults)
+
 
 def _work(
     job: Job,
@@ -241,13 +250,12 @@ def _work(
     rows, ahead = sum(unit.rows for unit in units), sum(unit.rows for unit in todo)
     with progress_bar(rows, unit=" rows", shown=progress, start=rows - ahead) as bar:
         for _ in range(ROUNDS):
-            for done in engine(job, todo, schedule) if todo else ():
-                if done.end == "stop":
-                    raise InputError(f"stopped, and the same call goes on: {done.why[0]}")
-                state.ended[done.unit] = done
-                if done.end in WHOLE:
-                    state.notes[done.unit] = Note(done.rows, done.faults)
-                bar.update(plan.units[done.unit].rows)
+            if todo:
+                # Closed at once, so that no worker outlives an error.
+                with closing(engine(job, todo, schedule)) as ended:
+                    for done in ended:
+                        state.take(done)
+                        bar.update(plan.units[done.unit].rows)
             names = listed(job.system, job.folder)
             there = [unit for unit in plan.units if file_name(job.fingerprint, unit) in names]
             if len(there) < len(plan.units):
