@@ -4,7 +4,7 @@ VENV := .venv
 BIN := $(VENV)/bin
 INSTALL := $(BIN)/pip install -q --disable-pip-version-check -c constraints.txt
 
-.PHONY: demo hub-page test test-full check bench bench-quick notebooks answers clean
+.PHONY: demo hub-page test test-full lakes check bench bench-quick notebooks docs answers clean
 
 demo: $(VENV)/.core
 	$(BIN)/python tools/demo.py
@@ -24,6 +24,12 @@ test: $(VENV)/.test
 test-full: $(VENV)/.test
 	$(BIN)/python -m pytest -q --doctest-modules roberta_hub
 	OMP_NUM_THREADS=1 $(BIN)/python -m pytest -q -n auto --dist loadfile -m "not network" --result tests/TEST_FULL.md
+
+# Lakes on Ray, Ray Data, Daft, Spark and an object store, each in an environment of its own. Spark
+# wants a Java of the system: apt install openjdk-17-jre-headless
+lakes: $(VENV)/.test
+	$(BIN)/python tools/lake_environments.py $(VENV)/lakes
+	ROBERTA_HUB_LAKES=$(VENV)/lakes OMP_NUM_THREADS=1 $(BIN)/python -m pytest -q tests/scale
 
 check: $(VENV)/.test
 	$(BIN)/ruff format --check .
@@ -49,6 +55,11 @@ bench-quick: $(VENV)/.bench
 notebooks: $(VENV)/.test
 	$(BIN)/python tools/build_notebooks.py
 
+# The site, in site/. A broken link, an unknown name or a docstring that cannot be read stops it.
+docs: $(VENV)/.test
+	$(BIN)/python tools/draw_house.py
+	NO_MKDOCS_2_WARNING=1 $(BIN)/mkdocs build --strict
+
 $(VENV)/.core: setup.py constraints.txt
 	test -x $(BIN)/python || $(PYTHON) -m venv $(VENV)
 	$(INSTALL) -U pip "setuptools<81" wheel
@@ -68,4 +79,4 @@ $(VENV)/.bench: $(VENV)/.test
 	touch $@
 
 clean:
-	rm -rf $(VENV) build dist *.egg-info
+	rm -rf $(VENV) build dist site *.egg-info

@@ -21,13 +21,18 @@ extras = {
         "tensorboard",
     ],
     "tables": ["pyarrow>=15"],
+    "scale": ["pyarrow>=17"],
+    "ray": ["pyarrow>=17", "ray>=2.60"],
     "multilingual": ["sentencepiece>=0.2.3"],
+    "docs": ["mkdocs-material>=9.6", "mkdocstrings[python]>=1.0", "nbconvert", "nbformat"],
+    "plots": ["matplotlib>=3.7"],
     "notebooks": ["matplotlib>=3.7", "spacy>=3.8", "nbclient", "jupytext", "ipykernel"],
 }
 extras["test"] = [
     *extras["notebooks"],
     *extras["train"],
     *extras["tables"],
+    *extras["scale"],
     *extras["multilingual"],
     "pandas>=2",
     "polars",
@@ -35,6 +40,7 @@ extras["test"] = [
     "pytest-timeout",
     "pytest-xdist",
     "hypothesis",
+    "html5lib",
     "psutil",
     "blingfire==0.1.8",
     "transformers>=4.40",
@@ -54,7 +60,11 @@ extras["bench"] = [
     "ctranslate2>=4.5",
     "tokenizers>=0.21",
 ]
-extras["dev"] = [*extras["test"], "ruff", "mypy", "pydoclint", "types-requests", "types-tqdm"]
+extras["dev"] = [
+    *extras["test"],
+    *extras["docs"],
+    *("ruff", "mypy", "pydoclint", "types-requests", "types-tqdm", "playwright"),
+]
 
 setup(
     name="roberta-hub",

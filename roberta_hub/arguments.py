@@ -245,7 +245,7 @@ def no_item(answer: object, key: object) -> InputTypeError:
         a SimpleNamespace has no item 'answer'; it has .text, .score, and to_dict()
     """
     kind = kind_of(answer)
-    fields = ", ".join(f".{name}" for name in vars(answer))
+    fields = ", ".join(f".{name}" for name in vars(answer) if name[0] != "_")
     few = "; one str in gives one answer out, and a list of texts a list" if key == 0 else ""
     return InputTypeError(
         f"{'an' if kind[0] in 'AEIOU' else 'a'} {kind} has no item {shown(key)}; it has {fields}, "

@@ -60,6 +60,12 @@ class MissingExtraError(RobertaHubError, ImportError):
     """An optional package is needed; the message names the extra to install."""
 
 
+class LakeError(InputError):
+    """Units of a lake could not be done; all others are. `report` says which, and why."""
+
+    report: object = None
+
+
 class LicenceWarning(UserWarning):
     """Says what the licence of a model forbids, when the model is loaded by its name.
 

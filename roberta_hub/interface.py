@@ -13,17 +13,19 @@ from roberta_hub import saving
 from roberta_hub.arguments import kind_of, shown, switch
 from roberta_hub.config import Inputs
 from roberta_hub.errors import InputTypeError
-from roberta_hub.inference.card import card
+from roberta_hub.inference.card import card, facts
 from roberta_hub.inference.heads import check_classes, check_labels
 from roberta_hub.keywords import checks_keywords, unknown_attribute
 from roberta_hub.model.placement import as_device, as_dtype
 from roberta_hub.sentence_settings import SentenceSettings
+from roberta_hub.show.display import Display
+from roberta_hub.show.facts import Facts
 from roberta_hub.text.bpe import GPT2BPE
 from roberta_hub.text.dictionary import Dictionary
 from roberta_hub.text.pieces import Engine
 from roberta_hub.text.tokenizer import Tokenizer
+from roberta_hub.verbs.display import DisplayVerbs
 from roberta_hub.verbs.embed import EmbedVerbs
-from roberta_hub.verbs.heads import HeadVerbs
 from roberta_hub.verbs.ids import IdVerbs
 from roberta_hub.verbs.language import LanguageVerbs
 
@@ -34,7 +36,7 @@ Format = Literal["roberta_hub", "fairseq", "huggingface"]
 
 
 @checks_keywords
-class RobertaHubInterface(IdVerbs, LanguageVerbs, HeadVerbs, EmbedVerbs):
+class RobertaHubInterface(IdVerbs, LanguageVerbs, EmbedVerbs, DisplayVerbs):
     """RoBERTa for people: text goes in, answers come out.
 
     On texts:
@@ -53,6 +55,10 @@ class RobertaHubInterface(IdVerbs, LanguageVerbs, HeadVerbs, EmbedVerbs):
         features    the hidden states of a text, or one vector made of them
         tokenize    the pieces of a text, and offsets where each of them lies
         encode_batch                        the ids of many texts
+    To look at, in a notebook or a terminal:
+        explain     how surprising each word is, or what it contributes to a head's answer
+        token_strip the pieces of a text, with their ids
+        attention   which tokens each token takes from
     On ids, as in fairseq:
         encode      ids of a text, and decode the text of ids
         extract_features                    hidden states of ids, with gradients
@@ -260,11 +266,19 @@ class RobertaHubInterface(IdVerbs, LanguageVerbs, HeadVerbs, EmbedVerbs):
 
     def __repr__(self) -> str:
         """Write a card with a property a line; `print(roberta.model)` shows the modules."""
-        return card(
+        return card(type(self).__name__, self._facts())
+
+    def _repr_html_(self) -> str:
+        """Draw the card in a notebook."""
+        lines = self._facts()
+        shown = Display(type(self).__name__, [Facts(list(lines.items()))], lines)
+        return shown._repr_html_()
+
+    def _facts(self) -> dict[str, str]:
+        return facts(
             self.model,
             self.tokenizer,
             self._heads,
-            title=type(self).__name__,
             source=self.source,
             longest=self.max_positions,
             training=self.training,

@@ -51,7 +51,7 @@ LOADING = {
     "max_length": "it belongs to a verb: truncate=True cuts at the model's length",
     "model_max_length": "a verb takes truncate=True, which cuts at the model's length",
     "num_labels": "a head is made later: register_classification_head(name, num_classes=...)",
-    "output_attentions": "attention weights are not kept",
+    "output_attentions": "roberta.attention(text) shows them",
     "output_hidden_states": "say extract_features(ids, return_all_hiddens=True)",
     "quantization_config": "load, and then call roberta.optimize('int8')",
     "revision": "fetch that revision with `hf download`, and load the folder by its path",

@@ -1,8 +1,9 @@
-"""Makes text harmless for a terminal, and shows a progress bar where tqdm is installed."""
+"""Makes text harmless for a terminal, measures it, and shows a progress bar where tqdm is there."""
 
 from __future__ import annotations
 
 import re
+import unicodedata
 from typing import Any
 
 
@@ -14,6 +15,24 @@ def clean(text: object) -> str:
         'a\\x1b[31m'
     """
     return "".join(c if c.isprintable() else ascii(c)[1:-1] for c in str(text))
+
+
+def width_of(text: str) -> int:
+    """Tell how many columns of a terminal a text takes.
+
+    Example:
+        >>> width_of("naïve"), width_of("漢字"), width_of("e\u0301")
+        (5, 4, 1)
+    """
+    if text.isascii():
+        return len(text)
+    return sum(map(_width, text))
+
+
+def _width(character: str) -> int:
+    if unicodedata.category(character) in ("Mn", "Me"):
+        return 0
+    return 2 if unicodedata.east_asian_width(character) in "WF" else 1
 
 
 def without_secrets(url: object) -> str:

@@ -71,6 +71,7 @@ ALSO = [
 classes whose one method is `RobertaModel`'s."""
 KIND = inspect.Parameter
 VERBS: dict[str, dict[str, Any]] = {
+    "attention": {"text": "a"},
     "answer": {"question": "Who?", "context": "Ada wrote it.", "head": "squad"},
     "choose": {"context": "a", "options": ["b", "c"], "head": "grade"},
     "classify": {"texts": ["a"], "head": "mnli"},
@@ -80,6 +81,7 @@ VERBS: dict[str, dict[str, Any]] = {
     "embed": {"texts": ["a"]},
     "encode": {"sentence": "a"},
     "encode_batch": {"texts": ["a"]},
+    "explain": {"text": "a b", "head": "mnli"},
     "extract_features": {"tokens": torch.tensor([0, 5, 2])},
     "extract_features_aligned_to_words": {"sentence": "a b"},
     "features": {"texts": ["a"]},
@@ -98,6 +100,7 @@ VERBS: dict[str, dict[str, Any]] = {
     "similarity": {"a": ["a"], "b": ["b"]},
     "tag": {"texts": ["a"], "head": "ner"},
     "to": {},
+    "token_strip": {"text": "a"},
     "tokenize": {"text": "a"},
     "zero_shot": {"texts": ["a"], "labels": ["b", "c"]},
 }

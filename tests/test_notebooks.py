@@ -2,7 +2,10 @@
 
 from __future__ import annotations
 
+import base64
 import importlib.util
+import io
+import resource
 from pathlib import Path
 from types import ModuleType
 from typing import TYPE_CHECKING
@@ -21,6 +24,14 @@ for needed in ("nbclient", "ipykernel", "matplotlib"):
 ROOT = Path(__file__).resolve().parents[1]
 SCRIPTS = sorted((ROOT / "notebooks").glob("*.py"))
 REBUILD = "run `make notebooks`"
+LONGEST = 90.0
+"""Seconds of one core that a notebook may take."""
+TRAINS = {"03_your_own_classifier"}
+"""What `make test` leaves to `make test-full`."""
+RUNS = [
+    pytest.param(path, id=path.stem, marks=[pytest.mark.slow] if path.stem in TRAINS else [])
+    for path in SCRIPTS
+]
 
 
 def load_builder() -> ModuleType:
@@ -77,8 +88,34 @@ def test_a_notebook_is_saved_clean_with_its_outputs(script: Path) -> None:
 
 
 @pytest.mark.parametrize("script", SCRIPTS, ids=lambda path: path.stem)
+def test_a_notebook_is_read_without_scrolling_in_a_cell(script: Path) -> None:
+    notebook = saved(script)
+    for cell in notebook.cells:
+        assert len(cell.source.splitlines()) <= 15, cell.source
+    first = [
+        kind
+        for cell in notebook.cells[:5]
+        for output in cell.get("outputs", ())
+        for kind in output.get("data", {})
+    ]
+    assert "image/png" in first, "no picture within the first five cells"
+
+
+@pytest.mark.parametrize("script", SCRIPTS, ids=lambda path: path.stem)
+def test_what_a_notebook_shows_is_shown_by_github_too(script: Path) -> None:
+    """GitHub strips the styles of HTML; it shows a PNG."""
+    for cell in saved(script).cells:
+        for output in cell.get("outputs", ()):
+            assert "text/html" not in output.get("data", {}), f"{cell.source}: call .png()"
+
+
+@pytest.mark.parametrize("script", RUNS)
 def test_a_notebook_runs_in_a_fresh_kernel(script: Path) -> None:
+    before = resource.getrusage(resource.RUSAGE_CHILDREN)
     fresh = builder.execute(builder.read_script(script), script.parent)
+    after = resource.getrusage(resource.RUSAGE_CHILDREN)
+    taken = (after.ru_utime - before.ru_utime) + (after.ru_stime - before.ru_stime)
+    assert taken <= LONGEST
     assert list(builder.faults(fresh)) == []
     for now, then in zip(fresh.cells, saved(script).cells, strict=True):
         kinds = [output.output_type for output in now.get("outputs", ())]
@@ -106,6 +143,19 @@ def test_errors_and_warnings_are_found() -> None:
     error = nbformat.v4.new_output("error", ename="KeyError", evalue="'x'", traceback=[])
     warning = nbformat.v4.new_output("stream", name="stderr", text="UserWarning: careful")
     assert len(list(builder.faults(one_cell(error, warning)))) == 2
+
+
+def test_pictures_become_small_and_look_the_same() -> None:
+    from PIL import Image, ImageDraw
+
+    drawn = Image.new("RGB", (200, 80), "white")
+    ImageDraw.Draw(drawn).rectangle((20, 20, 120, 60), fill="#1f6feb")
+    large = io.BytesIO()
+    drawn.save(large, "PNG", compress_level=0)
+    small = builder.fewer_colours(base64.b64encode(large.getvalue()).decode())
+    assert builder.fewer_colours(small) == small
+    again = Image.open(io.BytesIO(base64.b64decode(small))).convert("RGB")
+    assert again.tobytes() == drawn.tobytes() and len(small) < len(large.getvalue()) / 20
 
 
 def test_printed_lines_are_joined() -> None:

@@ -13,7 +13,8 @@ from __future__ import annotations
 import dataclasses
 from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import Any, NoReturn
+from os import PathLike
+from typing import Any, ClassVar, NoReturn
 
 import torch
 from torch import Tensor
@@ -22,6 +23,10 @@ from roberta_hub.arguments import advise, no_item, shown, switch, whole_number
 from roberta_hub.errors import InputError, InputTypeError
 from roberta_hub.inference.batching import Rows, Runner
 from roberta_hub.inference.heads import known_head
+from roberta_hub.show.display import Display, Part
+from roberta_hub.show.facts import Remark
+from roberta_hub.show.sheet import Picture
+from roberta_hub.show.words import Mark, Words
 from roberta_hub.text.layout import FIRST
 from roberta_hub.text.tokenizer import Tokenizer
 
@@ -43,6 +48,8 @@ class Answer:
     """One past the last character."""
     score: float
     """Probability of this start times that of this end; without answer, the first token twice."""
+    _asked: ClassVar[tuple[str, str]] = ("", "")
+    """Question and context, where they are known."""
 
     def __str__(self) -> str:
         return f"{self.text or 'no answer'} {self.score:.2f}"
@@ -56,8 +63,38 @@ class Answer:
         """
         return dataclasses.asdict(self)
 
+    def png(self, path: str | PathLike[str] | None = None) -> Picture:
+        """Draw the answer in its context, as a notebook shows it; see `Display.png`.
+
+        Example:
+            >>> Answer("Ada", 0, 3, 0.9).png()
+            <PNG of 1386 x 97 pixels>
+        """
+        return self._display().png(path)
+
+    def _repr_html_(self) -> str:
+        return self._display()._repr_html_()
+
+    def _display(self) -> Display:
+        question, context = self._asked
+        marks = [Mark(self.start, self.end)] if self.text else []
+        parts: list[Part] = [Remark(question), Words(context, marks)] if context else []
+        return Display(str(self), parts, self.to_dict())
+
+    def __getstate__(self) -> dict[str, Any]:
+        return self.to_dict()
+
     def __getitem__(self, key: object) -> NoReturn:
         raise no_item(self, key)
+
+
+def within(answer: Answer, question: str, context: str) -> Answer:
+    """Return the answer itself, which is drawn inside what was asked from now on.
+
+    This is no field: an answer is equal, written and pickled as without it.
+    """
+    object.__setattr__(answer, "_asked", (question, context))
+    return answer
 
 
 @dataclass(frozen=True)

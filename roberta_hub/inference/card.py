@@ -1,7 +1,8 @@
-"""Describes a model in a few lines, as `print(roberta)` shows it."""
+"""Describes a model in a few lines, as `print(roberta)` and notebooks show it."""
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from typing import Literal
 
 from torch import nn
@@ -15,25 +16,23 @@ _KINDS: tuple[Literal["classification", "token"], ...] = ("classification", "tok
 """Kinds of heads whose outputs have labels."""
 
 
-def card(
+def facts(
     model: nn.Module,
     tokenizer: Tokenizer,
     heads: Heads,
     *,
-    title: str,
     source: str,
     longest: int,
     training: bool,
     optimized: Optimization | None = None,
     sentence: SentenceSettings | None = None,
-) -> str:
-    """Write a model's card, one property a line.
+) -> dict[str, str]:
+    """Describe a model by its properties, in words.
 
     Args:
         model: ours or fairseq's.
         tokenizer: of the model.
         heads: of the model, with their labels.
-        title: the first line.
         source: where the weights came from.
         longest: longest input in tokens.
         training: whether the interface is in train mode.
@@ -60,4 +59,14 @@ def card(
         lines["sentences"] = sentence.summary(longest)
     if optimized is not None:
         lines["optimized"] = str(optimized)
+    return lines
+
+
+def card(title: str, lines: Mapping[str, str]) -> str:
+    """Write a model's card, one property a line.
+
+    Args:
+        title: the first line.
+        lines: of `facts`.
+    """
     return "\n".join([title, *(f"  {key:<14}{value}" for key, value in lines.items())])

@@ -5,6 +5,8 @@ from __future__ import annotations
 import dataclasses
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
+from itertools import islice
+from os import PathLike
 from typing import Any, NoReturn
 
 import torch
@@ -16,8 +18,15 @@ from roberta_hub.errors import InputError
 from roberta_hub.inference.batching import Rows, Runner, starts
 from roberta_hub.inference.heads import ENTAILMENT, Heads, check_inputs, entails, known_head
 from roberta_hub.inference.windows import Windows
+from roberta_hub.show.bars import Bar, Bars
+from roberta_hub.show.display import Display, Part
+from roberta_hub.show.facts import Remark
+from roberta_hub.show.sheet import Picture
 from roberta_hub.text.texts import as_strings
 from roberta_hub.text.tokenizer import Text
+
+MOST_LABELS = 10
+"""Labels that are drawn."""
 
 
 @dataclass(frozen=True)
@@ -60,8 +69,40 @@ class Prediction:
         """
         return dataclasses.asdict(self)
 
+    def png(self, path: str | PathLike[str] | None = None) -> Picture:
+        """Draw the bars that a notebook shows; see `Display.png`.
+
+        Example:
+            >>> Prediction.of(["art", "sport"], [0.2, 0.8]).png()
+            <PNG of 1386 x 180 pixels>
+        """
+        return self._display().png(path)
+
+    def _repr_html_(self) -> str:
+        return self._display()._repr_html_()
+
+    def _display(self) -> Display:
+        return Display(str(self), parts_of(self), self.to_dict())
+
     def __getitem__(self, key: object) -> NoReturn:
         raise no_item(self, key)
+
+
+def parts_of(prediction: Prediction, most: int = MOST_LABELS) -> list[Part]:
+    """Show the scores of a prediction, with bars where they are probabilities.
+
+    Args:
+        prediction: of one text.
+        most: labels that are shown.
+    """
+    scores = prediction.scores
+    are_shares = len(scores) > 1 and all(0 <= score <= 1 for score in scores.values())
+    rows = [
+        Bar(label, f"{score:.2f}", score if are_shares else None)
+        for label, score in islice(scores.items(), most)
+    ]
+    more = len(scores) - len(rows)
+    return [Bars(rows), *([Remark(f"and {more} more labels")] if more else [])]
 
 
 def classify(

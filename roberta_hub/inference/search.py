@@ -34,7 +34,7 @@ class Hit:
     """The text itself; None where the corpus is given as vectors."""
 
     def __str__(self) -> str:
-        return f"{self.score:.2f} {self._named()}"
+        return f"{self.score:.2f} {self.named()}"
 
     def to_dict(self) -> dict[str, Any]:
         """Return the fields as a dict of plain values, which `json.dumps` takes.
@@ -48,7 +48,13 @@ class Hit:
     def __getitem__(self, key: object) -> NoReturn:
         raise no_item(self, key)
 
-    def _named(self) -> str:
+    def named(self) -> str:
+        """Name it by its text, or by its place in the corpus where that has no texts.
+
+        Example:
+            >>> Hit(7, 0.9, None).named()
+            'corpus[7]'
+        """
         if self.text is None:
             return f"corpus[{self.index}]"
         return self.text if isinstance(self.text, str) else " | ".join(self.text)

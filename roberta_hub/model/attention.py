@@ -122,6 +122,20 @@ def padded_attention(
     )
 
 
+def plain_attention(
+    query: Tensor, key: Tensor, value: Tensor, *, num_heads: int, dropout: float, kept: list[Tensor]
+) -> Tensor:
+    """Attention of one sequence that keeps its weights: the plain twin of `packed_attention`.
+
+    Shapes: query, key, value and the result (T, C). `kept` gets (H, T, T), whose row t says how
+    much token t takes of each token; rows add up to 1 (Vaswani et al. 2017, equation 1).
+    """
+    q, k, v = (x.view(len(x), num_heads, -1).transpose(0, 1) for x in (query, key, value))
+    weights = (q @ k.transpose(1, 2) * q.size(-1) ** -0.5).softmax(-1)  # (H, T, T)
+    kept.append(weights)
+    return drop_weights(weights, v, dropout).transpose(0, 1).reshape(query.shape)
+
+
 def _attend(
     query: Tensor,
     key: Tensor,

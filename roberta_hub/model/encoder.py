@@ -6,6 +6,7 @@ function differs. Parameter names are fairseq's.
 
 from __future__ import annotations
 
+from collections import deque
 from collections.abc import Callable, Iterator, Sequence
 from functools import partial
 from typing import Any
@@ -21,11 +22,18 @@ from roberta_hub.model.attention import (
     one_row_attention,
     packed_attention,
     padded_attention,
+    plain_attention,
 )
 from roberta_hub.model.embeddings import Tables, packed_segments, padded_segments
 from roberta_hub.model.layer import PreparedLayer, TransformerLayer, prepare_layers
 from roberta_hub.model.matrices import Dtype
-from roberta_hub.model.packing import PackedBatch, PaddedBatch, check_tokens, pack
+from roberta_hub.model.packing import (
+    PackedBatch,
+    PaddedBatch,
+    check_tokens,
+    pack,
+    pack_sequences,
+)
 from roberta_hub.model.prepared import Prepared
 
 _is_exporting: Callable[[], bool] = getattr(torch.compiler, "is_exporting", lambda: False)
@@ -180,14 +188,7 @@ class TransformerEncoder(nn.Module):
         `finish` the last one for the features. With `rows`, one of each sequence (none being
         empty), the last layer computes those alone: (B, C).
         """
-        segments = None
-        if self.separator_idx is not None:
-            segments = packed_segments(
-                *(batch.ids, batch.positions),
-                padding_idx=self.padding_idx,
-                separator=self.separator_idx,
-            )
-        x = self.embed(batch.ids, batch.positions, token_embeddings, segments)
+        x = self._embed_packed(batch, token_embeddings)
         prepared = self.prepared  # read once: another thread may be in `optimize`
         layers = None if prepared is None else prepared.form()
         attend = partial(packed_attention, batch=batch)
@@ -207,6 +208,23 @@ class TransformerEncoder(nn.Module):
         x = self._embed_padded(tokens, real, token_embeddings) * mask
         return [state * mask for state in self._run(x, attend)]
 
+    def attention_weights(self, ids: Tensor) -> Tensor:
+        """Compute how much each token takes of each other one, in each layer and head.
+
+        The other ways through the layers never hold these. This one runs the layers as they are,
+        prepared matrices left aside.
+
+        Args:
+            ids: of one sequence, without padding. Shape: (T,)
+
+        Returns:
+            (L, H, T, T); [..., t, u] is what token t takes of token u, and sums to 1 over u.
+        """
+        kept: list[Tensor] = []
+        batch = pack_sequences([ids], padding_idx=self.padding_idx, device=self.version.device)
+        deque(self._run(self._embed_packed(batch), partial(plain_attention, kept=kept)), maxlen=0)
+        return torch.stack(kept)
+
     def embed(
         self,
         ids: Tensor,
@@ -224,6 +242,16 @@ class TransformerEncoder(nn.Module):
             dropout=self.dropout,
             training=self.training,
         )
+
+    def _embed_packed(self, batch: PackedBatch, token_embeddings: Tensor | None = None) -> Tensor:
+        segments = None
+        if self.separator_idx is not None:
+            segments = packed_segments(
+                *(batch.ids, batch.positions),
+                padding_idx=self.padding_idx,
+                separator=self.separator_idx,
+            )
+        return self.embed(batch.ids, batch.positions, token_embeddings, segments)
 
     def _embed_padded(
         self, tokens: Tensor, real: Tensor, token_embeddings: Tensor | None

@@ -6,13 +6,14 @@ import os
 import re
 import stat
 import sys
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from itertools import chain
 from typing import TYPE_CHECKING, Any
 
 from roberta_hub.errors import RobertaHubError
 from roberta_hub.shell.formats import Answer, Form
 from roberta_hub.shell.grammar import DEFAULT_MODEL, Asked
+from roberta_hub.shell.lakes import is_lake, run
 from roberta_hub.shell.reading import MOST, Item, items, windows
 from roberta_hub.shell.writing import format_of, opened
 from roberta_hub.terminal import progress_bar
@@ -36,6 +37,10 @@ _WORDS = {
     "load a model that has one, or register and train one": (
         "-m takes a model that has one; `roberta-hub fit` and `roberta-hub train` make them"
     ),
+    'pass pooling="mean", "cls", "max" or "pooler"': "give --pooling mean, cls, max or pooler",
+    "keep others, or pass Verb(prefix=TEXT)": "--keep names the columns that are kept",
+    'errors="column"': "--errors column",
+    "Pass text=NAME": "Say --column NAME",
     "multi_label=True": "--multi-label",
     "no_answer=False": "--always",
     "prompt= takes a text of your own": "--prompt takes a text of your own",
@@ -51,7 +56,13 @@ _WORDS = {
 """What errors advise in Python, and what does the same in a shell."""
 
 
-def ask(asked: Asked, form: Form, question: Ask, most: int = MOST) -> int:
+def ask(
+    asked: Asked,
+    form: Form,
+    question: Ask,
+    most: int = MOST,
+    settings: Mapping[str, Any] | None = None,
+) -> int:
     """Answer the inputs of a command line, window by window and in their order.
 
     Args:
@@ -59,10 +70,16 @@ def ask(asked: Asked, form: Form, question: Ask, most: int = MOST) -> int:
         form: of the answers.
         question: asks the model.
         most: inputs that are answered together.
+        settings: of a verb that answers each row by itself, its own options by the library's names.
 
     Returns:
         The exit status.
     """
+    if settings is not None and is_lake(asked):
+        try:
+            return run(asked, form.parts, settings)
+        except RobertaHubError as error:
+            raise in_shell_words(error, str) from None
     format_of(asked, form)  # what is wrong with it is said before anything is read
     given = windows(items(asked, form.parts), most)
     first = next(given, [])  # read before the model is: the texts may be wrong

@@ -5,11 +5,10 @@ from __future__ import annotations
 import os
 import re
 import shutil
-import unicodedata
 from collections.abc import Sequence
 from typing import TextIO
 
-from roberta_hub.terminal import clean
+from roberta_hub.terminal import clean, width_of
 
 BAR = 20
 """Characters of the bar that stands for 1; half of it in a narrow terminal."""
@@ -153,24 +152,6 @@ class Page:
                 break
             kept += character
         return kept + mark
-
-
-def width_of(text: str) -> int:
-    """Tell how many columns of a terminal a text takes.
-
-    Example:
-        >>> width_of("naïve"), width_of("漢字"), width_of("e\u0301")
-        (5, 4, 1)
-    """
-    if text.isascii():
-        return len(text)
-    return sum(map(_width, text))
-
-
-def _width(character: str) -> int:
-    if unicodedata.category(character) in ("Mn", "Me"):
-        return 0
-    return 2 if unicodedata.east_asian_width(character) in "WF" else 1
 
 
 def _can_write(encoding: str, characters: str) -> bool:

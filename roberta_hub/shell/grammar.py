@@ -5,7 +5,7 @@ from __future__ import annotations
 import csv
 import functools
 from collections.abc import Callable
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
 import click
@@ -13,6 +13,20 @@ from click.shell_completion import CompletionItem
 
 FORMATS = ("table", "jsonl", "csv", "tsv", "parquet", "npy")
 DEFAULT_MODEL = "roberta.tiny"
+
+
+@dataclass(frozen=True)
+class Lake:
+    """What the options for lakes were given; all None: nothing."""
+
+    engine: str | None = None
+    address: str | None = None
+    workers: int | None = None
+    keep: tuple[str, ...] = ()
+    errors: str | None = None
+    unit_rows: int | None = None
+    part: tuple[int, int] | None = None
+    status: bool = False
 
 
 @dataclass(frozen=True)
@@ -35,6 +49,8 @@ class Asked:
     """Of `-o`: a path, or "-" for standard output."""
     truncate: bool
     stride: int | None
+    lake: Lake | None = None
+    """None: the verb has no such options, since it answers no row by itself."""
 
     @property
     def options(self) -> dict[str, Any]:
@@ -68,6 +84,19 @@ def complete_model(
 
     names = [name for name in available_models() if name.startswith(incomplete)]
     return [CompletionItem(name) for name in names] or [CompletionItem(incomplete, type="file")]
+
+
+def takes_topk(help: str) -> Callable[[Callable[..., int]], Callable[..., int]]:
+    """Make the option -k, which says how many answers a text gets."""
+    return click.option(
+        "-k",
+        "--topk",
+        default=5,
+        show_default=True,
+        metavar="N",
+        type=click.IntRange(min=1),
+        help=help,
+    )
 
 
 _SHARED = (
@@ -136,7 +165,7 @@ def takes_texts(function: Callable[..., int]) -> Callable[..., int]:
     Args:
         function: gets them as `Asked`, and its own options behind it.
     """
-    names = [name for name in Asked.__dataclass_fields__ if name != "verb"]
+    names = [name for name in Asked.__dataclass_fields__ if name not in ("verb", "lake")]
 
     @functools.wraps(function)
     def with_asked(**given: Any) -> int:
@@ -147,3 +176,70 @@ def takes_texts(function: Callable[..., int]) -> Callable[..., int]:
     for option in reversed(_SHARED):
         with_asked = option(with_asked)
     return with_asked
+
+
+def part_of(
+    context: click.Context, option: click.Parameter, value: str | None
+) -> tuple[int, int] | None:
+    """Read a part: `3/16` is the third of sixteen."""
+    if value is None:
+        return None
+    k, slash, n = value.partition("/")
+    if slash and k.isdecimal() and n.isdecimal() and 1 <= int(k) <= int(n):
+        return int(k), int(n)
+    raise click.BadParameter(f"{value!r} is no part like 3/16, the third of sixteen")
+
+
+_LAKES = (
+    click.option(
+        "--engine",
+        metavar="NAME",
+        type=click.Choice(("processes", "ray")),
+        help="For a lake (a folder or 'in/*.parquet' as FILE, or -o OUT/): processes of this "
+        "machine, or a Ray cluster. The same command goes on with what was begun.",
+    ),
+    click.option("--address", metavar="HOST", help="Of the Ray cluster; auto finds it."),
+    click.option(
+        "--workers", metavar="N", type=click.IntRange(min=1), help="Each holds the model."
+    ),
+    click.option(
+        "--keep",
+        metavar="NAME[,NAME]",
+        callback=listed,
+        help="Columns that are written beside the answers of a lake.  [default: all]",
+    ),
+    click.option(
+        "--errors",
+        metavar="WAY",
+        type=click.Choice(("raise", "column")),
+        help="Of rows without an answer in a lake: raise names them at the end; column says why "
+        "in a column.  [default: raise]",
+    ),
+    click.option(
+        "--unit-rows",
+        metavar="N",
+        type=click.IntRange(min=1),
+        help="Rows of a lake that make one file of answers.  [default: 50000]",
+    ),
+    click.option(
+        "--part", metavar="K/N", callback=part_of, help="Do the K-th of N parts of a lake."
+    ),
+    click.option("--status", is_flag=True, help="Tell how far the lake in -o OUT/ is."),
+)
+
+
+def takes_rows(function: Callable[..., int]) -> Callable[..., int]:
+    """Give a verb that answers each row by itself the options for lakes too.
+
+    Args:
+        function: as `takes_texts` wants it.
+    """
+
+    @functools.wraps(function)
+    def with_lake(asked: Asked, **given: Any) -> int:
+        lake = Lake(**{name: given.pop(name) for name in Lake.__dataclass_fields__})
+        return function(replace(asked, lake=lake), **given)
+
+    for option in reversed(_LAKES):
+        with_lake = option(with_lake)
+    return takes_texts(with_lake)

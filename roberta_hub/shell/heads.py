@@ -10,7 +10,7 @@ import click
 from roberta_hub.shell.asking import FEW, ask
 from roberta_hub.shell.drawing import Cells, Share
 from roberta_hub.shell.formats import Answer, Form
-from roberta_hub.shell.grammar import DEFAULT_MODEL, Asked, examples, listed, takes_texts
+from roberta_hub.shell.grammar import DEFAULT_MODEL, Asked, examples, listed, takes_rows
 from roberta_hub.shell.reading import Parts
 
 if TYPE_CHECKING:
@@ -66,7 +66,7 @@ _multi_label = click.option(
 )
 @_head
 @_multi_label
-@takes_texts
+@takes_rows
 def classify(asked: Asked, head: str | None, multi_label: bool) -> int:
     """Give each text a label, by a head that was trained for it.
 
@@ -78,7 +78,8 @@ def classify(asked: Asked, head: str | None, multi_label: bool) -> int:
         return _predicted(roberta.classify(texts, head, multi_label=multi_label, **asked.options))
 
     parts = Parts(least=2, hint=_NO_HEAD) if asked.model is None else Parts()
-    return ask(asked, _classes(parts), question)
+    settings = {"head": head, "multi_label": multi_label, "scores": True}
+    return ask(asked, _classes(parts), question, settings=settings)
 
 
 @click.command(
@@ -97,7 +98,7 @@ def classify(asked: Asked, head: str | None, multi_label: bool) -> int:
 )
 @_head
 @_multi_label
-@takes_texts
+@takes_rows
 def zero_shot(
     asked: Asked, labels: tuple[str, ...], hypothesis: str, head: str | None, multi_label: bool
 ) -> int:
@@ -111,7 +112,9 @@ def zero_shot(
         settings: Any = {"hypothesis": hypothesis, "head": head, "multi_label": multi_label}
         return _predicted(roberta.zero_shot(texts, labels, **settings, **asked.options))
 
-    return ask(asked, _classes(Parts()), question)
+    given = {"labels": labels, "hypothesis": hypothesis, "head": head}
+    settings = {**given, "multi_label": multi_label, "scores": True}
+    return ask(asked, _classes(Parts()), question, settings=settings)
 
 
 @click.command(
@@ -121,7 +124,7 @@ def zero_shot(
     )
 )
 @_head
-@takes_texts
+@takes_rows
 def tag(asked: Asked, head: str | None) -> int:
     """Find the labelled spans of each text: names, places, parts of speech.
 
@@ -138,7 +141,8 @@ def tag(asked: Asked, head: str | None) -> int:
         return [(s["label"], s["text"], Share(s["score"])) for s in spans] or [("(none)",)]
 
     span = {"label": "", "start": 0, "end": 0, "text": "", "score": 0.0}
-    return ask(asked, Form(Parts(most=1), sample={"spans": [span]}, block=block), question)
+    form = Form(Parts(most=1), sample={"spans": [span]}, block=block)
+    return ask(asked, form, question, settings={"head": head})
 
 
 @click.command(
@@ -157,7 +161,7 @@ def tag(asked: Asked, head: str | None) -> int:
     help="Length of the longest answer.",
 )
 @click.option("--always", is_flag=True, help="Never answer that the text does not say it.")
-@takes_texts
+@takes_rows
 def answer(asked: Asked, head: str | None, max_answer_tokens: int, always: bool) -> int:
     """Find the stretch of a text that answers a question; the pairs are question and context.
 
@@ -183,7 +187,9 @@ def answer(asked: Asked, head: str | None, max_answer_tokens: int, always: bool)
         line=lambda found: block(found)[0],
         block=block,
     )
-    return ask(asked, form, question, FEW)
+    length = {"max_answer_tokens": max_answer_tokens}
+    settings = {"head": head, "no_answer": not always, **length}
+    return ask(asked, form, question, FEW, settings)
 
 
 @click.command(
@@ -194,7 +200,7 @@ def answer(asked: Asked, head: str | None, max_answer_tokens: int, always: bool)
 )
 @click.option("--options", callback=listed, metavar="A,B,C", help="The same for each text.")
 @_head
-@takes_texts
+@takes_rows
 def choose(asked: Asked, options: tuple[str, ...], head: str | None) -> int:
     """Choose the best of several options for each text, or question.
 
@@ -220,4 +226,4 @@ def choose(asked: Asked, options: tuple[str, ...], head: str | None) -> int:
         line=lambda found: (found["label"], Share(found["score"])),
         block=lambda found: [(o["option"], Share(o["score"])) for o in found["options"]],
     )
-    return ask(asked, form, question, FEW)
+    return ask(asked, form, question, FEW, {"head": head, "options": options or None})

@@ -10,7 +10,14 @@ import click
 from roberta_hub.shell.asking import FEW, ask, ids_of
 from roberta_hub.shell.drawing import Cells, Share
 from roberta_hub.shell.formats import Answer, Form
-from roberta_hub.shell.grammar import Asked, examples, listed, takes_texts
+from roberta_hub.shell.grammar import (
+    Asked,
+    examples,
+    listed,
+    takes_rows,
+    takes_texts,
+    takes_topk,
+)
 from roberta_hub.shell.reading import Parts
 
 if TYPE_CHECKING:
@@ -23,17 +30,9 @@ if TYPE_CHECKING:
         'roberta-hub fill-mask "It was a <mask> film." --targets good,bad',
     )
 )
-@click.option(
-    "-k",
-    "--topk",
-    default=5,
-    show_default=True,
-    metavar="N",
-    type=click.IntRange(min=1),
-    help="How many words.",
-)
+@takes_topk("How many words.")
 @click.option("--targets", callback=listed, metavar="A,B,C", help="Rank these words only.")
-@takes_texts
+@takes_rows
 def fill_mask(asked: Asked, topk: int, targets: tuple[str, ...]) -> int:
     """Find the most probable words for each <mask> of a text.
 
@@ -61,7 +60,8 @@ def fill_mask(asked: Asked, topk: int, targets: tuple[str, ...]) -> int:
         return [(*([w["mask"]] if several else []), w["word"], Share(w["score"])) for w in words]
 
     word = {"mask": 0, "word": "", "score": 0.0, "filled": ""}
-    return ask(asked, Form(Parts(most=1), sample={"words": [word]}, block=block), question)
+    form = Form(Parts(most=1), sample={"words": [word]}, block=block)
+    return ask(asked, form, question, settings={"topk": topk, "targets": targets or None})
 
 
 @click.command(
@@ -70,7 +70,7 @@ def fill_mask(asked: Asked, topk: int, targets: tuple[str, ...]) -> int:
         "printf 'A dog ran.\\nDog a ran.\\n' | roberta-hub score -f csv",
     )
 )
-@takes_texts
+@takes_rows
 def score(asked: Asked) -> int:
     """Measure how natural each text is, by its pseudo-log-likelihood (Salazar et al. 2020).
 
@@ -95,7 +95,7 @@ def score(asked: Asked) -> int:
         titles=("score", "tokens", "per token"),
         line=lambda answer: (answer["score"], answer["tokens"], answer["per_token"]),
     )
-    return ask(asked, form, question, FEW)
+    return ask(asked, form, question, FEW, {})
 
 
 @click.command(

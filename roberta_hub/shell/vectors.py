@@ -14,7 +14,7 @@ from roberta_hub.errors import InputError, RobertaHubError
 from roberta_hub.shell.asking import ask, ids_of, in_shell_words, load
 from roberta_hub.shell.drawing import Cells, Share
 from roberta_hub.shell.formats import Answer, Form
-from roberta_hub.shell.grammar import Asked, examples, takes_texts
+from roberta_hub.shell.grammar import Asked, examples, takes_rows, takes_texts, takes_topk
 from roberta_hub.shell.reading import STDIN, Item, Parts, from_file
 from roberta_hub.shell.writing import opened
 
@@ -50,7 +50,7 @@ _VECTOR = Form(
 )
 @click.option("--prompt", metavar="TEXT", help='Put this before each text: "query: ".')
 @click.option("--prompt-name", metavar="NAME", help="Or one of the model's own prompts.")
-@takes_texts
+@takes_rows
 def embed(asked: Asked, prompt: str | None, prompt_name: str | None) -> int:
     """Compute one vector of each text, pooled and normalized as the model was trained to.
 
@@ -62,7 +62,8 @@ def embed(asked: Asked, prompt: str | None, prompt_name: str | None) -> int:
         found = roberta.embed(texts, prompt, prompt_name=prompt_name, **asked.options)
         return [{"vector": _floats(vector)} for vector in found]
 
-    return ask(asked, _VECTOR, question)
+    settings = {"prompt": prompt, "prompt_name": prompt_name}
+    return ask(asked, _VECTOR, question, settings=settings)
 
 
 @click.command(
@@ -85,7 +86,7 @@ def embed(asked: Asked, prompt: str | None, prompt_name: str | None) -> int:
     help="cls, mean, max or pooler: one vector for each text, not for each token.",
 )
 @click.option("--normalize", is_flag=True, help="Give each vector the length 1.")
-@takes_texts
+@takes_rows
 def features(asked: Asked, layer: int, pooling: Any, normalize: bool) -> int:
     """Compute the model's hidden states.
 
@@ -109,7 +110,9 @@ def features(asked: Asked, layer: int, pooling: Any, normalize: bool) -> int:
         titles=("tokens", "width"),
         line=lambda answer: (len(answer["vectors"]), len(answer["vectors"][0])),
     )
-    return ask(asked, form if pooling is None else _VECTOR, question)
+    settings = {"layer": layer, "pooling": pooling, "normalize": normalize}
+    form = form if pooling is None else _VECTOR
+    return ask(asked, form, question, settings=settings)
 
 
 @click.command(
@@ -118,15 +121,7 @@ def features(asked: Asked, layer: int, pooling: Any, normalize: bool) -> int:
         'roberta-hub similar "late delivery" -i reviews.csv --column text -k 3 -f jsonl',
     )
 )
-@click.option(
-    "-k",
-    "--topk",
-    default=5,
-    show_default=True,
-    metavar="N",
-    type=click.IntRange(min=1),
-    help="How many texts for each query.",
-)
+@takes_topk("How many texts for each query.")
 @takes_texts
 def similar(asked: Asked, topk: int) -> int:
     """Find the texts of a file, or of standard input, that are nearest to each TEXT.

@@ -100,7 +100,7 @@ def _file(path: Path, source: str | None) -> Iterator[io.TextIOWrapper]:
     special = path.exists() and not path.is_file()
     place = contextlib.nullcontext(path) if special else replacing(path)
     with (
-        _terminable(),
+        terminable(),
         place as new,
         open(new, "wb") as file,
         io.TextIOWrapper(file, encoding="utf-8", newline="\n", write_through=True) as stream,
@@ -109,7 +109,7 @@ def _file(path: Path, source: str | None) -> Iterator[io.TextIOWrapper]:
 
 
 @contextlib.contextmanager
-def _terminable() -> Iterator[None]:
+def terminable() -> Iterator[None]:
     """Have SIGTERM end the process as an exception does, so that no half of a file is left."""
     if threading.current_thread() is not threading.main_thread():
         yield

@@ -10,7 +10,7 @@ from torch import Tensor
 
 from roberta_hub.arguments import text_of, whole_number
 from roberta_hub.errors import InputError
-from roberta_hub.inference import embed, search
+from roberta_hub.inference import embed, search, shown
 from roberta_hub.inference.batching import Options, Runner
 from roberta_hub.inference.search import Hit
 from roberta_hub.inference.windows import keep_as_tokenizers
@@ -184,11 +184,17 @@ class EmbedVerbs(TextVerbs):
             next((settings.prompts[name] for name in names if name in settings.prompts), "")
             for names in (_OF_QUERIES, _OF_CORPUS)
         )
-        vectors = embed.vectors_of(
-            queries, "queries", lambda texts: embed.embed(runner, texts, settings, asked)
-        )
+        texts: list[Text] = []  # of the queries, an iterator's too; vectors have none
+
+        def of_queries(found: Sequence[Text]) -> Tensor:
+            texts.extend(found)
+            return embed.embed(runner, found, settings, asked)
+
+        vectors = embed.vectors_of(queries, "queries", of_queries)
         blocks = search.corpus_blocks(
             corpus, lambda texts, places: embed.embed(runner, texts, settings, found, places)
         )
         hits = search.search(vectors, blocks, topk, settings.similarity)
-        return hits[0] if isinstance(queries, str) else hits
+        if isinstance(queries, str):
+            return shown.hits(queries, hits[0])
+        return shown.hits_of_many(texts or [f"query {i}" for i in range(len(hits))], hits)

@@ -6,7 +6,7 @@ from collections.abc import Iterable, Sequence
 from typing import TYPE_CHECKING, Any, overload
 
 from roberta_hub.config import Inputs
-from roberta_hub.inference import answer, choose, classify, tag
+from roberta_hub.inference import answer, choose, classify, shown, tag
 from roberta_hub.inference.answer import MAX_ANSWER, Answer
 from roberta_hub.inference.batching import Options
 from roberta_hub.inference.classify import Prediction
@@ -99,7 +99,7 @@ class HeadVerbs(TextVerbs):
             inputs=heads.inputs(head),
             multi_label=multi_label,
         )
-        return found[0] if one else found
+        return found[0] if one else shown.predictions(many, found)
 
     @overload
     def zero_shot(  # type: ignore[overload-overlap]
@@ -176,7 +176,7 @@ class HeadVerbs(TextVerbs):
             inputs=heads.inputs(head),
             multi_label=multi_label,
         )
-        return found[0] if one else found
+        return found[0] if one else shown.predictions(many, found)
 
     @overload
     def tag(  # type: ignore[overload-overlap]
@@ -218,7 +218,7 @@ class HeadVerbs(TextVerbs):
             texts, "texts", place="texts[{}]", needs="tag takes single texts"
         )
         found = tag.tag(self._runner(**options), many, head, heads.labels(head))
-        return found[0] if one else found
+        return shown.spans(many[0], found[0]) if one else shown.spans_of_many(many, found)
 
     def answer(
         self,
@@ -266,7 +266,7 @@ class HeadVerbs(TextVerbs):
             max_tokens=max_answer_tokens,
             no_answer=no_answer,
         )
-        return found[0]
+        return answer.within(found[0], question, context)
 
     def choose(
         self,

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Sequence
 from typing import TYPE_CHECKING, Any, overload
 
-from roberta_hub.inference import fill_mask, pronouns, replaced, score
+from roberta_hub.inference import fill_mask, pronouns, replaced, score, shown
 from roberta_hub.inference.batching import Options
 from roberta_hub.inference.fill_mask import Filled
 from roberta_hub.keywords import checks_keywords
@@ -83,7 +83,10 @@ class LanguageVerbs(TextVerbs):
         texts, one = as_single_texts(masked_input, "masked_input", place="text {}", needs=needs)
         found = fill_mask.fill_mask(self._runner(**options), texts, topk=topk, targets=targets)
         results: list[Any] = [masks[0] if len(masks) == 1 else masks for masks in found]
-        return results[0] if one else results
+        if one:
+            return shown.words(texts[0], results[0])
+        drawn = [shown.words(text, own) for text, own in zip(texts, results, strict=True)]
+        return shown.words_of_many(texts, drawn)
 
     def disambiguate_pronoun(
         self, sentence: str, candidates: Sequence[str] | None = None

@@ -22,6 +22,7 @@ FLOORS = {
     "text": 1,
     "model": 1,
     "checkpoint": 1,
+    "show": 1,
     "inference": 2,
     "saving": 2,
     "building": 2,
@@ -31,6 +32,7 @@ FLOORS = {
     "hub": 4,
     "fairseq_bridge": 5,
     "train": 5,
+    "scale": 5,
     "shell": 6,
     "__main__": 7,
     "__init__": 7,
@@ -128,12 +130,31 @@ INNER_FLOORS = {
         ["meters", "checkpoints"],
         ["fit"],
     ],
+    "scale": [
+        ["columns", "models"],
+        ["frames", "outputs"],
+        ["sources", "verb"],
+        ["units"],
+        ["rows"],
+        ["work"],
+        ["plan", "merge"],
+        ["status", "processes", "on_ray"],
+        ["run"],
+    ],
+    "show": [
+        ["markup", "colours"],
+        ["terminal_text", "sheet", "pixels"],
+        ["facts", "words", "bars", "strip"],
+        ["grid"],
+        ["display"],
+    ],
     "shell": [
         ["drawing", "grammar", "scan", "doctor", "pin", "models"],
         ["reading"],
         ["formats"],
         ["binary"],
         ["writing"],
+        ["lakes"],
         ["asking"],
         ["heads", "language", "vectors", "upkeep", "train", "fit"],
         ["main"],
@@ -143,7 +164,12 @@ INNER_FLOORS = {
 
 Every room that has rooms in it is here, and may say the same of them.
 """
-DOORS = {("shell.main", "__init__"), ("shell.doctor", "__init__")}
+DOORS = {
+    ("shell.main", "__init__"),
+    ("shell.doctor", "__init__"),
+    ("scale.plan", "__init__"),
+    ("scale.on_ray", "__init__"),
+}
 """Modules that use the package as its users do, through its public names."""
 MODULES = sorted(PACKAGE.rglob("*.py"))
 

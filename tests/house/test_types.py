@@ -63,6 +63,7 @@ def test_the_calls_are_real(tmp_path: Path) -> None:
     typed_verbs.sentences(roberta)
     typed_verbs.language(roberta)
     typed_verbs.heads(roberta)
+    typed_verbs.displays(roberta)
     typed_verbs.registration(roberta, tmp_path)
 
 

@@ -14,6 +14,8 @@ from typing_extensions import assert_type
 
 from roberta_hub import Answer, Hit, Prediction, RobertaHubInterface, Span
 from roberta_hub.inference.words import AlignedDoc, AlignedWord
+from roberta_hub.show.display import Display
+from roberta_hub.show.sheet import Picture
 
 MANY = ["A dog ran.", "Goal!"]
 PAIRS = [("A dog ran.", "A cat sat.")]
@@ -100,6 +102,16 @@ def heads(roberta: RobertaHubInterface) -> None:
     assert_type(roberta.answer("Who?", "Ada wrote it.", "squad"), Answer)
     assert_type(roberta.choose("a", labels, "grade"), Prediction)
     assert_type(roberta.head_labels("mnli"), tuple[str, ...])
+
+
+def displays(roberta: RobertaHubInterface) -> None:
+    for shown in (roberta.explain("a b"), roberta.explain(("a", "b"), "mnli", progress=False)):
+        assert_type(shown, Display)
+        assert_type(shown.to_dict(), dict[str, Any])
+        assert_type(shown.png(), Picture)
+    assert_type(roberta.token_strip(("a", "b")), Display)
+    assert_type(roberta.attention("a", 1, attention_head=0), Display)
+    assert_type(roberta.classify("a", "topic").png(), Picture)
 
 
 def registration(roberta: RobertaHubInterface, folder: Path) -> None:

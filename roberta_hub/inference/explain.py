@@ -1,0 +1,303 @@
+"""Explains a model's answers by its words: how surprising each is, or what each contributes.
+
+Surprise is that of a word masked as a whole: a word of several pieces is guessed from left to
+right, and the pieces that follow in it are masked too (Kauf and Ivanova 2023, PLL-word-l2r).
+Contributions are measured by leaving each word out.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import torch
+from torch import Tensor
+
+from roberta_hub.arguments import shown, text_of
+from roberta_hub.config import Inputs
+from roberta_hub.errors import InputTypeError
+from roberta_hub.inference.batching import Rows, Runner, check_lm_head, lm_logits
+from roberta_hub.inference.classify import Prediction, parts_of, window_values
+from roberta_hub.inference.heads import check_inputs
+from roberta_hub.inference.units import Unit, units_of
+from roberta_hub.inference.windows import Windows
+from roberta_hub.model.packing import PackedBatch
+from roberta_hub.show.bars import Bar, Bars
+from roberta_hub.show.colours import BLUE, ORANGE
+from roberta_hub.show.display import Display, Part
+from roberta_hub.show.facts import Remark
+from roberta_hub.show.words import Mark, Words
+
+TOPK = 5
+"""Words that are told instead of one."""
+MOST_BITS = 15.0
+"""The surprise of the strongest colour: of one word among 33,000, about a vocabulary."""
+LEAST_SCALE = 0.1
+"""The contribution, as probability, below which no word gets the strongest colour."""
+BRIEF = 3
+"""Of these, how many are listed below a text."""
+LISTED = 5
+"""Words that are listed below a text."""
+
+
+def one_text(value: object) -> tuple[str, ...]:
+    """Return the sentences of the one text that a display shows: a str, or a tuple for a pair.
+
+    Raises:
+        InputTypeError: something else; a list would be several texts.
+
+    Example:
+        >>> one_text("a"), one_text(("a", "b"))
+        (('a',), ('a', 'b'))
+    """
+    if isinstance(value, tuple) and value:
+        return tuple(text_of(f"text[{i}]", part) for i, part in enumerate(value))
+    if not isinstance(value, str):
+        raise InputTypeError(
+            f"text is {shown(value)}; pass one str, or a tuple of sentences for a pair"
+            + (", and show several texts one by one" if isinstance(value, list) else "")
+        )
+    return (text_of("text", value),)
+
+
+# ---- surprise ----
+
+
+@dataclass(frozen=True)
+class Surprise:
+    """What the model expected in the place of a word."""
+
+    unit: Unit
+    bits: float
+    """-log2 of the word's probability."""
+    rank: int
+    """1 where no piece is more probable than the word's first one."""
+    instead: list[tuple[str, float]]
+    """Other words with their probabilities, the most probable first; where the word has several
+    pieces, first pieces of words of as many."""
+
+
+def surprise(runner: Runner, sentences: tuple[str, ...]) -> Display:
+    """Show how surprising each word is. See `RobertaHubInterface.explain`."""
+    check_lm_head(runner.model, "explain without a head")
+    found = surprises(runner, sentences)
+    bits = sum(word.bits for word in found)
+    parts: list[Part] = [
+        Words(text, [_surprise_mark(sentences, w) for w in found if w.unit.sentence == i])
+        for i, text in enumerate(sentences)
+    ]
+    if found:
+        parts.append(
+            Remark(
+                f"{bits:.1f} bits, {bits / len(found):.1f} a word. 0 bits: the model is sure of "
+                "the word; each bit halves its probability"
+            )
+        )
+    most = sorted(found, key=lambda word: -word.bits)[:LISTED]
+    rows = [
+        Bar(
+            _text(sentences, word.unit),
+            f"{word.bits:.1f}",
+            word.bits / MOST_BITS,
+            "instead: " + _listed(word, BRIEF),
+        )
+        for word in most
+    ]
+    parts.append(Bars(rows, ORANGE))
+    words = [
+        {
+            **_place(sentences, word.unit),
+            "bits": word.bits,
+            "probability": 2.0**-word.bits,
+            "rank": word.rank,
+            "instead": [{"word": name.strip(), "probability": p} for name, p in word.instead],
+        }
+        for word in found
+    ]
+    values = {"texts": list(sentences), "bits": bits, "words": words}
+    return Display("Surprise", parts, values)
+
+
+def surprises(runner: Runner, sentences: tuple[str, ...]) -> list[Surprise]:
+    """Compute the surprise of each word of a text; words that were cut off are left out."""
+    tokenizer = runner.tokenizer
+    mask = tokenizer.mask_idx
+    windows = runner.fit([tokenizer.encode(*sentences)], [_named(sentences)])[0]
+    copies: list[Tensor] = []
+    targets: list[int] = []
+    owners: list[Unit] = []
+    for unit in units_of(tokenizer, sentences):
+        window, columns = _in_window(windows, unit)
+        for i, column in enumerate(columns):
+            masked = window.clone()
+            masked[columns[i:]] = mask
+            copies.append(masked)
+            targets.append(int(window[column]))
+            owners.append(unit)
+
+    def answer(rows: Rows) -> list[tuple[float, int, list[tuple[int, float]]]]:
+        logits = lm_logits(runner.model, rows.at(first_masks(rows.batch)), len(tokenizer))
+        logs = logits.log_softmax(-1)  # (B, V)
+        own = torch.tensor([targets[i] for i in rows.indices], device=logs.device).unsqueeze(1)
+        wanted = logs.gather(1, own)
+        words = tokenizer.words.to(logs.device)
+        ranks = ((logs > wanted) & words).sum(1) + 1
+        others = logs.masked_fill(~words, -torch.inf).scatter(1, own, -torch.inf)
+        values, ids = others.topk(min(TOPK, others.size(1)), dim=1)
+        pairs = zip(ids.tolist(), values.exp().tolist(), strict=True)
+        best = [list(zip(*pair, strict=True)) for pair in pairs]
+        return list(zip(wanted.squeeze(1).tolist(), ranks.tolist(), best, strict=True))
+
+    def first_masks(batch: PackedBatch) -> Tensor:
+        """Find the first masked place of each sequence: (B,)."""
+        masked = batch.ids.eq(mask)
+        places = [part.int().argmax() for part in torch.split(masked, list(batch.lengths))]
+        return batch.starts + torch.stack(places)
+
+    found: list[Surprise] = []
+    for unit, (log, rank, best) in zip(
+        owners, runner.run(copies, answer, pick=first_masks), strict=True
+    ):
+        bits = max(0.0, -log / math.log(2))
+        if found and found[-1].unit is unit:  # a later piece of the word
+            last = found[-1]
+            found[-1] = Surprise(unit, last.bits + bits, last.rank, last.instead)
+        else:
+            instead = [(tokenizer.decode_id(i), p) for i, p in best if p > 0]
+            found.append(Surprise(unit, bits, rank, instead))
+    return found
+
+
+def _in_window(windows: Windows, unit: Unit) -> tuple[Tensor, list[int]]:
+    """Find the window in which a word stands best, and its places there; none if it was cut off."""
+    if len(windows.ids) == 1:
+        places = windows.columns[0].tolist()
+        w = 0
+    else:
+        w = int(windows.best[unit.columns[0]])
+        places = windows.columns[w].tolist()
+    at = {column: place for place, column in enumerate(places)}
+    return windows.ids[w], [at[column] for column in unit.columns if column in at]
+
+
+def _surprise_mark(sentences: Sequence[str], word: Surprise) -> Mark:
+    rank = "first guess" if word.rank == 1 else f"guess number {word.rank:,}"
+    note = f"{_text(sentences, word.unit)}: {word.bits:.1f} bits, {rank}\ninstead: {_listed(word)}"
+    return Mark(word.unit.start, word.unit.end, min(1.0, word.bits / MOST_BITS), note)
+
+
+def _listed(word: Surprise, most: int = TOPK) -> str:
+    more = "…" if len(word.unit.columns) > 1 else ""
+    guesses = [(name.strip() + more, share) for name, share in word.instead[:most]]
+    return ", ".join(f"{name} {_percent(share)}" for name, share in guesses)
+
+
+def _percent(share: float) -> str:
+    return f"{100 * share:.0f}%" if share >= 0.005 else "<1%"
+
+
+# ---- contributions ----
+
+
+def contribution(
+    runner: Runner,
+    sentences: tuple[str, ...],
+    head: str,
+    labels: Sequence[str],
+    *,
+    inputs: Inputs | None = None,
+) -> Display:
+    """Show what each word contributes to a head's answer. See `RobertaHubInterface.explain`."""
+    text = sentences if len(sentences) > 1 else sentences[0]
+    check_inputs([text], head, inputs)
+    units = units_of(runner.tokenizer, sentences)
+    values = left_out(runner, sentences, head, units)  # (1 + words, K)
+    prediction = Prediction.of(labels, values[0].tolist())
+    best = labels.index(prediction.label)
+    shares = values.size(1) > 1
+    changes = (values[0, best] - values[1:, best]).tolist()
+    found = [(unit, change) for unit, change in zip(units, changes, strict=True)]
+    scale = max([*map(abs, changes), LEAST_SCALE if shares else 0.0]) or 1.0
+    what = prediction.label if shares else "the output"
+
+    def mark(unit: Unit, change: float) -> Mark:
+        without = prediction.score - change
+        note = f"without {_text(sentences, unit)}: {what} {without:.2f} ({_signed(-change)})"
+        return Mark(unit.start, unit.end, change / scale, note)
+
+    parts: list[Part] = parts_of(prediction)
+    parts += [
+        Words(words, [mark(u, c) for u, c in found if u.sentence == i], BLUE, ORANGE)
+        for i, words in enumerate(sentences)
+    ]
+    parts.append(
+        Remark(f"how much {what} falls where a word is left out; dots below: it rises instead")
+    )
+    ranked = sorted(found, key=lambda pair: -abs(pair[1]))[:LISTED]
+    rows = [
+        Bar(
+            _text(sentences, unit),
+            _signed(change),
+            abs(change) / scale,
+            colour=BLUE if change > 0 else ORANGE,
+        )
+        for unit, change in ranked
+    ]
+    parts.append(Bars(rows))
+    dicts = [{**_place(sentences, unit), "contribution": change} for unit, change in found]
+    data: dict[str, Any] = {"texts": list(sentences), "head": head, **prediction.to_dict()}
+    return Display(f"{head}: {prediction}", parts, {**data, "words": dicts})
+
+
+def left_out(
+    runner: Runner, sentences: tuple[str, ...], head: str, units: Sequence[Unit]
+) -> Tensor:
+    """Ask a head about a text, and about the text without each of its words.
+
+    Args:
+        runner: of the model.
+        sentences: of the text.
+        head: name of a classification head.
+        units: the words of the text.
+
+    Returns:
+        Probabilities, or the value of a head with one output, of the whole text and then without
+        each word: (1 + len(units), K).
+    """
+    ids = runner.tokenizer.encode(*sentences)
+    copies = [ids]
+    for unit in units:
+        copies.append(_without(ids, unit))
+    windows = runner.fit(copies, [_named(sentences)] * len(copies), [0] * len(copies))
+    values = window_values(runner, windows, head)
+    return values.softmax(-1) if values.size(1) > 1 else values
+
+
+def _signed(change: float) -> str:
+    return f"{change:+.2f}" if abs(change) >= 0.005 else "0.00"
+
+
+def _without(ids: Tensor, unit: Unit) -> Tensor:
+    kept = torch.ones(len(ids), dtype=torch.bool)
+    kept[unit.columns] = False
+    return ids[kept]
+
+
+def _named(sentences: tuple[str, ...]) -> object:
+    """Name a text in an error."""
+    return sentences if len(sentences) > 1 else sentences[0]
+
+
+def _text(sentences: Sequence[str], unit: Unit) -> str:
+    return sentences[unit.sentence][unit.start : unit.end]
+
+
+def _place(sentences: Sequence[str], unit: Unit) -> dict[str, Any]:
+    return {
+        "word": _text(sentences, unit),
+        "sentence": unit.sentence,
+        "start": unit.start,
+        "end": unit.end,
+    }

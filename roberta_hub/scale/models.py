@@ -1,0 +1,89 @@
+"""Keeps the models that a process has loaded, and tells each from others by a digest."""
+
+from __future__ import annotations
+
+import contextlib
+import functools
+import hashlib
+import json
+import threading
+from collections.abc import Iterator
+from typing import TYPE_CHECKING, Literal
+
+if TYPE_CHECKING:
+    from roberta_hub.interface import RobertaHubInterface
+
+Optimize = Literal["float32", "int8", "bfloat16"]
+KEPT = 2
+"""Models that a process keeps."""
+_PROBE = ("Hello world!", "naïve 😀 <mask>  x", "日本")
+"""Texts whose ids tell one vocabulary from another."""
+_lock = threading.Lock()
+
+
+class Loaded:
+    """Holds a model, and what tells it from others."""
+
+    def __init__(self, roberta: RobertaHubInterface) -> None:
+        """Hold a model, as it was loaded."""
+        self.roberta = roberta
+
+    @functools.cached_property
+    def digest(self) -> str:
+        """Hash weights, labels, how `embed` pools, and the ids of some texts, as hex."""
+        from torch import uint8
+
+        roberta = self.roberta
+        found = hashlib.sha256()
+        for name, tensor in sorted(roberta.model.state_dict().items()):
+            found.update(f"{name} {tensor.dtype} {tuple(tensor.shape)}\n".encode())
+            flat = tensor.detach().cpu().contiguous().flatten()
+            found.update(memoryview(flat.view(uint8).numpy()))
+        about = [
+            roberta.labels,
+            roberta.own_head,
+            roberta.inputs,
+            repr(roberta.sentence),
+            roberta.max_positions,
+            [roberta.encode(text).tolist() for text in _PROBE],
+        ]
+        found.update(json.dumps(about, sort_keys=True).encode())
+        return found.hexdigest()
+
+
+def loaded(model: str, device: str | None, dtype: str | None, optimize: Optimize | None) -> Loaded:
+    """Load a model, unless this process has it already.
+
+    Args:
+        model: name or path.
+        device: see `load_model`.
+        dtype: of the weights.
+        optimize: None, "float32", "int8" or "bfloat16".
+    """
+    with _lock:  # several threads of an engine share one
+        return _load(model, device, dtype, optimize)
+
+
+@functools.lru_cache(maxsize=KEPT)
+def _load(model: str, device: str | None, dtype: str | None, optimize: Optimize | None) -> Loaded:
+    from roberta_hub.hub import load_model
+
+    roberta = load_model(model, device=device, dtype=dtype, progress=False).eval()
+    if optimize is not None:
+        roberta.optimize(None if optimize == "float32" else optimize)
+    return Loaded(roberta)
+
+
+@contextlib.contextmanager
+def with_threads(count: int) -> Iterator[None]:
+    """Have torch compute with so many threads, and the caller's number again afterwards."""
+    import torch
+
+    before = torch.get_num_threads()
+    if before != count:
+        torch.set_num_threads(count)
+    try:
+        yield
+    finally:
+        if before != count:
+            torch.set_num_threads(before)

@@ -1,0 +1,215 @@
+"""Does units in processes of this machine: the engine "processes".
+
+A worker is a fresh Python with a pipe, so scripts need no `if __name__ == "__main__"`, and no
+thread or lock of this process comes along. It ends by itself when this process does.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import signal
+import socket
+import subprocess
+import sys
+import threading
+import time
+from collections import deque
+from collections.abc import Generator, Sequence
+from dataclasses import dataclass
+from multiprocessing.connection import Connection, wait
+
+from roberta_hub.errors import RobertaHubError
+from roberta_hub.scale.units import Unit
+from roberta_hub.scale.work import Attempts, Done, Job, Schedule, died, do_unit
+
+CORES = 4
+"""Cores of one worker, which share a batch well. More workers would hold as many more models."""
+_START = (
+    "import json, sys; sys.path[:] = json.loads(sys.argv[1]); "
+    "from roberta_hub.scale.processes import work; work(int(sys.argv[2]), int(sys.argv[3]))"
+)
+_READY = "ready"
+
+
+def threads(schedule: Schedule) -> int:
+    """Tell how many threads each worker gets where the verb does not say it."""
+    cores = _cores()
+    return max(1, cores // (schedule.workers or max(1, cores // CORES)))
+
+
+def _cores() -> int:
+    if hasattr(os, "sched_getaffinity"):  # those that this process may use
+        return len(os.sched_getaffinity(0))
+    return os.cpu_count() or 1
+
+
+def run_units(job: Job, units: Sequence[Unit], schedule: Schedule) -> Generator[Done, None, None]:
+    """Do units in worker processes; see `work.Engine`.
+
+    Args:
+        job: of the plan.
+        units: to be done, in this order.
+        schedule: how many workers, for how long, how often.
+
+    Yields:
+        How each unit ended.
+    """
+    gpus = _gpus(job.verb.device)
+    wanted = schedule.workers or len(gpus) or max(1, _cores() // CORES)
+    waiting, attempts = deque(units), Attempts(schedule.attempts)
+    places = {
+        number: _Place(gpus[number % len(gpus)] if gpus else None) for number in range(wanted)
+    }
+    try:
+        while waiting or any(place.unit for place in places.values()):
+            for place in places.values():
+                if waiting and place.unit is None:
+                    place.give(job, waiting.popleft(), schedule.time_limit)
+            for done in _ended([place for place in places.values() if place.unit]):
+                final = attempts.final(done)
+                if final is None:
+                    waiting.append(next(unit for unit in units if unit.number == done.unit))
+                else:
+                    yield final
+    finally:
+        for place in places.values():
+            place.stop()
+
+
+@dataclass
+class _Place:
+    """A place for a worker, which is started when there is work, and again when it died."""
+
+    gpu: str | None
+    process: subprocess.Popen[bytes] | None = None
+    pipe: Connection | None = None
+    life: int = -1
+    """Closed when this process ends, whatever ends it: the worker reads it, and then ends too."""
+    unit: Unit | None = None
+    deadline: float = 0.0
+    ready: bool = False
+    limit: float = 0.0
+
+    def give(self, job: Job, unit: Unit, limit: float) -> None:
+        """Have the worker do a unit."""
+        self.unit, self.limit, self.deadline = unit, limit, time.monotonic() + limit
+        if self.pipe is None:
+            self._start()
+            self._send(job)
+        self._send(unit)
+
+    def _send(self, what: object) -> None:
+        try:
+            assert self.pipe is not None
+            self.pipe.send(what)
+        except OSError:  # it died; its end of the pipe says so next
+            pass
+
+    def _start(self) -> None:
+        ours, theirs = socket.socketpair()
+        end, self.life = os.pipe()
+        environment = {**os.environ, "ROBERTA_HUB_OFFLINE": "1"}  # the driver has loaded the model
+        if self.gpu is not None:
+            environment["CUDA_VISIBLE_DEVICES"] = self.gpu
+        handles = (theirs.fileno(), end)
+        arguments = [json.dumps(sys.path), *map(str, handles)]
+        self.process = subprocess.Popen(
+            [sys.executable, "-W", "ignore", "-c", _START, *arguments],
+            pass_fds=handles,
+            stdin=subprocess.DEVNULL,
+            stdout=subprocess.DEVNULL,
+            env=environment,
+            start_new_session=True,  # a terminal's Ctrl-C is for this process
+        )
+        theirs.close()
+        os.close(end)
+        self.pipe, self.ready = Connection(ours.detach()), False
+
+    def end_of(self) -> Done | None:
+        """Return how the unit ended; None: it goes on."""
+        assert self.pipe is not None and self.unit is not None
+        unit = self.unit
+        try:
+            if self.pipe.poll():
+                said = self.pipe.recv()
+                if said == _READY:
+                    self.ready = True
+                    return None
+                self.unit = None
+                assert isinstance(said, Done)
+                return said
+        except (EOFError, OSError):
+            why = self._why()
+            ready = self.ready
+            self.stop()
+            if not ready:
+                raise RobertaHubError(f"no worker can be started: it {why}") from None
+            return died(unit, why)
+        if time.monotonic() < self.deadline:
+            return None
+        self.stop()
+        return died(unit, f"took longer than {self.limit:g} s and was stopped")
+
+    def _why(self) -> str:
+        assert self.process is not None
+        code = self.process.wait()
+        if code >= 0:
+            return f"ended with status {code}"
+        hint = ", as the system does where memory is short" if code == -signal.SIGKILL else ""
+        return f"was killed by signal {-code}{hint}"
+
+    def stop(self) -> None:
+        """End the worker, whatever it is doing: a file is whole or is not there."""
+        if self.process is not None and self.pipe is not None:
+            self.process.kill()
+            self.process.wait()
+            self.pipe.close()
+            os.close(self.life)
+        self.process = self.pipe = self.unit = None
+
+
+def _ended(busy: Sequence[_Place]) -> list[Done]:
+    """Wait until something happens; tell what ended."""
+    pipes = [place.pipe for place in busy if place.pipe is not None]
+    rest = min(place.deadline for place in busy) - time.monotonic()
+    wait(pipes, timeout=min(max(rest, 0), threading.TIMEOUT_MAX))
+    found = [place.end_of() for place in busy]
+    return [done for done in found if done is not None]
+
+
+def _gpus(device: str | None) -> list[str]:
+    """Name the GPUs, where the verb asks for one and does not say which: each gets a worker."""
+    if device not in ("cuda", "auto"):
+        return []
+    import torch
+
+    count = torch.cuda.device_count()
+    seen = os.environ.get("CUDA_VISIBLE_DEVICES", "")
+    return seen.split(",")[:count] if seen else [str(number) for number in range(count)]
+
+
+# ---- in the worker ----
+
+
+def work(pipe: int, life: int) -> None:
+    """Do the units that come through a pipe: what a worker runs.
+
+    Args:
+        pipe: the end of a socket pair: a job comes, then units; how they ended goes back.
+        life: the end of a pipe that is closed when the driver ends.
+    """
+
+    def watch() -> None:
+        os.read(life, 1)
+        os._exit(1)  # in the middle of a unit too: nobody waits for it
+
+    threading.Thread(target=watch, daemon=True).start()
+    with Connection(pipe) as driver:
+        driver.send(_READY)
+        try:
+            job = driver.recv()
+            while True:
+                driver.send(do_unit(job, driver.recv()))
+        except (EOFError, OSError):
+            pass

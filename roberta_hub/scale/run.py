@@ -1,0 +1,336 @@
+"""Runs a lake: plans it or goes on with it, has an engine do the units, checks and finishes."""
+
+from __future__ import annotations
+
+import json
+import os
+import time
+from collections.abc import Sequence
+from concurrent.futures import ThreadPoolExecutor
+from contextlib import closing
+from dataclasses import dataclass
+from typing import Any, Literal
+
+from roberta_hub.arguments import kind_of, one_of, shown, whole_number
+from roberta_hub.errors import InputError, InputTypeError, LakeError
+from roberta_hub.scale import plan as plans
+from roberta_hub.scale.columns import arrow
+from roberta_hub.scale.frames import check_clash
+from roberta_hub.scale.merge import check_one_file, merge, merged_rows
+from roberta_hub.scale.outputs import is_local, listed, read, sweep, write
+from roberta_hub.scale.plan import Plan
+from roberta_hub.scale.sources import Layout, Source, changed, find, layout_of, located
+from roberta_hub.scale.status import FAILED, MANIFEST, SUCCESS, Report, folder_of, is_one_file
+from roberta_hub.scale.units import Unit
+from roberta_hub.scale.verb import Errors, Verb
+from roberta_hub.scale.work import (
+    WHOLE,
+    Done,
+    Engine,
+    Job,
+    Note,
+    Schedule,
+    file_name,
+    note_of,
+)
+from roberta_hub.terminal import progress_bar
+from roberta_hub.text.texts import as_strings
+
+UNIT_ROWS = 50_000
+TIME_LIMIT = 4 * 3600
+ATTEMPTS = 3
+ROUNDS = 3
+"""Times that the files are checked at the end, and damaged ones made anew."""
+READERS = 16
+"""Footers that are read at once."""
+SHOWN = 3
+"""Units at fault that an error describes."""
+
+
+def lake(
+    source: str | os.PathLike[str] | Sequence[str | os.PathLike[str]],
+    target: str | os.PathLike[str],
+    verb: Verb,
+    *,
+    engine: Literal["processes", "ray"] = "processes",
+    workers: int | None = None,
+    unit_rows: int = UNIT_ROWS,
+    keep: Sequence[str] | None = None,
+    errors: Errors | None = None,
+    part: tuple[int, int] | None = None,
+    address: str | None = None,
+    time_limit: float = TIME_LIMIT,
+    attempts: int = ATTEMPTS,
+    progress: bool | None = None,
+) -> Report:
+    r"""Answer a lake of text: many rows in files, on one machine or a cluster.
+
+    The source is cut into units, and each makes one file of answers in the target, with its rows in
+    the order of the source. The same call goes on with what was begun: a unit that has a file is
+    not done again. Whatever is killed, and whenever, no row is lost and none comes twice.
+
+    Args:
+        source: Parquet, JSONL or CSV: a file, a folder, a pattern (`in/*.parquet`), an address of
+            pyarrow.fs (`s3://bucket/in`), or a list of these.
+        target: a folder, which is made; or a name that ends in .parquet, for one file, which is put
+            together when all units are done.
+        verb: what to ask.
+        engine: "processes" on this machine; "ray" on a cluster, or on this machine where there is
+            none.
+        workers: how many; each holds the model. None: with "processes" one for every four cores,
+            with "ray" one a machine, or one a GPU.
+        unit_rows: about so many rows make a unit.
+        keep: columns of the source that are written beside the answers; None: all.
+        errors: "raise" leaves a unit with a row that cannot be answered without a file, does all
+            others, and names file and row at the end; "column" gives the row null answers and says
+            why in a column `error`. None: what the verb says.
+        part: (k, n) does the k-th of n parts of the units, from 1: for n machines that share
+            nothing but a disk.
+        address: of the Ray cluster.
+        time_limit: seconds after which an attempt at a unit is given up.
+        attempts: times that a unit is begun whose worker dies.
+        progress: show a bar; None: where somebody is looking.
+
+    Returns:
+        What was done, and how it went.
+
+    Raises:
+        InputError: the source cannot be read, or the target belongs to something else; or model,
+            verb, options or source are not those that the target was begun with.
+        LakeError: units that could not be done; all others are. Its `report` says which.
+        MissingExtraError: pyarrow or ray is not installed.
+
+    Example:
+        >>> import tempfile, pathlib
+        >>> folder = pathlib.Path(tempfile.mkdtemp())
+        >>> _ = (folder / "in.csv").write_text("id,text\n1,Goal!\n2,A painter drew.\n")
+        >>> verb = Verb("zero_shot", labels=["sport", "art"])
+        >>> report = lake(folder / "in.csv", folder / "out", verb, workers=1)
+        >>> report.rows, report.units, report.left
+        (2, 1, 0)
+    """
+    began = time.monotonic()
+    if not isinstance(verb, Verb):
+        raise InputTypeError(f"verb is a {kind_of(verb)}; pass Verb('classify', ...)")
+    verb = verb if errors is None else verb.but(errors=errors)
+    one_of("engine", engine, ("processes", "ray"))
+    kept = None if keep is None else as_strings(keep, "keep", "columns' names")
+    unit_rows = whole_number("unit_rows", unit_rows, 1)
+    if not (isinstance(time_limit, (int, float)) and time_limit > 0):
+        raise InputError(f"time_limit is {shown(time_limit)}; it is in seconds, above 0")
+    count = None if workers is None else whole_number("workers", workers, 1)
+    schedule = Schedule(count, time_limit, whole_number("attempts", attempts, 1), address)
+    run_units, threads = _engine(engine, schedule)
+
+    files = find(source)
+    system, path = located(target, "target")
+    folder = folder_of(path)
+    _check_place(files, system, folder, path)
+    plan = plans.load(system, folder)
+    layout = layout_of(files, verb.text, kept)
+    plain = verb.but(text=layout.text, device=None, optimize=None)  # any machine can load that
+    check_clash(layout.keep.names, plain.schema().names, "keep others, or pass Verb(prefix=TEXT)")
+    cores = verb.threads or (plan.about["threads"] if plan else threads)
+    told = plans.about(verb, layout, plain.digest(), cores, unit_rows)
+    identity = plans.identity(told, files.files)
+    if plan is None and is_one_file(path) and (rows := merged_rows(path, identity)) is not None:
+        return Report(path, 0, rows=rows, seconds=time.monotonic() - began)
+    plan = plan or _begin(system, folder, told, layout, files)
+    plans.check_same(plan, told, files, folder)
+
+    job = plan.job(files, system, folder, verb)
+    try:
+        state = _work(job, plan, _part(plan.units, part), run_units, schedule, progress)
+        left = len(plan.units) - len(state.notes)
+        if not left and is_one_file(path):
+            merge(job, plan.units, path, identity)
+    finally:
+        sweep(system, folder, job.run)
+    report = Report(
+        path,
+        len(plan.units),
+        tuple(done for done in state.ended.values() if done.end == "done"),
+        tuple(done for done in state.ended.values() if done.end not in WHOLE),
+        left,
+        sum(note.rows for note in state.notes.values()),
+        sum(note.faults for note in state.notes.values()),
+        time.monotonic() - began,
+    )
+    if report.failed:
+        raise _failure(report)
+    return report
+
+
+def _engine(name: str, schedule: Schedule) -> tuple[Engine, int]:
+    """Return an engine, and how many threads its workers get where the verb does not say it."""
+    if name == "ray":
+        from roberta_hub.scale import on_ray
+
+        return on_ray.run_units, on_ray.threads(schedule)
+    from roberta_hub.scale import processes
+
+    return processes.run_units, processes.threads(schedule)
+
+
+def _part(units: Sequence[Unit], part: tuple[int, int] | None) -> Sequence[Unit]:
+    if part is None:
+        return units
+    if not isinstance(part, (tuple, list)) or len(part) != 2:
+        raise InputError(f"part is {shown(part)}; pass (k, n), the k-th of n, from 1")
+    n = whole_number("part[1]", part[1], 1)
+    return units[whole_number("part[0]", part[0], 1, n) - 1 :: n]
+
+
+# ---- begin ----
+
+
+def _check_place(source: Source, system: Any, folder: str, path: str) -> None:
+    """Refuse a target in which the source lies, and one that is something else."""
+    if system == source.system:
+        inside = [file.path for file in source.files if file.path.startswith(f"{folder}/")]
+        if inside or any(path == file.path for file in source.files):
+            raise InputError(f"{path} holds the source; give another target")
+        if any(folder.startswith(f"{root}/") for root in source.folders):
+            raise InputError(f"{path} lies in the source, which would read it; give another target")
+    kind = arrow().fs.FileType
+    if is_one_file(path):
+        check_one_file(system, path)
+    elif system.get_file_info(folder).type == kind.File:
+        raise InputError(f"{folder} is a file; give a folder, or a name that ends in .parquet")
+
+
+def _begin(system: Any, folder: str, told: dict[str, Any], layout: Layout, files: Source) -> Plan:
+    """Plan the lake and write the plan; where another driver was faster, take its plan."""
+    names = listed(system, folder)
+    others = [name for name in names if not name.startswith((".", "_"))]
+    if others and plans.PLAN not in names:
+        raise InputError(
+            f"{folder} holds {shown(others[0])} and no plan of a lake; give a folder of its own"
+        )
+    plan = plans.load(system, folder) or plans.planned(told, layout, files)
+    if is_local(system):
+        os.makedirs(folder, exist_ok=True)
+    plans.save(plan, system, folder)
+    return plans.load(system, folder) or plan
+
+
+# ---- work ----
+
+
+@dataclass
+class _State:
+    """What is known of the units."""
+
+    notes: dict[int, Note]
+    """Of the files that are there and whole."""
+    ended: dict[int, Done]
+    """How the units ended that this run did."""
+
+    def take(self, done: Done) -> None:
+        """Note how a unit ended; InputError if no other can be done either."""
+        if done.end == "stop":
+            raise InputError(f"stopped, and the same call goes on: {done.why[0]}")
+        self.ended[done.unit] = done
+        if done.end in WHOLE:
+            self.notes[done.unit] = Note(done.rows, done.faults)
+
+
+def _work(
+    job: Job,
+    plan: Plan,
+    units: Sequence[Unit],
+    engine: Engine,
+    schedule: Schedule,
+    progress: bool | None,
+) -> _State:
+    """Do the units that have no file; when every unit has one, check them all, and finish."""
+    names = listed(job.system, job.folder)
+    state = _State(_from_manifest(job, plan, names), {})
+    todo = [unit for unit in units if file_name(job.fingerprint, unit) not in names]
+    rows, ahead = sum(unit.rows for unit in units), sum(unit.rows for unit in todo)
+    with progress_bar(rows, unit=" rows", shown=progress, start=rows - ahead) as bar:
+        for _ in range(ROUNDS):
+            if todo:
+                # Closed at once, so that no worker outlives an error.
+                with closing(engine(job, todo, schedule)) as ended:
+                    for done in ended:
+                        state.take(done)
+                        bar.update(plan.units[done.unit].rows)
+            names = listed(job.system, job.folder)
+            there = [unit for unit in plan.units if file_name(job.fingerprint, unit) in names]
+            if len(there) < len(plan.units):
+                break  # they are checked when the last is there
+            unknown = [unit for unit in there if unit.number not in state.notes]
+            state.notes |= _checked(job, unknown)
+            todo = [unit for unit in unknown if unit.number not in state.notes]  # damaged
+            if not todo:
+                _finish(job, plan, state, names)
+                break
+    _write_failed(job, state, names)
+    return state
+
+
+def _from_manifest(job: Job, plan: Plan, names: dict[str, Any]) -> dict[int, Note]:
+    """Return what is known of files that have not changed since a run checked them all."""
+    if SUCCESS not in names or MANIFEST not in names:
+        return {}
+    manifest = json.loads(read(job.system, f"{job.folder}/{MANIFEST}") or b"{}")
+    known = {name: (size, at, rows, bad) for name, size, at, rows, bad in manifest["files"]}
+    notes = {}
+    for unit in plan.units:
+        name = file_name(job.fingerprint, unit)
+        size, at, rows, bad = known.get(name, (None, None, 0, 0))
+        if name in names and (names[name].size, changed(names[name])) == (size, at):
+            notes[unit.number] = Note(rows, bad)
+    return notes
+
+
+def _checked(job: Job, units: Sequence[Unit]) -> dict[int, Note]:
+    """Read the footers of files, many at once; those that are damaged have no note."""
+    with ThreadPoolExecutor(READERS) as pool:
+        found = zip(units, pool.map(lambda unit: note_of(job, unit), units), strict=True)
+        return {unit.number: note for unit, note in found if note is not None}
+
+
+def _finish(job: Job, plan: Plan, state: _State, names: dict[str, Any]) -> None:
+    """Write which files there are, and that they are all; remove what killed workers left."""
+    if SUCCESS in names and not state.ended:
+        return
+    files = []
+    for unit in plan.units:
+        name = file_name(job.fingerprint, unit)
+        note = state.notes[unit.number]
+        files.append((name, names[name].size, changed(names[name]), note.rows, note.faults))
+    manifest = {
+        "fingerprint": job.fingerprint,
+        "rows": sum(note.rows for note in state.notes.values()),
+        "faults": sum(note.faults for note in state.notes.values()),
+        "files": files,
+    }
+    write(job.system, f"{job.folder}/{MANIFEST}", json.dumps(manifest).encode(), job.run)
+    write(job.system, f"{job.folder}/{SUCCESS}", b"", job.run)
+    sweep(job.system, job.folder)
+
+
+def _write_failed(job: Job, state: _State, names: dict[str, Any]) -> None:
+    """Keep why units failed, for `status`; another driver's too, while they have no file."""
+    path = f"{job.folder}/{FAILED}"
+    before = json.loads(read(job.system, path) or b"{}") if FAILED in names else {}
+    failed = {n: why for n, why in before.items() if int(n) not in state.notes}
+    failed |= {str(n): end.why[0] for n, end in state.ended.items() if end.end not in WHOLE}
+    if failed != before:
+        write(job.system, path, json.dumps(failed, ensure_ascii=False).encode(), job.run)
+
+
+def _failure(report: Report) -> LakeError:
+    whys = [done.why[0] for done in report.failed]
+    rest = f"; and {len(whys) - SHOWN} more" if len(whys) > SHOWN else ""
+    remedy = "the same call tries them again"
+    if all(done.end == "input" for done in report.failed):
+        remedy = 'mend the rows, or begin anew with errors="column", which gives them null answers'
+    error = LakeError(
+        f"{len(whys)} of {report.units} units have no file, all others have: "
+        f"{'; '.join(whys[:SHOWN])}{rest}; {remedy}"
+    )
+    error.report = report
+    return error

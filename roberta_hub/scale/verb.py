@@ -1,0 +1,315 @@
+"""Defines Verb: a verb of a model as a function from table to table, which holds names only."""
+
+from __future__ import annotations
+
+import json
+import os
+import re
+from collections.abc import Iterator, Mapping, Sequence
+from typing import Any, Literal
+
+from roberta_hub.arguments import kind_of, one_of, path_text, shown, text_of, whole_number
+from roberta_hub.errors import (
+    InputError,
+    InputTypeError,
+    RobertaHubError,
+    UnknownNameError,
+    near_names,
+)
+from roberta_hub.keywords import unknown_keyword
+from roberta_hub.scale.columns import QUESTIONS, SHARED, VECTORS, Columns, arrow, as_table, schema
+from roberta_hub.scale.frames import (
+    Fault,
+    Row,
+    beside,
+    check_clash,
+    chosen,
+    is_stream,
+    is_utf8,
+    names_of,
+    rows_of,
+    values_of,
+)
+from roberta_hub.scale.models import Loaded, Optimize, loaded, with_threads
+from roberta_hub.text.texts import as_strings
+
+Vectors = Literal["float32", "float16"]
+Errors = Literal["raise", "column"]
+
+_PLACE = re.compile(r"\btexts?(?:\[0\]| 0\b)")
+"""How an error names the only text of a call."""
+MOST_THREADS = 1024
+_TOLD = ("model", "text", "optimize", "vectors", "errors", "device", "dtype", "threads", "prefix")
+"""Attributes that the constructor takes; engines add others, as Ray Data's actors do."""
+_LISTS = ("labels", "targets", "options")
+_schemas: dict[str, Any] = {}
+
+
+class Verb:
+    """Answers each row of a table, in whatever process it is called.
+
+    It holds names only and pickles to less than 1 kB, so an engine can send it anywhere: Ray Data's
+    `map_batches`, Spark's `mapInArrow`, Daft and `datasets.map` take it as it is. A process loads
+    the model when it first needs it, and keeps it for all Verbs of the same model.
+
+    Columns of the answers:
+        classify, zero_shot   `label`, `score`; with `scores=True` also `scores`, a struct
+        embed, features       `vector`, a FixedSizeList; features want `pooling`
+        similarity            `similarity` of the two texts of a row, as `roberta.similarity`
+        score                 `score`, `tokens`, `per_token`
+        fill_mask             `words`: structs of mask, word, score, filled
+        tag                   `spans`: structs of label, start, end, text, score
+        answer                `answer`, `start`, `end`, `score`
+        choose                `label`, `score`, `options`: structs of option, score
+
+    Example:
+        >>> verb = Verb("zero_shot", labels=["sport", "art"])
+        >>> found = verb({"text": ["Goal!", None]})
+        >>> found["label"][1] is None, sorted(found)
+        (True, ['label', 'score', 'text'])
+    """
+
+    def __init__(
+        self,
+        verb: str,
+        model: str | os.PathLike[str] = "roberta.tiny",
+        *,
+        text: str | Sequence[str] | None = None,
+        optimize: Optimize | None = None,
+        device: str | None = None,
+        dtype: str | None = None,
+        threads: int | None = None,
+        vectors: Vectors = "float32",
+        errors: Errors = "raise",
+        prefix: str = "",
+        **options: Any,
+    ) -> None:
+        """Say what to ask; nothing is loaded.
+
+        Args:
+            verb: classify, zero_shot, embed, features, similarity, score, fill_mask, tag, answer or
+                choose: the methods of `RobertaHubInterface` that answer a row by itself.
+            model: a name or a path, as `load_model` takes it; a path that every machine sees.
+            text: the column with the texts, or two for pairs. `answer` takes question and context,
+                `choose` a text and then its options, unless `options` names the same for all. None
+                takes the column `text`, or the only one.
+            optimize: "float32" lays the weights out for the CPU; "int8" and "bfloat16" quantize
+                them, as `roberta.optimize` does. None: neither.
+            device: "cuda", "cpu", "auto"; see `load_model`.
+            dtype: "bfloat16", "float16"; of the weights, see `load_model`.
+            threads: of torch while it answers. None is 1, since engines run many workers; `lake`
+                divides the cores among its workers.
+            vectors: what vectors are written as.
+            errors: "raise" stops at a row that cannot be answered; "column" gives it null answers,
+                and says why in one more column, `error`.
+            prefix: in front of the names of all columns with answers.
+            options: the verb's own keywords, and batch_tokens, truncate, stride.
+
+        Raises:
+            UnknownNameError: no such verb, or none that answers a row by itself.
+            InputTypeError: an argument of another type, or a keyword that the verb does not take.
+            InputError: a value that cannot be used.
+        """
+        self.verb = _verb_of(verb)
+        question = QUESTIONS[self.verb]
+        if hasattr(model, "encode_batch"):
+            raise InputTypeError(
+                f"model is a {kind_of(model)}; a Verb goes to other processes, so pass a name, or "
+                "the folder that roberta.save(folder) wrote"
+            )
+        path = path_text("model", model)
+        self.model = os.path.abspath(path) if os.path.exists(path) else path
+        self.text = _columns(text)
+        one_of("optimize", optimize, (None, "float32", "int8", "bfloat16"))
+        one_of("vectors", vectors, VECTORS)
+        one_of("errors", errors, ("raise", "column"))
+        self.optimize, self.vectors, self.errors = optimize, vectors, errors
+        self.device = None if device is None else text_of("device", device)
+        self.dtype = None if dtype is None else text_of("dtype", str(dtype).removeprefix("torch."))
+        self.threads = (
+            None if threads is None else whole_number("threads", threads, 1, MOST_THREADS)
+        )
+        self.prefix = text_of("prefix", prefix)
+        if not is_utf8(self.prefix):
+            raise InputError(f"prefix is {shown(prefix)}, which cannot be written as UTF-8")
+        known = question.options | SHARED
+        for name in options:
+            if name not in known:
+                raise unknown_keyword(self.verb, name, {*known})
+        self.options = {name: _plain(name, options[name]) for name in sorted(options)}
+        self._check_count()
+
+    def __call__(self, table: Any) -> Any:
+        """Answer every row of a table.
+
+        Args:
+            table: a Table or RecordBatch of pyarrow, a DataFrame of pandas or polars, a dict of
+                columns; or an iterator of such tables, which gives an iterator.
+
+        Returns:
+            The same kind of table with the columns of the answers behind its own. A null text gives
+            null answers.
+
+        Raises:
+            UnknownNameError: no such column, or no such model.
+            InputError: with errors="raise", a row that cannot be answered; the message has its
+                number. Or a column of that name is there already.
+        """
+        if is_stream(table):
+            return map(self, table)
+        names = names_of(table)
+        columns = chosen(names, self.text)
+        found, faults = self.answers(rows_of([values_of(table, name) for name in columns], columns))
+        check_clash(names, found.column_names, "pass prefix=TEXT for other names")
+        if faults and self.errors == "raise":
+            row, why = next(iter(faults.items()))
+            raise InputError(f"row {row} of the table: {why}")
+        return beside(table, found)
+
+    def __repr__(self) -> str:
+        names = {name: value for name, value in self.names().items() if value not in (None, "", ())}
+        inner = ", ".join(f"{name}={value!r}" for name, value in names.items())
+        return f"Verb({self.verb!r}, {inner})"
+
+    def but(self, **changes: Any) -> Verb:
+        """Return a copy that was told something else.
+
+        Args:
+            changes: arguments of the constructor.
+        """
+        told = {**self.names(), "text": self.text or None, **changes}
+        return type(self)(self.verb, **told)
+
+    def names(self) -> dict[str, Any]:
+        """Return all arguments of the constructor but the verb, as plain values."""
+        return {**{name: getattr(self, name) for name in _TOLD}, **self.options}
+
+    def schema(self) -> Any:
+        """Return the Arrow schema of the answers; it loads the model.
+
+        Raises:
+            RobertaHubError: the model cannot answer the verb, or not with these options.
+        """
+        return self._named(self._kinds().empty_table()).schema
+
+    def digest(self) -> str:
+        """Return a digest of the model: weights, labels, settings, vocabulary; it loads the model.
+
+        Models of the same digest give the same answers on the same kind of machine.
+        """
+        return self._loaded().digest
+
+    def answers(self, rows: Sequence[Row]) -> tuple[Any, dict[int, str]]:
+        """Answer rows.
+
+        Args:
+            rows: texts; see `Row`.
+
+        Returns:
+            (a pyarrow Table with a row for each, what is wrong with which row).
+        """
+        pa, kinds = arrow(), self._kinds()
+        asked = [i for i, row in enumerate(rows) if isinstance(row, (str, tuple))]
+        faults = {i: row.why for i, row in enumerate(rows) if isinstance(row, Fault)}
+        parts = [kinds.empty_table()]
+        places: list[int | None] = [None] * len(rows)  # of each row's answer in `parts`
+        done = 0
+        for start, part in self._parts([rows[i] for i in asked], 0):
+            if isinstance(part, str):
+                faults[asked[start]] = part
+                continue
+            for k in range(len(part)):
+                places[asked[start + k]] = done + k
+            done += len(part)
+            parts.append(part)
+        found = pa.concat_tables(parts).combine_chunks().take(pa.array(places, pa.int64()))
+        return self._named(found, faults), dict(sorted(faults.items()))
+
+    def _named(self, found: Any, faults: Mapping[int, str] | None = None) -> Any:
+        """Give the columns their names, and put what is wrong with rows beside them."""
+        pa = arrow()
+        if self.errors == "column":
+            why = [(faults or {}).get(i) for i in range(len(found))]
+            found = found.append_column("error", pa.array(why, pa.string()))
+        return found.rename_columns([self.prefix + name for name in found.column_names])
+
+    def _parts(self, texts: list[Any], start: int) -> Iterator[tuple[int, Any]]:
+        """Answer texts together; halve them where one is at fault, until it is found.
+
+        Yields:
+            (number of the first text, its Table, or why it has no answer).
+        """
+        if not texts:
+            return
+        try:
+            found = self._ask(texts)
+        except RobertaHubError as error:
+            if len(texts) == 1:
+                yield start, _PLACE.sub("the text", str(error), count=1)
+                return
+            half = len(texts) // 2
+            yield from self._parts(texts[:half], start)
+            yield from self._parts(texts[half:], start + half)
+        else:
+            yield start, as_table(found, self._kinds())
+
+    def _ask(self, texts: list[Any]) -> Columns:
+        roberta = self._loaded().roberta
+        with with_threads(self.threads or 1):
+            return QUESTIONS[self.verb].ask(roberta, texts, {**self.options, "progress": False})
+
+    def _kinds(self) -> Any:
+        """Return the schema of the answers to an example, under the verb's own names."""
+        key = json.dumps([self.verb, self.names()], sort_keys=True)
+        if key not in _schemas:
+            example = tuple(f"text {i} <mask>" for i in range(max(1, len(self.text))))
+            found = self._ask([example if len(example) > 1 else example[0]])
+            _schemas[key] = schema(found, self.vectors)
+        return _schemas[key]
+
+    def _loaded(self) -> Loaded:
+        with with_threads(self.threads or 1):
+            return loaded(self.model, self.device, self.dtype, self.optimize)
+
+    def _check_count(self) -> None:
+        question = QUESTIONS[self.verb]
+        least, most, count = question.least, question.most, max(1, len(self.text))
+        if self.verb == "choose" and "options" not in self.options:
+            least = 3
+        if count < least or (most is not None and count > most):
+            needs = str(least) if least == most else f"{least} to {most}"
+            needs = f"{least} or more" if most is None else needs
+            raise InputError(
+                f"text names {len(self.text)} columns, and {self.verb} takes {needs}"
+                f"{question.columns and ': '}{question.columns}"
+            )
+
+
+def _verb_of(name: object) -> str:
+    """Return the interface's name of a verb that answers a row by itself."""
+    text = text_of("verb", name).replace("-", "_")
+    if text in QUESTIONS:
+        return text
+    near = near_names(text, QUESTIONS)
+    hint = f"did you mean {near}? There are" if near else "there are"
+    raise UnknownNameError(
+        f"no verb {shown(name)} answers a row by itself; {hint} {', '.join(QUESTIONS)}"
+    )
+
+
+def _columns(text: object) -> tuple[str, ...]:
+    if text is None:
+        return ()
+    names = (text,) if isinstance(text, str) else tuple(as_strings(text, "text", "columns' names"))
+    if not names or len(set(names)) != len(names):
+        raise InputError(f"text is {shown(text)}; name one column, or several different ones")
+    return names
+
+
+def _plain(name: str, value: object) -> Any:
+    """Return an option as JSON has it."""
+    if value is not None and name in _LISTS:
+        return as_strings(value, name, name)
+    if value is None or isinstance(value, (str, bool, int, float)):
+        return value
+    raise InputTypeError(f"{name} is a {kind_of(value)}; pass a text, a number, True or False")

@@ -1,0 +1,140 @@
+"""Puts parts together to a display: for notebooks as HTML, for terminals as text, and as a PNG."""
+
+from __future__ import annotations
+
+import copy
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from os import PathLike
+from typing import Any, Protocol, TypeVar
+
+from roberta_hub.arguments import path_of
+from roberta_hub.errors import InputError
+from roberta_hub.files import write_bytes
+from roberta_hub.show.markup import Html, element
+from roberta_hub.show.sheet import LINE, SIZE, Picture, Sheet
+from roberta_hub.show.terminal_text import COLUMNS, cut
+
+Item = TypeVar("Item")
+_WHOLE = "max-width:46em;overflow-x:auto;line-height:1.5"
+_TITLE = "font-weight:bold;overflow-wrap:anywhere"
+
+
+class Part(Protocol):
+    """One thing that can be shown three ways."""
+
+    def html(self) -> Html:
+        """Build markup."""
+
+    def lines(self) -> list[str]:
+        """Write at most 80 columns a line."""
+
+    def draw(self, sheet: Sheet) -> None:
+        """Draw on a sheet, from `sheet.y` down."""
+
+
+class Display:
+    """What a notebook draws, a terminal writes, and `png` makes a picture of.
+
+    The HTML is static, without scripts and outside addresses, and readable on light and on dark
+    pages. GitHub strips its colours; it shows a `png`.
+
+    Example:
+        >>> from roberta_hub.show.bars import Bar, Bars
+        >>> display = Display("Topic", [Bars([Bar("art", "0.25", 0.25)])], {"art": 0.25})
+        >>> print(display)
+        Topic
+          0.25  ████              art
+        >>> display.to_dict()
+        {'art': 0.25}
+        >>> display.png()  # the last line of a notebook's cell: the picture
+        <PNG of 1386 x 141 pixels>
+    """
+
+    def __init__(self, title: str, parts: Sequence[Part], values: Mapping[str, Any]) -> None:
+        """Put a display together.
+
+        Args:
+            title: stands above the parts.
+            parts: one below the other.
+            values: the same in plain words and numbers, for `to_dict`.
+        """
+        self._title, self._parts, self._values = title, tuple(parts), values
+
+    def _repr_html_(self) -> str:
+        title = (element("div", self._title, style=_TITLE),) if self._title else ()
+        parts = [part.html() for part in self._parts]
+        return str(element("div", *title, *parts, style=_WHOLE))
+
+    def __str__(self) -> str:
+        lines = [line for part in self._parts for line in part.lines()]
+        return "\n".join([*([cut(self._title, COLUMNS)] if self._title else []), *lines])
+
+    def __repr__(self) -> str:
+        return str(self)
+
+    def png(self, path: str | PathLike[str] | None = None) -> Picture:
+        """Draw the display with matplotlib (the extra `plots`).
+
+        Args:
+            path: the file that the picture is written to, at once whole; None: to none.
+
+        Returns:
+            The bytes of the picture, which a notebook shows.
+
+        Raises:
+            MissingExtraError: matplotlib is not installed.
+            InputError: the file cannot be written.
+        """
+        sheet = Sheet()
+        if self._title:
+            title = sheet.cut(self._title, sheet.right - sheet.left, bold=True)
+            sheet.text(sheet.left, title, bold=True)
+            sheet.down(SIZE * LINE + 2)
+        for part in self._parts:
+            part.draw(sheet)
+            sheet.down(2)
+        picture = sheet.png()
+        if path is not None:
+            target = path_of("path", path)
+            try:
+                write_bytes(target, picture)
+            except OSError as error:
+                raise InputError(f"{target} cannot be written: {error.strerror}") from error
+        return picture
+
+    def to_dict(self) -> dict[str, Any]:
+        """Return what is shown as plain words and numbers, which `json.dumps` takes."""
+        return copy.deepcopy(dict(self._values))
+
+
+class ShownList(list[Item]):
+    """A list that a notebook draws; all else it does as the list that it is.
+
+    It is pickled and copied as a plain list.
+
+    Example:
+        >>> import pickle
+        >>> found = ShownList([1, 2], lambda items: Display("Two", [], {}))
+        >>> found == [1, 2], isinstance(found, list), found, type(pickle.loads(pickle.dumps(found)))
+        (True, True, [1, 2], <class 'list'>)
+    """
+
+    __slots__ = ("_display",)
+
+    def __init__(self, items: Iterable[Item], display: Callable[[Sequence[Item]], Display]) -> None:
+        """Take items, and what draws the list as it is when it is drawn."""
+        super().__init__(items)
+        self._display = display
+
+    def _repr_html_(self) -> str | None:
+        try:
+            return self._display(self)._repr_html_()
+        except Exception:  # a caller has put other things in; the list is shown as any other
+            return None
+
+    def png(self, path: str | PathLike[str] | None = None) -> Picture:
+        """Draw what a notebook shows; see `Display.png`."""
+        return self._display(self).png(path)
+
+    def __reduce__(self) -> tuple[type[list[Item]], tuple[list[Item]]]:
+        return list, (list(self),)

@@ -1,0 +1,398 @@
+"""A lake from plan to one file: what is refused, repaired, counted and named. Units run in here."""
+
+from __future__ import annotations
+
+import json
+import os
+import resource
+import shutil
+from collections.abc import Iterator, Sequence
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+pa = pytest.importorskip("pyarrow")
+pq = pytest.importorskip("pyarrow.parquet")
+
+from lakes import TEXT, bytes_of, pairs, parts, read_lake, write_model, write_rows  # noqa: E402
+
+from roberta_hub.errors import InputError, LakeError, RobertaHubError, UnknownNameError  # noqa: E402
+from roberta_hub.hub import load_model  # noqa: E402
+from roberta_hub.scale import Verb, lake, processes, status  # noqa: E402
+from roberta_hub.scale.units import Unit  # noqa: E402
+from roberta_hub.scale.work import Done, Job, Schedule, do_unit  # noqa: E402
+from roberta_hub.shell.main import main  # noqa: E402
+
+ROWS, UNIT = 90, 20
+FORMATS = ("parquet", "jsonl", "csv")
+
+
+@pytest.fixture(scope="module")
+def model(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    return write_model(tmp_path_factory.mktemp("model"))
+
+
+@pytest.fixture(scope="module")
+def verb(model: Path) -> Verb:
+    return Verb("classify", model, text=TEXT, head="mnli", threads=1)
+
+
+@pytest.fixture(scope="module")
+def wanted(model: Path) -> list[Any]:
+    roberta = load_model(model)
+    return roberta.classify([(r["premise"], r["hypothesis"]) for r in pairs(ROWS)], "mnli")
+
+
+@pytest.fixture
+def source(tmp_path: Path) -> Path:
+    return write_rows(tmp_path / "in.parquet", pairs(ROWS))
+
+
+@pytest.fixture(autouse=True)
+def ran(monkeypatch: pytest.MonkeyPatch) -> list[int]:
+    """The units that are done, in this process."""
+    numbers: list[int] = []
+
+    def run_units(job: Job, units: Sequence[Unit], schedule: Schedule) -> Iterator[Done]:
+        for unit in units:
+            numbers.append(unit.number)
+            yield do_unit(job, unit)
+
+    monkeypatch.setattr(processes, "run_units", run_units)
+    return numbers
+
+
+@pytest.mark.parametrize("format", FORMATS)
+def test_rows_ids_order_labels_and_scores(
+    format: str, tmp_path: Path, verb: Verb, wanted: list[Any]
+) -> None:
+    rows = pairs(ROWS)
+    (tmp_path / "in").mkdir()
+    write_rows(tmp_path / "in" / f"a.{format}", rows[:35])
+    write_rows(tmp_path / "in" / f"b.{format}", rows[35:])
+    report = lake(tmp_path / "in", tmp_path / "out", verb, unit_rows=UNIT)
+    found = read_lake(tmp_path / "out")
+    assert (report.rows, report.units, report.left, report.faults) == (ROWS, 5, 0, 0)
+    assert [int(row["id"]) for row in found] == list(range(ROWS))
+    assert [row["premise"] for row in found] == [row["premise"] for row in rows]
+    assert [row["label"] for row in found] == [p.label for p in wanted]
+    assert [row["score"] for row in found] == pytest.approx([p.score for p in wanted], abs=1e-6)
+    assert {path.name[:11] for path in parts(tmp_path / "out")} == {
+        f"part-{n:06}" for n in range(5)
+    }
+
+
+def test_the_same_call_goes_on_and_makes_the_same_bytes(
+    tmp_path: Path, source: Path, verb: Verb, ran: list[int]
+) -> None:
+    lake(source, tmp_path / "clean", verb, unit_rows=UNIT)
+    for part in ((2, 3), (1, 3), (3, 3)):
+        assert not (tmp_path / "out" / "_SUCCESS").exists()
+        report = lake(source, tmp_path / "out", verb, unit_rows=UNIT, part=part)
+    assert report.left == 0
+    assert bytes_of(tmp_path / "out") == bytes_of(tmp_path / "clean")
+    ran.clear()
+    assert lake(source, tmp_path / "out", verb, unit_rows=UNIT).rows == ROWS
+    parts(tmp_path / "out")[2].unlink()
+    assert lake(source, tmp_path / "out", verb, unit_rows=UNIT).rows == ROWS
+    assert ran == [2]
+    assert bytes_of(tmp_path / "out") == bytes_of(tmp_path / "clean")
+
+
+@pytest.mark.parametrize("finished", [True, False])
+@pytest.mark.parametrize("damage", ["cut", "empty", "another unit's", "not Parquet"])
+def test_a_damaged_file_is_noticed_and_made_anew(
+    damage: str, finished: bool, tmp_path: Path, source: Path, verb: Verb, ran: list[int]
+) -> None:
+    out = tmp_path / "out"
+    lake(source, out, verb, unit_rows=UNIT)
+    clean, (first, second, *_) = bytes_of(out), parts(out)
+    if not finished:
+        (out / "_SUCCESS").unlink()
+    if damage == "another unit's":
+        shutil.copy(first, second)
+    else:
+        data = {"cut": clean[second.name][:-100], "empty": b"", "not Parquet": b"x" * 5000}[damage]
+        second.write_bytes(data)
+    ran.clear()
+    assert lake(source, out, verb, unit_rows=UNIT).rows == ROWS
+    assert ran == [1]
+    assert bytes_of(out) == clean
+
+
+def test_what_differs_is_named_and_nothing_touched(
+    tmp_path: Path, source: Path, verb: Verb, ran: list[int]
+) -> None:
+    out = tmp_path / "out"
+    lake(source, out, verb, unit_rows=UNIT)
+    before = {path.name: (path.read_bytes(), path.stat().st_mtime_ns) for path in out.iterdir()}
+    ran.clear()
+    other = write_model(tmp_path / "other", seed=1)
+    moved = tmp_path / "moved"
+    shutil.copytree(verb.model, moved)
+    assert lake(source, out, verb.but(model=moved), unit_rows=UNIT).rows == ROWS
+    for changed, word in (
+        (verb.but(model=other), "model"),
+        (verb.but(head="race"), "head"),
+        (verb.but(truncate=True), "truncate"),
+        (verb.but(optimize="float32"), "optimize"),
+        (verb.but(dtype="bfloat16"), "model"),
+        (verb.but(threads=2), "threads: it was 1 and is 2"),
+        (verb.but(text=TEXT[::-1]), "columns with the texts"),
+        (verb.but(errors="column"), "errors"),
+    ):
+        with pytest.raises(InputError, match=word):
+            lake(source, out, changed, unit_rows=UNIT)
+    with pytest.raises(InputError, match="unit_rows: it was 20 and is 21"):
+        lake(source, out, verb, unit_rows=21)
+    with pytest.raises(InputError, match="columns to keep"):
+        lake(source, out, verb, unit_rows=UNIT, keep=["id"])
+    os.utime(source, ns=(1, 1))
+    with pytest.raises(InputError, match=r"in\.parquet changed since"):
+        lake(source, out, verb, unit_rows=UNIT)
+    more = write_rows(tmp_path / "more.parquet", pairs(3))
+    with pytest.raises(InputError, match=r"in\.parquet is gone|more\.parquet is new"):
+        lake(more, out, verb, unit_rows=UNIT)
+    assert ran == []
+    after = {path.name: (path.read_bytes(), path.stat().st_mtime_ns) for path in out.iterdir()}
+    assert after == before
+
+
+def test_threads_are_those_of_the_plan_unless_given(
+    tmp_path: Path, source: Path, verb: Verb
+) -> None:
+    free = verb.but(threads=None)
+    lake(source, tmp_path / "out", free, unit_rows=UNIT, workers=1, part=(1, 2))
+    lake(source, tmp_path / "out", free, unit_rows=UNIT, workers=64)
+    assert status(tmp_path / "out").finished
+
+
+def test_bad_rows_are_named_at_the_end_and_all_other_units_done(tmp_path: Path, verb: Verb) -> None:
+    rows = pairs(ROWS)
+    rows[47]["premise"] = "long " * 60
+    source = write_rows(tmp_path / "in.jsonl", rows)
+    with pytest.raises(
+        LakeError, match=r"in\.jsonl:48: the text is too long: \d+ tokens"
+    ) as caught:
+        lake(source, tmp_path / "out", verb, unit_rows=UNIT)
+    assert len(caught.value.report.failed) == 1
+    assert caught.value.report.left == 1
+    assert len(parts(tmp_path / "out")) == 4
+    found = status(tmp_path / "out")
+    assert (found.done, found.left, found.finished) == (4, 1, False)
+    assert "in.jsonl:48" in found.failed[0]
+    assert "4 of 5 units done, 1 left, 1 failed" in str(found)
+
+
+@pytest.mark.parametrize("format", FORMATS)
+def test_bad_rows_stand_beside_their_error(format: str, tmp_path: Path, verb: Verb) -> None:
+    rows = pairs(50)
+    rows[7]["premise"] = "long " * 60
+    rows[9]["hypothesis"] = None if format != "csv" else ""
+    source = write_rows(tmp_path / f"in.{format}", rows)
+    if format == "jsonl":
+        lines = source.read_text().splitlines()
+        lines[20], lines[21] = "{broken", '["a list"]'
+        lines[22] = json.dumps({"premise": 5, "hypothesis": "a", "id": "no number"})
+        source.write_text("\n".join(lines))
+    if format == "csv":
+        source.write_text(source.read_text() + "1,2\n3,4,5,6\n")
+    report = lake(source, tmp_path / "out", verb, unit_rows=UNIT, errors="column", keep=["id"])
+    found = read_lake(tmp_path / "out")
+    wrong = {n: row["error"] for n, row in enumerate(found) if row["error"] is not None}
+    bad = {"parquet": [7], "jsonl": [7, 20, 21, 22], "csv": [7, 50, 51]}[format]
+    assert sorted(wrong) == bad
+    assert report.faults == len(bad)
+    assert all(found[n]["label"] is None and found[n]["score"] is None for n in bad)
+    assert "too long" in wrong[7]
+    assert list(found[0]) == ["id", "label", "score", "error"]
+    if format == "csv":
+        assert "2 fields, the header has 3" in wrong[50]
+    else:
+        assert found[9]["label"] is None and found[9]["error"] is None
+    if format == "jsonl":
+        said = ("not JSON", "a JSON list", "'premise' holds 5, a int, not a text")
+        assert [word in wrong[n] for n, word in enumerate(said, 20)] == [True] * 3
+        assert [found[n]["id"] for n in (19, 20, 22)] == ["19", None, "no number"]
+
+
+def test_one_file_is_put_together_at_the_end(
+    tmp_path: Path, source: Path, verb: Verb, ran: list[int]
+) -> None:
+    one = tmp_path / "one.parquet"
+    one.write_bytes(b"older")
+    lake(source, one, verb, unit_rows=UNIT, part=(1, 2))
+    assert one.read_bytes() == b"older"
+    assert lake(source, one, verb, unit_rows=UNIT).rows == ROWS
+    table = pq.read_table(one)
+    assert table.column("id").to_pylist() == list(range(ROWS))
+    assert sorted(path.name for path in tmp_path.iterdir()) == ["in.parquet", "one.parquet"]
+    ran.clear()
+    assert status(one).finished
+    assert lake(source, one, verb, unit_rows=UNIT).rows == ROWS
+    assert ran == []
+    lake(source, one, verb.but(truncate=True), unit_rows=UNIT)
+    assert len(ran) == 5
+
+
+@pytest.mark.parametrize("format", ["parquet", "jsonl", "csv"])
+def test_a_source_without_rows_gives_a_file_with_the_columns(
+    format: str, tmp_path: Path, verb: Verb
+) -> None:
+    source = tmp_path / f"in.{format}"
+    if format == "parquet":
+        pq.write_table(pa.table({name: pa.array([], pa.string()) for name in TEXT}), source)
+    else:
+        source.write_text("premise,hypothesis\n" if format == "csv" else "")
+    assert lake(source, tmp_path / "out", verb).rows == 0
+    (part,) = parts(tmp_path / "out")
+    assert pq.read_table(part).column_names == [*TEXT, "label", "score"]
+
+
+def test_every_way_to_write_text_in_arrow(tmp_path: Path, model: Path) -> None:
+    texts = ["a dog ran", None, "some animal slept", "a dog ran"]
+    plain = pa.array(texts)
+    kinds = {
+        "string": plain,
+        "large_string": plain.cast(pa.large_string()),
+        "string_view": plain.cast(pa.string_view()),
+        "dictionary": plain.dictionary_encode(),
+    }
+    verb = Verb("embed", model, text="text", threads=1)
+    answers = []
+    for name, column in kinds.items():
+        source = tmp_path / f"{name}.parquet"
+        pq.write_table(pa.table({"text": column}), source)
+        lake(source, tmp_path / name, verb)
+        answers.append(pq.read_table(parts(tmp_path / name)[0]))
+    assert all(found.equals(answers[0]) for found in answers)
+    assert answers[0].schema.field("text").type == pa.string()
+    assert answers[0].schema.field("vector").type == pa.list_(pa.float32(), 32)
+    assert [row is None for row in answers[0]["vector"].to_pylist()] == [False, True, False, False]
+
+
+def test_what_cannot_be_a_lake(tmp_path: Path, source: Path, verb: Verb) -> None:
+    out = tmp_path / "out"
+    (tmp_path / "several").mkdir()
+    write_rows(tmp_path / "several" / "a.parquet", pairs(3))
+    write_rows(tmp_path / "several" / "b.jsonl", pairs(3))
+    (tmp_path / "in.txt").write_text("a\n")
+    (tmp_path / "in.jsonl.gz").write_bytes(b"")
+    (tmp_path / "bad.parquet").write_bytes(b"PAR1 no")
+    (tmp_path / "empty").mkdir()
+    (tmp_path / "full").mkdir()
+    (tmp_path / "full" / "other.csv").write_text("x")
+    number = tmp_path / "number.parquet"
+    pq.write_table(pa.table({"premise": [1], "hypothesis": ["a"]}), number)
+    for given, target, error, said in (
+        (tmp_path / "no.parquet", out, InputError, "no such file"),
+        (tmp_path / "*.orc", out, InputError, "no file matches"),
+        (tmp_path / "in.txt", out, InputError, r"\.parquet, \.jsonl and \.csv"),
+        (tmp_path / "in.jsonl.gz", out, InputError, "compressed"),
+        (tmp_path / "bad.parquet", out, InputError, "bad.parquet: cannot be read"),
+        (tmp_path / "several", out, InputError, "one format"),
+        (tmp_path / "empty", out, InputError, "no files"),
+        (number, out, InputError, "the column 'premise' holds int64"),
+        (source, tmp_path / "full", InputError, "holds 'other.csv' and no plan"),
+        (source, source, InputError, "holds the source"),
+        (tmp_path, tmp_path / "out", InputError, "compressed"),
+        (tmp_path / "several", tmp_path / "several" / "out", InputError, "one format"),
+        ([], out, InputError, "source"),
+        ("nowhere://x/y", out, InputError, "nowhere"),
+        (source, tmp_path / "no" / "one.parquet", InputError, "no such folder"),
+    ):
+        with pytest.raises(error, match=said):
+            lake(given, target, verb)
+    with pytest.raises(UnknownNameError, match="no column 'hypothesi'; did you mean hypothesis"):
+        lake(source, out, verb.but(text=("premise", "hypothesi")))
+    with pytest.raises(UnknownNameError, match="no column 'key'"):
+        lake(source, out, verb, keep=["key"])
+    pq.write_table(pa.table({**{name: ["a"] for name in TEXT}, "label": [1]}), number)
+    with pytest.raises(InputError, match="'label' already"):
+        lake(number, out, verb)
+    assert not out.exists()
+    lake(number, out, verb.but(prefix="predicted_"))
+    assert pq.read_table(parts(out)[0]).column_names[2:] == [
+        *("label", "predicted_label", "predicted_score")
+    ]
+
+
+def test_hostile_arguments(tmp_path: Path, source: Path, verb: Verb) -> None:
+    values: list[Any] = [
+        None,
+        -1,
+        0,
+        1e30,
+        float("nan"),
+        "",
+        "a\0b",
+        b"x",
+        [],
+        (),
+        {},
+        object(),
+        1j,
+    ]
+    values += ["\ud800", True, [None], lambda: None]
+    for name in ("source", "target", "verb", "engine", "workers", "unit_rows", "keep", "errors"):
+        for value in values:
+            given = {"source": source, "target": tmp_path / "out", "verb": verb, name: value}
+            shutil.rmtree(tmp_path / "out", ignore_errors=True)
+            try:
+                lake(**given)
+            except RobertaHubError as error:
+                assert len(str(error)) > 10
+    for name in ("part", "time_limit", "attempts", "address"):
+        for value in values:
+            shutil.rmtree(tmp_path / "out", ignore_errors=True)
+            try:
+                lake(source, tmp_path / "out", verb, **{name: value})
+            except RobertaHubError as error:
+                assert len(str(error)) > 10
+
+
+def test_a_full_disk_stops_with_a_sentence_and_the_same_call_goes_on(
+    tmp_path: Path, source: Path, verb: Verb
+) -> None:
+    wide = verb.but(prefix="x" * 2000)  # names in the footer: a file of more than the limit
+    lake(source, tmp_path / "out", wide, unit_rows=UNIT, part=(1, 5))
+    soft, hard = resource.getrlimit(resource.RLIMIT_FSIZE)
+    resource.setrlimit(resource.RLIMIT_FSIZE, (4096, hard))
+    try:
+        with pytest.raises(InputError, match=r"the same call goes on: .*File too large"):
+            lake(source, tmp_path / "out", wide, unit_rows=UNIT)
+    finally:
+        resource.setrlimit(resource.RLIMIT_FSIZE, (soft, hard))
+    assert len(bytes_of(tmp_path / "out")) == 1
+    assert lake(source, tmp_path / "out", wide, unit_rows=UNIT).rows == ROWS
+
+
+def test_the_shell_reaches_a_lake(
+    tmp_path: Path, source: Path, model: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    out = str(tmp_path / "out") + "/"
+    common = ["classify", "-m", str(model), "--head", "mnli", "-c", "premise,hypothesis"]
+    common += ["--unit-rows", str(UNIT)]
+    assert main([*common, "-i", str(source), "-o", out, "--keep", "id", "--part", "1/2"]) == 0
+    assert main(["classify", "-o", out, "--status"]) == 0
+    assert "3 of 5 units done, 2 left" in capsys.readouterr().out
+    assert main([*common, "-i", str(source), "-o", out, "--keep", "id"]) == 0
+    assert "5 of 5 units, 90 rows" in capsys.readouterr().err
+    assert list(read_lake(tmp_path / "out")[0]) == ["id", "label", "score", "scores"]
+    assert main([*common, "-i", str(source), "-o", out]) == 1
+    assert "What differs is the columns to keep" in capsys.readouterr().err
+    one = tmp_path / "one.parquet"
+    assert main([*common, "-i", str(tmp_path / "in*.parquet"), "-o", str(one)]) == 0
+    assert pq.read_table(one).num_rows == ROWS
+    for wrong in (["-f", "csv"], ["--part", "3/2"], ["--engine", "dask"], ["a text"]):
+        with pytest.raises(SystemExit) as end:
+            main([*common, "-i", str(source), "-o", out, *wrong])
+        assert end.value.code == 2
+    capsys.readouterr()
+    rows = pairs(30)
+    rows[4]["premise"] = "long " * 60
+    bad = write_rows(tmp_path / "bad.jsonl", rows)
+    assert main([*common, "-i", str(bad), "-o", str(tmp_path / "bad") + "/"]) == 1
+    said = capsys.readouterr().err
+    assert "bad.jsonl:5:" in said and "--errors column" in said and "--truncate" in said

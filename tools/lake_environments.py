@@ -1,0 +1,58 @@
+"""Builds the environments in which tests/scale runs Ray, Ray Data, Daft, Spark and an object store.
+
+    python tools/lake_environments.py FOLDER [NAME]...
+    ROBERTA_HUB_LAKES=FOLDER python -m pytest -q tests/scale
+
+Each has the packages of one engine, since they do not agree on all versions: Daft wants pyarrow
+before 26. Torch and the rest they borrow from the interpreter that runs this.
+"""
+
+from __future__ import annotations
+
+import argparse
+import subprocess
+import sys
+import sysconfig
+from pathlib import Path
+
+ENVIRONMENTS = {
+    "ray": ["ray>=2.60"],
+    "ray_data": ["ray[data]>=2.60"],
+    "daft": ["daft>=0.7.26", "pyarrow>=17,<26"],
+    "spark": ["pyspark>=4.1"],
+    "moto": ["moto[s3,server]>=5"],
+}
+"""What each has of its own; engines of lakes need no more of Ray than its core."""
+ROOT = Path(__file__).resolve().parents[1]
+
+
+def build(folder: Path, name: str) -> None:
+    """Make one environment, or bring it up to date."""
+    place = folder / name
+    subprocess.run([sys.executable, "-m", "venv", str(place)], check=True)
+    python = place / "bin" / "python"
+    ask = "import sysconfig; print(sysconfig.get_path('purelib'))"
+    own = subprocess.run([python, "-c", ask], capture_output=True, text=True, check=True)
+    borrowed = [str(ROOT), *dict.fromkeys(map(sysconfig.get_path, ("purelib", "platlib")))]
+    # Read after the environment's own packages, which therefore come first.
+    Path(own.stdout.strip(), "zz_borrowed.pth").write_text("\n".join(borrowed) + "\n")
+    install = [python, "-m", "pip", "install", "-q", "--disable-pip-version-check"]
+    subprocess.run([*install, *ENVIRONMENTS[name]], check=True)
+    (place / "built").touch()  # half an environment is none
+
+
+def main() -> None:
+    """Build those that are asked for, or all."""
+    parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
+    parser.add_argument("folder", type=Path)
+    parser.add_argument("names", nargs="*", metavar="NAME", help=", ".join(ENVIRONMENTS))
+    given = parser.parse_args()
+    if unknown := sorted(set(given.names) - ENVIRONMENTS.keys()):
+        parser.error(f"no environment {', '.join(unknown)}; there are {', '.join(ENVIRONMENTS)}")
+    for name in given.names or ENVIRONMENTS:
+        build(given.folder, name)
+        print(f"{given.folder / name} is ready")
+
+
+if __name__ == "__main__":
+    main()
