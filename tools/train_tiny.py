@@ -154,8 +154,8 @@ OPTIMIZER = [
 ]
 """Settings that all steps have in common."""
 STEPS = ("language", "pairs")
-UPDATES = {"language": 1000, "pairs": 4000}
-"""About 4.0 and 12.3 M tokens; the pairs are read twice."""
+UPDATES = {"language": 1000, "pairs": 2300}
+"""About 4.0 and 7.1 M tokens; the pairs are read 1.16 times."""
 INGREDIENTS = ("start", "teacher", "language", "vectors")
 """What `--without` leaves out: the borrowed weights, MiniLM's states and vectors as targets, the
 masked LM, the task of sentence vectors."""
@@ -193,9 +193,10 @@ def settings(step: str, work: Path, share: float, without: Collection[str]) -> l
             "batch.max_tokens=2048",
             f"loop.evaluate_every={max(1, updates // 4)}",
         ]
-    text = {"name": "masked_lm", "train": str(WORK / "tokens"), "share": 0.3, "weight": 0.5}
+    text = {"name": "masked_lm", "train": str(WORK / "tokens"), "share": 0.3, "weight": 0.25}
     text["options"] = {"block_size": 128, **teacher, "teacher_weight": 3.0}
-    vectors = {"name": "sentences", "train": str(WORK / "sentences.tsv"), "share": 0.25}
+    vectors = {"name": "sentences", "train": str(WORK / "sentences.tsv"), "share": 0.2}
+    vectors["weight"] = 0.5
     vectors["options"] = {"truncate": True, **teacher, "teacher_weight": 10.0}
     beside = [
         side for key, side in (("language", text), ("vectors", vectors)) if key not in without
