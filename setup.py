@@ -23,6 +23,7 @@ extras = {
     "tables": ["pyarrow>=15"],
     "scale": ["pyarrow>=17"],
     "ray": ["pyarrow>=17", "ray>=2.60"],
+    "onnx": ["onnx>=1.18", "onnxscript>=0.5", "onnxruntime>=1.20"],
     "multilingual": ["sentencepiece>=0.2.3"],
     "docs": ["mkdocs-material>=9.6", "mkdocstrings[python]>=1.0", "nbconvert", "nbformat"],
     "plots": ["matplotlib>=3.7"],
