@@ -115,7 +115,8 @@ def export(
     answer = find_answer(model, head, output, pooling)
     directory = path_of("the directory to export into", directory)
     _check_float32(model, optimized)
-    _check_vacant(directory, format)
+    with _told(directory):
+        _check_vacant(directory, format)
     if format == "onnx":
         onnx.check_installed()
     files = saving.beside_weights(_with_only(checkpoint, answer), tokenizer, _head(answer))

@@ -142,6 +142,7 @@ INNER_FLOORS = {
         ["status", "processes", "on_ray"],
         ["run"],
     ],
+    "export": [["graph"], ["check"], ["program", "onnx"], ["folder"]],
     "show": [
         ["markup", "colours"],
         ["terminal_text", "sheet", "pixels"],
@@ -157,7 +158,7 @@ INNER_FLOORS = {
         ["writing"],
         ["lakes"],
         ["asking"],
-        ["heads", "language", "vectors", "upkeep", "train", "fit"],
+        ["heads", "language", "vectors", "upkeep", "train", "fit", "export"],
         ["main"],
     ],
 }
