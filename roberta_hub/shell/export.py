@@ -11,9 +11,8 @@ from roberta_hub.shell.grammar import complete_model, examples
 
 @click.command(
     epilog=examples(
-        "roberta-hub export roberta.tiny tiny-onnx --pooling mean",
-        "roberta-hub export roberta.large.mnli mnli-onnx --head mnli --opset 23",
-        "roberta-hub export mine mine-torch --head topic --format torch",
+        "roberta-hub export roberta.tiny mnli-onnx --head mnli",
+        "roberta-hub export roberta.tiny vectors-torch --format torch --pooling mean",
     )
 )
 @click.argument("source", shell_complete=complete_model)
