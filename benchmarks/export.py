@@ -25,7 +25,7 @@ import torch
 from lib.corpus import corpus, padding
 from lib.engines import PAD, Encode, Engine, Ids, in_batches, ours, padded, random_model
 from lib.report import about, write
-from lib.timing import Samples, by_turns, sampled
+from lib.timing import Samples, by_turns
 from torch import Tensor
 
 from roberta_hub import RobertaHubInterface
@@ -170,7 +170,8 @@ def main() -> None:
             "",
             f"{len(ids)} texts of {source}, {sum(map(len, ids))} tokens; in batches of {BATCH} as "
             f"they come {padding(list(map(len, ids)), BATCH):.2f} slots a token. "
-            f"{sampled(given.rounds)} {torch.get_num_threads()} threads.",
+            f"Medians of {given.rounds} rounds by turns, in one process of "
+            f"{torch.get_num_threads()} threads.",
             "",
         ]
         found: dict[str, Any] = {"corpus": measure(ragged, ids, given.rounds)}

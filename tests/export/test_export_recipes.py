@@ -32,7 +32,11 @@ from roberta_hub import RobertaHubInterface
 HERE = Path(__file__).resolve().parent
 ROOT = HERE.parents[1]
 PAGE = (ROOT / "docs/export.md").read_text(encoding="utf-8")
-BLOCKS = dict(re.findall(r"^### (.+?)$.*?^```python\n(.*?)^```$", PAGE, re.MULTILINE | re.DOTALL))
+BLOCKS = {
+    section.partition("\n")[0]: code[1]
+    for section in re.split(r"^### ", PAGE, flags=re.MULTILINE)
+    if (code := re.search(r"^```python\n(.*?)^```$", section, re.MULTILINE | re.DOTALL))
+}
 CPP = re.findall(r"^```cpp\n(.*?)^```$", PAGE, re.MULTILINE | re.DOTALL)[0]
 PAIRS = [("A dog ran.", "An animal moved."), ("A dog ran.", "It slept.")]
 TEXTS = ["The train was late.", "", "Where can I buy a ticket to Berlin for tomorrow?"]
