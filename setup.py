@@ -35,6 +35,7 @@ extras["test"] = [
     *extras["tables"],
     *extras["scale"],
     *extras["multilingual"],
+    *extras["onnx"],
     "pandas>=2",
     "polars",
     "pytest>=8",
