@@ -51,7 +51,8 @@ roberta.fill_mask(texts, targets=["he", "she"]).png()
 # ## Surprise: which word does not fit?
 #
 # Now each word is hidden in turn, and we look how probable the *real* one was. Surprise counts in bits: 0 bits, the model was sure of
-# this word; 1 bit, it gave it a half; 2 bits, a quarter; 10 bits, one in a thousand. The stronger the colour, the greater the surprise.
+# this word; 1 bit, it gave it a half; 2 bits, a quarter; 10 bits, one in a thousand. The stronger the colour, the greater the surprise;
+# colours and bars end at 15 bits, one in 33,000.
 
 # %%
 roberta.explain("The children ate bread and butter for breakfast.").png()

@@ -197,3 +197,4 @@ def test_every_page_fits_its_window(site: Path) -> None:
         pictures = [name for name in seen.clipped if name.startswith(("img", "no picture"))]
         faults = (seen.page > seen.window, pictures, seen.raw, seen.outside)
         assert faults == (False, [], (), ()), str(seen)
+        assert seen.contrast >= screenshots.LEAST_CONTRAST, f"{seen}: {seen.faintest}"

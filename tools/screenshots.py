@@ -19,6 +19,7 @@ import sys
 import tempfile
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
+from functools import partial
 from pathlib import Path
 from typing import Any
 from urllib.parse import urlsplit
@@ -169,7 +170,7 @@ def look(
                     viewport={"width": width, "height": 800}, color_scheme=scheme
                 )
                 outside: list[str] = []
-                context.route("**/*", lambda route, seen=outside: _only_here(route, seen))
+                context.route("**/*", partial(_only_here, outside))
                 page = context.new_page()
                 for name, address in pages.items():
                     outside.clear()
@@ -192,7 +193,7 @@ def look(
         browser.close()
 
 
-def _only_here(route: Any, outside: list[str]) -> None:
+def _only_here(outside: list[str], route: Any) -> None:
     parts = urlsplit(route.request.url)
     if parts.scheme in ("file", "data", "blob") or parts.hostname in ("127.0.0.1", "localhost"):
         route.continue_()

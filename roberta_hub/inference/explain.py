@@ -224,7 +224,7 @@ def contribution(
 
     def mark(unit: Unit, change: float) -> Mark:
         without = prediction.score - change
-        note = f"without {_text(sentences, unit)}: {what} {without:.2f} ({-change:+.2f})"
+        note = f"without {_text(sentences, unit)}: {what} {without:.2f} ({_signed(-change)})"
         return Mark(unit.start, unit.end, change / scale, note)
 
     parts: list[Part] = parts_of(prediction)
@@ -239,7 +239,7 @@ def contribution(
     rows = [
         Bar(
             _text(sentences, unit),
-            f"{change:+.2f}",
+            _signed(change),
             abs(change) / scale,
             colour=BLUE if change > 0 else ORANGE,
         )
@@ -273,6 +273,10 @@ def left_out(
     windows = runner.fit(copies, [_named(sentences)] * len(copies), [0] * len(copies))
     values = window_values(runner, windows, head)
     return values.softmax(-1) if values.size(1) > 1 else values
+
+
+def _signed(change: float) -> str:
+    return f"{change:+.2f}" if abs(change) >= 0.005 else "0.00"
 
 
 def _without(ids: Tensor, unit: Unit) -> Tensor:

@@ -56,15 +56,15 @@ def merge(job: Job, units: Sequence[Unit], path: str, identity: str) -> None:
     job.system.delete_dir(job.folder)
 
 
-def merged_rows(path: str, identity: str) -> int | None:
+def merged_rows(path: str, identity: str | None) -> int | None:
     """Tell how many rows the one file of a finished lake has; None: it is not this lake's.
 
     Args:
         path: on this machine.
-        identity: of the plan.
+        identity: of the plan; None: of any.
     """
     try:
         note = json.loads(arrow().parquet.read_metadata(path).metadata[NOTE])
-        return int(note["rows"]) if note["lake"] == identity else None
+        return int(note["rows"]) if note["lake"] == identity or identity is None else None
     except (OSError, ValueError, KeyError, TypeError):  # none, or another program's
         return None

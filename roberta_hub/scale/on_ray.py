@@ -12,7 +12,7 @@ import os
 import socket
 import time
 from collections import deque
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Generator, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from itertools import islice
 from typing import Any
@@ -28,7 +28,7 @@ KNOCK = 20.0
 """Seconds in which the head of a cluster must take a connection."""
 LOOK = 5.0
 """Seconds between two looks at which machines there are, and where a worker is to be started."""
-PATIENCE = 300.0
+PATIENCE = 600.0
 """Seconds without any worker, after which the run gives up: a GPU may be taken for a while."""
 VAIN = 3
 """Starts in vain for each place, after which the run gives up, where no worker ever started."""
@@ -109,7 +109,7 @@ def threads(schedule: Schedule) -> int:
         return max(1, min(cores) // each)
 
 
-def run_units(job: Job, units: Sequence[Unit], schedule: Schedule) -> Iterator[Done]:
+def run_units(job: Job, units: Sequence[Unit], schedule: Schedule) -> Generator[Done, None, None]:
     """Do units in workers of a cluster; see `work.Engine`.
 
     A machine that comes gets a worker; what a machine was doing that goes is begun again elsewhere.
@@ -253,6 +253,8 @@ class _Crew:
         self._look = now + LOOK
         taken = {call.place for call in self._calls.values()} | {place for place, _ in self._idle}
         wanted -= len(self._idle) + sum(call.unit is None for call in self._calls.values())
+        if self._schedule.workers is not None:  # some may be at places that are no longer listed
+            wanted = min(wanted, self._schedule.workers - len(taken))
         free = [place for place in self._places() if place not in taken]
         for place in free[: max(0, wanted)]:
             actor = self._start(place)

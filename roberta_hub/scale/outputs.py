@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import contextlib
 import os
+import time
 import uuid
 from collections.abc import Iterator
 from pathlib import Path
@@ -12,6 +13,8 @@ from typing import Any
 from roberta_hub.files import flush, flush_path
 from roberta_hub.scale.columns import arrow
 
+FRESH = 60
+"""Seconds for which a small file may be half written by another driver."""
 TEMPORARY = ".tmp"
 """How the names of files end that are not whole yet; nobody but us writes such into a lake."""
 
@@ -135,10 +138,15 @@ def sweep(system: Any, folder: str, run: str = "") -> None:
     Args:
         system: pyarrow's FileSystem; object stores have no such files.
         folder: of the lake.
-        run: of the driver whose files go; "": all.
+        run: of the driver whose files go; "": all, but what another driver has only just begun to
+            write beside the units.
     """
-    if is_local(system) and os.path.isdir(folder):
-        for name in os.listdir(folder):
-            if name.endswith(TEMPORARY) and name.startswith(".") and run in name:
-                with contextlib.suppress(OSError):
-                    os.unlink(os.path.join(folder, name))
+    if not is_local(system) or not os.path.isdir(folder):
+        return
+    for name in os.listdir(folder):
+        path = os.path.join(folder, name)
+        with contextlib.suppress(OSError):
+            temporary = name.startswith(".") and name.endswith(TEMPORARY) and run in name
+            known = run or name.startswith(".part-")
+            if temporary and (known or os.path.getmtime(path) < time.time() - FRESH):
+                os.unlink(path)

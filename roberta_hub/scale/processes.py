@@ -15,8 +15,8 @@ import sys
 import threading
 import time
 from collections import deque
-from collections.abc import Iterator, Sequence
-from dataclasses import dataclass, field
+from collections.abc import Generator, Sequence
+from dataclasses import dataclass
 from multiprocessing.connection import Connection, wait
 
 from roberta_hub.errors import RobertaHubError
@@ -39,10 +39,12 @@ def threads(schedule: Schedule) -> int:
 
 
 def _cores() -> int:
-    return len(os.sched_getaffinity(0))
+    if hasattr(os, "sched_getaffinity"):  # those that this process may use
+        return len(os.sched_getaffinity(0))
+    return os.cpu_count() or 1
 
 
-def run_units(job: Job, units: Sequence[Unit], schedule: Schedule) -> Iterator[Done]:
+def run_units(job: Job, units: Sequence[Unit], schedule: Schedule) -> Generator[Done, None, None]:
     """Do units in worker processes; see `work.Engine`.
 
     Args:
@@ -85,7 +87,7 @@ class _Place:
     life: int = -1
     """Closed when this process ends, whatever ends it: the worker reads it, and then ends too."""
     unit: Unit | None = None
-    deadline: float = field(default=0.0)
+    deadline: float = 0.0
     ready: bool = False
     limit: float = 0.0
 

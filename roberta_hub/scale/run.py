@@ -7,6 +7,7 @@ import os
 import time
 from collections.abc import Sequence
 from concurrent.futures import ThreadPoolExecutor
+from contextlib import closing
 from dataclasses import dataclass
 from typing import Any, Literal
 
@@ -199,13 +200,14 @@ def _check_place(source: Source, system: Any, folder: str, path: str) -> None:
 
 
 def _begin(system: Any, folder: str, told: dict[str, Any], layout: Layout, files: Source) -> Plan:
-    """Plan the lake and write the plan; another driver may have been faster, then take its plan."""
-    others = [name for name in listed(system, folder) if not name.startswith((".", "_"))]
-    if others:
+    """Plan the lake and write the plan; where another driver was faster, take its plan."""
+    names = listed(system, folder)
+    others = [name for name in names if not name.startswith((".", "_"))]
+    if others and plans.PLAN not in names:
         raise InputError(
             f"{folder} holds {shown(others[0])} and no plan of a lake; give a folder of its own"
         )
-    plan = plans.planned(told, layout, files)
+    plan = plans.load(system, folder) or plans.planned(told, layout, files)
     if is_local(system):
         os.makedirs(folder, exist_ok=True)
     plans.save(plan, system, folder)
@@ -224,6 +226,14 @@ class _State:
     ended: dict[int, Done]
     """How the units ended that this run did."""
 
+    def take(self, done: Done) -> None:
+        """Note how a unit ended; InputError if no other can be done either."""
+        if done.end == "stop":
+            raise InputError(f"stopped, and the same call goes on: {done.why[0]}")
+        self.ended[done.unit] = done
+        if done.end in WHOLE:
+            self.notes[done.unit] = Note(done.rows, done.faults)
+
 
 def _work(
     job: Job,
@@ -240,13 +250,12 @@ def _work(
     rows, ahead = sum(unit.rows for unit in units), sum(unit.rows for unit in todo)
     with progress_bar(rows, unit=" rows", shown=progress, start=rows - ahead) as bar:
         for _ in range(ROUNDS):
-            for done in engine(job, todo, schedule) if todo else ():
-                if done.end == "stop":
-                    raise InputError(f"stopped, and the same call goes on: {done.why[0]}")
-                state.ended[done.unit] = done
-                if done.end in WHOLE:
-                    state.notes[done.unit] = Note(done.rows, done.faults)
-                bar.update(plan.units[done.unit].rows)
+            if todo:
+                # Closed at once, so that no worker outlives an error.
+                with closing(engine(job, todo, schedule)) as ended:
+                    for done in ended:
+                        state.take(done)
+                        bar.update(plan.units[done.unit].rows)
             names = listed(job.system, job.folder)
             there = [unit for unit in plan.units if file_name(job.fingerprint, unit) in names]
             if len(there) < len(plan.units):
@@ -304,10 +313,12 @@ def _finish(job: Job, plan: Plan, state: _State, names: dict[str, Any]) -> None:
 
 
 def _write_failed(job: Job, state: _State, names: dict[str, Any]) -> None:
-    """Keep why units failed, for `status`."""
-    failed = {n: done.why[0] for n, done in state.ended.items() if done.end not in WHOLE}
-    if failed or FAILED in names:
-        path = f"{job.folder}/{FAILED}"
+    """Keep why units failed, for `status`; another driver's too, while they have no file."""
+    path = f"{job.folder}/{FAILED}"
+    before = json.loads(read(job.system, path) or b"{}") if FAILED in names else {}
+    failed = {n: why for n, why in before.items() if int(n) not in state.notes}
+    failed |= {str(n): end.why[0] for n, end in state.ended.items() if end.end not in WHOLE}
+    if failed != before:
         write(job.system, path, json.dumps(failed, ensure_ascii=False).encode(), job.run)
 
 

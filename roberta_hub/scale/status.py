@@ -6,6 +6,7 @@ import json
 from dataclasses import dataclass, field
 
 from roberta_hub.errors import InputError
+from roberta_hub.scale.merge import merged_rows
 from roberta_hub.scale.outputs import listed, read
 from roberta_hub.scale.plan import load
 from roberta_hub.scale.sources import located
@@ -92,10 +93,12 @@ def status(target: object) -> Status:
     Raises:
         InputError: there is no lake.
     """
-    system, folder = located(target, "target")
-    folder = folder_of(folder)
+    system, path = located(target, "target")
+    folder = folder_of(path)
     plan = load(system, folder)
     if plan is None:
+        if is_one_file(path) and merged_rows(path, None) is not None:
+            return Status(path, 1, 1, (), True)
         raise InputError(f"{folder}: no lake was begun here")
     names = listed(system, folder)
     there = {unit.number for unit in plan.units if file_name(plan.fingerprint, unit) in names}

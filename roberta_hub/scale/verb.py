@@ -40,7 +40,8 @@ Errors = Literal["raise", "column"]
 _PLACE = re.compile(r"\btexts?(?:\[0\]| 0\b)")
 """How an error names the only text of a call."""
 MOST_THREADS = 1024
-_NO_OPTIONS = ("verb", "options")
+_TOLD = ("model", "text", "optimize", "vectors", "errors", "device", "dtype", "threads", "prefix")
+"""Attributes that the constructor takes; engines add others, as Ray Data's actors do."""
 _LISTS = ("labels", "targets", "options")
 _schemas: dict[str, Any] = {}
 
@@ -182,8 +183,7 @@ class Verb:
 
     def names(self) -> dict[str, Any]:
         """Return all arguments of the constructor but the verb, as plain values."""
-        own = {name: value for name, value in vars(self).items() if name not in _NO_OPTIONS}
-        return {**own, **self.options}
+        return {**{name: getattr(self, name) for name in _TOLD}, **self.options}
 
     def schema(self) -> Any:
         """Return the Arrow schema of the answers; it loads the model.

@@ -13,7 +13,7 @@ import os
 import socket
 import time
 import uuid
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Generator, Sequence
 from dataclasses import dataclass, field, replace
 from typing import Any, Literal
 
@@ -93,7 +93,7 @@ class Schedule:
     """Of a cluster."""
 
 
-Engine = Callable[[Job, Sequence[Unit], Schedule], Iterator[Done]]
+Engine = Callable[[Job, Sequence[Unit], Schedule], Generator[Done, None, None]]
 """Runs `do_unit` for each unit somewhere, and yields how each ended, once, as they end. Closing the
 iterator stops the workers. An engine schedules, and nothing else; `Attempts` counts for it. Its
 module has it as `run_units`, and `threads(schedule)`: how many a worker gets by default."""

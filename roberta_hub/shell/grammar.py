@@ -86,6 +86,19 @@ def complete_model(
     return [CompletionItem(name) for name in names] or [CompletionItem(incomplete, type="file")]
 
 
+def takes_topk(help: str) -> Callable[[Callable[..., int]], Callable[..., int]]:
+    """Make the option -k, which says how many answers a text gets."""
+    return click.option(
+        "-k",
+        "--topk",
+        default=5,
+        show_default=True,
+        metavar="N",
+        type=click.IntRange(min=1),
+        help=help,
+    )
+
+
 _SHARED = (
     click.argument("texts", nargs=-1, metavar="[TEXT]..."),
     click.option(

@@ -10,7 +10,14 @@ import click
 from roberta_hub.shell.asking import FEW, ask, ids_of
 from roberta_hub.shell.drawing import Cells, Share
 from roberta_hub.shell.formats import Answer, Form
-from roberta_hub.shell.grammar import Asked, examples, listed, takes_rows, takes_texts
+from roberta_hub.shell.grammar import (
+    Asked,
+    examples,
+    listed,
+    takes_rows,
+    takes_texts,
+    takes_topk,
+)
 from roberta_hub.shell.reading import Parts
 
 if TYPE_CHECKING:
@@ -23,15 +30,7 @@ if TYPE_CHECKING:
         'roberta-hub fill-mask "It was a <mask> film." --targets good,bad',
     )
 )
-@click.option(
-    "-k",
-    "--topk",
-    default=5,
-    show_default=True,
-    metavar="N",
-    type=click.IntRange(min=1),
-    help="How many words.",
-)
+@takes_topk("How many words.")
 @click.option("--targets", callback=listed, metavar="A,B,C", help="Rank these words only.")
 @takes_rows
 def fill_mask(asked: Asked, topk: int, targets: tuple[str, ...]) -> int:

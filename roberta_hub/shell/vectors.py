@@ -14,7 +14,7 @@ from roberta_hub.errors import InputError, RobertaHubError
 from roberta_hub.shell.asking import ask, ids_of, in_shell_words, load
 from roberta_hub.shell.drawing import Cells, Share
 from roberta_hub.shell.formats import Answer, Form
-from roberta_hub.shell.grammar import Asked, examples, takes_rows, takes_texts
+from roberta_hub.shell.grammar import Asked, examples, takes_rows, takes_texts, takes_topk
 from roberta_hub.shell.reading import STDIN, Item, Parts, from_file
 from roberta_hub.shell.writing import opened
 
@@ -121,15 +121,7 @@ def features(asked: Asked, layer: int, pooling: Any, normalize: bool) -> int:
         'roberta-hub similar "late delivery" -i reviews.csv --column text -k 3 -f jsonl',
     )
 )
-@click.option(
-    "-k",
-    "--topk",
-    default=5,
-    show_default=True,
-    metavar="N",
-    type=click.IntRange(min=1),
-    help="How many texts for each query.",
-)
+@takes_topk("How many texts for each query.")
 @takes_texts
 def similar(asked: Asked, topk: int) -> int:
     """Find the texts of a file, or of standard input, that are nearest to each TEXT.

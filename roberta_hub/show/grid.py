@@ -26,7 +26,7 @@ _SMALL_MAP = 130
 _FINE = 12
 """Maps that get 16 shades; more of them get 4, and a page stays small."""
 _NEIGHBOURS = ("itself", "the token before", "the token behind", "the first token")
-_NAMES = "line-height:{};font-size:{}px;white-space:nowrap;vertical-align:"
+_NAMES = "line-height:{};font-size:{};white-space:nowrap;vertical-align:"
 _CELL = "padding:1px 3px;border:0;background:none"
 _IMAGE = "image-rendering:pixelated;display:block;max-width:none;margin:0"
 
@@ -69,7 +69,7 @@ class Grid:
         cell = max(9, min(20, 520 // count))
         # On a phone cells are smaller; where a page strips this, the picture has its attributes.
         side = f"clamp(9px,calc((100vw - 150px)/{count}),{cell}px)"
-        names = _NAMES.format(side, min(13, cell - 1))
+        names = _NAMES.format(side, f"min(13px,calc({side} - 1px))")
         rows = [
             element("div", cut(token, LABEL), title=f"{token}: {_most(self.tokens, row)}")
             for token, row in zip(self.tokens, panel.weights, strict=True)

@@ -38,12 +38,15 @@ def harmless(text: object, keep: str = "") -> str:
         >>> harmless("a\u202eb\x1b naïve")
         'a\\u202eb\\x1b naïve'
     """
+    text = str(text)
+    if text.isprintable():  # most are
+        return text
     return "".join(
         c
         if c.isprintable() or c in keep or c in _JOINERS or unicodedata.category(c) == "Zs"
         # Spaces of other widths count as not printable, and do no harm.
         else ascii(c)[1:-1]
-        for c in str(text)
+        for c in text
     )
 
 

@@ -34,11 +34,13 @@ class DisplayVerbs(HeadVerbs):
         With a classification head, each word is left out, and its contribution is how much the
         probability of the predicted label falls (of a head with one output, how much the output
         falls). Words are left out and not traced by integrated gradients (Sundararajan et al.
-        2017), which are no more faithful: taking away a tenth, a fifth or a half of the words, the
-        strongest first, lowers the probability by 0.34 on average, by 0.35 with gradients and by
-        0.10 for words at random (comprehensiveness, DeYoung et al. 2020, of roberta.tiny on 60
-        pairs of MNLI and 60 sentences of SST-2). And leaving out takes half the time, works with
-        any model, quantized ones too, and can be checked with `classify`.
+        2017), which are no more faithful. Taking away a tenth, a fifth or a half of the words, the
+        strongest first, lowers the probability by 0.34 on average; by gradients it is 0.35, and
+        0.10 for words at random; words that are deleted favour leaving out, and words that are
+        masked the gradients (comprehensiveness, DeYoung et al. 2020, of 0.1.0's roberta.tiny on 60
+        pairs of MNLI and 60 sentences of SST-2; `benchmarks/faithful.py`). Leaving out takes a half
+        to a third of the time, works with every model, quantized ones too, and `classify` checks
+        it.
 
         A text of T tokens costs about T runs.
 

@@ -229,6 +229,7 @@ def test_one_file_is_put_together_at_the_end(
     assert table.column("id").to_pylist() == list(range(ROWS))
     assert sorted(path.name for path in tmp_path.iterdir()) == ["in.parquet", "one.parquet"]
     ran.clear()
+    assert status(one).finished
     assert lake(source, one, verb, unit_rows=UNIT).rows == ROWS
     assert ran == []
     lake(source, one, verb.but(truncate=True), unit_rows=UNIT)

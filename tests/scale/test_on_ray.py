@@ -147,19 +147,43 @@ def some(target: Path, count: int) -> Callable[[], bool]:
     return lambda: len(list(target.glob("part-*"))) >= count
 
 
-def test_an_engine_is_as_good_as_another(start, clean: Files, tmp_path: Path) -> None:
-    """And a lake that one began the other ends, with any number of workers."""
-    report = report_of(start(tmp_path / "out"))
-    assert (report["rows"], report["left"], report["failed"]) == (ROWS, 0, [])
-    assert len(report["done"]) == ROWS // UNIT
-    assert files_of(tmp_path / "out") == clean
-    assert len({worker for _, worker in report["done"]}) <= 3  # one a machine, and none twice
+def test_an_engine_is_as_good_as_another(
+    python: str, cluster: dict[str, Any], model: Path, source: Path, tmp_path: Path
+) -> None:
+    """What the shell began on one it goes on with on the other, with any number of workers."""
+    target = tmp_path / "out"
+    command = [python, "-m", "roberta_hub", "classify", "-m", str(model), "-i", str(source)]
+    command += ["-c", "premise,hypothesis", "-o", f"{target}/", "--unit-rows", str(UNIT)]
 
-    for name in [*clean][::2]:
-        (tmp_path / "out" / name).unlink()
-    report = report_of(start(tmp_path / "out", engine="processes", workers=2))
-    assert len(report["done"]) == len(clean) // 2
-    assert files_of(tmp_path / "out") == clean
+    def run(*more: str) -> Files:
+        ran = subprocess.run([*command, *more], env=surroundings(), capture_output=True, text=True)
+        assert ran.returncode == 0, ran.stderr
+        units = ROWS // UNIT
+        assert f"{units} of {units} units, {ROWS} rows" in ran.stderr
+        return files_of(target)
+
+    found = run("--engine", "ray", "--address", cluster["address"])
+    for name in [*found][::2]:
+        (target / name).unlink()
+    assert run("--workers", "2") == found
+
+
+def test_a_machine_that_comes_gets_a_worker(
+    start, python: str, cluster, source: Path, tmp_path: Path
+) -> None:
+    driver = start(tmp_path / "out", kind="Slow", unit_rows=1)
+    until(some(tmp_path / "out", 1))
+    command = [python, "-m", "ray.scripts.scripts", "start", "--block", "--num-cpus=1"]
+    command += [f"--address={cluster['address']}", f"--object-store-memory={80 << 20}"]
+    with open(tmp_path / "joined.log", "w") as log:
+        joined = subprocess.Popen(command, env=surroundings(), stdout=log, stderr=log)
+    try:
+        report = report_of(driver)
+    finally:
+        joined.terminate()
+        joined.wait()
+    assert (report["rows"], report["left"]) == (ROWS, 0)
+    assert len({worker for _, worker in report["done"]}) == 4  # one each, and none twice
 
 
 def test_a_killed_worker_costs_its_unit(start, cluster, clean: Files, tmp_path: Path) -> None:

@@ -13,7 +13,7 @@ import pytest
 
 from roberta_hub import __version__
 from roberta_hub.errors import InputError, MissingExtraError
-from roberta_hub.scale import on_ray
+from roberta_hub.scale import Verb, on_ray
 from roberta_hub.scale.work import Schedule
 
 pa = pytest.importorskip("pyarrow")
@@ -92,3 +92,17 @@ def test_an_address_where_nobody_listens_is_said_at_once(
     monkeypatch.setenv("RAY_ADDRESS", address)
     with pytest.raises(InputError, match=wanted):
         on_ray.threads(SCHEDULE)
+
+
+def test_a_verb_does_not_mind_what_engines_hang_on_it() -> None:
+    """Ray Data makes a class of its own of a Verb's, and gives its actors a pool of threads."""
+
+    class Actor(Verb):
+        pass
+
+    verb = Actor("zero_shot", labels=["sport", "art"])
+    before = verb.names()
+    verb.pool = object()  # type: ignore[attr-defined]
+    assert verb.names() == before
+    assert verb({"text": ["Goal!"]})["label"][0] in ("sport", "art")
+    assert type(verb.but(threads=2)) is Actor
