@@ -62,6 +62,8 @@ def test_a_verb_prints_nothing(
         call["name"] = verb
     if "texts" in call:
         call["texts"] = [("a", "b")] if call.get("head") == "mnli" else ["a", "b c"]
+    if "text" in call and call.get("head") == "mnli":
+        call["text"] = ("a", "b")
     if verb == "cuda" and not torch.cuda.is_available():
         with pytest.raises(InputError, match="CUDA"):
             _roberta.cuda()

@@ -60,20 +60,21 @@ def _predictions(found: Sequence[Any], *, scores: bool) -> Columns:
     return columns
 
 
+def _labelled(verb: Callable[..., Any], texts: list[Any], options: Mapping[str, Any]) -> Columns:
+    own = {name: value for name, value in options.items() if name != "scores"}
+    return _predictions(verb(texts, **own), scores=bool(options.get("scores")))
+
+
 def _classify(
     roberta: RobertaHubInterface, texts: list[Any], options: Mapping[str, Any]
 ) -> Columns:
-    options = dict(options)
-    scores = bool(options.pop("scores", False))
-    return _predictions(roberta.classify(texts, **options), scores=scores)
+    return _labelled(roberta.classify, texts, options)
 
 
 def _zero_shot(
     roberta: RobertaHubInterface, texts: list[Any], options: Mapping[str, Any]
 ) -> Columns:
-    options = dict(options)
-    scores = bool(options.pop("scores", False))
-    return _predictions(roberta.zero_shot(texts, **options), scores=scores)
+    return _labelled(roberta.zero_shot, texts, options)
 
 
 def _embed(roberta: RobertaHubInterface, texts: list[Any], options: Mapping[str, Any]) -> Columns:

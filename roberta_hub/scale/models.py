@@ -8,11 +8,12 @@ import hashlib
 import json
 import threading
 from collections.abc import Iterator
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Literal
 
 if TYPE_CHECKING:
     from roberta_hub.interface import RobertaHubInterface
 
+Optimize = Literal["float32", "int8", "bfloat16"]
 KEPT = 2
 """Models that a process keeps."""
 _PROBE = ("Hello world!", "naïve 😀 <mask>  x", "日本")
@@ -50,7 +51,7 @@ class Loaded:
         return found.hexdigest()
 
 
-def loaded(model: str, device: str | None, dtype: str | None, optimize: str | None) -> Loaded:
+def loaded(model: str, device: str | None, dtype: str | None, optimize: Optimize | None) -> Loaded:
     """Load a model, unless this process has it already.
 
     Args:
@@ -64,12 +65,12 @@ def loaded(model: str, device: str | None, dtype: str | None, optimize: str | No
 
 
 @functools.lru_cache(maxsize=KEPT)
-def _load(model: str, device: str | None, dtype: str | None, optimize: str | None) -> Loaded:
+def _load(model: str, device: str | None, dtype: str | None, optimize: Optimize | None) -> Loaded:
     from roberta_hub.hub import load_model
 
     roberta = load_model(model, device=device, dtype=dtype, progress=False).eval()
     if optimize is not None:
-        roberta.optimize(None if optimize == "float32" else optimize)  # type: ignore[arg-type]
+        roberta.optimize(None if optimize == "float32" else optimize)
     return Loaded(roberta)
 
 

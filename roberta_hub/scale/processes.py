@@ -137,7 +137,8 @@ class _Place:
                     self.ready = True
                     return None
                 self.unit = None
-                return said  # type: ignore[no-any-return]
+                assert isinstance(said, Done)
+                return said
         except (EOFError, OSError):
             why = self._why()
             ready = self.ready

@@ -30,10 +30,9 @@ from roberta_hub.scale.frames import (
     rows_of,
     values_of,
 )
-from roberta_hub.scale.models import Loaded, loaded, with_threads
+from roberta_hub.scale.models import Loaded, Optimize, loaded, with_threads
 from roberta_hub.text.texts import as_strings
 
-Optimize = Literal["float32", "int8", "bfloat16"]
 Vectors = Literal["float32", "float16"]
 Errors = Literal["raise", "column"]
 

@@ -1,1 +1,1 @@
-"""Turns plain words and numbers into HTML, text and PNG. Knows no answers and no models."""
+"""Turns plain words and numbers into HTML, text and PNG; it knows no answers and no models."""
