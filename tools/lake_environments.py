@@ -1,10 +1,11 @@
-"""Builds the environments in which tests/scale runs Ray, Ray Data, Daft, Spark and an object store.
+"""Builds environments for other engines: of lakes, of exported models, and servers around ours.
 
     python tools/lake_environments.py FOLDER [NAME]...
-    ROBERTA_HUB_LAKES=FOLDER python -m pytest -q tests/scale
+    ROBERTA_HUB_LAKES=FOLDER python -m pytest -q tests/scale tests/export
 
 Each has the packages of one engine, since they do not agree on all versions: Daft wants pyarrow
-before 26. Torch and the rest they borrow from the interpreter that runs this.
+before 26, optimum transformers before 5. Torch and the rest they borrow from the interpreter that
+runs this.
 """
 
 from __future__ import annotations
@@ -21,6 +22,10 @@ ENVIRONMENTS = {
     "daft": ["daft>=0.7.26", "pyarrow>=17,<26"],
     "spark": ["pyspark>=4.1"],
     "moto": ["moto[s3,server]>=5"],
+    "optimum": ["optimum-onnx[onnxruntime]>=0.1"],
+    "openvino": ["openvino>=2025.1"],
+    "litserve": ["litserve>=0.2.19"],
+    "ray_serve": ["ray[serve]>=2.60"],
 }
 """What each has of its own; engines of lakes need no more of Ray than its core."""
 ROOT = Path(__file__).resolve().parents[1]
