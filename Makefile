@@ -25,11 +25,12 @@ test-full: $(VENV)/.test
 	$(BIN)/python -m pytest -q --doctest-modules roberta_hub
 	OMP_NUM_THREADS=1 $(BIN)/python -m pytest -q -n auto --dist loadfile -m "not network" --result tests/TEST_FULL.md
 
-# Lakes on Ray, Ray Data, Daft, Spark and an object store, each in an environment of its own. Spark
+# Lakes on Ray, Ray Data, Daft, Spark and an object store; exports in optimum and OpenVINO; LitServe
+# and Ray Serve: each in an environment of its own. Spark
 # wants a Java of the system: apt install openjdk-17-jre-headless
 lakes: $(VENV)/.test
 	$(BIN)/python tools/lake_environments.py $(VENV)/lakes
-	ROBERTA_HUB_LAKES=$(VENV)/lakes OMP_NUM_THREADS=1 $(BIN)/python -m pytest -q tests/scale
+	ROBERTA_HUB_LAKES=$(VENV)/lakes OMP_NUM_THREADS=1 $(BIN)/python -m pytest -q tests/scale tests/export
 
 check: $(VENV)/.test
 	$(BIN)/ruff format --check .
