@@ -126,6 +126,7 @@ def registration(roberta: RobertaHubInterface, folder: Path) -> None:
     roberta.register_token_head("words", 3)
     roberta.register_span_head("spans")
     assert_type(roberta.optimize(), RobertaHubInterface)
+    assert_type(roberta.optimize("auto", least_cosine=0.99), RobertaHubInterface)
     assert_type(roberta.to("cpu", torch.float32), RobertaHubInterface)
     if torch.cuda.is_available():
         assert_type(roberta.cuda(), RobertaHubInterface)
