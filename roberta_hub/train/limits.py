@@ -18,6 +18,7 @@ from roberta_hub.train.settings import (
     PARALLEL,
     PRECISIONS,
     SCHEDULES,
+    STATES,
     Config,
     DataConfig,
 )
@@ -52,6 +53,12 @@ def check(config: Config) -> Config:
         raise InputError(
             f"optimizer.warmup_updates {warmup} leaves nothing of the {total} updates; make it "
             "smaller, or null for 6 %"
+        )
+    decay = optimizer.decay_updates or 0
+    if optimizer.schedule == "constant_then_decay" and total and (warmup or 0) + decay > total:
+        raise InputError(
+            f"optimizer.warmup_updates {warmup or 0} and decay_updates {decay} are more than the "
+            f"{total} updates; make one smaller, or null for 6 % and a tenth"
         )
     if loop.max_updates is None and loop.max_epochs is None:
         raise InputError("neither loop.max_updates nor loop.max_epochs is set; the run has no end")
@@ -149,6 +156,7 @@ def _choices(config: Config) -> None:
         "optimizer.schedule": SCHEDULES,
         "loop.precision": PRECISIONS,
         "loop.parallel": PARALLEL,
+        "loop.state": STATES,
         "loop.degenerate": DEGENERATE,
     }.items():
         section, key = name.split(".")
@@ -163,7 +171,8 @@ _MINIMA: dict[str, float] = {
     **dict.fromkeys(("optimizer.warmup_updates", "optimizer.power", "loop.evaluate_every"), 0),
     **dict.fromkeys(("optimizer.total_updates", "batch.max_tokens", "batch.batch_size"), 1),
     **dict.fromkeys(("batch.update_freq", "loop.max_updates", "loop.max_epochs", "data.limit"), 1),
-    **dict.fromkeys(("loop.patience", "loop.log_every"), 1),
+    **dict.fromkeys(("loop.patience", "loop.log_every", "loop.peak_flops"), 1),
+    **dict.fromkeys(("optimizer.decay_updates", "batch.warmup_updates"), 0),
     **dict.fromkeys(("loop.max_minutes", "loop.save_minutes", "loop.save_every"), 0),
 }
 
