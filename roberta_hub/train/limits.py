@@ -54,12 +54,6 @@ def check(config: Config) -> Config:
             f"optimizer.warmup_updates {warmup} leaves nothing of the {total} updates; make it "
             "smaller, or null for 6 %"
         )
-    decay = optimizer.decay_updates or 0
-    if optimizer.schedule == "constant_then_decay" and total and (warmup or 0) + decay > total:
-        raise InputError(
-            f"optimizer.warmup_updates {warmup or 0} and decay_updates {decay} are more than the "
-            f"{total} updates; make one smaller, or null for 6 % and a tenth"
-        )
     if loop.max_updates is None and loop.max_epochs is None:
         raise InputError("neither loop.max_updates nor loop.max_epochs is set; the run has no end")
     if config.batch.max_tokens is None and config.batch.batch_size is None:

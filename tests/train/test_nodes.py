@@ -52,7 +52,13 @@ def test_one_and_three_read_what_two_wrote(tmp_path):
     alone({**about, "output": str(tmp_path / "alone")})
     alone({**about, "output": str(tmp_path / "whole"), "loop__max_updates": 6})
     both = [{**about, **SHARDED, "output": str(tmp_path / name)} for name in ("two", "whole")]
-    launch(both, timeout=LONG)
+    half = {**SHARDED, "loop__precision": "bf16", "loop__evaluate_every": None}
+    half |= {"loop__max_updates": 100, "output": str(tmp_path / "half")}
+    launch([*both, half], timeout=LONG)
+    # bf16 under FSDP: weights are kept in 32 bits, and it learns.
+    found = end(tmp_path / "half", tmp_path / "work")
+    assert found.progress.best > 0.8
+    assert {str(t.dtype) for t in found.weights.values()} == {"torch.float32"}
     launch([{**about, **SHARDED, "output": str(tmp_path / "three")}], processes=3, timeout=LONG)
     for name in ("alone", "two", "three", "whole"):
         found = end(tmp_path / name, tmp_path / "work").weights

@@ -77,7 +77,7 @@ class Slow(dcp.FileSystemWriter):
 def test_training_goes_on_while_a_state_is_written(tmp_path, monkeypatch, whole):
     """And what is written is the state as it was, not what has become of it since."""
     Slow.go.clear()
-    monkeypatch.setattr(sharded.dcp, "FileSystemWriter", Slow)
+    monkeypatch.setattr(sharded, "FileSystemWriter", Slow)
     task, began = ToyTask(dropout=0.2), []
     batch = task.batch
 
@@ -129,7 +129,7 @@ def test_a_disk_that_fails_stops_the_run_and_keeps_the_state_before(tmp_path, mo
             return super().write_data(*args)
 
     with monkeypatch.context() as patch:
-        patch.setattr(sharded.dcp, "FileSystemWriter", Full)
+        patch.setattr(sharded, "FileSystemWriter", Full)
         with pytest.raises(CheckpointError, match=r"state-000000008.*No space left.*as it was"):
             run(tmp_path, 12, loop__save_every=2)
     assert before.name == "state-000000004" and find_state(tmp_path).name == "state-000000006"

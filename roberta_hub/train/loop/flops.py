@@ -44,8 +44,8 @@ def training_flops(config: RobertaConfig, lengths: Iterable[int]) -> float:
     weights = config.num_layers * (4 * width**2 + 2 * width * config.ffn_dim)
     if config.embedding_dim is not None:
         weights += config.embedding_dim * width
-    each = ((length, length**2) for length in lengths)
-    tokens, squares = (sum(column) for column in zip(*each, strict=True))
+    known = list(lengths)
+    tokens, squares = sum(known), sum(length * length for length in known)
     return 3.0 * (2 * weights * tokens + 4 * config.num_layers * width * squares)
 
 

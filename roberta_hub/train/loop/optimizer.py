@@ -87,11 +87,19 @@ class Schedule:
         Args:
             config: None is 6 % of warm-up, all updates, a tenth of them for the decay.
             end: about how many updates there will be.
+
+        Raises:
+            InputError: warm-up and decay of "constant_then_decay" are more than all updates.
         """
         total = config.total_updates or end
         warmup, decay = config.warmup_updates, config.decay_updates
         warmup = math.ceil(0.06 * total) if warmup is None else warmup
         decay = math.ceil(0.1 * total) if decay is None else decay
+        if config.schedule == "constant_then_decay" and warmup + decay > total:
+            raise InputError(
+                f"optimizer.warmup_updates {warmup} and decay_updates {decay} are more than the "
+                f"{total} updates; make one smaller, or null for 6 % and a tenth"
+            )
         return cls(config.lr, config.schedule, warmup, total, config.end_lr, config.power, decay)
 
     def rate(self, done: int) -> float:

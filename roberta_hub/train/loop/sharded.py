@@ -16,9 +16,12 @@ from pathlib import Path
 from typing import Any
 
 import torch
-import torch.distributed.checkpoint as dcp
 from torch import Tensor, nn
+from torch.distributed.checkpoint.api import CheckpointException
+from torch.distributed.checkpoint.filesystem import FileSystemReader, FileSystemWriter
 from torch.distributed.checkpoint.metadata import Metadata, TensorStorageMetadata
+from torch.distributed.checkpoint.state_dict_loader import load
+from torch.distributed.checkpoint.state_dict_saver import save
 
 from roberta_hub.train.loop.state import (
     PARTS,
@@ -98,9 +101,9 @@ def write_parts(work: Path, tensors: Mapping[str, Tensor], group: Any = None) ->
     Raises:
         Exception: what any of them has met.
     """
-    writer, alone = dcp.FileSystemWriter(work / PARTS), group is None
+    writer, alone = FileSystemWriter(work / PARTS), group is None
     with _torch_errors(alone):
-        dcp.save(dict(tensors), storage_writer=writer, process_group=group, no_dist=alone)
+        save(dict(tensors), storage_writer=writer, process_group=group, no_dist=alone)
 
 
 def read_parts(
@@ -153,7 +156,7 @@ def numbered(
     }
 
 
-class _Reader(dcp.FileSystemReader):
+class _Reader(FileSystemReader):
     """Reads a checkpoint without running what its pickle asks for."""
 
     def read_metadata(self, *args: Any, **kwargs: Any) -> Metadata:
@@ -184,7 +187,7 @@ def _read(path: Path, wanted: dict[str, Tensor], group: Any) -> None:
     reader, alone = _Reader(path / PARTS), group is None
     try:
         with _torch_errors(alone):
-            dcp.load(wanted, storage_reader=reader, process_group=group, no_dist=alone)
+            load(wanted, storage_reader=reader, process_group=group, no_dist=alone)
     except Exception as error:  # of any process
         raise unreadable(path, error) from None
 
@@ -201,7 +204,7 @@ def _torch_errors(alone: bool) -> Iterator[None]:
             if alone:
                 warnings.filterwarnings("ignore", "torch.distributed is disabled")
             yield
-    except dcp.CheckpointException as error:  # no Exception, to torch
+    except CheckpointException as error:  # no Exception, to torch
         first, _ = next(iter(error.failures.values()))
         raise first from None
 
