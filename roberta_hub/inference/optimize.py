@@ -11,7 +11,7 @@ from torch import Tensor, nn
 from roberta_hub.errors import InputError, VocabularyError
 from roberta_hub.inference.mode import evaluating
 from roberta_hub.inference.threads import is_prepared
-from roberta_hub.model.kernels import Kernel, pinned
+from roberta_hub.model.kernels import Pin, pinned
 from roberta_hub.model.matrices import Dtype, check_dtype
 from roberta_hub.model.packing import pack_sequences
 from roberta_hub.model.roberta import Roberta, own_model
@@ -40,7 +40,7 @@ class Optimization:
     """The least cosine between a token's two features, over all tokens of `SENTENCES`."""
     error: float
     """The largest difference of a number in them, in standard deviations of all."""
-    pinned: Kernel | None = None
+    pinned: Pin | None = None
     """What `$ROBERTA_HUB_MATRICES` said, where it said something."""
 
     def __str__(self) -> str:
