@@ -301,11 +301,11 @@ class TransformerEncoder(nn.Module):
         dtype, group = x.dtype, self.num_layers // len(layers)
         if x.device.type == "cpu":
             x = x.float()
-        few = [layer.few for layer in layers if 0 < len(x) <= layer.few_rows]
+        few = [layer.few for layer in layers if layer.few is not None] if len(x) else []
         run = Run(few[0], lengths, last and last[1]) if few else None
         for i in range(self.num_layers):
             layer, (how, rows) = layers[i // group], self._how(i, attend, last)
-            if run is not None and layer.few in few:
+            if run is not None and layer.few is not None and len(x) <= layer.few_rows:
                 x = run(layer.few, x, rows is not None)
             else:
                 x = layer(x, how, rows)

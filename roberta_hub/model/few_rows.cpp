@@ -213,12 +213,9 @@ void tile(const Rows& x, int64_t n, const char* panel, int64_t steps, const char
 
 template <class Form>
 void product(const Team& team, const Rows& x, int64_t rows, const Outputs& out) {
-  using Tile = void (*)(const Rows&, int64_t, const char*, int64_t, const char*, int64_t, int64_t,
-                        const Outputs&);
-  static constexpr Tile tiles[] = {
-      nullptr,        tile<Form, 1>, tile<Form, 2>, tile<Form, 3>,  tile<Form, 4>,
-      tile<Form, 5>,  tile<Form, 6>, tile<Form, 7>, tile<Form, 8>,  tile<Form, 9>,
-      tile<Form, 10>, tile<Form, 11>, tile<Form, 12>};
+  static constexpr decltype(&tile<Form, 1>) tiles[] = {
+      tile<Form, 1>, tile<Form, 2>, tile<Form, 3>, tile<Form, 4>,  tile<Form, 5>,  tile<Form, 6>,
+      tile<Form, 7>, tile<Form, 8>, tile<Form, 9>, tile<Form, 10>, tile<Form, 11>, tile<Form, 12>};
   const Matrix& m = out.matrix;
   const int64_t panels = up(m.outputs, PANEL) / PANEL, steps = up(m.inputs, Form::EACH) / Form::EACH;
   const int64_t size = steps * 2 * Form::VECTOR, blocks = up(rows, TILE) / TILE;
@@ -226,7 +223,7 @@ void product(const Team& team, const Rows& x, int64_t rows, const Outputs& out) 
     const char* panel = static_cast<const char*>(m.weight) + p * size;
     for (int64_t b = 0; b < blocks; b++) {  // of even sizes; each fetches its share of the next
       const int64_t n = rows * b / blocks, count = rows * (b + 1) / blocks - n;
-      tiles[count](x, n, panel, steps, panel + size + size * b / blocks, size / steps / blocks,
+      tiles[count - 1](x, n, panel, steps, panel + size + size * b / blocks, size / steps / blocks,
                    p * PANEL, out);
     }
   }

@@ -98,8 +98,9 @@ class _Library:
         """A child has none of the parent's threads, and OpenMP waits for them forever."""
         self.forked = True
 
-    def threads(self) -> int:
-        return 1 if self.forked else torch.get_num_threads()
+    def threads(self, width: int) -> int:
+        """Return how many threads take part: each has a panel of every product."""
+        return 1 if self.forked else min(torch.get_num_threads(), -(-width // _PANEL))
 
 
 @lru_cache(maxsize=1)
@@ -176,7 +177,7 @@ class Run:
     def __init__(self, layer: FewRows, lengths: Sequence[int], asked: Tensor | None) -> None:
         there = library()
         assert there is not None  # else there would be no such layer
-        self._code, self._threads = there, there.threads()
+        self._code, self._threads = there, there.threads(layer.width)
         steps = (c_int64 * len(lengths))(*lengths)
         sizes = (sum(lengths), len(lengths), max(lengths))
         self._all = _Batch(*sizes, steps, None)
