@@ -25,11 +25,12 @@ test-full: $(VENV)/.test
 	$(BIN)/python -m pytest -q --doctest-modules roberta_hub
 	OMP_NUM_THREADS=1 $(BIN)/python -m pytest -q -n auto --dist loadfile -m "not network" --result tests/TEST_FULL.md
 
-# Lakes on Ray, Ray Data, Daft, Spark and an object store, each in an environment of its own. Spark
+# Lakes on Ray, Ray Data, Daft, Spark and an object store; exports in optimum and OpenVINO; LitServe
+# and Ray Serve: each in an environment of its own. Spark
 # wants a Java of the system: apt install openjdk-17-jre-headless
 lakes: $(VENV)/.test
 	$(BIN)/python tools/lake_environments.py $(VENV)/lakes
-	ROBERTA_HUB_LAKES=$(VENV)/lakes OMP_NUM_THREADS=1 $(BIN)/python -m pytest -q tests/scale
+	ROBERTA_HUB_LAKES=$(VENV)/lakes OMP_NUM_THREADS=1 $(BIN)/python -m pytest -q tests/scale tests/export
 
 check: $(VENV)/.test
 	$(BIN)/ruff format --check .
@@ -43,6 +44,9 @@ bench: $(VENV)/.bench
 	$(BIN)/python benchmarks/speed.py corpus
 	$(BIN)/python benchmarks/speed.py corpus --size large --items 24
 	$(BIN)/python benchmarks/speed.py text
+	$(BIN)/python benchmarks/first_sights.py
+	$(BIN)/python tools/lake_environments.py $(VENV)/lakes sentence_torch sentence_onnx sentence_openvino fastembed
+	ROBERTA_HUB_LAKES=$(VENV)/lakes $(BIN)/python benchmarks/small.py
 	$(BIN)/python benchmarks/reload.py
 	$(BIN)/python benchmarks/tokens.py
 	$(BIN)/python benchmarks/step.py
@@ -79,4 +83,4 @@ $(VENV)/.bench: $(VENV)/.test
 	touch $@
 
 clean:
-	rm -rf $(VENV) build dist site *.egg-info
+	rm -rf $(VENV) build dist site *.egg-info roberta_hub/model/_few_rows.so

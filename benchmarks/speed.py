@@ -2,17 +2,19 @@
 
 The same random weights in every engine.
 
-    python benchmarks/speed.py corpus              # base, float32 and int8; 20 minutes on two cores
+    python benchmarks/speed.py corpus              # base, 1,000 texts; 20 minutes on two cores
     python benchmarks/speed.py corpus --size large --items 24
-    python benchmarks/speed.py text                # 16, 48 and 128 tokens
+    python benchmarks/speed.py text                # 8 to 128 tokens
     python benchmarks/speed.py profile             # where our time goes, and what is left to gain
     python benchmarks/speed.py quick               # what `make bench-quick` guards, three minutes
 
 Peers come with `pip install -e ".[bench]"`; fairseq as the README says. Each has a process of its
-own, and they run by turns; what counts is the median of the samples in which nobody else used the
-machine (`timing.py`). The ceiling is the speed of the layers' own matrix products on prepacked
-weights, measured in the same run, for the FLOPs of the real tokens. Writes
-`benchmarks/results/speed_*.{md,json,png}`, `quick` nothing.
+own, and stands there as it comes and at each precision that ours has. They run by turns; no text
+comes twice, so the first meeting of a shape counts; what counts is the median of the rounds in
+which nobody else used the machine (`timing.py`). The ceiling is the speed of the layers' own matrix
+products on prepacked weights, measured in the same run, for the FLOPs of the real tokens. Writes
+`benchmarks/results/speed_*_CPU.{md,json,png}`, `quick` nothing; a table that lacks a peer, rounds
+or the CPU's instruction sets is refused (`demands.py`).
 """
 
 from __future__ import annotations
@@ -20,20 +22,24 @@ from __future__ import annotations
 import argparse
 import sys
 import tempfile
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from functools import partial
 from importlib.metadata import PackageNotFoundError, version
 from pathlib import Path
+from typing import Any
 
 import torch
 from lib.alone import AS_GIVEN, ONE_BY_ONE, OURS, Alone, Call
 from lib.corpus import corpus, padding
-from lib.engines import MAKERS, Ids, random_model
+from lib.demands import AS_IT_COMES, LEAST_ROUNDS, engine_of, precision, write_table
+from lib.engines import Ids, makers_here, random_model
 from lib.flops import flops, linear_flops
-from lib.guard import judge, this_cpu
-from lib.report import about, write
-from lib.timing import Sample, Samples, sample, sampled, sampled_by_turns
+from lib.guard import judge, short_name, this_cpu
+from lib.pages import HALF, against, gain, plot, profile_table, ratio, summary, table, text_table
+from lib.report import about, instruction_sets, write
+from lib.rounds import dealt, sampled_in_rounds, tokens
+from lib.timing import Sample, sample, sampled
 from torch import Tensor
 
 from roberta_hub import RobertaHubInterface
@@ -45,14 +51,14 @@ TOLERANCE = 2e-5
 """Between float32 engines, largest difference of a feature."""
 PAUSE = 0.05
 """Seconds between two texts, in which the threads of the engine before stop spinning."""
-LENGTHS = (16, 48, 128)
+LENGTHS = (8, 16, 32, 48, 128)
 PROFILED = (16, 48)
-HALF = "roberta_hub, weights that float16 holds"
-"""Of other weights than all others."""
-LARGE = ("ONNX Runtime", "OpenVINO", "transformers, sdpa")
-LARGE += ("roberta_hub, int8", "roberta_hub", "roberta_hub, plain")
-"""Of roberta.large no more, for each holds its own weights; first those that are converted in some
-10 GB of memory."""
+HELD_OUT = 16
+"""Texts that warm the engines up and are compared, and are not timed."""
+LARGE = ("roberta_hub", "ONNX Runtime", "OpenVINO", "transformers")
+"""Of roberta.large no other peers, for each holds its own weights."""
+DEFAULTS = ("transformers, sdpa", "fairseq", "nn.TransformerEncoder")
+"""Engines that have no settings but how they are called."""
 Ways = dict[str, tuple[Alone, Call]]
 
 
@@ -80,9 +86,10 @@ def products(roberta: RobertaHubInterface, tokens: int = 512) -> tuple[Callable[
 
 
 @contextmanager
-def engines(size: str, names: Iterator[str] | list[str]) -> Iterator[dict[str, Alone]]:
-    """Those of the named engines that start here; what is missing or breaks is said."""
+def engines(size: str, names: list[str]) -> Iterator[tuple[dict[str, Alone], dict[str, str]]]:
+    """Those of the named engines that start here, and what the others said."""
     found: dict[str, Alone] = {}
+    missing: dict[str, str] = {}
     with tempfile.TemporaryDirectory() as folder:
         random_model(size).save(folder, format="huggingface")
         try:
@@ -90,8 +97,9 @@ def engines(size: str, names: Iterator[str] | list[str]) -> Iterator[dict[str, A
                 try:
                     found[name] = Alone(name, size, Path(folder))
                 except RuntimeError as error:
+                    missing[name] = str(error)
                     print(f"{name}: not measured, {error}", flush=True)
-            yield found
+            yield found, missing
         finally:
             for engine in found.values():
                 engine.close()
@@ -104,17 +112,34 @@ def calls(found: Mapping[str, Alone]) -> Ways:
         if name.startswith("roberta_hub"):
             ways[name] = (engine, OURS)
             continue
+        if AS_IT_COMES in name:
+            ways[name] = (engine, AS_GIVEN)
+            continue
         ways[f"{name}, by length"] = (engine, Call())
         if name.startswith(("ONNX Runtime", "OpenVINO")):  # they compute padding
             ways[f"{name}, one by one"] = (engine, ONE_BY_ONE)
-        if name == "transformers, sdpa":
-            ways[f"{name}, as given"] = (engine, AS_GIVEN)
+        if name in DEFAULTS:
+            ways[f"{engine_of(name)}, {AS_IT_COMES}"] = (engine, AS_GIVEN)
     return ways
 
 
-def timed(ways: Ways, ids: Ids) -> dict[str, Callable[[], Sample]]:
-    """What `sampled_by_turns` runs."""
-    return {name: partial(engine.time, ids, call) for name, (engine, call) in ways.items()}
+def calls_of_one(found: Mapping[str, Alone]) -> Ways:
+    """Every engine with one text a call."""
+    ways: Ways = {}
+    for name, engine in found.items():
+        ways[name] = (engine, OURS if name.startswith("roberta_hub") else ONE_BY_ONE)
+        if name in DEFAULTS:
+            ways[f"{engine_of(name)}, {AS_IT_COMES}"] = ways[name]
+    return ways
+
+
+def timed(ways: Ways) -> dict[str, Callable[[Ids], Sample]]:
+    """What `sampled_in_rounds` runs."""
+    return {name: partial(_time, *way) for name, way in ways.items()}
+
+
+def _time(engine: Alone, call: Call, ids: Ids) -> Sample:
+    return engine.time(ids, call)
 
 
 def agreement(found: list[Tensor], wanted: list[Tensor]) -> tuple[float, float]:
@@ -127,21 +152,10 @@ def check(ways: Ways, ids: Ids) -> dict[str, tuple[float, float]]:
     """How near every engine is to our plain one; float32 must be within TOLERANCE."""
     found = {name: engine.features(ids, call) for name, (engine, call) in ways.items()}
     near = {name: agreement(f, found["roberta_hub, plain"]) for name, f in found.items()}
-    off = {n: d for n, (d, _) in near.items() if "int8" not in n and n != HALF and d > TOLERANCE}
+    exact = {n: d for n, (d, _) in near.items() if precision(n) == "float32" and n != HALF}
+    off = {n: d for n, d in exact.items() if d > TOLERANCE}
     assert not off, f"these engines compute something else: {off}"
     return near
-
-
-def ratio(samples: Mapping[str, Samples], ours: str, *names: str) -> float | None:
-    """How many times as fast as the fastest of the named engines that ran; names are beginnings."""
-    theirs = [s.median for n, s in samples.items() if n.startswith(names) and "given" not in n]
-    return min(theirs) / samples[ours].median if theirs and ours in samples else None
-
-
-def gain(samples: Mapping[str, Samples]) -> float | None:
-    """How many times as fast as our float32 our int8 is."""
-    both = [samples[n] for n in ("roberta_hub", "roberta_hub, int8") if n in samples]
-    return both[0].median / both[1].median if len(both) == 2 else None
 
 
 # ---- a corpus ----
@@ -153,159 +167,97 @@ def run_corpus(size: str, items: int, rounds: int, only: str | None = None) -> N
     source, texts = corpus(items // 2)
     roberta = random_model(size)
     ids = [t[:512] for t in roberta.encode_batch(texts)]
-    lengths = [len(t) for t in ids]
-    names = list(LARGE) if size == "large" else [n for n in MAKERS if n != HALF]
+    step = max(1, len(ids) // HELD_OUT)
+    parts = dealt([t for i, t in enumerate(ids) if i % step], rounds)
+    lengths = [len(t) for part in parts for t in part]
+    names = [n for n in makers_here() if n != HALF and (size == "base" or n.startswith(LARGE))]
     names = [n for n in names if n.startswith("roberta_hub") or not only or only in n]
-    with engines(size, names) as found:
+    with engines(size, names) as (found, missing):
         ways = calls(found)
-        near = check(ways, ids[:8] + ids[-8:])
+        near = check(ways, ids[::step])
         gemm, work = products(roberta)
-        turns: dict[str, Callable[[], Sample]] = {"ceiling": partial(sample, gemm)}
-        turns |= timed(ways, ids)
-        samples = sampled_by_turns(turns, rounds)
+        count = sum(lengths) / rounds
+
+        def same_for_all(part: Ids) -> Sample:
+            seconds, is_clean = sample(gemm)
+            return seconds * tokens(part) / count, is_clean  # `sampled_in_rounds` takes it out
+
+        samples = sampled_in_rounds({"ceiling": same_for_all} | timed(ways), parts)
     ceiling = work / samples.pop("ceiling").median
-    real = flops(roberta, ids)
+    real = flops(roberta, [t for part in parts for t in part]) / rounds
     numbers = {
         "about": about(*_installed()),
         "size": size,
-        "texts": len(ids),
-        "tokens": sum(lengths),
+        "texts": len(lengths),
+        "tokens": count,
         "padding": {"given": padding(lengths), "sorted": padding(sorted(lengths))},
         "ceiling_gflops": ceiling / 1e9,
         "rounds": rounds,
         "seconds": {name: s.seconds for name, s in samples.items()},
         "medians": {name: s.median for name, s in samples.items()},
         "agreement": near,
+        "missing": missing,
     }
     page = (
-        f"# Ragged corpus, {size}\n\n{len(ids)} texts ({source}), {sum(lengths):,} tokens; batches "
-        f"of 32 have "
-        f"{padding(lengths):.2f} slots a token in the given order, {padding(sorted(lengths)):.2f} "
-        f"sorted by length.\n"
+        f"# Ragged corpus, {size}\n\n{instruction_sets()}.\n"
+        f"{len(lengths)} texts ({source}), {sum(lengths):,} tokens, dealt to {rounds} rounds; no "
+        f"text comes twice. Batches of 32 have {padding(lengths):.2f} slots a token in the given "
+        f"order, {padding(sorted(lengths)):.2f} sorted by length.\n"
         f"{sampled(rounds)}\n"
         f"Ceiling: {ceiling / 1e9:.0f} GFLOPS of prepacked float32 products in the same run.\n"
         f"Again: `python benchmarks/speed.py corpus --size {size} --items {items} --rounds "
         f"{rounds}`.\n\n"
-        + table(samples, near, sum(lengths), real, ceiling)
+        + table(samples, near, count, real, ceiling)
         + "\n\n"
         + summary(samples, real / ceiling)
     )
     print(page)
     if not only:
-        write(f"speed_corpus_{size}", page, numbers)
-        plot(f"speed_corpus_{size}", {n: sum(lengths) / s.median for n, s in samples.items()})
-
-
-def table(
-    samples: Mapping[str, Samples],
-    near: Mapping[str, tuple[float, float]],
-    tokens: int,
-    real: float,
-    ceiling: float,
-) -> str:
-    """Fastest first."""
-    lines = [
-        "| engine | tokens/s | of the ceiling | least cosine | largest difference | samples |",
-        "|---|--:|--:|--:|--:|---|",
-    ]
-    for name, s in sorted(samples.items(), key=lambda item: item[1].median):
-        off, cosine = near[name]
-        share = f"{100 * real / s.median / ceiling:.0f} %"
-        lines.append(
-            f"| {name} | {tokens / s.median:,.0f} | {share} | {cosine:.5f} | {off:.0e} | {s} |"
-        )
-    return "\n".join(lines)
-
-
-def summary(samples: Mapping[str, Samples], ideal: float) -> str:
-    """The ratios that are asked for."""
-    int8 = [f"{peer}, int8" for peer in ("ONNX Runtime", "OpenVINO", "CTranslate2")]
-    asked = {
-        "float32, over transformers sorted by length (goal 1.45)": ratio(
-            samples, "roberta_hub", "transformers"
-        ),
-        "float32, over CTranslate2 and nn.TransformerEncoder, the faster (goal 1.3)": ratio(
-            samples, "roberta_hub", "CTranslate2, by", "nn.TransformerEncoder"
-        ),
-        "float32, over ONNX Runtime at its best (goal 1.5)": ratio(
-            samples, "roberta_hub", "ONNX Runtime, by", "ONNX Runtime, one"
-        ),
-        "float32, over OpenVINO at its best (goal 1.5)": ratio(
-            samples, "roberta_hub", "OpenVINO, by", "OpenVINO, one"
-        ),
-        "int8, over the fastest int8 peer (goal 1.3)": ratio(samples, "roberta_hub, int8", *int8),
-        "int8, over ONNX Runtime's (goal 1.6)": ratio(samples, "roberta_hub, int8", int8[0]),
-    }
-    asked["int8, over our float32 (goal 1.7)"] = gain(samples)
-    lines = [
-        f"- {what}: {'not measured' if r is None else f'{r:.2f}'}" for what, r in asked.items()
-    ]
-    share = 100 * ideal / samples["roberta_hub"].median
-    return "\n".join([*lines, f"- float32, share of the ceiling (goal 82 %): {share:.0f} %"])
+        name = f"speed_corpus_{size}_{short_name(this_cpu())}"
+        write_table(name, page, numbers, parts)
+        plot(name, {n: count / s.median for n, s in samples.items()})
 
 
 # ---- one text ----
 
 
-def run_text(rounds: int, only: str | None = None) -> None:
+def run_text(rounds: int, lengths: Sequence[int], only: str | None = None) -> None:
     """Latency of one text."""
     torch.manual_seed(0)
-    names = [n for n in MAKERS if n.startswith("roberta_hub") or not only or only in n]
-    pages, medians, agreements = [], {}, {}
-    with engines("base", names) as found:
-        ways = {
-            name: (engine, OURS if name.startswith("roberta_hub") else ONE_BY_ONE)
-            for name, engine in found.items()
-        }
-        for length in LENGTHS:
-            ids = [torch.randint(4, 50_000, (length,))]
-            near = agreements[length] = check(ways, ids)
-            samples = sampled_by_turns(timed(ways, ids), rounds, PAUSE)  # `check` warmed them up
+    names = [n for n in makers_here() if n.startswith("roberta_hub") or not only or only in n]
+    pages: list[str] = []
+    medians: dict[int, dict[str, float]] = {}
+    seconds: dict[str, list[float]] = {}
+    agreements: dict[int, dict[str, tuple[float, float]]] = {}
+    every: list[Ids] = [[] for _ in range(rounds)]
+    with engines("base", names) as (found, missing):
+        ways = calls_of_one(found)
+        for length in lengths:
+            parts = dealt([torch.randint(4, 50_000, (length,)) for _ in range(rounds)], rounds)
+            every = [[*own, *part] for own, part in zip(every, parts, strict=True)]
+            near = agreements[length] = check(ways, [torch.randint(4, 50_000, (length + 3,))])
+            samples = sampled_in_rounds(timed(ways), parts, PAUSE)
             medians[length] = {n: s.median for n, s in samples.items()}
-            pages.append(text_table(length, samples, near))
+            seconds |= {f"{n}, {length} tokens": s.seconds for n, s in samples.items()}
+            pages += [text_table(length, samples, near), "\n".join(against(samples))]
             for name in ("roberta_hub", "roberta_hub, int8"):
                 if name in found and length in PROFILED:
-                    profile = found[name].operators(ids, OURS)
+                    profile = found[name].operators(parts[0], OURS)
                     pages.append(profile_table(f"{name}, {length} tokens", profile))
-    page = f"# One text, base\n\n{sampled(rounds)}\nAgain: `python benchmarks/speed.py text`.\n\n"
-    page += "\n\n".join(pages)
+    page = (
+        f"# One text, base\n\n{instruction_sets()}.\n{sampled(rounds)}\n"
+        "Each round has another text of as many tokens; `first` is the first such text, after one "
+        "that is 3 tokens longer.\n"
+        f"Again: `python benchmarks/speed.py text --rounds {rounds}`.\n\n"
+    ) + "\n\n".join(pages)
     print(page)
     if not only:
-        numbers = {"about": about(*_installed()), "rounds": rounds, "medians": medians}
-        numbers["agreement"] = agreements
-        write("speed_text", page, numbers)
-        plot("speed_text", {n: 1 / s for n, s in medians[LENGTHS[1]].items()})
-
-
-def profile_table(title: str, operators: Mapping[str, tuple[float, float]]) -> str:
-    """Where our time goes, under a profiler that itself takes some; without pauses."""
-    total = sum(ms for ms, _ in operators.values())
-    shown = list(operators.items())[:7]
-    rest = list(operators.values())[7:]
-    shown.append(("all others", (sum(ms for ms, _ in rest), sum(count for _, count in rest))))
-    lines = [
-        f"Where it goes, {title}:",
-        "",
-        "| operator | ms | share | calls |",
-        "|---|--:|--:|--:|",
-    ]
-    lines += [
-        f"| `{op}` | {ms:.2f} | {100 * ms / total:.0f} % | {count:.0f} |"
-        for op, (ms, count) in shown
-    ]
-    return "\n".join(lines)
-
-
-def text_table(
-    length: int, samples: Mapping[str, Samples], near: Mapping[str, tuple[float, float]]
-) -> str:
-    """Fastest first."""
-    lines = [f"## {length} tokens", ""]
-    lines += ["| engine | ms | least cosine | samples |", "|---|--:|--:|---|"]
-    for name, s in sorted(samples.items(), key=lambda item: item[1].median):
-        cosine = "other weights" if name == HALF else f"{near[name][1]:.5f}"
-        lines.append(f"| {name} | {1000 * s.median:.1f} | {cosine} | {s} |")
-    return "\n".join(lines)
+        numbers: dict[str, Any] = {"about": about(*_installed()), "rounds": rounds}
+        numbers |= {"medians": medians, "seconds": seconds, "agreement": agreements}
+        numbers["missing"] = missing
+        name = f"speed_text_{short_name(this_cpu())}"
+        write_table(name, page, numbers, every)
+        plot(name, {n: 1 / s for n, s in medians[lengths[len(lengths) // 2]].items()})
 
 
 # ---- what is left ----
@@ -318,7 +270,7 @@ def run_profile() -> None:
     ids = [t[:512] for t in roberta.encode_batch(corpus(50)[1])]
     work = linear_flops(roberta) * sum(map(len, ids))
     pages, shares = [], {}
-    with engines("base", ["roberta_hub", "roberta_hub, int8"]) as found:
+    with engines("base", ["roberta_hub", "roberta_hub, int8"]) as (found, _):
         for name, engine in found.items():
             operators = shares[name] = engine.operators(ids, OURS, one_thread=True)
             total = sum(ms for ms, _ in operators.values())
@@ -349,53 +301,41 @@ def _installed() -> list[str]:
     return found
 
 
-def plot(name: str, speeds: Mapping[str, float]) -> None:
-    """Bars, longest the fastest; ours in a colour of their own."""
-    import matplotlib
-
-    matplotlib.use("Agg")
-    from matplotlib import pyplot as plt
-
-    ranked = sorted(speeds.items(), key=lambda item: item[1])
-    figure, axis = plt.subplots(figsize=(8, 0.32 * len(ranked) + 1), layout="constrained")
-    colours = ["tab:red" if n.startswith("roberta_hub") else "0.7" for n, _ in ranked]
-    bars = axis.barh([n for n, _ in ranked], [s for _, s in ranked], color=colours)
-    axis.bar_label(bars, fmt="{:,.0f}", padding=3, fontsize=8)
-    axis.set_xlabel("texts a second" if "text" in name else "tokens a second")
-    axis.spines[["top", "right"]].set_visible(False)
-    axis.margins(x=0.1)
-    figure.savefig(ROOT / "benchmarks/results" / f"{name}.png", dpi=150)
-
-
 QUICK = ("roberta_hub", "roberta_hub, int8", "transformers, sdpa")
 QUICK += ("ONNX Runtime", "ONNX Runtime, int8")
 
 
-def run_quick() -> int:
+def run_quick(names: Sequence[str] = QUICK, rounds: int = 5, texts: int = 24) -> int:
     """Fewer texts, fewer peers; 1 if a ratio is below what it must be, or a peer did not run."""
     torch.manual_seed(0)
-    _, texts = corpus(12)
-    ids = [t[:256] for t in random_model("base").encode_batch(texts)]
+    source = corpus((rounds + 1) * texts // 2)[1]
+    ids = [t[:256] for t in random_model("base").encode_batch(source)]
+    warm, *parts = dealt(ids, rounds + 1)
     found: dict[str, float | None] = {}
-    with engines("base", list(QUICK)) as engine:
+    with engines("base", list(names)) as (engine, missing):
         ways = calls(engine)
-        sampled_by_turns(timed(ways, ids), 1)  # warms up
-        many = sampled_by_turns(timed(ways, ids), 5)
-        slower, slots = ratio(many, "roberta_hub", "transformers"), padding(sorted(map(len, ids)))
-        found["corpus: transformers, a slot"] = slower and slower / slots
+        sampled_in_rounds(timed(ways), [warm])
+        many = sampled_in_rounds(timed(ways), parts)
+        slower = ratio(many, "roberta_hub", "transformers")
+        slots = sum(padding(sorted(map(len, part))) * tokens(part) for part in parts)
+        found["corpus: transformers, a slot"] = slower and slower / (
+            slots / sum(map(tokens, parts))
+        )
         found["corpus: our float32, int8"] = gain(many)
         few = {"corpus": many}
-        one = {n: (e, ONE_BY_ONE) for n, e in engine.items() if n != "transformers, sdpa"}
+        one = calls_of_one({n: e for n, e in engine.items() if n != "transformers, sdpa"})
         for length in (16, 48):
-            text = [torch.randint(4, 50_000, (length,))]
-            few[f"{length} tokens"] = sampled_by_turns(timed(one, text), 15, PAUSE)
+            singles = dealt(
+                [torch.randint(4, 50_000, (length,)) for _ in range(3 * rounds)], 3 * rounds
+            )
+            few[f"{length} tokens"] = sampled_in_rounds(timed(one), singles, PAUSE)
     for what, samples in few.items():
         float32 = {n: s for n, s in samples.items() if "int8" not in n}
         int8 = {n: s for n, s in samples.items() if "int8" in n}
         found[f"{what}: ONNX Runtime"] = ratio(float32, "roberta_hub", "ONNX Runtime")
         found[f"{what}: ONNX Runtime, int8"] = ratio(int8, "roberta_hub, int8", "ONNX Runtime")
-    lines, faults = judge(found, this_cpu())
-    print("\n".join([sampled(len(many["roberta_hub"].seconds)), *lines, *faults]))
+    lines, faults = judge(found, this_cpu(), missing)
+    print("\n".join([instruction_sets(), sampled(rounds), *lines, *faults]))
     return int(bool(faults))
 
 
@@ -405,17 +345,21 @@ def main() -> int:
     parser.add_argument("table", choices=["corpus", "text", "profile", "quick"])
     parser.add_argument("--size", choices=["base", "large"], default="base")
     parser.add_argument("--items", type=int, default=1000)
-    parser.add_argument("--rounds", type=int, default=3)
+    parser.add_argument("--rounds", type=int, help="3 of a corpus, 15 of one text")
+    parser.add_argument("--lengths", type=int, nargs="+", default=LENGTHS, help="of one text")
     parser.add_argument("--only", help="peers with this in their name; writes no result")
     options = parser.parse_args()
+    rounds = options.rounds or (15 if options.table == "text" else LEAST_ROUNDS)
+    if rounds < LEAST_ROUNDS and not options.only:
+        parser.error(f"a table has medians of {LEAST_ROUNDS} rounds or more")
     if options.table == "quick":
         return run_quick()
     if options.table == "profile":
         run_profile()
     elif options.table == "corpus":
-        run_corpus(options.size, options.items, options.rounds, options.only)
+        run_corpus(options.size, options.items, rounds, options.only)
     else:
-        run_text(max(options.rounds, 15), options.only)
+        run_text(rounds, options.lengths, options.only)
     return 0
 
 

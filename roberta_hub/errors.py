@@ -60,6 +60,10 @@ class MissingExtraError(RobertaHubError, ImportError):
     """An optional package is needed; the message names the extra to install."""
 
 
+class ExportError(RobertaHubError, RuntimeError):
+    """An exported file that does not answer as the model does; it was not kept."""
+
+
 class LakeError(InputError):
     """Units of a lake could not be done; all others are. `report` says which, and why."""
 

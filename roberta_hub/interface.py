@@ -11,12 +11,18 @@ from torch import Tensor, nn
 
 from roberta_hub import saving
 from roberta_hub.arguments import kind_of, shown, switch
+from roberta_hub.checkpoint.checkpoint import Checkpoint
 from roberta_hub.config import Inputs
 from roberta_hub.errors import InputTypeError
+from roberta_hub.export import folder
+from roberta_hub.export.folder import Exported
+from roberta_hub.export.graph import Output
 from roberta_hub.inference.card import card, facts
+from roberta_hub.inference.features import Pooling
 from roberta_hub.inference.heads import check_classes, check_labels
 from roberta_hub.keywords import checks_keywords, unknown_attribute
 from roberta_hub.model.placement import as_device, as_dtype
+from roberta_hub.model.roberta import own_model
 from roberta_hub.sentence_settings import SentenceSettings
 from roberta_hub.show.display import Display
 from roberta_hub.show.facts import Facts
@@ -67,6 +73,7 @@ class RobertaHubInterface(IdVerbs, LanguageVerbs, EmbedVerbs, DisplayVerbs):
     The model itself:
         print       a card: weights, heads, mode
         save        writes it into a directory, in our format, fairseq's or Hugging Face's
+        export      writes it as ONNX or for torch.export, and checks what it wrote
         optimize    makes inference faster, or quantizes it
         register_classification_head, register_token_head, register_span_head   new heads
         head_labels                         the classes of a head
@@ -205,7 +212,79 @@ class RobertaHubInterface(IdVerbs, LanguageVerbs, EmbedVerbs, DisplayVerbs):
             >>> roberta_hub.load_model(folder).head_labels("mnli")
             ('contradiction', 'neutral', 'entailment')
         """
-        checkpoint = saving.checkpoint_of(
+        saving.write(self._checkpoint(), self.tokenizer, directory, format, head)
+
+    def export(
+        self,
+        directory: str | Path,
+        format: folder.Format = "onnx",
+        *,
+        head: str | None = None,
+        output: Output | None = None,
+        pooling: Pooling | None = None,
+        opset: int = 18,
+        check: bool = True,
+    ) -> Exported:
+        """Write one answer of the model for other runtimes, and compare what was written.
+
+        The file takes batches of any size: `input_ids` and `attention_mask`, (B, T) int64, padded
+        on either side; and `token_type_ids` where the model tells a second sentence by segments. It
+        computes on padding, so on texts of many lengths the model itself is faster: see
+        docs/export.md. Outputs are 0 at padding.
+
+        Beside it lie config.json with the labels and the tokenizer's files, named as optimum and
+        sentence-transformers read them.
+
+        Args:
+            directory: made if missing; an earlier export of the same format in it is replaced.
+            format: "onnx" writes `model.onnx`, over 1.5 GB with `model.onnx.data` beside it;
+                "torch" writes `model.pt2`, which `torch.export.load` reads.
+            head: answer with this head, of any kind: `logits` of shape (B, K), of a token head
+                (B, T, K), of a span head (B, T, 2), also as `start_logits` and `end_logits`.
+                "replaced_head" is an ELECTRA discriminator's, (B, T).
+            output: "features" is `last_hidden_state`, (B, T, C), the default without a head;
+                "logits" without a head is the language model's, (B, T, V).
+            pooling: `sentence_embedding`, (B, C), instead: "cls", "mean", "max" or "pooler", as
+                `features` makes them.
+            opset: of ONNX, 18 to 23; 23 has attention as one operator.
+            check: compare the file with the model on five batches, padded left and right, and rows
+                of nothing but padding.
+
+        Returns:
+            `files`, `inputs`, `outputs`, and the `difference` of the check: None where it was left
+            out or onnxruntime is not installed, as `print` says.
+
+        Raises:
+            ExportError: the file's numbers differ from the model's by over 1e-4; it is not kept.
+            UnknownNameError: no such head.
+            InputError: choices that exclude each other; weights that are not float32, or a model
+                that answers in int8.
+            CheckpointError: the directory holds another model, or the disk refuses.
+            MissingExtraError: a package is missing for ONNX.
+            InputTypeError: the model is a real fairseq model.
+
+        Example:
+            >>> tiny = roberta_hub.load_model("roberta.tiny")
+            >>> tiny.export(folder / "exported", "torch", pooling="mean").outputs
+            ('sentence_embedding',)
+        """
+        return folder.export(
+            own_model(self.model, "export writes"),
+            self.tokenizer,
+            self._checkpoint(),
+            directory,
+            format,
+            head=head,
+            output=output,
+            pooling=pooling,
+            opset=opset,
+            check_it=check,
+            optimized=self.optimized,
+        )
+
+    def _checkpoint(self) -> Checkpoint:
+        """Put the model, its vocabulary and its labels together; the weights are not copied."""
+        return saving.checkpoint_of(
             self.model,
             self.tokenizer,
             self.task,
@@ -215,7 +294,6 @@ class RobertaHubInterface(IdVerbs, LanguageVerbs, EmbedVerbs, DisplayVerbs):
             self.sentence,
             self.family,
         )
-        saving.write(checkpoint, self.tokenizer, directory, format, head)
 
     def to(
         self, *args: Any, device: Any = None, dtype: Any = None, non_blocking: bool = False

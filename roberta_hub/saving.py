@@ -15,7 +15,7 @@ from torch import nn
 from roberta_hub.arguments import brief, kind_of, path_of, shown
 from roberta_hub.checkpoint.checkpoint import LM_WEIGHT, Checkpoint
 from roberta_hub.checkpoint.formats.fairseq import check_relative, write_fairseq
-from roberta_hub.checkpoint.formats.huggingface import write_huggingface
+from roberta_hub.checkpoint.formats.huggingface import description, write_huggingface
 from roberta_hub.checkpoint.formats.sentence_transformers import FILES as SENTENCE_FILES
 from roberta_hub.checkpoint.formats.sentence_transformers import sentence_files
 from roberta_hub.checkpoint.store import write_store
@@ -176,11 +176,31 @@ def _write(
         _write_fairseq(checkpoint, tokenizer, directory)
     else:
         _check_layout(tokenizer, format, _is_written_by_its_class(tokenizer))
-        files = tokenizer_files(tokenizer, checkpoint.config.max_positions)
         ends = (tokenizer.bos, tokenizer.eos)
-        if checkpoint.sentence is not None:
-            files |= sentence_files(checkpoint.sentence, checkpoint.config.embed_dim)
-        write_huggingface(checkpoint, directory, files, head, ends=ends)
+        write_huggingface(checkpoint, directory, _beside(checkpoint, tokenizer), head, ends=ends)
+
+
+def beside_weights(
+    checkpoint: Checkpoint, tokenizer: Tokenizer, head: str | None
+) -> dict[str, bytes]:
+    """Make the files of Hugging Face's format that hold no weights, for weights in another form.
+
+    Args:
+        checkpoint: of the model.
+        tokenizer: its files are left out where transformers would join sentences otherwise.
+        head: that config.json describes; None: the only one.
+    """
+    about = description(checkpoint, head, ends=(tokenizer.bos, tokenizer.eos))
+    files = _beside(checkpoint, tokenizer) if _is_written_by_its_class(tokenizer) else {}
+    return files | {"config.json": json.dumps(about, indent=2, ensure_ascii=False).encode()}
+
+
+def _beside(checkpoint: Checkpoint, tokenizer: Tokenizer) -> dict[str, bytes]:
+    """Make the tokenizer's files, and those that say how a vector of a text is made."""
+    files = tokenizer_files(tokenizer, checkpoint.config.max_positions)
+    if checkpoint.sentence is not None:
+        files |= sentence_files(checkpoint.sentence, checkpoint.config.embed_dim)
+    return files
 
 
 def _check_layout(tokenizer: Tokenizer, format: str, fits: bool) -> None:

@@ -82,6 +82,7 @@ VERBS: dict[str, dict[str, Any]] = {
     "encode": {"sentence": "a"},
     "encode_batch": {"texts": ["a"]},
     "explain": {"text": "a b", "head": "mnli"},
+    "export": {"directory": "exported", "format": "torch", "check": False},
     "extract_features": {"tokens": torch.tensor([0, 5, 2])},
     "extract_features_aligned_to_words": {"sentence": "a b"},
     "features": {"texts": ["a"]},

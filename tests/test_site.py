@@ -151,6 +151,7 @@ RUN = {
     "shell.md": "test_readme.py: as typed",
     "recipes.md": "test_recipes_page.py",
     "lakes.md": "test_lake_recipes.py",
+    "export.md": "test_export_recipes.py",
 }
 """Pages whose blocks run as they stand; other pages have doctests, which test_readme.py runs."""
 

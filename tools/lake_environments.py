@@ -1,10 +1,12 @@
-"""Builds the environments in which tests/scale runs Ray, Ray Data, Daft, Spark and an object store.
+"""Builds environments for other engines: lakes, exported models, servers, sentence vectors.
 
     python tools/lake_environments.py FOLDER [NAME]...
-    ROBERTA_HUB_LAKES=FOLDER python -m pytest -q tests/scale
+    ROBERTA_HUB_LAKES=FOLDER python -m pytest -q tests/scale tests/export
+    ROBERTA_HUB_LAKES=FOLDER python benchmarks/small.py
 
 Each has the packages of one engine, since they do not agree on all versions: Daft wants pyarrow
-before 26. Torch and the rest they borrow from the interpreter that runs this.
+before 26, optimum transformers before 5. Torch and the rest they borrow from the interpreter that
+runs this.
 """
 
 from __future__ import annotations
@@ -13,6 +15,7 @@ import argparse
 import subprocess
 import sys
 import sysconfig
+from importlib.metadata import version
 from pathlib import Path
 
 ENVIRONMENTS = {
@@ -21,6 +24,14 @@ ENVIRONMENTS = {
     "daft": ["daft>=0.7.26", "pyarrow>=17,<26"],
     "spark": ["pyspark>=4.1"],
     "moto": ["moto[s3,server]>=5"],
+    "optimum": ["optimum-onnx[onnxruntime]>=0.1"],
+    "openvino": ["openvino>=2025.1"],
+    "litserve": ["litserve>=0.2.19"],
+    "ray_serve": ["ray[serve]>=2.60"],
+    "sentence_torch": ["sentence-transformers>=5"],
+    "sentence_onnx": ["sentence-transformers[onnx]>=5"],
+    "sentence_openvino": ["sentence-transformers[openvino]>=5"],
+    "fastembed": ["fastembed>=0.7"],
 }
 """What each has of its own; engines of lakes need no more of Ray than its core."""
 ROOT = Path(__file__).resolve().parents[1]
@@ -37,7 +48,8 @@ def build(folder: Path, name: str) -> None:
     # Read after the environment's own packages, which therefore come first.
     Path(own.stdout.strip(), "zz_borrowed.pth").write_text("\n".join(borrowed) + "\n")
     install = [python, "-m", "pip", "install", "-q", "--disable-pip-version-check"]
-    subprocess.run([*install, *ENVIRONMENTS[name]], check=True)
+    # Some would rather have another torch, with all that a GPU needs.
+    subprocess.run([*install, *ENVIRONMENTS[name], f"torch=={version('torch')}"], check=True)
     (place / "built").touch()  # half an environment is none
 
 

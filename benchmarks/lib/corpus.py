@@ -30,6 +30,15 @@ def corpus(count: int = COUNT) -> tuple[str, list[Text]]:
     return source, [*pairs, *found[2 * (count // 2) :]]
 
 
+def sentences(count: int) -> list[str]:
+    """So many different sentences, those of MNLI's pairs; without the folder paragraphs."""
+    if (SHARED / "data/nli/mnli_dev_matched.tsv.xz").is_file():
+        found = [part for text in _pairs(count) for part in text]
+    else:
+        found = paragraphs(2 * count)[1]
+    return list(dict.fromkeys(found))[:count]
+
+
 def _pairs(count: int) -> list[Text]:
     with lzma.open(
         SHARED / "data/nli/mnli_dev_matched.tsv.xz", "rt", encoding="utf-8", newline=""

@@ -22,6 +22,7 @@ from torch import Tensor, nn
 
 import roberta_hub
 from roberta_hub.inference.batching import Runner
+from roberta_hub.model.kernels import lacks
 
 Ids = list[Tensor]
 Engine = Callable[[Ids], list[Tensor]]
@@ -88,9 +89,9 @@ def _no_grad(module: Callable[[Tensor], Tensor]) -> Encode:
     return encode
 
 
-def transformers(folder: Path, attention: str) -> Encode:
+def transformers(folder: Path, attention: str, dtype: torch.dtype = torch.float32) -> Encode:
     """transformers' RobertaModel."""
-    model = _transformers(folder, attention)
+    model = _transformers(folder, attention).to(dtype)
     return _no_grad(
         lambda tokens: model(tokens, attention_mask=tokens.ne(PAD).long()).last_hidden_state
     )
@@ -206,9 +207,10 @@ def _export(folder: Path) -> None:
 
 
 def onnxruntime(folder: Path, dtype: str) -> Encode:
-    """ONNX Runtime in "float32" or "int8".
+    """ONNX Runtime in "float32", "int8" or "as it comes".
 
-    "int8" has weights by channel and activations quantized as they come.
+    "int8" has weights by channel and activations quantized as they come; as it comes it gets the
+    export without fusions, and chooses its threads.
     """
     import onnxruntime as library
 
@@ -226,7 +228,10 @@ def onnxruntime(folder: Path, dtype: str) -> Encode:
                 extra_options={"DefaultTensorType": 1},
             )
     options = library.SessionOptions()
-    options.intra_op_num_threads = torch.get_num_threads()
+    if dtype == "as it comes":
+        path = folder / "plain.onnx"
+    else:
+        options.intra_op_num_threads = torch.get_num_threads()
     session = library.InferenceSession(str(path), options, providers=["CPUExecutionProvider"])
 
     def encode(ids: Ids) -> Sequence[Tensor]:
@@ -238,9 +243,10 @@ def onnxruntime(folder: Path, dtype: str) -> Encode:
 
 
 def openvino(folder: Path, dtype: str) -> Encode:
-    """OpenVINO in "float32" or "int8".
+    """OpenVINO in "float32", "bfloat16", "int8" or "as it comes".
 
-    "int8" has compressed weights and activations quantized as they come.
+    "int8" has compressed weights and activations quantized as they come; as it comes it chooses
+    dtype, hint and threads, and bfloat16 where the CPU has instructions for it.
     """
     import openvino as library
 
@@ -248,7 +254,7 @@ def openvino(folder: Path, dtype: str) -> Encode:
     core = library.Core()
     model = core.read_model(folder / "plain.onnx")
     settings: dict[str, Any] = {
-        "INFERENCE_PRECISION_HINT": "f32",
+        "INFERENCE_PRECISION_HINT": "bf16" if dtype == "bfloat16" else "f32",
         "PERFORMANCE_HINT": "LATENCY",
         "INFERENCE_NUM_THREADS": torch.get_num_threads(),
     }
@@ -258,7 +264,7 @@ def openvino(folder: Path, dtype: str) -> Encode:
         with contextlib.redirect_stdout(io.StringIO()):
             model = nncf.compress_weights(model, mode=nncf.CompressWeightsMode.INT8_SYM)
         settings["DYNAMIC_QUANTIZATION_GROUP_SIZE"] = 1 << 16  # one scale a token
-    compiled = core.compile_model(model, "CPU", settings)
+    compiled = core.compile_model(model, "CPU", {} if dtype == "as it comes" else settings)
 
     def encode(ids: Ids) -> Sequence[Tensor]:
         tokens = padded(ids)
@@ -269,7 +275,7 @@ def openvino(folder: Path, dtype: str) -> Encode:
 
 
 def ctranslate2(folder: Path, dtype: str) -> Encode:
-    """CTranslate2, "float32" or "int8"."""
+    """CTranslate2 in "float32", "int8" or "as it comes"."""
     import ctranslate2 as library
     from transformers import RobertaConfig
 
@@ -279,7 +285,8 @@ def ctranslate2(folder: Path, dtype: str) -> Encode:
         RobertaConfig.position_embedding_type = "absolute"  # type: ignore[attr-defined]
         with contextlib.redirect_stderr(io.StringIO()):
             library.converters.TransformersConverter(str(folder)).convert(str(out))
-    encoder = library.Encoder(str(out), compute_type=dtype, intra_threads=torch.get_num_threads())
+    settings = {"compute_type": dtype, "intra_threads": torch.get_num_threads()}
+    encoder = library.Encoder(str(out), **({} if dtype == "as it comes" else settings))
 
     def encode(ids: Ids) -> Sequence[Tensor]:
         found = encoder.forward_batch([row.tolist() for row in ids]).last_hidden_state
@@ -292,20 +299,37 @@ MAKERS: dict[str, Callable[[roberta_hub.RobertaHubInterface, Path], Encode]] = {
     "roberta_hub, plain": lambda roberta, _: ours(roberta),
     "roberta_hub": lambda roberta, _: ours(roberta, None),
     "roberta_hub, weights that float16 holds": lambda roberta, _: ours(rounded(roberta), None),
+    "roberta_hub, bfloat16": lambda roberta, _: ours(roberta, "bfloat16"),
     "roberta_hub, int8": lambda roberta, _: ours(roberta, "int8"),
+    "roberta_hub, auto": lambda roberta, _: ours(roberta, "auto"),
     "transformers, sdpa": lambda _, folder: transformers(folder, "sdpa"),
     "transformers, eager": lambda _, folder: transformers(folder, "eager"),
+    "transformers, bfloat16": lambda _, folder: transformers(folder, "sdpa", torch.bfloat16),
     "fairseq": lambda roberta, _: fairseq(roberta),
     "nn.TransformerEncoder": lambda roberta, _: torch_layers(roberta),
     "ONNX Runtime": lambda _, folder: onnxruntime(folder, "float32"),
     "OpenVINO": lambda _, folder: openvino(folder, "float32"),
     "CTranslate2": lambda _, folder: ctranslate2(folder, "float32"),
+    "ONNX Runtime, as it comes": lambda _, folder: onnxruntime(folder, "as it comes"),
+    "OpenVINO, as it comes": lambda _, folder: openvino(folder, "as it comes"),
+    "CTranslate2, as it comes": lambda _, folder: ctranslate2(folder, "as it comes"),
     "ONNX Runtime, int8": lambda _, folder: onnxruntime(folder, "int8"),
+    "OpenVINO, bfloat16": lambda _, folder: openvino(folder, "bfloat16"),
     "OpenVINO, int8": lambda _, folder: openvino(folder, "int8"),
     "CTranslate2, int8": lambda _, folder: ctranslate2(folder, "int8"),
 }
 """How each is made: from our model, or from the folder in which it stands as Hugging Face's
 files."""
+
+
+def makers_here() -> list[str]:
+    """The names of those that make sense on this CPU: it may lack instructions for a dtype."""
+    return [
+        name
+        for name in MAKERS
+        if not ("bfloat16" in name and lacks("bfloat16"))
+        and not ("roberta_hub, int8" in name and lacks("int8"))
+    ]
 
 
 if __name__ == "__main__":

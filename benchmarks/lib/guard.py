@@ -45,6 +45,12 @@ def kind_of_cpu(cpuinfo: str) -> str | None:
     return None
 
 
+def short_name(kind: str | None) -> str:
+    """A kind of CPU as the end of a file's name."""
+    names = {"AMD Zen 4": "zen_4", "Intel with AMX": "amx", "Intel with AVX-512 VNNI": "vnni"}
+    return names.get(kind or "", "other")
+
+
 def this_cpu() -> str | None:
     """The kind of CPU that this runs on."""
     path = Path("/proc/cpuinfo")
@@ -60,18 +66,22 @@ def limits(kind: str | None) -> dict[str, float]:
     return {what: MARGIN * min(own[what] for own in MEASURED.values()) for what in names}
 
 
-def judge(found: Mapping[str, float | None], kind: str | None) -> tuple[list[str], list[str]]:
+def judge(
+    found: Mapping[str, float | None], kind: str | None, missing: Mapping[str, str] | None = None
+) -> tuple[list[str], list[str]]:
     """Hold the ratios against their limits.
 
     Args:
         found: what is compared -> how many times as fast; None, or not there: it did not run.
         kind: of CPU, as `kind_of_cpu` says.
+        missing: engines that did not start, and what they said; each is a fault.
 
     Returns:
         (lines of a table, faults): a ratio below its limit is a fault, and so is one that is
         missing, for what did not run was not guarded.
     """
-    lines, faults = [], []
+    lines: list[str] = []
+    faults = [f"{name} did not start: {why}" for name, why in (missing or {}).items()]
     for what, least in limits(kind).items():
         ratio = found.get(what)
         if ratio is None:

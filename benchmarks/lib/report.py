@@ -17,16 +17,28 @@ def about(*packages: str) -> dict[str, Any]:
     """Date, machine and versions."""
     return {
         "date": str(date.today()),
+        "instruction_sets": instruction_sets(),
         "machine": f"{platform.machine()}, {os.cpu_count()} cores, Python "
         f"{platform.python_version()}",
         "versions": {name: version(name) for name in packages},
     }
 
 
+def instruction_sets() -> str:
+    """The CPU's maker, those of its instruction sets that matter here, and what lowers them."""
+    from roberta_hub.model.kernels import cpu
+
+    found = [cpu().vendor, *sorted(cpu().features)]
+    lowering = ("ONEDNN_MAX_CPU_ISA", "DNNL_MAX_CPU_ISA", "MKL_ENABLE_INSTRUCTIONS")
+    found += [f"{name}={os.environ[name]}" for name in lowering if os.environ.get(name)]
+    return " ".join(filter(None, found)) or f"{platform.machine()} without any that is known"
+
+
 def sentence(found: dict[str, Any]) -> str:
     """The same in one line."""
     versions = ", ".join(f"{name} {number}" for name, number in found["versions"].items())
-    return f"{found['date']}, {found['machine']}; {versions}."
+    sets = f" ({found['instruction_sets']})" if "instruction_sets" in found else ""
+    return f"{found['date']}, {found['machine']}{sets}; {versions}."
 
 
 def write(name: str, page: str, numbers: dict[str, Any]) -> None:

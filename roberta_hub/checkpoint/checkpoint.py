@@ -202,20 +202,33 @@ def expand(
         known: fields of the configuration that the format has too: what they stand for stays.
     """
     weights = dict(weights)
-    factorized = config.embedding_dim is not None and not config.project_sum
-    if factorized and "embedding_dim" not in known:
+    whole = in_full(config, known)
+    if whole.embedding_dim != config.embedding_dim:
         table = weights[EMBEDDING] @ weights.pop(PROJECTION).T  # (V, E) @ (E, C)
         if not config.untie_weights and config.lm_head:
             weights[LM_WEIGHT] = table
         weights[EMBEDDING] = table
-        config = dataclasses.replace(config, embedding_dim=None)
     unique = config.num_unique_layers
-    if unique is not None and "num_unique_layers" not in known:
+    if unique is not None and whole.num_unique_layers is None:
         group = config.num_layers // unique
         shared = {name: weights.pop(name) for name in list(weights) if name.startswith(LAYER)}
         for name, tensor in shared.items():
             index, rest = name[len(LAYER) :].split(".", 1)
             for use in range(int(index) * group, (int(index) + 1) * group):
                 weights[f"{LAYER}{use}.{rest}"] = tensor
+    return whole, weights
+
+
+def in_full(config: RobertaConfig, known: Container[str] = ()) -> RobertaConfig:
+    """Return the configuration of a model that `expand` writes out.
+
+    Args:
+        config: of the model.
+        known: see `expand`.
+    """
+    factorized = config.embedding_dim is not None and not config.project_sum
+    if factorized and "embedding_dim" not in known:
+        config = dataclasses.replace(config, embedding_dim=None)
+    if "num_unique_layers" not in known:
         config = dataclasses.replace(config, num_unique_layers=None)
-    return config, weights
+    return config

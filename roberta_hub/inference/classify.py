@@ -102,7 +102,7 @@ def parts_of(prediction: Prediction, most: int = MOST_LABELS) -> list[Part]:
         for label, score in islice(scores.items(), most)
     ]
     more = len(scores) - len(rows)
-    return [Bars(rows), *([Remark(f"and {more} more labels")] if more else [])]
+    return [Bars(rows), *([Remark(f"and {more} more label{'s' * (more > 1)}")] if more else [])]
 
 
 def classify(

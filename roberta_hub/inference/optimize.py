@@ -3,12 +3,17 @@
 from __future__ import annotations
 
 import threading
-from dataclasses import dataclass
+from collections.abc import Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass, replace
+from typing import Literal
 
 import torch
 from torch import Tensor, nn
 
+from roberta_hub.arguments import shown
 from roberta_hub.errors import InputError, VocabularyError
+from roberta_hub.inference.choice import Candidate, Choice, bound, candidates
 from roberta_hub.inference.mode import evaluating
 from roberta_hub.inference.threads import is_prepared
 from roberta_hub.model.kernels import Pin, pinned
@@ -17,6 +22,8 @@ from roberta_hub.model.packing import pack_sequences
 from roberta_hub.model.roberta import Roberta, own_model
 from roberta_hub.text.tokenizer import Tokenizer
 
+Asked = Dtype | Literal["auto"]
+DTYPES: tuple[Asked, ...] = ("int8", "bfloat16", "auto")
 _lock = threading.RLock()
 """One model at a time: no other thread's form may be compared with the plain features."""
 SENTENCES = (
@@ -42,34 +49,70 @@ class Optimization:
     """The largest difference of a number in them, in standard deviations of all."""
     pinned: Pin | None = None
     """What `$ROBERTA_HUB_MATRICES` said, where it said something."""
+    choice: Choice | None = None
+    """What `optimize("auto")` weighed; None where the caller named the dtype."""
 
     def __str__(self) -> str:
         off = f"least cosine {self.cosine:.4f}, largest error {self.error:.2g} deviations"
         kept = f" ({self.pinned}, as $ROBERTA_HUB_MATRICES says)" if self.pinned else ""
-        return f"float32, prepacked{kept}" if self.dtype is None else f"{self.dtype}: {off}"
+        done = f"float32, prepacked{kept}" if self.dtype is None else f"{self.dtype}: {off}"
+        return done if self.choice is None else f"{done}; {self.choice}"
 
 
-def optimize(model: nn.Module, tokenizer: Tokenizer, dtype: Dtype | None) -> Optimization:
+def optimize(
+    model: nn.Module,
+    tokenizer: Tokenizer,
+    dtype: Asked | None,
+    least_cosine: float | None = None,
+) -> Optimization:
     """Prepare a model in place. See `RobertaHubInterface.optimize`."""
+    if dtype is not None and not (isinstance(dtype, str) and dtype in DTYPES):
+        choices = "choose None, 'int8' or 'bfloat16', or 'auto', which chooses by the CPU"
+        raise InputError(f"dtype is {shown(dtype)}; {choices}")
+    least = bound(least_cosine, dtype)
     model = own_model(model, "optimize prepares")
-    check_dtype(dtype, model.transformer.embed_positions.weight.device)
-    with _lock:
-        encoder, head = model.transformer, model.encoder.lm_head
-        before = encoder.prepared, None if head is None else head.prepared
-        encoder.prepared = None
+    device = model.transformer.embed_positions.weight.device
+    check_dtype(None if dtype == "auto" else dtype, device)
+    with _lock, _restored_after_errors(model):
+        if dtype == "auto":
+            return _fastest(model, tokenizer, candidates(device), least)
+        return _prepare(model, tokenizer, dtype)
+
+
+@contextmanager
+def _restored_after_errors(model: Roberta) -> Iterator[None]:
+    encoder, head = model.transformer, model.encoder.lm_head
+    before = encoder.prepared, None if head is None else head.prepared
+    try:
+        yield
+    except BaseException:
+        encoder.prepared = before[0]
         if head is not None:
-            head.prepared = None
-        try:
-            return _prepare(model, tokenizer, dtype)
-        except BaseException:
-            encoder.prepared = before[0]
-            if head is not None:
-                head.prepared = before[1]
-            raise
+            head.prepared = before[1]
+        raise
+
+
+def _fastest(
+    model: Roberta, tokenizer: Tokenizer, found: list[Candidate], least: float
+) -> Optimization:
+    """Prepare the fastest form whose features are near enough; float32's always are."""
+    now = None
+    # The fastest comes last: where it is near enough, and it mostly is, nothing is made twice.
+    for i, candidate in enumerate(found):
+        if candidate.is_open:
+            now = _prepare(model, tokenizer, candidate.dtype)
+            found[i] = replace(candidate, cosine=now.cosine)
+    choice = Choice(least, tuple(found))
+    if now is None or now.dtype != choice.dtype:
+        now = _prepare(model, tokenizer, choice.dtype)
+    return replace(now, choice=choice)
 
 
 def _prepare(model: Roberta, tokenizer: Tokenizer, dtype: Dtype | None) -> Optimization:
     encoder, head = model.transformer, model.encoder.lm_head
+    encoder.prepared = None
+    if head is not None:
+        head.prepared = None
     with evaluating(model):
         wanted = _features(model, tokenizer)
         encoder.prepare(dtype)

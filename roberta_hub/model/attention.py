@@ -117,9 +117,9 @@ def padded_attention(
     """
     keys = real | ~real.any(1, keepdim=True)  # (B, T)
     shape = (query.size(0), query.size(1))
-    return _attend(
-        query, key, value, shape, mask=keys[:, None, None], num_heads=num_heads, dropout=dropout
-    )
+    # (B, 1, T, T), a view: ONNX Runtime's kernel of opset 23 does not broadcast (B, 1, 1, T).
+    mask = keys[:, None, None].expand(-1, 1, query.size(1), -1)
+    return _attend(query, key, value, shape, mask=mask, num_heads=num_heads, dropout=dropout)
 
 
 def plain_attention(

@@ -198,15 +198,21 @@ class TransformerEncoder(nn.Module):
             return self._run(x, attend, last)
         return self._run_prepared(x, layers, attend, last, batch.lengths)
 
-    def padded(self, tokens: Tensor, token_embeddings: Tensor | None = None) -> list[Tensor]:
+    def padded(
+        self,
+        tokens: Tensor,
+        token_embeddings: Tensor | None = None,
+        segments: Tensor | None = None,
+    ) -> list[Tensor]:
         """Return the plain twin of `packed`: the same L+1 states computed on every slot, (B, T, C).
 
-        No shape depends on the data, so this is the form that torch.export traces.
+        No shape depends on the data, so this is the form that torch.export traces. `segments`,
+        (B, T), take the place of those that separators make.
         """
         real = tokens.ne(self.padding_idx)
         attend = partial(padded_attention, real=real)
         mask = real.unsqueeze(-1)
-        x = self._embed_padded(tokens, real, token_embeddings) * mask
+        x = self._embed_padded(tokens, real, token_embeddings, segments) * mask
         return [state * mask for state in self._run(x, attend)]
 
     def attention_weights(self, ids: Tensor) -> Tensor:
@@ -255,11 +261,14 @@ class TransformerEncoder(nn.Module):
         return self.embed(batch.ids, batch.positions, token_embeddings, segments)
 
     def _embed_padded(
-        self, tokens: Tensor, real: Tensor, token_embeddings: Tensor | None
+        self,
+        tokens: Tensor,
+        real: Tensor,
+        token_embeddings: Tensor | None,
+        segments: Tensor | None = None,
     ) -> Tensor:
         positions = real.long().cumsum(1) * real + self.padding_idx
-        segments = None
-        if self.separator_idx is not None:
+        if segments is None and self.separator_idx is not None:
             segments = padded_segments(tokens, real, separator=self.separator_idx)
         return self.embed(tokens, positions, token_embeddings, segments)
 
@@ -301,7 +310,8 @@ class TransformerEncoder(nn.Module):
         dtype, group = x.dtype, self.num_layers // len(layers)
         if x.device.type == "cpu":
             x = x.float()
-        few = [layer.few for layer in layers if layer.few is not None] if len(x) else []
+        fit = (layer for layer in layers if 0 < len(x) <= layer.few_rows)
+        few = [layer.few for layer in fit if layer.few is not None]
         run = Run(few[0], lengths, last and last[1]) if few else None
         for i in range(self.num_layers):
             layer, (how, rows) = layers[i // group], self._how(i, attend, last)

@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Literal
 if TYPE_CHECKING:
     from roberta_hub.interface import RobertaHubInterface
 
-Optimize = Literal["float32", "int8", "bfloat16"]
+Optimize = Literal["float32", "int8", "bfloat16", "auto"]
 KEPT = 2
 """Models that a process keeps."""
 _PROBE = ("Hello world!", "naïve 😀 <mask>  x", "日本")
@@ -58,7 +58,7 @@ def loaded(model: str, device: str | None, dtype: str | None, optimize: Optimize
         model: name or path.
         device: see `load_model`.
         dtype: of the weights.
-        optimize: None, "float32", "int8" or "bfloat16".
+        optimize: None, "float32", "int8", "bfloat16" or "auto".
     """
     with _lock:  # several threads of an engine share one
         return _load(model, device, dtype, optimize)
@@ -67,10 +67,12 @@ def loaded(model: str, device: str | None, dtype: str | None, optimize: Optimize
 @functools.lru_cache(maxsize=KEPT)
 def _load(model: str, device: str | None, dtype: str | None, optimize: Optimize | None) -> Loaded:
     from roberta_hub.hub import load_model
+    from roberta_hub.inference.optimize import optimize as prepare
 
     roberta = load_model(model, device=device, dtype=dtype, progress=False).eval()
-    if optimize is not None:
-        roberta.optimize(None if optimize == "float32" else optimize)
+    if optimize is not None:  # not by its method, which mentions what is faster than float32
+        wanted = None if optimize == "float32" else optimize
+        roberta.optimized = prepare(roberta.model, roberta.tokenizer, wanted)
     return Loaded(roberta)
 
 

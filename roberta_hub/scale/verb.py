@@ -94,7 +94,8 @@ class Verb:
                 `choose` a text and then its options, unless `options` names the same for all. None
                 takes the column `text`, or the only one.
             optimize: "float32" lays the weights out for the CPU; "int8" and "bfloat16" quantize
-                them, as `roberta.optimize` does. None: neither.
+                them, as `roberta.optimize` does. "auto" takes what it takes, by each machine's own
+                CPU. None: none of them.
             device: "cuda", "cpu", "auto"; see `load_model`.
             dtype: "bfloat16", "float16"; of the weights, see `load_model`.
             threads: of torch while it answers. None is 1, since engines run many workers; `lake`
@@ -120,7 +121,7 @@ class Verb:
         path = path_text("model", model)
         self.model = os.path.abspath(path) if os.path.exists(path) else path
         self.text = _columns(text)
-        one_of("optimize", optimize, (None, "float32", "int8", "bfloat16"))
+        one_of("optimize", optimize, (None, "float32", "int8", "bfloat16", "auto"))
         one_of("vectors", vectors, VECTORS)
         one_of("errors", errors, ("raise", "column"))
         self.optimize, self.vectors, self.errors = optimize, vectors, errors

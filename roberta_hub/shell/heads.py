@@ -88,7 +88,7 @@ def classify(asked: Asked, head: str | None, multi_label: bool) -> int:
         "roberta-hub zero-shot -i reviews.csv --column text --labels good,bad -f csv",
     )
 )
-@click.option("--labels", callback=listed, required=True, metavar="A,B,C", help="In words.")
+@click.option("--labels", callback=listed, metavar="A,B,C", help="In words.  [required]")
 @click.option(
     "--hypothesis",
     default="This example is {}.",
@@ -107,6 +107,8 @@ def zero_shot(
     A head for natural-language inference judges whether the text entails the hypothesis. The answer
     has the label, its probability `score`, and the `scores` of all labels.
     """
+    if not labels and not (asked.lake and asked.lake.status):
+        raise click.MissingParameter(param_type="option", param_hint="'--labels'")
 
     def question(roberta: RobertaHubInterface, texts: list[Any]) -> Sequence[Answer]:
         settings: Any = {"hypothesis": hypothesis, "head": head, "multi_label": multi_label}

@@ -38,6 +38,7 @@ SECTIONS = {
         "models": "names, sizes, and which are in the cache",
         "download": "fetch models into the cache",
         "convert": "a model from one file format into another",
+        "export": "a model as ONNX or for torch.export, for other runtimes",
         "scan": "what is inside a checkpoint, without running it",
         "doctor": "versions, devices, cache, environment, a self-test",
         "pin": "for maintainers: catalogue rows with the digests on record here",
@@ -187,6 +188,10 @@ def _module(name: str) -> ModuleType:
         from roberta_hub.shell import train
 
         return train
+    if name == "export":
+        from roberta_hub.shell import export
+
+        return export
     if name == "fit":
         from roberta_hub.shell import fit
 

@@ -355,7 +355,7 @@ class GPT2BPE:
         return [f"{printable(left)} {printable(right)}" for left, right in self._merges]
 
     def files(self, rows: Sequence[int | str]) -> dict[str, bytes]:
-        """vocab.json, merges.txt, and added_tokens.json where words were added.
+        """vocab.json, merges.txt and tokenizer.json; added_tokens.json where words were added.
 
         Args:
             rows: what each of the model's ids is: a GPT-2 id, or a symbol that is none.
@@ -365,7 +365,12 @@ class GPT2BPE:
         """
         words = {number: word for word, number in self._added.items()}
         names = [row if isinstance(row, str) else words.get(row) or self.piece(row) for row in rows]
-        return huggingface_files(names, tuple(self._added), self.printable_merges())
+        return huggingface_files(
+            names,
+            tuple(self._added),
+            self.printable_merges(),
+            add_prefix_space=self.add_prefix_space,
+        )
 
     def fairseq_files(self) -> dict[str, bytes]:
         """encoder.json and vocab.bpe, or the names that they were read by.

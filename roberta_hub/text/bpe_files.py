@@ -6,24 +6,36 @@ import json
 from collections.abc import Mapping, Sequence
 
 from roberta_hub.errors import CheckpointError
+from roberta_hub.text.dictionary import MASK, SPECIALS
+
+_BEGIN, _PAD, _END, _UNKNOWN = SPECIALS
 
 
 def huggingface_files(
-    names: Sequence[str], added: Sequence[str], merges: Sequence[str]
+    names: Sequence[str],
+    added: Sequence[str],
+    merges: Sequence[str],
+    *,
+    add_prefix_space: bool = False,
 ) -> dict[str, bytes]:
-    """vocab.json and merges.txt, and added_tokens.json where words were added.
+    """vocab.json, merges.txt, added_tokens.json where words were added, and tokenizer.json.
+
+    The last says it all again, for `tokenizers` and the servers that stand on it. It is left out
+    where a merge makes a piece without an id, which `tokenizers` refuses.
 
     Args:
         names: the printable piece or symbol of each of the model's ids.
         added: words that are one piece wherever they stand.
         merges: in print, earliest first.
+        add_prefix_space: whether a text is read with a space before it.
 
     Raises:
         CheckpointError: a piece with two ids, which vocab.json cannot express.
 
     Example:
-        >>> sorted(huggingface_files(["<s>", "a", "b", "ab"], [], ["a b"]))
-        ['merges.txt', 'vocab.json']
+        >>> names = ["<s>", "<pad>", "</s>", "<unk>", "a", "b", "ab", "<mask>"]
+        >>> sorted(huggingface_files(names, [], ["a b"]))
+        ['merges.txt', 'tokenizer.json', 'vocab.json']
     """
     ids = {name: i for i, name in enumerate(names)}
     if len(ids) < len(names):
@@ -34,7 +46,64 @@ def huggingface_files(
         )
     words = {word: ids[word] for word in added if word in ids}
     files = {"added_tokens.json": _json(words)} if words else {}
-    return files | {"vocab.json": _json(ids), "merges.txt": _lines(merges)}
+    files |= {"vocab.json": _json(ids), "merges.txt": _lines(merges)}
+    pairs = [merge.split(" ") for merge in merges]
+    pieces = {piece for left, right in pairs for piece in (left, right, left + right)}
+    if pieces | {_BEGIN, _END} <= ids.keys():
+        table = _tokenizer_json(ids, words, pairs, add_prefix_space=add_prefix_space)
+        files["tokenizer.json"] = json.dumps(table, ensure_ascii=False).encode()
+    return files
+
+
+def _tokenizer_json(
+    ids: Mapping[str, int],
+    words: Mapping[str, int],
+    merges: Sequence[Sequence[str]],
+    *,
+    add_prefix_space: bool,
+) -> dict[str, object]:
+    """What `tokenizers` reads, as transformers writes it of a RobertaTokenizer."""
+    plain = {"single_word": False, "lstrip": False, "rstrip": False}
+    specials = {name: ids[name] for name in (*SPECIALS, MASK) if name in ids}
+    bytes_to_text = {
+        "type": "ByteLevel",
+        "add_prefix_space": add_prefix_space,
+        "trim_offsets": True,
+        "use_regex": True,
+    }
+    return {
+        "version": "1.0",
+        "truncation": None,
+        "padding": None,
+        "added_tokens": [
+            # White space before <mask> belongs to it, as in fairseq's `fill_mask`.
+            {"id": number, "content": word, **plain, "lstrip": word == MASK}
+            | {"normalized": word not in specials, "special": word in specials}
+            for word, number in sorted({**words, **specials}.items(), key=lambda item: item[1])
+        ],
+        "normalizer": None,
+        "pre_tokenizer": bytes_to_text,
+        "post_processor": {
+            "type": "RobertaProcessing",
+            "sep": [_END, ids[_END]],
+            "cls": [_BEGIN, ids[_BEGIN]],
+            "trim_offsets": True,
+            "add_prefix_space": add_prefix_space,
+        },
+        "decoder": bytes_to_text,
+        "model": {
+            "type": "BPE",
+            "dropout": None,
+            "unk_token": _UNKNOWN if _UNKNOWN in ids else None,
+            "continuing_subword_prefix": None,
+            "end_of_word_suffix": None,
+            "fuse_unk": False,
+            "byte_fallback": False,
+            "ignore_merges": False,
+            "vocab": ids,
+            "merges": merges,
+        },
+    }
 
 
 def fairseq_files(ids: Mapping[str, int], merges: Sequence[str]) -> dict[str, bytes]:

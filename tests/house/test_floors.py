@@ -27,15 +27,16 @@ FLOORS = {
     "saving": 2,
     "building": 2,
     "vocabulary": 2,
-    "verbs": 3,
-    "interface": 3,
-    "hub": 4,
-    "fairseq_bridge": 5,
-    "train": 5,
-    "scale": 5,
-    "shell": 6,
-    "__main__": 7,
-    "__init__": 7,
+    "export": 3,
+    "verbs": 4,
+    "interface": 4,
+    "hub": 5,
+    "fairseq_bridge": 6,
+    "train": 6,
+    "scale": 6,
+    "shell": 7,
+    "__main__": 8,
+    "__init__": 8,
 }
 STAIRS = {
     ("config", "errors"),
@@ -124,10 +125,11 @@ INNER_FLOORS = {
     "train.loop": [
         [
             *["clock", "memory", "optimizer", "state", "signals", "recompute", "watch", "logs"],
-            "output_folder",
+            *["output_folder", "flops"],
         ],
-        ["devices"],
-        ["meters", "checkpoints"],
+        ["devices", "sharded"],
+        ["meters", "background"],
+        ["checkpoints"],
         ["fit"],
     ],
     "scale": [
@@ -141,6 +143,7 @@ INNER_FLOORS = {
         ["status", "processes", "on_ray"],
         ["run"],
     ],
+    "export": [["graph"], ["check"], ["program", "onnx"], ["folder"]],
     "show": [
         ["markup", "colours"],
         ["terminal_text", "sheet", "pixels"],
@@ -156,7 +159,7 @@ INNER_FLOORS = {
         ["writing"],
         ["lakes"],
         ["asking"],
-        ["heads", "language", "vectors", "upkeep", "train", "fit"],
+        ["heads", "language", "vectors", "upkeep", "train", "fit", "export"],
         ["main"],
     ],
 }

@@ -62,6 +62,7 @@ def test_the_calls_are_real(tmp_path: Path) -> None:
     typed_verbs.vectors(roberta)
     typed_verbs.sentences(roberta)
     typed_verbs.language(roberta)
+    typed_verbs.exports(roberta, tmp_path)
     typed_verbs.heads(roberta)
     typed_verbs.displays(roberta)
     typed_verbs.registration(roberta, tmp_path)

@@ -13,6 +13,7 @@ from torch import Tensor
 from typing_extensions import assert_type
 
 from roberta_hub import Answer, Hit, Prediction, RobertaHubInterface, Span
+from roberta_hub.export.folder import Exported
 from roberta_hub.inference.words import AlignedDoc, AlignedWord
 from roberta_hub.show.display import Display
 from roberta_hub.show.sheet import Picture
@@ -57,6 +58,12 @@ def sentences(roberta: RobertaHubInterface) -> None:
     assert_type(roberta.search("a", MANY, topk=1), list[Hit])
     assert_type(roberta.search(MANY, vectors), list[list[Hit]])
     assert_type(roberta.search(vectors, iter(MANY)), list[list[Hit]])
+
+
+def exports(roberta: RobertaHubInterface, folder: Path) -> None:
+    made = assert_type(roberta.export(folder / "exported", "torch", pooling="mean"), Exported)
+    assert_type(made.difference, float | None)
+    assert_type(made.outputs, tuple[str, ...])
 
 
 def pieces(roberta: RobertaHubInterface) -> None:
@@ -119,6 +126,7 @@ def registration(roberta: RobertaHubInterface, folder: Path) -> None:
     roberta.register_token_head("words", 3)
     roberta.register_span_head("spans")
     assert_type(roberta.optimize(), RobertaHubInterface)
+    assert_type(roberta.optimize("auto", least_cosine=0.99), RobertaHubInterface)
     assert_type(roberta.to("cpu", torch.float32), RobertaHubInterface)
     if torch.cuda.is_available():
         assert_type(roberta.cuda(), RobertaHubInterface)

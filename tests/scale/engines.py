@@ -2,30 +2,19 @@
 
 from __future__ import annotations
 
-import importlib.util
 import json
 import os
 import subprocess
-import sys
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
 import pytest
+from interpreters import interpreter as interpreter
 
 HERE = Path(__file__).resolve().parent
 ROOT = HERE.parents[1]
-
-
-def interpreter(name: str, module: str) -> str:
-    """A Python that has an engine: the one that tools/lake_environments.py made, or this one."""
-    place = os.environ.get("ROBERTA_HUB_LAKES")
-    if place and (Path(place) / name / "built").exists():
-        return str(Path(place).absolute() / name / "bin" / "python")
-    if importlib.util.find_spec(module):
-        return sys.executable
-    pytest.skip(f"no {module} here, and no $ROBERTA_HUB_LAKES/{name}: `make lakes` sets it up")
 
 
 def surroundings(**more: str) -> dict[str, str]:

@@ -377,6 +377,7 @@ def test_the_shell_reaches_a_lake(
     assert main([*common, "-i", str(source), "-o", out, "--keep", "id", "--part", "1/2"]) == 0
     assert main(["classify", "-o", out, "--status"]) == 0
     assert "3 of 5 units done, 2 left" in capsys.readouterr().out
+    assert main(["zero-shot", "-o", out, "--status"]) == 0  # without --labels
     assert main([*common, "-i", str(source), "-o", out, "--keep", "id"]) == 0
     assert "5 of 5 units, 90 rows" in capsys.readouterr().err
     assert list(read_lake(tmp_path / "out")[0]) == ["id", "label", "score", "scores"]

@@ -23,6 +23,7 @@ from roberta_hub.checkpoint.checkpoint import (
     VERSION,
     Checkpoint,
     expand,
+    in_full,
 )
 from roberta_hub.checkpoint.formats.huggingface_config import (
     check_expressible,
@@ -256,10 +257,27 @@ def write_huggingface(
     directory.mkdir(parents=True, exist_ok=True)
     write_safetensors(directory / "model.safetensors", theirs, {"format": "pt"})
     write_files(directory, vocabulary)
-    about = write_config(config, table, weights[EMBEDDING].dtype, ends)
-    if names is not None:
-        about |= about_head(table, names, checkpoint)
-    write_json(directory / "config.json", about)
+    write_json(directory / "config.json", description(checkpoint, head, ends=ends))
+
+
+def description(
+    checkpoint: Checkpoint, head: str | None = None, *, ends: tuple[int, int] | None = None
+) -> dict[str, object]:
+    """Make the content of config.json: kind, sizes, the head's labels.
+
+    Args:
+        checkpoint: of the model; what the family cannot express is left out.
+        head: see `write_huggingface`.
+        ends: see `write_huggingface`.
+
+    Raises:
+        CheckpointError: no such head, or no class of the family has such a head.
+    """
+    table = family_of({"model_type": checkpoint.family}, checkpoint.source)
+    names = head_to_write(table, checkpoint, head)
+    shape = in_full(checkpoint.config, {*table.fields.values(), *table.fixed})
+    about = write_config(shape, table, checkpoint.weights[EMBEDDING].dtype, ends)
+    return about if names is None else about | about_head(table, names, checkpoint)
 
 
 def _their_tensors(

@@ -172,7 +172,7 @@ def write_config(
     """
     values: dict[str, Any] = {name: getattr(config, ours) for name, ours in table.fields.items()}
     names = _names(table)
-    values[names["activation_fn"]] = _ACTIVATIONS[config.activation_fn]
+    values[names["activation_fn"]] = _ACTIVATIONS.get(config.activation_fn, config.activation_fn)
     values[names["untie_weights"]] = not config.untie_weights
     if not table.positions_from_zero:
         values[names["max_positions"]] += config.padding_idx + 1

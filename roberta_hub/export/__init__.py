@@ -1,0 +1,1 @@
+"""Writes a model's answers for other runtimes: ONNX, torch.export."""

@@ -1,0 +1,121 @@
+"""Compares what was written with the packed model, on batches that a service sends."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+
+import torch
+from torch import Tensor, nn
+
+from roberta_hub.errors import ExportError
+from roberta_hub.export.graph import Answer, head_of
+from roberta_hub.model.embeddings import padded_segments
+from roberta_hub.model.packing import PackedBatch, pack
+from roberta_hub.model.roberta import Roberta
+
+Run = Callable[[Mapping[str, Tensor]], Mapping[str, Tensor]]
+"""Inputs by name, (B, T) each -> outputs by name."""
+LIMIT = 1e-4
+"""Largest difference of any number; rounding makes about 1e-5."""
+SHAPES = ((1, 2), (1, 9), (3, 16), (5, 33))
+"""(B, T) of the batches that are compared; the last of five is one row of the longest."""
+
+
+def check(model: Roberta, answer: Answer, inputs: tuple[str, ...], run: Run) -> float:
+    """Compare the answers to five batches: padded left and right, and rows of nothing else.
+
+    Args:
+        model: in eval mode, on the CPU.
+        answer: that was exported.
+        inputs: which it takes.
+        run: what was written, loaded again.
+
+    Returns:
+        The largest difference of any number.
+
+    Raises:
+        ExportError: it is over `LIMIT`, or a shape is another; the message names the batch.
+    """
+    worst = 0.0
+    longest = model.max_positions()
+    for rows, columns in (*SHAPES, (1, longest)):
+        shape = (rows, min(columns, longest))
+        ids, mask = _batch(model, shape)
+        given = {"input_ids": ids, "attention_mask": mask}
+        tokens = ids.where(mask.ne(0), model.config.padding_idx)
+        if "token_type_ids" in inputs:
+            assert model.transformer.separator_idx is not None
+            given["token_type_ids"] = padded_segments(
+                tokens, mask.bool(), separator=model.transformer.separator_idx
+            )
+        found = run(given)
+        for name, wanted in zip(answer.outputs, packed(model, answer, tokens), strict=True):
+            worst = max(worst, _difference(name, found[name], wanted, shape))
+    return worst
+
+
+def packed(model: Roberta, answer: Answer, tokens: Tensor) -> tuple[Tensor, ...]:
+    """Answer a padded batch, (B, T), by the packed model, as `Graph` does by the padded twin."""
+    batch = pack(tokens, padding_idx=model.config.padding_idx)
+    rows = model.features(batch)  # (N, C)
+    if answer.kind == "features":
+        return (batch.unpack(rows),)
+    if answer.kind == "language":
+        return (batch.unpack(model.encoder.output_layer(rows)),)
+    if answer.kind == "pooled" and answer.name in ("mean", "max"):
+        return (_over_tokens(rows, batch, answer.name),)
+    if answer.kind == "pooled" and answer.name == "cls":
+        return (batch.first_rows(rows),)
+    head: nn.Module = head_of(model, answer)
+    if answer.kind == "pooled":
+        return (head(batch.first_rows(rows)),)
+    if answer.kind == "classification":
+        return (head(batch.first_rows(rows).unsqueeze(1)),)
+    logits = batch.unpack(head(rows))
+    return (logits, logits[..., 0], logits[..., 1]) if answer.kind == "span" else (logits,)
+
+
+def _over_tokens(rows: Tensor, batch: PackedBatch, pooling: str) -> Tensor:
+    """(N, C) -> (B, C), 0 for a row without tokens."""
+    vectors = [
+        states.new_zeros(states.size(1))
+        if not len(states)
+        else (states.mean(0) if pooling == "mean" else states.amax(0))
+        for states in torch.split(rows, list(batch.lengths))
+    ]
+    return torch.stack(vectors)
+
+
+def _batch(model: Roberta, shape: tuple[int, int]) -> tuple[Tensor, Tensor]:
+    """Ids and mask, (B, T): rows padded right, left, wholly, and not at all."""
+    rows, columns = shape
+    generator = torch.Generator().manual_seed(columns)
+    ids = torch.randint(model.config.vocab_size, shape, generator=generator)
+    pad, separator = model.config.padding_idx, model.transformer.separator_idx
+    ids[ids.eq(pad)] = (pad + 1) % model.config.vocab_size
+    if separator is not None:
+        ids[:, columns // 2] = separator
+    mask = torch.ones_like(ids)
+    if rows > 2:
+        mask[0, columns - columns // 3 :] = 0
+        mask[1, : columns // 3] = 0
+        mask[2] = 0
+    return ids, mask
+
+
+def _difference(name: str, found: Tensor, wanted: Tensor, shape: tuple[int, int]) -> float:
+    batch = f"a batch of {shape[0]} x {shape[1]} ids"
+    if found.shape != wanted.shape:
+        raise ExportError(
+            f"{name} of {batch} has shape {tuple(found.shape)} and the model's "
+            f"{tuple(wanted.shape)}; nothing was written. This is a fault of the exporter or the "
+            "runtime: another opset may do"
+        )
+    worst = float((found - wanted).abs().max())
+    if not worst <= LIMIT:  # NaN too
+        raise ExportError(
+            f"{name} of {batch} differs from the model's by {worst:.2g}, over the limit of "
+            f"{LIMIT:g}; nothing was written. Another opset may do; check=False writes it "
+            "all the same"
+        )
+    return worst

@@ -1,0 +1,235 @@
+"""Exports one answer of a model into a folder, with tokenizer and labels, and checks it."""
+
+from __future__ import annotations
+
+import copy
+import os
+from collections.abc import Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass, replace
+from pathlib import Path
+from typing import Literal
+
+import torch
+
+from roberta_hub import extras, saving
+from roberta_hub.arguments import one_of, path_of, switch, whole_number
+from roberta_hub.checkpoint.checkpoint import (
+    HEADS,
+    REPLACED_HEAD,
+    SPAN_HEADS,
+    TOKEN_HEADS,
+    Checkpoint,
+)
+from roberta_hub.errors import CheckpointError, InputError, RobertaHubError
+from roberta_hub.export import onnx, program
+from roberta_hub.export.check import check
+from roberta_hub.export.graph import Answer, Graph, Output, find_answer
+from roberta_hub.files import listing, replacing_all, write_files
+from roberta_hub.inference.features import Pooling
+from roberta_hub.inference.mode import evaluating
+from roberta_hub.inference.optimize import Optimization
+from roberta_hub.model.roberta import Roberta
+from roberta_hub.text.tokenizer import Tokenizer
+
+Format = Literal["onnx", "torch"]
+_FILES: dict[str, tuple[str, ...]] = {
+    "onnx": (onnx.FILE, onnx.DATA),
+    "torch": (program.FILE,),
+}
+"""What holds the model; the first is always there."""
+_KINDS = {
+    "classification": HEADS,
+    "token": TOKEN_HEADS,
+    "span": SPAN_HEADS,
+    "replaced": REPLACED_HEAD,
+}
+"""What the names of a head's weights begin with."""
+
+
+@dataclass(frozen=True)
+class Exported:
+    """What `export` wrote, and how near it is to the model.
+
+    Example:
+        >>> print(Exported(Path("out"), ("model.onnx",), ("input_ids",), ("logits",), 2e-6))
+        out: model.onnx
+        input_ids -> logits
+        within 2e-06 of the model, on five batches
+    """
+
+    directory: Path
+    files: tuple[str, ...]
+    """Names in the directory."""
+    inputs: tuple[str, ...]
+    """Names of the inputs, (B, T) int64 each."""
+    outputs: tuple[str, ...]
+    """Names of the outputs, float32."""
+    difference: float | None
+    """The largest one from the packed model's numbers; None: nothing was compared."""
+    unchecked: str = ""
+    """Why nothing was compared."""
+
+    def __str__(self) -> str:
+        found = (
+            f"not checked: {self.unchecked}"
+            if self.difference is None
+            else f"within {self.difference:.2g} of the model, on five batches"
+        )
+        names = f"{', '.join(self.inputs)} -> {', '.join(self.outputs)}"
+        return f"{self.directory}: {', '.join(self.files)}\n{names}\n{found}"
+
+
+def export(
+    model: Roberta,
+    tokenizer: Tokenizer,
+    checkpoint: Checkpoint,
+    directory: str | os.PathLike[str],
+    format: Format,
+    *,
+    head: str | None,
+    output: Output | None,
+    pooling: Pooling | None,
+    opset: int,
+    check_it: bool,
+    optimized: Optimization | None,
+) -> Exported:
+    """Write one answer of a model. See `RobertaHubInterface.export`.
+
+    Args:
+        model: in any mode.
+        tokenizer: whose files are written beside it.
+        checkpoint: of the model, for config.json.
+        directory: made if missing.
+        format: "onnx" or "torch".
+        head: of any kind; None: none.
+        output: "features", "logits" or None.
+        pooling: of features.
+        opset: of ONNX.
+        check_it: whether what was written is compared with the model.
+        optimized: what `optimize` did to it.
+    """
+    one_of("format", format, ("onnx", "torch"))
+    opset = whole_number("opset", opset, *onnx.OPSETS)
+    check_it = switch("check", check_it)
+    answer = find_answer(model, head, output, pooling)
+    directory = path_of("the directory to export into", directory)
+    _check_float32(model, optimized)
+    with _told(directory):
+        _check_vacant(directory, format)
+    if format == "onnx":
+        onnx.check_installed()
+    files = saving.beside_weights(_with_only(checkpoint, answer), tokenizer, _head(answer))
+    unchecked = _why_not(format, check_it)
+    with evaluating(model), _on_cpu(model) as own, _told(directory):
+        graph = Graph(own, answer).eval()
+        with replacing_all(directory, _FILES[format]) as work:
+            _write(graph, work, format, opset)
+            difference = None if unchecked else _compare(graph, work, format)
+            write_files(work, files)
+            names = tuple(sorted(p.relative_to(work).as_posix() for p in work.rglob("*.*")))
+    return Exported(directory, names, graph.inputs, answer.outputs, difference, unchecked)
+
+
+def _write(graph: Graph, folder: Path, format: Format, opset: int) -> None:
+    traced = program.trace(graph)
+    if format == "torch":
+        program.write_program(traced, folder)
+        return
+    names = {"inputs": graph.inputs, "outputs": graph.answer.outputs}
+    onnx.write_onnx(traced, folder, **names, opset=opset)
+
+
+def _compare(graph: Graph, folder: Path, format: Format) -> float:
+    lent = (
+        onnx.onnx_in(folder)
+        if format == "onnx"
+        else program.program_in(folder, graph.answer.outputs)
+    )
+    with lent as run:
+        return check(graph.model, graph.answer, graph.inputs, run)
+
+
+def _why_not(format: Format, check_it: bool) -> str:
+    """Say why nothing will be compared; "" where it will."""
+    if not check_it:
+        return "check=False"
+    if format == "onnx" and not onnx.has_runtime():
+        return f"onnxruntime is not installed ({extras.install('onnx')})"
+    return ""
+
+
+def _check_float32(model: Roberta, optimized: Optimization | None) -> None:
+    if optimized is not None and optimized.dtype is not None:
+        raise InputError(
+            f"this model answers in {optimized.dtype} since optimize({optimized.dtype!r}), and "
+            "export writes its float32 weights, which answer otherwise; roberta.optimize() goes "
+            "back to float32"
+        )
+    other = {p.dtype for p in model.parameters()} - {torch.float32}
+    if other:
+        names = ", ".join(sorted(str(dtype).removeprefix("torch.") for dtype in other))
+        raise InputError(
+            f"export writes float32 weights, and this model has {names}; call "
+            "roberta.to(torch.float32) first"
+        )
+
+
+def _check_vacant(directory: Path, format: Format) -> None:
+    """Refuse a directory with a model in it that this export would not replace but mix with."""
+    if os.path.isfile(directory):
+        raise CheckpointError(f"{str(directory)[:300]} is a file; choose a directory")
+    if (directory / _FILES[format][0]).is_file():
+        return  # an export of before
+    others = ["config.json", "model.pt", *(files[0] for files in _FILES.values())]
+    if any((directory / name).is_file() for name in others):
+        raise CheckpointError(
+            f"{directory} holds another model ({listing(directory)}), which an export as "
+            f"{format!r} would not replace but mix with; choose another directory"
+        )
+
+
+def _head(answer: Answer) -> str | None:
+    return answer.name if answer.kind in _KINDS else None
+
+
+def _with_only(checkpoint: Checkpoint, answer: Answer) -> Checkpoint:
+    """Return the checkpoint with no other head than the one that answers."""
+    own = _KINDS.get(answer.kind, "none")
+    if own != REPLACED_HEAD:
+        own += f"{answer.name}."
+    weights = {
+        name: weight
+        for name, weight in checkpoint.weights.items()
+        if not name.startswith(tuple(_KINDS.values())) or name.startswith(own)
+    }
+    # transformers' class of some heads has an LM head too.
+    keeps = answer.kind == "language" or (_head(answer) is not None and checkpoint.config.lm_head)
+    return replace(
+        checkpoint,
+        config=replace(checkpoint.config, lm_head=keeps),
+        weights=weights,
+        sentence=checkpoint.sentence if answer.kind == "features" else None,
+    )
+
+
+@contextmanager
+def _on_cpu(model: Roberta) -> Iterator[Roberta]:
+    """Lend the model, or a copy where it lies on another device: files are for any."""
+    on_cpu = all(p.device.type == "cpu" for p in model.parameters())
+    yield model if on_cpu else copy.deepcopy(model).cpu()
+
+
+@contextmanager
+def _told(directory: Path) -> Iterator[None]:
+    """Turn what a disk refuses into a sentence."""
+    try:
+        yield
+    except RobertaHubError:
+        raise
+    except OSError as error:
+        raise CheckpointError(
+            f"{str(directory)[:300]}: cannot be written ({type(error).__name__}: "
+            f"{str(error)[:200]}); what was there is as before. Free some room or choose another "
+            "directory"
+        ) from error

@@ -1,0 +1,192 @@
+"""Makes the module that is exported: ids and masks of a padded batch in, one answer out.
+
+Shapes: B rows, T columns, C embed_dim, K classes, V vocabulary. Every answer is 0 where there is
+only padding.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Literal
+
+import torch
+from torch import Tensor, nn
+
+from roberta_hub.arguments import kind_of, one_of, shown
+from roberta_hub.errors import InputError, InputTypeError, UnknownNameError, near_names
+from roberta_hub.inference.batching import check_lm_head
+from roberta_hub.inference.features import Pooling
+from roberta_hub.model.roberta import Roberta
+
+Output = Literal["features", "logits"]
+Kind = Literal["features", "pooled", "language", "classification", "token", "span", "replaced"]
+REPLACED = "replaced_head"
+"""What the head of ELECTRA's discriminators is called, which has no name of its own."""
+_OUTPUTS: dict[Kind, tuple[str, ...]] = {
+    "features": ("last_hidden_state",),
+    "pooled": ("sentence_embedding",),
+    # optimum reads the last two of a span head.
+    "span": ("logits", "start_logits", "end_logits"),
+}
+"""What outputs are called, as optimum and sentence-transformers do; others are `logits`."""
+
+
+@dataclass(frozen=True)
+class Answer:
+    """Which of a model's answers is exported.
+
+    Example:
+        >>> Answer("classification", "mnli").outputs
+        ('logits',)
+    """
+
+    kind: Kind
+    """Features (B, T, C), pooled ones (B, C), LM logits (B, T, V); of a head for sentences (B, K),
+    tokens (B, T, K), spans (B, T, 2), replaced tokens (B, T)."""
+    name: str = ""
+    """Of the head, or of the pooling."""
+
+    @property
+    def outputs(self) -> tuple[str, ...]:
+        """Names of the outputs."""
+        return _OUTPUTS.get(self.kind, ("logits",))
+
+
+def find_answer(
+    model: Roberta, head: str | None, output: Output | None, pooling: Pooling | None
+) -> Answer:
+    """Find the answer that is meant, or say which there are.
+
+    Args:
+        model: whose answer it is.
+        head: name of a head of any kind; None: none.
+        output: "features", or "logits", which without a head are the language model's; None:
+            logits of a head, else features.
+        pooling: one vector a row; None: one a token.
+
+    Raises:
+        UnknownNameError: no such head.
+        InputError: choices that exclude each other, or a part that the model lacks.
+    """
+    one_of("output", output, (None, "features", "logits"))
+    one_of("pooling", pooling, (None, "cls", "mean", "max", "pooler"))
+    if pooling is not None and (head is not None or output == "logits"):
+        raise InputError(
+            f"pooling={pooling!r} makes vectors of features; leave head and output out"
+        )
+    if head is not None:
+        if output == "features":
+            raise InputError("a head makes logits; leave output='features' out, or the head")
+        return Answer(_kind_of_head(model, head), head)
+    if output == "logits":
+        if model.encoder.lm_head is None and model.replaced_head is not None:
+            raise InputError(
+                f"this discriminator has no language-model head; head={REPLACED!r} exports the one "
+                "that judges its tokens"
+            )
+        check_lm_head(model, "output='logits'")
+        return Answer("language")
+    if pooling == "pooler" and model.pooler is None:
+        raise InputError("this model has no pooler; pooling takes 'cls', 'mean' or 'max'")
+    return Answer("features") if pooling is None else Answer("pooled", pooling)
+
+
+def _kind_of_head(model: Roberta, head: object) -> Kind:
+    kinds: dict[str, Kind] = {
+        **dict.fromkeys(model.classification_heads, "classification"),
+        **dict.fromkeys(model.token_heads, "token"),
+        **dict.fromkeys(model.span_heads, "span"),
+    }
+    if model.replaced_head is not None:
+        kinds.setdefault(REPLACED, "replaced")
+    if not isinstance(head, str):
+        raise InputTypeError(f"head is a {kind_of(head)}; pass a name, of {', '.join(kinds)}")
+    if head not in kinds:
+        near = near_names(head, kinds)
+        hint = f"; did you mean {near}?" if near else ""
+        raise UnknownNameError(
+            f"no head {shown(head)}; this model has {', '.join(kinds) or 'none'}{hint}"
+        )
+    return kinds[head]
+
+
+def head_of(model: Roberta, answer: Answer) -> nn.Module:
+    """Return the module that makes an answer of features: of a head, or the pooler."""
+    if answer.kind == "replaced":
+        assert model.replaced_head is not None
+        return model.replaced_head
+    if answer.kind == "pooled":
+        assert model.pooler is not None
+        return model.pooler
+    heads: nn.ModuleDict = getattr(model, f"{answer.kind}_heads")
+    return heads[answer.name]
+
+
+class Graph(nn.Module):
+    """One answer of a model, as other programs ask for it.
+
+    What they call padding is where `attention_mask` is 0, on whichever side. `token_type_ids` are
+    an input of models that tell a second sentence by segments; the ids do not tell it then.
+    """
+
+    def __init__(self, model: Roberta, answer: Answer) -> None:
+        super().__init__()
+        self.model = model
+        self.answer = answer
+
+    @property
+    def inputs(self) -> tuple[str, ...]:
+        """Names of the inputs."""
+        segments = ("token_type_ids",) * (self.model.transformer.separator_idx is not None)
+        return ("input_ids", "attention_mask", *segments)
+
+    def forward(
+        self, input_ids: Tensor, attention_mask: Tensor, token_type_ids: Tensor | None = None
+    ) -> tuple[Tensor, ...]:
+        """Answer a padded batch.
+
+        Args:
+            input_ids: int64. Shape: (B, T)
+            attention_mask: 0 at padding, int64. Shape: (B, T)
+            token_type_ids: segments, int64; None: the ids tell them. Shape: (B, T)
+
+        Returns:
+            A tensor for each of `Answer.outputs`.
+        """
+        encoder = self.model.transformer
+        ids = torch.where(attention_mask.ne(0), input_ids, encoder.padding_idx)
+        real = ids.ne(encoder.padding_idx)
+        states = encoder.padded(ids, segments=token_type_ids)[-1]
+        features = encoder.finish(states) * real.unsqueeze(-1)  # (B, T, C)
+        if self.answer.kind == "features":
+            return (features,)
+        if self.answer.kind in ("pooled", "classification"):
+            return (self._of_sequences(features, ids, real),)
+        return self._of_tokens(features, real)
+
+    def _of_sequences(self, features: Tensor, ids: Tensor, real: Tensor) -> Tensor:
+        """(B, T, C) -> (B, *)."""
+        if self.answer.name in ("mean", "max") and self.answer.kind == "pooled":
+            filled = real.any(1, keepdim=True)  # (B, 1)
+            if self.answer.name == "mean":
+                return features.sum(1) / real.sum(1, keepdim=True).clamp(min=1)
+            lowest = features.masked_fill(~real.unsqueeze(-1), torch.finfo(features.dtype).min)
+            return lowest.amax(1) * filled
+        first = features[self.model.first_tokens(ids)]  # (B, C)
+        if self.answer.kind == "classification":
+            return self._through(first.unsqueeze(1))
+        return first if self.answer.name == "cls" else self._through(first)
+
+    def _of_tokens(self, features: Tensor, real: Tensor) -> tuple[Tensor, ...]:
+        """(B, T, C) -> (B, T, *)."""
+        if self.answer.kind == "language":
+            logits = self.model.encoder.output_layer(features)
+        else:
+            logits = self._through(features)
+        padding = ~real if self.answer.kind == "replaced" else ~real.unsqueeze(-1)
+        logits = logits.masked_fill(padding, 0)
+        return (logits, logits[..., 0], logits[..., 1]) if self.answer.kind == "span" else (logits,)
+
+    def _through(self, x: Tensor) -> Tensor:
+        made: Tensor = head_of(self.model, self.answer)(x)
+        return made

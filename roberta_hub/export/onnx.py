@@ -1,0 +1,116 @@
+"""Writes a traced program as an ONNX file, and runs it in ONNX Runtime."""
+
+from __future__ import annotations
+
+import importlib
+import logging
+import warnings
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
+from importlib.util import find_spec
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import torch
+from torch import Tensor
+
+from roberta_hub import extras
+from roberta_hub.errors import MissingExtraError
+from roberta_hub.export.check import Run
+
+if TYPE_CHECKING:
+    from torch.export import ExportedProgram
+
+FILE = "model.onnx"
+DATA = f"{FILE}.data"
+"""Beside it, the weights of a large model."""
+LARGE = 1_500_000_000
+"""Bytes of weights from which they lie in a file of their own; ONNX's own limit is 2 GiB."""
+OPSETS = (18, 23)
+"""The first has attention in its parts, the last as one operator; both are tested."""
+_AXES = {0: "batch_size", 1: "sequence_length"}
+
+
+def check_installed() -> None:
+    """Refuse to go on without the packages that write ONNX.
+
+    Raises:
+        MissingExtraError: one is missing; the message says how to install it.
+    """
+    missing = [name for name in ("onnx", "onnxscript") if find_spec(name) is None]
+    if missing:
+        raise MissingExtraError(
+            f"format='onnx' needs {' and '.join(missing)}: {extras.install('onnx')}; "
+            "format='torch' needs torch alone"
+        )
+
+
+def write_onnx(
+    program: ExportedProgram,
+    folder: Path,
+    *,
+    inputs: tuple[str, ...],
+    outputs: tuple[str, ...],
+    opset: int,
+) -> None:
+    """Write a program as `model.onnx`, and `model.onnx.data` where it is large.
+
+    Args:
+        program: of `trace`.
+        folder: gets the file.
+        inputs: their names, in order.
+        outputs: their names, in order.
+        opset: of ONNX's operators, of `OPSETS`.
+    """
+    size = sum(w.numel() * w.element_size() for w in program.state_dict.values())
+    with _silence():
+        made = torch.onnx.export(
+            program,
+            (),
+            dynamo=True,
+            opset_version=opset,
+            input_names=list(inputs),
+            output_names=list(outputs),
+            dynamic_shapes=tuple(_AXES for _ in inputs),
+            verbose=False,
+        )
+        assert made is not None  # with dynamo=True
+        made.save(folder / FILE, external_data=size > LARGE)
+
+
+@contextmanager
+def _silence() -> Iterator[None]:
+    """Keep back what the exporter says of torchvision, of axes and of its own code."""
+    log = logging.getLogger("torch.onnx")
+    before = log.level
+    log.setLevel(logging.ERROR)
+    try:
+        with warnings.catch_warnings():
+            warnings.simplefilter("ignore")
+            yield
+    finally:
+        log.setLevel(before)
+
+
+def has_runtime() -> bool:
+    """Tell whether ONNX Runtime is installed."""
+    return find_spec("onnxruntime") is not None
+
+
+@contextmanager
+def onnx_in(folder: Path) -> Iterator[Run]:
+    """Lend a written file, run by ONNX Runtime on the CPU."""
+    runtime: Any = importlib.import_module("onnxruntime")
+    options = runtime.SessionOptions()
+    options.log_severity_level = 3  # errors
+    options.intra_op_num_threads = torch.get_num_threads()
+    session = runtime.InferenceSession(
+        str(folder / FILE), options, providers=["CPUExecutionProvider"]
+    )
+    names = [output.name for output in session.get_outputs()]
+
+    def run(inputs: Mapping[str, Tensor]) -> dict[str, Tensor]:
+        found = session.run(names, {name: ids.numpy() for name, ids in inputs.items()})
+        return dict(zip(names, map(torch.from_numpy, found), strict=True))
+
+    yield run

@@ -1,0 +1,54 @@
+"""Traces a model into a program of torch.export, for any number of rows and columns."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+import torch
+from torch import Tensor
+
+from roberta_hub.export.check import Run
+from roberta_hub.export.graph import Graph
+
+if TYPE_CHECKING:
+    from torch.export import ExportedProgram
+
+FILE = "model.pt2"
+
+
+def trace(graph: Graph) -> ExportedProgram:
+    """Trace a module in eval mode, for 1 row or more and 2 columns up to the model's longest.
+
+    Args:
+        graph: whose `inputs` the program takes, all (B, T) int64.
+    """
+    longest = graph.model.max_positions()
+    # A torch-made constant of 1 would stand for sizes of 1, so the sample is larger.
+    ids = torch.full((2, min(7, longest)), graph.model.config.padding_idx + 1)
+    sample: dict[str, Tensor] = {"input_ids": ids, "attention_mask": torch.ones_like(ids)}
+    sample |= {name: torch.zeros_like(ids) for name in graph.inputs if name not in sample}
+    sizes = {
+        0: torch.export.Dim("batch_size", min=1),
+        1: torch.export.Dim("sequence_length", min=2, max=longest),
+    }
+    return torch.export.export(
+        graph,
+        tuple(sample[name] for name in graph.inputs),
+        dynamic_shapes=tuple(sizes for _ in graph.inputs),
+        strict=False,
+    )
+
+
+def write_program(program: ExportedProgram, folder: Path) -> None:
+    """Write a program as `model.pt2`, which `torch.export.load` reads."""
+    torch.export.save(program, folder / FILE)
+
+
+@contextmanager
+def program_in(folder: Path, outputs: tuple[str, ...]) -> Iterator[Run]:
+    """Lend a written program: it is asked by named inputs, and answers by named outputs."""
+    module = torch.export.load(folder / FILE).module()
+    yield lambda inputs: dict(zip(outputs, module(*inputs.values()), strict=True))

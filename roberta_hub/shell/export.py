@@ -1,0 +1,59 @@
+"""Declares `roberta-hub export`: a model as ONNX or for torch.export."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import click
+
+from roberta_hub.shell.grammar import complete_model, examples
+
+
+@click.command(
+    epilog=examples(
+        "roberta-hub export roberta.tiny mnli-onnx --head mnli",
+        "roberta-hub export roberta.tiny vectors-torch --format torch --pooling mean",
+    )
+)
+@click.argument("source", shell_complete=complete_model)
+@click.argument("target", type=click.Path())
+@click.option(
+    "--format",
+    type=click.Choice(("onnx", "torch")),
+    default="onnx",
+    show_default=True,
+    help="onnx: model.onnx. torch: model.pt2, which torch.export.load reads.",
+)
+@click.option(
+    "--head", metavar="NAME", help="The head whose logits are written; else token vectors are."
+)
+@click.option(
+    "--output",
+    type=click.Choice(("features", "logits")),
+    help="logits: the language model's.",
+)
+@click.option(
+    "--pooling",
+    type=click.Choice(("cls", "mean", "max", "pooler")),
+    help="One vector a text instead.",
+)
+@click.option(
+    "--opset", type=click.IntRange(18, 23), default=18, show_default=True, help="Of ONNX."
+)
+@click.option(
+    "--check/--no-check",
+    default=True,
+    show_default=True,
+    help="Compare what was written with the model.",
+)
+def export(source: str, target: str, **choices: Any) -> int:
+    """Write one answer of the model SOURCE, a name or a path, into the folder TARGET.
+
+    Labels and the tokenizer's files lie beside it, named as optimum and sentence-transformers read
+    them.
+    """
+    from roberta_hub.hub import load_model
+    from roberta_hub.terminal import clean
+
+    click.echo(clean(str(load_model(source).export(target, **choices)).replace("\n", "; ")))
+    return 0
