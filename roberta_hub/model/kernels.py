@@ -25,12 +25,12 @@ PIN = "ROBERTA_HUB_MATRICES"
 KERNELS: tuple[Kernel, ...] = ("onednn", "mkl", "plain")
 PINS: tuple[Pin, ...] = (*KERNELS, "compiled")
 
-FEW = {"float32": 16, "float16": 32, "int8": 48}
+FEW = {"float32": 48, "float16": 32, "int8": 48}
 """Rows up to which the compiled layer is the faster, by what holds the weights. Measured on a
 Cascade Lake (benchmarks/results/few_rows.md)."""
 SMALL = 4_000_000
-"""Weights of a layer up to which it also has a form in float32: of a larger one the copy would
-weigh more than it gains, since few rows wait for their weights in either form."""
+"""Weights of a layer up to which it also has a form in float32. Of a larger one the copy is large,
+and few rows wait for as many bytes in either form."""
 
 INT8 = ("avx512_vnni", "avx_vnni", "amx_int8")
 """One of these multiplies 8-bit integers faster than float32. With avx512_vnni: on one core of a
