@@ -48,7 +48,7 @@ def fields(kind: type = Config, prefix: str = "") -> Iterator[str]:
 
     Example:
         >>> [name for name in fields() if name.startswith("batch.")]
-        ['batch.max_tokens', 'batch.batch_size', 'batch.update_freq']
+        ['batch.max_tokens', 'batch.batch_size', 'batch.update_freq', 'batch.warmup_updates']
     """
     parts = {"data": DataConfig, "task": TaskConfig, "optimizer": OptimizerConfig}
     parts |= {"batch": BatchConfig, "loop": LoopConfig}
@@ -64,7 +64,7 @@ def recipes(group: str) -> list[str]:
 
     Example:
         >>> recipes("pretrain")
-        ['base', 'tiny']
+        ['base', 'mask_30', 'tiny']
     """
     return sorted(path.stem for path in (CONF / group).glob("*.yaml"))
 

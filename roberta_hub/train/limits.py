@@ -18,6 +18,7 @@ from roberta_hub.train.settings import (
     PARALLEL,
     PRECISIONS,
     SCHEDULES,
+    STATES,
     Config,
     DataConfig,
 )
@@ -149,6 +150,7 @@ def _choices(config: Config) -> None:
         "optimizer.schedule": SCHEDULES,
         "loop.precision": PRECISIONS,
         "loop.parallel": PARALLEL,
+        "loop.state": STATES,
         "loop.degenerate": DEGENERATE,
     }.items():
         section, key = name.split(".")
@@ -163,7 +165,8 @@ _MINIMA: dict[str, float] = {
     **dict.fromkeys(("optimizer.warmup_updates", "optimizer.power", "loop.evaluate_every"), 0),
     **dict.fromkeys(("optimizer.total_updates", "batch.max_tokens", "batch.batch_size"), 1),
     **dict.fromkeys(("batch.update_freq", "loop.max_updates", "loop.max_epochs", "data.limit"), 1),
-    **dict.fromkeys(("loop.patience", "loop.log_every"), 1),
+    **dict.fromkeys(("loop.patience", "loop.log_every", "loop.peak_flops"), 1),
+    **dict.fromkeys(("optimizer.decay_updates", "batch.warmup_updates"), 0),
     **dict.fromkeys(("loop.max_minutes", "loop.save_minutes", "loop.save_every"), 0),
 }
 

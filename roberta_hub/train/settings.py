@@ -11,11 +11,12 @@ from dataclasses import dataclass, field
 from typing import Any, Optional
 
 DECAYS = ("weights", "fairseq")
-SCHEDULES = ("polynomial_decay", "fixed")
+SCHEDULES = ("polynomial_decay", "fixed", "constant_then_decay")
 PRECISIONS = ("no", "bf16", "fp16")
 PARALLEL = ("ddp", "fsdp")
+STATES = ("whole", "sharded")
 DEGENERATE = ("warn", "stop")
-"""What `optimizer.decay`, `optimizer.schedule`, `loop.precision`, `loop.parallel` and
+"""What `optimizer.decay`, `optimizer.schedule`, `loop.precision`, `loop.parallel`, `loop.state` and
 `loop.degenerate` may be."""
 
 # `Optional[...]` rather than `| None`: omegaconf evaluates these on Python 3.10 too.
@@ -73,6 +74,8 @@ class OptimizerConfig:
     """None: 6 % of the updates, as in the GLUE recipes."""
     total_updates: Optional[int] = None  # noqa: UP045
     """Where the decay ends; None: at the end of `loop.max_updates` or `loop.max_epochs`."""
+    decay_updates: Optional[int] = None  # noqa: UP045
+    """How long the decay of `constant_then_decay` takes; None: a tenth of the updates."""
     end_lr: float = 0.0
     power: float = 1.0
 
@@ -87,6 +90,8 @@ class BatchConfig:
     """Examples of a micro-batch; None: as many as `max_tokens` allows."""
     update_freq: int = 1
     """Micro-batches of an update, over all processes."""
+    warmup_updates: Optional[int] = None  # noqa: UP045
+    """Updates over which an update grows from one micro-batch to `update_freq`; None: none."""
 
 
 @dataclass
@@ -113,8 +118,14 @@ class LoopConfig:
     """Recompute each layer in the backward pass: less memory, a third more time."""
     parallel: str = "ddp"
     """With several processes: "ddp", or "fsdp", which shards weights and optimizer."""
+    state: str = "whole"
+    """How states to resume from are written: "whole" by the first process, or "sharded": each
+    process writes its part while the training goes on. Either is read by any number of them."""
     find_unused_parameters: bool = True
     """DDP needs it if some weights get no gradient, as the LM head in fine-tuning."""
+    peak_flops: Optional[float] = None  # noqa: UP045
+    """FLOP/s that a device could do at best, for `model_flops_utilization` in the log; None: known
+    for some GPUs in 16 bits, and else left out."""
     degenerate: str = "warn"
     """What to do when the loss stays that of chance: "warn" or "stop"."""
     tensorboard: bool = False

@@ -125,10 +125,11 @@ INNER_FLOORS = {
     "train.loop": [
         [
             *["clock", "memory", "optimizer", "state", "signals", "recompute", "watch", "logs"],
-            "output_folder",
+            *["output_folder", "flops"],
         ],
-        ["devices"],
-        ["meters", "checkpoints"],
+        ["devices", "sharded"],
+        ["meters", "background"],
+        ["checkpoints"],
         ["fit"],
     ],
     "scale": [

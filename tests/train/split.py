@@ -12,5 +12,6 @@ from roberta_hub.train.loop.fit import fit
 torch.set_num_threads(1)
 folder = json.loads(os.environ["FOLDERS"])[int(os.environ["RANK"])]
 options = {"optimizer__total_updates": 8, "loop__evaluate_every": 0}
+options |= json.loads(os.environ.get("OPTIONS", "{}"))
 about = config(folder, **options, loop__max_updates=int(sys.argv[1]))
 print("done", fit(ToyTask(), about).update, flush=True)

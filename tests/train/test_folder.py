@@ -93,7 +93,7 @@ def split(folders, updates):
     command += [f"--master-port={port}", str(SPLIT), str(updates)]
     environment = {**os.environ, "PYTHONPATH": str(root), "OMP_NUM_THREADS": "1"}
     environment["FOLDERS"] = json.dumps([str(folder) for folder in folders])
-    found = subprocess.run(command, env=environment, capture_output=True, text=True, timeout=200)
+    found = subprocess.run(command, env=environment, capture_output=True, text=True, timeout=900)
     return found.stdout + found.stderr
 
 

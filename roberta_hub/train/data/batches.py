@@ -7,10 +7,12 @@ together, because neighbours of equal length share one attention call.
 from __future__ import annotations
 
 import hashlib
+from array import array
 from collections.abc import Sequence
-from itertools import chain
+from typing import overload
 
 import torch
+from torch import Tensor
 
 from roberta_hub.errors import InputError
 
@@ -18,6 +20,57 @@ Update = list[list[int]]
 """The micro-batches of one step of the optimizer: indices of examples, longest first in each."""
 WINDOW = 64
 """Micro-batches that are sorted by length together; the order of larger pieces stays random."""
+
+
+class Plan(Sequence[Update]):
+    """The updates of an epoch, kept as tensors and made into lists one by one.
+
+    A hundred million examples take 8 bytes each, not a list's 36.
+    """
+
+    def __init__(
+        self, order: Tensor, starts: Tensor, ends: Tensor, cuts: Tensor, lengths: Tensor, world: int
+    ) -> None:
+        """Keep what `plan` has made.
+
+        Args:
+            order: examples, those of a micro-batch side by side. Shape: (examples,)
+            starts: where each micro-batch begins in `order`. Shape: (micro-batches,)
+            ends: where it ends. Shape: (micro-batches,)
+            cuts: where each update begins among the micro-batches, and the end. Shape:
+                (updates + 1,)
+            lengths: tokens of each example. Shape: (examples,)
+            world: processes.
+        """
+        self.order, self.starts, self.ends, self.cuts = order, starts, ends, cuts
+        self.lengths, self.world = lengths, world
+
+    @property
+    def micro_batches(self) -> int:
+        """How many there are in the epoch, before they are dealt to processes."""
+        return len(self.starts)
+
+    def __len__(self) -> int:
+        return len(self.cuts) - 1
+
+    @overload
+    def __getitem__(self, number: int) -> Update: ...
+    @overload
+    def __getitem__(self, number: slice) -> list[Update]: ...
+    def __getitem__(self, number: int | slice) -> Update | list[Update]:
+        if isinstance(number, slice):
+            return [self[i] for i in range(*number.indices(len(self)))]
+        if not -len(self) <= number < len(self):
+            raise IndexError(f"update {number} of {len(self)}")
+        first, last = self.cuts[number % len(self) :][:2].tolist()
+        places = zip(self.starts[first:last].tolist(), self.ends[first:last].tolist(), strict=True)
+        update = [self.order[start:end].tolist() for start, end in places]
+        return _deal(update, self.lengths, self.world) if len(update) % self.world else update
+
+    def __eq__(self, other: object) -> bool:
+        return isinstance(other, Sequence) and list(self) == list(other)
+
+    __hash__ = None  # type: ignore[assignment]
 
 
 def plan(
@@ -29,7 +82,9 @@ def plan(
     update_freq: int = 1,
     world: int = 1,
     batch_size: int | None = None,
-) -> list[Update]:
+    done: int = 0,
+    warmup: int = 0,
+) -> Plan:
     """Plan every update of an epoch; each example comes once.
 
     An update is `update_freq` micro-batches, of at most `max_tokens` tokens and `batch_size`
@@ -45,6 +100,8 @@ def plan(
         world: processes; an update has a multiple of it in micro-batches.
         batch_size: examples a micro-batch, in purely random order; None: as many as fit, lengths
             together.
+        done: updates before this epoch.
+        warmup: updates over which an update grows to `update_freq` micro-batches, see `growing`.
 
     Returns:
         Updates; `share` says which micro-batches of one are a process's own.
@@ -53,20 +110,63 @@ def plan(
         InputError: no limit at all, no examples, or one example over the budget.
 
     Example:
-        >>> plan([3, 3, 3, 3, 3], 6, seed=0, epoch=0, update_freq=2)
+        >>> list(plan([3, 3, 3, 3, 3], 6, seed=0, epoch=0, update_freq=2))
         [[[0, 1], [3]], [[2, 4]]]
     """
     _check(lengths, max_tokens, batch_size, update_freq, world)
-    order = torch.randperm(len(lengths), generator=_generator(seed, epoch, "order")).tolist()
+    sizes = _tensor(lengths)
+    order = torch.randperm(len(sizes), generator=_generator(seed, epoch, "order"))
     if batch_size is None:
         assert max_tokens is not None  # _check
-        order = _together(order, lengths, max_tokens)
-    micro = _cut(order, lengths, max_tokens, batch_size)
+        order = _together(order, sizes, max_tokens)
+    ends = _cut(sizes[order], max_tokens, batch_size)
+    starts = torch.cat([torch.zeros(1, dtype=torch.long), ends[:-1]])
+    order = _longest_first(order, sizes, ends - starts)
     if batch_size is None:  # lengths are sorted within windows: not the updates as well
-        shuffled = torch.randperm(len(micro), generator=_generator(seed, epoch, "updates"))
-        micro = [micro[i] for i in shuffled.tolist()]
-    updates = [micro[i : i + update_freq] for i in range(0, len(micro), update_freq)]
-    return [_deal(update, lengths, world) for update in updates]
+        shuffled = torch.randperm(len(ends), generator=_generator(seed, epoch, "updates"))
+        starts, ends = starts[shuffled], ends[shuffled]
+    return Plan(order, starts, ends, _updates(len(ends), update_freq, done, warmup), sizes, world)
+
+
+def growing(number: int, update_freq: int, warmup: int) -> int:
+    """Count the micro-batches of an update while batches grow, in a straight line from 1.
+
+    Args:
+        number: of the update, from 0, over all epochs.
+        update_freq: micro-batches of an update after the growth.
+        warmup: updates that the growth takes.
+
+    Example:
+        >>> [growing(number, 4, 8) for number in range(10)]
+        [1, 1, 1, 2, 2, 3, 3, 4, 4, 4]
+    """
+    return update_freq if number >= warmup else max(1, update_freq * (number + 1) // warmup)
+
+
+def count_updates(epoch: int, epochs: int, update_freq: int, warmup: int) -> int:
+    """Count the updates of several epochs of so many micro-batches each.
+
+    Example:
+        >>> count_updates(8, 2, 4, 0), count_updates(8, 2, 4, 8)
+        (4, 9)
+    """
+    done = 0
+    for number in range(epochs):
+        if done >= warmup:
+            return done + (epochs - number) * -(-epoch // update_freq)
+        done += len(_updates(epoch, update_freq, done, warmup)) - 1
+    return done
+
+
+def _updates(count: int, update_freq: int, done: int, warmup: int) -> Tensor:
+    """Cut so many micro-batches into updates: where each begins, and the end."""
+    cuts = [0]
+    while cuts[-1] < count and done < warmup:
+        cuts.append(min(count, cuts[-1] + growing(done, update_freq, warmup)))
+        done += 1
+    rest = torch.arange(cuts[-1], count, update_freq)[1:]
+    end = [count] if cuts[-1] < count else []
+    return torch.cat([torch.tensor(cuts), rest, torch.tensor(end, dtype=torch.long)])
 
 
 def share(update: Update, rank: int, world: int) -> Update:
@@ -103,37 +203,55 @@ def _check(
         )
 
 
-def _together(order: list[int], lengths: Sequence[int], max_tokens: int) -> list[int]:
+def _tensor(lengths: Sequence[int]) -> Tensor:
+    if isinstance(lengths, array):
+        return torch.frombuffer(lengths, dtype=_OF_ARRAY[lengths.typecode])
+    return torch.tensor(lengths, dtype=torch.long)
+
+
+_OF_ARRAY = {"i": torch.int32, "q": torch.int64}
+
+
+def _together(order: Tensor, lengths: Tensor, max_tokens: int) -> Tensor:
     """Sort by length within windows of about WINDOW micro-batches; ties keep their order."""
-    mean = max(1.0, sum(lengths) / len(lengths))
+    mean = max(1.0, int(lengths.sum()) / len(lengths))
     size = max(1, int(WINDOW * max_tokens / mean))
-    windows = (order[i : i + size] for i in range(0, len(order), size))
-    return list(chain.from_iterable(sorted(w, key=lambda i: -lengths[i]) for w in windows))
+    return _sorted(order, lengths, torch.arange(len(order)) // size)
 
 
-def _cut(
-    order: list[int], lengths: Sequence[int], max_tokens: int | None, batch_size: int | None
-) -> list[list[int]]:
-    """Consecutive micro-batches within both limits, longest example first in each."""
-    batches: list[list[int]] = []
-    current: list[int] = []
-    total = 0
-    for i in order:
-        over = max_tokens is not None and total + lengths[i] > max_tokens
-        if current and (over or len(current) == batch_size):
-            batches.append(current)
-            current, total = [], 0
-        current.append(i)
-        total += lengths[i]
-    batches.append(current)
-    return [sorted(batch, key=lambda i: -lengths[i]) for batch in batches]
+def _longest_first(order: Tensor, lengths: Tensor, counts: Tensor) -> Tensor:
+    """Sort by length within micro-batches of so many examples; ties keep their order."""
+    return _sorted(order, lengths, torch.repeat_interleave(torch.arange(len(counts)), counts))
 
 
-def _deal(update: Update, lengths: Sequence[int], world: int) -> Update:
+def _sorted(order: Tensor, lengths: Tensor, groups: Tensor) -> Tensor:
+    """Sort by group, which is so already, and the longest first in each."""
+    top = int(lengths.max()) + 1
+    return order[torch.sort(groups * top - lengths[order], stable=True).indices]
+
+
+def _cut(sizes: Tensor, max_tokens: int | None, batch_size: int | None) -> Tensor:
+    """End consecutive micro-batches within both limits."""
+    if max_tokens is None:
+        assert batch_size is not None  # _check
+        ends = torch.arange(batch_size, len(sizes) + batch_size, batch_size)
+        return ends.clamp(max=len(sizes))
+    sums = sizes.cumsum(0, dtype=torch.long).numpy()  # (examples,)
+    found, start, before = array("q"), 0, 0
+    while start < len(sums):
+        end = int(sums.searchsorted(before + max_tokens, side="right"))
+        if batch_size is not None:
+            end = min(end, start + batch_size)
+        found.append(end)
+        start, before = end, int(sums[end - 1])
+    return torch.frombuffer(found, dtype=torch.long)
+
+
+def _deal(update: Update, lengths: Tensor, world: int) -> Update:
     """Deal the same examples out in a multiple of `world` micro-batches, halving the heaviest."""
 
     def weight(batch: list[int]) -> tuple[bool, int]:
-        return len(batch) > 1, sum(lengths[i] for i in batch)
+        return len(batch) > 1, int(lengths[batch].sum())
 
     dealt = list(update)
     while len(dealt) % world:
@@ -144,4 +262,4 @@ def _deal(update: Update, lengths: Sequence[int], world: int) -> Update:
         dealt.remove(heaviest)
         # Every other one: they are sorted by length, so both halves weigh about the same.
         dealt += [heaviest[::2], heaviest[1::2]]
-    return dealt if dealt == update else sorted(dealt, key=weight, reverse=True)
+    return sorted(dealt, key=weight, reverse=True)

@@ -7,8 +7,9 @@ import socket
 import warnings
 from collections.abc import Mapping
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
+import torch
 from torch import nn
 
 from roberta_hub.errors import InputError
@@ -16,46 +17,123 @@ from roberta_hub.train.loop.devices import Devices
 from roberta_hub.train.loop.state import (
     Progress,
     State,
+    check_same,
     find_state,
     generators,
+    is_sharded,
+    load_rest,
     load_state,
+    rest_of,
     save_state,
     set_generators,
 )
 from roberta_hub.train.tasks.training_task import TrainingTask
 
+if TYPE_CHECKING:
+    from roberta_hub.train.loop.background import Writer
 
-def restore(
-    devices: Devices,
-    directory: Path,
-    module: nn.Module,
-    optimizer: Any,
-    identity: Mapping[str, Any],
-    *,
-    resume: bool,
-) -> tuple[Path, State] | None:
-    """Read the newest state of a folder into module and optimizer; None where there is none.
+
+class Checkpoints:
+    """The states of a run in one folder; every process makes the same calls.
+
+    As a context it lets a state that is being written end.
 
     Args:
-        devices: the processes; each must call.
+        devices: the processes.
         directory: folder of the run.
-        module: gets the weights.
-        optimizer: gets its moments; the loss scale of fp16 goes to `devices`.
-        identity: what must be the same for the run to go on.
-        resume: False looks for no state.
-
-    Raises:
-        CheckpointError: a damaged state.
-        InputError: a state of another run, or not the same state in every process.
+        kind: "whole": the first process gathers and writes all; "sharded": each writes its own part
+            while the training goes on.
     """
-    path = common_state(devices, directory, resume=resume)
-    if path is None:
-        return None
-    state = load_state(path, identity)
-    devices.put_weights(module, state.weights, path)
-    devices.put_optimizer(optimizer, state.optimizer)
-    devices.put_scaler(state.scaler)
-    return path, state
+
+    def __init__(self, devices: Devices, directory: Path, kind: str) -> None:
+        self.devices, self.directory = devices, directory
+        self.writer: Writer | None = None
+        if kind == "sharded":
+            from roberta_hub.train.loop.background import Writer
+
+            self.writer = Writer(devices)
+
+    def __enter__(self) -> Checkpoints:
+        return self
+
+    def __exit__(self, *error: object) -> None:
+        if self.writer is not None:
+            self.writer.close()
+
+    def restore(
+        self, module: nn.Module, optimizer: Any, identity: Mapping[str, Any], *, resume: bool
+    ) -> tuple[Path, State] | None:
+        """Read the newest state into module and optimizer; None where there is none.
+
+        Args:
+            module: gets the weights.
+            optimizer: gets its moments; the loss scale of fp16 goes to `devices`.
+            identity: what must be the same for the run to go on.
+            resume: False looks for no state.
+
+        Raises:
+            CheckpointError: a damaged state.
+            InputError: a state of another run, or not the same state in every process.
+        """
+        devices = self.devices
+        path = common_state(devices, self.directory, resume=resume)
+        if path is None:
+            return None
+        if is_sharded(path):
+            from roberta_hub.train.loop.sharded import read_parts
+
+            state = load_rest(path)
+            check_same(path, state.identity, identity)
+            group = None if devices.world == 1 else torch.distributed.group.WORLD
+            read_parts(path, state, module, optimizer, group)
+        else:
+            state = load_state(path)
+            check_same(path, state.identity, identity)
+            devices.put_weights(module, state.weights, path)
+            devices.put_optimizer(optimizer, state.optimizer)
+        devices.put_scaler(state.scaler)
+        return path, state
+
+    def save(
+        self, module: nn.Module, optimizer: Any, progress: Progress, identity: dict[str, Any]
+    ) -> Path | None:
+        """Write a state; return the path of one that is now whole, in the first process.
+
+        A sharded one is only begun: the path is that of the state before.
+
+        Raises:
+            CheckpointError: this state, or the sharded one before, cannot be written.
+        """
+        devices, before = self.devices, self.wait()
+        each = devices.gather(generators())
+        state = State({}, {}, progress, each, identity, devices.scaler())
+        if self.writer is not None:
+            from roberta_hub.train.loop.sharded import groups_of, tensors_of
+
+            rest = {**rest_of(state), "param_groups": groups_of(optimizer)}
+            self.writer.start(self.directory, tensors_of(module, optimizer), rest)
+            return before
+        state.weights, state.optimizer = devices.weights(module), devices.optimizer_state(optimizer)
+        path = save_state(self.directory, state) if devices.main else None
+        devices.wait()
+        return path
+
+    def failed(self) -> bool:
+        """Tell whether this process knows that a state which was begun cannot be written."""
+        return self.writer is not None and self.writer.failed()
+
+    def wait(self) -> Path | None:
+        """Wait for the state that was begun; return its path in the first process.
+
+        Raises:
+            CheckpointError: it cannot be written.
+        """
+        return None if self.writer is None else self.writer.wait()
+
+    @property
+    def seconds(self) -> float:
+        """How long the last state took that was written beside the training."""
+        return 0.0 if self.writer is None else self.writer.seconds
 
 
 def restore_generators(devices: Devices, path: Path, state: State) -> None:
@@ -69,26 +147,6 @@ def restore_generators(devices: Devices, path: Path, state: State) -> None:
             "uninterrupted one",
             stacklevel=6,
         )
-
-
-def save(
-    devices: Devices,
-    directory: Path,
-    module: nn.Module,
-    optimizer: Any,
-    progress: Progress,
-    identity: dict[str, Any],
-) -> Path | None:
-    """Write a state; every process must call, the first one writes and returns its path."""
-    each = devices.gather(generators())
-    weights = devices.weights(module)
-    moments = devices.optimizer_state(optimizer)
-    path = None
-    if devices.main:
-        state = State(weights, moments, progress, each, identity, devices.scaler())
-        path = save_state(directory, state)
-    devices.wait()
-    return path
 
 
 def save_model(devices: Devices, task: TrainingTask, place: Path) -> None:
@@ -130,7 +188,7 @@ def common_state(devices: Devices, directory: Path, *, resume: bool) -> Path | N
 def _digest(path: Path) -> str:
     """Hash what tells a state from others of the same update: generators, clock and sizes."""
     try:
-        sizes = [(path / name).stat().st_size for name in ("weights.safetensors", "optimizer.pt")]
+        sizes = [found.stat().st_size for found in sorted(path.rglob("*")) if found.is_file()]
         return hashlib.blake2b((path / "run.pt").read_bytes()).hexdigest() + str(sizes)
     except OSError as error:  # `load_state` says what is wrong with it
         return f"unreadable: {error.strerror}"

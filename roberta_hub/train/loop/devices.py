@@ -5,8 +5,9 @@ No other module asks which of them it is.
 
 from __future__ import annotations
 
+import os
 import warnings
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from contextlib import AbstractContextManager, contextmanager, nullcontext
 from pathlib import Path
 from typing import Any
@@ -60,6 +61,8 @@ class Devices:
         ddp = DistributedDataParallelKwargs(
             find_unused_parameters=find_unused_parameters, gradient_as_bucket_view=True
         )
+        self.precision = precision
+        """The one that is computed in; fp16 becomes "no" on CPUs."""
         self.accelerator: Any = Accelerator(
             mixed_precision=precision,
             cpu=cpu,
@@ -73,18 +76,27 @@ class Devices:
     def shard(self, module: nn.Module) -> None:
         """Under FSDP, leave each process a part of every weight; call before making the optimizer.
 
+        Over several nodes the parts are those of a node (HSDP): weights are gathered inside it, and
+        only gradients cross the network. In bf16, weights travel and multiply in 16 bits, and
+        gradients are summed in 32.
+
         This is torch's own `fully_shard`, which also runs on CPUs. accelerate's FSDP needs GPUs,
         where the tests cannot run.
         """
         if self.sharded:
             from torch.distributed.device_mesh import init_device_mesh
-            from torch.distributed.fsdp import fully_shard
+            from torch.distributed.fsdp import MixedPrecisionPolicy, fully_shard
 
-            mesh = init_device_mesh(self.device.type, (self.world,))
+            shape = mesh_shape(self.gather(os.environ.get("LOCAL_WORLD_SIZE")))
+            names = ("nodes", "devices")[-len(shape) :]
+            mesh = init_device_mesh(self.device.type, shape, mesh_dim_names=names)
+            policy = MixedPrecisionPolicy()
+            if self.precision == "bf16":
+                policy = MixedPrecisionPolicy(torch.bfloat16, torch.float32)
             for layer in module.modules():
                 if isinstance(layer, TransformerLayer):
-                    fully_shard(layer, mesh=mesh)
-            fully_shard(module, mesh=mesh)
+                    fully_shard(layer, mesh=mesh, mp_policy=policy)
+            fully_shard(module, mesh=mesh, mp_policy=policy)
 
     def prepare(self, module: nn.Module, optimizer: Any) -> tuple[nn.Module, Any]:
         """Wrap a module and its optimizer for these devices; the module itself stays the same."""
@@ -258,6 +270,27 @@ class Devices:
         with torch.no_grad():
             for p, full in self._full.values():
                 p.copy_(distribute_tensor(full.detach(), p.device_mesh, p.placements))
+
+
+def mesh_shape(local: Sequence[str | None]) -> tuple[int, ...]:
+    """Choose the mesh of the processes: (nodes, devices of a node), or flat.
+
+    Flat where there is one node, where a node has one device (its parts lie on other nodes, or
+    nothing would be sharded), and where nodes differ.
+
+    Args:
+        local: how many processes the node of each process has, `LOCAL_WORLD_SIZE` as torchrun sets
+            it; None where it is not set.
+
+    Example:
+        >>> mesh_shape(["4"] * 8), mesh_shape(["8"] * 8), mesh_shape(["1", "1"]), mesh_shape([None])
+        ((2, 4), (8,), (2,), (1,))
+        >>> mesh_shape(["2", "2", "1"])
+        (3,)
+    """
+    world, first = len(local), local[0]
+    devices = int(first) if first is not None and set(local) == {first} else world
+    return (world // devices, devices) if 1 < devices < world else (world,)
 
 
 def _reshard(module: nn.Module) -> None:

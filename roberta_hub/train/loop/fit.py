@@ -13,14 +13,15 @@ import torch
 from roberta_hub.errors import UnknownNameError
 from roberta_hub.inference.mode import evaluating
 from roberta_hub.model.roberta import own_model
-from roberta_hub.train.data.batches import Update, plan, share
+from roberta_hub.train.data.batches import Plan, Update, count_updates, plan, share
 from roberta_hub.train.limits import check, near
-from roberta_hub.train.loop.checkpoints import restore, restore_generators, save, save_model
+from roberta_hub.train.loop.checkpoints import Checkpoints, restore_generators, save_model
 from roberta_hub.train.loop.clock import Clock, now
 from roberta_hub.train.loop.devices import Devices
+from roberta_hub.train.loop.flops import peak_flops, training_flops
 from roberta_hub.train.loop.logs import Logs
 from roberta_hub.train.loop.meters import Meters
-from roberta_hub.train.loop.optimizer import learning_rate, make_optimizer, set_learning_rate
+from roberta_hub.train.loop.optimizer import Schedule, make_optimizer, set_learning_rate
 from roberta_hub.train.loop.output_folder import claimed
 from roberta_hub.train.loop.recompute import recomputed_layers
 from roberta_hub.train.loop.signals import Signals
@@ -61,19 +62,23 @@ class _Run:
         loop = config.loop
         self.devices = Devices(loop.precision, loop.parallel, loop.find_unused_parameters)
         task.module.to(self.devices.device)
+        self.progress = Progress()
         self.updates = self._plan(0)
         self.end = self._end()
-        self.total, self.warmup = self._schedule()
+        self.schedule = self._schedule()
         seed_generators(config.seed, self.devices.rank)
         self.devices.shard(task.module)
         self.model, self.optimizer = self.devices.prepare(task.module, self._adam())
         model = own_model(task.module.get_submodule("roberta"), "training changes")
-        self.identity = identity_of(config, model.config, self.total, self.warmup, self.lengths)
-        self.progress = Progress()
+        self.architecture = model.config
+        total, warmup = self.schedule.total, self.schedule.warmup
+        self.identity = identity_of(config, model.config, total, warmup, self.lengths)
+        self.peak = loop.peak_flops or peak_flops(self.devices.device, self.devices.precision)
+        self.checkpoints = Checkpoints(self.devices, self.directory, loop.state)
         self._resume()
         self.watch = Watch(
             task.chance(),
-            warmup=self.warmup,
+            warmup=warmup,
             precision=loop.precision,
             memory=self.progress.watch,
         )
@@ -84,8 +89,8 @@ class _Run:
 
     # ---- before the first update ----
 
-    def _plan(self, epoch: int) -> list[Update]:
-        batch = self.config.batch
+    def _plan(self, epoch: int) -> Plan:
+        batch, progress = self.config.batch, self.progress
         self.lengths = self.task.lengths(epoch)
         return plan(
             self.lengths,
@@ -95,29 +100,30 @@ class _Run:
             update_freq=batch.update_freq,
             world=self.devices.world,
             batch_size=batch.batch_size,
+            done=progress.update - progress.index,
+            warmup=batch.warmup_updates or 0,
         )
 
     def _end(self) -> int:
         """About how many updates there will be; epochs may differ by a few."""
-        loop = self.config.loop
+        loop, batch = self.config.loop, self.config.batch
         ends = [loop.max_updates] if loop.max_updates is not None else []
-        ends += [loop.max_epochs * len(self.updates)] if loop.max_epochs is not None else []
+        if loop.max_epochs is not None:
+            micro, warmup = self.updates.micro_batches, batch.warmup_updates or 0
+            ends.append(count_updates(micro, loop.max_epochs, batch.update_freq, warmup))
         return min(ends)
 
-    def _schedule(self) -> tuple[int, int]:
-        """Return the update at which the decay ends, and the updates of warm-up."""
-        total = self.config.optimizer.total_updates or self.end
-        warmup = self.config.optimizer.warmup_updates
-        warmup = math.ceil(0.06 * total) if warmup is None else warmup
-        if warmup >= self.end and self.devices.main:
+    def _schedule(self) -> Schedule:
+        schedule = Schedule.of(self.config.optimizer, self.end)
+        if schedule.warmup >= self.end and self.devices.main:
             warnings.warn(
-                f"warm-up takes {warmup} updates, and this data gives only {self.end}: the "
-                "learning rate never gets where the recipe means it to be; set "
+                f"warm-up takes {schedule.warmup} updates, and this data gives only {self.end}: "
+                "the learning rate never gets where the recipe means it to be; set "
                 "optimizer.warmup_updates=null optimizer.total_updates=null to fit them to the "
                 "data",
                 stacklevel=5,
             )
-        return total, warmup
+        return schedule
 
     def _adam(self) -> torch.optim.AdamW:
         adam = self.config.optimizer
@@ -132,13 +138,8 @@ class _Run:
         )
 
     def _resume(self) -> None:
-        found = restore(
-            self.devices,
-            self.directory,
-            self.task.module,
-            self.optimizer,
-            self.identity,
-            resume=self.config.resume,
+        found = self.checkpoints.restore(
+            self.task.module, self.optimizer, self.identity, resume=self.config.resume
         )
         if found is None:
             return
@@ -153,6 +154,7 @@ class _Run:
     def run(self) -> Report:
         with ExitStack() as stack:
             self.signals = stack.enter_context(Signals())
+            stack.enter_context(self.checkpoints)
             module, loop = self.task.module, self.config.loop
             if loop.gradient_checkpointing:
                 stack.enter_context(recomputed_layers(module))
@@ -168,7 +170,7 @@ class _Run:
                 stack.callback(self.logs.close)
                 size = sum(p.numel() for p in module.parameters())
                 self.logs.messages.begin(
-                    self.config.model, size, self.lengths, len(self.updates), self.warmup
+                    self.config.model, size, self.lengths, len(self.updates), self.schedule.warmup
                 )
             stack.callback(self.devices.release, module)
             module.train()
@@ -178,6 +180,7 @@ class _Run:
             self._log()
             self._save()
             self._save_model("last")
+            self._saved(self.checkpoints.wait())
             if self.logs is not None:
                 self.logs.messages.stopped(self.progress.update, stopped)
         return self._report(stopped)
@@ -187,12 +190,15 @@ class _Run:
         progress, loop = self.progress, self.config.loop
         ended = self._ended()
         evaluation = self._evaluation_due(ended)
-        late, too_late, asked, saving = self.devices.agree(
+        late, too_late, asked, saving, failed = self.devices.agree(
             self.clock.late(self.clock.update),
             self.clock.late(self.clock.evaluation) and evaluation,
             self.signals.asked,
             self._saving_due(),
+            self.checkpoints.failed(),
         )
+        if failed:
+            self.checkpoints.wait()  # raises in every process
         if asked or too_late or (late and not ended):
             return "interrupted" if asked else "max_minutes"
         if evaluation:
@@ -236,7 +242,7 @@ class _Run:
         batches = self._batches(update)
         count = torch.tensor(float(sum(b.count for b in batches)), device=self.devices.device)
         count = self.devices.sum(count).clamp(min=1.0)
-        rate = self._rate(progress.update)
+        rate = self.schedule.rate(progress.update)
         set_learning_rate(self.optimizer, rate)
         self.optimizer.zero_grad(set_to_none=True)
         total = torch.zeros((), dtype=torch.float64, device=self.devices.device)
@@ -250,9 +256,10 @@ class _Run:
             self.meters.add_micro_batch(loss, weight)
         norm = self.devices.clip(self.model, self.config.optimizer.clip_norm)
         self.optimizer.step()
-        tokens = sum(self.lengths[i] for micro in update for i in micro)
+        lengths = [self.lengths[i] for micro in update for i in micro]
         progress.update += 1
-        self.meters.add_update(progress.update, rate, total, count, norm, tokens)
+        flops = training_flops(self.architecture, lengths)
+        self.meters.add_update(progress.update, rate, total, count, norm, sum(lengths), flops)
         progress.index += 1
         if progress.index == len(self.updates):
             progress.epoch, progress.index = progress.epoch + 1, 0
@@ -272,18 +279,6 @@ class _Run:
                 example = next(m for m in update if m)[:1]
                 batches.append(replace(self.task.batch(example, epoch), count=0))
         return batches
-
-    def _rate(self, done: int) -> float:
-        adam = self.config.optimizer
-        return learning_rate(
-            done,
-            peak=adam.lr,
-            schedule=adam.schedule,
-            warmup=self.warmup,
-            total=self.total,
-            end=adam.end_lr,
-            power=adam.power,
-        )
 
     # ---- logs, evaluations, savings ----
 
@@ -309,6 +304,9 @@ class _Run:
             "seconds": round(self.progress.seconds, 2),
             **reading.means,
         }
+        if self.peak is not None:
+            could = self.peak * self.devices.world * max(seconds, 1e-9)
+            row["model_flops_utilization"] = round(reading.flops / could, 4)
         if self.logs is not None:
             self.logs.updated(row)
         self.clock.logged = now()
@@ -350,11 +348,13 @@ class _Run:
         start, progress = now(), self.progress
         progress.watch = self.watch.memory()
         module, optimizer = self.task.module, self.optimizer
-        path = save(self.devices, self.directory, module, optimizer, progress, self.identity)
+        self._saved(self.checkpoints.save(module, optimizer, progress, self.identity))
+        self.saved = progress.update
+        self.clock.saved_state(start, self.checkpoints.seconds)
+
+    def _saved(self, path: Path | None) -> None:
         if self.logs is not None and path is not None:
             self.logs.messages.saved(path)
-        self.saved = progress.update
-        self.clock.saved_state(start)
 
     def _save_model(self, name: str) -> None:
         """Write the model for people; its optimizer and generators stay behind."""

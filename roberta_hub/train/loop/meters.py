@@ -29,6 +29,7 @@ class Reading(NamedTuple):
     loss: float
     """Mean over the targets of these updates."""
     tokens: int
+    flops: float
     means: dict[str, float]
     """Means of the numbers in `Loss.logs`."""
 
@@ -37,7 +38,7 @@ class Meters:
     """Adds up losses, counts and norms on the device, and reads them rarely."""
 
     def __init__(self) -> None:
-        self.pending: list[tuple[int, float, Tensor, Tensor, Tensor, int]] = []
+        self.pending: list[tuple[int, float, Tensor, Tensor, Tensor, int, float]] = []
         self.sums: dict[str, Tensor] = {}
 
     def add_micro_batch(self, loss: Loss, weight: float) -> None:
@@ -46,7 +47,14 @@ class Meters:
             self.sums[name] = self.sums.get(name, 0.0) + weight * value.detach().double()
 
     def add_update(
-        self, update: int, rate: float, total: Tensor, count: Tensor, norm: Tensor, tokens: int
+        self,
+        update: int,
+        rate: float,
+        total: Tensor,
+        count: Tensor,
+        norm: Tensor,
+        tokens: int,
+        flops: float,
     ) -> None:
         """Add an update.
 
@@ -57,8 +65,9 @@ class Meters:
             count: targets over all processes.
             norm: of the whole gradient.
             tokens: over all processes.
+            flops: of the model on them, over all processes.
         """
-        self.pending.append((update, rate, total, count, norm, tokens))
+        self.pending.append((update, rate, total, count, norm, tokens, flops))
 
     def read(self, devices: Devices) -> Reading | None:
         """Read and clear; None where no update was added. Only this waits for the device."""
@@ -76,7 +85,7 @@ class Meters:
             )
         ]
         means = {n: v / sum(counts) for n, v in zip(names, totals[len(counts) :], strict=True)}
-        tokens = sum(p[5] for p in self.pending)
+        tokens, flops = sum(p[5] for p in self.pending), sum(p[6] for p in self.pending)
         self.pending.clear()
         self.sums.clear()
-        return Reading(updates, sum(totals[: len(counts)]) / sum(counts), tokens, means)
+        return Reading(updates, sum(totals[: len(counts)]) / sum(counts), tokens, flops, means)

@@ -2,14 +2,16 @@
 
 from __future__ import annotations
 
+import math
 import re
+from dataclasses import dataclass
 from typing import Any
 
 import torch
 from torch import Tensor, nn
 
 from roberta_hub.errors import InputError
-from roberta_hub.train.settings import DECAYS, SCHEDULES
+from roberta_hub.train.settings import DECAYS, SCHEDULES, OptimizerConfig
 
 
 def learning_rate(
@@ -21,28 +23,41 @@ def learning_rate(
     total: int = 0,
     end: float = 0.0,
     power: float = 1.0,
+    decay: int = 0,
 ) -> float:
     """Compute the learning rate of the next update.
 
     It depends on the number of updates alone, so there is no scheduler to save. The numbers are
     those of fairseq 0.12.2 (`optim/lr_scheduler/{polynomial_decay,fixed}_schedule.py`), also the 0
-    of the very first update with warm-up.
+    of the very first update with warm-up. "constant_then_decay" is the trapezoid of ModernBERT
+    (Warner et al. 2024, section 2.2.2): a run can go on from before its decay.
 
     Args:
         done: updates done so far.
         peak: the rate that warm-up ends at.
-        schedule: "polynomial_decay", or "fixed": `peak` after warm-up.
+        schedule: "polynomial_decay"; "fixed": `peak` after warm-up; "constant_then_decay": `peak`
+            until the last `decay` updates, which lead to `end`.
         warmup: updates of linear warm-up.
         total: update at which the decay arrives at `end`.
         end: the rate from there on.
         power: of the polynomial; 1 is a straight line.
+        decay: updates of the decay of "constant_then_decay".
 
     Example:
         >>> [learning_rate(n, peak=1.0, warmup=2, total=6) for n in range(8)]
         [0.0, 0.5, 1.0, 0.75, 0.5, 0.25, 0.0, 0.0]
+        >>> late = {"schedule": "constant_then_decay", "decay": 2}
+        >>> [learning_rate(n, peak=1.0, warmup=2, total=6, **late) for n in range(8)]
+        [0.0, 0.5, 1.0, 1.0, 1.0, 0.5, 0.0, 0.0]
     """
     if schedule == "fixed":
         return peak * (done + 1) / warmup if done < warmup else peak
+    if schedule == "constant_then_decay":
+        if warmup <= done < total - decay:
+            return peak
+        # What is left is fairseq's: its warm-up before, its decay after.
+        warmup = warmup if done < warmup else total - decay
+        schedule = "polynomial_decay"
     if schedule != "polynomial_decay":
         raise InputError(f"no schedule {schedule!r}; there are {', '.join(SCHEDULES)}")
     if warmup > 0 and done <= warmup:
@@ -51,6 +66,45 @@ def learning_rate(
         return end
     remaining = 1 - (done - warmup) / (total - warmup)
     return float((peak - end) * remaining**power + end)
+
+
+@dataclass(frozen=True)
+class Schedule:
+    """The learning rates of a run, as `learning_rate` computes them."""
+
+    peak: float
+    schedule: str
+    warmup: int
+    total: int
+    end: float
+    power: float
+    decay: int
+
+    @classmethod
+    def of(cls, config: OptimizerConfig, end: int) -> Schedule:
+        """Fill in what a configuration leaves open.
+
+        Args:
+            config: None is 6 % of warm-up, all updates, a tenth of them for the decay.
+            end: about how many updates there will be.
+
+        Raises:
+            InputError: warm-up and decay of "constant_then_decay" are more than all updates.
+        """
+        total = config.total_updates or end
+        warmup, decay = config.warmup_updates, config.decay_updates
+        warmup = math.ceil(0.06 * total) if warmup is None else warmup
+        decay = math.ceil(0.1 * total) if decay is None else decay
+        if config.schedule == "constant_then_decay" and warmup + decay > total:
+            raise InputError(
+                f"optimizer.warmup_updates {warmup} and decay_updates {decay} are more than the "
+                f"{total} updates; make one smaller, or null for 6 % and a tenth"
+            )
+        return cls(config.lr, config.schedule, warmup, total, config.end_lr, config.power, decay)
+
+    def rate(self, done: int) -> float:
+        """Compute the learning rate of the next update."""
+        return learning_rate(done, **vars(self))
 
 
 def parameter_groups(

@@ -1,9 +1,10 @@
 """Writes and reads the state of a run, from which a killed run goes on bit for bit.
 
 A state is a folder `state-<update>` with weights.safetensors, optimizer.pt and run.pt; the last two
-hold nothing but tensors, numbers and strings, and no class of this package. It is written beside
-the older one, flushed to the disk and renamed; only then is the older one deleted. So the newest
-folder is whole whenever the process dies.
+hold nothing but tensors, numbers and strings, and no class of this package. (`sharded.py` has a
+folder of parts in place of the first two.) It is written beside the older one, flushed to the disk
+and renamed; only then is the older one deleted. So the newest folder is whole whenever the process
+dies.
 """
 
 from __future__ import annotations
@@ -13,7 +14,7 @@ import re
 import shutil
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
-from dataclasses import asdict, dataclass, field
+from dataclasses import asdict, dataclass, field, replace
 from pathlib import Path
 from typing import Any
 
@@ -27,6 +28,8 @@ from roberta_hub.files import flush_path
 from roberta_hub.train.settings import Config
 
 VERSION = 1
+PARTS = "parts"
+"""The folder of tensors inside a state that is in parts, see `sharded.py`."""
 
 
 @dataclass
@@ -84,55 +87,93 @@ def own_weights(module: nn.Module) -> dict[str, Tensor]:
 def put_weights(module: nn.Module, weights: Mapping[str, Tensor], where: object) -> None:
     """Copy weights into a module in place; CheckpointError if names or shapes differ."""
     live = own_weights(module)
-    odd = sorted(set(live) ^ set(weights))
-    odd += [n for n in live if n in weights and live[n].shape != weights[n].shape]
-    if odd:
-        raise CheckpointError(
-            f"{where} is of another model: {', '.join(odd[:3])} differ in name or shape; choose "
-            "another output folder, or resume=false to start anew"
-        )
+    check_shapes(
+        {name: tensor.shape for name, tensor in live.items()},
+        {name: tensor.shape for name, tensor in weights.items()},
+        where,
+    )
     with torch.no_grad():
         for name, tensor in live.items():
             tensor.copy_(weights[name])
 
 
+def check_shapes(
+    live: Mapping[str, torch.Size], saved: Mapping[str, torch.Size], where: object
+) -> None:
+    """Raise CheckpointError if the names or shapes of a state's weights are not the model's."""
+    odd = sorted(set(live) ^ set(saved))
+    odd += [name for name in live if name in saved and live[name] != saved[name]]
+    if odd:
+        raise CheckpointError(
+            f"{where} is of another model: {', '.join(odd[:3])} differ in name or shape; choose "
+            "another output folder, or resume=false to start anew"
+        )
+
+
 def save_state(directory: Path, state: State) -> Path:
     """Write a state into `directory`; delete older ones when it is whole."""
-    directory.mkdir(parents=True, exist_ok=True)
-    target = directory / f"state-{state.progress.update:09d}"
-    work = directory / f".{target.name}.partial"
-    for leftover in directory.glob(".state-*.partial"):
-        shutil.rmtree(leftover, ignore_errors=True)
-    try:
-        work.mkdir()
+    with unwritable(directory / f"state-{state.progress.update:09d}"):
+        work = begin_state(directory, state.progress.update)
         write_safetensors(work / "weights.safetensors", state.weights, {"format": "pt"})
         torch.save(state.optimizer, work / "optimizer.pt")
-        rest = {
-            "version": VERSION,
-            "progress": asdict(state.progress),
-            "generators": state.generators,
-            "identity": state.identity,
-            "scaler": state.scaler,
-        }
-        torch.save(rest, work / "run.pt")
-        for path in work.iterdir():
-            flush_path(path)
-        flush_path(work)
-        if target.exists():  # the same update again, after an evaluation say
-            old = directory / f".{target.name}.old"
-            shutil.rmtree(old, ignore_errors=True)  # of a process that died before it was deleted
-            target.rename(old)
-        work.rename(target)
-        flush_path(directory)
+        return commit_state(work, rest_of(state))
+
+
+def rest_of(state: State) -> dict[str, Any]:
+    """Return what a state has besides weights and moments, as run.pt holds it."""
+    return {
+        "version": VERSION,
+        "progress": asdict(state.progress),
+        "generators": state.generators,
+        "identity": state.identity,
+        "scaler": state.scaler,
+    }
+
+
+def begin_state(directory: Path, update: int) -> Path:
+    """Make the folder that a state is written into, beside the older one."""
+    directory.mkdir(parents=True, exist_ok=True)
+    for leftover in directory.glob(".state-*.partial"):
+        shutil.rmtree(leftover, ignore_errors=True)
+    work = partial_state(directory, update)
+    work.mkdir()
+    return work
+
+
+def partial_state(directory: Path, update: int) -> Path:
+    """Name the folder that a state is written into."""
+    return directory / f".state-{update:09d}.partial"
+
+
+def commit_state(work: Path, rest: Mapping[str, Any]) -> Path:
+    """Write run.pt, put the folder into its place, and delete older states."""
+    directory, target = work.parent, work.with_name(work.stem[1:])
+    torch.save(dict(rest), work / "run.pt")
+    for path in work.rglob("*"):
+        flush_path(path)
+    flush_path(work)
+    if target.exists():  # the same update again, after an evaluation say
+        old = directory / f".{target.name}.old"
+        shutil.rmtree(old, ignore_errors=True)  # of a process that died before it was deleted
+        target.rename(old)
+    work.rename(target)
+    flush_path(directory)
+    for path in [*directory.glob("state-*"), *directory.glob(".state-*")]:
+        if path != target:
+            shutil.rmtree(path, ignore_errors=True)
+    return target
+
+
+@contextmanager
+def unwritable(target: Path) -> Iterator[None]:
+    """Say in one sentence that a state cannot be written, and that the one before is there."""
+    try:
+        yield
     except (OSError, RuntimeError) as error:  # RuntimeError: torch.save, a full disk
         raise CheckpointError(
             f"{target}: the state cannot be written ({error}); the one before is as it was. Free "
             "some room, then start again to go on from there"
         ) from error
-    for path in [*directory.glob("state-*"), *directory.glob(".state-*")]:
-        if path != target:
-            shutil.rmtree(path, ignore_errors=True)
-    return target
 
 
 def find_state(directory: Path) -> Path | None:
@@ -146,25 +187,38 @@ def find_state(directory: Path) -> Path | None:
     return max([*found, *old], key=lambda p: (int(re.sub(r"\D", "", p.name)), p in found))
 
 
-def load_state(path: Path, identity: Mapping[str, Any]) -> State:
-    """Read a state and check that it belongs to this run.
+def is_sharded(path: Path) -> bool:
+    """Tell whether a state is in parts."""
+    return (path / PARTS).is_dir()
+
+
+def load_state(path: Path) -> State:
+    """Read a state.
 
     Raises:
         CheckpointError: damaged, or written by a newer version.
-        InputError: of a run with another configuration; the message names what differs.
     """
     weights = read_safetensors(path / "weights.safetensors")
+    optimizer = _read(path, "optimizer.pt")
+    return replace(load_rest(path), weights=weights, optimizer=optimizer)
+
+
+def load_rest(path: Path) -> State:
+    """Read what a state has besides weights and moments; it has none of these.
+
+    Raises:
+        CheckpointError: damaged, or written by a newer version.
+    """
+    rest = _read(path, "run.pt")
     try:
-        optimizer = torch.load(path / "optimizer.pt", map_location="cpu", weights_only=True)
-        rest = torch.load(path / "run.pt", map_location="cpu", weights_only=True)
         if rest["version"] != VERSION:
             raise CheckpointError(
                 f"{path}: state version {rest['version']}, this package reads {VERSION}; was it "
                 "written by a newer roberta_hub? Install that one"
             )
-        state = State(
-            weights=weights,
-            optimizer=optimizer,
+        return State(
+            weights={},
+            optimizer={"param_groups": rest.get("param_groups", [])},
             progress=Progress(**rest["progress"]),
             generators=rest["generators"],
             identity=rest["identity"],
@@ -172,16 +226,37 @@ def load_state(path: Path, identity: Mapping[str, Any]) -> State:
         )
     except CheckpointError:
         raise
+    except Exception as error:  # damaged, but readable, bytes
+        raise unreadable(path, error) from None
+
+
+def _read(path: Path, name: str) -> dict[str, Any]:
+    try:
+        found: dict[str, Any] = torch.load(path / name, map_location="cpu", weights_only=True)
     except Exception as error:  # unpickling damaged bytes raises anything
-        raise CheckpointError(
-            f"{path}: not a readable state ({type(error).__name__}: "
-            f"{(str(error).splitlines() or [''])[0]}); delete it, or resume=false to start anew"
-        ) from None
-    _same(path, state.identity, identity)
-    return state
+        raise unreadable(path, error) from None
+    return found
 
 
-def _same(path: Path, was: Mapping[str, Any], now: Mapping[str, Any]) -> None:
+def unreadable(path: Path, error: Exception) -> CheckpointError:
+    """Make the error about a state that cannot be read."""
+    return CheckpointError(
+        f"{path}: not a readable state ({type(error).__name__}: "
+        f"{(str(error).splitlines() or [''])[0]}); delete it, or resume=false to start anew"
+    )
+
+
+def check_same(path: Path, was: Mapping[str, Any], now: Mapping[str, Any]) -> None:
+    """Refuse a state of another run.
+
+    Args:
+        path: of the state, for the message.
+        was: the identity that it was written with.
+        now: the identity of this run.
+
+    Raises:
+        InputError: they differ; the message names what.
+    """
     # An older version may not know a field of the architecture; it had what is the default now.
     was = {**_of_model(RobertaConfig()), **was}
     differ = [

@@ -16,7 +16,7 @@ from roberta_hub.inference.mode import evaluating
 from roberta_hub.interface import RobertaHubInterface
 from roberta_hub.model.packing import pack_sequences
 from roberta_hub.train.data.batches import plan
-from roberta_hub.train.data.blocks import Blocks, cut
+from roberta_hub.train.data.blocks import Blocks, indexed
 from roberta_hub.train.data.masking import Maskable, Masking, mask
 from roberta_hub.train.data.random_hash import uniform
 from roberta_hub.train.data.streams import build, open_stream
@@ -62,7 +62,7 @@ def build_pretraining(
         >>> config = Config(data=data, task=task, output=str(folder))
         >>> roberta = roberta_hub.load_model("roberta.base", pretrained=False)
         >>> task = build_pretraining(config, roberta)
-        >>> task.lengths(epoch=0)
+        >>> list(task.lengths(epoch=0))
         [14]
     """
     options = read_options(PretrainingOptions, config.task.options)
@@ -115,7 +115,7 @@ class PreTraining:
         self._train = _blocks(train_path(config), "train", config, options, interface)
         valid = config.data.valid
         self._valid = _blocks(valid, "valid", config, options, interface) if valid else None
-        self._lengths = self._train.lengths()[: config.data.limit]
+        self._lengths = self._train.sizes()[: config.data.limit]
         if options.start == "informed" and config.pretrained:
             raise InputError(
                 "task.options.start=informed makes weights from the text's statistics, in place of "
@@ -173,12 +173,12 @@ class PreTraining:
         if interface is not None:
             module = MaskedLM(roberta_of(interface))
         device = next(module.parameters()).device
-        budget = max(BATCH_TOKENS.get(device.type, 2048), max(self._valid.lengths()))
+        budget = max(BATCH_TOKENS.get(device.type, 2048), max(self._valid.sizes()))
         sums: dict[str, float] = {"loss": 0.0}
         count = 0
         judge = Masking(prob=self.masking.prob, unit=self.masking.unit)
         with evaluating(module):
-            for update in plan(self._valid.lengths(), budget, seed=0, epoch=0):
+            for update in plan(self._valid.sizes(), budget, seed=0, epoch=0):
                 batch = self._masked(self._valid, update[0], judge, 0, 0)
                 loss = module(batch.to(device))
                 count += batch.count
@@ -212,11 +212,13 @@ def _blocks(
             f"task.options.block_size is {size}, the model takes {model.max_positions} tokens; "
             "architecture.max_positions can be changed where pretrained=false"
         )
-    if (Path(source) / "index.json").is_file():
-        stream = open_stream(Path(source), tokenizer)
+    folder = Path(source)
+    if (folder / "index.json").is_file():
+        stream = open_stream(folder, tokenizer)
     else:
         column = str(config.data.columns.get("text", "text"))
         folder = Path(config.output) / "tokens" / name
         progress = config.loop.progress
         stream = build(source, folder, tokenizer, column=column, progress=progress)
-    return cut(stream, size, mode=options.sentences, bos=tokenizer.bos, eos=tokenizer.eos)
+    bos, eos = tokenizer.bos, tokenizer.eos
+    return indexed(stream, folder, size, mode=options.sentences, bos=bos, eos=eos)
