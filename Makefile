@@ -83,4 +83,4 @@ $(VENV)/.bench: $(VENV)/.test
 	touch $@
 
 clean:
-	rm -rf $(VENV) build dist site *.egg-info
+	rm -rf $(VENV) build dist site *.egg-info roberta_hub/model/_few_rows.so

@@ -6,7 +6,9 @@ Tool settings are in pyproject.toml, the versions that `make` installs in constr
 import re
 from pathlib import Path
 
-from setuptools import find_packages, setup
+from setuptools import Extension, find_packages, setup
+from setuptools.command.bdist_wheel import bdist_wheel
+from setuptools.command.build_ext import build_ext
 
 here = Path(__file__).parent
 version = re.search(r'__version__ = "(.+)"', (here / "roberta_hub/__init__.py").read_text())[1]
@@ -68,6 +70,28 @@ extras["dev"] = [
     *("ruff", "mypy", "pydoclint", "types-requests", "types-tqdm", "playwright"),
 ]
 
+
+class Library(build_ext):
+    """Builds few_rows.cpp as a library for ctypes, which knows nothing of Python's versions."""
+
+    def get_ext_filename(self, fullname: str) -> str:
+        """Name the file without a version of Python."""
+        return f"{fullname.replace('.', '/')}.so"
+
+    def get_export_symbols(self, ext: Extension) -> list[str]:
+        """List none: a library for ctypes has no PyInit function."""
+        return []
+
+
+class Wheel(bdist_wheel):
+    """One wheel for every Python: of this platform with the library, of any without it."""
+
+    def get_tag(self) -> tuple[str, str, str]:
+        """Tell Python, ABI and platform apart, the last only where it matters."""
+        built = any(Path(self.get_finalized_command("build").build_lib).rglob("_few_rows.so"))
+        return "py3", "none", super().get_tag()[2] if built else "any"
+
+
 setup(
     name="roberta-hub",
     version=version,
@@ -97,6 +121,16 @@ setup(
             "models/*/*",
         ]
     },
+    # Optional: without a compiler everything works, and few rows at a time take longer.
+    ext_modules=[
+        Extension(
+            "roberta_hub.model._few_rows",
+            ["roberta_hub/model/few_rows.cpp"],
+            extra_compile_args=["-O3", "-std=c++17", "-g0", "-Wno-maybe-uninitialized"],
+            optional=True,
+        )
+    ],
+    cmdclass={"build_ext": Library, "bdist_wheel": Wheel},
     python_requires=">=3.10",
     install_requires=[
         "torch>=2.6",

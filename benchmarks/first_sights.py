@@ -23,10 +23,13 @@ from kernels import forms
 from lib.guard import short_name, this_cpu
 from lib.report import about, instruction_sets, write
 
+from roberta_hub.model.kernels import lacks
 from roberta_hub.model.products import Matrix
 
 MODELS = {"base": (768, 12), "6 x 384": (384, 6)}
 """Width and layers."""
+LEAST = 80
+"""Numbers of rows in a table."""
 MOST_ROWS = 512
 """Tokens of a batch; see `inference/threads.py`."""
 
@@ -65,7 +68,7 @@ def measure(form: Callable[..., Matrix], width: int, rows: list[int]) -> tuple[f
 def main() -> None:
     """Measure, print, and write the result."""
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
-    parser.add_argument("--counts", type=int, default=120, help="different numbers of rows")
+    parser.add_argument("--counts", type=int, default=LEAST, help="different numbers of rows")
     given = parser.parse_args()
     torch.set_num_threads(1)
     torch.manual_seed(0)
@@ -75,6 +78,8 @@ def main() -> None:
     numbers: dict[str, object] = {"about": about("torch"), "counts": given.counts}
     for model, (width, layers) in MODELS.items():
         for name, form in forms().items():
+            if name == "bfloat16" and lacks("bfloat16"):
+                continue
             with torch.no_grad():
                 extra, after = measure(form, width, rows)
             share = max(0.0, extra) / (layers * after + max(0.0, extra))
@@ -88,7 +93,7 @@ def main() -> None:
         "Again: `python benchmarks/first_sights.py`.\n\n" + "\n".join(lines)
     )
     print(page)
-    if given.counts >= 100:
+    if given.counts >= LEAST:
         write(f"first_sights_{short_name(this_cpu())}", page, numbers)
 
 

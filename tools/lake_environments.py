@@ -30,10 +30,15 @@ ENVIRONMENTS = {
     "ray_serve": ["ray[serve]>=2.60"],
     "sentence_torch": ["sentence-transformers>=5"],
     "sentence_onnx": ["sentence-transformers[onnx]>=5"],
-    "sentence_openvino": ["sentence-transformers[openvino]>=5"],
+    "sentence_openvino": [
+        *("sentence-transformers>=5", "transformers>=4.51,<5.6", "optimum>=2.3"),
+        *("openvino>=2026", "openvino-tokenizers>=2026", "nncf>=3.3"),
+    ],
     "fastembed": ["fastembed>=0.7"],
 }
 """What each has of its own; engines of lakes need no more of Ray than its core."""
+ALONE = {"sentence_openvino": ["optimum-intel>=2.2"]}
+"""What is installed without its requirements: torchvision there would want a torch of its own."""
 ROOT = Path(__file__).resolve().parents[1]
 
 
@@ -50,6 +55,8 @@ def build(folder: Path, name: str) -> None:
     install = [python, "-m", "pip", "install", "-q", "--disable-pip-version-check"]
     # Some would rather have another torch, with all that a GPU needs.
     subprocess.run([*install, *ENVIRONMENTS[name], f"torch=={version('torch')}"], check=True)
+    if name in ALONE:
+        subprocess.run([*install, "--no-deps", *ALONE[name]], check=True)
     (place / "built").touch()  # half an environment is none
 
 

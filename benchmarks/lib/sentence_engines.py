@@ -46,6 +46,7 @@ def sentence_transformers(folder: Path, backend: str, kind: str) -> Embed:
     import torch
     from sentence_transformers import SentenceTransformer
 
+    folder = exported(folder, backend)
     settings: dict[str, Any] = {}
     if backend == "onnx":
         settings = {"file_name": "onnx/model.onnx", "provider": "CPUExecutionProvider"}
@@ -70,16 +71,23 @@ def sentence_transformers(folder: Path, backend: str, kind: str) -> Embed:
     return lambda texts: model.encode(texts, show_progress_bar=False, **own)
 
 
+def exported(folder: Path, backend: str) -> Path:
+    """Where a backend's files lie: apart, since each version writes settings of its own."""
+    return folder if backend == "torch" else folder.parent / f"{folder.name} {backend}"
+
+
 def export(folder: Path, backend: str) -> None:
     """Write the files that the backend loads, with its own exporter."""
     from sentence_transformers import SentenceTransformer
 
-    SentenceTransformer(
-        str(folder),
+    place = str(shutil.copytree(folder, exported(folder, backend)))
+    made = SentenceTransformer(
+        place,
         device="cpu",
-        backend=backend,
-        model_kwargs={"export": True},  # type: ignore[arg-type]
-    ).save_pretrained(str(folder))
+        backend=backend,  # type: ignore[arg-type]
+        model_kwargs={"export": True},
+    )
+    made.save_pretrained(place)
 
 
 def quantized(folder: Path) -> Path:
@@ -106,7 +114,7 @@ def fastembed(folder: Path, kind: str) -> Embed:
     for path in folder.glob("*.json"):
         shutil.copy(path, own)
     name = "model_qint8_avx512_vnni.onnx" if kind == "int8" else "model.onnx"
-    shutil.copy(folder / "onnx" / name, own / "model.onnx")
+    shutil.copy(exported(folder, "onnx") / "onnx" / name, own / "model.onnx")
     model = TextEmbedding(
         "sentence-transformers/all-MiniLM-L6-v2",
         specific_model_path=str(own),
@@ -146,7 +154,7 @@ def main() -> None:
             if engine.startswith("export "):
                 export(folder, engine.split()[1])
                 if engine.endswith("onnx"):
-                    quantized(folder)
+                    quantized(exported(folder, "onnx"))
                 print(json.dumps({"ready": True}), file=answers)
                 return
             embed = ENGINES[engine][1](folder)

@@ -16,7 +16,7 @@ from roberta_hub.errors import InputError, VocabularyError
 from roberta_hub.inference.choice import Candidate, Choice, bound, candidates
 from roberta_hub.inference.mode import evaluating
 from roberta_hub.inference.threads import is_prepared
-from roberta_hub.model.kernels import Kernel, pinned
+from roberta_hub.model.kernels import Pin, pinned
 from roberta_hub.model.matrices import Dtype, check_dtype
 from roberta_hub.model.packing import pack_sequences
 from roberta_hub.model.roberta import Roberta, own_model
@@ -47,7 +47,7 @@ class Optimization:
     """The least cosine between a token's two features, over all tokens of `SENTENCES`."""
     error: float
     """The largest difference of a number in them, in standard deviations of all."""
-    pinned: Kernel | None = None
+    pinned: Pin | None = None
     """What `$ROBERTA_HUB_MATRICES` said, where it said something."""
     choice: Choice | None = None
     """What `optimize("auto")` weighed; None where the caller named the dtype."""

@@ -25,6 +25,7 @@ from roberta_hub.model.attention import (
     plain_attention,
 )
 from roberta_hub.model.embeddings import Tables, packed_segments, padded_segments
+from roberta_hub.model.few_rows import Run
 from roberta_hub.model.layer import PreparedLayer, TransformerLayer, prepare_layers
 from roberta_hub.model.matrices import Dtype
 from roberta_hub.model.packing import (
@@ -195,7 +196,7 @@ class TransformerEncoder(nn.Module):
         last = None if rows is None else (partial(one_row_attention, batch=batch), rows)
         if layers is None:
             return self._run(x, attend, last)
-        return self._run_prepared(x, layers, attend, last)
+        return self._run_prepared(x, layers, attend, last, batch.lengths)
 
     def padded(
         self,
@@ -298,14 +299,26 @@ class TransformerEncoder(nn.Module):
                 yield x
 
     def _run_prepared(
-        self, x: Tensor, layers: Sequence[PreparedLayer], attend: Attend, last: Last | None
+        self,
+        x: Tensor,
+        layers: Sequence[PreparedLayer],
+        attend: Attend,
+        last: Last | None,
+        lengths: Sequence[int],
     ) -> Iterator[Tensor]:
         yield x
         dtype, group = x.dtype, self.num_layers // len(layers)
         if x.device.type == "cpu":
             x = x.float()
+        fit = (layer for layer in layers if 0 < len(x) <= layer.few_rows)
+        few = [layer.few for layer in fit if layer.few is not None]
+        run = Run(few[0], lengths, last and last[1]) if few else None
         for i in range(self.num_layers):
-            x = layers[i // group](x, *self._how(i, attend, last))
+            layer, (how, rows) = layers[i // group], self._how(i, attend, last)
+            if run is not None and layer.few is not None and len(x) <= layer.few_rows:
+                x = run(layer.few, x, rows is not None)
+            else:
+                x = layer(x, how, rows)
             yield x.to(dtype)
 
     def _how(self, i: int, attend: Attend, last: Last | None) -> Last:

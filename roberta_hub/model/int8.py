@@ -22,13 +22,10 @@ class Int8:
     """
 
     def __init__(self, weight: Tensor, bias: Tensor, activation: Activation | None) -> None:
-        self.scale = weight.abs().amax(1).clamp(min=1e-12) / 127  # (N,)
-        rounded = (weight / self.scale.unsqueeze(1)).round().to(torch.int8)  # (N, K)
-        # Of the rounded weights: the error then is x times the rounding, and x is around 0.
-        self.sums = rounded.sum(1, dtype=torch.float32) * self.scale
+        self.scale, whole, self.sums = rounded(weight)
         # The rows that `embedding_bag_byte_prepack` writes end in step and low, 8 bytes, which meet
         # zeros.
-        self.weight = torch.ops.onednn.qlinear_prepack(F.pad(rounded, (0, 8)), None)
+        self.weight = torch.ops.onednn.qlinear_prepack(F.pad(whole, (0, 8)), None)
         self.zeros = torch.zeros(len(weight), dtype=torch.long)
         self.bias, self.activation = bias, in_place(activation)
 
@@ -45,6 +42,14 @@ class Int8:
         )
         torch.addcmul(self.bias, y, step, out=y).addcmul_(low, self.sums)
         return finished(y, self.activation, residual)
+
+
+def rounded(weight: Tensor) -> tuple[Tensor, Tensor, Tensor]:
+    """Round a matrix, ~ scale * Q: scale (N,), Q (N, K) and the sums of scale * Q, (N,)."""
+    scale = weight.abs().amax(1).clamp(min=1e-12) / 127
+    whole = (weight / scale.unsqueeze(1)).round().to(torch.int8)
+    # Of the rounded weights: the error then is x times the rounding, and x is around 0.
+    return scale, whole, whole.sum(1, dtype=torch.float32) * scale
 
 
 @lru_cache(maxsize=1)

@@ -2,7 +2,8 @@
 
 A stopwatch on a busy machine gives one answer today and another tomorrow. The rules here come from
 tables that name the CPU they were measured on, so a machine always gets the same kernels, and
-`$ROBERTA_HUB_MATRICES` pins them: "onednn", "mkl" or "plain".
+`$ROBERTA_HUB_MATRICES` pins them: "onednn", "mkl" or "plain" for any number of rows, "compiled" for
+few rows in the package's own code (few_rows.py), with an error where that is not there.
 """
 
 from __future__ import annotations
@@ -19,8 +20,17 @@ import torch
 from roberta_hub.errors import InputError
 
 Kernel = Literal["onednn", "mkl", "plain"]
+Pin = Literal["onednn", "mkl", "plain", "compiled"]
 PIN = "ROBERTA_HUB_MATRICES"
 KERNELS: tuple[Kernel, ...] = ("onednn", "mkl", "plain")
+PINS: tuple[Pin, ...] = (*KERNELS, "compiled")
+
+FEW = {"float32": 48, "float16": 32, "int8": 48}
+"""Rows up to which the compiled layer is the faster, by what holds the weights. Measured on a
+Cascade Lake (benchmarks/results/few_rows.md)."""
+SMALL = 4_000_000
+"""Weights of a layer up to which it also has a form in float32. Of a larger one the copy is large,
+and few rows wait for as many bytes in either form."""
 
 INT8 = ("avx512_vnni", "avx_vnni", "amx_int8")
 """One of these multiplies 8-bit integers faster than float32. With avx512_vnni: on one core of a
@@ -111,15 +121,38 @@ def lacks(dtype: Literal["int8", "bfloat16"]) -> str | None:
     return f"this CPU has none of {', '.join(wanted)}{told}"
 
 
-def pinned() -> Kernel | None:
-    """Return the kernel that `$ROBERTA_HUB_MATRICES` names; InputError lists the choices."""
+def pinned() -> Pin | None:
+    """Return what `$ROBERTA_HUB_MATRICES` names; InputError lists the choices."""
     value = os.environ.get(PIN, "").strip().lower()
     if not value:
         return None
-    for kernel in KERNELS:
-        if value == kernel:
-            return kernel
-    raise InputError(f"${PIN} is {value!r}; choose {', '.join(KERNELS)}, or unset it")
+    for pin in PINS:
+        if value == pin:
+            return pin
+    raise InputError(f"${PIN} is {value!r}; choose {', '.join(PINS)}, or unset it")
+
+
+def few_rows(held: str, there: frozenset[str]) -> int:
+    """Return up to how many rows a layer runs in compiled code; 0 where it never does.
+
+    Args:
+        held: what holds the weights, of "float32", "float16" and "int8".
+        there: those of them that the compiled code computes with here; none where it was not built.
+
+    Raises:
+        InputError: the pin asks for compiled code, and there is none.
+
+    Example:
+        >>> few_rows("int8", frozenset())
+        0
+    """
+    pin = pinned()
+    if pin == "compiled" and not there:
+        raise InputError(
+            f"${PIN} is 'compiled', and the compiled part was not built here or finds no AVX-512 "
+            "(roberta-hub doctor says which); choose another, or unset it"
+        )
+    return FEW[held] if held in there and pin in (None, "compiled") else 0
 
 
 def float32_kernel(machine: CPU, there: frozenset[str]) -> Kernel:
@@ -138,7 +171,7 @@ def float32_kernel(machine: CPU, there: frozenset[str]) -> Kernel:
         'onednn'
     """
     pin = pinned()
-    if pin is not None:
+    if pin is not None and pin != "compiled":
         if pin != "plain" and pin not in there:
             raise InputError(
                 f"${PIN} is {pin!r}, and torch {torch.__version__} has no such matrices here; "

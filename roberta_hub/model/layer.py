@@ -6,13 +6,18 @@ Every module but attention is row-wise, so a layer runs on a packed batch (N, C)
 
 from __future__ import annotations
 
+from functools import partial
+
 import torch
+import torch.nn.functional as F
 from torch import Tensor, nn
 
 from roberta_hub.model.activations import activation
 from roberta_hub.model.attention import Attend, MultiheadSelfAttention
 from roberta_hub.model.dropout import add_dropped, dropout
-from roberta_hub.model.matrices import Dtype, matrix, norm
+from roberta_hub.model.few_rows import FewRows, Parts, can
+from roberta_hub.model.kernels import few_rows
+from roberta_hub.model.matrices import Dtype, held, matrix, norm
 from roberta_hub.model.prepared import is_plain
 
 
@@ -71,17 +76,34 @@ class PreparedLayer:
     `TransformerLayer.forward` is its plain twin. Rows are (N, C), in float32 on a CPU.
     """
 
+    few: FewRows | None = None
+    """Its form for up to `few_rows` rows, which `encoder.py` then runs in its place."""
+
     def __init__(self, layer: TransformerLayer, dtype: Dtype | None) -> None:
         attention = layer.self_attn
         projections = (attention.q_proj, attention.k_proj, attention.v_proj)
-        self.query_key_value = matrix(
-            torch.cat([projection.weight for projection in projections]),
-            torch.cat([projection.bias for projection in projections]),
-            dtype,
+        query_key_value = (
+            torch.cat([projection.weight.detach() for projection in projections]),
+            torch.cat([projection.bias.detach() for projection in projections]),
         )
-        self.mix = matrix(attention.out_proj.weight, attention.out_proj.bias, dtype)
-        self.widen = matrix(layer.fc1.weight, layer.fc1.bias, dtype, layer.activation_fn)
-        self.narrow = matrix(layer.fc2.weight, layer.fc2.bias, dtype)
+        mix, widen, narrow = (
+            (linear.weight.detach(), linear.bias.detach())
+            for linear in (attention.out_proj, layer.fc1, layer.fc2)
+        )
+        products = (query_key_value, mix, widen, narrow)
+        form = held([weight for weight, _ in products], dtype)
+        self.few_rows = 0
+        if form is not None and layer.activation_fn is F.gelu:
+            self.few_rows = few_rows(form, can())
+        if form is not None and self.few_rows:
+            norms = (layer.self_attn_layer_norm, layer.final_layer_norm)
+            shape = (attention.num_heads, layer.normalize_before)
+            self.few = FewRows(Parts(*products, *norms, *shape), form)
+        many = partial(matrix, few=self.few is None)
+        self.query_key_value = many(*query_key_value, dtype)
+        self.mix = many(*mix, dtype)
+        self.widen = many(*widen, dtype, layer.activation_fn)
+        self.narrow = many(*narrow, dtype)
         self.attention_norm = norm(layer.self_attn_layer_norm)
         self.final_norm = norm(layer.final_layer_norm)
         self.num_heads = attention.num_heads

@@ -6,7 +6,7 @@ Prepared weights are copies: the model's own stay where they are, for training a
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from typing import Literal
 
 import torch
@@ -16,8 +16,9 @@ from torch import Tensor, nn
 from roberta_hub.arguments import one_of
 from roberta_hub.errors import InputError
 from roberta_hub.model import int8
+from roberta_hub.model.few_rows import Held
 from roberta_hub.model.int8 import Int8
-from roberta_hub.model.kernels import Kernel, cpu, float32_kernel, lacks, pinned
+from roberta_hub.model.kernels import SMALL, Kernel, cpu, float32_kernel, lacks, pinned
 from roberta_hub.model.products import (
     MKL,
     Activation,
@@ -32,7 +33,12 @@ Dtype = Literal["int8", "bfloat16"]
 
 
 def matrix(
-    weight: Tensor, bias: Tensor | None, dtype: Dtype | None, activation: Activation | None = None
+    weight: Tensor,
+    bias: Tensor | None,
+    dtype: Dtype | None,
+    activation: Activation | None = None,
+    *,
+    few: bool = True,
 ) -> Matrix:
     """Prepare `activation(x @ weight.T + bias)`.
 
@@ -42,6 +48,7 @@ def matrix(
         dtype: None for float32, in which a CPU also computes half-precision weights, and what it
             cannot do in another dtype: a model may come from a better machine.
         activation: applied to the result; the exact GELU is fused where that can be.
+        few: whether few rows may get a form of their own; False where they never come here.
 
     Example:
         >>> weight, x = torch.randn(5, 8), torch.randn(3, 8)
@@ -63,9 +70,26 @@ def matrix(
     weight, bias = weight.float(), bias.float()
     many = _FLOAT32[float32_name()](weight, bias, activation)
     # True of checkpoints that were stored in float16.
-    if available("half") and torch.equal(weight, weight.half().float()):
+    if few and available("half") and holds_half(weight):
         return ByRows(HalfStored(weight, bias, activation), many)
     return many
+
+
+def holds_half(weight: Tensor) -> bool:
+    """Tell whether float16 holds every number of a matrix."""
+    return torch.equal(weight.float(), weight.half().float())
+
+
+def held(weights: Sequence[Tensor], dtype: Dtype | None) -> Held | None:
+    """Tell what holds a layer's weights where few rows run in compiled code; None: they do not."""
+    if any(weight.device.type != "cpu" for weight in weights):
+        return None
+    if dtype is None and all(map(holds_half, weights)):
+        return "float16"
+    if dtype is None and sum(weight.numel() for weight in weights) <= SMALL:
+        return "float32"
+    fits = all(weight.size(1) % 4 == 0 for weight in weights)  # else `matrix` computes in float32
+    return "int8" if dtype == "int8" and can_int8() and fits else None
 
 
 def norm(layer_norm: nn.LayerNorm) -> Callable[[Tensor], Tensor]:

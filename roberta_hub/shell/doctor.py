@@ -35,6 +35,7 @@ from roberta_hub.errors import RobertaHubError
 from roberta_hub.files import read_json
 from roberta_hub.hub import RobertaModel
 from roberta_hub.interface import RobertaHubInterface
+from roberta_hub.model import few_rows, kernels
 from roberta_hub.model.packing import collate_tokens
 from roberta_hub.terminal import clean, without_secrets
 from roberta_hub.text.dictionary import Dictionary
@@ -45,7 +46,7 @@ ROOM = 3 << 30
 VARIABLES = (
     *("TORCH_HOME", "XDG_CACHE_HOME", "PYTORCH_FAIRSEQ_CACHE", "REQUESTS_CA_BUNDLE"),
     *(download.OFFLINE_ENV, transfer.MIRROR_ENV, download.ENDPOINT_ENV),
-    *("CUDA_VISIBLE_DEVICES", "OMP_NUM_THREADS"),
+    *("CUDA_VISIBLE_DEVICES", "OMP_NUM_THREADS", kernels.PIN),
     *("HTTPS_PROXY", "https_proxy", "HTTP_PROXY", "http_proxy", "ALL_PROXY", "all_proxy"),
     *("NO_PROXY", "no_proxy"),
 )
@@ -121,6 +122,19 @@ def _versions(problems: list[str]) -> Iterator[str]:
     cards = [torch.cuda.get_device_name(i) for i in range(torch.cuda.device_count())]
     cards += ["Apple MPS"] if torch.backends.mps.is_available() else []
     yield f"  devices: CPU with {torch.get_num_threads()} threads{''.join(f', {c}' for c in cards)}"
+    yield f"  short texts after optimize(): {_few_rows()}"
+
+
+def _few_rows() -> str:
+    """Tell what computes few rows, and why."""
+    if not few_rows.BUILT.is_file():
+        return "torch's operators; the compiled part was not built (pip install builds it by g++)"
+    if not few_rows.can():
+        return "torch's operators; the compiled part needs AVX-512 and torch's GNU OpenMP"
+    pin = os.environ.get(kernels.PIN, "").strip().lower()
+    if pin not in ("", "compiled"):
+        return f"torch's operators, as {kernels.PIN} says"
+    return f"compiled, with weights in {', '.join(h for h in few_rows.HELD if h in few_rows.can())}"
 
 
 def _cache(problems: list[str], verify: bool) -> Iterator[str]:

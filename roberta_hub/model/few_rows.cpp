@@ -1,0 +1,449 @@
+// Computes a Transformer layer on few rows: weights are read once, and a layer is one call.
+//
+// Plain C++ for ctypes that knows neither Python nor torch; few_rows.py loads it, and its plain twin
+// is layer.py. Legend: N rows, C width, F inner width, T tokens of a sequence, D width of a head.
+
+#include <cstdint>
+
+extern "C" {
+
+struct Matrix {         // y = x W^T + b, (N, inputs) -> (N, outputs)
+  const void* weight;   // panels of 32 outputs; see few_rows.py
+  const float* bias;    // (outputs,), and room up to whole panels, as the next two
+  const float* scale;   // int8: W ~ scale Q
+  const float* sums;    // int8: scale times the sum of Q's row
+  int64_t inputs, outputs;
+};
+
+struct Norm {
+  const float *weight, *bias;  // (C,)
+  float eps;
+};
+
+struct Layer {
+  Matrix query_key_value, mix, widen, narrow;
+  Norm attention_norm, final_norm;
+  int64_t heads;
+  int32_t normalize_before;
+  int32_t held;  // what holds the weights: 0 float32, 1 float16, 2 int8
+};
+
+// The OpenMP library of torch: a team of one's own would fight with torch's for the cores.
+struct OpenMP {
+  void (*parallel)(void (*)(void*), void*, unsigned, unsigned);
+  void (*barrier)();
+  int (*number)();
+  int (*count)();
+};
+
+struct Batch {
+  int64_t rows, sequences, longest;
+  const int64_t* lengths;  // (sequences,)
+  const int64_t* asked;    // one row of each sequence, or null for all rows
+};
+}
+
+#if defined(__x86_64__) && defined(__GNUC__) && !defined(__clang__)
+
+#include <immintrin.h>
+
+#include <algorithm>
+#include <cmath>
+#include <cstring>
+
+// What `held` can be on this CPU: a bit each.
+extern "C" int few_rows_can() {
+  if (!__builtin_cpu_supports("avx512f") || !__builtin_cpu_supports("avx512bw") ||
+      !__builtin_cpu_supports("avx512dq") || !__builtin_cpu_supports("avx512vl"))
+    return 0;
+  return __builtin_cpu_supports("avx512vnni") ? 7 : 3;
+}
+
+#pragma GCC push_options
+#pragma GCC target("avx512f,avx512bw,avx512dq,avx512vl,avx512vnni,fma,f16c")
+
+namespace {
+
+constexpr int64_t WIDE = 16;   // floats of a register
+constexpr int64_t PANEL = 32;  // outputs of a panel, two registers
+constexpr int64_t TILE = 12;   // rows of a tile at most: 24 of 32 registers hold sums
+
+int64_t up(int64_t n, int64_t to) { return (n + to - 1) / to * to; }
+
+// The lanes of a register of which `left` floats are there.
+__mmask16 lanes(int64_t left) { return left >= WIDE ? 0xffff : (1u << left) - 1; }
+
+struct Team {
+  const OpenMP* openmp;
+  int64_t number, count;
+  void wait() const {
+    if (count > 1) openmp->barrier();
+  }
+  // This thread's share of n things.
+  int64_t first(int64_t n) const { return n * number / count; }
+  int64_t last(int64_t n) const { return n * (number + 1) / count; }
+};
+
+// 2^n e^r with |r| <= ln 2 / 2 and the polynomial of Cephes' expf. What is no number stays so.
+__m512 exponential(__m512 x) {
+  x = _mm512_max_ps(_mm512_set1_ps(-87.3f), _mm512_min_ps(_mm512_set1_ps(88.0f), x));
+  const __m512 n = _mm512_roundscale_ps(_mm512_mul_ps(x, _mm512_set1_ps(1.44269504f)), 8);
+  __m512 r = _mm512_fnmadd_ps(n, _mm512_set1_ps(0.693359375f), x);
+  r = _mm512_fnmadd_ps(n, _mm512_set1_ps(-2.12194440e-4f), r);
+  __m512 p = _mm512_set1_ps(1.9875691500e-4f);
+  for (float c : {1.3981999507e-3f, 8.3334519073e-3f, 4.1665795894e-2f, 1.6666665459e-1f,
+                  5.0000001201e-1f})
+    p = _mm512_fmadd_ps(p, r, _mm512_set1_ps(c));
+  p = _mm512_fmadd_ps(_mm512_mul_ps(r, r), p, _mm512_add_ps(r, _mm512_set1_ps(1.0f)));
+  return _mm512_scalef_ps(p, n);
+}
+
+// x (1 + erf(x / sqrt 2)) / 2, with erf to 1.5e-7 (Abramowitz and Stegun 1964, 7.1.26).
+__m512 gelu(__m512 x) {
+  const __m512 one = _mm512_set1_ps(1.0f);
+  const __m512 z = _mm512_mul_ps(_mm512_abs_ps(x), _mm512_set1_ps(0.70710678f));
+  const __m512 t = _mm512_div_ps(one, _mm512_fmadd_ps(z, _mm512_set1_ps(0.3275911f), one));
+  __m512 p = _mm512_set1_ps(1.061405429f);
+  for (float c : {-1.453152027f, 1.421413741f, -0.284496736f, 0.254829592f})
+    p = _mm512_fmadd_ps(p, t, _mm512_set1_ps(c));
+  const __m512 bell = exponential(_mm512_sub_ps(_mm512_setzero_ps(), _mm512_mul_ps(z, z)));
+  const __m512 rest = _mm512_mul_ps(_mm512_mul_ps(p, t), bell);  // 1 - erf(z)
+  const __m512 part = _mm512_mul_ps(_mm512_mul_ps(x, _mm512_set1_ps(0.5f)), rest);
+  const __mmask16 negative = _mm512_cmp_ps_mask(x, _mm512_setzero_ps(), _CMP_LT_OQ);
+  return _mm512_mask_mov_ps(_mm512_sub_ps(x, part), negative, part);
+}
+
+struct Rows {
+  const float* floats;          // (N, stride), or
+  const uint8_t* bytes;         // (N, stride) with
+  const float *steps, *lows;    // (N,) each: x ~ low + step q
+  int64_t stride;
+};
+
+struct Outputs {
+  const Matrix& matrix;
+  const float* residual;  // (N, outputs) or null
+  bool activate;
+  float* y;  // (N, outputs)
+};
+
+// How a form of weights is multiplied: `EACH` inputs by 16 outputs at a time.
+struct Float32 {
+  static constexpr int64_t EACH = 1, VECTOR = 64;  // bytes
+  using Register = __m512;
+  static Register load(const char* weight) { return _mm512_loadu_ps(weight); }
+  static Register row(const Rows& x, int64_t n, int64_t k) {
+    return _mm512_set1_ps(x.floats[n * x.stride + k]);
+  }
+  static Register add(Register sum, Register x, Register w) { return _mm512_fmadd_ps(x, w, sum); }
+};
+
+struct Float16 : Float32 {
+  static constexpr int64_t VECTOR = 32;
+  static Register load(const char* weight) {
+    return _mm512_cvtph_ps(_mm256_loadu_si256(reinterpret_cast<const __m256i*>(weight)));
+  }
+};
+
+struct Int8 {
+  static constexpr int64_t EACH = 4, VECTOR = 64;
+  using Register = __m512i;
+  static Register load(const char* weight) { return _mm512_loadu_si512(weight); }
+  static Register row(const Rows& x, int64_t n, int64_t k) {
+    int32_t four;
+    std::memcpy(&four, x.bytes + n * x.stride + 4 * k, 4);
+    return _mm512_set1_epi32(four);
+  }
+  static Register add(Register sum, Register x, Register w) {
+    return _mm512_dpbusd_epi32(sum, x, w);
+  }
+};
+
+__m512 value(__m512 sum, const Rows&, const Matrix& m, int64_t, int64_t column) {
+  return _mm512_add_ps(sum, _mm512_loadu_ps(m.bias + column));
+}
+
+__m512 value(__m512i sum, const Rows& x, const Matrix& m, int64_t n, int64_t column) {
+  const __m512 y = _mm512_mul_ps(_mm512_cvtepi32_ps(sum), _mm512_loadu_ps(m.scale + column));
+  const __m512 z =
+      _mm512_fmadd_ps(y, _mm512_set1_ps(x.steps[n]), _mm512_loadu_ps(m.bias + column));
+  return _mm512_fmadd_ps(_mm512_set1_ps(x.lows[n]), _mm512_loadu_ps(m.sums + column), z);
+}
+
+// Makes results of a tile's sums, (count, 32), from row n and `column` on.
+template <class Register>
+__attribute__((noinline)) void finish(const Register* sums, int64_t count, const Rows& x, int64_t n,
+                                      int64_t column, const Outputs& out) {
+  const int64_t width = out.matrix.outputs;
+  for (int64_t half = 0, at = column; half < 2 && at < width; half++, at += WIDE) {
+    const __mmask16 mask = lanes(width - at);
+    for (int64_t i = 0; i < count; i++) {
+      const int64_t place = (n + i) * width + at;
+      __m512 y = value(sums[2 * i + half], x, out.matrix, n + i, at);
+      if (out.activate) y = gelu(y);
+      if (out.residual) y = _mm512_add_ps(y, _mm512_maskz_loadu_ps(mask, out.residual + place));
+      _mm512_mask_storeu_ps(out.y + place, mask, y);
+    }
+  }
+}
+
+// Multiplies M rows from row n on by a panel, and fetches what comes next meanwhile.
+template <class Form, int M>
+void tile(const Rows& x, int64_t n, const char* panel, int64_t steps, const char* next,
+          int64_t pace, int64_t column, const Outputs& out) {
+  typename Form::Register left[M] = {}, right[M] = {};
+  for (int64_t k = 0; k < steps; k++) {
+    const auto a = Form::load(panel), b = Form::load(panel + Form::VECTOR);
+    panel += 2 * Form::VECTOR;
+    _mm_prefetch(next, _MM_HINT_T0);
+    if (Form::VECTOR == 64) _mm_prefetch(next + 64, _MM_HINT_T0);
+    next += pace;
+#pragma GCC unroll 12
+    for (int i = 0; i < M; i++) {
+      const auto row = Form::row(x, n + i, k);
+      left[i] = Form::add(left[i], row, a);
+      right[i] = Form::add(right[i], row, b);
+    }
+  }
+  typename Form::Register sums[2 * M];
+#pragma GCC unroll 12
+  for (int i = 0; i < M; i++) sums[2 * i] = left[i], sums[2 * i + 1] = right[i];
+  finish(sums, M, x, n, column, out);
+}
+
+template <class Form>
+void product(const Team& team, const Rows& x, int64_t rows, const Outputs& out) {
+  static constexpr decltype(&tile<Form, 1>) tiles[] = {
+      tile<Form, 1>, tile<Form, 2>, tile<Form, 3>, tile<Form, 4>,  tile<Form, 5>,  tile<Form, 6>,
+      tile<Form, 7>, tile<Form, 8>, tile<Form, 9>, tile<Form, 10>, tile<Form, 11>, tile<Form, 12>};
+  const Matrix& m = out.matrix;
+  const int64_t panels = up(m.outputs, PANEL) / PANEL, steps = up(m.inputs, Form::EACH) / Form::EACH;
+  const int64_t size = steps * 2 * Form::VECTOR, blocks = up(rows, TILE) / TILE;
+  for (int64_t p = team.first(panels); p < team.last(panels); p++) {
+    const char* panel = static_cast<const char*>(m.weight) + p * size;
+    for (int64_t b = 0; b < blocks; b++) {  // of even sizes; each fetches its share of the next
+      const int64_t n = rows * b / blocks, count = rows * (b + 1) / blocks - n;
+      tiles[count - 1](x, n, panel, steps, panel + size + size * b / blocks, size / steps / blocks,
+                   p * PANEL, out);
+    }
+  }
+}
+
+// As fbgemm's FloatToFused8BitRowwiseQuantizedSBFloat, which int8.py calls.
+void quantize(const float* x, int64_t width, uint8_t* q, float* step, float* low) {
+  __m512 least = _mm512_set1_ps(x[0]), most = least;
+  __mmask16 spoilt = 0;
+  for (int64_t k = 0; k < width; k += WIDE) {
+    const __m512 v = _mm512_mask_loadu_ps(least, lanes(width - k), x + k);
+    spoilt |= _mm512_cmp_ps_mask(v, v, _CMP_UNORD_Q);
+    most = _mm512_mask_max_ps(most, lanes(width - k), most, v);
+    least = _mm512_min_ps(least, v);
+  }
+  const float base = _mm512_reduce_min_ps(least), range = _mm512_reduce_max_ps(most) - base;
+  const __m512 inverse = _mm512_set1_ps(255.0f / (range + 1e-8f));
+  *low = spoilt ? NAN : base;
+  *step = range / 255.0f;
+  for (int64_t k = 0; k < width; k += WIDE) {
+    const __m512 v = _mm512_maskz_loadu_ps(lanes(width - k), x + k);
+    const __m512 scaled = _mm512_mul_ps(_mm512_sub_ps(v, _mm512_set1_ps(base)), inverse);
+    _mm_mask_storeu_epi8(q + k, lanes(width - k), _mm512_cvtepi32_epi8(_mm512_cvtps_epi32(scaled)));
+  }
+}
+
+void normalize(const float* x, int64_t width, const Norm& norm, float* y) {
+  __m512 sum = _mm512_setzero_ps(), squares = sum;
+  for (int64_t k = 0; k < width; k += WIDE)
+    sum = _mm512_add_ps(sum, _mm512_maskz_loadu_ps(lanes(width - k), x + k));
+  const float count = static_cast<float>(width);
+  const __m512 mean = _mm512_set1_ps(_mm512_reduce_add_ps(sum) / count);
+  for (int64_t k = 0; k < width; k += WIDE) {
+    const __mmask16 mask = lanes(width - k);
+    const __m512 v = _mm512_maskz_sub_ps(mask, _mm512_maskz_loadu_ps(mask, x + k), mean);
+    squares = _mm512_fmadd_ps(v, v, squares);
+  }
+  const float variance = _mm512_reduce_add_ps(squares) / count;
+  const __m512 scale = _mm512_set1_ps(1.0f / std::sqrt(variance + norm.eps));
+  for (int64_t k = 0; k < width; k += WIDE) {
+    const __mmask16 mask = lanes(width - k);
+    const __m512 v = _mm512_sub_ps(_mm512_maskz_loadu_ps(mask, x + k), mean);
+    const __m512 z = _mm512_fmadd_ps(_mm512_mul_ps(v, scale),
+                                     _mm512_maskz_loadu_ps(mask, norm.weight + k),
+                                     _mm512_maskz_loadu_ps(mask, norm.bias + k));
+    _mm512_mask_storeu_ps(y + k, mask, z);
+  }
+}
+
+// One head of one sequence. Queries, and the keys and values of T tokens, lie `stride` apart.
+void attend(const float* query, int64_t queries, const float* key, const float* value, int64_t tokens,
+            int64_t width, int64_t stride, float* mixed, int64_t mixed_stride, float* space) {
+  constexpr int64_t AT_ONCE = 4;  // queries, so that no sum waits for its own last step
+  const int64_t wide = up(tokens, WIDE);
+  float* turned = space;                  // keys, (D, T)
+  float* weights = space + width * wide;  // (4, T)
+  for (int64_t d = 0; d < width; d++)
+    for (int64_t t = 0; t < wide; t++)
+      turned[d * wide + t] = t < tokens ? key[t * stride + d] : 0.0f;
+  const __m512 scale = _mm512_set1_ps(1.0f / std::sqrt(static_cast<float>(width)));
+  const __m512 nothing = _mm512_set1_ps(-INFINITY);
+  for (int64_t i = 0; i < queries; i += AT_ONCE) {
+    const float* q[AT_ONCE];
+    __m512 shares[AT_ONCE];
+    for (int64_t j = 0; j < AT_ONCE; j++) q[j] = query + std::min(i + j, queries - 1) * stride;
+    for (int64_t t = 0; t < wide; t += WIDE) {
+      __m512 sums[AT_ONCE] = {};
+      for (int64_t d = 0; d < width; d++)
+#pragma GCC unroll 4
+        for (int64_t j = 0; j < AT_ONCE; j++)
+          sums[j] = _mm512_fmadd_ps(_mm512_set1_ps(q[j][d]),
+                                    _mm512_loadu_ps(turned + d * wide + t), sums[j]);
+#pragma GCC unroll 4
+      for (int64_t j = 0; j < AT_ONCE; j++)
+        _mm512_storeu_ps(weights + j * wide + t, _mm512_mask_mul_ps(nothing, lanes(tokens - t),
+                                                                    sums[j], scale));
+    }
+    for (int64_t j = 0; j < AT_ONCE; j++) {  // softmax
+      float* own = weights + j * wide;
+      __m512 most = nothing, sum = _mm512_setzero_ps();
+      for (int64_t t = 0; t < wide; t += WIDE) most = _mm512_max_ps(most, _mm512_loadu_ps(own + t));
+      const __m512 top = _mm512_set1_ps(_mm512_reduce_max_ps(most));
+      for (int64_t t = 0; t < wide; t += WIDE) {
+        const __m512 e = exponential(_mm512_sub_ps(_mm512_loadu_ps(own + t), top));
+        sum = _mm512_mask_add_ps(sum, lanes(tokens - t), sum, e);
+        _mm512_storeu_ps(own + t, e);
+      }
+      shares[j] = _mm512_set1_ps(1.0f / _mm512_reduce_add_ps(sum));
+    }
+    for (int64_t d = 0; d < width; d += WIDE) {
+      const __mmask16 mask = lanes(width - d);
+      __m512 sums[AT_ONCE] = {};
+      for (int64_t t = 0; t < tokens; t++) {
+        const __m512 v = _mm512_maskz_loadu_ps(mask, value + t * stride + d);
+#pragma GCC unroll 4
+        for (int64_t j = 0; j < AT_ONCE; j++)
+          sums[j] = _mm512_fmadd_ps(_mm512_set1_ps(weights[j * wide + t]), v, sums[j]);
+      }
+#pragma GCC unroll 4
+      for (int64_t j = 0; j < AT_ONCE; j++)
+        if (i + j < queries)
+          _mm512_mask_storeu_ps(mixed + (i + j) * mixed_stride + d, mask,
+                                _mm512_mul_ps(sums[j], shares[j]));
+    }
+  }
+}
+
+// Where a call's intermediate results lie, in floats from `at` on.
+struct Space {
+  float *projected, *mixed, *kept, *summed, *normed, *inner, *steps, *lows, *heads;
+  uint8_t* bytes;
+  int64_t stride, head, total;
+  Space(const Layer& layer, const Batch& batch, int64_t threads, float* at) {
+    const int64_t c = layer.mix.outputs, f = layer.widen.outputs, n = batch.rows;
+    float* const begin = at;
+    auto take = [&at](int64_t count) { return (at += up(count, WIDE)) - up(count, WIDE); };
+    projected = take(n * 3 * c);  // queries, keys and values
+    mixed = take(n * c), kept = take(n * c), summed = take(n * c), normed = take(n * c);
+    inner = take(n * f);
+    steps = take(n), lows = take(n);
+    stride = up(std::max(c, f), 64);
+    bytes = reinterpret_cast<uint8_t*>(take(n * stride / 4));
+    head = up((c / layer.heads + 4) * up(batch.longest, WIDE), WIDE);
+    heads = take(head * threads);
+    total = at - begin;
+  }
+};
+
+struct Call {
+  const Layer& layer;
+  const Batch& batch;
+  const float* x;  // (N, C)
+  float* y;        // (N, C), or (sequences, C)
+  const Space& space;
+  const OpenMP* openmp;  // null for one thread
+};
+
+// What each thread of a team runs.
+void run(void* data) {
+  const Call& call = *static_cast<const Call*>(data);
+  const Layer& layer = call.layer;
+  const Batch& batch = call.batch;
+  const Space& space = call.space;
+  Team team{call.openmp, 0, 1};
+  if (call.openmp) team = {call.openmp, call.openmp->number(), call.openmp->count()};
+  const int64_t c = layer.mix.outputs, d = c / layer.heads;
+  const int64_t asked = batch.asked ? batch.sequences : batch.rows;
+
+  const auto multiply = [&](const float* x, int64_t n, const Outputs& out) {
+    const int64_t width = out.matrix.inputs;
+    if (layer.held == 2) {
+      for (int64_t i = team.first(n); i < team.last(n); i++)
+        quantize(x + i * width, width, space.bytes + i * space.stride, space.steps + i,
+                 space.lows + i);
+      team.wait();
+      product<Int8>(team, {nullptr, space.bytes, space.steps, space.lows, space.stride}, n, out);
+    } else {
+      const Rows rows{x, nullptr, nullptr, nullptr, width};
+      if (layer.held == 1) product<Float16>(team, rows, n, out);
+      else product<Float32>(team, rows, n, out);
+    }
+    team.wait();
+  };
+  const auto norm = [&](const float* x, const Norm& by, int64_t n, float* y) {
+    for (int64_t i = team.first(n); i < team.last(n); i++)
+      normalize(x + i * c, c, by, y + i * c);
+    if (layer.held != 2) team.wait();  // else the same thread quantizes these rows, and waits then
+  };
+
+  const float* x = call.x;
+  if (layer.normalize_before) {
+    norm(x, layer.attention_norm, batch.rows, space.normed);
+    x = space.normed;
+  }
+  multiply(x, batch.rows, {layer.query_key_value, nullptr, false, space.projected});
+  const int64_t jobs = batch.sequences * layer.heads;
+  for (int64_t b = 0, row = 0, job = 0; b < batch.sequences; row += batch.lengths[b++]) {
+    const int64_t tokens = batch.lengths[b];
+    const int64_t from = batch.asked ? batch.asked[b] : row, to = batch.asked ? b : row;
+    for (int64_t h = 0; h < layer.heads; h++, job++) {
+      if (job < team.first(jobs) || job >= team.last(jobs)) continue;
+      const float* all = space.projected + h * d;
+      attend(all + from * 3 * c, batch.asked ? 1 : tokens, all + row * 3 * c + c,
+             all + row * 3 * c + 2 * c, tokens, d, 3 * c, space.mixed + to * c + h * d, c,
+             space.heads + team.number * space.head);
+      if (batch.asked && h == 0)
+        std::memcpy(space.kept + b * c, call.x + from * c, c * sizeof(float));
+    }
+  }
+  team.wait();
+  const float* kept = batch.asked ? space.kept : call.x;
+  multiply(space.mixed, asked, {layer.mix, kept, false, space.summed});
+
+  const bool before = layer.normalize_before;
+  norm(space.summed, before ? layer.final_norm : layer.attention_norm, asked, space.normed);
+  multiply(space.normed, asked, {layer.widen, nullptr, true, space.inner});
+  float* y = before ? call.y : space.mixed;
+  multiply(space.inner, asked, {layer.narrow, before ? space.summed : space.normed, false, y});
+  if (!before) norm(y, layer.final_norm, asked, call.y);
+}
+
+}  // namespace
+
+#pragma GCC pop_options
+
+// Floats that `few_rows_layer` needs for intermediate results.
+extern "C" int64_t few_rows_space(const Layer* layer, const Batch* batch, int64_t threads) {
+  return Space(*layer, *batch, threads, nullptr).total;
+}
+
+extern "C" void few_rows_layer(const Layer* layer, const Batch* batch, const float* x, float* y,
+                               float* space, const OpenMP* openmp, int64_t threads) {
+  const Space own(*layer, *batch, threads, space);
+  Call call{*layer, *batch, x, y, own, threads > 1 ? openmp : nullptr};
+  if (threads > 1) openmp->parallel(run, &call, static_cast<unsigned>(threads), 0);
+  else run(&call);
+}
+
+#else
+
+extern "C" int few_rows_can() { return 0; }
+
+#endif

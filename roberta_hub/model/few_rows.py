@@ -1,0 +1,202 @@
+"""Runs layers on few rows in compiled code, which reads weights once and makes a layer one call.
+
+`few_rows.cpp` is that code. `setup.py` builds it where there is a compiler; through torch.hub, and
+on a CPU without AVX-512, nothing of it runs, and `PreparedLayer` computes every number of rows.
+"""
+
+from __future__ import annotations
+
+import ctypes
+import os
+from collections.abc import Sequence
+from ctypes import POINTER, c_float, c_int32, c_int64, c_void_p
+from functools import lru_cache
+from pathlib import Path
+from typing import Literal, NamedTuple
+
+import torch
+import torch.nn.functional as F
+from torch import Tensor, nn
+
+from roberta_hub.model.int8 import rounded
+
+Held = Literal["float32", "float16", "int8"]
+"""What holds the weights; float16 ones are multiplied in float32."""
+HELD: tuple[Held, ...] = ("float32", "float16", "int8")
+BUILT = Path(__file__).with_name("_few_rows.so")
+"""Where `setup.py` puts the library."""
+_PANEL = 32
+"""Outputs whose weights lie together."""
+_LINE = 64
+"""Bytes of a cache line, on which weights begin."""
+
+
+class _Matrix(ctypes.Structure):
+    _fields_ = [
+        *((name, c_void_p) for name in ("weight", "bias", "scale", "sums")),
+        *((name, c_int64) for name in ("inputs", "outputs")),
+    ]
+
+
+class _Norm(ctypes.Structure):
+    _fields_ = [("weight", c_void_p), ("bias", c_void_p), ("eps", c_float)]
+
+
+class _Layer(ctypes.Structure):
+    _fields_ = [
+        *((name, _Matrix) for name in ("query_key_value", "mix", "widen", "narrow")),
+        *((name, _Norm) for name in ("attention_norm", "final_norm")),
+        *(("heads", c_int64), ("normalize_before", c_int32), ("held", c_int32)),
+    ]
+
+
+class _OpenMP(ctypes.Structure):
+    _fields_ = [(name, c_void_p) for name in ("parallel", "barrier", "number", "count")]
+
+
+class _Batch(ctypes.Structure):
+    _fields_ = [
+        *((name, c_int64) for name in ("rows", "sequences", "longest")),
+        *((name, POINTER(c_int64)) for name in ("lengths", "asked")),
+    ]
+
+
+class Parts(NamedTuple):
+    """A layer's weights, as the compiled code takes them: (outputs, inputs) and (outputs,) each."""
+
+    query_key_value: tuple[Tensor, Tensor]
+    mix: tuple[Tensor, Tensor]
+    widen: tuple[Tensor, Tensor]
+    narrow: tuple[Tensor, Tensor]
+    attention_norm: nn.LayerNorm
+    final_norm: nn.LayerNorm
+    num_heads: int
+    normalize_before: bool
+
+
+class _Library:
+    """The compiled code, and the OpenMP library that torch runs on."""
+
+    def __init__(self, path: Path) -> None:
+        code = ctypes.CDLL(str(path))
+        can = code.few_rows_can()
+        self.can = frozenset(held for bit, held in enumerate(HELD) if can >> bit & 1)
+        if self.can:
+            self.space, self.layer = code.few_rows_space, code.few_rows_layer
+            self.space.restype = c_int64
+            self.space.argtypes = [c_void_p, c_void_p, c_int64]
+            self.layer.restype = None
+            self.layer.argtypes = [*[c_void_p] * 6, c_int64]
+        names = ("GOMP_parallel", "GOMP_barrier", "omp_get_thread_num", "omp_get_num_threads")
+        torch_library = Path(torch.__file__).with_name("lib") / "libtorch_cpu.so"
+        openmp = ctypes.CDLL(str(torch_library))  # is loaded; its symbols are its libraries' too
+        self.openmp = _OpenMP(*(ctypes.cast(getattr(openmp, name), c_void_p) for name in names))
+        self.forked = False
+        os.register_at_fork(after_in_child=self._fork)
+
+    def _fork(self) -> None:
+        """A child has none of the parent's threads, and OpenMP waits for them forever."""
+        self.forked = True
+
+    def threads(self, width: int) -> int:
+        """Return how many threads take part: each has a panel of every product."""
+        return 1 if self.forked else min(torch.get_num_threads(), -(-width // _PANEL))
+
+
+@lru_cache(maxsize=1)
+def library() -> _Library | None:
+    """Return the compiled code; None where it was not built or does not fit this torch."""
+    try:
+        return _Library(BUILT)
+    except (OSError, AttributeError):  # not there, or of another system; no OpenMP of GNU's kind
+        return None
+
+
+def can() -> frozenset[Held]:
+    """Tell which forms of weights the compiled code computes with here."""
+    there = library()
+    return frozenset() if there is None else there.can
+
+
+class FewRows:
+    """A layer in the compiled code's own layout; a copy of the weights."""
+
+    def __init__(self, parts: Parts, held: Held) -> None:
+        self._kept: list[Tensor] = []
+        self._held = held
+        self.width = parts.mix[0].size(0)
+        self._layer = _Layer(
+            *(self._matrix(weight.float(), bias.float()) for weight, bias in parts[:4]),
+            *(self._norm(norm) for norm in parts[4:6]),
+            parts.num_heads,
+            parts.normalize_before,
+            HELD.index(held),
+        )
+        self.address = ctypes.addressof(self._layer)
+
+    def _matrix(self, weight: Tensor, bias: Tensor) -> _Matrix:
+        outputs, inputs = weight.shape
+        scale = sums = None
+        if self._held == "int8":
+            scale, weight, sums = rounded(weight)
+        elif self._held == "float16":
+            weight = weight.half()
+        each = 4 if self._held == "int8" else 1  # inputs that are multiplied in one instruction
+        weight = F.pad(weight, (0, -inputs % each, 0, -outputs % _PANEL))
+        weight = weight.view(-1, _PANEL, weight.size(1) // each, each).transpose(1, 2)
+        rows = [
+            None if row is None else F.pad(row, (0, -outputs % _PANEL))
+            for row in (bias, scale, sums)
+        ]
+        addresses = (None if part is None else self._keep(part) for part in (weight, *rows))
+        return _Matrix(*addresses, inputs, outputs)
+
+    def _norm(self, norm: nn.LayerNorm) -> _Norm:
+        parts = (norm.weight.detach().float(), norm.bias.detach().float())
+        return _Norm(*map(self._keep, parts), norm.eps)
+
+    def _keep(self, values: Tensor) -> int:
+        """Copy to where a cache line begins; return the address."""
+        size = values.numel() * values.element_size()
+        place = torch.empty(size + _LINE, dtype=torch.uint8)
+        begin = -place.data_ptr() % _LINE
+        place[begin : begin + size].view(values.dtype).view(values.shape).copy_(values)
+        self._kept.append(place)
+        return place.data_ptr() + begin
+
+
+class Run:
+    """Layers of one shape on one packed batch of few rows.
+
+    Args:
+        layer: one of them.
+        lengths: tokens of each sequence; together N, at least one.
+        asked: one row of each sequence, where a layer is asked for those only.
+    """
+
+    def __init__(self, layer: FewRows, lengths: Sequence[int], asked: Tensor | None) -> None:
+        there = library()
+        assert there is not None  # else there would be no such layer
+        self._code, self._threads = there, there.threads(layer.width)
+        steps = (c_int64 * len(lengths))(*lengths)
+        sizes = (sum(lengths), len(lengths), max(lengths))
+        self._all = _Batch(*sizes, steps, None)
+        self._some = None
+        if asked is not None:
+            rows = asked.tolist()
+            assert len(rows) == len(lengths) and all(0 <= row < sizes[0] for row in rows)
+            self._some = _Batch(*sizes, steps, (c_int64 * len(lengths))(*rows))
+        need = there.space(layer.address, ctypes.addressof(self._all), self._threads)
+        self._space = torch.empty(need + _LINE // 4)
+
+    def __call__(self, layer: FewRows, x: Tensor, only_asked: bool) -> Tensor:
+        """(N, C) -> (N, C), float32; (B, C) where only the rows asked for are wanted."""
+        batch = self._some if only_asked and self._some is not None else self._all
+        x = x.contiguous()
+        y = x.new_empty(batch.sequences if batch is self._some else batch.rows, layer.width)
+        space = self._space.data_ptr()
+        self._code.layer(
+            *(layer.address, ctypes.addressof(batch), x.data_ptr(), y.data_ptr()),
+            *(space + -space % _LINE, ctypes.addressof(self._code.openmp), self._threads),
+        )
+        return y

@@ -1,0 +1,383 @@
+"""The compiled layer computes what its plain twins do; without it everything runs as before."""
+
+from __future__ import annotations
+
+import copy
+import os
+import platform
+import subprocess
+import sys
+import threading
+from collections.abc import Iterator
+from functools import partial
+from pathlib import Path
+from typing import Any
+
+import pytest
+import torch
+from small_models import assert_close, small_model, small_roberta
+from torch import Tensor
+
+from roberta_hub.model import few_rows, kernels
+from roberta_hub.model.attention import one_row_attention, packed_attention
+from roberta_hub.model.few_rows import HELD, FewRows, Held, Run
+from roberta_hub.model.layer import PreparedLayer, TransformerLayer
+from roberta_hub.model.packing import PackedBatch, pack_sequences
+
+ROOT = Path(__file__).resolve().parents[2]
+BATCHES = ((1,), (2,), (5,), (12,), (13,), (16,), (17,), (48,), (3, 9, 4), (20, 1, 27))
+SIZES = [  # C, F, heads: of whole registers and panels, of neither, of less than either
+    pytest.param((96, 224, 6), id="heads of 16"),
+    pytest.param((36, 52, 3), id="heads of 12"),
+    pytest.param((8, 4, 1), id="small"),
+]
+
+
+@pytest.fixture(scope="module")
+def built(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Path]:
+    """The library, built here if it was not; the tests of its numbers skip without a compiler."""
+    if few_rows.can():
+        yield few_rows.BUILT
+        return
+    place = tmp_path_factory.mktemp("built")
+    command = [sys.executable, "setup.py", "-q", "build_ext", "--build-lib", str(place)]
+    subprocess.run([*command, "--build-temp", str(place)], cwd=ROOT, capture_output=True)
+    library = next(place.rglob("_few_rows.so"), None)
+    if library is None:
+        pytest.skip("no compiler")
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(few_rows, "BUILT", library)
+        few_rows.library.cache_clear()
+        if not few_rows.can():
+            pytest.skip("no AVX-512")
+        yield library
+    few_rows.library.cache_clear()
+
+
+@pytest.fixture(autouse=True)
+def _nothing_pinned(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.delenv(kernels.PIN, raising=False)
+
+
+def layer_of(size: tuple[int, int, int], before: bool = False) -> TransformerLayer:
+    """A layer of weights that float16 holds, in eval mode."""
+    width, inner, heads = size
+    layer = TransformerLayer(
+        *(width, inner, heads),
+        activation_fn="gelu",
+        dropout=0.1,
+        attention_dropout=0.1,
+        activation_dropout=0.1,
+        normalize_before=before,
+        eps=1e-5,
+    ).eval()
+    generator = torch.Generator().manual_seed(width)
+    with torch.no_grad():
+        for name, p in layer.named_parameters():
+            drawn = torch.randn(p.shape, generator=generator)
+            scaled = drawn / p.size(-1) ** 0.5 if p.dim() == 2 else 0.2 * drawn
+            p.copy_((scaled + ("norm.weight" in name)).half().float())
+    return layer
+
+
+def prepared(layer: TransformerLayer, held: Held) -> PreparedLayer:
+    """With the compiled form, on the machine at hand; float32 where float16 does not hold it."""
+    if held == "float32":
+        layer = copy.deepcopy(layer)
+        with torch.no_grad():
+            layer.fc1.weight[0, 0] += 1e-6
+    form = PreparedLayer(layer, "int8" if held == "int8" else None)
+    if form.few is None and held in few_rows.can():  # large float32 ones are left out otherwise
+        with pytest.MonkeyPatch.context() as patch:
+            patch.setattr("roberta_hub.model.matrices.SMALL", 1 << 30)
+            form = PreparedLayer(layer, "int8" if held == "int8" else None)
+    return form
+
+
+def batch_of(lengths: tuple[int, ...]) -> PackedBatch:
+    return pack_sequences([torch.full((n,), 5) for n in lengths], padding_idx=1)
+
+
+def drawn(rows: int, width: int) -> Tensor:
+    return torch.randn(rows, width, generator=torch.Generator().manual_seed(rows))
+
+
+# ---- one layer ----
+
+
+@pytest.mark.parametrize("before", [False, True], ids=["post", "pre"])
+@pytest.mark.parametrize("held", HELD)
+@pytest.mark.parametrize("size", SIZES)
+def test_a_layer(size: tuple[int, int, int], held: Held, before: bool, built: Path) -> None:
+    if held not in few_rows.can():
+        pytest.skip("no VNNI")
+    layer = layer_of(size, before)
+    form = prepared(layer, held)
+    assert form.few is not None
+    same = 0
+    with torch.no_grad():
+        for lengths in BATCHES:
+            batch, x = batch_of(lengths), drawn(sum(lengths), size[0])
+            middle = batch.starts + torch.tensor(lengths) // 2
+            run = Run(form.few, lengths, middle)
+            ours, some = run(form.few, x, False), run(form.few, x, True)
+            assert_close(some, ours[middle])
+            assert torch.equal(ours, run(form.few, x, False))
+            every = partial(packed_attention, batch=batch)
+            exact = layer(x, every)
+            if held == "int8":  # as its twin, but where a sum's last bit tips the next rounding
+                twin = form(x, every)
+                same += int((ours - twin).abs().max() < 1e-5)
+                assert (ours - exact).abs().mean() < 1.1 * (twin - exact).abs().mean()
+                continue
+            assert_close(ours, exact, 5e-6)
+            one = partial(one_row_attention, batch=batch)
+            assert_close(some, layer(x, one, middle), 5e-6)
+    assert held != "int8" or 2 * same > len(BATCHES)
+
+
+@pytest.mark.parametrize("held", ["float16", "int8"])
+def test_a_layer_of_base(held: Held, built: Path) -> None:
+    if held not in few_rows.can():
+        pytest.skip("no VNNI")
+    layer = layer_of((768, 3072, 12))
+    form, x = prepared(layer, held), drawn(29, 768)
+    assert form.few is not None
+    with torch.no_grad():
+        every = partial(packed_attention, batch=batch_of((29,)))
+        ours, exact = Run(form.few, (29,), None)(form.few, x, False), layer(x, every)
+        if held == "int8":
+            twin = form(x, every)
+            assert (ours - exact).abs().mean() < 1.1 * (twin - exact).abs().mean()
+        else:
+            assert_close(ours, exact)
+
+
+def test_sums_of_int8_are_exact(built: Path) -> None:
+    """The first product, seen alone: with zero outputs and residual streams of known numbers."""
+    if "int8" not in few_rows.can():
+        pytest.skip("no VNNI")
+    layer = layer_of((64, 128, 4), before=True)
+    with torch.no_grad():
+        layer.self_attn.out_proj.weight.zero_()
+        layer.self_attn.out_proj.bias.zero_()
+        layer.fc1.bias.fill_(30.0)  # where GELU changes nothing
+        form = prepared(layer, "int8")
+        assert form.few is not None
+        x = drawn(48, 64)
+        batch = batch_of((48,))
+        ours = Run(form.few, (48,), None)(form.few, x, False)
+        wanted = form.narrow(form.widen(form.final_norm(x)), x)
+    # Rows differ at most where a bit of the norm's sum tips the rounding of a number.
+    assert ((ours - wanted).abs().amax(1) < 1e-5).float().mean() > 0.5
+    assert_close(ours, wanted, 2e-3)
+    assert batch.lengths == (48,)
+
+
+def test_numbers_of_a_text_do_not_depend_on_its_neighbours(built: Path) -> None:
+    for held in sorted(few_rows.can()):
+        form = prepared(layer_of((36, 52, 3)), held)
+        assert form.few is not None
+        x = drawn(24, 36)
+        x[:9] *= 1e3
+        together = Run(form.few, (9, 15), None)(form.few, x, False)
+        for rows in (slice(0, 9), slice(9, 24)):
+            alone = Run(form.few, (rows.stop - rows.start,), None)(form.few, x[rows], False)
+            assert torch.equal(alone, together[rows])
+
+
+@pytest.mark.parametrize("held", HELD)
+def test_what_is_no_number_stays_in_its_text(held: Held, built: Path) -> None:
+    if held not in few_rows.can():
+        pytest.skip("no VNNI")
+    form = prepared(layer_of((36, 52, 3)), held)
+    assert form.few is not None
+    for spoilt in (float("nan"), float("inf")):
+        x = drawn(24, 36)
+        wanted = Run(form.few, (9, 15), None)(form.few, x, False)
+        x[3, 5] = spoilt
+        ours = Run(form.few, (9, 15), None)(form.few, x, False)
+        assert not ours[3].isfinite().any()
+        assert torch.equal(ours[9:], wanted[9:])
+
+
+# ---- whole models ----
+
+
+def runs_compiled(model: Any) -> bool:
+    with torch.no_grad():
+        form = model.encoder.sentence_encoder.prepared.form()
+    return all(layer.few is not None for layer in form)
+
+
+TEXTS = ["Hello world!", "A longer sentence, with more words than the others have.", "x"]
+
+
+@pytest.mark.parametrize("family", [{}, {"normalize_before": True}, {"num_unique_layers": 1}])
+@pytest.mark.parametrize("dtype", [None, "int8"])
+def test_models(dtype: Any, family: dict[str, Any], built: Path) -> None:
+    roberta = small_roberta(heads={"topic": 3}, **family)
+    wanted = [roberta.features(text) for text in TEXTS]
+    classes = roberta.predict("topic", roberta.encode(TEXTS[1]))
+    roberta.optimize(dtype)
+    if dtype is None or "int8" in few_rows.can():
+        assert runs_compiled(roberta.model)
+    for text, states in zip(TEXTS, wanted, strict=True):
+        assert_close(roberta.features(text), states, 0.15 if dtype else 2e-5)
+    assert_close(
+        roberta.predict("topic", roberta.encode(TEXTS[1])), classes, 0.15 if dtype else 2e-5
+    )
+
+
+def test_many_rows_another_activation_and_a_change_of_weights(built: Path) -> None:
+    model = small_model().eval()
+    encoder = model.encoder.sentence_encoder
+    encoder.prepare(None)
+    tokens = torch.randint(5, 60, (1, 20))
+    with torch.no_grad():
+        assert runs_compiled(model)
+        rows, _, batch = encoder.encode(tokens.repeat(40, 1))
+        assert_close(rows[:20], encoder.encode(tokens)[0])
+        encoder.layers[0].fc1.weight += 1.0
+        assert_close(encoder.encode(tokens)[0], encoder.padded(tokens)[-1][0])
+    other = small_model(activation_fn="relu").eval()
+    other.encoder.sentence_encoder.prepare(None)
+    assert not runs_compiled(other)
+    assert len(batch.lengths) == 40
+
+
+@pytest.mark.parametrize("pin", ["onednn", "mkl", "plain"])
+def test_a_pin_keeps_it_away(pin: str, monkeypatch: pytest.MonkeyPatch, built: Path) -> None:
+    from roberta_hub.model.matrices import available
+
+    if pin != "plain" and not available(pin):  # type: ignore[arg-type]
+        pytest.skip(f"no {pin}")
+    monkeypatch.setenv(kernels.PIN, pin)
+    for dtype in (None, "int8") if "int8" in few_rows.can() else (None,):
+        model = small_model().eval()
+        model.encoder.sentence_encoder.prepare(dtype)  # type: ignore[arg-type]
+        assert not runs_compiled(model)
+
+
+def test_the_pin_asks_for_it(monkeypatch: pytest.MonkeyPatch, built: Path) -> None:
+    monkeypatch.setenv(kernels.PIN, "compiled")
+    roberta = small_roberta().optimize()
+    assert runs_compiled(roberta.model)
+    assert "float32, prepacked (compiled, as" in str(roberta.optimized)
+
+
+# ---- where it is not there ----
+
+
+def test_without_it(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(few_rows, "BUILT", tmp_path / "nothing.so")
+    few_rows.library.cache_clear()
+    try:
+        assert few_rows.can() == frozenset()
+        roberta = small_roberta()
+        wanted = roberta.features(TEXTS)
+        roberta.optimize()
+        assert not runs_compiled(roberta.model)
+        for ours, theirs in zip(roberta.features(TEXTS), wanted, strict=True):
+            assert_close(ours, theirs, 2e-5)
+        monkeypatch.setenv(kernels.PIN, "compiled")
+        with pytest.raises(ValueError, match=r"compiled part was not built here.*choose another"):
+            small_roberta().optimize()
+        broken = tmp_path / "nothing.so"
+        broken.write_bytes(b"\x7fELF and no more")
+        few_rows.library.cache_clear()
+        assert few_rows.can() == frozenset()
+    finally:
+        few_rows.library.cache_clear()
+
+
+# ---- threads and processes ----
+
+
+@pytest.mark.parametrize("held", HELD)
+@pytest.mark.parametrize("before", [False, True], ids=["post", "pre"])
+def test_two_threads_compute_what_one_does(held: Held, before: bool, built: Path) -> None:
+    if held not in few_rows.can():
+        pytest.skip("no VNNI")
+    form = prepared(layer_of((36, 52, 3), before), held)
+    assert form.few is not None
+    for lengths in ((1,), (4, 13)):
+        x, asked = drawn(sum(lengths), 36), torch.tensor([0, 5])[: len(lengths)]
+        found = []
+        for threads in (1, 2):
+            torch.set_num_threads(threads)
+            run = Run(form.few, lengths, asked)
+            found.append((run(form.few, x, False), run(form.few, x, True)))
+        assert torch.equal(found[0][0], found[1][0])
+        assert torch.equal(found[0][1], found[1][1])
+
+
+def test_many_python_threads_at_once(built: Path) -> None:
+    form = prepared(layer_of((96, 224, 6)), "float16")
+    assert form.few is not None
+    inputs = [drawn(rows, 96) for rows in (1, 7, 16, 31)]
+    wanted = [Run(form.few, (len(x),), None)(form.few, x, False) for x in inputs]
+    torch.set_num_threads(2)
+    wrong = []
+
+    def work(i: int) -> None:
+        x = inputs[i % 4]
+        for _ in range(5):
+            if not torch.equal(Run(form.few, (len(x),), None)(form.few, x, False), wanted[i % 4]):
+                wrong.append(i)
+
+    workers = [threading.Thread(target=work, args=(i,)) for i in range(4)]
+    for worker in workers:
+        worker.start()
+    for worker in workers:
+        worker.join()
+    assert not wrong
+
+
+FORK = """
+import os, sys
+import torch
+from pathlib import Path
+from roberta_hub.model import few_rows
+few_rows.BUILT = Path(sys.argv[1])
+from test_few_rows import Run, drawn, layer_of, prepared
+form = prepared(layer_of((36, 52, 3)), "float16").few
+x = drawn(9, 36)
+torch.set_num_threads(2)
+wanted = Run(form, (9,), None)(form, x, False)
+child = os.fork()
+assert torch.equal(Run(form, (9,), None)(form, x, False), wanted)
+if child == 0:
+    os._exit(0)
+assert os.waitpid(child, 0)[1] == 0
+print("both")
+"""
+
+
+@pytest.mark.skipif(not hasattr(os, "fork"), reason="no fork")
+def test_a_fork_after_its_first_call(built: Path) -> None:
+    """A child has no threads but its own; torch's own products would wait for them forever."""
+    path = os.pathsep.join([str(ROOT / "tests/model"), str(ROOT / "tests"), str(ROOT)])
+    env = {**os.environ, "PYTHONPATH": path, "OMP_NUM_THREADS": "2"}
+    command = [sys.executable, "-c", FORK, str(built)]
+    ran = subprocess.run(command, env=env, capture_output=True, text=True, timeout=120)
+    assert ran.stdout == "both\n", ran.stderr
+
+
+@pytest.mark.skipif(platform.machine() != "x86_64", reason="of x86")
+def test_the_processor_s_word_is_the_system_s(built: Path) -> None:
+    features = kernels.cpu().features
+    assert ("int8" in few_rows.can()) == ("avx512_vnni" in features)
+    assert ("float16" in few_rows.can()) == ("avx512f" in features)
+
+
+def test_its_copy_of_the_weights_is_its_own(built: Path) -> None:
+    layer = layer_of((36, 52, 3))
+    form = prepared(layer, "float16")
+    assert isinstance(form.few, FewRows)
+    x = drawn(5, 36)
+    before = Run(form.few, (5,), None)(form.few, x, False)
+    with torch.no_grad():
+        for parameter in layer.parameters():
+            parameter.fill_(9.0)
+    assert torch.equal(Run(form.few, (5,), None)(form.few, x, False), before)
