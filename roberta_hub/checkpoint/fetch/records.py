@@ -267,8 +267,8 @@ ROBERTA: tuple[Record, ...] = (
         summary='RoBERTa tiny, with 24 M parameters and the head "mnli", in the package; '
         "no download.",
         details=(
-            "It has 6 layers and 384 dimensions. It began as all-MiniLM-L6-v2 and was trained on with",
-            "this package; its MODEL_CARD.md says of what, and how good it is.",
+            "It has 6 layers and 384 dimensions. It began as all-MiniLM-L6-v2 and was trained on",
+            "with this package; its MODEL_CARD.md says of what, and how good it is.",
         ),
         example=('>>> roberta.fill_mask("The capital of France is <mask>.", topk=3)',),
     ),
