@@ -51,13 +51,16 @@ def fit(task: TrainingTask, config: Config, *, started: float | None = None) -> 
             the same one in every process.
     """
     started, config = now() if started is None else started, check(config)
-    with claimed(config.output):
-        return _Run(task, config, started).run()
+    # First: torch loads parts of itself at first use, and a KeyboardInterrupt there can get lost.
+    with Signals() as signals, claimed(config.output):
+        return _Run(task, config, started, signals).run()
 
 
 class _Run:
-    def __init__(self, task: TrainingTask, config: Config, started: float) -> None:
-        self.task, self.config = task, config
+    def __init__(
+        self, task: TrainingTask, config: Config, started: float, signals: Signals
+    ) -> None:
+        self.task, self.config, self.signals = task, config, signals
         self.directory = Path(config.output)
         loop = config.loop
         self.devices = Devices(loop.precision, loop.parallel, loop.find_unused_parameters)
@@ -153,7 +156,6 @@ class _Run:
 
     def run(self) -> Report:
         with ExitStack() as stack:
-            self.signals = stack.enter_context(Signals())
             stack.enter_context(self.checkpoints)
             module, loop = self.task.module, self.config.loop
             if loop.gradient_checkpointing:
