@@ -1,6 +1,6 @@
 """One short text through the compiled layer, through torch's operators and through ONNX Runtime.
 
-    python benchmarks/few_rows.py              # some four minutes on two cores
+    python benchmarks/few_rows.py              # some eight minutes on two cores
 
 RoBERTa's base and the shape of all-MiniLM-L6-v2 (6 layers of 384), random weights. "torch" is our
 own path where the compiled part was not built. By turns, all-different texts, in one process for
@@ -17,9 +17,10 @@ import os
 import subprocess
 import sys
 import tempfile
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from importlib.util import find_spec
 from pathlib import Path
+from typing import Any
 from unittest import mock
 
 import torch
@@ -41,6 +42,8 @@ SIZES: dict[str, dict[str, int]] = {
         "encoder_attention_heads": 12,
     },
 }
+PAUSE = 0.2
+"""Seconds between two ways, in which the threads of the one before stop spinning."""
 BYTES = {"float32": 4, "float16": 2, "int8": 1}
 
 
@@ -76,7 +79,7 @@ def texts(length: int, rounds: int) -> Callable[[], list[torch.Tensor]]:
     return lambda: [next(drawn)]
 
 
-def measure(size: str, held: str, folder: Path, rounds: int) -> dict[str, object]:
+def measure(size: str, held: str, folder: Path, rounds: int) -> dict[str, Any]:
     """Milliseconds of each engine and length, and of reading the weights once."""
     ways = forms(size, held)
     if find_spec("onnxruntime") and held != "float16":
@@ -84,11 +87,11 @@ def measure(size: str, held: str, folder: Path, rounds: int) -> dict[str, object
             model(size).save(folder, format="huggingface")
         name = "ONNX Runtime"
         ways[name] = engines.in_batches(engines.onnxruntime(folder, held))
-    found: dict[str, object] = {}
+    found: dict[str, Any] = {}
     for length in LENGTHS:
         text = texts(length, rounds)
         calls = {name: (lambda way=way, text=text: way(text())) for name, way in ways.items()}
-        samples = by_turns(calls, rounds, pause=0.01)
+        samples = by_turns(calls, rounds, pause=PAUSE)
         clean = min(len(s.clean) for s in samples.values())
         row = {name: round(1000 * s.median, 2) for name, s in samples.items()}
         found[str(length)] = {**row, "clean": clean}
@@ -106,7 +109,7 @@ def measure(size: str, held: str, folder: Path, rounds: int) -> dict[str, object
     return found
 
 
-def page(numbers: dict[str, dict[str, dict[str, dict[str, float]]]]) -> str:
+def page(numbers: Mapping[str, Mapping[str, Any]]) -> str:
     """The tables."""
     machine = kernels.cpu()
     lines = [
@@ -150,7 +153,7 @@ def main() -> None:
     if not few_rows.can():
         sys.exit("the compiled part is not there; python setup.py build_ext --inplace builds it")
     with tempfile.TemporaryDirectory() as temporary:
-        numbers: dict[str, object] = {}
+        numbers: dict[str, dict[str, Any]] = {}
         for size in SIZES:
             folder = (options.folder or Path(temporary)) / size.replace(" ", "")
             folder.mkdir(parents=True, exist_ok=True)
@@ -159,8 +162,8 @@ def main() -> None:
                 command = [sys.executable, __file__, "--here", size, held]
                 command += ["--rounds", str(options.rounds), "--folder", str(folder)]
                 ran = subprocess.run(command, check=True, stdout=subprocess.PIPE, env=os.environ)
-                numbers[size][held] = json.loads(ran.stdout)  # type: ignore[index]
-    table = page(numbers)  # type: ignore[arg-type]
+                numbers[size][held] = json.loads(ran.stdout)
+    table = page(numbers)
     write("few_rows", table, {"about": about("torch", "onnxruntime"), "numbers": numbers})
     print(table)
 

@@ -25,7 +25,7 @@ PIN = "ROBERTA_HUB_MATRICES"
 KERNELS: tuple[Kernel, ...] = ("onednn", "mkl", "plain")
 PINS: tuple[Pin, ...] = (*KERNELS, "compiled")
 
-FEW = {"float32": 48, "float16": 32, "int8": 48}
+FEW = {"float32": 32, "float16": 32, "int8": 128}
 """Rows up to which the compiled layer is the faster, by what holds the weights. Measured on a
 Cascade Lake (benchmarks/results/few_rows.md)."""
 SMALL = 4_000_000
@@ -135,6 +135,8 @@ def pinned() -> Pin | None:
 def few_rows(held: str, there: frozenset[str]) -> int:
     """Return up to how many rows a layer runs in compiled code; 0 where it never does.
 
+    On a CPU with AMX int8 never does: oneDNN multiplies in its tiles, and nobody measured both.
+
     Args:
         held: what holds the weights, of "float32", "float16" and "int8".
         there: those of them that the compiled code computes with here; none where it was not built.
@@ -152,6 +154,8 @@ def few_rows(held: str, there: frozenset[str]) -> int:
             f"${PIN} is 'compiled', and the compiled part was not built here or finds no AVX-512 "
             "(roberta-hub doctor says which); choose another, or unset it"
         )
+    if pin is None and held == "int8" and "amx_int8" in cpu().features:
+        return 0
     return FEW[held] if held in there and pin in (None, "compiled") else 0
 
 

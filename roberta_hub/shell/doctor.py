@@ -134,7 +134,8 @@ def _few_rows() -> str:
     pin = os.environ.get(kernels.PIN, "").strip().lower()
     if pin not in ("", "compiled"):
         return f"torch's operators, as {kernels.PIN} says"
-    return f"compiled, with weights in {', '.join(h for h in few_rows.HELD if h in few_rows.can())}"
+    held = (name for name in few_rows.HELD if kernels.few_rows(name, few_rows.can()))
+    return f"compiled, with weights in {', '.join(held)}"
 
 
 def _cache(problems: list[str], verify: bool) -> Iterator[str]:

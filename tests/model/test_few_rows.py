@@ -25,7 +25,7 @@ from roberta_hub.model.layer import PreparedLayer, TransformerLayer
 from roberta_hub.model.packing import PackedBatch, pack_sequences
 
 ROOT = Path(__file__).resolve().parents[2]
-BATCHES = ((1,), (2,), (5,), (12,), (13,), (16,), (17,), (48,), (3, 9, 4), (20, 1, 27))
+BATCHES = ((1,), (2,), (5,), (12,), (13,), (16,), (17,), (48,), (128,), (3, 9, 4), (20, 1, 27))
 SIZES = [  # C, F, heads: of whole registers and panels, of neither, of less than either
     pytest.param((96, 224, 6), id="heads of 16"),
     pytest.param((36, 52, 3), id="heads of 12"),
@@ -56,7 +56,11 @@ def built(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Path]:
 
 @pytest.fixture(autouse=True)
 def _nothing_pinned(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Nor are there AMX's tiles, with which int8 does not come here unless it is pinned."""
     monkeypatch.delenv(kernels.PIN, raising=False)
+    here = kernels.cpu()
+    without = kernels.CPU(here.vendor, here.features - {"amx_int8"})
+    monkeypatch.setattr(kernels, "cpu", lambda: without)
 
 
 def layer_of(size: tuple[int, int, int], before: bool = False) -> TransformerLayer:
@@ -369,6 +373,16 @@ def test_the_processor_s_word_is_the_system_s(built: Path) -> None:
     features = kernels.cpu().features
     assert ("int8" in few_rows.can()) == ("avx512_vnni" in features)
     assert ("float16" in few_rows.can()) == ("avx512f" in features)
+
+
+def test_int8_on_amx_asks_for_a_pin(monkeypatch: pytest.MonkeyPatch) -> None:
+    everything = frozenset(HELD)
+    amx = kernels.CPU("GenuineIntel", frozenset({"avx512f", "avx512_vnni", "amx_int8"}))
+    monkeypatch.setattr(kernels, "cpu", lambda: amx)
+    rows = [kernels.few_rows(held, everything) for held in HELD]
+    assert [count > 0 for count in rows] == [held != "int8" for held in HELD]
+    monkeypatch.setenv(kernels.PIN, "compiled")
+    assert kernels.few_rows("int8", everything) == kernels.FEW["int8"]
 
 
 def test_its_copy_of_the_weights_is_its_own(built: Path) -> None:
