@@ -11,6 +11,7 @@ from pathlib import Path
 import torch
 
 from roberta_hub.train.fitting.examples import Examples
+from roberta_hub.train.fitting.recipe import learns_embeddings
 from roberta_hub.train.fitting.scores import Scores
 from roberta_hub.train.reports import duration
 from roberta_hub.train.settings import Config
@@ -29,6 +30,7 @@ def card(examples: Examples, scores: Scores, config: Config, output: Path, secon
     pair = len(examples.columns) == 2
     asked = '[("a text", "another")]' if pair else '"a text"'
     several = ", multi_label=True" if examples.task == "multi_label" else ""
+    kept = "" if learns_embeddings(len(examples.train)) else "; its tokens' embeddings stayed"
     kind = "number" if examples.task == "regression" else "label"
     return f"""\
 # {output.absolute().name}
@@ -64,7 +66,7 @@ These rows were not learnt, and chose nothing.
 ```
 
 {config.model} learnt {duration_of(config, len(examples.train))}, with a learning rate of at most
-{config.optimizer.lr:g}; all of it took {duration(seconds)}. {versions()}.
+{config.optimizer.lr:g}{kept}; all of it took {duration(seconds)}. {versions()}.
 """
 
 

@@ -21,7 +21,7 @@ from roberta_hub.train.data.sentences import Sentences
 from roberta_hub.train.fitting.card import card, duration_of
 from roberta_hub.train.fitting.examples import Examples, read_examples, wrapped
 from roberta_hub.train.fitting.folder import check_output, workplace, write_folder
-from roberta_hub.train.fitting.recipe import length_for, recipe
+from roberta_hub.train.fitting.recipe import learns_embeddings, length_for, recipe
 from roberta_hub.train.fitting.scores import Scores, measure
 from roberta_hub.train.fitting.split import near
 from roberta_hub.train.limits import MAX_SEED
@@ -129,6 +129,8 @@ class Ready:
         values, scale = self.examples.train, None
         if self.examples.task == "regression":
             values, scale = _standard(values)
+        encoder = own_model(self.roberta.model, "fit trains").transformer
+        encoder.embed_tokens.requires_grad_(learns_embeddings(len(values)))
         with workplace(self.output) as work:
             loop = dataclasses.replace(self.config.loop, progress=progress)
             config = dataclasses.replace(self.config, output=str(work / "run"), loop=loop)
