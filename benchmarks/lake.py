@@ -2,7 +2,7 @@
 
     python benchmarks/lake.py                          # every engine that is here, 50,000 pairs
     python benchmarks/lake.py --rows 2000 --engines plain processes
-    python benchmarks/lake.py --million FOLDER         # with two kills; again: goes on
+    python benchmarks/lake.py --million FOLDER         # in int8, with two kills; again: goes on
     python benchmarks/lake.py --estimate               # what 10 billion rows cost, by the tables
 
 The pairs are recombined from real sentences of at most 16 tokens. Each engine runs by itself, with
@@ -36,10 +36,10 @@ MODEL = "roberta.tiny"
 Run = dict[str, Any]
 
 
-def verb() -> Any:
+def verb(optimize: str | None = None) -> Any:
     from roberta_hub.scale import Verb
 
-    return Verb("classify", MODEL, text=TEXT, threads=1)
+    return Verb("classify", MODEL, text=TEXT, threads=1, optimize=optimize)
 
 
 def read(source: Path) -> tuple[list[str], list[str]]:
@@ -52,13 +52,19 @@ def read(source: Path) -> tuple[list[str], list[str]]:
 # ---- engines: each in a process of its own ----
 
 
-def plain(source: Path, target: Path, workers: int) -> None:
-    import torch
+def plain(optimize: str | None) -> Callable[[Path, Path, int], None]:
+    def run(source: Path, target: Path, workers: int) -> None:
+        import torch
 
-    from roberta_hub import load_model
+        from roberta_hub import load_model
 
-    torch.set_num_threads(1)
-    load_model(MODEL).classify(list(zip(*read(source), strict=True)), progress=False)
+        torch.set_num_threads(1)
+        roberta = load_model(MODEL)
+        if optimize is not None:
+            roberta.optimize(optimize)
+        roberta.classify(list(zip(*read(source), strict=True)), progress=False)
+
+    return run
 
 
 def host(source: Path, target: Path, workers: int) -> None:
@@ -85,11 +91,12 @@ def host(source: Path, target: Path, workers: int) -> None:
     pq.write_table(pa.concat_tables(parts), target)
 
 
-def units(engine: str) -> Callable[[Path, Path, int], None]:
+def units(engine: str, optimize: str | None = None) -> Callable[[Path, Path, int], None]:
     def run(source: Path, target: Path, workers: int) -> None:
         from roberta_hub.scale import lake
 
-        lake(source, target, verb(), engine=engine, workers=workers, unit_rows=UNIT_ROWS)
+        asked = verb(optimize)
+        lake(source, target, asked, engine=engine, workers=workers, unit_rows=UNIT_ROWS)
 
     return run
 
@@ -161,9 +168,11 @@ def cross_encoder(source: Path, target: Path, workers: int) -> None:
 
 
 ENGINES: dict[str, tuple[Callable[[Path, Path, int], None], str]] = {
-    "plain": (plain, ""),
+    "plain": (plain(None), ""),
+    "plain int8": (plain("int8"), ""),
     "host": (host, ""),
     "processes": (units("processes"), ""),
+    "processes int8": (units("processes", "int8"), ""),
     "ray": (units("ray"), "ray"),
     "ray data": (ray_data, "ray_data"),
     "daft": (daft, "daft"),
@@ -175,7 +184,9 @@ PEERS = ("transformers", "sentence-transformers")
 TITLES = {
     "plain": "plain `classify`, one call",
     "host": "all but the model, one process",
+    "plain int8": "plain `classify`, one call, int8",
     "processes": "`lake`, processes",
+    "processes int8": "`lake`, processes, int8",
     "ray": "`lake`, Ray",
     "ray data": "Ray Data, `map_batches(Verb)`",
     "daft": "Daft, `daft.cls` with a Verb",
@@ -246,8 +257,9 @@ def compare(rows: int, engines: list[str], workers: int) -> None:
         "| engine | rows | rows per CPU-s | beside plain | CPU-s | CPU-s of the start | s | MB |",
         "|---|--:|--:|--:|--:|--:|--:|--:|",
     ]
-    base = numbers.get("plain", {}).get("rows per CPU-s")
     for engine, run in numbers.items():
+        plain_one = "plain int8" if "int8" in engine else "plain"
+        base = numbers.get(plain_one, {}).get("rows per CPU-s")
         beside = f"{run['rows per CPU-s'] / base:.2f}" if base else ""
         cells = [TITLES[engine], f"{run['rows']:,}", f"{run['rows per CPU-s']:,.0f}", beside]
         cells += [f"{run['cpu']:.1f}", f"{run['start']['cpu']:.1f}", f"{run['wall']:.1f}"]

@@ -30,7 +30,7 @@ from pathlib import Path
 from lake import verb
 from roberta_hub.scale import lake
 source, target, workers, unit = json.loads(sys.argv[1])
-lake(source, target, verb(), workers=workers, unit_rows=unit, progress=False)
+lake(source, target, verb("int8"), workers=workers, unit_rows=unit, progress=False)
 """
 CLEAN = """
 import dataclasses, json, sys
@@ -42,7 +42,7 @@ from roberta_hub.scale.work import do_unit
 source, target, folder, count = json.loads(sys.argv[1])
 system, place = located(target, "target")
 made = plan.load(system, place)
-job = dataclasses.replace(made.job(find(source), system, place, verb()), folder=folder)
+job = dataclasses.replace(made.job(find(source), system, place, verb("int8")), folder=folder)
 for unit in made.units[:count]:
     done = do_unit(job, unit)
     assert done.end in ("done", "there"), done
@@ -147,7 +147,7 @@ def _report(state: dict[str, Any], rows: int, workers: int) -> None:
         "",
         "Again: `python benchmarks/lake.py --million FOLDER`.",
         "",
-        f"- {workers} workers of one thread, {state['seconds'] / 60:.1f} minutes, "
+        f"- {workers} workers of one thread, int8, {state['seconds'] / 60:.1f} minutes, "
         f"{state['cpu']:,.0f} CPU seconds, {rows / state['cpu']:,.0f} rows per CPU second, "
         "the kills and three starts included.",
         f"- The driver was killed at {' and '.join(map(str, state['killed']))} files.",
