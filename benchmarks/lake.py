@@ -1,6 +1,6 @@
 """A lake of short pairs through `classify`: engines beside the plain call, and one million rows.
 
-    python benchmarks/lake.py                          # every engine that is here, 50,000 pairs
+    python benchmarks/lake.py                          # every engine that is here, 20,000 pairs
     python benchmarks/lake.py --rows 2000 --engines plain processes
     python benchmarks/lake.py --million FOLDER         # in int8, with two kills; again: goes on
     python benchmarks/lake.py --estimate               # what 10 billion rows cost, by the tables
@@ -28,8 +28,8 @@ from typing import Any
 ROOT = Path(__file__).resolve().parents[1]
 sys.path[:0] = [str(ROOT), str(ROOT / "benchmarks")]
 
-ROWS, PEER_ROWS, FEW = 50_000, 2_000, 100
-UNIT_ROWS = 5_000
+ROWS, PEER_ROWS, FEW = 20_000, 2_000, 100
+UNIT_ROWS = 2_000
 """Rows of a unit in the table of engines; the million has units of 50,000."""
 TEXT = ("premise", "hypothesis")
 MODEL = "roberta.tiny"
