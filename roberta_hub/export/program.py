@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from contextlib import contextmanager
+from io import BytesIO
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -44,7 +45,10 @@ def trace(graph: Graph) -> ExportedProgram:
 
 def write_program(program: ExportedProgram, folder: Path) -> None:
     """Write a program as `model.pt2`, which `torch.export.load` reads."""
-    torch.export.save(program, folder / FILE)
+    # Not straight into the file: torch's own writer ends the process where a disk is full.
+    archive = BytesIO()
+    torch.export.save(program, archive)
+    (folder / FILE).write_bytes(archive.getbuffer())
 
 
 @contextmanager
