@@ -25,7 +25,8 @@ from roberta_hub.errors import CheckpointError, InputError, RobertaHubError
 from roberta_hub.export import onnx, program
 from roberta_hub.export.check import check
 from roberta_hub.export.graph import Answer, Graph, Output, find_answer
-from roberta_hub.files import listing, replacing_all, write_files
+from roberta_hub.export.place import check_vacant, earlier_files
+from roberta_hub.files import replacing_all, write_files
 from roberta_hub.inference.features import Pooling
 from roberta_hub.inference.mode import evaluating
 from roberta_hub.inference.optimize import Optimization
@@ -33,11 +34,6 @@ from roberta_hub.model.roberta import Roberta
 from roberta_hub.text.tokenizer import Tokenizer
 
 Format = Literal["onnx", "torch"]
-_FILES: dict[str, tuple[str, ...]] = {
-    "onnx": (onnx.FILE, onnx.DATA),
-    "torch": (program.FILE,),
-}
-"""What holds the model; the first is always there."""
 _KINDS = {
     "classification": HEADS,
     "token": TOKEN_HEADS,
@@ -116,14 +112,14 @@ def export(
     directory = path_of("the directory to export into", directory)
     _check_float32(model, optimized)
     with _told(directory):
-        _check_vacant(directory, format)
+        check_vacant(directory, format)
     if format == "onnx":
         onnx.check_installed()
     files = saving.beside_weights(_with_only(checkpoint, answer), tokenizer, _head(answer))
     unchecked = _why_not(format, check_it)
     with evaluating(model), _on_cpu(model) as own, _told(directory):
         graph = Graph(own, answer).eval()
-        with replacing_all(directory, _FILES[format]) as work:
+        with replacing_all(directory, earlier_files(format)) as work:
             _write(graph, work, format, opset)
             difference = None if unchecked else _compare(graph, work, format)
             write_files(work, files)
@@ -172,20 +168,6 @@ def _check_float32(model: Roberta, optimized: Optimization | None) -> None:
         raise InputError(
             f"export writes float32 weights, and this model has {names}; call "
             "roberta.to(torch.float32) first"
-        )
-
-
-def _check_vacant(directory: Path, format: Format) -> None:
-    """Refuse a directory with a model in it that this export would not replace but mix with."""
-    if os.path.isfile(directory):
-        raise CheckpointError(f"{str(directory)[:300]} is a file; choose a directory")
-    if (directory / _FILES[format][0]).is_file():
-        return  # an export of before
-    others = ["config.json", "model.pt", *(files[0] for files in _FILES.values())]
-    if any((directory / name).is_file() for name in others):
-        raise CheckpointError(
-            f"{directory} holds another model ({listing(directory)}), which an export as "
-            f"{format!r} would not replace but mix with; choose another directory"
         )
 
 

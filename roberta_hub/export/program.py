@@ -13,11 +13,12 @@ from torch import Tensor
 
 from roberta_hub.export.check import Run
 from roberta_hub.export.graph import Graph
+from roberta_hub.saving import EXPORTS
 
 if TYPE_CHECKING:
     from torch.export import ExportedProgram
 
-FILE = "model.pt2"
+FILE = EXPORTS["torch"][0]
 
 
 def trace(graph: Graph) -> ExportedProgram:

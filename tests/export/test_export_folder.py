@@ -65,7 +65,7 @@ def test_a_program_of_torch(roberta: RobertaHubInterface, tmp_path: Path) -> Non
         for row, wanted in zip(logits.softmax(-1), roberta.classify(TEXTS, "topic"), strict=True):
             scores = [wanted.scores[label] for label in ("art", "news", "sport")]
             assert row.tolist() == pytest.approx(scores, abs=1e-5)
-    with pytest.raises(CheckpointError, match="holds another model"):
+    with pytest.raises(CheckpointError, match="holds files of another model"):
         roberta.export(tmp_path / "out", "onnx")
 
 
