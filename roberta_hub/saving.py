@@ -207,9 +207,10 @@ def beside_weights(
 
 def _beside(checkpoint: Checkpoint, tokenizer: Tokenizer) -> dict[str, bytes]:
     """Make the tokenizer's files, and those that say how a vector of a text is made."""
-    files = tokenizer_files(tokenizer, checkpoint.config.max_positions)
+    config = checkpoint.config
+    files = tokenizer_files(tokenizer, config.max_positions)
     if checkpoint.sentence is not None:
-        files |= sentence_files(checkpoint.sentence, checkpoint.config.embed_dim)
+        files |= sentence_files(checkpoint.sentence, config.embed_dim, config.max_positions)
     return files
 
 
