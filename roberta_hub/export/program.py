@@ -27,9 +27,9 @@ def trace(graph: Graph) -> ExportedProgram:
     Args:
         graph: whose `inputs` the program takes, all (B, T) int64.
     """
-    longest = graph.model.max_positions()
+    longest = graph.encoder.max_positions()
     # A torch-made constant of 1 would stand for sizes of 1, so the sample is larger.
-    ids = torch.full((2, min(7, longest)), graph.model.config.padding_idx + 1)
+    ids = torch.full((2, min(7, longest)), graph.encoder.padding_idx + 1)
     sample: dict[str, Tensor] = {"input_ids": ids, "attention_mask": torch.ones_like(ids)}
     sample |= {name: torch.zeros_like(ids) for name in graph.inputs if name not in sample}
     sizes = {

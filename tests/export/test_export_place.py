@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import contextlib
 import json
 import os
+import warnings
 from pathlib import Path
 from typing import Any
 
@@ -12,8 +14,9 @@ from answers import made
 from small_models import small_roberta
 
 import roberta_hub
-from roberta_hub import RobertaHubInterface, files
-from roberta_hub.errors import CheckpointError
+from roberta_hub import RobertaHubInterface, files, saving
+from roberta_hub.errors import CheckpointError, ExportError
+from roberta_hub.export import folder as folder_module
 from roberta_hub.export import onnx, place, program
 from roberta_hub.saving import EXPORTS
 
@@ -129,6 +132,77 @@ def test_a_save_beside_an_export_is_refused(
     with pytest.raises(CheckpointError, match=r"holds an exported model \(model.* choose another"):
         roberta.save(tmp_path, format)
     assert there(tmp_path) == {EXPORTS[exported][0]: b"graph"}
+
+
+def test_a_vector_that_lacks_own_settings_is_warned_of(tmp_path: Path) -> None:
+    roberta = small_roberta(num_layers=1)
+    roberta.sentence = roberta_hub.SentenceSettings(normalize=True, max_length=16)
+    sentence = r"is mean pooling and nothing else.* by mean pooling, normalized, at most 16 tokens"
+    with pytest.warns(UserWarning, match=sentence) as warned:
+        wrote(roberta, tmp_path, pooling="mean")
+    assert warned[0].filename == __file__
+    with warnings.catch_warnings():
+        warnings.simplefilter("error")
+        wrote(roberta, tmp_path)
+        roberta.sentence = roberta_hub.SentenceSettings()
+        wrote(roberta, tmp_path, pooling="mean")
+
+
+def test_a_tokenizer_that_is_not_written_is_told(
+    roberta: RobertaHubInterface, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(saving, "_is_written_by_its_class", lambda tokenizer: False)
+    found = wrote(roberta, tmp_path)
+    assert found.files == ("config.json", "model.onnx")
+    assert "\nno tokenizer: no class of transformers has its special ids" in str(found)
+
+
+STEPS = {
+    "tracing the model": (program, "trace"),
+    "writing ONNX": (onnx, "write_onnx"),
+    "running what was written": (onnx, "onnx_in"),
+}
+
+
+@pytest.mark.parametrize("step", STEPS)
+def test_what_other_packages_raise_is_an_export_error(
+    roberta: RobertaHubInterface, step: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def fails(*_: Any, **__: Any) -> None:
+        raise raised
+
+    monkeypatch.setattr(onnx, "has_runtime", lambda: True)
+    monkeypatch.setattr(*STEPS[step], fails)
+    raised: BaseException = RuntimeError("no such\noperator")
+    sentence = rf"^{step} fails \(RuntimeError: no such operator; opset 23, torch \d.*\); nothing w"
+    with pytest.raises(ExportError, match=sentence) as found:
+        roberta.export(tmp_path / "out", opset=23)
+    assert found.value.__cause__ is raised
+    for passing in (KeyboardInterrupt(), MemoryError()):
+        raised = passing
+        with pytest.raises(type(passing)):
+            roberta.export(tmp_path / "out")
+    assert list(tmp_path.iterdir()) == []
+
+
+@pytest.mark.parametrize("stop", [KeyboardInterrupt, ExportError])
+def test_an_export_that_stops_leaves_the_earlier_one(
+    roberta: RobertaHubInterface,
+    stop: type[BaseException],
+    tmp_path: Path,
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    def stopped(*_: Any) -> None:
+        raise stop("here")
+
+    wrote(roberta, tmp_path)
+    before = there(tmp_path)
+    monkeypatch.setattr(onnx, "has_runtime", lambda: True)
+    monkeypatch.setattr(onnx, "onnx_in", lambda folder: contextlib.nullcontext())
+    monkeypatch.setattr(folder_module, "check", stopped)
+    with pytest.raises(stop):
+        roberta.export(tmp_path, head="topic")
+    assert there(tmp_path) == before
 
 
 def test_a_failed_move_says_that_files_are_mixed(
