@@ -185,7 +185,7 @@ def _advise_of_settings(model: Roberta, answer: Answer, own: SentenceSettings | 
     if answer.kind != "pooled" or own is None:
         return
     longest = model.max_positions()
-    alone = SentenceSettings(pooling=answer.name) if answer.name in POOLINGS else None
+    alone = SentenceSettings(pooling=(answer.name,)) if answer.name in POOLINGS else None
     if alone is not None and own.summary(longest) == alone.summary(longest):
         return
     advise(
