@@ -61,7 +61,7 @@ class MissingExtraError(RobertaHubError, ImportError):
 
 
 class ExportError(RobertaHubError, RuntimeError):
-    """An exported file that does not answer as the model does; it was not kept."""
+    """An export that fails, or a file that does not answer as the model does; none was kept."""
 
 
 class LakeError(InputError):

@@ -183,6 +183,9 @@ def replacing_all(directory: Path, obsolete: Sequence[str] = ()) -> Iterator[Pat
     Args:
         directory: made if missing, and taken away again where nothing comes of it.
         obsolete: files of an earlier save that go, where no new ones take their places.
+
+    Raises:
+        CheckpointError: the disk refused between the first move and the last.
     """
     made = [place for place in (directory, *directory.parents) if not os.path.lexists(place)]
     work = directory / f".{uuid.uuid4().hex}.tmp"
@@ -193,12 +196,9 @@ def replacing_all(directory: Path, obsolete: Sequence[str] = ()) -> Iterator[Pat
         for file in files:  # found out before anything moves
             if (directory / file).is_dir():
                 raise IsADirectoryError(f"{directory / file} is a directory")
-        for file in sorted(files, key=lambda file: file.name == "config.json"):
-            (directory / file).parent.mkdir(exist_ok=True)
-            os.replace(work / file, directory / file)
-        for name in obsolete:
-            if Path(name) not in files:
-                (directory / name).unlink(missing_ok=True)
+            with open(work / file, "rb+") as written:
+                os.fsync(written.fileno())
+        _move(work, directory, files, [name for name in obsolete if Path(name) not in files])
     except BaseException:
         shutil.rmtree(work, ignore_errors=True)
         for folder in made:  # from the inside out, and only what is empty
@@ -207,6 +207,33 @@ def replacing_all(directory: Path, obsolete: Sequence[str] = ()) -> Iterator[Pat
         raise
     finally:
         shutil.rmtree(work, ignore_errors=True)
+
+
+def _move(work: Path, directory: Path, files: Sequence[Path], obsolete: Sequence[str]) -> None:
+    """Move complete files, and remove those that are obsolete; say so where it stops midway."""
+    # Backwards, model.onnx.data comes before the model.onnx that names it.
+    ordered = sorted(files, reverse=True)
+    ordered.sort(key=lambda file: file == Path("config.json"))
+    moved = 0
+    try:
+        for file in ordered:
+            (directory / file).parent.mkdir(exist_ok=True)
+            os.replace(work / file, directory / file)
+            moved += 1
+        for name in obsolete:
+            (directory / name).unlink(missing_ok=True)
+            with contextlib.suppress(OSError):  # a part's folder, once it is empty
+                if (directory / name).parent != directory:
+                    (directory / name).parent.rmdir()
+        flush_path(directory)
+    except OSError as error:
+        if not moved:
+            raise
+        raise CheckpointError(
+            f"{str(directory)[:300]}: {moved} of {len(files)} new files are in place when the disk "
+            f"refuses ({type(error).__name__}: {str(error)[:200]}); old and new ones are mixed "
+            "there. Free some room and write again, or into another directory"
+        ) from error
 
 
 def write_bytes(path: Path, data: bytes) -> None:

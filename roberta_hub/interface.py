@@ -227,10 +227,10 @@ class RobertaHubInterface(IdVerbs, LanguageVerbs, EmbedVerbs, DisplayVerbs):
     ) -> Exported:
         """Write one answer of the model for other runtimes, and compare what was written.
 
-        The file takes batches of any size: `input_ids` and `attention_mask`, (B, T) int64, padded
-        on either side; and `token_type_ids` where the model tells a second sentence by segments. It
-        computes on padding, so on texts of many lengths the model itself is faster: see
-        docs/export.md. Outputs are 0 at padding.
+        The file takes batches of any size, of 2 ids or more a row: `input_ids` and
+        `attention_mask`, (B, T) int64, padded on either side; and `token_type_ids` where the model
+        tells a second sentence by segments. It computes on padding, so on texts of many lengths the
+        model itself is faster: see docs/export.md. Outputs of tokens are 0 at padding.
 
         Beside it lie config.json with the labels and the tokenizer's files, named as optimum and
         sentence-transformers read them.
@@ -245,8 +245,9 @@ class RobertaHubInterface(IdVerbs, LanguageVerbs, EmbedVerbs, DisplayVerbs):
             output: "features" is `last_hidden_state`, (B, T, C), the default without a head;
                 "logits" without a head is the language model's, (B, T, V).
             pooling: `sentence_embedding`, (B, C), instead: "cls", "mean", "max" or "pooler", as
-                `features` makes them.
-            opset: of ONNX, 18 to 23; 23 has attention as one operator.
+                `features` makes them; a warning says what of a sentence encoder's own settings is
+                not in it.
+            opset: of ONNX, 18 to 23; 23 has attention as one operator. "torch" has none.
             check: compare the file with the model on five batches, padded left and right, and rows
                 of nothing but padding.
 
@@ -255,7 +256,8 @@ class RobertaHubInterface(IdVerbs, LanguageVerbs, EmbedVerbs, DisplayVerbs):
             out or onnxruntime is not installed, as `print` says.
 
         Raises:
-            ExportError: the file's numbers differ from the model's by over 1e-4; it is not kept.
+            ExportError: the file's numbers differ from the model's by over 1e-4, or torch or
+                a package of ONNX fails; nothing is kept.
             UnknownNameError: no such head.
             InputError: choices that exclude each other; weights that are not float32, or a model
                 that answers in int8.
@@ -265,8 +267,8 @@ class RobertaHubInterface(IdVerbs, LanguageVerbs, EmbedVerbs, DisplayVerbs):
 
         Example:
             >>> tiny = roberta_hub.load_model("roberta.tiny")
-            >>> tiny.export(folder / "exported", "torch", pooling="mean").outputs
-            ('sentence_embedding',)
+            >>> tiny.export(folder / "exported", "torch", head="mnli").outputs
+            ('logits',)
         """
         return folder.export(
             own_model(self.model, "export writes"),

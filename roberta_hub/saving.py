@@ -41,6 +41,10 @@ FORMATS = {
     "huggingface": (SETTINGS, *_VOCABULARIES, *SENTENCE_FILES),
 }
 """Every format, and its files that not every model has: those of an earlier save are removed."""
+EXPORTS = {"onnx": ("model.onnx", "model.onnx.data"), "torch": ("model.pt2",)}
+"""What holds the model in a folder of `export`, by its format; the first is always there."""
+EXPORTED = {"exported_by": "roberta_hub"}
+"""Marks config.json in such a folder: only what has it may be replaced."""
 ONE_SEPARATOR = ("Albert", "Bert", "Electra")
 """How the names of transformers' tokenizer classes begin that join sentences as BERT does."""
 
@@ -150,17 +154,23 @@ def write(
 
 
 def _check_vacant(directory: Path, format: str) -> None:
-    """Refuse a directory with a model of another format.
+    """Refuse a directory with a model of another format, or with an exported one.
 
-    Loading would find that model, or a mixture of both.
+    Loading would find that model, or a mixture of both; servers prefer model.onnx to new weights.
     """
-    there = {"fairseq"} if (directory / "model.pt").is_file() else set()
+    exported = [name for names in EXPORTS.values() for name in names]
+    if there := [name for name in exported if os.path.lexists(directory / name)]:
+        raise CheckpointError(
+            f"{directory} holds an exported model ({', '.join(there)}), which a save as {format!r} "
+            "would not replace but mix with; choose another directory"
+        )
+    saved = {"fairseq"} if (directory / "model.pt").is_file() else set()
     if (directory / "config.json").is_file():
         ours = read_json(directory / "config.json").get("format") == "roberta_hub"
-        there.add("roberta_hub" if ours else "huggingface")
-    if there - {format}:
+        saved.add("roberta_hub" if ours else "huggingface")
+    if saved - {format}:
         raise CheckpointError(
-            f"{directory} holds a model of format {', '.join(sorted(there - {format}))!r}, which a "
+            f"{directory} holds a model of format {', '.join(sorted(saved - {format}))!r}, which a "
             f"save as {format!r} would not replace but mix with; choose another directory"
         )
 
@@ -183,23 +193,24 @@ def _write(
 def beside_weights(
     checkpoint: Checkpoint, tokenizer: Tokenizer, head: str | None
 ) -> dict[str, bytes]:
-    """Make the files of Hugging Face's format that hold no weights, for weights in another form.
+    """Make the files of an export that hold no weights: those of Hugging Face's format, marked.
 
     Args:
         checkpoint: of the model.
         tokenizer: its files are left out where transformers would join sentences otherwise.
         head: that config.json describes; None: the only one.
     """
-    about = description(checkpoint, head, ends=(tokenizer.bos, tokenizer.eos))
+    about = description(checkpoint, head, ends=(tokenizer.bos, tokenizer.eos)) | EXPORTED
     files = _beside(checkpoint, tokenizer) if _is_written_by_its_class(tokenizer) else {}
     return files | {"config.json": json.dumps(about, indent=2, ensure_ascii=False).encode()}
 
 
 def _beside(checkpoint: Checkpoint, tokenizer: Tokenizer) -> dict[str, bytes]:
     """Make the tokenizer's files, and those that say how a vector of a text is made."""
-    files = tokenizer_files(tokenizer, checkpoint.config.max_positions)
+    config = checkpoint.config
+    files = tokenizer_files(tokenizer, config.max_positions)
     if checkpoint.sentence is not None:
-        files |= sentence_files(checkpoint.sentence, checkpoint.config.embed_dim)
+        files |= sentence_files(checkpoint.sentence, config.embed_dim, config.max_positions)
     return files
 
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping
 
 import torch
-from torch import Tensor, nn
+from torch import Tensor
 
 from roberta_hub.errors import ExportError
 from roberta_hub.export.graph import Answer, head_of
@@ -66,7 +66,8 @@ def packed(model: Roberta, answer: Answer, tokens: Tensor) -> tuple[Tensor, ...]
         return (_over_tokens(rows, batch, answer.name),)
     if answer.kind == "pooled" and answer.name == "cls":
         return (batch.first_rows(rows),)
-    head: nn.Module = head_of(model, answer)
+    head = head_of(model, answer)
+    assert head is not None
     if answer.kind == "pooled":
         return (head(batch.first_rows(rows)),)
     if answer.kind == "classification":

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import copy
 import os
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass, replace
 from pathlib import Path
@@ -13,7 +13,7 @@ from typing import Literal
 import torch
 
 from roberta_hub import extras, saving
-from roberta_hub.arguments import one_of, path_of, switch, whole_number
+from roberta_hub.arguments import advise, one_of, path_of, switch, whole_number
 from roberta_hub.checkpoint.checkpoint import (
     HEADS,
     REPLACED_HEAD,
@@ -25,19 +25,19 @@ from roberta_hub.errors import CheckpointError, InputError, RobertaHubError
 from roberta_hub.export import onnx, program
 from roberta_hub.export.check import check
 from roberta_hub.export.graph import Answer, Graph, Output, find_answer
-from roberta_hub.files import listing, replacing_all, write_files
+from roberta_hub.export.place import check_vacant, earlier_files
+from roberta_hub.export.stages import stage
+from roberta_hub.files import replacing_all, write_files
 from roberta_hub.inference.features import Pooling
 from roberta_hub.inference.mode import evaluating
 from roberta_hub.inference.optimize import Optimization
 from roberta_hub.model.roberta import Roberta
+from roberta_hub.sentence_settings import POOLINGS, SentenceSettings
+from roberta_hub.text.huggingface import SETTINGS
 from roberta_hub.text.tokenizer import Tokenizer
 
 Format = Literal["onnx", "torch"]
-_FILES: dict[str, tuple[str, ...]] = {
-    "onnx": (onnx.FILE, onnx.DATA),
-    "torch": (program.FILE,),
-}
-"""What holds the model; the first is always there."""
+_LOWER = f"A lower opset asks less, down to {onnx.OPSETS[0]}; "
 _KINDS = {
     "classification": HEADS,
     "token": TOKEN_HEADS,
@@ -69,6 +69,8 @@ class Exported:
     """The largest one from the packed model's numbers; None: nothing was compared."""
     unchecked: str = ""
     """Why nothing was compared."""
+    without: str = ""
+    """Why no tokenizer lies beside the model; "" where one does."""
 
     def __str__(self) -> str:
         found = (
@@ -77,7 +79,8 @@ class Exported:
             else f"within {self.difference:.2g} of the model, on five batches"
         )
         names = f"{', '.join(self.inputs)} -> {', '.join(self.outputs)}"
-        return f"{self.directory}: {', '.join(self.files)}\n{names}\n{found}"
+        lacks = f"\nno tokenizer: {self.without}" * bool(self.without)
+        return f"{self.directory}: {', '.join(self.files)}\n{names}\n{found}{lacks}"
 
 
 def export(
@@ -116,38 +119,46 @@ def export(
     directory = path_of("the directory to export into", directory)
     _check_float32(model, optimized)
     with _told(directory):
-        _check_vacant(directory, format)
+        check_vacant(directory, format)
     if format == "onnx":
         onnx.check_installed()
     files = saving.beside_weights(_with_only(checkpoint, answer), tokenizer, _head(answer))
-    unchecked = _why_not(format, check_it)
+    unchecked, without = _why_not(format, check_it), _why_no_tokenizer(tokenizer, files)
+    _advise_of_settings(model, answer, checkpoint.sentence)
     with evaluating(model), _on_cpu(model) as own, _told(directory):
         graph = Graph(own, answer).eval()
-        with replacing_all(directory, _FILES[format]) as work:
+        with replacing_all(directory, earlier_files(format)) as work:
             _write(graph, work, format, opset)
-            difference = None if unchecked else _compare(graph, work, format)
+            difference = None if unchecked else _compare(own, graph, work, format, opset)
             write_files(work, files)
             names = tuple(sorted(p.relative_to(work).as_posix() for p in work.rglob("*.*")))
-    return Exported(directory, names, graph.inputs, answer.outputs, difference, unchecked)
+    told = (difference, unchecked, without)
+    return Exported(directory, names, graph.inputs, answer.outputs, *told)
 
 
 def _write(graph: Graph, folder: Path, format: Format, opset: int) -> None:
-    traced = program.trace(graph)
+    with stage("tracing the model", format, opset, "Another version of torch may do"):
+        traced = program.trace(graph)
     if format == "torch":
-        program.write_program(traced, folder)
+        with stage("writing the program", format, opset, "Another version of torch may do"):
+            program.write_program(traced, folder)
         return
     names = {"inputs": graph.inputs, "outputs": graph.answer.outputs}
-    onnx.write_onnx(traced, folder, **names, opset=opset)
+    with stage("writing ONNX", format, opset, f"{_LOWER}format='torch' needs torch alone"):
+        onnx.write_onnx(traced, folder, **names, opset=opset)
 
 
-def _compare(graph: Graph, folder: Path, format: Format) -> float:
-    lent = (
-        onnx.onnx_in(folder)
-        if format == "onnx"
-        else program.program_in(folder, graph.answer.outputs)
-    )
-    with lent as run:
-        return check(graph.model, graph.answer, graph.inputs, run)
+def _compare(model: Roberta, graph: Graph, folder: Path, format: Format, opset: int) -> float:
+    lower = _LOWER if format == "onnx" else ""
+    remedy = f"{lower}check=False writes it without running it here"
+    with stage("running what was written", format, opset, remedy):
+        lent = (
+            onnx.onnx_in(folder)
+            if format == "onnx"
+            else program.program_in(folder, graph.answer.outputs)
+        )
+        with lent as run:
+            return check(model, graph.answer, graph.inputs, run)
 
 
 def _why_not(format: Format, check_it: bool) -> str:
@@ -157,6 +168,31 @@ def _why_not(format: Format, check_it: bool) -> str:
     if format == "onnx" and not onnx.has_runtime():
         return f"onnxruntime is not installed ({extras.install('onnx')})"
     return ""
+
+
+def _why_no_tokenizer(tokenizer: Tokenizer, files: Mapping[str, bytes]) -> str:
+    if SETTINGS in files:
+        return ""
+    if not tokenizer.engine.settings:
+        return "the model has no vocabulary"
+    return (
+        "no class of transformers has its special ids and separators; roberta.encode makes the ids"
+    )
+
+
+def _advise_of_settings(model: Roberta, answer: Answer, own: SentenceSettings | None) -> None:
+    """Warn where a vector is not the one of `embed`: a graph pools, and does nothing else."""
+    if answer.kind != "pooled" or own is None:
+        return
+    longest = model.max_positions()
+    alone = SentenceSettings(pooling=(answer.name,)) if answer.name in POOLINGS else None
+    if alone is not None and own.summary(longest) == alone.summary(longest):
+        return
+    advise(
+        f"sentence_embedding is {answer.name} pooling and nothing else, and embed makes this "
+        f"model's vectors by {own.summary(longest)}; leave pooling out to have these settings "
+        "written beside the token vectors, or do the rest where the file is run"
+    )
 
 
 def _check_float32(model: Roberta, optimized: Optimization | None) -> None:
@@ -172,20 +208,6 @@ def _check_float32(model: Roberta, optimized: Optimization | None) -> None:
         raise InputError(
             f"export writes float32 weights, and this model has {names}; call "
             "roberta.to(torch.float32) first"
-        )
-
-
-def _check_vacant(directory: Path, format: Format) -> None:
-    """Refuse a directory with a model in it that this export would not replace but mix with."""
-    if os.path.isfile(directory):
-        raise CheckpointError(f"{str(directory)[:300]} is a file; choose a directory")
-    if (directory / _FILES[format][0]).is_file():
-        return  # an export of before
-    others = ["config.json", "model.pt", *(files[0] for files in _FILES.values())]
-    if any((directory / name).is_file() for name in others):
-        raise CheckpointError(
-            f"{directory} holds another model ({listing(directory)}), which an export as "
-            f"{format!r} would not replace but mix with; choose another directory"
         )
 
 

@@ -1,7 +1,8 @@
 """Makes the module that is exported: ids and masks of a padded batch in, one answer out.
 
-Shapes: B rows, T columns, C embed_dim, K classes, V vocabulary. Every answer is 0 where there is
-only padding.
+Shapes: B rows, T columns, C embed_dim, K classes, V vocabulary. What is answered of a token, and
+what is pooled over tokens, is 0 at padding; a row of padding alone has a class and a pooler vector
+all the same, of zeros.
 """
 
 from __future__ import annotations
@@ -110,14 +111,16 @@ def _kind_of_head(model: Roberta, head: object) -> Kind:
     return kinds[head]
 
 
-def head_of(model: Roberta, answer: Answer) -> nn.Module:
-    """Return the module that makes an answer of features: of a head, or the pooler."""
+def head_of(model: Roberta, answer: Answer) -> nn.Module | None:
+    """Return the module that makes an answer of features; None: it is they, or pooled of them."""
+    if answer.kind == "language":
+        return model.encoder.lm_head
     if answer.kind == "replaced":
-        assert model.replaced_head is not None
         return model.replaced_head
-    if answer.kind == "pooled":
-        assert model.pooler is not None
+    if answer.kind == "pooled" and answer.name == "pooler":
         return model.pooler
+    if answer.kind in ("features", "pooled"):
+        return None
     heads: nn.ModuleDict = getattr(model, f"{answer.kind}_heads")
     return heads[answer.name]
 
@@ -131,13 +134,16 @@ class Graph(nn.Module):
 
     def __init__(self, model: Roberta, answer: Answer) -> None:
         super().__init__()
-        self.model = model
+        # The parts alone: torch.export keeps the weights of every module below this one.
+        self.encoder = model.transformer
+        self.head = head_of(model, answer)
         self.answer = answer
+        self._factor = model.encoder.factor  # of the LM head, read where it is called
 
     @property
     def inputs(self) -> tuple[str, ...]:
         """Names of the inputs."""
-        segments = ("token_type_ids",) * (self.model.transformer.separator_idx is not None)
+        segments = ("token_type_ids",) * (self.encoder.separator_idx is not None)
         return ("input_ids", "attention_mask", *segments)
 
     def forward(
@@ -153,7 +159,7 @@ class Graph(nn.Module):
         Returns:
             A tensor for each of `Answer.outputs`.
         """
-        encoder = self.model.transformer
+        encoder = self.encoder
         ids = torch.where(attention_mask.ne(0), input_ids, encoder.padding_idx)
         real = ids.ne(encoder.padding_idx)
         states = encoder.padded(ids, segments=token_type_ids)[-1]
@@ -161,10 +167,10 @@ class Graph(nn.Module):
         if self.answer.kind == "features":
             return (features,)
         if self.answer.kind in ("pooled", "classification"):
-            return (self._of_sequences(features, ids, real),)
+            return (self._of_sequences(features, real),)
         return self._of_tokens(features, real)
 
-    def _of_sequences(self, features: Tensor, ids: Tensor, real: Tensor) -> Tensor:
+    def _of_sequences(self, features: Tensor, real: Tensor) -> Tensor:
         """(B, T, C) -> (B, *)."""
         if self.answer.name in ("mean", "max") and self.answer.kind == "pooled":
             filled = real.any(1, keepdim=True)  # (B, 1)
@@ -172,7 +178,8 @@ class Graph(nn.Module):
                 return features.sum(1) / real.sum(1, keepdim=True).clamp(min=1)
             lowest = features.masked_fill(~real.unsqueeze(-1), torch.finfo(features.dtype).min)
             return lowest.amax(1) * filled
-        first = features[self.model.first_tokens(ids)]  # (B, C)
+        rows = torch.arange(real.size(0), device=real.device)
+        first = features[rows, real.int().argmax(1)]  # (B, C)
         if self.answer.kind == "classification":
             return self._through(first.unsqueeze(1))
         return first if self.answer.name == "cls" else self._through(first)
@@ -180,13 +187,14 @@ class Graph(nn.Module):
     def _of_tokens(self, features: Tensor, real: Tensor) -> tuple[Tensor, ...]:
         """(B, T, C) -> (B, T, *)."""
         if self.answer.kind == "language":
-            logits = self.model.encoder.output_layer(features)
+            logits = self._through(features, None, self._factor())
         else:
             logits = self._through(features)
         padding = ~real if self.answer.kind == "replaced" else ~real.unsqueeze(-1)
         logits = logits.masked_fill(padding, 0)
         return (logits, logits[..., 0], logits[..., 1]) if self.answer.kind == "span" else (logits,)
 
-    def _through(self, x: Tensor) -> Tensor:
-        made: Tensor = head_of(self.model, self.answer)(x)
+    def _through(self, x: Tensor, *more: Tensor | None) -> Tensor:
+        assert self.head is not None
+        made: Tensor = self.head(x, *more)
         return made

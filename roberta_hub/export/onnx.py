@@ -17,13 +17,13 @@ from torch import Tensor
 from roberta_hub import extras
 from roberta_hub.errors import MissingExtraError
 from roberta_hub.export.check import Run
+from roberta_hub.saving import EXPORTS
 
 if TYPE_CHECKING:
     from torch.export import ExportedProgram
 
-FILE = "model.onnx"
-DATA = f"{FILE}.data"
-"""Beside it, the weights of a large model."""
+FILE = EXPORTS["onnx"][0]
+"""Beside it, `model.onnx.data` has the weights of a large model."""
 LARGE = 1_500_000_000
 """Bytes of weights from which they lie in a file of their own; ONNX's own limit is 2 GiB."""
 OPSETS = (18, 23)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from contextlib import contextmanager
+from io import BytesIO
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -12,11 +13,12 @@ from torch import Tensor
 
 from roberta_hub.export.check import Run
 from roberta_hub.export.graph import Graph
+from roberta_hub.saving import EXPORTS
 
 if TYPE_CHECKING:
     from torch.export import ExportedProgram
 
-FILE = "model.pt2"
+FILE = EXPORTS["torch"][0]
 
 
 def trace(graph: Graph) -> ExportedProgram:
@@ -25,9 +27,9 @@ def trace(graph: Graph) -> ExportedProgram:
     Args:
         graph: whose `inputs` the program takes, all (B, T) int64.
     """
-    longest = graph.model.max_positions()
+    longest = graph.encoder.max_positions()
     # A torch-made constant of 1 would stand for sizes of 1, so the sample is larger.
-    ids = torch.full((2, min(7, longest)), graph.model.config.padding_idx + 1)
+    ids = torch.full((2, min(7, longest)), graph.encoder.padding_idx + 1)
     sample: dict[str, Tensor] = {"input_ids": ids, "attention_mask": torch.ones_like(ids)}
     sample |= {name: torch.zeros_like(ids) for name in graph.inputs if name not in sample}
     sizes = {
@@ -44,7 +46,10 @@ def trace(graph: Graph) -> ExportedProgram:
 
 def write_program(program: ExportedProgram, folder: Path) -> None:
     """Write a program as `model.pt2`, which `torch.export.load` reads."""
-    torch.export.save(program, folder / FILE)
+    # Not straight into the file: torch's own writer ends the process where a disk is full.
+    archive = BytesIO()
+    torch.export.save(program, archive)
+    (folder / FILE).write_bytes(archive.getbuffer())
 
 
 @contextmanager

@@ -12,7 +12,7 @@ from roberta_hub.shell.grammar import complete_model, examples
 @click.command(
     epilog=examples(
         "roberta-hub export roberta.tiny mnli-onnx --head mnli",
-        "roberta-hub export roberta.tiny vectors-torch --format torch --pooling mean",
+        "roberta-hub export roberta.tiny mnli-torch --format torch --head mnli",
     )
 )
 @click.argument("source", shell_complete=complete_model)

@@ -6,6 +6,7 @@ what it saves.
 
 from __future__ import annotations
 
+import dataclasses
 import json
 import os
 import shutil
@@ -15,7 +16,7 @@ from typing import Any
 import pytest
 import torch
 from families import SENTENCES, write_family
-from small_models import assert_close
+from small_models import assert_close, small_roberta
 
 import roberta_hub
 from roberta_hub import RobertaHubInterface, SentenceSettings
@@ -337,11 +338,33 @@ def test_a_damaged_store_is_a_sentence(
 def test_an_order_that_switches_cannot_say(tmp_path: Path) -> None:
     for pooling in (("mean", "cls"), ("cls", "mean"), ("mean_sqrt_len",)):
         given = SentenceSettings(pooling=pooling)
-        for name, data in sentence_files(given, 32).items():
+        for name, data in sentence_files(given, 32, 48).items():
             path = tmp_path / name
             path.parent.mkdir(exist_ok=True)
             path.write_bytes(data)
-        assert read_sentence_settings(tmp_path) == given
+        assert read_sentence_settings(tmp_path) == dataclasses.replace(given, max_length=48)
+
+
+@pytest.mark.parametrize(("given", "written"), [(None, 48), (20, 20), (512, 48)])
+def test_a_server_in_rust_reads_every_file(given: int | None, written: int, tmp_path: Path) -> None:
+    """text-embeddings-inference has types without null for these, and refuses to start."""
+    roberta = small_roberta(heads={"topic": 2}, num_layers=1)
+    roberta.sentence = SentenceSettings(normalize=True, max_length=given, prompts={"q": "q: "})
+    roberta.save(tmp_path, "huggingface", "topic")
+    read = {path.name: json.loads(path.read_bytes()) for path in tmp_path.glob("*.json")}
+    assert read["sentence_bert_config.json"]["max_seq_length"] == written
+    config = read["config.json"]
+    assert all(type(name) is str for name in [config["model_type"], *config["architectures"]])
+    for name in ("max_position_embeddings", "pad_token_id"):
+        assert type(config[name]) is int and config[name] >= 0
+    assert all(type(label) is str for label in config["id2label"].values())
+    assert all(type(i) is int for i in config["label2id"].values())
+    prompts = read["config_sentence_transformers.json"]["prompts"]
+    assert prompts == {"q": "q: "}
+    pooling = json.loads((tmp_path / "1_Pooling/config.json").read_bytes())
+    switches = ("pooling_mode_cls_token", "pooling_mode_mean_tokens")
+    assert [pooling[name] for name in switches] == [False, True]
+    assert type(read["tokenizer.json"]["model"]["vocab"]) is dict
 
 
 def test_the_older_layout(body: Path, tmp_path: Path) -> None:

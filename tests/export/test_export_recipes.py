@@ -37,7 +37,10 @@ BLOCKS = {
     for section in re.split(r"^### ", PAGE, flags=re.MULTILINE)
     if (code := re.search(r"^```python\n(.*?)^```$", section, re.MULTILINE | re.DOTALL))
 }
-CPP = re.findall(r"^```cpp\n(.*?)^```$", PAGE, re.MULTILINE | re.DOTALL)[0]
+CPP, CMAKE = (
+    re.findall(rf"^```{kind}\n(.*?)^```$", PAGE, re.MULTILINE | re.DOTALL)[0]
+    for kind in ("cpp", "cmake")
+)
 PAIRS = [("A dog ran.", "An animal moved."), ("A dog ran.", "It slept.")]
 TEXTS = ["The train was late.", "", "Where can I buy a ticket to Berlin for tomorrow?"]
 SURROUNDINGS = {
@@ -220,11 +223,7 @@ def test_machine_code_answers_in_cpp(tmp_path: Path) -> None:
     roberta.export(tmp_path / "mnli-torch", "torch", head="topic")
     ran([sys.executable, "-c", BLOCKS["AOTInductor"]], tmp_path)
     (tmp_path / "main.cpp").write_text(CPP, encoding="utf-8")
-    (tmp_path / "CMakeLists.txt").write_text(
-        "cmake_minimum_required(VERSION 3.18)\nproject(main CXX)\nset(CMAKE_CXX_STANDARD 20)\n"
-        "find_package(Torch REQUIRED)\nadd_executable(main main.cpp)\n"
-        "target_link_libraries(main ${TORCH_LIBRARIES})\n"
-    )
+    (tmp_path / "CMakeLists.txt").write_text(CMAKE, encoding="utf-8")
     prefix = f"-DCMAKE_PREFIX_PATH={torch.utils.cmake_prefix_path}"
     ran(["cmake", "-S", ".", "-B", "build", prefix, "-DCMAKE_BUILD_TYPE=Release"], tmp_path)
     ran(["cmake", "--build", "build"], tmp_path)

@@ -143,7 +143,7 @@ INNER_FLOORS = {
         ["status", "processes", "on_ray"],
         ["run"],
     ],
-    "export": [["graph"], ["check"], ["program", "onnx"], ["folder"]],
+    "export": [["graph", "place", "stages"], ["check"], ["program", "onnx"], ["folder"]],
     "show": [
         ["markup", "colours"],
         ["terminal_text", "sheet", "pixels"],

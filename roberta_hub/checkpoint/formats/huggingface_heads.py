@@ -128,7 +128,7 @@ def head_to_write(table: NameTable, checkpoint: Checkpoint, head: str | None) ->
         lm_head = "an" if has_lm_head else "no"
         raise CheckpointError(
             f"transformers has no class of {table.title} with head {name!r} and {lm_head} LM head; "
-            "save as 'roberta_hub', or choose another head with save(..., head=...)"
+            "choose another head with head=..., or save as 'roberta_hub'"
         )
     return dataclasses.replace(alike[0], name=name)
 

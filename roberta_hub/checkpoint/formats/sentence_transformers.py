@@ -116,12 +116,13 @@ def read_sentence_settings(directory: Path) -> SentenceSettings | None:
         raise CheckpointError(f"{directory}: {error}") from None
 
 
-def sentence_files(settings: SentenceSettings, width: int) -> dict[str, bytes]:
+def sentence_files(settings: SentenceSettings, width: int, longest: int) -> dict[str, bytes]:
     """Make the files from which sentence-transformers, old and new, computes the same vectors.
 
     Args:
         settings: of the model.
         width: C, of its hidden states.
+        longest: what the model takes, in tokens.
     """
     chain = [("", "Transformer"), (_POOLING, "Pooling")]
     if settings.normalize:
@@ -141,7 +142,9 @@ def sentence_files(settings: SentenceSettings, width: int) -> dict[str, bytes]:
         "default_prompt_name": settings.default_prompt,
         "similarity_fn_name": settings.similarity,
     }
-    body = {"max_seq_length": settings.max_length, "do_lower_case": settings.lower_case}
+    # Always a number, within what the model takes: text-embeddings-inference reads no null.
+    limit = min(settings.max_length or longest, longest)
+    body = {"max_seq_length": limit, "do_lower_case": settings.lower_case}
     files: dict[str, object] = {
         MODULES: modules,
         _MODEL: about,

@@ -1,0 +1,62 @@
+"""Decides whether a folder may take an export: nothing of a model is there, or one of ours."""
+
+from __future__ import annotations
+
+import os
+from pathlib import Path
+
+from roberta_hub.errors import CheckpointError
+from roberta_hub.files import check_regular, read_note
+from roberta_hub.saving import EXPORTED, EXPORTS, FORMATS
+
+_WEIGHTS = (
+    *(".safetensors", ".safetensors.index.json", ".bin", ".bin.index.json", ".pt", ".pt2"),
+    *(".onnx", ".onnx.data", ".onnx_data", ".h5", ".msgpack", ".gguf"),
+)
+"""How the names of files of weights end, whoever wrote them."""
+
+
+def earlier_files(format: str) -> tuple[str, ...]:
+    """Return what an export may write beside config.json; an earlier one's files go.
+
+    Example:
+        >>> "modules.json" in earlier_files("torch"), "model.onnx" in earlier_files("torch")
+        (True, False)
+    """
+    return (*EXPORTS[format], *FORMATS["huggingface"])
+
+
+def check_vacant(directory: Path, format: str) -> None:
+    """Refuse a directory with files of a model that is no earlier export of ours.
+
+    Args:
+        directory: may be missing.
+        format: of the new export; an earlier one of another format is another model.
+
+    Raises:
+        CheckpointError: such files are there, or the directory is a file.
+        OSError: it cannot be listed.
+    """
+    if os.path.isfile(directory):
+        raise CheckpointError(f"{str(directory)[:300]} is a file; choose a directory")
+    if not os.path.lexists(directory):
+        return
+    ours = _is_ours(directory)
+    own = EXPORTS[format] if ours else ()
+    found = [n for n in os.listdir(directory) if n.lower().endswith(_WEIGHTS) and n not in own]
+    if not ours:
+        beside = ("config.json", *FORMATS["huggingface"])
+        found += [name for name in beside if os.path.lexists(directory / name)]
+    if found:
+        more = f", ... ({len(found)} in all)" if len(found) > 8 else ""
+        listed = ", ".join(name[:100] for name in sorted(found)[:8]) + more
+        raise CheckpointError(
+            f"{directory} holds files of another model ({listed}), which an export as {format!r} "
+            "would not replace but mix with; choose another directory"
+        )
+
+
+def _is_ours(directory: Path) -> bool:
+    path = directory / "config.json"
+    check_regular(path)
+    return read_note(path).items() >= EXPORTED.items()

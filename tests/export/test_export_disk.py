@@ -1,0 +1,39 @@
+"""An export that a disk or a person stops leaves the folder as it was, and says so."""
+
+from __future__ import annotations
+
+import os
+import resource
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+ROOT = Path(__file__).resolve().parents[2]
+LIMITED = f"""
+import resource, signal, sys
+from small_models import small_roberta
+from roberta_hub.errors import CheckpointError
+roberta = small_roberta(num_layers=1)
+signal.signal(signal.SIGXFSZ, signal.SIG_IGN)
+resource.setrlimit(resource.RLIMIT_FSIZE, (1 << 16, {resource.RLIM_INFINITY}))
+try: roberta.export(sys.argv[1], sys.argv[2])
+except CheckpointError as error: print(error)
+"""
+
+
+@pytest.mark.parametrize("format", ["torch", "onnx"])
+def test_a_disk_that_fills_up(format: str, tmp_path: Path) -> None:
+    if format == "onnx":
+        pytest.importorskip("onnxscript")
+    done = subprocess.run(
+        [sys.executable, "-c", LIMITED, str(tmp_path / "out"), format],
+        env={**os.environ, "PYTHONPATH": os.pathsep.join([str(ROOT), str(ROOT / "tests")])},
+        capture_output=True,
+        text=True,
+    )
+    assert done.returncode == 0, done.stderr[-2000:]
+    assert "out: cannot be written (OSError: [Errno 27] File too large" in done.stdout
+    assert "what was there is as before" in done.stdout
+    assert list(tmp_path.iterdir()) == []
