@@ -28,6 +28,8 @@ SCALE = 2
 """Pixels of the picture for each one at which it is shown, for screens of high resolution."""
 _DPI = 96 * SCALE
 _BLACK: Colour = (0, 0, 0)
+_SNUG = 0.97
+"""Of a room may be filled: letters are drawn at whole pixels, a little wider than measured."""
 
 
 class Picture(bytes):
@@ -77,7 +79,7 @@ class Sheet:
 
     def cut(self, text: str, room: float, size: float = SIZE, *, bold: bool = False) -> str:
         """Cut a text that is wider than a room, and mark the cut."""
-        text = harmless(text)
+        text, room = harmless(text), room * _SNUG
         if self.width_of(text, size, bold=bold) <= room:
             return text
         low, high = 0, len(text)
