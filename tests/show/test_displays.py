@@ -394,7 +394,7 @@ def test_a_picture_that_cannot_be_made_or_written(
     with pytest.raises(InputTypeError, match="path is 3"):
         shown.png(3)  # type: ignore[arg-type]
     assert list(tmp_path.iterdir()) == []
-    monkeypatch.setitem(__import__("sys").modules, "matplotlib.textpath", None)
+    monkeypatch.setitem(__import__("sys").modules, "matplotlib.backends.backend_agg", None)
     with pytest.raises(MissingExtraError, match="plots"):
         shown.png()
     assert shown._repr_html_() and str(shown)  # which need no matplotlib
