@@ -14,11 +14,12 @@
 # %% [markdown]
 # # 1. The hub page, and what is inside
 #
-# fairseq's page on [pytorch.org/hub](https://pytorch.org/hub/pytorch_fairseq_roberta) shows RoBERTa in a few statements. Here they all
-# run. Then we look inside: tokens, positions, layers, attention.
+# RoBERTa was published with fairseq, a library. fairseq's page on
+# [pytorch.org/hub](https://pytorch.org/hub/pytorch_fairseq_roberta) shows it in a few statements. Here they all run. Then we look
+# inside: tokens, positions, layers, attention.
 #
 # The model is `roberta.tiny`, which lies in this repository: nothing is downloaded. It is small, so read its answers as those of a
-# beginner. With a network, write `"roberta.large"` instead, and change nothing else.
+# beginner. With a network, `"roberta.large"` and `"roberta.large.mnli"` load by the same call.
 
 # %%
 from pathlib import Path
@@ -27,14 +28,14 @@ import torch
 
 REPO = next(folder for folder in ("..", ".") if Path(folder, "hubconf.py").exists())
 roberta = torch.hub.load(REPO, "roberta.tiny", source="local")
-roberta.eval()  # disable dropout (or leave in train mode to finetune)
-torch.manual_seed(0)  # the same random head below each time
+roberta.eval()  # to answer; training drops some numbers at random (dropout)
+torch.manual_seed(0)  # the same random numbers each time
 parameters = sum(parameter.numel() for parameter in roberta.parameters())
 print(f"{parameters:,} parameters in {roberta.cfg.num_layers} layers")
 
 # %% [markdown]
-# RoBERTa does not read words. It reads *pieces*, each with a number, its id. `<s>` begins a text, and `</s>` ends it. `Ġ` stands for the
-# space before a piece.
+# RoBERTa does not read words. It reads *tokens*: a token is a word, a piece of one or a sign, and has a number, its *id*. `<s>` begins a
+# text, and `</s>` ends it. `Ġ` stands for the space before a token.
 
 # %%
 roberta.token_strip("Hello world! It bookmarks unbookish things.").png()
@@ -50,7 +51,7 @@ assert tokens.tolist() == [0, 31414, 232, 328, 2]
 roberta.decode(tokens)  # 'Hello world!'
 
 # %% [markdown]
-# The model turns each id into a row of numbers. There is a row for each of the 5 tokens; a large model has 1024 numbers in it:
+# The model turns each id into a row of numbers, the token's *vector*: 1 text, 5 tokens, 384 numbers each. A large model has 1024.
 
 # %%
 last_layer_features = roberta.extract_features(tokens)
@@ -58,7 +59,8 @@ assert last_layer_features.size() == torch.Size([1, 5, roberta.cfg.embed_dim])
 last_layer_features.size()
 
 # %% [markdown]
-# With all hidden states: the embeddings, and then one for each layer. The last one *is* the features.
+# The model has six *layers*, each of which works on what the one before gives. `return_all_hiddens` shows all stages: what goes into the
+# first layer, the *embeddings*, and what comes out of each. That makes seven, and the last one *is* the features.
 
 # %%
 all_layers = roberta.extract_features(tokens, return_all_hiddens=True)
@@ -67,7 +69,8 @@ assert torch.all(all_layers[-1] == last_layer_features)
 len(all_layers)
 
 # %% [markdown]
-# A new head answers a question of your own. Its weights are random until you train it, so these three probabilities mean nothing:
+# A *classification head* is a small layer on top, which answers a question with probabilities. A new one has random weights until you
+# train it, so these three mean nothing. (`grad_fn` is torch's note that they can be trained.)
 
 # %%
 roberta.register_classification_head("new_task", num_classes=3)
@@ -75,8 +78,8 @@ logprobs = roberta.predict("new_task", tokens)  # with gradients: it can learn
 logprobs.exp()
 
 # %% [markdown]
-# The head `mnli` is trained. It reads two sentences and answers 0 *contradiction*, 1 *neutral* or 2 *entailment*. The page's two pairs
-# (the large model answers 0 and 2):
+# The classification head `mnli` is trained. It reads two sentences. If the first is true, the second is wrong (0, *contradiction*), open
+# (1, *neutral*) or right (2, *entailment*). The page says 0 and 2 for its two pairs, and so does this model:
 
 # %%
 with torch.no_grad():
@@ -86,7 +89,7 @@ with torch.no_grad():
         print(answer, roberta.head_labels("mnli")[answer], "|", second)
 
 # %% [markdown]
-# Several pairs at once: `collate_tokens` fills them up to one length with 1, the id of `<pad>`.
+# Several pairs at once are a *batch*: `collate_tokens` fills its rows up to one length with 1, the id of `<pad>`.
 
 # %%
 from roberta_hub import collate_tokens  # fairseq has it in fairseq.data.data_utils
@@ -97,12 +100,13 @@ batch_of_pairs = [
 ]
 batch = collate_tokens([roberta.encode(*pair) for pair in batch_of_pairs], pad_idx=1)
 with torch.no_grad():
-    print(roberta.predict("mnli", batch).argmax(dim=1))
+    answers = roberta.predict("mnli", batch).argmax(dim=1)
+print([roberta.head_labels("mnli")[answer] for answer in answers])
 batch
 
 # %% [markdown]
-# Words for a gap. The bars are probabilities; those of all words add up to 1. The published large model says years here. Which *kind* of
-# word does this one expect?
+# Words for a gap, `<mask>`. The bars are probabilities, and a whole bar is 1. The page's large model says 1977. This one wavers between
+# the end of the sentence and a wrong year: no guess gets more than 4 %.
 
 # %%
 filled = roberta.fill_mask("The first Star wars movie came out in <mask>", topk=5)
@@ -115,7 +119,8 @@ filled.png()
 filled[:2]
 
 # %% [markdown]
-# The same calls on `roberta.large`. Its weights here are **random**, since there is no network: only the shapes are those of the page.
+# The page's sizes are those of `roberta.large`. Its weights are a download, so here they are **random**: the sizes are right, the numbers
+# mean nothing.
 
 # %%
 del roberta, last_layer_features, all_layers, logprobs
@@ -128,7 +133,7 @@ print(f"{sum(p.numel() for p in large.parameters()):,} parameters")
 del large, states
 
 # %% [markdown]
-# A `model.pt` that fairseq wrote loads by its path; nothing in it is run. This one is made for tests: 8 numbers a token.
+# fairseq saves a model as `model.pt`. Such a file loads by its path; nothing in it is run. This one is made for tests: 8 numbers a token.
 
 # %%
 from roberta_hub import RobertaModel
@@ -139,35 +144,34 @@ print(small.extract_features(small.encode("Hello world!")).shape)
 # %% [markdown]
 # ## Tokens
 #
-# A frequent word is one piece; a rare word is put together. The tokenizer is that of all RoBERTas, so these pieces and ids are what the
-# large model sees, too:
+# A frequent word is one token; a rare word is several. `roberta.large` has the same tokens and ids:
 
 # %%
 roberta = torch.hub.load(REPO, "roberta.tiny", source="local").eval()
 roberta.token_strip("Our librarian unshelves bookworms.").png()
 
 # %% [markdown]
-# `"is"` and `" is"` are two different pieces with two different ids:
+# `"is"` and `" is"` are two different tokens with two different ids:
 
 # %%
 for text in ("is", " is", "Is", " Is", "IS"):
-    pieces, ids = roberta.tokenize(text), roberta.encode(text)[1:-1].tolist()
-    print(f"{text!r:6} {pieces!s:8} {ids}")
+    tokens, ids = roberta.tokenize(text), roberta.encode(text)[1:-1].tolist()
+    print(f"{text!r:6} {tokens!s:8} {ids}")
 
 # %% [markdown]
-# Underneath, a text is *bytes*. Most letters are one byte; the curly apostrophe of `can’t` is three, and an emoji four. Then a piece may
-# hold only a *part* of a character, and several pieces point at the same place. The straight apostrophe is in the list of pieces,
-# together with its `t`. To a reader the two words are the same; to the model they are not.
+# Underneath, a text is *bytes*, and a token shows each as one letter. A plain letter is one byte. The curly apostrophe of `can’t` is three,
+# `âĢ` and `Ļ`, and this emoji four. So a token may hold only a *part* of a character, and several tokens point at the same one. With the
+# straight apostrophe, `'t` is one token. To a reader the two words are the same; to the model they are not.
 
 # %%
 for text in ("You can't paint a 🍓.", "You can’t paint a 🍓."):
-    for piece, (start, end) in zip(roberta.tokenize(text), roberta.offsets(text)):
-        print(f"{piece}={text[start:end]!r}", end="  ")
+    for token, (start, end) in zip(roberta.tokenize(text), roberta.offsets(text)):
+        print(f"{token}={text[start:end]!r}", end="  ")
     print()
 
 # %% [markdown]
-# **Text stays text.** Nobody can type a symbol of the model: `</s>` in a text is four characters, and ends nothing. Between the two
-# sentences of a pair stands the real one, twice:
+# **Text stays text.** A typed `</s>` is four characters, and ends nothing: below it is three tokens, none with the id 2. Between the two
+# sentences of a pair stands the real one, twice. (`fill_mask` alone looks for a symbol in your text: `<mask>`.)
 
 # %%
 roberta.token_strip(("End it with </s> or not.", "It goes on.")).png()
@@ -178,7 +182,8 @@ roberta.token_strip(("End it with </s> or not.", "It goes on.")).png()
 # Attention alone does not know the order of its tokens. So each token gets a *position*, and a vector for it. RoBERTa counts from 2:
 # position 1 belongs to `<pad>`, and 0 is never used.
 #
-# Texts differ in length, and a batch is a rectangle. The empty places are filled on the right, or on the left:
+# Texts differ in length, and a batch is a rectangle. The empty places are filled on the right, or on the left. The numbers in the picture
+# are positions:
 
 # %%
 sentences = ["The cat sleeps.", "Rain.", "A quiet library opens at nine."]
@@ -198,7 +203,7 @@ figure, panels = plt.subplots(1, 2, figsize=(9, 2.4), layout="constrained")
 for axes, batch, side in ((panels[0], right, "right"), (panels[1], left, "left")):
     table = positions(batch)
     axes.imshow(table.masked_fill(batch.eq(1), 0), cmap="Blues", vmax=20, aspect="auto")
-    axes.set(title=f"padding on the {side}", xlabel="place in the batch")
+    axes.set(title=f"positions, padding on the {side}", xlabel="place in the row")
     axes.set(yticks=range(3), ylabel="text")
     for row in range(table.size(0)):
         for column in range(table.size(1)):
@@ -235,9 +240,9 @@ print(heard[0].tolist())
 # %% [markdown]
 # ## Layers
 #
-# Each layer changes each token's vector a little, by what it sees around it. At the bottom a word has one vector; at the top it should
-# have one for each meaning. We take *bank* in four sentences, and compare it with the *bank* of the first, layer by layer.
-# (The cosine of two vectors is 1 for the same direction, and 0 for nothing in common.)
+# Each layer changes each token's vector by the tokens around it. Does a word of two meanings get two different vectors? We take *bank* in
+# four sentences, two about money and two about rivers, and compare the last three with the first, layer by layer.
+# (The *cosine* of two vectors is 1 for the same direction, and 0 for nothing in common.)
 
 # %%
 banks = [
@@ -256,39 +261,44 @@ def bank(text):  # (layers, numbers): the vector of " bank" in each layer
 
 # %%
 vectors = [bank(text) for text in banks]
-figure, axes = plt.subplots(figsize=(7, 3.4), layout="constrained")
+figure, axes = plt.subplots(figsize=(7, 4), layout="constrained")
 for text, vector, line in zip(banks[1:], vectors[1:], ("-o", "--s", ":^")):
     axes.plot(torch.cosine_similarity(vectors[0], vector, dim=-1), line, label=text)
 axes.set(title=f"how alike is this bank to that of “{banks[0]}”?")
-axes.set(xlabel="layer (0: embeddings)", xticks=range(len(vectors[0])))
-axes.set(ylabel="cosine", ylim=(None, 1.02))
-axes.legend()
+axes.set(xlabel="after layer (0: the embeddings)", xticks=range(len(vectors[0])))
+axes.set(ylabel="cosine (axis begins at 0.8)", ylim=(0.8, 1.02))
+axes.set(yticks=(0.8, 0.85, 0.9, 0.95, 1))
+figure.legend(loc="outside lower center")
 axes.grid(alpha=0.3)
 plt.show()
 
 # %% [markdown]
-# At layer 0 all are nearly the same: one word, in the same place. Look for the line of the other *money* bank: does it stay above those of
-# the rivers? In a large model it clearly does; a small one has read less of rivers and of banks.
+# At 0 all are the same: one word, in the same place. Up to layer 5 the other *money* bank is nearest. After layer 6 it is not: a river's
+# bank lies nearer. And all stay above 0.8. This model hardly keeps the two meanings apart.
 
 # %% [markdown]
 # ## Attention
 #
-# How does a token see what is around it? In each layer, each *attention head* makes for each token a row of weights that add up to 1, and
-# mixes the other tokens' vectors by them. A row tells from where its token takes.
+# How does a token see the tokens around it? A layer has twelve *attention heads* (not to be mistaken for classification heads). Each makes
+# for each token a row of weights that add up to 1, and mixes the vectors of all tokens by them. One attention head, the first of layer 2
+# (layers count from 1, heads from 0):
 
 # %%
 text = "The cat slept because it was tired."
-roberta.attention(text, layer=-1).png()
-
-# %% [markdown]
-# One panel a head. What to look for: a diagonal (each token looks at itself), a line beside it (at its neighbour), a column (all look
-# at one token, often `<s>`, `</s>` or the full stop, which means "at nothing special").
-#
-# One head of one layer, larger. Where does *it* look?
-
-# %%
 roberta.attention(text, layer=2, attention_head=0).png()
 
 # %% [markdown]
-# Weights are what a layer mixes by. They are *not* a reason for an answer: to ask what an answer depends on, change the text and ask
-# again. That is what `explain` does, in the [next notebook](02_what_it_believes.ipynb).
+# Read it row by row: the token on the left takes from the tokens above. This head takes mostly from `<s>`. Beside that, *cat* takes
+# from itself, and *slept* from *tired*.
+#
+# All heads of the last layer, `layer=-1`, in small. A dark column is a token from which all others take:
+
+# %%
+roberta.attention(text, layer=-1).png()
+
+# %% [markdown]
+# The column of `<s>` is dark in most heads. Other dark ones are *cat* (head 11), *slept* and *tired* (head 9).
+#
+# Weights are what a layer mixes by. They are *not* a reason for an answer ([Jain and Wallace 2019](https://arxiv.org/abs/1902.10186)).
+# To ask what an answer depends on, change the text and ask again. That is what `explain` does, in the
+# [next notebook](02_what_it_believes.ipynb).

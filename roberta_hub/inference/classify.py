@@ -93,16 +93,17 @@ def parts_of(prediction: Prediction, most: int = MOST_LABELS) -> list[Part]:
 
     Args:
         prediction: of one text.
-        most: labels that are shown.
+        most: labels that are shown; one more takes no more room than to say that it is left out.
     """
     scores = prediction.scores
     are_shares = len(scores) > 1 and all(0 <= score <= 1 for score in scores.values())
+    most += len(scores) == most + 1
     rows = [
         Bar(label, f"{score:.2f}", score if are_shares else None)
         for label, score in islice(scores.items(), most)
     ]
     more = len(scores) - len(rows)
-    return [Bars(rows), *([Remark(f"and {more} more label{'s' * (more > 1)}")] if more else [])]
+    return [Bars(rows), *([Remark(f"and {more} more labels")] if more else [])]
 
 
 def classify(

@@ -40,6 +40,11 @@ BRIEF = 3
 """Of these, how many are listed below a text."""
 LISTED = 5
 """Words that are listed below a text."""
+_SCALE = Words(
+    "key: 0 5 10 15 bits or more",
+    [Mark(5, 6, 0.0), Mark(7, 8, 5 / MOST_BITS), Mark(9, 11, 10 / MOST_BITS), Mark(12, 27)],
+)
+"""What the colours of surprise mean, up to `MOST_BITS`."""
 
 
 def one_text(value: object) -> tuple[str, ...]:
@@ -91,10 +96,11 @@ def surprise(runner: Runner, sentences: tuple[str, ...]) -> Display:
     if found:
         parts.append(
             Remark(
-                f"{bits:.1f} bits, {bits / len(found):.1f} a word. 0 bits: the model is sure of "
-                "the word; each bit halves its probability"
+                f"{bits:.1f} bits: {bits / len(found):.1f} for each of {len(found)} words and "
+                "signs. 0 bits: the model is sure of it; each bit halves its probability"
             )
         )
+        parts += [_SCALE, Remark(f"most surprising, with bars to {MOST_BITS:.0f} bits:")]
     most = sorted(found, key=lambda word: -word.bits)[:LISTED]
     rows = [
         Bar(
@@ -220,7 +226,7 @@ def contribution(
     changes = (values[0, best] - values[1:, best]).tolist()
     found = [(unit, change) for unit, change in zip(units, changes, strict=True)]
     scale = max([*map(abs, changes), LEAST_SCALE if shares else 0.0]) or 1.0
-    what = prediction.label if shares else "the output"
+    what = f'"{prediction.label}"' if shares else "the output"
 
     def mark(unit: Unit, change: float) -> Mark:
         without = prediction.score - change
@@ -232,15 +238,17 @@ def contribution(
         Words(words, [mark(u, c) for u, c in found if u.sentence == i], BLUE, ORANGE)
         for i, words in enumerate(sentences)
     ]
+    strongest = f"; strongest colour: {scale:.2f}" if found else ""
     parts.append(
-        Remark(f"how much {what} falls where a word is left out; dots below: it rises instead")
+        Remark(f"how much {what} falls without a word; orange, dotted: it rises instead{strongest}")
     )
     ranked = sorted(found, key=lambda pair: -abs(pair[1]))[:LISTED]
     rows = [
         Bar(
             _text(sentences, unit),
             _signed(change),
-            abs(change) / scale,
+            abs(change) / (1.0 if shares else scale),  # as the bars of the labels above
+            f"in sentence {unit.sentence + 1}" if len(sentences) > 1 else "",
             colour=BLUE if change > 0 else ORANGE,
         )
         for unit, change in ranked

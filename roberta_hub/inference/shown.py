@@ -118,8 +118,16 @@ def _word_parts(found: Sequence[Any]) -> list[Part]:
     for number, mask in enumerate(masks, 1):
         if len(masks) > 1:
             parts.append(Remark(f"mask {number}"))
-        parts.append(Bars([Bar(word.strip(), f"{p:.3f}", p) for _, p, word in mask]))
+        parts.append(Bars([_word_bar(word, p, mask) for _, p, word in mask]))
     return parts
+
+
+def _word_bar(word: str, probability: float, mask: Filled) -> Bar:
+    """Draw a word, and say of one that is there with and without a space before which it is."""
+    name = word.strip()
+    twice = sum(other.strip() == name for _, _, other in mask) > 1
+    note = "after a space" if twice and word != name else ""
+    return Bar(name, f"{probability:.3f}", probability, note)
 
 
 def _fillings(found: Sequence[Any]) -> list[Any]:

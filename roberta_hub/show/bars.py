@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass
 
-from roberta_hub.show.colours import BLUE, QUIET, Colour, css
+from roberta_hub.show.colours import BLUE, GREY, QUIET, Colour, css
 from roberta_hub.show.markup import Html, element, harmless
 from roberta_hub.show.sheet import LINE, SIZE, SMALL, Sheet
 from roberta_hub.show.terminal_text import COLUMNS, cut
@@ -16,13 +16,16 @@ BAR = 16
 _NUMBERED, _LABELLED = 12, 24
 """Most columns of a number, and of a label with a note behind it."""
 _EIGHTHS = " ▏▎▍▌▋▊▉"
-_POINTS = 90.0
+_POINTS = 130.0
 """Of a whole bar in a picture."""
+_REST = 0.2
+"""Opacity of what a bar lacks to be whole."""
 _TABLE = "border-collapse:collapse;border:0;background:none;margin:.2em 0"
 _CELL = "padding:.1em .5em;border:0;background:none;text-align:left;vertical-align:top"
 _NUMBER = f"{_CELL};text-align:right;white-space:nowrap;font-variant-numeric:tabular-nums"
 _BAR = f"{_CELL};width:7em;min-width:5em"
-_FILLED = "min-width:1px;height:.8em;margin-top:.35em;border-radius:2px"
+_WHOLE = f"margin-top:.35em;border-radius:2px;background:{css(GREY, _REST)}"
+_FILLED = "min-width:1px;height:.8em;border-radius:2px"
 _LABEL = f"{_CELL};white-space:pre-wrap;overflow-wrap:anywhere"
 _NOTE = f"font-size:.85em;opacity:{QUIET}"
 
@@ -57,7 +60,8 @@ class Bars:
         if self._has_bars:
             style = f"width:{100 * _share(row):.3g}%;{_FILLED};background:"
             style += css(row.colour or self.colour)
-            cells.append(element("td", element("div", style=style), style=_BAR))
+            whole = element("div", element("div", style=style), style=_WHOLE)
+            cells.append(element("td", whole, style=_BAR))
         note = (element("span", "  " + row.note, style=_NOTE),) if row.note else ()
         return element("tr", *cells, element("td", row.label, *note, style=_LABEL))
 
@@ -90,6 +94,7 @@ class Bars:
             sheet.text(left, row.value, align="right")
             if self._has_bars:
                 length = max(_share(row) * _POINTS, 0.5)
+                sheet.box(left + 8, _POINTS, SIZE, GREY, _REST, below=1.5)
                 sheet.box(left + 8, length, SIZE, row.colour or self.colour, below=1.5)
             room = sheet.right - start
             label = sheet.cut(row.label, room * 0.6 if row.note else room)

@@ -17,10 +17,6 @@ LABEL = 12
 """Columns of a token beside a map."""
 TITLE = 32
 """Columns of a map's title."""
-_LEGEND = Remark(
-    "each row is a token, and what it takes of the tokens in the columns, in the order of the text;"
-    " a shade is the square root of a weight"
-)
 _SMALL_MAP = 130
 """Pixels of a map beside others."""
 _FINE = 12
@@ -50,7 +46,7 @@ class Grid:
     def html(self) -> Html:
         """Build pictures, which lie in the page itself."""
         if len(self.panels) == 1:
-            return element("div", self._map(self.panels[0]), _LEGEND.html())
+            return element("div", self._map(self.panels[0]), self._legend.html())
         maps = [
             element(
                 "div",
@@ -61,8 +57,21 @@ class Grid:
             )
             for panel in self.panels
         ]
-        tokens = Remark("tokens: " + " ".join(self.tokens))
-        return element("div", *maps, tokens.html(), _LEGEND.html())
+        return element("div", *maps, self._names.html(), self._legend.html())
+
+    @property
+    def _names(self) -> Remark:
+        return Remark("rows from above, columns from the left: " + " ".join(self.tokens))
+
+    @property
+    def _legend(self) -> Remark:
+        """Say what is read from where, and what the strongest shades are."""
+        largest = sorted(_largest(panel) for panel in self.panels)
+        span = f"{largest[0]:.2f}" + (f" to {largest[-1]:.2f}" if len(largest) > 1 else "")
+        return Remark(
+            "each row is a token, and what it takes of the tokens in the columns. Strongest shade: "
+            f"a map's largest weight, here {span}. Half the shade: a quarter of it"
+        )
 
     def _map(self, panel: Panel) -> Html:
         count = len(self.tokens)
@@ -128,8 +137,8 @@ class Grid:
                 for i, panel in enumerate(row):
                     sheet.image(sheet.left + i * (size + gap), size, _shades(panel), BLUE)
                 sheet.down(size + gap)
-            Remark("tokens: " + " ".join(self.tokens)).draw(sheet)
-        _LEGEND.draw(sheet)
+            self._names.draw(sheet)
+        self._legend.draw(sheet)
 
     def _draw_map(self, panel: Panel, sheet: Sheet) -> None:
         sheet.text(sheet.left, panel.title, quiet=True)
@@ -148,9 +157,13 @@ class Grid:
         sheet.down(cell * len(names) + 4)
 
 
+def _largest(panel: Panel) -> float:
+    return max((weight for row in panel.weights for weight in row), default=0.0)
+
+
 def _shades(panel: Panel) -> list[list[float]]:
     """Return opacities: the root shows small weights too, and the largest is whole."""
-    largest = max((weight for row in panel.weights for weight in row), default=0.0) or 1.0
+    largest = _largest(panel) or 1.0
     return [[(max(weight, 0.0) / largest) ** 0.5 for weight in row] for row in panel.weights]
 
 

@@ -58,10 +58,13 @@ class Sheet:
 
     def __init__(self) -> None:
         try:
-            from matplotlib.textpath import text_to_path
+            from matplotlib.backends.backend_agg import FigureCanvasAgg
+            from matplotlib.figure import Figure
         except ImportError:
             raise MissingExtraError(f"png needs matplotlib: {install('plots')}") from None
-        self._text_to_path = text_to_path
+        # It measures letters as it draws them: at whole pixels they are wider or narrower.
+        canvas: Any = FigureCanvasAgg(Figure((1, 1), dpi=_DPI))
+        self._renderer = canvas.get_renderer()
         self._marks: list[Callable[[Any], None]] = []
         self.y = MARGIN
         self.left, self.right = MARGIN, WIDTH - MARGIN
@@ -70,10 +73,10 @@ class Sheet:
         """Tell how wide a text is."""
         with warnings.catch_warnings():
             warnings.simplefilter("ignore")  # the font lacks a character: its box has a width too
-            found = self._text_to_path.get_text_width_height_descent(
+            found = self._renderer.get_text_width_height_descent(
                 harmless(text), _font(size, bold), False
             )
-        return float(found[0])
+        return float(found[0]) * 72 / _DPI
 
     def cut(self, text: str, room: float, size: float = SIZE, *, bold: bool = False) -> str:
         """Cut a text that is wider than a room, and mark the cut."""

@@ -7,7 +7,7 @@ from dataclasses import dataclass
 
 from roberta_hub.show.colours import CYCLE, GREY, QUIET, Colour, css
 from roberta_hub.show.markup import Html, element
-from roberta_hub.show.sheet import SMALL, Sheet
+from roberta_hub.show.sheet import LINE, SMALL, Sheet
 from roberta_hub.show.terminal_text import COLUMNS, cut, rows_of
 from roberta_hub.terminal import width_of
 
@@ -16,6 +16,7 @@ _STRIP = "margin:.2em 0;line-height:1.3"
 _CHIP = "display:inline-block;border-radius:3px;padding:.15em .35em;margin:.1em;text-align:center"
 _PIECE = "font-family:monospace;white-space:pre-wrap;overflow-wrap:anywhere"
 _BELOW = f"font-size:.75em;opacity:{QUIET}"
+_KEY = "neighbours of one colour are one word, signs apart; grey ones belong to no word"
 _LONGEST = 40
 """Columns of a piece in a terminal."""
 
@@ -41,7 +42,8 @@ class Strip:
 
     def html(self) -> Html:
         """Build a row of boxes, which breaks where the page ends."""
-        return element("div", *map(_chip, self.chips), style=_STRIP)
+        boxes = element("div", *map(_chip, self.chips), style=_STRIP)
+        return element("div", boxes, element("div", _KEY, style=_BELOW))
 
     def lines(self) -> list[str]:
         """Write at most 80 columns a line: pieces, and below them what stands there."""
@@ -74,6 +76,8 @@ class Strip:
                 sheet.text(middle, below, SMALL, align="center", quiet=True, below=16)
                 x += widths[i]
             sheet.down(33)
+        sheet.text(sheet.left, _KEY, SMALL, quiet=True)
+        sheet.down(SMALL * LINE)
 
 
 def _chip(chip: Chip) -> Html:

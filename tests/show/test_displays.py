@@ -6,6 +6,7 @@ import copy
 import json
 import math
 import pickle
+import re
 from typing import Any
 
 import pytest
@@ -14,6 +15,7 @@ from small_models import assert_close, small_roberta
 
 from roberta_hub import Answer, RobertaHubInterface
 from roberta_hub.errors import InputError, InputTypeError, MissingExtraError, UnknownNameError
+from roberta_hub.inference.shown import words as filled_words
 from roberta_hub.show.display import Display, ShownList
 from roberta_hub.terminal import width_of
 
@@ -263,6 +265,43 @@ def test_the_card_is_drawn_and_printed_as_before(roberta: RobertaHubInterface) -
         assert line[2:15].strip() in html and line[16:].split(" (")[0] in html
 
 
+def test_one_label_more_is_drawn_and_not_told(roberta: RobertaHubInterface) -> None:
+    labels = ["art", "sport", "law", "food", "travel"]
+    for count, more in ((3, ""), (4, ""), (5, "and 2 more labels")):
+        found: Any = roberta.zero_shot(["a", "b"], labels[:count], head="mnli")
+        html = found._repr_html_()
+        assert html.count("<tr") == 2 * (3 if more else count)
+        assert html.count(" more ") == (2 if more else 0) and more in html
+
+
+def test_a_word_that_fits_with_and_without_a_space_is_told_apart() -> None:
+    found: Any = [("a.", 0.5, "."), ("a .", 0.3, " ."), ("a b", 0.2, " b")]
+    html = filled_words("a<mask>", found)._repr_html_()
+    assert html and html.count("after a space") == 1
+    assert html.index("0.300") < html.index("after a space") < html.index("0.200")
+
+
+def test_bars_of_a_contribution_have_the_scale_of_the_labels(roberta: RobertaHubInterface) -> None:
+    display = roberta.explain(PAIR, "mnli")
+    values = display.to_dict()
+    largest = sorted((abs(word["contribution"]) for word in values["words"]), reverse=True)[:5]
+    wanted = [*values["scores"].values(), *largest]
+    widths = [float(width) for width in re.findall(r"width:([\d.]+)%", display._repr_html_())]
+    assert widths == pytest.approx([100 * share for share in wanted], rel=1e-2)
+    for sentence in ("in sentence 1", "in sentence 2"):
+        assert sentence in str(roberta.explain(("a", "b"), "mnli"))
+        assert sentence not in str(roberta.explain("a b", "grade"))
+
+
+def test_a_map_says_what_its_strongest_shade_is(roberta: RobertaHubInterface) -> None:
+    for which in ((1, 0), (1, None), (None, None)):
+        display = roberta.attention("Hello world!", *which)
+        panels = display.to_dict()["panels"]
+        largest = [max(max(row) for row in panel["weights"]) for panel in panels]
+        for weight in (min(largest), max(largest)):
+            assert f"{weight:.2f}" in display._repr_html_().split("largest weight, here ")[1]
+
+
 # ---- forms ----
 
 
@@ -355,7 +394,7 @@ def test_a_picture_that_cannot_be_made_or_written(
     with pytest.raises(InputTypeError, match="path is 3"):
         shown.png(3)  # type: ignore[arg-type]
     assert list(tmp_path.iterdir()) == []
-    monkeypatch.setitem(__import__("sys").modules, "matplotlib.textpath", None)
+    monkeypatch.setitem(__import__("sys").modules, "matplotlib.backends.backend_agg", None)
     with pytest.raises(MissingExtraError, match="plots"):
         shown.png()
     assert shown._repr_html_() and str(shown)  # which need no matplotlib
