@@ -22,8 +22,8 @@ from roberta_hub.scale.sources import (
     plain_schema,
     unreadable,
 )
-from roberta_hub.scale.units import BLOCK, Unit
-from roberta_hub.tables import MAX_FIELD
+from roberta_hub.scale.units import BLOCK, MAX_ROW, Unit
+from roberta_hub.tables import csv_trouble
 
 BATCH = 4096
 """Rows that a model is asked about together: enough to sort by length, few enough for memory."""
@@ -63,7 +63,7 @@ def read_unit(source: Source, layout: Layout, unit: Unit) -> Iterator[Rows]:
             yield from reader(handle, layout, unit)
     except InputError:
         raise
-    except (arrow().ArrowInvalid, csv.Error) as error:
+    except arrow().ArrowInvalid as error:
         raise unreadable(unit.file, error) from None
 
 
@@ -117,18 +117,16 @@ def _tables(file: Any, layout: Layout, unit: Unit) -> Iterator[Any]:
 def lines_of(handle: Any, unit: Unit) -> Iterator[bytes]:
     """Read the lines of a stretch of a file, with their ends, in little memory.
 
-    Raises:
-        InputError: a line that has no end.
+    Of a line that is longer than `MAX_ROW` one byte more comes, which shows it.
     """
     handle.seek(unit.start)
     left, rest = unit.stop - unit.start, b""
     while left and (block := handle.read(min(BLOCK, left))):
         left -= len(block)
         *whole, rest = (rest + block).split(b"\n")
-        if len(rest) > MAX_FIELD:
-            raise InputError(f"{unit.file}: a line of more than {MAX_FIELD:,} bytes")
         for line in whole:
-            yield line + b"\n"
+            yield (line + b"\n")[: MAX_ROW + 1]
+        rest = rest[: MAX_ROW + 1]
     if rest:
         yield rest
 
@@ -199,6 +197,8 @@ def _jsonl(handle: Any, layout: Layout, unit: Unit) -> Iterator[Rows]:
 
 
 def _object(line: bytes, known: frozenset[str]) -> Values:
+    if len(line) > MAX_ROW:
+        return Fault(f"a line of more than {MAX_ROW:,} bytes")
     try:
         values = json.loads(line.decode())
     except (ValueError, RecursionError) as error:
@@ -213,7 +213,7 @@ def _object(line: bytes, known: frozenset[str]) -> Values:
 
 
 def _csv(handle: Any, layout: Layout, unit: Unit) -> Iterator[Rows]:
-    csv.field_size_limit(max(MAX_FIELD, csv.field_size_limit()))
+    csv.field_size_limit(max(MAX_ROW, csv.field_size_limit()))  # no row of a plan has more
     lines = (line.decode(errors="surrogateescape") for line in lines_of(handle, unit))
     return _batches(_records(lines, layout, unit), layout)
 
@@ -226,15 +226,21 @@ def _records(lines: Iterator[str], layout: Layout, unit: Unit) -> Iterator[tuple
             cells = next(reader)
         except StopIteration:
             return
-        except csv.Error as error:
-            raise InputError(f"{unit.file}:{number}: not CSV: {error}") from None
+        except csv.Error as error:  # the reader goes on with the next line, as the cuts do
+            last = unit.first + reader.line_num - 1
+            upto = f"; the row goes to line {last}" if last > number else ""
+            yield number, Fault(csv_trouble(error) + upto)
+            continue
         if cells:
             yield number, _named(cells, layout.header)
 
 
 def _named(cells: list[str], header: tuple[str, ...]) -> Values:
     if len(cells) != len(header):
-        return Fault(f"{len(cells)} fields, the header has {len(header)}")
+        return Fault(
+            f"{len(cells)} fields, the header has {len(header)}; a text with a separator or a "
+            "newline in it needs quotes"
+        )
     if not all(map(is_utf8, cells)):
         return Fault("not UTF-8; convert the file")
     return dict(zip(header, cells, strict=True))

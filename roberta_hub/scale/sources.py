@@ -4,8 +4,10 @@ from __future__ import annotations
 
 import contextlib
 import csv
+import io
 import json
 import os
+import re
 from collections.abc import Sequence
 from dataclasses import dataclass
 from fnmatch import fnmatchcase
@@ -16,7 +18,7 @@ from roberta_hub.arguments import path_text, shown
 from roberta_hub.errors import InputError
 from roberta_hub.scale.columns import arrow
 from roberta_hub.scale.frames import chosen, is_utf8
-from roberta_hub.tables import MAX_FIELD, format_of
+from roberta_hub.tables import MAX_FIELD, csv_trouble, format_of
 from roberta_hub.terminal import without_secrets
 
 FORMATS = ("parquet", "jsonl", "csv")
@@ -321,12 +323,13 @@ def csv_header(source: Source, path: str) -> tuple[tuple[str, ...], str]:
     """
     head = _head(source, path)
     try:
-        first = head.decode("utf-8-sig", errors="surrogateescape").splitlines(keepends=True)
-        line = first[0] if first else ""
-        separator = "," if "," in line else next((s for s in ";\t" if s in line), ",")
-        names = next(csv.reader(first, delimiter=separator, strict=True), [])
+        text = head.decode("utf-8-sig", errors="surrogateescape")
+        bare = re.sub(r'"[^"]*"', "", text.partition("\n")[0])
+        separator = next((sign for sign in ",;\t" if sign in bare), ",")
+        lines = io.StringIO(text, newline="\n")  # nothing else ends a line
+        names = next(csv.reader(lines, delimiter=separator, strict=True), [])
     except csv.Error as error:
-        raise InputError(f"{path}:1: not a CSV: {error}") from None
+        raise InputError(f"{path}:1: {csv_trouble(error)}") from None
     if not names or len(set(names)) < len(names):
         what = "no header" if not names else "two columns of the same name in the header"
         raise InputError(f"{path}:1: {what}")

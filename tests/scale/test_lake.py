@@ -197,18 +197,19 @@ def test_bad_rows_stand_beside_their_error(format: str, tmp_path: Path, verb: Ve
         lines[22] = json.dumps({"premise": 5, "hypothesis": "a", "id": "no number"})
         source.write_text("\n".join(lines))
     if format == "csv":
-        source.write_text(source.read_text() + "1,2\n3,4,5,6\n")
+        source.write_text(source.read_text() + '1,2\n3,4,5,6\n7,"a"b,c\n8,5" a,b\n')
     report = lake(source, tmp_path / "out", verb, unit_rows=UNIT, errors="column", keep=["id"])
     found = read_lake(tmp_path / "out")
     wrong = {n: row["error"] for n, row in enumerate(found) if row["error"] is not None}
-    bad = {"parquet": [7], "jsonl": [7, 20, 21, 22], "csv": [7, 50, 51]}[format]
+    bad = {"parquet": [7], "jsonl": [7, 20, 21, 22], "csv": [7, 50, 51, 52]}[format]
     assert sorted(wrong) == bad
     assert report.faults == len(bad)
     assert all(found[n]["label"] is None and found[n]["score"] is None for n in bad)
     assert "too long" in wrong[7]
     assert list(found[0]) == ["id", "label", "score", "error"]
     if format == "csv":
-        assert "2 fields, the header has 3" in wrong[50]
+        assert "2 fields, the header has 3" in wrong[50] and "closing quote" in wrong[52]
+        assert [row["id"] for row in found[50:]] == [None, None, None, "8"]
     else:
         assert found[9]["label"] is None and found[9]["error"] is None
     if format == "jsonl":

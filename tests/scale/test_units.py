@@ -89,6 +89,39 @@ def test_csv(
         assert lines[unit.first - 1].lstrip(b'"').split(separator.encode())[0].strip(b'"').isdigit()
 
 
+@settings(FEW, max_examples=300)
+@given(st.text(st.sampled_from('aa,,"""\n\n\r'), max_size=60), st.integers(1, 5))
+def test_a_bad_row_of_a_csv_leaves_its_neighbours_alone(
+    tmp_path: Path, body: str, unit_rows: int
+) -> None:
+    """Cuts fall where Python's csv ends a row, whatever is wrong with rows before."""
+    path = tmp_path / "in.csv"
+    path.write_bytes(b"id,text\n" + body.encode())
+    reader = csv.reader(io.StringIO(body, newline="\n"), strict=True)
+    wanted: list[tuple[int, Any]] = []
+    while True:
+        number = reader.line_num + 2
+        try:
+            if cells := next(reader):
+                wanted.append((number, cells[1] if len(cells) == 2 else Fault))
+        except StopIteration:
+            break
+        except csv.Error as error:
+            if "unexpected end" in str(error):
+                with pytest.raises(InputError, match=rf"in\.csv:{number}: a quote opens in this"):
+                    all_rows(path, unit_rows)
+                return
+            wanted.append((number, Fault))
+    units, found = all_rows(path, unit_rows)
+    batches = [batch for unit in found for batch in unit]
+    texts = [Fault if isinstance(text, Fault) else text for text in texts_of(found)]
+    numbers = [n for batch in batches for n in batch.numbers]
+    assert list(zip(numbers, texts, strict=True)) == wanted
+    assert [unit.start for unit in units[1:]] == [unit.stop for unit in units[:-1]]
+    kept = [row for batch in batches for row in batch.kept.column("text").to_pylist()]
+    assert kept == [None if text is Fault else text for text in texts]
+
+
 @FEW
 @given(st.lists(st.integers(0, 9), max_size=12), st.integers(1, 12))
 def test_parquet(tmp_path: Path, groups: list[int], unit_rows: int) -> None:
@@ -120,7 +153,8 @@ def test_text_that_is_none(tmp_path: Path) -> None:
         (b"", "no header"),
         (b"a,a\n1,2\n", "two columns of the same name"),
         ("text\na\n".encode("utf-16"), "UTF-16"),
-        (b'id,text\n1,a\n2,"open\n3,c\n', r"in\.csv:2: a quote opens behind this line"),
+        (b'id,text\n1,a\n2,"open\n3,c\n', r"in\.csv:3: a quote opens in this row"),
+        (b"id,text\r1,a\r2,b\r", r"in\.csv:1: a line ends with CR alone"),
     ):
         path.write_bytes(data)
         with pytest.raises(InputError, match=said):
