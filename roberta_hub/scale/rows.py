@@ -13,15 +13,8 @@ from roberta_hub.arguments import shown
 from roberta_hub.errors import InputError
 from roberta_hub.scale.columns import arrow
 from roberta_hub.scale.frames import Fault, Row, is_utf8, rows_of
-from roberta_hub.scale.sources import (
-    Layout,
-    Source,
-    changed,
-    json_text,
-    opened_file,
-    plain_schema,
-    unreadable,
-)
+from roberta_hub.scale.layouts import Layout, json_text, plain_schema
+from roberta_hub.scale.sources import Source, changed, opened_file, unreadable
 from roberta_hub.scale.units import BLOCK, MAX_ROW, Unit
 from roberta_hub.tables import csv_trouble
 
@@ -75,10 +68,22 @@ def _parquet(handle: Any, layout: Layout, unit: Unit) -> Iterator[Rows]:
     file = pa.parquet.ParquetFile(handle)
     number = unit.first
     for table in _tables(file, layout, unit):
-        texts = rows_of([table.column(name).to_pylist() for name in layout.text], layout.text)
-        kept = table.select(layout.keep.names).cast(layout.keep)
+        texts = rows_of([_values(table.column(name)) for name in layout.text], layout.text)
+        kept = table.select(layout.keep.names)  # whose cast would forget the rows of no columns
+        kept = kept.cast(layout.keep) if layout.keep.names else kept
         yield Rows(kept, texts, range(number, number + len(table)))
         number += len(table)
+
+
+def _values(column: Any) -> list[Any]:
+    """Return a column of texts as Python's own values; as bytes what is not UTF-8."""
+    try:
+        return list(column.to_pylist())
+    except UnicodeDecodeError:  # Parquet's readers believe what a file says
+        found = column.cast(arrow().binary()).to_pylist()
+        texts = [None if raw is None else raw.decode(errors="surrogateescape") for raw in found]
+        pairs = zip(texts, found, strict=True)
+        return [text if text is None or is_utf8(text) else raw for text, raw in pairs]
 
 
 def _tables(file: Any, layout: Layout, unit: Unit) -> Iterator[Any]:
@@ -179,7 +184,7 @@ def _fitting(value: Any, kind: str, name: str) -> Any:
     fits = {
         "bool": type(value) is bool,
         "int64": type(value) is int and -(2**63) <= value < 2**63,
-        "double": type(value) in (int, float),
+        "double": type(value) is float or (type(value) is int and _is_double(value)),
     }[kind]
     if fits:
         return value
@@ -187,6 +192,14 @@ def _fitting(value: Any, kind: str, name: str) -> Any:
         f"the column {shown(name)} holds {shown(value)}, and {kind} in the first rows; drop it "
         "from keep, or write all its values as text"
     )
+
+
+def _is_double(value: int) -> bool:
+    """Tell whether a float holds a whole number as it is."""
+    try:
+        return int(float(value)) == value
+    except OverflowError:
+        return False
 
 
 def _jsonl(handle: Any, layout: Layout, unit: Unit) -> Iterator[Rows]:

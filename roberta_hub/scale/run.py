@@ -8,7 +8,7 @@ import time
 from collections.abc import Sequence
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import closing
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any, Literal
 
 from roberta_hub.arguments import kind_of, one_of, shown, whole_number
@@ -16,10 +16,11 @@ from roberta_hub.errors import InputError, InputTypeError, LakeError
 from roberta_hub.scale import plan as plans
 from roberta_hub.scale.columns import arrow
 from roberta_hub.scale.frames import check_clash
+from roberta_hub.scale.layouts import Layout, layout_of
 from roberta_hub.scale.merge import check_one_file, merge, merged_rows
 from roberta_hub.scale.outputs import is_local, listed, read, sweep, write
 from roberta_hub.scale.plan import Plan
-from roberta_hub.scale.sources import Layout, Source, changed, find, layout_of, located
+from roberta_hub.scale.sources import Source, changed, find, located, would_read
 from roberta_hub.scale.status import FAILED, MANIFEST, SUCCESS, Report, folder_of, is_one_file
 from roberta_hub.scale.units import Unit
 from roberta_hub.scale.verb import Errors, Verb
@@ -157,7 +158,7 @@ def lake(
         time.monotonic() - began,
     )
     if report.failed:
-        raise _failure(report)
+        raise _failure(report, verb.errors)
     return report
 
 
@@ -187,11 +188,14 @@ def _part(units: Sequence[Unit], part: tuple[int, int] | None) -> Sequence[Unit]
 def _check_place(source: Source, system: Any, folder: str, path: str) -> None:
     """Refuse a target in which the source lies, and one that is something else."""
     if system == source.system:
-        inside = [file.path for file in source.files if file.path.startswith(f"{folder}/")]
-        if inside or any(path == file.path for file in source.files):
-            raise InputError(f"{path} holds the source; give another target")
-        if any(folder.startswith(f"{root}/") for root in source.folders):
+        real = os.path.realpath if is_local(system) else str  # a link may lead into the source
+        seen = replace(source, folders=tuple(map(real, source.folders)))
+        answers = [f"{folder}/part.parquet", *([path] if is_one_file(path) else [])]
+        if any(would_read(seen, name) or would_read(seen, real(name)) for name in answers):
             raise InputError(f"{path} lies in the source, which would read it; give another target")
+        files = [real(file.path) for file in source.files]
+        if any(file.startswith(f"{real(folder)}/") or file == real(path) for file in files):
+            raise InputError(f"{path} holds the source; give another target")
     kind = arrow().fs.FileType
     if is_one_file(path):
         check_one_file(system, path)
@@ -322,12 +326,13 @@ def _write_failed(job: Job, state: _State, names: dict[str, Any]) -> None:
         write(job.system, path, json.dumps(failed, ensure_ascii=False).encode(), job.run)
 
 
-def _failure(report: Report) -> LakeError:
+def _failure(report: Report, errors: Errors) -> LakeError:
     whys = [done.why[0] for done in report.failed]
     rest = f"; and {len(whys) - SHOWN} more" if len(whys) > SHOWN else ""
     remedy = "the same call tries them again"
     if all(done.end == "input" for done in report.failed):
         remedy = 'mend the rows, or begin anew with errors="column", which gives them null answers'
+        remedy = remedy if errors == "raise" else "mend the files, and begin anew"
     error = LakeError(
         f"{len(whys)} of {report.units} units have no file, all others have: "
         f"{'; '.join(whys[:SHOWN])}{rest}; {remedy}"

@@ -13,16 +13,8 @@ from typing import Any
 
 from roberta_hub.errors import InputError, RobertaHubError
 from roberta_hub.scale.columns import arrow
-from roberta_hub.scale.sources import (
-    Layout,
-    Source,
-    SourceFile,
-    check_file,
-    csv_header,
-    opened_file,
-    plain_schema,
-    unreadable,
-)
+from roberta_hub.scale.layouts import Layout, check_file, check_objects, csv_header, plain_schema
+from roberta_hub.scale.sources import Source, SourceFile, opened_file, unreadable
 from roberta_hub.tables import MAX_FIELD
 
 BLOCK = 1 << 23
@@ -135,6 +127,8 @@ def _text_cuts(source: Source, layout: Layout, file: SourceFile, unit_rows: int)
             f"{file.path}:1: another header than that of the first file; the files of a source "
             "have the same columns"
         )
+    if not separator:
+        check_objects(source, layout, file.path)
     try:
         with opened_file(source, file.path) as handle:
             start, line = text_start(handle, separator)

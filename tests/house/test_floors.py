@@ -136,6 +136,7 @@ INNER_FLOORS = {
         ["columns", "models"],
         ["frames", "outputs"],
         ["sources", "verb"],
+        ["layouts"],
         ["units"],
         ["rows"],
         ["work"],

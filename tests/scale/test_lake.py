@@ -284,6 +284,10 @@ def test_what_cannot_be_a_lake(tmp_path: Path, source: Path, verb: Verb) -> None
     (tmp_path / "empty").mkdir()
     (tmp_path / "full").mkdir()
     (tmp_path / "full" / "other.csv").write_text("x")
+    linked = tmp_path / "link"
+    linked.symlink_to(tmp_path / "alone")
+    (tmp_path / "alone").mkdir()
+    write_rows(tmp_path / "alone" / "a.parquet", pairs(3))
     number = tmp_path / "number.parquet"
     pq.write_table(pa.table({"premise": [1], "hypothesis": ["a"]}), number)
     for given, target, error, said in (
@@ -302,6 +306,9 @@ def test_what_cannot_be_a_lake(tmp_path: Path, source: Path, verb: Verb) -> None
         ([], out, InputError, "source"),
         ("nowhere://x/y", out, InputError, "nowhere"),
         (source, tmp_path / "no" / "one.parquet", InputError, "no such folder"),
+        (tmp_path / "in.p*", tmp_path / "in.pq", InputError, "lies in the source"),
+        (linked, tmp_path / "alone" / "out", InputError, "lies in the source"),
+        (tmp_path / "alone", linked / "out", InputError, "lies in the source"),
     ):
         with pytest.raises(error, match=said):
             lake(given, target, verb)
