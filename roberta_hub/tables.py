@@ -295,14 +295,15 @@ def _records(path: Path, separator: str) -> Iterator[tuple[int, list[str]]]:
         except StopIteration:
             return
         except csv.Error as error:
-            raise bad(path, line, _why(error)) from None
+            raise bad(path, line, csv_trouble(error)) from None
         if any("\0" in cell for cell in cells):
             raise bad(path, line, "holds a NUL, which no text does; is the file UTF-8?")
         if cells:
             yield line, cells
 
 
-def _why(error: csv.Error) -> str:
+def csv_trouble(error: csv.Error) -> str:
+    """Say what is wrong with a row that `csv.reader` refuses, and what mends it."""
     said = str(error)
     if "expected after" in said:
         return "text stands behind a closing quote; a quote inside a quoted field is doubled"

@@ -2,14 +2,16 @@
 
 from __future__ import annotations
 
+import contextlib
 import json
 import os
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from typing import Any
 
 from roberta_hub.errors import InputError
 from roberta_hub.scale.columns import arrow
-from roberta_hub.scale.outputs import is_local, whole
+from roberta_hub.scale.outputs import TEMPORARY, is_local, whole
+from roberta_hub.scale.plan import PLAN
 from roberta_hub.scale.units import Unit
 from roberta_hub.scale.work import GROUP, NOTE, Job, file_name
 
@@ -27,6 +29,8 @@ def check_one_file(system: Any, path: str) -> None:
         )
     if not os.path.isdir(os.path.dirname(path)):
         raise InputError(f"{os.path.dirname(path)}: no such folder")
+    if os.path.isdir(path):
+        raise InputError(f"{path} is a folder; give the name of a file")
 
 
 def merge(job: Job, units: Sequence[Unit], path: str, identity: str) -> None:
@@ -48,12 +52,47 @@ def merge(job: Job, units: Sequence[Unit], path: str, identity: str) -> None:
         ) as writer,
     ):
         for part in paths:
-            with parquet.ParquetFile(part) as file:
-                for batch in file.iter_batches(GROUP, use_threads=False):
-                    writer.write_batch(batch, GROUP)
-                    rows += len(batch)
+            for batch in _batches(part):
+                writer.write_batch(batch, GROUP)
+                rows += len(batch)
         writer.add_key_value_metadata({NOTE: json.dumps({"lake": identity, "rows": rows})})
-    job.system.delete_dir(job.folder)
+    discard(job.folder, path)
+
+
+def _batches(part: str) -> Iterator[Any]:
+    """Read a unit's file, and hold its pages against their checksums."""
+    pa = arrow()
+    try:
+        with pa.parquet.ParquetFile(part, page_checksum_verification=True) as file:
+            yield from file.iter_batches(GROUP, use_threads=False)
+    except (OSError, pa.ArrowInvalid) as error:
+        if isinstance(error, OSError) and error.errno is not None:  # the disk's, or it is gone
+            raise
+        raise InputError(
+            f"{part} is damaged: {str(error)[:200]}; remove it, and the same call makes it anew"
+        ) from None
+
+
+def discard(folder: str, path: str) -> None:
+    """Remove the units' files of a lake whose one file is there, and what killed merges left.
+
+    The plan goes last, so that a call after a crash in here knows what the rest is.
+
+    Args:
+        folder: of the units.
+        path: of the one file.
+    """
+    beside, name = os.path.split(path)
+    with contextlib.suppress(OSError):
+        names = sorted(os.listdir(folder), key=lambda name: (name == PLAN, name))
+        for old in names:
+            if old.startswith(("part-", ".part-", "_", "._")):
+                os.unlink(os.path.join(folder, old))
+        os.rmdir(folder)  # unless it holds what is not ours
+    for old in os.listdir(beside):
+        if old.startswith(f".{name}.") and old.endswith(TEMPORARY):
+            with contextlib.suppress(OSError):
+                os.unlink(os.path.join(beside, old))
 
 
 def merged_rows(path: str, identity: str | None) -> int | None:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import contextlib
+import json
 import os
 import time
 import uuid
@@ -101,19 +102,22 @@ def create(system: Any, path: str, data: bytes) -> bool:
         with open(temporary, "xb") as file:
             file.write(data)
             flush(file)
-        os.link(temporary, path)  # whole at once, and an error where one is
-    except FileExistsError:
-        return False
-    except OSError:  # a disk without links
-        try:
-            with open(path, "xb") as file:
-                file.write(data)
-                flush(file)
-        except FileExistsError:
-            return False
+        return _linked(temporary, path)
     finally:
         with contextlib.suppress(OSError):
             os.unlink(temporary)
+
+
+def _linked(temporary: str, path: str) -> bool:
+    """Give a whole file its name where none has it, and tell whether."""
+    try:
+        os.link(temporary, path)  # at once, and an error where one is
+    except FileExistsError:
+        return False
+    except OSError:  # a disk without links: of two drivers in the same moment the last one wins
+        if os.path.exists(path):
+            return False
+        os.replace(temporary, path)
     return True
 
 
@@ -123,6 +127,15 @@ def read(system: Any, path: str) -> bytes | None:
         return None
     with system.open_input_stream(path) as file:
         return bytes(file.read())
+
+
+def noted(system: Any, path: str) -> dict[str, Any]:
+    """Read a small file of JSON that can be done without; {} where it is damaged or not there."""
+    try:
+        found = json.loads(read(system, path) or b"{}")
+    except ValueError:
+        return {}
+    return found if isinstance(found, dict) else {}
 
 
 def listed(system: Any, folder: str) -> dict[str, Any]:

@@ -14,8 +14,9 @@ from roberta_hub import __version__
 from roberta_hub.arguments import shown
 from roberta_hub.errors import InputError
 from roberta_hub.scale.columns import arrow
+from roberta_hub.scale.layouts import Layout
 from roberta_hub.scale.outputs import create, read
-from roberta_hub.scale.sources import Layout, Source, SourceFile
+from roberta_hub.scale.sources import Source, SourceFile
 from roberta_hub.scale.units import Unit, units_of
 from roberta_hub.scale.verb import Verb
 from roberta_hub.scale.work import Job

@@ -13,17 +13,10 @@ from roberta_hub.arguments import shown
 from roberta_hub.errors import InputError
 from roberta_hub.scale.columns import arrow
 from roberta_hub.scale.frames import Fault, Row, is_utf8, rows_of
-from roberta_hub.scale.sources import (
-    Layout,
-    Source,
-    changed,
-    json_text,
-    opened_file,
-    plain_schema,
-    unreadable,
-)
-from roberta_hub.scale.units import BLOCK, Unit
-from roberta_hub.tables import MAX_FIELD
+from roberta_hub.scale.layouts import Layout, json_text, plain_schema
+from roberta_hub.scale.sources import Source, changed, opened_file, unreadable
+from roberta_hub.scale.units import BLOCK, MAX_ROW, Unit
+from roberta_hub.tables import csv_trouble
 
 BATCH = 4096
 """Rows that a model is asked about together: enough to sort by length, few enough for memory."""
@@ -63,7 +56,7 @@ def read_unit(source: Source, layout: Layout, unit: Unit) -> Iterator[Rows]:
             yield from reader(handle, layout, unit)
     except InputError:
         raise
-    except (arrow().ArrowInvalid, csv.Error) as error:
+    except arrow().ArrowInvalid as error:
         raise unreadable(unit.file, error) from None
 
 
@@ -75,10 +68,22 @@ def _parquet(handle: Any, layout: Layout, unit: Unit) -> Iterator[Rows]:
     file = pa.parquet.ParquetFile(handle)
     number = unit.first
     for table in _tables(file, layout, unit):
-        texts = rows_of([table.column(name).to_pylist() for name in layout.text], layout.text)
-        kept = table.select(layout.keep.names).cast(layout.keep)
+        texts = rows_of([_values(table.column(name)) for name in layout.text], layout.text)
+        kept = table.select(layout.keep.names)  # whose cast would forget the rows of no columns
+        kept = kept.cast(layout.keep) if layout.keep.names else kept
         yield Rows(kept, texts, range(number, number + len(table)))
         number += len(table)
+
+
+def _values(column: Any) -> list[Any]:
+    """Return a column of texts as Python's own values; as bytes what is not UTF-8."""
+    try:
+        return list(column.to_pylist())
+    except UnicodeDecodeError:  # Parquet's readers believe what a file says
+        found = column.cast(arrow().binary()).to_pylist()
+        texts = [None if raw is None else raw.decode(errors="surrogateescape") for raw in found]
+        pairs = zip(texts, found, strict=True)
+        return [text if text is None or is_utf8(text) else raw for text, raw in pairs]
 
 
 def _tables(file: Any, layout: Layout, unit: Unit) -> Iterator[Any]:
@@ -117,18 +122,16 @@ def _tables(file: Any, layout: Layout, unit: Unit) -> Iterator[Any]:
 def lines_of(handle: Any, unit: Unit) -> Iterator[bytes]:
     """Read the lines of a stretch of a file, with their ends, in little memory.
 
-    Raises:
-        InputError: a line that has no end.
+    Of a line that is longer than `MAX_ROW` one byte more comes, which shows it.
     """
     handle.seek(unit.start)
     left, rest = unit.stop - unit.start, b""
     while left and (block := handle.read(min(BLOCK, left))):
         left -= len(block)
         *whole, rest = (rest + block).split(b"\n")
-        if len(rest) > MAX_FIELD:
-            raise InputError(f"{unit.file}: a line of more than {MAX_FIELD:,} bytes")
         for line in whole:
-            yield line + b"\n"
+            yield (line + b"\n")[: MAX_ROW + 1]
+        rest = rest[: MAX_ROW + 1]
     if rest:
         yield rest
 
@@ -181,7 +184,7 @@ def _fitting(value: Any, kind: str, name: str) -> Any:
     fits = {
         "bool": type(value) is bool,
         "int64": type(value) is int and -(2**63) <= value < 2**63,
-        "double": type(value) in (int, float),
+        "double": type(value) is float or (type(value) is int and _is_double(value)),
     }[kind]
     if fits:
         return value
@@ -189,6 +192,14 @@ def _fitting(value: Any, kind: str, name: str) -> Any:
         f"the column {shown(name)} holds {shown(value)}, and {kind} in the first rows; drop it "
         "from keep, or write all its values as text"
     )
+
+
+def _is_double(value: int) -> bool:
+    """Tell whether a float holds a whole number as it is."""
+    try:
+        return int(float(value)) == value
+    except OverflowError:
+        return False
 
 
 def _jsonl(handle: Any, layout: Layout, unit: Unit) -> Iterator[Rows]:
@@ -199,6 +210,8 @@ def _jsonl(handle: Any, layout: Layout, unit: Unit) -> Iterator[Rows]:
 
 
 def _object(line: bytes, known: frozenset[str]) -> Values:
+    if len(line) > MAX_ROW:
+        return Fault(f"a line of more than {MAX_ROW:,} bytes")
     try:
         values = json.loads(line.decode())
     except (ValueError, RecursionError) as error:
@@ -213,7 +226,7 @@ def _object(line: bytes, known: frozenset[str]) -> Values:
 
 
 def _csv(handle: Any, layout: Layout, unit: Unit) -> Iterator[Rows]:
-    csv.field_size_limit(max(MAX_FIELD, csv.field_size_limit()))
+    csv.field_size_limit(max(MAX_ROW, csv.field_size_limit()))  # no row of a plan has more
     lines = (line.decode(errors="surrogateescape") for line in lines_of(handle, unit))
     return _batches(_records(lines, layout, unit), layout)
 
@@ -226,15 +239,21 @@ def _records(lines: Iterator[str], layout: Layout, unit: Unit) -> Iterator[tuple
             cells = next(reader)
         except StopIteration:
             return
-        except csv.Error as error:
-            raise InputError(f"{unit.file}:{number}: not CSV: {error}") from None
+        except csv.Error as error:  # the reader goes on with the next line, as the cuts do
+            last = unit.first + reader.line_num - 1
+            upto = f"; the row goes to line {last}" if last > number else ""
+            yield number, Fault(csv_trouble(error) + upto)
+            continue
         if cells:
             yield number, _named(cells, layout.header)
 
 
 def _named(cells: list[str], header: tuple[str, ...]) -> Values:
     if len(cells) != len(header):
-        return Fault(f"{len(cells)} fields, the header has {len(header)}")
+        return Fault(
+            f"{len(cells)} fields, the header has {len(header)}; a text with a separator or a "
+            "newline in it needs quotes"
+        )
     if not all(map(is_utf8, cells)):
         return Fault("not UTF-8; convert the file")
     return dict(zip(header, cells, strict=True))

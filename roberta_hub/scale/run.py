@@ -5,10 +5,10 @@ from __future__ import annotations
 import json
 import os
 import time
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor
-from contextlib import closing
-from dataclasses import dataclass
+from contextlib import closing, contextmanager
+from dataclasses import dataclass, replace
 from typing import Any, Literal
 
 from roberta_hub.arguments import kind_of, one_of, shown, whole_number
@@ -16,10 +16,11 @@ from roberta_hub.errors import InputError, InputTypeError, LakeError
 from roberta_hub.scale import plan as plans
 from roberta_hub.scale.columns import arrow
 from roberta_hub.scale.frames import check_clash
-from roberta_hub.scale.merge import check_one_file, merge, merged_rows
-from roberta_hub.scale.outputs import is_local, listed, read, sweep, write
+from roberta_hub.scale.layouts import Layout, layout_of
+from roberta_hub.scale.merge import check_one_file, discard, merge, merged_rows
+from roberta_hub.scale.outputs import is_local, listed, noted, sweep, write
 from roberta_hub.scale.plan import Plan
-from roberta_hub.scale.sources import Layout, Source, changed, find, layout_of, located
+from roberta_hub.scale.sources import Source, changed, find, located, would_read
 from roberta_hub.scale.status import FAILED, MANIFEST, SUCCESS, Report, folder_of, is_one_file
 from roberta_hub.scale.units import Unit
 from roberta_hub.scale.verb import Errors, Verb
@@ -109,7 +110,8 @@ def lake(
         >>> report.rows, report.units, report.left
         (2, 1, 0)
     """
-    began = time.monotonic()
+    clock = time.monotonic
+    began = clock()
     if not isinstance(verb, Verb):
         raise InputTypeError(f"verb is a {kind_of(verb)}; pass Verb('classify', ...)")
     verb = verb if errors is None else verb.but(errors=errors)
@@ -124,41 +126,68 @@ def lake(
 
     files = find(source)
     system, path = located(target, "target")
-    folder = folder_of(path)
-    _check_place(files, system, folder, path)
-    plan = plans.load(system, folder)
-    layout = layout_of(files, verb.text, kept)
-    plain = verb.but(text=layout.text, device=None, optimize=None)  # any machine can load that
-    check_clash(layout.keep.names, plain.schema().names, "keep others, or pass Verb(prefix=TEXT)")
-    cores = verb.threads or (plan.about["threads"] if plan else threads)
-    told = plans.about(verb, layout, plain.digest(), cores, unit_rows)
-    identity = plans.identity(told, files.files)
-    if plan is None and is_one_file(path) and (rows := merged_rows(path, identity)) is not None:
-        return Report(path, 0, rows=rows, seconds=time.monotonic() - began)
-    plan = plan or _begin(system, folder, told, layout, files)
-    plans.check_same(plan, told, files, folder)
+    with _said(path):
+        folder = folder_of(path)
+        _check_place(files, system, folder, path)
+        plan = plans.load(system, folder)
+        layout = layout_of(files, verb.text, kept)
+        plain = verb.but(text=layout.text, device=None, optimize=None)  # any machine can load that
+        check_clash(
+            layout.keep.names, plain.schema().names, "keep others, or pass Verb(prefix=TEXT)"
+        )
+        cores = verb.threads or (plan.about["threads"] if plan else threads)
+        told = plans.about(verb, layout, plain.digest(), cores, unit_rows)
+        identity = plans.identity(told, files.files)
 
-    job = plan.job(files, system, folder, verb)
-    try:
-        state = _work(job, plan, _part(plan.units, part), run_units, schedule, progress)
-        left = len(plan.units) - len(state.notes)
-        if not left and is_one_file(path):
-            merge(job, plan.units, path, identity)
-    finally:
-        sweep(system, folder, job.run)
+        def finished() -> Report | None:
+            """Say so where the one file is there: another driver may have put it together."""
+            rows = merged_rows(path, identity) if is_one_file(path) else None
+            return rows if rows is None else Report(path, 0, rows=rows, seconds=clock() - began)
+
+        same = plan is None or plans.identity(plan.about, plan.files) == identity
+        if same and (report := finished()):
+            discard(folder, path)
+            return report
+        plan = plan or _begin(system, folder, told, layout, files)
+        plans.check_same(plan, told, files, folder)
+
+        job = plan.job(files, system, folder, verb)
+        try:
+            state = _work(job, plan, _part(plan.units, part), run_units, schedule, progress)
+            left = len(plan.units) - len(state.notes) - len(state.unread)
+            if not left and is_one_file(path):
+                merge(job, plan.units, path, identity)
+        except OSError:  # the other driver's merge has removed what this one was reading
+            if report := finished():
+                return report
+            raise
+        finally:
+            sweep(system, folder, job.run)
+        if left and (report := finished()):
+            return report
     report = Report(
         path,
         len(plan.units),
         tuple(done for done in state.ended.values() if done.end == "done"),
         tuple(done for done in state.ended.values() if done.end not in WHOLE),
         left,
-        sum(note.rows for note in state.notes.values()),
+        sum(note.rows for note in state.notes.values()) + sum(unit.rows for unit in state.unread),
         sum(note.faults for note in state.notes.values()),
-        time.monotonic() - began,
+        clock() - began,
     )
     if report.failed:
-        raise _failure(report)
+        raise _failure(report, verb.errors)
     return report
+
+
+@contextmanager
+def _said(path: str) -> Iterator[None]:
+    """Say in a sentence what a disk refuses outside of the units: plan, manifest, one file."""
+    try:
+        yield
+    except OSError as error:
+        what = f"{str(error.filename or path)[:300]}: {error.strerror or error}"
+        raise InputError(f"stopped, and the same call goes on once it can: {what}") from None
 
 
 def _engine(name: str, schedule: Schedule) -> tuple[Engine, int]:
@@ -187,11 +216,14 @@ def _part(units: Sequence[Unit], part: tuple[int, int] | None) -> Sequence[Unit]
 def _check_place(source: Source, system: Any, folder: str, path: str) -> None:
     """Refuse a target in which the source lies, and one that is something else."""
     if system == source.system:
-        inside = [file.path for file in source.files if file.path.startswith(f"{folder}/")]
-        if inside or any(path == file.path for file in source.files):
-            raise InputError(f"{path} holds the source; give another target")
-        if any(folder.startswith(f"{root}/") for root in source.folders):
+        real = os.path.realpath if is_local(system) else str  # a link may lead into the source
+        seen = replace(source, folders=tuple(map(real, source.folders)))
+        answers = [f"{folder}/part.parquet", *([path] if is_one_file(path) else [])]
+        if any(would_read(seen, name) or would_read(seen, real(name)) for name in answers):
             raise InputError(f"{path} lies in the source, which would read it; give another target")
+        files = [real(file.path) for file in source.files]
+        if any(file.startswith(f"{real(folder)}/") or file == real(path) for file in files):
+            raise InputError(f"{path} holds the source; give another target")
     kind = arrow().fs.FileType
     if is_one_file(path):
         check_one_file(system, path)
@@ -225,6 +257,8 @@ class _State:
     """Of the files that are there and whole."""
     ended: dict[int, Done]
     """How the units ended that this run did."""
+    unread: tuple[Unit, ...] = ()
+    """Whose files are there, and are read when the last one is."""
 
     def take(self, done: Done) -> None:
         """Note how a unit ended; InputError if no other can be done either."""
@@ -259,6 +293,7 @@ def _work(
             names = listed(job.system, job.folder)
             there = [unit for unit in plan.units if file_name(job.fingerprint, unit) in names]
             if len(there) < len(plan.units):
+                state.unread = tuple(unit for unit in there if unit.number not in state.notes)
                 break  # they are checked when the last is there
             unknown = [unit for unit in there if unit.number not in state.notes]
             state.notes |= _checked(job, unknown)
@@ -274,8 +309,8 @@ def _from_manifest(job: Job, plan: Plan, names: dict[str, Any]) -> dict[int, Not
     """Return what is known of files that have not changed since a run checked them all."""
     if SUCCESS not in names or MANIFEST not in names:
         return {}
-    manifest = json.loads(read(job.system, f"{job.folder}/{MANIFEST}") or b"{}")
-    known = {name: (size, at, rows, bad) for name, size, at, rows, bad in manifest["files"]}
+    files = noted(job.system, f"{job.folder}/{MANIFEST}").get("files", [])
+    known = {name: (size, at, rows, bad) for name, size, at, rows, bad in files}
     notes = {}
     for unit in plan.units:
         name = file_name(job.fingerprint, unit)
@@ -315,19 +350,20 @@ def _finish(job: Job, plan: Plan, state: _State, names: dict[str, Any]) -> None:
 def _write_failed(job: Job, state: _State, names: dict[str, Any]) -> None:
     """Keep why units failed, for `status`; another driver's too, while they have no file."""
     path = f"{job.folder}/{FAILED}"
-    before = json.loads(read(job.system, path) or b"{}") if FAILED in names else {}
-    failed = {n: why for n, why in before.items() if int(n) not in state.notes}
+    before = noted(job.system, path) if FAILED in names else {}
+    failed = {n: why for n, why in before.items() if n not in set(map(str, state.notes))}
     failed |= {str(n): end.why[0] for n, end in state.ended.items() if end.end not in WHOLE}
     if failed != before:
         write(job.system, path, json.dumps(failed, ensure_ascii=False).encode(), job.run)
 
 
-def _failure(report: Report) -> LakeError:
+def _failure(report: Report, errors: Errors) -> LakeError:
     whys = [done.why[0] for done in report.failed]
     rest = f"; and {len(whys) - SHOWN} more" if len(whys) > SHOWN else ""
     remedy = "the same call tries them again"
     if all(done.end == "input" for done in report.failed):
         remedy = 'mend the rows, or begin anew with errors="column", which gives them null answers'
+        remedy = remedy if errors == "raise" else "mend the files, and begin anew"
     error = LakeError(
         f"{len(whys)} of {report.units} units have no file, all others have: "
         f"{'; '.join(whys[:SHOWN])}{rest}; {remedy}"

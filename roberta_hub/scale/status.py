@@ -2,12 +2,11 @@
 
 from __future__ import annotations
 
-import json
 from dataclasses import dataclass, field
 
 from roberta_hub.errors import InputError
 from roberta_hub.scale.merge import merged_rows
-from roberta_hub.scale.outputs import listed, read
+from roberta_hub.scale.outputs import listed, noted
 from roberta_hub.scale.plan import load
 from roberta_hub.scale.sources import located
 from roberta_hub.scale.work import Done, file_name
@@ -102,7 +101,7 @@ def status(target: object) -> Status:
         raise InputError(f"{folder}: no lake was begun here")
     names = listed(system, folder)
     there = {unit.number for unit in plan.units if file_name(plan.fingerprint, unit) in names}
-    notes = json.loads(read(system, f"{folder}/{FAILED}") or b"{}")
-    failed = [why for number, why in notes.items() if int(number) not in there]
+    notes = noted(system, f"{folder}/{FAILED}")
+    failed = [why for number, why in notes.items() if number not in set(map(str, there))]
     finished = SUCCESS in names and len(there) == len(plan.units)
     return Status(folder, len(plan.units), len(there), tuple(failed), finished)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import functools
 import re
 from bisect import bisect_left
 from collections.abc import Sequence
@@ -12,19 +13,14 @@ from typing import Any
 
 from roberta_hub.errors import InputError, RobertaHubError
 from roberta_hub.scale.columns import arrow
-from roberta_hub.scale.sources import (
-    Layout,
-    Source,
-    SourceFile,
-    check_file,
-    csv_header,
-    opened_file,
-    plain_schema,
-    unreadable,
-)
+from roberta_hub.scale.layouts import Layout, check_file, check_objects, csv_header, plain_schema
+from roberta_hub.scale.sources import Source, SourceFile, opened_file, unreadable
+from roberta_hub.tables import MAX_FIELD
 
 BLOCK = 1 << 23
 """Bytes of a text file that are looked at together."""
+MAX_ROW = 4 * MAX_FIELD
+"""Bytes of a row of text; a character has four at most."""
 READERS = 16
 """Parquet files whose footers are read at once; an object store answers each after a while."""
 
@@ -122,86 +118,108 @@ def row_cuts(groups: Sequence[int], unit_rows: int) -> list[int]:
 
 def _text_cuts(source: Source, layout: Layout, file: SourceFile, unit_rows: int) -> list[Part]:
     """Cut a file behind each `unit_rows`-th row; a newline in a CSV's quotes ends none."""
+    if not file.size:
+        return []  # as engines leave them, without a header
     parts: list[Part] = []
-    quoted = source.format == "csv"
-    if quoted and csv_header(source, file.path) != (layout.header, layout.separator):
+    separator = layout.separator if source.format == "csv" else None
+    if separator and csv_header(source, file.path) != (layout.header, separator):
         raise InputError(
-            f"{file.path}:1: another header than that of {source.files[0].path}; the files of a "
-            "source have the same columns"
+            f"{file.path}:1: another header than that of the first file; the files of a source "
+            "have the same columns"
         )
+    if not separator:
+        check_objects(source, layout, file.path)
     try:
         with opened_file(source, file.path) as handle:
-            start, line = text_start(handle, header=quoted)
+            start, line = text_start(handle, separator)
             handle.seek(start)
-            offset = start
-            rows = lines = odd = 0
-            last = b"\n"
+            offset = start  # of `data`, which begins with a row where quotes count
+            rows = lines = 0
+            data = last = b""
+            opens = False
             while block := handle.read(BLOCK):
-                ends, odd = row_ends(block, odd, quoted=quoted)
+                data, last = data + block, block[-1:]
+                ends, opens = row_ends(data, separator)
                 seen = 0
                 for end in ends[unit_rows - rows - 1 :: unit_rows]:
-                    lines += block.count(b"\n", seen, end)
+                    lines += data.count(b"\n", seen, end)
                     parts.append((file, (start, offset + end, line, unit_rows)))
                     start, line, lines, seen = offset + end, line + lines, 0, end
                 rows = (rows + len(ends)) % unit_rows
-                lines += block.count(b"\n", seen)
-                offset += len(block)
-                last = block[-1:]
+                done = (ends[-1] if ends else 0) if separator else len(data)
+                lines += data.count(b"\n", seen, done)
+                offset, data = offset + done, data[done:]
+                if len(data) > MAX_ROW:
+                    break
     except RobertaHubError:
         raise
     except Exception as error:
         raise unreadable(file.path, error) from None
-    if odd:
+    if opens or len(data) > MAX_ROW:
+        what = f"a row of more than {MAX_ROW:,} bytes"
         raise InputError(
-            f"{file.path}:{line}: a quote opens behind this line that is never closed; a quote "
-            "inside a quoted field is doubled"
+            f"{file.path}:{line + lines}: "
+            + ("a quote opens in this row that is never closed" if opens else what)
+            + "; a quote inside a quoted field is doubled"
         )
-    if offset > start:
-        parts.append((file, (start, offset, line, rows + (last != b"\n"))))
+    if offset + len(data) > start:
+        parts.append((file, (start, offset + len(data), line, rows + (last != b"\n"))))
     return parts
 
 
-def text_start(handle: Any, *, header: bool) -> tuple[int, int]:
+def text_start(handle: Any, separator: str | None) -> tuple[int, int]:
     """Tell at which byte and line a file's rows begin: behind a byte order mark, and a header.
 
     Args:
         handle: the open file.
-        header: whether the first row names the columns.
+        separator: of a CSV's fields, whose first row names the columns; None: there is no header.
     """
     handle.seek(0)
     head = handle.read(BLOCK)
-    if not header:
-        return (3 if head.startswith(b"\xef\xbb\xbf") else 0), 1
-    ends, _ = row_ends(head, 0, quoted=True)
-    start = ends[0] if ends else len(head)
+    mark = 3 if head.startswith(b"\xef\xbb\xbf") else 0
+    if separator is None:
+        return mark, 1
+    while not (ends := row_ends(head[mark:], separator)[0]) and (block := handle.read(BLOCK)):
+        head += block
+    start = mark + ends[0] if ends else len(head)
     return start, 1 + head.count(b"\n", 0, start)
 
 
-_MARKS = {True: re.compile(rb'["\n]'), False: re.compile(rb"\n")}
+@functools.cache
+def _marks(separator: str) -> re.Pattern[bytes]:
+    """Return what matches ends of rows, and as a whole what may hold newlines that end none."""
+    quote = rb'"(?<![^,\n]")[^"]*(?:""[^"]*)*'  # a field that begins with one, and may go on
+    closed = rb'(?:(")(?:[^,\r\n][^\n]*|\r+[^\r\n][^\n]*)?)?'  # text behind it: a bad line
+    bare = rb"\r+[^\r\n][^\n]*"  # a bad line too, in which no quote counts any more
+    every = rb"\n|" + quote + closed + rb"|" + bare
+    return re.compile(every.replace(b",", re.escape(separator.encode())))
 
 
-def row_ends(block: bytes, odd: int, *, quoted: bool) -> tuple[list[int], int]:
-    r"""Find the ends of rows in a stretch of text.
+def row_ends(data: bytes, separator: str | None) -> tuple[list[int], bool]:
+    r"""Find the ends of rows in a stretch of text that begins with a row.
+
+    It sees rows as Python's `csv` does, which goes on with the next line behind a bad one. A quote
+    counts where a field begins: one in the midst of text is text.
 
     Args:
-        block: bytes.
-        odd: 1 where the stretch begins inside quotes.
-        quoted: whether quotes may hold newlines, as in a CSV.
+        data: bytes.
+        separator: of a CSV's fields, whose quotes may hold newlines; None: there are no quotes.
 
     Returns:
-        (one past each newline that ends a row, 1 where it stops inside quotes).
+        (one past each newline that ends a row, whether the rest is inside of quotes).
 
     Example:
-        >>> row_ends(b'a,"b\nc"\nd', 0, quoted=True)
-        ([8], 0)
-        >>> row_ends(b'a "\nb\n', 0, quoted=False)
-        ([4, 6], 0)
+        >>> row_ends(b'a,"b\nc"\nd', ",")
+        ([8], False)
+        >>> row_ends(b'5" by 6\n"b\n', ","), row_ends(b'"a\nb\n', None)
+        (([8], True), ([3, 5], False))
     """
-    ends = []
-    quotes = quoted and (odd or b'"' in block)
-    for mark in _MARKS[bool(quotes)].finditer(block):
-        if quotes and mark[0] == b'"':
-            odd ^= 1
-        elif not odd:
+    if separator is None or b'"' not in data:
+        return [mark.end() for mark in re.finditer(rb"\n", data)], False
+    ends, opens = [], False
+    for mark in _marks(separator).finditer(data):
+        if mark[0] == b"\n":
             ends.append(mark.end())
-    return ends, odd
+        elif mark[0][:1] == b'"':
+            opens = mark[1] is None
+    return ends, opens

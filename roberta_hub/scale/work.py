@@ -19,9 +19,10 @@ from typing import Any, Literal
 
 from roberta_hub.errors import InputError, RobertaHubError
 from roberta_hub.scale.columns import arrow
+from roberta_hub.scale.layouts import Layout
 from roberta_hub.scale.outputs import whole
 from roberta_hub.scale.rows import Rows, read_unit
-from roberta_hub.scale.sources import Layout, Source
+from roberta_hub.scale.sources import Source
 from roberta_hub.scale.units import Unit
 from roberta_hub.scale.verb import Verb
 

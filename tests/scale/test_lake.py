@@ -197,18 +197,19 @@ def test_bad_rows_stand_beside_their_error(format: str, tmp_path: Path, verb: Ve
         lines[22] = json.dumps({"premise": 5, "hypothesis": "a", "id": "no number"})
         source.write_text("\n".join(lines))
     if format == "csv":
-        source.write_text(source.read_text() + "1,2\n3,4,5,6\n")
+        source.write_text(source.read_text() + '1,2\n3,4,5,6\n7,"a"b,c\n8,5" a,b\n')
     report = lake(source, tmp_path / "out", verb, unit_rows=UNIT, errors="column", keep=["id"])
     found = read_lake(tmp_path / "out")
     wrong = {n: row["error"] for n, row in enumerate(found) if row["error"] is not None}
-    bad = {"parquet": [7], "jsonl": [7, 20, 21, 22], "csv": [7, 50, 51]}[format]
+    bad = {"parquet": [7], "jsonl": [7, 20, 21, 22], "csv": [7, 50, 51, 52]}[format]
     assert sorted(wrong) == bad
     assert report.faults == len(bad)
     assert all(found[n]["label"] is None and found[n]["score"] is None for n in bad)
     assert "too long" in wrong[7]
     assert list(found[0]) == ["id", "label", "score", "error"]
     if format == "csv":
-        assert "2 fields, the header has 3" in wrong[50]
+        assert "2 fields, the header has 3" in wrong[50] and "closing quote" in wrong[52]
+        assert [row["id"] for row in found[50:]] == [None, None, None, "8"]
     else:
         assert found[9]["label"] is None and found[9]["error"] is None
     if format == "jsonl":
@@ -283,6 +284,10 @@ def test_what_cannot_be_a_lake(tmp_path: Path, source: Path, verb: Verb) -> None
     (tmp_path / "empty").mkdir()
     (tmp_path / "full").mkdir()
     (tmp_path / "full" / "other.csv").write_text("x")
+    linked = tmp_path / "link"
+    linked.symlink_to(tmp_path / "alone")
+    (tmp_path / "alone").mkdir()
+    write_rows(tmp_path / "alone" / "a.parquet", pairs(3))
     number = tmp_path / "number.parquet"
     pq.write_table(pa.table({"premise": [1], "hypothesis": ["a"]}), number)
     for given, target, error, said in (
@@ -301,6 +306,9 @@ def test_what_cannot_be_a_lake(tmp_path: Path, source: Path, verb: Verb) -> None
         ([], out, InputError, "source"),
         ("nowhere://x/y", out, InputError, "nowhere"),
         (source, tmp_path / "no" / "one.parquet", InputError, "no such folder"),
+        (tmp_path / "in.p*", tmp_path / "in.pq", InputError, "lies in the source"),
+        (linked, tmp_path / "alone" / "out", InputError, "lies in the source"),
+        (tmp_path / "alone", linked / "out", InputError, "lies in the source"),
     ):
         with pytest.raises(error, match=said):
             lake(given, target, verb)
@@ -319,22 +327,8 @@ def test_what_cannot_be_a_lake(tmp_path: Path, source: Path, verb: Verb) -> None
 
 
 def test_hostile_arguments(tmp_path: Path, source: Path, verb: Verb) -> None:
-    values: list[Any] = [
-        None,
-        -1,
-        0,
-        1e30,
-        float("nan"),
-        "",
-        "a\0b",
-        b"x",
-        [],
-        (),
-        {},
-        object(),
-        1j,
-    ]
-    values += ["\ud800", True, [None], lambda: None]
+    values: list[Any] = [None, -1, 0, 1e30, float("nan"), "", "a\0b", b"x", [], (), {}, 1j]
+    values += [object(), "\ud800", True, [None], lambda: None]
     for name in ("source", "target", "verb", "engine", "workers", "unit_rows", "keep", "errors"):
         for value in values:
             given = {"source": source, "target": tmp_path / "out", "verb": verb, name: value}

@@ -5,6 +5,7 @@ from __future__ import annotations
 import csv
 import io
 import json
+import os
 from pathlib import Path
 from typing import Any
 
@@ -15,12 +16,13 @@ from hypothesis import strategies as st
 pa = pytest.importorskip("pyarrow")
 pq = pytest.importorskip("pyarrow.parquet")
 
-from roberta_hub.errors import InputError  # noqa: E402
+from roberta_hub.errors import InputError, UnknownNameError  # noqa: E402
 from roberta_hub.scale import rows as rows_module  # noqa: E402
 from roberta_hub.scale import units as units_module  # noqa: E402
 from roberta_hub.scale.frames import Fault  # noqa: E402
+from roberta_hub.scale.layouts import layout_of  # noqa: E402
 from roberta_hub.scale.rows import Rows, read_unit  # noqa: E402
-from roberta_hub.scale.sources import find, layout_of  # noqa: E402
+from roberta_hub.scale.sources import find  # noqa: E402
 from roberta_hub.scale.units import Unit, row_cuts, units_of  # noqa: E402
 
 TEXT = st.text(st.characters(exclude_categories=["Cs"], exclude_characters="\0\r"), max_size=20)
@@ -89,6 +91,39 @@ def test_csv(
         assert lines[unit.first - 1].lstrip(b'"').split(separator.encode())[0].strip(b'"').isdigit()
 
 
+@settings(FEW, max_examples=300)
+@given(st.text(st.sampled_from('aa,,"""\n\n\r'), max_size=60), st.integers(1, 5))
+def test_a_bad_row_of_a_csv_leaves_its_neighbours_alone(
+    tmp_path: Path, body: str, unit_rows: int
+) -> None:
+    """Cuts fall where Python's csv ends a row, whatever is wrong with rows before."""
+    path = tmp_path / "in.csv"
+    path.write_bytes(b"id,text\n" + body.encode())
+    reader = csv.reader(io.StringIO(body, newline="\n"), strict=True)
+    wanted: list[tuple[int, Any]] = []
+    while True:
+        number = reader.line_num + 2
+        try:
+            if cells := next(reader):
+                wanted.append((number, cells[1] if len(cells) == 2 else Fault))
+        except StopIteration:
+            break
+        except csv.Error as error:
+            if "unexpected end" in str(error):
+                with pytest.raises(InputError, match=rf"in\.csv:{number}: a quote opens in this"):
+                    all_rows(path, unit_rows)
+                return
+            wanted.append((number, Fault))
+    units, found = all_rows(path, unit_rows)
+    batches = [batch for unit in found for batch in unit]
+    texts = [Fault if isinstance(text, Fault) else text for text in texts_of(found)]
+    numbers = [n for batch in batches for n in batch.numbers]
+    assert list(zip(numbers, texts, strict=True)) == wanted
+    assert [unit.start for unit in units[1:]] == [unit.stop for unit in units[:-1]]
+    kept = [row for batch in batches for row in batch.kept.column("text").to_pylist()]
+    assert kept == [None if text is Fault else text for text in texts]
+
+
 @FEW
 @given(st.lists(st.integers(0, 9), max_size=12), st.integers(1, 12))
 def test_parquet(tmp_path: Path, groups: list[int], unit_rows: int) -> None:
@@ -120,7 +155,8 @@ def test_text_that_is_none(tmp_path: Path) -> None:
         (b"", "no header"),
         (b"a,a\n1,2\n", "two columns of the same name"),
         ("text\na\n".encode("utf-16"), "UTF-16"),
-        (b'id,text\n1,a\n2,"open\n3,c\n', r"in\.csv:2: a quote opens behind this line"),
+        (b'id,text\n1,a\n2,"open\n3,c\n', r"in\.csv:3: a quote opens in this row"),
+        (b"id,text\r1,a\r2,b\r", r"in\.csv:1: a line ends with CR alone"),
     ):
         path.write_bytes(data)
         with pytest.raises(InputError, match=said):
@@ -170,6 +206,58 @@ def test_a_file_that_changed_since_it_was_planned(tmp_path: Path) -> None:
     path.write_text('{"text": "ab"}\n')
     with pytest.raises(InputError, match="not the file that was planned"):
         list(read_unit(source, layout, unit))
+
+
+def test_a_column_of_texts_that_a_whole_file_lacks_is_no_null(tmp_path: Path) -> None:
+    (tmp_path / "0.jsonl").write_text("\n")
+    (tmp_path / "1.jsonl").write_text('{"text": "a", "id": 1}\n{"id": 2}\n')
+    source = find(tmp_path)
+    layout = layout_of(source, (), ["id"])
+    units = units_of(source, layout, 10)
+    assert texts_of([list(read_unit(source, layout, unit)) for unit in units]) == ["a", None]
+    (tmp_path / "2.jsonl").write_text('{"txt": "a", "id": 1}\n')
+    with pytest.raises(UnknownNameError, match=r"2\.jsonl has no column 'text'; did you mean txt"):
+        units_of(find(tmp_path), layout, 10)
+
+
+def test_whole_numbers_that_a_double_does_not_hold(tmp_path: Path) -> None:
+    path = tmp_path / "in.jsonl"
+    numbers = ["1.5", str(2**53 + 1), "1" + "0" * 400, "7"]
+    path.write_text("".join(f'{{"text": "a", "x": {number}}}\n' for number in numbers))
+    _, found = all_rows(path, 10)
+    assert [isinstance(text, Fault) for text in texts_of(found)] == [False, True, True, False]
+    assert found[0][0].kept.column("x").to_pylist() == [1.5, None, None, 7.0]
+
+
+def test_parquet_that_lies_or_repeats_itself(tmp_path: Path) -> None:
+    path = tmp_path / "in.parquet"
+    raw = pa.array([b"\xff", b"ok", None], pa.binary())
+    pq.write_table(pa.table({"text": raw.view(pa.string())}), path)
+    source = find(path)
+    layout = layout_of(source, (), [])
+    (unit,) = units_of(source, layout, 10)
+    (batch,) = read_unit(source, layout, unit)
+    assert isinstance(batch.texts[0], Fault) and batch.texts[1:] == ["ok", None]
+    assert len(batch.kept) == 3  # of no columns
+    columns = [pa.array(["a"]), pa.array([1]), pa.array([2])]
+    pq.write_table(pa.Table.from_arrays(columns, names=["text", "x", "x"]), path)
+    with pytest.raises(InputError, match="two columns have the same name, 'x'"):
+        layout_of(find(path), (), None)
+    assert layout_of(find(path), (), ["text"]).keep.names == ["text"]
+
+
+def test_links_show_a_file_once(tmp_path: Path) -> None:
+    folder = tmp_path / "in"
+    folder.mkdir()
+    (folder / "a.csv").write_text("text\na\n")
+    (folder / "loop").symlink_to(folder)
+    (folder / "same.csv").symlink_to(folder / "a.csv")
+    (tmp_path / "link").symlink_to(folder)
+    assert [file.path for file in find(folder).files] == [f"{folder}/a.csv"]
+    assert [file.path for file in find(tmp_path / "link").files] == [f"{tmp_path}/link/a.csv"]
+    os.rename(os.fsencode(folder / "a.csv"), os.fsencode(folder) + b"/\xff.csv")
+    with pytest.raises(InputError, match="name is not UTF-8"):
+        find(folder)
 
 
 def test_patterns_and_folders(tmp_path: Path) -> None:
