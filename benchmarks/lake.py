@@ -112,6 +112,7 @@ def ray_data(source: Path, target: Path, workers: int) -> None:
         def __call__(self, table: Any) -> Any:
             return self.verb(table)
 
+    ray.init(num_cpus=workers + 1)  # where actors hold all, reading waits for ever
     pool = ray.data.ActorPoolStrategy(size=workers)
     rows = ray.data.read_parquet(str(source), override_num_blocks=8)
     found = rows.map_batches(Answering, batch_format="pyarrow", batch_size=4096, compute=pool)
