@@ -6,7 +6,6 @@ import json
 import os
 import resource
 import shutil
-from collections.abc import Iterator, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -19,12 +18,11 @@ from lakes import TEXT, bytes_of, pairs, parts, read_lake, write_model, write_ro
 
 from roberta_hub.errors import InputError, LakeError, RobertaHubError, UnknownNameError  # noqa: E402
 from roberta_hub.hub import load_model  # noqa: E402
-from roberta_hub.scale import Verb, lake, processes, status  # noqa: E402
-from roberta_hub.scale.units import Unit  # noqa: E402
-from roberta_hub.scale.work import Done, Job, Schedule, do_unit  # noqa: E402
+from roberta_hub.scale import Verb, lake, status  # noqa: E402
 from roberta_hub.shell.main import main  # noqa: E402
 
 ROWS, UNIT = 90, 20
+pytestmark = pytest.mark.usefixtures("ran")
 FORMATS = ("parquet", "jsonl", "csv")
 
 
@@ -47,20 +45,6 @@ def wanted(model: Path) -> list[Any]:
 @pytest.fixture
 def source(tmp_path: Path) -> Path:
     return write_rows(tmp_path / "in.parquet", pairs(ROWS))
-
-
-@pytest.fixture(autouse=True)
-def ran(monkeypatch: pytest.MonkeyPatch) -> list[int]:
-    """The units that are done, in this process."""
-    numbers: list[int] = []
-
-    def run_units(job: Job, units: Sequence[Unit], schedule: Schedule) -> Iterator[Done]:
-        for unit in units:
-            numbers.append(unit.number)
-            yield do_unit(job, unit)
-
-    monkeypatch.setattr(processes, "run_units", run_units)
-    return numbers
 
 
 @pytest.mark.parametrize("format", FORMATS)

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import resource
-from collections.abc import Iterator, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -15,11 +14,10 @@ pq = pytest.importorskip("pyarrow.parquet")
 from lakes import TEXT, pairs, parts, write_model, write_rows  # noqa: E402
 
 from roberta_hub.errors import InputError  # noqa: E402
-from roberta_hub.scale import Verb, lake, processes  # noqa: E402
-from roberta_hub.scale.units import Unit  # noqa: E402
-from roberta_hub.scale.work import Done, Job, Schedule, do_unit  # noqa: E402
+from roberta_hub.scale import Verb, lake  # noqa: E402
 
 ROWS, UNIT = 90, 20
+pytestmark = pytest.mark.usefixtures("ran")
 
 
 @pytest.fixture(scope="module")
@@ -35,20 +33,6 @@ def verb(model: Path) -> Verb:
 @pytest.fixture
 def source(tmp_path: Path) -> Path:
     return write_rows(tmp_path / "in.parquet", pairs(ROWS))
-
-
-@pytest.fixture(autouse=True)
-def ran(monkeypatch: pytest.MonkeyPatch) -> list[int]:
-    """The units that are done, in this process."""
-    numbers: list[int] = []
-
-    def run_units(job: Job, units: Sequence[Unit], schedule: Schedule) -> Iterator[Done]:
-        for unit in units:
-            numbers.append(unit.number)
-            yield do_unit(job, unit)
-
-    monkeypatch.setattr(processes, "run_units", run_units)
-    return numbers
 
 
 def test_a_disk_full_outside_of_units_leaves_no_half_file(
