@@ -1,4 +1,5 @@
-"""Offers RoBERTa and its relatives as fairseq's torch.hub did. The names below are the whole API.
+"""Offers RoBERTa and its relatives as fairseq's torch.hub did. The names below, and those
+of `roberta_hub.scale`, are the whole API.
 
 A name is imported when it is first used, so `import roberta_hub` takes no time and no torch.
 """
@@ -20,7 +21,7 @@ if TYPE_CHECKING:
     from roberta_hub.sentence_settings import SentenceSettings
     from roberta_hub.train.fitting.fit import fit
 
-__version__ = "0.1.0"
+__version__ = "0.2.0"
 
 __all__ = [
     "Answer",

@@ -49,7 +49,7 @@ class Verb:
     """Answers each row of a table, in whatever process it is called.
 
     It holds names only and pickles to less than 1 kB, so an engine can send it anywhere: Ray Data's
-    `map_batches`, Spark's `mapInArrow`, Daft and `datasets.map` take it as it is. A process loads
+    `map_batches` and Spark's `mapInArrow` take it as it is. A process loads
     the model when it first needs it, and keeps it for all Verbs of the same model.
 
     Columns of the answers:

@@ -172,6 +172,7 @@ class TextVerbs(nn.Module):
         again at the next use; so are those of a copy of the model, in this process or another. The
         copies take as much memory as the layers and the language-model head, and half as much again
         if float16 holds these weights exactly; bfloat16 takes half of the layers, int8 a quarter.
+        What compiled code for few rows reads is one more copy of the layers, in its own order.
 
         Args:
             dtype: None computes in float32, with results within 2e-5. "int8" multiplies 8-bit
@@ -184,7 +185,7 @@ class TextVerbs(nn.Module):
                 float32's, 0 to 1. None: 0.999.
 
         The CPU alone decides which library multiplies float32. `$ROBERTA_HUB_MATRICES` pins it to
-        "onednn", "mkl" or "plain".
+        "onednn", "mkl" or "plain"; "compiled" demands the compiled code for few rows.
 
         Returns:
             This object. Its `optimized`, which `print(roberta)` shows, says how accurate the new
