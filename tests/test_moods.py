@@ -1,4 +1,4 @@
-"""The rows that teach moods and forms of words: their labels, their balance, what they leave out."""
+"""The rows that teach moods and forms of words: labels, balance, what they leave out."""
 
 import importlib.util
 import inspect
