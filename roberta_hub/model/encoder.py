@@ -191,6 +191,8 @@ class TransformerEncoder(nn.Module):
         """
         x = self._embed_packed(batch, token_embeddings)
         prepared = self.prepared  # read once: another thread may be in `optimize`
+        if prepared is not None and prepared.owner is not self.layers:  # others took their place
+            self.prepared = prepared = Prepared(self.layers, prepare_layers, prepared.dtype)
         layers = None if prepared is None else prepared.form()
         attend = partial(packed_attention, batch=batch)
         last = None if rows is None else (partial(one_row_attention, batch=batch), rows)
@@ -312,7 +314,7 @@ class TransformerEncoder(nn.Module):
             x = x.float()
         fit = (layer for layer in layers if 0 < len(x) <= layer.few_rows)
         few = [layer.few for layer in fit if layer.few is not None]
-        run = Run(few[0], lengths, last and last[1]) if few else None
+        run = Run(few, lengths, last and last[1]) if few else None
         for i in range(self.num_layers):
             layer, (how, rows) = layers[i // group], self._how(i, attend, last)
             if run is not None and layer.few is not None and len(x) <= layer.few_rows:

@@ -52,6 +52,8 @@ struct Batch {
 #include <cstring>
 
 // What `held` can be on this CPU: a bit each.
+extern "C" int few_rows_version() { return 1; }
+
 extern "C" int few_rows_can() {
   if (!__builtin_cpu_supports("avx512f") || !__builtin_cpu_supports("avx512bw") ||
       !__builtin_cpu_supports("avx512dq") || !__builtin_cpu_supports("avx512vl"))
@@ -444,6 +446,7 @@ extern "C" void few_rows_layer(const Layer* layer, const Batch* batch, const flo
 
 #else
 
+extern "C" int few_rows_version() { return 1; }
 extern "C" int few_rows_can() { return 0; }
 
 #endif

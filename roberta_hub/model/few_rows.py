@@ -29,6 +29,9 @@ _PANEL = 32
 """Outputs whose weights lie together."""
 _LINE = 64
 """Bytes of a cache line, on which weights begin."""
+VERSION = 1
+"""Of what passes between this module and few_rows.cpp: structures and the order of weights. Both
+count it up when that changes, so that a library of an older source never runs."""
 
 
 class _Matrix(ctypes.Structure):
@@ -73,12 +76,43 @@ class Parts(NamedTuple):
     num_heads: int
     normalize_before: bool
 
+    def fit(self) -> bool:
+        """Tell whether these are shapes that the compiled code reads: it checks none itself.
+
+        A pruned layer may have fewer heads, or heads of another width, than it reads.
+        """
+        c, f = self.mix[0].size(0), self.widen[0].size(0)
+        wanted = ((3 * c, c), (c, c), (f, c), (c, f))
+        return (
+            all(
+                weight.shape == shape and bias.shape == shape[:1]
+                for (weight, bias), shape in zip(self[:4], wanted, strict=True)
+            )
+            and all(norm.normalized_shape == (c,) for norm in self[4:6])
+            and c % self.num_heads == 0
+        )
+
+
+_FORKED = False
+"""A child has none of its parent's threads, and OpenMP waits for them forever."""
+
+
+def _fork() -> None:
+    global _FORKED
+    _FORKED = True
+
+
+if hasattr(os, "register_at_fork"):
+    os.register_at_fork(after_in_child=_fork)
+
 
 class _Library:
     """The compiled code, and the OpenMP library that torch runs on."""
 
     def __init__(self, path: Path) -> None:
         code = ctypes.CDLL(str(path))
+        if code.few_rows_version() != VERSION:
+            raise OSError(f"{path} was built of another few_rows.cpp; install the package again")
         can = code.few_rows_can()
         self.can = frozenset(held for bit, held in enumerate(HELD) if can >> bit & 1)
         if self.can:
@@ -91,16 +125,10 @@ class _Library:
         torch_library = Path(torch.__file__).with_name("lib") / "libtorch_cpu.so"
         openmp = ctypes.CDLL(str(torch_library))  # is loaded; its symbols are its libraries' too
         self.openmp = _OpenMP(*(ctypes.cast(getattr(openmp, name), c_void_p) for name in names))
-        self.forked = False
-        os.register_at_fork(after_in_child=self._fork)
-
-    def _fork(self) -> None:
-        """A child has none of the parent's threads, and OpenMP waits for them forever."""
-        self.forked = True
 
     def threads(self, width: int) -> int:
         """Return how many threads take part: each has a panel of every product."""
-        return 1 if self.forked else min(torch.get_num_threads(), -(-width // _PANEL))
+        return 1 if _FORKED else min(torch.get_num_threads(), -(-width // _PANEL))
 
 
 @lru_cache(maxsize=1)
@@ -158,7 +186,7 @@ class FewRows:
     def _keep(self, values: Tensor) -> int:
         """Copy to where a cache line begins; return the address."""
         size = values.numel() * values.element_size()
-        place = torch.empty(size + _LINE, dtype=torch.uint8)
+        place = torch.empty(size + _LINE, dtype=torch.uint8, device="cpu")
         begin = -place.data_ptr() % _LINE
         place[begin : begin + size].view(values.dtype).view(values.shape).copy_(values)
         self._kept.append(place)
@@ -166,32 +194,41 @@ class FewRows:
 
 
 class Run:
-    """Layers of one shape on one packed batch of few rows.
+    """Layers of one width on one packed batch of few rows.
 
     Args:
-        layer: one of them.
+        layers: all that will run; they share the space for what is between two products.
         lengths: tokens of each sequence; together N, at least one.
-        asked: one row of each sequence, where a layer is asked for those only.
+        asked: one row of each sequence, where a layer is asked for those only; then no sequence is
+            empty.
     """
 
-    def __init__(self, layer: FewRows, lengths: Sequence[int], asked: Tensor | None) -> None:
+    def __init__(
+        self, layers: Sequence[FewRows], lengths: Sequence[int], asked: Tensor | None
+    ) -> None:
         there = library()
         assert there is not None  # else there would be no such layer
-        self._code, self._threads = there, there.threads(layer.width)
+        self._code, self._threads = there, there.threads(layers[0].width)
         steps = (c_int64 * len(lengths))(*lengths)
         sizes = (sum(lengths), len(lengths), max(lengths))
         self._all = _Batch(*sizes, steps, None)
         self._some = None
         if asked is not None:
             rows = asked.tolist()
-            assert len(rows) == len(lengths) and all(0 <= row < sizes[0] for row in rows)
+            if len(rows) != len(lengths) or not all(lengths) or not _within(rows, sizes[0]):
+                raise ValueError(f"rows {rows} of sequences of {list(lengths)} tokens")
             self._some = _Batch(*sizes, steps, (c_int64 * len(lengths))(*rows))
-        need = there.space(layer.address, ctypes.addressof(self._all), self._threads)
-        self._space = torch.empty(need + _LINE // 4)
+        batch = ctypes.addressof(self._all)
+        need = max(there.space(layer.address, batch, self._threads) for layer in layers)
+        # Floats, whatever torch's default is: the compiled code writes to all of it.
+        self._space = torch.empty(need + _LINE // 4, dtype=torch.float32, device="cpu")
 
     def __call__(self, layer: FewRows, x: Tensor, only_asked: bool) -> Tensor:
         """(N, C) -> (N, C), float32; (B, C) where only the rows asked for are wanted."""
         batch = self._some if only_asked and self._some is not None else self._all
+        wanted = (self._all.rows, layer.width)
+        if x.shape != wanted or x.dtype != torch.float32 or x.device.type != "cpu":
+            raise ValueError(f"{tuple(x.shape)} in {x.dtype} on {x.device}; wanted {wanted}")
         x = x.contiguous()
         y = x.new_empty(batch.sequences if batch is self._some else batch.rows, layer.width)
         space = self._space.data_ptr()
@@ -200,3 +237,7 @@ class Run:
             *(space + -space % _LINE, ctypes.addressof(self._code.openmp), self._threads),
         )
         return y
+
+
+def _within(rows: Sequence[int], count: int) -> bool:
+    return all(0 <= row < count for row in rows)

@@ -136,6 +136,7 @@ def few_rows(held: str, there: frozenset[str]) -> int:
     """Return up to how many rows a layer runs in compiled code; 0 where it never does.
 
     On a CPU with AMX int8 never does: oneDNN multiplies in its tiles, and nobody measured both.
+    Nor does a layer where `$ONEDNN_MAX_CPU_ISA` keeps oneDNN from AVX-512.
 
     Args:
         held: what holds the weights, of "float32", "float16" and "int8".
@@ -155,6 +156,8 @@ def few_rows(held: str, there: frozenset[str]) -> int:
             "(roberta-hub doctor says which); choose another, or unset it"
         )
     if pin is None and held == "int8" and "amx_int8" in cpu().features:
+        return 0
+    if pin is None and "avx512f" not in usable(cpu(), "onednn"):  # one variable lowers both
         return 0
     return FEW[held] if held in there and pin in (None, "compiled") else 0
 

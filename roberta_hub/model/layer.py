@@ -91,14 +91,14 @@ class PreparedLayer:
             for linear in (attention.out_proj, layer.fc1, layer.fc2)
         )
         products = (query_key_value, mix, widen, narrow)
+        norms = (layer.self_attn_layer_norm, layer.final_layer_norm)
+        parts = Parts(*products, *norms, attention.num_heads, layer.normalize_before)
         form = held([weight for weight, _ in products], dtype)
         self.few_rows = 0
-        if form is not None and layer.activation_fn is F.gelu:
+        if form is not None and layer.activation_fn is F.gelu and parts.fit():
             self.few_rows = few_rows(form, can())
         if form is not None and self.few_rows:
-            norms = (layer.self_attn_layer_norm, layer.final_layer_norm)
-            shape = (attention.num_heads, layer.normalize_before)
-            self.few = FewRows(Parts(*products, *norms, *shape), form)
+            self.few = FewRows(parts, form)
         many = partial(matrix, few=self.few is None)
         self.query_key_value = many(*query_key_value, dtype)
         self.mix = many(*mix, dtype)
@@ -134,11 +134,13 @@ _FORWARDS: dict[type[nn.Module], object] = {
 def prepare_layers(layers: nn.ModuleList, dtype: Dtype | None) -> list[PreparedLayer] | None:
     """Prepared forms of an encoder's layers.
 
-    None where one has a part of another kind, say an adapter.
+    None where one has a part of another kind, say an adapter, or one without a bias.
     """
     prepared = []
     for layer in layers:
         if not isinstance(layer, TransformerLayer) or not is_plain(layer, _FORWARDS):
+            return None
+        if any(p is None for part in layer.modules() for p in part._parameters.values()):
             return None
         prepared.append(PreparedLayer(layer, dtype))
     return prepared

@@ -169,10 +169,13 @@ class TextVerbs(nn.Module):
         The prepared copies serve what runs in eval mode without gradients: our verbs always,
         fairseq's methods under `torch.no_grad()` after `eval()`. Training, `state_dict` and `save`
         use the weights themselves, which stay as they are. If the weights change, they are prepared
-        again at the next use; so are those of a copy of the model, in this process or another. The
-        copies take as much memory as the layers and the language-model head, and half as much again
-        if float16 holds these weights exactly; bfloat16 takes half of the layers, int8 a quarter.
-        What compiled code for few rows reads is one more copy of the layers, in its own order.
+        again at the next use; so are those of a copy of the model, in this process or another.
+        Only a write through `.data` goes unseen: call this again after one.
+
+        The copies take as much memory as the layers and the language-model head, and half as much
+        again if float16 holds these weights exactly; bfloat16 takes half of the layers, int8 a
+        quarter. What compiled code for few rows reads is one more copy of the layers, in its own
+        order.
 
         Args:
             dtype: None computes in float32, with results within 2e-5. "int8" multiplies 8-bit

@@ -36,7 +36,8 @@ SIZES = [  # C, F, heads: of whole registers and panels, of neither, of less tha
 @pytest.fixture(scope="module")
 def built(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Path]:
     """The library, built here if it was not; the tests of its numbers skip without a compiler."""
-    if few_rows.can():
+    source = ROOT / "roberta_hub/model/few_rows.cpp"
+    if few_rows.can() and few_rows.BUILT.stat().st_mtime >= source.stat().st_mtime:
         yield few_rows.BUILT
         return
     place = tmp_path_factory.mktemp("built")
@@ -123,7 +124,7 @@ def test_a_layer(size: tuple[int, int, int], held: Held, before: bool, built: Pa
         for lengths in BATCHES:
             batch, x = batch_of(lengths), drawn(sum(lengths), size[0])
             middle = batch.starts + torch.tensor(lengths) // 2
-            run = Run(form.few, lengths, middle)
+            run = Run([form.few], lengths, middle)
             ours, some = run(form.few, x, False), run(form.few, x, True)
             assert_close(some, ours[middle])
             assert torch.equal(ours, run(form.few, x, False))
@@ -149,7 +150,7 @@ def test_a_layer_of_base(held: Held, built: Path) -> None:
     assert form.few is not None
     with torch.no_grad():
         every = partial(packed_attention, batch=batch_of((29,)))
-        ours, exact = Run(form.few, (29,), None)(form.few, x, False), layer(x, every)
+        ours, exact = Run([form.few], (29,), None)(form.few, x, False), layer(x, every)
         if held == "int8":
             twin = form(x, every)
             assert (ours - exact).abs().mean() < 1.1 * (twin - exact).abs().mean()
@@ -170,7 +171,7 @@ def test_sums_of_int8_are_exact(built: Path) -> None:
         assert form.few is not None
         x = drawn(48, 64)
         batch = batch_of((48,))
-        ours = Run(form.few, (48,), None)(form.few, x, False)
+        ours = Run([form.few], (48,), None)(form.few, x, False)
         wanted = form.narrow(form.widen(form.final_norm(x)), x)
     # Rows differ at most where a bit of the norm's sum tips the rounding of a number.
     assert ((ours - wanted).abs().amax(1) < 1e-5).float().mean() > 0.5
@@ -184,9 +185,9 @@ def test_numbers_of_a_text_do_not_depend_on_its_neighbours(built: Path) -> None:
         assert form.few is not None
         x = drawn(24, 36)
         x[:9] *= 1e3
-        together = Run(form.few, (9, 15), None)(form.few, x, False)
+        together = Run([form.few], (9, 15), None)(form.few, x, False)
         for rows in (slice(0, 9), slice(9, 24)):
-            alone = Run(form.few, (rows.stop - rows.start,), None)(form.few, x[rows], False)
+            alone = Run([form.few], (rows.stop - rows.start,), None)(form.few, x[rows], False)
             assert torch.equal(alone, together[rows])
 
 
@@ -198,9 +199,9 @@ def test_what_is_no_number_stays_in_its_text(held: Held, built: Path) -> None:
     assert form.few is not None
     for spoilt in (float("nan"), float("inf")):
         x = drawn(24, 36)
-        wanted = Run(form.few, (9, 15), None)(form.few, x, False)
+        wanted = Run([form.few], (9, 15), None)(form.few, x, False)
         x[3, 5] = spoilt
-        ours = Run(form.few, (9, 15), None)(form.few, x, False)
+        ours = Run([form.few], (9, 15), None)(form.few, x, False)
         assert not ours[3].isfinite().any()
         assert torch.equal(ours[9:], wanted[9:])
 
@@ -270,6 +271,95 @@ def test_the_pin_asks_for_it(monkeypatch: pytest.MonkeyPatch, built: Path) -> No
     assert "float32, prepacked (compiled, as" in str(roberta.optimized)
 
 
+# ---- shapes and settings that the compiled code cannot know of ----
+
+SHAPES = [  # what a caller may have made of a layer of 36, and whether the compiled code reads it
+    pytest.param({"fc1": (36, 8), "fc2": (8, 36)}, True, id="a narrower inner layer"),
+    pytest.param({"num_heads": 36}, True, id="other heads"),
+    pytest.param(
+        {"q_proj": (36, 24), "k_proj": (36, 24), "v_proj": (36, 24), "out_proj": (24, 36)},
+        False,
+        id="a pruned head",
+    ),
+    pytest.param(
+        {"q_proj": (36, 72), "k_proj": (36, 72), "v_proj": (36, 72), "out_proj": (72, 36)},
+        False,
+        id="wider heads",
+    ),
+]
+
+
+@pytest.mark.parametrize("first", [True, False], ids=["first", "last"])
+@pytest.mark.parametrize(("changes", "compiled"), SHAPES)
+def test_layers_of_other_shapes(
+    changes: dict[str, Any], compiled: bool, first: bool, built: Path
+) -> None:
+    """Scratch of the first layer is too small for a wider one behind it."""
+    model = small_model(embed_dim=36, ffn_dim=1024, num_heads=3).eval()
+    encoder = model.encoder.sentence_encoder
+    layer = encoder.layers[0 if first else -1]
+    for name, sizes in changes.items():
+        home = layer if name.startswith("fc") else layer.self_attn
+        setattr(home, name, torch.nn.Linear(*sizes) if isinstance(sizes, tuple) else sizes)
+    model.eval()
+    encoder.prepare(None)
+    tokens = torch.randint(5, 60, (1, 9))
+    with torch.no_grad():
+        forms = encoder.prepared.form()
+        assert (forms[0 if first else -1].few is not None) == compiled
+        assert forms[1].few is not None
+        assert_close(encoder.encode(tokens)[0], encoder.padded(tokens)[-1][0])
+
+
+def test_torch_s_defaults_do_not_reach_it(built: Path) -> None:
+    form = prepared(layer_of((96, 224, 6)), "float16")
+    assert form.few is not None
+    x = drawn(9, 96)
+    wanted = Run([form.few], (9,), None)(form.few, x, False)
+    try:
+        torch.set_default_dtype(torch.bfloat16)
+        assert torch.equal(Run([form.few], (9,), None)(form.few, x, False), wanted)
+    finally:
+        torch.set_default_dtype(torch.float32)
+    with torch.device("meta"):
+        assert torch.equal(Run([form.few], (9,), None)(form.few, x, False), wanted)
+
+
+def test_what_it_cannot_read_is_refused(built: Path) -> None:
+    form = prepared(layer_of((36, 52, 3)), "float16")
+    assert form.few is not None
+    run = Run([form.few], (4, 5), None)
+    for x in (drawn(8, 36), drawn(9, 35), drawn(9, 36).double(), drawn(9, 36).unsqueeze(0)):
+        with pytest.raises(ValueError, match=r"wanted \(9, 36\)"):
+            run(form.few, x, False)
+    for lengths, rows in (((0, 9), [0, 0]), ((4, 5), [0]), ((4, 5), [0, 9]), ((4, 5), [-1, 4])):
+        with pytest.raises(ValueError, match=r"rows .* of sequences"):
+            Run([form.few], lengths, torch.tensor(rows))
+
+
+def test_a_library_of_another_source_stays_away(
+    monkeypatch: pytest.MonkeyPatch, built: Path
+) -> None:
+    monkeypatch.setattr(few_rows, "VERSION", few_rows.VERSION + 1)
+    few_rows.library.cache_clear()
+    try:
+        assert few_rows.can() == frozenset()
+    finally:
+        few_rows.library.cache_clear()
+
+
+def test_the_variable_that_holds_onednn_back_holds_it_back_too(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    with_it = kernels.CPU("AuthenticAMD", frozenset({"avx2", "avx512f", "avx512_vnni"}))
+    monkeypatch.setattr(kernels, "cpu", lambda: with_it)
+    assert kernels.few_rows("float16", frozenset(HELD)) == kernels.FEW["float16"]
+    monkeypatch.setenv("ONEDNN_MAX_CPU_ISA", "AVX2")
+    assert kernels.few_rows("float16", frozenset(HELD)) == 0
+    monkeypatch.setenv(kernels.PIN, "compiled")
+    assert kernels.few_rows("float16", frozenset(HELD)) == kernels.FEW["float16"]
+
+
 # ---- where it is not there ----
 
 
@@ -310,7 +400,7 @@ def test_two_threads_compute_what_one_does(held: Held, before: bool, built: Path
         found = []
         for threads in (1, 2):
             torch.set_num_threads(threads)
-            run = Run(form.few, lengths, asked)
+            run = Run([form.few], lengths, asked)
             found.append((run(form.few, x, False), run(form.few, x, True)))
         assert torch.equal(found[0][0], found[1][0])
         assert torch.equal(found[0][1], found[1][1])
@@ -320,14 +410,14 @@ def test_many_python_threads_at_once(built: Path) -> None:
     form = prepared(layer_of((96, 224, 6)), "float16")
     assert form.few is not None
     inputs = [drawn(rows, 96) for rows in (1, 7, 16, 31)]
-    wanted = [Run(form.few, (len(x),), None)(form.few, x, False) for x in inputs]
+    wanted = [Run([form.few], (len(x),), None)(form.few, x, False) for x in inputs]
     torch.set_num_threads(2)
     wrong = []
 
     def work(i: int) -> None:
         x = inputs[i % 4]
         for _ in range(5):
-            if not torch.equal(Run(form.few, (len(x),), None)(form.few, x, False), wanted[i % 4]):
+            if not torch.equal(Run([form.few], (len(x),), None)(form.few, x, False), wanted[i % 4]):
                 wrong.append(i)
 
     workers = [threading.Thread(target=work, args=(i,)) for i in range(4)]
@@ -348,9 +438,9 @@ from test_few_rows import Run, drawn, layer_of, prepared
 form = prepared(layer_of((36, 52, 3)), "float16").few
 x = drawn(9, 36)
 torch.set_num_threads(2)
-wanted = Run(form, (9,), None)(form, x, False)
+wanted = Run([form], (9,), None)(form, x, False)
 child = os.fork()
-assert torch.equal(Run(form, (9,), None)(form, x, False), wanted)
+assert torch.equal(Run([form], (9,), None)(form, x, False), wanted)
 if child == 0:
     os._exit(0)
 assert os.waitpid(child, 0)[1] == 0
@@ -390,8 +480,8 @@ def test_its_copy_of_the_weights_is_its_own(built: Path) -> None:
     form = prepared(layer, "float16")
     assert isinstance(form.few, FewRows)
     x = drawn(5, 36)
-    before = Run(form.few, (5,), None)(form.few, x, False)
+    before = Run([form.few], (5,), None)(form.few, x, False)
     with torch.no_grad():
         for parameter in layer.parameters():
             parameter.fill_(9.0)
-    assert torch.equal(Run(form.few, (5,), None)(form.few, x, False), before)
+    assert torch.equal(Run([form.few], (5,), None)(form.few, x, False), before)

@@ -77,6 +77,22 @@ def weight_norm(roberta: RobertaHubInterface, _: pytest.MonkeyPatch) -> None:
         linear.parametrizations.weight.original0.mul_(2.0)
 
 
+def other_layers(roberta: RobertaHubInterface, _: pytest.MonkeyPatch) -> None:
+    encoder: Any = roberta.model.encoder.sentence_encoder  # type: ignore[union-attr]
+    encoder.layers = small_roberta(seed=5).model.encoder.sentence_encoder.layers  # type: ignore[union-attr]
+
+
+def fewer_layers(roberta: RobertaHubInterface, _: pytest.MonkeyPatch) -> None:
+    encoder: Any = roberta.model.encoder.sentence_encoder  # type: ignore[union-attr]
+    encoder.layers, encoder.num_layers = encoder.layers[:2], 2
+
+
+def no_bias(roberta: RobertaHubInterface, _: pytest.MonkeyPatch) -> None:
+    old = layer_of(roberta).fc1
+    layer_of(roberta).fc1 = nn.Linear(old.in_features, old.out_features, bias=False)
+    roberta.eval()
+
+
 def hooked_everywhere(_: RobertaHubInterface, __: pytest.MonkeyPatch) -> None:
     from torch.nn.modules import module
 
@@ -95,6 +111,9 @@ CHANGES = [
     another_class,
     another_activation,
     weight_norm,
+    other_layers,
+    fewer_layers,
+    no_bias,
     hooked_everywhere,
 ]
 
