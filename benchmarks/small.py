@@ -44,7 +44,7 @@ from roberta_hub.model.kernels import lacks  # noqa: E402
 
 LEAST_COSINE = {"float32": 0.99999, "as it comes": 0.999, "auto": 0.99}
 """Between an engine's vectors and ours; less is another model. Of other dtypes 0.95."""
-PAUSE = 0.05
+PAUSE = 0.3
 """Seconds between two single sentences, in which the threads of the engine before stop spinning."""
 COMPARED = 64
 """Sentences that are compared, and not timed."""

@@ -38,8 +38,8 @@ Cascade Lake 1.5 to 2.3 times (benchmarks/results/kernels.md), on a Zen 4 3.0 ti
 (benchmarks/results/speed_corpus_base.md). Without, sums of pairs saturate."""
 BFLOAT16 = ("avx512_bf16", "amx_bf16")
 """The same for bfloat16. Without them oneDNN imitates it, at 0.2 to 0.4 times float32's speed on
-one core (benchmarks/results/kernels.md). With them nothing is measured yet: the makers' manuals
-promise twice float32's rate or more."""
+one core (benchmarks/results/kernels.md). With them it has 1.8 times float32's speed, on a Zen 4
+(benchmarks/results/speed_corpus_base_zen_4.md) and at least on a Xeon with AMX (docs/speed.md)."""
 _BASE = ("avx2", "avx512f")
 
 _ONEDNN_LEVELS: dict[str, tuple[str, ...]] = {
