@@ -106,7 +106,7 @@ batch
 
 # %% [markdown]
 # Words for a gap, `<mask>`. The bars are probabilities, and a whole bar is 1. The page's large model says 1977. This one wavers between
-# the end of the sentence and a wrong year: no guess gets more than 4 %.
+# the end of the sentence and a wrong year: no guess gets more than 5 %.
 
 # %%
 filled = roberta.fill_mask("The first Star wars movie came out in <mask>", topk=5)

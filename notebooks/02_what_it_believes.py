@@ -34,7 +34,7 @@ roberta.fill_mask("Every morning she drinks a cup of <mask>.", topk=5).png()
 # *tokens*: words, pieces of words and signs. The probabilities of all of them add up to 1.
 #
 # Look at two things: is it the right *kind* of word, and is it a sensible one? All five above are the right kind. *Tea*, *coffee* and
-# *milk* are sensible; the best guess, *a cup of drink*, is not. Below, *hospital* is sensible. The farmer milks the farm and himself: right
+# *milk* are sensible; *a cup of drink* is not. Below, *hospital* is sensible. The farmer milks himself and the farm: right
 # topic, wrong sense.
 
 # %%
@@ -43,7 +43,7 @@ roberta.fill_mask(texts, topk=3).png()
 
 # %% [markdown]
 # With `targets` only the words that you name are shown. The two bars need not add up to 1: the rest belongs to all other words. Compare
-# the ratios of *he* to *she*, not the bars: 1.1 for the nurse, 11 for the pilot. That is a belief about nurses and pilots, taken from
+# the ratios of *he* to *she*, not the bars: 1.7 for the nurse, 11 for the pilot. That is a belief about nurses and pilots, taken from
 # texts that people wrote.
 
 # %%
@@ -64,8 +64,8 @@ roberta.explain("The children ate bread and butter for breakfast.").png()
 roberta.explain("The children ate bread and gravel for breakfast.").png()
 
 # %% [markdown]
-# Even *butter* surprises this small model: compare two texts, and do not judge one number. *gravel* surprises it more (18.6 bits to 11.9),
-# and so does *bread* beside it (8.4 to 5.7); the other words hardly change. Rare words and names often surprise, and are no mistakes.
+# Even *butter* surprises this small model: compare two texts, and do not judge one number. *gravel* surprises it more (17.3 bits to 10.7),
+# and so does *bread* beside it (8.8 to 4.9); the other words hardly change. Rare words and names often surprise, and are no mistakes.
 #
 # `score` adds up a whole text, token by token, with a minus, in natural logarithms (1 bit is 0.69): higher is more expected by this
 # model. A longer text mostly scores lower, so compare texts that differ in a word. In each pair below, the first sentence is the sensible
@@ -111,7 +111,7 @@ pairs = [
 roberta.classify(pairs).png()
 
 # %% [markdown]
-# People would say entailment, neutral, contradiction. So does the model, the second time only just. The order matters. Turn the first
+# People would say entailment, neutral, contradiction. So does the model. The order matters. Turn the first
 # pair round: who is outside need not play football. Right is *neutral*; this model says *contradiction*:
 
 # %%
@@ -126,7 +126,7 @@ pair = ("A child is eating an apple.", "A child is eating fruit.")
 roberta.explain(pair, "mnli").png()
 
 # %% [markdown]
-# Without *apple* little is left of the answer: 0.72 - 0.59 = 0.13. Without *fruit* it is 0.93: that a child is eating follows even more
+# Without *apple* little is left of the answer: 0.89 - 0.79 = 0.10. Without *fruit* it is 0.94: that a child is eating follows even more
 # surely.
 
 # %% [markdown]
@@ -204,8 +204,8 @@ roberta.search("someone makes music", texts, topk=4).png()
 # ## Where it is wrong
 #
 # **Not.** A guess should turn round with a *not*: a dog is an animal, and it is not a cat, a house or a song. The guess hardly turns, not
-# even in large models ([Kassner and Schütze 2020](https://arxiv.org/abs/1911.03343)): the same words fit the rest of the sentence. Four
-# of the five words are in both lists below, and with *not* the model is even surer of *dog*:
+# even in large models ([Kassner and Schütze 2020](https://arxiv.org/abs/1911.03343)): the same words fit the rest of the sentence. The
+# same five words are in both lists below, and with *not* the model is even surer of *dog*:
 
 # %%
 texts = ["A dog is a <mask>.", "A dog is not a <mask>."]
@@ -224,8 +224,8 @@ pairs = [
 roberta.classify(pairs).png()
 
 # %% [markdown]
-# **Numbers.** Right: entailment, entailment, contradiction, neutral. The first and the third answer are right. *Fewer than* is a
-# contradiction to this model with four as with two, and so is *all* after *some*.
+# **Numbers.** Right: entailment, entailment, contradiction, neutral. Only the third answer is right. *More than* and *fewer than* are
+# contradictions to this model, whatever the number, and so is *all* after *some*, though only just.
 
 # %%
 pairs = [
@@ -237,8 +237,8 @@ pairs = [
 roberta.classify(pairs).png()
 
 # %% [markdown]
-# **How you ask.** `hypothesis` is the sentence that a label is put into, at `{}`. The text stays, the sentence changes, and the answer
-# turns; right is *sports*. An answer that turns with the wording is not a firm one:
+# **How you ask.** `hypothesis` is the sentence that a label is put into, at `{}`. The text stays, the sentence changes, and the
+# probability with it. Right is *sports*, but *cook* is the stronger word, however we ask:
 
 # %%
 text = "The cook won the race."
@@ -252,7 +252,7 @@ for asked in ("This example is {}.", "It is about {}.", "We talked about {}."):
 #   [model card](../roberta_hub/models/tiny/MODEL_CARD.md) has what was counted here.
 # - Surprise tells that a word was not expected. It does not tell why. Compare two texts.
 # - *Entailment* is about two sentences, not about the world; word overlap fools it.
-# - `zero_shot` picks one of the labels that you name, and the wording counts. The model card has its shares of right answers: 60 % for
-#   topics of eight kinds, and hardly more than chance for moods.
+# - `zero_shot` picks one of the labels that you name, and the wording counts. The model card has its shares of right answers: 67 % for
+#   topics of eight kinds, and 69 % for two moods.
 #
 # Where these answers are not good enough, train a model on your own examples: that is the [next notebook](03_your_own_classifier.ipynb).
