@@ -229,13 +229,14 @@ def said_by(call: Any) -> list[warnings.WarningMessage]:
 
 
 @runs_all
+@pytest.mark.parametrize("fast", [AMX, ZEN_4], ids=["AMX", "Zen 4"])
 def test_optimize_says_once_what_bfloat16_would_give(
-    roberta: RobertaHubInterface, monkeypatch: pytest.MonkeyPatch
+    roberta: RobertaHubInterface, fast: CPU, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    for machine in (CASCADE_LAKE, ZEN_4, HASWELL):
+    for machine in (CASCADE_LAKE, ALDER_LAKE, HASWELL):
         pretend(monkeypatch, machine)
         assert said_by(roberta.optimize) == []
-    pretend(monkeypatch, AMX)
+    pretend(monkeypatch, fast)
     for dtype in ("bfloat16", "int8", "auto"):
         assert said_by(lambda dtype=dtype: roberta.optimize(dtype)) == []
     (warning,) = said_by(lambda: roberta.optimize())
