@@ -192,7 +192,8 @@ class TransformerEncoder(nn.Module):
         x = self._embed_packed(batch, token_embeddings)
         prepared = self.prepared  # read once: another thread may be in `optimize`
         if prepared is not None and prepared.owner is not self.layers:  # others took their place
-            self.prepared = prepared = Prepared(self.layers, prepare_layers, prepared.dtype)
+            self.prepare(prepared.dtype)
+            prepared = self.prepared
         layers = None if prepared is None else prepared.form()
         attend = partial(packed_attention, batch=batch)
         last = None if rows is None else (partial(one_row_attention, batch=batch), rows)

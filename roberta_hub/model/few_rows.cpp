@@ -41,6 +41,8 @@ struct Batch {
   const int64_t* lengths;  // (sequences,)
   const int64_t* asked;    // one row of each sequence, or null for all rows
 };
+
+int few_rows_version() { return 1; }  // VERSION of few_rows.py
 }
 
 #if defined(__x86_64__) && defined(__GNUC__) && !defined(__clang__)
@@ -52,8 +54,6 @@ struct Batch {
 #include <cstring>
 
 // What `held` can be on this CPU: a bit each.
-extern "C" int few_rows_version() { return 1; }
-
 extern "C" int few_rows_can() {
   if (!__builtin_cpu_supports("avx512f") || !__builtin_cpu_supports("avx512bw") ||
       !__builtin_cpu_supports("avx512dq") || !__builtin_cpu_supports("avx512vl"))
@@ -446,7 +446,6 @@ extern "C" void few_rows_layer(const Layer* layer, const Batch* batch, const flo
 
 #else
 
-extern "C" int few_rows_version() { return 1; }
 extern "C" int few_rows_can() { return 0; }
 
 #endif
