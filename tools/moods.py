@@ -4,8 +4,8 @@ Two lexicons, VADER's and TextBlob's, judge sentences of the training text and o
 both are sure and agree, the sentence becomes a premise, and "This example is positive." a
 hypothesis that follows from it or contradicts it (distant supervision; Go et al. 2009). Of the
 first 8,000 rows of six words or more of SST-2's training set, which no step reads, both are sure of
-29 % and right on 86 % of these (at 0.3 and 0.2; see SURE). Both moods, and both labels of each hypothesis, are equally frequent: a model of pairs alone
-calls 94 % of reviews "positive".
+29 % and right on 86 % of these (at 0.3 and 0.2; see SURE). Both moods, and both labels of each
+hypothesis, are equally frequent: a model of pairs alone calls 94 % of reviews "positive".
 """
 
 from __future__ import annotations
