@@ -64,7 +64,7 @@ docs: $(VENV)/.test
 	$(BIN)/python tools/draw_house.py
 	NO_MKDOCS_2_WARNING=1 $(BIN)/mkdocs build --strict
 
-$(VENV)/.core: setup.py constraints.txt roberta_hub/model/few_rows.cpp
+$(VENV)/.core: setup.py constraints.txt roberta_hub/model/compiled.cpp
 	test -x $(BIN)/python || $(PYTHON) -m venv $(VENV)
 	$(INSTALL) -U pip "setuptools<81" wheel
 	$(INSTALL) torch numpy
@@ -83,4 +83,4 @@ $(VENV)/.bench: $(VENV)/.test
 	touch $@
 
 clean:
-	rm -rf $(VENV) build dist site *.egg-info roberta_hub/model/_few_rows.so
+	rm -rf $(VENV) build dist site *.egg-info roberta_hub/model/_compiled.so

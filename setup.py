@@ -72,7 +72,7 @@ extras["dev"] = [
 
 
 class Library(build_ext):
-    """Builds few_rows.cpp as a library for ctypes, which knows nothing of Python's versions."""
+    """Builds compiled.cpp as a library for ctypes, which knows nothing of Python's versions."""
 
     def get_ext_filename(self, fullname: str) -> str:
         """Name the file without a version of Python."""
@@ -88,7 +88,7 @@ class Wheel(bdist_wheel):
 
     def get_tag(self) -> tuple[str, str, str]:
         """Tell Python, ABI and platform apart, the last only where it matters."""
-        built = any(Path(self.get_finalized_command("build").build_lib).rglob("_few_rows.so"))
+        built = any(Path(self.get_finalized_command("build").build_lib).rglob("_compiled.so"))
         return "py3", "none", super().get_tag()[2] if built else "any"
 
 
@@ -124,8 +124,8 @@ setup(
     # Optional: without a compiler everything works, and few rows at a time take longer.
     ext_modules=[
         Extension(
-            "roberta_hub.model._few_rows",
-            ["roberta_hub/model/few_rows.cpp"],
+            "roberta_hub.model._compiled",
+            ["roberta_hub/model/compiled.cpp"],
             extra_compile_args=["-O3", "-std=c++17", "-g0", "-Wno-maybe-uninitialized"],
             optional=True,
         )

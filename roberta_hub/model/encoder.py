@@ -24,8 +24,8 @@ from roberta_hub.model.attention import (
     padded_attention,
     plain_attention,
 )
+from roberta_hub.model.compiled import Run
 from roberta_hub.model.embeddings import Tables, packed_segments, padded_segments
-from roberta_hub.model.few_rows import Run
 from roberta_hub.model.layer import PreparedLayer, TransformerLayer, prepare_layers
 from roberta_hub.model.matrices import Dtype
 from roberta_hub.model.packing import (
@@ -313,13 +313,13 @@ class TransformerEncoder(nn.Module):
         dtype, group = x.dtype, self.num_layers // len(layers)
         if x.device.type == "cpu":
             x = x.float()
-        fit = (layer for layer in layers if 0 < len(x) <= layer.few_rows)
-        few = [layer.few for layer in fit if layer.few is not None]
+        fit = (layer for layer in layers if 0 < len(x) <= layer.compiled_rows)
+        few = [layer.compiled for layer in fit if layer.compiled is not None]
         run = Run(few, lengths, last and last[1]) if few else None
         for i in range(self.num_layers):
             layer, (how, rows) = layers[i // group], self._how(i, attend, last)
-            if run is not None and layer.few is not None and len(x) <= layer.few_rows:
-                x = run(layer.few, x, rows is not None)
+            if run is not None and layer.compiled is not None and len(x) <= layer.compiled_rows:
+                x = run(layer.compiled, x, rows is not None)
             else:
                 x = layer(x, how, rows)
             yield x.to(dtype)

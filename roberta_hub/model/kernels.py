@@ -3,7 +3,7 @@
 A stopwatch on a busy machine gives one answer today and another tomorrow. The rules here come from
 tables that name the CPU they were measured on, so a machine always gets the same kernels, and
 `$ROBERTA_HUB_MATRICES` pins them: "onednn", "mkl" or "plain" for any number of rows, "compiled" for
-few rows in the package's own code (few_rows.py), with an error where that is not there.
+few rows in the package's own code (compiled.py), with an error where that is not there.
 """
 
 from __future__ import annotations
@@ -27,7 +27,7 @@ PINS: tuple[Pin, ...] = (*KERNELS, "compiled")
 
 FEW = {"float32": 32, "float16": 32, "int8": 128}
 """Rows up to which the compiled layer is the faster, by what holds the weights. Measured on a
-Cascade Lake (benchmarks/results/few_rows.md)."""
+Cascade Lake (benchmarks/results/compiled_cascade_lake.md)."""
 SMALL = 4_000_000
 """Weights of a layer up to which it also has a form in float32. Of a larger one the copy is large,
 and few rows wait for as many bytes in either form."""
@@ -132,7 +132,7 @@ def pinned() -> Pin | None:
     raise InputError(f"${PIN} is {value!r}; choose {', '.join(PINS)}, or unset it")
 
 
-def few_rows(held: str, there: frozenset[str]) -> int:
+def compiled_rows(held: str, there: frozenset[str]) -> int:
     """Return up to how many rows a layer runs in compiled code; 0 where it never does.
 
     On a CPU with AMX int8 never does: oneDNN multiplies in its tiles, and nobody measured both.
@@ -146,7 +146,7 @@ def few_rows(held: str, there: frozenset[str]) -> int:
         InputError: the pin asks for compiled code, and there is none.
 
     Example:
-        >>> few_rows("int8", frozenset())
+        >>> compiled_rows("int8", frozenset())
         0
     """
     pin = pinned()

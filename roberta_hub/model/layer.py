@@ -14,9 +14,9 @@ from torch import Tensor, nn
 
 from roberta_hub.model.activations import activation
 from roberta_hub.model.attention import Attend, MultiheadSelfAttention
+from roberta_hub.model.compiled import CompiledLayer, Parts, can
 from roberta_hub.model.dropout import add_dropped, dropout
-from roberta_hub.model.few_rows import FewRows, Parts, can
-from roberta_hub.model.kernels import few_rows
+from roberta_hub.model.kernels import compiled_rows
 from roberta_hub.model.matrices import Dtype, held, matrix, norm
 from roberta_hub.model.prepared import is_plain
 
@@ -76,8 +76,8 @@ class PreparedLayer:
     `TransformerLayer.forward` is its plain twin. Rows are (N, C), in float32 on a CPU.
     """
 
-    few: FewRows | None = None
-    """Its form for up to `few_rows` rows, which `encoder.py` then runs in its place."""
+    compiled: CompiledLayer | None = None
+    """Its form for up to `compiled_rows` rows, which `encoder.py` then runs in its place."""
 
     def __init__(self, layer: TransformerLayer, dtype: Dtype | None) -> None:
         attention = layer.self_attn
@@ -94,12 +94,12 @@ class PreparedLayer:
         norms = (layer.self_attn_layer_norm, layer.final_layer_norm)
         parts = Parts(*products, *norms, attention.num_heads, layer.normalize_before)
         form = held([weight for weight, _ in products], dtype)
-        self.few_rows = 0
+        self.compiled_rows = 0
         if form is not None and layer.activation_fn is F.gelu and parts.fit():
-            self.few_rows = few_rows(form, can())
-        if form is not None and self.few_rows:
-            self.few = FewRows(parts, form)
-        many = partial(matrix, few=self.few is None)
+            self.compiled_rows = compiled_rows(form, can())
+        if form is not None and self.compiled_rows:
+            self.compiled = CompiledLayer(parts, form)
+        many = partial(matrix, few=self.compiled is None)
         self.query_key_value = many(*query_key_value, dtype)
         self.mix = many(*mix, dtype)
         self.widen = many(*widen, dtype, layer.activation_fn)

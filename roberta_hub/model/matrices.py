@@ -16,7 +16,7 @@ from torch import Tensor, nn
 from roberta_hub.arguments import one_of
 from roberta_hub.errors import InputError
 from roberta_hub.model import int8
-from roberta_hub.model.few_rows import Held
+from roberta_hub.model.compiled import Held
 from roberta_hub.model.int8 import Int8
 from roberta_hub.model.kernels import SMALL, Kernel, cpu, float32_kernel, lacks, pinned
 from roberta_hub.model.products import (

@@ -35,7 +35,7 @@ from roberta_hub.errors import RobertaHubError
 from roberta_hub.files import read_json
 from roberta_hub.hub import RobertaModel
 from roberta_hub.interface import RobertaHubInterface
-from roberta_hub.model import few_rows, kernels
+from roberta_hub.model import compiled, kernels
 from roberta_hub.model.packing import collate_tokens
 from roberta_hub.terminal import clean, without_secrets
 from roberta_hub.text.dictionary import Dictionary
@@ -122,19 +122,19 @@ def _versions(problems: list[str]) -> Iterator[str]:
     cards = [torch.cuda.get_device_name(i) for i in range(torch.cuda.device_count())]
     cards += ["Apple MPS"] if torch.backends.mps.is_available() else []
     yield f"  devices: CPU with {torch.get_num_threads()} threads{''.join(f', {c}' for c in cards)}"
-    yield f"  short texts after optimize(): {_few_rows()}"
+    yield f"  short texts after optimize(): {_compiled()}"
 
 
-def _few_rows() -> str:
+def _compiled() -> str:
     """Tell what computes few rows, and why."""
-    if not few_rows.BUILT.is_file():
+    if not compiled.BUILT.is_file():
         return "torch's operators; the compiled part was not built (pip install builds it by g++)"
-    if not few_rows.can():
+    if not compiled.can():
         return "torch's operators; the compiled part needs AVX-512 and torch's GNU OpenMP"
     pin = os.environ.get(kernels.PIN, "").strip().lower()
     if pin not in ("", "compiled"):
         return f"torch's operators, as {kernels.PIN} says"
-    held = (name for name in few_rows.HELD if kernels.few_rows(name, few_rows.can()))
+    held = (name for name in compiled.HELD if kernels.compiled_rows(name, compiled.can()))
     return f"compiled, with weights in {', '.join(held)}"
 
 

@@ -1,6 +1,6 @@
 // Computes a Transformer layer on few rows: weights are read once, and a layer is one call.
 //
-// Plain C++ for ctypes that knows neither Python nor torch; few_rows.py loads it, and its plain twin
+// Plain C++ for ctypes that knows neither Python nor torch; compiled.py loads it, and its plain twin
 // is layer.py. Legend: N rows, C width, F inner width, T tokens of a sequence, D width of a head.
 
 #include <cstdint>
@@ -8,7 +8,7 @@
 extern "C" {
 
 struct Matrix {         // y = x W^T + b, (N, inputs) -> (N, outputs)
-  const void* weight;   // panels of 32 outputs; see few_rows.py
+  const void* weight;   // panels of 32 outputs; see compiled.py
   const float* bias;    // (outputs,), and room up to whole panels, as the next two
   const float* scale;   // int8: W ~ scale Q
   const float* sums;    // int8: scale times the sum of Q's row
@@ -42,7 +42,7 @@ struct Batch {
   const int64_t* asked;    // one row of each sequence, or null for all rows
 };
 
-int few_rows_version() { return 1; }  // VERSION of few_rows.py
+int compiled_version() { return 1; }  // VERSION of compiled.py
 }
 
 #if defined(__x86_64__) && defined(__GNUC__) && !defined(__clang__)
@@ -54,7 +54,7 @@ int few_rows_version() { return 1; }  // VERSION of few_rows.py
 #include <cstring>
 
 // What `held` can be on this CPU: a bit each.
-extern "C" int few_rows_can() {
+extern "C" int compiled_can() {
   if (!__builtin_cpu_supports("avx512f") || !__builtin_cpu_supports("avx512bw") ||
       !__builtin_cpu_supports("avx512dq") || !__builtin_cpu_supports("avx512vl"))
     return 0;
@@ -431,12 +431,12 @@ void run(void* data) {
 
 #pragma GCC pop_options
 
-// Floats that `few_rows_layer` needs for intermediate results.
-extern "C" int64_t few_rows_space(const Layer* layer, const Batch* batch, int64_t threads) {
+// Floats that `compiled_layer` needs for intermediate results.
+extern "C" int64_t compiled_space(const Layer* layer, const Batch* batch, int64_t threads) {
   return Space(*layer, *batch, threads, nullptr).total;
 }
 
-extern "C" void few_rows_layer(const Layer* layer, const Batch* batch, const float* x, float* y,
+extern "C" void compiled_layer(const Layer* layer, const Batch* batch, const float* x, float* y,
                                float* space, const OpenMP* openmp, int64_t threads) {
   const Space own(*layer, *batch, threads, space);
   Call call{*layer, *batch, x, y, own, threads > 1 ? openmp : nullptr};
@@ -446,6 +446,6 @@ extern "C" void few_rows_layer(const Layer* layer, const Batch* batch, const flo
 
 #else
 
-extern "C" int few_rows_can() { return 0; }
+extern "C" int compiled_can() { return 0; }
 
 #endif

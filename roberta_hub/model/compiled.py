@@ -1,6 +1,6 @@
 """Runs layers on few rows in compiled code, which reads weights once and makes a layer one call.
 
-`few_rows.cpp` is that code. `setup.py` builds it where there is a compiler; through torch.hub, and
+`compiled.cpp` is that code. `setup.py` builds it where there is a compiler; through torch.hub, and
 on a CPU without AVX-512, nothing of it runs, and `PreparedLayer` computes every number of rows.
 """
 
@@ -23,14 +23,14 @@ from roberta_hub.model.int8 import rounded
 Held = Literal["float32", "float16", "int8"]
 """What holds the weights; float16 ones are multiplied in float32."""
 HELD: tuple[Held, ...] = ("float32", "float16", "int8")
-BUILT = Path(__file__).with_name("_few_rows.so")
+BUILT = Path(__file__).with_name("_compiled.so")
 """Where `setup.py` puts the library."""
 _PANEL = 32
 """Outputs whose weights lie together."""
 _LINE = 64
 """Bytes of a cache line, on which weights begin."""
 VERSION = 1
-"""Of what passes between this module and few_rows.cpp: structures and the order of weights. Both
+"""Of what passes between this module and compiled.cpp: structures and the order of weights. Both
 count it up when that changes, so that a library of an older source never runs."""
 
 
@@ -111,12 +111,12 @@ class _Library:
 
     def __init__(self, path: Path) -> None:
         code = ctypes.CDLL(str(path))
-        if code.few_rows_version() != VERSION:
-            raise OSError(f"{path} was built of another few_rows.cpp; install the package again")
-        can = code.few_rows_can()
+        if code.compiled_version() != VERSION:
+            raise OSError(f"{path} was built of another compiled.cpp; install the package again")
+        can = code.compiled_can()
         self.can = frozenset(held for bit, held in enumerate(HELD) if can >> bit & 1)
         if self.can:
-            self.space, self.layer = code.few_rows_space, code.few_rows_layer
+            self.space, self.layer = code.compiled_space, code.compiled_layer
             self.space.restype = c_int64
             self.space.argtypes = [c_void_p, c_void_p, c_int64]
             self.layer.restype = None
@@ -146,7 +146,7 @@ def can() -> frozenset[Held]:
     return frozenset() if there is None else there.can
 
 
-class FewRows:
+class CompiledLayer:
     """A layer in the compiled code's own layout; a copy of the weights."""
 
     def __init__(self, parts: Parts, held: Held) -> None:
@@ -204,7 +204,7 @@ class Run:
     """
 
     def __init__(
-        self, layers: Sequence[FewRows], lengths: Sequence[int], asked: Tensor | None
+        self, layers: Sequence[CompiledLayer], lengths: Sequence[int], asked: Tensor | None
     ) -> None:
         there = library()
         assert there is not None  # else there would be no such layer
@@ -223,7 +223,7 @@ class Run:
         # Floats, whatever torch's default is: the compiled code writes to all of it.
         self._space = torch.empty(need + _LINE // 4, dtype=torch.float32, device="cpu")
 
-    def __call__(self, layer: FewRows, x: Tensor, only_asked: bool) -> Tensor:
+    def __call__(self, layer: CompiledLayer, x: Tensor, only_asked: bool) -> Tensor:
         """(N, C) -> (N, C), float32; (B, C) where only the rows asked for are wanted."""
         batch = self._some if only_asked and self._some is not None else self._all
         wanted = (self._all.rows, layer.width)

@@ -18,9 +18,9 @@ import torch
 from small_models import assert_close, small_model, small_roberta
 from torch import Tensor
 
-from roberta_hub.model import few_rows, kernels
+from roberta_hub.model import compiled, kernels
 from roberta_hub.model.attention import one_row_attention, packed_attention
-from roberta_hub.model.few_rows import HELD, FewRows, Held, Run
+from roberta_hub.model.compiled import HELD, CompiledLayer, Held, Run
 from roberta_hub.model.layer import PreparedLayer, TransformerLayer
 from roberta_hub.model.packing import PackedBatch, pack_sequences
 
@@ -36,23 +36,23 @@ SIZES = [  # C, F, heads: of whole registers and panels, of neither, of less tha
 @pytest.fixture(scope="module")
 def built(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Path]:
     """The library, built here if it was not; the tests of its numbers skip without a compiler."""
-    source = ROOT / "roberta_hub/model/few_rows.cpp"
-    if few_rows.can() and few_rows.BUILT.stat().st_mtime >= source.stat().st_mtime:
-        yield few_rows.BUILT
+    source = ROOT / "roberta_hub/model/compiled.cpp"
+    if compiled.can() and compiled.BUILT.stat().st_mtime >= source.stat().st_mtime:
+        yield compiled.BUILT
         return
     place = tmp_path_factory.mktemp("built")
     command = [sys.executable, "setup.py", "-q", "build_ext", "--build-lib", str(place)]
     subprocess.run([*command, "--build-temp", str(place)], cwd=ROOT, capture_output=True)
-    library = next(place.rglob("_few_rows.so"), None)
+    library = next(place.rglob("_compiled.so"), None)
     if library is None:
         pytest.skip("no compiler")
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(few_rows, "BUILT", library)
-        few_rows.library.cache_clear()
-        if not few_rows.can():
+        patch.setattr(compiled, "BUILT", library)
+        compiled.library.cache_clear()
+        if not compiled.can():
             pytest.skip("no AVX-512")
         yield library
-    few_rows.library.cache_clear()
+    compiled.library.cache_clear()
 
 
 @pytest.fixture(autouse=True)
@@ -92,11 +92,19 @@ def prepared(layer: TransformerLayer, held: Held) -> PreparedLayer:
         with torch.no_grad():
             layer.fc1.weight[0, 0] += 1e-6
     form = PreparedLayer(layer, "int8" if held == "int8" else None)
-    if form.few is None and held in few_rows.can():  # large float32 ones are left out otherwise
+    if (
+        form.compiled is None and held in compiled.can()
+    ):  # large float32 ones are left out otherwise
         with pytest.MonkeyPatch.context() as patch:
             patch.setattr("roberta_hub.model.matrices.SMALL", 1 << 30)
             form = PreparedLayer(layer, "int8" if held == "int8" else None)
     return form
+
+
+def computed(form: PreparedLayer, lengths: tuple[int, ...], x: Tensor) -> Tensor:
+    """All rows of a batch through the compiled layer."""
+    assert form.compiled is not None
+    return Run([form.compiled], lengths, None)(form.compiled, x, False)
 
 
 def batch_of(lengths: tuple[int, ...]) -> PackedBatch:
@@ -114,20 +122,20 @@ def drawn(rows: int, width: int) -> Tensor:
 @pytest.mark.parametrize("held", HELD)
 @pytest.mark.parametrize("size", SIZES)
 def test_a_layer(size: tuple[int, int, int], held: Held, before: bool, built: Path) -> None:
-    if held not in few_rows.can():
+    if held not in compiled.can():
         pytest.skip("no VNNI")
     layer = layer_of(size, before)
     form = prepared(layer, held)
-    assert form.few is not None
+    assert form.compiled is not None
     same = 0
     with torch.no_grad():
         for lengths in BATCHES:
             batch, x = batch_of(lengths), drawn(sum(lengths), size[0])
             middle = batch.starts + torch.tensor(lengths) // 2
-            run = Run([form.few], lengths, middle)
-            ours, some = run(form.few, x, False), run(form.few, x, True)
+            run = Run([form.compiled], lengths, middle)
+            ours, some = run(form.compiled, x, False), run(form.compiled, x, True)
             assert_close(some, ours[middle])
-            assert torch.equal(ours, run(form.few, x, False))
+            assert torch.equal(ours, run(form.compiled, x, False))
             every = partial(packed_attention, batch=batch)
             exact = layer(x, every)
             if held == "int8":  # as its twin, but where a sum's last bit tips the next rounding
@@ -143,14 +151,14 @@ def test_a_layer(size: tuple[int, int, int], held: Held, before: bool, built: Pa
 
 @pytest.mark.parametrize("held", ["float16", "int8"])
 def test_a_layer_of_base(held: Held, built: Path) -> None:
-    if held not in few_rows.can():
+    if held not in compiled.can():
         pytest.skip("no VNNI")
     layer = layer_of((768, 3072, 12))
     form, x = prepared(layer, held), drawn(29, 768)
-    assert form.few is not None
+    assert form.compiled is not None
     with torch.no_grad():
         every = partial(packed_attention, batch=batch_of((29,)))
-        ours, exact = Run([form.few], (29,), None)(form.few, x, False), layer(x, every)
+        ours, exact = computed(form, (29,), x), layer(x, every)
         if held == "int8":
             twin = form(x, every)
             assert (ours - exact).abs().mean() < 1.1 * (twin - exact).abs().mean()
@@ -160,7 +168,7 @@ def test_a_layer_of_base(held: Held, built: Path) -> None:
 
 def test_sums_of_int8_are_exact(built: Path) -> None:
     """The first product, seen alone: with zero outputs and residual streams of known numbers."""
-    if "int8" not in few_rows.can():
+    if "int8" not in compiled.can():
         pytest.skip("no VNNI")
     layer = layer_of((64, 128, 4), before=True)
     with torch.no_grad():
@@ -168,10 +176,10 @@ def test_sums_of_int8_are_exact(built: Path) -> None:
         layer.self_attn.out_proj.bias.zero_()
         layer.fc1.bias.fill_(30.0)  # where GELU changes nothing
         form = prepared(layer, "int8")
-        assert form.few is not None
+        assert form.compiled is not None
         x = drawn(48, 64)
         batch = batch_of((48,))
-        ours = Run([form.few], (48,), None)(form.few, x, False)
+        ours = computed(form, (48,), x)
         wanted = form.narrow(form.widen(form.final_norm(x)), x)
     # Rows differ at most where a bit of the norm's sum tips the rounding of a number.
     assert ((ours - wanted).abs().amax(1) < 1e-5).float().mean() > 0.5
@@ -180,28 +188,30 @@ def test_sums_of_int8_are_exact(built: Path) -> None:
 
 
 def test_numbers_of_a_text_do_not_depend_on_its_neighbours(built: Path) -> None:
-    for held in sorted(few_rows.can()):
+    for held in sorted(compiled.can()):
         form = prepared(layer_of((36, 52, 3)), held)
-        assert form.few is not None
+        assert form.compiled is not None
         x = drawn(24, 36)
         x[:9] *= 1e3
-        together = Run([form.few], (9, 15), None)(form.few, x, False)
+        together = computed(form, (9, 15), x)
         for rows in (slice(0, 9), slice(9, 24)):
-            alone = Run([form.few], (rows.stop - rows.start,), None)(form.few, x[rows], False)
+            alone = Run([form.compiled], (rows.stop - rows.start,), None)(
+                form.compiled, x[rows], False
+            )
             assert torch.equal(alone, together[rows])
 
 
 @pytest.mark.parametrize("held", HELD)
 def test_what_is_no_number_stays_in_its_text(held: Held, built: Path) -> None:
-    if held not in few_rows.can():
+    if held not in compiled.can():
         pytest.skip("no VNNI")
     form = prepared(layer_of((36, 52, 3)), held)
-    assert form.few is not None
+    assert form.compiled is not None
     for spoilt in (float("nan"), float("inf")):
         x = drawn(24, 36)
-        wanted = Run([form.few], (9, 15), None)(form.few, x, False)
+        wanted = computed(form, (9, 15), x)
         x[3, 5] = spoilt
-        ours = Run([form.few], (9, 15), None)(form.few, x, False)
+        ours = computed(form, (9, 15), x)
         assert not ours[3].isfinite().any()
         assert torch.equal(ours[9:], wanted[9:])
 
@@ -212,7 +222,7 @@ def test_what_is_no_number_stays_in_its_text(held: Held, built: Path) -> None:
 def runs_compiled(model: Any) -> bool:
     with torch.no_grad():
         form = model.encoder.sentence_encoder.prepared.form()
-    return all(layer.few is not None for layer in form)
+    return all(layer.compiled is not None for layer in form)
 
 
 TEXTS = ["Hello world!", "A longer sentence, with more words than the others have.", "x"]
@@ -225,7 +235,7 @@ def test_models(dtype: Any, family: dict[str, Any], built: Path) -> None:
     wanted = [roberta.features(text) for text in TEXTS]
     classes = roberta.predict("topic", roberta.encode(TEXTS[1]))
     roberta.optimize(dtype)
-    if dtype is None or "int8" in few_rows.can():
+    if dtype is None or "int8" in compiled.can():
         assert runs_compiled(roberta.model)
     for text, states in zip(TEXTS, wanted, strict=True):
         assert_close(roberta.features(text), states, 0.15 if dtype else 2e-5)
@@ -258,7 +268,7 @@ def test_a_pin_keeps_it_away(pin: str, monkeypatch: pytest.MonkeyPatch, built: P
     if pin != "plain" and not available(pin):  # type: ignore[arg-type]
         pytest.skip(f"no {pin}")
     monkeypatch.setenv(kernels.PIN, pin)
-    for dtype in (None, "int8") if "int8" in few_rows.can() else (None,):
+    for dtype in (None, "int8") if "int8" in compiled.can() else (None,):
         model = small_model().eval()
         model.encoder.sentence_encoder.prepare(dtype)  # type: ignore[arg-type]
         assert not runs_compiled(model)
@@ -306,46 +316,46 @@ def test_layers_of_other_shapes(
     tokens = torch.randint(5, 60, (1, 9))
     with torch.no_grad():
         forms = encoder.prepared.form()
-        assert (forms[0 if first else -1].few is not None) == compiled
-        assert forms[1].few is not None
+        assert (forms[0 if first else -1].compiled is not None) == compiled
+        assert forms[1].compiled is not None
         assert_close(encoder.encode(tokens)[0], encoder.padded(tokens)[-1][0])
 
 
 def test_torch_s_defaults_do_not_reach_it(built: Path) -> None:
     form = prepared(layer_of((96, 224, 6)), "float16")
-    assert form.few is not None
+    assert form.compiled is not None
     x = drawn(9, 96)
-    wanted = Run([form.few], (9,), None)(form.few, x, False)
+    wanted = computed(form, (9,), x)
     try:
         torch.set_default_dtype(torch.bfloat16)
-        assert torch.equal(Run([form.few], (9,), None)(form.few, x, False), wanted)
+        assert torch.equal(computed(form, (9,), x), wanted)
     finally:
         torch.set_default_dtype(torch.float32)
     with torch.device("meta"):
-        assert torch.equal(Run([form.few], (9,), None)(form.few, x, False), wanted)
+        assert torch.equal(computed(form, (9,), x), wanted)
 
 
 def test_what_it_cannot_read_is_refused(built: Path) -> None:
     form = prepared(layer_of((36, 52, 3)), "float16")
-    assert form.few is not None
-    run = Run([form.few], (4, 5), None)
+    assert form.compiled is not None
+    run = Run([form.compiled], (4, 5), None)
     for x in (drawn(8, 36), drawn(9, 35), drawn(9, 36).double(), drawn(9, 36).unsqueeze(0)):
         with pytest.raises(ValueError, match=r"wanted \(9, 36\)"):
-            run(form.few, x, False)
+            run(form.compiled, x, False)
     for lengths, rows in (((0, 9), [0, 0]), ((4, 5), [0]), ((4, 5), [0, 9]), ((4, 5), [-1, 4])):
         with pytest.raises(ValueError, match=r"rows .* of sequences"):
-            Run([form.few], lengths, torch.tensor(rows))
+            Run([form.compiled], lengths, torch.tensor(rows))
 
 
 def test_a_library_of_another_source_stays_away(
     monkeypatch: pytest.MonkeyPatch, built: Path
 ) -> None:
-    monkeypatch.setattr(few_rows, "VERSION", few_rows.VERSION + 1)
-    few_rows.library.cache_clear()
+    monkeypatch.setattr(compiled, "VERSION", compiled.VERSION + 1)
+    compiled.library.cache_clear()
     try:
-        assert few_rows.can() == frozenset()
+        assert compiled.can() == frozenset()
     finally:
-        few_rows.library.cache_clear()
+        compiled.library.cache_clear()
 
 
 def test_the_variable_that_holds_onednn_back_holds_it_back_too(
@@ -353,21 +363,21 @@ def test_the_variable_that_holds_onednn_back_holds_it_back_too(
 ) -> None:
     with_it = kernels.CPU("AuthenticAMD", frozenset({"avx2", "avx512f", "avx512_vnni"}))
     monkeypatch.setattr(kernels, "cpu", lambda: with_it)
-    assert kernels.few_rows("float16", frozenset(HELD)) == kernels.FEW["float16"]
+    assert kernels.compiled_rows("float16", frozenset(HELD)) == kernels.FEW["float16"]
     monkeypatch.setenv("ONEDNN_MAX_CPU_ISA", "AVX2")
-    assert kernels.few_rows("float16", frozenset(HELD)) == 0
+    assert kernels.compiled_rows("float16", frozenset(HELD)) == 0
     monkeypatch.setenv(kernels.PIN, "compiled")
-    assert kernels.few_rows("float16", frozenset(HELD)) == kernels.FEW["float16"]
+    assert kernels.compiled_rows("float16", frozenset(HELD)) == kernels.FEW["float16"]
 
 
 # ---- where it is not there ----
 
 
 def test_without_it(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(few_rows, "BUILT", tmp_path / "nothing.so")
-    few_rows.library.cache_clear()
+    monkeypatch.setattr(compiled, "BUILT", tmp_path / "nothing.so")
+    compiled.library.cache_clear()
     try:
-        assert few_rows.can() == frozenset()
+        assert compiled.can() == frozenset()
         roberta = small_roberta()
         wanted = roberta.features(TEXTS)
         roberta.optimize()
@@ -379,10 +389,10 @@ def test_without_it(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
             small_roberta().optimize()
         broken = tmp_path / "nothing.so"
         broken.write_bytes(b"\x7fELF and no more")
-        few_rows.library.cache_clear()
-        assert few_rows.can() == frozenset()
+        compiled.library.cache_clear()
+        assert compiled.can() == frozenset()
     finally:
-        few_rows.library.cache_clear()
+        compiled.library.cache_clear()
 
 
 # ---- threads and processes ----
@@ -391,33 +401,33 @@ def test_without_it(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
 @pytest.mark.parametrize("held", HELD)
 @pytest.mark.parametrize("before", [False, True], ids=["post", "pre"])
 def test_two_threads_compute_what_one_does(held: Held, before: bool, built: Path) -> None:
-    if held not in few_rows.can():
+    if held not in compiled.can():
         pytest.skip("no VNNI")
     form = prepared(layer_of((36, 52, 3), before), held)
-    assert form.few is not None
+    assert form.compiled is not None
     for lengths in ((1,), (4, 13)):
         x, asked = drawn(sum(lengths), 36), torch.tensor([0, 5])[: len(lengths)]
         found = []
         for threads in (1, 2):
             torch.set_num_threads(threads)
-            run = Run([form.few], lengths, asked)
-            found.append((run(form.few, x, False), run(form.few, x, True)))
+            run = Run([form.compiled], lengths, asked)
+            found.append((run(form.compiled, x, False), run(form.compiled, x, True)))
         assert torch.equal(found[0][0], found[1][0])
         assert torch.equal(found[0][1], found[1][1])
 
 
 def test_many_python_threads_at_once(built: Path) -> None:
     form = prepared(layer_of((96, 224, 6)), "float16")
-    assert form.few is not None
+    assert form.compiled is not None
     inputs = [drawn(rows, 96) for rows in (1, 7, 16, 31)]
-    wanted = [Run([form.few], (len(x),), None)(form.few, x, False) for x in inputs]
+    wanted = [computed(form, (len(x),), x) for x in inputs]
     torch.set_num_threads(2)
     wrong = []
 
     def work(i: int) -> None:
         x = inputs[i % 4]
         for _ in range(5):
-            if not torch.equal(Run([form.few], (len(x),), None)(form.few, x, False), wanted[i % 4]):
+            if not torch.equal(computed(form, (len(x),), x), wanted[i % 4]):
                 wrong.append(i)
 
     workers = [threading.Thread(target=work, args=(i,)) for i in range(4)]
@@ -432,10 +442,10 @@ FORK = """
 import os, sys
 import torch
 from pathlib import Path
-from roberta_hub.model import few_rows
-few_rows.BUILT = Path(sys.argv[1])
-from test_few_rows import Run, drawn, layer_of, prepared
-form = prepared(layer_of((36, 52, 3)), "float16").few
+from roberta_hub.model import compiled
+compiled.BUILT = Path(sys.argv[1])
+from test_compiled import Run, drawn, layer_of, prepared
+form = prepared(layer_of((36, 52, 3)), "float16").compiled
 x = drawn(9, 36)
 torch.set_num_threads(2)
 wanted = Run([form], (9,), None)(form, x, False)
@@ -461,27 +471,27 @@ def test_a_fork_after_its_first_call(built: Path) -> None:
 @pytest.mark.skipif(platform.machine() != "x86_64", reason="of x86")
 def test_the_processor_s_word_is_the_system_s(built: Path) -> None:
     features = kernels.cpu().features
-    assert ("int8" in few_rows.can()) == ("avx512_vnni" in features)
-    assert ("float16" in few_rows.can()) == ("avx512f" in features)
+    assert ("int8" in compiled.can()) == ("avx512_vnni" in features)
+    assert ("float16" in compiled.can()) == ("avx512f" in features)
 
 
 def test_int8_on_amx_asks_for_a_pin(monkeypatch: pytest.MonkeyPatch) -> None:
     everything = frozenset(HELD)
     amx = kernels.CPU("GenuineIntel", frozenset({"avx512f", "avx512_vnni", "amx_int8"}))
     monkeypatch.setattr(kernels, "cpu", lambda: amx)
-    rows = [kernels.few_rows(held, everything) for held in HELD]
+    rows = [kernels.compiled_rows(held, everything) for held in HELD]
     assert [count > 0 for count in rows] == [held != "int8" for held in HELD]
     monkeypatch.setenv(kernels.PIN, "compiled")
-    assert kernels.few_rows("int8", everything) == kernels.FEW["int8"]
+    assert kernels.compiled_rows("int8", everything) == kernels.FEW["int8"]
 
 
 def test_its_copy_of_the_weights_is_its_own(built: Path) -> None:
     layer = layer_of((36, 52, 3))
     form = prepared(layer, "float16")
-    assert isinstance(form.few, FewRows)
+    assert isinstance(form.compiled, CompiledLayer)
     x = drawn(5, 36)
-    before = Run([form.few], (5,), None)(form.few, x, False)
+    before = computed(form, (5,), x)
     with torch.no_grad():
         for parameter in layer.parameters():
             parameter.fill_(9.0)
-    assert torch.equal(Run([form.few], (5,), None)(form.few, x, False), before)
+    assert torch.equal(computed(form, (5,), x), before)

@@ -1,12 +1,12 @@
 """One short text through the compiled layer, through torch's operators and through ONNX Runtime.
 
-    python benchmarks/few_rows.py              # some eight minutes on two cores
+    python benchmarks/compiled.py              # some eight minutes on two cores
 
 RoBERTa's base and the shape of all-MiniLM-L6-v2 (6 layers of 384), random weights. "torch" is our
 own path where the compiled part was not built. By turns, all-different texts, in one process for
 each size and form of weights; medians of the rounds in which nobody else used the machine, of all
 where none was so. What reading the weights once would take is measured in the same minute. Writes
-`benchmarks/results/few_rows.{md,json}`.
+`benchmarks/results/compiled_CPU.{md,json}`.
 """
 
 from __future__ import annotations
@@ -25,12 +25,13 @@ from unittest import mock
 
 import torch
 from lib import engines
+from lib.guard import short_name, this_cpu
 from lib.report import about, write
 from lib.timing import by_turns
 
 import roberta_hub
-from roberta_hub.model import few_rows, kernels
-from roberta_hub.model.few_rows import HELD
+from roberta_hub.model import compiled, kernels
+from roberta_hub.model.compiled import HELD
 
 LENGTHS = (8, 16, 32, 48, 128)
 SIZES: dict[str, dict[str, int]] = {
@@ -57,7 +58,7 @@ def forms(size: str, held: str) -> dict[str, engines.Engine]:
     """Our engine with and without compiled code."""
     dtype = "int8" if held == "int8" else None
     found = {}
-    for name, there in (("compiled", few_rows.can()), ("torch", frozenset[str]())):
+    for name, there in (("compiled", compiled.can()), ("torch", frozenset[str]())):
         roberta = model(size)
         if held == "float16":
             engines.rounded(roberta)
@@ -113,14 +114,14 @@ def page(numbers: Mapping[str, Mapping[str, Any]]) -> str:
     """The tables."""
     machine = kernels.cpu()
     lines = [
-        "# Few rows",
+        "# Compiled layers",
         "",
         f"{machine.vendor}, {', '.join(sorted(machine.features))}; {torch.get_num_threads()} "
         "threads. Milliseconds of one text from ids to features.",
         "`gain`: torch over compiled. `optimize()` takes the compiled layer up to "
         + ", ".join(f"{kernels.FEW[held]} rows in {held}" for held in HELD)
         + f"; in float32 only where a layer has at most {kernels.SMALL:,} weights.",
-        "Again: `python benchmarks/few_rows.py`.",
+        "Again: `python benchmarks/compiled.py`.",
     ]
     for size, parts in numbers.items():
         for held, found in parts.items():
@@ -150,7 +151,7 @@ def main() -> None:
         size, held = options.here
         print(json.dumps(measure(size, held, options.folder, options.rounds)))
         return
-    if not few_rows.can():
+    if not compiled.can():
         sys.exit("the compiled part is not there; python setup.py build_ext --inplace builds it")
     with tempfile.TemporaryDirectory() as temporary:
         numbers: dict[str, dict[str, Any]] = {}
@@ -164,7 +165,11 @@ def main() -> None:
                 ran = subprocess.run(command, check=True, stdout=subprocess.PIPE, env=os.environ)
                 numbers[size][held] = json.loads(ran.stdout)
     table = page(numbers)
-    write("few_rows", table, {"about": about("torch", "onnxruntime"), "numbers": numbers})
+    write(
+        f"compiled_{short_name(this_cpu())}",
+        table,
+        {"about": about("torch", "onnxruntime"), "numbers": numbers},
+    )
     print(table)
 
 
