@@ -105,7 +105,7 @@ class PreTraining:
         self.module: nn.Module = module
         self.teacher: Teacher | None = None
         if options.teacher is not None and isinstance(module, MaskedLM):
-            self.teacher = Teacher(options.teacher, interface.tokenizer)
+            self.teacher = Teacher(options.teacher, interface.tokenizer, config.loop.precision)
             self.module = Taught(module, self.teacher, options.teacher_weight)
         self.seed = config.seed
         self.masking = options.masking()

@@ -9,7 +9,6 @@ import torch
 from torch import Tensor
 
 from roberta_hub.errors import InputError
-from roberta_hub.hub import load_model
 from roberta_hub.inference.embed import lowered
 from roberta_hub.interface import RobertaHubInterface
 from roberta_hub.model.roberta import Roberta
@@ -22,6 +21,7 @@ from roberta_hub.train.tasks.features import hidden
 from roberta_hub.train.tasks.finetuning import Encoded, FineTuning, Measure, Targets
 from roberta_hub.train.tasks.measures import metrics, outputs
 from roberta_hub.train.tasks.options import metric_of, options_of, train_path
+from roberta_hub.train.tasks.teacher import load_teacher
 from roberta_hub.train.tasks.training_task import Batch, Loss
 from roberta_hub.train.tasks.vector_losses import contrast, cosines, distance, order, pool, twins
 
@@ -90,7 +90,9 @@ def sentence_vectors(config: Config, interface: RobertaHubInterface) -> FineTuni
     _check(config, settings, train, held_out)
     interface.sentence = settings
     objective = VectorObjective(settings, options.scale, options.symmetric, options.teacher_weight)
-    teacher = None if options.teacher is None else _teacher(options.teacher, interface)
+    teacher = None
+    if options.teacher is not None:
+        teacher = _teacher(load_teacher(options.teacher, config.loop.precision), interface)
     _report(train)
     prepared = _encoded(config, interface, settings, train, teacher)
     metric, known = "accuracy", ["accuracy", "loss", "triplet_accuracy", "spearman", "pearson"]
@@ -142,9 +144,8 @@ def _report(train: list[Pair]) -> None:
     logger.info("sentence vectors of %s %s%s", f"{len(train):,}", kind, more)
 
 
-def _teacher(name: str, student: RobertaHubInterface) -> Teacher:
-    """Load a model whose vectors are to be learnt; it is no part of what is trained and saved."""
-    teacher = load_model(name).eval().optimize()
+def _teacher(teacher: RobertaHubInterface, student: RobertaHubInterface) -> Teacher:
+    """Make vectors by another model, which is no part of what is trained and saved."""
 
     def vectors(texts: list[str]) -> Tensor:
         device = next(student.model.parameters()).device

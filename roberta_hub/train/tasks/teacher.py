@@ -8,6 +8,7 @@ student's tokens of a batch, M of them with a target, K teacher's tokens, C the 
 from __future__ import annotations
 
 import re
+import warnings
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
 
@@ -17,6 +18,9 @@ from torch import Tensor, nn
 from roberta_hub.errors import InputError
 from roberta_hub.hub import load_model
 from roberta_hub.inference.mode import evaluating
+from roberta_hub.interface import RobertaHubInterface
+from roberta_hub.model.kernels import lacks
+from roberta_hub.model.matrices import Dtype
 from roberta_hub.model.packing import PackedBatch, pack_sequences
 from roberta_hub.text.tokenizer import Tokenizer
 from roberta_hub.train.tasks.features import hidden, roberta_of
@@ -44,17 +48,35 @@ class TaughtBatch(Batch):
         return replace(self, packed=own.packed, targets=own.targets, lesson=lesson)
 
 
+def load_teacher(name_or_path: str, precision: str) -> RobertaHubInterface:
+    """Load a model that teaches; in a run in bfloat16 it computes so too where the CPU can.
+
+    Args:
+        name_or_path: what `load_model` loads.
+        precision: `loop.precision` of the run.
+    """
+    dtype: Dtype | None = None
+    if precision == "bf16" and lacks("bfloat16") is None:
+        dtype = "bfloat16"
+    teacher = load_model(name_or_path).eval()
+    with warnings.catch_warnings():
+        # Which precision is the faster is for the run's settings to say.
+        warnings.simplefilter("ignore", UserWarning)
+        return teacher.optimize(dtype)
+
+
 class Teacher:
     """A trained model, prepared for inference, whose weights stay as they are."""
 
-    def __init__(self, name_or_path: str, student: Tokenizer) -> None:
+    def __init__(self, name_or_path: str, student: Tokenizer, precision: str) -> None:
         """Load the teacher.
 
         Args:
             name_or_path: what `load_model` loads.
             student: the tokenizer of the model that learns.
+            precision: `loop.precision` of the run.
         """
-        self.interface = load_model(name_or_path).eval().optimize()
+        self.interface = load_teacher(name_or_path, precision)
         self.roberta = roberta_of(self.interface)
         self.width = self.roberta.config.embed_dim
         self._student = student
