@@ -1,6 +1,6 @@
-"""One short text through the compiled layer, through torch's operators and through ONNX Runtime.
+"""One text through compiled layers, through torch's operators and through ONNX Runtime.
 
-    python benchmarks/compiled.py              # some eight minutes on two cores
+    python benchmarks/compiled.py              # some ten minutes on two cores
 
 RoBERTa's base and the shape of all-MiniLM-L6-v2 (6 layers of 384), random weights. "torch" is our
 own path where the compiled part was not built. By turns, all-different texts, in one process for
@@ -33,7 +33,7 @@ import roberta_hub
 from roberta_hub.model import compiled, kernels
 from roberta_hub.model.compiled import HELD
 
-LENGTHS = (8, 16, 32, 48, 128)
+LENGTHS = (8, 16, 32, 48, 128, 512)
 SIZES: dict[str, dict[str, int]] = {
     "base": {},
     "6 x 384": {
@@ -45,7 +45,7 @@ SIZES: dict[str, dict[str, int]] = {
 }
 PAUSE = 0.2
 """Seconds between two ways, in which the threads of the one before stop spinning."""
-BYTES = {"float32": 4, "float16": 2, "int8": 1}
+BYTES = {"float32": 4, "float16": 2, "int8": 1, "bfloat16": 2}
 
 
 def model(size: str) -> roberta_hub.RobertaHubInterface:
@@ -55,20 +55,15 @@ def model(size: str) -> roberta_hub.RobertaHubInterface:
 
 
 def forms(size: str, held: str) -> dict[str, engines.Engine]:
-    """Our engine with and without compiled code."""
-    dtype = "int8" if held == "int8" else None
+    """Our engine with compiled layers for any number of rows, and on torch's operators."""
+    dtype = held if held in ("int8", "bfloat16") else None
     found = {}
-    for name, there in (("compiled", compiled.can()), ("torch", frozenset[str]())):
+    for name, rows in (("compiled", kernels.ANY), ("torch", 0)):
         roberta = model(size)
         if held == "float16":
             engines.rounded(roberta)
-        # For any number of rows, so that the table shows where it stops paying.
-        limits = dict.fromkeys(HELD, 1 << 20)
-        with (
-            mock.patch("roberta_hub.model.layer.can", lambda there=there: there),
-            mock.patch.object(kernels, "FEW", limits),
-            mock.patch("roberta_hub.model.matrices.SMALL", 1 << 40),
-        ):
+        limits = {form: rows if form == held else 0 for form in HELD}
+        with mock.patch.object(kernels, "COMPILED", dict.fromkeys(kernels.COMPILED, limits)):
             found[name] = engines.ours(roberta, dtype)
     return found
 
@@ -83,7 +78,7 @@ def texts(length: int, rounds: int) -> Callable[[], list[torch.Tensor]]:
 def measure(size: str, held: str, folder: Path, rounds: int) -> dict[str, Any]:
     """Milliseconds of each engine and length, and of reading the weights once."""
     ways = forms(size, held)
-    if find_spec("onnxruntime") and held != "float16":
+    if find_spec("onnxruntime") and held in ("float32", "int8"):
         if not (folder / "config.json").is_file():
             model(size).save(folder, format="huggingface")
         name = "ONNX Runtime"
@@ -118,9 +113,7 @@ def page(numbers: Mapping[str, Mapping[str, Any]]) -> str:
         "",
         f"{machine.vendor}, {', '.join(sorted(machine.features))}; {torch.get_num_threads()} "
         "threads. Milliseconds of one text from ids to features.",
-        "`gain`: torch over compiled. `optimize()` takes the compiled layer up to "
-        + ", ".join(f"{kernels.FEW[held]} rows in {held}" for held in HELD)
-        + f"; in float32 only where a layer has at most {kernels.SMALL:,} weights.",
+        "`gain`: torch over compiled.",
         "Again: `python benchmarks/compiled.py`.",
     ]
     for size, parts in numbers.items():

@@ -1,4 +1,4 @@
-// Computes a Transformer layer on few rows: weights are read once, and a layer is one call.
+// Computes a Transformer layer on packed rows in one call; few rows wait for the weights alone.
 //
 // Plain C++ for ctypes that knows neither Python nor torch; compiled.py loads it, and its plain twin
 // is layer.py. Legend: N rows, C width, F inner width, T tokens of a sequence, D width of a head.
@@ -25,7 +25,7 @@ struct Layer {
   Norm attention_norm, final_norm;
   int64_t heads;
   int32_t normalize_before;
-  int32_t held;  // what holds the weights: 0 float32, 1 float16, 2 int8
+  int32_t held;  // what holds the weights: an index of HELD of compiled.py
 };
 
 // The OpenMP library of torch: a team of one's own would fight with torch's for the cores.
@@ -42,7 +42,7 @@ struct Batch {
   const int64_t* asked;    // one row of each sequence, or null for all rows
 };
 
-int compiled_version() { return 1; }  // VERSION of compiled.py
+int compiled_version() { return 2; }  // VERSION of compiled.py
 }
 
 #if defined(__x86_64__) && defined(__GNUC__) && !defined(__clang__)
@@ -58,17 +58,21 @@ extern "C" int compiled_can() {
   if (!__builtin_cpu_supports("avx512f") || !__builtin_cpu_supports("avx512bw") ||
       !__builtin_cpu_supports("avx512dq") || !__builtin_cpu_supports("avx512vl"))
     return 0;
-  return __builtin_cpu_supports("avx512vnni") ? 7 : 3;
+  return 3 | (__builtin_cpu_supports("avx512vnni") ? 4 : 0) |
+         (__builtin_cpu_supports("avx512bf16") ? 8 : 0);
 }
 
 #pragma GCC push_options
-#pragma GCC target("avx512f,avx512bw,avx512dq,avx512vl,avx512vnni,fma,f16c")
+#pragma GCC target("avx512f,avx512bw,avx512dq,avx512vl,avx512vnni,avx512bf16,fma,f16c")
 
 namespace {
+
+enum Held { FLOAT32, FLOAT16, INT8, BFLOAT16 };
 
 constexpr int64_t WIDE = 16;   // floats of a register
 constexpr int64_t PANEL = 32;  // outputs of a panel, two registers
 constexpr int64_t TILE = 12;   // rows of a tile at most: 24 of 32 registers hold sums
+constexpr int64_t CHUNK = 384;  // rows that go through several products while a cache holds them
 
 int64_t up(int64_t n, int64_t to) { return (n + to - 1) / to * to; }
 
@@ -116,9 +120,9 @@ __m512 gelu(__m512 x) {
 }
 
 struct Rows {
-  const float* floats;          // (N, stride), or
-  const uint8_t* bytes;         // (N, stride) with
-  const float *steps, *lows;    // (N,) each: x ~ low + step q
+  const float* floats;        // (N, stride), or
+  const uint8_t* bytes;       // (N, stride), bfloat16 or int8
+  const float *steps, *lows;  // int8: (N,) each, x ~ low + step q
   int64_t stride;
 };
 
@@ -126,12 +130,14 @@ struct Outputs {
   const Matrix& matrix;
   const float* residual;  // (N, outputs) or null
   bool activate;
-  float* y;  // (N, outputs)
+  float* y;  // (N, stride)
+  int64_t stride;
 };
 
-// How a form of weights is multiplied: `EACH` inputs by 16 outputs at a time.
+// How a form of weights is multiplied: `EACH` inputs by 16 outputs at a time, `VECTOR` bytes. What
+// it needs `AHEAD` bytes later it asks for: only float16 gains by that (Zen 4, 16 rows: 17 %).
 struct Float32 {
-  static constexpr int64_t EACH = 1, VECTOR = 64;  // bytes
+  static constexpr int64_t EACH = 1, VECTOR = 64, AHEAD = 0;
   using Register = __m512;
   static Register load(const char* weight) { return _mm512_loadu_ps(weight); }
   static Register row(const Rows& x, int64_t n, int64_t k) {
@@ -141,23 +147,29 @@ struct Float32 {
 };
 
 struct Float16 : Float32 {
-  static constexpr int64_t VECTOR = 32;
+  static constexpr int64_t VECTOR = 32, AHEAD = 2048;
   static Register load(const char* weight) {
     return _mm512_cvtph_ps(_mm256_loadu_si256(reinterpret_cast<const __m256i*>(weight)));
   }
 };
 
 struct Int8 {
-  static constexpr int64_t EACH = 4, VECTOR = 64;
+  static constexpr int64_t EACH = 4, VECTOR = 64, AHEAD = 0;
   using Register = __m512i;
-  static Register load(const char* weight) { return _mm512_loadu_si512(weight); }
-  static Register row(const Rows& x, int64_t n, int64_t k) {
-    int32_t four;
+  static __m512i load(const char* weight) { return _mm512_loadu_si512(weight); }
+  static __m512i row(const Rows& x, int64_t n, int64_t k) {
+    int32_t four;  // bytes
     std::memcpy(&four, x.bytes + n * x.stride + 4 * k, 4);
     return _mm512_set1_epi32(four);
   }
-  static Register add(Register sum, Register x, Register w) {
-    return _mm512_dpbusd_epi32(sum, x, w);
+  static Register add(Register sum, __m512i x, __m512i w) { return _mm512_dpbusd_epi32(sum, x, w); }
+};
+
+struct BFloat16 : Int8 {  // as many bytes at a time
+  static constexpr int64_t EACH = 2;
+  using Register = __m512;
+  static Register add(Register sum, __m512i x, __m512i w) {
+    return _mm512_dpbf16_ps(sum, reinterpret_cast<__m512bh>(x), reinterpret_cast<__m512bh>(w));
   }
 };
 
@@ -184,22 +196,20 @@ __attribute__((noinline)) void finish(const Register* sums, int64_t count, const
       __m512 y = value(sums[2 * i + half], x, out.matrix, n + i, at);
       if (out.activate) y = gelu(y);
       if (out.residual) y = _mm512_add_ps(y, _mm512_maskz_loadu_ps(mask, out.residual + place));
-      _mm512_mask_storeu_ps(out.y + place, mask, y);
+      _mm512_mask_storeu_ps(out.y + (n + i) * out.stride + at, mask, y);
     }
   }
 }
 
-// Multiplies M rows from row n on by a panel, and fetches what comes next meanwhile.
+// Multiplies M rows from row n on by a panel.
 template <class Form, int M>
-void tile(const Rows& x, int64_t n, const char* panel, int64_t steps, const char* next,
-          int64_t pace, int64_t column, const Outputs& out) {
+void tile(const Rows& x, int64_t n, const char* panel, int64_t steps, int64_t column,
+          const Outputs& out) {
   typename Form::Register left[M] = {}, right[M] = {};
   for (int64_t k = 0; k < steps; k++) {
     const auto a = Form::load(panel), b = Form::load(panel + Form::VECTOR);
+    if (Form::AHEAD) _mm_prefetch(panel + Form::AHEAD, _MM_HINT_T0);
     panel += 2 * Form::VECTOR;
-    _mm_prefetch(next, _MM_HINT_T0);
-    if (Form::VECTOR == 64) _mm_prefetch(next + 64, _MM_HINT_T0);
-    next += pace;
 #pragma GCC unroll 12
     for (int i = 0; i < M; i++) {
       const auto row = Form::row(x, n + i, k);
@@ -220,13 +230,14 @@ void product(const Team& team, const Rows& x, int64_t rows, const Outputs& out) 
       tile<Form, 7>, tile<Form, 8>, tile<Form, 9>, tile<Form, 10>, tile<Form, 11>, tile<Form, 12>};
   const Matrix& m = out.matrix;
   const int64_t panels = up(m.outputs, PANEL) / PANEL, steps = up(m.inputs, Form::EACH) / Form::EACH;
-  const int64_t size = steps * 2 * Form::VECTOR, blocks = up(rows, TILE) / TILE;
-  for (int64_t p = team.first(panels); p < team.last(panels); p++) {
-    const char* panel = static_cast<const char*>(m.weight) + p * size;
-    for (int64_t b = 0; b < blocks; b++) {  // of even sizes; each fetches its share of the next
+  const int64_t blocks = up(rows, TILE) / TILE;  // of even sizes
+  const int64_t parts = std::min(blocks, up(4 * team.count, panels) / panels);
+  for (int64_t job = team.first(panels * parts); job < team.last(panels * parts); job++) {
+    const int64_t p = job / parts, part = job % parts;
+    const char* panel = static_cast<const char*>(m.weight) + p * steps * 2 * Form::VECTOR;
+    for (int64_t b = blocks * part / parts; b < blocks * (part + 1) / parts; b++) {
       const int64_t n = rows * b / blocks, count = rows * (b + 1) / blocks - n;
-      tiles[count - 1](x, n, panel, steps, panel + size + size * b / blocks, size / steps / blocks,
-                   p * PANEL, out);
+      tiles[count - 1](x, n, panel, steps, p * PANEL, out);
     }
   }
 }
@@ -249,6 +260,15 @@ void quantize(const float* x, int64_t width, uint8_t* q, float* step, float* low
     const __m512 v = _mm512_maskz_loadu_ps(lanes(width - k), x + k);
     const __m512 scaled = _mm512_mul_ps(_mm512_sub_ps(v, _mm512_set1_ps(base)), inverse);
     _mm_mask_storeu_epi8(q + k, lanes(width - k), _mm512_cvtepi32_epi8(_mm512_cvtps_epi32(scaled)));
+  }
+}
+
+// Rounds a row to bfloat16; zeros follow up to a whole register.
+void shorten(const float* x, int64_t width, uint8_t* y) {
+  for (int64_t k = 0; k < width; k += WIDE) {
+    const __m512 v = _mm512_maskz_loadu_ps(lanes(width - k), x + k);
+    _mm256_storeu_si256(reinterpret_cast<__m256i*>(y + 2 * k),
+                        reinterpret_cast<__m256i>(_mm512_cvtneps_pbh(v)));
   }
 }
 
@@ -278,13 +298,14 @@ void normalize(const float* x, int64_t width, const Norm& norm, float* y) {
 // One head of one sequence. Queries, and the keys and values of T tokens, lie `stride` apart.
 void attend(const float* query, int64_t queries, const float* key, const float* value, int64_t tokens,
             int64_t width, int64_t stride, float* mixed, int64_t mixed_stride, float* space) {
-  constexpr int64_t AT_ONCE = 4;  // queries, so that no sum waits for its own last step
+  constexpr int64_t AT_ONCE = 8;  // queries, so that no sum waits for its own last step
   const int64_t wide = up(tokens, WIDE);
   float* turned = space;                  // keys, (D, T)
-  float* weights = space + width * wide;  // (4, T)
-  for (int64_t d = 0; d < width; d++)
-    for (int64_t t = 0; t < wide; t++)
-      turned[d * wide + t] = t < tokens ? key[t * stride + d] : 0.0f;
+  float* weights = space + width * wide;  // (8, T)
+  for (int64_t begin = 0; begin < wide; begin += WIDE)  // so many rows stay in the cache
+    for (int64_t d = 0; d < width; d++)
+      for (int64_t t = begin; t < begin + WIDE; t++)
+        turned[d * wide + t] = t < tokens ? key[t * stride + d] : 0.0f;
   const __m512 scale = _mm512_set1_ps(1.0f / std::sqrt(static_cast<float>(width)));
   const __m512 nothing = _mm512_set1_ps(-INFINITY);
   for (int64_t i = 0; i < queries; i += AT_ONCE) {
@@ -294,11 +315,11 @@ void attend(const float* query, int64_t queries, const float* key, const float* 
     for (int64_t t = 0; t < wide; t += WIDE) {
       __m512 sums[AT_ONCE] = {};
       for (int64_t d = 0; d < width; d++)
-#pragma GCC unroll 4
+#pragma GCC unroll 8
         for (int64_t j = 0; j < AT_ONCE; j++)
           sums[j] = _mm512_fmadd_ps(_mm512_set1_ps(q[j][d]),
                                     _mm512_loadu_ps(turned + d * wide + t), sums[j]);
-#pragma GCC unroll 4
+#pragma GCC unroll 8
       for (int64_t j = 0; j < AT_ONCE; j++)
         _mm512_storeu_ps(weights + j * wide + t, _mm512_mask_mul_ps(nothing, lanes(tokens - t),
                                                                     sums[j], scale));
@@ -320,11 +341,11 @@ void attend(const float* query, int64_t queries, const float* key, const float* 
       __m512 sums[AT_ONCE] = {};
       for (int64_t t = 0; t < tokens; t++) {
         const __m512 v = _mm512_maskz_loadu_ps(mask, value + t * stride + d);
-#pragma GCC unroll 4
+#pragma GCC unroll 8
         for (int64_t j = 0; j < AT_ONCE; j++)
           sums[j] = _mm512_fmadd_ps(_mm512_set1_ps(weights[j * wide + t]), v, sums[j]);
       }
-#pragma GCC unroll 4
+#pragma GCC unroll 8
       for (int64_t j = 0; j < AT_ONCE; j++)
         if (i + j < queries)
           _mm512_mask_storeu_ps(mixed + (i + j) * mixed_stride + d, mask,
@@ -337,18 +358,22 @@ void attend(const float* query, int64_t queries, const float* key, const float* 
 struct Space {
   float *projected, *mixed, *kept, *summed, *normed, *inner, *steps, *lows, *heads;
   uint8_t* bytes;
-  int64_t stride, head, total;
+  int64_t wide, stride, head, total;
   Space(const Layer& layer, const Batch& batch, int64_t threads, float* at) {
     const int64_t c = layer.mix.outputs, f = layer.widen.outputs, n = batch.rows;
+    const int64_t some = std::min(n, CHUNK);
     float* const begin = at;
     auto take = [&at](int64_t count) { return (at += up(count, WIDE)) - up(count, WIDE); };
     projected = take(n * 3 * c);  // queries, keys and values
-    mixed = take(n * c), kept = take(n * c), summed = take(n * c), normed = take(n * c);
-    inner = take(n * f);
-    steps = take(n), lows = take(n);
-    stride = up(std::max(c, f), 64);
-    bytes = reinterpret_cast<uint8_t*>(take(n * stride / 4));
-    head = up((c / layer.heads + 4) * up(batch.longest, WIDE), WIDE);
+    mixed = take(n * c), kept = take(n * c);
+    summed = take(some * c), normed = take(some * c);
+    // A cache line more, so that the rows of a tile do not all lie in one set of the cache.
+    wide = up(f, WIDE) + WIDE;
+    inner = take(some * wide);
+    steps = take(some), lows = take(some);
+    stride = up(std::max(c, f), 64) * (layer.held == BFLOAT16 ? 2 : 1) + 64;
+    bytes = reinterpret_cast<uint8_t*>(take(some * stride / 4));
+    head = up((c / layer.heads + 8) * up(batch.longest, WIDE), WIDE);
     heads = take(head * threads);
     total = at - begin;
   }
@@ -373,34 +398,41 @@ void run(void* data) {
   if (call.openmp) team = {call.openmp, call.openmp->number(), call.openmp->count()};
   const int64_t c = layer.mix.outputs, d = c / layer.heads;
   const int64_t asked = batch.asked ? batch.sequences : batch.rows;
+  const bool short_rows = layer.held == INT8 || layer.held == BFLOAT16;
 
-  const auto multiply = [&](const float* x, int64_t n, const Outputs& out) {
+  const auto multiply = [&](const float* x, int64_t stride, int64_t n, const Outputs& out) {
     const int64_t width = out.matrix.inputs;
-    if (layer.held == 2) {
-      for (int64_t i = team.first(n); i < team.last(n); i++)
-        quantize(x + i * width, width, space.bytes + i * space.stride, space.steps + i,
-                 space.lows + i);
-      team.wait();
-      product<Int8>(team, {nullptr, space.bytes, space.steps, space.lows, space.stride}, n, out);
-    } else {
-      const Rows rows{x, nullptr, nullptr, nullptr, width};
-      if (layer.held == 1) product<Float16>(team, rows, n, out);
-      else product<Float32>(team, rows, n, out);
+    const Rows floats{x, nullptr, nullptr, nullptr, stride};
+    const Rows bytes{nullptr, space.bytes, space.steps, space.lows, space.stride};
+    for (int64_t i = team.first(n); short_rows && i < team.last(n); i++) {
+      uint8_t* row = space.bytes + i * space.stride;
+      if (layer.held == INT8) quantize(x + i * stride, width, row, space.steps + i, space.lows + i);
+      else shorten(x + i * stride, width, row);
     }
+    if (short_rows) team.wait();
+    if (layer.held == INT8) product<Int8>(team, bytes, n, out);
+    else if (layer.held == BFLOAT16) product<BFloat16>(team, bytes, n, out);
+    else if (layer.held == FLOAT16) product<Float16>(team, floats, n, out);
+    else product<Float32>(team, floats, n, out);
     team.wait();
   };
   const auto norm = [&](const float* x, const Norm& by, int64_t n, float* y) {
     for (int64_t i = team.first(n); i < team.last(n); i++)
       normalize(x + i * c, c, by, y + i * c);
-    if (layer.held != 2) team.wait();  // else the same thread quantizes these rows, and waits then
+    if (!short_rows) team.wait();  // else the same thread rounds these rows, and waits then
   };
+  const auto in_chunks = [](int64_t n, auto work) {
+    const int64_t chunks = up(n, CHUNK) / CHUNK;
+    for (int64_t i = 0; i < chunks; i++) work(n * i / chunks, n * (i + 1) / chunks - n * i / chunks);
+  };
+  const bool before = layer.normalize_before;
 
-  const float* x = call.x;
-  if (layer.normalize_before) {
-    norm(x, layer.attention_norm, batch.rows, space.normed);
-    x = space.normed;
-  }
-  multiply(x, batch.rows, {layer.query_key_value, nullptr, false, space.projected});
+  in_chunks(batch.rows, [&](int64_t from, int64_t n) {
+    const float* x = call.x + from * c;
+    if (before) norm(x, layer.attention_norm, n, space.normed);
+    multiply(before ? space.normed : x, c, n,
+             {layer.query_key_value, nullptr, false, space.projected + from * 3 * c, 3 * c});
+  });
   const int64_t jobs = batch.sequences * layer.heads;
   for (int64_t b = 0, row = 0, job = 0; b < batch.sequences; row += batch.lengths[b++]) {
     const int64_t tokens = batch.lengths[b];
@@ -417,14 +449,16 @@ void run(void* data) {
   }
   team.wait();
   const float* kept = batch.asked ? space.kept : call.x;
-  multiply(space.mixed, asked, {layer.mix, kept, false, space.summed});
-
-  const bool before = layer.normalize_before;
-  norm(space.summed, before ? layer.final_norm : layer.attention_norm, asked, space.normed);
-  multiply(space.normed, asked, {layer.widen, nullptr, true, space.inner});
-  float* y = before ? call.y : space.mixed;
-  multiply(space.inner, asked, {layer.narrow, before ? space.summed : space.normed, false, y});
-  if (!before) norm(y, layer.final_norm, asked, call.y);
+  in_chunks(asked, [&](int64_t from, int64_t n) {
+    float* y = call.y + from * c;
+    multiply(space.mixed + from * c, c, n, {layer.mix, kept + from * c, false, space.summed, c});
+    norm(space.summed, before ? layer.final_norm : layer.attention_norm, n, space.normed);
+    multiply(space.normed, c, n, {layer.widen, nullptr, true, space.inner, space.wide});
+    const float* residual = before ? space.summed : space.normed;
+    multiply(space.inner, space.wide, n,
+             {layer.narrow, residual, false, before ? y : space.summed, c});
+    if (!before) norm(space.summed, layer.final_norm, n, y);
+  });
 }
 
 }  // namespace

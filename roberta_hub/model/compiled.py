@@ -1,7 +1,8 @@
-"""Runs layers on few rows in compiled code, which reads weights once and makes a layer one call.
+"""Runs layers in compiled code, which reads weights in one stream and makes a layer one call.
 
 `compiled.cpp` is that code. `setup.py` builds it where there is a compiler; through torch.hub, and
-on a CPU without AVX-512, nothing of it runs, and `PreparedLayer` computes every number of rows.
+on a CPU without AVX-512, nothing of it runs, and `PreparedLayer` takes torch's operators. For how
+many rows it runs, kernels.py knows.
 """
 
 from __future__ import annotations
@@ -20,16 +21,18 @@ from torch import Tensor, nn
 
 from roberta_hub.model.int8 import rounded
 
-Held = Literal["float32", "float16", "int8"]
+Held = Literal["float32", "float16", "int8", "bfloat16"]
 """What holds the weights; float16 ones are multiplied in float32."""
-HELD: tuple[Held, ...] = ("float32", "float16", "int8")
+HELD: tuple[Held, ...] = ("float32", "float16", "int8", "bfloat16")
 BUILT = Path(__file__).with_name("_compiled.so")
 """Where `setup.py` puts the library."""
 _PANEL = 32
 """Outputs whose weights lie together."""
+_TOGETHER: dict[Held, int] = {"float32": 1, "float16": 1, "int8": 4, "bfloat16": 2}
+"""Inputs that one instruction multiplies."""
 _LINE = 64
 """Bytes of a cache line, on which weights begin."""
-VERSION = 1
+VERSION = 2
 """Of what passes between this module and compiled.cpp: structures and the order of weights. Both
 count it up when that changes, so that a library of an older source never runs."""
 
@@ -167,9 +170,9 @@ class CompiledLayer:
         scale = sums = None
         if self._held == "int8":
             scale, weight, sums = rounded(weight)
-        elif self._held == "float16":
-            weight = weight.half()
-        each = 4 if self._held == "int8" else 1  # inputs that are multiplied in one instruction
+        elif self._held != "float32":
+            weight = weight.to(getattr(torch, self._held))
+        each = _TOGETHER[self._held]
         weight = F.pad(weight, (0, -inputs % each, 0, -outputs % _PANEL))
         weight = weight.view(-1, _PANEL, weight.size(1) // each, each).transpose(1, 2)
         rows = [
@@ -194,7 +197,7 @@ class CompiledLayer:
 
 
 class Run:
-    """Layers of one width on one packed batch of few rows.
+    """Layers of one width on one packed batch.
 
     Args:
         layers: all that will run; they share the space for what is between two products.

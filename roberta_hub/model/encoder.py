@@ -313,15 +313,16 @@ class TransformerEncoder(nn.Module):
         dtype, group = x.dtype, self.num_layers // len(layers)
         if x.device.type == "cpu":
             x = x.float()
-        fit = (layer for layer in layers if 0 < len(x) <= layer.compiled_rows)
-        few = [layer.compiled for layer in fit if layer.compiled is not None]
-        run = Run(few, lengths, last and last[1]) if few else None
+        forms = [layer.compiled_for(len(x)) for layer in layers]
+        there = [form for form in forms if form is not None]
+        run = Run(there, lengths, last and last[1]) if there else None
         for i in range(self.num_layers):
-            layer, (how, rows) = layers[i // group], self._how(i, attend, last)
-            if run is not None and layer.compiled is not None and len(x) <= layer.compiled_rows:
-                x = run(layer.compiled, x, rows is not None)
+            own, (how, rows) = i // group, self._how(i, attend, last)
+            form = forms[own]
+            if run is not None and form is not None:
+                x = run(form, x, rows is not None)
             else:
-                x = layer(x, how, rows)
+                x = layers[own](x, how, rows)
             yield x.to(dtype)
 
     def _how(self, i: int, attend: Attend, last: Last | None) -> Last:

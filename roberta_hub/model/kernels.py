@@ -2,14 +2,15 @@
 
 A stopwatch on a busy machine gives one answer today and another tomorrow. The rules here come from
 tables that name the CPU they were measured on, so a machine always gets the same kernels, and
-`$ROBERTA_HUB_MATRICES` pins them: "onednn", "mkl" or "plain" for any number of rows, "compiled" for
-few rows in the package's own code (compiled.py), with an error where that is not there.
+`$ROBERTA_HUB_MATRICES` pins them: "onednn", "mkl" or "plain" for torch's, "compiled" for layers in
+the package's own code (compiled.py), with an error where that is not there.
 """
 
 from __future__ import annotations
 
 import os
 import platform
+import sys
 from dataclasses import dataclass
 from functools import lru_cache
 from pathlib import Path
@@ -25,12 +26,18 @@ PIN = "ROBERTA_HUB_MATRICES"
 KERNELS: tuple[Kernel, ...] = ("onednn", "mkl", "plain")
 PINS: tuple[Pin, ...] = (*KERNELS, "compiled")
 
-FEW = {"float32": 32, "float16": 32, "int8": 128}
-"""Rows up to which the compiled layer is the faster, by what holds the weights. Measured on a
-Cascade Lake (benchmarks/results/compiled_cascade_lake.md)."""
+ANY = sys.maxsize
+"""As many rows as there are."""
+COMPILED = {
+    "AuthenticAMD": {"float32": ANY, "float16": 32, "int8": ANY, "bfloat16": ANY},
+    "GenuineIntel": {"float32": 32, "float16": 32, "int8": 128, "bfloat16": 0},
+}
+"""Rows up to which a compiled layer is the faster, by what holds the weights: on a Zen 4
+(benchmarks/results/compiled_zen_4.md) and on a Cascade Lake (compiled_cascade_lake.md). More rows
+of weights that float16 holds are multiplied in float32. Of bfloat16 on Intel nobody measured it."""
 SMALL = 4_000_000
-"""Weights of a layer up to which it also has a form in float32. Of a larger one the copy is large,
-and few rows wait for as many bytes in either form."""
+"""Weights of a layer up to which few rows in float32 get a form of their own. Of a larger layer the
+copy is large, and few rows wait for as many bytes in either form."""
 
 INT8 = ("avx512_vnni", "avx_vnni", "amx_int8")
 """One of these multiplies 8-bit integers faster than float32. With avx512_vnni: on one core of a
@@ -136,10 +143,11 @@ def compiled_rows(held: str, there: frozenset[str]) -> int:
     """Return up to how many rows a layer runs in compiled code; 0 where it never does.
 
     On a CPU with AMX int8 never does: oneDNN multiplies in its tiles, and nobody measured both.
-    Nor does a layer where `$ONEDNN_MAX_CPU_ISA` keeps oneDNN from AVX-512.
+    Nor does a layer where `$ONEDNN_MAX_CPU_ISA` keeps oneDNN from AVX-512. Pinned, every layer does
+    that can.
 
     Args:
-        held: what holds the weights, of "float32", "float16" and "int8".
+        held: what holds the weights, of "float32", "float16", "int8" and "bfloat16".
         there: those of them that the compiled code computes with here; none where it was not built.
 
     Raises:
@@ -155,11 +163,15 @@ def compiled_rows(held: str, there: frozenset[str]) -> int:
             f"${PIN} is 'compiled', and the compiled part was not built here or finds no AVX-512 "
             "(roberta-hub doctor says which); choose another, or unset it"
         )
-    if pin is None and held == "int8" and "amx_int8" in cpu().features:
+    if held not in there or pin not in (None, "compiled"):
         return 0
-    if pin is None and "avx512f" not in usable(cpu(), "onednn"):  # one variable lowers both
+    if pin == "compiled":
+        return ANY
+    if held == "int8" and "amx_int8" in cpu().features:
         return 0
-    return FEW[held] if held in there and pin in (None, "compiled") else 0
+    if "avx512f" not in usable(cpu(), "onednn"):  # one variable lowers both
+        return 0
+    return COMPILED.get(cpu().vendor, COMPILED["GenuineIntel"])[held]
 
 
 def float32_kernel(machine: CPU, there: frozenset[str]) -> Kernel:

@@ -6,7 +6,8 @@ Every module but attention is row-wise, so a layer runs on a packed batch (N, C)
 
 from __future__ import annotations
 
-from functools import partial
+from functools import cached_property
+from typing import NamedTuple
 
 import torch
 import torch.nn.functional as F
@@ -14,11 +15,12 @@ from torch import Tensor, nn
 
 from roberta_hub.model.activations import activation
 from roberta_hub.model.attention import Attend, MultiheadSelfAttention
-from roberta_hub.model.compiled import CompiledLayer, Parts, can
+from roberta_hub.model.compiled import CompiledLayer, Held, Parts, can
 from roberta_hub.model.dropout import add_dropped, dropout
-from roberta_hub.model.kernels import compiled_rows
+from roberta_hub.model.kernels import ANY, SMALL, compiled_rows
 from roberta_hub.model.matrices import Dtype, held, matrix, norm
 from roberta_hub.model.prepared import is_plain
+from roberta_hub.model.products import Matrix
 
 
 class TransformerLayer(nn.Module):
@@ -70,58 +72,96 @@ class TransformerLayer(nn.Module):
         return add_dropped(x, change, self.dropout, self.training)
 
 
+class Products(NamedTuple):
+    """The products of a layer on torch's operators."""
+
+    query_key_value: Matrix
+    mix: Matrix
+    widen: Matrix
+    narrow: Matrix
+
+
 class PreparedLayer:
     """The same layer for inference: one product for query, key and value, on prepared matrices.
 
-    `TransformerLayer.forward` is its plain twin. Rows are (N, C), in float32 on a CPU.
+    `TransformerLayer.forward` is its plain twin. Rows are (N, C), in float32 on a CPU. `compiled`
+    has its compiled forms, which `encoder.py` runs in its place: each with the number of rows up to
+    which it is the faster, the fewest first.
     """
 
-    compiled: CompiledLayer | None = None
-    """Its form for up to `compiled_rows` rows, which `encoder.py` then runs in its place."""
-
     def __init__(self, layer: TransformerLayer, dtype: Dtype | None) -> None:
-        attention = layer.self_attn
-        projections = (attention.q_proj, attention.k_proj, attention.v_proj)
-        query_key_value = (
-            torch.cat([projection.weight.detach() for projection in projections]),
-            torch.cat([projection.bias.detach() for projection in projections]),
-        )
-        mix, widen, narrow = (
-            (linear.weight.detach(), linear.bias.detach())
-            for linear in (attention.out_proj, layer.fc1, layer.fc2)
-        )
-        products = (query_key_value, mix, widen, narrow)
-        norms = (layer.self_attn_layer_norm, layer.final_layer_norm)
-        parts = Parts(*products, *norms, attention.num_heads, layer.normalize_before)
-        form = held([weight for weight, _ in products], dtype)
-        self.compiled_rows = 0
-        if form is not None and layer.activation_fn is F.gelu and parts.fit():
-            self.compiled_rows = compiled_rows(form, can())
-        if form is not None and self.compiled_rows:
-            self.compiled = CompiledLayer(parts, form)
-        many = partial(matrix, few=self.compiled is None)
-        self.query_key_value = many(*query_key_value, dtype)
-        self.mix = many(*mix, dtype)
-        self.widen = many(*widen, dtype, layer.activation_fn)
-        self.narrow = many(*narrow, dtype)
+        self._layer, self._dtype = layer, dtype
         self.attention_norm = norm(layer.self_attn_layer_norm)
         self.final_norm = norm(layer.final_layer_norm)
-        self.num_heads = attention.num_heads
+        self.num_heads = layer.self_attn.num_heads
         self.normalize_before = layer.normalize_before
+        self.compiled = self._compiled()
+        if self.compiled_for(ANY) is None:
+            self.products  # noqa: B018  what more rows run on, made before the first of them
+
+    def compiled_for(self, rows: int) -> CompiledLayer | None:
+        """Return the compiled form of the layer that so many rows run on; None where none does."""
+        fit = (form for limit, form in self.compiled if 0 < rows <= limit)
+        return next(fit, None)
+
+    @cached_property
+    def products(self) -> Products:
+        """The products on torch's operators; not made where no number of rows needs them."""
+        matrices, few = _matrices(self._layer), not self.compiled
+        made = [
+            matrix(*pair, self._dtype, self._layer.activation_fn if i == 2 else None, few=few)
+            for i, pair in enumerate(matrices)
+        ]
+        return Products(*made)
+
+    def _compiled(self) -> list[tuple[int, CompiledLayer]]:
+        layer, matrices = self._layer, _matrices(self._layer)
+        norms = (layer.self_attn_layer_norm, layer.final_layer_norm)
+        parts = Parts(*matrices, *norms, self.num_heads, self.normalize_before)
+        weights = [weight for weight, _ in matrices]
+        form = held(weights, self._dtype)
+        if form is None or layer.activation_fn is not F.gelu or not parts.fit():
+            return []
+        found: list[tuple[int, CompiledLayer]] = []
+        forms: tuple[Held, ...] = (form, "float32") if form == "float16" else (form,)
+        for name in forms:
+            rows = compiled_rows(name, can())
+            copied = name == "float32" and rows < ANY  # beside torch's form
+            if copied and sum(weight.numel() for weight in weights) > SMALL:
+                continue
+            if rows > max((limit for limit, _ in found), default=0):
+                found.append((rows, CompiledLayer(parts, name)))
+        return found
 
     def __call__(self, x: Tensor, attend: Attend, rows: Tensor | None = None) -> Tensor:
         """One layer: (N, C) -> (N, C); with `rows`, one of each sequence, (B, C)."""
-        kept = x if rows is None else x[rows]
+        kept, products = x if rows is None else x[rows], self.products
         if self.normalize_before:
-            x = self.mix(self._attention(self.attention_norm(x), attend, rows), kept)
-            return self.narrow(self.widen(self.final_norm(x)), x)
-        x = self.attention_norm(self.mix(self._attention(x, attend, rows), kept))
-        return self.final_norm(self.narrow(self.widen(x), x))
+            x = products.mix(self._attention(self.attention_norm(x), attend, rows), kept)
+            return products.narrow(products.widen(self.final_norm(x)), x)
+        x = self.attention_norm(products.mix(self._attention(x, attend, rows), kept))
+        return self.final_norm(products.narrow(products.widen(x), x))
 
     def _attention(self, x: Tensor, attend: Attend, rows: Tensor | None) -> Tensor:
-        query, key, value = self.query_key_value(x).chunk(3, dim=-1)  # (N, C) each
+        query, key, value = self.products.query_key_value(x).chunk(3, dim=-1)  # (N, C) each
         query = query if rows is None else query[rows]
         return attend(query, key, value, num_heads=self.num_heads, dropout=0.0)
+
+
+Pair = tuple[Tensor, Tensor]
+
+
+def _matrices(layer: TransformerLayer) -> tuple[Pair, Pair, Pair, Pair]:
+    """Weight and bias of each product: query, key and value together, then the other three."""
+    attention = layer.self_attn
+    three = (attention.q_proj, attention.k_proj, attention.v_proj)
+    weight = torch.cat([linear.weight.detach() for linear in three])
+    bias = torch.cat([linear.bias.detach() for linear in three])
+    mix, widen, narrow = (
+        (linear.weight.detach(), linear.bias.detach())
+        for linear in (attention.out_proj, layer.fc1, layer.fc2)
+    )
+    return (weight, bias), mix, widen, narrow
 
 
 _FORWARDS: dict[type[nn.Module], object] = {

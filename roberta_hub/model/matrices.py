@@ -18,7 +18,7 @@ from roberta_hub.errors import InputError
 from roberta_hub.model import int8
 from roberta_hub.model.compiled import Held
 from roberta_hub.model.int8 import Int8
-from roberta_hub.model.kernels import SMALL, Kernel, cpu, float32_kernel, lacks, pinned
+from roberta_hub.model.kernels import Kernel, cpu, float32_kernel, lacks, pinned
 from roberta_hub.model.products import (
     MKL,
     Activation,
@@ -81,15 +81,15 @@ def holds_half(weight: Tensor) -> bool:
 
 
 def held(weights: Sequence[Tensor], dtype: Dtype | None) -> Held | None:
-    """Tell what holds a layer's weights where few rows run in compiled code; None: they do not."""
+    """Tell what holds a layer's weights in compiled code; None where it cannot take them."""
     if any(weight.device.type != "cpu" for weight in weights):
         return None
-    if dtype is None and all(map(holds_half, weights)):
-        return "float16"
-    if dtype is None and sum(weight.numel() for weight in weights) <= SMALL:
-        return "float32"
+    if dtype is None:
+        return "float16" if all(map(holds_half, weights)) else "float32"
+    if dtype == "bfloat16":
+        return "bfloat16" if available("bfloat16") else None
     fits = all(weight.size(1) % 4 == 0 for weight in weights)  # else `matrix` computes in float32
-    return "int8" if dtype == "int8" and can_int8() and fits else None
+    return "int8" if can_int8() and fits else None
 
 
 def norm(layer_norm: nn.LayerNorm) -> Callable[[Tensor], Tensor]:

@@ -122,11 +122,11 @@ def _versions(problems: list[str]) -> Iterator[str]:
     cards = [torch.cuda.get_device_name(i) for i in range(torch.cuda.device_count())]
     cards += ["Apple MPS"] if torch.backends.mps.is_available() else []
     yield f"  devices: CPU with {torch.get_num_threads()} threads{''.join(f', {c}' for c in cards)}"
-    yield f"  short texts after optimize(): {_compiled()}"
+    yield f"  layers after optimize(): {_compiled()}"
 
 
 def _compiled() -> str:
-    """Tell what computes few rows, and why."""
+    """Tell what computes layers, and why."""
     if not compiled.BUILT.is_file():
         return "torch's operators; the compiled part was not built (pip install builds it by g++)"
     if not compiled.can():
@@ -134,8 +134,10 @@ def _compiled() -> str:
     pin = os.environ.get(kernels.PIN, "").strip().lower()
     if pin not in ("", "compiled"):
         return f"torch's operators, as {kernels.PIN} says"
-    held = (name for name in compiled.HELD if kernels.compiled_rows(name, compiled.can()))
-    return f"compiled, with weights in {', '.join(held)}"
+    rows = {name: kernels.compiled_rows(name, compiled.can()) for name in compiled.HELD}
+    many = [name for name in rows if rows[name] == kernels.ANY]
+    few = [f"{name} up to {rows[name]} tokens" for name in rows if 0 < rows[name] < kernels.ANY]
+    return f"compiled, with weights in {', '.join([*many, *few])}"
 
 
 def _cache(problems: list[str], verify: bool) -> Iterator[str]:

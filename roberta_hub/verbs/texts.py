@@ -174,8 +174,7 @@ class TextVerbs(nn.Module):
 
         The copies take as much memory as the layers and the language-model head, and half as much
         again if float16 holds these weights exactly; bfloat16 takes half of the layers, int8 a
-        quarter. What compiled code for few rows reads is one more copy of the layers, in its own
-        order.
+        quarter. Where compiled layers take few rows only, theirs is one more copy.
 
         Args:
             dtype: None computes in float32, with results within 2e-5. "int8" multiplies 8-bit
@@ -188,7 +187,7 @@ class TextVerbs(nn.Module):
                 float32's, 0 to 1. None: 0.999.
 
         The CPU alone decides which library multiplies float32. `$ROBERTA_HUB_MATRICES` pins it to
-        "onednn", "mkl" or "plain"; "compiled" demands the compiled code for few rows.
+        "onednn", "mkl" or "plain"; "compiled" demands the package's own compiled layers.
 
         Returns:
             This object. Its `optimized`, which `print(roberta)` shows, says how accurate the new

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import copy
 import os
 import platform
 import subprocess
@@ -25,7 +24,10 @@ from roberta_hub.model.layer import PreparedLayer, TransformerLayer
 from roberta_hub.model.packing import PackedBatch, pack_sequences
 
 ROOT = Path(__file__).resolve().parents[2]
-BATCHES = ((1,), (2,), (5,), (12,), (13,), (16,), (17,), (48,), (128,), (3, 9, 4), (20, 1, 27))
+BATCHES = (
+    *((1,), (2,), (5,), (12,), (13,), (16,), (17,), (48,), (128,)),
+    *((3, 9, 4), (20, 1, 27), (500, 290)),
+)
 SIZES = [  # C, F, heads: of whole registers and panels, of neither, of less than either
     pytest.param((96, 224, 6), id="heads of 16"),
     pytest.param((36, 52, 3), id="heads of 12"),
@@ -57,11 +59,17 @@ def built(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Path]:
 
 @pytest.fixture(autouse=True)
 def _nothing_pinned(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Nor are there AMX's tiles, with which int8 does not come here unless it is pinned."""
+    """And the machine is AMD's, where every form runs compiled that can."""
     monkeypatch.delenv(kernels.PIN, raising=False)
-    here = kernels.cpu()
-    without = kernels.CPU(here.vendor, here.features - {"amx_int8"})
-    monkeypatch.setattr(kernels, "cpu", lambda: without)
+    features = kernels.cpu().features
+    monkeypatch.setattr(kernels, "cpu", lambda: kernels.CPU("AuthenticAMD", features))
+
+
+@pytest.fixture
+def intel(monkeypatch: pytest.MonkeyPatch) -> None:
+    """A CPU on which many rows run on torch's operators."""
+    features = kernels.cpu().features - {"amx_int8"}
+    monkeypatch.setattr(kernels, "cpu", lambda: kernels.CPU("GenuineIntel", features))
 
 
 def layer_of(size: tuple[int, int, int], before: bool = False) -> TransformerLayer:
@@ -86,25 +94,22 @@ def layer_of(size: tuple[int, int, int], before: bool = False) -> TransformerLay
 
 
 def prepared(layer: TransformerLayer, held: Held) -> PreparedLayer:
-    """With the compiled form, on the machine at hand; float32 where float16 does not hold it."""
-    if held == "float32":
-        layer = copy.deepcopy(layer)
-        with torch.no_grad():
-            layer.fc1.weight[0, 0] += 1e-6
-    form = PreparedLayer(layer, "int8" if held == "int8" else None)
-    if (
-        form.compiled is None and held in compiled.can()
-    ):  # large float32 ones are left out otherwise
-        with pytest.MonkeyPatch.context() as patch:
-            patch.setattr("roberta_hub.model.matrices.SMALL", 1 << 30)
-            form = PreparedLayer(layer, "int8" if held == "int8" else None)
-    return form
+    """With a compiled form of this kind alone, for any number of rows, on the machine at hand."""
+    limits = {name: kernels.ANY if name == held else 0 for name in HELD}
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(kernels, "COMPILED", dict.fromkeys(kernels.COMPILED, limits))
+        return PreparedLayer(layer, held if held in ("int8", "bfloat16") else None)
+
+
+def only(form: PreparedLayer) -> CompiledLayer:
+    """Its compiled form."""
+    ((_, layer),) = form.compiled
+    return layer
 
 
 def computed(form: PreparedLayer, lengths: tuple[int, ...], x: Tensor) -> Tensor:
     """All rows of a batch through the compiled layer."""
-    assert form.compiled is not None
-    return Run([form.compiled], lengths, None)(form.compiled, x, False)
+    return Run([only(form)], lengths, None)(only(form), x, False)
 
 
 def batch_of(lengths: tuple[int, ...]) -> PackedBatch:
@@ -123,23 +128,23 @@ def drawn(rows: int, width: int) -> Tensor:
 @pytest.mark.parametrize("size", SIZES)
 def test_a_layer(size: tuple[int, int, int], held: Held, before: bool, built: Path) -> None:
     if held not in compiled.can():
-        pytest.skip("no VNNI")
+        pytest.skip("no instructions for it")
     layer = layer_of(size, before)
     form = prepared(layer, held)
-    assert form.compiled is not None
     same = 0
     with torch.no_grad():
         for lengths in BATCHES:
             batch, x = batch_of(lengths), drawn(sum(lengths), size[0])
             middle = batch.starts + torch.tensor(lengths) // 2
-            run = Run([form.compiled], lengths, middle)
-            ours, some = run(form.compiled, x, False), run(form.compiled, x, True)
+            run = Run([only(form)], lengths, middle)
+            ours, some = run(only(form), x, False), run(only(form), x, True)
             assert_close(some, ours[middle])
-            assert torch.equal(ours, run(form.compiled, x, False))
+            assert torch.equal(ours, run(only(form), x, False))
             every = partial(packed_attention, batch=batch)
             exact = layer(x, every)
-            if held == "int8":  # as its twin, but where a sum's last bit tips the next rounding
+            if held in ("int8", "bfloat16"):
                 twin = form(x, every)
+                # As its int8 twin, but where a sum's last bit tips the next rounding.
                 same += int((ours - twin).abs().max() < 1e-5)
                 assert (ours - exact).abs().mean() < 1.1 * (twin - exact).abs().mean()
                 continue
@@ -149,17 +154,16 @@ def test_a_layer(size: tuple[int, int, int], held: Held, before: bool, built: Pa
     assert held != "int8" or 2 * same > len(BATCHES)
 
 
-@pytest.mark.parametrize("held", ["float16", "int8"])
+@pytest.mark.parametrize("held", HELD)
 def test_a_layer_of_base(held: Held, built: Path) -> None:
     if held not in compiled.can():
-        pytest.skip("no VNNI")
+        pytest.skip("no instructions for it")
     layer = layer_of((768, 3072, 12))
     form, x = prepared(layer, held), drawn(29, 768)
-    assert form.compiled is not None
     with torch.no_grad():
         every = partial(packed_attention, batch=batch_of((29,)))
         ours, exact = computed(form, (29,), x), layer(x, every)
-        if held == "int8":
+        if held in ("int8", "bfloat16"):
             twin = form(x, every)
             assert (ours - exact).abs().mean() < 1.1 * (twin - exact).abs().mean()
         else:
@@ -169,18 +173,17 @@ def test_a_layer_of_base(held: Held, built: Path) -> None:
 def test_sums_of_int8_are_exact(built: Path) -> None:
     """The first product, seen alone: with zero outputs and residual streams of known numbers."""
     if "int8" not in compiled.can():
-        pytest.skip("no VNNI")
+        pytest.skip("no instructions for it")
     layer = layer_of((64, 128, 4), before=True)
     with torch.no_grad():
         layer.self_attn.out_proj.weight.zero_()
         layer.self_attn.out_proj.bias.zero_()
         layer.fc1.bias.fill_(30.0)  # where GELU changes nothing
         form = prepared(layer, "int8")
-        assert form.compiled is not None
         x = drawn(48, 64)
         batch = batch_of((48,))
         ours = computed(form, (48,), x)
-        wanted = form.narrow(form.widen(form.final_norm(x)), x)
+        wanted = form.products.narrow(form.products.widen(form.final_norm(x)), x)
     # Rows differ at most where a bit of the norm's sum tips the rounding of a number.
     assert ((ours - wanted).abs().amax(1) < 1e-5).float().mean() > 0.5
     assert_close(ours, wanted, 2e-3)
@@ -190,23 +193,19 @@ def test_sums_of_int8_are_exact(built: Path) -> None:
 def test_numbers_of_a_text_do_not_depend_on_its_neighbours(built: Path) -> None:
     for held in sorted(compiled.can()):
         form = prepared(layer_of((36, 52, 3)), held)
-        assert form.compiled is not None
         x = drawn(24, 36)
         x[:9] *= 1e3
         together = computed(form, (9, 15), x)
         for rows in (slice(0, 9), slice(9, 24)):
-            alone = Run([form.compiled], (rows.stop - rows.start,), None)(
-                form.compiled, x[rows], False
-            )
+            alone = Run([only(form)], (rows.stop - rows.start,), None)(only(form), x[rows], False)
             assert torch.equal(alone, together[rows])
 
 
 @pytest.mark.parametrize("held", HELD)
 def test_what_is_no_number_stays_in_its_text(held: Held, built: Path) -> None:
     if held not in compiled.can():
-        pytest.skip("no VNNI")
+        pytest.skip("no instructions for it")
     form = prepared(layer_of((36, 52, 3)), held)
-    assert form.compiled is not None
     for spoilt in (float("nan"), float("inf")):
         x = drawn(24, 36)
         wanted = computed(form, (9, 15), x)
@@ -222,26 +221,57 @@ def test_what_is_no_number_stays_in_its_text(held: Held, built: Path) -> None:
 def runs_compiled(model: Any) -> bool:
     with torch.no_grad():
         form = model.encoder.sentence_encoder.prepared.form()
-    return all(layer.compiled is not None for layer in form)
+    return all(layer.compiled_for(1) is not None for layer in form)
 
 
 TEXTS = ["Hello world!", "A longer sentence, with more words than the others have.", "x"]
 
 
 @pytest.mark.parametrize("family", [{}, {"normalize_before": True}, {"num_unique_layers": 1}])
-@pytest.mark.parametrize("dtype", [None, "int8"])
+@pytest.mark.parametrize("dtype", [None, "int8", "bfloat16"])
 def test_models(dtype: Any, family: dict[str, Any], built: Path) -> None:
     roberta = small_roberta(heads={"topic": 3}, **family)
     wanted = [roberta.features(text) for text in TEXTS]
     classes = roberta.predict("topic", roberta.encode(TEXTS[1]))
+    if dtype is not None and dtype not in compiled.can():
+        pytest.skip("no instructions for it")
     roberta.optimize(dtype)
-    if dtype is None or "int8" in compiled.can():
-        assert runs_compiled(roberta.model)
+    assert runs_compiled(roberta.model)
     for text, states in zip(TEXTS, wanted, strict=True):
         assert_close(roberta.features(text), states, 0.15 if dtype else 2e-5)
     assert_close(
         roberta.predict("topic", roberta.encode(TEXTS[1])), classes, 0.15 if dtype else 2e-5
     )
+
+
+@pytest.mark.parametrize("dtype", [None, "int8"])
+def test_many_rows_on_torch_and_few_compiled(dtype: Any, intel: None, built: Path) -> None:
+    """Of weights that float16 holds a third form takes many rows where compiled is the faster."""
+    if dtype is not None and dtype not in compiled.can():
+        pytest.skip("no instructions for it")
+    model = small_model().half().float().eval()
+    encoder = model.encoder.sentence_encoder
+    encoder.prepare(dtype)
+    tokens = torch.randint(5, 60, (1, 20))
+    with torch.no_grad():
+        layer = encoder.prepared.form()[0]
+        assert layer.compiled_for(20) is not None
+        assert layer.compiled_for(800) is None
+        rows, _, _ = encoder.encode(tokens.repeat(40, 1))
+        assert_close(rows[:20], encoder.encode(tokens)[0], 0.05 if dtype else 2e-5)
+
+
+def test_weights_that_float16_holds_have_two_forms(built: Path) -> None:
+    layer = PreparedLayer(layer_of((36, 52, 3)), None)
+    limits = [limit for limit, _ in layer.compiled]
+    assert limits == [32, kernels.ANY]
+    assert "products" not in vars(layer)  # nothing runs on torch's operators but no rows at all
+    assert len(layer(drawn(0, 36), partial(packed_attention, batch=batch_of(())))) == 0
+    few, many = (layer.compiled_for(rows) for rows in (32, 33))
+    x = drawn(30, 36)
+    assert few is not None
+    assert many is not None
+    assert_close(Run([few], (30,), None)(few, x, False), Run([many], (30,), None)(many, x, False))
 
 
 def test_many_rows_another_activation_and_a_change_of_weights(built: Path) -> None:
@@ -316,14 +346,13 @@ def test_layers_of_other_shapes(
     tokens = torch.randint(5, 60, (1, 9))
     with torch.no_grad():
         forms = encoder.prepared.form()
-        assert (forms[0 if first else -1].compiled is not None) == compiled
-        assert forms[1].compiled is not None
+        assert (forms[0 if first else -1].compiled_for(9) is not None) == compiled
+        assert forms[1].compiled_for(9) is not None
         assert_close(encoder.encode(tokens)[0], encoder.padded(tokens)[-1][0])
 
 
 def test_torch_s_defaults_do_not_reach_it(built: Path) -> None:
     form = prepared(layer_of((96, 224, 6)), "float16")
-    assert form.compiled is not None
     x = drawn(9, 96)
     wanted = computed(form, (9,), x)
     try:
@@ -337,14 +366,13 @@ def test_torch_s_defaults_do_not_reach_it(built: Path) -> None:
 
 def test_what_it_cannot_read_is_refused(built: Path) -> None:
     form = prepared(layer_of((36, 52, 3)), "float16")
-    assert form.compiled is not None
-    run = Run([form.compiled], (4, 5), None)
+    run = Run([only(form)], (4, 5), None)
     for x in (drawn(8, 36), drawn(9, 35), drawn(9, 36).double(), drawn(9, 36).unsqueeze(0)):
         with pytest.raises(ValueError, match=r"wanted \(9, 36\)"):
-            run(form.compiled, x, False)
+            run(only(form), x, False)
     for lengths, rows in (((0, 9), [0, 0]), ((4, 5), [0]), ((4, 5), [0, 9]), ((4, 5), [-1, 4])):
         with pytest.raises(ValueError, match=r"rows .* of sequences"):
-            Run([form.compiled], lengths, torch.tensor(rows))
+            Run([only(form)], lengths, torch.tensor(rows))
 
 
 def test_a_library_of_another_source_stays_away(
@@ -363,11 +391,11 @@ def test_the_variable_that_holds_onednn_back_holds_it_back_too(
 ) -> None:
     with_it = kernels.CPU("AuthenticAMD", frozenset({"avx2", "avx512f", "avx512_vnni"}))
     monkeypatch.setattr(kernels, "cpu", lambda: with_it)
-    assert kernels.compiled_rows("float16", frozenset(HELD)) == kernels.FEW["float16"]
+    assert kernels.compiled_rows("float16", frozenset(HELD)) == 32
     monkeypatch.setenv("ONEDNN_MAX_CPU_ISA", "AVX2")
     assert kernels.compiled_rows("float16", frozenset(HELD)) == 0
     monkeypatch.setenv(kernels.PIN, "compiled")
-    assert kernels.compiled_rows("float16", frozenset(HELD)) == kernels.FEW["float16"]
+    assert kernels.compiled_rows("float16", frozenset(HELD)) == kernels.ANY
 
 
 # ---- where it is not there ----
@@ -402,23 +430,21 @@ def test_without_it(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
 @pytest.mark.parametrize("before", [False, True], ids=["post", "pre"])
 def test_two_threads_compute_what_one_does(held: Held, before: bool, built: Path) -> None:
     if held not in compiled.can():
-        pytest.skip("no VNNI")
+        pytest.skip("no instructions for it")
     form = prepared(layer_of((36, 52, 3), before), held)
-    assert form.compiled is not None
     for lengths in ((1,), (4, 13)):
         x, asked = drawn(sum(lengths), 36), torch.tensor([0, 5])[: len(lengths)]
         found = []
         for threads in (1, 2):
             torch.set_num_threads(threads)
-            run = Run([form.compiled], lengths, asked)
-            found.append((run(form.compiled, x, False), run(form.compiled, x, True)))
+            run = Run([only(form)], lengths, asked)
+            found.append((run(only(form), x, False), run(only(form), x, True)))
         assert torch.equal(found[0][0], found[1][0])
         assert torch.equal(found[0][1], found[1][1])
 
 
 def test_many_python_threads_at_once(built: Path) -> None:
     form = prepared(layer_of((96, 224, 6)), "float16")
-    assert form.compiled is not None
     inputs = [drawn(rows, 96) for rows in (1, 7, 16, 31)]
     wanted = [computed(form, (len(x),), x) for x in inputs]
     torch.set_num_threads(2)
@@ -445,7 +471,7 @@ from pathlib import Path
 from roberta_hub.model import compiled
 compiled.BUILT = Path(sys.argv[1])
 from test_compiled import Run, drawn, layer_of, prepared
-form = prepared(layer_of((36, 52, 3)), "float16").compiled
+form = prepared(layer_of((36, 52, 3)), "float16").compiled[0][1]
 x = drawn(9, 36)
 torch.set_num_threads(2)
 wanted = Run([form], (9,), None)(form, x, False)
@@ -480,15 +506,15 @@ def test_int8_on_amx_asks_for_a_pin(monkeypatch: pytest.MonkeyPatch) -> None:
     amx = kernels.CPU("GenuineIntel", frozenset({"avx512f", "avx512_vnni", "amx_int8"}))
     monkeypatch.setattr(kernels, "cpu", lambda: amx)
     rows = [kernels.compiled_rows(held, everything) for held in HELD]
-    assert [count > 0 for count in rows] == [held != "int8" for held in HELD]
+    assert [count > 0 for count in rows] == [held in ("float32", "float16") for held in HELD]
     monkeypatch.setenv(kernels.PIN, "compiled")
-    assert kernels.compiled_rows("int8", everything) == kernels.FEW["int8"]
+    assert kernels.compiled_rows("int8", everything) == kernels.ANY
 
 
 def test_its_copy_of_the_weights_is_its_own(built: Path) -> None:
     layer = layer_of((36, 52, 3))
     form = prepared(layer, "float16")
-    assert isinstance(form.compiled, CompiledLayer)
+    assert isinstance(only(form), CompiledLayer)
     x = drawn(5, 36)
     before = computed(form, (5,), x)
     with torch.no_grad():

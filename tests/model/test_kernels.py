@@ -80,7 +80,7 @@ def test_the_pin(kernel: str, monkeypatch: pytest.MonkeyPatch) -> None:
         pytest.skip("no MKL")
     monkeypatch.setenv(kernels.PIN, kernel)
     roberta = small_roberta().optimize()
-    form = roberta.model.encoder.sentence_encoder.prepared._made[0][0].narrow  # type: ignore[union-attr, index]
+    form = roberta.model.encoder.sentence_encoder.prepared._made[0][0].products.narrow  # type: ignore[union-attr, index]
     assert type(form).__name__.lower() == kernel.strip().lower()
     assert f"float32, prepacked ({kernel.strip().lower()}, as" in str(roberta.optimized)
 
