@@ -1,6 +1,5 @@
 """The rows that teach moods and forms of words: labels, balance, what they leave out."""
 
-import importlib.util
 import inspect
 import random
 from collections import Counter
@@ -8,6 +7,7 @@ from pathlib import Path
 from types import ModuleType
 
 import pytest
+from scripts import TOOLS, load_script
 
 from roberta_hub.interface import RobertaHubInterface
 
@@ -16,10 +16,7 @@ ROOT = Path(__file__).resolve().parents[1]
 
 @pytest.fixture(scope="module")
 def moods() -> ModuleType:
-    spec = importlib.util.spec_from_file_location("moods", ROOT / "tools/moods.py")
-    module = importlib.util.module_from_spec(spec)
-    spec.loader.exec_module(module)
-    return module
+    return load_script(TOOLS / "moods.py")
 
 
 @pytest.mark.parametrize("mood", [1.0, -1.0])

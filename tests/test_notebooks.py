@@ -3,14 +3,13 @@
 from __future__ import annotations
 
 import base64
-import importlib.util
 import io
 import resource
 from pathlib import Path
-from types import ModuleType
 from typing import TYPE_CHECKING
 
 import pytest
+from scripts import TOOLS, load_script
 
 if TYPE_CHECKING:
     from nbformat import NotebookNode
@@ -34,15 +33,7 @@ RUNS = [
 ]
 
 
-def load_builder() -> ModuleType:
-    path = ROOT / "tools" / "build_notebooks.py"
-    spec = importlib.util.spec_from_file_location("build_notebooks", path)
-    module = importlib.util.module_from_spec(spec)
-    spec.loader.exec_module(module)
-    return module
-
-
-builder = load_builder()
+builder = load_script(TOOLS / "build_notebooks.py")
 
 
 def saved(script: Path) -> NotebookNode:

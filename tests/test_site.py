@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import importlib.util
 import inspect
 import os
 import re
@@ -11,10 +10,10 @@ import subprocess
 import sys
 from html.parser import HTMLParser
 from pathlib import Path
-from types import ModuleType
 from urllib.parse import unquote, urlsplit
 
 import pytest
+from scripts import TOOLS, load_script
 
 import roberta_hub
 from roberta_hub import RobertaHubInterface
@@ -131,19 +130,11 @@ def test_the_tables_of_the_api_have_every_name_and_its_first_line() -> None:
 
 def test_the_picture_of_the_house_shows_the_imports() -> None:
     """`python tools/draw_house.py` draws it."""
-    drawing = load_tool("draw_house")
+    drawing = load_script(TOOLS / "draw_house.py")
     assert drawing.PICTURE.read_text(encoding="utf-8") == drawing.picture()
     rooms, _ = drawing.house()
     assert set(drawing.SAYS) >= {name for floor, names in rooms.items() if floor for name in names}
     assert drawing.direct({"a": {"b", "c"}, "b": {"c"}, "c": set()}) == [("a", "b"), ("b", "c")]
-
-
-def load_tool(name: str) -> ModuleType:
-    spec = importlib.util.spec_from_file_location(name, ROOT / f"tools/{name}.py")
-    module = importlib.util.module_from_spec(spec)
-    sys.modules[name] = module  # for its dataclasses
-    spec.loader.exec_module(module)
-    return module
 
 
 RUN = {
@@ -187,7 +178,7 @@ def test_commands_that_train_are_found() -> None:
 @pytest.mark.timeout(1800)  # each page in four windows
 def test_every_page_fits_its_window(site: Path) -> None:
     pytest.importorskip("playwright", reason="no playwright; pip install '.[dev]' in the clone")
-    screenshots = load_tool("screenshots")
+    screenshots = load_script(TOOLS / "screenshots.py")
     if screenshots.chromium() is None:
         pytest.skip("no Chromium; apt install chromium")
     pages = [page for page in site.rglob("*.html") if page.name != "404.html"]

@@ -1,21 +1,18 @@
 """The topics that training leaves out: their numbers, and the rule that labels them."""
 
-import importlib.util
 import re
 from pathlib import Path
 from types import ModuleType
 
 import pytest
+from scripts import TOOLS, load_script
 
 ROOT = Path(__file__).resolve().parents[1]
 
 
 @pytest.fixture(scope="module")
 def topics() -> ModuleType:
-    spec = importlib.util.spec_from_file_location("draw_topics", ROOT / "tools/draw_topics.py")
-    module = importlib.util.module_from_spec(spec)
-    spec.loader.exec_module(module)
-    return module
+    return load_script(TOOLS / "draw_topics.py")
 
 
 def test_four_hundred_articles_are_held_out(topics):

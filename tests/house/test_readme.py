@@ -1,6 +1,5 @@
 """README and docs tell the truth: their examples run, and the map names every file."""
 
-import importlib.util
 import json
 import os
 import re
@@ -11,6 +10,7 @@ from types import ModuleType
 
 import pytest
 from families import write_family
+from scripts import TOOLS, load_script
 
 from roberta_hub.checkpoint.fetch.records import RELATIVES, Record
 
@@ -24,11 +24,7 @@ MODELS = (ROOT / "docs/models.md").read_text(encoding="utf-8")
 @pytest.fixture(scope="module")
 def answers() -> ModuleType:
     """tools/answers.py, which also writes the answers anew."""
-    spec = importlib.util.spec_from_file_location("answers", ROOT / "tools/answers.py")
-    module = importlib.util.module_from_spec(spec)
-    sys.modules["answers"] = module  # for its dataclass
-    spec.loader.exec_module(module)
-    return module
+    return load_script(TOOLS / "answers.py")
 
 
 ENVIRONMENT = dict(os.environ)
@@ -182,9 +178,7 @@ def test_the_table_of_the_family_says_what_the_records_say(record: Record) -> No
 
 def test_the_picture_shows_the_committed_table() -> None:
     """`python tools/draw_speed.py` draws it."""
-    spec = importlib.util.spec_from_file_location("draw_speed", ROOT / "tools/draw_speed.py")
-    drawing = importlib.util.module_from_spec(spec)
-    spec.loader.exec_module(drawing)
+    drawing = load_script(TOOLS / "draw_speed.py")
     assert drawing.PICTURE.read_text(encoding="utf-8") == drawing.picture()
     corpus = results("speed_corpus_base")
     fastest = corpus["tokens"] / min(corpus["medians"].values())

@@ -2,14 +2,12 @@
 
 from __future__ import annotations
 
-import importlib.util
-import sys
 from pathlib import Path
-from types import ModuleType
 from typing import Any
 
 import pytest
 from hostile_strings import hostile_strings
+from scripts import TOOLS, load_script
 from small_models import small_roberta
 
 from roberta_hub.show.display import Display
@@ -20,15 +18,7 @@ pytest.importorskip("playwright", reason="no playwright; pip install '.[dev]'")
 ROOT = Path(__file__).resolve().parents[2]
 
 
-def load_tool() -> ModuleType:
-    spec = importlib.util.spec_from_file_location("screenshots", ROOT / "tools" / "screenshots.py")
-    module = importlib.util.module_from_spec(spec)
-    sys.modules["screenshots"] = module  # dataclasses look their module up
-    spec.loader.exec_module(module)
-    return module
-
-
-tool = load_tool()
+tool = load_script(TOOLS / "screenshots.py")
 if tool.chromium() is None:
     pytest.skip("no Chromium; apt install chromium", allow_module_level=True)
 

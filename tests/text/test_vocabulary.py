@@ -6,6 +6,7 @@ import json
 from pathlib import Path
 
 import pytest
+from scripts import TOOLS, load_script
 
 from roberta_hub.errors import VocabularyError
 from roberta_hub.text import vocabulary
@@ -24,10 +25,7 @@ def test_digest():
 def test_rebuilt_from_blingfire():
     if importlib.util.find_spec("blingfire") is None:
         pytest.skip("blingfire is not installed")
-    path = Path(__file__).parents[2] / "tools" / "build_vocabulary.py"
-    spec = importlib.util.spec_from_file_location("build_vocabulary", path)
-    generator = importlib.util.module_from_spec(spec)
-    spec.loader.exec_module(generator)
+    generator = load_script(TOOLS / "build_vocabulary.py")
     assert generator.build(generator.installed_blingfire()) == FILE.read_bytes()
 
 
