@@ -72,6 +72,8 @@ enum Held { FLOAT32, FLOAT16, INT8, BFLOAT16 };
 constexpr int64_t WIDE = 16;   // floats of a register
 constexpr int64_t PANEL = 32;  // outputs of a panel, two registers
 constexpr int64_t TILE = 12;   // rows of a tile at most: 24 of 32 registers hold sums
+constexpr int64_t FEW = 32;    // rows that wait for weights, and may fetch them `AHEAD` bytes ahead
+constexpr int64_t AHEAD = 2048;
 constexpr int64_t CHUNK = 384;  // rows that go through several products while a cache holds them
 
 int64_t up(int64_t n, int64_t to) { return (n + to - 1) / to * to; }
@@ -134,10 +136,9 @@ struct Outputs {
   int64_t stride;
 };
 
-// How a form of weights is multiplied: `EACH` inputs by 16 outputs at a time, `VECTOR` bytes. What
-// it needs `AHEAD` bytes later it asks for: only float16 gains by that (Zen 4, 16 rows: 17 %).
+// How a form of weights is multiplied: `EACH` inputs by 16 outputs at a time, in `VECTOR` bytes.
 struct Float32 {
-  static constexpr int64_t EACH = 1, VECTOR = 64, AHEAD = 0;
+  static constexpr int64_t EACH = 1, VECTOR = 64;
   using Register = __m512;
   static Register load(const char* weight) { return _mm512_loadu_ps(weight); }
   static Register row(const Rows& x, int64_t n, int64_t k) {
@@ -147,14 +148,14 @@ struct Float32 {
 };
 
 struct Float16 : Float32 {
-  static constexpr int64_t VECTOR = 32, AHEAD = 2048;
+  static constexpr int64_t VECTOR = 32;
   static Register load(const char* weight) {
     return _mm512_cvtph_ps(_mm256_loadu_si256(reinterpret_cast<const __m256i*>(weight)));
   }
 };
 
 struct Int8 {
-  static constexpr int64_t EACH = 4, VECTOR = 64, AHEAD = 0;
+  static constexpr int64_t EACH = 4, VECTOR = 64;
   using Register = __m512i;
   static __m512i load(const char* weight) { return _mm512_loadu_si512(weight); }
   static __m512i row(const Rows& x, int64_t n, int64_t k) {
@@ -202,13 +203,16 @@ __attribute__((noinline)) void finish(const Register* sums, int64_t count, const
 }
 
 // Multiplies M rows from row n on by a panel.
-template <class Form, int M>
+template <class Form, bool FETCH, int M>
 void tile(const Rows& x, int64_t n, const char* panel, int64_t steps, int64_t column,
           const Outputs& out) {
   typename Form::Register left[M] = {}, right[M] = {};
   for (int64_t k = 0; k < steps; k++) {
     const auto a = Form::load(panel), b = Form::load(panel + Form::VECTOR);
-    if (Form::AHEAD) _mm_prefetch(panel + Form::AHEAD, _MM_HINT_T0);
+    if (FETCH) {
+      _mm_prefetch(panel + AHEAD, _MM_HINT_T0);
+      if (Form::VECTOR == 64) _mm_prefetch(panel + AHEAD + 64, _MM_HINT_T0);
+    }
     panel += 2 * Form::VECTOR;
 #pragma GCC unroll 12
     for (int i = 0; i < M; i++) {
@@ -223,11 +227,17 @@ void tile(const Rows& x, int64_t n, const char* panel, int64_t steps, int64_t co
   finish(sums, M, x, n, column, out);
 }
 
+template <class Form, bool FETCH>
+constexpr decltype(&tile<Form, FETCH, 1>) TILES[TILE] = {
+    tile<Form, FETCH, 1>, tile<Form, FETCH, 2>,  tile<Form, FETCH, 3>,  tile<Form, FETCH, 4>,
+    tile<Form, FETCH, 5>, tile<Form, FETCH, 6>,  tile<Form, FETCH, 7>,  tile<Form, FETCH, 8>,
+    tile<Form, FETCH, 9>, tile<Form, FETCH, 10>, tile<Form, FETCH, 11>, tile<Form, FETCH, 12>};
+
 template <class Form>
 void product(const Team& team, const Rows& x, int64_t rows, const Outputs& out) {
-  static constexpr decltype(&tile<Form, 1>) tiles[] = {
-      tile<Form, 1>, tile<Form, 2>, tile<Form, 3>, tile<Form, 4>,  tile<Form, 5>,  tile<Form, 6>,
-      tile<Form, 7>, tile<Form, 8>, tile<Form, 9>, tile<Form, 10>, tile<Form, 11>, tile<Form, 12>};
+  // A Zen 4 fetches by itself what it need not convert: asking for it costs up to 10 % there.
+  const bool fetch = rows <= FEW && (Form::VECTOR == 32 || !__builtin_cpu_is("amd"));
+  const auto& tiles = fetch ? TILES<Form, true> : TILES<Form, false>;
   const Matrix& m = out.matrix;
   const int64_t panels = up(m.outputs, PANEL) / PANEL, steps = up(m.inputs, Form::EACH) / Form::EACH;
   const int64_t blocks = up(rows, TILE) / TILE;  // of even sizes
