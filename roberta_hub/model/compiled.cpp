@@ -53,17 +53,25 @@ int compiled_version() { return 2; }  // VERSION of compiled.py
 #include <cmath>
 #include <cstring>
 
+#define HAS_BFLOAT16 (__GNUC__ >= 10)  // of older ones all but this form is built
+
 // What `held` can be on this CPU: a bit each.
 extern "C" int compiled_can() {
   if (!__builtin_cpu_supports("avx512f") || !__builtin_cpu_supports("avx512bw") ||
       !__builtin_cpu_supports("avx512dq") || !__builtin_cpu_supports("avx512vl"))
     return 0;
-  return 3 | (__builtin_cpu_supports("avx512vnni") ? 4 : 0) |
-         (__builtin_cpu_supports("avx512bf16") ? 8 : 0);
+  int can = __builtin_cpu_supports("avx512vnni") ? 7 : 3;
+#if HAS_BFLOAT16
+  can |= __builtin_cpu_supports("avx512bf16") ? 8 : 0;
+#endif
+  return can;
 }
 
 #pragma GCC push_options
-#pragma GCC target("avx512f,avx512bw,avx512dq,avx512vl,avx512vnni,avx512bf16,fma,f16c")
+#pragma GCC target("avx512f,avx512bw,avx512dq,avx512vl,avx512vnni,fma,f16c")
+#if HAS_BFLOAT16
+#pragma GCC target("avx512bf16")
+#endif
 
 namespace {
 
@@ -166,6 +174,7 @@ struct Int8 {
   static Register add(Register sum, __m512i x, __m512i w) { return _mm512_dpbusd_epi32(sum, x, w); }
 };
 
+#if HAS_BFLOAT16
 struct BFloat16 : Int8 {  // as many bytes at a time
   static constexpr int64_t EACH = 2;
   using Register = __m512;
@@ -173,6 +182,7 @@ struct BFloat16 : Int8 {  // as many bytes at a time
     return _mm512_dpbf16_ps(sum, reinterpret_cast<__m512bh>(x), reinterpret_cast<__m512bh>(w));
   }
 };
+#endif
 
 __m512 value(__m512 sum, const Rows&, const Matrix& m, int64_t, int64_t column) {
   return _mm512_add_ps(sum, _mm512_loadu_ps(m.bias + column));
@@ -273,6 +283,7 @@ void quantize(const float* x, int64_t width, uint8_t* q, float* step, float* low
   }
 }
 
+#if HAS_BFLOAT16
 // Rounds a row to bfloat16; zeros follow up to a whole register.
 void shorten(const float* x, int64_t width, uint8_t* y) {
   for (int64_t k = 0; k < width; k += WIDE) {
@@ -281,6 +292,7 @@ void shorten(const float* x, int64_t width, uint8_t* y) {
                         reinterpret_cast<__m256i>(_mm512_cvtneps_pbh(v)));
   }
 }
+#endif
 
 void normalize(const float* x, int64_t width, const Norm& norm, float* y) {
   __m512 sum = _mm512_setzero_ps(), squares = sum;
@@ -417,11 +429,15 @@ void run(void* data) {
     for (int64_t i = team.first(n); short_rows && i < team.last(n); i++) {
       uint8_t* row = space.bytes + i * space.stride;
       if (layer.held == INT8) quantize(x + i * stride, width, row, space.steps + i, space.lows + i);
+#if HAS_BFLOAT16
       else shorten(x + i * stride, width, row);
+#endif
     }
     if (short_rows) team.wait();
     if (layer.held == INT8) product<Int8>(team, bytes, n, out);
+#if HAS_BFLOAT16
     else if (layer.held == BFLOAT16) product<BFloat16>(team, bytes, n, out);
+#endif
     else if (layer.held == FLOAT16) product<Float16>(team, floats, n, out);
     else product<Float32>(team, floats, n, out);
     team.wait();

@@ -30,6 +30,8 @@ _PANEL = 32
 """Outputs whose weights lie together."""
 _TOGETHER: dict[Held, int] = {"float32": 1, "float16": 1, "int8": 4, "bfloat16": 2}
 """Inputs that one instruction multiplies."""
+_TILE = 12
+"""Rows that are multiplied together, as in compiled.cpp."""
 _LINE = 64
 """Bytes of a cache line, on which weights begin."""
 VERSION = 2
@@ -129,9 +131,10 @@ class _Library:
         openmp = ctypes.CDLL(str(torch_library))  # is loaded; its symbols are its libraries' too
         self.openmp = _OpenMP(*(ctypes.cast(getattr(openmp, name), c_void_p) for name in names))
 
-    def threads(self, width: int) -> int:
-        """Return how many threads take part: each has a panel of every product."""
-        return 1 if _FORKED else min(torch.get_num_threads(), -(-width // _PANEL))
+    def threads(self, width: int, rows: int) -> int:
+        """Return how many threads take part: each has a tile of the smallest product."""
+        tiles = -(-width // _PANEL) * -(-rows // _TILE)
+        return min(torch.get_num_threads(), tiles)
 
 
 @lru_cache(maxsize=1)
@@ -211,7 +214,7 @@ class Run:
     ) -> None:
         there = library()
         assert there is not None  # else there would be no such layer
-        self._code, self._threads = there, there.threads(layers[0].width)
+        self._code, self._threads = there, there.threads(layers[0].width, sum(lengths))
         steps = (c_int64 * len(lengths))(*lengths)
         sizes = (sum(lengths), len(lengths), max(lengths))
         self._all = _Batch(*sizes, steps, None)
@@ -223,7 +226,7 @@ class Run:
             self._some = _Batch(*sizes, steps, (c_int64 * len(lengths))(*rows))
         batch = ctypes.addressof(self._all)
         need = max(there.space(layer.address, batch, self._threads) for layer in layers)
-        # Floats, whatever torch's default is: the compiled code writes to all of it.
+        # Floats, whatever torch's default is.
         self._space = torch.empty(need + _LINE // 4, dtype=torch.float32, device="cpu")
 
     def __call__(self, layer: CompiledLayer, x: Tensor, only_asked: bool) -> Tensor:
@@ -237,7 +240,8 @@ class Run:
         space = self._space.data_ptr()
         self._code.layer(
             *(layer.address, ctypes.addressof(batch), x.data_ptr(), y.data_ptr()),
-            *(space + -space % _LINE, ctypes.addressof(self._code.openmp), self._threads),
+            *(space + -space % _LINE, ctypes.addressof(self._code.openmp)),
+            1 if _FORKED else self._threads,
         )
         return y
 

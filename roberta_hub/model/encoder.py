@@ -9,6 +9,7 @@ from __future__ import annotations
 from collections import deque
 from collections.abc import Callable, Iterator, Sequence
 from functools import partial
+from itertools import repeat
 from typing import Any
 
 import torch
@@ -313,6 +314,9 @@ class TransformerEncoder(nn.Module):
         dtype, group = x.dtype, self.num_layers // len(layers)
         if x.device.type == "cpu":
             x = x.float()
+        if not len(x):  # nothing is computed, so nothing is prepared for it
+            yield from repeat(x.to(dtype), self.num_layers)
+            return
         forms = [layer.compiled_for(len(x)) for layer in layers]
         there = [form for form in forms if form is not None]
         run = Run(there, lengths, last and last[1]) if there else None

@@ -144,7 +144,7 @@ def compiled_rows(held: str, there: frozenset[str]) -> int:
 
     On a CPU with AMX int8 never does: oneDNN multiplies in its tiles, and nobody measured both.
     Nor does a layer where `$ONEDNN_MAX_CPU_ISA` keeps oneDNN from AVX-512. Pinned, every layer does
-    that can.
+    that can; more rows of float16 than the table says run in float32.
 
     Args:
         held: what holds the weights, of "float32", "float16", "int8" and "bfloat16".
@@ -166,7 +166,7 @@ def compiled_rows(held: str, there: frozenset[str]) -> int:
     if held not in there or pin not in (None, "compiled"):
         return 0
     if pin == "compiled":
-        return ANY
+        return ANY if held != "float16" else COMPILED["AuthenticAMD"][held]
     if held == "int8" and "amx_int8" in cpu().features:
         return 0
     if "avx512f" not in usable(cpu(), "onednn"):  # one variable lowers both

@@ -137,6 +137,8 @@ def _compiled() -> str:
     rows = {name: kernels.compiled_rows(name, compiled.can()) for name in compiled.HELD}
     many = [name for name in rows if rows[name] == kernels.ANY]
     few = [f"{name} up to {rows[name]} tokens" for name in rows if 0 < rows[name] < kernels.ANY]
+    if not many and not few:
+        return "torch's operators; AVX-512 is there, and $ONEDNN_MAX_CPU_ISA keeps it out"
     return f"compiled, with weights in {', '.join([*many, *few])}"
 
 

@@ -261,12 +261,34 @@ def test_many_rows_on_torch_and_few_compiled(dtype: Any, intel: None, built: Pat
         assert_close(rows[:20], encoder.encode(tokens)[0], 0.05 if dtype else 2e-5)
 
 
+@pytest.mark.parametrize("dtype", [None, "int8"])
+def test_a_batch_of_padding_prepares_nothing(dtype: Any, built: Path) -> None:
+    if dtype is not None and dtype not in compiled.can():
+        pytest.skip("no instructions for it")
+    model = small_model().eval()
+    encoder = model.encoder.sentence_encoder
+    encoder.prepare(dtype)
+    with torch.no_grad():
+        rows, _, _ = encoder.encode(torch.full((2, 3), encoder.padding_idx))
+        assert rows.shape == (0, encoder.embed_tokens.weight.size(1))
+        assert not any("products" in vars(layer) for layer in encoder.prepared.form())
+
+
+def test_threads_are_as_many_as_there_are_tiles(
+    built: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A large batch is for every core, also where a product has fewer panels than these."""
+    there = compiled.library()
+    assert there is not None
+    monkeypatch.setattr(torch, "get_num_threads", lambda: 96)
+    assert [there.threads(768, rows) for rows in (1, 12, 13, 48, 4096)] == [24, 24, 48, 96, 96]
+
+
 def test_weights_that_float16_holds_have_two_forms(built: Path) -> None:
     layer = PreparedLayer(layer_of((36, 52, 3)), None)
     limits = [limit for limit, _ in layer.compiled]
     assert limits == [32, kernels.ANY]
-    assert "products" not in vars(layer)  # nothing runs on torch's operators but no rows at all
-    assert len(layer(drawn(0, 36), partial(packed_attention, batch=batch_of(())))) == 0
+    assert "products" not in vars(layer)  # nothing runs on torch's operators
     few, many = (layer.compiled_for(rows) for rows in (32, 33))
     x = drawn(30, 36)
     assert few is not None
@@ -395,7 +417,8 @@ def test_the_variable_that_holds_onednn_back_holds_it_back_too(
     monkeypatch.setenv("ONEDNN_MAX_CPU_ISA", "AVX2")
     assert kernels.compiled_rows("float16", frozenset(HELD)) == 0
     monkeypatch.setenv(kernels.PIN, "compiled")
-    assert kernels.compiled_rows("float16", frozenset(HELD)) == kernels.ANY
+    assert kernels.compiled_rows("float16", frozenset(HELD)) == 32
+    assert kernels.compiled_rows("float32", frozenset(HELD)) == kernels.ANY
 
 
 # ---- where it is not there ----
