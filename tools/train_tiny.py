@@ -67,7 +67,7 @@ def documents(name: str) -> Iterator[list[str]]:
     path, left_out = SHARED / "data/pretrain" / f"{name}.txt.xz", held_out(name)
     with lzma.open(path, "rt", encoding="utf-8") as file:
         found = (
-            [line.rstrip("\n") for line in lines]
+            [line.rstrip("\n") for line in lines if not any(d in line for d in DEMONSTRATION)]
             for blank, lines in itertools.groupby(file, key=lambda line: not line.strip())
             if not blank
         )
@@ -81,8 +81,7 @@ def prepare() -> None:
         for name in TEXTS:
             for number, lines in enumerate(documents(name)):
                 held = "wiki" in name and number % EVERY == 0
-                kept = [line for line in lines if not any(d in line for d in DEMONSTRATION)]
-                (valid if held else train).write("\n".join(kept) + "\n\n")
+                (valid if held else train).write("\n".join(lines) + "\n\n")
     pairs = read_pairs()
     valid_rows = random.Random(1).sample(pairs, HELD_OUT_PAIRS)
     left_out = {row[0] for row in valid_rows}  # every pair of a premise lies on one side
