@@ -34,7 +34,7 @@ _TILE = 12
 """Rows that are multiplied together, as in compiled.cpp."""
 _LINE = 64
 """Bytes of a cache line, on which weights begin."""
-VERSION = 2
+VERSION = 3
 """Of what passes between this module and compiled.cpp: structures and the order of weights. Both
 count it up when that changes, so that a library of an older source never runs."""
 
@@ -59,7 +59,7 @@ class _Layer(ctypes.Structure):
 
 
 class _OpenMP(ctypes.Structure):
-    _fields_ = [(name, c_void_p) for name in ("parallel", "barrier", "number", "count")]
+    _fields_ = [(name, c_void_p) for name in ("parallel", "number", "count")]
 
 
 class _Batch(ctypes.Structure):
@@ -126,7 +126,7 @@ class _Library:
             self.space.argtypes = [c_void_p, c_void_p, c_int64]
             self.layer.restype = None
             self.layer.argtypes = [*[c_void_p] * 6, c_int64]
-        names = ("GOMP_parallel", "GOMP_barrier", "omp_get_thread_num", "omp_get_num_threads")
+        names = ("GOMP_parallel", "omp_get_thread_num", "omp_get_num_threads")
         torch_library = Path(torch.__file__).with_name("lib") / "libtorch_cpu.so"
         openmp = ctypes.CDLL(str(torch_library))  # is loaded; its symbols are its libraries' too
         self.openmp = _OpenMP(*(ctypes.cast(getattr(openmp, name), c_void_p) for name in names))
