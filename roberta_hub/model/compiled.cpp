@@ -91,7 +91,7 @@ int64_t up(int64_t n, int64_t to) { return (n + to - 1) / to * to; }
 __mmask16 lanes(int64_t left) { return left >= WIDE ? 0xffff : (1u << left) - 1; }
 
 // Where threads wait for each other. OpenMP's own barrier spins for long: on a busy machine the one
-// that all wait for may want the core of one that spins (6 x 384 beside other work: 28 ms, so 5).
+// that all wait for may want the core of one that spins (6 x 384 beside other work: 28 ms; here 5).
 struct Barrier {
   static constexpr int SPINS = 1000;  // pauses, tens of microseconds
   std::atomic<int64_t> arrived{0}, turn{0};
