@@ -1,7 +1,7 @@
 // Computes a Transformer layer on packed rows in one call; few rows wait for the weights alone.
 //
-// Plain C++ for ctypes that knows neither Python nor torch; compiled.py loads it, and its plain twin
-// is layer.py. Legend: N rows, C width, F inner width, T tokens of a sequence, D width of a head.
+// Plain C++ for ctypes that knows neither Python nor torch; compiled.py loads it, and its plain
+// twin is layer.py. Legend: N rows, C width, F inner width, T tokens of a sequence, D width of a head.
 
 #include <cstdint>
 
@@ -268,7 +268,8 @@ void product(const Team& team, const Rows& x, int64_t rows, const Outputs& out) 
   const bool fetch = rows <= FEW && (Form::VECTOR == 32 || !__builtin_cpu_is("amd"));
   const auto& tiles = fetch ? TILES<Form, true> : TILES<Form, false>;
   const Matrix& m = out.matrix;
-  const int64_t panels = up(m.outputs, PANEL) / PANEL, steps = up(m.inputs, Form::EACH) / Form::EACH;
+  const int64_t panels = up(m.outputs, PANEL) / PANEL;
+  const int64_t steps = up(m.inputs, Form::EACH) / Form::EACH;
   const int64_t blocks = up(rows, TILE) / TILE;  // of even sizes
   const int64_t parts = std::min(blocks, up(4 * team.count, panels) / panels);
   for (int64_t job = team.first(panels * parts); job < team.last(panels * parts); job++) {
@@ -337,8 +338,8 @@ void normalize(const float* x, int64_t width, const Norm& norm, float* y) {
 }
 
 // One head of one sequence. Queries, and the keys and values of T tokens, lie `stride` apart.
-void attend(const float* query, int64_t queries, const float* key, const float* value, int64_t tokens,
-            int64_t width, int64_t stride, float* mixed, int64_t mixed_stride, float* space) {
+void attend(const float* query, int64_t queries, const float* key, const float* value,
+            int64_t tokens, int64_t width, int64_t stride, float* mixed, int64_t mixed_stride, float* space) {
   constexpr int64_t AT_ONCE = 8;  // queries, so that no sum waits for its own last step
   const int64_t wide = up(tokens, WIDE);
   float* turned = space;                  // keys, (D, T)
@@ -469,7 +470,8 @@ void run(void* data) {
   };
   const auto in_chunks = [](int64_t n, auto work) {
     const int64_t chunks = up(n, CHUNK) / CHUNK;
-    for (int64_t i = 0; i < chunks; i++) work(n * i / chunks, n * (i + 1) / chunks - n * i / chunks);
+    for (int64_t i = 0; i < chunks; i++)
+      work(n * i / chunks, n * (i + 1) / chunks - n * i / chunks);
   };
   const bool before = layer.normalize_before;
 
