@@ -1,7 +1,8 @@
 // Computes a Transformer layer on packed rows in one call; few rows wait for the weights alone.
 //
 // Plain C++ for ctypes that knows neither Python nor torch; compiled.py loads it, and its plain
-// twin is layer.py. Legend: N rows, C width, F inner width, T tokens of a sequence, D width of a head.
+// twin is layer.py. Legend: N rows, C width, F inner width, T tokens of a sequence, D width of a
+// head.
 
 #include <cstdint>
 
@@ -339,7 +340,8 @@ void normalize(const float* x, int64_t width, const Norm& norm, float* y) {
 
 // One head of one sequence. Queries, and the keys and values of T tokens, lie `stride` apart.
 void attend(const float* query, int64_t queries, const float* key, const float* value,
-            int64_t tokens, int64_t width, int64_t stride, float* mixed, int64_t mixed_stride, float* space) {
+            int64_t tokens, int64_t width, int64_t stride, float* mixed, int64_t mixed_stride,
+            float* space) {
   constexpr int64_t AT_ONCE = 8;  // queries, so that no sum waits for its own last step
   const int64_t wide = up(tokens, WIDE);
   float* turned = space;                  // keys, (D, T)
