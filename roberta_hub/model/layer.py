@@ -6,7 +6,6 @@ Every module but attention is row-wise, so a layer runs on a packed batch (N, C)
 
 from __future__ import annotations
 
-from functools import cached_property
 from typing import NamedTuple
 
 import torch
@@ -96,17 +95,16 @@ class PreparedLayer:
         self.num_heads = layer.self_attn.num_heads
         self.normalize_before = layer.normalize_before
         self.compiled = self._compiled()
-        if self.compiled_for(ANY) is None:
-            self.products  # noqa: B018  what more rows run on, made before the first of them
+        every = self.compiled_for(ANY) is not None
+        self.products: Products | None = None if every else self._products()
+        """On torch's operators; None where compiled forms take any number of rows."""
 
     def compiled_for(self, rows: int) -> CompiledLayer | None:
         """Return the compiled form of the layer that so many rows run on; None where none does."""
         fit = (form for limit, form in self.compiled if 0 < rows <= limit)
         return next(fit, None)
 
-    @cached_property
-    def products(self) -> Products:
-        """The products on torch's operators; not made where no number of rows needs them."""
+    def _products(self) -> Products:
         matrices, few = _matrices(self._layer), not self.compiled
         made = [
             matrix(*pair, self._dtype, self._layer.activation_fn if i == 2 else None, few=few)
@@ -136,14 +134,18 @@ class PreparedLayer:
     def __call__(self, x: Tensor, attend: Attend, rows: Tensor | None = None) -> Tensor:
         """One layer: (N, C) -> (N, C); with `rows`, one of each sequence, (B, C)."""
         kept, products = x if rows is None else x[rows], self.products
+        assert products is not None  # else `encoder.py` runs a compiled form
         if self.normalize_before:
-            x = products.mix(self._attention(self.attention_norm(x), attend, rows), kept)
+            three = products.query_key_value(self.attention_norm(x))
+            x = products.mix(self._attention(three, attend, rows), kept)
             return products.narrow(products.widen(self.final_norm(x)), x)
-        x = self.attention_norm(products.mix(self._attention(x, attend, rows), kept))
+        mixed = self._attention(products.query_key_value(x), attend, rows)
+        x = self.attention_norm(products.mix(mixed, kept))
         return self.final_norm(products.narrow(products.widen(x), x))
 
-    def _attention(self, x: Tensor, attend: Attend, rows: Tensor | None) -> Tensor:
-        query, key, value = self.products.query_key_value(x).chunk(3, dim=-1)  # (N, C) each
+    def _attention(self, three: Tensor, attend: Attend, rows: Tensor | None) -> Tensor:
+        """Mix what query, key and value lie side by side in: (N, 3 * C) -> (N, C) or (B, C)."""
+        query, key, value = three.chunk(3, dim=-1)  # (N, C) each
         query = query if rows is None else query[rows]
         return attend(query, key, value, num_heads=self.num_heads, dropout=0.0)
 

@@ -72,6 +72,12 @@ def intel(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(kernels, "cpu", lambda: kernels.CPU("GenuineIntel", features))
 
 
+def skip_without(held: str | None) -> None:
+    """Skip where this CPU has no instructions for such weights; None is float32."""
+    if held is not None and held not in compiled.can():
+        pytest.skip(f"no instructions for {held}")
+
+
 def layer_of(size: tuple[int, int, int], before: bool = False) -> TransformerLayer:
     """A layer of weights that float16 holds, in eval mode."""
     width, inner, heads = size
@@ -95,7 +101,15 @@ def layer_of(size: tuple[int, int, int], before: bool = False) -> TransformerLay
 
 def prepared(layer: TransformerLayer, held: Held) -> PreparedLayer:
     """With a compiled form of this kind alone, for any number of rows, on the machine at hand."""
-    limits = {name: kernels.ANY if name == held else 0 for name in HELD}
+    return limited(layer, held, {name: kernels.ANY if name == held else 0 for name in HELD})
+
+
+def twin_of(layer: TransformerLayer, held: Held) -> PreparedLayer:
+    """The same on torch's operators."""
+    return limited(layer, held, dict.fromkeys(HELD, 0))
+
+
+def limited(layer: TransformerLayer, held: Held, limits: dict[Held, int]) -> PreparedLayer:
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(kernels, "COMPILED", dict.fromkeys(kernels.COMPILED, limits))
         return PreparedLayer(layer, held if held in ("int8", "bfloat16") else None)
@@ -127,8 +141,7 @@ def drawn(rows: int, width: int) -> Tensor:
 @pytest.mark.parametrize("held", HELD)
 @pytest.mark.parametrize("size", SIZES)
 def test_a_layer(size: tuple[int, int, int], held: Held, before: bool, built: Path) -> None:
-    if held not in compiled.can():
-        pytest.skip("no instructions for it")
+    skip_without(held)
     layer = layer_of(size, before)
     form = prepared(layer, held)
     same = 0
@@ -143,7 +156,7 @@ def test_a_layer(size: tuple[int, int, int], held: Held, before: bool, built: Pa
             every = partial(packed_attention, batch=batch)
             exact = layer(x, every)
             if held in ("int8", "bfloat16"):
-                twin = form(x, every)
+                twin = twin_of(layer, held)(x, every)
                 # As its int8 twin, but where a sum's last bit tips the next rounding.
                 same += int((ours - twin).abs().max() < 1e-5)
                 assert (ours - exact).abs().mean() < 1.1 * (twin - exact).abs().mean()
@@ -156,15 +169,14 @@ def test_a_layer(size: tuple[int, int, int], held: Held, before: bool, built: Pa
 
 @pytest.mark.parametrize("held", HELD)
 def test_a_layer_of_base(held: Held, built: Path) -> None:
-    if held not in compiled.can():
-        pytest.skip("no instructions for it")
+    skip_without(held)
     layer = layer_of((768, 3072, 12))
     form, x = prepared(layer, held), drawn(29, 768)
     with torch.no_grad():
         every = partial(packed_attention, batch=batch_of((29,)))
         ours, exact = computed(form, (29,), x), layer(x, every)
         if held in ("int8", "bfloat16"):
-            twin = form(x, every)
+            twin = twin_of(layer, held)(x, every)
             assert (ours - exact).abs().mean() < 1.1 * (twin - exact).abs().mean()
         else:
             assert_close(ours, exact)
@@ -172,8 +184,7 @@ def test_a_layer_of_base(held: Held, built: Path) -> None:
 
 def test_sums_of_int8_are_exact(built: Path) -> None:
     """The first product, seen alone: with zero outputs and residual streams of known numbers."""
-    if "int8" not in compiled.can():
-        pytest.skip("no instructions for it")
+    skip_without("int8")
     layer = layer_of((64, 128, 4), before=True)
     with torch.no_grad():
         layer.self_attn.out_proj.weight.zero_()
@@ -183,7 +194,9 @@ def test_sums_of_int8_are_exact(built: Path) -> None:
         x = drawn(48, 64)
         batch = batch_of((48,))
         ours = computed(form, (48,), x)
-        wanted = form.products.narrow(form.products.widen(form.final_norm(x)), x)
+        products = twin_of(layer, "int8").products
+        assert products is not None
+        wanted = products.narrow(products.widen(form.final_norm(x)), x)
     # Rows differ at most where a bit of the norm's sum tips the rounding of a number.
     assert ((ours - wanted).abs().amax(1) < 1e-5).float().mean() > 0.5
     assert_close(ours, wanted, 2e-3)
@@ -203,8 +216,7 @@ def test_numbers_of_a_text_do_not_depend_on_its_neighbours(built: Path) -> None:
 
 @pytest.mark.parametrize("held", HELD)
 def test_what_is_no_number_stays_in_its_text(held: Held, built: Path) -> None:
-    if held not in compiled.can():
-        pytest.skip("no instructions for it")
+    skip_without(held)
     form = prepared(layer_of((36, 52, 3)), held)
     for spoilt in (float("nan"), float("inf")):
         x = drawn(24, 36)
@@ -233,8 +245,7 @@ def test_models(dtype: Any, family: dict[str, Any], built: Path) -> None:
     roberta = small_roberta(heads={"topic": 3}, **family)
     wanted = [roberta.features(text) for text in TEXTS]
     classes = roberta.predict("topic", roberta.encode(TEXTS[1]))
-    if dtype is not None and dtype not in compiled.can():
-        pytest.skip("no instructions for it")
+    skip_without(dtype)
     roberta.optimize(dtype)
     assert runs_compiled(roberta.model)
     for text, states in zip(TEXTS, wanted, strict=True):
@@ -247,8 +258,7 @@ def test_models(dtype: Any, family: dict[str, Any], built: Path) -> None:
 @pytest.mark.parametrize("dtype", [None, "int8"])
 def test_many_rows_on_torch_and_few_compiled(dtype: Any, intel: None, built: Path) -> None:
     """Of weights that float16 holds a third form takes many rows where compiled is the faster."""
-    if dtype is not None and dtype not in compiled.can():
-        pytest.skip("no instructions for it")
+    skip_without(dtype)
     model = small_model().half().float().eval()
     encoder = model.encoder.sentence_encoder
     encoder.prepare(dtype)
@@ -263,15 +273,14 @@ def test_many_rows_on_torch_and_few_compiled(dtype: Any, intel: None, built: Pat
 
 @pytest.mark.parametrize("dtype", [None, "int8"])
 def test_a_batch_of_padding_prepares_nothing(dtype: Any, built: Path) -> None:
-    if dtype is not None and dtype not in compiled.can():
-        pytest.skip("no instructions for it")
+    skip_without(dtype)
     model = small_model().eval()
     encoder = model.encoder.sentence_encoder
     encoder.prepare(dtype)
     with torch.no_grad():
         rows, _, _ = encoder.encode(torch.full((2, 3), encoder.padding_idx))
         assert rows.shape == (0, encoder.embed_tokens.weight.size(1))
-        assert not any("products" in vars(layer) for layer in encoder.prepared.form())
+        assert all(layer.products is None for layer in encoder.prepared.form())
 
 
 def test_threads_are_as_many_as_there_are_tiles(
@@ -288,7 +297,7 @@ def test_weights_that_float16_holds_have_two_forms(built: Path) -> None:
     layer = PreparedLayer(layer_of((36, 52, 3)), None)
     limits = [limit for limit, _ in layer.compiled]
     assert limits == [32, kernels.ANY]
-    assert "products" not in vars(layer)  # nothing runs on torch's operators
+    assert layer.products is None  # nothing runs on torch's operators
     few, many = (layer.compiled_for(rows) for rows in (32, 33))
     x = drawn(30, 36)
     assert few is not None
@@ -452,8 +461,7 @@ def test_without_it(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
 @pytest.mark.parametrize("held", HELD)
 @pytest.mark.parametrize("before", [False, True], ids=["post", "pre"])
 def test_two_threads_compute_what_one_does(held: Held, before: bool, built: Path) -> None:
-    if held not in compiled.can():
-        pytest.skip("no instructions for it")
+    skip_without(held)
     form = prepared(layer_of((36, 52, 3), before), held)
     for lengths in ((1,), (4, 13)):
         x, asked = drawn(sum(lengths), 36), torch.tensor([0, 5])[: len(lengths)]
