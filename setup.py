@@ -121,7 +121,7 @@ setup(
             "models/*/*",
         ]
     },
-    # Optional: without a compiler everything works, and few rows at a time take longer.
+    # Optional: without a compiler everything works, and layers take longer.
     ext_modules=[
         Extension(
             "roberta_hub.model._compiled",

@@ -11,7 +11,7 @@ TOOLS = Path(__file__).resolve().parents[1] / "tools"
 
 
 def load_script(path: Path) -> ModuleType:
-    """The script as a module; `sys.modules` has it under the name of its file, for dataclasses."""
+    """Load a script as a module, which `sys.modules` names as its file is named."""
     spec = importlib.util.spec_from_file_location(path.stem, path)
     assert spec is not None
     assert spec.loader is not None
