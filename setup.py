@@ -126,7 +126,8 @@ setup(
         Extension(
             "roberta_hub.model._compiled",
             ["roberta_hub/model/compiled.cpp"],
-            extra_compile_args=["-O3", "-std=c++17", "-g0", "-Wno-maybe-uninitialized"],
+            extra_compile_args=["-O3", "-std=c++17", "-g0", "-pthread", "-Wno-maybe-uninitialized"],
+            extra_link_args=["-pthread"],
             optional=True,
         )
     ],

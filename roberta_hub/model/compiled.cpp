@@ -29,11 +29,11 @@ struct Layer {
   int32_t held;  // what holds the weights: an index of HELD of compiled.py
 };
 
-// The OpenMP library of torch: a team of one's own would fight with torch's for the cores.
-struct OpenMP {
-  void (*parallel)(void (*)(void*), void*, unsigned, unsigned);
-  int (*number)();
-  int (*count)();
+struct Sum {                // what the first layer reads: rows of tables, added and normalized
+  const float* tables[3];   // (sizes[i], width); null behind the last one
+  const int64_t* rows[3];   // (N,) of the table; null: its first N
+  int64_t sizes[3], width;
+  Norm norm;  // of null, if the sum stays as it is
 };
 
 struct Batch {
@@ -42,18 +42,25 @@ struct Batch {
   const int64_t* asked;    // one row of each sequence, or null for all rows
 };
 
-int compiled_version() { return 3; }  // VERSION of compiled.py
+int compiled_version() { return 4; }  // VERSION of compiled.py
 }
 
 #if defined(__x86_64__) && defined(__GNUC__) && !defined(__clang__)
 
 #include <immintrin.h>
+#include <pthread.h>
 #include <sched.h>
+#include <signal.h>
+#include <unistd.h>
 
 #include <algorithm>
 #include <atomic>
 #include <cmath>
+#include <condition_variable>
 #include <cstring>
+#include <mutex>
+#include <new>
+#include <vector>
 
 #define HAS_BFLOAT16 (__GNUC__ >= 10)  // of older ones all but this form is built
 
@@ -91,33 +98,41 @@ int64_t up(int64_t n, int64_t to) { return (n + to - 1) / to * to; }
 // The lanes of a register of which `left` floats are there.
 __mmask16 lanes(int64_t left) { return left >= WIDE ? 0xffff : (1u << left) - 1; }
 
-// Where threads wait for each other. OpenMP's own barrier spins for long: on a busy machine the one
-// that all wait for may want the core of one that spins (6 x 384 beside other work: 28 ms; here 5).
-struct Barrier {
-  static constexpr int SPINS = 1000;  // pauses, tens of microseconds
-  std::atomic<int64_t> arrived{0}, turn{0};
-  void wait(int64_t count) {
-    const int64_t now = turn.load(std::memory_order_acquire);
-    if (arrived.fetch_add(1, std::memory_order_acq_rel) + 1 == count) {
-      arrived.store(0, std::memory_order_relaxed);
-      turn.store(now + 1, std::memory_order_release);
-      return;
-    }
-    for (int spins = 0; turn.load(std::memory_order_acquire) == now;)
-      if (spins < SPINS) spins++, _mm_pause();
-      else sched_yield();
-  }
+// Waits until `ready`, and lets others have the core when that takes long: the one that all wait for
+// may want it (6 x 384 beside other work: 28 ms with OpenMP's barrier, which does not; 5 with this).
+template <class Ready>
+void wait_until(const Ready& ready) {
+  for (int spins = 0; !ready();)
+    if (spins < 1000) spins++, _mm_pause();  // tens of microseconds
+    else sched_yield();
+}
+
+// A part of a call whose jobs may run in any order; the next one needs them all.
+struct Stage {
+  alignas(64) std::atomic<int64_t> taken{0};
+  alignas(64) std::atomic<int64_t> done{0};
 };
 
-struct Team {
-  Barrier* barrier;
-  int64_t number, count;
-  void wait() const {
-    if (count > 1) barrier->wait(count);
+// One of the threads of a call, on its way from stage to stage. It takes jobs while there are any
+// and waits for those that others took, never for a thread that has not come: one that is woken
+// late finds less to do.
+struct Member {
+  Stage* stage;
+  const int64_t number, count;  // of this one; of all that may come
+  template <class Work>         // work(first, last) does some jobs
+  void share(int64_t jobs, const Work& work) {
+    if (count == 1) return work(0, jobs);
+    int64_t first = stage->taken.load(std::memory_order_relaxed);
+    while (first < jobs) {  // a part of what is left, so that all are done at about the same time
+      const int64_t last = first + up(jobs - first, 2 * count) / (2 * count);
+      if (!stage->taken.compare_exchange_weak(first, last, std::memory_order_relaxed)) continue;
+      work(first, last);
+      stage->done.fetch_add(last - first, std::memory_order_release);
+      first = stage->taken.load(std::memory_order_relaxed);
+    }
+    wait_until([&] { return stage->done.load(std::memory_order_acquire) == jobs; });
+    stage++;
   }
-  // This thread's share of n things.
-  int64_t first(int64_t n) const { return n * number / count; }
-  int64_t last(int64_t n) const { return n * (number + 1) / count; }
 };
 
 // 2^n e^r with |r| <= ln 2 / 2 and the polynomial of Cephes' expf. What is no number stays so.
@@ -264,7 +279,7 @@ constexpr decltype(&tile<Form, FETCH, 1>) TILES[TILE] = {
     tile<Form, FETCH, 9>, tile<Form, FETCH, 10>, tile<Form, FETCH, 11>, tile<Form, FETCH, 12>};
 
 template <class Form>
-void product(const Team& team, const Rows& x, int64_t rows, const Outputs& out) {
+void product(Member& member, const Rows& x, int64_t rows, const Outputs& out) {
   // A Zen 4 fetches by itself what it need not convert: asking for it costs up to 10 % there.
   const bool fetch = rows <= FEW && (Form::VECTOR == 32 || !__builtin_cpu_is("amd"));
   const auto& tiles = fetch ? TILES<Form, true> : TILES<Form, false>;
@@ -272,15 +287,17 @@ void product(const Team& team, const Rows& x, int64_t rows, const Outputs& out) 
   const int64_t panels = up(m.outputs, PANEL) / PANEL;
   const int64_t steps = up(m.inputs, Form::EACH) / Form::EACH;
   const int64_t blocks = up(rows, TILE) / TILE;  // of even sizes
-  const int64_t parts = std::min(blocks, up(4 * team.count, panels) / panels);
-  for (int64_t job = team.first(panels * parts); job < team.last(panels * parts); job++) {
-    const int64_t p = job / parts, part = job % parts;
-    const char* panel = static_cast<const char*>(m.weight) + p * steps * 2 * Form::VECTOR;
-    for (int64_t b = blocks * part / parts; b < blocks * (part + 1) / parts; b++) {
-      const int64_t n = rows * b / blocks, count = rows * (b + 1) / blocks - n;
-      tiles[count - 1](x, n, panel, steps, p * PANEL, out);
+  const int64_t parts = std::min(blocks, up(4 * member.count, panels) / panels);
+  member.share(panels * parts, [&](int64_t first, int64_t last) {
+    for (int64_t job = first; job < last; job++) {
+      const int64_t p = job / parts, part = job % parts;
+      const char* panel = static_cast<const char*>(m.weight) + p * steps * 2 * Form::VECTOR;
+      for (int64_t b = blocks * part / parts; b < blocks * (part + 1) / parts; b++) {
+        const int64_t n = rows * b / blocks, count = rows * (b + 1) / blocks - n;
+        tiles[count - 1](x, n, panel, steps, p * PANEL, out);
+      }
     }
-  }
+  });
 }
 
 // As fbgemm's FloatToFused8BitRowwiseQuantizedSBFloat, which int8.py calls.
@@ -398,8 +415,12 @@ void attend(const float* query, int64_t queries, const float* key, const float* 
   }
 }
 
+int64_t chunks(int64_t rows) { return up(rows, CHUNK) / CHUNK; }
+
 // Where a call's intermediate results lie, in floats from `at` on.
 struct Space {
+  Stage* stages;
+  int64_t stage_count;
   float *projected, *mixed, *kept, *summed, *normed, *inner, *steps, *lows, *heads;
   uint8_t* bytes;
   int64_t wide, stride, head, total;
@@ -408,6 +429,8 @@ struct Space {
     const int64_t some = std::min(n, CHUNK);
     float* const begin = at;
     auto take = [&at](int64_t count) { return (at += up(count, WIDE)) - up(count, WIDE); };
+    stage_count = 2 * chunks(n) + 1 + 7 * chunks(batch.asked ? batch.sequences : n);
+    stages = reinterpret_cast<Stage*>(take(stage_count * sizeof(Stage) / sizeof(float)));
     projected = take(n * 3 * c);  // queries, keys and values
     mixed = take(n * c), kept = take(n * c);
     summed = take(some * c), normed = take(some * c);
@@ -424,96 +447,230 @@ struct Space {
 };
 
 struct Call {
+  void (*const work)(const Call&, Member);  // what each thread does
+  Stage* const stages;
+  const int64_t threads;           // that may take part
+  int64_t came = 1;                // so far, with the caller; the pool's mutex guards it
+  std::atomic<int64_t> inside{0};  // without the caller
+  Call(void (*does)(const Call&, Member), Stage* first, int64_t count)
+      : work(does), stages(first), threads(count) {}
+};
+
+struct SumCall : Call {
+  const Sum& sum;
+  int64_t rows;
+  float* y;  // (N, width)
+};
+
+void add_rows(const Call& any, Member member) {
+  const SumCall& call = static_cast<const SumCall&>(any);
+  const Sum& sum = call.sum;
+  member.share(call.rows, [&](int64_t first, int64_t last) {
+    for (int64_t n = first; n < last; n++) {
+      float* y = call.y + n * sum.width;
+      for (int i = 0; i < 3 && sum.tables[i]; i++) {
+        const float* x = sum.tables[i] + (sum.rows[i] ? sum.rows[i][n] : n) * sum.width;
+        for (int64_t k = 0; k < sum.width; k++) y[k] = i ? y[k] + x[k] : x[k];
+      }
+      if (sum.norm.weight) normalize(y, sum.width, sum.norm, y);
+    }
+  });
+}
+
+struct LayerCall : Call {
   const Layer& layer;
   const Batch& batch;
   const float* x;  // (N, C)
   float* y;        // (N, C), or (sequences, C)
   const Space& space;
-  const OpenMP* openmp;  // null for one thread
-  Barrier* barrier;
 };
 
-// What each thread of a team runs.
-void run(void* data) {
-  const Call& call = *static_cast<const Call*>(data);
+// Rows that a product reads: those of x, or these normalized.
+struct Input {
+  const float* x;  // (N, stride)
+  int64_t stride;
+  const Norm* norm;  // or null
+  float* normed;     // (N, inputs)
+};
+
+void compute_layer(const Call& any, Member member) {
+  const LayerCall& call = static_cast<const LayerCall&>(any);
   const Layer& layer = call.layer;
   const Batch& batch = call.batch;
   const Space& space = call.space;
-  Team team{call.barrier, 0, 1};
-  if (call.openmp) team = {call.barrier, call.openmp->number(), call.openmp->count()};
   const int64_t c = layer.mix.outputs, d = c / layer.heads;
-  const int64_t asked = batch.asked ? batch.sequences : batch.rows;
   const bool short_rows = layer.held == INT8 || layer.held == BFLOAT16;
-
-  const auto multiply = [&](const float* x, int64_t stride, int64_t n, const Outputs& out) {
-    const int64_t width = out.matrix.inputs;
-    const Rows floats{x, nullptr, nullptr, nullptr, stride};
-    const Rows bytes{nullptr, space.bytes, space.steps, space.lows, space.stride};
-    for (int64_t i = team.first(n); short_rows && i < team.last(n); i++) {
-      uint8_t* row = space.bytes + i * space.stride;
-      if (layer.held == INT8) quantize(x + i * stride, width, row, space.steps + i, space.lows + i);
-#if HAS_BFLOAT16
-      else shorten(x + i * stride, width, row);
-#endif
-    }
-    if (short_rows) team.wait();
-    if (layer.held == INT8) product<Int8>(team, bytes, n, out);
-#if HAS_BFLOAT16
-    else if (layer.held == BFLOAT16) product<BFloat16>(team, bytes, n, out);
-#endif
-    else if (layer.held == FLOAT16) product<Float16>(team, floats, n, out);
-    else product<Float32>(team, floats, n, out);
-    team.wait();
-  };
-  const auto norm = [&](const float* x, const Norm& by, int64_t n, float* y) {
-    for (int64_t i = team.first(n); i < team.last(n); i++)
-      normalize(x + i * c, c, by, y + i * c);
-    if (!short_rows) team.wait();  // else the same thread rounds these rows, and waits then
-  };
-  const auto in_chunks = [](int64_t n, auto work) {
-    const int64_t chunks = up(n, CHUNK) / CHUNK;
-    for (int64_t i = 0; i < chunks; i++)
-      work(n * i / chunks, n * (i + 1) / chunks - n * i / chunks);
-  };
   const bool before = layer.normalize_before;
 
+  const auto multiply = [&](const Input& in, int64_t n, const Outputs& out) {
+    const int64_t width = out.matrix.inputs;
+    const float* x = in.norm ? in.normed : in.x;
+    const int64_t stride = in.norm ? width : in.stride;
+    if (in.norm || short_rows)
+      member.share(n, [&](int64_t first, int64_t last) {
+        for (int64_t i = first; i < last; i++) {
+          uint8_t* row = space.bytes + i * space.stride;
+          if (in.norm) normalize(in.x + i * in.stride, width, *in.norm, in.normed + i * width);
+          if (layer.held == INT8)
+            quantize(x + i * stride, width, row, space.steps + i, space.lows + i);
+#if HAS_BFLOAT16
+          if (layer.held == BFLOAT16) shorten(x + i * stride, width, row);
+#endif
+        }
+      });
+    const Rows floats{x, nullptr, nullptr, nullptr, stride};
+    const Rows bytes{nullptr, space.bytes, space.steps, space.lows, space.stride};
+    if (layer.held == INT8) product<Int8>(member, bytes, n, out);
+#if HAS_BFLOAT16
+    else if (layer.held == BFLOAT16) product<BFloat16>(member, bytes, n, out);
+#endif
+    else if (layer.held == FLOAT16) product<Float16>(member, floats, n, out);
+    else product<Float32>(member, floats, n, out);
+  };
+  const auto in_chunks = [](int64_t n, auto some) {
+    for (int64_t i = 0; i < chunks(n); i++)
+      some(n * i / chunks(n), n * (i + 1) / chunks(n) - n * i / chunks(n));
+  };
+
   in_chunks(batch.rows, [&](int64_t from, int64_t n) {
-    const float* x = call.x + from * c;
-    if (before) norm(x, layer.attention_norm, n, space.normed);
-    multiply(before ? space.normed : x, c, n,
-             {layer.query_key_value, nullptr, false, space.projected + from * 3 * c, 3 * c});
+    const Input x{call.x + from * c, c, before ? &layer.attention_norm : nullptr, space.normed};
+    multiply(x, n, {layer.query_key_value, nullptr, false, space.projected + from * 3 * c, 3 * c});
   });
-  const int64_t jobs = batch.sequences * layer.heads;
-  for (int64_t b = 0, row = 0, job = 0; b < batch.sequences; row += batch.lengths[b++]) {
-    const int64_t tokens = batch.lengths[b];
-    const int64_t from = batch.asked ? batch.asked[b] : row, to = batch.asked ? b : row;
-    for (int64_t h = 0; h < layer.heads; h++, job++) {
-      if (job < team.first(jobs) || job >= team.last(jobs)) continue;
-      const float* all = space.projected + h * d;
-      attend(all + from * 3 * c, batch.asked ? 1 : tokens, all + row * 3 * c + c,
-             all + row * 3 * c + 2 * c, tokens, d, 3 * c, space.mixed + to * c + h * d, c,
-             space.heads + team.number * space.head);
-      if (batch.asked && h == 0)
-        std::memcpy(space.kept + b * c, call.x + from * c, c * sizeof(float));
+  member.share(batch.sequences * layer.heads, [&](int64_t first, int64_t last) {
+    int64_t row = 0;  // the first one of sequence b
+    for (int64_t b = 0; b * layer.heads < last; row += batch.lengths[b++]) {
+      const int64_t tokens = batch.lengths[b];
+      const int64_t from = batch.asked ? batch.asked[b] : row, to = batch.asked ? b : row;
+      const int64_t begin = std::max(first - b * layer.heads, int64_t{0});
+      for (int64_t h = begin; h < std::min(last - b * layer.heads, layer.heads); h++) {
+        const float* all = space.projected + h * d;
+        attend(all + from * 3 * c, batch.asked ? 1 : tokens, all + row * 3 * c + c,
+               all + row * 3 * c + 2 * c, tokens, d, 3 * c, space.mixed + to * c + h * d, c,
+               space.heads + member.number * space.head);
+        if (batch.asked && h == 0)
+          std::memcpy(space.kept + b * c, call.x + from * c, c * sizeof(float));
+      }
     }
-  }
-  team.wait();
+  });
   const float* kept = batch.asked ? space.kept : call.x;
-  in_chunks(asked, [&](int64_t from, int64_t n) {
+  in_chunks(batch.asked ? batch.sequences : batch.rows, [&](int64_t from, int64_t n) {
     float* y = call.y + from * c;
-    multiply(space.mixed + from * c, c, n, {layer.mix, kept + from * c, false, space.summed, c});
-    norm(space.summed, before ? layer.final_norm : layer.attention_norm, n, space.normed);
-    multiply(space.normed, c, n, {layer.widen, nullptr, true, space.inner, space.wide});
+    multiply({space.mixed + from * c, c, nullptr, nullptr}, n,
+             {layer.mix, kept + from * c, false, space.summed, c});
+    const Norm& norm = before ? layer.final_norm : layer.attention_norm;
+    multiply({space.summed, c, &norm, space.normed}, n,
+             {layer.widen, nullptr, true, space.inner, space.wide});
     const float* residual = before ? space.summed : space.normed;
-    multiply(space.inner, space.wide, n,
+    multiply({space.inner, space.wide, nullptr, nullptr}, n,
              {layer.narrow, residual, false, before ? y : space.summed, c});
-    if (!before) norm(space.summed, layer.final_norm, n, y);
+    if (before) return;
+    member.share(n, [&](int64_t first, int64_t last) {
+      for (int64_t i = first; i < last; i++)
+        normalize(space.summed + i * c, c, layer.final_norm, y + i * c);
+    });
   });
 }
 
-}  // namespace
+#pragma GCC pop_options  // what follows runs when the library is loaded, on any CPU
 
-#pragma GCC pop_options
+// Threads that help every caller of this process: of several calls that with the fewest helpers.
+//
+// OpenMP's would do, but a call of theirs waits for all of a team. After a pause Linux often wakes a
+// thread on the core of its waker, where it waits for milliseconds while another core is idle
+// (6.18, two cores of a KVM guest: 0.7 to 3.4 ms in half of the calls, 0.1 where it may not go there).
+class Pool {
+ public:
+  Pool() { open_.reserve(64); }
+
+  void run(Call& call) {
+    if (call.threads == 1) return call.work(call, {call.stages, 0, 1});
+    bool wake;
+    {
+      std::lock_guard<std::mutex> lock(mutex_);
+      grow(call.threads - 1);
+      open_.push_back(&call);
+      calls_.fetch_add(1, std::memory_order_release);
+      wake = asleep_ > 0;
+      if (wake) leave_caller_s_core();
+    }
+    if (wake) called_.notify_all();
+    call.work(call, {call.stages, 0, call.threads});
+    {
+      std::lock_guard<std::mutex> lock(mutex_);
+      open_.erase(std::find(open_.begin(), open_.end(), &call));
+    }
+    wait_until([&] { return call.inside.load(std::memory_order_acquire) == 0; });
+  }
+
+ private:
+  void grow(int64_t count) {
+    if (static_cast<int64_t>(threads_.size()) >= count) return;
+    sigset_t all, own;  // signals are for the program's threads
+    sigfillset(&all);
+    pthread_sigmask(SIG_SETMASK, &all, &own);
+    pthread_t thread;
+    const auto start = [](void* pool) -> void* { return static_cast<Pool*>(pool)->help(), nullptr; };
+    while (static_cast<int64_t>(threads_.size()) < count &&
+           pthread_create(&thread, nullptr, start, this) == 0) {
+      pthread_detach(thread);
+      pthread_setname_np(thread, "roberta_hub");
+      threads_.push_back(thread);
+      CPU_ZERO(&cores_);
+    }
+    pthread_sigmask(SIG_SETMASK, &own, nullptr);
+  }
+
+  void leave_caller_s_core() {
+    cpu_set_t cores;
+    if (sched_getaffinity(0, sizeof cores, &cores) != 0) return;
+    CPU_CLR(sched_getcpu(), &cores);
+    if (CPU_COUNT(&cores) == 0 || CPU_EQUAL(&cores, &cores_)) return;
+    for (pthread_t thread : threads_) pthread_setaffinity_np(thread, sizeof cores, &cores);
+    cores_ = cores;
+  }
+
+  void help() {
+    std::unique_lock<std::mutex> lock(mutex_);
+    for (;;) {
+      const auto fewest = std::min_element(open_.begin(), open_.end(), [](Call* a, Call* b) {
+        return a->came - a->threads < b->came - b->threads;
+      });
+      if (fewest != open_.end() && (*fewest)->came < (*fewest)->threads) {
+        Call& call = **fewest;
+        const Member member{call.stages, call.came++, call.threads};
+        call.inside.fetch_add(1, std::memory_order_relaxed);
+        lock.unlock();
+        call.work(call, member);
+        call.inside.fetch_sub(1, std::memory_order_release);
+        lock.lock();
+        continue;
+      }
+      const int64_t seen = calls_.load(std::memory_order_relaxed);
+      lock.unlock();  // the next layer is likely to come at once
+      for (int spins = 0; spins < 2000 && calls_.load(std::memory_order_relaxed) == seen; spins++)
+        _mm_pause();
+      lock.lock();
+      if (calls_.load(std::memory_order_relaxed) != seen) continue;
+      asleep_++;
+      called_.wait(lock);
+      asleep_--;
+    }
+  }
+
+  std::mutex mutex_;
+  std::condition_variable called_;
+  std::vector<Call*> open_;
+  std::vector<pthread_t> threads_;
+  cpu_set_t cores_{};  // where the threads may run, once they were told
+  std::atomic<int64_t> calls_{0};  // until now
+  int64_t asleep_ = 0;
+};
+
+Pool* pool = new Pool;  // never deleted: its threads run until the process ends
+// A child has none of its parent's threads, and gets its own.
+const int in_child = pthread_atfork(nullptr, nullptr, [] { pool = new Pool; });
+
+}  // namespace
 
 // Floats that `compiled_layer` needs for intermediate results.
 extern "C" int64_t compiled_space(const Layer* layer, const Batch* batch, int64_t threads) {
@@ -521,12 +678,24 @@ extern "C" int64_t compiled_space(const Layer* layer, const Batch* batch, int64_
 }
 
 extern "C" void compiled_layer(const Layer* layer, const Batch* batch, const float* x, float* y,
-                               float* space, const OpenMP* openmp, int64_t threads) {
+                               float* space, int64_t threads) {
   const Space own(*layer, *batch, threads, space);
-  Barrier barrier;
-  Call call{*layer, *batch, x, y, own, threads > 1 ? openmp : nullptr, &barrier};
-  if (threads > 1) openmp->parallel(run, &call, static_cast<unsigned>(threads), 0);
-  else run(&call);
+  for (int64_t i = 0; i < own.stage_count; i++) new (own.stages + i) Stage;
+  LayerCall call{{compute_layer, own.stages, threads}, *layer, *batch, x, y, own};
+  pool->run(call);
+}
+
+// Returns 0, or 1 where it computed nothing, since a table lacks a row.
+extern "C" int compiled_sum(const Sum* sum, int64_t rows, float* y, int64_t threads) {
+  for (int i = 0; i < 3 && sum->tables[i]; i++)
+    for (int64_t n = 0; n < rows; n++) {
+      const int64_t row = sum->rows[i] ? sum->rows[i][n] : n;
+      if (row < 0 || row >= sum->sizes[i]) return 1;
+    }
+  Stage stage;
+  SumCall call{{add_rows, &stage, threads}, *sum, rows, y};
+  pool->run(call);
+  return 0;
 }
 
 #else

@@ -8,7 +8,6 @@ many rows it runs, kernels.py knows.
 from __future__ import annotations
 
 import ctypes
-import os
 from collections.abc import Sequence
 from ctypes import POINTER, c_float, c_int32, c_int64, c_void_p
 from functools import lru_cache
@@ -34,7 +33,7 @@ _TILE = 12
 """Rows that are multiplied together, as in compiled.cpp."""
 _LINE = 64
 """Bytes of a cache line, on which weights begin."""
-VERSION = 3
+VERSION = 4
 """Of what passes between this module and compiled.cpp: structures and the order of weights. Both
 count it up when that changes, so that a library of an older source never runs."""
 
@@ -58,8 +57,11 @@ class _Layer(ctypes.Structure):
     ]
 
 
-class _OpenMP(ctypes.Structure):
-    _fields_ = [(name, c_void_p) for name in ("parallel", "number", "count")]
+class _Sum(ctypes.Structure):
+    _fields_ = [
+        *((name, c_void_p * 3) for name in ("tables", "rows")),
+        *(("sizes", c_int64 * 3), ("width", c_int64), ("norm", _Norm)),
+    ]
 
 
 class _Batch(ctypes.Structure):
@@ -98,21 +100,8 @@ class Parts(NamedTuple):
         )
 
 
-_FORKED = False
-"""A child has none of its parent's threads, and OpenMP waits for them forever."""
-
-
-def _fork() -> None:
-    global _FORKED
-    _FORKED = True
-
-
-if hasattr(os, "register_at_fork"):
-    os.register_at_fork(after_in_child=_fork)
-
-
 class _Library:
-    """The compiled code, and the OpenMP library that torch runs on."""
+    """The compiled code."""
 
     def __init__(self, path: Path) -> None:
         code = ctypes.CDLL(str(path))
@@ -125,11 +114,9 @@ class _Library:
             self.space.restype = c_int64
             self.space.argtypes = [c_void_p, c_void_p, c_int64]
             self.layer.restype = None
-            self.layer.argtypes = [*[c_void_p] * 6, c_int64]
-        names = ("GOMP_parallel", "omp_get_thread_num", "omp_get_num_threads")
-        torch_library = Path(torch.__file__).with_name("lib") / "libtorch_cpu.so"
-        openmp = ctypes.CDLL(str(torch_library))  # is loaded; its symbols are its libraries' too
-        self.openmp = _OpenMP(*(ctypes.cast(getattr(openmp, name), c_void_p) for name in names))
+            self.layer.argtypes = [*[c_void_p] * 5, c_int64]
+            self.sum = code.compiled_sum
+            self.sum.argtypes = [c_void_p, c_int64, c_void_p, c_int64]
 
     def threads(self, width: int, rows: int) -> int:
         """Return how many threads take part: each has a tile of the smallest product."""
@@ -142,7 +129,7 @@ def library() -> _Library | None:
     """Return the compiled code; None where it was not built or does not fit this torch."""
     try:
         return _Library(BUILT)
-    except (OSError, AttributeError):  # not there, or of another system; no OpenMP of GNU's kind
+    except (OSError, AttributeError):  # not there, or of another system or source
         return None
 
 
@@ -240,10 +227,55 @@ class Run:
         space = self._space.data_ptr()
         self._code.layer(
             *(layer.address, ctypes.addressof(batch), x.data_ptr(), y.data_ptr()),
-            *(space + -space % _LINE, ctypes.addressof(self._code.openmp)),
-            1 if _FORKED else self._threads,
+            *(space + -space % _LINE, self._threads),
         )
         return y
+
+
+def add_rows(
+    tables: Sequence[tuple[Tensor, Tensor | None]], norm: nn.LayerNorm | None
+) -> Tensor | None:
+    """Add rows of tables, and normalize the sums: (N, C), float32; torch wakes threads of its own.
+
+    Args:
+        tables: at most three, (V, C) each, and the rows to take of each, (N,); None takes all.
+        norm: over the sums.
+
+    Returns:
+        None where there is no compiled code, where a tensor is not contiguous on a CPU in float32,
+        and where a table lacks a row: for torch, which says so.
+
+    Example:
+        >>> table, rows = torch.eye(3), torch.tensor([2, 0])
+        >>> _ = add_rows([(table, rows), (torch.ones(2, 3), None)], None)
+    """
+    there = library()
+    own = [] if norm is None else [norm.weight, norm.bias]
+    floats = [*(table for table, _ in tables), *own]
+    if there is None or not there.can or not all(map(_readable, floats)):
+        return None
+    width = tables[0][0].size(1)
+    counts = {table.size(0) if rows is None else rows.numel() for table, rows in tables}
+    if len(counts) > 1 or any(x.shape[-1:] != (width,) for x in floats):
+        return None
+    kept = [(table, rows if rows is None else rows.long().contiguous()) for table, rows in tables]
+    addresses = [(x.data_ptr(), 0 if rows is None else rows.data_ptr()) for x, rows in kept]
+    laid = _Norm(own[0].data_ptr(), own[1].data_ptr(), norm.eps) if norm is not None else _Norm()
+    (count,) = counts
+    asked = _Sum(
+        *((c_void_p * 3)(*column) for column in zip(*addresses, strict=True)),
+        (c_int64 * 3)(*(table.size(0) for table, _ in kept)),
+        width,
+        laid,
+    )
+    y = tables[0][0].new_empty(count, width)
+    threads = there.threads(width, count)
+    wrong = there.sum(ctypes.addressof(asked), count, y.data_ptr(), threads)
+    return None if wrong else y
+
+
+def _readable(x: Tensor | None) -> bool:
+    return x is not None and x.dtype == torch.float32 and x.is_contiguous() and x.is_cpu
 
 
 def _within(rows: Sequence[int], count: int) -> bool:

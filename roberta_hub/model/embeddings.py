@@ -20,7 +20,9 @@ import torch
 from torch import Tensor, nn
 
 from roberta_hub.config import RobertaConfig
+from roberta_hub.model.compiled import add_rows
 from roberta_hub.model.dropout import dropout as drop
+from roberta_hub.model.prepared import is_plain, touched
 
 
 class Tables(NamedTuple):
@@ -103,6 +105,45 @@ def embed(
     if own.quant_noise is not None:
         x = own.quant_noise(x)
     return x
+
+
+_FORWARDS: dict[type[nn.Module], object] = {
+    kind: kind.forward for kind in (nn.Embedding, nn.LayerNorm)
+}
+
+
+def embed_compiled(
+    own: Tables, tokens: Tensor, positions: Tensor, segments: Tensor | None
+) -> Tensor | None:
+    """Compute `embed` of packed rows in eval mode by compiled code: (N, C).
+
+    Args:
+        own: the tables.
+        tokens: ids, (N,), or the rows that stand for them, (N, C).
+        positions: rows of the position table. Shape: (N,)
+        segments: rows of the segment table, where there is one; None: all 0. Shape: (N,)
+
+    Returns:
+        None where `embed` has to do it: the compiled part is not there, weights are not in float32
+        on a CPU, something is projected, or a module is not torch's own as it comes.
+    """
+    there = [module for module in own if module is not None]
+    if own.embed_projection is not None or own.quant_noise is not None or touched(there):
+        return None
+    if not all(is_plain(module, _FORWARDS) for module in there):
+        return None
+    lookups = [(own.embed_positions, positions)]
+    if own.segment_embeddings is not None:
+        none = torch.zeros_like(positions) if segments is None else segments
+        lookups.append((own.segment_embeddings, none))
+    if not tokens.is_floating_point():
+        lookups.insert(0, (own.embed_tokens, tokens))
+    if any(module.max_norm is not None for module, _ in lookups):  # a look changes such weights
+        return None
+    rows: list[tuple[Tensor, Tensor | None]] = [(module.weight, ids) for module, ids in lookups]
+    if tokens.is_floating_point():
+        rows.insert(0, (tokens, None))
+    return add_rows(rows, own.layernorm_embedding)
 
 
 def packed_segments(ids: Tensor, positions: Tensor, *, padding_idx: int, separator: int) -> Tensor:

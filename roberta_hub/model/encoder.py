@@ -190,12 +190,12 @@ class TransformerEncoder(nn.Module):
         `finish` the last one for the features. With `rows`, one of each sequence (none being
         empty), the last layer computes those alone: (B, C).
         """
-        x = self._embed_packed(batch, token_embeddings)
         prepared = self.prepared  # read once: another thread may be in `optimize`
         if prepared is not None and prepared.owner is not self.layers:  # others took their place
             self.prepare(prepared.dtype)
             prepared = self.prepared
         layers = None if prepared is None else prepared.form()
+        x = self._embed_packed(batch, token_embeddings, prepared=layers is not None)
         attend = partial(packed_attention, batch=batch)
         last = None if rows is None else (partial(one_row_attention, batch=batch), rows)
         if layers is None:
@@ -254,7 +254,9 @@ class TransformerEncoder(nn.Module):
             training=self.training,
         )
 
-    def _embed_packed(self, batch: PackedBatch, token_embeddings: Tensor | None = None) -> Tensor:
+    def _embed_packed(
+        self, batch: PackedBatch, token_embeddings: Tensor | None = None, *, prepared: bool = False
+    ) -> Tensor:
         segments = None
         if self.separator_idx is not None:
             segments = packed_segments(
@@ -262,6 +264,11 @@ class TransformerEncoder(nn.Module):
                 padding_idx=self.padding_idx,
                 separator=self.separator_idx,
             )
+        if prepared and not self.training:
+            tokens = batch.ids if token_embeddings is None else token_embeddings
+            x = embeddings.embed_compiled(self._tables, tokens, batch.positions, segments)
+            if x is not None:
+                return x
         return self.embed(batch.ids, batch.positions, token_embeddings, segments)
 
     def _embed_padded(

@@ -130,7 +130,7 @@ def _compiled() -> str:
     if not compiled.BUILT.is_file():
         return "torch's operators; the compiled part was not built (pip install builds it by g++)"
     if not compiled.can():
-        return "torch's operators; the compiled part needs AVX-512 and torch's GNU OpenMP"
+        return "torch's operators; the compiled part needs AVX-512, or is of an older version"
     pin = os.environ.get(kernels.PIN, "").strip().lower()
     if pin not in ("", "compiled"):
         return f"torch's operators, as {kernels.PIN} says"

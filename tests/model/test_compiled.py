@@ -17,7 +17,7 @@ import torch
 from small_models import assert_close, small_model, small_roberta
 from torch import Tensor
 
-from roberta_hub.model import compiled, kernels
+from roberta_hub.model import compiled, embeddings, kernels
 from roberta_hub.model.attention import one_row_attention, packed_attention
 from roberta_hub.model.compiled import HELD, CompiledLayer, Held, Run
 from roberta_hub.model.layer import PreparedLayer, TransformerLayer
@@ -495,34 +495,161 @@ def test_many_python_threads_at_once(built: Path) -> None:
     assert not wrong
 
 
-FORK = """
-import os, sys
-import torch
+START = """
+import os, sys, signal
 from pathlib import Path
+import torch
 from roberta_hub.model import compiled
 compiled.BUILT = Path(sys.argv[1])
-from test_compiled import Run, drawn, layer_of, prepared
+from test_compiled import Run, drawn, layer_of, prepared, small_model
+def tasks():
+    names = Path("/proc/self/task").glob("*/comm")
+    return {path.parent: path.read_text().strip() for path in names}
+"""
+FORK = """
 form = prepared(layer_of((36, 52, 3)), "float16").compiled[0][1]
 x = drawn(9, 36)
 torch.set_num_threads(2)
 wanted = Run([form], (9,), None)(form, x, False)
 child = os.fork()
 assert torch.equal(Run([form], (9,), None)(form, x, False), wanted)
+assert list(tasks().values()).count("roberta_hub") == 1
 if child == 0:
     os._exit(0)
 assert os.waitpid(child, 0)[1] == 0
-print("both")
+"""
+ONE_TEXT = """
+torch.set_num_threads(3)
+encoder = small_model(embed_dim=96, num_heads=6).eval().encoder.sentence_encoder
+encoder.prepare(None)
+before, cores = tasks(), os.sched_getaffinity(0)
+with torch.no_grad():
+    encoder.encode(torch.randint(5, 60, (1, 20)))
+new = {task: name for task, name in tasks().items() if task not in before}
+assert list(new.values()) == ["roberta_hub"] * 2, new
+assert os.sched_getaffinity(0) == cores
+for task in new:  # signals are for the program's own threads
+    blocked = int((task / "status").read_text().split("SigBlk:")[1].split()[0], 16)
+    assert blocked >> (signal.SIGINT - 1) & 1
+    assert blocked >> (signal.SIGTERM - 1) & 1
 """
 
 
-@pytest.mark.skipif(not hasattr(os, "fork"), reason="no fork")
-def test_a_fork_after_its_first_call(built: Path) -> None:
-    """A child has no threads but its own; torch's own products would wait for them forever."""
+def check_in_a_process(code: str, built: Path) -> None:
     path = os.pathsep.join([str(ROOT / "tests/model"), str(ROOT / "tests"), str(ROOT)])
-    env = {**os.environ, "PYTHONPATH": path, "OMP_NUM_THREADS": "2"}
-    command = [sys.executable, "-c", FORK, str(built)]
+    env = {**os.environ, "PYTHONPATH": path, "OMP_NUM_THREADS": "3", "PYTHONWARNINGS": "ignore"}
+    command = [sys.executable, "-c", f"{START}{code}print('reached')", str(built)]
     ran = subprocess.run(command, env=env, capture_output=True, text=True, timeout=120)
-    assert ran.stdout == "both\n", ran.stderr
+    assert ran.stdout == "reached\n", ran.stderr
+
+
+@pytest.mark.skipif(sys.platform != "linux", reason="asks /proc")
+def test_a_fork_after_its_first_call(built: Path) -> None:
+    """A child makes its own threads; torch's products would wait for its parent's forever."""
+    check_in_a_process(FORK, built)
+
+
+@pytest.mark.skipif(sys.platform != "linux", reason="asks /proc")
+def test_one_text_wakes_no_thread_of_torch_s(built: Path) -> None:
+    """OpenMP waits for threads that may be late; one operator between the layers is enough."""
+    check_in_a_process(ONE_TEXT, built)
+
+
+def test_more_callers_and_threads_than_cores(built: Path) -> None:
+    form = prepared(layer_of((96, 224, 6)), "float32")
+    inputs = [(drawn(sum(lengths), 96), lengths) for lengths in ((7,), (30, 1, 27), (500, 290))]
+    torch.set_num_threads(1)
+    wanted = [computed(form, lengths, x) for x, lengths in inputs]
+    torch.set_num_threads(9)
+    found: list[bool] = []
+
+    def work(i: int) -> None:
+        for k in range(6):
+            x, lengths = inputs[(i + k) % 3]
+            found.append(torch.equal(computed(form, lengths, x), wanted[(i + k) % 3]))
+
+    workers = [threading.Thread(target=work, args=(i,)) for i in range(6)]
+    for worker in workers:
+        worker.start()
+    for worker in workers:
+        worker.join()
+    assert found == [True] * 36
+
+
+# ---- the sum that the first layer reads ----
+
+
+def test_a_sum_of_rows(built: Path) -> None:
+    generator = torch.Generator().manual_seed(1)
+    tables = [torch.randn(50, 36, generator=generator) for _ in range(3)]
+    ids = [torch.randint(50, (40,), generator=generator) for _ in range(3)]
+    norm = torch.nn.LayerNorm(36, eps=1e-5)
+    torch.nn.init.normal_(norm.weight)
+    with torch.no_grad():
+        for count in (1, 2, 3):
+            wanted = sum(t[i] for t, i in zip(tables[:count], ids, strict=False))
+            pairs: list[tuple[Tensor, Tensor | None]] = [*zip(tables[:count], ids, strict=False)]
+            ours = compiled.add_rows(pairs, None)
+            assert ours is not None
+            assert torch.equal(ours, wanted)  # added in the same order
+            normed = compiled.add_rows(pairs, norm)
+            assert normed is not None
+            assert_close(normed, norm(wanted), 2e-6)
+        rows = compiled.add_rows([(wanted, None), (tables[0], ids[0][::1].int())], None)
+        assert rows is not None
+        assert torch.equal(rows, wanted + tables[0][ids[0]])
+
+
+def test_a_sum_that_is_torch_s(built: Path) -> None:
+    table, ids = torch.randn(5, 36), torch.tensor([0, 4])
+    assert compiled.add_rows([(table, ids)], None) is not None
+    assert compiled.add_rows([(table, torch.tensor([0, 5]))], None) is None
+    assert compiled.add_rows([(table, torch.tensor([-1]))], None) is None
+    assert compiled.add_rows([(table.double(), ids)], None) is None
+    assert compiled.add_rows([(table.half(), ids)], None) is None
+    assert compiled.add_rows([(table.t(), ids)], None) is None
+    assert compiled.add_rows([(table, ids), (table[:, :9].contiguous(), ids)], None) is None
+    assert compiled.add_rows([(table, ids), (table, ids[:1])], None) is None
+    assert compiled.add_rows([(table, ids)], torch.nn.LayerNorm(9)) is None
+    bare = torch.nn.LayerNorm(36, elementwise_affine=False)
+    assert compiled.add_rows([(table, ids)], bare) is None
+
+
+EMBEDDINGS = [  # what a caller may do, and whether the compiled sum still stands in
+    pytest.param(lambda e: None, True, id="nothing"),
+    pytest.param(
+        lambda e: e.embed_tokens.register_forward_hook(lambda *a: a[2] * 2), False, id="a hook"
+    ),
+    pytest.param(lambda e: setattr(e.embed_positions, "max_norm", 0.5), False, id="max_norm"),
+    pytest.param(lambda e: e.double(), False, id="another dtype"),
+    pytest.param(lambda e: e.embed_tokens.weight.data.mul_(2), True, id="other weights"),
+    pytest.param(
+        lambda e: setattr(e, "layernorm_embedding", torch.nn.Identity()), False, id="another module"
+    ),
+]
+
+
+@pytest.mark.parametrize(("change", "stands_in"), EMBEDDINGS)
+def test_what_a_caller_does_to_embeddings(
+    change: Any, stands_in: bool, built: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    encoder = small_model().eval().encoder.sentence_encoder
+    encoder.prepare(None)
+    change(encoder)
+    seen: list[bool] = []
+    real = embeddings.embed_compiled
+
+    def watched(*given: Any) -> Tensor | None:
+        seen.append((found := real(*given)) is not None)
+        return found
+
+    monkeypatch.setattr(embeddings, "embed_compiled", watched)
+    batch = batch_of((9, 4))
+    with torch.no_grad():
+        ours = next(encoder.packed(batch))
+        plain = encoder.embed(batch.ids, batch.positions)
+    assert seen == [stands_in]
+    assert_close(ours.double(), plain.double(), 2e-6)
 
 
 @pytest.mark.skipif(platform.machine() != "x86_64", reason="of x86")
