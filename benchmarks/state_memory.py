@@ -117,7 +117,7 @@ def main() -> None:
         "`loop.state=sharded` copies each process's own part, and writes it while the training "
         f"goes on. A state has {found['whole']['bytes'] / 1e9:.2f} GB on disk.\n"
         "Again: `python benchmarks/state_memory.py`.\n\n" + "\n".join(lines) + "\n\n"
-        "Memory is resident memory. Seconds are those of a machine with other work."
+        "Memory is resident memory."
     )
     print(page)
     write("state_memory", page, {"about": about("torch", "accelerate"), **found})

@@ -1,7 +1,7 @@
-// Computes a Transformer layer on packed rows in one call; few rows wait for the weights alone.
+// Computes a Transformer layer on packed rows in one call, and what the first layer reads in another.
 //
 // Plain C++ for ctypes that knows neither Python nor torch; compiled.py loads it, and its plain
-// twin is layer.py. Legend: N rows, C width, F inner width, T tokens of a sequence, D width of a
+// twins are layer.py and embeddings.py. Few rows wait for the weights alone. Legend: N rows, C width, F inner width, T tokens of a sequence, D width of a
 // head.
 
 #include <cstdint>
@@ -29,10 +29,10 @@ struct Layer {
   int32_t held;  // what holds the weights: an index of HELD of compiled.py
 };
 
-struct Sum {                // what the first layer reads: rows of tables, added and normalized
-  const float* tables[3];   // (sizes[i], width); null behind the last one
-  const int64_t* rows[3];   // (N,) of the table; null: its first N
-  int64_t sizes[3], width;
+struct Sum {  // what the first layer reads: rows of tables, added and normalized
+  const float* tables[3];  // (sizes[i], width)
+  const int64_t* rows[3];  // (N,) of the table; null: its first N
+  int64_t sizes[3], count, width;  // `count` tables
   Norm norm;  // of null, if the sum stays as it is
 };
 
@@ -42,10 +42,10 @@ struct Batch {
   const int64_t* asked;    // one row of each sequence, or null for all rows
 };
 
-int compiled_version() { return 4; }  // VERSION of compiled.py
+int compiled_version() { return 5; }  // VERSION of compiled.py
 }
 
-#if defined(__x86_64__) && defined(__GNUC__) && !defined(__clang__)
+#if defined(__linux__) && defined(__x86_64__) && defined(__GNUC__) && !defined(__clang__)
 
 #include <immintrin.h>
 #include <pthread.h>
@@ -56,7 +56,6 @@ int compiled_version() { return 4; }  // VERSION of compiled.py
 #include <algorithm>
 #include <atomic>
 #include <cmath>
-#include <condition_variable>
 #include <cstring>
 #include <mutex>
 #include <new>
@@ -98,8 +97,8 @@ int64_t up(int64_t n, int64_t to) { return (n + to - 1) / to * to; }
 // The lanes of a register of which `left` floats are there.
 __mmask16 lanes(int64_t left) { return left >= WIDE ? 0xffff : (1u << left) - 1; }
 
-// Waits until `ready`, and lets others have the core when that takes long: the one that all wait for
-// may want it (6 x 384 beside other work: 28 ms with OpenMP's barrier, which does not; 5 with this).
+// Waits until `ready`. When that takes long it lets others have the core: whom all wait for may want
+// it.
 template <class Ready>
 void wait_until(const Ready& ready) {
   for (int spins = 0; !ready();)
@@ -460,6 +459,7 @@ struct SumCall : Call {
   const Sum& sum;
   int64_t rows;
   float* y;  // (N, width)
+  std::atomic<bool>* lacking;  // whether a table lacks a row
 };
 
 void add_rows(const Call& any, Member member) {
@@ -468,8 +468,10 @@ void add_rows(const Call& any, Member member) {
   member.share(call.rows, [&](int64_t first, int64_t last) {
     for (int64_t n = first; n < last; n++) {
       float* y = call.y + n * sum.width;
-      for (int i = 0; i < 3 && sum.tables[i]; i++) {
-        const float* x = sum.tables[i] + (sum.rows[i] ? sum.rows[i][n] : n) * sum.width;
+      for (int64_t i = 0; i < sum.count; i++) {
+        const int64_t row = sum.rows[i] ? sum.rows[i][n] : n;
+        if (row < 0 || row >= sum.sizes[i]) return call.lacking->store(true);
+        const float* x = sum.tables[i] + row * sum.width;
         for (int64_t k = 0; k < sum.width; k++) y[k] = i ? y[k] + x[k] : x[k];
       }
       if (sum.norm.weight) normalize(y, sum.width, sum.norm, y);
@@ -571,29 +573,29 @@ void compute_layer(const Call& any, Member member) {
   });
 }
 
-#pragma GCC pop_options  // what follows runs when the library is loaded, on any CPU
+#pragma GCC pop_options  // a library makes its pool on any CPU
 
-// Threads that help every caller of this process: of several calls that with the fewest helpers.
+// Threads that help every caller of this process, first him whom the fewest help.
 //
 // OpenMP's would do, but a call of theirs waits for all of a team. After a pause Linux often wakes a
-// thread on the core of its waker, where it waits for milliseconds while another core is idle
-// (6.18, two cores of a KVM guest: 0.7 to 3.4 ms in half of the calls, 0.1 where it may not go there).
+// thread on the core of its waker, where it waits for milliseconds while another core is idle (6.18,
+// two cores of a KVM guest: 0.7 to 3.4 ms in half of the calls, 0.1 where it may not go there).
 class Pool {
  public:
-  Pool() { open_.reserve(64); }
+  explicit Pool(const cpu_set_t& all) : all_(all) { open_.reserve(64); }
 
   void run(Call& call) {
     if (call.threads == 1) return call.work(call, {call.stages, 0, 1});
-    bool wake;
+    int64_t wake;
     {
       std::lock_guard<std::mutex> lock(mutex_);
-      grow(call.threads - 1);
+      const bool grown = grow(call.threads - 1);
       open_.push_back(&call);
       calls_.fetch_add(1, std::memory_order_release);
-      wake = asleep_ > 0;
-      if (wake) leave_caller_s_core();
+      wake = std::min(asleep_, call.threads - 1 - spinning_);
+      if ((wake > 0 || grown) && open_.size() == 1) leave_caller_s_core();
     }
-    if (wake) called_.notify_all();
+    for (; wake > 0; wake--) pthread_cond_signal(&called_);
     call.work(call, {call.stages, 0, call.threads});
     {
       std::lock_guard<std::mutex> lock(mutex_);
@@ -602,12 +604,17 @@ class Pool {
     wait_until([&] { return call.inside.load(std::memory_order_acquire) == 0; });
   }
 
+  const cpu_set_t& all() const { return all_; }
+
  private:
-  void grow(int64_t count) {
-    if (static_cast<int64_t>(threads_.size()) >= count) return;
-    sigset_t all, own;  // signals are for the program's threads
-    sigfillset(&all);
-    pthread_sigmask(SIG_SETMASK, &all, &own);
+  // Makes threads until there are so many, if the system lets it; tells whether there are more.
+  bool grow(int64_t count) {
+    const size_t before = threads_.size();
+    if (static_cast<int64_t>(before) >= count) return false;
+    sigset_t others, own;  // signals are for the program's threads, but for those of a fault
+    sigfillset(&others);
+    for (int fault : {SIGSEGV, SIGBUS, SIGFPE, SIGILL, SIGABRT, SIGTRAP}) sigdelset(&others, fault);
+    pthread_sigmask(SIG_SETMASK, &others, &own);
     pthread_t thread;
     const auto start = [](void* pool) -> void* { return static_cast<Pool*>(pool)->help(), nullptr; };
     while (static_cast<int64_t>(threads_.size()) < count &&
@@ -615,66 +622,82 @@ class Pool {
       pthread_detach(thread);
       pthread_setname_np(thread, "roberta_hub");
       threads_.push_back(thread);
-      CPU_ZERO(&cores_);
     }
     pthread_sigmask(SIG_SETMASK, &own, nullptr);
+    CPU_ZERO(&cores_);
+    return threads_.size() > before;
   }
 
   void leave_caller_s_core() {
-    cpu_set_t cores;
-    if (sched_getaffinity(0, sizeof cores, &cores) != 0) return;
+    cpu_set_t cores = all_;
+    if (CPU_COUNT(&cores) == 0 && sched_getaffinity(0, sizeof cores, &cores) != 0) return;
     CPU_CLR(sched_getcpu(), &cores);
     if (CPU_COUNT(&cores) == 0 || CPU_EQUAL(&cores, &cores_)) return;
-    for (pthread_t thread : threads_) pthread_setaffinity_np(thread, sizeof cores, &cores);
     cores_ = cores;
+    for (pthread_t thread : threads_)
+      if (pthread_setaffinity_np(thread, sizeof cores, &cores) != 0) CPU_ZERO(&cores_);
+  }
+
+  Call* neediest() const {
+    Call* found = nullptr;
+    for (Call* call : open_)
+      if (call->came < call->threads && (!found || call->came < found->came)) found = call;
+    return found;
   }
 
   void help() {
     std::unique_lock<std::mutex> lock(mutex_);
     for (;;) {
-      const auto fewest = std::min_element(open_.begin(), open_.end(), [](Call* a, Call* b) {
-        return a->came - a->threads < b->came - b->threads;
-      });
-      if (fewest != open_.end() && (*fewest)->came < (*fewest)->threads) {
-        Call& call = **fewest;
-        const Member member{call.stages, call.came++, call.threads};
-        call.inside.fetch_add(1, std::memory_order_relaxed);
+      if (Call* const call = neediest()) {
+        const Member member{call->stages, call->came++, call->threads};
+        call->inside.fetch_add(1, std::memory_order_relaxed);
         lock.unlock();
-        call.work(call, member);
-        call.inside.fetch_sub(1, std::memory_order_release);
+        call->work(*call, member);
+        call->inside.fetch_sub(1, std::memory_order_release);
         lock.lock();
         continue;
       }
       const int64_t seen = calls_.load(std::memory_order_relaxed);
+      spinning_++;
       lock.unlock();  // the next layer is likely to come at once
       for (int spins = 0; spins < 2000 && calls_.load(std::memory_order_relaxed) == seen; spins++)
         _mm_pause();
       lock.lock();
+      spinning_--;
       if (calls_.load(std::memory_order_relaxed) != seen) continue;
       asleep_++;
-      called_.wait(lock);
+      pthread_cond_wait(&called_, mutex_.native_handle());
       asleep_--;
     }
   }
 
   std::mutex mutex_;
-  std::condition_variable called_;
+  // Not C++'s, whose `wait` only the libstdc++ of GCC 12 and later has.
+  pthread_cond_t called_ = PTHREAD_COND_INITIALIZER;
   std::vector<Call*> open_;
   std::vector<pthread_t> threads_;
-  cpu_set_t cores_{};  // where the threads may run, once they were told
+  const cpu_set_t all_;  // where threads may run; where none is in it, those of the caller
+  cpu_set_t cores_{};    // of them, where these may, once they were told
   std::atomic<int64_t> calls_{0};  // until now
-  int64_t asleep_ = 0;
+  int64_t asleep_ = 0, spinning_ = 0;
 };
 
-Pool* pool = new Pool;  // never deleted: its threads run until the process ends
+Pool* pool = new Pool({});  // never deleted: its threads run until the process ends
 // A child has none of its parent's threads, and gets its own.
-const int in_child = pthread_atfork(nullptr, nullptr, [] { pool = new Pool; });
+const int in_child = pthread_atfork(nullptr, nullptr, [] { pool = new Pool(pool->all()); });
 
 }  // namespace
 
 // Floats that `compiled_layer` needs for intermediate results.
 extern "C" int64_t compiled_space(const Layer* layer, const Batch* batch, int64_t threads) {
   return Space(*layer, *batch, threads, nullptr).total;
+}
+
+// Says where threads may run, before the first call: OpenMP binds its caller to one core if asked to.
+extern "C" void compiled_cores(const int32_t* cores, int64_t count) {
+  cpu_set_t all{};
+  for (int64_t i = 0; i < count; i++) CPU_SET(cores[i], &all);
+  pool = new Pool(all);
 }
 
 extern "C" void compiled_layer(const Layer* layer, const Batch* batch, const float* x, float* y,
@@ -685,17 +708,13 @@ extern "C" void compiled_layer(const Layer* layer, const Batch* batch, const flo
   pool->run(call);
 }
 
-// Returns 0, or 1 where it computed nothing, since a table lacks a row.
+// Returns 0, or 1 where a table lacks a row; the sums are none then.
 extern "C" int compiled_sum(const Sum* sum, int64_t rows, float* y, int64_t threads) {
-  for (int i = 0; i < 3 && sum->tables[i]; i++)
-    for (int64_t n = 0; n < rows; n++) {
-      const int64_t row = sum->rows[i] ? sum->rows[i][n] : n;
-      if (row < 0 || row >= sum->sizes[i]) return 1;
-    }
   Stage stage;
-  SumCall call{{add_rows, &stage, threads}, *sum, rows, y};
+  std::atomic<bool> lacking{false};
+  SumCall call{{add_rows, &stage, threads}, *sum, rows, y, &lacking};
   pool->run(call);
-  return 0;
+  return lacking;
 }
 
 #else

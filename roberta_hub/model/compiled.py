@@ -2,7 +2,8 @@
 
 `compiled.cpp` is that code. `setup.py` builds it where there is a compiler; through torch.hub, and
 on a CPU without AVX-512, nothing of it runs, and `PreparedLayer` takes torch's operators. For how
-many rows it runs, kernels.py knows.
+many rows layers run here, kernels.py knows. What the first of them reads is summed here too: one of
+torch's operators would wake OpenMP's threads, and wait for each.
 """
 
 from __future__ import annotations
@@ -12,7 +13,7 @@ from collections.abc import Sequence
 from ctypes import POINTER, c_float, c_int32, c_int64, c_void_p
 from functools import lru_cache
 from pathlib import Path
-from typing import Literal, NamedTuple
+from typing import Literal, NamedTuple, TypeGuard
 
 import torch
 import torch.nn.functional as F
@@ -33,7 +34,7 @@ _TILE = 12
 """Rows that are multiplied together, as in compiled.cpp."""
 _LINE = 64
 """Bytes of a cache line, on which weights begin."""
-VERSION = 4
+VERSION = 5
 """Of what passes between this module and compiled.cpp: structures and the order of weights. Both
 count it up when that changes, so that a library of an older source never runs."""
 
@@ -60,7 +61,7 @@ class _Layer(ctypes.Structure):
 class _Sum(ctypes.Structure):
     _fields_ = [
         *((name, c_void_p * 3) for name in ("tables", "rows")),
-        *(("sizes", c_int64 * 3), ("width", c_int64), ("norm", _Norm)),
+        *(("sizes", c_int64 * 3), ("count", c_int64), ("width", c_int64), ("norm", _Norm)),
     ]
 
 
@@ -117,19 +118,37 @@ class _Library:
             self.layer.argtypes = [*[c_void_p] * 5, c_int64]
             self.sum = code.compiled_sum
             self.sum.argtypes = [c_void_p, c_int64, c_void_p, c_int64]
+            cores = _places()
+            code.compiled_cores((c_int32 * len(cores))(*cores), c_int64(len(cores)))
 
     def threads(self, width: int, rows: int) -> int:
-        """Return how many threads take part: each has a tile of the smallest product."""
+        """Return how many threads take part: each has a tile of a product of this width."""
         tiles = -(-width // _PANEL) * -(-rows // _TILE)
         return min(torch.get_num_threads(), tiles)
 
 
+def _places() -> list[int]:
+    """Return the cores that OpenMP spreads its threads over; none where it binds no thread.
+
+    With `$OMP_PROC_BIND` torch's import binds the program's thread to one of them, and what it
+    makes later inherits that.
+    """
+    # Torch's library is loaded; its symbols are those of its own libraries too.
+    openmp = ctypes.CDLL(str(Path(torch.__file__).with_name("lib") / "libtorch_cpu.so"))
+    found: list[int] = []
+    for place in range(openmp.omp_get_num_places()):
+        cores = (c_int32 * openmp.omp_get_place_num_procs(place))()
+        openmp.omp_get_place_proc_ids(place, cores)
+        found += cores
+    return found
+
+
 @lru_cache(maxsize=1)
 def library() -> _Library | None:
-    """Return the compiled code; None where it was not built or does not fit this torch."""
+    """Return the compiled code; None where it was not built, or does not load."""
     try:
         return _Library(BUILT)
-    except (OSError, AttributeError):  # not there, or of another system or source
+    except (OSError, AttributeError):  # of another system or source; no OpenMP
         return None
 
 
@@ -235,47 +254,59 @@ class Run:
 def add_rows(
     tables: Sequence[tuple[Tensor, Tensor | None]], norm: nn.LayerNorm | None
 ) -> Tensor | None:
-    """Add rows of tables, and normalize the sums: (N, C), float32; torch wakes threads of its own.
+    """Add rows of tables, and normalize the sums: (N, C), float32.
 
     Args:
         tables: at most three, (V, C) each, and the rows to take of each, (N,); None takes all.
         norm: over the sums.
 
     Returns:
-        None where there is no compiled code, where a tensor is not contiguous on a CPU in float32,
-        and where a table lacks a row: for torch, which says so.
+        None where torch has to do it, or to say what is wrong: no compiled code is there, something
+        is not a plain tensor on a CPU, tables are not in float32, sizes do not fit, or a table
+        lacks a row.
 
     Example:
         >>> table, rows = torch.eye(3), torch.tensor([2, 0])
         >>> _ = add_rows([(table, rows), (torch.ones(2, 3), None)], None)
     """
-    there = library()
-    own = [] if norm is None else [norm.weight, norm.bias]
-    floats = [*(table for table, _ in tables), *own]
-    if there is None or not there.can or not all(map(_readable, floats)):
+    there, width = library(), tables[0][0].size(-1)
+    scales = [] if norm is None else [norm.weight, norm.bias]
+    if there is None or not there.can or not all(_readable(x, (width,)) for x in scales):
         return None
-    width = tables[0][0].size(1)
-    counts = {table.size(0) if rows is None else rows.numel() for table, rows in tables}
-    if len(counts) > 1 or any(x.shape[-1:] != (width,) for x in floats):
+    if not all(_readable(x, (len(x), width)) and _listed(rows) for x, rows in tables):
         return None
     kept = [(table, rows if rows is None else rows.long().contiguous()) for table, rows in tables]
-    addresses = [(x.data_ptr(), 0 if rows is None else rows.data_ptr()) for x, rows in kept]
-    laid = _Norm(own[0].data_ptr(), own[1].data_ptr(), norm.eps) if norm is not None else _Norm()
+    counts = {len(table if rows is None else rows) for table, rows in kept}
+    if len(counts) > 1:
+        return None
     (count,) = counts
     asked = _Sum(
-        *((c_void_p * 3)(*column) for column in zip(*addresses, strict=True)),
-        (c_int64 * 3)(*(table.size(0) for table, _ in kept)),
+        (c_void_p * 3)(*(table.data_ptr() for table, _ in kept)),
+        (c_void_p * 3)(*(rows if rows is None else rows.data_ptr() for _, rows in kept)),
+        (c_int64 * 3)(*(len(table) for table, _ in kept)),
+        len(kept),
         width,
-        laid,
+        _Norm() if norm is None else _Norm(*(x.data_ptr() for x in scales), norm.eps),
     )
-    y = tables[0][0].new_empty(count, width)
+    y = torch.empty(count, width, dtype=torch.float32, device="cpu")
     threads = there.threads(width, count)
-    wrong = there.sum(ctypes.addressof(asked), count, y.data_ptr(), threads)
-    return None if wrong else y
+    lacking = there.sum(ctypes.addressof(asked), count, y.data_ptr(), threads)
+    return None if lacking else y
 
 
-def _readable(x: Tensor | None) -> bool:
-    return x is not None and x.dtype == torch.float32 and x.is_contiguous() and x.is_cpu
+def _readable(x: Tensor | None, shape: tuple[int, ...]) -> bool:
+    return _plain(x) and x.shape == shape and x.dtype == torch.float32 and x.is_contiguous()
+
+
+def _listed(rows: Tensor | None) -> bool:
+    return rows is None or (_plain(rows) and rows.dim() == 1)
+
+
+def _plain(x: Tensor | None) -> TypeGuard[Tensor]:
+    """Tell whether a tensor's memory is its own, and within reach."""
+    if x is None or type(x) not in (Tensor, nn.Parameter):
+        return False
+    return x.is_cpu and x.layout == torch.strided
 
 
 def _within(rows: Sequence[int], count: int) -> bool:

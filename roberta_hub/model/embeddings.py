@@ -110,6 +110,7 @@ def embed(
 _FORWARDS: dict[type[nn.Module], object] = {
     kind: kind.forward for kind in (nn.Embedding, nn.LayerNorm)
 }
+"""The classes and forwards that `embed_compiled` replaces."""
 
 
 def embed_compiled(
@@ -132,17 +133,15 @@ def embed_compiled(
         return None
     if not all(is_plain(module, _FORWARDS) for module in there):
         return None
-    lookups = [(own.embed_positions, positions)]
+    looked = [own.embed_tokens, own.embed_positions, own.segment_embeddings]
+    if any(table is not None and table.max_norm is not None for table in looked):
+        return None  # a look changes such weights
+    given = tokens.is_floating_point()
+    rows = [(tokens, None) if given else (own.embed_tokens.weight, tokens)]
+    rows.append((own.embed_positions.weight, positions))
     if own.segment_embeddings is not None:
         none = torch.zeros_like(positions) if segments is None else segments
-        lookups.append((own.segment_embeddings, none))
-    if not tokens.is_floating_point():
-        lookups.insert(0, (own.embed_tokens, tokens))
-    if any(module.max_norm is not None for module, _ in lookups):  # a look changes such weights
-        return None
-    rows: list[tuple[Tensor, Tensor | None]] = [(module.weight, ids) for module, ids in lookups]
-    if tokens.is_floating_point():
-        rows.insert(0, (tokens, None))
+        rows.append((own.segment_embeddings.weight, none))
     return add_rows(rows, own.layernorm_embedding)
 
 

@@ -195,7 +195,8 @@ class TransformerEncoder(nn.Module):
             self.prepare(prepared.dtype)
             prepared = self.prepared
         layers = None if prepared is None else prepared.form()
-        x = self._embed_packed(batch, token_embeddings, prepared=layers is not None)
+        compiled = layers is not None and layers[0].compiled_for(len(batch.ids)) is not None
+        x = self._embed_packed(batch, token_embeddings, compiled=compiled)
         attend = partial(packed_attention, batch=batch)
         last = None if rows is None else (partial(one_row_attention, batch=batch), rows)
         if layers is None:
@@ -255,7 +256,7 @@ class TransformerEncoder(nn.Module):
         )
 
     def _embed_packed(
-        self, batch: PackedBatch, token_embeddings: Tensor | None = None, *, prepared: bool = False
+        self, batch: PackedBatch, token_embeddings: Tensor | None = None, *, compiled: bool = False
     ) -> Tensor:
         segments = None
         if self.separator_idx is not None:
@@ -264,7 +265,7 @@ class TransformerEncoder(nn.Module):
                 padding_idx=self.padding_idx,
                 separator=self.separator_idx,
             )
-        if prepared and not self.training:
+        if compiled and not self.training:
             tokens = batch.ids if token_embeddings is None else token_embeddings
             x = embeddings.embed_compiled(self._tables, tokens, batch.positions, segments)
             if x is not None:
