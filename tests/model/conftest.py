@@ -1,9 +1,19 @@
-"""Matrices this small are quickest on one thread, and leave the other tests their cores."""
+"""The compiled part, built if need be; and one thread for every test.
 
+Matrices this small are quickest on one, and leave the other tests their cores.
+"""
+
+import subprocess
+import sys
 from collections.abc import Iterator
+from pathlib import Path
 
 import pytest
 import torch
+
+from roberta_hub.model import compiled, kernels
+
+ROOT = Path(__file__).resolve().parents[2]
 
 
 @pytest.fixture(autouse=True)
@@ -12,3 +22,33 @@ def _one_thread() -> Iterator[None]:
     torch.set_num_threads(1)
     yield
     torch.set_num_threads(before)
+
+
+@pytest.fixture(scope="module")
+def built(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Path]:
+    """The library, built here if it was not; the tests of its numbers skip without a compiler."""
+    source = ROOT / "roberta_hub/model/compiled.cpp"
+    if compiled.can() and compiled.BUILT.stat().st_mtime >= source.stat().st_mtime:
+        yield compiled.BUILT
+        return
+    place = tmp_path_factory.mktemp("built")
+    command = [sys.executable, "setup.py", "-q", "build_ext", "--build-lib", str(place)]
+    subprocess.run([*command, "--build-temp", str(place)], cwd=ROOT, capture_output=True)
+    library = next(place.rglob("_compiled.so"), None)
+    if library is None:
+        pytest.skip("no compiler")
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(compiled, "BUILT", library)
+        compiled.library.cache_clear()
+        if not compiled.can():
+            pytest.skip("no AVX-512")
+        yield library
+    compiled.library.cache_clear()
+
+
+@pytest.fixture
+def amd(monkeypatch: pytest.MonkeyPatch) -> None:
+    """A CPU on which every form runs compiled that can, and nothing pinned."""
+    monkeypatch.delenv(kernels.PIN, raising=False)
+    features = kernels.cpu().features
+    monkeypatch.setattr(kernels, "cpu", lambda: kernels.CPU("AuthenticAMD", features))

@@ -1,0 +1,99 @@
+"""Layers in their compiled form, and their twins, for the tests of both."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from contextlib import contextmanager
+from typing import Any
+
+import pytest
+import torch
+from torch import Tensor
+
+from roberta_hub.model import compiled, embeddings, kernels
+from roberta_hub.model.compiled import HELD, CompiledLayer, Held, Run
+from roberta_hub.model.layer import PreparedLayer, TransformerLayer
+from roberta_hub.model.packing import PackedBatch, pack_sequences
+
+
+def skip_without(held: str | None) -> None:
+    """Skip where this CPU has no instructions for such weights; None is float32."""
+    if held is not None and held not in compiled.can():
+        pytest.skip(f"no instructions for {held}")
+
+
+def layer_of(size: tuple[int, int, int], before: bool = False) -> TransformerLayer:
+    """A layer of weights that float16 holds, in eval mode."""
+    width, inner, heads = size
+    layer = TransformerLayer(
+        *(width, inner, heads),
+        activation_fn="gelu",
+        dropout=0.1,
+        attention_dropout=0.1,
+        activation_dropout=0.1,
+        normalize_before=before,
+        eps=1e-5,
+    ).eval()
+    generator = torch.Generator().manual_seed(width)
+    with torch.no_grad():
+        for name, p in layer.named_parameters():
+            drawn = torch.randn(p.shape, generator=generator)
+            scaled = drawn / p.size(-1) ** 0.5 if p.dim() == 2 else 0.2 * drawn
+            p.copy_((scaled + ("norm.weight" in name)).half().float())
+    return layer
+
+
+def prepared(layer: TransformerLayer, held: Held) -> PreparedLayer:
+    """With a compiled form of this kind alone, for any number of rows, on the machine at hand."""
+    return limited(layer, held, {name: kernels.ANY if name == held else 0 for name in HELD})
+
+
+def twin_of(layer: TransformerLayer, held: Held) -> PreparedLayer:
+    """The same on torch's operators."""
+    return limited(layer, held, dict.fromkeys(HELD, 0))
+
+
+def limited(layer: TransformerLayer, held: Held, limits: dict[Held, int]) -> PreparedLayer:
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(kernels, "COMPILED", dict.fromkeys(kernels.COMPILED, limits))
+        return PreparedLayer(layer, held if held in ("int8", "bfloat16") else None)
+
+
+def only(form: PreparedLayer) -> CompiledLayer:
+    """Its compiled form."""
+    ((_, layer),) = form.compiled
+    return layer
+
+
+def computed(form: PreparedLayer, lengths: tuple[int, ...], x: Tensor) -> Tensor:
+    """All rows of a batch through the compiled layer."""
+    return Run([only(form)], lengths, None)(only(form), x, False)
+
+
+def batch_of(lengths: tuple[int, ...]) -> PackedBatch:
+    return pack_sequences([torch.full((n,), 5) for n in lengths], padding_idx=1)
+
+
+def drawn(rows: int, width: int) -> Tensor:
+    return torch.randn(rows, width, generator=torch.Generator().manual_seed(rows))
+
+
+def runs_compiled(model: Any) -> bool:
+    with torch.no_grad():
+        form = model.encoder.sentence_encoder.prepared.form()
+    return all(layer.compiled_for(1) is not None for layer in form)
+
+
+@contextmanager
+def compiled_sums() -> Iterator[list[bool]]:
+    """Gather of each call of `embed_compiled` inside whether it gave a sum."""
+    found: list[bool] = []
+    real = embeddings.embed_compiled
+
+    def watched(*given: Any) -> Tensor | None:
+        found.append((x := real(*given)) is not None)
+        return x
+
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(embeddings, "embed_compiled", watched)
+        yield found

@@ -1,0 +1,272 @@
+"""Models run on compiled layers where they may, and as before where these are not there."""
+
+from __future__ import annotations
+
+import platform
+from pathlib import Path
+from typing import Any
+
+import pytest
+import torch
+from compiled_layers import (
+    compiled_sums,
+    computed,
+    drawn,
+    layer_of,
+    only,
+    prepared,
+    runs_compiled,
+    skip_without,
+)
+from small_models import assert_close, small_model, small_roberta
+
+from roberta_hub.model import compiled, kernels
+from roberta_hub.model.compiled import HELD, Run
+from roberta_hub.model.layer import PreparedLayer
+
+pytestmark = pytest.mark.usefixtures("amd")
+TEXTS = ["Hello world!", "A longer sentence, with more words than the others have.", "x"]
+
+
+@pytest.mark.parametrize("family", [{}, {"normalize_before": True}, {"num_unique_layers": 1}])
+@pytest.mark.parametrize("dtype", [None, "int8", "bfloat16"])
+def test_models(dtype: Any, family: dict[str, Any], built: Path) -> None:
+    roberta = small_roberta(heads={"topic": 3}, **family)
+    wanted = [roberta.features(text) for text in TEXTS]
+    classes = roberta.predict("topic", roberta.encode(TEXTS[1]))
+    skip_without(dtype)
+    roberta.optimize(dtype)
+    assert runs_compiled(roberta.model)
+    for text, states in zip(TEXTS, wanted, strict=True):
+        assert_close(roberta.features(text), states, 0.15 if dtype else 2e-5)
+    assert_close(
+        roberta.predict("topic", roberta.encode(TEXTS[1])), classes, 0.15 if dtype else 2e-5
+    )
+
+
+@pytest.mark.parametrize("dtype", [None, "int8"])
+def test_many_rows_on_torch_and_few_compiled(dtype: Any, intel: None, built: Path) -> None:
+    """Of weights that float16 holds a third form takes many rows where compiled is the faster."""
+    skip_without(dtype)
+    model = small_model().half().float().eval()
+    encoder = model.encoder.sentence_encoder
+    encoder.prepare(dtype)
+    tokens = torch.randint(5, 60, (1, 20))
+    with torch.no_grad():
+        layer = encoder.prepared.form()[0]
+        assert layer.compiled_for(20) is not None
+        assert layer.compiled_for(800) is None
+        rows, _, _ = encoder.encode(tokens.repeat(40, 1))
+        assert_close(rows[:20], encoder.encode(tokens)[0], 0.05 if dtype else 2e-5)
+
+
+@pytest.mark.parametrize("dtype", [None, "int8"])
+def test_a_batch_of_padding_prepares_nothing(dtype: Any, built: Path) -> None:
+    skip_without(dtype)
+    model = small_model().eval()
+    encoder = model.encoder.sentence_encoder
+    encoder.prepare(dtype)
+    with torch.no_grad():
+        rows, _, _ = encoder.encode(torch.full((2, 3), encoder.padding_idx))
+        assert rows.shape == (0, encoder.embed_tokens.weight.size(1))
+        assert all(layer.products is None for layer in encoder.prepared.form())
+
+
+def test_threads_are_as_many_as_there_are_tiles(
+    built: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A large batch is for every core, also where a product has fewer panels than these."""
+    there = compiled.library()
+    assert there is not None
+    monkeypatch.setattr(torch, "get_num_threads", lambda: 96)
+    assert [there.threads(768, rows) for rows in (1, 12, 13, 48, 4096)] == [24, 24, 48, 96, 96]
+
+
+def test_weights_that_float16_holds_have_two_forms(built: Path) -> None:
+    layer = PreparedLayer(layer_of((36, 52, 3)), None)
+    limits = [limit for limit, _ in layer.compiled]
+    assert limits == [32, kernels.ANY]
+    assert layer.products is None  # nothing runs on torch's operators
+    few, many = (layer.compiled_for(rows) for rows in (32, 33))
+    x = drawn(30, 36)
+    assert few is not None
+    assert many is not None
+    assert_close(Run([few], (30,), None)(few, x, False), Run([many], (30,), None)(many, x, False))
+
+
+def test_many_rows_another_activation_and_a_change_of_weights(built: Path) -> None:
+    model = small_model().eval()
+    encoder = model.encoder.sentence_encoder
+    encoder.prepare(None)
+    tokens = torch.randint(5, 60, (1, 20))
+    with torch.no_grad():
+        assert runs_compiled(model)
+        rows, _, batch = encoder.encode(tokens.repeat(40, 1))
+        assert_close(rows[:20], encoder.encode(tokens)[0])
+        encoder.layers[0].fc1.weight += 1.0
+        assert_close(encoder.encode(tokens)[0], encoder.padded(tokens)[-1][0])
+    other = small_model(activation_fn="relu").eval()
+    other.encoder.sentence_encoder.prepare(None)
+    assert not runs_compiled(other)
+    assert len(batch.lengths) == 40
+
+
+@pytest.mark.parametrize("pin", ["onednn", "mkl", "plain"])
+def test_a_pin_keeps_it_away(pin: str, monkeypatch: pytest.MonkeyPatch, built: Path) -> None:
+    from roberta_hub.model.matrices import available
+
+    if pin != "plain" and not available(pin):  # type: ignore[arg-type]
+        pytest.skip(f"no {pin}")
+    monkeypatch.setenv(kernels.PIN, pin)
+    for dtype in (None, "int8") if "int8" in compiled.can() else (None,):
+        model = small_model().eval()
+        encoder = model.encoder.sentence_encoder
+        encoder.prepare(dtype)  # type: ignore[arg-type]
+        assert not runs_compiled(model)
+        with torch.no_grad(), compiled_sums() as found:
+            encoder.encode(torch.randint(5, 60, (1, 20)))
+        assert found == []
+
+
+def test_the_pin_asks_for_it(monkeypatch: pytest.MonkeyPatch, built: Path) -> None:
+    monkeypatch.setenv(kernels.PIN, "compiled")
+    roberta = small_roberta().optimize()
+    assert runs_compiled(roberta.model)
+    assert "float32, prepacked (compiled, as" in str(roberta.optimized)
+
+
+# ---- shapes and settings that the compiled code cannot know of ----
+
+SHAPES = [  # what a caller may have made of a layer of 36, and whether the compiled code reads it
+    pytest.param({"fc1": (36, 8), "fc2": (8, 36)}, True, id="a narrower inner layer"),
+    pytest.param({"num_heads": 36}, True, id="other heads"),
+    pytest.param(
+        {"q_proj": (36, 24), "k_proj": (36, 24), "v_proj": (36, 24), "out_proj": (24, 36)},
+        False,
+        id="a pruned head",
+    ),
+    pytest.param(
+        {"q_proj": (36, 72), "k_proj": (36, 72), "v_proj": (36, 72), "out_proj": (72, 36)},
+        False,
+        id="wider heads",
+    ),
+]
+
+
+@pytest.mark.parametrize("first", [True, False], ids=["first", "last"])
+@pytest.mark.parametrize(("changes", "compiled"), SHAPES)
+def test_layers_of_other_shapes(
+    changes: dict[str, Any], compiled: bool, first: bool, built: Path
+) -> None:
+    """Scratch of the first layer is too small for a wider one behind it."""
+    model = small_model(embed_dim=36, ffn_dim=1024, num_heads=3).eval()
+    encoder = model.encoder.sentence_encoder
+    layer = encoder.layers[0 if first else -1]
+    for name, sizes in changes.items():
+        home = layer if name.startswith("fc") else layer.self_attn
+        setattr(home, name, torch.nn.Linear(*sizes) if isinstance(sizes, tuple) else sizes)
+    model.eval()
+    encoder.prepare(None)
+    tokens = torch.randint(5, 60, (1, 9))
+    with torch.no_grad():
+        forms = encoder.prepared.form()
+        assert (forms[0 if first else -1].compiled_for(9) is not None) == compiled
+        assert forms[1].compiled_for(9) is not None
+        assert_close(encoder.encode(tokens)[0], encoder.padded(tokens)[-1][0])
+
+
+def test_torch_s_defaults_do_not_reach_it(built: Path) -> None:
+    form = prepared(layer_of((96, 224, 6)), "float16")
+    x = drawn(9, 96)
+    wanted = computed(form, (9,), x)
+    try:
+        torch.set_default_dtype(torch.bfloat16)
+        assert torch.equal(computed(form, (9,), x), wanted)
+    finally:
+        torch.set_default_dtype(torch.float32)
+    with torch.device("meta"):
+        assert torch.equal(computed(form, (9,), x), wanted)
+
+
+def test_what_it_cannot_read_is_refused(built: Path) -> None:
+    form = prepared(layer_of((36, 52, 3)), "float16")
+    run = Run([only(form)], (4, 5), None)
+    for x in (drawn(8, 36), drawn(9, 35), drawn(9, 36).double(), drawn(9, 36).unsqueeze(0)):
+        with pytest.raises(ValueError, match=r"wanted \(9, 36\)"):
+            run(only(form), x, False)
+    for lengths, rows in (((0, 9), [0, 0]), ((4, 5), [0]), ((4, 5), [0, 9]), ((4, 5), [-1, 4])):
+        with pytest.raises(ValueError, match=r"rows .* of sequences"):
+            Run([only(form)], lengths, torch.tensor(rows))
+
+
+def test_a_library_of_another_source_stays_away(
+    monkeypatch: pytest.MonkeyPatch, built: Path
+) -> None:
+    monkeypatch.setattr(compiled, "VERSION", compiled.VERSION + 1)
+    compiled.library.cache_clear()
+    try:
+        assert compiled.can() == frozenset()
+    finally:
+        compiled.library.cache_clear()
+
+
+def test_the_variable_that_holds_onednn_back_holds_it_back_too(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    with_it = kernels.CPU("AuthenticAMD", frozenset({"avx2", "avx512f", "avx512_vnni"}))
+    monkeypatch.setattr(kernels, "cpu", lambda: with_it)
+    assert kernels.compiled_rows("float16", frozenset(HELD)) == 32
+    monkeypatch.setenv("ONEDNN_MAX_CPU_ISA", "AVX2")
+    assert kernels.compiled_rows("float16", frozenset(HELD)) == 0
+    monkeypatch.setenv(kernels.PIN, "compiled")
+    assert kernels.compiled_rows("float16", frozenset(HELD)) == 32
+    assert kernels.compiled_rows("float32", frozenset(HELD)) == kernels.ANY
+
+
+# ---- where it is not there ----
+
+
+def test_without_it(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(compiled, "BUILT", tmp_path / "nothing.so")
+    compiled.library.cache_clear()
+    try:
+        assert compiled.can() == frozenset()
+        roberta = small_roberta()
+        wanted = roberta.features(TEXTS)
+        roberta.optimize()
+        assert not runs_compiled(roberta.model)
+        for ours, theirs in zip(roberta.features(TEXTS), wanted, strict=True):
+            assert_close(ours, theirs, 2e-5)
+        monkeypatch.setenv(kernels.PIN, "compiled")
+        with pytest.raises(ValueError, match=r"compiled part was not built here.*choose another"):
+            small_roberta().optimize()
+        broken = tmp_path / "nothing.so"
+        broken.write_bytes(b"\x7fELF and no more")
+        compiled.library.cache_clear()
+        assert compiled.can() == frozenset()
+    finally:
+        compiled.library.cache_clear()
+
+
+@pytest.mark.skipif(platform.machine() != "x86_64", reason="of x86")
+def test_the_processor_s_word_is_the_system_s(built: Path) -> None:
+    features = kernels.cpu().features
+    assert ("int8" in compiled.can()) == ("avx512_vnni" in features)
+    assert ("float16" in compiled.can()) == ("avx512f" in features)
+
+
+def test_int8_on_amx_asks_for_a_pin(monkeypatch: pytest.MonkeyPatch) -> None:
+    everything = frozenset(HELD)
+    amx = kernels.CPU("GenuineIntel", frozenset({"avx512f", "avx512_vnni", "amx_int8"}))
+    monkeypatch.setattr(kernels, "cpu", lambda: amx)
+    rows = [kernels.compiled_rows(held, everything) for held in HELD]
+    assert [count > 0 for count in rows] == [held in ("float32", "float16") for held in HELD]
+    monkeypatch.setenv(kernels.PIN, "compiled")
+    assert kernels.compiled_rows("int8", everything) == kernels.ANY
+
+
+@pytest.fixture
+def intel(monkeypatch: pytest.MonkeyPatch) -> None:
+    """A CPU on which many rows run on torch's operators."""
+    features = kernels.cpu().features - {"amx_int8"}
+    monkeypatch.setattr(kernels, "cpu", lambda: kernels.CPU("GenuineIntel", features))
