@@ -115,16 +115,16 @@ def test_the_sum_of_each_family(family: dict[str, Any], stands_in: bool, built: 
         assert_close(states[0], encoder.padded(tokens)[0].flatten(0, 1), 2e-6)
 
 
-@pytest.mark.parametrize("dtype", [torch.float32, torch.float64])
-def test_embeddings_that_a_caller_gives(dtype: torch.dtype, built: Path) -> None:
-    """They take the place of the table's rows; what is not in float32 is torch's."""
-    model = small_model().eval()
-    encoder = model.encoder.sentence_encoder
+def test_embeddings_that_a_caller_gives(built: Path) -> None:
+    """They take the place of the table's rows; those of another dtype are torch's to refuse."""
+    encoder = small_model().eval().encoder.sentence_encoder
     encoder.prepare(None)
     tokens = torch.randint(5, 60, (2, 9))
-    given = torch.randn(2, 9, encoder.embed_tokens.weight.size(1), dtype=dtype)
+    given = torch.randn(2, 9, encoder.embed_tokens.weight.size(1))
     with torch.no_grad(), compiled_sums() as found:
         _, states, _ = encoder.encode(tokens, True, given)
         plain = encoder.padded(tokens, given)[0].flatten(0, 1)
-    assert found == [dtype == torch.float32]
-    assert_close(states[0].double(), plain.double(), 2e-6)
+        with pytest.raises(RuntimeError, match="dtype"):
+            encoder.encode(tokens, True, given.double())
+    assert found == [True, False]
+    assert_close(states[0], plain, 2e-6)
