@@ -172,7 +172,7 @@ def main() -> None:
             f"they come {padding(list(map(len, ids)), BATCH):.2f} slots a token. "
             f"Medians of {given.rounds} rounds by turns, in one process of "
             f"{torch.get_num_threads()} threads.",
-            "Again: `python benchmarks/export.py`.",
+            f"Again: `python benchmarks/export.py --items {given.items} --rounds {given.rounds}`.",
             "",
         ]
         found: dict[str, Any] = {"corpus": measure(ragged, ids, given.rounds)}

@@ -1,8 +1,8 @@
-// Computes a Transformer layer on packed rows in one call, and what the first layer reads in another.
+// Computes a Transformer layer on packed rows in one call, and in another what the first one reads.
 //
 // Plain C++ for ctypes that knows neither Python nor torch; compiled.py loads it, and its plain
-// twins are layer.py and embeddings.py. Few rows wait for the weights alone. Legend: N rows, C width, F inner width, T tokens of a sequence, D width of a
-// head.
+// twins are layer.py and embeddings.py. Few rows wait for the weights alone. Legend: N rows,
+// C width, F inner width, T tokens of a sequence, D width of a head.
 
 #include <cstdint>
 
@@ -97,8 +97,8 @@ int64_t up(int64_t n, int64_t to) { return (n + to - 1) / to * to; }
 // The lanes of a register of which `left` floats are there.
 __mmask16 lanes(int64_t left) { return left >= WIDE ? 0xffff : (1u << left) - 1; }
 
-// Waits until `ready`. When that takes long it lets others have the core: whom all wait for may want
-// it.
+// Waits until `ready`. When that takes long it lets others have the core: the thread that all wait
+// for may want it.
 template <class Ready>
 void wait_until(const Ready& ready) {
   for (int spins = 0; !ready();)
@@ -577,9 +577,10 @@ void compute_layer(const Call& any, Member member) {
 
 // Threads that help every caller of this process, first him whom the fewest help.
 //
-// OpenMP's would do, but a call of theirs waits for all of a team. After a pause Linux often wakes a
-// thread on the core of its waker, where it waits for milliseconds while another core is idle (6.18,
-// two cores of a KVM guest: 0.7 to 3.4 ms in half of the calls, 0.1 where it may not go there).
+// OpenMP's would do, but a call of theirs waits for all of a team. After a pause Linux often wakes
+// a thread on the core of its waker, where it waits for milliseconds while another core is idle
+// (6.18, two cores of a KVM guest: 0.7 to 3.4 ms in half of the calls, 0.1 where it may not go
+// there).
 class Pool {
  public:
   explicit Pool(const cpu_set_t& all) : all_(all) { open_.reserve(64); }
@@ -616,7 +617,7 @@ class Pool {
     for (int fault : {SIGSEGV, SIGBUS, SIGFPE, SIGILL, SIGABRT, SIGTRAP}) sigdelset(&others, fault);
     pthread_sigmask(SIG_SETMASK, &others, &own);
     pthread_t thread;
-    const auto start = [](void* pool) -> void* { return static_cast<Pool*>(pool)->help(), nullptr; };
+    const auto start = [](void* own) -> void* { return static_cast<Pool*>(own)->help(), nullptr; };
     while (static_cast<int64_t>(threads_.size()) < count &&
            pthread_create(&thread, nullptr, start, this) == 0) {
       pthread_detach(thread);
@@ -693,7 +694,8 @@ extern "C" int64_t compiled_space(const Layer* layer, const Batch* batch, int64_
   return Space(*layer, *batch, threads, nullptr).total;
 }
 
-// Says where threads may run, before the first call: OpenMP binds its caller to one core if asked to.
+// Says where threads may run, before the first call: OpenMP binds its caller to one core if asked
+// to.
 extern "C" void compiled_cores(const int32_t* cores, int64_t count) {
   cpu_set_t all{};
   for (int64_t i = 0; i < count; i++) CPU_SET(cores[i], &all);
