@@ -94,7 +94,9 @@ def test_a_killed_worker_changes_nothing(
     report = lake(source, target, verb, unit_rows=UNIT, workers=2)
     thread.join()
     assert killed
-    assert (report.rows, report.left, len(report.done)) == (ROWS, 0, ROWS // UNIT)
+    assert (report.rows, report.left) == (ROWS, 0)
+    # The killed one may have finished a unit and not said so; who tries it again finds it whole.
+    assert len(report.done) in (ROWS // UNIT - 1, ROWS // UNIT)
     assert len({done.worker for done in report.done}) >= 2
     assert bytes_of(target) == clean
     assert workers(os.getpid()) == []
