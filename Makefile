@@ -42,7 +42,7 @@ check: $(VENV)/.test
 # Every table of speed, about an hour; each is one command, in the file's first lines.
 bench: $(VENV)/.bench
 	$(BIN)/python benchmarks/speed.py corpus
-	$(BIN)/python benchmarks/speed.py corpus --size large --items 24
+	$(BIN)/python benchmarks/speed.py corpus --size large --items 72
 	$(BIN)/python benchmarks/speed.py text
 	$(BIN)/python benchmarks/first_sights.py
 	$(BIN)/python tools/lake_environments.py $(VENV)/lakes sentence_torch sentence_onnx sentence_openvino fastembed
