@@ -15,6 +15,7 @@ def interpreter(name: str, module: str) -> str:
     place = os.environ.get("ROBERTA_HUB_LAKES")
     if place and (Path(place) / name / "built").exists():
         return str(Path(place).absolute() / name / "bin" / "python")
-    if importlib.util.find_spec(module):
+    parent = module.partition(".")[0]  # where it is not there, to look inside is an error
+    if importlib.util.find_spec(parent) and importlib.util.find_spec(module):
         return sys.executable
     pytest.skip(f"no {module} here, and no $ROBERTA_HUB_LAKES/{name}: `make lakes` sets it up")
