@@ -6,9 +6,12 @@ import os
 import signal
 import time
 from collections.abc import Sequence
+from pathlib import Path
 from typing import Any
 
-from roberta_hub.scale import Verb
+from roberta_hub.scale import Verb, processes
+from roberta_hub.scale.units import Unit
+from roberta_hub.scale.work import Done, Job, do_unit
 
 
 class Slow(Verb):
@@ -26,6 +29,37 @@ class Deadly(Verb):
         if "kill me" in str(rows):
             os.kill(os.getpid(), signal.SIGKILL)
         return super().answers(rows)
+
+
+class Killed(Verb):
+    """Kills the first worker that answers, in the middle of its first unit."""
+
+    def answers(self, rows: Sequence[Any]) -> Any:
+        once()
+        return super().answers(rows)
+
+
+class KilledAfter(Verb):
+    """Kills the first worker that ends its second unit: the file is there, and nobody says so."""
+
+    def answers(self, rows: Sequence[Any]) -> Any:
+        processes.do_unit = _do_unit_and_die
+        return super().answers(rows)
+
+
+def _do_unit_and_die(job: Job, unit: Unit) -> Done:
+    done = do_unit(job, unit)
+    once()
+    return done
+
+
+def once() -> None:
+    """Kill this process, unless an earlier one was killed here."""
+    try:
+        Path(os.environ["KILLED_ONCE"]).touch(exist_ok=False)
+    except FileExistsError:
+        return
+    os.kill(os.getpid(), signal.SIGKILL)
 
 
 class Stuck(Verb):
