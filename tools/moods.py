@@ -2,7 +2,8 @@
 
 Two lexicons, VADER's and TextBlob's, judge sentences of the training text and of the pairs; where
 both are sure and agree, the sentence becomes a premise, and "This example is positive." a
-hypothesis that follows from it or contradicts it (distant supervision; Go et al. 2009). Of the
+hypothesis that follows from it or contradicts it (distant supervision; Go et al. 2009). Later a
+small language model (small_lm.py) must see the same mood, and writes reviews besides. Of the
 first 8,000 rows of six words or more of SST-2's training set, which no step reads, both are sure of
 29 % and right on 86 % of these (at 0.3 and 0.2; see SURE). Both moods, and both labels of each
 hypothesis, are equally frequent: a model of pairs alone calls 94 % of reviews "positive".
@@ -15,6 +16,7 @@ import random
 import re
 from collections import Counter
 from collections.abc import Callable, Iterable, Iterator
+from statistics import median
 
 MOODS = (
     ("negative", "positive"),
@@ -128,6 +130,36 @@ def statement(premise: str, mood: float, luck: random.Random) -> list[str]:
     hypothesis = luck.choice(HYPOTHESES).format(pair[(mood > 0) == follows])
     label = "neutral" if mood == 0 else "entailment" if follows else "contradiction"
     return [premise, hypothesis, label, "mood"]
+
+
+def mood_of(row: list[str]) -> float:
+    """Tell the mood of the text of a row that `statement` made: 1, -1 or 0."""
+    _, hypothesis, label, _ = row
+    if label == "neutral":
+        return 0.0
+    word = hypothesis.rstrip(".").split()[-1]
+    return 1.0 if any(word == good for _, good in MOODS) == (label == "entailment") else -1.0
+
+
+def agreed(judged: Iterable[tuple[str, float, float]]) -> list[tuple[str, float]]:
+    """Keep the texts whose mood another judge sees too: (text, mood).
+
+    What lies between the two moods is taken from the judge's own scores: the middle between the
+    medians of both moods. A tenth of the way to a median must be left; a text without a mood must
+    lie nearer to the middle than both medians do.
+
+    Args:
+        judged: text, mood (1, -1 or 0) and the other judge's score, the higher the more positive.
+    """
+    rows = list(judged)
+    low, high = (median(score for _, mood, score in rows if mood == m) for m in (-1, 1))
+    middle, half = (low + high) / 2, (high - low) / 2
+    found = []
+    for text, mood, score in rows:
+        away = (score - middle) / half
+        if abs(away) < 1 if mood == 0 else mood * away > 0.1:
+            found.append((text, mood))
+    return found
 
 
 def forms(texts: Iterable[str], least: int, luck: random.Random) -> list[list[str]]:

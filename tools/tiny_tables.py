@@ -1,0 +1,160 @@
+"""Makes the tables that roberta.tiny learns: text, pairs, sentences and moods, out of shared data.
+
+`train_tiny.py` calls it, step by step.
+"""
+
+from __future__ import annotations
+
+import csv
+import itertools
+import lzma
+import os
+import random
+from collections import defaultdict
+from collections.abc import Iterator
+from pathlib import Path
+
+from draw_topics import held_out
+from moods import agreed, form, forms, mood_of, moods, sentences, statement
+from small_lm import judge, written
+
+ROOT = Path(__file__).resolve().parents[1]
+SHARED = Path(os.environ.get("ROBERTA_HUB_SHARED", ROOT.parent / "shared"))
+WORK = ROOT / "runs" / "tiny"
+EVERY = 400
+"""One document in this many is held out, for the perplexity on Wikipedia."""
+HELD_OUT_PAIRS = 2000
+TEXTS = ("simplewiki_2022", "oanc_slate", "oanc_berlitz", "oanc_technical", "sgd_dialogues")
+"""The texts to learn from, about 48 M tokens."""
+DEMONSTRATION = (
+    "Roberta is a heavily optimized version of BERT",
+    "Roberta is not very optimized",
+    "potatoes are awesome",
+    "The first Star wars movie came out in",
+    "Vikram samvat calendar is official in",
+    "is the common currency of the European Union",
+)
+"""Sentences of the hub page, which no training set may hold."""
+CHECKED = ("mnli", "snli", "wanli")
+"""Sources of the pairs: people wrote or checked these one by one. The others are made by rules."""
+MOODS, LEAST, SINGLE = 10_000, 50, 80_000
+"""Sentences of each mood, how often a word must occur for its forms to be learnt, and sentences of
+the text whose vectors are the teacher's."""
+JUDGED, REVIEWS, REPEATED = 18_000, 3_600, 3
+"""Of `judge`: sentences that are judged, reviews that are written, and statements of each."""
+
+
+def documents(name: str) -> Iterator[list[str]]:
+    """Read the lines of each document that may be trained on."""
+    path, left_out = SHARED / "data/pretrain" / f"{name}.txt.xz", held_out(name)
+    with lzma.open(path, "rt", encoding="utf-8") as file:
+        found = (
+            [line.rstrip("\n") for line in lines if not any(d in line for d in DEMONSTRATION)]
+            for blank, lines in itertools.groupby(file, key=lambda line: not line.strip())
+            if not blank
+        )
+        yield from (lines for number, lines in enumerate(found) if number not in left_out)
+
+
+def prepare() -> None:
+    """Split text and pairs into training and held-out sets."""
+    WORK.mkdir(parents=True, exist_ok=True)
+    with (WORK / "train.txt").open("w") as train, (WORK / "valid.txt").open("w") as valid:
+        for name in TEXTS:
+            for number, lines in enumerate(documents(name)):
+                held = "wiki" in name and number % EVERY == 0
+                (valid if held else train).write("\n".join(lines) + "\n\n")
+    pairs = read_pairs()
+    valid_rows = random.Random(1).sample(pairs, HELD_OUT_PAIRS)
+    left_out = {row[0] for row in valid_rows}  # every pair of a premise lies on one side
+    train_rows = [row for row in pairs if row[0] not in left_out]
+    write_table("nli_valid", ["premise", "hypothesis", "label", "source"], valid_rows)
+    write_table("nli_train", ["premise", "hypothesis", "label", "source"], train_rows)
+    near = triples(train_rows)
+    write_table("sentences", ["sentence", "sentence2", "sentence3"], near)
+    for step, seed in (("again", 2), ("further", 3)):
+        prepare_again(step, train_rows, near, random.Random(seed))
+
+
+def read_pairs() -> list[list[str]]:
+    """Read premise, hypothesis, label and source, in an order of their own."""
+    with lzma.open(SHARED / "data/nli/train.tsv.xz", "rt", encoding="utf-8", newline="") as file:
+        rows = list(csv.reader(file, delimiter="\t", quoting=csv.QUOTE_NONE))[1:]
+    rows = [row for row in rows if not any(d in cell for cell in row for d in DEMONSTRATION)]
+    random.Random(1).shuffle(rows)
+    return [row for row in rows if row[3].startswith(CHECKED)]
+
+
+def triples(rows: list[list[str]]) -> list[list[str]]:
+    """Make rows of a premise, what follows from it, and what contradicts it, where there is one."""
+    found: dict[str, dict[str, list[str]]] = defaultdict(lambda: defaultdict(list))
+    for premise, hypothesis, label, _ in rows:
+        found[premise][label].append(hypothesis)
+    return [
+        [premise, near, far]
+        for premise, of in found.items()
+        for near, far in itertools.zip_longest(
+            of["entailment"], of["contradiction"][: len(of["entailment"])], fillvalue=""
+        )
+    ]
+
+
+def prepare_again(
+    step: str, pairs: list[list[str]], near: list[list[str]], luck: random.Random
+) -> None:
+    """Write the tables of a step: pairs with moods, sentences with forms of words.
+
+    Args:
+        step: "again" or "further".
+        pairs: the training pairs.
+        near: the rows of sentences.
+        luck: what draws.
+    """
+    said = list(dict.fromkeys(text for row in pairs for text in row[:2]))
+    luck.shuffle(said)
+    slate = list(sentences(line for lines in documents("oanc_slate") for line in lines))
+    luck.shuffle(slate)
+    texts = itertools.chain(*zip(said, slate, strict=False))
+    rows = [*pairs, *moods(texts, MOODS, luck)]
+    luck.shuffle(rows)
+    write_table(f"{step}_train", ["premise", "hypothesis", "label", "source"], rows)
+    wiki = sentences(line for lines in documents("simplewiki_2022") for line in lines)
+    words = forms(itertools.chain(slate, wiki), LEAST, luck)
+    write_table(f"{step}_sentences", ["sentence", "sentence2", "sentence3"], [*near, *words])
+    every = (sentences(line for lines in documents(name) for line in lines) for name in TEXTS)
+    chosen = luck.sample(list(dict.fromkeys(itertools.chain(*every))), SINGLE)
+    write_table(f"{step}_single", ["sentence"], [[text] for text in chosen])
+
+
+def judge_moods() -> None:
+    """Write the pairs of the step `moods`: those of before, with moods that two kinds of judge see.
+
+    What the lexicons found must be seen by the language model too, and so must the moods of the
+    reviews that it wrote itself. Single words stay as they are.
+    """
+    rows = read_table("further_train")
+    pairs, found = ([row for row in rows if (row[3] == "mood") == is_mood] for is_mood in (0, 1))
+    words = [row for row in found if len(row[0].split()) <= 2]
+    texts = {row[0]: mood_of(row) for row in found if len(row[0].split()) > 2}
+    luck, chosen = random.Random(1), sorted(texts)
+    luck.shuffle(chosen)
+    scores = judge(chosen[:JUDGED], WORK / "scores.tsv")
+    kept = agreed((text, texts[text], score) for text, score in scores.items())
+    wrote = dict(written(REVIEWS, WORK / "reviews.tsv"))
+    said = judge(list(wrote), WORK / "scores.tsv")
+    kept += REPEATED * agreed((text, mood, said[text]) for text, mood in wrote.items())
+    rows = [*pairs, *words, *(statement(form(text, luck), mood, luck) for text, mood in kept)]
+    luck.shuffle(rows)
+    write_table("moods_train", ["premise", "hypothesis", "label", "source"], rows)
+
+
+def write_table(name: str, header: list[str], rows: list[list[str]]) -> None:
+    """Write a tab-separated table into `runs/tiny`."""
+    lines = ["\t".join(row) for row in [header, *rows]]
+    (WORK / f"{name}.tsv").write_text("\n".join(lines) + "\n", encoding="utf-8")
+
+
+def read_table(name: str) -> list[list[str]]:
+    """Read the rows of a table that `write_table` wrote."""
+    lines = (WORK / f"{name}.tsv").read_text(encoding="utf-8").split("\n")
+    return [line.split("\t") for line in lines[1:-1]]
