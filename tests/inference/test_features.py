@@ -311,8 +311,12 @@ def test_batches_hold_every_index_once_within_the_budget(
     assert sorted(i for batch in found for i in batch) == list(range(len(lengths)))
     for batch in found:
         assert len(batch) == 1 or sum(lengths[i] for i in batch) <= budget
-    order = [lengths[i] for batch in found for i in batch]
-    assert order == sorted(order, reverse=True)
+    together = [found] if workers == 1 else [[batch] for batch in found]
+    for some in together:  # longest first: in all, or in each batch where they run side by side
+        order = [lengths[i] for batch in some for i in batch]
+        assert order == sorted(order, reverse=True)
+    firsts = [lengths[batch[0]] for batch in found]
+    assert firsts == sorted(firsts, reverse=True)
 
 
 @pytest.mark.parametrize("workers", [1, 2, 8])
@@ -324,6 +328,19 @@ def test_workers_get_as_many_batches_of_one_size(workers: int) -> None:
         loads = [sum(sizes[worker::workers]) for worker in range(workers)]
         assert max(loads) < 1.25 * sum(lengths) / workers
         assert max(sizes) - min(sizes) <= 160  # two of the longest
+
+
+@pytest.mark.parametrize("workers", [2, 8])
+def test_few_batches_are_equal_but_for_one_sequence(workers: int) -> None:
+    rng = random.Random(workers)
+    for texts in (workers * 8, workers * 16, workers * 30):
+        lengths = [rng.randint(5, 120) for _ in range(texts)]
+        found = list(batches(lengths, 512, workers))
+        assert len(found) % workers == 0 and len(found) <= 4 * workers + workers
+        sizes = [sum(lengths[i] for i in batch) for batch in found]
+        if len(found) <= 4 * workers:  # what was dealt last made the difference
+            last = lengths[found[sizes.index(max(sizes))][-1]]
+            assert max(sizes) - min(sizes) <= last
 
 
 def test_once_points_every_item_to_its_first_appearance() -> None:
