@@ -105,8 +105,8 @@ print([roberta.head_labels("mnli")[answer] for answer in answers])
 batch
 
 # %% [markdown]
-# Words for a gap, `<mask>`. The bars are probabilities, and a whole bar is 1. The page's large model says 1977. This one wavers between
-# the end of the sentence and a wrong year: no guess gets more than 5 %.
+# Words for a gap, `<mask>`. The bars are probabilities, and a whole bar is 1. The page's large model says 1977. This one puts signs first
+# and wrong years after them: no guess gets more than 16 %.
 
 # %%
 filled = roberta.fill_mask("The first Star wars movie came out in <mask>", topk=5)

@@ -33,9 +33,9 @@ roberta.fill_mask("Every morning she drinks a cup of <mask>.", topk=5).png()
 # `<mask>` hides a word. Each bar is the probability that the model gives to a word in its place; a whole bar is 1. The model knows 50,265
 # *tokens*: words, pieces of words and signs. The probabilities of all of them add up to 1.
 #
-# Look at two things: is it the right *kind* of word, and is it a sensible one? All five above are the right kind. *Tea*, *coffee* and
-# *milk* are sensible; *a cup of drink* is not. Below, *hospital* is sensible. The farmer milks himself and the farm: right
-# topic, wrong sense.
+# Look at two things: is it the right *kind* of word, and is it a sensible one? Four of the five above are the right kind; *her* is not.
+# *Tea*, *milk* and *coffee* are sensible; *a cup of drink* is not. Below, *hospital* is sensible. The farmer milks himself and the farm:
+# right topic, wrong sense.
 
 # %%
 texts = ["The doctor works in a <mask>.", "The farmer milks the <mask>."]
@@ -43,7 +43,7 @@ roberta.fill_mask(texts, topk=3).png()
 
 # %% [markdown]
 # With `targets` only the words that you name are shown. The two bars need not add up to 1: the rest belongs to all other words. Compare
-# the ratios of *he* to *she*, not the bars: 1.7 for the nurse, 11 for the pilot. That is a belief about nurses and pilots, taken from
+# the ratios of *he* to *she*, not the bars: 1.8 for the nurse, 24 for the pilot. That is a belief about nurses and pilots, taken from
 # texts that people wrote.
 
 # %%
@@ -64,8 +64,8 @@ roberta.explain("The children ate bread and butter for breakfast.").png()
 roberta.explain("The children ate bread and gravel for breakfast.").png()
 
 # %% [markdown]
-# Even *butter* surprises this small model: compare two texts, and do not judge one number. *gravel* surprises it more (17.3 bits to 10.7),
-# and so does *bread* beside it (8.8 to 4.9); the other words hardly change. Rare words and names often surprise, and are no mistakes.
+# Even *butter* surprises this small model: compare two texts, and do not judge one number. *gravel* surprises it more (18.6 bits to 12.0),
+# and so does *bread* beside it (8.3 to 4.2); the other words hardly change. Rare words and names often surprise, and are no mistakes.
 #
 # `score` adds up a whole text, token by token, with a minus, in natural logarithms (1 bit is 0.69): higher is more expected by this
 # model. A longer text mostly scores lower, so compare texts that differ in a word. In each pair below, the first sentence is the sensible
@@ -126,7 +126,7 @@ pair = ("A child is eating an apple.", "A child is eating fruit.")
 roberta.explain(pair, "mnli").png()
 
 # %% [markdown]
-# Without *apple* little is left of the answer: 0.89 - 0.79 = 0.10. Without *fruit* it is 0.94: that a child is eating follows even more
+# Without *apple* little is left of the answer: 0.94 - 0.87 = 0.07. Without *fruit* it is 0.95: that a child is eating follows just as
 # surely.
 
 # %% [markdown]
@@ -205,7 +205,7 @@ roberta.search("someone makes music", texts, topk=4).png()
 #
 # **Not.** A guess should turn round with a *not*: a dog is an animal, and it is not a cat, a house or a song. The guess hardly turns, not
 # even in large models ([Kassner and Schütze 2020](https://arxiv.org/abs/1911.03343)): the same words fit the rest of the sentence. The
-# same five words are in both lists below, and with *not* the model is even surer of *dog*:
+# same two words lead both lists below, and with *not* the model is just as sure of *dog*:
 
 # %%
 texts = ["A dog is a <mask>.", "A dog is not a <mask>."]
@@ -225,7 +225,7 @@ roberta.classify(pairs).png()
 
 # %% [markdown]
 # **Numbers.** Right: entailment, entailment, contradiction, neutral. Only the third answer is right. *More than* and *fewer than* are
-# contradictions to this model, whatever the number, and so is *all* after *some*, though only just.
+# contradictions to this model, whatever the number, and so is *all* after *some*, though less surely.
 
 # %%
 pairs = [
@@ -252,7 +252,7 @@ for asked in ("This example is {}.", "It is about {}.", "We talked about {}."):
 #   [model card](../roberta_hub/models/tiny/MODEL_CARD.md) has what was counted here.
 # - Surprise tells that a word was not expected. It does not tell why. Compare two texts.
 # - *Entailment* is about two sentences, not about the world; word overlap fools it.
-# - `zero_shot` picks one of the labels that you name, and the wording counts. The model card has its shares of right answers: 67 % for
-#   topics of eight kinds, and 69 % for two moods.
+# - `zero_shot` picks one of the labels that you name, and the wording counts. The model card has its shares of right answers: 73.5 % for
+#   topics of eight kinds, and 74.9 % for two moods.
 #
 # Where these answers are not good enough, train a model on your own examples: that is the [next notebook](03_your_own_classifier.ipynb).
