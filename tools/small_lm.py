@@ -167,7 +167,7 @@ class SmallLM:
                     yield line, mood
 
 
-def judge(texts: Sequence[str], file: Path) -> dict[str, float]:
+def scored(texts: Sequence[str], file: Path) -> dict[str, float]:
     """Return the score of each text; those in the file are not asked for again.
 
     Args:
@@ -188,7 +188,7 @@ def judge(texts: Sequence[str], file: Path) -> dict[str, float]:
     return {text: found[text] for text in texts}
 
 
-def written(count: int, file: Path) -> list[tuple[str, float]]:
+def reviews(count: int, file: Path) -> list[tuple[str, float]]:
     """Return reviews: (text, mood); those that are missing in the file are written.
 
     Args:

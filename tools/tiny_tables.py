@@ -16,7 +16,7 @@ from pathlib import Path
 
 from draw_topics import held_out
 from moods import agreed, form, forms, mood_of, moods, sentences, statement
-from small_lm import judge, written
+from small_lm import reviews, scored
 
 ROOT = Path(__file__).resolve().parents[1]
 SHARED = Path(os.environ.get("ROBERTA_HUB_SHARED", ROOT.parent / "shared"))
@@ -138,10 +138,14 @@ def judge_moods() -> None:
     texts = {row[0]: mood_of(row) for row in found if len(row[0].split()) > 2}
     luck, chosen = random.Random(1), sorted(texts)
     luck.shuffle(chosen)
-    scores = judge(chosen[:JUDGED], WORK / "scores.tsv")
+    scores = scored(chosen[:JUDGED], WORK / "scores.tsv")
     kept = agreed((text, texts[text], score) for text, score in scores.items())
-    wrote = dict(written(REVIEWS, WORK / "reviews.tsv"))
-    said = judge(list(wrote), WORK / "scores.tsv")
+    wrote = {
+        text: mood
+        for text, mood in reviews(REVIEWS, WORK / "reviews.tsv")
+        if not any(d in text for d in DEMONSTRATION)
+    }
+    said = scored(list(wrote), WORK / "scores.tsv")
     kept += REPEATED * agreed((text, mood, said[text]) for text, mood in wrote.items())
     rows = [*pairs, *words, *(statement(form(text, luck), mood, luck) for text, mood in kept)]
     luck.shuffle(rows)

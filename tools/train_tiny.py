@@ -145,7 +145,7 @@ def begun(step: str, work: Path, without: Collection[str]) -> list[str]:
     if not before:
         return [f"model={WORK}/begin", f"pretrained={str('start' not in without).lower()}"]
     if step in BEGUN:
-        return [f"model={mean([work / name for name in BEGUN[step]], work / f'before_{step}')}"]
+        return [f"model={work}/before_{step}"]
     return [f"model={work / before[-1] / 'last'}"]
 
 
@@ -276,6 +276,8 @@ def main() -> int:
     parser.add_argument("--share", type=float, default=1.0, help="of the updates")
     parser.add_argument("--without", choices=INGREDIENTS, action="append", default=[])
     given = parser.parse_intermixed_args()
+    if given.step in BEGUN:
+        mean([given.work / name for name in BEGUN[given.step]], given.work / f"before_{given.step}")
     if given.step in STEPS:
         chosen = settings(given.step, given.work.resolve(), given.share, given.without)
         return learn([*chosen, *given.settings], given.processes)

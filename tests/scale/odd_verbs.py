@@ -35,7 +35,7 @@ class Killed(Verb):
     """Kills the first worker that answers, in the middle of its first unit."""
 
     def answers(self, rows: Sequence[Any]) -> Any:
-        once()
+        kill_once()
         return super().answers(rows)
 
 
@@ -49,11 +49,11 @@ class KilledAfter(Verb):
 
 def _do_unit_and_die(job: Job, unit: Unit) -> Done:
     done = do_unit(job, unit)
-    once()
+    kill_once()
     return done
 
 
-def once() -> None:
+def kill_once() -> None:
     """Kill this process, unless an earlier one was killed here."""
     try:
         Path(os.environ["KILLED_ONCE"]).touch(exist_ok=False)
