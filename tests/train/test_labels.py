@@ -57,6 +57,18 @@ def test_what_is_no_label_is_said_with_its_line(tmp_path, value, words):
         read_sentences(path)
 
 
+@pytest.mark.parametrize(
+    "value", ["", "0.5", "0.5 0.2", "-0.5 1.5", "nan 1", "a b", [], [2, -1], 1, {"a": 1}]
+)
+def test_what_is_no_probability_is_said_with_its_line(tmp_path, value):
+    rows = [{"sentence": "A", "label": "x", "p": "0.1 0.9"}]
+    rows += [{"sentence": "B", "label": "x", "p": value}]
+    path = jsonl(tmp_path / "x.jsonl", rows)
+    columns = {"sentence": "sentence", "label": "label", "probabilities": "p"}
+    with pytest.raises(InputError, match=r"x\.jsonl:2: .*is not the probability of each class"):
+        read_sentences(path, columns=columns)
+
+
 @pytest.mark.parametrize("value", [math.nan, None, b"\xff", {"a": 1}])
 def test_what_is_no_label_in_parquet(tmp_path, value):
     pa = pytest.importorskip("pyarrow")

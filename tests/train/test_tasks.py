@@ -42,6 +42,41 @@ def test_classification(base, tmp_path):
         assert [p.label for p in roberta.classify(texts)] == ["yes", "no"]
 
 
+def test_another_models_probabilities_are_learnt(base, tmp_path):
+    """Single labels would end near 0 and 1: these doubts are in the second column alone."""
+    doubts = {"cat": 0.8, "dog": 0.6, "cow": 0.35, "duck": 0.1}
+
+    def make(draw: Random) -> list[str]:
+        animal = draw.choice(sorted(doubts))
+        tame = doubts[animal]
+        label = "tame" if tame > 0.5 else "wild"
+        return [f"It {ANIMALS[animal]}.", label, f"{1 - tame:.2f} {tame}"]
+
+    files = two(make, tmp_path, "tsv", lambda p, rows: tsv(p, ("text", "label", "seen"), rows))
+    columns = "data.columns={sentence: text, label: label, probabilities: seen}"
+    names = "data.labels=[wild, tame]"
+    trained, found = learn(base, tmp_path, "imdb", files, columns, names, updates=300)
+    assert found["accuracy"] > 0.95
+    for animal, wanted in doubts.items():
+        answer = trained.classify(f"It {ANIMALS[animal]}.", head="imdb")
+        assert answer.scores["tame"] == pytest.approx(wanted, abs=0.1), animal
+
+
+@pytest.mark.parametrize(
+    ("settings", "words"),
+    [
+        ([], "needs data.labels"),
+        (["data.labels=[a, b, c]"], r"x\.tsv:2: 2 probabilities for 3 classes \(a, b, c\)"),
+        (["data.labels=[a, b]", "task.name=regression"], "task regression has no use for"),
+    ],
+)
+def test_probabilities_that_cannot_be_learnt(base, tmp_path, settings, words):
+    path = tsv(tmp_path / "x.tsv", ("sentence", "label", "seen"), [["A", "a", "0.5 0.5"]])
+    columns = "data.columns={sentence: sentence, label: label, probabilities: seen}"
+    with pytest.raises(InputError, match=words):
+        learn(base, tmp_path, "imdb", (path, path), columns, *settings)
+
+
 def test_regression(base, tmp_path):
     """How many of four words are "up": 0 to 1."""
 

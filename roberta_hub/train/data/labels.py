@@ -89,6 +89,33 @@ def alike(labels: Iterable[str]) -> list[list[str]]:
     return [group for group in groups.values() if len(group) > 1]
 
 
+def probabilities_of(value: Any, where: str) -> tuple[float, ...]:
+    """Read how likely each class is; the numbers are divided by their sum, which is 1 but for dust.
+
+    Args:
+        value: numbers between blanks; JSON and Parquet also have lists.
+        where: file and line of the value, for messages.
+
+    Raises:
+        InputError: no numbers from 0 to 1 whose sum is 1.
+
+    Example:
+        >>> probabilities_of("0.25 0.75", "x.tsv:2"), probabilities_of([0, 1], "x.jsonl:1")
+        ((0.25, 0.75), (0.0, 1.0))
+    """
+    cells = value.split() if isinstance(value, str) else value
+    try:
+        found = [float(cell) for cell in cells]
+    except (TypeError, ValueError):
+        found = []
+    if not all(0 <= number <= 1 for number in found) or abs(sum(found) - 1) > 0.01:
+        raise InputError(
+            f"{where}: {str(value)[:60]!r} is not the probability of each class; write numbers "
+            "from 0 to 1 with blanks between them, whose sum is 1"
+        )
+    return tuple(number / sum(found) for number in found)
+
+
 def label_names(
     config: Config, found: Sequence[str], given: Sequence[str] | None = None, *, least: int = 1
 ) -> tuple[str, ...]:

@@ -10,7 +10,7 @@ from typing import Any
 
 from roberta_hub.errors import InputError
 from roberta_hub.text.tokenizer import Text
-from roberta_hub.train.data.labels import label_of, labels_of
+from roberta_hub.train.data.labels import label_of, labels_of, probabilities_of
 from roberta_hub.train.data.tables import (
     TABLES,
     bad,
@@ -23,7 +23,7 @@ from roberta_hub.train.data.tables import (
     value_of,
 )
 
-SENTENCE_ROLES = ("sentence", "sentence2", "label")
+SENTENCE_ROLES = ("sentence", "sentence2", "label", "probabilities")
 
 
 @dataclass(frozen=True)
@@ -35,6 +35,8 @@ class Sentences:
     """One class, or one number; any number of classes where a text may have many."""
     where: str
     """File and line, for messages."""
+    probabilities: tuple[float, ...] | None = None
+    """How likely each class is, as another model sees it."""
 
 
 @dataclass(frozen=True)
@@ -86,8 +88,9 @@ def read_sentences(
         path: a file; `.gz` and `.xz` are unpacked on the fly.
         format: "csv", "tsv", "jsonl", "parquet" (see `open_table`), or one of `GLUE`; None: by the
             file's name.
-        columns: which column is `sentence`, `sentence2` (optional) and `label`; None: those names.
-            White space around labels is no part of them.
+        columns: which column is `sentence`, `sentence2` (optional), `label` and `probabilities`
+            (optional); None: sentence and label, by these names. White space around labels is no
+            part of them.
         separator: between the labels of a text that may have many; None: each has one. In JSONL and
             Parquet many labels are a list.
 
@@ -115,11 +118,11 @@ def read_sentences(
         )
         label = value_of(row, named["label"], path, line)
         where = f"{path}:{line}"
-        found.append(
-            Sentences(
-                texts if len(texts) > 1 else texts[0], _labels(label, separator, where), where
-            )
-        )
+        text, labels = texts if len(texts) > 1 else texts[0], _labels(label, separator, where)
+        likely = None
+        if "probabilities" in named:
+            likely = probabilities_of(value_of(row, named["probabilities"], path, line), where)
+        found.append(Sentences(text, labels, where, likely))
     return nonempty(found, path)
 
 

@@ -52,12 +52,19 @@ class SentenceObjective:
         if self.kind == "multi_label":
             return Loss(F.binary_cross_entropy_with_logits(logits, labels, reduction="sum"))
         total = F.cross_entropy(logits, labels, reduction="sum")
-        return Loss(total, {"correct": logits.detach().argmax(-1).eq(labels).sum()})
+        likeliest = labels.argmax(-1) if labels.is_floating_point() else labels
+        return Loss(total, {"correct": logits.detach().argmax(-1).eq(likeliest).sum()})
 
 
 def classification(config: Config, interface: RobertaHubInterface) -> FineTuning:
-    """Build a task with one label for each text or pair: GLUE and the like."""
+    """Build a task with one label for each text or pair: GLUE and the like.
+
+    Where a column tells how likely each class is, the head learns that instead (Hinton et al.
+    2015); the held-out set needs its labels alone.
+    """
     train, held_out = _train(config), _valid(config)
+    if train[0].probabilities is not None and config.data.labels is None:
+        raise InputError("data.columns.probabilities needs data.labels: the order of the classes")
     glue = GLUE.get(config.data.format or "")
     given = glue.labels if glue else None
     names = label_names(config, [e.labels[0] for e in train], given, least=2)
@@ -77,6 +84,8 @@ def classification_of(
 
     def prepare(examples: list[Sentences]) -> Encoded:
         labels = torch.tensor([label_ids(e.labels, names, e.where)[0] for e in examples])
+        if examples[0].probabilities is not None:
+            labels = _likely(examples, names)
         return _encoded(config, interface, examples, labels, per=1)
 
     valid = prepare(held_out) if held_out else None
@@ -105,6 +114,18 @@ def classification_of(
         metric=metric_of(config, default, ("accuracy", "mcc", "f1", "loss")),
         chance=chance_of(len(names)),
     )
+
+
+def _likely(examples: Sequence[Sentences], names: Sequence[str]) -> Tensor:
+    """Return how likely each class is: (n, K), float32."""
+    for example in examples:
+        found = example.probabilities or ()
+        if len(found) != len(names):
+            raise InputError(
+                f"{example.where}: {len(found)} probabilities for {len(names)} classes "
+                f"({', '.join(names[:20])}); give one for each, in this order"
+            )
+    return torch.tensor([example.probabilities for example in examples])
 
 
 def regression(config: Config, interface: RobertaHubInterface) -> FineTuning:
@@ -216,6 +237,10 @@ def multi_label_of(
 
 def _train(config: Config, separator: str | None = None) -> list[Sentences]:
     data = config.data
+    if "probabilities" in data.columns and config.task.name != "classification":
+        raise InputError(
+            f"task {config.task.name} has no use for data.columns.probabilities; classification has"
+        )
     found = read_sentences(train_path(config), data.format, data.columns, separator=separator)
     return found[: data.limit]
 
@@ -224,7 +249,8 @@ def _valid(config: Config, separator: str | None = None) -> list[Sentences] | No
     data = config.data
     if data.valid is None:
         return None
-    return read_sentences(data.valid, data.format, data.columns, separator=separator)
+    columns = {role: name for role, name in data.columns.items() if role != "probabilities"}
+    return read_sentences(data.valid, data.format, columns, separator=separator)
 
 
 def _inputs(examples: Sequence[Sentences]) -> Inputs:
