@@ -55,6 +55,7 @@ def test_what_two_judges_see_is_kept(moods):
 
 
 def test_what_was_judged_or_written_is_not_asked_for_again(tmp_path):
+    load_script(TOOLS / "growing.py")
     small_lm = load_script(TOOLS / "small_lm.py")
     scores, reviews = tmp_path / "scores.tsv", tmp_path / "reviews.tsv"
     scores.write_text("one\t1.5\ntwo\t-2.000\ncut")  # its last line was not finished

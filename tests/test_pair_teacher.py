@@ -1,0 +1,134 @@
+"""The larger model that labels pairs: what it computes, learns, and does after a stop."""
+
+import random
+from pathlib import Path
+from types import ModuleType
+
+import pytest
+import torch
+from scripts import TOOLS, load_script
+
+transformers = pytest.importorskip("transformers")
+LABELS = ("contradiction", "neutral", "entailment")
+WORDS = ("a", "b", "c", "d", "no", "maybe", "yes")
+
+
+@pytest.fixture(scope="module")
+def teacher() -> ModuleType:
+    load_script(TOOLS / "growing.py")
+    return load_script(TOOLS / "pair_teacher.py")
+
+
+@pytest.fixture(scope="module")
+def small(tmp_path_factory) -> Path:
+    """A small MPNet with random weights, whose tokens are words."""
+    from tokenizers import Tokenizer, models, pre_tokenizers, processors
+
+    folder = tmp_path_factory.mktemp("mpnet")
+    vocabulary = {word: i for i, word in enumerate(["<s>", "<pad>", "</s>", "<unk>", *WORDS])}
+    tokens = Tokenizer(models.WordLevel(vocabulary, unk_token="<unk>"))
+    tokens.pre_tokenizer = pre_tokenizers.Whitespace()
+    tokens.post_processor = processors.TemplateProcessing(
+        single="<s> $A </s>",
+        pair="<s> $A </s> </s> $B </s>",
+        special_tokens=[("<s>", 0), ("</s>", 2)],
+    )
+    names = {"bos_token": "<s>", "eos_token": "</s>", "pad_token": "<pad>", "unk_token": "<unk>"}
+    transformers.PreTrainedTokenizerFast(tokenizer_object=tokens, **names).save_pretrained(folder)
+    torch.manual_seed(1)
+    config = transformers.MPNetConfig(
+        vocab_size=len(vocabulary),
+        hidden_size=32,
+        num_hidden_layers=3,
+        num_attention_heads=4,
+        intermediate_size=64,
+        max_position_embeddings=40,
+    )
+    model = transformers.MPNetModel(config, add_pooling_layer=False)
+    model.encoder.relative_attention_bias.weight.data.normal_()
+    model.save_pretrained(folder)
+    return folder
+
+
+def pairs(count: int) -> list[tuple[str, str, str]]:
+    """Pairs whose hypothesis ends with a word that says the label."""
+    luck = random.Random(1)
+    rows = []
+    for _ in range(count):
+        number = luck.randrange(3)
+        words = [" ".join(luck.choices(WORDS[:4], k=luck.randint(1, 6))) for _ in range(2)]
+        rows.append((words[0], f"{words[1]} {WORDS[4 + number]}", LABELS[number]))
+    return rows
+
+
+def test_its_states_are_those_of_transformers(teacher, small, monkeypatch):
+    """Batches with padding too, in bfloat16 as it computes, by the mean before the head."""
+    monkeypatch.setattr(teacher, "FROZEN", 1)
+    judge = teacher.Judge(small)
+    asked = [row[:2] for row in pairs(9)]
+    seen = {}
+    judge.head.register_forward_pre_hook(lambda _, given: seen.update(mean=given[0]))
+    with torch.no_grad():
+        judge(judge.encode(asked))
+        model = transformers.MPNetModel.from_pretrained(small, add_pooling_layer=False).eval()
+        for row, (first, second) in enumerate(asked):
+            ids = torch.tensor([judge.encode([(first, second)])[0]])
+            wanted = model(ids).last_hidden_state.mean(1)[0]
+            assert torch.allclose(seen["mean"][row], wanted, atol=0.05)
+            assert torch.cosine_similarity(seen["mean"][row], wanted, dim=0) > 0.999
+
+
+def test_it_learns_and_a_stopped_run_ends_the_same(teacher, small, tmp_path, monkeypatch):
+    for name, value in {"FROZEN": 1, "BATCH": 8, "RATE": 5e-3, "WARM_UP": 5, "SAVED": 0}.items():
+        monkeypatch.setattr(teacher, name, value)
+    rows = pairs(640)
+    teacher.learn(rows, small, tmp_path / "whole")
+
+    class Stop(Exception):
+        pass
+
+    cross_entropy, left = teacher.F.cross_entropy, iter(range(30))
+
+    def stopping(*given):
+        if next(left, None) is None:
+            raise Stop
+        return cross_entropy(*given)
+
+    with monkeypatch.context() as patch, pytest.raises(Stop):
+        patch.setattr(teacher.F, "cross_entropy", stopping)
+        teacher.learn(rows, small, tmp_path / "parts")
+    done = torch.load(tmp_path / "parts/state.pt", weights_only=True)["done"]
+    assert done == 30
+    teacher.learn(rows, small, tmp_path / "parts")
+    whole, parts = (
+        torch.load(tmp_path / name / "state.pt", weights_only=True) for name in ("whole", "parts")
+    )
+    assert whole["done"] == parts["done"] == 80
+    for name, weight in whole["model"].items():
+        assert torch.equal(weight, parts["model"][name]), name
+
+    asked = [row[:2] for row in pairs(900)[700:]]
+    file = tmp_path / "probable.tsv"
+    found = teacher.probable(asked, small, tmp_path / "whole", file)
+    right = [
+        LABELS[max(range(3), key=found[a, b].__getitem__)] == label
+        for a, b, label in pairs(900)[700:]
+    ]
+    assert sum(right) > 190
+    assert all(abs(sum(row) - 1) < 0.01 for row in found.values())
+    # Nothing is asked twice, not even where the model is gone; a cut last line is.
+    again = teacher.probable(asked, tmp_path, tmp_path, file)
+    assert again.keys() == found.keys()
+    text = file.read_text()
+    file.write_text(text[:-4])
+    teacher.probable(asked, small, tmp_path / "whole", file)
+    assert sorted(file.read_text().split("\n")) == sorted(text.split("\n"))
+
+
+def test_the_lower_layers_stay(teacher, small, tmp_path, monkeypatch):
+    monkeypatch.setattr(teacher, "FROZEN", 2)
+    teacher.learn(pairs(64), small, tmp_path)
+    before = teacher.Judge(small).state_dict()
+    after = torch.load(tmp_path / "state.pt", weights_only=True)["model"]
+    moved = {name for name, weight in after.items() if not torch.equal(weight, before[name])}
+    assert moved and all(name.startswith(("encoder.layer.2.", "head.")) for name in moved)
