@@ -2,63 +2,78 @@
 
     python tools/draw_speed.py
 
-One bar for each engine's fastest way to be called; the numbers are those of
-`benchmarks/results/speed_corpus_base.json`, and nothing is left out but slower ways of the same
-engine.
+One bar for each engine's fastest way to be called in each precision; the numbers are those of
+`benchmarks/results/speed_corpus_base_zen_4.json`, and nothing is left out but slower ways of the
+same engine, and engines as they come.
 """
 
 from __future__ import annotations
 
 import json
+import sys
 from html import escape
 from pathlib import Path
 
 ROOT = Path(__file__).resolve().parents[1]
-TABLE = ROOT / "benchmarks/results/speed_corpus_base.json"
+sys.path.insert(0, str(ROOT / "benchmarks"))
+
+from lib.demands import engine_of, precision  # noqa: E402
+
+TABLE = ROOT / "benchmarks/results/speed_corpus_base_zen_4.json"
 PICTURE = ROOT / "docs/images/speed.svg"
-WIDTH, ROW, LEFT, RIGHT = 760, 22, 190, 60
+WIDTH, ROW, LEFT, RIGHT, TOP = 760, 20, 190, 60, 34
 OURS, THEIRS, INK, GROUND = "#0969da", "#8c959f", "#1f2328", "#ffffff"
-SHOWN = {"roberta_hub": "roberta_hub, optimize()"}
-"""Our float32; int8 is `optimize("int8")`."""
+PRECISIONS = ("float32", "bfloat16", "int8")
 FONT = "-apple-system, 'Segoe UI', Helvetica, Arial, sans-serif"
 
+Bars = list[tuple[str, float]]
 
-def bars() -> list[tuple[str, float]]:
-    """(engine, tokens a second), fastest first; of each engine its best way."""
+
+def bars() -> dict[str, Bars]:
+    """Of each precision (engine, tokens a second), fastest first; of each engine its best way."""
     found = json.loads(TABLE.read_text(encoding="utf-8"))
-    best: dict[str, float] = {}
+    best: dict[str, dict[str, float]] = {kind: {} for kind in PRECISIONS}
     for name, seconds in found["medians"].items():
-        engine, _, way = name.partition(", ")
-        label = f"{engine}, int8" if "int8" in way else engine
-        if way != "plain":  # ours before optimize()
-            best[label] = max(best.get(label, 0.0), found["tokens"] / seconds)
-    return sorted(best.items(), key=lambda bar: -bar[1])
+        engine, kind = engine_of(name), precision(name)
+        if kind in best and not name.endswith("plain"):  # ours before optimize()
+            speed = found["tokens"] / seconds
+            best[kind][engine] = max(best[kind].get(engine, 0.0), speed)
+    return {kind: sorted(rows.items(), key=lambda bar: -bar[1]) for kind, rows in best.items()}
+
+
+def bar(y: int, name: str, speed: float, length: float) -> list[str]:
+    """Write a bar with its name and its number."""
+    colour = OURS if name == "roberta_hub" else THEIRS
+    return [
+        f'<text x="{LEFT - 8}" y="{y + 14}" text-anchor="end">{escape(name)}</text>',
+        f'<rect x="{LEFT}" y="{y + 3}" width="{length:.1f}" height="{ROW - 6}" fill="{colour}"/>',
+        f'<text x="{LEFT + length + 6:.1f}" y="{y + 14}">{speed:,.0f}</text>',
+    ]
 
 
 def picture() -> str:
     """Write the bars as SVG."""
-    rows = bars()
-    scale = (WIDTH - LEFT - RIGHT) / max(speed for _, speed in rows)
-    height = 34 + ROW * len(rows) + 10
-    lines = [
-        f'<svg xmlns="http://www.w3.org/2000/svg" viewBox="0 0 {WIDTH} {height}" width="{WIDTH}" '
-        f'height="{height}" font-family="{FONT}" font-size="13" fill="{INK}">',
-        "<title>Tokens a second of each engine on 1,000 texts of mixed length</title>",
-        f'<rect width="{WIDTH}" height="{height}" fill="{GROUND}"/>',
-        '<text x="10" y="20" font-weight="600">Tokens a second: 1,000 texts of mixed length, '
-        "RoBERTa base, two cores (AMD Zen 4); one round</text>",
+    groups, numbers = bars(), json.loads(TABLE.read_text(encoding="utf-8"))
+    scale = (WIDTH - LEFT - RIGHT) / max(rows[0][1] for rows in groups.values())
+    title = (
+        f"Tokens a second: {numbers['texts']:,} texts of mixed length, RoBERTa base, "
+        f"two cores (AMD Zen 4); medians of {numbers['rounds']} rounds"
+    )
+    lines, y = [], TOP
+    for kind, rows in groups.items():
+        lines.append(f'<text x="10" y="{y + 14}" fill="{INK}" font-weight="600">{kind}</text>')
+        for name, speed in rows:
+            lines += bar(y, name, speed, speed * scale)
+            y += ROW
+        y += ROW // 2
+    head = [
+        f'<svg xmlns="http://www.w3.org/2000/svg" viewBox="0 0 {WIDTH} {y}" width="{WIDTH}" '
+        f'height="{y}" font-family="{FONT}" font-size="13" fill="{INK}">',
+        f"<title>{title}</title>",
+        f'<rect width="{WIDTH}" height="{y}" fill="{GROUND}"/>',
+        f'<text x="10" y="20" font-weight="600">{title}</text>',
     ]
-    for number, (name, speed) in enumerate(rows):
-        y = 34 + ROW * number
-        colour = OURS if name.startswith("roberta_hub") else THEIRS
-        lines += [
-            f'<text x="{LEFT - 8}" y="{y + 15}" text-anchor="end">{escape(SHOWN.get(name, name))}'
-            "</text>",
-            f'<rect x="{LEFT}" y="{y + 3}" width="{speed * scale:.1f}" height="{ROW - 6}" '
-            f'fill="{colour}"/>',
-            f'<text x="{LEFT + speed * scale + 6:.1f}" y="{y + 15}">{speed:,.0f}</text>',
-        ]
-    return "\n".join([*lines, "</svg>"]) + "\n"
+    return "\n".join([*head, *lines, "</svg>"]) + "\n"
 
 
 if __name__ == "__main__":

@@ -18,7 +18,7 @@ from roberta_hub.model.speeds import speeds
 
 LEAST_COSINE = 0.999
 """What `optimize("auto")` keeps where nothing else is asked; int8 of random weights, ours and the
-peers', has 0.9995 to 0.9998 (benchmarks/results/speed_corpus_base.md)."""
+peers', has 0.9995 to 0.9998 (benchmarks/results/speed_corpus_base_zen_4.md)."""
 WORTH_SAYING = 1.5
 """How many times as fast as float32 bfloat16 must be for `optimize()` to mention it."""
 _TRIED: tuple[Dtype, ...] = ("bfloat16", "int8")
