@@ -182,10 +182,9 @@ def cell(found: dict[str, Any] | None, why: str | None) -> str:
 
 def page(found: dict[str, Any], texts: int, load: float) -> str:
     """The table, then each program with what it shows."""
-    rounds = {one["rounds"] for of in found.values() for one in of.values()}
-    sample = (
-        "one round" if max(rounds) == 1 else f"medians of {min(rounds)} to {max(rounds)} rounds"
-    )
+    rounds = sorted({one["rounds"] for of in found.values() for one in of.values()})
+    several = f"{rounds[0]} to {rounds[-1]}" if len(rounds) > 1 else str(rounds[0])
+    sample = "one round" if rounds[-1] == 1 else f"medians of {several} rounds"
     text = [
         "# Eight everyday jobs\n",
         "Lines of code, seconds from `python job.py` to its end (import, load, work), in brackets "

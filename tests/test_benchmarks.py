@@ -94,7 +94,7 @@ def test_results_say_how_many_rounds_they_are_of() -> None:
     assert "single sample" in sampled(1) and "no medians" in sampled(1)
     assert "no medians" in sampled(2)
     assert "medians of 3 rounds" in sampled(3)
-    for name in ("base", "large"):
+    for name in ("base_zen_4", "large_zen_4"):
         page = (RESULTS / f"speed_corpus_{name}.md").read_text()
         rounds = {len(s) for s in seconds_of(name).values()}
         assert [sampled(n) in page for n in rounds] == [True]

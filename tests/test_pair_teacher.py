@@ -8,6 +8,8 @@ import pytest
 import torch
 from scripts import TOOLS, load_script
 
+import roberta_hub
+
 transformers = pytest.importorskip("transformers")
 LABELS = ("contradiction", "neutral", "entailment")
 WORDS = ("a", "b", "c", "d", "no", "maybe", "yes")
@@ -64,15 +66,15 @@ def pairs(count: int) -> list[tuple[str, str, str]]:
 def test_its_states_are_those_of_transformers(teacher, small, monkeypatch):
     """Batches with padding too, in bfloat16 as it computes, by the mean before the head."""
     monkeypatch.setattr(teacher, "FROZEN", 1)
-    judge = teacher.Judge(small)
+    network = teacher.PairModel(small)
     asked = [row[:2] for row in pairs(9)]
     seen = {}
-    judge.head.register_forward_pre_hook(lambda _, given: seen.update(mean=given[0]))
+    network.head.register_forward_pre_hook(lambda _, given: seen.update(mean=given[0]))
     with torch.no_grad():
-        judge(judge.encode(asked))
+        network(network.encode(asked))
         model = transformers.MPNetModel.from_pretrained(small, add_pooling_layer=False).eval()
         for row, (first, second) in enumerate(asked):
-            ids = torch.tensor([judge.encode([(first, second)])[0]])
+            ids = torch.tensor([network.encode([(first, second)])[0]])
             wanted = model(ids).last_hidden_state.mean(1)[0]
             assert torch.allclose(seen["mean"][row], wanted, atol=0.05)
             assert torch.cosine_similarity(seen["mean"][row], wanted, dim=0) > 0.999
@@ -82,7 +84,7 @@ def test_it_learns_and_a_stopped_run_ends_the_same(teacher, small, tmp_path, mon
     for name, value in {"FROZEN": 1, "BATCH": 8, "RATE": 5e-3, "WARM_UP": 5, "SAVED": 0}.items():
         monkeypatch.setattr(teacher, name, value)
     rows = pairs(640)
-    teacher.learn(rows, small, tmp_path / "whole")
+    state = teacher.learn(rows, small, tmp_path / "whole")
 
     class Stop(Exception):
         pass
@@ -97,19 +99,16 @@ def test_it_learns_and_a_stopped_run_ends_the_same(teacher, small, tmp_path, mon
     with monkeypatch.context() as patch, pytest.raises(Stop):
         patch.setattr(teacher.F, "cross_entropy", stopping)
         teacher.learn(rows, small, tmp_path / "parts")
-    done = torch.load(tmp_path / "parts/state.pt", weights_only=True)["done"]
-    assert done == 30
-    teacher.learn(rows, small, tmp_path / "parts")
-    whole, parts = (
-        torch.load(tmp_path / name / "state.pt", weights_only=True) for name in ("whole", "parts")
-    )
+    (stopped,) = (tmp_path / "parts").iterdir()
+    assert torch.load(stopped, weights_only=True)["done"] == 30
+    assert teacher.learn(rows, small, tmp_path / "parts") == stopped
+    whole, parts = (torch.load(file, weights_only=True) for file in (state, stopped))
     assert whole["done"] == parts["done"] == 80
     for name, weight in whole["model"].items():
         assert torch.equal(weight, parts["model"][name]), name
 
     asked = [row[:2] for row in pairs(900)[700:]]
-    file = tmp_path / "probable.tsv"
-    found = teacher.probable(asked, small, tmp_path / "whole", file)
+    found = teacher.probable(asked, small, state)
     right = [
         LABELS[max(range(3), key=found[a, b].__getitem__)] == label
         for a, b, label in pairs(900)[700:]
@@ -117,18 +116,77 @@ def test_it_learns_and_a_stopped_run_ends_the_same(teacher, small, tmp_path, mon
     assert sum(right) > 190
     assert all(abs(sum(row) - 1) < 0.01 for row in found.values())
     # Nothing is asked twice, not even where the model is gone; a cut last line is.
-    again = teacher.probable(asked, tmp_path, tmp_path, file)
+    again = teacher.probable(asked, tmp_path, state)
     assert again.keys() == found.keys()
+    file = state.with_suffix(".tsv")
     text = file.read_text()
     file.write_text(text[:-4])
-    teacher.probable(asked, small, tmp_path / "whole", file)
+    teacher.probable(asked, small, state)
     assert sorted(file.read_text().split("\n")) == sorted(text.split("\n"))
+
+
+@pytest.mark.parametrize("updates", [1, 2, 5, 100, 101, 4000])
+def test_the_learning_rate_rises_and_falls(teacher, updates):
+    shares = [teacher.share_of_rate(number, updates) for number in range(updates)]
+    assert all(0 < share <= 1 for share in shares)
+    peak = shares.index(max(shares))
+    assert shares == sorted(shares[:peak]) + sorted(shares[peak:], reverse=True)
+
+
+def test_a_file_that_ends_within_a_letter(tmp_path):
+    growing = load_script(TOOLS / "growing.py")
+    file = tmp_path / "x.tsv"
+    assert growing.lines(file) == []
+    file.write_bytes("é\tone\né".encode()[:-1])
+    assert growing.lines(file) == [["é", "one"]]
+    with growing.growing(file) as out:
+        out.write("two\n")
+    assert growing.lines(file) == [["é", "one"], ["two"]]
 
 
 def test_the_lower_layers_stay(teacher, small, tmp_path, monkeypatch):
     monkeypatch.setattr(teacher, "FROZEN", 2)
-    teacher.learn(pairs(64), small, tmp_path)
-    before = teacher.Judge(small).state_dict()
-    after = torch.load(tmp_path / "state.pt", weights_only=True)["model"]
+    state = teacher.learn(pairs(64), small, tmp_path)
+    assert teacher.learn(pairs(65), small, tmp_path) != state  # of other rows
+    before = teacher.PairModel(small).state_dict()
+    after = torch.load(state, weights_only=True)["model"]
     moved = {name for name, weight in after.items() if not torch.equal(weight, before[name])}
     assert moved and all(name.startswith(("encoder.layer.2.", "head.")) for name in moved)
+
+
+def test_the_table_of_labelled_pairs(teacher, small, tmp_path, monkeypatch):
+    """People's labels count half, moods are sure, new pairs are the model's, none is held out."""
+    for name in ("draw_topics", "moods", "small_lm", "tiny_tables"):
+        tables = load_script(TOOLS / f"{name}.py")
+    for name, value in {"FROZEN": 1, "BATCH": 8, "RATE": 5e-3, "WARM_UP": 5}.items():
+        monkeypatch.setattr(teacher, name, value)
+    monkeypatch.setattr(tables, "WORK", tmp_path)
+    monkeypatch.setattr(teacher, "unpacked", lambda _: small)
+    roberta_hub.load_model().save(tmp_path / "minilm")
+    people = [[*row, "mnli"] for row in dict.fromkeys(pairs(400))]
+    held_out = people[0][1]
+    moods = [["a b", "maybe", "neutral", "mood"]]
+    odd = ["b", held_out, "entailment", "mnli"]
+    header = ["premise", "hypothesis", "label", "source"]
+    tables.write_table("moods_train", header, [*people, odd, *moods])
+    tables.write_table("nli_valid", header, [["a lone row", held_out, "neutral", "mnli"]])
+    tables.label_pairs()
+
+    rows = tables.read_table("distil_train")
+    assert not any(held_out in row[:2] for row in rows)
+    likely = {tuple(row[:2]): [float(p) for p in row[4].split()] for row in rows}
+    assert all(abs(sum(found) - 1) < 0.001 for found in likely.values())
+    assert likely["a b", "maybe"] == [0.0, 1.0, 0.0]
+    network = teacher.trained(small, next((tmp_path / "pair_teacher").glob("*.pt")))
+    own, new = ([row for row in rows if (row[3] == "mpnet") == is_new] for is_new in (0, 1))
+    assert len(own) == len([row for row in people if held_out not in row[:2]]) + 1
+    assert {(row[1], row[0]) for row in people} & {tuple(row[:2]) for row in new}
+    for premise, hypothesis, label, source, _ in [*own[:20], *new[:20]]:
+        (wanted,) = network.probabilities([(premise, hypothesis)])
+        if source == "mnli":
+            wanted = [(p + (label == name)) / 2 for p, name in zip(wanted, LABELS, strict=True)]
+        elif source == "mpnet":
+            assert label == LABELS[wanted.index(max(wanted))]
+        else:
+            continue
+        assert likely[premise, hypothesis] == pytest.approx(wanted, abs=0.03)  # bfloat16

@@ -56,8 +56,8 @@ def picture() -> str:
     groups, numbers = bars(), json.loads(TABLE.read_text(encoding="utf-8"))
     scale = (WIDTH - LEFT - RIGHT) / max(rows[0][1] for rows in groups.values())
     title = (
-        f"Tokens a second: {numbers['texts']:,} texts of mixed length, RoBERTa base, "
-        f"two cores (AMD Zen 4); medians of {numbers['rounds']} rounds"
+        f"Tokens a second: {numbers['texts']:,} texts of mixed length in {numbers['rounds']} "
+        "rounds, RoBERTa base, two cores (AMD Zen 4)"
     )
     lines, y = [], TOP
     for kind, rows in groups.items():

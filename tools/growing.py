@@ -9,8 +9,9 @@ from typing import TextIO
 
 def lines(file: Path) -> list[list[str]]:
     """Read the whole lines of a tab-separated file; none where it is not there."""
-    text = file.read_text(encoding="utf-8") if file.is_file() else ""
-    return [line.split("\t") for line in text.split("\n")[:-1]]
+    found = file.read_bytes() if file.is_file() else b""
+    whole = found[: found.rfind(b"\n") + 1].decode()  # the last line may end within a letter
+    return [line.split("\t") for line in whole.split("\n")[:-1]]
 
 
 def growing(file: Path) -> TextIO:

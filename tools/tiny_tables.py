@@ -44,9 +44,9 @@ the text whose vectors are the teacher's."""
 JUDGED, REVIEWS, REPEATED = 18_000, 3_600, 3
 """Of `judge`: sentences that are judged, reviews that are written, and statements of each."""
 
-TURNED, RULES, NEAR, NEAREST = 60_000, 30_000, 40_000, 1000
-"""Of `label`: pairs that are turned round, made by rules, and of near premises; and how many
-premises look for their neighbours at once."""
+TURNED, NEAR, NEAREST = 80_000, 60_000, 1000
+"""Of `label`: pairs that are turned round, and of near premises; and how many premises look for
+their neighbours at once."""
 
 
 def documents(name: str) -> Iterator[list[str]]:
@@ -81,17 +81,13 @@ def prepare() -> None:
         prepare_again(step, train_rows, near, random.Random(seed))
 
 
-def read_pairs(*, by_rules: bool = False) -> list[list[str]]:
-    """Read premise, hypothesis, label and source, in an order of their own.
-
-    Args:
-        by_rules: the pairs that rules made, not those that people wrote or checked.
-    """
+def read_pairs() -> list[list[str]]:
+    """Read premise, hypothesis, label and source, in an order of their own."""
     with lzma.open(SHARED / "data/nli/train.tsv.xz", "rt", encoding="utf-8", newline="") as file:
         rows = list(csv.reader(file, delimiter="\t", quoting=csv.QUOTE_NONE))[1:]
     rows = [row for row in rows if not any(d in cell for cell in row for d in DEMONSTRATION)]
     random.Random(1).shuffle(rows)
-    return [row for row in rows if row[3].startswith(CHECKED) != by_rules]
+    return [row for row in rows if row[3].startswith(CHECKED)]
 
 
 def triples(rows: list[list[str]]) -> list[list[str]]:
@@ -167,14 +163,15 @@ def label_pairs() -> None:
     Where people labelled a pair, their label counts as much as the model's opinion; where nobody
     did, the model's opinion stands alone, and moods are as they were.
     """
-    rows = read_table("moods_train")
-    people = [row for row in rows if row[3] != "mood"]
     left_out = {text for row in read_table("nli_valid") for text in row[:2]}
+    rows = [row for row in read_table("moods_train") if left_out.isdisjoint(row[:2])]
+    people = [row for row in rows if row[3] != "mood"]
     model = pair_teacher.unpacked(WORK / "mpnet")
-    pair_teacher.learn([(a, b, label) for a, b, label, _ in people], model, WORK / "teacher")
-    new = [pair for pair in unlabelled(people, random.Random(4)) if left_out.isdisjoint(pair)]
-    asked = [(row[0], row[1]) for row in people] + new
-    found = pair_teacher.probable(asked, model, WORK / "teacher", WORK / "probable.tsv")
+    learnt = [(a, b, label) for a, b, label, _ in people]
+    state = pair_teacher.learn(learnt, model, WORK / "pair_teacher")
+    new = unlabelled(people, random.Random(4))
+    asked = [(a, b) for a, b, *_ in people] + new
+    found = pair_teacher.probable(asked, model, state)
     for row in rows:
         own = [float(row[2] == label) for label in pair_teacher.LABELS]
         seen = own if row[3] == "mood" else found[row[0], row[1]]
@@ -182,14 +179,14 @@ def label_pairs() -> None:
     for pair in new:
         seen = found[pair]
         label = pair_teacher.LABELS[seen.index(max(seen))]
-        rows.append([*pair, label, "teacher", " ".join(f"{p:.4f}" for p in seen)])
+        rows.append([*pair, label, "mpnet", " ".join(f"{p:.4f}" for p in seen)])
     random.Random(5).shuffle(rows)
     header = ["premise", "hypothesis", "label", "source", "probabilities"]
     write_table("distil_train", header, rows)
 
 
 def unlabelled(rows: list[list[str]], luck: random.Random) -> list[tuple[str, str]]:
-    """Make pairs that nobody labelled: of one premise, turned round, of rules, of near premises.
+    """Make pairs that nobody labelled: of one premise, turned round, and of near premises.
 
     Args:
         rows: pairs that people labelled.
@@ -199,13 +196,12 @@ def unlabelled(rows: list[list[str]], luck: random.Random) -> list[tuple[str, st
     for premise, hypothesis, *_ in rows:
         of[premise].append(hypothesis)
     one = [pair for said in of.values() for pair in itertools.permutations(said, 2)]
-    turned = luck.sample([(row[1], row[0]) for row in rows], TURNED)
-    rules = luck.sample([(row[0], row[1]) for row in read_pairs(by_rules=True)], RULES)
+    turned = [(row[1], row[0]) for row in luck.sample(rows, min(TURNED, len(rows)))]
     near = [
         (premise, luck.choice(of[other])) for premise, other in neighbours(list(of), NEAR, luck)
     ]
     known = {(row[0], row[1]) for row in rows}
-    found = dict.fromkeys([*one, *turned, *rules, *near])
+    found = dict.fromkeys([*one, *turned, *near])
     return [pair for pair in found if pair not in known and pair[0] != pair[1]]
 
 
@@ -213,10 +209,10 @@ def neighbours(texts: list[str], count: int, luck: random.Random) -> list[tuple[
     """Draw some texts, each with the other text that means nearly the same."""
     from roberta_hub import load_model
 
-    vectors = load_model(WORK / "minilm").optimize().embed(texts, truncate=True)
-    chosen = luck.sample(range(len(texts)), count)
+    vectors = load_model(WORK / "minilm").optimize("auto").embed(texts, truncate=True)
+    chosen = luck.sample(range(len(texts)), min(count, len(texts)))
     found = []
-    for start in range(0, count, NEAREST):
+    for start in range(0, len(chosen), NEAREST):
         some = chosen[start : start + NEAREST]
         cosines = vectors[some] @ vectors.T
         cosines[range(len(some)), some] = -1
@@ -227,7 +223,9 @@ def neighbours(texts: list[str], count: int, luck: random.Random) -> list[tuple[
 def write_table(name: str, header: list[str], rows: list[list[str]]) -> None:
     """Write a tab-separated table into `runs/tiny`."""
     lines = ["\t".join(row) for row in [header, *rows]]
-    (WORK / f"{name}.tsv").write_text("\n".join(lines) + "\n", encoding="utf-8")
+    new = WORK / f"{name}.new"
+    new.write_text("\n".join(lines) + "\n", encoding="utf-8")
+    new.rename(WORK / f"{name}.tsv")
 
 
 def read_table(name: str) -> list[list[str]]:

@@ -1,6 +1,7 @@
 """Makes roberta.tiny, from another model, text and pairs to the files in the package.
 
-Each step can be stopped, killed too, and goes on when started again.
+Each step can be stopped, killed too, and goes on when started again. The file in the package is
+older than the steps `label` and `distil`.
 
     python tools/train_tiny.py prepare      # text, pairs and sentences -> runs/tiny
     python tools/train_tiny.py begin        # all-MiniLM-L6-v2 with RoBERTa's vocabulary
@@ -36,6 +37,7 @@ import zipfile
 from collections.abc import Collection
 from pathlib import Path
 
+from pair_teacher import LABELS
 from tiny_tables import ROOT, WORK, judge_moods, label_pairs, prepare
 
 WIDTH = 256
@@ -240,7 +242,7 @@ def pairs(step: str, updates: int, without: Collection[str]) -> list[str]:
         f"data.valid={WORK}/nli_valid.tsv",
         "data.format=tsv",
         f"data.columns={written(columns)}",
-        "data.labels=[contradiction, neutral, entailment]",
+        f"data.labels=[{', '.join(LABELS)}]",
         f"architecture={{dropout: {dropout}, attention_dropout: 0.0, pooler_dropout: 0.1}}",
         f"optimizer.total_updates={updates}",
         f"loop.evaluate_every={max(1, updates // 5)}",
@@ -279,7 +281,7 @@ def ship() -> None:
 
     record = find("roberta.tiny")
     assert record is not None
-    folders = [WORK / "moods" / name for name in ("best", "last")]
+    folders = [WORK / STEPS[-1] / name for name in ("best", "last")]
     trained = load_model(mean(folders, WORK / "shipped"))
     shipped = load_model(record.name, pretrained=False)
     shipped.model.load_state_dict(trained.model.state_dict())

@@ -10,13 +10,12 @@ MARGIN = 0.9
 """A ratio may fall to this share of what was measured: fewer texts and rounds scatter more."""
 MEASURED: dict[str, dict[str, float]] = {
     "AMD Zen 4": {
-        # results/speed_corpus_base.md, 1,000 texts, one round. transformers computes padding, of
-        # which other texts have more: over its sdpa 1.26 times as fast at 1.06 slots a token (and
-        # by speed_corpus_large.md 2.75 at 2.30)
-        "corpus: transformers, a slot": 1.26 / 1.06,
-        "corpus: ONNX Runtime": 1.16,
-        "corpus: ONNX Runtime, int8": 1.28,
-        "corpus: our float32, int8": 3.00,
+        # results/speed_corpus_base_zen_4.md: 983 texts in three rounds. transformers computes
+        # padding too: over its sdpa 1.60 times as fast at 1.08 slots a token
+        "corpus: transformers, a slot": 1.60 / 1.08,
+        "corpus: ONNX Runtime": 1.31,
+        "corpus: ONNX Runtime, int8": 1.75,
+        "corpus: our float32, int8": 3.23,
         # results/speed_text_zen_4.md: medians of 15 rounds
         "16 tokens: ONNX Runtime": 1.13,
         "16 tokens: ONNX Runtime, int8": 1.32,

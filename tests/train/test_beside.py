@@ -149,6 +149,20 @@ def test_several_tasks_are_told_apart_in_the_log(material, tmp_path):
     assert "many" in task.finish().model.classification_heads
 
 
+def test_a_side_task_learns_probabilities_in_the_order_of_its_own_labels(material, tmp_path):
+    path = tmp_path / "seen.tsv"
+    path.write_text("sentence\tlabel\tp\n" + "The cat.\tno\t0.25 0.75\n" * 8)
+    columns = "columns: {sentence: sentence, label: label, probabilities: p}"
+    entry = f"{{name: classification, head: seen, train: {path}, {columns}, labels: [yes, no]}}"
+    task = make_task(compose(beside(material, tmp_path / "run", f"[{entry}]")))
+    task.module.eval()
+    batch = task.batch([0, 1, 2, 3], 0)
+    (side,) = batch.beside
+    assert side.targets["labels"].unique(dim=0).tolist() == [[0.25, 0.75]]
+    assert float(task.module(batch).logs["classification_loss"]) > 0.5  # the entropy is 0.56
+    assert task.finish().head_labels("seen") == ("yes", "no")
+
+
 @pytest.mark.parametrize(
     ("entries", "words"),
     [

@@ -58,7 +58,7 @@ def test_what_is_no_label_is_said_with_its_line(tmp_path, value, words):
 
 
 @pytest.mark.parametrize(
-    "value", ["", "0.5", "0.5 0.2", "-0.5 1.5", "nan 1", "a b", [], [2, -1], 1, {"a": 1}]
+    "value", ["", "0.5", "0.5 0.2", "-0.5 1.5", "nan 1", "a b", [], [2, -1], 1, {"0": 0, "1": 1}]
 )
 def test_what_is_no_probability_is_said_with_its_line(tmp_path, value):
     rows = [{"sentence": "A", "label": "x", "p": "0.1 0.9"}]

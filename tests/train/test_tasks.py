@@ -68,6 +68,7 @@ def test_another_models_probabilities_are_learnt(base, tmp_path):
         ([], "needs data.labels"),
         (["data.labels=[a, b, c]"], r"x\.tsv:2: 2 probabilities for 3 classes \(a, b, c\)"),
         (["data.labels=[a, b]", "task.name=regression"], "task regression has no use for"),
+        (["data.labels=[a, b]", "data.format=rte"], "data.format=rte has no columns with names"),
     ],
 )
 def test_probabilities_that_cannot_be_learnt(base, tmp_path, settings, words):

@@ -105,7 +105,7 @@ def probabilities_of(value: Any, where: str) -> tuple[float, ...]:
     """
     cells = value.split() if isinstance(value, str) else value
     try:
-        found = [float(cell) for cell in cells]
+        found = [float(cell) for cell in cells] if isinstance(cells, (list, tuple)) else []
     except (TypeError, ValueError):
         found = []
     if not all(0 <= number <= 1 for number in found) or abs(sum(found) - 1) > 0.01:

@@ -46,6 +46,8 @@ class SideTask:
     """As `data.format`."""
     columns: dict[str, Any] = field(default_factory=dict)
     """As `data.columns`."""
+    labels: list[str] | None = None
+    """As `data.labels`."""
     options: dict[str, Any] = field(default_factory=dict)
     """As `task.options`."""
 
@@ -66,7 +68,9 @@ class SideTask:
         return replace(
             config,
             output=f"{config.output}/beside-{number}",
-            data=DataConfig(train=self.train, format=self.format, columns=self.columns),
+            data=DataConfig(
+                train=self.train, format=self.format, columns=self.columns, labels=self.labels
+            ),
             task=own if self.head is None else replace(own, head=self.head),
         )
 

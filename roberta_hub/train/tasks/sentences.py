@@ -59,8 +59,8 @@ class SentenceObjective:
 def classification(config: Config, interface: RobertaHubInterface) -> FineTuning:
     """Build a task with one label for each text or pair: GLUE and the like.
 
-    Where a column tells how likely each class is, the head learns that instead (Hinton et al.
-    2015); the held-out set needs its labels alone.
+    Where a column tells how likely each class is, the head learns that and not the column of
+    labels (Hinton et al. 2015). The held-out set needs its labels alone.
     """
     train, held_out = _train(config), _valid(config)
     if train[0].probabilities is not None and config.data.labels is None:
@@ -112,7 +112,8 @@ def classification_of(
         prepare(train),
         measure if valid is not None else None,
         metric=metric_of(config, default, ("accuracy", "mcc", "f1", "loss")),
-        chance=chance_of(len(names)),
+        # Doubts may leave no loss below chance: their entropy is the least there can be.
+        chance=None if train[0].probabilities is not None else chance_of(len(names)),
     )
 
 
@@ -240,6 +241,11 @@ def _train(config: Config, separator: str | None = None) -> list[Sentences]:
     if "probabilities" in data.columns and config.task.name != "classification":
         raise InputError(
             f"task {config.task.name} has no use for data.columns.probabilities; classification has"
+        )
+    if "probabilities" in data.columns and data.format in GLUE:
+        raise InputError(
+            f"data.format={data.format} has no columns with names, and data.columns.probabilities "
+            "wants one; write the examples as a table"
         )
     found = read_sentences(train_path(config), data.format, data.columns, separator=separator)
     return found[: data.limit]
