@@ -14,7 +14,7 @@
 # %% [markdown]
 # # 3. Your own classifier
 #
-# A library gets letters. They are about borrowed books (`loan`), rooms, computers or events, and somebody has sorted 96 of them by hand.
+# A library gets letters. They are about borrowed books (`loan`), rooms, computers or events, and somebody has sorted 240 of them by hand.
 # Can a model sort the next ones? All that it takes is a table of texts and labels.
 
 # %%
@@ -22,9 +22,9 @@ import csv
 
 with open("letters.csv", newline="", encoding="utf-8") as file:
     rows = list(csv.DictReader(file))
-# Of every 16 rows the model learns from 12. It never learns from the last 4, one of each label.
-known = [row for i, row in enumerate(rows) if i % 16 < 12]
-unseen = [row for i, row in enumerate(rows) if i % 16 >= 12]
+# Of every 8 rows the model learns from 4, one of each label. It never learns from the other 4.
+known = [row for i, row in enumerate(rows) if i % 8 < 4]
+unseen = [row for i, row in enumerate(rows) if i % 8 >= 4]
 labels = sorted({row["label"] for row in rows})
 print(f"{len(known)} letters to learn from, {len(unseen)} to test on; labels: {labels}")
 rows[:4]
@@ -42,7 +42,7 @@ roberta = roberta_hub.load_model()
 roberta.zero_shot([row["text"] for row in unseen[:4]], labels).png()
 
 # %% [markdown]
-# How many of all 24 does it get right? We shall count often, so it is a function:
+# How many of all 120 does it get right? We shall count often, so it is a function:
 
 # %%
 def accuracy(found, rows):
@@ -61,23 +61,18 @@ print(f"without training: {before:.0%}; blind guesses: {1 / len(labels):.0%}")
 #
 # `fit` takes the table and gives a model. `epochs` says how often it reads each letter; without it `fit` chooses by the number of rows.
 # We try 1, 3 and 9. The rows of `valid` are only counted on: `fit` learns nothing from them, and chooses nothing by them. (Each row is a
-# dict; a path to a CSV file, or a data frame, is as good.) `fit` warns of an odd table, and we print that.
+# dict; a path to a CSV file, or a data frame, is as good.)
 
 # %%
 import tempfile
-import warnings
 from pathlib import Path
 
 temporary = tempfile.TemporaryDirectory()  # a real model gets a folder of its own
 folder = Path(temporary.name)
 models = {}
-with warnings.catch_warnings(record=True) as warned:
-    for epochs in (1, 3, 9):
-        place = folder / f"read_{epochs}"
-        models[epochs] = roberta_hub.fit(
-            known, valid=unseen, output=place, epochs=epochs, progress=False
-        )
-print(*{str(warning.message) for warning in warned if warning.category is UserWarning})
+for epochs in (1, 3, 9):
+    place = folder / f"read_{epochs}"
+    models[epochs] = roberta_hub.fit(known, valid=unseen, output=place, epochs=epochs, progress=False)
 
 # %%
 import matplotlib.pyplot as plt
@@ -94,14 +89,14 @@ axes.grid(alpha=0.3)
 plt.show()
 
 # %% [markdown]
-# The upper line counts letters that the model has learnt from; only the lower one tells what to expect of tomorrow's. Read once, the
-# letters make it worse than no training: 46 % against 67 %. Three readings reach 71 %, and nine reach 75 %: one letter more, of 24. That
-# is too few to be sure of.
+# The upper line counts letters that the model has learnt from; only the lower one tells what to expect of tomorrow's. Without training
+# 52 % of these are right. Read once, the letters make it 73 %, three times 81 %, nine times 86 %. The letters that it learnt from it knows
+# by heart after three.
 
 # %% [markdown]
 # ## What is mixed up with what?
 #
-# We go on with the model that has read nine times. We chose it by the unseen letters themselves, so its 75 % is a little flattered.
+# We go on with the model that has read nine times. We chose it by the unseen letters themselves, so its 86 % is a little flattered.
 #
 # Each row of this table is a label that a person gave, each column one that the model gave, each number a count of letters. The diagonal
 # is right.
@@ -112,7 +107,7 @@ found = mine.classify(texts(unseen))
 answers = [(row["label"], prediction.label) for row, prediction in zip(unseen, found)]
 table = [[answers.count((true, given)) for given in labels] for true in labels]
 figure, axes = plt.subplots(figsize=(7, 3.6), layout="constrained")
-axes.imshow(table, cmap="Blues", vmax=9)
+axes.imshow(table, cmap="Blues", vmax=40)
 for i, row in enumerate(table):
     for j, count in enumerate(row):
         axes.text(j, i, count, ha="center", va="center")
@@ -121,7 +116,7 @@ axes.set(ylabel="a person says", yticks=range(len(labels)), yticklabels=labels)
 plt.show()
 
 # %% [markdown]
-# ## All six mistakes
+# ## The ten worst of 17 mistakes
 #
 # The one in which the right label got the least comes first. A wrong answer with a high probability teaches most: the model has learnt a
 # wrong sign, or a person has mislabelled the letter, or the letter belongs to two labels.
@@ -134,7 +129,7 @@ def share(pair):
 
 wrong = [pair for pair in zip(found, unseen) if pair[0].label != pair[1]["label"]]
 worst = sorted(wrong, key=share)
-for prediction, row in worst:
+for prediction, row in worst[:10]:
     right = prediction.scores[row["label"]]
     print(f"{prediction}, not {row['label']} {right:.2f} | {row['text']}")
 
@@ -149,8 +144,8 @@ mine.explain(worst[0][1]["text"], head="sentence_classification_head").png()
 # ## Kept, and used
 #
 # The model is saved already: `fit` wrote a folder. Its README.md has the scores on the unseen letters, which it calls *held out*.
-# "95 %: 55 to 88" is what 24 letters can tell: on very many letters it would most likely be right on 55 to 88 %. The 67 % without training
-# lie inside that range, so 24 letters do not tell whether training has helped. (Always to say *loan* is right on 25 %.)
+# "95 %: 78 to 91" is what 120 letters can tell: on very many letters it would most likely be right on 78 to 91 %. The 52 % without training
+# lie far below, so training has helped. (Always to say *loan* is right on 25 %.)
 
 # %%
 output = folder / "read_9"

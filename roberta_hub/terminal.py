@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import re
 import unicodedata
+import warnings
 from typing import Any
 
 
@@ -68,12 +69,30 @@ def progress_bar(
     if shown is False:
         return _NoBar()
     try:
-        from tqdm.auto import tqdm
+        bar = bar_class()
     except ImportError:  # torch.hub's users may lack it: the work is done without
         return _NoBar()
     # tqdm's own None: off where nobody is looking at a terminal
     hidden = None if shown is None else False
-    return tqdm(total=total, initial=start, desc=label, unit=unit, unit_scale=True, disable=hidden)
+    return bar(total=total, initial=start, desc=label, unit=unit, unit_scale=True, disable=hidden)
+
+
+def bar_class() -> Any:
+    """Return tqdm's bar: of HTML in a notebook that has ipywidgets, else of text.
+
+    tqdm would warn of a notebook without ipywidgets, even where no bar is shown.
+
+    Raises:
+        ImportError: tqdm is not installed.
+
+    Example:
+        >>> bar_class().__name__
+        'tqdm'
+    """
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")
+        from tqdm.auto import tqdm
+    return tqdm
 
 
 class _NoBar:

@@ -113,6 +113,17 @@ def test_a_notebook_runs_in_a_fresh_kernel(script: Path) -> None:
         assert kinds == [output.output_type for output in then.get("outputs", ())], REBUILD
 
 
+def test_a_kernel_without_ipywidgets_hears_nothing_of_it(tmp_path: Path) -> None:
+    cells = [
+        "import sys\nsys.modules['ipywidgets'] = None",
+        "from roberta_hub.terminal import progress_bar\n"
+        "with progress_bar(3, unit=' texts', shown=None) as bar:\n    bar.update(3)",
+    ]
+    notebook = nbformat.v4.new_notebook(cells=list(map(nbformat.v4.new_code_cell, cells)))
+    ran = builder.execute(notebook, tmp_path)
+    assert ran.cells[1].outputs == []
+
+
 @pytest.mark.parametrize(
     "text", ["saved in /home/ada/model.pt", "'/tmp/x/y'", r"C:\Users\ada", "<Thing at 0x7f01>"]
 )

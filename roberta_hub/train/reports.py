@@ -16,7 +16,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from roberta_hub.terminal import clean
+from roberta_hub.terminal import bar_class, clean
 
 logger = logging.getLogger("roberta_hub")
 EVERY = 30.0
@@ -163,9 +163,7 @@ class _Lines(logging.Handler):
 
     def emit(self, record: logging.LogRecord) -> None:
         try:
-            from tqdm.auto import tqdm
-
-            tqdm.write(clean(self.format(record)), file=sys.stderr)
+            bar_class().write(clean(self.format(record)), file=sys.stderr)
             sys.stderr.flush()
         except Exception:
             self.handleError(record)

@@ -11,6 +11,7 @@ from typing import Any
 from roberta_hub.errors import CheckpointError, MissingExtraError
 from roberta_hub.extras import install
 from roberta_hub.files import replacing
+from roberta_hub.terminal import bar_class
 from roberta_hub.train.reports import Messages, logger
 
 
@@ -79,11 +80,9 @@ class Logs:
         self.train = Table(directory / "log.csv", update)
         self.valid = Table(directory / "valid.csv", update)
         self.board = _board(directory / "tensorboard", update) if tensorboard else None
-        from tqdm.auto import tqdm
-
         # None is tqdm's own: no bar unless stderr is a terminal
         disable = None if progress is None else not progress
-        self.bar = tqdm(total=total, initial=update, unit=" updates", disable=disable)
+        self.bar = bar_class()(total=total, initial=update, unit=" updates", disable=disable)
 
     def updated(self, row: Mapping[str, Any]) -> None:
         """Write a row of the training log."""
