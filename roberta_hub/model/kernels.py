@@ -41,7 +41,7 @@ copy is large, and few rows wait for as many bytes in either form."""
 
 INT8 = ("avx512_vnni", "avx_vnni", "amx_int8")
 """One of these multiplies 8-bit integers faster than float32. With avx512_vnni: on one core of a
-Cascade Lake 1.5 to 2.3 times (benchmarks/results/kernels.md), on a Zen 4 3.1 times the texts
+Cascade Lake 1.5 to 2.3 times (benchmarks/results/kernels.md), on a Zen 4 3.2 times the texts
 (benchmarks/results/speed_corpus_base_zen_4.md). Without, sums of pairs saturate."""
 BFLOAT16 = ("avx512_bf16", "amx_bf16")
 """The same for bfloat16. Without them oneDNN imitates it, at 0.2 to 0.4 times float32's speed on

@@ -60,7 +60,7 @@ def pretend(monkeypatch: pytest.MonkeyPatch, machine: CPU) -> None:
     ("machine", "int8", "bfloat16"),
     [
         (AMX, 2.5, 1.8),
-        (ZEN_4, 3.1, 1.8),
+        (ZEN_4, 3.2, 1.8),
         (CASCADE_LAKE, 1.5, 0.4),
         (ALDER_LAKE, None, None),
         (HASWELL, None, None),
