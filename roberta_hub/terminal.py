@@ -86,11 +86,13 @@ def bar_class() -> Any:
         ImportError: tqdm is not installed.
 
     Example:
-        >>> bar_class().__name__
-        'tqdm'
+        >>> bar_class()(total=3, disable=True).total
+        3
     """
+    from tqdm import TqdmWarning
+
     with warnings.catch_warnings():
-        warnings.simplefilter("ignore")
+        warnings.simplefilter("ignore", TqdmWarning)
         from tqdm.auto import tqdm
     return tqdm
 
