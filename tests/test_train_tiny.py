@@ -15,7 +15,15 @@ STEPS = ("language", "pairs", "again", "further", "moods", "distil")
 
 @pytest.fixture(scope="module")
 def train_tiny() -> ModuleType:
-    for name in ("draw_topics", "moods", "growing", "small_lm", "pair_teacher", "tiny_tables"):
+    for name in (
+        "draw_topics",
+        "moods",
+        "growing",
+        "small_lm",
+        "pair_teacher",
+        "cut_words",
+        "tiny_tables",
+    ):
         load_script(TOOLS / f"{name}.py")
     return load_script(TOOLS / "train_tiny.py")
 

