@@ -47,6 +47,9 @@ JUDGED, REVIEWS, REPEATED = 18_000, 3_600, 3
 SEEN, TURNED, NEAR, NEAREST = 60_000, 10_000, 40_000, 1000
 """Of `label`: pairs that people labelled and the model sees too, pairs that are turned round, and
 of near premises; and how many premises look for their neighbours at once."""
+PROSE, ARTICLES = ("oanc_slate", "oanc_berlitz", "sgd_dialogues"), 8
+"""Of `label`: texts for the masked LM of `distil`, which are more like books than an encyclopedia
+is, and one in how many articles of that stands beside them."""
 CUT, COVERED, SHORT = 4, 2, 20
 """Of `label`: how often a word of several pieces must occur, sentences that hold each, and the
 words that these may have."""
@@ -169,6 +172,7 @@ def label_pairs() -> None:
     left_out = {text for row in read_table("nli_valid") for text in row[:2]}
     rows = [row for row in read_table("moods_train") if left_out.isdisjoint(row[:2])]
     people = [row for row in rows if row[3] != "mood"]
+    write_prose()
     cover_words(text for row in people for text in row[:2])
     model = pair_teacher.unpacked(WORK / "mpnet")
     learnt = [(a, b, label) for a, b, label, _ in people]
@@ -188,6 +192,20 @@ def label_pairs() -> None:
     random.Random(5).shuffle(rows)
     header = ["premise", "hypothesis", "label", "source", "probabilities"]
     write_table("distil_train", header, rows)
+
+
+def write_prose() -> None:
+    """Write the text of the masked LM of the step `distil`."""
+    from roberta_hub.text.tokenizer import Tokenizer
+    from roberta_hub.train.data.streams import build
+
+    with (WORK / "distil.txt").open("w") as out:
+        for name in (*PROSE, "simplewiki_2022"):
+            for number, lines in enumerate(documents(name)):
+                # Articles that `prepare` held out have numbers that ARTICLES divides.
+                if name in PROSE or number % ARTICLES == 1:
+                    out.write("\n".join(lines) + "\n\n")
+    build(WORK / "distil.txt", WORK / "distil_tokens", Tokenizer.shipped())
 
 
 def cover_words(said: Iterable[str]) -> None:

@@ -130,9 +130,9 @@ SIDES = {
         "single": ("further_single.tsv", 0.25, 0.6),
     },
     "distil": {
-        "language": ("tokens", 0.45, 0.4),
+        "language": ("distil_tokens", 0.6, 0.5),
         "vectors": ("further_sentences.tsv", 0.15, 0.6),
-        "single": ("distil_single.tsv", 0.6, 0.8),
+        "single": ("distil_single.tsv", 0.5, 0.8),
     },
 }
 """What is learnt beside the pairs: its text, its tokens for each one of pairs, and its weight."""
