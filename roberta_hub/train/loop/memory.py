@@ -5,8 +5,8 @@ from __future__ import annotations
 import os
 
 CAPACITY = "128"
-"""A step multiplies matrices of 9 shapes and 6 for each length in the batch, again in every layer;
-compiling one takes about half a millisecond."""
+"""A step multiplies matrices of 9 shapes, and 6 for each length of longer sequences, again in every
+layer: more than are kept would be compiled in each. One takes about half a millisecond."""
 
 
 def bound_caches() -> None:
