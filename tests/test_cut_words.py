@@ -29,6 +29,11 @@ def test_words_are_those_that_the_vocabulary_cuts(tool: ModuleType) -> None:
     assert tool.cut_words(TEXTS, pieces, least=2) == {" hobgoblin"}
 
 
+def test_parts_of_words_are_no_words(tool: ModuleType) -> None:
+    texts = ["A hobgoblin-like Citroën doesn't xylograph2 hobgoblins"]
+    assert tool.cut_words(texts, list, least=1) == {" hobgoblins"}
+
+
 def test_each_word_is_covered_so_often_and_no_text_is_taken_in_vain(tool: ModuleType) -> None:
     words = {" hobgoblin", " superstitions"}
     assert tool.covering(TEXTS, words, times=1) == [TEXTS[0], TEXTS[4]]

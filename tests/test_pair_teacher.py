@@ -1,5 +1,6 @@
 """The larger model that labels pairs: what it computes, learns, and does after a stop."""
 
+import lzma
 import random
 from pathlib import Path
 from types import ModuleType
@@ -154,21 +155,53 @@ def test_the_lower_layers_stay(teacher, small, tmp_path, monkeypatch):
     assert moved and all(name.startswith(("encoder.layer.2.", "head.")) for name in moved)
 
 
-def test_the_table_of_labelled_pairs(teacher, small, tmp_path, monkeypatch):
-    """People's labels count half, moods are sure, new pairs are the model's, none is held out."""
-    for name in ("draw_topics", "moods", "small_lm", "tiny_tables"):
+@pytest.fixture
+def tables(teacher, tmp_path, monkeypatch):
+    """The tool, with texts of 500 short documents each in the place of the shared ones."""
+    for name in ("draw_topics", "moods", "small_lm", "cut_words", "tiny_tables"):
         tables = load_script(TOOLS / f"{name}.py")
+    folder = tmp_path / "shared/data/pretrain"
+    folder.mkdir(parents=True)
+    for name in tables.TEXTS:
+        text = "\n\n".join(f"A hobgoblin of {name} owns {n} coins." for n in range(500))
+        (folder / f"{name}.txt.xz").write_bytes(lzma.compress(text.encode()))
+    monkeypatch.setattr(tables, "SHARED", tmp_path / "shared")
+    monkeypatch.setattr(tables, "WORK", tmp_path)
+    return tables
+
+
+def test_what_is_held_out_is_in_no_text_or_sentence(tables, tmp_path, monkeypatch):
+    monkeypatch.setattr(tables, "COVERED", 10_000)
+    wiki = [lines[0] for lines in tables.documents("simplewiki_2022")]
+    asked = "This hobgoblin is asked about."
+    tables.write_prose()
+    tables.cover_words([asked, "This hobgoblin is learnt."], {asked})
+    text = (tmp_path / "distil.txt").read_text()
+    rows = {row[0] for row in tables.read_table("distil_single")}
+    for number, line in enumerate(wiki):
+        held_out = number % tables.EVERY == 0
+        assert (line in rows) == (not held_out)
+        assert not (held_out and line in text)
+    assert wiki[1] in text and wiki[2] not in text
+    assert text.count("oanc_slate") == 500
+    assert "This hobgoblin is learnt." in rows and asked not in rows
+    assert "the hobgoblin" in rows
+
+
+def test_the_table_of_labelled_pairs(teacher, small, tables, tmp_path, monkeypatch):
+    """People's labels count half, moods are sure, new pairs are the model's, none is held out."""
     for name, value in {"FROZEN": 1, "BATCH": 8, "RATE": 5e-3, "WARM_UP": 5}.items():
         monkeypatch.setattr(teacher, name, value)
-    monkeypatch.setattr(tables, "WORK", tmp_path)
     monkeypatch.setattr(teacher, "unpacked", lambda _: small)
     roberta_hub.load_model().save(tmp_path / "minilm")
     people = [[*row, "mnli"] for row in dict.fromkeys(pairs(400))]
-    held_out = people[0][1]
+    monkeypatch.setattr(tables, "LETTERS", 40)
+    held_out, long = people[0][1], " ".join(["maybe"] * 7)
     moods = [["a b", "maybe", "neutral", "mood"]]
     odd = ["b", held_out, "entailment", "mnli"]
+    unseen = [long, "maybe", "neutral", "mnli"]
     header = ["premise", "hypothesis", "label", "source"]
-    tables.write_table("moods_train", header, [*people, odd, *moods])
+    tables.write_table("moods_train", header, [*people, odd, unseen, *moods])
     tables.write_table("nli_valid", header, [["a lone row", held_out, "neutral", "mnli"]])
     tables.label_pairs()
 
@@ -176,8 +209,9 @@ def test_the_table_of_labelled_pairs(teacher, small, tmp_path, monkeypatch):
     assert not any(held_out in row[:2] for row in rows)
     likely = {tuple(row[:2]): [float(p) for p in row[4].split()] for row in rows}
     assert all(abs(sum(found) - 1) < 0.001 for found in likely.values())
-    assert likely["a b", "maybe"] == [0.0, 1.0, 0.0]
+    assert likely["a b", "maybe"] == likely[long, "maybe"] == [0.0, 1.0, 0.0]
     network = teacher.trained(small, next((tmp_path / "pair_teacher").glob("*.pt")))
+    rows = [row for row in rows if row[0] != long]
     own, new = ([row for row in rows if (row[3] == "mpnet") == is_new] for is_new in (0, 1))
     assert len(own) == len([row for row in people if held_out not in row[:2]]) + 1
     assert {(row[1], row[0]) for row in people} & {tuple(row[:2]) for row in new}

@@ -1,7 +1,8 @@
 """Finds words that the vocabulary cuts into pieces, and sentences that hold them.
 
-roberta.tiny begins with the pieces' vectors, not the words'. In sentences of whole words its
-vectors have a cosine of 0.96 with MiniLM's; where one word is cut, 0.90.
+roberta.tiny begins with the pieces' vectors, not the words'. Of 3,900 held-out sentences of pairs,
+its vectors of those of whole words have a mean cosine of 0.96 with MiniLM's; where one word is cut,
+of 0.90 (after the step `moods`).
 """
 
 from __future__ import annotations
@@ -10,7 +11,7 @@ import re
 from collections import Counter
 from collections.abc import Callable, Collection, Iterable, Sequence
 
-WORD = re.compile(r"(?:^| )[A-Za-z][a-z]{2,}(?![A-Za-z])")
+WORD = re.compile(r"(?:^| )[A-Za-z][a-z]{2,}(?![\w'’-])")
 """A word with the space before it, where there is one: without it, it has other pieces."""
 
 

@@ -11,7 +11,7 @@ import lzma
 import os
 import random
 from collections import defaultdict
-from collections.abc import Iterable, Iterator
+from collections.abc import Collection, Iterable, Iterator
 from pathlib import Path
 
 import pair_teacher
@@ -48,13 +48,13 @@ SEEN, TURNED, NEAR, NEAREST = 50_000, 10_000, 30_000, 1000
 """Of `label`: pairs that people labelled and the model sees too, pairs that are turned round, and
 of near premises; and how many premises look for their neighbours at once."""
 LETTERS = 200
-"""Of `label`: a pair that the model sees is shorter; five of six are, and cost two thirds."""
-PROSE, ARTICLES = ("oanc_slate", "oanc_berlitz", "sgd_dialogues"), 8
-"""Of `label`: texts for the masked LM of `distil`, which are more like books than an encyclopedia
-is, and one in how many articles of that stands beside them."""
+"""Of `label`: a pair that the model sees has fewer; five of six have, and cost two thirds."""
+SPOKEN, ARTICLES = ("oanc_slate", "oanc_berlitz", "sgd_dialogues"), 8
+"""Of `label`: texts for the masked LM of `distil` that speak as people do; of the encyclopedia one
+article in eight stands beside them."""
 CUT, COVERED, SHORT = 4, 2, 20
-"""Of `label`: how often a word of several pieces must occur, sentences that hold each, and the
-words that these may have."""
+"""Of `label`: how often a word of several pieces must occur, how many sentences hold each, and how
+many words these may have."""
 
 
 def documents(name: str) -> Iterator[list[str]]:
@@ -69,14 +69,26 @@ def documents(name: str) -> Iterator[list[str]]:
         yield from (lines for number, lines in enumerate(found) if number not in left_out)
 
 
+def is_held_out(name: str, number: int) -> bool:
+    """Tell whether a document, by its place in `documents`, is there to measure on."""
+    return "wiki" in name and number % EVERY == 0
+
+
+def learnable(name: str) -> Iterator[list[str]]:
+    """Read the lines of each document that is not held out."""
+    for number, lines in enumerate(documents(name)):
+        if not is_held_out(name, number):
+            yield lines
+
+
 def prepare() -> None:
     """Split text and pairs into training and held-out sets."""
     WORK.mkdir(parents=True, exist_ok=True)
     with (WORK / "train.txt").open("w") as train, (WORK / "valid.txt").open("w") as valid:
         for name in TEXTS:
             for number, lines in enumerate(documents(name)):
-                held = "wiki" in name and number % EVERY == 0
-                (valid if held else train).write("\n".join(lines) + "\n\n")
+                out = valid if is_held_out(name, number) else train
+                out.write("\n".join(lines) + "\n\n")
     pairs = read_pairs()
     valid_rows = random.Random(1).sample(pairs, HELD_OUT_PAIRS)
     left_out = {row[0] for row in valid_rows}  # every pair of a premise lies on one side
@@ -125,16 +137,16 @@ def prepare_again(
     """
     said = list(dict.fromkeys(text for row in pairs for text in row[:2]))
     luck.shuffle(said)
-    slate = list(sentences(line for lines in documents("oanc_slate") for line in lines))
+    slate = list(sentences(line for lines in learnable("oanc_slate") for line in lines))
     luck.shuffle(slate)
     texts = itertools.chain(*zip(said, slate, strict=False))
     rows = [*pairs, *moods(texts, MOODS, luck)]
     luck.shuffle(rows)
     write_table(f"{step}_train", ["premise", "hypothesis", "label", "source"], rows)
-    wiki = sentences(line for lines in documents("simplewiki_2022") for line in lines)
+    wiki = sentences(line for lines in learnable("simplewiki_2022") for line in lines)
     words = forms(itertools.chain(slate, wiki), LEAST, luck)
     write_table(f"{step}_sentences", ["sentence", "sentence2", "sentence3"], [*near, *words])
-    every = (sentences(line for lines in documents(name) for line in lines) for name in TEXTS)
+    every = (sentences(line for lines in learnable(name) for line in lines) for name in TEXTS)
     chosen = luck.sample(list(dict.fromkeys(itertools.chain(*every))), SINGLE)
     write_table(f"{step}_single", ["sentence"], [[text] for text in chosen])
 
@@ -166,7 +178,7 @@ def judge_moods() -> None:
 
 
 def label_pairs() -> None:
-    """Write the pairs of the step `distil`, with the probabilities that a larger model sees.
+    """Write what the step `distil` learns: text, sentences, pairs with a larger model's opinion.
 
     Where people labelled a pair that the model sees, their label counts as much as its opinion;
     where nobody did, its opinion stands alone. Other pairs and moods are as they were.
@@ -175,7 +187,7 @@ def label_pairs() -> None:
     rows = [row for row in read_table("moods_train") if left_out.isdisjoint(row[:2])]
     people = [row for row in rows if row[3] != "mood"]
     write_prose()
-    cover_words(text for row in people for text in row[:2])
+    cover_words((text for row in people for text in row[:2]), left_out)
     model = pair_teacher.unpacked(WORK / "mpnet")
     learnt = [(a, b, label) for a, b, label, _ in people]
     state = pair_teacher.learn(learnt, model, WORK / "pair_teacher")
@@ -202,30 +214,33 @@ def write_prose() -> None:
     from roberta_hub.train.data.streams import build
 
     with (WORK / "distil.txt").open("w") as out:
-        for name in (*PROSE, "simplewiki_2022"):
-            for number, lines in enumerate(documents(name)):
-                # Articles that `prepare` held out have numbers that ARTICLES divides.
-                if name in PROSE or number % ARTICLES == 1:
+        for name in (*SPOKEN, "simplewiki_2022"):
+            for number, lines in enumerate(learnable(name)):
+                if name in SPOKEN or number % ARTICLES == 0:
                     out.write("\n".join(lines) + "\n\n")
     build(WORK / "distil.txt", WORK / "distil_tokens", Tokenizer.shipped())
 
 
-def cover_words(said: Iterable[str]) -> None:
-    """Write single sentences for the step `distil`: of words of several pieces, and these alone.
+def cover_words(said: Iterable[str], left_out: Collection[str]) -> None:
+    """Write single sentences for `distil`: some that hold a cut word, and each such word by itself.
 
     Args:
         said: sentences of the pairs, which stand beside those of the text.
+        left_out: sentences that are there to measure on.
     """
     from roberta_hub.text.tokenizer import Tokenizer
 
-    every = (sentences(line for lines in documents(name) for line in lines) for name in TEXTS)
+    every = (sentences(line for lines in learnable(name) for line in lines) for name in TEXTS)
     texts = [
-        text for text in dict.fromkeys(itertools.chain(said, *every)) if len(text.split()) <= SHORT
+        text
+        for text in dict.fromkeys(itertools.chain(said, *every))
+        if len(text.split()) <= SHORT and text not in left_out
     ]
     luck = random.Random(6)
     luck.shuffle(texts)
     words = cut_words(texts, Tokenizer.shipped().tokenize, CUT)
-    rows = [*covering(texts, words, COVERED), *(word.strip() for word in sorted(words))]
+    alone = [f"the{word}" if word.startswith(" ") else word for word in sorted(words)]
+    rows = [*covering(texts, words, COVERED), *alone]
     luck.shuffle(rows)
     write_table("distil_single", ["sentence"], [[text] for text in dict.fromkeys(rows)])
 
@@ -247,7 +262,7 @@ def unlabelled(rows: list[list[str]], luck: random.Random) -> list[tuple[str, st
     ]
     known = {(row[0], row[1]) for row in rows}
     found = dict.fromkeys([*one, *turned, *near])
-    return [pair for pair in found if pair not in known and pair[0] != pair[1]]
+    return [(a, b) for a, b in found if (a, b) not in known and a != b and len(a + b) < LETTERS]
 
 
 def neighbours(texts: list[str], count: int, luck: random.Random) -> list[tuple[str, str]]:

@@ -11,8 +11,9 @@ older than the steps `label` and `distil`.
     python tools/train_tiny.py further      # the same, with other draws and more sentence vectors
     python tools/train_tiny.py judge        # a small language model judges moods and writes reviews
     python tools/train_tiny.py moods        # the same, with the moods that it sees too
-    python tools/train_tiny.py label        # a larger model learns the pairs, and labels more
-    python tools/train_tiny.py distil       # the same, with the probabilities that it sees
+    python tools/train_tiny.py label        # a larger model learns the pairs and labels more;
+                                            # sentences of cut words, and other text
+    python tools/train_tiny.py distil       # the same, with these
     python tools/train_tiny.py ship         # the model in half precision -> roberta_hub/models/tiny
 
 Steps that train are `roberta-hub train`; more settings can follow. One process a core is faster on
@@ -89,7 +90,7 @@ UPDATES = {
     "moods": 800,
     "distil": 2400,
 }
-"""About 4.0, 7.1, 8, 11, 6 and 20 M tokens."""
+"""About 4.0, 7.1, 8, 11, 6 and 22 M tokens."""
 WARM_UP = {
     "language": 100,
     "pairs": 300,

@@ -21,7 +21,8 @@ from roberta_hub.model.packing import PackedBatch
 Attend = Callable[..., Tensor]
 """(query, key, value, *, num_heads, dropout) -> mixed values, all of one shape (*, C)."""
 FEW_RUNS, SHORT = 4, 64
-"""Up to so many lengths in a batch, or from longer sequences on, attention learns in bfloat16."""
+"""In training on a CPU, attention stays in bfloat16 for up to `FEW_RUNS` runs in a batch, and for
+sequences longer than `SHORT`; else see `_attend_of`."""
 
 
 def packed_attention(
@@ -170,7 +171,7 @@ def _attend(
     return mixed.transpose(1, 2).reshape(query.shape)
 
 
-def _attend_of(batch: PackedBatch, query: Tensor, length: int) -> Attend:
+def _attend_of(batch: PackedBatch, query: Tensor, length: int) -> Callable[..., Tensor]:
     """Choose how a run of sequences of so many tokens attends.
 
     For products in bfloat16 oneDNN compiles code, half a millisecond for each new shape. Where

@@ -5,8 +5,9 @@ from __future__ import annotations
 import os
 
 CAPACITY = "128"
-"""A step multiplies matrices of 9 shapes, and 6 for each length of longer sequences, again in every
-layer: more than are kept would be compiled in each. One takes about half a millisecond."""
+"""A step multiplies matrices of 9 shapes and, where attention is in bfloat16, of 6 for each length.
+Every layer meets them again: if they were more than are kept, each would compile them anew, half a
+millisecond apiece."""
 
 
 def bound_caches() -> None:
