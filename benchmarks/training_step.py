@@ -260,6 +260,12 @@ def remember(checkout: Path, args: argparse.Namespace) -> list[float]:
     return [round(held[i]) for i in range(9, args.memory, max(1, args.memory // 10))]
 
 
+def commit(checkout: Path) -> str:
+    """Name the commit of a checkout: "3e3e85c, 2026-11-23"."""
+    asked = ["git", "-C", str(checkout), "log", "-1", "--format=%h, %cs"]
+    return subprocess.run(asked, check=True, capture_output=True, text=True).stdout.strip()
+
+
 def main() -> None:
     """Measure, print, and write the result; or work for a parent that does."""
     parser = argparse.ArgumentParser(description=(__doc__ or "").splitlines()[0])
@@ -301,12 +307,17 @@ def main() -> None:
         for name, own in held.items()
     ]
     features = sorted(f for f in cpu().features if f.startswith(("amx", "avx512", "avx_vnni")))
+    before = f" Before: {commit(args.before)}." if args.before else ""
     page = (
         f"# An update of training\n\n{LAYERS} layers x {WIDTH}, {SYMBOLS:,} symbols, embedding "
-        f"{FACTOR} wide, dropout 0.1, AdamW, {args.dtype}, {args.threads} threads; {PAIRS} ragged "
-        f"pairs of about 33 tokens, or {BLOCKS} x {LENGTH} tokens of masked LM. Totals of "
-        f"{args.rounds} updates, engines by turns.\nAgain: `python benchmarks/training_step.py "
-        "--before CHECKOUT`.\n\n" + "\n".join(lines) + "\n\n" + "\n".join(memories)
+        f"{FACTOR} wide (transformers: {WIDTH}, and logits of every token), dropout 0.1, AdamW, "
+        f"{args.dtype}, {args.threads} threads; {PAIRS} ragged pairs of about 33 tokens, or "
+        f"{BLOCKS} x {LENGTH} tokens of masked LM. Totals of {args.rounds} updates, engines by "
+        f"turns.{before}\nAgain: `python benchmarks/training_step.py --before CHECKOUT --rounds "
+        f"{args.rounds} --memory {args.memory}`.\n\n"
+        + "\n".join(lines)
+        + "\n\n"
+        + "\n".join(memories)
     ).rstrip() + f"\n\nCPU: {', '.join(features) or 'no AVX-512'}."
     print(page)
     numbers = {"about": about("torch", "transformers"), "samples": found, "memory": held}
