@@ -88,9 +88,9 @@ UPDATES = {
     "again": 1300,
     "further": 1500,
     "moods": 800,
-    "distil": 2400,
+    "distil": 2000,
 }
-"""About 4.0, 7.1, 8, 11, 6 and 22 M tokens."""
+"""About 4.0, 7.1, 8, 11, 6 and 18 M tokens."""
 WARM_UP = {
     "language": 100,
     "pairs": 300,
