@@ -1,11 +1,11 @@
 """Measures what each ingredient of roberta.tiny is worth: the same steps on a tenth of the tokens.
 
-    python benchmarks/ingredients.py             # about half an hour an arm on two quiet cores
+    python benchmarks/ingredients.py             # about a quarter of an hour an arm, two quiet cores
     python benchmarks/ingredients.py --share 0.001 --limit 50    # a look
 
 Each arm runs the steps of `tools/train_tiny.py` without one ingredient, and is judged as
 `benchmarks/tiny.py` does. The last arm is random weights that see the pairs alone, the gate that
-pre-training must pass. What is done is not done again. Writes
+pre-training must pass. All arms learn in bfloat16. What is done is not done again. Writes
 `benchmarks/results/ingredients.{md,json}`.
 """
 
@@ -31,6 +31,7 @@ ARMS: dict[str, tuple[str, ...]] = {
     "without sentence vectors": ("vectors",),
     "random weights, pairs alone": ("start", "teacher", "language", "vectors"),
 }
+SETTINGS = ("loop.evaluate_every=0", "loop.precision=bf16")
 SETS = ("mnli_dev_matched", "snli_dev", "sts_b_test", "books", "sst2_dev", "topics")
 
 
@@ -42,7 +43,7 @@ def train(folder: Path, without: tuple[str, ...], share: float) -> None:
         command = [sys.executable, str(ROOT / "tools/train_tiny.py"), step, "loop.progress=false"]
         command += ["--work", str(folder), "--share", str(share)]
         command += [word for name in without for word in ("--without", name)]
-        if subprocess.run([*command, "loop.evaluate_every=0"], cwd=ROOT).returncode:
+        if subprocess.run([*command, *SETTINGS], cwd=ROOT).returncode:
             sys.exit(f"{folder.name}: {step} failed")
 
 
@@ -82,7 +83,7 @@ def main() -> None:
         lines.append(f"| {arm} | {' | '.join(cells)} |")
     page = (
         "# What each ingredient of roberta.tiny is worth\n\n"
-        f"The steps of `tools/train_tiny.py` with {given.share:g} of their updates, one seed. "
+        f"The steps of `tools/train_tiny.py` with {given.share:g} of their updates, in bfloat16, one seed. "
         "Again: `python benchmarks/ingredients.py`.\n\n" + "\n".join(lines)
     )
     print(page)

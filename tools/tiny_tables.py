@@ -49,7 +49,7 @@ SEEN, TURNED, NEAR, NEAREST = 50_000, 10_000, 30_000, 1000
 of near premises; and how many premises look for their neighbours at once."""
 LETTERS = 200
 """Of `label`: a pair that the model sees has fewer; five of six have, and cost two thirds."""
-SPOKEN, ARTICLES = ("oanc_slate", "oanc_berlitz", "sgd_dialogues"), 8
+PROSE, ARTICLES = ("oanc_slate", "oanc_berlitz", "sgd_dialogues"), 8
 """Of `label`: texts for the masked LM of `distil` that speak as people do; of the encyclopedia one
 article in eight stands beside them."""
 CUT, COVERED, SHORT = 4, 2, 20
@@ -214,9 +214,9 @@ def write_prose() -> None:
     from roberta_hub.train.data.streams import build
 
     with (WORK / "distil.txt").open("w") as out:
-        for name in (*SPOKEN, "simplewiki_2022"):
+        for name in (*PROSE, "simplewiki_2022"):
             for number, lines in enumerate(learnable(name)):
-                if name in SPOKEN or number % ARTICLES == 0:
+                if name in PROSE or number % ARTICLES == 0:
                     out.write("\n".join(lines) + "\n\n")
     build(WORK / "distil.txt", WORK / "distil_tokens", Tokenizer.shipped())
 
