@@ -1,6 +1,6 @@
 """Measures what each ingredient of roberta.tiny is worth: the same steps on a tenth of the tokens.
 
-    python benchmarks/ingredients.py             # about a quarter of an hour an arm, two quiet cores
+    python benchmarks/ingredients.py             # a quarter of an hour an arm, two quiet cores
     python benchmarks/ingredients.py --share 0.001 --limit 50    # a look
 
 Each arm runs the steps of `tools/train_tiny.py` without one ingredient, and is judged as
@@ -83,8 +83,8 @@ def main() -> None:
         lines.append(f"| {arm} | {' | '.join(cells)} |")
     page = (
         "# What each ingredient of roberta.tiny is worth\n\n"
-        f"The steps of `tools/train_tiny.py` with {given.share:g} of their updates, in bfloat16, one seed. "
-        "Again: `python benchmarks/ingredients.py`.\n\n" + "\n".join(lines)
+        f"The steps of `tools/train_tiny.py` with {given.share:g} of their updates, in bfloat16, "
+        "one seed. Again: `python benchmarks/ingredients.py`.\n\n" + "\n".join(lines)
     )
     print(page)
     if not given.limit:

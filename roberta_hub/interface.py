@@ -26,9 +26,9 @@ from roberta_hub.model.roberta import own_model
 from roberta_hub.sentence_settings import SentenceSettings
 from roberta_hub.show.display import Display
 from roberta_hub.show.facts import Facts
-from roberta_hub.text.bpe import GPT2BPE
 from roberta_hub.text.dictionary import Dictionary
 from roberta_hub.text.pieces import Engine
+from roberta_hub.text.table_fit import engine_for
 from roberta_hub.text.tokenizer import Tokenizer
 from roberta_hub.verbs.display import DisplayVerbs
 from roberta_hub.verbs.embed import EmbedVerbs
@@ -135,6 +135,7 @@ class RobertaHubInterface(IdVerbs, LanguageVerbs, EmbedVerbs, DisplayVerbs):
         Raises:
             InputTypeError: a part is of another type.
             InputError: a head's labels are not all different.
+            VocabularyError: the dictionary is not GPT-2's, and no `bpe` is given.
         """
         super().__init__()
         _check_parts(task, model, bpe)
@@ -146,7 +147,6 @@ class RobertaHubInterface(IdVerbs, LanguageVerbs, EmbedVerbs, DisplayVerbs):
         self.cfg = cfg
         self.task = task
         self.model = model
-        self.bpe: Engine = GPT2BPE.shipped() if bpe is None else bpe
         self.labels = {head: check_labels(head, names) for head, names in (labels or {}).items()}
         self.own_head = own_head
         self.inputs = dict(inputs or {})
@@ -154,6 +154,7 @@ class RobertaHubInterface(IdVerbs, LanguageVerbs, EmbedVerbs, DisplayVerbs):
         self.family = family
         self.sentence = sentence
         dictionary = Dictionary.of(task.source_dictionary)
+        self.bpe = engine_for(dictionary, bpe)
         self.tokenizer = Tokenizer(self.bpe, dictionary, getattr(task, "layout", None))
         self.register_buffer("_float_tensor", torch.tensor([0], dtype=torch.float))
 

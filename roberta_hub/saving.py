@@ -126,9 +126,6 @@ def write(
         InputError: no such format, or a path that cannot be.
         InputTypeError: `directory` is no path.
     """
-    # Not at the top: torch.hub's users load models without it (`dependencies` in hubconf.py).
-    from safetensors import SafetensorError
-
     if not isinstance(format, str) or format not in FORMATS:
         raise InputError(f"format is {shown(format)}; choose {', '.join(FORMATS)}")
     if not (head is None or isinstance(head, str)):
@@ -145,7 +142,7 @@ def write(
             _write(checkpoint, tokenizer, work, format, head)
     except RobertaHubError:
         raise
-    except (OSError, RuntimeError, SafetensorError) as error:  # RuntimeError: torch.save
+    except (OSError, RuntimeError) as error:  # RuntimeError: torch.save
         raise CheckpointError(
             f"{str(directory)[:300]}: cannot be written ({type(error).__name__}: "
             f"{str(error).splitlines()[0][:200]}); what was there is as before. Free some room or "

@@ -252,6 +252,8 @@ Reader = tuple[list[str], Callable[[], Rows]]
 
 def _csv(path: Path) -> Reader:
     first = next(lines(path), (1, ""))[1]
+    if said := re.fullmatch(r"sep=(.)", first):  # how Excel is told the separator
+        return _with_header(path, lambda: islice(_records(path, said[1]), 1, None))
     bare = re.sub(r'"[^"]*"', "", first)
     separator = next((sign for sign in ",;\t" if sign in bare), ",")
     return _with_header(path, lambda: _records(path, separator))

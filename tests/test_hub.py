@@ -393,6 +393,7 @@ roberta = torch.hub.load(
     {str(REPO)!r}, "roberta.base", source="local", pretrained=False, **SMALL
 ).eval()
 print(len(roberta.features(["a"], progress=True)), len(roberta.score(["a b"])))
+for format in ("fairseq", "roberta_hub"): roberta.save("saved-" + format, format)
 try: roberta.extract_features_aligned_to_words("a")
 except ImportError as error: print(error)
 """,
@@ -404,6 +405,10 @@ except ImportError as error: print(error)
     assert float(seconds) < 1
     assert load == help_ == "Missing dependencies: tiktoken, regex, requests"
     assert counts == "1 1"
+    assert (tmp_path / "saved-fairseq/model.pt").exists()
+    assert roberta_hub.load_model(tmp_path / "saved-roberta_hub").encode("Hello world!").shape == (
+        5,
+    )
     assert re.search(rf'needs spaCy: pip install (-e )?"{REPO}\[words\]"', words)
 
 

@@ -13,11 +13,12 @@ from typing import Any
 import pytest
 import torch
 from parity import peers
-from small_models import assert_close, small_roberta
+from small_models import assert_close, small_model, small_roberta
 from torch import Tensor
 
 import roberta_hub
 from roberta_hub import RobertaHubError, RobertaHubInterface, collate_tokens
+from roberta_hub.errors import InputError, InputTypeError, VocabularyError
 from roberta_hub.fairseq_bridge import from_fairseq
 from roberta_hub.text import Dictionary, Task
 
@@ -438,3 +439,26 @@ def test_fairseqs_model_keeps_its_mode_and_warns(both: tuple[RobertaHubInterface
     assert theirs.classify(["Hello"], head="topic")[0].label in ("art", "sport")
     with pytest.raises(TypeError, match="from_fairseq"):
         theirs.save(Path("never"))
+
+
+def test_a_dictionary_of_another_bpe_is_refused() -> None:
+    """Every piece would be unknown, and every answer wrong without a word."""
+    dictionary = Dictionary()
+    for symbol in ("▁a", "▁the", "▁cat", "<mask>"):
+        dictionary.add_symbol(symbol)
+    model = small_model(vocab_size=len(dictionary))
+    with pytest.raises(
+        VocabularyError, match=r"first symbols are .*▁a.*, no numbers of GPT-2's BPE"
+    ):
+        RobertaHubInterface(model.config, Task(dictionary), model)
+
+
+@peers.needs_fairseq
+def test_heads_that_fairseqs_model_cannot_have(both: tuple[RobertaHubInterface, Any]) -> None:
+    _, theirs = both
+    with pytest.raises(InputTypeError, match=r"register_token_head changes roberta_hub models, .*"):
+        theirs.register_token_head("t", labels=["O", "B-a"])
+    with pytest.raises(InputTypeError, match=r"register_span_head changes roberta_hub models, .*"):
+        theirs.register_span_head("s")
+    with pytest.raises(InputError, match=r"'a\.b' cannot name a classification head"):
+        theirs.register_classification_head("a.b", 2)

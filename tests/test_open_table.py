@@ -223,3 +223,13 @@ def test_rows_stream(tmp_path: Path) -> None:
     peak = tracemalloc.get_traced_memory()[1]
     tracemalloc.stop()
     assert peak < 300_000
+
+
+@pytest.mark.parametrize("sign", [";", ",", "\t", "|"])
+def test_excels_line_about_the_separator(tmp_path: Path, sign: str) -> None:
+    path = tmp_path / "x.csv"
+    path.write_text(f"sep={sign}\r\ntext{sign}label\r\nA film.{sign}good\r\n")
+    table = open_table(path)
+    assert table.columns == ["text", "label"]
+    rows = [(row.number, row.values) for row in table.rows()]
+    assert rows == [(3, {"text": "A film.", "label": "good"})]

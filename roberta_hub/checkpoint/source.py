@@ -102,6 +102,8 @@ def _path(name: str, pretrained: bool) -> Path:
     if not name or not os.path.exists(path):
         near = suggest(name)
         hint = f"did you mean {' or '.join(near)}? " if near else ""
+        if "://" in name:
+            hint = "a URL is not fetched: download it, and pass the path of the file; "
         if name.startswith("~"):
             hint = "~ is the shell's word for your home: pass os.path.expanduser(...); "
         if advice := task_advice(name):

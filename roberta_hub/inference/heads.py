@@ -10,7 +10,7 @@ from typing import Any, Literal
 from torch import nn
 
 from roberta_hub.arguments import kind_of, shown
-from roberta_hub.config import Inputs
+from roberta_hub.config import Inputs, check_head_name
 from roberta_hub.errors import (
     InputError,
     InputTypeError,
@@ -101,10 +101,13 @@ def find_head(
             f"{verb} is not told which head to ask, and this model has {len(able)}: "
             f"{_listed(able, kind, labels)}; pass head=NAME, or set roberta.own_head once"
         )
+    every = [(name, labels(name)) for name in heads_of(model, kind)]
+    unnamed = [n for n, own in every if len(own) > 1 and all(map(str.isdigit, own))][:1]
     there = [_listed(heads_of(model, k), k, labels) for k in VERBS if len(heads_of(model, k))]
     raise UnknownNameError(
         f"{verb} needs a {need or f'{kind} head'}, and this model has "
         f"{'; '.join(there) or 'no head'}; load a model that has one, or register and train one"
+        + "".join(f"; or name its classes: roberta.labels[{n!r}] = [...]" for n in unnamed)
     )
 
 
@@ -161,14 +164,18 @@ def check_classes(
     """Return the labels of a new head, checked, and its number of classes.
 
     Args:
-        head: for the error.
+        head: its name, checked too.
         labels: names of the classes; None: it has none.
         count: of the classes; None: as many as labels.
+
+    Raises:
+        InputError: a name that cannot be, or labels that are not all different.
 
     Example:
         >>> check_classes("topic", ["art", "sport"], None)
         (('art', 'sport'), 2)
     """
+    check_head_name(head)
     if labels is None:
         return None, count
     names = check_labels(head, labels, count)

@@ -261,7 +261,7 @@ class Roberta(nn.Module):
             head.dense.load_state_dict(self.pooler.dense.state_dict())
         self.classification_heads[name] = self._like_us(head)
 
-    def register_token_head(self, name: str, num_classes: int) -> None:
+    def register_token_head(self, name: str, num_classes: int | None) -> None:
         """Add a randomly initialized head that labels every token, replacing one of the same name.
 
         It stands in `token_heads[name]`; its dropout is the configuration's `pooler_dropout`.
@@ -283,6 +283,7 @@ class Roberta(nn.Module):
         """
         self._check_vacant(name, self.token_heads)
         _check_size(name, "num_classes", num_classes)
+        assert num_classes is not None
         head = TokenHead(self.config.embed_dim, num_classes, dropout=self.config.pooler_dropout)
         self.token_heads[name] = self._like_us(head)
 

@@ -83,7 +83,7 @@ def score(asked: Asked) -> int:
         found = roberta.score(texts, **asked.options)
         layout = roberta.tokenizer.layout
         answers: list[Answer] = []
-        for value, ids in zip(found, roberta.encode_batch(texts), strict=True):
+        for value, ids in zip(found, ids_of(roberta, texts, truncate=asked.truncate), strict=True):
             tokens = sum(end - start for start, end in layout.sentences(ids))
             each = value / max(tokens, 1)
             answers.append({"score": value, "tokens": tokens, "per_token": each})

@@ -2,8 +2,14 @@
 
 from __future__ import annotations
 
+from roberta_hub.arguments import shown
 from roberta_hub.errors import VocabularyError
+from roberta_hub.text.bpe import GPT2BPE
 from roberta_hub.text.dictionary import Dictionary
+from roberta_hub.text.pieces import Engine
+
+LOOK = 100
+"""Symbols by which a dictionary shows whether it is that of GPT-2's BPE."""
 
 
 def check_table(dictionary: Dictionary, *, rows: int, padding_idx: int, source: str) -> None:
@@ -28,3 +34,25 @@ def check_table(dictionary: Dictionary, *, rows: int, padding_idx: int, source: 
             f"{dictionary[padding_idx]!r} in the vocabulary, and its padding "
             f"{dictionary.pad_word!r} is {dictionary.pad()}; correct whichever is wrong"
         )
+
+
+def engine_for(dictionary: Dictionary, bpe: Engine | None) -> Engine:
+    """Return the engine that is given, else GPT-2's, if the dictionary is of its numbers.
+
+    Raises:
+        VocabularyError: its first symbols are no numbers, so that every piece would be unknown.
+
+    Example:
+        >>> engine_for(Dictionary.roberta(), None) is GPT2BPE.shipped()
+        True
+    """
+    if bpe is not None:
+        return bpe
+    first = [symbol for symbol in dictionary.symbols[:LOOK] if not symbol.startswith(("<", "made"))]
+    if 2 * sum(symbol.isdigit() for symbol in first) < len(first):
+        raise VocabularyError(
+            f"the dictionary's first symbols are {shown(first[:3])}, no numbers of GPT-2's BPE; "
+            "pass bpe=..., the engine that cuts texts into these, or turn fairseq's own interface "
+            "into ours with roberta_hub.fairseq_bridge.from_fairseq"
+        )
+    return GPT2BPE.shipped()

@@ -20,7 +20,6 @@ from roberta_hub.train.settings import (
     SCHEDULES,
     STATES,
     Config,
-    DataConfig,
 )
 
 TaskOptions = TypeVar("TaskOptions")
@@ -66,19 +65,31 @@ def check(config: Config) -> Config:
 
 
 def _with_text(config: Config) -> Config:
-    """Write the paths as text: a Config made by hand may hold Path objects."""
+    """Write paths as text and numpy's numbers as Python's: a Config may be made by hand.
+
+    A state holds the settings, and is read without classes of other packages.
+    """
     if not isinstance(config, Config):
         raise InputTypeError(f"config is a {type(config).__name__}; give what compose returns")
 
-    def text(value: Any) -> Any:
-        return os.fspath(value) if isinstance(value, os.PathLike) else value
+    return typing.cast(Config, _plain(config))
 
-    data = config.data
-    if isinstance(data, DataConfig):
-        data = dataclasses.replace(data, train=text(data.train), valid=text(data.valid))
-    return dataclasses.replace(
-        config, model=text(config.model), output=text(config.output), data=data
-    )
+
+def _plain(value: Any) -> Any:
+    """Return a value whose numbers and texts are Python's own, section by section."""
+    if dataclasses.is_dataclass(value) and not isinstance(value, type):
+        own = {f.name: _plain(getattr(value, f.name)) for f in dataclasses.fields(value)}
+        return dataclasses.replace(value, **own)
+    if isinstance(value, os.PathLike):
+        return os.fspath(value)
+    for kind in (str, float, int):
+        if isinstance(value, kind) and type(value) not in (kind, bool):
+            return kind(value)
+    if type(value) in (list, tuple):
+        return type(value)(map(_plain, value))
+    if type(value) is dict:
+        return {key: _plain(item) for key, item in value.items()}
+    return value
 
 
 def _types(section: Any, prefix: str = "") -> None:

@@ -13,6 +13,7 @@ from roberta_hub.inference.classify import Prediction
 from roberta_hub.inference.heads import Heads, check_classes
 from roberta_hub.inference.tag import Span
 from roberta_hub.keywords import checks_keywords
+from roberta_hub.model.roberta import own_model
 from roberta_hub.text.texts import Texts, as_single_texts, as_texts
 from roberta_hub.verbs.texts import TextVerbs
 
@@ -322,7 +323,7 @@ class HeadVerbs(TextVerbs):
             ('NOUN', 'VERB')
         """
         labels, num_classes = check_classes(name, labels, num_classes)
-        self.model.register_token_head(name, num_classes)  # type: ignore[operator]
+        own_model(self.model, "register_token_head changes").register_token_head(name, num_classes)
         self._describe(name, labels)
 
     def register_span_head(self, name: str) -> None:
@@ -339,7 +340,7 @@ class HeadVerbs(TextVerbs):
             >>> 0 <= roberta.answer("Who?", "Ada wrote it.", "quac").score <= 1
             True
         """
-        self.model.register_span_head(name)  # type: ignore[operator]
+        own_model(self.model, "register_span_head changes").register_span_head(name)
         self._describe(name, None)
 
     def head_labels(self, head: str) -> tuple[str, ...]:

@@ -119,6 +119,14 @@ def test_a_model_that_has_none(call: Any, words: str) -> None:
         call(small_roberta())
 
 
+def test_a_head_without_names_can_be_named() -> None:
+    roberta = small_roberta(heads={"nli": 3})
+    with pytest.raises(UnknownNameError, match=r"name its classes: roberta.labels\['nli'\] = \["):
+        roberta.zero_shot(["a"], ["b"])
+    roberta.labels["nli"] = ("contradiction", "neutral", "entailment")
+    assert roberta.zero_shot(["a"], ["b", "c"])[0].label in ("b", "c")
+
+
 def test_what_there_is_instead_is_listed(tuned: RobertaHubInterface) -> None:
     with pytest.raises(UnknownNameError, match=r"choose needs .* mood \(negative, positive\)"):
         tuned.choose("a", ["b"])

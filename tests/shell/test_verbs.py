@@ -161,6 +161,12 @@ def test_embed_and_features(run: Run, roberta: RobertaHubInterface) -> None:
     assert long["vectors"] == nearly(roberta.features("word " * 60, truncate=True).tolist())
 
 
+def test_the_score_of_a_cut_text_counts_what_was_read(run: Run) -> None:
+    (long,) = ask(run, "score", "word " * 60, "--truncate")
+    assert long["tokens"] == 46  # of 48 positions two are <s> and </s>
+    assert long["per_token"] == nearly(long["score"] / 46)
+
+
 def test_similar(run: Run, roberta: RobertaHubInterface, tmp_path: Path) -> None:
     corpus = [f"text number {i}" for i in range(40)]
     (tmp_path / "corpus.txt").write_text("\n".join(corpus))

@@ -179,3 +179,24 @@ def test_a_side_task_learns_probabilities_in_the_order_of_its_own_labels(materia
 def test_entries_that_cannot_be(material, tmp_path, entries, words):
     with pytest.raises(roberta_hub.RobertaHubError, match=words):
         make_task(compose(beside(material, tmp_path, entries)))
+
+
+def test_the_head_of_the_runs_own_task_stays_the_models_own(material, tmp_path):
+    path = tmp_path / "other.tsv"
+    path.write_text("sentence\tlabel\n" + "The cat.\tx\nThe dog.\ty\nThe cow.\tz\n" * 4)
+    entry = f"{{name: classification, train: {path}, head: other}}"
+    roberta = make_task(compose(beside(material, tmp_path / "run", f"[{entry}]"))).finish()
+    assert roberta.own_head == "sentence_classification_head"
+    assert roberta.head_labels("other") == ("x", "y", "z")
+    assert roberta.eval().classify("It is two x.").label in ("warm", "cold")
+
+
+@pytest.mark.filterwarnings("ignore:re-registering", "ignore:.*it begins anew")
+@pytest.mark.parametrize("labels", ["xyz", "xy"])
+def test_two_tasks_with_one_head_and_other_labels(material, tmp_path, labels):
+    path = tmp_path / "other.tsv"
+    path.write_text("sentence\tlabel\n" + "".join(f"The cat {n}.\t{n}\n" for n in labels) * 4)
+    head = "sentence_classification_head"
+    entry = f"{{name: classification, train: {path}, head: {head}}}"
+    with pytest.raises(InputError, match="classification would learn in the head 'sentence_"):
+        make_task(compose(beside(material, tmp_path / "run", f"[{entry}]")))

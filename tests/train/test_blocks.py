@@ -239,3 +239,15 @@ def test_damaged_and_impossible(written):
         cut(torch.tensor([5, 2]), 2, bos=0, eos=2)
     with pytest.raises(UnknownNameError, match="did you mean full"):
         cut(torch.tensor([5, 2]), 9, mode="ful", bos=0, eos=2)
+
+
+@pytest.mark.parametrize("name", ["x.ndjson", "x.JSONL", "x.csv", "x.tsv"])
+def test_tables_are_read_whatever_their_ending(tmp_path, name):
+    sign = {"x.csv": ",", "x.tsv": "\t"}.get(name)
+    row = (
+        f"id{sign}text\n7{sign}The sun rises.\n" if sign else '{"id": 7, "text": "The sun rises."}'
+    )
+    (tmp_path / name).write_text(row)
+    assert list(documents(tmp_path / name)) == [["The sun rises."]]
+    with pytest.raises(InputError, match=r"no text in column 'body'; it has id, text"):
+        list(documents(tmp_path / name, "body"))

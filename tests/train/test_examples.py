@@ -205,3 +205,11 @@ def test_a_name_that_does_not_say_what_the_file_is(tmp_path):
             read(path)
     with pytest.raises(UnknownNameError, match="there are wsc, winogrande, gap"):
         read_pronouns(path)
+
+
+def test_a_column_called_sentence2_makes_pairs(tmp_path):
+    path = tmp_path / "x.csv"
+    path.write_text("sentence,sentence2,label\nIt rains.,It is wet.,yes\nIt rains.,It is dry.,no\n")
+    assert read_sentences(path)[1].text == ("It rains.", "It is dry.")
+    named = read_sentences(path, columns={"sentence": "sentence", "label": "label"})
+    assert named[1].text == "It rains."

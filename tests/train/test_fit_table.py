@@ -16,6 +16,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from families import write_family
 from learning import ANIMALS, parquet
 from small_models import small_roberta
 
@@ -25,7 +26,9 @@ from roberta_hub.train.fitting.card import command
 from roberta_hub.train.fitting.columns import find_columns
 from roberta_hub.train.fitting.examples import Examples, read_examples
 from roberta_hub.train.fitting.fit import Fitted, prepare
+from roberta_hub.train.fitting.folder import workplace, write_folder
 from roberta_hub.train.fitting.frames import table_of
+from roberta_hub.train.settings import Config
 
 pytestmark = pytest.mark.filterwarnings("ignore:.*rows are few to learn from")
 Rows = list[dict[str, Any]]
@@ -553,3 +556,95 @@ def test_ctrl_c_leaves_nothing(base: Path, tmp_path: Path) -> None:
     assert run.stdout.read().split() == ["ready", "interrupted"]
     assert run.wait(60) == 0
     assert list(tmp_path.iterdir()) == []
+
+
+# ---- what a table may hold ----
+
+
+def test_the_word_nan_among_numbers_is_a_missing_label() -> None:
+    rows: Rows = [{"text": f"a text {i}", "label": str(i % 5 / 2)} for i in range(60)]
+    rows[7]["label"] = " NaN"
+    found = read_examples(rows)
+    assert found.task == "regression" and len(found.train) + len(found.valid) == 59
+    assert any(note.startswith("1 row without a label left out") for note in found.notes)
+    rows[7]["label"] = "inf"
+    with pytest.raises(InputError, match="table:8: label is 'inf', no number"):
+        read_examples(rows)
+
+
+@pytest.mark.parametrize("label", [float("inf"), -float("inf")])
+def test_an_infinite_label_is_no_class(label: float) -> None:
+    rows = [{"text": f"a text {i}", "label": [0.0, 1.0, label][i % 3]} for i in range(9)]
+    with pytest.raises(InputError, match=r"table:3: .*inf"):
+        read_examples(rows)
+    with pytest.raises(InputError, match=r"table:3: .*inf"):
+        read_examples(rows, task="classification")
+
+
+def test_numbers_too_far_apart(base: Path, tmp_path: Path) -> None:
+    rows = [{"text": f"a text {i}", "label": [1e200, -1e200, 1e-3][i % 3]} for i in range(60)]
+    ready = prepare(read_examples(rows, task="regression"), model=base, output=tmp_path / "mine")
+    with pytest.raises(InputError, match="too far apart; take their logarithms"):
+        ready.train(progress=False)
+
+
+def test_numbers_that_are_written_in_two_ways_are_named() -> None:
+    rows = [{"text": f"a text {i}", "label": ["0", "1", "1.0"][i % 3]} for i in range(60)]
+    (note,) = (note for note in read_examples(rows).notes if "look alike" in note)
+    assert "'1' (20), '1.0' (20)" in note
+
+
+@pytest.mark.parametrize("task", ["multi_label", "classification"])
+def test_the_only_row_of_a_label_is_learnt_whatever_the_seed(task: str) -> None:
+    listed = task == "multi_label"
+    rows: Rows = [{"text": f"a text {i}", "label": ["cat"] if listed else "cat"} for i in range(40)]
+    for i in range(8):
+        rows[i]["label"] = ["cat", f"rare{i}"] if listed else f"rare{i}"
+    if not listed:
+        rows += [{"text": f"a text {i}", "label": "dog"} for i in range(8, 20)]
+    for seed in range(20):
+        found = read_examples(rows, seed=seed)
+        assert found.task == task and found.valid
+        learnt = {name for example in found.train for name in example.labels}
+        assert learnt >= {f"rare{i}" for i in range(8)}
+
+
+def test_missing_labels_count_alike_in_both_tables() -> None:
+    rows: Rows = [{"text": f"a text {i}", "label": ["a", "b"][: 1 + i % 2]} for i in range(20)]
+    valid: Rows = [{"text": "new one", "label": ["a"]}, {"text": "new two", "label": float("nan")}]
+    found = read_examples(rows, valid=valid)
+    assert [example.text for example in found.valid] == ["new one"]
+
+
+# ---- where the model goes ----
+
+
+def test_nothing_of_an_earlier_models_vocabulary_stays(tmp_path: Path) -> None:
+    write_family("camembert", tmp_path / "other")
+    other = roberta_hub.load_model(tmp_path / "other")
+    tiny = small_roberta(num_layers=1)
+    write_folder(other, tmp_path / "mine", "")
+    write_folder(tiny, tmp_path / "mine", "")
+    found = roberta_hub.load_model(tmp_path / "mine")
+    assert found.encode("good film").tolist() == tiny.encode("good film").tolist()
+
+
+@pytest.mark.skipif(not hasattr(os, "geteuid") or os.geteuid() == 0, reason="root writes anywhere")
+def test_an_output_whose_parent_cannot_be_written(tmp_path: Path) -> None:
+    output = tmp_path / "closed" / "output"
+    output.mkdir(parents=True)
+    output.parent.chmod(0o555)
+    try:
+        with workplace(output) as work:
+            assert work.parent == output
+        assert not list(output.iterdir())
+    finally:
+        output.parent.chmod(0o755)
+
+
+def test_the_command_for_data_in_memory_names_the_share() -> None:
+    rows = animals(60)
+    for valid, words in ((0.4, "valid=0.4, "), (rows[:20], "valid=valid, ")):
+        found = read_examples(rows, valid=valid)
+        made = command(found, Config(), Path("mine"))
+        assert made.startswith(f"roberta_hub.fit(table, {words}text='text', ")

@@ -116,3 +116,40 @@ def test_processes_that_would_go_on_from_different_updates_are_refused(tmp_path)
     two.mkdir()
     shutil.copytree(before, two / before.name)
     assert "done 8" in split([one, two], 8)
+
+
+HOLD = """
+import sys
+from roberta_hub.train.loop.output_folder import claimed
+with claimed(sys.argv[1]):
+    print("held", flush=True)
+    sys.stdin.read()
+"""
+
+
+def test_another_run_that_writes_there_is_said_and_a_killed_one_holds_nothing(tmp_path):
+    root = Path(__file__).resolve().parents[2]
+    command = [sys.executable, "-c", HOLD, str(tmp_path)]
+    pipes = {"stdin": subprocess.PIPE, "stdout": subprocess.PIPE}
+    with subprocess.Popen(command, cwd=root, text=True, **pipes) as other:
+        assert other.stdout.readline() == "held\n"
+        with pytest.raises(InputError, match="another run writes there; wait until it has ended"):
+            fit(ToyTask(), config(tmp_path, loop__max_updates=2))
+        assert not (tmp_path / "log.csv").exists()
+        other.kill()
+    with claimed(str(tmp_path)):  # as `run` does, and `fit` inside it
+        assert fit(ToyTask(), config(tmp_path, loop__max_updates=2)).update == 2
+    assert not (tmp_path / ".run.lock").exists()
+
+
+def test_the_best_model_of_an_earlier_run_goes_with_it(tmp_path):
+    fit(ToyTask(), config(tmp_path, loop__max_updates=4, loop__evaluate_every=2))
+    assert (tmp_path / "best").is_dir()
+    again = config(tmp_path, loop__max_updates=4, loop__evaluate_every=0, resume=False)
+    assert fit(ToyTask(), again).best is None
+    assert not (tmp_path / "best").exists() and (tmp_path / "last").is_dir()
+
+
+def test_a_log_of_blank_lines(tmp_path):
+    (tmp_path / "log.csv").write_text("\n\n")
+    assert fit(ToyTask(), config(tmp_path, loop__max_updates=2)).update == 2

@@ -5,6 +5,7 @@ What cannot be read of them is an error.
 
 from __future__ import annotations
 
+import gzip
 import json
 from pathlib import Path
 from typing import Any
@@ -303,3 +304,16 @@ def test_a_squad_answer_that_is_not_where_it_should_be(tmp_path, answer):
 def test_a_gap_pronoun_that_is_not_where_it_should_be(tmp_path):
     with pytest.raises(InputError, match=r"x\.tsv:2: 'He' does not stand at character 13"):
         read_pronouns(gap(tmp_path / "x.tsv", offset="13"), "gap")
+
+
+def test_a_word_keeps_its_no_break_space(tmp_path):
+    path = tmp_path / "x"
+    path.write_text("10\u00a0000 x B-NUM\nmen  O\n")
+    assert read_words(path, "conll")[0].words == ("10\u00a0000", "men")
+
+
+@pytest.mark.parametrize("name", ["w.ndjson", "w.JSONL", "w.jsonl.gz"])
+def test_words_in_json_lines_whatever_their_ending(tmp_path, name):
+    row = b'{"words": ["Ada", "ran"], "tags": ["B-PER", "O"]}\n'
+    (tmp_path / name).write_bytes(gzip.compress(row) if name.endswith("gz") else row)
+    assert read_words(tmp_path / name)[0].words == ("Ada", "ran")

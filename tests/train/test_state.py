@@ -248,3 +248,26 @@ def test_logs_are_cut_to_the_place(tmp_path):
     fit(ToyTask(), whole)
     updates = [line.split(",")[0] for line in log.read_text().splitlines()]
     assert updates == ["update", "5", "10", "12", "15", "20"]
+
+
+def test_settings_of_numpys_kind_are_read_again(tmp_path):
+    import numpy
+
+    chosen = config(tmp_path, loop__max_updates=2)
+    chosen.optimizer.lr = numpy.float64(1e-3)
+    chosen.optimizer.betas = [numpy.float64(0.9), 0.98]
+    chosen.optimizer.total_updates = 8
+    fit(ToyTask(), chosen)
+    chosen.loop.max_updates = 4
+    assert fit(ToyTask(), chosen).update == 4
+
+
+def test_what_was_written_of_a_state_goes_where_the_disk_is_full(tmp_path, monkeypatch):
+    def full(*_):
+        raise OSError(28, "No space left on device")
+
+    with monkeypatch.context() as patch:
+        patch.setattr(states, "commit_state", full)
+        with pytest.raises(CheckpointError, match=r"No space left.*as it was"):
+            fit(ToyTask(), config(tmp_path, loop__max_updates=2))
+    assert not list(tmp_path.glob(".state*"))

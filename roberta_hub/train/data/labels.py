@@ -11,6 +11,7 @@ import unicodedata
 import warnings
 from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
+from contextlib import suppress
 from decimal import Decimal
 from typing import Any
 
@@ -76,16 +77,19 @@ def labels_of(value: Any, separator: str, where: str) -> tuple[str, ...]:
 
 
 def alike(labels: Iterable[str]) -> list[list[str]]:
-    """Group labels that differ only in case or in Unicode's spelling of the same characters.
+    """Group labels that differ only in case or in the spelling of the same characters or number.
 
     Example:
-        >>> alike(["Good", "bad", "good", "GOOD"])
-        [['GOOD', 'Good', 'good']]
+        >>> alike(["Good", "bad", "good", "GOOD", "1", "1.0"])
+        [['1', '1.0'], ['GOOD', 'Good', 'good']]
     """
-    groups: dict[str, list[str]] = {}
+    groups: dict[str | float, list[str]] = {}
     for label in sorted(set(labels)):
         folded = unicodedata.normalize("NFKC", label).casefold()
-        groups.setdefault(unicodedata.normalize("NFKC", folded), []).append(label)
+        key: str | float = unicodedata.normalize("NFKC", folded)
+        with suppress(ValueError):
+            key = key if math.isnan(float(key)) else float(key)
+        groups.setdefault(key, []).append(label)
     return [group for group in groups.values() if len(group) > 1]
 
 

@@ -89,8 +89,8 @@ def read_sentences(
         format: "csv", "tsv", "jsonl", "parquet" (see `open_table`), or one of `GLUE`; None: by the
             file's name.
         columns: which column is `sentence`, `sentence2` (optional), `label` and `probabilities`
-            (optional); None: sentence and label, by these names. White space around labels is no
-            part of them.
+            (optional); None: sentence, label and, where the table has it, sentence2, by these
+            names. White space around labels is no part of them.
         separator: between the labels of a text that may have many; None: each has one. In JSONL and
             Parquet many labels are a list.
 
@@ -109,8 +109,10 @@ def read_sentences(
         return nonempty(list(_glue(path, GLUE[format])), path)
     check_format(format, (*TABLES, *GLUE))
     named = roles(columns, SENTENCE_ROLES, {"sentence": "sentence", "label": "label"})
-    found = []
+    found: list[Sentences] = []
     for line, row in rows(path, format):
+        if not found and "sentence2" in row and not {"sentence", "sentence2"} & {*(columns or {})}:
+            named["sentence2"] = "sentence2"
         texts = tuple(
             text_of(row, named[role], path, line)
             for role in ("sentence", "sentence2")

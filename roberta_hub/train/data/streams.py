@@ -25,7 +25,7 @@ from roberta_hub.errors import InputError
 from roberta_hub.files import flush, read_note, write_json
 from roberta_hub.terminal import progress_bar
 from roberta_hub.text.tokenizer import Tokenizer
-from roberta_hub.train.data.tables import lines, rows
+from roberta_hub.train.data.tables import format_of, lines, rows
 
 VERSION = 1
 CHUNK = 4_000_000
@@ -137,8 +137,11 @@ def sources(source: str | Path) -> list[Path]:
 
 
 def documents(path: Path, column: str = "text") -> Iterator[list[str]]:
-    """Read the lines of each document of a file, without the blank ones."""
-    if any(kind in path.suffixes for kind in (".parquet", ".jsonl")):
+    """Read the lines of each document of a file, without the blank ones.
+
+    Of a table each row is a document; every other file is text, a blank line between documents.
+    """
+    if format_of(path) is not None:
         for line, row in rows(path):
             if not isinstance(row.get(column), str):
                 raise InputError(

@@ -27,6 +27,7 @@ __all__ = [
     "bad",
     "check_file",
     "check_format",
+    "format_of",
     "json_object",
     "lines",
     "list_of",

@@ -8,7 +8,16 @@ from pathlib import Path
 from typing import Any
 
 from roberta_hub.train.data.labels import label_of
-from roberta_hub.train.data.tables import bad, check_format, lines, list_of, nonempty, roles, rows
+from roberta_hub.train.data.tables import (
+    bad,
+    check_format,
+    format_of,
+    lines,
+    list_of,
+    nonempty,
+    roles,
+    rows,
+)
 
 
 @dataclass(frozen=True)
@@ -36,7 +45,7 @@ def read_words(
         InputError: a row that cannot be read, with its file and line.
     """
     path = Path(path)
-    if format is None and path.suffix[1:] not in ("jsonl", "parquet"):
+    if format is None and format_of(path) not in ("jsonl", "parquet"):
         format = "conll"
     if format == "conll":
         return nonempty(list(_conll(path)), path)
@@ -62,7 +71,8 @@ def _conll(path: Path) -> Iterator[Words]:
                 yield _sentence(pairs, path, first)
             pairs = []
             continue
-        cells = text.split("\t") if "\t" in text else text.split()
+        # Not at every white space: a word may hold a no-break one ("10 000").
+        cells = text.split("\t") if "\t" in text else [c for c in text.split(" ") if c]
         if cells[0].strip() == "-DOCSTART-":
             continue
         if len(cells) < 2 or not cells[0].strip() or not cells[-1].strip():

@@ -10,6 +10,7 @@ from pathlib import Path
 
 import torch
 
+from roberta_hub.train.fitting.columns import number_in
 from roberta_hub.train.fitting.examples import Examples
 from roberta_hub.train.fitting.recipe import learns_embeddings
 from roberta_hub.train.fitting.scores import Scores
@@ -81,11 +82,14 @@ def command(examples: Examples, config: Config, output: Path) -> str:
         "task": examples.task,
         "seed": config.seed,
     }
-    if examples.share is None:
+    share = examples.share
+    if examples.in_memory or share is None:
         text = examples.columns[0] if len(examples.columns) == 1 else list(examples.columns)
         given = ", ".join(f"{name}={value!r}" for name, value in {"text": text, **options}.items())
-        return f"roberta_hub.fit({examples.source}, {given})"
-    shell = {"text": ",".join(columns), "valid": examples.share, **options}
+        table = examples.source if examples.in_memory else repr(examples.source)
+        valid = "valid" if share is None else repr(share) if number_in(share) is None else share
+        return f"roberta_hub.fit({table}, valid={valid}, {given})"
+    shell = {"text": ",".join(columns), "valid": share, **options}
     words = [word for name, value in shell.items() for word in (f"--{name}", str(value))]
     return shlex.join(["roberta-hub", "fit", examples.source, *words])
 

@@ -172,6 +172,13 @@ def number_in(value: Any) -> float | None:
     return number if math.isfinite(number) else None
 
 
+def _is_infinite(value: Any) -> bool:
+    try:
+        return not isinstance(value, bool) and math.isinf(float(value))
+    except (TypeError, ValueError, OverflowError):
+        return False
+
+
 def find_task(values: Sequence[Any]) -> str:
     """Tell what labels ask to learn.
 
@@ -189,6 +196,9 @@ def find_task(values: Sequence[Any]) -> str:
         return "multi_label"
     numbers = [number_in(value) for value in values]
     if not numbers or None in numbers:
-        return "classification"
+        # An infinite number among numbers is no class; reading it as a quantity says which it is.
+        odd = [v for v, number in zip(values, numbers, strict=True) if number is None]
+        quantity = len(odd) < len(values) and all(map(_is_infinite, odd))
+        return "regression" if quantity else "classification"
     whole = all(number == int(number) for number in numbers if number is not None)
     return "classification" if whole and len(set(numbers)) <= MAX_CLASSES else "regression"

@@ -49,7 +49,9 @@ class Examples:
     held_out: str
     """How `valid` was chosen, in words."""
     share: str | None = None
-    """What `--valid` makes the same choice; None: data in memory, which no command names."""
+    """What `valid` makes the same choice: a share or a path; None: a table in memory."""
+    in_memory: bool = False
+    """Whether the table has no path, so that no command names it."""
     notes: list[str] = field(default_factory=list)
     """What is odd about the rows, and what was done with them; a sentence each."""
 
@@ -129,14 +131,15 @@ def read_examples(
     source = table_of(table)
     columns, label = find_columns(source, text, label)
     notes: list[str] = []
-    rows = _usable(source, columns, label, task, notes)
+    asked = task
+    rows = _usable(source, columns, label, asked, notes)
     task = task or find_task([value for _, _, value in rows])
     found = [_example(task, *row, label) for row in rows]
     _check(source.name, found, task, label)
     notes += _about_labels(found, task)
     groups = doubles(found, notes)
     if share is not None:
-        train, held_out = split(found, groups, share, seed, stratify=task == "classification")
+        train, held_out = split(found, groups, share, seed, task)
         words = f"held out ({share:.3g} of each class, seed {seed})"
         if task != "classification":
             words = f"held out ({share:.3g} of the rows, seed {seed})"
@@ -144,7 +147,7 @@ def read_examples(
         other = table_of(valid, "valid")
         for column in (*columns, label):
             other.check(column)
-        rows = _usable(other, columns, label, task, notes)
+        rows = _usable(other, columns, label, asked, notes)
         held_out = [_example(task, *row, label) for row in rows]
         train = without(found, held_out, other.name, notes)
         words = f"held out ({other.name})"
@@ -160,7 +163,8 @@ def read_examples(
         train=train,
         valid=held_out,
         held_out=words,
-        share=share_of if _path(table) else None,
+        share=share_of,
+        in_memory=_path(table) is None,
         notes=notes,
     )
 
@@ -204,6 +208,8 @@ def _usable(
             without["label"].append(row.where)
         else:
             found.append((row, texts[0] if len(texts) == 1 else tuple(texts), value))
+    if task is None:
+        found = _without_nan(found, without["label"])
     for what, places in without.items():
         if places:
             notes.append(
@@ -215,6 +221,16 @@ def _usable(
             f"{table.listed()}"
         )
     return found
+
+
+def _without_nan(rows: list[Usable], places: list[str]) -> list[Usable]:
+    """Leave out the rows whose label is "nan" as text, where every other label is a number."""
+    named = [isinstance(v, str) and v.strip().casefold() == "nan" for _, _, v in rows]
+    rest = [row for row, odd in zip(rows, named, strict=True) if not odd]
+    if not rest or len(rest) == len(rows) or None in (number_in(value) for _, _, value in rest):
+        return rows
+    places += [row.where for (row, _, _), odd in zip(rows, named, strict=True) if odd]
+    return rest
 
 
 def _text(row: Row, column: str) -> str:
@@ -243,7 +259,7 @@ def _example(task: str, row: Row, text: Text, value: Any, label: str) -> Sentenc
         return Sentences(text, (repr(number),), row.where)
     if isinstance(value, (list, tuple)):
         raise InputError(f"{row.where}: {label} is a list; task multi_label learns those")
-    if isinstance(value, float) and value == int(value):  # pandas: whole numbers beside NaN
+    if isinstance(value, float) and value.is_integer():  # pandas: whole numbers beside NaN
         value = int(value)
     return Sentences(text, (label_of(value, row.where),), row.where)
 

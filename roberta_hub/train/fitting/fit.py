@@ -193,8 +193,8 @@ def prepare(
     notes = []
     if cut:
         notes.append(
-            f"{len(cut):,} of {len(every):,} texts have more than {limit} tokens and are cut, "
-            f"first {near(cut[0])}"
+            f"{len(cut):,} of {len(every):,} texts have more than {limit} tokens and are cut to "
+            f"learn, first {near(cut[0])}"
         )
     config = recipe(
         width=own_model(roberta.model, "fit trains").config.embed_dim,
@@ -224,7 +224,7 @@ def _standard(examples: Sequence[Sentences]) -> tuple[list[Sentences], tuple[flo
     """Give a regression's numbers the mean 0 and the deviation 1; return both with them."""
     values = [float(example.labels[0]) for example in examples]
     mean = sum(values) / len(values)
-    deviation = (sum((value - mean) ** 2 for value in values) / len(values)) ** 0.5 or 1.0
+    deviation = (sum((v - mean) * (v - mean) for v in values) / len(values)) ** 0.5 or 1.0
     if not deviation < float("inf"):
         raise InputError("the numbers of the labels are too far apart; take their logarithms")
     scaled = [

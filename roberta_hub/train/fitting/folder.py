@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import stat
 import tempfile
 from collections.abc import Iterator
@@ -12,6 +13,7 @@ from roberta_hub.arguments import path_of
 from roberta_hub.errors import InputError, RobertaHubError
 from roberta_hub.files import listing, read_json, replacing_all
 from roberta_hub.interface import RobertaHubInterface
+from roberta_hub.saving import FORMATS
 
 MARK = "<!-- Made by roberta-hub fit, which may write over this folder. -->"
 """The first line of the README.md, by which a folder of ours is known."""
@@ -61,7 +63,10 @@ def _is_ours(directory: Path) -> bool:
 
 @contextmanager
 def workplace(output: Path) -> Iterator[Path]:
-    """Lend a folder beside `output` for the run, which is gone afterwards whatever happens.
+    """Lend a folder for the run, which is gone afterwards whatever happens.
+
+    It lies beside `output`, or inside where only `output` itself can be written, as where a
+    container mounts it.
 
     Raises:
         InputError: nothing can be written there.
@@ -69,6 +74,8 @@ def workplace(output: Path) -> Iterator[Path]:
     place = output.absolute().parent
     while not place.is_dir() and place != place.parent:
         place = place.parent
+    if output.is_dir() and not os.access(place, os.W_OK):
+        place = output.absolute()
     try:
         work = tempfile.TemporaryDirectory(prefix=f".{output.name}-", dir=place)
     except OSError as error:
@@ -83,9 +90,11 @@ def workplace(output: Path) -> Iterator[Path]:
 def write_folder(roberta: RobertaHubInterface, output: Path, card: str) -> None:
     """Write the model and its card into a folder; what is there is whole at every instant.
 
+    A vocabulary that an earlier model left there goes, else it would be read with the new weights.
+
     Raises:
         CheckpointError: the disk refuses.
     """
-    with replacing_all(output) as work:
+    with replacing_all(output, FORMATS["roberta_hub"]) as work:
         roberta.save(work)
         (work / README).write_text(f"{MARK}\n{card}\n", encoding="utf-8")

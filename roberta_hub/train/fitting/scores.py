@@ -92,7 +92,7 @@ class Scores:
 def measure(roberta: RobertaHubInterface, examples: Examples) -> Scores:
     """Ask the model about every held-out row.
 
-    Long texts are cut as they were in training.
+    Texts are cut at the model's limit, as `classify` cuts them; training may cut shorter.
     """
     texts = [example.text for example in examples.valid]
     several = examples.task == "multi_label"

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 import random
+from collections import Counter
 from collections.abc import Mapping, Sequence
 
 from roberta_hub.text.tokenizer import Text
@@ -45,14 +46,26 @@ def split(
     groups: Sequence[list[int]],
     share: float,
     seed: int,
-    *,
-    stratify: bool,
+    task: str,
 ) -> tuple[list[Sentences], list[Sentences]]:
-    """Hold out a share of the rows, of each class alike, and no text on both sides."""
+    """Hold out a share of the rows, of each class alike, and no text on both sides.
+
+    The last row of a label is learnt, whatever the share.
+    """
     classes: dict[tuple[str, ...], list[list[int]]] = {}
     for group in groups:
-        classes.setdefault(found[group[0]].labels if stratify else (), []).append(group)
+        own_class = found[group[0]].labels if task == "classification" else ()
+        classes.setdefault(own_class, []).append(group)
     draw, held_out = random.Random(seed), set()
+    left = Counter(name for example in found for name in example.labels)
+
+    def names(group: Sequence[int]) -> Counter[str]:
+        return Counter(name for i in group for name in found[i].labels)
+
+    def spare(group: Sequence[int]) -> bool:
+        """Tell whether every label of these rows is in others too that are learnt."""
+        return task == "regression" or all(left[name] > n for name, n in names(group).items())
+
     owed = 0.0  # carried on to the next class, so that small classes add up to their share
     for labels in sorted(classes):
         own = classes[labels]
@@ -61,10 +74,14 @@ def split(
         for group in own[1:]:  # one text of each class is always learnt
             if owed < 0.5:
                 break
+            if not spare(group):
+                continue
+            left -= names(group)
             held_out.update(group)
             owed -= len(group)
     if not held_out and len(groups) > 1:
-        held_out.update(max(classes.values(), key=len)[-1])
+        largest = max(classes.values(), key=len)[::-1]
+        held_out.update(next((group for group in largest if spare(group)), largest[0]))
     sides: Mapping[bool, list[Sentences]] = {True: [], False: []}
     for i, example in enumerate(found):
         sides[i in held_out].append(example)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import shutil
 from collections.abc import Mapping
 from concurrent.futures import Future, ThreadPoolExecutor
 from pathlib import Path
@@ -103,6 +104,9 @@ class Writer:
         """Raise the first error that any process has."""
         found = [one for one in self.devices.gather(error) if one]
         if found:
+            if self.devices.main:
+                work = self.target.with_name(f".{self.target.name}.partial")
+                shutil.rmtree(work, ignore_errors=True)
             raise CheckpointError(
                 f"{self.target}: the state cannot be written ({found[0]}); the one before is as it "
                 "was. Free some room, then start again to go on from there"

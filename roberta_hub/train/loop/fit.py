@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+import shutil
 import warnings
 from contextlib import ExitStack
 from dataclasses import replace
@@ -37,7 +38,7 @@ def fit(task: TrainingTask, config: Config, *, started: float | None = None) -> 
 
     Writes into that folder: `log.csv` and `valid.csv`; `state-<update>`, from which the same call
     goes on exactly; `best`, the model of the best evaluation, and `last`, that of the end, both for
-    `load_model`.
+    `load_model`. A `best` of an earlier run goes when this one has ended without an evaluation.
 
     Args:
         task: what to train.
@@ -182,6 +183,9 @@ class _Run:
             self._log()
             self._save()
             self._save_model("last")
+            if self.progress.best_update is None and self.devices.main:
+                # Of an earlier run: who loads this folder would get it instead of `last`.
+                shutil.rmtree(self.directory / "best", ignore_errors=True)
             self._saved(self.checkpoints.wait())
             if self.logs is not None:
                 self.logs.messages.stopped(self.progress.update, stopped)

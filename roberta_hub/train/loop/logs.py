@@ -39,7 +39,7 @@ class Table:
         kept = [
             row
             for row in rows[1:]
-            if len(row) == len(self.columns) and row[0].isdigit() and int(row[0]) <= update
+            if row and len(row) == len(self.columns) and row[0].isdigit() and int(row[0]) <= update
         ]
         with replacing(path) as new, open(new, "w", newline="", encoding="utf-8") as file:
             csv.writer(file).writerows([self.columns, *kept] if self.columns and kept else [])

@@ -8,13 +8,16 @@ from collections.abc import Iterator
 from contextlib import contextmanager, suppress
 from pathlib import Path
 
+from filelock import FileLock, Timeout
+
 from roberta_hub.errors import CheckpointError, InputError
 from roberta_hub.files import read_json
+from roberta_hub.train.reports import first_process
 
 
 @contextmanager
 def claimed(output: str) -> Iterator[Path]:
-    """Make a folder and check that it can be written.
+    """Make a folder, check that it can be written, and keep other runs out of it.
 
     If the run fails, the folders that were made and stayed empty are removed.
 
@@ -22,7 +25,8 @@ def claimed(output: str) -> Iterator[Path]:
         output: the setting `output`.
 
     Raises:
-        InputError: it cannot be made or written, or what lies there would be in the way of a model.
+        InputError: it cannot be made or written, another run writes there, or what lies there would
+            be in the way of a model.
 
     Example:
         >>> with claimed(tempfile.mkdtemp() + "/run") as directory:
@@ -51,12 +55,41 @@ def claimed(output: str) -> Iterator[Path]:
                 "output=..."
             ) from None
         _check_vacant(directory)
-        yield directory
+        with _alone(directory):
+            yield directory
     except BaseException:
         for folder in made:
             with suppress(OSError):  # it holds something by now
                 folder.rmdir()
         raise
+
+
+@contextmanager
+def _alone(directory: Path) -> Iterator[None]:
+    """Refuse a folder into which a run of another process writes; the first process of a run asks.
+
+    A run that claims its folder twice gets it twice.
+    """
+    lock = FileLock(directory / ".run.lock", timeout=0, is_singleton=True)
+    locked = first_process()
+    try:
+        if locked:
+            lock.acquire()
+    except Timeout:
+        raise InputError(
+            f"output={directory}: another run writes there; wait until it has ended, or name "
+            "another folder with output=..."
+        ) from None
+    except (OSError, NotImplementedError):  # a file system without locks
+        locked = False
+    try:
+        yield
+    finally:
+        if locked:
+            lock.release()
+            if not lock.is_locked:
+                with suppress(OSError):
+                    os.unlink(lock.lock_file)
 
 
 def _check_vacant(directory: Path) -> None:

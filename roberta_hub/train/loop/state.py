@@ -25,6 +25,7 @@ from roberta_hub.checkpoint.store import read_safetensors, write_safetensors
 from roberta_hub.config import RobertaConfig
 from roberta_hub.errors import CheckpointError, InputError
 from roberta_hub.files import flush_path
+from roberta_hub.terminal import clean
 from roberta_hub.train.settings import Config
 
 VERSION = 1
@@ -170,6 +171,7 @@ def unwritable(target: Path) -> Iterator[None]:
     try:
         yield
     except (OSError, RuntimeError) as error:  # RuntimeError: torch.save, a full disk
+        shutil.rmtree(target.with_name(f".{target.name}.partial"), ignore_errors=True)
         raise CheckpointError(
             f"{target}: the state cannot be written ({error}); the one before is as it was. Free "
             "some room, then start again to go on from there"
@@ -242,7 +244,7 @@ def unreadable(path: Path, error: Exception) -> CheckpointError:
     """Make the error about a state that cannot be read."""
     return CheckpointError(
         f"{path}: not a readable state ({type(error).__name__}: "
-        f"{(str(error).splitlines() or [''])[0]}); delete it, or resume=false to start anew"
+        f"{clean((str(error).splitlines() or [''])[0])}); delete it, or resume=false to start anew"
     )
 
 

@@ -2,13 +2,15 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 
-from roberta_hub.errors import UnknownNameError
+from torch.nn import Module
+
+from roberta_hub.errors import InputError, UnknownNameError
 from roberta_hub.interface import RobertaHubInterface
 from roberta_hub.train.limits import near
 from roberta_hub.train.settings import Config
-from roberta_hub.train.tasks.beside import Beside, side_tasks
+from roberta_hub.train.tasks.beside import Beside, SideTask, side_tasks
 from roberta_hub.train.tasks.choices import choice
 from roberta_hub.train.tasks.features import roberta_of
 from roberta_hub.train.tasks.finetuning import FineTuning
@@ -50,7 +52,8 @@ def build_task(
 
     Raises:
         UnknownNameError: no such task, option, metric or format.
-        InputError: an example that cannot be used, with its file and line.
+        InputError: an example that cannot be used, with its file and line; tasks beside each other
+            that want one head for different labels.
 
     Example:
         >>> import tempfile
@@ -72,8 +75,33 @@ def build_task(
     for side in sides:
         check_name(side.name)
     task = FINETUNING[config.task.name](config, interface)
-    others = [build_task(s.config(config, n), interface) for n, s in enumerate(sides, 1)]
-    return Beside(task, sides, others, config.seed) if sides else task
+    return Beside(task, sides, _others(config, interface, sides), config.seed) if sides else task
+
+
+def _others(
+    config: Config, interface: RobertaHubInterface, sides: Sequence[SideTask]
+) -> list[TrainingTask]:
+    """Build the tasks beside a run's own, which stays the one that the model's verbs ask."""
+    own_head, task, others = interface.own_head, interface.task, []
+    for number, side in enumerate(sides, 1):
+        before = _heads(interface)
+        own = side.config(config, number)
+        others.append(build_task(own, interface))
+        now = _heads(interface)
+        if any(now.get(name) is not head for name, head in before.items()):
+            raise InputError(
+                f"task.options.beside: {side.name} would learn in the head {own.task.head!r}, "
+                "which has other labels; give it one of its own with head: ..."
+            )
+    interface.own_head, interface.task = own_head, task
+    return others
+
+
+def _heads(interface: RobertaHubInterface) -> dict[tuple[str, str], Module]:
+    """Return every head of a model, by kind and name."""
+    roberta = roberta_of(interface)
+    kinds = ("classification_heads", "token_heads", "span_heads")
+    return {(kind, name): h for kind in kinds for name, h in getattr(roberta, kind).items()}
 
 
 def check_name(name: str) -> None:
