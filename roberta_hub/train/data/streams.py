@@ -73,10 +73,10 @@ def build(
     Args:
         source: a file, a folder of files, or a pattern such as "corpus/*.txt.xz". Text has a
             paragraph or sentence a line and a blank line between documents; `.gz` and `.xz` are
-            unpacked on the fly. In Parquet and JSONL files a row is a document.
+            unpacked on the fly. In tables (see `open_table`) a row is a document.
         folder: where to write.
         tokenizer: makes the ids.
-        column: name of the column of text in Parquet and JSONL.
+        column: name of the column of text in tables.
         threads: how many tokenize; None: one for each core.
         progress: whether to show a bar; None: on a terminal only.
 
