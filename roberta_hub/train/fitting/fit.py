@@ -193,8 +193,8 @@ def prepare(
     notes = []
     if cut:
         notes.append(
-            f"{len(cut):,} of {len(every):,} texts have more than {limit} tokens and are cut to "
-            f"learn, first {near(cut[0])}"
+            f"{len(cut):,} of {len(every):,} texts have more than {limit} tokens and are cut "
+            f"while it learns, first {near(cut[0])}"
         )
     config = recipe(
         width=own_model(roberta.model, "fit trains").config.embed_dim,
