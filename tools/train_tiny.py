@@ -1,7 +1,6 @@
 """Makes roberta.tiny, from another model, text and pairs to the files in the package.
 
-Each step can be stopped, killed too, and goes on when started again. The file in the package is
-older than the steps `label` and `distil`.
+Each step can be stopped, killed too, and goes on when started again.
 
     python tools/train_tiny.py prepare      # text, pairs and sentences -> runs/tiny
     python tools/train_tiny.py begin        # all-MiniLM-L6-v2 with RoBERTa's vocabulary
