@@ -106,7 +106,7 @@ batch
 
 # %% [markdown]
 # Words for a gap, `<mask>`. The bars are probabilities, and a whole bar is 1. The page's large model says 1977. This one puts signs first
-# and wrong years after them: no guess gets more than 16 %.
+# and wrong years after them: no guess gets more than 20 %.
 
 # %%
 filled = roberta.fill_mask("The first Star wars movie came out in <mask>", topk=5)

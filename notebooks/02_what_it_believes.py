@@ -34,8 +34,8 @@ roberta.fill_mask("Every morning she drinks a cup of <mask>.", topk=5).png()
 # *tokens*: words, pieces of words and signs. The probabilities of all of them add up to 1.
 #
 # Look at two things: is it the right *kind* of word, and is it a sensible one? Four of the five above are the right kind; *her* is not.
-# *Tea*, *milk* and *coffee* are sensible; *a cup of drink* is not. Below, *hospital* is sensible. The farmer milks himself and the farm:
-# right topic, wrong sense.
+# *Tea*, *milk* and *coffee* are sensible; *a cup of drinks* is not. Below, *hospital* is sensible, but *doctor* comes first. The farmer
+# milks himself and the farm: right topic, wrong sense.
 
 # %%
 texts = ["The doctor works in a <mask>.", "The farmer milks the <mask>."]
@@ -43,7 +43,7 @@ roberta.fill_mask(texts, topk=3).png()
 
 # %% [markdown]
 # With `targets` only the words that you name are shown. The two bars need not add up to 1: the rest belongs to all other words. Compare
-# the ratios of *he* to *she*, not the bars: 1.8 for the nurse, 24 for the pilot. That is a belief about nurses and pilots, taken from
+# the ratios of *he* to *she*, not the bars: 0.7 for the nurse, 15 for the pilot. That is a belief about nurses and pilots, taken from
 # texts that people wrote.
 
 # %%
@@ -64,8 +64,8 @@ roberta.explain("The children ate bread and butter for breakfast.").png()
 roberta.explain("The children ate bread and gravel for breakfast.").png()
 
 # %% [markdown]
-# Even *butter* surprises this small model: compare two texts, and do not judge one number. *gravel* surprises it more (18.6 bits to 12.0),
-# and so does *bread* beside it (8.3 to 4.2); the other words hardly change. Rare words and names often surprise, and are no mistakes.
+# Even *butter* surprises this small model: compare two texts, and do not judge one number. *gravel* surprises it more (18.5 bits to 12.2),
+# and so does *bread* beside it (8.3 to 4.7); the other words hardly change. Rare words and names often surprise, and are no mistakes.
 #
 # `score` adds up a whole text, token by token, with a minus, in natural logarithms (1 bit is 0.69): higher is more expected by this
 # model. A longer text mostly scores lower, so compare texts that differ in a word. In each pair below, the first sentence is the sensible
@@ -126,8 +126,8 @@ pair = ("A child is eating an apple.", "A child is eating fruit.")
 roberta.explain(pair, "mnli").png()
 
 # %% [markdown]
-# Without *apple* little is left of the answer: 0.94 - 0.87 = 0.07. Without *fruit* it is 0.95: that a child is eating follows just as
-# surely.
+# Without *apple* little is left of the answer: 0.87 - 0.71 = 0.16. Without *fruit* it is 0.92: that a child is eating follows a little
+# more surely.
 
 # %% [markdown]
 # ## Zero-shot: labels of your own
@@ -193,7 +193,7 @@ figure.colorbar(drawn, label="cosine (bright: alike)")
 plt.show()
 
 # %% [markdown]
-# Dogs stand out; money is the weakest group: *Shares fell on Monday* has little in common with *The bank raised its interest rates*.
+# Dogs stand out; money and music do so less: *Shares fell on Monday* has little in common with *The bank raised its interest rates*.
 #
 # `search` asks which sentences are nearest to a query. No word of this query is in them, and yet the three about music come first:
 
@@ -205,7 +205,7 @@ roberta.search("someone makes music", texts, topk=4).png()
 #
 # **Not.** A guess should turn round with a *not*: a dog is an animal, and it is not a cat, a house or a song. The guess hardly turns, not
 # even in large models ([Kassner and Schütze 2020](https://arxiv.org/abs/1911.03343)): the same words fit the rest of the sentence. The
-# same two words lead both lists below, and with *not* the model is just as sure of *dog*:
+# same two words lead both lists below, and with *not* the model is even surer of *dog*:
 
 # %%
 texts = ["A dog is a <mask>.", "A dog is not a <mask>."]
