@@ -186,7 +186,7 @@ def test_the_head_of_the_runs_own_task_stays_the_models_own(material, tmp_path):
     path.write_text("sentence\tlabel\n" + "The cat.\tx\nThe dog.\ty\nThe cow.\tz\n" * 4)
     entry = f"{{name: classification, train: {path}, head: other}}"
     roberta = make_task(compose(beside(material, tmp_path / "run", f"[{entry}]"))).finish()
-    assert roberta.own_head == "sentence_classification_head"
+    assert roberta.own_head == "sst_2"
     assert roberta.head_labels("other") == ("x", "y", "z")
     assert roberta.eval().classify("It is two x.").label in ("warm", "cold")
 
@@ -196,7 +196,7 @@ def test_the_head_of_the_runs_own_task_stays_the_models_own(material, tmp_path):
 def test_two_tasks_with_one_head_and_other_labels(material, tmp_path, labels):
     path = tmp_path / "other.tsv"
     path.write_text("sentence\tlabel\n" + "".join(f"The cat {n}.\t{n}\n" for n in labels) * 4)
-    head = "sentence_classification_head"
+    head = "sst_2"
     entry = f"{{name: classification, train: {path}, head: {head}}}"
-    with pytest.raises(InputError, match="classification would learn in the head 'sentence_"):
+    with pytest.raises(InputError, match="would learn in the head 'sst_2'"):
         make_task(compose(beside(material, tmp_path / "run", f"[{entry}]")))
