@@ -188,7 +188,8 @@ def nli_head(heads: Heads, head: str | None) -> str:
         "classification",
         "zero_shot",
         fits=lambda name: heads.inputs(name) == "pair" and entails(heads.labels(name)),
-        need="head for entailment, one of whose labels is 'entailment'",
+        need="head for entailment (roberta.labels[HEAD] = [...] names the classes of one), one of "
+        "whose labels is 'entailment'",
     )
 
 

@@ -101,13 +101,10 @@ def find_head(
             f"{verb} is not told which head to ask, and this model has {len(able)}: "
             f"{_listed(able, kind, labels)}; pass head=NAME, or set roberta.own_head once"
         )
-    every = [(name, labels(name)) for name in heads_of(model, kind)]
-    unnamed = [n for n, own in every if len(own) > 1 and all(map(str.isdigit, own))][:1]
     there = [_listed(heads_of(model, k), k, labels) for k in VERBS if len(heads_of(model, k))]
     raise UnknownNameError(
         f"{verb} needs a {need or f'{kind} head'}, and this model has "
         f"{'; '.join(there) or 'no head'}; load a model that has one, or register and train one"
-        + "".join(f"; or name its classes: roberta.labels[{n!r}] = [...]" for n in unnamed)
     )
 
 

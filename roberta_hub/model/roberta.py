@@ -283,7 +283,7 @@ class Roberta(nn.Module):
         """
         self._check_vacant(name, self.token_heads)
         _check_size(name, "num_classes", num_classes)
-        assert num_classes is not None
+        assert num_classes is not None  # `_check_size` has seen to it
         head = TokenHead(self.config.embed_dim, num_classes, dropout=self.config.pooler_dropout)
         self.token_heads[name] = self._like_us(head)
 

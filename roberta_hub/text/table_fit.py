@@ -1,4 +1,4 @@
-"""Checks whether a vocabulary and an embedding table belong together."""
+"""Checks whether a vocabulary belongs to its embedding table, and to what cuts the texts."""
 
 from __future__ import annotations
 

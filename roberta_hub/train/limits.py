@@ -31,7 +31,9 @@ MAX_WHOLE = 2**62
 
 
 def check(config: Config) -> Config:
-    """Check a configuration, and write its paths as text.
+    """Check a configuration, and write its paths as text and numpy's numbers as Python's.
+
+    A state holds the settings, and is read without classes of other packages.
 
     An error names the field, its value and the limits.
 
@@ -40,7 +42,9 @@ def check(config: Config) -> Config:
         InputError: a value out of range, or settings that do not fit together.
         UnknownNameError: a choice or a field that does not exist; the message lists near ones.
     """
-    config = _with_text(config)
+    if not isinstance(config, Config):
+        raise InputTypeError(f"config is a {type(config).__name__}; give what compose returns")
+    config = _plain(config)
     _types(config)
     _choices(config)
     _ranges(config)
@@ -62,17 +66,6 @@ def check(config: Config) -> Config:
         if name not in names:
             raise UnknownNameError(f"no field architecture.{name}{near(name, names)}")
     return config
-
-
-def _with_text(config: Config) -> Config:
-    """Write paths as text and numpy's numbers as Python's: a Config may be made by hand.
-
-    A state holds the settings, and is read without classes of other packages.
-    """
-    if not isinstance(config, Config):
-        raise InputTypeError(f"config is a {type(config).__name__}; give what compose returns")
-
-    return typing.cast(Config, _plain(config))
 
 
 def _plain(value: Any) -> Any:

@@ -9,9 +9,12 @@ import random
 import signal
 import subprocess
 import sys
+import tempfile
 import time
 import warnings
 from collections import Counter
+from collections.abc import Iterator
+from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
@@ -629,17 +632,34 @@ def test_nothing_of_an_earlier_models_vocabulary_stays(tmp_path: Path) -> None:
     assert found.encode("good film").tolist() == tiny.encode("good film").tolist()
 
 
-@pytest.mark.skipif(not hasattr(os, "geteuid") or os.geteuid() == 0, reason="root writes anywhere")
-def test_an_output_whose_parent_cannot_be_written(tmp_path: Path) -> None:
-    output = tmp_path / "closed" / "output"
-    output.mkdir(parents=True)
-    output.parent.chmod(0o555)
+@contextmanager
+def nobody() -> Iterator[None]:
+    """Be another user than root, who writes anywhere; nothing changes for one who is not root."""
+    root = os.geteuid() == 0
+    if root:
+        os.seteuid(65534)
     try:
-        with workplace(output) as work:
+        yield
+    finally:
+        if root:
+            os.seteuid(0)
+
+
+@pytest.mark.skipif(sys.platform == "win32", reason="Windows has other rights")
+def test_an_output_whose_parent_cannot_be_written() -> None:
+    with tempfile.TemporaryDirectory() as closed:
+        output = Path(closed) / "output"
+        output.mkdir()
+        output.chmod(0o777)
+        Path(closed).chmod(0o555)
+        with nobody(), workplace(output) as work:
             assert work.parent == output
         assert not list(output.iterdir())
-    finally:
-        output.parent.chmod(0o755)
+        output.chmod(0o555)
+        words = r"cannot be written \(Permission denied\); name another"
+        with pytest.raises(InputError, match=words), nobody(), workplace(output):
+            pass
+        Path(closed).chmod(0o755)
 
 
 def test_the_command_for_data_in_memory_names_the_share() -> None:

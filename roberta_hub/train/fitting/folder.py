@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import os
 import stat
 import tempfile
 from collections.abc import Iterator
@@ -74,15 +73,17 @@ def workplace(output: Path) -> Iterator[Path]:
     place = output.absolute().parent
     while not place.is_dir() and place != place.parent:
         place = place.parent
-    if output.is_dir() and not os.access(place, os.W_OK):
-        place = output.absolute()
-    try:
-        work = tempfile.TemporaryDirectory(prefix=f".{output.name}-", dir=place)
-    except OSError as error:
+    for folder in [place, output.absolute()] if output.is_dir() else [place]:
+        try:
+            work = tempfile.TemporaryDirectory(prefix=f".{output.name}-", dir=folder)
+            break
+        except OSError as error:
+            why = error.strerror
+    else:
         raise InputError(
-            f"output is {str(output)[:200]}, and {place} cannot be written ({error.strerror}); "
+            f"output is {str(output)[:200]}, and {place} cannot be written ({why}); "
             "name another folder with output=... (--output)"
-        ) from None
+        )
     with work as name:
         yield Path(name)
 

@@ -16,7 +16,7 @@ from roberta_hub.errors import CheckpointError, InputError
 from roberta_hub.train.loop.clock import now
 from roberta_hub.train.loop.devices import Devices
 from roberta_hub.train.loop.sharded import write_parts
-from roberta_hub.train.loop.state import begin_state, commit_state, partial_state
+from roberta_hub.train.loop.state import begin_state, commit_state, partial_of
 
 
 class Writer:
@@ -53,8 +53,8 @@ class Writer:
             InputError: the processes do not share it.
         """
         start, update, error = now(), rest["progress"]["update"], None
-        work = partial_state(directory, update)
         self.target = directory / f"state-{update:09d}"
+        work = partial_of(self.target)
         if self.devices.main:
             try:
                 begin_state(directory, update)
@@ -105,8 +105,7 @@ class Writer:
         found = [one for one in self.devices.gather(error) if one]
         if found:
             if self.devices.main:
-                work = self.target.with_name(f".{self.target.name}.partial")
-                shutil.rmtree(work, ignore_errors=True)
+                shutil.rmtree(partial_of(self.target), ignore_errors=True)
             raise CheckpointError(
                 f"{self.target}: the state cannot be written ({found[0]}); the one before is as it "
                 "was. Free some room, then start again to go on from there"

@@ -136,14 +136,14 @@ def begin_state(directory: Path, update: int) -> Path:
     directory.mkdir(parents=True, exist_ok=True)
     for leftover in directory.glob(".state-*.partial"):
         shutil.rmtree(leftover, ignore_errors=True)
-    work = partial_state(directory, update)
+    work = partial_of(directory / f"state-{update:09d}")
     work.mkdir()
     return work
 
 
-def partial_state(directory: Path, update: int) -> Path:
-    """Name the folder that a state is written into."""
-    return directory / f".state-{update:09d}.partial"
+def partial_of(target: Path) -> Path:
+    """Name the folder that a state is written into before it gets its own name."""
+    return target.with_name(f".{target.name}.partial")
 
 
 def commit_state(work: Path, rest: Mapping[str, Any]) -> Path:
@@ -171,7 +171,7 @@ def unwritable(target: Path) -> Iterator[None]:
     try:
         yield
     except (OSError, RuntimeError) as error:  # RuntimeError: torch.save, a full disk
-        shutil.rmtree(target.with_name(f".{target.name}.partial"), ignore_errors=True)
+        shutil.rmtree(partial_of(target), ignore_errors=True)
         raise CheckpointError(
             f"{target}: the state cannot be written ({error}); the one before is as it was. Free "
             "some room, then start again to go on from there"
