@@ -168,8 +168,10 @@ def begun(step: str, work: Path, without: Collection[str]) -> list[str]:
     before = STEPS[: STEPS.index(step)]
     if before[-1:] == ["language"] and "language" in without:
         before = []
+    if not before and "start" in without:
+        return ["model=roberta.tiny", "pretrained=false"]
     if not before:
-        return [f"model={WORK}/begin", f"pretrained={str('start' not in without).lower()}"]
+        return [f"model={WORK}/begin"]
     if step in BEGUN:
         return [f"model={work}/before_{step}"]
     return [f"model={work / before[-1] / 'last'}"]
