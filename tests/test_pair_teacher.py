@@ -2,6 +2,7 @@
 
 import lzma
 import random
+from collections import Counter
 from pathlib import Path
 from types import ModuleType
 
@@ -224,3 +225,44 @@ def test_the_table_of_labelled_pairs(teacher, small, tables, tmp_path, monkeypat
         else:
             continue
         assert likely[premise, hypothesis] == pytest.approx(wanted, abs=0.03)  # bfloat16
+
+
+def test_captions_are_learnt_with_as_many_of_each_label(tables, tmp_path):
+    """Where neutral captions were rare, the opinion is put right; other rows stay as they were."""
+    header = ["premise", "hypothesis", "label", "source", "probabilities"]
+    people = [
+        [f"p{n}", f"h{n}", LABELS[which], "snli", " ".join(map(str, likely))]
+        for n, (which, likely) in enumerate(
+            4 * [(0, (1.0, 0.0, 0.0)), (2, (0.0, 0.0, 1.0))] + 2 * [(1, (0.25, 0.5, 0.25))]
+        )
+    ]
+    opinions = [["p0", "h9", "contradiction", "mpnet", "0.4 0.3 0.3"]]
+    opinions += [["p0", f"h{n}", "entailment", "mpnet", "0 0 1"] for n in (2, 3)]
+    opinions += [["p1", "h4", "contradiction", "mpnet", "1 0 0"]]
+    other = [["q", f"r{n}", LABELS[n % 3], "mnli", "0.3 0.4 0.3"] for n in range(7)]
+    mood = [["q", "good", "entailment", "mood", "0.0 0.0 1.0"]]
+    tables.write_table("distil_train", header, [*people, *opinions, *other, *mood])
+    tables.write_table("nli_valid", header[:4], [row[:4] for row in people])
+    tables.balance()
+
+    rows = tables.read_table("balanced_train")
+    count = Counter((row[3], row[2]) for row in rows)
+    wanted = {"snli": 2, "mnli": 2, "mpnet of captions": 1}
+    assert count.pop(("mood", "entailment")) == 1
+    assert count == {(name, label): n for name, n in wanted.items() for label in LABELS}
+    likely = {tuple(row[:2]): [float(p) for p in row[4].split()] for row in rows}
+    # Of people's captions 4, 2 and 4 are of each label: .4/4, .3/2, .3/4, made to sum up to one.
+    assert likely["p0", "h9"] == pytest.approx([4 / 13, 6 / 13, 3 / 13], abs=1e-4)
+    # Half of the target is people's label; the model's half, (.5, 0, .5), stays.
+    assert likely["p8", "h8"] == pytest.approx([0.25, 0.5, 0.25])
+    assert all(
+        likely["q", f"r{n}"] == [0.3, 0.4, 0.3] for n in range(7) if ("q", f"r{n}") in likely
+    )
+    assert Counter(row[2] for row in tables.read_table("balanced_valid")) == dict.fromkeys(
+        LABELS, 2
+    )
+
+
+def test_an_opinion_is_put_right_by_how_often_each_label_was_learnt(tables):
+    assert tables.evened([0.2, 0.3, 0.5], [7, 7, 7]) == pytest.approx([0.2, 0.3, 0.5])
+    assert tables.evened([0.4, 0.1, 0.5], [4, 1, 5]) == pytest.approx([1 / 3] * 3)

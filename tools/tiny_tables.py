@@ -10,8 +10,8 @@ import itertools
 import lzma
 import os
 import random
-from collections import defaultdict
-from collections.abc import Collection, Iterable, Iterator
+from collections import Counter, defaultdict
+from collections.abc import Collection, Iterable, Iterator, Sequence
 from pathlib import Path
 
 import pair_teacher
@@ -206,6 +206,66 @@ def label_pairs() -> None:
     random.Random(5).shuffle(rows)
     header = ["premise", "hypothesis", "label", "source", "probabilities"]
     write_table("distil_train", header, rows)
+
+
+def balance() -> None:
+    """Write the pairs of the step `balanced`: of each source as many of each label.
+
+    Of the captions that SNLI pairs, one in five is neutral in the tables of before, where a third
+    is in SNLI itself (Bowman et al. 2015): one source of counterfactuals has few. The larger
+    model learnt these too, so its opinion of captions is put right (`evened`).
+    """
+    rows, valid = read_table("distil_train"), read_table("nli_valid")
+    counts = Counter(row[2] for row in rows if row[3].startswith("snli"))
+    learnt = [counts[label] for label in pair_teacher.LABELS]
+    captions = {text for row in rows if row[3].startswith("snli") for text in row[:2]}
+    for row in rows:
+        if row[3] == "mood" or not captions.issuperset(row[:2]):
+            continue
+        likely = [float(p) for p in row[4].split()]
+        if row[3] == "mpnet":
+            row[3], likely = "mpnet of captions", evened(likely, learnt)
+            row[2] = pair_teacher.LABELS[likely.index(max(likely))]
+        else:
+            own = [float(row[2] == label) for label in pair_teacher.LABELS]
+            seen = [2 * p - sure for p, sure in zip(likely, own, strict=True)]
+            likely = [(a + b) / 2 for a, b in zip(own, evened(seen, learnt), strict=True)]
+        row[4] = " ".join(f"{p:.4f}" for p in likely)
+    luck = random.Random(7)
+    kept = [row for row in rows if row[3] == "mood"]
+    kept += as_many([row for row in rows if row[3] != "mood"], luck)
+    luck.shuffle(kept)
+    header = ["premise", "hypothesis", "label", "source", "probabilities"]
+    write_table("balanced_train", header, kept)
+    write_table("balanced_valid", header[:4], as_many(valid, luck))
+
+
+def evened(likely: Sequence[float], learnt: Sequence[int]) -> list[float]:
+    """Return what a model would say had it learnt each label equally often (Saerens et al. 2002).
+
+    Args:
+        likely: how likely it says that each label is.
+        learnt: how often it learnt each.
+
+    Example:
+        >>> evened([0.5, 0.2, 0.3], [400, 100, 300])
+        [0.29411764705882354, 0.47058823529411764, 0.23529411764705882]
+    """
+    found = [max(0.0, p) / count for p, count in zip(likely, learnt, strict=True)]
+    return [p / sum(found) for p in found]
+
+
+def as_many(rows: list[list[str]], luck: random.Random) -> list[list[str]]:
+    """Draw from the rows of each source as many of each label as its rarest label has."""
+    of: dict[str, dict[str, list[list[str]]]] = defaultdict(lambda: defaultdict(list))
+    for row in rows:
+        of[row[3]][row[2]].append(row)
+    found = []
+    for labels in of.values():
+        least = min(len(labels[label]) for label in pair_teacher.LABELS)
+        for some in labels.values():
+            found += luck.sample(some, least)
+    return found
 
 
 def write_prose() -> None:

@@ -13,6 +13,8 @@ Each step can be stopped, killed too, and goes on when started again.
     python tools/train_tiny.py label        # a larger model learns the pairs and labels more;
                                             # sentences of cut words, and other text
     python tools/train_tiny.py distil       # the same, with these
+    python tools/train_tiny.py balance      # of each source of pairs as many of each label
+    python tools/train_tiny.py balanced     # the same, with these
     python tools/train_tiny.py ship         # the model in half precision -> roberta_hub/models/tiny
 
 Steps that train are `roberta-hub train`; more settings can follow. One process a core is faster on
@@ -38,7 +40,7 @@ from collections.abc import Collection
 from pathlib import Path
 
 from pair_teacher import LABELS
-from tiny_tables import ROOT, WORK, judge_moods, label_pairs, prepare
+from tiny_tables import ROOT, WORK, balance, judge_moods, label_pairs, prepare
 
 WIDTH = 256
 """Of the factorized embedding: with 384 the file would have 60 MB."""
@@ -80,7 +82,7 @@ OPTIMIZER = [
     "loop.log_every=20",
 ]
 """Settings that all steps have in common."""
-STEPS = ["language", "pairs", "again", "further", "moods", "distil"]
+STEPS = ["language", "pairs", "again", "further", "moods", "distil", "balanced"]
 UPDATES = {
     "language": 1000,
     "pairs": 2300,
@@ -88,8 +90,9 @@ UPDATES = {
     "further": 1500,
     "moods": 800,
     "distil": 2000,
+    "balanced": 1000,
 }
-"""About 4.0, 7.1, 8, 11, 6 and 18 M tokens."""
+"""About 4.0, 7.1, 8, 11, 6, 18 and 9 M tokens."""
 WARM_UP = {
     "language": 100,
     "pairs": 300,
@@ -97,11 +100,13 @@ WARM_UP = {
     "further": 100,
     "moods": 50,
     "distil": 100,
+    "balanced": 50,
 }
 BEGUN = {
     "further": ("again/best", "again/last"),
     "moods": ("again/best", "again/last", "further/best", "further/last"),
     "distil": ("moods/best", "moods/last"),
+    "balanced": ("distil/best", "distil/last"),
 }
 """Steps that begin with the mean of weights (Izmailov et al. 2018), not with the last ones."""
 SMALL = ["batch.max_tokens=1024", "batch.update_freq=2"]
@@ -114,6 +119,7 @@ PAIRS = {
     "further": ("further_train", 0.1, ["optimizer.lr=2.5e-4", *BF16]),
     "moods": ("moods_train", 0.1, ["optimizer.lr=2e-4", *BF16]),
     "distil": ("distil_train", 0.05, ["optimizer.lr=3e-4", *BF16]),
+    "balanced": ("balanced_train", 0.05, ["optimizer.lr=2.5e-4", *BF16]),
 }
 """Of the steps on pairs: their table, dropout, learning rate and batches."""
 SIDES = {
@@ -133,6 +139,11 @@ SIDES = {
         "language": ("distil_tokens", 0.6, 0.5),
         "vectors": ("further_sentences.tsv", 0.15, 0.6),
         "single": ("distil_single.tsv", 0.5, 0.8),
+    },
+    "balanced": {
+        "language": ("distil_tokens", 0.4, 0.5),
+        "vectors": ("further_sentences.tsv", 0.2, 0.7),
+        "single": ("distil_single.tsv", 0.35, 0.8),
     },
 }
 """What is learnt beside the pairs: its text, its tokens for each one of pairs, and its weight."""
@@ -155,8 +166,8 @@ def settings(step: str, work: Path, share: float, without: Collection[str]) -> l
         *OPTIMIZER,
         f"output={work}/{step}",
         f"loop.max_updates={updates}",
-        # Without the masked LM its head gets no gradient.
-        f"loop.find_unused_parameters={str('language' in without).lower()}",
+        # A head that a step does not use gets no gradient; roberta.tiny has both from the start.
+        f"loop.find_unused_parameters={str('language' in without or 'start' in without).lower()}",
         *begun(step, work, without),
         f"optimizer.warmup_updates={round(share * WARM_UP[step])}",
         *(language(updates, without) if step == "language" else pairs(step, updates, without)),
@@ -233,7 +244,7 @@ def pairs(step: str, updates: int, without: Collection[str]) -> list[str]:
         if side not in without
     ]
     columns = {"sentence": "premise", "sentence2": "hypothesis", "label": "label"}
-    if step == "distil":
+    if step in ("distil", "balanced"):
         columns["probabilities"] = "probabilities"
     return [
         *batches,
@@ -241,7 +252,7 @@ def pairs(step: str, updates: int, without: Collection[str]) -> list[str]:
         "task.head=mnli",
         f"task.options={written({'max_length': 128, 'truncate': True, 'beside': beside})}",
         f"data.train={WORK}/{own}.tsv",
-        f"data.valid={WORK}/nli_valid.tsv",
+        f"data.valid={WORK}/{'balanced' if step == 'balanced' else 'nli'}_valid.tsv",
         "data.format=tsv",
         f"data.columns={written(columns)}",
         f"data.labels=[{', '.join(LABELS)}]",
@@ -296,6 +307,7 @@ DONE = {
     "begin": begin,
     "judge": judge_moods,
     "label": label_pairs,
+    "balance": balance,
     "ship": ship,
 }
 """Steps that do not train."""
