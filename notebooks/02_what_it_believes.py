@@ -43,7 +43,7 @@ roberta.fill_mask(texts, topk=3).png()
 
 # %% [markdown]
 # With `targets` only the words that you name are shown. The two bars need not add up to 1: the rest belongs to all other words. Compare
-# the ratios of *he* to *she*, not the bars: 0.7 for the nurse, 15 for the pilot. That is a belief about nurses and pilots, taken from
+# the ratios of *he* to *she*, not the bars: 0.5 for the nurse, 16 for the pilot. That is a belief about nurses and pilots, taken from
 # texts that people wrote.
 
 # %%
@@ -64,8 +64,8 @@ roberta.explain("The children ate bread and butter for breakfast.").png()
 roberta.explain("The children ate bread and gravel for breakfast.").png()
 
 # %% [markdown]
-# Even *butter* surprises this small model: compare two texts, and do not judge one number. *gravel* surprises it more (18.5 bits to 12.2),
-# and so does *bread* beside it (8.3 to 4.7); the other words hardly change. Rare words and names often surprise, and are no mistakes.
+# Even *butter* surprises this small model: compare two texts, and do not judge one number. *gravel* surprises it more (18.8 bits to 12.4),
+# and so does *bread* beside it (8.3 to 5.0); the other words hardly change. Rare words and names often surprise, and are no mistakes.
 #
 # `score` adds up a whole text, token by token, with a minus, in natural logarithms (1 bit is 0.69): higher is more expected by this
 # model. A longer text mostly scores lower, so compare texts that differ in a word. In each pair below, the first sentence is the sensible
@@ -126,7 +126,7 @@ pair = ("A child is eating an apple.", "A child is eating fruit.")
 roberta.explain(pair, "mnli").png()
 
 # %% [markdown]
-# Without *apple* little is left of the answer: 0.87 - 0.71 = 0.16. Without *fruit* it is 0.92: that a child is eating follows a little
+# Without *apple* little is left of the answer: 0.89 - 0.76 = 0.13. Without *fruit* it is 0.92: that a child is eating follows a little
 # more surely.
 
 # %% [markdown]
@@ -205,7 +205,7 @@ roberta.search("someone makes music", texts, topk=4).png()
 #
 # **Not.** A guess should turn round with a *not*: a dog is an animal, and it is not a cat, a house or a song. The guess hardly turns, not
 # even in large models ([Kassner and Schütze 2020](https://arxiv.org/abs/1911.03343)): the same words fit the rest of the sentence. The
-# same two words lead both lists below, and with *not* the model is even surer of *dog*:
+# same word leads both lists below, and with *not* the model is even surer of *dog*:
 
 # %%
 texts = ["A dog is a <mask>.", "A dog is not a <mask>."]
@@ -252,7 +252,7 @@ for asked in ("This example is {}.", "It is about {}.", "We talked about {}."):
 #   [model card](../roberta_hub/models/tiny/MODEL_CARD.md) has what was counted here.
 # - Surprise tells that a word was not expected. It does not tell why. Compare two texts.
 # - *Entailment* is about two sentences, not about the world; word overlap fools it.
-# - `zero_shot` picks one of the labels that you name, and the wording counts. The model card has its shares of right answers: 73.0 % for
-#   topics of eight kinds, and 75.7 % for two moods.
+# - `zero_shot` picks one of the labels that you name, and the wording counts. The model card has its shares of right answers: 74.0 % for
+#   topics of eight kinds, and 76.6 % for two moods.
 #
 # Where these answers are not good enough, train a model on your own examples: that is the [next notebook](03_your_own_classifier.ipynb).

@@ -92,7 +92,7 @@ UPDATES = {
     "distil": 2000,
     "balanced": 1000,
 }
-"""About 4.0, 7.1, 8, 11, 6, 18 and 9 M tokens."""
+"""About 4.0, 7.1, 8, 11, 6, 18 and 8 M tokens."""
 WARM_UP = {
     "language": 100,
     "pairs": 300,
@@ -109,6 +109,9 @@ BEGUN = {
     "balanced": ("distil/best", "distil/last"),
 }
 """Steps that begin with the mean of weights (Izmailov et al. 2018), not with the last ones."""
+SHIPPED = ("distil/best", "distil/last", "balanced/best", "balanced/last")
+"""Of the held-out pairs, but the counterfactual ones, `distil` alone has 72.6 % right, `balanced`
+73.1 %, their mean 73.4 %."""
 SMALL = ["batch.max_tokens=1024", "batch.update_freq=2"]
 BF16 = ["loop.precision=bf16", "batch.max_tokens=4096", "batch.update_freq=1"]
 """An update of 4,096 tokens takes 2.6 s on two cores of a Zen 4, whose instructions for bfloat16 it
@@ -285,7 +288,7 @@ def learn(chosen: list[str], processes: int) -> int:
 def ship() -> None:
     """Write the model as the package holds it: in half precision, with the usual dropout.
 
-    Its weights are the mean of the last ones and the best ones (Izmailov et al. 2018).
+    Its weights are the mean of those in SHIPPED (Izmailov et al. 2018).
     """
     import torch
 
@@ -294,8 +297,7 @@ def ship() -> None:
 
     record = find("roberta.tiny")
     assert record is not None
-    folders = [WORK / STEPS[-1] / name for name in ("best", "last")]
-    trained = load_model(mean(folders, WORK / "shipped"))
+    trained = load_model(mean([WORK / name for name in SHIPPED], WORK / "shipped"))
     shipped = load_model(record.name, pretrained=False)
     shipped.model.load_state_dict(trained.model.state_dict())
     shipped.sentence = trained.sentence
