@@ -1,6 +1,6 @@
 """Measures what each ingredient of roberta.tiny is worth: the same steps on a tenth of the tokens.
 
-    python benchmarks/ingredients.py             # a quarter of an hour an arm, two quiet cores
+    python benchmarks/ingredients.py             # ten minutes an arm, two quiet cores
     python benchmarks/ingredients.py --share 0.001 --limit 50    # a look
 
 Each arm runs the steps of `tools/train_tiny.py` without one ingredient, and is judged as
