@@ -56,6 +56,12 @@ CUT, COVERED, SHORT = 4, 2, 20
 """Of `label`: how often a word of several pieces must occur, how many sentences hold each, and how
 many words these may have."""
 
+LABELLED = ["premise", "hypothesis", "label", "source"]
+OPINIONS = [*LABELLED, "probabilities"]
+"""Headers of tables of pairs; an opinion is how likely each of `pair_teacher.LABELS` is."""
+REHEARSED, UNSEEN = 60_000, 30_000
+"""Of `rehearse`: its rows, and how many pairs that nobody labelled these are drawn from."""
+
 
 def documents(name: str) -> Iterator[list[str]]:
     """Read the lines of each document that may be trained on."""
@@ -93,8 +99,8 @@ def prepare() -> None:
     valid_rows = random.Random(1).sample(pairs, HELD_OUT_PAIRS)
     left_out = {row[0] for row in valid_rows}  # every pair of a premise lies on one side
     train_rows = [row for row in pairs if row[0] not in left_out]
-    write_table("nli_valid", ["premise", "hypothesis", "label", "source"], valid_rows)
-    write_table("nli_train", ["premise", "hypothesis", "label", "source"], train_rows)
+    write_table("nli_valid", LABELLED, valid_rows)
+    write_table("nli_train", LABELLED, train_rows)
     near = triples(train_rows)
     write_table("sentences", ["sentence", "sentence2", "sentence3"], near)
     for step, seed in (("again", 2), ("further", 3)):
@@ -142,7 +148,7 @@ def prepare_again(
     texts = itertools.chain(*zip(said, slate, strict=False))
     rows = [*pairs, *moods(texts, MOODS, luck)]
     luck.shuffle(rows)
-    write_table(f"{step}_train", ["premise", "hypothesis", "label", "source"], rows)
+    write_table(f"{step}_train", LABELLED, rows)
     wiki = sentences(line for lines in learnable("simplewiki_2022") for line in lines)
     words = forms(itertools.chain(slate, wiki), LEAST, luck)
     write_table(f"{step}_sentences", ["sentence", "sentence2", "sentence3"], [*near, *words])
@@ -174,7 +180,7 @@ def judge_moods() -> None:
     kept += REPEATED * agreed((text, mood, said[text]) for text, mood in wrote.items())
     rows = [*pairs, *words, *(statement(form(text, luck), mood, luck) for text, mood in kept)]
     luck.shuffle(rows)
-    write_table("moods_train", ["premise", "hypothesis", "label", "source"], rows)
+    write_table("moods_train", LABELLED, rows)
 
 
 def label_pairs() -> None:
@@ -196,16 +202,12 @@ def label_pairs() -> None:
     asked = [(a, b) for a, b, *_ in luck.sample(short, min(SEEN, len(short)))] + new
     found = pair_teacher.probable(asked, model, state)
     for row in rows:
-        own = [float(row[2] == label) for label in pair_teacher.LABELS]
-        seen = found.get((row[0], row[1]), own)
-        row.append(" ".join(f"{(a + b) / 2:.4f}" for a, b in zip(own, seen, strict=True)))
+        own = sure(row[2])
+        row.append(written(middle(own, found.get((row[0], row[1]), own))))
     for pair in new:
-        seen = found[pair]
-        label = pair_teacher.LABELS[seen.index(max(seen))]
-        rows.append([*pair, label, "mpnet", " ".join(f"{p:.4f}" for p in seen)])
+        rows.append([*pair, likeliest(found[pair]), "mpnet", written(found[pair])])
     random.Random(5).shuffle(rows)
-    header = ["premise", "hypothesis", "label", "source", "probabilities"]
-    write_table("distil_train", header, rows)
+    write_table("distil_train", OPINIONS, rows)
 
 
 def balance() -> None:
@@ -225,19 +227,68 @@ def balance() -> None:
         likely = [float(p) for p in row[4].split()]
         if row[3] == "mpnet":
             row[3], likely = "mpnet of captions", evened(likely, learnt)
-            row[2] = pair_teacher.LABELS[likely.index(max(likely))]
+            row[2] = likeliest(likely)
         else:
-            own = [float(row[2] == label) for label in pair_teacher.LABELS]
-            seen = [2 * p - sure for p, sure in zip(likely, own, strict=True)]
-            likely = [(a + b) / 2 for a, b in zip(own, evened(seen, learnt), strict=True)]
-        row[4] = " ".join(f"{p:.4f}" for p in likely)
+            own = sure(row[2])
+            seen = [2 * p - q for p, q in zip(likely, own, strict=True)]
+            likely = middle(own, evened(seen, learnt))
+        row[4] = written(likely)
     luck = random.Random(7)
     kept = [row for row in rows if row[3] == "mood"]
     kept += as_many([row for row in rows if row[3] != "mood"], luck)
     luck.shuffle(kept)
-    header = ["premise", "hypothesis", "label", "source", "probabilities"]
-    write_table("balanced_train", header, kept)
-    write_table("balanced_valid", header[:4], as_many(valid, luck))
+    write_table("balanced_train", OPINIONS, kept)
+    write_table("balanced_valid", LABELLED, as_many(valid, luck))
+
+
+def rehearse(model: Path) -> None:
+    """Write the pairs of the step `vectors`: what the model that it begins with says of them.
+
+    So the head stays as it is while the vectors learn (Li and Hoiem 2016). Where people labelled a
+    pair, their label counts as much.
+
+    Args:
+        model: folder of the weights that `vectors` begins with.
+    """
+    from roberta_hub import load_model
+
+    luck, rows = random.Random(8), read_table("further_train")
+    people = [row for row in rows if row[3] != "mood"]
+    short = [row for row in people if len(row[0] + row[1]) < LETTERS]
+    new = unlabelled(short, luck)
+    kept = [row for row in rows if row[3] == "mood"] + as_many(people, luck)
+    kept += [[*pair, "", "own"] for pair in luck.sample(new, min(UNSEEN, len(new)))]
+    luck.shuffle(kept)
+    kept = kept[:REHEARSED]
+    roberta = load_model(model).eval().optimize("auto")
+    found = roberta.classify([(row[0], row[1]) for row in kept], head="mnli", truncate=True)
+    for row, seen in zip(kept, found, strict=True):
+        likely = [seen.scores[label] for label in pair_teacher.LABELS]
+        if row[3] not in ("mood", "own"):
+            likely = middle(sure(row[2]), likely)
+        row[2] = row[2] or seen.label
+        row.append(written(likely))
+    write_table("vectors_train", OPINIONS, kept)
+
+
+def sure(label: str) -> list[float]:
+    """Return the probabilities of a label that nobody doubts."""
+    return [float(label == name) for name in pair_teacher.LABELS]
+
+
+def middle(one: Sequence[float], other: Sequence[float]) -> list[float]:
+    """Return the mean of two opinions."""
+    return [(a + b) / 2 for a, b in zip(one, other, strict=True)]
+
+
+def likeliest(likely: Sequence[float]) -> str:
+    """Return the label with the largest probability."""
+    return pair_teacher.LABELS[likely.index(max(likely))]
+
+
+def written(likely: Sequence[float]) -> str:
+    """Write probabilities as a cell of a table."""
+    return " ".join(f"{p:.4f}" for p in likely)
 
 
 def evened(likely: Sequence[float], learnt: Sequence[int]) -> list[float]:

@@ -15,6 +15,8 @@ Each step can be stopped, killed too, and goes on when started again.
     python tools/train_tiny.py distil       # the same, with these
     python tools/train_tiny.py balance      # of each source of pairs as many of each label
     python tools/train_tiny.py balanced     # the same, with these
+    python tools/train_tiny.py rehearse     # what the model says of pairs by now
+    python tools/train_tiny.py vectors      # sentence vectors above all, beside these
     python tools/train_tiny.py ship         # the model in half precision -> roberta_hub/models/tiny
 
 Steps that train are `roberta-hub train`; more settings can follow. One process a core is faster on
@@ -38,9 +40,10 @@ import sys
 import zipfile
 from collections.abc import Collection
 from pathlib import Path
+from typing import NamedTuple
 
 from pair_teacher import LABELS
-from tiny_tables import ROOT, WORK, balance, judge_moods, label_pairs, prepare
+from tiny_tables import ROOT, WORK, balance, judge_moods, label_pairs, prepare, rehearse
 
 WIDTH = 256
 """Of the factorized embedding: with 384 the file would have 60 MB."""
@@ -82,7 +85,7 @@ OPTIMIZER = [
     "loop.log_every=20",
 ]
 """Settings that all steps have in common."""
-STEPS = ["language", "pairs", "again", "further", "moods", "distil", "balanced"]
+STEPS = ["language", "pairs", "again", "further", "moods", "distil", "balanced", "vectors"]
 UPDATES = {
     "language": 1000,
     "pairs": 2300,
@@ -91,8 +94,9 @@ UPDATES = {
     "moods": 800,
     "distil": 2000,
     "balanced": 1000,
+    "vectors": 900,
 }
-"""About 4.0, 7.1, 8, 11, 6, 18 and 8 M tokens."""
+"""About 4.0, 7.1, 8, 11, 6, 18, 8 and 9 M tokens."""
 WARM_UP = {
     "language": 100,
     "pairs": 300,
@@ -101,12 +105,14 @@ WARM_UP = {
     "moods": 50,
     "distil": 100,
     "balanced": 50,
+    "vectors": 50,
 }
 BEGUN = {
     "further": ("again/best", "again/last"),
     "moods": ("again/best", "again/last", "further/best", "further/last"),
     "distil": ("moods/best", "moods/last"),
     "balanced": ("distil/best", "distil/last"),
+    "vectors": ("distil/best", "distil/last", "balanced/best", "balanced/last"),
 }
 """Steps that begin with the mean of weights (Izmailov et al. 2018), not with the last ones."""
 SHIPPED = ("distil/best", "distil/last", "balanced/best", "balanced/last")
@@ -116,15 +122,31 @@ SMALL = ["batch.max_tokens=1024", "batch.update_freq=2"]
 BF16 = ["loop.precision=bf16", "batch.max_tokens=4096", "batch.update_freq=1"]
 """An update of 4,096 tokens takes 2.6 s on two cores of a Zen 4, whose instructions for bfloat16 it
 uses; in float32 3.8 s, and in small batches 3.7 s."""
+
+
+class Pairs(NamedTuple):
+    """The pairs of a step: their table, and how the step learns them."""
+
+    table: str
+    dropout: float
+    rate: float
+    batches: list[str]
+    opinions: bool = False
+    """Whether the table tells how likely each label is."""
+    valid: str = "nli_valid"
+
+
 PAIRS = {
-    "pairs": ("nli_train", 0.05, ["optimizer.lr=2e-4", *SMALL]),
-    "again": ("again_train", 0.05, ["optimizer.lr=2.5e-4", *BF16]),
-    "further": ("further_train", 0.1, ["optimizer.lr=2.5e-4", *BF16]),
-    "moods": ("moods_train", 0.1, ["optimizer.lr=2e-4", *BF16]),
-    "distil": ("distil_train", 0.05, ["optimizer.lr=3e-4", *BF16]),
-    "balanced": ("balanced_train", 0.05, ["optimizer.lr=2.5e-4", *BF16]),
+    "pairs": Pairs("nli_train", 0.05, 2e-4, SMALL),
+    "again": Pairs("again_train", 0.05, 2.5e-4, BF16),
+    "further": Pairs("further_train", 0.1, 2.5e-4, BF16),
+    "moods": Pairs("moods_train", 0.1, 2e-4, BF16),
+    "distil": Pairs("distil_train", 0.05, 3e-4, BF16, opinions=True),
+    "balanced": Pairs("balanced_train", 0.05, 2.5e-4, BF16, opinions=True, valid="balanced_valid"),
+    "vectors": Pairs(
+        "vectors_train", 0.05, 2.5e-4, [*BF16, "batch.max_tokens=2048"], opinions=True
+    ),
 }
-"""Of the steps on pairs: their table, dropout, learning rate and batches."""
 SIDES = {
     "pairs": {"language": ("tokens", 0.3, 0.25), "vectors": ("sentences.tsv", 0.2, 0.5)},
     "again": {"language": ("tokens", 0.3, 0.25), "vectors": ("again_sentences.tsv", 0.2, 0.5)},
@@ -147,6 +169,11 @@ SIDES = {
         "language": ("distil_tokens", 0.4, 0.5),
         "vectors": ("further_sentences.tsv", 0.2, 0.7),
         "single": ("distil_single.tsv", 0.35, 0.8),
+    },
+    "vectors": {
+        "language": ("distil_tokens", 0.8, 0.5),
+        "vectors": ("further_sentences.tsv", 0.5, 0.7),
+        "single": ("distil_single.tsv", 2.5, 2.0),
     },
 }
 """What is learnt beside the pairs: its text, its tokens for each one of pairs, and its weight."""
@@ -203,6 +230,11 @@ def mean(folders: list[Path], output: Path) -> Path:
     return output
 
 
+def rehearsed() -> None:
+    """Write what the model says of pairs where the step `vectors` begins."""
+    rehearse(mean([WORK / name for name in BEGUN["vectors"]], WORK / "before_vectors"))
+
+
 def teacher(weight: float, without: Collection[str]) -> dict[str, object]:
     """Return the options that name MiniLM as the teacher, and what it counts."""
     named: dict[str, object] = {} if "teacher" in without else {"teacher": str(WORK / "minilm")}
@@ -233,7 +265,7 @@ def language(updates: int, without: Collection[str]) -> list[str]:
 
 def pairs(step: str, updates: int, without: Collection[str]) -> list[str]:
     """Return the settings of a step on pairs, beside masked LM and sentence vectors."""
-    own, dropout, batches = PAIRS[step]
+    own = PAIRS[step]
     vectors = {"truncate": True, **teacher(10.0, without)}
     beside = [
         {
@@ -247,19 +279,20 @@ def pairs(step: str, updates: int, without: Collection[str]) -> list[str]:
         if side not in without
     ]
     columns = {"sentence": "premise", "sentence2": "hypothesis", "label": "label"}
-    if step in ("distil", "balanced"):
+    if own.opinions:
         columns["probabilities"] = "probabilities"
     return [
-        *batches,
+        *own.batches,
+        f"optimizer.lr={own.rate}",
         "task.name=classification",
         "task.head=mnli",
         f"task.options={written({'max_length': 128, 'truncate': True, 'beside': beside})}",
-        f"data.train={WORK}/{own}.tsv",
-        f"data.valid={WORK}/{'balanced' if step == 'balanced' else 'nli'}_valid.tsv",
+        f"data.train={WORK}/{own.table}.tsv",
+        f"data.valid={WORK}/{own.valid}.tsv",
         "data.format=tsv",
         f"data.columns={written(columns)}",
         f"data.labels=[{', '.join(LABELS)}]",
-        f"architecture={{dropout: {dropout}, attention_dropout: 0.0, pooler_dropout: 0.1}}",
+        f"architecture={{dropout: {own.dropout}, attention_dropout: 0.0, pooler_dropout: 0.1}}",
         f"optimizer.total_updates={updates}",
         f"loop.evaluate_every={max(1, updates // 5)}",
     ]
@@ -310,6 +343,7 @@ DONE = {
     "judge": judge_moods,
     "label": label_pairs,
     "balance": balance,
+    "rehearse": rehearsed,
     "ship": ship,
 }
 """Steps that do not train."""
