@@ -70,6 +70,27 @@ def one_row_attention(
     return torch.cat(mixed)
 
 
+def some_rows_attention(
+    query: Tensor,
+    key: Tensor,
+    value: Tensor,
+    *,
+    batch: PackedBatch,
+    rows: Tensor,
+    num_heads: int,
+    dropout: float,
+) -> Tensor:
+    """`packed_attention` for some tokens, any number of each sequence.
+
+    The others ask with zeros and get no answer: a layer's products, not its attention, take time.
+
+    Shapes: query and the result (M, C); rows, no two alike, (M,); key and value (N, C).
+    """
+    every = query.new_zeros(key.shape).index_copy(0, rows, query)
+    mixed = packed_attention(every, key, value, batch=batch, num_heads=num_heads, dropout=dropout)
+    return mixed[rows]
+
+
 def _ragged(
     query: Tensor, key: Tensor, value: Tensor, batch: PackedBatch, *, num_heads: int
 ) -> Tensor:

@@ -24,6 +24,7 @@ from roberta_hub.model.attention import (
     packed_attention,
     padded_attention,
     plain_attention,
+    some_rows_attention,
 )
 from roberta_hub.model.compiled import Run
 from roberta_hub.model.embeddings import Tables, packed_segments, padded_segments
@@ -203,6 +204,23 @@ class TransformerEncoder(nn.Module):
             return self._run(x, attend, last)
         return self._run_prepared(x, layers, attend, last, batch.lengths)
 
+    def chosen(self, batch: PackedBatch, rows: Tensor) -> Tensor:
+        """Compute the features of some tokens of a packed batch, to train on them: (M, C).
+
+        The last layer computes those rows alone. It is the plain layers that run.
+
+        Args:
+            batch: the sequences.
+            rows: of the tokens, no two alike; of first tokens `batch.starts` itself is the fastest.
+                Shape: (M,)
+        """
+        one_each = rows is batch.starts and all(batch.lengths)
+        last = partial(some_rows_attention, batch=batch, rows=rows)
+        if one_each:
+            last = partial(one_row_attention, batch=batch)
+        attend = partial(packed_attention, batch=batch)
+        return self.finish(_last(self._run(self._embed_packed(batch), attend, (last, rows))))
+
     def padded(
         self,
         tokens: Tensor,
@@ -306,8 +324,12 @@ class TransformerEncoder(nn.Module):
             torch.empty(self.num_layers).uniform_() if self.training and self.layerdrop else None
         )
         for i in range(self.num_layers):
+            how, rows = self._how(i, attend, last)
             if draws is None or draws[i] > self.layerdrop:
-                x = self.layers[i // group](x, *self._how(i, attend, last))
+                x = self.layers[i // group](x, how, rows)
+                yield x
+            elif rows is not None:
+                x = x[rows]
                 yield x
 
     def _run_prepared(

@@ -135,8 +135,13 @@ class Roberta(nn.Module):
         """Embeddings and layers: fairseq's `encoder.sentence_encoder`."""
         return self.encoder.sentence_encoder
 
-    def features(self, batch: PackedBatch) -> Tensor:
-        """Features of a packed batch, with gradients where they are on: (N, C)."""
+    def features(self, batch: PackedBatch, rows: Tensor | None = None) -> Tensor:
+        """Features of a packed batch, with gradients where they are on: (N, C).
+
+        With `rows`, those of some tokens alone, (M, C); see `TransformerEncoder.chosen`.
+        """
+        if rows is not None:
+            return self.transformer.chosen(batch, rows)
         states = deque(self.transformer.packed(batch), maxlen=1)  # one is alive at a time
         return self.transformer.finish(states.pop())
 

@@ -15,7 +15,7 @@ from roberta_hub.model.roberta import Roberta
 from roberta_hub.train.data.choices import Choice, read_choices
 from roberta_hub.train.settings import Config
 from roberta_hub.train.tasks.encoding import located, name_task, shorten
-from roberta_hub.train.tasks.features import hidden
+from roberta_hub.train.tasks.features import first_hidden
 from roberta_hub.train.tasks.finetuning import Encoded, FineTuning, Targets
 from roberta_hub.train.tasks.measures import chance_of, gather, metrics
 from roberta_hub.train.tasks.options import metric_of, options_of, train_path
@@ -33,7 +33,7 @@ class ChoiceObjective:
 
     def logits(self, roberta: Roberta, batch: Batch) -> Tensor:
         """Score the options: (B, most options), minus infinity where an example has fewer."""
-        first = batch.packed.first_rows(hidden(roberta, batch))  # (options of all, C)
+        first = first_hidden(roberta, batch)  # (options of all, C)
         scores: Tensor = roberta.classification_heads[self.head](first.unsqueeze(1))[:, 0]
         places, examples = batch.targets["places"], len(batch.targets["labels"])
         width = len(batch.targets["width"])

@@ -55,11 +55,10 @@ class _LinearCrossEntropy(torch.autograd.Function):
         bias_gradient = torch.zeros(len(weight), dtype=wide, device=rows.device)
         for start in range(0, len(rows), step):
             part = slice(start, start + step)
-            logits = F.linear(rows[part], weight, bias).to(wide)
             wanted = targets[part].unsqueeze(1)
-            norms = logits.logsumexp(1, keepdim=True)
-            total += (norms - logits.gather(1, wanted)).sum()
-            shares = logits.sub_(norms).exp_()
+            shares = F.linear(rows[part], weight, bias).log_softmax(1, dtype=wide)
+            total -= shares.gather(1, wanted).sum()
+            shares.exp_()
             shares.scatter_add_(1, wanted, shares.new_full(wanted.shape, -1.0))
             bias_gradient += shares.sum(0)
             gradient[part] = shares

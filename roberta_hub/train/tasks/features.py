@@ -14,6 +14,17 @@ def roberta_of(interface: RobertaHubInterface) -> Roberta:
     return own_model(interface.model, "training changes")
 
 
-def hidden(roberta: Roberta, batch: Batch) -> Tensor:
-    """Compute the features of a batch's tokens: (N, C)."""
-    return roberta.features(batch.packed)
+def hidden(roberta: Roberta, batch: Batch, rows: Tensor | None = None) -> Tensor:
+    """Compute the features of a batch's tokens, (N, C), or of some, (M, C).
+
+    Args:
+        roberta: the model.
+        batch: its sequences are packed.
+        rows: of the tokens that are wanted, no two alike; None: all. Shape: (M,)
+    """
+    return roberta.features(batch.packed, rows)
+
+
+def first_hidden(roberta: Roberta, batch: Batch) -> Tensor:
+    """Compute the features of each sequence's first token: (B, C)."""
+    return hidden(roberta, batch, batch.packed.starts)

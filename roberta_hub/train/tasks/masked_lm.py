@@ -27,28 +27,29 @@ class MaskedLM(nn.Module):
         """Sum the cross-entropy over the vocabulary of the chosen tokens."""
         wanted = batch.targets["ids"]
         if torch.is_grad_enabled():
-            return Loss(masked_loss(self.roberta, hidden(self.roberta, batch), batch))
+            states = hidden(self.roberta, batch, batch.targets["rows"])
+            return Loss(masked_loss(self.roberta, states, wanted))
         logits = masked_logits(self.roberta, batch).float()  # (M, V)
         return Loss(F.cross_entropy(logits, wanted, reduction="sum"), _hits(logits, wanted))
 
 
-def masked_loss(roberta: Roberta, states: Tensor, batch: Batch) -> Tensor:
+def masked_loss(roberta: Roberta, states: Tensor, wanted: Tensor) -> Tensor:
     """Sum the cross-entropy of the chosen tokens, without keeping logits.
 
     Args:
         roberta: the model.
-        states: what it computes of the batch. Shape: (N, C)
-        batch: names the chosen rows and their ids.
+        states: what it computes of the chosen tokens. Shape: (M, C)
+        wanted: their ids. Shape: (M,)
     """
     head = roberta.encoder.lm_head
     assert head is not None  # _require_lm_head
-    rows = head.rows(states[batch.targets["rows"]], roberta.encoder.factor())
-    return linear_cross_entropy(rows, head.weight, head.bias, batch.targets["ids"])
+    rows = head.rows(states, roberta.encoder.factor())
+    return linear_cross_entropy(rows, head.weight, head.bias, wanted)
 
 
 def masked_logits(roberta: Roberta, batch: Batch) -> Tensor:
     """Compute the LM logits of the chosen tokens only: (M, V)."""
-    return roberta.encoder.output_layer(hidden(roberta, batch)[batch.targets["rows"]])
+    return roberta.encoder.output_layer(hidden(roberta, batch, batch.targets["rows"]))
 
 
 def _hits(logits: Tensor, wanted: Tensor) -> dict[str, Tensor]:

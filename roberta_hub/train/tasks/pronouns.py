@@ -40,7 +40,7 @@ class PronounObjective:
     def logits(self, roberta: Roberta, batch: Batch) -> Tensor:
         """Score query and candidates: (B, 1 + most candidates), minus infinity for missing ones."""
         target = batch.targets
-        rows = hidden(roberta, batch)[target["rows"]]  # (masked, C)
+        rows = hidden(roberta, batch, target["rows"])  # (masked, C)
         vocabulary = roberta.encoder.output_layer(rows).float().log_softmax(-1)
         likelihood = vocabulary.gather(1, target["answers"].unsqueeze(1)).squeeze(1)  # (masked,)
         spans = len(target["places"])

@@ -18,7 +18,7 @@ from roberta_hub.train.data.labels import label_ids, label_names
 from roberta_hub.train.data.sentences import GLUE, Sentences, read_sentences
 from roberta_hub.train.settings import Config
 from roberta_hub.train.tasks.encoding import encode
-from roberta_hub.train.tasks.features import hidden
+from roberta_hub.train.tasks.features import first_hidden
 from roberta_hub.train.tasks.finetuning import Encoded, FineTuning, Targets
 from roberta_hub.train.tasks.measures import chance_of, gather, metrics
 from roberta_hub.train.tasks.options import metric_of, options_of, train_path
@@ -37,7 +37,7 @@ class SentenceObjective:
 
     def logits(self, roberta: Roberta, batch: Batch) -> Tensor:
         """Compute the head's logits: (B, K)."""
-        first = batch.packed.first_rows(hidden(roberta, batch))  # (B, C)
+        first = first_hidden(roberta, batch)  # (B, C)
         logits: Tensor = roberta.classification_heads[self.head](first.unsqueeze(1))
         return logits
 

@@ -200,7 +200,7 @@ class Taught(nn.Module):
             loss: Loss = lm(batch)
             return loss
         states = hidden(self.roberta, batch)  # (N, C)
-        words = masked_loss(self.roberta, states, batch)
+        words = masked_loss(self.roberta, states[batch.targets["rows"]], batch.targets["ids"])
         wanted = teacher.states(batch)
         error = (
             states[batch.targets["taught"]].float() - wanted

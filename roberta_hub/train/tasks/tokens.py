@@ -34,7 +34,7 @@ class TokenObjective:
 
     def logits(self, roberta: Roberta, batch: Batch) -> Tensor:
         """Compute the logits of the batch's words, end to end: (M, K)."""
-        rows = hidden(roberta, batch)[batch.targets["rows"]]  # (M, C)
+        rows = hidden(roberta, batch, batch.targets["rows"])  # (M, C)
         logits: Tensor = roberta.token_heads[self.head](rows)
         return logits
 
