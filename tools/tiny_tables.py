@@ -59,6 +59,8 @@ many words these may have."""
 LABELLED = ["premise", "hypothesis", "label", "source"]
 OPINIONS = [*LABELLED, "probabilities"]
 """Headers of tables of pairs; an opinion is how likely each of `pair_teacher.LABELS` is."""
+LOWERED = 2 / 3
+"""Of `lower_case`: the share of sentences that are written in small letters."""
 REHEARSED, UNSEEN = 60_000, 30_000
 """Of `rehearse`: its rows, and how many pairs that nobody labelled these are drawn from."""
 
@@ -269,6 +271,19 @@ def rehearse(model: Path) -> None:
         row[2] = row[2] or seen.label
         row.append(written(likely))
     write_table("vectors_train", OPINIONS, kept)
+
+
+def lower_case() -> None:
+    """Write the single sentences of the step `lower`: those of `distil`, most in small letters.
+
+    all-MiniLM-L6-v2 makes no difference between capitals and small letters, RoBERTa's pieces do. Of
+    600 held-out sentences the vectors had a mean cosine of 0.940 with MiniLM's, in small letters of
+    0.920.
+    """
+    luck = random.Random(9)
+    texts = (row[0] for row in read_table("distil_single"))
+    found = [text.lower() if luck.random() < LOWERED else text for text in texts]
+    write_table("lower_single", ["sentence"], [[text] for text in dict.fromkeys(found)])
 
 
 def sure(label: str) -> list[float]:

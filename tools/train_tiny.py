@@ -17,6 +17,8 @@ Each step can be stopped, killed too, and goes on when started again.
     python tools/train_tiny.py balanced     # the same, with these
     python tools/train_tiny.py rehearse     # what the model says of pairs by now
     python tools/train_tiny.py vectors      # sentence vectors above all, beside these
+    python tools/train_tiny.py lower_case   # sentences in small letters
+    python tools/train_tiny.py lower        # the same, with these
     python tools/train_tiny.py ship         # the model in half precision -> roberta_hub/models/tiny
 
 Steps that train are `roberta-hub train`; more settings can follow. One process a core is faster on
@@ -43,7 +45,7 @@ from pathlib import Path
 from typing import NamedTuple
 
 from pair_teacher import LABELS
-from tiny_tables import ROOT, WORK, balance, judge_moods, label_pairs, prepare, rehearse
+from tiny_tables import ROOT, WORK, balance, judge_moods, label_pairs, lower_case, prepare, rehearse
 
 WIDTH = 256
 """Of the factorized embedding: with 384 the file would have 60 MB."""
@@ -85,7 +87,7 @@ OPTIMIZER = [
     "loop.log_every=20",
 ]
 """Settings that all steps have in common."""
-STEPS = ["language", "pairs", "again", "further", "moods", "distil", "balanced", "vectors"]
+STEPS = ["language", "pairs", "again", "further", "moods", "distil", "balanced", "vectors", "lower"]
 UPDATES = {
     "language": 1000,
     "pairs": 2300,
@@ -95,8 +97,9 @@ UPDATES = {
     "distil": 2000,
     "balanced": 1000,
     "vectors": 900,
+    "lower": 400,
 }
-"""About 4.0, 7.1, 8, 11, 6, 18, 8 and 9 M tokens."""
+"""About 4.0, 7.1, 8, 11, 6, 18, 8, 9 and 3 M tokens."""
 WARM_UP = {
     "language": 100,
     "pairs": 300,
@@ -106,6 +109,7 @@ WARM_UP = {
     "distil": 100,
     "balanced": 50,
     "vectors": 50,
+    "lower": 40,
 }
 BEGUN = {
     "further": ("again/best", "again/last"),
@@ -113,6 +117,7 @@ BEGUN = {
     "distil": ("moods/best", "moods/last"),
     "balanced": ("distil/best", "distil/last"),
     "vectors": ("distil/best", "distil/last", "balanced/best", "balanced/last"),
+    "lower": ("before_vectors", "vectors/last"),
 }
 """Steps that begin with the mean of weights (Izmailov et al. 2018), not with the last ones."""
 SHIPPED = ("distil/best", "distil/last", "balanced/best", "balanced/last")
@@ -146,6 +151,9 @@ PAIRS = {
     "vectors": Pairs(
         "vectors_train", 0.05, 2.5e-4, [*BF16, "batch.max_tokens=2048"], opinions=True
     ),
+    "lower": Pairs(
+        "vectors_train", 0.05, 2e-4, [*BF16, "batch.max_tokens=2048", "seed=2"], opinions=True
+    ),
 }
 SIDES = {
     "pairs": {"language": ("tokens", 0.3, 0.25), "vectors": ("sentences.tsv", 0.2, 0.5)},
@@ -174,6 +182,11 @@ SIDES = {
         "language": ("distil_tokens", 0.8, 0.5),
         "vectors": ("further_sentences.tsv", 0.5, 0.7),
         "single": ("distil_single.tsv", 2.5, 2.0),
+    },
+    "lower": {
+        "language": ("distil_tokens", 0.4, 0.5),
+        "vectors": ("further_sentences.tsv", 0.3, 0.7),
+        "single": ("lower_single.tsv", 2.0, 2.0),
     },
 }
 """What is learnt beside the pairs: its text, its tokens for each one of pairs, and its weight."""
@@ -344,6 +357,7 @@ DONE = {
     "label": label_pairs,
     "balance": balance,
     "rehearse": rehearsed,
+    "lower_case": lower_case,
     "ship": ship,
 }
 """Steps that do not train."""
