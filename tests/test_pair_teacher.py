@@ -294,6 +294,16 @@ def test_the_pairs_of_vectors_are_what_the_model_says(tables, tmp_path, monkeypa
     assert len(tables.read_table("vectors_train")) == 7
 
 
+def test_most_single_sentences_are_in_small_letters(tables):
+    texts = [f"The Hobgoblin of Town {n}" for n in range(300)]
+    tables.write_table("distil_single", ["sentence"], [[text] for text in texts])
+    tables.lower_case()
+    rows = [row[0] for row in tables.read_table("lower_single")]
+    assert [row.lower() for row in rows] == [text.lower() for text in texts]
+    assert 0.6 < sum(row == row.lower() for row in rows) / len(rows) < 0.73
+    assert set(rows) <= {*texts, *(text.lower() for text in texts)}
+
+
 def test_an_opinion_is_put_right_by_how_often_each_label_was_learnt(tables):
     assert tables.evened([0.2, 0.3, 0.5], [7, 7, 7]) == pytest.approx([0.2, 0.3, 0.5])
     assert tables.evened([0.4, 0.1, 0.5], [4, 1, 5]) == pytest.approx([1 / 3] * 3)

@@ -19,6 +19,8 @@ Each step can be stopped, killed too, and goes on when started again.
     python tools/train_tiny.py vectors      # sentence vectors above all, beside these
     python tools/train_tiny.py lower_case   # sentences in small letters
     python tools/train_tiny.py lower        # the same, with these
+    python tools/train_tiny.py ask_again    # what the model says of pairs by now, and no labels
+    python tools/train_tiny.py steady       # the same, with these
     python tools/train_tiny.py ship         # the model in half precision -> roberta_hub/models/tiny
 
 Steps that train are `roberta-hub train`; more settings can follow. One process a core is faster on
@@ -45,7 +47,17 @@ from pathlib import Path
 from typing import NamedTuple
 
 from pair_teacher import LABELS
-from tiny_tables import ROOT, WORK, balance, judge_moods, label_pairs, lower_case, prepare, rehearse
+from tiny_tables import (
+    ROOT,
+    WORK,
+    ask_again,
+    balance,
+    judge_moods,
+    label_pairs,
+    lower_case,
+    prepare,
+    rehearse,
+)
 
 WIDTH = 256
 """Of the factorized embedding: with 384 the file would have 60 MB."""
@@ -87,7 +99,18 @@ OPTIMIZER = [
     "loop.log_every=20",
 ]
 """Settings that all steps have in common."""
-STEPS = ["language", "pairs", "again", "further", "moods", "distil", "balanced", "vectors", "lower"]
+STEPS = [
+    "language",
+    "pairs",
+    "again",
+    "further",
+    "moods",
+    "distil",
+    "balanced",
+    "vectors",
+    "lower",
+    "steady",
+]
 UPDATES = {
     "language": 1000,
     "pairs": 2300,
@@ -98,8 +121,9 @@ UPDATES = {
     "balanced": 1000,
     "vectors": 900,
     "lower": 400,
+    "steady": 220,
 }
-"""About 4.0, 7.1, 8, 11, 6, 18, 8, 9 and 3 M tokens."""
+"""About 4.0, 7.1, 8, 11, 6, 18, 8, 9, 3 and 1.5 M tokens."""
 WARM_UP = {
     "language": 100,
     "pairs": 300,
@@ -110,6 +134,7 @@ WARM_UP = {
     "balanced": 50,
     "vectors": 50,
     "lower": 40,
+    "steady": 20,
 }
 BEGUN = {
     "further": ("again/best", "again/last"),
@@ -118,6 +143,7 @@ BEGUN = {
     "balanced": ("distil/best", "distil/last"),
     "vectors": ("distil/best", "distil/last", "balanced/best", "balanced/last"),
     "lower": ("before_vectors", "vectors/last"),
+    "steady": ("before_vectors", "vectors/last", "lower/last"),
 }
 """Steps that begin with the mean of weights (Izmailov et al. 2018), not with the last ones."""
 SHIPPED = ("distil/best", "distil/last", "balanced/best", "balanced/last")
@@ -154,6 +180,7 @@ PAIRS = {
     "lower": Pairs(
         "vectors_train", 0.05, 2e-4, [*BF16, "batch.max_tokens=2048", "seed=2"], opinions=True
     ),
+    "steady": Pairs("steady_train", 0.05, 1.5e-4, [*BF16, "batch.max_tokens=2048"], opinions=True),
 }
 SIDES = {
     "pairs": {"language": ("tokens", 0.3, 0.25), "vectors": ("sentences.tsv", 0.2, 0.5)},
@@ -187,6 +214,11 @@ SIDES = {
         "language": ("distil_tokens", 0.4, 0.5),
         "vectors": ("further_sentences.tsv", 0.3, 0.7),
         "single": ("lower_single.tsv", 2.0, 2.0),
+    },
+    "steady": {
+        "language": ("distil_tokens", 0.6, 0.5),
+        "vectors": ("further_sentences.tsv", 0.3, 0.7),
+        "single": ("lower_single.tsv", 1.5, 1.5),
     },
 }
 """What is learnt beside the pairs: its text, its tokens for each one of pairs, and its weight."""
@@ -243,9 +275,9 @@ def mean(folders: list[Path], output: Path) -> Path:
     return output
 
 
-def rehearsed() -> None:
-    """Write what the model says of pairs where the step `vectors` begins."""
-    rehearse(mean([WORK / name for name in BEGUN["vectors"]], WORK / "before_vectors"))
+def beginning(step: str, work: Path) -> Path:
+    """Write the weights that a step begins with; return their folder."""
+    return mean([work / name for name in BEGUN[step]], work / f"before_{step}")
 
 
 def teacher(weight: float, without: Collection[str]) -> dict[str, object]:
@@ -356,8 +388,9 @@ DONE = {
     "judge": judge_moods,
     "label": label_pairs,
     "balance": balance,
-    "rehearse": rehearsed,
+    "rehearse": lambda: rehearse(beginning("vectors", WORK)),
     "lower_case": lower_case,
+    "ask_again": lambda: ask_again(beginning("steady", WORK)),
     "ship": ship,
 }
 """Steps that do not train."""
@@ -376,7 +409,7 @@ def main() -> int:
     parser.add_argument("--without", choices=INGREDIENTS, action="append", default=[])
     given = parser.parse_intermixed_args()
     if given.step in BEGUN:
-        mean([given.work / name for name in BEGUN[given.step]], given.work / f"before_{given.step}")
+        beginning(given.step, given.work)
     if given.step in STEPS:
         chosen = settings(given.step, given.work.resolve(), given.share, given.without)
         return learn([*chosen, *given.settings], given.processes)
