@@ -263,47 +263,6 @@ def test_captions_are_learnt_with_as_many_of_each_label(tables, tmp_path):
     )
 
 
-def test_the_pairs_of_vectors_are_what_the_model_says(tables, tmp_path, monkeypatch):
-    """People's labels count half; of moods and of pairs that nobody labelled it alone is asked."""
-    roberta = roberta_hub.load_model()
-    roberta.save(tmp_path / "minilm")
-    monkeypatch.setattr(tables, "LETTERS", 40)
-    monkeypatch.setattr(tables, "UNSEEN", 5)
-    people = [[*row, "mnli"] for row in dict.fromkeys(pairs(60))]
-    mood = ["a good day", "This is positive.", "contradiction", "mood"]
-    tables.write_table("further_train", tables.LABELLED, [*people, mood])
-    tables.rehearse(tmp_path / "minilm")
-
-    rows = tables.read_table("vectors_train")
-    count = Counter(row[3] for row in rows)
-    least = min(Counter(row[2] for row in people).values())
-    assert count == {"mnli": 3 * least, "mood": 1, "own": 5}
-    known = {tuple(row[:2]) for row in people}
-    assert all(tuple(row[:2]) in known for row in rows if row[3] == "mnli")
-    found = roberta.classify([tuple(row[:2]) for row in rows], head="mnli")
-    for (premise, hypothesis, label, source, likely), seen in zip(rows, found, strict=True):
-        wanted = [seen.scores[name] for name in LABELS]
-        if source == "mnli":
-            assert [premise, hypothesis, label, source] in people
-            wanted = [(p + (label == name)) / 2 for p, name in zip(wanted, LABELS, strict=True)]
-        if source == "own":
-            assert label == seen.label and (premise, hypothesis) not in known
-        assert [float(p) for p in likely.split()] == pytest.approx(wanted, abs=0.03)  # bfloat16
-    monkeypatch.setattr(tables, "REHEARSED", 7)
-    tables.rehearse(tmp_path / "minilm")
-    assert len(tables.read_table("vectors_train")) == 7
-
-
-def test_most_single_sentences_are_in_small_letters(tables):
-    texts = [f"The Hobgoblin of Town {n}" for n in range(300)]
-    tables.write_table("distil_single", ["sentence"], [[text] for text in texts])
-    tables.lower_case()
-    rows = [row[0] for row in tables.read_table("lower_single")]
-    assert [row.lower() for row in rows] == [text.lower() for text in texts]
-    assert 0.6 < sum(row == row.lower() for row in rows) / len(rows) < 0.73
-    assert set(rows) <= {*texts, *(text.lower() for text in texts)}
-
-
 def test_an_opinion_is_put_right_by_how_often_each_label_was_learnt(tables):
     assert tables.evened([0.2, 0.3, 0.5], [7, 7, 7]) == pytest.approx([0.2, 0.3, 0.5])
     assert tables.evened([0.4, 0.1, 0.5], [4, 1, 5]) == pytest.approx([1 / 3] * 3)

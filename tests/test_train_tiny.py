@@ -10,7 +10,7 @@ from roberta_hub.train.config import compose
 from roberta_hub.train.tasks.options import options_of
 
 pytest.importorskip("transformers")
-STEPS = ("language", "pairs", "again", "further", "moods", "distil", "balanced", "vectors", "lower")
+STEPS = ("language", "pairs", "again", "further", "moods", "distil", "balanced")
 
 
 @pytest.fixture(scope="module")
@@ -46,7 +46,7 @@ def test_the_settings_of_a_step(train_tiny: ModuleType, step: str, tmp_path: Pat
         text for text, _, _ in train_tiny.SIDES[step].values()
     ]
     soft = config.data.columns.get("probabilities")
-    opinions = step in ("distil", "balanced", "vectors", "lower")
+    opinions = step in ("distil", "balanced")
     assert soft == ("probabilities" if opinions else None)
     assert config.data.valid.endswith("balanced_valid.tsv") == (step == "balanced")
     assert config.data.labels == ["contradiction", "neutral", "entailment"]

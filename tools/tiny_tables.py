@@ -59,12 +59,6 @@ many words these may have."""
 LABELLED = ["premise", "hypothesis", "label", "source"]
 OPINIONS = [*LABELLED, "probabilities"]
 """Headers of tables of pairs; an opinion is how likely each of `pair_teacher.LABELS` is."""
-ASKED_AGAIN = 16_000
-"""Of `ask_again`: its pairs."""
-LOWERED = 2 / 3
-"""Of `lower_case`: the share of sentences that are written in small letters."""
-REHEARSED, UNSEEN = 60_000, 30_000
-"""Of `rehearse`: its rows, and how many pairs that nobody labelled these are drawn from."""
 
 
 def documents(name: str) -> Iterator[list[str]]:
@@ -243,68 +237,6 @@ def balance() -> None:
     luck.shuffle(kept)
     write_table("balanced_train", OPINIONS, kept)
     write_table("balanced_valid", LABELLED, as_many(valid, luck))
-
-
-def rehearse(model: Path) -> None:
-    """Write the pairs of the step `vectors`: what the model that it begins with says of them.
-
-    So the head stays as it is while the vectors learn (Li and Hoiem 2016). Where people labelled a
-    pair, their label counts as much.
-
-    Args:
-        model: folder of the weights that `vectors` begins with.
-    """
-    luck, rows = random.Random(8), read_table("further_train")
-    people = [row for row in rows if row[3] != "mood"]
-    short = [row for row in people if len(row[0] + row[1]) < LETTERS]
-    new = unlabelled(short, luck)
-    kept = [row for row in rows if row[3] == "mood"] + as_many(people, luck)
-    kept += [[*pair, "", "own"] for pair in luck.sample(new, min(UNSEEN, len(new)))]
-    luck.shuffle(kept)
-    kept = kept[:REHEARSED]
-    for row, likely in zip(kept, opinions(kept, model), strict=True):
-        if row[3] not in ("mood", "own"):
-            likely = middle(sure(row[2]), likely)
-        row[2] = row[2] or likeliest(likely)
-        row.append(written(likely))
-    write_table("vectors_train", OPINIONS, kept)
-
-
-def ask_again(model: Path) -> None:
-    """Write the pairs of the step `steady`: some of `vectors`, with what the model says alone.
-
-    People's labels of pairs that were read seven times make the head too sure: their loss fell,
-    that of held-out pairs rose.
-
-    Args:
-        model: folder of the weights that `steady` begins with.
-    """
-    rows = read_table("vectors_train")[:ASKED_AGAIN]
-    for row, likely in zip(rows, opinions(rows, model), strict=True):
-        row[2], row[4] = likeliest(likely), written(likely)
-    write_table("steady_train", OPINIONS, rows)
-
-
-def opinions(rows: list[list[str]], model: Path) -> list[list[float]]:
-    """Ask a model how likely each label of each pair is."""
-    from roberta_hub import load_model
-
-    roberta = load_model(model).eval().optimize("auto")
-    found = roberta.classify([(row[0], row[1]) for row in rows], head="mnli", truncate=True)
-    return [[seen.scores[label] for label in pair_teacher.LABELS] for seen in found]
-
-
-def lower_case() -> None:
-    """Write the single sentences of the step `lower`: those of `distil`, most in small letters.
-
-    all-MiniLM-L6-v2 makes no difference between capitals and small letters, RoBERTa's pieces do. Of
-    600 held-out sentences the vectors had a mean cosine of 0.940 with MiniLM's, in small letters of
-    0.920.
-    """
-    luck = random.Random(9)
-    texts = (row[0] for row in read_table("distil_single"))
-    found = [text.lower() if luck.random() < LOWERED else text for text in texts]
-    write_table("lower_single", ["sentence"], [[text] for text in dict.fromkeys(found)])
 
 
 def sure(label: str) -> list[float]:

@@ -15,12 +15,6 @@ Each step can be stopped, killed too, and goes on when started again.
     python tools/train_tiny.py distil       # the same, with these
     python tools/train_tiny.py balance      # of each source of pairs as many of each label
     python tools/train_tiny.py balanced     # the same, with these
-    python tools/train_tiny.py rehearse     # what the model says of pairs by now
-    python tools/train_tiny.py vectors      # sentence vectors above all, beside these
-    python tools/train_tiny.py lower_case   # sentences in small letters
-    python tools/train_tiny.py lower        # the same, with these
-    python tools/train_tiny.py ask_again    # what the model says of pairs by now, and no labels
-    python tools/train_tiny.py steady       # the same, with these
     python tools/train_tiny.py ship         # the model in half precision -> roberta_hub/models/tiny
 
 Steps that train are `roberta-hub train`; more settings can follow. One process a core is faster on
@@ -47,17 +41,7 @@ from pathlib import Path
 from typing import NamedTuple
 
 from pair_teacher import LABELS
-from tiny_tables import (
-    ROOT,
-    WORK,
-    ask_again,
-    balance,
-    judge_moods,
-    label_pairs,
-    lower_case,
-    prepare,
-    rehearse,
-)
+from tiny_tables import ROOT, WORK, balance, judge_moods, label_pairs, prepare
 
 WIDTH = 256
 """Of the factorized embedding: with 384 the file would have 60 MB."""
@@ -99,18 +83,7 @@ OPTIMIZER = [
     "loop.log_every=20",
 ]
 """Settings that all steps have in common."""
-STEPS = [
-    "language",
-    "pairs",
-    "again",
-    "further",
-    "moods",
-    "distil",
-    "balanced",
-    "vectors",
-    "lower",
-    "steady",
-]
+STEPS = ["language", "pairs", "again", "further", "moods", "distil", "balanced"]
 UPDATES = {
     "language": 1000,
     "pairs": 2300,
@@ -119,11 +92,8 @@ UPDATES = {
     "moods": 800,
     "distil": 2000,
     "balanced": 1000,
-    "vectors": 900,
-    "lower": 400,
-    "steady": 220,
 }
-"""About 4.0, 7.1, 8, 11, 6, 18, 8, 9, 3 and 1.5 M tokens."""
+"""About 4.0, 7.1, 8, 11, 6, 18 and 8 M tokens."""
 WARM_UP = {
     "language": 100,
     "pairs": 300,
@@ -132,18 +102,12 @@ WARM_UP = {
     "moods": 50,
     "distil": 100,
     "balanced": 50,
-    "vectors": 50,
-    "lower": 40,
-    "steady": 20,
 }
 BEGUN = {
     "further": ("again/best", "again/last"),
     "moods": ("again/best", "again/last", "further/best", "further/last"),
     "distil": ("moods/best", "moods/last"),
     "balanced": ("distil/best", "distil/last"),
-    "vectors": ("distil/best", "distil/last", "balanced/best", "balanced/last"),
-    "lower": ("before_vectors", "vectors/last"),
-    "steady": ("before_vectors", "vectors/last", "lower/last"),
 }
 """Steps that begin with the mean of weights (Izmailov et al. 2018), not with the last ones."""
 SHIPPED = ("distil/best", "distil/last", "balanced/best", "balanced/last")
@@ -174,13 +138,6 @@ PAIRS = {
     "moods": Pairs("moods_train", 0.1, 2e-4, BF16),
     "distil": Pairs("distil_train", 0.05, 3e-4, BF16, opinions=True),
     "balanced": Pairs("balanced_train", 0.05, 2.5e-4, BF16, opinions=True, valid="balanced_valid"),
-    "vectors": Pairs(
-        "vectors_train", 0.05, 2.5e-4, [*BF16, "batch.max_tokens=2048"], opinions=True
-    ),
-    "lower": Pairs(
-        "vectors_train", 0.05, 2e-4, [*BF16, "batch.max_tokens=2048", "seed=2"], opinions=True
-    ),
-    "steady": Pairs("steady_train", 0.05, 1.5e-4, [*BF16, "batch.max_tokens=2048"], opinions=True),
 }
 SIDES = {
     "pairs": {"language": ("tokens", 0.3, 0.25), "vectors": ("sentences.tsv", 0.2, 0.5)},
@@ -204,21 +161,6 @@ SIDES = {
         "language": ("distil_tokens", 0.4, 0.5),
         "vectors": ("further_sentences.tsv", 0.2, 0.7),
         "single": ("distil_single.tsv", 0.35, 0.8),
-    },
-    "vectors": {
-        "language": ("distil_tokens", 0.8, 0.5),
-        "vectors": ("further_sentences.tsv", 0.5, 0.7),
-        "single": ("distil_single.tsv", 2.5, 2.0),
-    },
-    "lower": {
-        "language": ("distil_tokens", 0.4, 0.5),
-        "vectors": ("further_sentences.tsv", 0.3, 0.7),
-        "single": ("lower_single.tsv", 2.0, 2.0),
-    },
-    "steady": {
-        "language": ("distil_tokens", 0.6, 0.5),
-        "vectors": ("further_sentences.tsv", 0.3, 0.7),
-        "single": ("lower_single.tsv", 1.5, 1.5),
     },
 }
 """What is learnt beside the pairs: its text, its tokens for each one of pairs, and its weight."""
@@ -273,11 +215,6 @@ def mean(folders: list[Path], output: Path) -> Path:
     models[-1].model.load_state_dict(middle)
     models[-1].save(output)
     return output
-
-
-def beginning(step: str, work: Path) -> Path:
-    """Write the weights that a step begins with; return their folder."""
-    return mean([work / name for name in BEGUN[step]], work / f"before_{step}")
 
 
 def teacher(weight: float, without: Collection[str]) -> dict[str, object]:
@@ -388,9 +325,6 @@ DONE = {
     "judge": judge_moods,
     "label": label_pairs,
     "balance": balance,
-    "rehearse": lambda: rehearse(beginning("vectors", WORK)),
-    "lower_case": lower_case,
-    "ask_again": lambda: ask_again(beginning("steady", WORK)),
     "ship": ship,
 }
 """Steps that do not train."""
@@ -409,7 +343,7 @@ def main() -> int:
     parser.add_argument("--without", choices=INGREDIENTS, action="append", default=[])
     given = parser.parse_intermixed_args()
     if given.step in BEGUN:
-        beginning(given.step, given.work)
+        mean([given.work / name for name in BEGUN[given.step]], given.work / f"before_{given.step}")
     if given.step in STEPS:
         chosen = settings(given.step, given.work.resolve(), given.share, given.without)
         return learn([*chosen, *given.settings], given.processes)
