@@ -6,8 +6,8 @@
 The weights that roberta.tiny began with (`tools/train_tiny.py prepare`, then `begin`) learn pairs
 of `../shared/data` (or $ROBERTA_HUB_SHARED), 64 an update, with dropout; the same pairs in the same
 order for both, in bfloat16 where the CPU has it. Dropout differs, so the curves are two draws: they
-are the same if they differ no more than seeds do. Runs are kept in `runs/curves`, and a run that is
-done is not done again. Writes `benchmarks/results/training_curve.{md,json}`.
+are the same if they differ no more than seeds do. Runs are kept in `runs/curves` by their commit,
+and a run that is done is not done again. Writes `benchmarks/results/training_curve.{md,json}`.
 """
 
 from __future__ import annotations
@@ -114,7 +114,8 @@ def main() -> None:
     found: dict[str, list[dict[str, Any]]] = {name: [] for name in checkouts}
     for seed in range(1, given.seeds + 1):
         for name, checkout in checkouts.items():
-            found[name].append(run(name, checkout, seed, given.updates, precision))
+            which = commit(checkout).split(",")[0]
+            found[name].append(run(which, checkout, seed, given.updates, precision))
     size = given.updates // PARTS
     head = " | ".join(f"{size * n + 1}-{size * (n + 1)}" for n in range(PARTS))
     lines = [f"| mean loss of updates | {head} | held-out pairs right |", "|---|" + "--:|" * 5]

@@ -214,9 +214,8 @@ class TransformerEncoder(nn.Module):
             rows: of the tokens, no two alike; of first tokens `batch.starts` itself is the fastest.
                 Shape: (M,)
         """
-        one_each = rows is batch.starts and all(batch.lengths)
         last = partial(some_rows_attention, batch=batch, rows=rows)
-        if one_each:
+        if rows is batch.starts and all(batch.lengths):
             last = partial(one_row_attention, batch=batch)
         attend = partial(packed_attention, batch=batch)
         return self.finish(_last(self._run(self._embed_packed(batch), attend, (last, rows))))
