@@ -155,6 +155,15 @@ def wrong(model: str, scores: Mapping[str, answers.Score]) -> str:
     return "\n".join(page) + "\n"
 
 
+def replaced(old: str, new: str) -> str:
+    """Put the sections of a page of mistakes into an older one, in the place of its own."""
+    head, *sections = old.rstrip("\n").split("\n\n## ")
+    by_title = {section.split("\n", 1)[0]: section for section in sections}
+    for section in new.rstrip("\n").split("\n\n## ")[1:]:
+        by_title[section.split("\n", 1)[0]] = section
+    return "\n\n## ".join([head, *by_title.values()]) + "\n"
+
+
 def main() -> None:
     """Measure, print, and write the result."""
     parser = argparse.ArgumentParser(
@@ -195,8 +204,11 @@ def main() -> None:
     if name:
         write(name, page, numbers)
     if options.wrong:
-        text = f"{wrong(numbers['model'], scores)}\n{sentence(numbers['about'])}\n"
-        (RESULTS / f"{name or 'tiny'}_wrong.md").write_text(text, encoding="utf-8")
+        file = RESULTS / f"{name or 'tiny'}_wrong.md"
+        page = wrong(numbers["model"], scores)
+        if options.only and file.is_file():
+            page = replaced(file.read_text(encoding="utf-8").rsplit("\n\n", 1)[0], page)
+        file.write_text(f"{page}\n{sentence(numbers['about'])}\n", encoding="utf-8")
 
 
 if __name__ == "__main__":

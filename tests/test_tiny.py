@@ -49,6 +49,22 @@ def test_it_is_the_default_and_in_float32(tiny):
     assert tiny.head_labels("mnli") == ("contradiction", "neutral", "entailment")
 
 
+def test_vectors_are_of_texts_behind_a_blank(tiny, tmp_path):
+    """In small letters a first word would else be the middle of one; sentence-transformers too."""
+    texts = ["yesterday it rained", "Yesterday it rained.", "stocks fell"]
+    vectors = tiny.embed(texts)
+    bare = tiny.embed(texts, prompt="")
+    behind = tiny.embed([f" {text}" for text in texts], prompt="")
+    assert torch.equal(vectors, behind)
+    assert not torch.equal(vectors, bare)
+    capital = vectors @ vectors[1]
+    assert capital[0] > bare[0] @ bare[1] and capital[0] > 0.9 > capital[2]
+    sentence_transformers = pytest.importorskip("sentence_transformers", minversion="5.1")
+    tiny.save(tmp_path, format="huggingface")
+    theirs = sentence_transformers.SentenceTransformer(str(tmp_path), device="cpu").encode(texts)
+    torch.testing.assert_close(vectors, torch.from_numpy(theirs), atol=1e-5, rtol=0)
+
+
 def test_through_torch_hub_without_a_socket(tmp_path):
     """In a process that cannot connect, from nothing to an answer."""
     code = (
@@ -81,6 +97,7 @@ def test_it_fills_masks_with_sensible_words(tiny):
 
 
 @pytest.mark.slow
+@pytest.mark.timeout(900)
 def test_its_scores_are_those_of_the_model_card(tiny, shared, monkeypatch):
     """The evaluation sets again: what benchmarks/results/tiny.json says, to half a point."""
     import json
@@ -93,6 +110,7 @@ def test_its_scores_are_those_of_the_model_card(tiny, shared, monkeypatch):
     for name in ("mnli_dev_matched", "snli_dev"):
         score = answers.entailment(tiny, f"{name}.tsv.xz").value
         assert score == pytest.approx(said[name][0], abs=5e-3)
+    assert answers.similar(tiny, None).value == pytest.approx(said["sts_b_test"][0], abs=5e-3)
     top5 = answers.masked_words(tiny).more["top5"]
     assert top5 == pytest.approx(said["books"]["top5"], abs=5e-3) and top5 > 0.35
 

@@ -6,6 +6,7 @@ from types import ModuleType
 import pytest
 from scripts import TOOLS, load_script
 
+from roberta_hub import load_model
 from roberta_hub.train.config import compose
 from roberta_hub.train.tasks.options import options_of
 
@@ -32,6 +33,13 @@ def test_every_step_is_here(train_tiny: ModuleType) -> None:
     assert tuple(train_tiny.STEPS) == STEPS
     assert set(train_tiny.PAIRS) == set(train_tiny.SIDES) == set(STEPS) - {"language"}
     assert set(train_tiny.UPDATES) == set(train_tiny.WARM_UP) == set(STEPS)
+
+
+def test_what_is_shipped_puts_the_same_before_texts(train_tiny: ModuleType) -> None:
+    settings = load_model("roberta.tiny").sentence
+    assert settings is not None
+    assert settings.prompts == train_tiny.PROMPTS
+    assert settings.default_prompt == train_tiny.DEFAULT_PROMPT
 
 
 @pytest.mark.parametrize("step", STEPS)

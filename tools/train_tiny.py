@@ -37,6 +37,7 @@ import subprocess
 import sys
 import zipfile
 from collections.abc import Collection
+from dataclasses import replace
 from pathlib import Path
 from typing import NamedTuple
 
@@ -113,6 +114,11 @@ BEGUN = {
 SHIPPED = ("distil/best", "distil/last", "balanced/best", "balanced/last")
 """Of 1,344 held-out pairs, the counterfactual ones left out, `distil` has 72.6 % right, `balanced`
 73.1 %, the mean of both 73.4 %."""
+PROMPTS, DEFAULT_PROMPT = {"space": " "}, "space"
+"""A blank before each text that becomes a vector. Without one RoBERTa's pieces take a text's first
+word for the middle of a word, most of all in small letters. The vectors of the held-out pairs'
+sentences have with it a mean cosine of 0.945 with MiniLM's (0.942), in small letters of 0.932
+(0.923)."""
 SMALL = ["batch.max_tokens=1024", "batch.update_freq=2"]
 BF16 = ["loop.precision=bf16", "batch.max_tokens=4096", "batch.update_freq=1"]
 """An update of 4,096 tokens takes 2.6 s on two cores of a Zen 4, whose instructions for bfloat16 it
@@ -315,7 +321,8 @@ def ship() -> None:
     trained = load_model(mean([WORK / name for name in SHIPPED], WORK / "shipped"))
     shipped = load_model(record.name, pretrained=False)
     shipped.model.load_state_dict(trained.model.state_dict())
-    shipped.sentence = trained.sentence
+    assert trained.sentence is not None
+    shipped.sentence = replace(trained.sentence, prompts=PROMPTS, default_prompt=DEFAULT_PROMPT)
     shipped.to(torch.float16).save(embedded(record))
 
 
