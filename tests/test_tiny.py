@@ -61,7 +61,7 @@ def test_vectors_are_of_texts_behind_a_blank(tiny, tmp_path):
     [hit] = tiny.search(texts[0], [texts[1]])
     assert hit.score == pytest.approx(capital[0].item(), abs=1e-5)
     assert capital[0] > bare[0] @ bare[1] and capital[0] > 0.9 > capital[2]
-    sentence_transformers = pytest.importorskip("sentence_transformers", minversion="5.1")
+    sentence_transformers = pytest.importorskip("sentence_transformers", minversion="5.4")
     tiny.save(tmp_path, format="huggingface")
     theirs = sentence_transformers.SentenceTransformer(str(tmp_path), device="cpu").encode(texts)
     torch.testing.assert_close(vectors, torch.from_numpy(theirs), atol=1e-5, rtol=0)
