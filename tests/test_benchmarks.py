@@ -167,6 +167,18 @@ def test_texts_of_sets_without_a_licence_are_not_written(small: Any) -> None:
     assert set(answers.MAY_BE_SHOWN) == {"mnli_dev_matched", "snli_dev", "topics"}
 
 
+def test_mistakes_of_some_sets_leave_the_others_in_their_place() -> None:
+    def page(**sets: str) -> str:
+        wrong = {n: [answers.Mistake(1, "a", b, 0.9, "")] for n, b in sets.items()}
+        scores = {n: answers.Score(0.5, None, 2, m, {}) for n, m in wrong.items()}
+        return tiny.wrong("small", scores)
+
+    before = page(snli_dev="b", rte_dev="c", books="d")
+    after = tiny.replaced(before, page(rte_dev="e"))
+    assert after == page(snli_dev="b", rte_dev="e", books="d")
+    assert tiny.replaced(before, before) == before
+
+
 def test_the_ceiling_counts_what_the_head_needs(small: Any) -> None:
     """The FLOPs of all products against torch's own count of a real `classify`."""
     from torch.utils.flop_counter import FlopCounterMode
