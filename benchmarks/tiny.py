@@ -183,6 +183,10 @@ def main() -> None:
     unknown = sorted(set(only) - set(ONLY))
     if unknown:
         parser.error(f"--only {', '.join(unknown)}: there is {', '.join(ONLY)}")
+    whole = options.model == SHIPPED and not options.only and not options.limit
+    name = options.name or ("tiny" if whole else None)
+    if options.wrong and not name:
+        parser.error("--wrong writes among the results, and these are no whole ones: add --name")
     models = {"model": options.model} | ({"before": options.before} if options.before else {})
     found = {who: measure(m, only, options.rounds, options.limit) for who, m in models.items()}
     if "start" in only:
@@ -192,8 +196,6 @@ def main() -> None:
     numbers = {"about": about("torch"), **numbers}
     if options.before:
         numbers["before"] = found["before"][0]
-    whole = options.model == SHIPPED and not options.only and not options.limit
-    name = options.name or ("tiny" if whole else None)
     if name and options.only and (RESULTS / f"{name}.json").is_file():
         old = json.loads((RESULTS / f"{name}.json").read_text(encoding="utf-8"))
         if options.before:
@@ -204,7 +206,7 @@ def main() -> None:
     if name:
         write(name, page, numbers)
     if options.wrong:
-        file = RESULTS / f"{name or 'tiny'}_wrong.md"
+        file = RESULTS / f"{name}_wrong.md"
         page = wrong(numbers["model"], scores)
         if options.only and file.is_file():
             page = replaced(file.read_text(encoding="utf-8").rsplit("\n\n", 1)[0], page)
