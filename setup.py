@@ -67,7 +67,12 @@ extras["bench"] = [
 extras["dev"] = [
     *extras["test"],
     *extras["docs"],
-    *("ruff", "mypy", "pydoclint", "types-requests", "types-tqdm", "playwright"),
+    "ruff",
+    "mypy",
+    "pydoclint",
+    "types-requests",
+    "types-tqdm",
+    "playwright",
 ]
 
 
@@ -101,14 +106,18 @@ setup(
     long_description_content_type="text/markdown",
     license="MIT",
     keywords=[
-        *("roberta", "xlm-roberta", "camembert", "bert", "fairseq", "torch hub", "transformer"),
-        *(
-            "nlp",
-            "text classification",
-            "zero-shot",
-            "sentence embeddings",
-            "masked language model",
-        ),
+        "roberta",
+        "xlm-roberta",
+        "camembert",
+        "bert",
+        "fairseq",
+        "torch hub",
+        "transformer",
+        "nlp",
+        "text classification",
+        "zero-shot",
+        "sentence embeddings",
+        "masked language model",
     ],
     packages=find_packages(include=["roberta_hub", "roberta_hub.*"]),
     package_data={

@@ -95,13 +95,21 @@ def prepare(folder: Path, texts: int, *, small: bool) -> None:
     epochs = 1 if small else 3
     train(
         folder,
-        *("finetune=sst_2", "data.train=mine.tsv", "data.format=tsv", "output=mine"),
-        *("optimizer.lr=1e-4", "optimizer.warmup_updates=null", f"loop.max_epochs={epochs}"),
+        "finetune=sst_2",
+        "data.train=mine.tsv",
+        "data.format=tsv",
+        "output=mine",
+        "optimizer.lr=1e-4",
+        "optimizer.warmup_updates=null",
+        f"loop.max_epochs={epochs}",
     )
     names = str(shared() / "ner/wikigold.conll.txt")
     train(
         folder,
-        *("finetune=ner", f"data.train={names}", "output=names", "optimizer.lr=2e-4"),
+        "finetune=ner",
+        f"data.train={names}",
+        "output=names",
+        "optimizer.lr=2e-4",
         f"loop.max_epochs={epochs}",
     )
     for name, head in (("mine", "sentence_classification_head"), ("names", "ner")):

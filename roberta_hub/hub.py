@@ -379,7 +379,10 @@ class GottbertModel(RobertaModel):
         if files != {"bpe_vocab": "vocab.json", "bpe_merges": "merges.txt"}:
             overrides |= files  # else the model's own, which have these names
         return super().from_pretrained(
-            *(model_name_or_path, checkpoint_file, data_name_or_path, bpe),
+            model_name_or_path,
+            checkpoint_file,
+            data_name_or_path,
+            bpe,
             bpe_add_prefix_space=bpe_add_prefix_space,
             **overrides,
         )

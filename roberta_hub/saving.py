@@ -32,8 +32,14 @@ from roberta_hub.text.layout import Layout
 from roberta_hub.text.tokenizer import Tokenizer
 
 _VOCABULARIES = (
-    *("vocab.json", "merges.txt", "vocab.txt", "sentencepiece.bpe.model", "spiece.model"),
-    *("added_tokens.json", "tokenizer.json", "special_tokens_map.json"),
+    "vocab.json",
+    "merges.txt",
+    "vocab.txt",
+    "sentencepiece.bpe.model",
+    "spiece.model",
+    "added_tokens.json",
+    "tokenizer.json",
+    "special_tokens_map.json",
 )
 FORMATS = {
     "roberta_hub": ("dict.txt", "label_dict.txt", SETTINGS, *_VOCABULARIES),

@@ -26,8 +26,13 @@ from roberta_hub.text.pieces import Engine
 from roberta_hub.text.table_fit import check_table
 
 _NAMED_FILES = (
-    *("vocab.txt", "vocab.json", "merges.txt", "tokenizer.json"),
-    *("sentencepiece.bpe.model", "spiece.model", "sentencepiece.model"),
+    "vocab.txt",
+    "vocab.json",
+    "merges.txt",
+    "tokenizer.json",
+    "sentencepiece.bpe.model",
+    "spiece.model",
+    "sentencepiece.model",
 )
 """What a file with a vocabulary must be called."""
 
@@ -103,8 +108,12 @@ def read_tokenizer(found: Found, checkpoint: Checkpoint, wanted: Wanted) -> Tabl
     elif dictionary is None and words is None and (files := _lacking(found, checkpoint)):
         config = checkpoint.config
         bpe, dictionary, layout = no_vocabulary(
-            *(checkpoint.source, files, checkpoint.family),
-            *(config.vocab_size, config.padding_idx, config.separator_idx),
+            checkpoint.source,
+            files,
+            checkpoint.family,
+            config.vocab_size,
+            config.padding_idx,
+            config.separator_idx,
         )
     if dictionary is None:
         dictionary = _dictionary(words, checkpoint)

@@ -64,8 +64,16 @@ VALUES: dict[str, Callable[[], Any]] = {
     "np.str_": lambda: np.str_("a"),
 }
 ALSO = [
-    *("Answer", "Hit", "Prediction", "RobertaHubError", "SentenceSettings", "Span"),
-    *("available_models", "CamembertModel", "GottbertModel", "XLMRModel"),
+    "Answer",
+    "Hit",
+    "Prediction",
+    "RobertaHubError",
+    "SentenceSettings",
+    "Span",
+    "available_models",
+    "CamembertModel",
+    "GottbertModel",
+    "XLMRModel",
 ]
 """Public names that take nothing from outside: what answers are made of, and a list of names; and
 classes whose one method is `RobertaModel`'s."""

@@ -23,9 +23,19 @@ from roberta_hub.text.missing import NoVocabulary
 
 REPO = Path(__file__).resolve().parents[1]
 FAIRSEQ = (
-    *("xlmr.base", "xlmr.large", "xlmr.xl", "xlmr.xxl", "camembert", "camembert.v0"),
-    *("camembert-base", "camembert-large", "camembert-base-ccnet", "camembert-base-ccnet-4gb"),
-    *("camembert-base-wikipedia-4gb", "camembert-base-oscar-4gb", "gottbert-base"),
+    "xlmr.base",
+    "xlmr.large",
+    "xlmr.xl",
+    "xlmr.xxl",
+    "camembert",
+    "camembert.v0",
+    "camembert-base",
+    "camembert-large",
+    "camembert-base-ccnet",
+    "camembert-base-ccnet-4gb",
+    "camembert-base-wikipedia-4gb",
+    "camembert-base-oscar-4gb",
+    "gottbert-base",
 )
 """The 13 names of fairseq's hub (`hub_models` in model_xlmr.py, model_camembert.py, …)."""
 HUGGING_FACE = {
@@ -227,8 +237,15 @@ def test_a_relative_without_a_vocabulary_takes_ids_and_no_texts(name: str) -> No
     assert roberta.predict("topic", tokens).shape == (1, 2)
     (file,) = find(name).vocabulary  # type: ignore[union-attr]
     for ask in (
-        *(roberta.encode, roberta.tokenize, roberta.offsets, roberta.features, roberta.classify),
-        *(roberta.fill_mask, roberta.score, roberta.bpe.encode, roberta.embed),
+        roberta.encode,
+        roberta.tokenize,
+        roberta.offsets,
+        roberta.features,
+        roberta.classify,
+        roberta.fill_mask,
+        roberta.score,
+        roberta.bpe.encode,
+        roberta.embed,
         lambda text: roberta.decode(tokens),
     ):
         with pytest.raises(VocabularyError) as caught:

@@ -95,7 +95,8 @@ MISTAKES: dict[str, list[Case]] = {
         case(lambda at: at.one.classify([{"text": "Good."}]), InputTypeError, "texts[0]", "'text'"),
         case(
             lambda at: at.r.features({"input_ids": torch.zeros(1, 2), "attention_mask": None}),
-            *(InputTypeError, "a dict with the keys 'input_ids', 'attention_mask'"),
+            InputTypeError,
+            "a dict with the keys 'input_ids', 'attention_mask'",
         ),
     ],
     "bytes, a path, an open file": [
@@ -251,7 +252,9 @@ MISTAKES: dict[str, list[Case]] = {
     "eval is forgotten": [
         case(
             lambda at: trained(at.r, lambda r: r.predict("mood", r.encode("Good."))),
-            *(UserWarning, "predict runs with dropout on", "call .eval() first"),
+            UserWarning,
+            "predict runs with dropout on",
+            "call .eval() first",
         ),
     ],
     "an answer is read as a dict": [

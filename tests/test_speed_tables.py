@@ -26,9 +26,14 @@ from lib.sentence_engines import ENGINES  # noqa: E402
 from lib.timing import Samples  # noqa: E402
 
 WAYS = [
-    *("roberta_hub", "roberta_hub, int8", "roberta_hub, auto"),
-    *("OpenVINO, one by one", "OpenVINO, int8, by length", "OpenVINO, as it comes"),
-    *("transformers, sdpa, by length", "transformers, as it comes"),
+    "roberta_hub",
+    "roberta_hub, int8",
+    "roberta_hub, auto",
+    "OpenVINO, one by one",
+    "OpenVINO, int8, by length",
+    "OpenVINO, as it comes",
+    "transformers, sdpa, by length",
+    "transformers, as it comes",
 ]
 PARTS = dealt([torch.arange(length) for length in range(3, 33)], 3)
 

@@ -151,7 +151,7 @@ def test_the_five_sentences_of_xlm_rs_readme(shared: Path, tmp_path: Path) -> No
     (tmp_path / "sentencepiece.bpe.model").write_bytes(lzma.decompress(packed.read_bytes()))
     small = {"encoder_layers": 1, "encoder_embed_dim": 8, "encoder_ffn_embed_dim": 8}
     xlmr = load_model(
-        *("xlmr.large",), pretrained=False, vocabulary=tmp_path, encoder_attention_heads=2, **small
+        "xlmr.large", pretrained=False, vocabulary=tmp_path, encoder_attention_heads=2, **small
     ).eval()
     for text, ids in XLMR_README.items():
         assert xlmr.encode(text).tolist() == ids

@@ -31,8 +31,12 @@ ENVIRONMENTS = {
     "sentence_torch": ["sentence-transformers>=5"],
     "sentence_onnx": ["sentence-transformers[onnx]>=5"],
     "sentence_openvino": [
-        *("sentence-transformers>=5", "transformers>=4.51,<5.6", "optimum>=2.3"),
-        *("openvino>=2026", "openvino-tokenizers>=2026", "nncf>=3.3"),
+        "sentence-transformers>=5",
+        "transformers>=4.51,<5.6",
+        "optimum>=2.3",
+        "openvino>=2026",
+        "openvino-tokenizers>=2026",
+        "nncf>=3.3",
     ],
     "fastembed": ["fastembed>=0.7"],
 }

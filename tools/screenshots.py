@@ -182,7 +182,11 @@ def look(
                         file = out / f"{name}-{scheme}-{width}.png"
                         page.screenshot(path=str(file), full_page=True)
                     yield Look(
-                        *(name, scheme, width, seen["scroll"], seen["client"]),
+                        name,
+                        scheme,
+                        width,
+                        seen["scroll"],
+                        seen["client"],
                         clipped=tuple(seen["clipped"]),
                         raw=tuple(seen["raw"]),
                         outside=tuple(outside),

@@ -124,7 +124,11 @@ def torch_layers(roberta: roberta_hub.RobertaHubInterface) -> Encode:
     encoder, config = roberta.model.encoder.sentence_encoder, roberta.model.config
     layers = nn.TransformerEncoder(
         nn.TransformerEncoderLayer(
-            *(config.embed_dim, config.num_heads, config.ffn_dim, 0.0, "gelu"),
+            config.embed_dim,
+            config.num_heads,
+            config.ffn_dim,
+            0.0,
+            "gelu",
             layer_norm_eps=config.layer_norm_eps,
             batch_first=True,
         ),
@@ -210,7 +214,8 @@ def _quantize(folder: Path) -> None:
     from onnxruntime.quantization import QuantType, quantize_dynamic
 
     quantize_dynamic(
-        *(folder / "fused.onnx", folder / "int8.onnx"),
+        folder / "fused.onnx",
+        folder / "int8.onnx",
         per_channel=True,
         weight_type=QuantType.QInt8,
         use_external_data_format=True,

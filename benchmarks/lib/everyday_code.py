@@ -7,7 +7,11 @@ needs no download, a sentence stands in the place of a program.
 from __future__ import annotations
 
 OURS, HF, ST, SPACY, FAIRSEQ = (
-    *("roberta_hub", "transformers", "sentence-transformers", "spaCy", "fairseq"),
+    "roberta_hub",
+    "transformers",
+    "sentence-transformers",
+    "spaCy",
+    "fairseq",
 )
 JOBS: dict[str, dict[str, str]] = {
     "One label": {

@@ -19,8 +19,13 @@ _READERS = {
 }
 """Endings of weights, each with what reads them."""
 _TOKENIZERS = (
-    *("tokenizer.json", "tokenizer_config.json", "vocab.json", "vocab.txt", "merges.txt"),
-    *("sentencepiece.bpe.model", "spiece.model"),
+    "tokenizer.json",
+    "tokenizer_config.json",
+    "vocab.json",
+    "vocab.txt",
+    "merges.txt",
+    "sentencepiece.bpe.model",
+    "spiece.model",
 )
 ADAPTER = "adapter_config.json"
 """What peft writes beside the weights of a LoRA adapter."""

@@ -10,8 +10,18 @@ from roberta_hub.files import check_regular, read_note
 from roberta_hub.saving import EXPORTED, EXPORTS, FORMATS
 
 _WEIGHTS = (
-    *(".safetensors", ".safetensors.index.json", ".bin", ".bin.index.json", ".pt", ".pt2"),
-    *(".onnx", ".onnx.data", ".onnx_data", ".h5", ".msgpack", ".gguf"),
+    ".safetensors",
+    ".safetensors.index.json",
+    ".bin",
+    ".bin.index.json",
+    ".pt",
+    ".pt2",
+    ".onnx",
+    ".onnx.data",
+    ".onnx_data",
+    ".h5",
+    ".msgpack",
+    ".gguf",
 )
 """How the names of files of weights end, whoever wrote them."""
 

@@ -259,11 +259,18 @@ def packing_model(model: nn.Module) -> Roberta | None:
 
 
 def batches(lengths: Sequence[int], budget: int, workers: int = 1) -> Iterator[list[int]]:
-    """Indices in batches of about one size and at most `budget` tokens, longest first.
+    """Indices in batches of about one size and at most `budget` tokens.
 
-    Longest first, memory runs out at once or never. Args: lengths: tokens of each sequence. budget:
-    only a sequence that is longer has a batch of more. workers: how many take batches side by side;
-    they get as many each, or one has to wait for another.
+    Longest first, so that a batch that does not fit into memory shows at once.
+
+    Args:
+        lengths: tokens of each sequence.
+        budget: tokens of a batch at most. A longer sequence is a batch of its own.
+        workers: threads that take batches side by side. Each gets equally many, so that none
+            waits for another.
+
+    Returns:
+        Lists of indices into `lengths`, each index once.
 
     Example:
         >>> list(batches([3, 9, 4, 3], budget=8))

@@ -140,7 +140,8 @@ def _marked(text: str, found: Sequence[Span]) -> Words:
     kinds = {label: i for i, label in enumerate(dict.fromkeys(span.label for span in found))}
     marks = [
         Mark(
-            *(span.start, span.end),
+            span.start,
+            span.end,
             note=str(span),
             tag=span.label,
             colour=CYCLE[kinds[span.label] % len(CYCLE)],

@@ -60,7 +60,10 @@ def one_row_attention(
         sequences, rows = slice(sequence, sequence + count), slice(row, row + count * length)
         mixed.append(
             _attend_of(batch, query, length)(
-                *(query[sequences], key[rows], value[rows], (count, 1)),
+                query[sequences],
+                key[rows],
+                value[rows],
+                (count, 1),
                 num_heads=num_heads,
                 dropout=dropout,
                 keys=length,

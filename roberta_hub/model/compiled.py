@@ -54,14 +54,19 @@ class _Layer(ctypes.Structure):
     _fields_ = [
         *((name, _Matrix) for name in ("query_key_value", "mix", "widen", "narrow")),
         *((name, _Norm) for name in ("attention_norm", "final_norm")),
-        *(("heads", c_int64), ("normalize_before", c_int32), ("held", c_int32)),
+        ("heads", c_int64),
+        ("normalize_before", c_int32),
+        ("held", c_int32),
     ]
 
 
 class _Sum(ctypes.Structure):
     _fields_ = [
         *((name, c_void_p * 3) for name in ("tables", "rows")),
-        *(("sizes", c_int64 * 3), ("count", c_int64), ("width", c_int64), ("norm", _Norm)),
+        ("sizes", c_int64 * 3),
+        ("count", c_int64),
+        ("width", c_int64),
+        ("norm", _Norm),
     ]
 
 
@@ -245,8 +250,12 @@ class Run:
         y = x.new_empty(batch.sequences if batch is self._some else batch.rows, layer.width)
         space = self._space.data_ptr()
         self._code.layer(
-            *(layer.address, ctypes.addressof(batch), x.data_ptr(), y.data_ptr()),
-            *(space + -space % _LINE, self._threads),
+            layer.address,
+            ctypes.addressof(batch),
+            x.data_ptr(),
+            y.data_ptr(),
+            space + -space % _LINE,
+            self._threads,
         )
         return y
 

@@ -278,7 +278,8 @@ class TransformerEncoder(nn.Module):
         segments = None
         if self.separator_idx is not None:
             segments = packed_segments(
-                *(batch.ids, batch.positions),
+                batch.ids,
+                batch.positions,
                 padding_idx=self.padding_idx,
                 separator=self.separator_idx,
             )

@@ -37,8 +37,19 @@ class Int8:
         widths = [x.size(1) // 4, 1, 1]
         _, step, low = rows.view(torch.float32).split_with_sizes(widths, 1)  # (M, 1) each
         y: Tensor = torch.ops.onednn.qlinear_pointwise(
-            *(rows, 1.0, 0, self.weight, self.scale, self.zeros, None),
-            *(1.0, 0, torch.float32, "none", [], "none"),
+            rows,
+            1.0,
+            0,
+            self.weight,
+            self.scale,
+            self.zeros,
+            None,
+            1.0,
+            0,
+            torch.float32,
+            "none",
+            [],
+            "none",
         )
         torch.addcmul(self.bias, y, step, out=y).addcmul_(low, self.sums)
         return finished(y, self.activation, residual)

@@ -44,11 +44,24 @@ from roberta_hub.text.task import Task
 ROOM = 3 << 30
 """Bytes that a first download of roberta.large needs, for the archive and its unpacked files."""
 VARIABLES = (
-    *("TORCH_HOME", "XDG_CACHE_HOME", "PYTORCH_FAIRSEQ_CACHE", "REQUESTS_CA_BUNDLE"),
-    *(download.OFFLINE_ENV, transfer.MIRROR_ENV, download.ENDPOINT_ENV),
-    *("CUDA_VISIBLE_DEVICES", "OMP_NUM_THREADS", kernels.PIN),
-    *("HTTPS_PROXY", "https_proxy", "HTTP_PROXY", "http_proxy", "ALL_PROXY", "all_proxy"),
-    *("NO_PROXY", "no_proxy"),
+    "TORCH_HOME",
+    "XDG_CACHE_HOME",
+    "PYTORCH_FAIRSEQ_CACHE",
+    "REQUESTS_CA_BUNDLE",
+    download.OFFLINE_ENV,
+    transfer.MIRROR_ENV,
+    download.ENDPOINT_ENV,
+    "CUDA_VISIBLE_DEVICES",
+    "OMP_NUM_THREADS",
+    kernels.PIN,
+    "HTTPS_PROXY",
+    "https_proxy",
+    "HTTP_PROXY",
+    "http_proxy",
+    "ALL_PROXY",
+    "all_proxy",
+    "NO_PROXY",
+    "no_proxy",
 )
 """Environment variables that change what the package does."""
 NEEDED = ("torch", "tiktoken", "regex", "requests", "safetensors", "filelock", "tqdm", "click")

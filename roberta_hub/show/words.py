@@ -113,8 +113,11 @@ class Words:
             for mark, start, end in boxes:
                 if mark is not None:
                     sheet.box(
-                        *(start - 1, end - start + 2, SIZE * 1.5),
-                        *(self._colour(mark), _opacity(mark)),
+                        start - 1,
+                        end - start + 2,
+                        SIZE * 1.5,
+                        self._colour(mark),
+                        _opacity(mark),
                         below=1.5,
                         dotted=mark.level < -FAINT,
                     )

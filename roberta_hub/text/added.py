@@ -12,8 +12,15 @@ from roberta_hub.text.dictionary import MASK, SPECIALS
 from roberta_hub.text.tables import read_json
 
 _SPECIAL_KEYS = (
-    *("bos_token", "eos_token", "unk_token", "sep_token", "pad_token", "cls_token", "mask_token"),
-    *("additional_special_tokens", "extra_special_tokens"),
+    "bos_token",
+    "eos_token",
+    "unk_token",
+    "sep_token",
+    "pad_token",
+    "cls_token",
+    "mask_token",
+    "additional_special_tokens",
+    "extra_special_tokens",
 )
 GENERIC = ("PreTrainedTokenizerFast", "TokenizersBackend")
 """Classes that do as tokenizer.json says; RobertaTokenizer does as its own arguments say."""

@@ -20,8 +20,14 @@ Found: TypeAlias = tuple[Engine, Dictionary, Layout]
 """What a tokenizer is made of."""
 
 FILES = (
-    *("vocab.json", "merges.txt", "added_tokens.json", "tokenizer_config.json"),
-    *("vocab.txt", "tokenizer.json", "sentencepiece.bpe.model", "spiece.model"),
+    "vocab.json",
+    "merges.txt",
+    "added_tokens.json",
+    "tokenizer_config.json",
+    "vocab.txt",
+    "tokenizer.json",
+    "sentencepiece.bpe.model",
+    "spiece.model",
 )
 """What the engines write, and the file of settings that stands beside every engine's files."""
 SETTINGS = "tokenizer_config.json"

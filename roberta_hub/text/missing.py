@@ -166,7 +166,11 @@ def no_vocabulary(
     special = {name: names[name] for name in ("bos", "pad", "eos", "unk")}
     dictionary = Dictionary.from_symbols(symbols, **special)
     layout = Layout(
-        *(ids["bos"], ids["eos"], ids["pad"], ids["unk"], mask),
+        ids["bos"],
+        ids["eos"],
+        ids["pad"],
+        ids["unk"],
+        mask,
         separators=1 if family in NAMES else 2,
     )
     piece = next(symbol for symbol in symbols if symbol not in names.values())

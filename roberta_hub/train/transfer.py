@@ -80,8 +80,13 @@ def transfer(
         **{
             name: getattr(source.config, name)
             for name in (
-                *("max_positions", "embed_dim", "ffn_dim", "num_layers", "num_heads"),
-                *("num_unique_layers", "activation_fn"),
+                "max_positions",
+                "embed_dim",
+                "ffn_dim",
+                "num_layers",
+                "num_heads",
+                "num_unique_layers",
+                "activation_fn",
             )
         },
     )

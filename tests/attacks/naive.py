@@ -120,8 +120,18 @@ def merge_all(path: Path) -> None:
 READERS: dict[str, Callable[[Path], None]] = {
     reader.__name__: reader
     for reader in (
-        *(ours, torch_load, torch_load_weights_only, pickle_load, extractall, extractall_data),
+        ours,
+        torch_load,
+        torch_load_weights_only,
+        pickle_load,
+        extractall,
+        extractall_data,
         list_stream,
-        *(unzip, safetensors_header, split_lines, build_from_json, read_index, merge_all),
+        unzip,
+        safetensors_header,
+        split_lines,
+        build_from_json,
+        read_index,
+        merge_all,
     )
 }

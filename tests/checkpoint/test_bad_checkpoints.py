@@ -496,9 +496,24 @@ def test_arguments_of_wrong_types_and_values(tmp_path: Path, arguments: dict[str
 @pytest.mark.parametrize(
     "name",
     [
-        *("a.b", "__init__", "", "keys", "../../x", "a" * 5000, "a\n", " ", "a\x00b"),
-        *("x" * 10_000, "_modules", "forward", "training", "a\u202eb", "a\ud800", "\u200d"),
-        *("-a", "a "),
+        "a.b",
+        "__init__",
+        "",
+        "keys",
+        "../../x",
+        "a" * 5000,
+        "a\n",
+        " ",
+        "a\x00b",
+        "x" * 10_000,
+        "_modules",
+        "forward",
+        "training",
+        "a\u202eb",
+        "a\ud800",
+        "\u200d",
+        "-a",
+        "a ",
     ],
 )
 def test_hostile_head_names(tmp_path: Path, name: str):

@@ -57,9 +57,15 @@ def wrote(roberta: RobertaHubInterface, folder: Path, format: Any = "onnx", **ch
 
 
 OTHERS = (
-    *("model.safetensors", "model-00001-of-00002.safetensors", "model.safetensors.index.json"),
-    *("pytorch_model.bin", "pytorch_model.bin.index.json", "model.pt", "tf_model.h5"),
-    *("model_quantized.onnx", "Model.ONNX"),
+    "model.safetensors",
+    "model-00001-of-00002.safetensors",
+    "model.safetensors.index.json",
+    "pytorch_model.bin",
+    "pytorch_model.bin.index.json",
+    "model.pt",
+    "tf_model.h5",
+    "model_quantized.onnx",
+    "Model.ONNX",
 )
 
 

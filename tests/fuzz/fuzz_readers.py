@@ -41,11 +41,21 @@ def main() -> None:
     with atheris.instrument_imports(include=["roberta_hub"]):
         from .targets import TARGETS, survive
     for function in (
-        *(unpickler.Unpickler.load, unpickler._read_global_instruction, torch.load),
-        *(torch.serialization._load, torch.serialization._legacy_load, pickletools._genops),
-        *(tarfile.TarInfo.frombuf, tarfile.TarInfo._proc_member, tarfile.TarInfo._proc_pax),
-        *(tarfile.TarInfo._proc_gnulong, tarfile.TarFile.next, tarfile.nti),
-        *(zipfile.ZipFile._RealGetContents, zipfile._EndRecData, zipfile._EndRecData64),
+        unpickler.Unpickler.load,
+        unpickler._read_global_instruction,
+        torch.load,
+        torch.serialization._load,
+        torch.serialization._legacy_load,
+        pickletools._genops,
+        tarfile.TarInfo.frombuf,
+        tarfile.TarInfo._proc_member,
+        tarfile.TarInfo._proc_pax,
+        tarfile.TarInfo._proc_gnulong,
+        tarfile.TarFile.next,
+        tarfile.nti,
+        zipfile.ZipFile._RealGetContents,
+        zipfile._EndRecData,
+        zipfile._EndRecData64,
     ):
         atheris.instrument_func(getattr(function, "__func__", function))
     target = TARGETS[chosen.target]
@@ -62,8 +72,12 @@ def main() -> None:
         work = home / "work"
         work.mkdir()
         options = [
-            *(f"-max_total_time={chosen.seconds}", "-timeout=10", "-rss_limit_mb=2048"),
-            *("-max_len=16384", f"-dict={words}", "-print_final_stats=1"),
+            f"-max_total_time={chosen.seconds}",
+            "-timeout=10",
+            "-rss_limit_mb=2048",
+            "-max_len=16384",
+            f"-dict={words}",
+            "-print_final_stats=1",
             f"-artifact_prefix={chosen.findings.resolve() / f'fuzz-{chosen.target}-'}",
         ]
 

@@ -26,7 +26,9 @@ def layer_of(size: tuple[int, int, int], before: bool = False) -> TransformerLay
     """A layer of weights that float16 holds, in eval mode."""
     width, inner, heads = size
     layer = TransformerLayer(
-        *(width, inner, heads),
+        width,
+        inner,
+        heads,
         activation_fn="gelu",
         dropout=0.1,
         attention_dropout=0.1,

@@ -25,8 +25,18 @@ from roberta_hub.model.compiled import HELD, CompiledLayer, Held, Run
 
 pytestmark = pytest.mark.usefixtures("amd")
 BATCHES = (
-    *((1,), (2,), (5,), (12,), (13,), (16,), (17,), (48,), (128,)),
-    *((3, 9, 4), (20, 1, 27), (500, 290)),
+    (1,),
+    (2,),
+    (5,),
+    (12,),
+    (13,),
+    (16,),
+    (17,),
+    (48,),
+    (128,),
+    (3, 9, 4),
+    (20, 1, 27),
+    (500, 290),
 )
 SIZES = [  # C, F, heads: of whole registers and panels, of neither, of less than either
     pytest.param((96, 224, 6), id="heads of 16"),

@@ -144,8 +144,11 @@ def test_token_embeddings_have_the_width_of_the_sum() -> None:
 
 def test_names_and_order_of_tensors_are_fairseqs() -> None:
     first = [
-        *("version", "embed_tokens.weight", "embed_positions.weight"),
-        *("layernorm_embedding.weight", "layernorm_embedding.bias"),
+        "version",
+        "embed_tokens.weight",
+        "embed_positions.weight",
+        "layernorm_embedding.weight",
+        "layernorm_embedding.bias",
     ]
     plain = small_model().encoder.sentence_encoder
     assert list(plain.state_dict())[:5] == first
@@ -154,8 +157,10 @@ def test_names_and_order_of_tensors_are_fairseqs() -> None:
     assert list(tiny.state_dict())[:6] == [*first[:2], "embed_projection.weight", *first[2:]]
     names = list(small_model(**FORMS["projected sum, wide"]).encoder.sentence_encoder.state_dict())
     assert names[2:6] == [
-        *("embed_projection.weight", "embed_projection.bias"),
-        *("embed_positions.weight", "segment_embeddings.weight"),
+        "embed_projection.weight",
+        "embed_projection.bias",
+        "embed_positions.weight",
+        "segment_embeddings.weight",
     ]
 
 

@@ -78,9 +78,24 @@ def fairseq_loads_its_own_files() -> Iterator[None]:
         # era "legacy": its pickles call the meters by their old module
         *((kind, f"fairseq.meters.{kind.__name__}") for kind in _meters(meters)),
         # era "cfg": a tree of omegaconf nodes, and the types that they name
-        *(dictconfig.DictConfig, listconfig.ListConfig, base.ContainerMetadata, base.Metadata),
-        *(nodes.AnyNode, nodes.StringNode, nodes.IntegerNode, nodes.FloatNode, nodes.BooleanNode),
-        *(Any, dict, list, int, float, str, bool, tuple, defaultdict),
+        dictconfig.DictConfig,
+        listconfig.ListConfig,
+        base.ContainerMetadata,
+        base.Metadata,
+        nodes.AnyNode,
+        nodes.StringNode,
+        nodes.IntegerNode,
+        nodes.FloatNode,
+        nodes.BooleanNode,
+        Any,
+        dict,
+        list,
+        int,
+        float,
+        str,
+        bool,
+        tuple,
+        defaultdict,
     ]
     with torch.serialization.safe_globals(allowed):
         yield

@@ -44,8 +44,12 @@ KINDS: dict[str, tuple[str, dict[str, Any]]] = {
     "ELECTRA, E > C": ("Electra", {**BERT, "embedding_size": 18}),
 }
 COMMON = (
-    *("Model", "ForMaskedLM", "ForSequenceClassification", "ForTokenClassification"),
-    *("ForQuestionAnswering", "ForMultipleChoice"),
+    "Model",
+    "ForMaskedLM",
+    "ForSequenceClassification",
+    "ForTokenClassification",
+    "ForQuestionAnswering",
+    "ForMultipleChoice",
 )
 OWN = {
     "Bert": ("ForPreTraining", "ForNextSentencePrediction"),

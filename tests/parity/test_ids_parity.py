@@ -159,7 +159,13 @@ def test_which_file_says_add_prefix_space(
 ADDED = ["newword", "new", "zzz qq", "naïf", "newwords"]
 WITH_ADDED = [
     *TEXTS,
-    *("a newword b", "anewword", "newwords new", "renew", "x zzz qq y", "un naïf là", "newwordnew"),
+    "a newword b",
+    "anewword",
+    "newwords new",
+    "renew",
+    "x zzz qq y",
+    "un naïf là",
+    "newwordnew",
 ]
 
 

@@ -60,9 +60,27 @@ def test_masked_lm_directories(tmp_path: Path, weights: Any, config: dict[str, A
 
 
 ACTIVATIONS = (
-    *("gelu", "gelu_new", "gelu_fast", "gelu_pytorch_tanh", "gelu_python", "gelu_python_tanh"),
-    *("gelu_accurate", "gelu_10", "quick_gelu", "relu", "relu2", "relu6", "leaky_relu", "silu"),
-    *("swish", "hardswish", "mish", "tanh", "sigmoid", "linear", "laplace"),
+    "gelu",
+    "gelu_new",
+    "gelu_fast",
+    "gelu_pytorch_tanh",
+    "gelu_python",
+    "gelu_python_tanh",
+    "gelu_accurate",
+    "gelu_10",
+    "quick_gelu",
+    "relu",
+    "relu2",
+    "relu6",
+    "leaky_relu",
+    "silu",
+    "swish",
+    "hardswish",
+    "mish",
+    "tanh",
+    "sigmoid",
+    "linear",
+    "laplace",
 )
 
 

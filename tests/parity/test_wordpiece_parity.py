@@ -129,8 +129,15 @@ def test_decoding(both: tuple[WordPiece, Any]) -> None:
 # ---- whole directories ----
 
 TEXTS = [
-    *("Hello world!", "", "Déjà vu, İstanbul ﬁ 你好 한국", "a\u200db", "x" * 120, "ΣΟΦΟΣ ß"),
-    *("It's 3.14, isn't it?", "unaffable\tand\nmore", "नमस्ते दुनिया 🙂"),
+    "Hello world!",
+    "",
+    "Déjà vu, İstanbul ﬁ 你好 한국",
+    "a\u200db",
+    "x" * 120,
+    "ΣΟΦΟΣ ß",
+    "It's 3.14, isn't it?",
+    "unaffable\tand\nmore",
+    "नमस्ते दुनिया 🙂",
 ]
 
 

@@ -306,7 +306,9 @@ def test_what_cannot_be_a_lake(tmp_path: Path, source: Path, verb: Verb) -> None
     assert not out.exists()
     lake(number, out, verb.but(prefix="predicted_"))
     assert pq.read_table(parts(out)[0]).column_names[2:] == [
-        *("label", "predicted_label", "predicted_score")
+        "label",
+        "predicted_label",
+        "predicted_score",
     ]
 
 

@@ -274,7 +274,8 @@ def test_patterns_and_folders(tmp_path: Path) -> None:
     assert sorted(names("*/*.csv")) == [".", "1", "2", "5"]
     assert sorted(names("a/**/[1-5].csv")) == ["1", "2", "3", "4"]
     assert [file.path for file in find([tmp_path / "a/1.csv", tmp_path / "c"]).files] == [
-        *(f"{tmp_path}/a/1.csv", f"{tmp_path}/c/5.csv")
+        f"{tmp_path}/a/1.csv",
+        f"{tmp_path}/c/5.csv",
     ]
     (tmp_path / "odd[1].csv").write_text("text\na\n")
     assert len(find(tmp_path / "odd[1].csv").files) == 1

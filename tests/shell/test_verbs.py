@@ -210,40 +210,40 @@ CONTAINERS: dict[str, tuple[str, Callable[[Path], object], tuple[str, ...]]] = {
     "xz lines": ("x.txt.xz", lambda p: p.write_bytes(lzma.compress(LINES)), ()),
     "csv, one column": ("x.csv", lambda p: table(p, "any", rows=[(t,) for t in TEXTS]), ()),
     "csv, the column text": (
-        *("x.csv", lambda p: table(p, "id", "text", rows=[("1", t) for t in TEXTS])),
+        "x.csv",
+        lambda p: table(p, "id", "text", rows=[("1", t) for t in TEXTS]),
         (),
     ),
     "csv, a column by name": (
-        *("x.csv", lambda p: table(p, "id", "review", rows=[("1", t) for t in TEXTS])),
+        "x.csv",
+        lambda p: table(p, "id", "review", rows=[("1", t) for t in TEXTS]),
         ("--column", "review"),
     ),
     "csv, a name with a comma": (
-        *("x.csv", lambda p: table(p, "id", "a, b", rows=[("1", t) for t in TEXTS])),
+        "x.csv",
+        lambda p: table(p, "id", "a, b", rows=[("1", t) for t in TEXTS]),
         ("--column", '"a, b"'),
     ),
     "csv with semicolons": (
-        *(
-            "x.csv",
-            lambda p: table(p, "id", "text", rows=[("1", t) for t in TEXTS], delimiter=";"),
-        ),
+        "x.csv",
+        lambda p: table(p, "id", "text", rows=[("1", t) for t in TEXTS], delimiter=";"),
         (),
     ),
     "csv of a spreadsheet": (
-        *(
-            "x.csv",
-            lambda p: table(
-                p,
-                "id",
-                "text",
-                rows=[("1", t) for t in TEXTS],
-                encoding="utf-8-sig",
-                quoting=csv.QUOTE_ALL,
-            ),
+        "x.csv",
+        lambda p: table(
+            p,
+            "id",
+            "text",
+            rows=[("1", t) for t in TEXTS],
+            encoding="utf-8-sig",
+            quoting=csv.QUOTE_ALL,
         ),
         (),
     ),
     "gzipped csv": (
-        *("x.csv.gz", lambda p: p.write_bytes(gzip.compress(b"text\n" + quoted()))),
+        "x.csv.gz",
+        lambda p: p.write_bytes(gzip.compress(b"text\n" + quoted())),
         (),
     ),
     "tsv": (

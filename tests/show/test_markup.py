@@ -90,7 +90,15 @@ def test_nothing_is_obeyed_or_hidden() -> None:
         character = chr(code)
         kind = unicodedata.category(character)
         if kind in ("Cc", "Cs", "Zl", "Zp") or unicodedata.bidirectional(character) in (
-            *("LRE", "RLE", "LRO", "RLO", "PDF", "LRI", "RLI", "FSI", "PDI"),
+            "LRE",
+            "RLE",
+            "LRO",
+            "RLO",
+            "PDF",
+            "LRI",
+            "RLI",
+            "FSI",
+            "PDI",
         ):
             assert re.fullmatch(r"\\(x..|u....|U.{8}|[tnr])", harmless(character)), code
         elif kind[0] in "LNPSM" or kind == "Zs":

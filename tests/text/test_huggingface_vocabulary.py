@@ -126,8 +126,16 @@ def test_wrong_tokenizer_json(tmp_path, table):
 
 
 OTHERS = (
-    *("BertJapaneseTokenizer", "BertweetTokenizer", "PhobertTokenizer", "RoFormerTokenizer"),
-    *("LayoutLMTokenizer", "LayoutLMv2TokenizerFast", "NobodysTokenizer", "", 3, ["BertTokenizer"]),
+    "BertJapaneseTokenizer",
+    "BertweetTokenizer",
+    "PhobertTokenizer",
+    "RoFormerTokenizer",
+    "LayoutLMTokenizer",
+    "LayoutLMv2TokenizerFast",
+    "NobodysTokenizer",
+    "",
+    3,
+    ["BertTokenizer"],
 )
 
 

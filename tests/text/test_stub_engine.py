@@ -79,7 +79,11 @@ def test_ids(tokenizer: Tokenizer) -> None:
     film = ids_of("the", "film", "was", "good", "##.")
     assert tokenizer.encode("The film was good.").tolist() == [CLS, *film, SEP]
     assert tokenizer.encode("the film", "a dog").tolist() == [
-        *(CLS, *ids_of("the", "film"), SEP, *ids_of("a", "dog"), SEP)
+        CLS,
+        *ids_of("the", "film"),
+        SEP,
+        *ids_of("a", "dog"),
+        SEP,
     ]
     pair = tokenizer.encode("a dog", "a film")
     assert torch.equal(tokenizer.encode("a dog", "a film", no_separator=True), pair)
@@ -116,7 +120,12 @@ def test_offsets_lie_in_the_text_as_it_was_given(tokenizer: Tokenizer) -> None:
     text = "The CAFÉ, the cafe\u0301!"
     spans = tokenizer.offsets(text)
     assert [text[start:end] for start, end in spans] == [
-        *("The", "CAFÉ", ",", "the", "cafe\u0301", "!")
+        "The",
+        "CAFÉ",
+        ",",
+        "the",
+        "cafe\u0301",
+        "!",
     ]
     assert tokenizer.tokenize(text) == ["the", "cafe", "##,", "the", "cafe", "##!"]
     assert align(tokenizer, text, ["The", "CAFÉ", "the", "cafe\u0301"]) == [[1], [2], [4], [5]]

@@ -72,7 +72,13 @@ def test_pieces(tokenizer):
     assert tokenizer.tokenize("It was") == ["It", "Ġwas"]
     assert tokenizer.tokenize("") == []
     assert tokenizer.pieces([0, 243, 50261, 50264, 2, 3, 1]) == [
-        *("<s>", "It", "madeupword0000", "<mask>", "</s>", "<unk>", "<pad>")
+        "<s>",
+        "It",
+        "madeupword0000",
+        "<mask>",
+        "</s>",
+        "<unk>",
+        "<pad>",
     ]
 
 
@@ -86,8 +92,15 @@ def test_words(tokenizer):
     words = tokenizer.words
     assert (words.dtype, words.shape) == (torch.bool, (50_265,))
     assert [tokenizer.decode_id(i) for i in (~words).nonzero().flatten().tolist()] == [
-        *("<s>", "<pad>", "</s>", "<unk>", "<|endoftext|>"),
-        *("madeupword0000", "madeupword0001", "madeupword0002", "<mask>"),
+        "<s>",
+        "<pad>",
+        "</s>",
+        "<unk>",
+        "<|endoftext|>",
+        "madeupword0000",
+        "madeupword0001",
+        "madeupword0002",
+        "<mask>",
     ]
 
 

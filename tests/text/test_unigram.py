@@ -270,7 +270,11 @@ def test_a_mask_stands_between_words(toy: Tokenizer) -> None:
     masked = toy.encode_masked("mela <mask>moni")
     before, behind = toy.ids_of("mela"), toy.ids_of("moni")
     assert masked.tolist() == [
-        *(toy.bos, *before.tolist(), toy.mask_idx, *behind.tolist(), toy.eos),
+        toy.bos,
+        *before.tolist(),
+        toy.mask_idx,
+        *behind.tolist(),
+        toy.eos,
     ]
 
 
@@ -358,10 +362,25 @@ def mixed(size: int) -> list[str]:
     """Lines of many scripts, emoji and controls, `size` bytes in all."""
     rng = random.Random(11)
     blocks = [
-        *((0x20, 0x7E), (0x20, 0x7E), (0xA0, 0x24F), (0x370, 0x52F), (0x590, 0x6FF)),
-        *((0x900, 0xDFF), (0xE00, 0xE7F), (0x1100, 0x11FF), (0x2000, 0x2BFF), (0x3000, 0x30FF)),
-        *((0x4E00, 0x9FFF), (0xAC00, 0xD7A3), (0xF900, 0xFAFF), (0xFB00, 0xFEFF)),
-        *((0xFF00, 0xFFEF), (0x1F300, 0x1FAFF), (0x20000, 0x2A6DF), (0, 0x1F), (0x300, 0x36F)),
+        (0x20, 0x7E),
+        (0x20, 0x7E),
+        (0xA0, 0x24F),
+        (0x370, 0x52F),
+        (0x590, 0x6FF),
+        (0x900, 0xDFF),
+        (0xE00, 0xE7F),
+        (0x1100, 0x11FF),
+        (0x2000, 0x2BFF),
+        (0x3000, 0x30FF),
+        (0x4E00, 0x9FFF),
+        (0xAC00, 0xD7A3),
+        (0xF900, 0xFAFF),
+        (0xFB00, 0xFEFF),
+        (0xFF00, 0xFFEF),
+        (0x1F300, 0x1FAFF),
+        (0x20000, 0x2A6DF),
+        (0, 0x1F),
+        (0x300, 0x36F),
     ]
     found, left = [], size
     while left > 0:

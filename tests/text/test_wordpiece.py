@@ -20,8 +20,33 @@ from roberta_hub.text.wordpiece_rules import Rules, Specials
 SPECIALS = ["[PAD]", "[UNK]", "[CLS]", "[SEP]", "[MASK]"]
 PAD, UNK, CLS, SEP, MASK = range(5)
 SMALL = [
-    *(*SPECIALS, "[unused1]", "the", "un", "##aff", "##able", "dog", "##s", "cafe", "é", "i", "HQ"),
-    *("[", "]", "mask", "##mask", ".", ",", "!", "##!", "'", "你", "##好", "好", "한", "##ss", "ß"),
+    *SPECIALS,
+    "[unused1]",
+    "the",
+    "un",
+    "##aff",
+    "##able",
+    "dog",
+    "##s",
+    "cafe",
+    "é",
+    "i",
+    "HQ",
+    "[",
+    "]",
+    "mask",
+    "##mask",
+    ".",
+    ",",
+    "!",
+    "##!",
+    "'",
+    "你",
+    "##好",
+    "好",
+    "한",
+    "##ss",
+    "ß",
     *(f"##{c}" for c in "abcdefghijklmnopqrstuvwxyz0123456789"),
     *"abcdefghijklmnopqrstuvwxyz0123456789#",
 ]
@@ -203,7 +228,11 @@ def test_spans_go_forward_and_spell_their_pieces(rules: Rules) -> None:
 def test_alignment(small: Tokenizer) -> None:
     text = "The unaffable dogs, café!"
     assert align(small, text, ["The", "unaffable", "dogs", "café", "!"]) == [
-        *([1], [2, 3, 4], [5, 6], [8], [9])
+        [1],
+        [2, 3, 4],
+        [5, 6],
+        [8],
+        [9],
     ]
 
 

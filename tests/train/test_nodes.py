@@ -78,10 +78,16 @@ class Nodes:
         self.nodes = [
             subprocess.Popen(
                 [
-                    *(sys.executable, "-m", "torch.distributed.run", f"--nnodes={nodes}"),
-                    *(f"--node-rank={number}", f"--nproc-per-node={processes}"),
-                    *("--master-addr=127.0.0.1", f"--master-port={port}"),
-                    *(str(TOY), json.dumps([about])),
+                    sys.executable,
+                    "-m",
+                    "torch.distributed.run",
+                    f"--nnodes={nodes}",
+                    f"--node-rank={number}",
+                    f"--nproc-per-node={processes}",
+                    "--master-addr=127.0.0.1",
+                    f"--master-port={port}",
+                    str(TOY),
+                    json.dumps([about]),
                 ],
                 env=environment,
                 stdout=subprocess.PIPE,

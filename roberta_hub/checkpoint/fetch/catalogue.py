@@ -12,9 +12,18 @@ from roberta_hub.config import FAIRSEQ_FIELDS, RobertaConfig
 from roberta_hub.errors import CheckpointError
 
 SHAPE = (
-    *("vocab_size", "padding_idx", "max_positions", "embed_dim", "embedding_dim", "ffn_dim"),
-    *("num_layers", "num_unique_layers", "num_heads"),
-    *("normalize_before", "layernorm_embedding", "untie_weights"),
+    "vocab_size",
+    "padding_idx",
+    "max_positions",
+    "embed_dim",
+    "embedding_dim",
+    "ffn_dim",
+    "num_layers",
+    "num_unique_layers",
+    "num_heads",
+    "normalize_before",
+    "layernorm_embedding",
+    "untie_weights",
 )
 """Fields of the configuration in which a model must be what its record says."""
 

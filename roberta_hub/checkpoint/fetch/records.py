@@ -24,8 +24,10 @@ SAFETENSORS, PICKLE = "model.safetensors", "pytorch_model.bin"
 TOKENIZER = ("tokenizer.json", "tokenizer_config.json", "special_tokens_map.json")
 """Files of a relative's repository that say more of its tokenizer, where they are."""
 SENTENCES = (
-    *("modules.json", "1_Pooling/config.json"),
-    *("sentence_bert_config.json", "config_sentence_transformers.json"),
+    "modules.json",
+    "1_Pooling/config.json",
+    "sentence_bert_config.json",
+    "config_sentence_transformers.json",
 )
 """How a sentence encoder makes one vector of a text."""
 

@@ -37,8 +37,12 @@ from roberta_hub.errors import CheckpointError, InputError
 from roberta_hub.files import replacing, write_files
 
 OURS = (
-    *("roberta_hub_labels", "roberta_hub_task", "roberta_hub_init_token"),
-    *("roberta_hub_own_head", "roberta_hub_inputs", "roberta_hub_family"),
+    "roberta_hub_labels",
+    "roberta_hub_task",
+    "roberta_hub_init_token",
+    "roberta_hub_own_head",
+    "roberta_hub_inputs",
+    "roberta_hub_family",
 )
 """Our own keys in a model.pt, for what fairseq has no place for."""
 

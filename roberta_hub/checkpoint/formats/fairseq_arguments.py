@@ -37,8 +37,16 @@ _OTHER_ARGUMENTS = (
     "encoder_layers_to_keep",
     "arch",
     # These are handled elsewhere, or do not change what a loaded model computes.
-    *("data", "task", "bpe", "user_dir", "criterion", "fp16", "tokens_per_sample"),
-    *("load_checkpoint_heads", "quant_noise_pq_block_size", "quant_noise_scalar"),
+    "data",
+    "task",
+    "bpe",
+    "user_dir",
+    "criterion",
+    "fp16",
+    "tokens_per_sample",
+    "load_checkpoint_heads",
+    "quant_noise_pq_block_size",
+    "quant_noise_scalar",
 )
 
 

@@ -13,12 +13,31 @@ from roberta_hub.errors import InputError, InputTypeError
 from roberta_hub.tables import Table
 
 LABELS = (
-    *("label", "labels", "class", "category", "sentiment", "target", "stars", "rating"),
-    *("topic", "intent", "emotion", "score", "y"),
+    "label",
+    "labels",
+    "class",
+    "category",
+    "sentiment",
+    "target",
+    "stars",
+    "rating",
+    "topic",
+    "intent",
+    "emotion",
+    "score",
+    "y",
 )
 """Names by which a column of labels is known, in any case."""
 TEXTS = (
-    *("text", "sentence", "review", "comment", "message", "content", "body", "tweet", "document"),
+    "text",
+    "sentence",
+    "review",
+    "comment",
+    "message",
+    "content",
+    "body",
+    "tweet",
+    "document",
 )
 """Names by which a column of texts is known, in any case."""
 PAIRS = (
