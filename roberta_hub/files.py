@@ -27,13 +27,17 @@ _SPECIAL = {
 # ---- reading ----
 
 
-def check_regular(path: Path) -> None:
+def check_regular(path: Path, error: type[RobertaHubError] = CheckpointError) -> None:
     """Refuse pipes, sockets, devices and directories; what does not exist is left to the reader.
 
     A pipe that is opened waits for a writer without an end.
 
+    Args:
+        path: the file.
+        error: the class of what is raised.
+
     Raises:
-        CheckpointError: it is no regular file; the message says what it is.
+        RobertaHubError: of that class: it is no regular file; the message says what it is.
     """
     try:
         kind = stat.S_IFMT(path.stat().st_mode)
@@ -41,9 +45,7 @@ def check_regular(path: Path) -> None:
         return
     if kind != stat.S_IFREG:
         found = _SPECIAL.get(kind, "no regular file")
-        raise CheckpointError(
-            f"{path} is {found}, not a readable file; put the file itself in its place"
-        )
+        raise error(f"{path} is {found}, not a readable file; put the file itself in its place")
 
 
 def listing(directory: Path, limit: int = 8) -> str:
@@ -73,50 +75,59 @@ def read_bytes(
     try:
         with open(path, "rb") as file:
             data = file.read(limit + 1)
-    except OSError as reason:
-        raise error(f"{os.fspath(path)} cannot be read: {reason.strerror}") from reason
+    except (OSError, ValueError) as reason:  # ValueError: a NUL in the path
+        why = getattr(reason, "strerror", None) or reason
+        raise error(f"{os.fspath(path)} cannot be read: {why}") from reason
     if len(data) > limit:
-        raise error(
-            f"{os.fspath(path)} is larger than {limit:,} bytes, the limit for a {what}; it is "
-            "damaged, or something else"
-        )
+        raise too_large(path, limit, error, what)
     return data
+
+
+def too_large(
+    path: str | os.PathLike[str], limit: int, error: type[RobertaHubError], what: str
+) -> RobertaHubError:
+    """Make the error for a file of more bytes than its kind may have; see `read_bytes`."""
+    return error(
+        f"{os.fspath(path)} is larger than {limit:,} bytes, the limit for a {what}; it is damaged, "
+        "or something else"
+    )
 
 
 def read_json(path: Path) -> dict[str, Any]:
     """Read a JSON object from a file of at most `MAX_JSON` bytes.
 
+    What lies in a model's folder is read through `folder.Folder`, which reads a file once.
+
     Raises:
         CheckpointError: the file is missing, too large, damaged, or holds something else.
     """
-    value = _json_value(path)
+    check_regular(path)
+    value = parse_json(read_bytes(path, MAX_JSON, CheckpointError, "JSON file"), path)
     if not isinstance(value, dict):
         raise CheckpointError(f"{path}: expected a JSON object, found {type(value).__name__}")
     return value
 
 
-def read_json_list(path: Path) -> list[Any]:
-    """Read a JSON list from a file of at most `MAX_JSON` bytes.
+def parse_json(
+    data: bytes, path: str | os.PathLike[str], error: type[RobertaHubError] = CheckpointError
+) -> Any:
+    """Parse the content of a JSON file, whatever it holds.
+
+    Args:
+        data: in UTF-8.
+        path: of the file, for messages.
+        error: the class of what is raised.
 
     Raises:
-        CheckpointError: the file is missing, too large, damaged, or holds something else.
+        RobertaHubError: of that class: it is not JSON, or nested too deeply.
     """
-    value = _json_value(path)
-    if not isinstance(value, list):
-        raise CheckpointError(f"{path}: expected a JSON list, found {type(value).__name__}")
-    return value
-
-
-def _json_value(path: Path) -> Any:
-    check_regular(path)
     try:
-        if path.stat().st_size > MAX_JSON:
-            raise CheckpointError(f"{path}: {path.stat().st_size} bytes, the limit is {MAX_JSON}")
-        return json.loads(path.read_text(encoding="utf-8"))
-    except FileNotFoundError:
-        raise CheckpointError(f"{path}: not found") from None
-    except (OSError, ValueError, RecursionError) as error:
-        raise CheckpointError(f"{path}: not readable JSON: {error}") from None
+        return json.loads(data.decode())  # of bytes, json would guess the encoding
+    except UnicodeDecodeError as reason:
+        why: object = f"not UTF-8 at byte {reason.start}"
+    except (ValueError, RecursionError) as reason:  # also a number of more digits than int() takes
+        why = reason
+    raise error(f"{os.fspath(path)}: not readable JSON: {why}")
 
 
 def read_note(path: Path) -> dict[str, Any]:

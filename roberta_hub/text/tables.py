@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 from collections.abc import Mapping, Sequence
 from itertools import pairwise
 from pathlib import Path
@@ -10,6 +9,7 @@ from typing import Any
 
 from roberta_hub.errors import VocabularyError
 from roberta_hub.files import read_bytes
+from roberta_hub.folder import Folder
 
 MAX_BYTES = 20 << 20
 """Of one file of tables; the largest of RoBERTa's kind have 2 MB."""
@@ -86,19 +86,12 @@ def _read_text(path: Path) -> str:
 
 
 def read_json(path: Path) -> dict[str, Any]:
-    """Read a JSON object.
+    """Read a JSON object from a file of tables.
 
     Raises:
         VocabularyError: the file is missing, damaged, or holds something else.
     """
-    text = _read_text(path)
-    try:
-        table = json.loads(text)
-    except (ValueError, RecursionError) as error:  # also a number of more digits than int() takes
-        raise VocabularyError(f"{path} is not JSON: {error}") from None
-    if not isinstance(table, dict):
-        raise VocabularyError(f"{path} holds a {type(table).__name__}, not an object")
-    return table
+    return Folder(path.parent).json(path.name, VocabularyError, MAX_BYTES)
 
 
 def read_encoder(path: Path) -> dict[bytes, int]:

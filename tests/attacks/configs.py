@@ -134,7 +134,7 @@ TEXTS = [
         BUILD,
         "crashes",
     ),
-    text("11 MB", " " * 11_000_000 + "{}", "the limit is 10000000"),
+    text("11 MB", " " * 11_000_000 + "{}", "larger than 10,000,000 bytes"),
     text("a list", "[]", "expected a JSON object", BUILD, "crashes"),
     text("empty", "", "not readable JSON", BUILD, "crashes"),
     text("not UTF-8", b'{"a": "\xff"}', "not readable JSON", BUILD, "crashes"),
@@ -186,7 +186,7 @@ TOKENIZERS = [
     tokenizer(
         "an id of 5000 digits",
         35,
-        "is not JSON",
+        "not readable JSON",
         vocab__json='{"a": ' + "9" * 5000 + "}",
         merges__txt=V,
     ),
@@ -196,7 +196,7 @@ TOKENIZERS = [
         "ids with a hole", 35, IDS, vocab__json=f'{{{SPECIALS}, "a": 10000000000}}', merges__txt=V
     ),
     tokenizer("an id below nothing", 35, IDS, vocab__json='{"a": -1}', merges__txt=V),
-    tokenizer("deep lists", 35, "is not JSON", vocab__json=nested(200_000), merges__txt=V),
+    tokenizer("deep lists", 35, "not readable JSON", vocab__json=nested(200_000), merges__txt=V),
     tokenizer(
         "no specials",
         35,
@@ -260,7 +260,7 @@ TOKENIZERS = [
         vocab__json="{}",
         merges__txt=V + "a b\n" * 1_000_000,
     ),
-    tokenizer("tokenizer.json that is a list", 35, "not an object", tokenizer__json="[]"),
+    tokenizer("tokenizer.json that is a list", 35, "expected a JSON object", tokenizer__json="[]"),
     tokenizer("tokenizer.json without a model", 35, NO_BPE, tokenizer__json="{}"),
     tokenizer(
         "tokenizer.json with merges of numbers",
@@ -296,7 +296,7 @@ TOKENIZERS = [
     tokenizer(
         "tokenizer.json with an id of 5000 digits",
         35,
-        "is not JSON",
+        "not readable JSON",
         tokenizer__json='{"model": {"vocab": {"a": ' + "9" * 5000 + '}, "merges": []}}',
     ),
 ]

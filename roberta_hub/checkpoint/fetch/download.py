@@ -56,7 +56,7 @@ from roberta_hub.checkpoint.fetch.transfer import (
 )
 from roberta_hub.checkpoint.store import read_safetensors
 from roberta_hub.errors import CheckpointError, DownloadError, RobertaHubError
-from roberta_hub.files import read_json, read_json_list
+from roberta_hub.folder import Folder
 
 OFFLINE_ENV = "ROBERTA_HUB_OFFLINE"
 """Set to 1: no socket is opened, what is not in a cache is an error."""
@@ -356,9 +356,9 @@ def _accept(remote: Remote, path: Path, got: Received) -> None:
     check_digest(remote, url, got)
     try:
         if path.name == "modules.json":
-            read_json_list(path)
+            Folder(path.parent).json_list(path.name)
         elif path.suffix == ".json":
-            read_json(path)
+            Folder(path.parent).json(path.name)
         elif path.suffix == ".safetensors":
             read_safetensors(path)
         elif is_web_page(path):

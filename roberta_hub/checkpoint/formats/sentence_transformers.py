@@ -14,7 +14,8 @@ from typing import Any
 
 from roberta_hub.arguments import brief
 from roberta_hub.errors import CheckpointError, InputError
-from roberta_hub.files import read_json, read_json_list
+from roberta_hub.files import read_json
+from roberta_hub.folder import Folder
 from roberta_hub.sentence_settings import MAX_LENGTH, SentenceSettings
 
 MODULES = "modules.json"
@@ -162,7 +163,7 @@ def sentence_files(settings: SentenceSettings, width: int, longest: int) -> dict
 def _parts(directory: Path) -> list[tuple[str, Path]]:
     """Read modules.json: each part's kind, and its folder."""
     path = directory / MODULES
-    listed = read_json_list(path)
+    listed = Folder(directory).json_list(MODULES)
     if not 1 <= len(listed) <= MAX_MODULES:
         raise CheckpointError(f"{path}: {len(listed)} parts, must be 1 to {MAX_MODULES}")
     parts = []

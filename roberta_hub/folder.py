@@ -1,0 +1,195 @@
+"""A folder that is listed once, and whose small JSON files are each parsed once.
+
+One `Folder` is passed to every reader of a model, those of weights and those of vocabularies, so
+that all of them see the same files with the same contents.
+"""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Any
+
+from roberta_hub.errors import CheckpointError, RobertaHubError
+from roberta_hub.files import MAX_JSON, check_regular, parse_json, read_bytes, too_large
+
+__all__ = ["Folder"]
+
+
+class Folder:
+    """The names in a directory, and the contents of its JSON files.
+
+    Both are read when they are first asked for and kept, so a `Folder` shows the directory as it
+    was then: make one for each load, and let it go afterwards.
+
+    A name is a file's, or that of a file in a folder below: "label/dict.txt".
+
+    Args:
+        path: of the directory; where there is none, nothing lies in it.
+
+    Example:
+        >>> import pathlib, tempfile
+        >>> path = pathlib.Path(tempfile.mkdtemp())
+        >>> _ = (path / "config.json").write_text('{"model_type": "bert"}')
+        >>> folder = Folder(path)
+        >>> folder.has("config.json"), folder.has("vocab.txt"), folder.names()
+        (True, False, ['config.json'])
+        >>> folder.json("config.json"), folder.optional("tokenizer.json")
+        ({'model_type': 'bert'}, {})
+    """
+
+    def __init__(self, path: str | os.PathLike[str]) -> None:
+        self.path = Path(path)
+        self._entries: Mapping[str, os.DirEntry[str]] | None = None
+        self._trouble: OSError | ValueError | None = None
+        self._parsed: dict[str, tuple[Any, int]] = {}
+        self._below: dict[str, Folder] = {}
+
+    def __str__(self) -> str:
+        return str(self.path)
+
+    def __repr__(self) -> str:
+        return f"Folder({str(self.path)!r})"
+
+    def __fspath__(self) -> str:
+        return os.fspath(self.path)
+
+    def __eq__(self, other: object) -> bool:
+        return isinstance(other, Folder) and self.path == other.path
+
+    def __hash__(self) -> int:
+        return hash(self.path)
+
+    def __truediv__(self, name: str) -> Path:
+        return self.path / name
+
+    def folder(self, name: str) -> Folder:
+        """Return the folder of this name below; the same one whenever it is asked for.
+
+        Args:
+            name: of a folder right below; "" or ".": this one itself.
+        """
+        name = name.rstrip("/")
+        if name in ("", "."):
+            return self
+        return self._below.setdefault(name, Folder(self.path / name))
+
+    def names(self) -> list[str]:
+        """Return every name in the folder, in order, links to nothing included.
+
+        Raises:
+            OSError: the folder cannot be listed.
+        """
+        entries = self._listed()
+        if entries is None:
+            assert self._trouble is not None
+            raise self._trouble
+        return sorted(entries)
+
+    def listing(self, limit: int = 8) -> str:
+        """Return the first names in the folder, for a message."""
+        try:
+            names = self.names()
+        except (OSError, ValueError) as error:
+            return f"nothing that can be listed ({getattr(error, 'strerror', None) or error})"
+        more = f", ... ({len(names)} in all)" if len(names) > limit else ""
+        return ", ".join(name[:100] for name in names[:limit]) + more or "nothing"
+
+    def has(self, name: str) -> bool:
+        """Whether anything has this name, a folder or a pipe too; a link to nothing has not."""
+        first, _, rest = name.partition("/")
+        if rest:
+            return self.has(first) and self.folder(first).has(rest)
+        entries = self._listed()
+        if entries is None:
+            return os.path.exists(self.path / name)
+        entry = entries.get(name)
+        # Only a link needs another look at the disk.
+        return entry is not None and (not entry.is_symlink() or os.path.exists(entry.path))
+
+    def is_file(self, name: str) -> bool:
+        """Whether a regular file has this name, or a link to one."""
+        first, _, rest = name.partition("/")
+        if rest:
+            return self.has(first) and self.folder(first).is_file(rest)
+        entries = self._listed()
+        if entries is None:
+            return os.path.isfile(self.path / name)
+        try:
+            return name in entries and entries[name].is_file()
+        except OSError:  # links in a circle
+            return False
+
+    def json(
+        self, name: str, error: type[RobertaHubError] = CheckpointError, limit: int = MAX_JSON
+    ) -> dict[str, Any]:
+        """Return the JSON object in a file; whoever asks gets the same one, and changes nothing.
+
+        Args:
+            name: of the file.
+            error: the class of what is raised.
+            limit: most bytes of the file.
+
+        Raises:
+            RobertaHubError: of that class: the file is missing, too large, damaged, no regular
+                file, or holds something else.
+        """
+        return self._typed(name, dict, error, limit)  # type: ignore[no-any-return]
+
+    def json_list(
+        self, name: str, error: type[RobertaHubError] = CheckpointError, limit: int = MAX_JSON
+    ) -> list[Any]:
+        """Return the JSON list in a file; see `json`.
+
+        Args:
+            name: of the file.
+            error: the class of what is raised.
+            limit: most bytes of the file.
+
+        Raises:
+            RobertaHubError: as `json`.
+        """
+        return self._typed(name, list, error, limit)  # type: ignore[no-any-return]
+
+    def optional(
+        self, name: str, error: type[RobertaHubError] = CheckpointError, limit: int = MAX_JSON
+    ) -> dict[str, Any]:
+        """Return the JSON object in a file; {}: nothing has this name.
+
+        Args:
+            name: of the file.
+            error: the class of what is raised.
+            limit: most bytes of the file.
+
+        Raises:
+            RobertaHubError: as `json`, but for a file that is missing.
+        """
+        return self.json(name, error, limit) if self.has(name) else {}
+
+    def _listed(self) -> Mapping[str, os.DirEntry[str]] | None:
+        """List the folder once; None: it may not be listed, though its files may be opened."""
+        if self._entries is None and self._trouble is None:
+            try:
+                with os.scandir(self.path) as entries:
+                    self._entries = {entry.name: entry for entry in entries}
+            except (OSError, ValueError) as error:  # ValueError: a NUL in the path
+                self._trouble = error
+        return self._entries
+
+    def _typed(self, name: str, kind: type, error: type[RobertaHubError], limit: int) -> Any:
+        first, _, rest = name.partition("/")
+        if rest:
+            return self.folder(first)._typed(rest, kind, error, limit)
+        path = self.path / name
+        if name not in self._parsed:
+            check_regular(path, error)
+            data = read_bytes(path, limit, error, "JSON file")
+            self._parsed[name] = parse_json(data, path, error), len(data)
+        value, size = self._parsed[name]
+        if size > limit:  # whoever asked first had a higher one
+            raise too_large(path, limit, error, "JSON file")
+        if not isinstance(value, kind):
+            wanted = "object" if kind is dict else "list"
+            raise error(f"{path}: expected a JSON {wanted}, found {type(value).__name__}")
+        return value
