@@ -15,13 +15,14 @@ from argparse import Namespace
 from types import ModuleType
 from typing import Any
 
-from roberta_hub.checkpoint.formats.fairseq import fairseq_state, read_state
-from roberta_hub.checkpoint.formats.upgrade import is_stale
 from roberta_hub.errors import InputError, MissingExtraError
+from roberta_hub.formats.fairseq import fairseq_state, read_state
+from roberta_hub.formats.saving import checkpoint_of, fairseq_dictionary
+from roberta_hub.formats.tokenizers import fairseq_family
+from roberta_hub.formats.upgrade import is_stale
 from roberta_hub.hub import RobertaModel, build_model
 from roberta_hub.interface import RobertaHubInterface
 from roberta_hub.model.roberta import Roberta
-from roberta_hub.saving import checkpoint_of, fairseq_dictionary
 from roberta_hub.text.bpe import GPT2BPE
 from roberta_hub.text.dictionary import Dictionary
 from roberta_hub.text.pieces import Engine
@@ -30,7 +31,6 @@ from roberta_hub.text.task import Task
 from roberta_hub.text.tokenizer import Tokenizer
 from roberta_hub.text.unigram import SentencePiece
 from roberta_hub.text.unigram_family import CAMEMBERT, XLM_R
-from roberta_hub.vocabulary import fairseq_family
 
 _IMPORTING = threading.RLock()
 

@@ -15,21 +15,21 @@ from roberta_hub.building import build
 from roberta_hub.checkpoint.checkpoint import POOLER, REPLACED_HEAD, SEGMENTS, Checkpoint
 from roberta_hub.checkpoint.fetch.catalogue import check_shape, config_of, name_heads
 from roberta_hub.checkpoint.fetch.records import Record, available_models
-from roberta_hub.checkpoint.formats.fairseq import read_fairseq
-from roberta_hub.checkpoint.formats.fairseq_arguments import check_overrides, override_config
-from roberta_hub.checkpoint.formats.huggingface import read_huggingface
-from roberta_hub.checkpoint.formats.sentence_transformers import read_sentence_settings
-from roberta_hub.checkpoint.overrides import override
-from roberta_hub.checkpoint.source import Found, find_source
-from roberta_hub.checkpoint.store import read_store
 from roberta_hub.checkpoint.tensors import check_finite
 from roberta_hub.errors import LicenceWarning
+from roberta_hub.formats.fairseq import read_fairseq
+from roberta_hub.formats.fairseq_arguments import check_overrides, override_config
+from roberta_hub.formats.huggingface import read_huggingface
+from roberta_hub.formats.ours import read_store
+from roberta_hub.formats.overrides import override
+from roberta_hub.formats.sentence_transformers import read_sentence_settings
+from roberta_hub.formats.source import Found, find_source
+from roberta_hub.formats.tokenizers import Tables, family_of, read_tokenizer, wanted_tokenizer
 from roberta_hub.interface import RobertaHubInterface
 from roberta_hub.model import roberta
 from roberta_hub.model.placement import as_device, as_dtype
 from roberta_hub.text.layout import Layout
 from roberta_hub.text.task import Task
-from roberta_hub.vocabulary import Tables, family_of, read_tokenizer, wanted_tokenizer
 
 __all__ = [
     "CamembertModel",

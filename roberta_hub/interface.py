@@ -9,7 +9,6 @@ from typing import TYPE_CHECKING, Any, Literal, NoReturn
 import torch
 from torch import Tensor, nn
 
-from roberta_hub import saving
 from roberta_hub.arguments import kind_of, shown, switch
 from roberta_hub.checkpoint.checkpoint import Checkpoint
 from roberta_hub.config import Inputs
@@ -17,6 +16,7 @@ from roberta_hub.errors import InputTypeError
 from roberta_hub.export import folder
 from roberta_hub.export.folder import Exported
 from roberta_hub.export.graph import Output
+from roberta_hub.formats import saving
 from roberta_hub.inference.card import card, facts
 from roberta_hub.inference.features import Pooling
 from roberta_hub.inference.heads import check_classes, check_labels

@@ -18,7 +18,7 @@ from small_models import small_model, small_roberta
 
 import roberta_hub
 from roberta_hub import RobertaConfig, RobertaHubError, RobertaHubInterface, RobertaModel
-from roberta_hub.checkpoint.formats.fairseq_arguments import FIELDS
+from roberta_hub.formats.fairseq_arguments import FIELDS
 from roberta_hub.inference.batching import Options
 from roberta_hub.keywords import OPTIONS
 

@@ -293,7 +293,7 @@ def test_spanberts_licence_is_said_when_its_weights_are_loaded(
     folder = families.write_family("bert-cased", tmp_path / "it", head="bare")
     models = [replace(record, unsure=catalogue.SHAPE) for record in catalogue.MODELS]
     monkeypatch.setattr(catalogue, "MODELS", tuple(models))
-    monkeypatch.setattr("roberta_hub.checkpoint.source.fetch_model", lambda *a, **k: folder)
+    monkeypatch.setattr("roberta_hub.formats.source.fetch_model", lambda *a, **k: folder)
     with pytest.warns(LicenceWarning, match=r"CC-BY-NC 4\.0, which forbids commercial use"):
         roberta = load_model("SpanBERT/spanbert-base-cased")
     assert "licence: CC-BY-NC 4.0" in repr(roberta)

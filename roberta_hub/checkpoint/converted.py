@@ -35,7 +35,7 @@ from roberta_hub.checkpoint.fetch.cache import (
     tidy,
     workplace,
 )
-from roberta_hub.checkpoint.store import read_safetensors_and_metadata, write_safetensors
+from roberta_hub.checkpoint.safetensors import read_safetensors_and_metadata, write_safetensors
 from roberta_hub.checkpoint.tensors import Origin, give_back_pages, is_finite
 from roberta_hub.errors import CheckpointError, RobertaHubError
 from roberta_hub.files import check_regular, read_note, write_json

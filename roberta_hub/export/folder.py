@@ -12,7 +12,7 @@ from typing import Literal
 
 import torch
 
-from roberta_hub import extras, saving
+from roberta_hub import extras
 from roberta_hub.arguments import advise, one_of, path_of, switch, whole_number
 from roberta_hub.checkpoint.checkpoint import (
     HEADS,
@@ -28,6 +28,7 @@ from roberta_hub.export.graph import Answer, Graph, Output, find_answer
 from roberta_hub.export.place import check_vacant, earlier_files
 from roberta_hub.export.stages import stage
 from roberta_hub.files import replacing_all, write_files
+from roberta_hub.formats import saving
 from roberta_hub.inference.features import Pooling
 from roberta_hub.inference.mode import evaluating
 from roberta_hub.inference.optimize import Optimization

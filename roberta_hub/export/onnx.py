@@ -17,7 +17,7 @@ from torch import Tensor
 from roberta_hub import extras
 from roberta_hub.errors import MissingExtraError
 from roberta_hub.export.check import Run
-from roberta_hub.saving import EXPORTS
+from roberta_hub.formats.saving import EXPORTS
 
 if TYPE_CHECKING:
     from torch.export import ExportedProgram

@@ -7,7 +7,7 @@ from pathlib import Path
 
 from roberta_hub.errors import CheckpointError
 from roberta_hub.files import check_regular, read_note
-from roberta_hub.saving import EXPORTED, EXPORTS, FORMATS
+from roberta_hub.formats.saving import EXPORTED, EXPORTS, FORMATS
 
 _WEIGHTS = (
     ".safetensors",

@@ -10,7 +10,7 @@ from pathlib import Path
 from typing import Any
 
 from roberta_hub.checkpoint.fetch.archive import sha256_of
-from roberta_hub.checkpoint.store import read_safetensors
+from roberta_hub.checkpoint.safetensors import read_safetensors
 from roberta_hub.checkpoint.untrusted.opcodes import Survey
 from roberta_hub.checkpoint.untrusted.scan import survey, survey_archive
 from roberta_hub.checkpoint.untrusted.unpickle import NAMES as HARMLESS

@@ -6,7 +6,7 @@ from pathlib import Path
 
 from fuzz import seeds
 
-from roberta_hub.checkpoint.store import write_store
+from roberta_hub.formats.ours import write_store
 
 from .bench import Attack
 from .material import Make, model_pt

@@ -12,8 +12,8 @@ from pathlib import Path
 
 from fuzz import seeds
 
-from roberta_hub.checkpoint.formats.huggingface import write_huggingface
-from roberta_hub.checkpoint.store import write_store
+from roberta_hub.formats.huggingface import write_huggingface
+from roberta_hub.formats.ours import write_store
 
 Make = Callable[[Path], Path]
 DICTIONARY = b"a 3\nb 2\nc 1\n"

@@ -28,8 +28,8 @@ from server import Server, body
 from roberta_hub.checkpoint.fetch import archive as unpacking
 from roberta_hub.checkpoint.fetch.archive import extract_archive
 from roberta_hub.checkpoint.fetch.download import fetch_model
-from roberta_hub.checkpoint.formats.fairseq import read_dictionaries
 from roberta_hub.errors import CheckpointError
+from roberta_hub.formats.fairseq import read_dictionaries
 
 # ---- archives on this machine ----
 

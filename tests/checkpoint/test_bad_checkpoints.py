@@ -36,9 +36,9 @@ from torch import Tensor
 
 from roberta_hub import RobertaHubError, load_model
 from roberta_hub.checkpoint.checkpoint import MAX_HEADS
-from roberta_hub.checkpoint.formats.fairseq import read_state
 from roberta_hub.checkpoint.untrusted.unpickle import load_pickle, plain
 from roberta_hub.errors import CheckpointError
+from roberta_hub.formats.fairseq import read_state
 
 BOTH = pytest.mark.parametrize("legacy", [False, True], ids=["zip", "legacy"])
 

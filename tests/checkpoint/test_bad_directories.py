@@ -22,9 +22,9 @@ from checkpoints import (
 from safetensors.torch import load_file, save_file
 
 from roberta_hub import RobertaHubError, load_model
-from roberta_hub.checkpoint.formats.huggingface import parameter_names
-from roberta_hub.checkpoint.formats.names.roberta import ROBERTA
-from roberta_hub.checkpoint.formats.names.table import HEAD
+from roberta_hub.checkpoint.names.roberta import ROBERTA
+from roberta_hub.checkpoint.names.table import HEAD
+from roberta_hub.formats.huggingface import parameter_names
 
 NLI = {"mnli": ("no", "maybe", "yes")}
 FORMATS = pytest.mark.parametrize("format", ["roberta_hub", "huggingface"])

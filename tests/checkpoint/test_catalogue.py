@@ -13,8 +13,8 @@ from roberta_hub.checkpoint.fetch.catalogue import (
     suggest,
 )
 from roberta_hub.checkpoint.fetch.records import MODELS, ROBERTA, Record, available_models
-from roberta_hub.checkpoint.store import read_store
 from roberta_hub.config import BASE, LARGE, TINY
+from roberta_hub.formats.ours import read_store
 
 
 def test_the_four_models_of_fairseqs_hub_in_order_and_our_own():

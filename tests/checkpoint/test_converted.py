@@ -20,7 +20,7 @@ import roberta_hub
 from roberta_hub.checkpoint import converted as twin_module
 from roberta_hub.checkpoint.checkpoint import EMBEDDING, LM_WEIGHT, VERSION
 from roberta_hub.checkpoint.converted import copies
-from roberta_hub.checkpoint.store import read_safetensors
+from roberta_hub.checkpoint.safetensors import read_safetensors
 
 ROOT = Path(__file__).resolve().parents[2]
 
@@ -67,9 +67,7 @@ def test_the_second_load_maps_the_twin_and_leaves_the_pickle_alone(
     plain = outputs(roberta_hub.load_model(path, twin=False))
     before = sorted(path.parent.iterdir())
     assert same(outputs(roberta_hub.load_model(path)), plain)
-    monkeypatch.setattr(
-        "roberta_hub.checkpoint.formats.fairseq.load_pickle", None
-    )  # calling it is an error
+    monkeypatch.setattr("roberta_hub.formats.fairseq.load_pickle", None)  # calling it is an error
     model = roberta_hub.load_model(path)
     assert same(outputs(model), plain)
     (only,) = files()

@@ -16,9 +16,9 @@ from checkpoints import IDS, assert_refused, edit_json, fairseq_file, fairseq_st
 from roberta_hub import RobertaHubInterface, load_model
 from roberta_hub.checkpoint.fetch.catalogue import find, name_heads
 from roberta_hub.checkpoint.fetch.records import MODELS
-from roberta_hub.checkpoint.formats.huggingface import read_huggingface
-from roberta_hub.checkpoint.formats.names.table import HEAD
+from roberta_hub.checkpoint.names.table import HEAD
 from roberta_hub.errors import InputError
+from roberta_hub.formats.huggingface import read_huggingface
 
 FORMATS = ("roberta_hub", "fairseq")
 NLI = ("contradiction", "neutral", "entailment")

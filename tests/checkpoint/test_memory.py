@@ -86,8 +86,8 @@ def test_the_format_before_2020_is_read_whole(tmp_path: Path, middle):
 MAPPED = """
 import gc, sys, torch, safetensors.torch, tiktoken
 from roberta_hub.building import build
-from roberta_hub.checkpoint.formats.fairseq import read_fairseq
-from roberta_hub.checkpoint.formats.huggingface import read_huggingface
+from roberta_hub.formats.fairseq import read_fairseq
+from roberta_hub.formats.huggingface import read_huggingface
 from roberta_hub.hub import RobertaModel
 from pathlib import Path
 def memory(name):

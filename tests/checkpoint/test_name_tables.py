@@ -18,15 +18,9 @@ from torch import Tensor
 
 from roberta_hub.building import build
 from roberta_hub.checkpoint.checkpoint import HEADS, LM_WEIGHT, SPAN_HEADS, TOKEN_HEADS, Checkpoint
-from roberta_hub.checkpoint.formats.huggingface import (
-    parameter_names,
-    read_huggingface,
-    write_huggingface,
-)
-from roberta_hub.checkpoint.formats.huggingface_heads import heads_in
-from roberta_hub.checkpoint.formats.names.families import FAMILIES, family_of
-from roberta_hub.checkpoint.formats.names.roberta import ROBERTA
-from roberta_hub.checkpoint.formats.names.table import (
+from roberta_hub.checkpoint.names.families import FAMILIES, family_of
+from roberta_hub.checkpoint.names.roberta import ROBERTA
+from roberta_hub.checkpoint.names.table import (
     HEAD,
     SPAN_HEAD,
     TOKEN_HEAD,
@@ -34,6 +28,12 @@ from roberta_hub.checkpoint.formats.names.table import (
     NameTable,
 )
 from roberta_hub.errors import CheckpointError
+from roberta_hub.formats.huggingface import (
+    parameter_names,
+    read_huggingface,
+    write_huggingface,
+)
+from roberta_hub.formats.huggingface_heads import heads_in
 from roberta_hub.hub import RobertaModel
 
 E = "encoder.sentence_encoder"

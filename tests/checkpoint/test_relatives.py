@@ -16,11 +16,11 @@ import roberta_hub
 from roberta_hub import RobertaConfig, RobertaModel
 from roberta_hub.building import build
 from roberta_hub.checkpoint.checkpoint import LM_WEIGHT, Checkpoint
-from roberta_hub.checkpoint.formats.fairseq import fairseq_state, read_state
-from roberta_hub.checkpoint.formats.huggingface import read_huggingface, write_huggingface
-from roberta_hub.checkpoint.source import resolve
-from roberta_hub.checkpoint.store import read_store, write_store
 from roberta_hub.errors import CheckpointError
+from roberta_hub.formats.fairseq import fairseq_state, read_state
+from roberta_hub.formats.huggingface import read_huggingface, write_huggingface
+from roberta_hub.formats.ours import read_store, write_store
+from roberta_hub.formats.source import resolve
 
 SIZES: dict[str, Any] = {
     **{"vocab_size": 30, "embed_dim": 8, "ffn_dim": 12, "num_layers": 2, "num_heads": 2},

@@ -20,14 +20,14 @@ from small_models import assert_close, small_roberta
 
 import roberta_hub
 from roberta_hub import RobertaHubInterface, SentenceSettings
-from roberta_hub.checkpoint.formats.sentence_transformers import (
+from roberta_hub.errors import CheckpointError
+from roberta_hub.files import MAX_JSON
+from roberta_hub.formats.sentence_transformers import (
     FILES,
     find_body,
     read_sentence_settings,
     sentence_files,
 )
-from roberta_hub.errors import CheckpointError
-from roberta_hub.files import MAX_JSON
 
 OLD = "sentence_transformers.models."
 PARTS = [

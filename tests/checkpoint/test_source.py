@@ -55,7 +55,7 @@ def test_without_a_name_model_pt_comes_first_and_then_what_is_there(mixed: Path)
     assert is_seed(load_model(mixed), 1)
     (mixed / "model.pt").unlink()
     assert is_seed(load_model(mixed), 2)
-    from roberta_hub.checkpoint.source import Source, resolve
+    from roberta_hub.formats.source import Source, resolve
 
     assert resolve(mixed) == Source("roberta_hub", mixed, mixed / "model.safetensors")
     both = f"four.pt{os.pathsep}model.pt"

@@ -10,8 +10,8 @@ from checkpoints import ENCODER, TABLE, fairseq_state, outputs, small
 from torch import Tensor
 
 from roberta_hub import RobertaHubError
-from roberta_hub.checkpoint.formats.fairseq import read_state
-from roberta_hub.checkpoint.formats.upgrade import (
+from roberta_hub.formats.fairseq import read_state
+from roberta_hub.formats.upgrade import (
     count_layers,
     is_post_norm_era,
     is_stale,

@@ -18,7 +18,7 @@ from roberta_hub import RobertaHubInterface, files, saving
 from roberta_hub.errors import CheckpointError, ExportError
 from roberta_hub.export import folder as folder_module
 from roberta_hub.export import onnx, place, program
-from roberta_hub.saving import EXPORTS
+from roberta_hub.formats.saving import EXPORTS
 
 BESIDE = {"config.json", "merges.txt", "tokenizer.json", "tokenizer_config.json", "vocab.json"}
 

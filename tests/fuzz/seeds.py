@@ -18,9 +18,9 @@ from torch import Tensor
 from roberta_hub import RobertaConfig, RobertaModel
 from roberta_hub.checkpoint.checkpoint import LM_WEIGHT, Checkpoint
 from roberta_hub.checkpoint.converted import write_copy
-from roberta_hub.checkpoint.formats.fairseq import fairseq_state, neutral_state
-from roberta_hub.checkpoint.formats.huggingface import write_huggingface
-from roberta_hub.checkpoint.store import write_store
+from roberta_hub.formats.fairseq import fairseq_state, neutral_state
+from roberta_hub.formats.huggingface import write_huggingface
+from roberta_hub.formats.ours import write_store
 from roberta_hub.text.dictionary import Dictionary
 
 SMALL = RobertaConfig(

@@ -16,11 +16,12 @@ from pathlib import Path
 from roberta_hub.checkpoint.converted import read_copy
 from roberta_hub.checkpoint.fetch import archive as unpacking
 from roberta_hub.checkpoint.fetch.cache import DICTIONARIES, MODEL
-from roberta_hub.checkpoint.formats.fairseq import interpret, read_fairseq
-from roberta_hub.checkpoint.formats.huggingface import read_huggingface
-from roberta_hub.checkpoint.store import read_safetensors, read_store, write_store
+from roberta_hub.checkpoint.safetensors import read_safetensors
 from roberta_hub.errors import RobertaHubError
 from roberta_hub.files import read_json
+from roberta_hub.formats.fairseq import interpret, read_fairseq
+from roberta_hub.formats.huggingface import read_huggingface
+from roberta_hub.formats.ours import read_store, write_store
 from roberta_hub.hub import build_model
 from roberta_hub.text.dictionary import Dictionary
 
@@ -75,7 +76,7 @@ def checkpoint(data: bytes, folder: Path) -> None:
 
 @functools.cache
 def _weights() -> tuple[bytes, bytes]:
-    from roberta_hub.checkpoint.formats.huggingface import write_huggingface
+    from roberta_hub.formats.huggingface import write_huggingface
 
     theirs = seeds.written(write_huggingface, {})
     return seeds.written(write_store)["model.safetensors"], theirs["model.safetensors"]

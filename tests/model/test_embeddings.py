@@ -17,10 +17,10 @@ from torch import Tensor
 from roberta_hub import RobertaConfig, RobertaModel, collate_tokens
 from roberta_hub.building import build
 from roberta_hub.checkpoint.checkpoint import Checkpoint
-from roberta_hub.checkpoint.formats.fairseq import fairseq_state
-from roberta_hub.checkpoint.store import read_store, write_store
 from roberta_hub.config import FAMILY_FIELDS
 from roberta_hub.errors import CheckpointError, InputError
+from roberta_hub.formats.fairseq import fairseq_state
+from roberta_hub.formats.ours import read_store, write_store
 from roberta_hub.model.embeddings import packed_segments, padded_segments
 from roberta_hub.model.packing import pack_sequences
 

@@ -8,7 +8,7 @@ import pytest
 import torch
 
 from roberta_hub import RobertaModel, load_model
-from roberta_hub.checkpoint.formats.upgrade import is_stale
+from roberta_hub.formats.upgrade import is_stale
 
 from . import peers
 

@@ -13,10 +13,10 @@ from torch import Tensor
 
 from roberta_hub.building import build
 from roberta_hub.checkpoint.checkpoint import Checkpoint
-from roberta_hub.checkpoint.formats.huggingface import read_huggingface, write_huggingface
-from roberta_hub.checkpoint.formats.names.table import HEAD, SPAN_HEAD, TOKEN_HEAD
-from roberta_hub.checkpoint.store import read_store, write_store
+from roberta_hub.checkpoint.names.table import HEAD, SPAN_HEAD, TOKEN_HEAD
 from roberta_hub.errors import CheckpointError
+from roberta_hub.formats.huggingface import read_huggingface, write_huggingface
+from roberta_hub.formats.ours import read_store, write_store
 from roberta_hub.hub import RobertaModel
 
 from . import peers

@@ -10,7 +10,7 @@ import torch
 from torch import Tensor
 
 from roberta_hub import RobertaConfig, RobertaModel
-from roberta_hub.checkpoint.formats.upgrade import is_stale
+from roberta_hub.formats.upgrade import is_stale
 
 from . import peers
 

@@ -10,7 +10,7 @@ import pytest
 import torch
 
 from roberta_hub.building import build
-from roberta_hub.checkpoint.formats.huggingface import read_huggingface, write_huggingface
+from roberta_hub.formats.huggingface import read_huggingface, write_huggingface
 from roberta_hub.hub import RobertaModel
 
 from . import peers

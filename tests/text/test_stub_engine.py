@@ -16,8 +16,8 @@ from stub_engine import BEGIN, END, SPECIALS, Words, layout_of, vocabulary
 
 import roberta_hub
 from roberta_hub import RobertaConfig, RobertaHubInterface, RobertaModel
-from roberta_hub.checkpoint.store import read_store
 from roberta_hub.errors import CheckpointError, InputError, VocabularyError
+from roberta_hub.formats.ours import read_store
 from roberta_hub.text import GPT2BPE, Dictionary, Engine, Layout, Task, Tokenizer
 from roberta_hub.text.alignment import align
 

@@ -17,7 +17,7 @@ import torch
 from toy import ToyTask, config
 
 import roberta_hub
-from roberta_hub.checkpoint.store import read_safetensors
+from roberta_hub.checkpoint.safetensors import read_safetensors
 from roberta_hub.errors import UnknownNameError
 from roberta_hub.train.loop.fit import fit
 from roberta_hub.train.loop.state import find_state

@@ -17,7 +17,7 @@ import pytest
 import torch
 from toy import ToyTask, config
 
-from roberta_hub.checkpoint.store import read_safetensors
+from roberta_hub.checkpoint.safetensors import read_safetensors
 from roberta_hub.errors import CheckpointError, InputError
 from roberta_hub.train.loop import state as states
 from roberta_hub.train.loop.fit import fit

@@ -54,7 +54,7 @@ from roberta_hub.checkpoint.fetch.transfer import (
     receive,
     safe_url,
 )
-from roberta_hub.checkpoint.store import read_safetensors
+from roberta_hub.checkpoint.safetensors import read_safetensors
 from roberta_hub.errors import CheckpointError, DownloadError, RobertaHubError
 from roberta_hub.folder import Folder
 

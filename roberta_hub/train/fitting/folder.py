@@ -11,8 +11,8 @@ from pathlib import Path
 from roberta_hub.arguments import path_of
 from roberta_hub.errors import InputError, RobertaHubError
 from roberta_hub.files import listing, read_json, replacing_all
+from roberta_hub.formats.saving import FORMATS
 from roberta_hub.interface import RobertaHubInterface
-from roberta_hub.saving import FORMATS
 
 MARK = "<!-- Made by roberta-hub fit, which may write over this folder. -->"
 """The first line of the README.md, by which a folder of ours is known."""

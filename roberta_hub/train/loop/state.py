@@ -21,7 +21,7 @@ from typing import Any
 import torch
 from torch import Tensor, nn
 
-from roberta_hub.checkpoint.store import read_safetensors, write_safetensors
+from roberta_hub.checkpoint.safetensors import read_safetensors, write_safetensors
 from roberta_hub.config import RobertaConfig
 from roberta_hub.errors import CheckpointError, InputError
 from roberta_hub.files import flush_path

@@ -10,10 +10,10 @@ from torch import Tensor
 
 from roberta_hub.arguments import brief
 from roberta_hub.checkpoint.checkpoint import EMBEDDING, LAYER
-from roberta_hub.checkpoint.formats.upgrade import count_layers
 from roberta_hub.config import BASE, LARGE, RobertaConfig, fairseq_arguments
 from roberta_hub.config import FAIRSEQ_FIELDS as FIELDS
 from roberta_hub.errors import CheckpointError, InputError, UnknownNameError, near_names
+from roberta_hub.formats.upgrade import count_layers
 from roberta_hub.other_names import LOADING
 
 _ARCHITECTURES = {

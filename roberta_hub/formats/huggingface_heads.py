@@ -16,7 +16,7 @@ from roberta_hub.checkpoint.checkpoint import (
     distinct,
     plain_inputs,
 )
-from roberta_hub.checkpoint.formats.names.table import REPLACED, HeadNames, NameTable
+from roberta_hub.checkpoint.names.table import REPLACED, HeadNames, NameTable
 from roberta_hub.errors import CheckpointError
 
 INPUTS = "roberta_hub_inputs"
@@ -36,7 +36,7 @@ def heads_in(table: NameTable, keys: Container[str], architectures: object) -> l
         architectures: what config.json says under that name; anything.
 
     Example:
-        >>> from roberta_hub.checkpoint.formats.names.roberta import ROBERTA
+        >>> from roberta_hub.checkpoint.names.roberta import ROBERTA
         >>> keys = ["roberta.pooler.dense.weight", "classifier.weight"]
         >>> heads_in(ROBERTA, keys, ["RobertaForMultipleChoice"])[0].suffix
         'ForMultipleChoice'

@@ -7,12 +7,12 @@ from collections.abc import Iterable, Mapping
 from typing import Any
 
 from roberta_hub.arguments import brief
-from roberta_hub.checkpoint.formats.names.albert import ALBERT
-from roberta_hub.checkpoint.formats.names.bert import BERT
-from roberta_hub.checkpoint.formats.names.electra import ELECTRA
-from roberta_hub.checkpoint.formats.names.roberta import ROBERTA
-from roberta_hub.checkpoint.formats.names.table import NameTable
-from roberta_hub.checkpoint.formats.names.xlm_roberta import (
+from roberta_hub.checkpoint.names.albert import ALBERT
+from roberta_hub.checkpoint.names.bert import BERT
+from roberta_hub.checkpoint.names.electra import ELECTRA
+from roberta_hub.checkpoint.names.roberta import ROBERTA
+from roberta_hub.checkpoint.names.table import NameTable
+from roberta_hub.checkpoint.names.xlm_roberta import (
     CAMEMBERT,
     XLM_ROBERTA,
     XLM_ROBERTA_XL,

@@ -18,10 +18,10 @@ from roberta_hub.checkpoint.fetch.catalogue import embedded, find, ships, sugges
 from roberta_hub.checkpoint.fetch.download import fetch_model
 from roberta_hub.checkpoint.fetch.records import Record, available_models
 from roberta_hub.checkpoint.foreign import instead
-from roberta_hub.checkpoint.formats.sentence_transformers import MODULES, find_body
-from roberta_hub.checkpoint.formats.shards import CONFIGS, INDEXES, WHOLE, config_file, lacking
 from roberta_hub.errors import CheckpointError, InputError, UnknownNameError
 from roberta_hub.files import check_regular, listing, read_json
+from roberta_hub.formats.sentence_transformers import MODULES, find_body
+from roberta_hub.formats.shards import CONFIGS, INDEXES, WHOLE, config_file, lacking
 from roberta_hub.other_names import task_advice
 
 Kind = Literal["fairseq", "roberta_hub", "huggingface"]

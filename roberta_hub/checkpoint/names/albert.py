@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 from roberta_hub.checkpoint.checkpoint import HEADS, LM_WEIGHT
-from roberta_hub.checkpoint.formats.names.bert import BERT
-from roberta_hub.checkpoint.formats.names.roberta import SPANS, TOKENS
-from roberta_hub.checkpoint.formats.names.table import HEAD, HeadNames, NameTable
+from roberta_hub.checkpoint.names.bert import BERT
+from roberta_hub.checkpoint.names.roberta import SPANS, TOKENS
+from roberta_hub.checkpoint.names.table import HEAD, HeadNames, NameTable
 
 SENTENCE_ORDER = "sop"
 """What the head is called here that ALBERT learnt with: do two sentences stand in order?"""

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import dataclasses
 
-from roberta_hub.checkpoint.formats.names.roberta import ROBERTA
+from roberta_hub.checkpoint.names.roberta import ROBERTA
 
 _NORM = "encoder.sentence_encoder.layernorm_embedding"
 

@@ -6,9 +6,9 @@ A generator has an LM head, a discriminator a head that judges every token: was 
 from __future__ import annotations
 
 from roberta_hub.checkpoint.checkpoint import HEADS, LM_WEIGHT, REPLACED_HEAD
-from roberta_hub.checkpoint.formats.names.bert import BERT
-from roberta_hub.checkpoint.formats.names.roberta import ROBERTA, SPANS, TOKENS
-from roberta_hub.checkpoint.formats.names.table import HEAD, REPLACED, HeadNames, NameTable
+from roberta_hub.checkpoint.names.bert import BERT
+from roberta_hub.checkpoint.names.roberta import ROBERTA, SPANS, TOKENS
+from roberta_hub.checkpoint.names.table import HEAD, REPLACED, HeadNames, NameTable
 
 ELECTRA = NameTable(
     model_type="electra",

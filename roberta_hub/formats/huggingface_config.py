@@ -9,7 +9,7 @@ from typing import Any
 import torch
 
 from roberta_hub.arguments import brief
-from roberta_hub.checkpoint.formats.names.table import NameTable
+from roberta_hub.checkpoint.names.table import NameTable
 from roberta_hub.config import RobertaConfig
 from roberta_hub.errors import CheckpointError
 

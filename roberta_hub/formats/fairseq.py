@@ -23,18 +23,18 @@ from roberta_hub.checkpoint.checkpoint import (
     read_dictionary,
 )
 from roberta_hub.checkpoint.converted import Neutral, through_copy
-from roberta_hub.checkpoint.formats.fairseq_arguments import (
-    check_overrides,
-    fairseq_cfg,
-    layers_to_keep,
-    read_config,
-)
-from roberta_hub.checkpoint.formats.upgrade import count_layers, is_post_norm_era, prune, upgrade
 from roberta_hub.checkpoint.tensors import Origin, holds_all, own
 from roberta_hub.checkpoint.untrusted.unpickle import is_mapped, load_pickle, plain, tensors
 from roberta_hub.config import FAIRSEQ_ACTIVATIONS, RobertaConfig
 from roberta_hub.errors import CheckpointError, InputError
 from roberta_hub.files import replacing, write_files
+from roberta_hub.formats.fairseq_arguments import (
+    check_overrides,
+    fairseq_cfg,
+    layers_to_keep,
+    read_config,
+)
+from roberta_hub.formats.upgrade import count_layers, is_post_norm_era, prune, upgrade
 
 OURS = (
     "roberta_hub_labels",

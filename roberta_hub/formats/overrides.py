@@ -5,9 +5,9 @@ from __future__ import annotations
 from collections.abc import Mapping
 
 from roberta_hub.checkpoint.checkpoint import PRUNING, Checkpoint
-from roberta_hub.checkpoint.formats.fairseq_arguments import layers_to_keep, override_config
-from roberta_hub.checkpoint.formats.upgrade import prune
 from roberta_hub.errors import InputError
+from roberta_hub.formats.fairseq_arguments import layers_to_keep, override_config
+from roberta_hub.formats.upgrade import prune
 
 FREE = (
     "dropout",

@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 from roberta_hub.checkpoint.checkpoint import HEADS, LM_WEIGHT, SEGMENTS
-from roberta_hub.checkpoint.formats.names.roberta import ROBERTA, SPANS, TOKENS
-from roberta_hub.checkpoint.formats.names.table import HEAD, HeadNames, NameTable
+from roberta_hub.checkpoint.names.roberta import ROBERTA, SPANS, TOKENS
+from roberta_hub.checkpoint.names.table import HEAD, HeadNames, NameTable
 
 NEXT_SENTENCE = "nsp"
 """What the head is called here that BERT learnt with: does one sentence follow the other?"""

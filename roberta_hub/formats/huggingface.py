@@ -25,26 +25,26 @@ from roberta_hub.checkpoint.checkpoint import (
     expand,
     in_full,
 )
-from roberta_hub.checkpoint.formats.huggingface_config import (
+from roberta_hub.checkpoint.names.families import family_of
+from roberta_hub.checkpoint.names.table import HeadNames, NameTable
+from roberta_hub.checkpoint.safetensors import write_safetensors
+from roberta_hub.checkpoint.tensors import holds_all, is_finite, own
+from roberta_hub.config import RobertaConfig
+from roberta_hub.errors import CheckpointError
+from roberta_hub.files import read_json, write_files, write_json
+from roberta_hub.formats.huggingface_config import (
     check_expressible,
     check_only,
     read_config,
     write_config,
 )
-from roberta_hub.checkpoint.formats.huggingface_heads import (
+from roberta_hub.formats.huggingface_heads import (
     about_head,
     head_to_write,
     heads_in,
     read_heads,
 )
-from roberta_hub.checkpoint.formats.names.families import family_of
-from roberta_hub.checkpoint.formats.names.table import HeadNames, NameTable
-from roberta_hub.checkpoint.formats.shards import WHOLE, config_file, read_weights
-from roberta_hub.checkpoint.store import write_safetensors
-from roberta_hub.checkpoint.tensors import holds_all, is_finite, own
-from roberta_hub.config import RobertaConfig
-from roberta_hub.errors import CheckpointError
-from roberta_hub.files import read_json, write_files, write_json
+from roberta_hub.formats.shards import WHOLE, config_file, read_weights
 
 _POSITIONS = "encoder.sentence_encoder.embed_positions.weight"
 
@@ -60,7 +60,7 @@ def parameter_names(
         heads: of the model.
 
     Example:
-        >>> from roberta_hub.checkpoint.formats.names.roberta import ROBERTA
+        >>> from roberta_hub.checkpoint.names.roberta import ROBERTA
         >>> names = parameter_names(ROBERTA, 1)
         >>> names["encoder.sentence_encoder.layers.0.fc1.weight"]
         'roberta.encoder.layer.0.intermediate.dense.weight'

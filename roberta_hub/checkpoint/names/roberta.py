@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from roberta_hub.checkpoint.checkpoint import HEADS, LM_WEIGHT, SPAN_HEADS, TOKEN_HEADS
-from roberta_hub.checkpoint.formats.names.table import (
+from roberta_hub.checkpoint.names.table import (
     HEAD,
     SPAN_HEAD,
     TOKEN_HEAD,

@@ -14,14 +14,14 @@ from torch import nn
 
 from roberta_hub.arguments import brief, kind_of, path_of, shown
 from roberta_hub.checkpoint.checkpoint import LM_WEIGHT, Checkpoint
-from roberta_hub.checkpoint.formats.fairseq import check_relative, write_fairseq
-from roberta_hub.checkpoint.formats.huggingface import description, write_huggingface
-from roberta_hub.checkpoint.formats.sentence_transformers import FILES as SENTENCE_FILES
-from roberta_hub.checkpoint.formats.sentence_transformers import sentence_files
-from roberta_hub.checkpoint.store import write_store
 from roberta_hub.config import Inputs
 from roberta_hub.errors import CheckpointError, InputError, InputTypeError, RobertaHubError
 from roberta_hub.files import read_json, replacing_all, write_files
+from roberta_hub.formats.fairseq import check_relative, write_fairseq
+from roberta_hub.formats.huggingface import description, write_huggingface
+from roberta_hub.formats.ours import write_store
+from roberta_hub.formats.sentence_transformers import FILES as SENTENCE_FILES
+from roberta_hub.formats.sentence_transformers import sentence_files
 from roberta_hub.model.roberta import own_model
 from roberta_hub.sentence_settings import SentenceSettings
 from roberta_hub.text.bpe import GPT2BPE

@@ -11,11 +11,11 @@ from pathlib import Path
 
 from roberta_hub.arguments import path_text
 from roberta_hub.checkpoint.checkpoint import Checkpoint
-from roberta_hub.checkpoint.formats.fairseq import read_dictionaries
-from roberta_hub.checkpoint.source import Found, Source, data_directory
 from roberta_hub.config import RobertaConfig
 from roberta_hub.errors import InputError, VocabularyError
 from roberta_hub.files import check_regular, listing
+from roberta_hub.formats.fairseq import read_dictionaries
+from roberta_hub.formats.source import Found, Source, data_directory
 from roberta_hub.text.bpe import GPT2BPE
 from roberta_hub.text.dictionary import MASK, SPECIALS, Dictionary
 from roberta_hub.text.fairseq_files import Keywords, engine_in, own_keywords

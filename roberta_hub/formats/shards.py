@@ -10,7 +10,7 @@ from torch import Tensor
 from roberta_hub.checkpoint.converted import Neutral, through_copy
 from roberta_hub.checkpoint.fetch.cache import cache_root
 from roberta_hub.checkpoint.foreign import instead
-from roberta_hub.checkpoint.store import read_safetensors
+from roberta_hub.checkpoint.safetensors import read_safetensors
 from roberta_hub.checkpoint.tensors import Origin
 from roberta_hub.checkpoint.untrusted.unpickle import is_mapped, load_pickle, tensors
 from roberta_hub.errors import CheckpointError
