@@ -25,13 +25,14 @@ from small_models import small_roberta
 
 import roberta_hub
 from roberta_hub.errors import InputError, InputTypeError, RobertaHubError, UnknownNameError
+from roberta_hub.train.data.sentences import Sentences
 from roberta_hub.train.fitting.card import command
 from roberta_hub.train.fitting.columns import find_columns
 from roberta_hub.train.fitting.examples import Examples, read_examples
-from roberta_hub.train.fitting.fit import Fitted, prepare
+from roberta_hub.train.fitting.fit import Fitted, _task, prepare
 from roberta_hub.train.fitting.folder import workplace, write_folder
 from roberta_hub.train.fitting.frames import table_of
-from roberta_hub.train.settings import Config
+from roberta_hub.train.settings import Config, TaskConfig
 
 pytestmark = pytest.mark.filterwarnings("ignore:.*rows are few to learn from")
 Rows = list[dict[str, Any]]
@@ -470,6 +471,35 @@ def test_several_labels(base: Path, tmp_path: Path) -> None:
     scores = done.roberta.classify("cat and cow 1", multi_label=True).scores
     assert set(scores) == set(ANIMALS)
     assert done.scores.summary().splitlines()[2].split() == ["right", "missed", "wrong"]
+
+
+def remarks(count: int, seed: int) -> Rows:
+    """Texts of none to two things; each is named in an eighth of them."""
+    draw = random.Random(seed)
+    things = ("bread", "soup", "rice", "tea", "milk", "fish", "cheese", "salad")
+    named = [sorted(draw.sample(things, draw.randint(0, 2))) for _ in range(count)]
+    return [
+        {"text": f"{' and '.join(own) or 'nothing'} {i}", "label": own}
+        for i, own in enumerate(named)
+    ]
+
+
+def test_rare_labels_are_learnt_and_not_all_denied(lively: Path, tmp_path: Path) -> None:
+    examples = read_examples(remarks(600, 1), valid=remarks(100, 2))
+    done = prepare(examples, model=lively, output=tmp_path / "mine").train(False)
+    assert done.scores.numbers["F1"] > 0.6 > 0.2 > done.scores.simplest
+
+
+def test_a_head_of_several_labels_begins_at_their_shares() -> None:
+    ready = small_roberta(num_layers=1)
+    rows = [Sentences(f"text {i}", ("a",) * (i < 2), str(i)) for i in range(9)]
+    config = Config(task=TaskConfig(name="multi_label"))
+    _task(config, ready, ("a", "b"), rows)
+    bias = ready.model.classification_heads[config.task.head].out_proj.bias
+    assert bias.sigmoid().tolist() == pytest.approx([2.5 / 10, 0.5 / 10])
+    bias.data.fill_(3.0)
+    _task(config, ready, ("a", "b"), rows)  # a head that knows these labels goes on as it is
+    assert bias.tolist() == [3.0, 3.0]
 
 
 def test_other_heads_go(base: Path, tmp_path: Path) -> None:

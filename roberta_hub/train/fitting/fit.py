@@ -3,13 +3,17 @@
 from __future__ import annotations
 
 import dataclasses
+import math
 import os
 import time
 import warnings
+from collections import Counter
 from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
+
+import torch
 
 from roberta_hub.arguments import path_text, whole_number
 from roberta_hub.errors import InputError, MissingExtraError
@@ -216,8 +220,31 @@ def _task(
 ) -> TrainingTask:
     if config.task.name == "regression":
         return regression_of(config, roberta, train)
-    make = multi_label_of if config.task.name == "multi_label" else classification_of
-    return make(config, roberta, names, train)
+    if config.task.name == "classification":
+        return classification_of(config, roberta, names, train)
+    heads: Any = roberta.model.classification_heads
+    before = dict(heads).get(config.task.head)
+    task = multi_label_of(config, roberta, names, train)
+    if heads[config.task.head] is not before:
+        _start_at_shares(roberta, config.task.head, train)
+    return task
+
+
+def _start_at_shares(
+    roberta: RobertaHubInterface, head: str, examples: Sequence[Sentences]
+) -> None:
+    """Start a new head of several labels at each label's share of the rows.
+
+    Most labels are rare. From a bias of 0 the first updates would only make every answer a no.
+    """
+    counts = Counter(name for example in examples for name in example.labels)
+    last: Any = roberta.model.classification_heads[head].out_proj  # type: ignore[index, union-attr]
+    last.bias.data = torch.tensor(
+        [
+            math.log((counts[name] + 0.5) / (len(examples) - counts[name] + 0.5))
+            for name in roberta.labels[head]
+        ]
+    )
 
 
 def _standard(examples: Sequence[Sentences]) -> tuple[list[Sentences], tuple[float, float]]:
