@@ -16,9 +16,9 @@ from types import ModuleType
 from typing import Any
 
 from roberta_hub.errors import InputError, MissingExtraError
-from roberta_hub.formats.fairseq import fairseq_state, read_state
-from roberta_hub.formats.saving import checkpoint_of, fairseq_dictionary
-from roberta_hub.formats.tokenizers import fairseq_family
+from roberta_hub.formats.fairseq import fairseq_family, fairseq_state, read_state
+from roberta_hub.formats.saving import checkpoint_of
+from roberta_hub.formats.tokenizer_files import fairseq_dictionary
 from roberta_hub.formats.upgrade import is_stale
 from roberta_hub.hub import RobertaModel, build_model
 from roberta_hub.interface import RobertaHubInterface

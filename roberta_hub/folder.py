@@ -78,21 +78,16 @@ class Folder:
     def names(self) -> list[str]:
         """Return every name in the folder, in order, links to nothing included.
 
-        Raises:
-            OSError: the folder cannot be listed.
+        A folder that cannot be listed has none here, and `listing` says why.
         """
-        entries = self._listed()
-        if entries is None:
-            assert self._trouble is not None
-            raise self._trouble
-        return sorted(entries)
+        return sorted(self._listed() or ())
 
     def listing(self, limit: int = 8) -> str:
         """Return the first names in the folder, for a message."""
-        try:
-            names = self.names()
-        except (OSError, ValueError) as error:
-            return f"nothing that can be listed ({getattr(error, 'strerror', None) or error})"
+        names = self.names()
+        if self._trouble is not None:
+            why = getattr(self._trouble, "strerror", None) or self._trouble
+            return f"nothing that can be listed ({why})"
         more = f", ... ({len(names)} in all)" if len(names) > limit else ""
         return ", ".join(name[:100] for name in names[:limit]) + more or "nothing"
 

@@ -1,4 +1,4 @@
-"""Loads a model in four steps: find the source, read the checkpoint and the tokenizer, assemble."""
+"""Loads a model: find the folder, let its format read weights and tokenizer, assemble."""
 
 from __future__ import annotations
 
@@ -12,23 +12,24 @@ import torch
 
 from roberta_hub.arguments import path_text, switch
 from roberta_hub.building import build
-from roberta_hub.checkpoint.checkpoint import POOLER, REPLACED_HEAD, SEGMENTS, Checkpoint
+from roberta_hub.checkpoint.checkpoint import POOLER, REPLACED_HEAD, Checkpoint
 from roberta_hub.checkpoint.fetch.catalogue import check_shape, config_of, name_heads
 from roberta_hub.checkpoint.fetch.records import Record, available_models
 from roberta_hub.checkpoint.tensors import check_finite
 from roberta_hub.errors import LicenceWarning
-from roberta_hub.formats.fairseq import read_fairseq
 from roberta_hub.formats.fairseq_arguments import check_overrides, override_config
-from roberta_hub.formats.huggingface import read_huggingface
-from roberta_hub.formats.ours import read_store
-from roberta_hub.formats.overrides import override
-from roberta_hub.formats.sentence_transformers import read_sentence_settings
 from roberta_hub.formats.source import Found, find_source
-from roberta_hub.formats.tokenizers import Tables, family_of, read_tokenizer, wanted_tokenizer
+from roberta_hub.formats.tokenizers import (
+    Brought,
+    TokenizerParts,
+    Wanted,
+    complete,
+    fit_segments,
+    wanted_tokenizer,
+)
 from roberta_hub.interface import RobertaHubInterface
 from roberta_hub.model import roberta
 from roberta_hub.model.placement import as_device, as_dtype
-from roberta_hub.text.layout import Layout
 from roberta_hub.text.task import Task
 
 __all__ = [
@@ -132,12 +133,8 @@ def load_model(
     checkpoint = read_checkpoint(found, overrides, wanted, converted=converted)
     if not allow_nonfinite and not checkpoint.finite:
         check_finite(checkpoint.weights, checkpoint.source)
-    tables = read_tokenizer(found, checkpoint, wanted_bpe)
-    checkpoint.family = family_of(found, checkpoint, tables)
-    if checkpoint.config.num_segments > 1 and tables.layout is not None:
-        ours = found.source is not None and found.source.kind == "roberta_hub"
-        _fit_segments(checkpoint, tables.layout, joined=not ours and tables.layout.separators > 1)
-    interface = assemble(checkpoint, tables, place, wanted, strict=strict)
+    parts = read_tokenizer(found, checkpoint, wanted_bpe)
+    interface = assemble(checkpoint, parts, place, wanted, strict=strict)
     if pretrained and found.record is not None and found.record.notice:
         warnings.warn(f"{found.record.name}: {found.record.notice}", LicenceWarning, stacklevel=2)
         interface.source += f"; licence: {found.record.licence}"
@@ -193,21 +190,9 @@ def read_checkpoint(
     if source is None:
         assert record is not None
         return _random(record, overrides)
-    if source.kind == "fairseq":
-        assert source.file is not None
-        checkpoint = read_fairseq(source.file, overrides, dtype, converted=converted)
-    elif source.kind == "roberta_hub":
-        checkpoint = read_store(source.directory, dtype, file=source.file)
-    else:
-        checkpoint = read_huggingface(
-            source.directory, dtype, file=source.file, converted=converted
-        )
-        if source.sentences is not None:
-            checkpoint.sentence = read_sentence_settings(source.sentences)
-    if overrides and source.kind != "fairseq":
-        override(checkpoint, overrides)
+    checkpoint = source.format.read(source, overrides, dtype, converted=converted)
     if record is not None:
-        check_shape(record, checkpoint, overrides, source.directory)
+        check_shape(record, checkpoint, overrides, source.folder.path)
         name_heads(record, checkpoint)
         checkpoint.source = f"{record.name} ({checkpoint.source})"
     return checkpoint
@@ -230,28 +215,34 @@ def _random(record: Record, overrides: Mapping[str, object]) -> Checkpoint:
     )
 
 
-def _fit_segments(checkpoint: Checkpoint, layout: Layout, *, joined: bool) -> None:
-    """Let the vocabulary say which tokens are of the second segment.
-
-    It knows what ends a sentence. One that joins sentences as RoBERTa does knows no segments: a
-    BERT body with XLM-R's vocabulary (multilingual-e5-small) gives every token the first one.
+def read_tokenizer(found: Found, checkpoint: Checkpoint, wanted: Wanted) -> TokenizerParts:
+    """Read the tables that turn text into the ids of a checkpoint.
 
     Args:
-        checkpoint: is changed.
-        layout: of the vocabulary.
-        joined: whether its sentences are joined so, and the checkpoint does not say otherwise.
+        found: a model of the catalogue knows its family, and which files would hold its vocabulary.
+        checkpoint: gets what only a vocabulary knows: the family of fairseq's, segments.
+        wanted: what the caller says.
+
+    Raises:
+        VocabularyError: a table is damaged, or does not fit the embedding table; or the caller asks
+            for an engine whose files are not there.
+        InputError: the caller names a vocabulary for a model that brings its own.
     """
-    if not joined:
-        checkpoint.config = replace(checkpoint.config, separator_idx=layout.eos)
-        return
-    checkpoint.config = replace(checkpoint.config, num_segments=1, separator_idx=None)
-    if SEGMENTS in checkpoint.weights:
-        checkpoint.weights[SEGMENTS] = checkpoint.weights[SEGMENTS][:1].clone()
+    record, source = found.record, found.source
+    wanted = replace(wanted, data=found.data, files=record.vocabulary if record else None)
+    if source is None:
+        parts = complete(Brought(), checkpoint, wanted, wanted.keywords)
+        fit_segments(checkpoint, parts.layout, may_have_none=True)
+    else:
+        parts = source.format.read_tokenizer(source, checkpoint, wanted)
+    if record is not None:
+        checkpoint.family = record.family
+    return parts
 
 
 def assemble(
     checkpoint: Checkpoint,
-    tables: Tables,
+    parts: TokenizerParts,
     device: torch.device | None,
     dtype: torch.dtype | None,
     *,
@@ -261,18 +252,18 @@ def assemble(
 
     Args:
         checkpoint: without weights the model gets random ones.
-        tables: for the task and the tokenizer.
+        parts: for the task and the tokenizer.
         device: where the model goes; None: the CPU.
         dtype: of random weights; None: float32. Weights that were read have theirs.
         strict: False ignores tensors that have no place in the model, with a warning.
     """
     task = Task(
-        source_dictionary=tables.dictionary,
-        label_dictionary=tables.label_dictionary,
+        source_dictionary=parts.dictionary,
+        label_dictionary=parts.label_dictionary,
         name=checkpoint.task,
         init_token=checkpoint.init_token,
         longest=checkpoint.config.max_positions if checkpoint.task in _MEASURED else None,
-        layout=tables.layout,
+        layout=parts.layout,
     )
     empty = device is not None and device.type == "meta"
     model = build(checkpoint, RobertaModel, strict=strict, empty=empty)
@@ -280,7 +271,7 @@ def assemble(
         model.config,
         task,
         model,
-        bpe=tables.bpe,
+        bpe=parts.bpe,
         labels=checkpoint.labels,
         own_head=checkpoint.own_head,
         inputs=checkpoint.inputs,

@@ -151,8 +151,7 @@ def test_a_folder_that_is_not_there_holds_nothing(tmp_path: Path, place: str) ->
     found = Folder(tmp_path / place)
     assert not found.has("a") and not found.is_file("a") and found.optional("a") == {}
     assert found.listing().startswith("nothing that can be listed (")
-    with pytest.raises((OSError, ValueError)):
-        found.names()
+    assert found.names() == []
     with pytest.raises(CheckpointError, match="cannot be read"):
         found.json("a")
 

@@ -247,7 +247,7 @@ MISTAKES: dict[str, list[Case]] = {
         case(lambda at: at.r.predict(at.r.encode("a"), "mood"), InputTypeError, "head is a Tensor"),
         case(lambda at: at.r.choose(TEXTS, "Which?"), UnknownNameError, "choose needs a classif"),
         case(lambda at: at.r.search(TEXTS, "good"), InputTypeError, "corpus is one str, 'good'"),
-        case(lambda at: at.r.save("huggingface", "out"), InputError, "choose roberta_hub, fairseq"),
+        case(lambda at: at.r.save("huggingface", "out"), InputError, "choose fairseq, roberta_hub"),
     ],
     "eval is forgotten": [
         case(
@@ -300,7 +300,7 @@ MISTAKES: dict[str, list[Case]] = {
     ],
     "where it is saved": [
         case(lambda at: at.one.save(at.folder / "a.csv"), CheckpointError, "is a file", "another"),
-        case(lambda at: at.one.save(at.folder / "o", "onnx"), InputError, "choose roberta_hub, f"),
+        case(lambda at: at.one.save(at.folder / "o", "onnx"), InputError, "choose fairseq, r"),
         case(
             lambda at: at.r.save(at.folder / "o", "huggingface"), CheckpointError, "head=...", "ne"
         ),

@@ -8,7 +8,6 @@ import warnings
 from collections import Counter
 from collections.abc import Container, Sequence
 from dataclasses import dataclass, field
-from pathlib import Path
 from typing import Any, TypeVar, get_args
 
 from torch import Tensor
@@ -16,6 +15,7 @@ from torch import Tensor
 from roberta_hub.config import Inputs, RobertaConfig, check_head_name
 from roberta_hub.errors import CheckpointError, InputError
 from roberta_hub.files import read_bytes
+from roberta_hub.folder import Folder
 from roberta_hub.sentence_settings import SentenceSettings
 
 EMBEDDING = "encoder.sentence_encoder.embed_tokens.weight"
@@ -177,15 +177,15 @@ def plain_inputs(value: Any) -> dict[str, Inputs]:
     return {head: given for head, given in items if isinstance(head, str) and given in known}
 
 
-def read_dictionary(path: Path) -> bytes | None:
+def read_dictionary(folder: Folder, name: str) -> bytes | None:
     """Read the bytes of a dictionary file; None: there is no such file.
 
     Raises:
         CheckpointError: it cannot be read, or is too large to be one.
     """
-    if not path.is_file():
+    if not folder.is_file(name):
         return None
-    return read_bytes(path, MAX_DICTIONARY, CheckpointError, "dictionary")
+    return read_bytes(folder / name, MAX_DICTIONARY, CheckpointError, "dictionary")
 
 
 def expand(

@@ -2,11 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
-from pathlib import Path
-
 from roberta_hub.arguments import brief
 from roberta_hub.files import read_note
+from roberta_hub.folder import Folder
 
 _READERS = {
     ".h5": "TensorFlow or Flax",
@@ -41,16 +39,11 @@ def reader_of(name: str) -> str | None:
     return next((reader for end, reader in _READERS.items() if name.lower().endswith(end)), None)
 
 
-def instead(directory: Path, names: Iterable[str]) -> str:
-    """Say what a directory without weights of ours holds, and what to load; "" for nothing known.
-
-    Args:
-        directory: that was given.
-        names: of the files in it.
-    """
-    names = sorted(names)
+def instead(folder: Folder) -> str:
+    """Say what a folder without weights of ours holds, and what to load; "" for nothing known."""
+    names = folder.names()
     if ADAPTER in names:
-        base = read_note(directory / ADAPTER).get("base_model_name_or_path")
+        base = read_note(folder / ADAPTER).get("base_model_name_or_path")
         of = f" of {brief(base)}" if isinstance(base, str) else ""
         return (
             f"a LoRA adapter{of}, which changes a model and is none; merge the two with peft "

@@ -7,7 +7,8 @@ from pathlib import Path
 
 from roberta_hub.errors import CheckpointError
 from roberta_hub.files import check_regular, read_note
-from roberta_hub.formats.saving import EXPORTED, EXPORTS, FORMATS
+from roberta_hub.formats.huggingface import HUGGINGFACE
+from roberta_hub.formats.saving import EXPORTED, EXPORTS
 
 _WEIGHTS = (
     ".safetensors",
@@ -33,7 +34,7 @@ def earlier_files(format: str) -> tuple[str, ...]:
         >>> "modules.json" in earlier_files("torch"), "model.onnx" in earlier_files("torch")
         (True, False)
     """
-    return (*EXPORTS[format], *FORMATS["huggingface"])
+    return (*EXPORTS[format], *HUGGINGFACE.passing)
 
 
 def check_vacant(directory: Path, format: str) -> None:
@@ -55,7 +56,7 @@ def check_vacant(directory: Path, format: str) -> None:
     own = EXPORTS[format] if ours else ()
     found = [n for n in os.listdir(directory) if n.lower().endswith(_WEIGHTS) and n not in own]
     if not ours:
-        beside = ("config.json", *FORMATS["huggingface"])
+        beside = ("config.json", *HUGGINGFACE.passing)
         found += [name for name in beside if os.path.lexists(directory / name)]
     if found:
         more = f", ... ({len(found)} in all)" if len(found) > 8 else ""

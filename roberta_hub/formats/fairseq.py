@@ -1,4 +1,4 @@
-"""Reads fairseq's model.pt of every era from 2019 to 0.12, and writes 0.12's plain form."""
+"""fairseq's format: model.pt of every era from 2019 to 0.12, written in 0.12's plain form."""
 
 from __future__ import annotations
 
@@ -20,21 +20,42 @@ from roberta_hub.checkpoint.checkpoint import (
     distinct,
     expand,
     plain_inputs,
-    read_dictionary,
 )
 from roberta_hub.checkpoint.converted import Neutral, through_copy
+from roberta_hub.checkpoint.fetch.cache import MODEL
 from roberta_hub.checkpoint.tensors import Origin, holds_all, own
 from roberta_hub.checkpoint.untrusted.unpickle import is_mapped, load_pickle, plain, tensors
 from roberta_hub.config import FAIRSEQ_ACTIVATIONS, RobertaConfig
 from roberta_hub.errors import CheckpointError, InputError
 from roberta_hub.files import replacing, write_files
+from roberta_hub.folder import Folder
 from roberta_hub.formats.fairseq_arguments import (
     check_overrides,
     fairseq_cfg,
     layers_to_keep,
     read_config,
 )
+from roberta_hub.formats.format import WEIGHTS_BESIDE_CONFIG, Format, Source
+from roberta_hub.formats.tokenizer_files import (
+    VOCABULARIES,
+    check_layout,
+    fairseq_dictionary,
+    lays_out_as_roberta,
+)
+from roberta_hub.formats.tokenizers import (
+    Brought,
+    TokenizerParts,
+    Wanted,
+    complete,
+    read_dictionaries,
+)
 from roberta_hub.formats.upgrade import count_layers, is_post_norm_era, prune, upgrade
+from roberta_hub.text.bpe import GPT2BPE
+from roberta_hub.text.dictionary import Dictionary
+from roberta_hub.text.fairseq_files import Keywords, engine_in
+from roberta_hub.text.layout import Layout
+from roberta_hub.text.pieces import Engine
+from roberta_hub.text.tokenizer import Tokenizer
 
 OURS = (
     "roberta_hub_labels",
@@ -356,7 +377,7 @@ def write_fairseq(
     """
     state = fairseq_state(checkpoint, vocabulary or {})
     directory.mkdir(parents=True, exist_ok=True)
-    with replacing(directory / "model.pt") as file:
+    with replacing(directory / MODEL) as file:
         torch.save(state, file)
     dictionaries = {
         "dict.txt": checkpoint.dictionary,
@@ -366,22 +387,67 @@ def write_fairseq(
     write_files(directory, {**files, **(vocabulary or {})})
 
 
-def read_dictionaries(
-    model_directory: Path, data: Path | None = None
-) -> tuple[bytes | None, bytes | None]:
-    """Read dict.txt and label/dict.txt, from the data directory or beside the model.
+def fairseq_family(engine: Engine | None, dictionary: Dictionary, config: RobertaConfig) -> str:
+    """Tell the family of a model of fairseq's by what cuts its texts, and its dictionary.
 
-    Returns:
-        The bytes of both; None for a file that is absent.
+    Args:
+        engine: None: GPT-2's BPE.
+        dictionary: of the model.
+        config: of the model.
 
-    Raises:
-        CheckpointError: a file that cannot be read, or is too large.
+    Example:
+        >>> fairseq_family(None, Dictionary.roberta(), RobertaConfig())
+        'roberta'
     """
-    data = data or model_directory
-    places = [data / "dict.txt", data / "input0" / "dict.txt", model_directory / "dict.txt"]
-    labels = [data / "label" / "dict.txt", model_directory / "label" / "dict.txt"]
-    return _first_file(places), _first_file(labels)
+    if engine is None or isinstance(engine, GPT2BPE):
+        return "roberta"
+    if Layout.of(dictionary).bos != dictionary.bos():  # `<s>` stands there twice
+        return "camembert"
+    return "xlm-roberta-xl" if config.normalize_before else "xlm-roberta"
 
 
-def _first_file(places: list[Path]) -> bytes | None:
-    return next((data for place in places if (data := read_dictionary(place)) is not None), None)
+def _detect(folder: Folder, file: Path | None) -> Source | None:
+    """See `Format.detect`: any file that needs no config.json, or a model.pt."""
+    if file is None:
+        return Source(format=FAIRSEQ, folder=folder) if folder.is_file(MODEL) else None
+    if file.suffix in WEIGHTS_BESIDE_CONFIG:
+        return None
+    return Source(format=FAIRSEQ, folder=folder, file=file)
+
+
+def _read(
+    source: Source, overrides: Mapping[str, object], dtype: torch.dtype | None, *, converted: bool
+) -> Checkpoint:
+    """See `Format.read`."""
+    return read_fairseq(source.file or source.folder / MODEL, overrides, dtype, converted=converted)
+
+
+def _read_tokenizer(source: Source, checkpoint: Checkpoint, wanted: Wanted) -> TokenizerParts:
+    """See `Format.read_tokenizer`: a model.pt does not say its family, its vocabulary does."""
+    words, labels = read_dictionaries(source.folder, wanted.data)
+    bpe = engine_in(source.folder, wanted.keywords)
+    brought = Brought(folder=source.folder, bpe=bpe, words=words, labels=labels)
+    parts = complete(brought, checkpoint, wanted, Keywords())
+    checkpoint.family = fairseq_family(parts.bpe, parts.dictionary, checkpoint.config)
+    return parts
+
+
+def _write(checkpoint: Checkpoint, tokenizer: Tokenizer, directory: Path, head: str | None) -> None:
+    """See `Format.write`; every head is kept."""
+    check_relative(checkpoint)
+    check_layout(tokenizer, FAIRSEQ.name, lays_out_as_roberta(tokenizer))
+    shipped = tokenizer.engine is GPT2BPE.shipped()
+    files = {} if shipped else tokenizer.engine.fairseq_files()
+    dictionary = fairseq_dictionary(tokenizer, checkpoint.config.vocab_size)
+    write_fairseq(dataclasses.replace(checkpoint, dictionary=dictionary), directory, files)
+
+
+FAIRSEQ = Format(
+    name="fairseq",
+    detect=_detect,
+    read=_read,
+    read_tokenizer=_read_tokenizer,
+    write=_write,
+    passing=("label/dict.txt", "encoder.json", "vocab.bpe", *VOCABULARIES),
+)
+"""A model.pt with dict.txt, and the tables of what cuts texts where that is not GPT-2's BPE."""

@@ -1,4 +1,4 @@
-"""Reads and writes Hugging Face directories: config.json with safetensors or .bin.
+"""Hugging Face's format: config.json with safetensors or .bin; sentence-transformers' beside it.
 
 The table of the family that config.json names says what everything is called (`names/`); nothing
 here knows a family's names.
@@ -31,7 +31,9 @@ from roberta_hub.checkpoint.safetensors import write_safetensors
 from roberta_hub.checkpoint.tensors import holds_all, is_finite, own
 from roberta_hub.config import RobertaConfig
 from roberta_hub.errors import CheckpointError
-from roberta_hub.files import read_json, write_files, write_json
+from roberta_hub.files import write_files, write_json
+from roberta_hub.folder import Folder
+from roberta_hub.formats.format import Format, Source, folder_of
 from roberta_hub.formats.huggingface_config import (
     check_expressible,
     check_only,
@@ -44,7 +46,31 @@ from roberta_hub.formats.huggingface_heads import (
     heads_in,
     read_heads,
 )
-from roberta_hub.formats.shards import WHOLE, config_file, read_weights
+from roberta_hub.formats.ours import is_ours
+from roberta_hub.formats.overrides import override
+from roberta_hub.formats.sentence_transformers import FILES as SENTENCE_FILES
+from roberta_hub.formats.sentence_transformers import (
+    MODULES,
+    find_body,
+    read_sentence_settings,
+    sentence_files,
+)
+from roberta_hub.formats.shards import WHOLE, config_name, read_weights, weights_in
+from roberta_hub.formats.tokenizer_files import (
+    VOCABULARIES,
+    check_layout,
+    is_written_by_its_class,
+    tokenizer_files,
+)
+from roberta_hub.formats.tokenizers import (
+    TokenizerParts,
+    Wanted,
+    bring,
+    complete,
+    fit_segments,
+)
+from roberta_hub.text.huggingface import SETTINGS
+from roberta_hub.text.tokenizer import Tokenizer
 
 _POSITIONS = "encoder.sentence_encoder.embed_positions.weight"
 
@@ -84,7 +110,7 @@ def parameter_names(
 
 
 def read_huggingface(
-    directory: Path,
+    folder: Folder,
     dtype: torch.dtype | None = None,
     *,
     file: Path | None = None,
@@ -99,7 +125,7 @@ def read_huggingface(
     rows, which is the same sum.
 
     Args:
-        directory: holds config.json and the weights.
+        folder: holds config.json and the weights.
         dtype: of the weights; None widens half precision to float32.
         file: the weights; None: what lies there, whole or in shards.
         converted: of a pytorch_model.bin, keep a safetensors copy in our cache and read that the
@@ -108,21 +134,22 @@ def read_huggingface(
     Raises:
         CheckpointError: files missing or damaged, another architecture, unknown tensors.
     """
-    hf = read_json(config_file(directory))
+    place = file or folder / weights_in(folder)  # first: no config.json makes up for weights
+    hf = folder.json(config_name(folder))
     neutral = None
     if hf.get("model_type") is None:  # as in 2019: the tensors' names say it
-        neutral = read_weights(directory, file, converted=converted)
-    table = family_of(hf, str(directory), neutral.weights if neutral else ())
-    config = read_config(hf, table, directory)
+        neutral = read_weights(folder, place, converted=converted)
+    table = family_of(hf, str(folder), neutral.weights if neutral else ())
+    config = read_config(hf, table, folder)
     if neutral is None:
-        neutral = read_weights(directory, file, converted=converted)
+        neutral = read_weights(folder, place, converted=converted)
     theirs = _in_full(neutral.weights, table)
     row = theirs.pop(table.prefix + table.folded, None) if table.folded else None
     heads = heads_in(table, theirs, hf.get("architectures"))
     for head in heads:
         if all(f"{module}.weight" in theirs for module in head.modules.values()):
-            check_only(hf, head.only, table, directory)
-    weights = _renamed(theirs, table, config, heads, str(directory))
+            check_only(hf, head.only, table, folder)
+    weights = _renamed(theirs, table, config, heads, str(folder))
     config = dataclasses.replace(
         config, lm_head=any(k.startswith("encoder.lm_head.") for k in weights)
     )
@@ -131,13 +158,13 @@ def read_huggingface(
     finite = neutral.finite and holds_all(weights, dtype)
     weights = own(weights, dtype, neutral.origin)
     if table.positions_from_zero:
-        _move_positions(weights, config, str(directory))
+        _move_positions(weights, config, str(folder))
     if row is not None and _POSITIONS in weights:
-        _fold(row, weights, config, str(directory))
+        _fold(row, weights, config, str(folder))
         finite = finite and is_finite(weights[_POSITIONS])  # of two large numbers it could be none
     _share_pooler(weights, table, heads)
     weights[VERSION] = torch.tensor([3.0])
-    source = str(directory if file is None or file.name in WHOLE else file)
+    source = str(folder if file is None or file.name in WHOLE else file)
     checkpoint = Checkpoint(
         config=config, weights=weights, source=source, finite=finite, family=table.model_type
     )
@@ -305,3 +332,65 @@ def _fold_spectral_norm(weights: dict[str, Tensor], prefix: str) -> dict[str, Te
     raw, u, v = (weights.pop(f"{prefix}weight_{part}") for part in ("orig", "u", "v"))
     weights[f"{prefix}weight"] = raw / torch.dot(u, raw @ v)
     return weights
+
+
+def files_beside(checkpoint: Checkpoint, tokenizer: Tokenizer) -> dict[str, bytes]:
+    """Make the tokenizer's files, and those that say how a vector of a text is made.
+
+    Raises:
+        CheckpointError: rows that the engine's files cannot express.
+    """
+    config = checkpoint.config
+    files = tokenizer_files(tokenizer, config.max_positions)
+    if checkpoint.sentence is not None:
+        files |= sentence_files(checkpoint.sentence, config.embed_dim, config.max_positions)
+    return files
+
+
+def _detect(folder: Folder, file: Path | None) -> Source | None:
+    """See `Format.detect`: a modules.json, or a config.json that is not ours."""
+    if file is None and folder.has(MODULES) and not is_ours(folder):
+        return Source(format=HUGGINGFACE, folder=find_body(folder), sentences=folder)
+    beside = folder_of(file, folder)
+    if is_ours(beside) or not beside.has(config_name(beside)):
+        return None
+    sentences = folder if folder.has(MODULES) else None
+    return Source(format=HUGGINGFACE, folder=beside, file=file, sentences=sentences)
+
+
+def _read(
+    source: Source, overrides: Mapping[str, object], dtype: torch.dtype | None, *, converted: bool
+) -> Checkpoint:
+    """See `Format.read`."""
+    checkpoint = read_huggingface(source.folder, dtype, file=source.file, converted=converted)
+    if source.sentences is not None:
+        checkpoint.sentence = read_sentence_settings(source.sentences)
+    if overrides:
+        override(checkpoint, overrides)
+    return checkpoint
+
+
+def _read_tokenizer(source: Source, checkpoint: Checkpoint, wanted: Wanted) -> TokenizerParts:
+    """See `Format.read_tokenizer`: the vocabulary says whether there are segments."""
+    brought = bring(source.folder, checkpoint, wanted, whole=False)
+    parts = complete(brought, checkpoint, wanted, wanted.keywords)
+    fit_segments(checkpoint, parts.layout, may_have_none=True)
+    return parts
+
+
+def _write(checkpoint: Checkpoint, tokenizer: Tokenizer, directory: Path, head: str | None) -> None:
+    """See `Format.write`; one head is kept."""
+    check_layout(tokenizer, HUGGINGFACE.name, is_written_by_its_class(tokenizer))
+    ends = (tokenizer.bos, tokenizer.eos)
+    write_huggingface(checkpoint, directory, files_beside(checkpoint, tokenizer), head, ends=ends)
+
+
+HUGGINGFACE = Format(
+    name="huggingface",
+    detect=_detect,
+    read=_read,
+    read_tokenizer=_read_tokenizer,
+    write=_write,
+    passing=(SETTINGS, *VOCABULARIES, *SENTENCE_FILES),
+)
+"""What transformers and sentence-transformers read and write."""

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from pathlib import Path
 from typing import Any
 
 import torch
@@ -12,6 +11,7 @@ from roberta_hub.arguments import brief
 from roberta_hub.checkpoint.names.table import NameTable
 from roberta_hub.config import RobertaConfig
 from roberta_hub.errors import CheckpointError
+from roberta_hub.folder import Folder
 
 _ACTIVATIONS = {
     "gelu": "gelu",
@@ -37,19 +37,19 @@ _READ_ACTIVATIONS = {theirs: ours for ours, theirs in _ACTIVATIONS.items()} | {
 """Every name that transformers has for one without parameters of its own -> ours."""
 
 
-def read_config(hf: Mapping[str, Any], table: NameTable, directory: Path) -> RobertaConfig:
+def read_config(hf: Mapping[str, Any], table: NameTable, folder: Folder) -> RobertaConfig:
     """Read our configuration from the content of config.json.
 
     Raises:
         CheckpointError: another architecture, or a value that is missing or cannot be.
     """
-    check_only(hf, table.only, table, directory)
+    check_only(hf, table.only, table, folder)
     given = {**table.defaults, **hf}
     name = _names(table)["activation_fn"]
     activation = given.get(name)
     if not isinstance(activation, str) or activation not in _READ_ACTIVATIONS:
         raise CheckpointError(
-            f"{directory}: {name} {brief(activation)} is not supported; there are "
+            f"{folder}: {name} {brief(activation)} is not supported; there are "
             f"{', '.join(_READ_ACTIVATIONS)}"
         )
     try:
@@ -69,11 +69,11 @@ def read_config(hf: Mapping[str, Any], table: NameTable, directory: Path) -> Rob
             values["separator_idx"] = _separator(hf, table, values["vocab_size"])
         return RobertaConfig(**values)
     except (KeyError, TypeError, ValueError) as error:
-        raise CheckpointError(f"{directory}/config.json: {type(error).__name__}: {error}") from None
+        raise CheckpointError(f"{folder}/config.json: {type(error).__name__}: {error}") from None
 
 
 def check_only(
-    hf: Mapping[str, Any], only: Mapping[str, object], table: NameTable, directory: Path | str
+    hf: Mapping[str, Any], only: Mapping[str, object], table: NameTable, folder: Folder
 ) -> None:
     """Refuse a config.json that has another value than the one that makes our architecture.
 
@@ -81,7 +81,7 @@ def check_only(
         hf: the content of config.json.
         only: fields, each with the one value that is read, which is transformers' default too.
         table: of the family.
-        directory: for messages.
+        folder: for messages.
 
     Raises:
         CheckpointError: it has another value.
@@ -90,7 +90,7 @@ def check_only(
         found = hf.get(name)
         if found is not None and found != value:
             raise CheckpointError(
-                f"{directory}: {name} is {brief(found)}, and only {value!r} is read; decoders, "
+                f"{folder}: {name} is {brief(found)}, and only {value!r} is read; decoders, "
                 f"relative positions and groups of several layers are not {table.title}'s"
             )
 

@@ -1,10 +1,12 @@
-"""Reads and writes our own format: model.safetensors, which is mapped, and config.json.
+"""Our own format: model.safetensors, which is mapped, and config.json.
 
 There is no pickle in it. config.json is written last, so a directory that has it is complete.
 """
 
 from __future__ import annotations
 
+import dataclasses
+from collections.abc import Mapping
 from pathlib import Path
 
 import torch
@@ -21,15 +23,34 @@ from roberta_hub.checkpoint.safetensors import read_safetensors, write_safetenso
 from roberta_hub.checkpoint.tensors import own
 from roberta_hub.config import RobertaConfig
 from roberta_hub.errors import CheckpointError
-from roberta_hub.files import read_json, write_files, write_json
+from roberta_hub.files import write_files, write_json
+from roberta_hub.folder import Folder
+from roberta_hub.formats.format import Format, Source, folder_of
+from roberta_hub.formats.overrides import override
+from roberta_hub.formats.tokenizer_files import (
+    VOCABULARIES,
+    lays_out_as_roberta,
+    tokenizer_files,
+)
+from roberta_hub.formats.tokenizers import (
+    TokenizerParts,
+    Wanted,
+    bring,
+    complete,
+    fit_segments,
+)
 from roberta_hub.sentence_settings import SentenceSettings
+from roberta_hub.text.bpe import GPT2BPE
+from roberta_hub.text.dictionary import Dictionary
+from roberta_hub.text.huggingface import SETTINGS
+from roberta_hub.text.tokenizer import Tokenizer
 
 FORMAT_VERSION = 1
-_WEIGHTS = "model.safetensors"
+_WEIGHTS, _CONFIG = "model.safetensors", "config.json"
 
 
 def read_store(
-    directory: Path, dtype: torch.dtype | None = None, *, file: Path | None = None
+    folder: Folder, dtype: torch.dtype | None = None, *, file: Path | None = None
 ) -> Checkpoint:
     """Read a directory that `write_store` wrote.
 
@@ -37,7 +58,7 @@ def read_store(
     them, so what is mapped cannot change.
 
     Args:
-        directory: holds config.json.
+        folder: holds config.json.
         dtype: of the weights; None widens half precision to float32.
         file: the weights; None: model.safetensors. A file of another name is not ours to trust,
             and is copied.
@@ -45,16 +66,15 @@ def read_store(
     Raises:
         CheckpointError: files missing, damaged, or written by a newer version.
     """
-    path = directory / "config.json"
-    about = read_json(path)
+    path, about = folder / _CONFIG, folder.json(_CONFIG)
     version = about.get("version")
     if version != FORMAT_VERSION:
         raise CheckpointError(
             f"{path}: format version {brief(version)}, this package reads {FORMAT_VERSION}; was it "
             "written by a newer roberta_hub? Install that one"
         )
-    ours = file is None or file == directory / _WEIGHTS
-    weights = read_safetensors(directory / _WEIGHTS if file is None else file)
+    ours = file is None or file == folder / _WEIGHTS
+    weights = read_safetensors(folder / _WEIGHTS if file is None else file)
     weights = own(weights, dtype, "our file" if ours else "file")
     weights[VERSION] = torch.tensor([3.0])
     try:
@@ -86,10 +106,10 @@ def read_store(
     return Checkpoint(
         config=config,
         weights=weights,
-        source=str(directory if ours else file),
-        dictionary=read_dictionary(directory / "dict.txt"),
-        label_dictionary=read_dictionary(directory / "label_dict.txt"),
-        labels={head: distinct(given, head, str(directory)) for head, given in labels.items()},
+        source=str(folder if ours else file),
+        dictionary=read_dictionary(folder, "dict.txt"),
+        label_dictionary=read_dictionary(folder, "label_dict.txt"),
+        labels={head: distinct(given, head, str(folder)) for head, given in labels.items()},
         own_head=own_head,
         inputs=inputs,
         task=task,
@@ -107,7 +127,7 @@ def write_store(checkpoint: Checkpoint, directory: Path) -> None:
     files = {"dict.txt": checkpoint.dictionary, "label_dict.txt": checkpoint.label_dictionary}
     write_files(directory, {name: data for name, data in files.items() if data is not None})
     about = {
-        "format": "roberta_hub",
+        "format": OURS.name,
         "version": FORMAT_VERSION,
         "model": checkpoint.config.to_dict(),
         "labels": {head: list(labels) for head, labels in checkpoint.labels.items()},
@@ -119,4 +139,70 @@ def write_store(checkpoint: Checkpoint, directory: Path) -> None:
     }
     if checkpoint.sentence is not None:
         about["sentence"] = checkpoint.sentence.to_dict()
-    write_json(directory / "config.json", about)
+    write_json(directory / _CONFIG, about)
+
+
+def is_ours(folder: Folder) -> bool:
+    """Whether a folder holds a model of our own format, which its config.json says.
+
+    Raises:
+        CheckpointError: config.json is damaged.
+    """
+    return folder.has(_CONFIG) and folder.json(_CONFIG).get("format") == OURS.name
+
+
+def _detect(folder: Folder, file: Path | None) -> Source | None:
+    """See `Format.detect`."""
+    beside = folder_of(file, folder)
+    if not is_ours(beside):
+        return None
+    if file is not None and file.suffix != ".safetensors":
+        raise CheckpointError(
+            f"{file} is no .safetensors file, and the config.json beside it is of roberta_hub's "
+            "own format, which has no other; put it beside the config.json that it came with"
+        )
+    return Source(format=OURS, folder=beside, file=file)
+
+
+def _read(
+    source: Source, overrides: Mapping[str, object], dtype: torch.dtype | None, *, converted: bool
+) -> Checkpoint:
+    """See `Format.read`; there is no pickle to convert."""
+    checkpoint = read_store(source.folder, dtype, file=source.file)
+    if overrides:
+        override(checkpoint, overrides)
+    return checkpoint
+
+
+def _read_tokenizer(source: Source, checkpoint: Checkpoint, wanted: Wanted) -> TokenizerParts:
+    """See `Format.read_tokenizer`: a folder without vocabulary files has RoBERTa's."""
+    brought = bring(source.folder, checkpoint, wanted, whole=True)
+    parts = complete(brought, checkpoint, wanted, wanted.keywords)
+    fit_segments(checkpoint, parts.layout, may_have_none=False)
+    return parts
+
+
+def _write(checkpoint: Checkpoint, tokenizer: Tokenizer, directory: Path, head: str | None) -> None:
+    """See `Format.write`; every head is kept."""
+    if tokenizer.dictionary.symbols == Dictionary.roberta().symbols:
+        checkpoint = dataclasses.replace(checkpoint, dictionary=None)  # the package has it
+    write_store(checkpoint, directory)
+    # A dict.txt alone has a symbol for every row, and means RoBERTa's BPE and way of joining.
+    enough = (
+        tokenizer.engine is GPT2BPE.shipped()
+        and checkpoint.config.vocab_size <= len(tokenizer)
+        and lays_out_as_roberta(tokenizer)
+    )
+    if not enough:
+        write_files(directory, tokenizer_files(tokenizer, checkpoint.config.max_positions))
+
+
+OURS = Format(
+    name="roberta_hub",
+    detect=_detect,
+    read=_read,
+    read_tokenizer=_read_tokenizer,
+    write=_write,
+    passing=("dict.txt", "label_dict.txt", SETTINGS, *VOCABULARIES),
+)
+"""What `save` writes unless told otherwise: whatever a model has, it holds."""

@@ -14,7 +14,6 @@ from typing import Any
 
 from roberta_hub.arguments import brief
 from roberta_hub.errors import CheckpointError, InputError
-from roberta_hub.files import read_json
 from roberta_hub.folder import Folder
 from roberta_hub.sentence_settings import MAX_LENGTH, SentenceSettings
 
@@ -60,61 +59,60 @@ _UNREAD = (
 """Settings of the model's part that change its vectors and are not read here."""
 
 
-def find_body(directory: Path) -> Path:
-    """Find the folder of the model itself: the directory, or `0_Transformer` in older ones.
+def find_body(folder: Folder) -> Folder:
+    """Find the folder of the model itself: the given one, or `0_Transformer` in older ones.
 
     Args:
-        directory: holds modules.json.
+        folder: holds modules.json.
 
     Raises:
         CheckpointError: modules.json is damaged, names a folder elsewhere or a part that is not
             read here.
     """
-    return _parts(directory)[0][1]
+    return _parts(folder)[0][1]
 
 
-def read_sentence_settings(directory: Path) -> SentenceSettings | None:
+def read_sentence_settings(folder: Folder) -> SentenceSettings | None:
     """Read how a model makes sentence vectors; None: it is a cross-encoder, which makes none.
 
     Args:
-        directory: holds modules.json.
+        folder: holds modules.json.
 
     Raises:
         CheckpointError: a file is damaged, or asks for something that is not read here; the message
             names it.
     """
-    parts = _parts(directory)
-    model = _optional(directory / _MODEL)
-    body = next((_optional(path) for name in _BODIES if (path := parts[0][1] / name).exists()), {})
+    parts = _parts(folder)
+    model, inside = folder.optional(_MODEL), parts[0][1]
+    body = next((inside.json(name) for name in _BODIES if inside.has(name)), {})
     kind = model.get("model_type", "SentenceTransformer")
     if kind not in ("SentenceTransformer", "CrossEncoder"):
-        raise _unread(directory / _MODEL, f"model_type {brief(kind)}")
+        raise _unread(folder / _MODEL, f"model_type {brief(kind)}")
     chain = [name for name, _ in parts]
     if kind == "CrossEncoder" and chain == ["Transformer"]:
         return None
     if chain not in _CHAINS:
-        raise _unread(directory / MODULES, f"the parts {', '.join(chain)}")
-    _check_body(body, parts[0][1])
-    pooling = parts[1][1] / "config.json"
+        raise _unread(folder / MODULES, f"the parts {', '.join(chain)}")
+    _check_body(body, inside)
     if len(parts) > 2:
-        _check_normalize(parts[2][1] / "config.json")
+        _check_normalize(parts[2][1])
     prompts = model.get("prompts") or {}
     if not isinstance(prompts, dict):
-        raise CheckpointError(f"{directory / _MODEL}: prompts is {brief(prompts)}, not an object")
+        raise CheckpointError(f"{folder / _MODEL}: prompts is {brief(prompts)}, not an object")
     if (dimensions := model.get("truncate_dim")) is not None:
-        raise _unread(directory / _MODEL, f"truncate_dim {brief(dimensions)}")
+        raise _unread(folder / _MODEL, f"truncate_dim {brief(dimensions)}")
     try:
         return SentenceSettings(
-            pooling=_pooling(read_json(pooling), pooling),
+            pooling=_pooling(parts[1][1]),
             normalize=len(parts) > 2,
-            max_length=_max_length(body, parts[0][1]),
+            max_length=_max_length(body, inside),
             prompts={name: "" if text is None else text for name, text in prompts.items()},
             default_prompt=model.get("default_prompt_name"),
             lower_case=body.get("do_lower_case", False),
             similarity=model.get("similarity_fn_name") or "cosine",
         )
     except InputError as error:
-        raise CheckpointError(f"{directory}: {error}") from None
+        raise CheckpointError(f"{folder}: {error}") from None
 
 
 def sentence_files(settings: SentenceSettings, width: int, longest: int) -> dict[str, bytes]:
@@ -160,17 +158,16 @@ def sentence_files(settings: SentenceSettings, width: int, longest: int) -> dict
     }
 
 
-def _parts(directory: Path) -> list[tuple[str, Path]]:
+def _parts(folder: Folder) -> list[tuple[str, Folder]]:
     """Read modules.json: each part's kind, and its folder."""
-    path = directory / MODULES
-    listed = Folder(directory).json_list(MODULES)
+    path, listed = folder / MODULES, folder.json_list(MODULES)
     if not 1 <= len(listed) <= MAX_MODULES:
         raise CheckpointError(f"{path}: {len(listed)} parts, must be 1 to {MAX_MODULES}")
     parts = []
     for number, entry in enumerate(listed):
         if not isinstance(entry, dict):
             raise CheckpointError(f"{path}: part {number} is {brief(entry)}, not an object")
-        parts.append((_kind(entry.get("type"), path), _folder(entry.get("path"), directory)))
+        parts.append((_kind(entry.get("type"), path), _folder(entry.get("path"), folder)))
     if parts[0][0] != "Transformer":
         raise _unread(path, f"a {parts[0][0]} as the first part")
     return parts
@@ -184,23 +181,19 @@ def _kind(dotted: object, path: Path) -> str:
     return str(name)
 
 
-def _folder(place: object, directory: Path) -> Path:
-    """Return a part's folder, which lies in the directory or is it."""
+def _folder(place: object, folder: Folder) -> Folder:
+    """Return a part's folder, which lies in the given one or is it."""
     if place in ("", "."):
-        return directory
+        return folder
     if not isinstance(place, str) or not _FOLDER.fullmatch(place.removesuffix("/")):
         raise CheckpointError(
-            f"{directory / MODULES}: {brief(place)} is no folder of {directory}; a part lies in a "
+            f"{folder / MODULES}: {brief(place)} is no folder of {folder}; a part lies in a "
             "folder right below, whose name has letters, digits, '_', '-' and '.'"
         )
-    folder = directory / place
-    if folder.is_symlink():
-        raise CheckpointError(f"{folder} is a link to a folder elsewhere; put the folder there")
-    return folder
-
-
-def _optional(path: Path) -> dict[str, Any]:
-    return read_json(path) if path.exists() else {}
+    part = folder.folder(place)
+    if part.path.is_symlink():
+        raise CheckpointError(f"{part} is a link to a folder elsewhere; put the folder there")
+    return part
 
 
 def _unread(path: Path, what: str) -> CheckpointError:
@@ -211,7 +204,7 @@ def _unread(path: Path, what: str) -> CheckpointError:
     )
 
 
-def _check_body(body: Mapping[str, Any], folder: Path) -> None:
+def _check_body(body: Mapping[str, Any], folder: Folder) -> None:
     """Refuse settings of the model's part by which its vectors would be others."""
     path = folder / _BODY
     for name in _UNREAD:
@@ -226,15 +219,16 @@ def _check_body(body: Mapping[str, Any], folder: Path) -> None:
         raise _unread(path, f"modality_config {brief(modality)}")
 
 
-def _check_normalize(path: Path) -> None:
-    settings = _optional(path)
+def _check_normalize(folder: Folder) -> None:
+    path, settings = folder / "config.json", folder.optional("config.json")
     for name in ("module_input_name", "module_output_name"):
         if settings.get(name) not in (None, "sentence_embedding"):
             raise _unread(path, f"{name} {brief(settings[name])}")
 
 
-def _pooling(settings: Mapping[str, Any], path: Path) -> tuple[str, ...]:
+def _pooling(folder: Folder) -> tuple[str, ...]:
     """Read the names of the poolings in either spelling."""
+    path, settings = folder / "config.json", folder.json("config.json")
     if settings.get("include_prompt", True) is not True:
         raise _unread(path, f"include_prompt {brief(settings['include_prompt'])}")
     given = settings.get("pooling_mode")
@@ -255,14 +249,14 @@ def _pooling(settings: Mapping[str, Any], path: Path) -> tuple[str, ...]:
     return tuple(mode for name, mode in _SWITCHES.items() if switches.get(name)) or ("mean",)
 
 
-def _max_length(body: Mapping[str, Any], folder: Path) -> Any:
+def _max_length(body: Mapping[str, Any], folder: Folder) -> Any:
     """Read the longest input in tokens; None: what the model takes."""
     given = body.get("processor_kwargs") or body.get("tokenizer_args") or {}
     if not isinstance(given, dict) or not {*given} <= {"model_max_length"}:
         raise _unread(folder / _BODY, f"settings of the tokenizer {brief(given)}")
     length = given.get("model_max_length", body.get("max_seq_length"))
     if length is None:  # newer directories have it there
-        length = _optional(folder / "tokenizer_config.json").get("model_max_length")
+        length = folder.optional("tokenizer_config.json").get("model_max_length")
         length = length if type(length) is int else None
     unlimited = type(length) is int and length > MAX_LENGTH  # transformers writes 1e30
     return None if unlimited else length  # of any type: SentenceSettings checks it

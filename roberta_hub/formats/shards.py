@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import os
 from pathlib import Path
 
 from torch import Tensor
@@ -14,7 +13,7 @@ from roberta_hub.checkpoint.safetensors import read_safetensors
 from roberta_hub.checkpoint.tensors import Origin
 from roberta_hub.checkpoint.untrusted.unpickle import is_mapped, load_pickle, tensors
 from roberta_hub.errors import CheckpointError
-from roberta_hub.files import listing, read_json
+from roberta_hub.folder import Folder
 
 WHOLE = ("model.safetensors", "pytorch_model.bin")
 """Names of transformers' files of weights; the one without pickles comes first."""
@@ -25,38 +24,40 @@ INDEXES = tuple(f"{name}.index.json" for name in WHOLE)
 """Names of the files that say in which shard each tensor lies."""
 
 
-def config_file(directory: Path) -> Path:
-    """Return the file that says what a directory's weights are; the first name where none is."""
-    there = [name for name in CONFIGS if os.path.exists(directory / name)]
-    return directory / (there or CONFIGS)[0]
+def config_name(folder: Folder) -> str:
+    """Return the name of what says what a folder's weights are; the first one where none is."""
+    return next(filter(folder.has, CONFIGS), CONFIGS[0])
 
 
-def read_weights(directory: Path, file: Path | None = None, *, converted: bool) -> Neutral:
+def weights_in(folder: Folder) -> str:
+    """Return the name of the file of weights in a folder, or of the index of its shards.
+
+    Raises:
+        CheckpointError: there is none that is read; the message says what is there.
+    """
+    for name in (name for pair in zip(WHOLE, INDEXES, strict=True) for name in pair):
+        if folder.has(name):
+            return name
+    raise CheckpointError(
+        f"{folder} has {config_name(folder)} but no weights: none of "
+        f"{', '.join((*WHOLE, *INDEXES))}, but {instead(folder) or folder.listing()}"
+    )
+
+
+def read_weights(folder: Folder, file: Path, *, converted: bool) -> Neutral:
     """Read all tensors, under Hugging Face's names.
 
     Args:
-        directory: where they lie.
-        file: the one file that holds them; None: what lies there.
+        folder: where they lie.
+        file: that holds them, or the index of its shards.
         converted: of a pickle, keep a safetensors copy in our cache and read that the next time.
 
     Raises:
-        CheckpointError: there are none, or they cannot be read.
+        CheckpointError: they cannot be read.
     """
-    if file is not None:
-        return _read_file(file, converted=converted)
-    for whole, index in zip(WHOLE, INDEXES, strict=True):
-        if os.path.exists(directory / whole):
-            return _read_file(directory / whole, converted=converted)
-        if os.path.exists(directory / index):
-            return _read_shards(directory / index, converted=converted)
-    raise CheckpointError(lacking(directory))
-
-
-def lacking(directory: Path) -> str:
-    """Say that a directory has no weights that are read, and what to fetch."""
-    expected = ", ".join((*WHOLE, *INDEXES))
-    found = f"{directory} has {config_file(directory).name} but no weights: none of {expected}, but"
-    return f"{found} {instead(directory, os.listdir(directory)) or listing(directory)}"
+    if file.name in INDEXES:
+        return _read_shards(folder, file.name, converted=converted)
+    return _read_file(file, converted=converted)
 
 
 def _read_file(path: Path, *, converted: bool) -> Neutral:
@@ -67,8 +68,8 @@ def _read_file(path: Path, *, converted: bool) -> Neutral:
     return through_copy(path, "bin", _read_bin) if converted else _read_bin(path)
 
 
-def _read_shards(index: Path, *, converted: bool) -> Neutral:
-    shards = read_json(index).get("weight_map")
+def _read_shards(folder: Folder, name: str, *, converted: bool) -> Neutral:
+    index, shards = folder / name, folder.json(name).get("weight_map")
     if not isinstance(shards, dict):
         raise CheckpointError(f"{index}: has no 'weight_map'")
     pickled = index.name == INDEXES[1]

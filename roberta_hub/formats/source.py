@@ -1,7 +1,7 @@
 """Decides once which files a name or a path stands for.
 
 name or path ─► Found(record, source, data)
-path, checkpoint_file ─► Source(kind, directory, file) ─► its one reader
+path, checkpoint_file ─► Source(format, folder, file)
 """
 
 from __future__ import annotations
@@ -10,7 +10,6 @@ import os
 import re
 from dataclasses import dataclass, replace
 from pathlib import Path
-from typing import Literal
 
 from roberta_hub.checkpoint.fetch.archive import extract_archive
 from roberta_hub.checkpoint.fetch.cache import MODEL
@@ -19,35 +18,21 @@ from roberta_hub.checkpoint.fetch.download import fetch_model
 from roberta_hub.checkpoint.fetch.records import Record, available_models
 from roberta_hub.checkpoint.foreign import instead
 from roberta_hub.errors import CheckpointError, InputError, UnknownNameError
-from roberta_hub.files import check_regular, listing, read_json
-from roberta_hub.formats.sentence_transformers import MODULES, find_body
-from roberta_hub.formats.shards import CONFIGS, INDEXES, WHOLE, config_file, lacking
+from roberta_hub.files import check_regular
+from roberta_hub.folder import Folder
+from roberta_hub.formats.fairseq import FAIRSEQ
+from roberta_hub.formats.format import Source, folder_of
+from roberta_hub.formats.huggingface import HUGGINGFACE
+from roberta_hub.formats.ours import OURS
+from roberta_hub.formats.shards import CONFIGS
 from roberta_hub.other_names import task_advice
 
-Kind = Literal["fairseq", "roberta_hub", "huggingface"]
+FORMATS = (FAIRSEQ, OURS, HUGGINGFACE)
+"""Every format. A folder with a model.pt is fairseq's, whatever lies beside it."""
 RUNS = ("best", "last")
 """Folders in which a training run leaves models, the preferred one first."""
 _REPOSITORY = re.compile(r"[A-Za-z0-9][\w.-]{0,95}/[A-Za-z0-9][\w.-]{0,95}")
 """What a name at Hugging Face looks like: `owner/model`."""
-BESIDE_CONFIG = (".safetensors", ".bin")
-"""Endings of weights that need a config.json beside them: they say nothing of their model."""
-
-
-@dataclass(frozen=True)
-class Source:
-    """What a path stands for: a reader, and the files that it reads.
-
-    Attributes:
-        kind: who wrote it, which decides the reader.
-        directory: where configuration and vocabulary lie.
-        file: the weights, named or found; None: the shards of a Hugging Face directory.
-        sentences: the folder that says how sentence vectors are made; None: none says it.
-    """
-
-    kind: Kind
-    directory: Path
-    file: Path | None
-    sentences: Path | None = None
 
 
 @dataclass(frozen=True)
@@ -58,8 +43,8 @@ class Found:
     """The row of the catalogue; None for a path."""
     source: Source | None
     """The files that are read; None where random weights are wanted."""
-    data: Path | None
-    """The folder where dict.txt is looked for first; None where random weights are wanted."""
+    data: Folder | None
+    """Where dict.txt is looked for first; None where random weights are wanted."""
 
 
 def find_source(
@@ -93,7 +78,7 @@ def find_source(
         raise CheckpointError(
             f"data_name_or_path {data[:500]!r} is no directory; it should hold dict.txt"
         )
-    return Found(record, source, data_directory(source.directory, data))
+    return Found(record, source, _data_folder(source.folder, data))
 
 
 def _path(name: str, pretrained: bool) -> Path:
@@ -125,14 +110,13 @@ def _path(name: str, pretrained: bool) -> Path:
     return path
 
 
-def data_directory(model_directory: Path, data: str) -> Path:
+def _data_folder(folder: Folder, data: str) -> Folder:
     """Return where dict.txt is looked for first, as in fairseq.
 
-    A name that begins with "." is taken from the model's directory.
+    A name that begins with "." is taken from the model's folder.
     """
-    if data.startswith("."):
-        return Path(os.path.normpath(model_directory / data))
-    return Path(data)
+    path = os.path.normpath(folder / data) if data.startswith(".") else str(Path(data))
+    return folder if path == os.path.normpath(folder) else Folder(path)
 
 
 def resolve(path: Path, checkpoint_file: str | None = None) -> Source:
@@ -152,17 +136,21 @@ def resolve(path: Path, checkpoint_file: str | None = None) -> Source:
             is there.
     """
     if path.is_dir():
-        return _in_directory(path, checkpoint_file)
+        folder = Folder(path)
+        if checkpoint_file is None:
+            return _in_folder(folder)
+        return _of_file(_named(folder, checkpoint_file), folder)
     check_regular(path)
     if is_archive(path):
-        folder = extract_archive(path, checkpoint_file or MODEL)
-        return Source("fairseq", folder, folder / (checkpoint_file or MODEL).split(os.pathsep)[0])
+        folder = Folder(extract_archive(path, checkpoint_file or MODEL))
+        return _of_file(folder / (checkpoint_file or MODEL).split(os.pathsep)[0], folder)
     if checkpoint_file is not None and checkpoint_file != path.name:
         raise CheckpointError(
             f"{path} is a file, and checkpoint_file={checkpoint_file!r} names another; give the "
             f"directory {path.parent} with checkpoint_file, or the file alone"
         )
-    return _of_file(path, path.parent)
+    # A file alone is the model alone, without sentence-transformers' pooling.
+    return replace(_of_file(path, Folder(path.parent)), sentences=None)
 
 
 def is_archive(path: str | os.PathLike[str]) -> bool:
@@ -175,87 +163,68 @@ def is_archive(path: str | os.PathLike[str]) -> bool:
     return os.fspath(path).endswith((".tar.gz", ".tgz"))
 
 
-def _in_directory(directory: Path, checkpoint_file: str | None) -> Source:
-    modular = os.path.exists(directory / MODULES)
-    if checkpoint_file is not None:
-        named = _of_file(_named(directory, checkpoint_file), directory)
-        whole = modular and named.kind == "huggingface"
-        return replace(named, sentences=directory) if whole else named
+def _in_folder(folder: Folder) -> Source:
     for name in (MODEL, *CONFIGS):
-        check_regular(directory / name)
-    if os.path.exists(directory / MODEL):
-        return Source("fairseq", directory, directory / MODEL)
-    if modular and not _is_ours(directory):
-        return replace(_beside_config(find_body(directory)), sentences=directory)
-    if os.path.exists(config_file(directory)):
-        return _beside_config(directory)
+        check_regular(folder / name)
+    if (source := detect(folder)) is not None:
+        return source
     for name in RUNS:
-        if any(os.path.exists(directory / name / file) for file in (MODEL, "config.json")):
-            return _in_directory(directory / name, None)
-    holds = f"Model file not found: {directory} holds neither {MODEL} nor config.json but"
-    if other := instead(directory, os.listdir(directory)):
+        if any(folder.has(f"{name}/{file}") for file in (MODEL, "config.json")):
+            return _in_folder(folder.folder(name))
+    holds = f"Model file not found: {folder} holds neither {MODEL} nor config.json but"
+    if other := instead(folder):
         raise CheckpointError(f"{holds} {other}")
-    if not os.listdir(directory):
+    if folder.listing() == "nothing":
         raise CheckpointError(f"{holds} nothing; give the folder that save or a training wrote")
-    raise CheckpointError(f"{holds} {listing(directory)}; name the file with checkpoint_file=")
+    raise CheckpointError(f"{holds} {folder.listing()}; name the file with checkpoint_file=")
 
 
-def _named(directory: Path, checkpoint_file: str) -> Path:
+def _named(folder: Folder, checkpoint_file: str) -> Path:
     first = checkpoint_file.split(os.pathsep)[0]  # several, as fairseq writes them: a.pt:b.pt
     for name in (checkpoint_file, first):
-        if name and os.path.exists(directory / name):
-            return directory / name
+        if name and os.path.exists(folder / name):
+            return folder / name
     raise CheckpointError(
-        f"Model file not found: {directory} holds no {checkpoint_file[:200]} but "
-        f"{listing(directory)}; name one of these with checkpoint_file=, or leave it out"
+        f"Model file not found: {folder} holds no {checkpoint_file[:200]} but "
+        f"{folder.listing()}; name one of these with checkpoint_file=, or leave it out"
     )
 
 
-def _beside_config(directory: Path) -> Source:
-    """Find the weights that belong to a config.json."""
-    kind = _kind(directory)
-    if kind == "roberta_hub":
-        return Source(kind, directory, directory / WHOLE[0])
-    for name in (*WHOLE, *INDEXES):
-        check_regular(directory / name)
-    for whole, index in zip(WHOLE, INDEXES, strict=True):
-        if os.path.exists(directory / whole):
-            return Source(kind, directory, directory / whole)
-        if os.path.exists(directory / index):
-            return Source(kind, directory, None)
-    raise CheckpointError(lacking(directory))
-
-
-def _of_file(file: Path, directory: Path) -> Source:
+def _of_file(file: Path, folder: Folder) -> Source:
     """Take a file that was named: that very file is read."""
     check_regular(file)
     if file.suffix == ".json":
         raise CheckpointError(
             f"{file} describes a model and holds no weights; give its directory, {file.parent}"
         )
-    if file.suffix not in BESIDE_CONFIG:
-        return Source("fairseq", directory, file)
-    check_regular(config_file(file.parent))
-    if not os.path.exists(config_file(file.parent)):
+    source = detect(folder, file)
+    if source is None:
         raise CheckpointError(
             f"{file} needs a config.json beside it, which says what its tensors are, and "
-            f"{file.parent} holds {listing(file.parent)}. If fairseq wrote it, let its name end in "
-            ".pt"
+            f"{file.parent} holds {folder_of(file, folder).listing()}. If fairseq wrote it, let "
+            "its name end in .pt"
         )
-    kind = _kind(file.parent)
-    if kind == "roberta_hub" and file.suffix != ".safetensors":
-        raise CheckpointError(
-            f"{file} is no .safetensors file, and the config.json beside it is of roberta_hub's "
-            "own format, which has no other; put it beside the config.json that it came with"
-        )
-    return Source(kind, file.parent, file)
+    return source
 
 
-def _is_ours(directory: Path) -> bool:
-    path = directory / "config.json"
-    return os.path.exists(path) and read_json(path).get("format") == "roberta_hub"
+def detect(folder: Folder, file: Path | None = None) -> Source | None:
+    """Find what is read of a folder; None: no model lies there.
+
+    Args:
+        folder: with a model.
+        file: of weights, which the caller named.
+
+    Raises:
+        CheckpointError: config.json or modules.json is damaged.
+    """
+    found = (format.detect(folder, file) for format in FORMATS)
+    return next((source for source in found if source is not None), None)
 
 
-def _kind(directory: Path) -> Literal["roberta_hub", "huggingface"]:
-    ours = read_json(config_file(directory)).get("format") == "roberta_hub"
-    return "roberta_hub" if ours else "huggingface"
+def formats_in(folder: Folder) -> set[str]:
+    """Return the names of all formats of which a folder holds a model.
+
+    Raises:
+        CheckpointError: config.json or modules.json is damaged.
+    """
+    return {format.name for format in FORMATS if format.detect(folder, None) is not None}

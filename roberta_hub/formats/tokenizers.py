@@ -6,16 +6,14 @@ A relative of RoBERTa without files gets none, and never RoBERTa's.
 from __future__ import annotations
 
 import warnings
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 
 from roberta_hub.arguments import path_text
-from roberta_hub.checkpoint.checkpoint import Checkpoint
-from roberta_hub.config import RobertaConfig
+from roberta_hub.checkpoint.checkpoint import SEGMENTS, Checkpoint, read_dictionary
 from roberta_hub.errors import InputError, VocabularyError
-from roberta_hub.files import check_regular, listing
-from roberta_hub.formats.fairseq import read_dictionaries
-from roberta_hub.formats.source import Found, Source, data_directory
+from roberta_hub.files import check_regular
+from roberta_hub.folder import Folder
 from roberta_hub.text.bpe import GPT2BPE
 from roberta_hub.text.dictionary import MASK, SPECIALS, Dictionary
 from roberta_hub.text.fairseq_files import Keywords, engine_in, own_keywords
@@ -39,16 +37,20 @@ _NAMED_FILES = (
 
 @dataclass(frozen=True)
 class Wanted:
-    """What the caller says of the tokenizer."""
+    """What is known of a tokenizer before the checkpoint is read."""
 
     keywords: Keywords
-    """fairseq's: which engine, and where its files lie."""
+    """fairseq's, of the caller: which engine, and where its files lie."""
     vocabulary: Path | None
     """Where a model without a vocabulary gets one."""
+    data: Folder | None = None
+    """Where dict.txt is looked for first; None: random weights are wanted."""
+    files: tuple[str, ...] | None = None
+    """What holds the vocabulary of a model of the catalogue; None: its family says it."""
 
 
 @dataclass(frozen=True)
-class Tables:
+class TokenizerParts:
     """What turns text into ids, and ids of classes into names."""
 
     bpe: Engine | None
@@ -58,6 +60,21 @@ class Tables:
     """Which ids are special and how sentences are joined; None: RoBERTa's."""
     label_dictionary: Dictionary | None
     """fairseq's, of a classifier; None where the checkpoint brings none."""
+
+
+@dataclass(frozen=True, kw_only=True)
+class Brought:
+    """What a folder brings of a tokenizer."""
+
+    folder: Folder | None = None
+    """None: random weights, which lie nowhere."""
+    bpe: Engine | None = None
+    dictionary: Dictionary | None = None
+    layout: Layout | None = None
+    words: bytes | None = None
+    """Of a dict.txt without `<mask>`."""
+    labels: bytes | None = None
+    """Of a label/dict.txt."""
 
 
 def wanted_tokenizer(bpe: str, overrides: dict[str, object]) -> Wanted:
@@ -73,39 +90,54 @@ def wanted_tokenizer(bpe: str, overrides: dict[str, object]) -> Wanted:
     return Wanted(own_keywords(bpe, overrides), vocabulary)
 
 
-def read_tokenizer(found: Found, checkpoint: Checkpoint, wanted: Wanted) -> Tables:
-    """Read the tables that turn text into the ids of a checkpoint.
+def bring(folder: Folder, checkpoint: Checkpoint, wanted: Wanted, *, whole: bool) -> Brought:
+    """Read the tokenizer's files of a folder of Hugging Face's kind.
 
     Args:
-        found: Hugging Face's files count before a dict.txt.
-        checkpoint: brings the dictionaries of our own format; its embedding table must fit.
+        folder: of the model.
+        checkpoint: brings the dictionaries of our own format.
+        wanted: a dict.txt elsewhere counts where the folder has no vocabulary.
+        whole: whether a model of this format has a vocabulary whatever lies in the folder.
+
+    Raises:
+        VocabularyError: a file is damaged.
+        InputError: the caller names a vocabulary for a model that brings its own.
+    """
+    found = read_huggingface_tokenizer(folder.path)
+    words, labels = checkpoint.dictionary, checkpoint.label_dictionary
+    if wanted.data is not None and wanted.data is not folder:
+        if whole or found is not None:
+            raise _own_vocabulary("data_name_or_path", wanted.data.path, folder)
+        words, labels = read_dictionaries(folder, wanted.data)
+    bpe, dictionary, layout = found or (None, None, None)
+    return Brought(
+        folder=folder, bpe=bpe, dictionary=dictionary, layout=layout, words=words, labels=labels
+    )
+
+
+def complete(
+    brought: Brought, checkpoint: Checkpoint, wanted: Wanted, asked: Keywords
+) -> TokenizerParts:
+    """Complete what a folder brings by what the caller gives, or by RoBERTa's own tables.
+
+    Args:
+        brought: by the folder.
+        checkpoint: its embedding table must fit.
         wanted: what the caller says.
+        asked: the caller's keywords, as far as the folder's reader has not obeyed them.
 
     Raises:
         VocabularyError: a table is damaged, or does not fit the embedding table; or the caller asks
             for an engine whose files are not there.
         InputError: the caller names a vocabulary for a model that brings its own.
     """
-    source, own, layout = found.source, wanted.keywords, None
-    bpe: Engine | None = None
-    dictionary: Dictionary | None = None
-    words, labels = checkpoint.dictionary, checkpoint.label_dictionary
-    if source is not None and source.kind == "fairseq":
-        words, labels = read_dictionaries(source.directory, found.data)
-        bpe = engine_in(source.directory, own)
-    elif source is not None:
-        brought = read_huggingface_tokenizer(source.directory)
-        if found.data != data_directory(source.directory, "."):
-            if source.kind == "roberta_hub" or brought is not None:
-                raise _own_vocabulary("data_name_or_path", found.data, source)
-            words, labels = read_dictionaries(source.directory, found.data)
-        if brought is not None:
-            bpe, dictionary, layout = brought
+    bpe, dictionary, layout = brought.bpe, brought.dictionary, brought.layout
     if wanted.vocabulary is not None:
-        if source is not None and (dictionary is not None or (words and bpe is not None)):
-            raise _own_vocabulary("vocabulary", wanted.vocabulary, source)
+        has_own = dictionary is not None or (brought.words and bpe is not None)
+        if brought.folder is not None and has_own:
+            raise _own_vocabulary("vocabulary", wanted.vocabulary, brought.folder)
         bpe, dictionary, layout = _from_path(wanted.vocabulary, checkpoint.family)
-    elif dictionary is None and words is None and (files := _lacking(found, checkpoint)):
+    elif dictionary is None and brought.words is None and (files := _lacking(wanted, checkpoint)):
         config = checkpoint.config
         bpe, dictionary, layout = no_vocabulary(
             checkpoint.source,
@@ -116,11 +148,11 @@ def read_tokenizer(found: Found, checkpoint: Checkpoint, wanted: Wanted) -> Tabl
             config.separator_idx,
         )
     if dictionary is None:
-        dictionary = _dictionary(words, checkpoint)
-        if bpe is None and not own.paths and (files := _foreign(dictionary)):
+        dictionary = _dictionary(brought.words, checkpoint)
+        if bpe is None and not asked.paths and (files := _foreign(dictionary)):
             bpe = NoVocabulary(checkpoint.source, files, dictionary.symbols[len(SPECIALS) :][:1])
-    if own.kind is not None and not (source is not None and source.kind == "fairseq"):
-        bpe = _asked_for(own, bpe, source, checkpoint)
+    if asked.kind is not None:
+        bpe = _asked_for(asked, bpe, brought.folder, checkpoint)
     check_table(
         dictionary,
         rows=checkpoint.config.vocab_size,
@@ -128,72 +160,84 @@ def read_tokenizer(found: Found, checkpoint: Checkpoint, wanted: Wanted) -> Tabl
         source=checkpoint.source,
     )
     classes = None
-    if labels is not None:
-        classes = Dictionary.parse(labels, "label/dict.txt", add_mask=True)
-    return Tables(bpe, dictionary, layout, classes)
+    if brought.labels is not None:
+        classes = Dictionary.parse(brought.labels, "label/dict.txt", add_mask=True)
+    return TokenizerParts(bpe, dictionary, layout, classes)
 
 
-def family_of(found: Found, checkpoint: Checkpoint, tables: Tables) -> str:
-    """Tell the family of a checkpoint; a model.pt does not say it, its vocabulary does.
+def fit_segments(checkpoint: Checkpoint, layout: Layout | None, *, may_have_none: bool) -> None:
+    """Let the vocabulary say which tokens are of the second segment.
 
-    Args:
-        found: a record knows its family.
-        checkpoint: of another format than fairseq's knows it too.
-        tables: of the checkpoint.
-    """
-    if found.record is not None:
-        return found.record.family
-    if found.source is None or found.source.kind != "fairseq":
-        return checkpoint.family
-    return fairseq_family(tables.bpe, tables.dictionary, checkpoint.config)
-
-
-def fairseq_family(engine: Engine | None, dictionary: Dictionary, config: RobertaConfig) -> str:
-    """Tell the family of a model of fairseq's by what cuts its texts, and its dictionary.
+    It knows what ends a sentence. One that joins sentences as RoBERTa does knows no segments: a
+    BERT body with XLM-R's vocabulary (multilingual-e5-small) gives every token the first one.
 
     Args:
-        engine: None: GPT-2's BPE.
-        dictionary: of the model.
-        config: of the model.
-
-    Example:
-        >>> fairseq_family(None, Dictionary.roberta(), RobertaConfig())
-        'roberta'
+        checkpoint: is changed where its model has several segments.
+        layout: of the vocabulary; None: RoBERTa's, which has none.
+        may_have_none: False: the checkpoint says that there are segments, however sentences are
+            joined.
     """
-    if engine is None or isinstance(engine, GPT2BPE):
-        return "roberta"
-    if Layout.of(dictionary).bos != dictionary.bos():  # `<s>` stands there twice
-        return "camembert"
-    return "xlm-roberta-xl" if config.normalize_before else "xlm-roberta"
+    if checkpoint.config.num_segments < 2 or layout is None:
+        return
+    if not may_have_none or layout.separators < 2:
+        checkpoint.config = replace(checkpoint.config, separator_idx=layout.eos)
+        return
+    checkpoint.config = replace(checkpoint.config, num_segments=1, separator_idx=None)
+    if SEGMENTS in checkpoint.weights:
+        checkpoint.weights[SEGMENTS] = checkpoint.weights[SEGMENTS][:1].clone()
+
+
+def read_dictionaries(
+    folder: Folder, data: Folder | None = None
+) -> tuple[bytes | None, bytes | None]:
+    """Read dict.txt and label/dict.txt, from the data directory or beside the model.
+
+    Args:
+        folder: of the model.
+        data: looked into first; None: the same.
+
+    Returns:
+        The bytes of both; None for a file that is absent.
+
+    Raises:
+        CheckpointError: a file that cannot be read, or is too large.
+    """
+    data = data or folder
+    words = [(data, "dict.txt"), (data, "input0/dict.txt"), (folder, "dict.txt")]
+    labels = [(data, "label/dict.txt"), (folder, "label/dict.txt")]
+    return _first_file(words), _first_file(labels)
+
+
+def _first_file(places: list[tuple[Folder, str]]) -> bytes | None:
+    found = (read_dictionary(folder, name) for folder, name in places)
+    return next((data for data in found if data is not None), None)
 
 
 def _asked_for(
-    own: Keywords, bpe: Engine | None, source: Source | None, checkpoint: Checkpoint
+    asked: Keywords, bpe: Engine | None, folder: Folder | None, checkpoint: Checkpoint
 ) -> Engine | None:
     """Return the caller's engine, or the model's if that is of the kind that was asked for."""
     lacks = isinstance(bpe, NoVocabulary)
-    if own.paths and not lacks:
-        return engine_in(None if source is None else source.directory, own)
-    if own.paths:
+    if asked.paths and not lacks:
+        return engine_in(folder, asked)
+    if asked.paths:
         raise VocabularyError(
-            f"{checkpoint.source}: {' and '.join(own.paths)}: pieces, but not their ids in this "
+            f"{checkpoint.source}: {' and '.join(asked.paths)}: pieces, but not their ids in this "
             "model; give vocabulary=PATH, a directory with dict.txt too, or with Hugging Face's "
             "files"
         )
     byte_level = bpe is None or isinstance(bpe, GPT2BPE)
-    if not lacks and byte_level == (own.kind == "sentencepiece"):
+    if not lacks and byte_level == (asked.kind == "sentencepiece"):
         raise VocabularyError(
-            f"{checkpoint.source}: bpe={own.kind!r} is asked for, and its tokenizer is of another "
-            "kind; leave bpe out"
+            f"{checkpoint.source}: bpe={asked.kind!r} is asked for, and its tokenizer is of "
+            "another kind; leave bpe out"
         )
     return bpe
 
 
-def _lacking(found: Found, checkpoint: Checkpoint) -> tuple[str, ...]:
+def _lacking(wanted: Wanted, checkpoint: Checkpoint) -> tuple[str, ...]:
     """Return the files that a relative without a vocabulary lacks; a RoBERTa lacks none."""
-    if found.record is not None:
-        return found.record.vocabulary
-    return FILES.get(checkpoint.family, ())
+    return FILES.get(checkpoint.family, ()) if wanted.files is None else wanted.files
 
 
 def _foreign(dictionary: Dictionary) -> tuple[str, ...]:
@@ -208,7 +252,7 @@ def _foreign(dictionary: Dictionary) -> tuple[str, ...]:
 
 def _from_path(path: Path, family: str) -> tuple[Engine | None, Dictionary, Layout | None]:
     """Read the vocabulary that the caller names, a file or a directory."""
-    directory = path
+    folder = Folder(path)
     if not path.is_dir():
         check_regular(path)
         if not path.is_file() or path.name not in _NAMED_FILES:
@@ -217,24 +261,24 @@ def _from_path(path: Path, family: str) -> tuple[Engine | None, Dictionary, Layo
                 f"vocabulary={str(path)[:500]!r} {what}; give a directory, or a file called "
                 f"{', '.join(_NAMED_FILES)}"
             )
-        directory = path.parent
-    words, _ = read_dictionaries(directory)
-    engine = None if words is None else engine_in(directory, Keywords())
+        folder = Folder(path.parent)
+    words, _ = read_dictionaries(folder)
+    engine = None if words is None else engine_in(folder, Keywords())
     if words is not None and engine is not None:
-        dictionary = Dictionary.parse(words, str(directory / "dict.txt"), add_mask=True)
+        dictionary = Dictionary.parse(words, str(folder / "dict.txt"), add_mask=True)
         return engine, dictionary, None
-    brought = read_huggingface_tokenizer(directory, family)
+    brought = read_huggingface_tokenizer(folder.path, family)
     if brought is None:
         raise VocabularyError(
-            f"vocabulary={str(path)[:500]!r}: {directory} holds none of {', '.join(_NAMED_FILES)} "
-            f"but {listing(directory)}"
+            f"vocabulary={str(path)[:500]!r}: {folder} holds none of {', '.join(_NAMED_FILES)} "
+            f"but {folder.listing()}"
         )
     return brought
 
 
-def _own_vocabulary(argument: str, given: Path | None, source: Source) -> InputError:
+def _own_vocabulary(argument: str, given: Path, folder: Folder) -> InputError:
     return InputError(
-        f"{argument}={str(given)[:500]!r}: {source.directory} brings its own vocabulary, and "
+        f"{argument}={str(given)[:500]!r}: {folder} brings its own vocabulary, and "
         f"another one would be wrong; leave {argument} out"
     )
 

@@ -10,6 +10,7 @@ from typing import Any
 from roberta_hub.arguments import brief, path_text
 from roberta_hub.errors import InputError, VocabularyError
 from roberta_hub.files import check_regular
+from roberta_hub.folder import Folder
 from roberta_hub.text.bpe import GPT2BPE
 from roberta_hub.text.dictionary_file import OVERWRITE
 from roberta_hub.text.pieces import Engine
@@ -96,14 +97,14 @@ def _checked(bpe: str | None, given: dict[str, list[str | None]], prefix: bool) 
     return Keywords(chosen, tuple(path for path in paths if path is not None), prefix)
 
 
-def engine_in(directory: Path | None, keywords: Keywords) -> Engine | None:
+def engine_in(folder: Folder | None, keywords: Keywords) -> Engine | None:
     """Return the engine that a fairseq directory's files or a caller's keywords mean.
 
     Files that the caller names count before those of the directory. A bare file name is looked for
     in the directory first.
 
     Args:
-        directory: where the checkpoint lies; None: only what the caller names counts.
+        folder: where the checkpoint lies; None: only what the caller names counts.
         keywords: from `own_keywords`.
 
     Returns:
@@ -113,62 +114,63 @@ def engine_in(directory: Path | None, keywords: Keywords) -> Engine | None:
         VocabularyError: a file is damaged, or the kind that was asked for has no files.
         MissingExtraError: SentencePiece's library is missing.
     """
-    kind = keywords.kind or _kind_in(directory)
+    kind = keywords.kind or _kind_in(folder)
     if kind is None:
         return None
     names = {"gpt2": GPT2, "sentencepiece": (FILE,), "hf_byte_bpe": BYTE_BPE}[kind]
-    paths = [
-        _found(given, directory)
-        for given in keywords.paths or [str((directory or Path()) / name) for name in names]
-    ]
-    for path, keyword in zip(paths, _OWN[kind], strict=True):
-        if not keywords.paths and not path.is_file():
-            raise VocabularyError(
-                f"bpe={kind!r} needs {path.name}, which {directory} lacks; put it there, or name "
-                f"it: {keyword}=PATH"
-            )
+    if keywords.paths:
+        paths = [_found(given, folder) for given in keywords.paths]
+    else:
+        for name, keyword in zip(names, _OWN[kind], strict=True):
+            if folder is None or not folder.is_file(name):
+                raise VocabularyError(
+                    f"bpe={kind!r} needs {name}, which {folder} lacks; put it there, or name it: "
+                    f"{keyword}=PATH"
+                )
+        paths = [folder / name for name in names if folder is not None]
+    for path in paths:
         check_regular(path)
     if kind == "sentencepiece":
-        overwritten = directory is not None and _overwrites(directory / "dict.txt")
+        overwritten = folder is not None and _overwrites(folder)
         return SentencePiece(read_model(paths[0]), CAMEMBERT if overwritten else XLM_R)
     first, second = paths
     own = {"fairseq_names": BYTE_BPE if kind == "hf_byte_bpe" else GPT2}
     return GPT2BPE.from_files(first, second, add_prefix_space=keywords.add_prefix_space, **own)
 
 
-def _kind_in(directory: Path | None) -> str | None:
+def _kind_in(folder: Folder | None) -> str | None:
     """Tell which kind's files lie in a directory; None: those of GPT-2, or none."""
-    if directory is None:
+    if folder is None:
         return None
     kinds = {"gpt2": GPT2, "sentencepiece": (FILE,), "hf_byte_bpe": BYTE_BPE}
     for kind, names in kinds.items():
-        if all((directory / name).is_file() for name in names):
-            return None if kind == "hf_byte_bpe" and _is_not_fairseqs(directory) else kind
+        if all(map(folder.is_file, names)):
+            return None if kind == "hf_byte_bpe" and _is_not_fairseqs(folder) else kind
     return None
 
 
-def _is_not_fairseqs(directory: Path) -> bool:
+def _is_not_fairseqs(folder: Folder) -> bool:
     """Tell whether vocab.json and merges.txt are no tables of this fairseq model.
 
     They are Hugging Face's, of another model, beside its config.json. GPT-2's own merges go with a
     dict.txt that names their pieces by GPT-2's ids.
     """
-    if (directory / "config.json").is_file():
+    if folder.is_file("config.json"):
         return True
-    return read_merges(directory / BYTE_BPE[1]) == GPT2BPE.shipped().merges()
+    return read_merges(folder / BYTE_BPE[1]) == GPT2BPE.shipped().merges()
 
 
-def _found(path: str, directory: Path | None) -> Path:
+def _found(path: str, folder: Folder | None) -> Path:
     """Return a path; a bare file name means the file in the model's directory, if it is there."""
     given = Path(path)
-    if directory is not None and len(given.parts) == 1 and (directory / given).is_file():
-        return directory / given
+    if folder is not None and len(given.parts) == 1 and folder.is_file(given.name):
+        return folder / given.name
     return given
 
 
-def _overwrites(path: Path) -> bool:
+def _overwrites(folder: Folder) -> bool:
     """Tell whether a dict.txt gives special symbols second ids, as CamemBERT's does."""
-    if not path.is_file():
+    if not folder.is_file("dict.txt"):
         return False
-    with open(path, "rb") as file:
+    with open(folder / "dict.txt", "rb") as file:
         return OVERWRITE.encode() in file.read(1 << 16)

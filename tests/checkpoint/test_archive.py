@@ -29,7 +29,8 @@ from roberta_hub.checkpoint.fetch import archive as unpacking
 from roberta_hub.checkpoint.fetch.archive import extract_archive
 from roberta_hub.checkpoint.fetch.download import fetch_model
 from roberta_hub.errors import CheckpointError
-from roberta_hub.formats.fairseq import read_dictionaries
+from roberta_hub.folder import Folder
+from roberta_hub.formats.tokenizers import read_dictionaries
 
 # ---- archives on this machine ----
 
@@ -77,10 +78,10 @@ def test_a_classifiers_dictionaries_come_along(tmp_path: Path, top: str, shared:
     folder = extract_archive(tmp_path / "a.tar.gz")
     assert (folder / shared).read_bytes() == VOCABULARY
     assert (folder / "label" / "dict.txt").read_bytes() == LABELS
-    assert read_dictionaries(folder) == (VOCABULARY, LABELS)
+    assert read_dictionaries(Folder(folder)) == (VOCABULARY, LABELS)
     (folder / "label" / "dict.txt").unlink()
     assert extract_archive(tmp_path / "a.tar.gz") == folder  # incomplete, so unpacked again
-    assert read_dictionaries(folder) == (VOCABULARY, LABELS)
+    assert read_dictionaries(Folder(folder)) == (VOCABULARY, LABELS)
 
 
 def test_the_checkpoint_may_have_another_name(tmp_path: Path, cache: Path):

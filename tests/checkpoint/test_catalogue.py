@@ -14,6 +14,7 @@ from roberta_hub.checkpoint.fetch.catalogue import (
 )
 from roberta_hub.checkpoint.fetch.records import MODELS, ROBERTA, Record, available_models
 from roberta_hub.config import BASE, LARGE, TINY
+from roberta_hub.folder import Folder
 from roberta_hub.formats.ours import read_store
 
 
@@ -29,7 +30,7 @@ def test_the_four_models_of_fairseqs_hub_in_order_and_our_own():
 
 def test_the_model_in_the_package_is_what_its_row_says():
     (record,) = [record for record in MODELS if record not in PUBLISHED]
-    checkpoint = read_store(embedded(record), None)
+    checkpoint = read_store(Folder(embedded(record)), None)
     assert checkpoint.config == config_of(record) == TINY
     assert checkpoint.labels == dict(record.labels)
 

@@ -123,7 +123,7 @@ def test_hugging_face_gets_the_head_that_is_asked_for(tmp_path: Path):
         )
     with pytest.raises(RobertaHubError, match="no head 'cola' to save; there are mnli, sst-2"):
         roberta.save(tmp_path, "huggingface", head="cola")
-    with pytest.raises(RobertaHubError, match="choose roberta_hub, fairseq, huggingface"):
+    with pytest.raises(RobertaHubError, match="choose fairseq, roberta_hub, huggingface"):
         roberta.save(tmp_path, "onnx")  # type: ignore[arg-type]
 
 

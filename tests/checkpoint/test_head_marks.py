@@ -18,6 +18,7 @@ from roberta_hub.checkpoint.fetch.catalogue import find, name_heads
 from roberta_hub.checkpoint.fetch.records import MODELS
 from roberta_hub.checkpoint.names.table import HEAD
 from roberta_hub.errors import InputError
+from roberta_hub.folder import Folder
 from roberta_hub.formats.huggingface import read_huggingface
 
 FORMATS = ("roberta_hub", "fairseq")
@@ -160,7 +161,7 @@ def test_the_second_source_too(tmp_path: Path) -> None:
     roberta = small({"x": tuple(label.upper() for label in NLI)})
     roberta.inputs = {"x": "pair"}
     roberta.save(tmp_path, "huggingface")
-    checkpoint, record = read_huggingface(tmp_path), find("roberta.large.mnli")
+    checkpoint, record = read_huggingface(Folder(tmp_path)), find("roberta.large.mnli")
     assert record is not None
     name_heads(record, checkpoint)
     assert (checkpoint.own_head, checkpoint.inputs) == ("mnli", {"mnli": "pair"})

@@ -85,6 +85,7 @@ def test_the_format_before_2020_is_read_whole(tmp_path: Path, middle):
 
 MAPPED = """
 import gc, sys, torch, safetensors.torch, tiktoken
+from roberta_hub.folder import Folder
 from roberta_hub.building import build
 from roberta_hub.formats.fairseq import read_fairseq
 from roberta_hub.formats.huggingface import read_huggingface
@@ -99,7 +100,7 @@ for _ in range(2):
     if file.exists():
         checkpoint = read_fairseq(file, {}, dtype, converted=True)
     else:
-        checkpoint = read_huggingface(folder, dtype, converted=True)
+        checkpoint = read_huggingface(Folder(folder), dtype, converted=True)
     assert checkpoint.finite  # no pass over the file, which would read it all
     model = build(checkpoint, RobertaModel)
     weights = sum(p.numel() * p.element_size() for p in model.parameters())

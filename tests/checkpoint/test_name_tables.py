@@ -28,6 +28,7 @@ from roberta_hub.checkpoint.names.table import (
     NameTable,
 )
 from roberta_hub.errors import CheckpointError
+from roberta_hub.folder import Folder
 from roberta_hub.formats.huggingface import (
     parameter_names,
     read_huggingface,
@@ -208,7 +209,7 @@ def peer(family: str, suffix: str, **sizes: int) -> Any:
 
 def compare(directory: Path, theirs: Any, suffix: str) -> Checkpoint:
     """Load a directory, and check that everything it computes is what the peer computes."""
-    checkpoint = read_huggingface(directory)
+    checkpoint = read_huggingface(Folder(directory))
     model = build(checkpoint, RobertaModel).eval()
     assert suffix == "Model" or KINDS[suffix] in model.state_dict()
     pairs = theirs.config.type_vocab_size > 1
@@ -281,9 +282,9 @@ def test_segments_and_a_narrow_sum_have_places_of_their_own(
 def test_shared_layers_are_written_as_they_are(tmp_path: Path) -> None:
     theirs = peer("Albert", "ForMaskedLM")
     theirs.save_pretrained(tmp_path / "theirs")
-    checkpoint = read_huggingface(tmp_path / "theirs")
+    checkpoint = read_huggingface(Folder(tmp_path / "theirs"))
     write_huggingface(checkpoint, tmp_path / "ours", {})
-    again = read_huggingface(tmp_path / "ours")
+    again = read_huggingface(Folder(tmp_path / "ours"))
     assert again.config == checkpoint.config
     assert again.weights.keys() == checkpoint.weights.keys()
     for name, tensor in checkpoint.weights.items():
@@ -324,7 +325,7 @@ def test_an_unknown_family_is_answered_with_the_known_ones(monkeypatch: pytest.M
 @peers.needs_transformers
 def test_what_a_family_lacks_is_refused_in_its_name(tmp_path: Path) -> None:
     peer("Albert", "ForMaskedLM").save_pretrained(tmp_path)
-    checkpoint = read_huggingface(tmp_path)
+    checkpoint = read_huggingface(Folder(tmp_path))
     pre_norm = dataclasses.replace(checkpoint.config, normalize_before=True)
     checkpoint.config = pre_norm
     with pytest.raises(CheckpointError, match="albert cannot express pre-norm layers"):
@@ -332,4 +333,4 @@ def test_what_a_family_lacks_is_refused_in_its_name(tmp_path: Path) -> None:
     config = tmp_path / "config.json"
     config.write_text(config.read_text().replace('"inner_group_num": 1', '"inner_group_num": 2'))
     with pytest.raises(CheckpointError, match="inner_group_num is 2, and only 1 is read"):
-        read_huggingface(tmp_path)
+        read_huggingface(Folder(tmp_path))

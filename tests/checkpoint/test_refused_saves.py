@@ -48,6 +48,6 @@ def test_half_a_surrogate_pair(tmp_path: Path):
 
 @pytest.mark.parametrize("format", [None, 5, ["fairseq"], "", "pt"])
 def test_formats_that_are_none(tmp_path: Path, format: Any):
-    with pytest.raises(RobertaHubError, match="choose roberta_hub, fairseq, huggingface"):
+    with pytest.raises(RobertaHubError, match="choose fairseq, roberta_hub, huggingface"):
         small().save(tmp_path / "it", format=format)
     assert list(tmp_path.iterdir()) == []

@@ -17,8 +17,10 @@ from roberta_hub import RobertaConfig, RobertaModel
 from roberta_hub.building import build
 from roberta_hub.checkpoint.checkpoint import LM_WEIGHT, Checkpoint
 from roberta_hub.errors import CheckpointError
+from roberta_hub.folder import Folder
 from roberta_hub.formats.fairseq import fairseq_state, read_state
-from roberta_hub.formats.huggingface import read_huggingface, write_huggingface
+from roberta_hub.formats.format import Source
+from roberta_hub.formats.huggingface import HUGGINGFACE, read_huggingface, write_huggingface
 from roberta_hub.formats.ours import read_store, write_store
 from roberta_hub.formats.source import resolve
 
@@ -76,7 +78,7 @@ def edit(folder: Path, **changes: Any) -> None:
 
 def test_an_archive_of_2019(tmp_path: Path) -> None:
     """`bert_config.json`, no family in it, gamma and beta, half precision in a pickle: SpanBERT."""
-    plain = read_huggingface(written(tmp_path, lm_head=False))
+    plain = read_huggingface(Folder(written(tmp_path, lm_head=False)))
     weights = rename(tmp_path, ("Norm.weight", "Norm.gamma"), ("Norm.bias", "Norm.beta"))
     (tmp_path / "model.safetensors").unlink()
     torch.save({n: t.half() for n, t in weights.items()}, tmp_path / "pytorch_model.bin")
@@ -86,25 +88,25 @@ def test_an_archive_of_2019(tmp_path: Path) -> None:
         del about[name]
     (tmp_path / "bert_config.json").write_text(json.dumps(about))
     source = resolve(tmp_path)
-    assert (source.kind, source.file) == ("huggingface", tmp_path / "pytorch_model.bin")
-    again = read_huggingface(tmp_path)
+    assert source == Source(format=HUGGINGFACE, folder=Folder(tmp_path))
+    again = read_huggingface(Folder(tmp_path))
     assert again.family == "bert" and again.config == plain.config
     assert {tensor.dtype for tensor in again.weights.values()} == {torch.float32}
     for name, tensor in plain.weights.items():
         torch.testing.assert_close(again.weights[name], tensor, atol=1e-3, rtol=1e-3)
-    half = read_huggingface(tmp_path, torch.float16)
+    half = read_huggingface(Folder(tmp_path), torch.float16)
     assert half.weights["encoder.sentence_encoder.embed_tokens.weight"].dtype == torch.float16
 
 
 def test_bodies_alone_and_buffers(tmp_path: Path) -> None:
     """Without the prefix, and with the ids of positions that older files carry."""
-    plain = read_huggingface(written(tmp_path, lm_head=False))
+    plain = read_huggingface(Folder(written(tmp_path, lm_head=False)))
     weights = rename(tmp_path, ("bert.", ""))
     weights["embeddings.position_ids"] = torch.arange(10)[None]
     weights["pooler.dense.weight"], weights["pooler.dense.bias"] = torch.eye(8), torch.ones(8)
     (tmp_path / "model.safetensors").unlink()
     save_file(weights, tmp_path / "model.safetensors")
-    again = read_huggingface(tmp_path)
+    again = read_huggingface(Folder(tmp_path))
     assert {*again.weights} - {*plain.weights} == {"pooler.dense.weight", "pooler.dense.bias"}
     model = build(again, RobertaModel).eval()
     assert model.pooler is not None
@@ -113,10 +115,10 @@ def test_bodies_alone_and_buffers(tmp_path: Path) -> None:
 
 
 def test_two_names_of_one_bias(tmp_path: Path) -> None:
-    plain = read_huggingface(written(tmp_path))
+    plain = read_huggingface(Folder(written(tmp_path)))
     for name in ("cls.predictions.bias", "cls.predictions.decoder.bias"):
         rename(tmp_path, ("cls.predictions.bias", name))
-        again = read_huggingface(tmp_path)
+        again = read_huggingface(Folder(tmp_path))
         bias = "encoder.lm_head.bias"
         assert torch.equal(again.weights[bias], plain.weights[bias])
 
@@ -129,7 +131,7 @@ def test_several_token_types_of_a_roberta_are_said(tmp_path: Path) -> None:
     (tmp_path / "model.safetensors").unlink()
     save_file(weights, tmp_path / "model.safetensors")
     with pytest.warns(UserWarning, match="there are 2 token types, and every token gets the first"):
-        found = read_huggingface(tmp_path).weights[
+        found = read_huggingface(Folder(tmp_path)).weights[
             "encoder.sentence_encoder.embed_positions.weight"
         ]
     table = weights["roberta.embeddings.position_embeddings.weight"]
@@ -169,7 +171,7 @@ def test_tensors_that_cannot_be(tmp_path: Path, tensors: dict[str, Any], words: 
     (tmp_path / "model.safetensors").unlink()
     save_file(weights, tmp_path / "model.safetensors")
     with pytest.raises(CheckpointError, match=words):
-        build(read_huggingface(tmp_path), RobertaModel)
+        build(read_huggingface(Folder(tmp_path)), RobertaModel)
 
 
 @pytest.mark.parametrize("field", ["summary_type", "summary_use_proj", "summary_activation"])
@@ -178,7 +180,7 @@ def test_another_summary_is_refused_where_a_head_reads_it(tmp_path: Path, field:
     model.register_classification_head("choice", 1)
     write_huggingface(checkpoint_of(model, "electra"), tmp_path, {})
     edit(tmp_path, **{field: "last" if field != "summary_use_proj" else False})
-    read_huggingface(tmp_path)  # a classifier does not read it
+    read_huggingface(Folder(tmp_path))  # a classifier does not read it
     rename(
         tmp_path,
         ("classifier.dense", "sequence_summary.summary"),
@@ -186,7 +188,7 @@ def test_another_summary_is_refused_where_a_head_reads_it(tmp_path: Path, field:
     )
     edit(tmp_path, architectures=["ElectraForMultipleChoice"])
     with pytest.raises(CheckpointError, match=f"{field} is .* is read"):
-        read_huggingface(tmp_path)
+        read_huggingface(Folder(tmp_path))
 
 
 # ---- heads ----
@@ -212,7 +214,7 @@ def test_the_second_objective_stands_back_behind_a_head_of_ones_own(
     write_huggingface(checkpoint, tmp_path / "first", {})
     about = json.loads((tmp_path / "first" / "config.json").read_text())
     assert about["architectures"][0].endswith("ForPreTraining") and "id2label" not in about
-    again = read_huggingface(tmp_path / "first")
+    again = read_huggingface(Folder(tmp_path / "first"))
     assert again.weights.keys() == checkpoint.weights.keys() and again.config == checkpoint.config
     if family != "electra":
         name = {"bert": "nsp", "albert": "sop"}[family]
@@ -256,7 +258,7 @@ def test_one_output_is_a_score(tmp_path: Path) -> None:
     model = model_of("bert", lm_head=False)
     model.register_classification_head("score", 1)
     write_huggingface(checkpoint_of(model, "bert"), tmp_path, {})
-    again = build(read_huggingface(tmp_path), RobertaModel).eval()
+    again = build(read_huggingface(Folder(tmp_path)), RobertaModel).eval()
     features = again(IDS, features_only=True)[0]
     (found,), (wanted,) = again.classification_heads.values(), model.classification_heads.values()
     assert torch.equal(found(features), wanted(features)) and found(features).shape == (2, 1)
@@ -311,13 +313,13 @@ def test_fairseq_has_no_place_for(family: str, parts: str) -> None:
 def test_shared_layers_are_written_out_for_bert(tmp_path: Path) -> None:
     model = model_of("bert", num_unique_layers=1)
     write_huggingface(checkpoint_of(model, "bert"), tmp_path, {})
-    again = read_huggingface(tmp_path)
+    again = read_huggingface(Folder(tmp_path))
     assert again.config.num_unique_layers is None
     torch.testing.assert_close(build(again, RobertaModel).eval()(IDS)[0], model(IDS)[0])
     write_huggingface(
         checkpoint_of(model_of("albert", num_unique_layers=None), "albert"), tmp_path, {}
     )
-    assert read_huggingface(tmp_path).config.num_unique_layers == 2
+    assert read_huggingface(Folder(tmp_path)).config.num_unique_layers == 2
 
 
 # ---- our own format, and fairseq's XL ----
@@ -326,16 +328,16 @@ def test_shared_layers_are_written_out_for_bert(tmp_path: Path) -> None:
 def test_our_format_keeps_the_family(tmp_path: Path) -> None:
     checkpoint = pretrained("albert")
     write_store(checkpoint, tmp_path)
-    again = read_store(tmp_path)
+    again = read_store(Folder(tmp_path))
     assert again.family == "albert" and again.weights.keys() == checkpoint.weights.keys()
     assert build(again, RobertaModel).pooler is not None
     about = json.loads((tmp_path / "config.json").read_text())
     del about["family"]  # as 0.1.0 wrote it
     (tmp_path / "config.json").write_text(json.dumps(about))
-    assert read_store(tmp_path).family == "roberta"
+    assert read_store(Folder(tmp_path)).family == "roberta"
     (tmp_path / "config.json").write_text(json.dumps(about | {"family": 5}))
     with pytest.raises(CheckpointError, match="family is 5, must be a name"):
-        read_store(tmp_path)
+        read_store(Folder(tmp_path))
 
 
 @pytest.mark.parametrize("dropped", [(), ("layernorm_embedding",), ("encoder_normalize_before",)])

@@ -22,6 +22,7 @@ import roberta_hub
 from roberta_hub import RobertaHubInterface, SentenceSettings
 from roberta_hub.errors import CheckpointError
 from roberta_hub.files import MAX_JSON
+from roberta_hub.folder import Folder
 from roberta_hub.formats.sentence_transformers import (
     FILES,
     find_body,
@@ -66,9 +67,10 @@ def test_what_all_minilm_says(tmp_path: Path) -> None:
         model={"__version__": {"sentence_transformers": "2.0.0"}},
         tokenizer={"model_max_length": 512},
     )
-    found = read_sentence_settings(tmp_path)  # its 2_Normalize is no folder, git holds no empty one
+    # Its 2_Normalize is no folder: git holds no empty one.
+    found = read_sentence_settings(Folder(tmp_path))
     assert found == SentenceSettings(pooling="mean", normalize=True, max_length=256)
-    assert find_body(tmp_path) == tmp_path
+    assert find_body(Folder(tmp_path)) == Folder(tmp_path)
 
 
 def test_what_version_6_writes(tmp_path: Path) -> None:
@@ -106,7 +108,7 @@ def test_what_version_6_writes(tmp_path: Path) -> None:
         },
         tokenizer={"model_max_length": 64},
     )
-    assert read_sentence_settings(tmp_path) == SentenceSettings(
+    assert read_sentence_settings(Folder(tmp_path)) == SentenceSettings(
         pooling=("mean", "cls"),
         normalize=True,
         max_length=64,
@@ -129,7 +131,7 @@ def test_what_version_6_writes(tmp_path: Path) -> None:
     ],
 )
 def test_both_spellings_of_poolings(tmp_path: Path, pooling: Any, names: tuple[str, ...]) -> None:
-    found = read_sentence_settings(write(tmp_path, pooling=pooling))
+    found = read_sentence_settings(Folder(write(tmp_path, pooling=pooling)))
     assert found is not None and found.pooling == names
 
 
@@ -146,14 +148,14 @@ def test_both_spellings_of_poolings(tmp_path: Path, pooling: Any, names: tuple[s
     ],
 )
 def test_the_limit(tmp_path: Path, files: Any, limit: int | None) -> None:
-    found = read_sentence_settings(write(tmp_path, **files))
+    found = read_sentence_settings(Folder(write(tmp_path, **files)))
     assert found is not None and found.max_length == limit
 
 
 def test_a_cross_encoder_makes_no_vectors(tmp_path: Path) -> None:
     body = {"transformer_task": "sequence-classification"}
     write(tmp_path, modules=PARTS[:1], body=body, model={"model_type": "CrossEncoder"})
-    assert read_sentence_settings(tmp_path) is None
+    assert read_sentence_settings(Folder(tmp_path)) is None
 
 
 # ---- what is refused ----
@@ -188,7 +190,7 @@ UNREAD: list[tuple[dict[str, Any], str]] = [
 @pytest.mark.parametrize(("files", "says"), UNREAD)
 def test_other_parts_are_refused_by_name(tmp_path: Path, files: Any, says: str) -> None:
     with pytest.raises(CheckpointError, match=says) as raised:
-        read_sentence_settings(write(tmp_path, **files))
+        read_sentence_settings(Folder(write(tmp_path, **files)))
     assert "is not read here" in str(raised.value)
 
 
@@ -199,10 +201,10 @@ def test_other_parts_are_refused_by_name(tmp_path: Path, files: Any, says: str) 
 def test_a_part_lies_in_the_directory(tmp_path: Path, place: Any) -> None:
     write(tmp_path / "model", modules=[PARTS[0], PARTS[1] | {"path": place}])
     with pytest.raises(CheckpointError, match="is no folder of"):
-        read_sentence_settings(tmp_path / "model")
+        read_sentence_settings(Folder(tmp_path / "model"))
     write(tmp_path / "model", modules=[PARTS[0] | {"path": place}, PARTS[1]])
     with pytest.raises(CheckpointError, match="is no folder of"):
-        find_body(tmp_path / "model")
+        find_body(Folder(tmp_path / "model"))
 
 
 def test_a_folder_may_be_no_link(tmp_path: Path) -> None:
@@ -211,7 +213,7 @@ def test_a_folder_may_be_no_link(tmp_path: Path) -> None:
     shutil.rmtree(tmp_path / "model/1_Pooling")
     os.symlink(tmp_path / "other/1_Pooling", tmp_path / "model/1_Pooling")
     with pytest.raises(CheckpointError, match="is a link"):
-        read_sentence_settings(tmp_path / "model")
+        read_sentence_settings(Folder(tmp_path / "model"))
 
 
 def test_files_may_be_links(tmp_path: Path) -> None:
@@ -221,7 +223,7 @@ def test_files_may_be_links(tmp_path: Path) -> None:
         link = tmp_path / "snapshots/main" / name
         link.parent.mkdir(parents=True, exist_ok=True)
         os.symlink(tmp_path / "blobs" / name, link)
-    assert read_sentence_settings(tmp_path / "snapshots/main") == SentenceSettings()
+    assert read_sentence_settings(Folder(tmp_path / "snapshots/main")) == SentenceSettings()
 
 
 DEEP = "[" * 100_000 + "]" * 100_000
@@ -260,10 +262,10 @@ BAD: list[tuple[dict[str, Any], str]] = [
 def test_damaged_files_are_sentences(tmp_path: Path, files: Any, says: str | None) -> None:
     write(tmp_path, **files)
     if says is None:  # an empty value is none
-        assert read_sentence_settings(tmp_path) == SentenceSettings()
+        assert read_sentence_settings(Folder(tmp_path)) == SentenceSettings()
         return
     with pytest.raises(CheckpointError, match=says) as raised:
-        read_sentence_settings(tmp_path)
+        read_sentence_settings(Folder(tmp_path))
     assert len(str(raised.value)) < 1000
 
 
@@ -272,7 +274,7 @@ def test_a_pipe_is_refused_and_not_waited_for(tmp_path: Path) -> None:
     (tmp_path / "1_Pooling/config.json").unlink()
     os.mkfifo(tmp_path / "1_Pooling/config.json")
     with pytest.raises(CheckpointError, match="named pipe"):
-        read_sentence_settings(tmp_path)
+        read_sentence_settings(Folder(tmp_path))
 
 
 # ---- whole directories ----
@@ -342,7 +344,7 @@ def test_an_order_that_switches_cannot_say(tmp_path: Path) -> None:
             path = tmp_path / name
             path.parent.mkdir(exist_ok=True)
             path.write_bytes(data)
-        assert read_sentence_settings(tmp_path) == dataclasses.replace(given, max_length=48)
+        assert read_sentence_settings(Folder(tmp_path)) == dataclasses.replace(given, max_length=48)
 
 
 @pytest.mark.parametrize(("given", "written"), [(None, 48), (20, 20), (512, 48)])

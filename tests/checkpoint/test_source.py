@@ -19,6 +19,10 @@ from safetensors.torch import load_file
 import roberta_hub
 from roberta_hub import load_model
 from roberta_hub.errors import CheckpointError, InputError, UnknownNameError
+from roberta_hub.folder import Folder
+from roberta_hub.formats.format import Source
+from roberta_hub.formats.ours import OURS
+from roberta_hub.formats.source import resolve
 
 TABLE = "encoder.sentence_encoder.embed_tokens.weight"
 
@@ -55,9 +59,7 @@ def test_without_a_name_model_pt_comes_first_and_then_what_is_there(mixed: Path)
     assert is_seed(load_model(mixed), 1)
     (mixed / "model.pt").unlink()
     assert is_seed(load_model(mixed), 2)
-    from roberta_hub.formats.source import Source, resolve
-
-    assert resolve(mixed) == Source("roberta_hub", mixed, mixed / "model.safetensors")
+    assert resolve(mixed) == Source(format=OURS, folder=Folder(mixed))
     both = f"four.pt{os.pathsep}model.pt"
     assert is_seed(load_model(mixed, checkpoint_file=both), 4)
 

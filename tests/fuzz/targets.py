@@ -18,10 +18,10 @@ from roberta_hub.checkpoint.fetch import archive as unpacking
 from roberta_hub.checkpoint.fetch.cache import DICTIONARIES, MODEL
 from roberta_hub.checkpoint.safetensors import read_safetensors
 from roberta_hub.errors import RobertaHubError
-from roberta_hub.files import read_json
+from roberta_hub.folder import Folder
 from roberta_hub.formats.fairseq import interpret, read_fairseq
 from roberta_hub.formats.huggingface import read_huggingface
-from roberta_hub.formats.ours import read_store, write_store
+from roberta_hub.formats.ours import is_ours, read_store, write_store
 from roberta_hub.hub import build_model
 from roberta_hub.text.dictionary import Dictionary
 
@@ -84,9 +84,9 @@ def _weights() -> tuple[bytes, bytes]:
 
 def config(data: bytes, folder: Path) -> None:
     (folder / "config.json").write_bytes(data)
-    ours = read_json(folder / "config.json").get("format") == "roberta_hub"
+    ours = is_ours(Folder(folder))
     (folder / "model.safetensors").write_bytes(_weights()[0 if ours else 1])
-    build_model(read_store(folder) if ours else read_huggingface(folder))
+    build_model(read_store(Folder(folder)) if ours else read_huggingface(Folder(folder)))
 
 
 def twin(data: bytes, folder: Path) -> None:

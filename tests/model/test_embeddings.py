@@ -19,6 +19,7 @@ from roberta_hub.building import build
 from roberta_hub.checkpoint.checkpoint import Checkpoint
 from roberta_hub.config import FAMILY_FIELDS
 from roberta_hub.errors import CheckpointError, InputError
+from roberta_hub.folder import Folder
 from roberta_hub.formats.fairseq import fairseq_state
 from roberta_hub.formats.ours import read_store, write_store
 from roberta_hub.model.embeddings import packed_segments, padded_segments
@@ -203,7 +204,7 @@ def checkpoint(model: RobertaModel) -> Checkpoint:
 def test_our_own_format_holds_every_form(form: str, tmp_path: Path) -> None:
     model = small_model(**FORMS[form]).eval()
     write_store(checkpoint(model), tmp_path)
-    again = build(read_store(tmp_path), RobertaModel).eval()
+    again = build(read_store(Folder(tmp_path)), RobertaModel).eval()
     assert again.config == model.config
     tokens = batches(model.config.padding_idx)[0]
     assert torch.equal(again(tokens)[0], model(tokens)[0])
@@ -224,6 +225,6 @@ def test_a_file_with_layers_to_keep_goes_on_loading(kept: object, tmp_path: Path
     assert "layers_to_keep" not in about["model"]
     about["model"]["layers_to_keep"] = kept
     (tmp_path / "config.json").write_text(json.dumps(about))
-    again = build(read_store(tmp_path), RobertaModel).eval()
+    again = build(read_store(Folder(tmp_path)), RobertaModel).eval()
     tokens = torch.tensor([[0, 5, 2]])
     assert torch.equal(again(tokens)[0], model(tokens)[0])

@@ -15,6 +15,7 @@ from roberta_hub.building import build
 from roberta_hub.checkpoint.checkpoint import Checkpoint
 from roberta_hub.checkpoint.names.table import HEAD, SPAN_HEAD, TOKEN_HEAD
 from roberta_hub.errors import CheckpointError
+from roberta_hub.folder import Folder
 from roberta_hub.formats.huggingface import read_huggingface, write_huggingface
 from roberta_hub.formats.ours import read_store, write_store
 from roberta_hub.hub import RobertaModel
@@ -170,12 +171,12 @@ def compare(model: RobertaModel, theirs: Any, suffix: str) -> None:
 def test_both_ways(tmp_path: Path, kind: str, suffix: str) -> None:
     theirs = peer(kind, suffix)
     theirs.save_pretrained(tmp_path / "theirs")
-    checkpoint = read_huggingface(tmp_path / "theirs")
+    checkpoint = read_huggingface(Folder(tmp_path / "theirs"))
     assert checkpoint.family == theirs.config.model_type
     model = build(checkpoint, RobertaModel).eval()
     compare(model, theirs, suffix)
     write_store(checkpoint, tmp_path / "store")
-    checkpoint = read_store(tmp_path / "store")
+    checkpoint = read_store(Folder(tmp_path / "store"))
     assert checkpoint.family == theirs.config.model_type
     compare(build(checkpoint, RobertaModel).eval(), theirs, suffix)
     write_huggingface(checkpoint, tmp_path / "ours", {})
@@ -220,7 +221,7 @@ def test_settings_reach_the_numbers(
 ) -> None:
     theirs = peer(kind, "ForMaskedLM", **settings[name])
     theirs.save_pretrained(tmp_path / "theirs")
-    checkpoint = read_huggingface(tmp_path / "theirs")
+    checkpoint = read_huggingface(Folder(tmp_path / "theirs"))
     compare(build(checkpoint, RobertaModel).eval(), theirs, "ForMaskedLM")
     write_huggingface(checkpoint, tmp_path / "ours", {})
     again, report = type(theirs).from_pretrained(tmp_path / "ours", output_loading_info=True)
@@ -233,7 +234,7 @@ def read(directory: Path, **changes: Any) -> Checkpoint:
     path = directory / "config.json"
     about = {**json.loads(path.read_text()), **changes}
     path.write_text(json.dumps({name: value for name, value in about.items() if value is not None}))
-    return read_huggingface(directory)
+    return read_huggingface(Folder(directory))
 
 
 @pytest.mark.parametrize("kind", ["BERT", "ALBERT", "ELECTRA, E > C"])
@@ -244,7 +245,7 @@ def test_what_config_leaves_out_is_transformers_default(tmp_path: Path, kind: st
     about = json.loads(path.read_text())
     sizes = {"model_type", "architectures", *SIZES, "max_position_embeddings", "id2label"}
     path.write_text(json.dumps({name: about[name] for name in sizes if name in about}))
-    checkpoint = read_huggingface(tmp_path)
+    checkpoint = read_huggingface(Folder(tmp_path))
     config = checkpoint.config
     again = type(theirs).from_pretrained(tmp_path).eval()
     compare(build(checkpoint, RobertaModel).eval(), again, "ForSequenceClassification")
@@ -269,7 +270,7 @@ def test_the_separator_is_the_files_or_the_familys(
     checkpoint = read(tmp_path, sep_token_id=given)
     assert checkpoint.config.separator_idx == found
     write_huggingface(checkpoint, tmp_path / "ours", {})
-    assert read_huggingface(tmp_path / "ours").config == checkpoint.config
+    assert read_huggingface(Folder(tmp_path / "ours")).config == checkpoint.config
 
 
 @pytest.mark.parametrize(

@@ -11,7 +11,7 @@ import torch
 
 from roberta_hub import RobertaConfig, RobertaHubInterface, RobertaModel, load_model
 from roberta_hub.errors import VocabularyError
-from roberta_hub.formats.saving import tokenizer_files
+from roberta_hub.formats.tokenizer_files import tokenizer_files
 from roberta_hub.text import Dictionary, Task, Tokenizer
 from roberta_hub.text.huggingface import read_tokenizer
 

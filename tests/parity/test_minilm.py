@@ -10,6 +10,7 @@ import pytest
 import torch
 
 from roberta_hub.building import build
+from roberta_hub.folder import Folder
 from roberta_hub.formats.huggingface import read_huggingface, write_huggingface
 from roberta_hub.hub import RobertaModel
 
@@ -40,7 +41,7 @@ def test_hidden_states_and_the_pooled_vector_are_transformers(minilm: Path, tmp_
     peers.hf_model()  # which makes transformers importable beside a broken torchaudio
     import transformers
 
-    checkpoint = read_huggingface(minilm)
+    checkpoint = read_huggingface(Folder(minilm))
     config = checkpoint.config
     assert (checkpoint.family, config.lm_head, config.layer_norm_eps) == ("bert", False, 1e-12)
     assert (config.padding_idx, config.separator_idx, config.max_positions) == (0, 102, 512)

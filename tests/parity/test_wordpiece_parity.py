@@ -18,7 +18,7 @@ sys.path.insert(0, str(Path(__file__).parents[1] / "text"))
 from mixed_text import MARKS, english_lines, mixed_lines
 from wordpiece_vocabularies import names, vocabulary
 
-from roberta_hub.formats.saving import tokenizer_files
+from roberta_hub.formats.tokenizer_files import tokenizer_files
 from roberta_hub.text import Tokenizer
 from roberta_hub.text.huggingface import read_tokenizer
 from roberta_hub.text.unicode import tables

@@ -17,6 +17,7 @@ from stub_engine import BEGIN, END, SPECIALS, Words, layout_of, vocabulary
 import roberta_hub
 from roberta_hub import RobertaConfig, RobertaHubInterface, RobertaModel
 from roberta_hub.errors import CheckpointError, InputError, VocabularyError
+from roberta_hub.folder import Folder
 from roberta_hub.formats.ours import read_store
 from roberta_hub.text import GPT2BPE, Dictionary, Engine, Layout, Task, Tokenizer
 from roberta_hub.text.alignment import align
@@ -298,7 +299,7 @@ def test_training_and_saving(tmp_path: Path) -> None:
 
 def check_saved(roberta: RobertaHubInterface, folder: Path) -> None:
     """Weights, configuration and the engine's files are there; loading says what it cannot do."""
-    saved = read_store(folder)
+    saved = read_store(Folder(folder))
     assert saved.config == roberta.model.config
     for name, tensor in roberta.model.state_dict().items():
         if name in saved.weights and not name.endswith("version"):

@@ -16,7 +16,7 @@ pytest.importorskip("sentencepiece")
 import sentencepiece_toys
 
 from roberta_hub.errors import VocabularyError
-from roberta_hub.formats.saving import tokenizer_files
+from roberta_hub.formats.tokenizer_files import tokenizer_files
 from roberta_hub.text import Tokenizer
 from roberta_hub.text.huggingface import read_tokenizer
 from roberta_hub.text.sentencepiece_file import parse_model

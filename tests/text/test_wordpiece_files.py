@@ -15,7 +15,7 @@ import pytest
 from wordpiece_vocabularies import vocabulary
 
 from roberta_hub.errors import VocabularyError
-from roberta_hub.formats.saving import tokenizer_files
+from roberta_hub.formats.tokenizer_files import tokenizer_files
 from roberta_hub.text import Tokenizer
 from roberta_hub.text.huggingface import read_tokenizer
 from roberta_hub.text.wordpiece import WordPiece

@@ -10,8 +10,9 @@ from pathlib import Path
 
 from roberta_hub.arguments import path_of
 from roberta_hub.errors import InputError, RobertaHubError
-from roberta_hub.files import listing, read_json, replacing_all
-from roberta_hub.formats.saving import FORMATS
+from roberta_hub.files import listing, replacing_all
+from roberta_hub.folder import Folder
+from roberta_hub.formats.ours import OURS, is_ours
 from roberta_hub.interface import RobertaHubInterface
 
 MARK = "<!-- Made by roberta-hub fit, which may write over this folder. -->"
@@ -55,7 +56,7 @@ def _is_ours(directory: Path) -> bool:
     try:
         with open(directory / README, encoding="utf-8") as file:
             marked = file.readline().strip() == MARK
-        return marked and read_json(directory / "config.json").get("format") == "roberta_hub"
+        return marked and is_ours(Folder(directory))
     except (OSError, ValueError, RobertaHubError):
         return False
 
@@ -96,6 +97,6 @@ def write_folder(roberta: RobertaHubInterface, output: Path, card: str) -> None:
     Raises:
         CheckpointError: the disk refuses.
     """
-    with replacing_all(output, FORMATS["roberta_hub"]) as work:
+    with replacing_all(output, OURS.passing) as work:
         roberta.save(work)
         (work / README).write_text(f"{MARK}\n{card}\n", encoding="utf-8")

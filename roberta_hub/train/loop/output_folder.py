@@ -11,7 +11,9 @@ from pathlib import Path
 from filelock import FileLock, Timeout
 
 from roberta_hub.errors import CheckpointError, InputError
-from roberta_hub.files import read_json
+from roberta_hub.folder import Folder
+from roberta_hub.formats.ours import OURS
+from roberta_hub.formats.source import formats_in
 from roberta_hub.train.reports import first_process
 
 
@@ -98,12 +100,10 @@ def _check_vacant(directory: Path) -> None:
         place = directory / name
         if not place.exists():
             continue
-        ours = place.is_dir() and not (place / "model.pt").exists()
-        if ours and (place / "config.json").exists():
-            try:
-                ours = read_json(place / "config.json").get("format") == "roberta_hub"
-            except CheckpointError:
-                ours = False
+        try:
+            ours = place.is_dir() and formats_in(Folder(place)) <= {OURS.name}
+        except CheckpointError:
+            ours = False
         if not ours:
             raise InputError(
                 f"{place} is not a model that a run left, and would be in the way of one; move it, "

@@ -1,0 +1,105 @@
+"""Makes the files of a tokenizer, and says which formats can hold it."""
+
+from __future__ import annotations
+
+import copy
+import json
+
+from roberta_hub.arguments import brief
+from roberta_hub.errors import CheckpointError
+from roberta_hub.text.byte_level import UNUSED
+from roberta_hub.text.huggingface import LAYOUT, SETTINGS
+from roberta_hub.text.layout import Layout
+from roberta_hub.text.tokenizer import Tokenizer
+
+VOCABULARIES = (
+    "vocab.json",
+    "merges.txt",
+    "vocab.txt",
+    "sentencepiece.bpe.model",
+    "spiece.model",
+    "added_tokens.json",
+    "tokenizer.json",
+    "special_tokens_map.json",
+)
+"""Every file that an engine may write, but for the settings."""
+_ONE_SEPARATOR = ("Albert", "Bert", "Electra")
+"""How the names of transformers' tokenizer classes begin that join sentences as BERT does."""
+
+
+def tokenizer_files(tokenizer: Tokenizer, max_length: int) -> dict[str, bytes]:
+    """Return the files from which transformers builds the same tokenizer, as many as it needs.
+
+    Raises:
+        CheckpointError: rows that the engine's files cannot express.
+    """
+    settings = tokenizer.engine.settings
+    if not settings:
+        return {}  # there is no vocabulary
+    about = {"tokenizer_class": settings["tokenizer_class"], "model_max_length": max_length}
+    about |= settings
+    if not lays_out_as_roberta(tokenizer):
+        about[LAYOUT] = _described(tokenizer.layout)
+    files = tokenizer.engine.files(_rows(tokenizer))
+    return files | {SETTINGS: json.dumps(about, indent=2).encode()}
+
+
+def is_written_by_its_class(tokenizer: Tokenizer) -> bool:
+    """Tell whether the class that transformers makes of the files joins sentences as we do."""
+    kind = str(tokenizer.engine.settings.get("tokenizer_class"))
+    single = kind.startswith(_ONE_SEPARATOR) and tokenizer.layout.separators == 1
+    return single or lays_out_as_roberta(tokenizer)
+
+
+def lays_out_as_roberta(tokenizer: Tokenizer) -> bool:
+    """Whether special ids and separators are those that a dict.txt means."""
+    dictionary = tokenizer.dictionary
+    return dictionary.as_fairseq and tokenizer.layout == Layout.of(dictionary)
+
+
+def _described(layout: Layout) -> dict[str, int | None]:
+    """Special ids and separators, for a file and for people."""
+    names = ("bos", "eos", "pad", "unk", "mask", "separators")
+    return {name: getattr(layout, name) for name in names}
+
+
+def _rows(tokenizer: Tokenizer) -> list[int | str]:
+    """Tell what each id is; a special symbol's rows that are out of use are named after it."""
+    dictionary, layout, rows = tokenizer.dictionary, tokenizer.layout, list(tokenizer.rows)
+    used = {
+        dictionary.bos_word: layout.bos,
+        dictionary.eos_word: layout.eos,
+        dictionary.pad_word: layout.pad,
+        dictionary.unk_word: layout.unk,
+    }
+    for i, symbol in enumerate(dictionary.symbols):
+        if used.get(symbol, i) != i:
+            rows[i] = symbol + UNUSED
+    return rows
+
+
+def fairseq_dictionary(tokenizer: Tokenizer, rows: int) -> bytes:
+    """Make a dict.txt without `<mask>`, with a filler for each row that has no symbol."""
+    dictionary = tokenizer.dictionary
+    if rows > len(dictionary):
+        dictionary = copy.deepcopy(dictionary)
+        dictionary.pad_to_(rows)
+    return dictionary.dumps(with_mask=False)
+
+
+def check_layout(tokenizer: Tokenizer, format: str, fits: bool) -> None:
+    """Refuse a tokenizer that joins sentences as no reader of a format would.
+
+    Args:
+        tokenizer: of the model.
+        format: for the message.
+        fits: whether the format can say how it does.
+
+    Raises:
+        CheckpointError: it cannot.
+    """
+    if not fits:
+        raise CheckpointError(
+            f"format {format!r} has no place for the special ids and separators of this tokenizer, "
+            f"{brief(_described(tokenizer.layout))}; save as 'roberta_hub'"
+        )
