@@ -81,6 +81,15 @@ SIZES = {
 """Of every model, unless the caller says otherwise: 64 tokens fit where padding is 1, else 66."""
 
 
+DISTILBERT = {
+    "hidden_size": "dim",
+    "intermediate_size": "hidden_dim",
+    "num_hidden_layers": "n_layers",
+    "num_attention_heads": "n_heads",
+}
+"""What DistilBERT's config calls them."""
+
+
 @dataclass(frozen=True)
 class Kind:
     """A class of models: transformers' name, its tokenizer and what its config says besides."""
@@ -111,6 +120,7 @@ KINDS = {
     "electra": Kind("Electra", "wordpiece", {"embedding_size": 16}),
     "electra-same": Kind("Electra", "wordpiece", {"embedding_size": 32}),
     "electra-wide": Kind("Electra", "wordpiece", {"embedding_size": 48}),
+    "distilbert": Kind("DistilBert", "wordpiece_distil", {}),
 }
 """Every class of models; "e5" is a BERT body with XLM-R's vocabulary."""
 
@@ -157,6 +167,8 @@ def write_family(
     settings = {**SIZES, **special, **described.config, **sizes}
     if (head or described.head) in ("sentence", "tokens"):
         settings = {"num_labels": 3, **settings}
+    if described.prefix == "DistilBert":
+        settings = {DISTILBERT.get(name, name): value for name, value in settings.items()}
     config = getattr(transformers, f"{described.prefix}Config")(**settings)
     torch.manual_seed(seed)
     model = getattr(transformers, class_name(kind, head or described.head))(config)
@@ -224,6 +236,13 @@ def write_wordpiece(directory: Path, *, cased: bool = False) -> dict[str, Any]:
 def write_wordpiece_cased(directory: Path) -> dict[str, Any]:
     """The same with capitals."""
     return write_wordpiece(directory, cased=True)
+
+
+def write_wordpiece_distil(directory: Path) -> dict[str, Any]:
+    """The same under the class that gives no token types."""
+    special = write_wordpiece(directory)
+    _settings(directory, "DistilBertTokenizer", do_lower_case=True)
+    return special
 
 
 def write_xlmr(directory: Path) -> dict[str, Any]:

@@ -47,6 +47,7 @@ CLASSES: dict[str, tuple[str, Head]] = {
     "electra-discriminator": ("electra", "pretraining"),
     "electra-same": ("electra-same", "pretraining"),
     "electra-generator": ("electra-wide", "lm"),
+    "distilbert": ("distilbert", "lm"),
 }
 """Each class by a name of ours: the kind of `families.py`, and its head."""
 LANGUAGE = {name for name, (_, head) in CLASSES.items() if head == "lm"} | {"bert", "albert"}
@@ -55,6 +56,7 @@ DISCRIMINATORS = {"electra-discriminator", "electra-same"}
 SEGMENTS = {name for name, (kind, _) in CLASSES.items() if "oberta" not in KINDS[kind].prefix} - {
     "camembert",
     "e5",  # XLM-R's tokenizer gives no token types
+    "distilbert",
 }
 """Classes that tell the second sentence from the first by segments."""
 FAIRSEQ = {"roberta", "gottbert", "xlm-roberta", "xlm-roberta-xl", "camembert"}
@@ -176,7 +178,7 @@ def test_ids(case: Case) -> None:
             ]
             assert all(0 <= start <= end <= len(text) for start, end in spans)
             assert spans == sorted(spans)
-    assert layout.separators == (1 if case.name in SEGMENTS else 2)
+    assert layout.separators == (1 if case.name in SEGMENTS | {"distilbert"} else 2)
     decoded = roberta.decode(roberta.encode(*PLAIN[:2]))
     assert [plain(text) for text in decoded] == [plain(text) for text in PLAIN[:2]]
     task = roberta.task
@@ -724,7 +726,7 @@ def test_huggingface_format(case: Case, headed: RobertaHubInterface, tmp_path: P
 def test_huggingface_heads(case: Case, headed: RobertaHubInterface, tmp_path: Path) -> None:
     """A sentence head leaves as the family's own classifier, beside the language-model head."""
     headed.save(tmp_path / "topic", "huggingface", head="topic")
-    peer = theirs(tmp_path / "topic", ("lm_head.", "predictions.", "cls.", "generator_"))
+    peer = theirs(tmp_path / "topic", ("lm_head.", "predictions.", "cls.", "generator_", "vocab_"))
     assert type(peer).__name__ == f"{KINDS[case.kind].prefix}ForSequenceClassification"
     again = roberta_hub.load_model(tmp_path / "topic").eval()
     for text in TEXTS[:3]:

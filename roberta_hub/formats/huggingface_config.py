@@ -139,6 +139,7 @@ def check_expressible(
             config.project_sum and wide and "embedding_dim" in known and not table.projects_equal
         ),
         "a quantization-noise linear": bool(config.quant_noise_pq),
+        f"LayerNorm eps {config.layer_norm_eps}": differs("layer_norm_eps"),
         f"activation {config.activation_fn!r}": config.activation_fn not in _ACTIVATIONS,
         f"an LM head with {config.lm_activation!r}": (
             config.lm_head and config.lm_activation != lm_activation

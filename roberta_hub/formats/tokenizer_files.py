@@ -23,7 +23,7 @@ VOCABULARIES = (
     "special_tokens_map.json",
 )
 """Every file that an engine may write, but for the settings."""
-_ONE_SEPARATOR = ("Albert", "Bert", "Electra")
+_ONE_SEPARATOR = ("Albert", "Bert", "DistilBert", "Electra")
 """How the names of transformers' tokenizer classes begin that join sentences as BERT does."""
 
 

@@ -15,12 +15,14 @@ FAIRSEQ = {**dict(zip(("bos", "pad", "eos", "unk"), SPECIALS, strict=True)), "ma
 """Names of special symbols in a WordPiece vocabulary, and in fairseq's."""
 NAMES = {
     "bert": WORDPIECE,
+    "distilbert": WORDPIECE,
     "electra": WORDPIECE,
     "albert": {**WORDPIECE, "pad": "<pad>", "unk": "<unk>"},
 }
 """What each family calls them; the others call them as fairseq does."""
 IDS = {
     "bert": {"pad": 0, "unk": 100, "bos": 101, "eos": 102, "mask": 103},
+    "distilbert": {"pad": 0, "unk": 100, "bos": 101, "eos": 102, "mask": 103},
     "electra": {"pad": 0, "unk": 100, "bos": 101, "eos": 102, "mask": 103},
     "albert": {"pad": 0, "unk": 1, "bos": 2, "eos": 3, "mask": 4},
     "xlm-roberta": {"bos": 0, "pad": 1, "eos": 2, "unk": 3, "mask": 250001},
@@ -31,6 +33,7 @@ IDS = {
 ROBERTA_IDS = {"bos": 0, "pad": 1, "eos": 2, "unk": 3}
 FILES = {
     "bert": ("vocab.txt",),
+    "distilbert": ("vocab.txt",),
     "electra": ("vocab.txt",),
     "albert": ("spiece.model",),
     "xlm-roberta": ("sentencepiece.bpe.model",),

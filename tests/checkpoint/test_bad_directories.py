@@ -320,7 +320,7 @@ HF = pytest.mark.parametrize("format", ["huggingface"])
 
 
 @HF
-@pytest.mark.parametrize("kind", ["distilbert", "xlm", "deberta-v2", None, 3, [], {"roberta": 1}])
+@pytest.mark.parametrize("kind", ["mpnet", "xlm", "deberta-v2", None, 3, [], {"roberta": 1}])
 def test_another_model_type(folder: Path, kind: Any):
     edit_json(folder / "config.json", model_type=kind)
     assert_refused(folder, "model_type")

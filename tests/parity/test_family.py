@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import dataclasses
+import itertools
 import json
 from collections.abc import Iterator
 from pathlib import Path
@@ -9,6 +11,7 @@ from typing import Any
 
 import pytest
 import torch
+from families import DISTILBERT
 from torch import Tensor
 
 from roberta_hub.building import build
@@ -43,6 +46,7 @@ KINDS: dict[str, tuple[str, dict[str, Any]]] = {
     "ELECTRA, E < C": ("Electra", {**BERT, "embedding_size": 6}),
     "ELECTRA, E = C": ("Electra", {**BERT, "embedding_size": 12}),
     "ELECTRA, E > C": ("Electra", {**BERT, "embedding_size": 18}),
+    "DistilBERT": ("DistilBert", BERT),
 }
 COMMON = (
     "Model",
@@ -66,7 +70,7 @@ POOLED = ("Bert", "Albert")
 
 
 def is_roberta(prefix: str) -> bool:
-    return prefix not in ("Bert", "Albert", "Electra")
+    return prefix not in ("Bert", "Albert", "Electra", "DistilBert")
 
 
 def batch(prefix: str) -> tuple[Tensor, Tensor, Tensor]:
@@ -92,7 +96,9 @@ def peer(kind: str, suffix: str, **settings: Any) -> Any:
     import transformers
 
     prefix, sizes = KINDS[kind]
-    config = getattr(transformers, f"{prefix}Config")(**{**SIZES, **sizes, **settings})
+    names = {**DISTILBERT, "hidden_act": "activation"} if prefix == "DistilBert" else {}
+    given = {names.get(name, name): value for name, value in {**SIZES, **sizes, **settings}.items()}
+    config = getattr(transformers, f"{prefix}Config")(**given)
     if suffix in ("ForQuestionAnswering", "ForPreTraining"):
         config.num_labels = 2
     model = getattr(transformers, prefix + suffix)(config)
@@ -141,6 +147,8 @@ def compare(model: RobertaModel, theirs: Any, suffix: str) -> None:
     prefix = type(theirs).__name__.removesuffix(suffix)
     ids, real, segments = batch(prefix)
     given = {"attention_mask": real.long(), "token_type_ids": segments}
+    if prefix == "DistilBert":
+        del given["token_type_ids"]  # it has none
     with torch.no_grad():
         out = theirs.base_model(ids, **given, output_hidden_states=True)
         features, extra = model(ids, features_only=True, return_all_hiddens=True)
@@ -159,7 +167,7 @@ def compare(model: RobertaModel, theirs: Any, suffix: str) -> None:
             assert found == []  # its pooler was never trained
             return
         expected = wanted(whole, suffix)
-        assert len(found) == len(expected) and (found or prefix == "Electra")
+        assert len(found) == len(expected) and (found or prefix in ("Electra", "DistilBert"))
         for answer, other in zip(found, expected, strict=True):
             assert answer.shape == other.shape
             if answer.shape[:2] == real.shape:
@@ -195,7 +203,7 @@ def test_both_ways(tmp_path: Path, kind: str, suffix: str) -> None:
     compare(model, again.eval(), suffix)
     assert again.config.pad_token_id == theirs.config.pad_token_id
     for name in ("max_position_embeddings", "type_vocab_size", "layer_norm_eps", "hidden_act"):
-        assert getattr(again.config, name) == getattr(theirs.config, name), name
+        assert getattr(again.config, name, None) == getattr(theirs.config, name, None), name
 
 
 def written_class(about: dict[str, Any]) -> Any:
@@ -211,11 +219,21 @@ def settings() -> Iterator[dict[str, dict[str, Any]]]:
         "hidden_act": {"hidden_act": "relu"},
         "untied": {"tie_word_embeddings": False},
         "eps": {"layer_norm_eps": 0.3},
+        "sinusoids": {"sinusoidal_pos_embds": True},
     }
 
 
-@pytest.mark.parametrize("name", ["hidden_act", "untied", "eps"])
-@pytest.mark.parametrize("kind", ["XLM-R XL", "BERT", "ALBERT", "ELECTRA, E < C"])
+@pytest.mark.parametrize(
+    ("kind", "name"),
+    [
+        *itertools.product(
+            ["XLM-R XL", "BERT", "ALBERT", "ELECTRA, E < C"], ["hidden_act", "untied", "eps"]
+        ),
+        ("DistilBERT", "hidden_act"),
+        ("DistilBERT", "untied"),
+        ("DistilBERT", "sinusoids"),
+    ],
+)
 def test_settings_reach_the_numbers(
     tmp_path: Path, settings: dict[str, dict[str, Any]], kind: str, name: str
 ) -> None:
@@ -258,6 +276,27 @@ def test_what_config_leaves_out_is_transformers_default(tmp_path: Path, kind: st
     assert (config.num_unique_layers, config.activation_fn) == (
         (1, "gelu_accurate") if kind == "ALBERT" else (None, "gelu")
     )
+
+
+def test_what_distilbert_leaves_out_is_transformers_default(tmp_path: Path) -> None:
+    theirs = peer("DistilBERT", "ForSequenceClassification")
+    theirs.save_pretrained(tmp_path)
+    fields = ("activation", "dropout", "attention_dropout", "seq_classif_dropout", "pad_token_id")
+    checkpoint = read(tmp_path, **dict.fromkeys(fields))
+    config, default = checkpoint.config, type(theirs.config)()
+    compare(build(checkpoint, RobertaModel).eval(), theirs, "ForSequenceClassification")
+    assert (config.dropout, config.attention_dropout) == (default.dropout, 0.1)
+    assert config.pooler_dropout == default.seq_classif_dropout == 0.2
+    assert (config.padding_idx, config.num_segments, config.activation_fn) == (0, 0, "gelu")
+    assert (config.pooler_activation_fn, config.layer_norm_eps) == ("relu", 1e-12)
+    for changes, words in (
+        ({"pooler_activation_fn": "tanh"}, "cannot express pooler activation 'tanh'"),
+        ({"layer_norm_eps": 1e-5}, "cannot express LayerNorm eps 1e-05"),
+        ({"num_segments": 2, "separator_idx": 3}, "cannot express segments"),
+    ):
+        other = dataclasses.replace(checkpoint, config=dataclasses.replace(config, **changes))
+        with pytest.raises(CheckpointError, match=words):
+            write_huggingface(other, tmp_path / "refused", {})
 
 
 @pytest.mark.parametrize(

@@ -9,6 +9,7 @@ from typing import Any
 from roberta_hub.arguments import brief
 from roberta_hub.checkpoint.names.albert import ALBERT
 from roberta_hub.checkpoint.names.bert import BERT
+from roberta_hub.checkpoint.names.distilbert import DISTILBERT
 from roberta_hub.checkpoint.names.electra import ELECTRA
 from roberta_hub.checkpoint.names.roberta import ROBERTA
 from roberta_hub.checkpoint.names.table import NameTable
@@ -21,7 +22,16 @@ from roberta_hub.errors import CheckpointError
 
 FAMILIES = {
     table.model_type: table
-    for table in (ROBERTA, XLM_ROBERTA, XLM_ROBERTA_XL, CAMEMBERT, BERT, ALBERT, ELECTRA)
+    for table in (
+        ROBERTA,
+        XLM_ROBERTA,
+        XLM_ROBERTA_XL,
+        CAMEMBERT,
+        BERT,
+        ALBERT,
+        ELECTRA,
+        DISTILBERT,
+    )
 }
 """Every family's table by its `model_type`. Another family is another table here."""
 
