@@ -4,7 +4,7 @@ VENV := .venv
 BIN := $(VENV)/bin
 INSTALL := $(BIN)/pip install -q --disable-pip-version-check -c constraints.txt
 
-.PHONY: demo hub-page test test-full lakes check bench bench-quick notebooks docs answers clean
+.PHONY: demo hub-page test test-system test-parity test-full lakes check bench bench-quick notebooks docs answers clean
 
 demo: $(VENV)/.core
 	$(BIN)/python tools/demo.py
@@ -17,13 +17,22 @@ hub-page: $(VENV)/.core
 answers: $(VENV)/.test
 	$(BIN)/python tools/answers.py --write
 
+# Three tiers (CONTRIBUTING.md): unit in minutes, system and parity for CI and for what they prove.
+PYTEST := OMP_NUM_THREADS=1 $(BIN)/python -m pytest -q -n auto --dist worksteal
+
 test: $(VENV)/.test
 	$(BIN)/python -m pytest -q --doctest-modules roberta_hub
-	OMP_NUM_THREADS=1 $(BIN)/python -m pytest -q -n auto --dist loadfile -m "not slow and not network"
+	$(PYTEST) -m "unit and not slow and not network"
+
+test-system: $(VENV)/.test
+	$(PYTEST) -m "system and not slow and not network"
+
+test-parity: $(VENV)/.test
+	$(PYTEST) -m "parity and not slow and not network"
 
 test-full: $(VENV)/.test
 	$(BIN)/python -m pytest -q --doctest-modules roberta_hub
-	OMP_NUM_THREADS=1 $(BIN)/python -m pytest -q -n auto --dist loadfile -m "not network" --result tests/TEST_FULL.md
+	$(PYTEST) -m "not network" --result tests/TEST_FULL.md
 
 # Lakes on Ray, Ray Data, Daft, Spark and an object store; exports in optimum and OpenVINO; LitServe
 # and Ray Serve: each in an environment of its own. Spark

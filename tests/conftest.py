@@ -13,12 +13,15 @@ from pathlib import Path
 import hypothesis
 import pytest
 
+sys.path.insert(0, str(Path(__file__).parent))
+
+from tiers import pytest_collection_modifyitems, pytest_runtest_protocol  # noqa: F401
+
 # The same examples in every run; and no deadline, which a busy machine would miss.
 hypothesis.settings.register_profile("same", derandomize=True, deadline=None)
 hypothesis.settings.load_profile("same")
 
 ROOT = Path(__file__).resolve().parents[1]
-sys.path.insert(0, str(ROOT / "tests"))
 
 
 def shared_folder() -> Path | None:
@@ -113,6 +116,6 @@ def pytest_terminal_summary(terminalreporter: pytest.TerminalReporter) -> None:
         write_result(terminalreporter, path, reasons)
     if skipped or deselected:
         terminalreporter.section("not run")
-        terminalreporter.write_line(f"{len(skipped)} skipped, {deselected} left for make test-full")
+        terminalreporter.write_line(f"{len(skipped)} skipped, {deselected} not of this selection")
         for reason in reasons:
             terminalreporter.write_line(f"  {reason}")

@@ -308,6 +308,7 @@ def test_spanberts_licence_is_said_when_its_weights_are_loaded(
 # ---- how light it is ----
 
 
+@pytest.mark.system
 def test_hubconf_takes_the_standard_library_alone() -> None:
     code = (
         "import sys, hubconf\n"

@@ -2,11 +2,10 @@
 
 import json
 import re
-import subprocess
-import sys
 from importlib.metadata import PackageNotFoundError
 from pathlib import Path
 
+import forks
 import pytest
 
 from roberta_hub import extras
@@ -117,6 +116,6 @@ def test_a_missing_package_says_it(tmp_path):
         "try: compose([])\n"
         "except ImportError as error: print(error)\n"
     )
-    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, cwd=ROOT)
+    done = forks.run("-c", code)
     assert "training configurations need hydra" in done.stdout, done.stderr
     assert re.search(r'pip install (-e )?".+\[train\]"', done.stdout)

@@ -34,6 +34,7 @@ def fresh(code: str) -> str:
 OWN = "[name for name in sys.modules if name.split('.')[0] == 'roberta_hub']"
 
 
+@pytest.mark.system
 def test_import_takes_few_modules_and_no_torch() -> None:
     own, torch = fresh(
         f"import sys, roberta_hub; print({OWN}); print('torch' in sys.modules)"
@@ -42,6 +43,7 @@ def test_import_takes_few_modules_and_no_torch() -> None:
     assert torch == "False"
 
 
+@pytest.mark.system
 def test_names_config_and_errors_take_no_torch() -> None:
     names, torch = fresh(
         """
@@ -55,6 +57,7 @@ print("torch" in sys.modules)
     assert torch == "False"
 
 
+@pytest.mark.system
 def test_each_name_comes_first() -> None:
     """As an attribute, and by `from roberta_hub import`, before anything else was used."""
     homes = fresh(
@@ -77,6 +80,7 @@ for name in {roberta_hub.__all__}:
         assert getattr(importlib.import_module(home), name) is getattr(roberta_hub, name)
 
 
+@pytest.mark.system
 def test_all_of_them_by_a_star() -> None:
     found = fresh("from roberta_hub import *\nprint([name for name in dir() if name[0] != '_'])")
     assert ast.literal_eval(found) == sorted(roberta_hub.__all__)
@@ -121,6 +125,7 @@ def test_modules_and_rooms_are_attributes(name: str) -> None:
     assert getattr(roberta_hub, name) is importlib.import_module(f"roberta_hub.{name}")
 
 
+@pytest.mark.system
 def test_a_room_is_an_attribute_before_anybody_imports_it() -> None:
     assert fresh(
         """
@@ -151,6 +156,7 @@ def test_an_unknown_name_is_answered_with_a_near_one(name: str, words: str) -> N
         exec("from roberta_hub import load_modl")
 
 
+@pytest.mark.system
 def test_help_shows_every_public_name() -> None:
     shown = fresh("import pydoc, roberta_hub; print(pydoc.render_doc(roberta_hub))")
     for name in roberta_hub.__all__:
@@ -158,6 +164,7 @@ def test_help_shows_every_public_name() -> None:
     assert "torch.hub" in shown and "Load a model by name" in shown
 
 
+@pytest.mark.system
 def test_public_names_are_pickled_by_name() -> None:
     """And read again by a Python that has used none of them."""
     values = [getattr(roberta_hub, name) for name in roberta_hub.__all__]
@@ -167,6 +174,7 @@ def test_public_names_are_pickled_by_name() -> None:
     assert ast.literal_eval(read) == roberta_hub.__all__
 
 
+@pytest.mark.system
 def test_threads_may_ask_for_names_at_once() -> None:
     out = fresh(
         """
@@ -213,6 +221,7 @@ print(sorted(ran))
 """
 
 
+@pytest.mark.system
 def test_loading_runs_code_of_few_modules() -> None:
     """Those of the text and of the model itself do not count: they are what is loaded."""
     ran = ast.literal_eval(fresh(LOADING))

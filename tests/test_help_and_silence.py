@@ -72,6 +72,7 @@ def test_a_verb_prints_nothing(
     assert capfd.readouterr() == ("", "")
 
 
+@pytest.mark.system
 def test_a_program_prints_what_it_prints(tmp_path: Path) -> None:
     """From the first import to a saved model that is loaded again, in a fresh Python."""
     code = """

@@ -221,6 +221,7 @@ def test_a_copy_of_the_same_version_is_a_warning(tmp_path: Path) -> None:
     assert str(REPO) in str(caught[0].message)
 
 
+@pytest.mark.system
 @pytest.mark.parametrize("version", [None, "9.9.9"], ids=["same version", "other version"])
 def test_two_downloaded_copies_in_one_process(tmp_path: Path, version: str | None) -> None:
     """Of two branches from GitHub, nothing installed, the first is used.
@@ -250,6 +251,7 @@ assert load({str(first)!r}).encode("Hello world!").tolist() == {HELLO}
         assert part in out
 
 
+@pytest.mark.system
 def test_a_copy_in_an_awkward_place(tmp_path: Path) -> None:
     """Spaces, umlauts, a foreign hubconf, a relative path, a changed folder, warnings as errors."""
     repo = copy_repo(tmp_path / "with späces ☃" / "roberta hub")
@@ -307,6 +309,7 @@ with warnings.catch_warnings():
         assert again.head_labels("mnli") == ("contradiction", "neutral", "entailment")
 
 
+@pytest.mark.system
 def test_threads_and_processes_load_at_once(tmp_path: Path) -> None:
     """First imports of one fresh copy, without compiled files, by several threads at once.
 
@@ -350,6 +353,7 @@ if __name__ == "__main__":
 """
 
 
+@pytest.mark.system
 def test_a_spawned_data_loader_worker_encodes(tmp_path: Path) -> None:
     script = tmp_path / "script.py"
     script.write_text(WORKER)
@@ -362,6 +366,7 @@ def test_a_spawned_data_loader_worker_encodes(tmp_path: Path) -> None:
 # ---- what is not installed ----
 
 
+@pytest.mark.system
 def test_list_is_quick_and_load_names_all_missing_packages(tmp_path: Path) -> None:
     out = finish(
         start(
@@ -437,6 +442,7 @@ def help(name): return torch.hub.help("owner/roberta_hub:main", name, **GIVEN)
 """torch.hub itself, nothing of it replaced, in a Python that lacks some packages."""
 
 
+@pytest.mark.system
 def test_names_and_help_need_none_of_our_packages(tmp_path: Path) -> None:
     repo = downloaded(tmp_path)
     code = f"""
@@ -456,6 +462,7 @@ assert names() == {LISTED}  # nothing of the package is run
     assert out == "Missing dependencies: tiktoken, regex, requests\n"  # torch.hub's own check
 
 
+@pytest.mark.system
 def test_names_are_the_repositorys_whatever_copy_is_imported(tmp_path: Path) -> None:
     """Another copy is imported already, with other names: they never show, and it never passes."""
     downloaded(tmp_path)

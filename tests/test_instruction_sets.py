@@ -35,6 +35,7 @@ CHOSEN = (
 """Batches beside single texts, packed beside padded, and numbers that another CPU wrote."""
 
 pytestmark = [
+    pytest.mark.system,
     pytest.mark.slow,
     pytest.mark.timeout(900),
     pytest.mark.skipif(platform.machine() != "x86_64", reason="these settings are of x86"),

@@ -84,6 +84,7 @@ def broken(site: Path) -> list[str]:
     return found
 
 
+@pytest.mark.system
 @pytest.mark.timeout(600)  # griffe reads torch's classes, too
 def test_no_link_of_the_site_is_broken(site: Path) -> None:
     assert len(list(site.rglob("*.html"))) > len(PAGES)
@@ -100,6 +101,7 @@ def test_a_broken_link_is_seen(tmp_path: Path) -> None:
     ]
 
 
+@pytest.mark.system
 def test_every_page_is_in_the_menu(site: Path) -> None:
     start = Links(site / "index.html")
     targets = {target for tag, name, target in start.targets if (tag, name) == ("a", "href")}
@@ -107,6 +109,7 @@ def test_every_page_is_in_the_menu(site: Path) -> None:
         assert f"docs/{page.stem}.html" in targets, f"mkdocs.yml: nav lacks {page.name}"
 
 
+@pytest.mark.system
 def test_every_public_name_has_its_docstring_in_the_site(site: Path) -> None:
     anchors = Links(site / "docs/api.html").anchors
     wanted = {f"roberta_hub.{name}" for name in roberta_hub.__all__}

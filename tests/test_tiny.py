@@ -72,6 +72,7 @@ def test_sentence_transformers_puts_the_blank_too(tiny, tmp_path):
     torch.testing.assert_close(tiny.embed(texts), torch.from_numpy(theirs), atol=1e-5, rtol=0)
 
 
+@pytest.mark.system
 def test_through_torch_hub_without_a_socket(tmp_path):
     """In a process that cannot connect, from nothing to an answer."""
     code = (

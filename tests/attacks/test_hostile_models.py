@@ -5,11 +5,10 @@ from __future__ import annotations
 import json
 import os
 import re
-import subprocess
-import sys
 from pathlib import Path
 from typing import Any
 
+import forks
 import pytest
 
 pytest.importorskip("sentencepiece")
@@ -23,13 +22,8 @@ TESTS = Path(__file__).resolve().parents[1]
 def child(*arguments: str) -> list[dict[str, Any]]:
     """What a process of its own says; a signal ends the test."""
     paths = [str(TESTS), str(TESTS.parent), os.environ.get("PYTHONPATH", "")]
-    done = subprocess.run(
-        [sys.executable, "-m", "attacks.hostile_models", *arguments],
-        env={**os.environ, "PYTHONPATH": os.pathsep.join(filter(None, paths))},
-        capture_output=True,
-        text=True,
-        check=False,
-    )
+    env = {**os.environ, "PYTHONPATH": os.pathsep.join(filter(None, paths))}
+    done = forks.run("-m", "attacks.hostile_models", *arguments, env=env, timeout=3000)
     assert done.returncode == 0, (done.returncode, done.stderr[-2000:])
     return [json.loads(line) for line in done.stdout.splitlines()]
 

@@ -11,6 +11,8 @@ import tarfile
 from dataclasses import replace
 from pathlib import Path
 
+import forks
+
 import roberta_hub
 from roberta_hub.checkpoint.fetch.records import Record, Remote, archive
 
@@ -74,23 +76,31 @@ def assert_model(folder: Path, weights: bytes = WEIGHTS) -> None:
     assert (folder / "dict.txt").read_bytes() == VOCABULARY
 
 
-def python(
-    code: str, *arguments: str, prefix: tuple[str, ...] = (), **environment: str
-) -> subprocess.Popen[str]:
+START = (
+    "import os, signal, sys\n"
+    # What runs in the background of a shell has it ignored, and would hand that down.
+    "signal.signal(signal.SIGINT, signal.default_int_handler)\n"
+    "from roberta_hub.checkpoint.fetch import download\n"
+    "from roberta_hub.checkpoint.fetch.records import Record, archive\n"
+    "TOY = Record(name='toy', origins=(archive('toy.tar.gz'),))\n"
+)
+REPOSITORY = str(Path(roberta_hub.__file__).parents[1])
+
+
+def python(code: str, *arguments: str, **environment: str) -> forks.Process:
     """Start a real process with TOY at hand and this process's environment."""
-    start = (
-        "import os, signal, sys\n"
-        # What runs in the background of a shell has it ignored, and would hand that down.
-        "signal.signal(signal.SIGINT, signal.default_int_handler)\n"
-        "from roberta_hub.checkpoint.fetch import download\n"
-        "from roberta_hub.checkpoint.fetch.records import Record, archive\n"
-        "TOY = Record(name='toy', origins=(archive('toy.tar.gz'),))\n"
-    )
-    repository = str(Path(roberta_hub.__file__).parents[1])
-    return subprocess.Popen(
-        [*prefix, sys.executable, "-c", start + code, *arguments],
-        env={**os.environ, "PYTHONPATH": repository, **environment},
-        stdout=subprocess.PIPE,
-        stderr=subprocess.PIPE,
+    env = {**os.environ, "PYTHONPATH": REPOSITORY, **environment}
+    pipes = {"stdout": forks.PIPE, "stderr": forks.PIPE}
+    return forks.start("-c", START + code, *arguments, env=env, **pipes)
+
+
+def fresh_python(code: str, *arguments: str, prefix: tuple[str, ...] = ()) -> tuple[str, str]:
+    """(What it prints, its errors), of a fresh interpreter that a command may start."""
+    done = subprocess.run(
+        [*prefix, sys.executable, "-c", START + code, *arguments],
+        env={**os.environ, "PYTHONPATH": REPOSITORY},
+        capture_output=True,
         text=True,
+        timeout=60,
     )
+    return done.stdout, done.stderr

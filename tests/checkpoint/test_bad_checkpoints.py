@@ -6,7 +6,6 @@ import os
 import pickle
 import random
 import re
-import subprocess
 import sys
 import threading
 import zipfile
@@ -16,6 +15,7 @@ from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any
 
+import forks
 import pytest
 import torch
 from checkpoints import (
@@ -63,7 +63,7 @@ def test_code_in_a_pickle_is_never_run(tmp_path: Path, legacy: bool):
     marker = tmp_path / "harm"
     state = {**fairseq_state(small()), "extra_state": Command(f"touch {marker}")}
     path = fairseq_file(tmp_path / "a", state, legacy=legacy)
-    subprocess.run([sys.executable, "-c", NAIVE, path], check=True, env={**os.environ})
+    forks.run("-c", NAIVE, path, check=True)
     assert marker.exists()  # so the file is a real attack
     marker.unlink()
     message = assert_refused(path, f"{os.name}.system", "nothing in it was run", "safetensors")
@@ -170,7 +170,7 @@ HASH = "import sys; from roberta_hub import load_model; load_model(sys.argv[1])"
 def test_deep_tuples_do_not_end_the_process(tmp_path: Path, legacy: bool):
     path = fairseq_file(tmp_path)
     path = (legacy_pickle if legacy else with_pickle)(path, nested(1_000_000))
-    done = subprocess.run([sys.executable, "-c", HASH, path], capture_output=True, text=True)
+    done = forks.run("-c", HASH, path)
     assert done.returncode == 1, done.stderr  # a segmentation fault would be -11
     assert "nests tuples" in done.stderr
 

@@ -37,6 +37,8 @@ from roberta_hub.checkpoint.fetch.cache import _tag, abandoned
 from roberta_hub.checkpoint.fetch.download import fetch_model, find_in_fairseq_cache
 from roberta_hub.errors import CheckpointError, DownloadError
 
+pytestmark = pytest.mark.system
+
 # ---- the disk ----
 
 
@@ -307,14 +309,22 @@ def test_whose_a_stage_is(cache: Path):
 
 def test_a_process_that_nobody_waited_for_is_gone(cache: Path):
     """A zombie still has a number; in a container without an init it may keep it for days."""
-    code = "from roberta_hub.checkpoint.fetch.cache import _tag; print(_tag())"
-    process = python(code)
-    assert process.stdout is not None
-    tag = process.stdout.readline().strip()
-    while Path(f"/proc/{process.pid}/stat").read_text().split()[2] != "Z":
+    code = (
+        "import time\n"
+        "from roberta_hub.checkpoint.fetch.cache import _tag\n"
+        "if os.fork() == 0:\n"
+        "    print(os.getpid(), _tag(), flush=True)\n"
+        "    os._exit(0)\n"
+        "time.sleep(60)\n"
+    )
+    parent = python(code)
+    assert parent.stdout is not None
+    pid, tag = parent.stdout.readline().split()
+    while Path(f"/proc/{pid}/stat").read_text().split()[2] != "Z":
         time.sleep(0.01)
     assert abandoned(cache / f".incomplete-toy~{tag}")
-    process.communicate(timeout=60)
+    parent.kill()
+    parent.communicate(timeout=60)
 
 
 # ---- fairseq's own cache ----

@@ -7,11 +7,11 @@ import json
 import os
 import random
 import signal
-import subprocess
 import sys
 import time
 from pathlib import Path
 
+import forks
 import pytest
 import torch
 from checkpoints import assert_refused, fairseq_file, fairseq_state, outputs, small
@@ -275,12 +275,11 @@ print(float(roberta.model(torch.tensor([[0, 5, 2]]))[0].detach().sum()))
 """
 
 
-def start(path: Path, how: str = "") -> subprocess.Popen[str]:
-    command = [sys.executable, "-c", LOAD, str(path), how, str(ROOT)]
-    return subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True)
+def start(path: Path, how: str = "") -> forks.Process:
+    return forks.start("-c", LOAD, path, how, ROOT, stdout=forks.PIPE, stderr=forks.PIPE)
 
 
-def answer(process: subprocess.Popen[str]) -> float:
+def answer(process: forks.Process) -> float:
     out, err = process.communicate(timeout=120)
     assert process.returncode == 0, err
     return float(out.split()[1])
@@ -311,6 +310,7 @@ def test_a_cache_that_others_own_is_read_and_not_missed(tmp_path: Path, cache: P
     assert answer(start(path, "nobody")) == pytest.approx(wanted)
 
 
+@pytest.mark.system
 def test_eight_processes_at_once_leave_one_twin(tmp_path: Path):
     path = settled(fairseq_file(tmp_path / "theirs"))
     wanted = expected(path)
@@ -351,6 +351,7 @@ def answer_here(path: Path) -> float:
     return float(model(torch.tensor([[0, 5, 2]]))[0].detach().sum())
 
 
+@pytest.mark.system
 @pytest.mark.parametrize(
     "rounds", [8, pytest.param(200, marks=[pytest.mark.slow, pytest.mark.timeout(1800)])]
 )

@@ -17,6 +17,7 @@ from archives import (
     TOY,
     WEIGHTS,
     assert_model,
+    fresh_python,
     model_files,
     pack,
     python,
@@ -26,6 +27,8 @@ from server import Server, body, stall, together
 
 from roberta_hub.checkpoint.fetch.archive import extract_archive
 from roberta_hub.checkpoint.fetch.download import fetch_model
+
+pytestmark = pytest.mark.system
 
 LIMIT = 1 << 16
 LIMITED = (
@@ -136,8 +139,7 @@ def test_a_read_only_file_system(server: Server, cache: Path, tmp_path: Path, co
     folder = fetch_model(TOY)
     if not complete:
         (folder / "model.pt").unlink()
-    process = python(READ_ONLY, str(tmp_path / "torch"), prefix=(unshare, "-m"))
-    out, err = process.communicate(timeout=60)
+    out, err = fresh_python(READ_ONLY, str(tmp_path / "torch"), prefix=(unshare, "-m"))
     if "cannot mount" in out:
         pytest.skip("this container may not mount")
     assert err == ""

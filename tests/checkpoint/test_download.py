@@ -13,11 +13,11 @@ import shutil
 import ssl
 import struct
 import subprocess
-import sys
 import termios
 import time
 from pathlib import Path
 
+import forks
 import pytest
 import torch
 from archives import (
@@ -28,15 +28,14 @@ from archives import (
     TOY_FILE,
     WEIGHTS,
     assert_model,
+    fresh_python,
     model_files,
     pinned,
-    python,
     tar,
     visible,
 )
 from server import Server, body, cut, redirect, stall, status
 
-import roberta_hub
 from roberta_hub.checkpoint.fetch import transfer
 from roberta_hub.checkpoint.fetch.download import fetch_model
 from roberta_hub.errors import CheckpointError, DownloadError
@@ -118,11 +117,7 @@ def test_the_bar_shows_on_a_terminal_and_can_be_switched_off(server: Server):
     for wanted in (True, False):
         ours, theirs = os.openpty()
         fcntl.ioctl(theirs, termios.TIOCSWINSZ, struct.pack("HHHH", 24, 80, 0, 0))
-        process = subprocess.Popen(
-            [sys.executable, "-c", PTY_SCRIPT, str(int(wanted))],
-            env={**os.environ, "PYTHONPATH": str(Path(roberta_hub.__file__).parents[1])},
-            stderr=theirs,
-        )
+        process = forks.start("-c", PTY_SCRIPT, int(wanted), stderr=theirs)
         status = process.wait(60)
         os.close(theirs)
         shown = b""
@@ -144,9 +139,10 @@ download.fetch_model(toy, force=True, progress=sys.argv[1] == "1")
 """
 
 
+@pytest.mark.system
 def test_the_module_imports_nothing_that_only_a_download_needs():
-    process = python("print(sorted({'requests', 'filelock', 'urllib3'} & set(sys.modules)))")
-    assert process.communicate(timeout=60)[0] == "[]\n"
+    out, _ = fresh_python("print(sorted({'requests', 'filelock', 'urllib3'} & set(sys.modules)))")
+    assert out == "[]\n"
 
 
 # ---- a bad network ----
@@ -258,6 +254,7 @@ def test_a_redirect_loop_ends(server: Server):
     assert server.hits[PATH] == 11
 
 
+@pytest.mark.system
 def test_tls_is_verified_and_never_left(
     server: Server, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ):

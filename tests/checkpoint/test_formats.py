@@ -4,11 +4,10 @@ from __future__ import annotations
 
 import dataclasses
 import os
-import subprocess
-import sys
 from pathlib import Path
 from typing import Any
 
+import forks
 import pytest
 import torch
 from checkpoints import IDS, LABELS, outputs, small
@@ -209,8 +208,7 @@ def test_a_disk_that_fills_up_leaves_the_old_files(tmp_path: Path, format: Any):
     small(seed=1).save(tmp_path, format)
     before = photograph(tmp_path)
     here = str(Path(__file__).parent)
-    command = [sys.executable, "-c", SAVE_WITH_LIMITS, here, str(tmp_path), format]
-    done = subprocess.run(command, capture_output=True, text=True, timeout=120)
+    done = forks.run("-c", SAVE_WITH_LIMITS, here, tmp_path, format)
     assert done.returncode == 0, done.stderr
     messages = done.stdout.splitlines()
     assert len(messages) == 2

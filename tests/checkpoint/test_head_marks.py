@@ -3,12 +3,11 @@
 from __future__ import annotations
 
 import json
-import subprocess
-import sys
 import warnings
 from pathlib import Path
 from typing import Any
 
+import forks
 import pytest
 import torch
 from checkpoints import IDS, assert_refused, edit_json, fairseq_file, fairseq_state, outputs, small
@@ -237,5 +236,5 @@ def test_the_warning_names_the_callers_line(tmp_path: Path) -> None:
     small({"mood": ("a", "b")}).save(tmp_path)
     edit_json(tmp_path / "config.json", labels={"mood": ["a", "a"]})
     code = f"import roberta_hub; roberta_hub.load_model({str(tmp_path)!r})"
-    run = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
+    run = forks.run("-c", code, check=True)
     assert "UserWarning" in run.stderr and str(tmp_path) in run.stderr

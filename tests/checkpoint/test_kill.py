@@ -25,6 +25,8 @@ from small_models import small_roberta
 
 import roberta_hub
 
+pytestmark = pytest.mark.system
+
 NAME, ARCHIVE = "roberta.base", "/roberta.base.tar.gz"
 REPOSITORY = "/FacebookAI/roberta-base/resolve/main/"
 NURSERY = """

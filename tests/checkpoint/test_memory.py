@@ -14,7 +14,10 @@ from safetensors.torch import load_file
 
 from roberta_hub import RobertaHubInterface
 
-pytestmark = pytest.mark.skipif(sys.platform != "linux", reason="peak memory is read from /proc")
+pytestmark = [
+    pytest.mark.system,
+    pytest.mark.skipif(sys.platform != "linux", reason="peak memory is read from /proc"),
+]
 
 PEAK = """
 import gc, sys, torch, safetensors.torch, tiktoken

@@ -4,10 +4,8 @@ from __future__ import annotations
 
 import os
 import socket
-import subprocess
-import sys
-from pathlib import Path
 
+import forks
 import pytest
 from archives import GOOD, PATH, TOY, assert_model
 from server import Server, body, cut
@@ -16,6 +14,8 @@ import roberta_hub
 from roberta_hub.checkpoint.fetch import download, transfer
 from roberta_hub.checkpoint.fetch.download import fetch_model
 from roberta_hub.errors import DownloadError
+
+pytestmark = pytest.mark.system
 
 ASK = """
 import sys, time, warnings
@@ -33,18 +33,8 @@ for name in sys.argv[1:]:
 
 
 def ask(name: str, mirror: str, endpoint: str) -> list[str]:
-    run = subprocess.run(
-        [sys.executable, "-c", ASK, name],
-        env={
-            **os.environ,
-            "PYTHONPATH": str(Path(roberta_hub.__file__).parents[1]),
-            transfer.MIRROR_ENV: mirror,
-            download.ENDPOINT_ENV: endpoint,
-        },
-        capture_output=True,
-        text=True,
-        timeout=120,
-    )
+    env = {**os.environ, transfer.MIRROR_ENV: mirror, download.ENDPOINT_ENV: endpoint}
+    run = forks.run("-c", ASK, name, env=env)
     assert run.returncode == 0, run.stderr
     return run.stdout.splitlines()
 

@@ -6,11 +6,10 @@ import json
 import os
 import shutil
 import socket
-import subprocess
-import sys
 from pathlib import Path
 from typing import Any
 
+import forks
 import pytest
 import torch
 from checkpoints import DICTIONARY, LABELS, assert_refused, fairseq_file, fairseq_state, small
@@ -174,13 +173,7 @@ def test_what_is_no_regular_file_is_said_and_not_waited_for(tmp_path: Path, form
                     server.bind(name)
                 finally:
                     os.chdir(here)
-        run = subprocess.run(
-            [sys.executable, "-c", LOAD, str(folder)],
-            env={**os.environ, "PYTHONPATH": str(Path(roberta_hub.__file__).parents[1])},
-            capture_output=True,
-            text=True,
-            timeout=60,
-        )
+        run = forks.run("-c", LOAD, folder, timeout=60)
         assert kind in run.stdout and name in run.stdout, run.stdout + run.stderr
         (folder / name).unlink()
         (folder / name).write_bytes(kept)

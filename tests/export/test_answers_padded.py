@@ -18,6 +18,8 @@ from roberta_hub.errors import ExportError
 from roberta_hub.export.check import check, packed
 from roberta_hub.export.graph import Answer, Graph
 
+pytestmark = pytest.mark.system
+
 TEXTS = ["The train was late.", "", "Where can I buy a ticket to Berlin for tomorrow?"]
 
 

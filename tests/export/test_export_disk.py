@@ -4,11 +4,12 @@ from __future__ import annotations
 
 import os
 import resource
-import subprocess
-import sys
 from pathlib import Path
 
+import forks
 import pytest
+
+pytestmark = pytest.mark.system
 
 ROOT = Path(__file__).resolve().parents[2]
 LIMITED = f"""
@@ -27,12 +28,8 @@ except CheckpointError as error: print(error)
 def test_a_disk_that_fills_up(format: str, tmp_path: Path) -> None:
     if format == "onnx":
         pytest.importorskip("onnxscript")
-    done = subprocess.run(
-        [sys.executable, "-c", LIMITED, str(tmp_path / "out"), format],
-        env={**os.environ, "PYTHONPATH": os.pathsep.join([str(ROOT), str(ROOT / "tests")])},
-        capture_output=True,
-        text=True,
-    )
+    env = {**os.environ, "PYTHONPATH": os.pathsep.join([str(ROOT), str(ROOT / "tests")])}
+    done = forks.run("-c", LIMITED, tmp_path / "out", format, env=env)
     assert done.returncode == 0, done.stderr[-2000:]
     assert "out: cannot be written (OSError: [Errno 27] File too large" in done.stdout
     assert "what was there is as before" in done.stdout

@@ -27,6 +27,8 @@ from roberta_hub.errors import (
 from roberta_hub.export import onnx, program
 from roberta_hub.inference.optimize import Optimization
 
+pytestmark = pytest.mark.system
+
 TEXTS = ["The train was late.", "", "Where can I buy a ticket to Berlin for tomorrow?"]
 
 

@@ -24,7 +24,7 @@ KINDS = {
 }
 """Each answer by its pooling or kind, and its name."""
 FORMATS = {"torch": ("torch", 18), "onnx 18": ("onnx", 18), "onnx 23": ("onnx", 23)}
-pytestmark = [pytest.mark.slow, pytest.mark.timeout(900)]
+pytestmark = [pytest.mark.system, pytest.mark.slow, pytest.mark.timeout(900)]
 
 
 @pytest.fixture(scope="module", params=[*FAMILIES, FACTORIZED])

@@ -20,6 +20,8 @@ from roberta_hub.export import folder as folder_module
 from roberta_hub.export import onnx, place, program
 from roberta_hub.formats.saving import EXPORTS
 
+pytestmark = pytest.mark.system
+
 BESIDE = {"config.json", "merges.txt", "tokenizer.json", "tokenizer_config.json", "vocab.json"}
 
 

@@ -52,7 +52,7 @@ SURROUNDINGS = {
     "RAY_USAGE_STATS_ENABLED": "0",
     "RAY_AUTH_MODE": "disabled",
 }
-pytestmark = [pytest.mark.slow, pytest.mark.timeout(1800)]
+pytestmark = [pytest.mark.system, pytest.mark.slow, pytest.mark.timeout(1800)]
 
 
 def ran(command: list[str], folder: Path) -> str:

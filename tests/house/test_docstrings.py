@@ -49,6 +49,7 @@ class Scale:
 '''
 
 
+@pytest.mark.system
 @pytest.mark.parametrize(
     ("old", "new", "codes"),
     [

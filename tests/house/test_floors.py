@@ -234,6 +234,7 @@ def test_no_cycles_within_a_room() -> None:
         visit(module, ())
 
 
+@pytest.mark.system
 def test_import_is_light() -> None:
     """torch is the only heavy import.
 

@@ -30,6 +30,7 @@ def answers() -> ModuleType:
 ENVIRONMENT = dict(os.environ)
 
 
+@pytest.mark.system
 @pytest.mark.parametrize("page", ["README.md", "docs/shell.md"])
 def test_the_page_runs_as_typed(page: str, answers: ModuleType, tmp_path: Path) -> None:
     """In an empty folder, with nothing injected. New weights? `python tools/answers.py --write`."""
@@ -49,6 +50,7 @@ def test_the_page_of_the_shell_says_what_the_command_says() -> None:
     assert {name: what.replace("`", "") for name, what in said} == wanted
 
 
+@pytest.mark.system
 @pytest.mark.slow
 def test_the_readme_runs_from_the_wheel(answers: ModuleType, tmp_path: Path) -> None:
     """The same, from what `pip install` installs."""
@@ -81,6 +83,7 @@ def test_the_examples_of_the_pages_run(
     assert count > 1 and failed == 0
 
 
+@pytest.mark.system
 def test_answers_are_cut_compared_and_written(answers: ModuleType, tmp_path: Path) -> None:
     page = """Words.
 
@@ -290,6 +293,7 @@ print("the same" if (one == other).all() else "not")
 """
 
 
+@pytest.mark.system
 def test_what_peers_do_silently(tmp_path: Path) -> None:
     """The three sentences of the README, of the peers and of ours."""
     transformers = pytest.importorskip("transformers")

@@ -20,6 +20,7 @@ SOURCE = Path(typed_verbs.__file__)
 HEADS = {"mnli": 3, "topic": 2, "grade": 1}
 
 
+@pytest.mark.system
 @pytest.mark.timeout(900)  # where mypy has no cache, it reads torch for minutes
 def test_mypy_agrees() -> None:
     if importlib.util.find_spec("mypy") is None:
@@ -52,6 +53,7 @@ def test_no_public_verb_is_forgotten() -> None:
     assert public <= named
 
 
+@pytest.mark.system
 def test_the_calls_are_real(tmp_path: Path) -> None:
     roberta = small_roberta(
         heads=HEADS, labels={"mnli": ("contradiction", "neutral", "entailment")}

@@ -15,7 +15,7 @@ from compiled_layers import computed, drawn, layer_of, only, prepared, skip_with
 from roberta_hub.model.compiled import HELD, Held, Run
 
 ROOT = Path(__file__).resolve().parents[2]
-pytestmark = pytest.mark.usefixtures("amd")
+pytestmark = [pytest.mark.system, pytest.mark.usefixtures("amd")]
 
 
 @pytest.mark.parametrize("held", HELD)

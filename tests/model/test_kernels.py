@@ -127,6 +127,7 @@ print(said)
 """
 
 
+@pytest.mark.system
 @pytest.mark.parametrize(
     "setting",
     [

@@ -18,7 +18,7 @@ from roberta_hub.model.packing import pack, pack_sequences
 
 from . import peers
 
-pytestmark = peers.needs_transformers
+pytestmark = [pytest.mark.parity, peers.needs_transformers]
 TOLERANCE = 1e-5
 PAD, CLS, SEP = 0, 3, 4
 LENGTH = 24

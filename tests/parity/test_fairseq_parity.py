@@ -15,7 +15,7 @@ from roberta_hub.fairseq_bridge import from_fairseq, to_fairseq
 
 from . import peers
 
-pytestmark = peers.needs_fairseq
+pytestmark = [pytest.mark.parity, peers.needs_fairseq]
 TOLERANCE = 1e-5
 TEXTS = [
     "Hello world!",

@@ -12,7 +12,7 @@ from roberta_hub.formats.upgrade import is_stale
 
 from . import peers
 
-pytestmark = peers.needs_fairseq
+pytestmark = [pytest.mark.parity, peers.needs_fairseq]
 
 
 @pytest.fixture(scope="module")

@@ -25,7 +25,7 @@ from roberta_hub.hub import RobertaModel
 
 from . import peers
 
-pytestmark = peers.needs_transformers
+pytestmark = [pytest.mark.parity, peers.needs_transformers]
 SIZES = {
     "vocab_size": 40,
     "hidden_size": 12,

@@ -11,6 +11,8 @@ import roberta_hub
 from roberta_hub.errors import CheckpointError
 from roberta_hub.train.tasks.trained_head import seeded
 
+pytestmark = pytest.mark.parity
+
 TEXTS = ["Ada met Bo in Oslo.", "Nobody.", "A longer sentence, to make the batch ragged."]
 
 

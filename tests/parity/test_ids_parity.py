@@ -17,6 +17,8 @@ from roberta_hub.text.huggingface import read_tokenizer
 
 from . import peers
 
+pytestmark = pytest.mark.parity
+
 TEXTS = ["", "Hello world!", " a leading space", "\nx", "\u00a0y", "can’t 🙂 naïve", "two  spaces "]
 MOVED = b"<unk> 9 #fairseq:overwrite\n<s> 9 #fairseq:overwrite\n</s> 9 #fairseq:overwrite\n"
 

@@ -14,6 +14,8 @@ from roberta_hub.formats.upgrade import is_stale
 
 from . import peers
 
+pytestmark = pytest.mark.parity
+
 WIDE = {"encoder_embed_dim": 64, "encoder_ffn_embed_dim": 128, "encoder_layers": 2}
 
 

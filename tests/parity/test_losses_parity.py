@@ -14,7 +14,7 @@ from roberta_hub.train.tasks.pronouns import PronounObjective, judge
 
 from . import peers
 
-pytestmark = peers.needs_fairseq
+pytestmark = [pytest.mark.parity, peers.needs_fairseq]
 
 
 @pytest.mark.parametrize(

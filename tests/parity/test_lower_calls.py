@@ -13,7 +13,7 @@ from roberta_hub.errors import RobertaHubError
 
 from . import peers
 
-pytestmark = peers.needs_fairseq
+pytestmark = [pytest.mark.parity, peers.needs_fairseq]
 
 
 @pytest.fixture(scope="module")

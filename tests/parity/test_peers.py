@@ -17,7 +17,7 @@ from roberta_hub.errors import MissingExtraError
 
 from . import peers
 
-pytestmark = [peers.needs_fairseq, pytest.mark.filterwarnings("ignore")]
+pytestmark = [pytest.mark.parity, peers.needs_fairseq, pytest.mark.filterwarnings("ignore")]
 
 IDS = torch.tensor([[0, 5, 6, 7, 2, 1], [0, 9, 10, 11, 12, 2]])  # (2, 6), one pad
 HEADS = {"mnli": 3}

@@ -19,7 +19,7 @@ from roberta_hub.errors import InputError, VocabularyError
 from . import peers
 from .fairseq_peer import _quiet
 
-pytestmark = peers.needs_fairseq
+pytestmark = [pytest.mark.parity, peers.needs_fairseq]
 TOLERANCE = 1e-5
 CLASSES = {"xlmr": XLMRModel, "camembert": CamembertModel, "gottbert": GottbertModel}
 FAMILIES = {"xlmr": "xlm-roberta", "camembert": "camembert", "gottbert": "roberta"}

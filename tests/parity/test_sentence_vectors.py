@@ -18,6 +18,8 @@ from small_models import assert_close
 import roberta_hub
 from roberta_hub import RobertaHubInterface, SentenceSettings
 
+pytestmark = pytest.mark.parity
+
 SENTENCES = [
     "Hello world!",
     "A girl is styling her hair.",

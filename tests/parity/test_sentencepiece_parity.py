@@ -23,7 +23,7 @@ tokenizers = pytest.importorskip("tokenizers")
 from .fairseq_peer import real_fairseq  # noqa: E402
 from .peers import needs_fairseq  # noqa: E402
 
-pytestmark = needs_fairseq
+pytestmark = [pytest.mark.parity, needs_fairseq]
 OVERWRITTEN = ("<unk>", "<s>", "</s>")
 HOSTILE = ("<mask> <s> x", "a\0b", "ﬁx  Ⅷ ", "e\u0301 \u200b", "zz🧿🧿 q", "1,000\t£5", "", "  ")
 

@@ -16,7 +16,7 @@ from roberta_hub.text import Dictionary, Task
 
 from . import peers
 
-pytestmark = peers.needs_transformers
+pytestmark = [pytest.mark.parity, peers.needs_transformers]
 TOLERANCE = 1e-5
 FULL_VOCABULARY = {"vocab_size": 50265}
 TEXTS = ["Hello world!", "It was a great day", "", "one, two, three, four, five, six, seven"]

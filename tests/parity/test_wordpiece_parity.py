@@ -27,6 +27,8 @@ from roberta_hub.text.wordpiece_rules import Rules
 
 from . import peers
 
+pytestmark = pytest.mark.parity
+
 tokenizers = pytest.importorskip("tokenizers")
 KINDS = {
     "uncased": ("bert_base_tok", Rules()),

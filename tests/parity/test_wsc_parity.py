@@ -18,7 +18,7 @@ from roberta_hub.inference.pronouns import parse, replaced, span_scores
 
 from . import peers
 
-pytestmark = peers.needs_fairseq
+pytestmark = [pytest.mark.parity, peers.needs_fairseq]
 
 CASES = [
     (

@@ -13,6 +13,8 @@ from pathlib import Path
 import pytest
 from parity.peers import needs_fairseq, needs_transformers
 
+pytestmark = pytest.mark.system
+
 ROOT = Path(__file__).resolve().parents[2]
 ROWS = "5,8,18"
 

@@ -26,7 +26,7 @@ ENGINES = {
     "Spark": ("spark", "pyspark"),
 }
 ROWS, UNKNOWN = 60, 17
-pytestmark = pytest.mark.timeout(900)
+pytestmark = [pytest.mark.system, pytest.mark.timeout(900)]
 
 
 @pytest.fixture(scope="module")

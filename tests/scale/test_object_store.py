@@ -17,6 +17,8 @@ from small_models import small_roberta
 
 from roberta_hub.errors import InputError, LakeError
 
+pytestmark = pytest.mark.system
+
 pa = pytest.importorskip("pyarrow")
 fs = pytest.importorskip("pyarrow.fs")
 pq = pytest.importorskip("pyarrow.parquet")

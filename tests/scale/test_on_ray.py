@@ -20,7 +20,7 @@ pa = pytest.importorskip("pyarrow")
 pq = pytest.importorskip("pyarrow.parquet")
 
 ROWS, FILES, UNIT = 240, 4, 20
-pytestmark = [pytest.mark.slow, pytest.mark.timeout(1200)]
+pytestmark = [pytest.mark.system, pytest.mark.slow, pytest.mark.timeout(1200)]
 Files = dict[str, bytes]
 
 

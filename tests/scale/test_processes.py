@@ -35,7 +35,7 @@ from roberta_hub.scale.units import Unit
 from roberta_hub.scale.work import Done, Job, Schedule, do_unit
 
 ROWS, UNIT = 300, 25
-pytestmark = pytest.mark.timeout(900)
+pytestmark = [pytest.mark.system, pytest.mark.timeout(900)]
 
 
 @pytest.fixture(scope="module")

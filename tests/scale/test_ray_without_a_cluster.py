@@ -16,6 +16,8 @@ from roberta_hub.errors import InputError, MissingExtraError
 from roberta_hub.scale import Verb, on_ray
 from roberta_hub.scale.work import Schedule
 
+pytestmark = pytest.mark.system
+
 pa = pytest.importorskip("pyarrow")
 
 SCHEDULE = Schedule(workers=None, time_limit=60, attempts=3)

@@ -7,11 +7,10 @@ from __future__ import annotations
 
 import json
 import os
-import subprocess
-import sys
 from dataclasses import replace
 from pathlib import Path
 
+import forks
 import pytest
 import torch
 from checkpoint.archives import pack, regular
@@ -34,19 +33,16 @@ from roberta_hub.checkpoint.fetch.records import (
 from roberta_hub.shell.main import main
 from roberta_hub.terminal import without_secrets
 
+pytestmark = pytest.mark.system
+
 ROOT = Path(__file__).resolve().parents[2]
 SAMPLE = ROOT / "tests/data/fairseq/model.pt"
 EVIL = b"\x80\x04\x8c\x05posix\x8c\x06system\x93\x8c\x0atouch harm\x85R."
 
 
 def run(*arguments: object, **environment: str) -> tuple[int, str, str]:
-    done = subprocess.run(
-        [sys.executable, "-m", "roberta_hub", *map(str, arguments)],
-        capture_output=True,
-        text=True,
-        env={**os.environ, "PYTHONPATH": str(ROOT), **environment},
-        timeout=60,
-    )
+    env = {**os.environ, "PYTHONPATH": str(ROOT), **environment}
+    done = forks.run("-m", "roberta_hub", *arguments, env=env, timeout=60)
     assert "Traceback" not in done.stderr, done.stderr
     return done.returncode, done.stdout, done.stderr
 

@@ -170,6 +170,7 @@ def completed(words: str) -> list[str]:
     return done.stdout.split()
 
 
+@pytest.mark.system
 def test_a_shell_completes_verbs_options_models_and_files() -> None:
     assert completed("roberta-hub zer") == ["plain,zero-shot"]
     assert "plain,--column" in completed("roberta-hub classify --co")

@@ -13,12 +13,11 @@ import select
 import shlex
 import signal
 import struct
-import subprocess
-import sys
 import termios
 import time
 from pathlib import Path
 
+import forks
 import pytest
 from running import Run, runner, write_model
 
@@ -98,16 +97,14 @@ def test_what_is_wrong(
     assert sorted(path.name for path in folder.iterdir()) == ["reviews.csv"]
 
 
+@pytest.mark.system
 def test_in_a_terminal_a_bar_and_ctrl_c(model: Path, folder: Path) -> None:
     """The bar has the loss and the time that is left; Ctrl-C ends with 130 and leaves nothing."""
     here, there = pty.openpty()
     fcntl.ioctl(there, termios.TIOCSWINSZ, struct.pack("HHHH", 24, 80, 0, 0))
-    command = [sys.executable, "-m", "roberta_hub", "fit", "reviews.csv", "--label", "verdict"]
-    process = subprocess.Popen(
-        [*command, "-m", str(model), "--epochs", "9999"],
-        stdout=subprocess.DEVNULL,
-        stderr=there,
-        env={**os.environ, "OMP_NUM_THREADS": "1"},
+    command = ["-m", "roberta_hub", "fit", "reviews.csv", "--label", "verdict"]
+    process = forks.start(
+        *command, "-m", model, "--epochs", 9999, stdout=forks.DEVNULL, stderr=there
     )
     os.close(there)
     seen, deadline = b"", time.monotonic() + 120

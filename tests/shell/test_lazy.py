@@ -13,6 +13,8 @@ import pytest
 import roberta_hub
 from roberta_hub.shell.main import VERBS, main, verb
 
+pytestmark = pytest.mark.system
+
 PACKAGE = Path(roberta_hub.__file__).parent
 RUN = """
 import sys, types

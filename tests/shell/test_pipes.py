@@ -13,12 +13,15 @@ import time
 from pathlib import Path
 from typing import IO
 
+import forks
 import pytest
 from shell.running import write_model
 
 ROOT = Path(__file__).resolve().parents[2]
-COMMAND = [sys.executable, "-m", "roberta_hub"]
-pytestmark = pytest.mark.skipif(os.name != "posix", reason="signals and pipes of POSIX")
+pytestmark = [
+    pytest.mark.system,
+    pytest.mark.skipif(os.name != "posix", reason="signals and pipes of POSIX"),
+]
 
 
 @pytest.fixture(scope="module")
@@ -30,11 +33,11 @@ def environment() -> dict[str, str]:
     return {**os.environ, "PYTHONPATH": str(ROOT), "OMP_NUM_THREADS": "1"}
 
 
-def started(folder: Path, tmp_path: Path, *arguments: str) -> subprocess.Popen[bytes]:
-    """`classify` with pipes on all sides."""
-    command = [*COMMAND, "classify", "-m", str(folder), *arguments]
-    pipes = {"stdin": subprocess.PIPE, "stdout": subprocess.PIPE, "stderr": subprocess.PIPE}
-    return subprocess.Popen(command, **pipes, cwd=tmp_path, env=environment())  # type: ignore
+def started(folder: Path, tmp_path: Path, *arguments: str) -> forks.Process:
+    """`classify` with pipes on all sides, of bytes."""
+    command = ["-m", "roberta_hub", "classify", "-m", folder, *arguments]
+    pipes = {"stdin": forks.PIPE, "stdout": forks.PIPE, "stderr": forks.PIPE}
+    return forks.start(*command, **pipes, cwd=tmp_path, env=environment(), text=False)
 
 
 @pytest.mark.skipif(shutil.which("bash") is None, reason="bash is not installed")

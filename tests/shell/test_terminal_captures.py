@@ -5,14 +5,15 @@ from __future__ import annotations
 import json
 import os
 import re
-import subprocess
-import sys
 from pathlib import Path
 
+import forks
 import pytest
 from shell.running import write_model
 
 from roberta_hub.shell.drawing import Page, width_of
+
+pytestmark = pytest.mark.system
 
 ROOT = Path(__file__).resolve().parents[2]
 pytest.importorskip("pty")
@@ -41,13 +42,7 @@ def capture(runs: list[tuple[list[str], dict[str, str], str]], columns: int = 80
 
     master, slave = pty.openpty()
     fcntl.ioctl(slave, termios.TIOCSWINSZ, struct.pack("HHHH", 24, columns, 0, 0))
-    process = subprocess.Popen(
-        [sys.executable, "-c", SCRIPT, json.dumps(runs)],
-        stdin=subprocess.DEVNULL,
-        stdout=slave,
-        stderr=slave,
-        env={**os.environ, "PYTHONPATH": str(ROOT), "OMP_NUM_THREADS": "1"},
-    )
+    process = forks.start("-c", SCRIPT, json.dumps(runs), stdout=slave, stderr=slave)
     os.close(slave)
     seen = b""
     while True:

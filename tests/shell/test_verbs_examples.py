@@ -31,7 +31,10 @@ STUB = """#!/bin/sh
 printf '%s\\0' "$@" > "$CAPTURED/arguments"
 cat > "$CAPTURED/stdin"
 """
-pytestmark = pytest.mark.skipif(shutil.which("bash") is None, reason="bash is not installed")
+pytestmark = [
+    pytest.mark.system,
+    pytest.mark.skipif(shutil.which("bash") is None, reason="bash is not installed"),
+]
 
 
 def examples(help: str) -> list[str]:

@@ -267,6 +267,7 @@ def test_labels_and_words() -> None:
         as_strings(None, "labels", "labels")
 
 
+@pytest.mark.system
 def test_no_package_of_containers_is_imported() -> None:
     code = (
         "import sys; from roberta_hub.text.texts import as_texts; as_texts(['a', ('b', "

@@ -390,6 +390,7 @@ def test_pickle(tokenizer):
     assert torch.equal(copy.encode("It was a great day"), tokenizer.encode("It was a great day"))
 
 
+@pytest.mark.system
 def test_lists_need_no_numpy() -> None:
     """torch can do without it, and tiktoken's quickest call cannot."""
     code = """

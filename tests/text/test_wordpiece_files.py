@@ -3,14 +3,12 @@
 from __future__ import annotations
 
 import json
-import os
-import subprocess
-import sys
 import time
 import warnings
 from pathlib import Path
 from typing import Any
 
+import forks
 import pytest
 from wordpiece_vocabularies import vocabulary
 
@@ -292,8 +290,6 @@ print(read)
 def test_mutated_files(tmp_path: Path, count: int) -> None:
     """In a process of its own, which ends in peace."""
     write(tmp_path, lines_of(NAMES), tokenizer=table(), tokenizer_config=QUIET)
-    env = {**os.environ, "PYTHONPATH": str(Path(__file__).parents[2]), "PYTHONWARNINGS": "ignore"}
-    command = [sys.executable, "-c", ATTACK, str(tmp_path), "1", str(count)]
-    done = subprocess.run(command, env=env, capture_output=True, text=True, timeout=500)
+    done = forks.run("-W", "ignore", "-c", ATTACK, tmp_path, 1, count, timeout=500)
     assert done.returncode == 0, done.stderr[-2000:]
     assert 0 < int(done.stdout) < count

@@ -183,6 +183,7 @@ def test_a_corpus_that_may_only_be_read(stream, tmp_path, monkeypatch):
         indexed(stream, tmp_path / "tokens", 2, bos=0, eos=2)
 
 
+@pytest.mark.system
 @pytest.mark.slow
 def test_of_three_processes_one_cuts(stream, tmp_path):
     program = (

@@ -2,14 +2,12 @@
 
 import json
 import lzma
-import os
 import random
 import signal
-import subprocess
-import sys
 import time
 from pathlib import Path
 
+import forks
 import pytest
 import torch
 
@@ -118,6 +116,7 @@ def test_built_once_and_again_where_the_text_changed(written):
     )
 
 
+@pytest.mark.system
 def test_killed_and_started_again(tmp_path):
     """What was tokenized is not tokenized again, and the stream is the same."""
     found = corpus(3, count=4000)
@@ -131,8 +130,7 @@ def test_killed_and_started_again(tmp_path):
         "Tokenizer.encode_batch = slow\n"
         "streams.build(sys.argv[1], sys.argv[2], Tokenizer.shipped(), threads=1)\n"
     )
-    command = [sys.executable, "-c", program, str(tmp_path / "text.txt"), str(tmp_path / "tokens")]
-    process = subprocess.Popen(command, env={**os.environ, "OMP_NUM_THREADS": "1"})
+    process = forks.start("-c", program, tmp_path / "text.txt", tmp_path / "tokens")
     parts = tmp_path / "tokens/parts"
     while len(list(parts.glob("*.bin"))) < 3:
         assert process.poll() is None, "it ended before it could be killed"

@@ -7,7 +7,6 @@ import json
 import os
 import random
 import signal
-import subprocess
 import sys
 import tempfile
 import time
@@ -18,6 +17,7 @@ from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
+import forks
 import pytest
 from families import write_family
 from learning import ANIMALS, parquet
@@ -573,13 +573,9 @@ except KeyboardInterrupt:
 """
 
 
+@pytest.mark.system
 def test_ctrl_c_leaves_nothing(base: Path, tmp_path: Path) -> None:
-    run = subprocess.Popen(
-        [sys.executable, "-c", RUN, str(base), str(tmp_path / "mine")],
-        stdout=subprocess.PIPE,
-        text=True,
-        env={**os.environ, "OMP_NUM_THREADS": "1"},
-    )
+    run = forks.start("-c", RUN, base, tmp_path / "mine", stdout=forks.PIPE)
     assert run.stdout is not None
     deadline = time.monotonic() + 120
     while not list(tmp_path.glob(".mine-*/run")):  # it begins to train

@@ -8,6 +8,7 @@ import subprocess
 import sys
 from pathlib import Path
 
+import forks
 import pytest
 from toy import ToyTask, config
 
@@ -97,6 +98,7 @@ def split(folders, updates):
     return found.stdout + found.stderr
 
 
+@pytest.mark.system
 def test_processes_that_would_go_on_from_different_updates_are_refused(tmp_path):
     one, two = tmp_path / "one", tmp_path / "two"
     options = {"optimizer__total_updates": 8, "loop__evaluate_every": 0}
@@ -127,11 +129,9 @@ with claimed(sys.argv[1]):
 """
 
 
+@pytest.mark.system
 def test_another_run_that_writes_there_is_said_and_a_killed_one_holds_nothing(tmp_path):
-    root = Path(__file__).resolve().parents[2]
-    command = [sys.executable, "-c", HOLD, str(tmp_path)]
-    pipes = {"stdin": subprocess.PIPE, "stdout": subprocess.PIPE}
-    with subprocess.Popen(command, cwd=root, text=True, **pipes) as other:
+    with forks.start("-c", HOLD, tmp_path, stdin=forks.PIPE, stdout=forks.PIPE) as other:
         assert other.stdout.readline() == "held\n"
         with pytest.raises(InputError, match="another run writes there; wait until it has ended"):
             fit(ToyTask(), config(tmp_path, loop__max_updates=2))

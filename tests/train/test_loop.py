@@ -100,6 +100,7 @@ def alone(about):
     return fit(ToyTask(**about.pop("task")), config(**about))
 
 
+@pytest.mark.system
 def test_two_processes_equal_one(tmp_path):
     launch([{**run, "output": str(tmp_path / name / "two")} for name, run in PARALLEL.items()])
     for name, run in PARALLEL.items():
@@ -109,6 +110,7 @@ def test_two_processes_equal_one(tmp_path):
         assert losses(folder / "two") == pytest.approx(losses(folder / "one"), abs=1e-9), name
 
 
+@pytest.mark.system
 @pytest.mark.slow
 def test_sharded_equals_one(tmp_path):
     about = {"task": EXACT, "loop__evaluate_every": 10, "optimizer__total_updates": 20}
@@ -120,6 +122,7 @@ def test_sharded_equals_one(tmp_path):
     assert roberta_hub.load_model(tmp_path / "two/best").labels["toy"] == ("a", "b", "c")
 
 
+@pytest.mark.system
 @pytest.mark.slow
 def test_two_processes_resume(tmp_path):
     about = {"task": {"dropout": 0.2}, "optimizer__total_updates": 20}

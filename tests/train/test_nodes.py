@@ -21,7 +21,7 @@ from test_state import assert_same
 from roberta_hub.train.loop.sharded import to_whole
 from roberta_hub.train.loop.state import find_state, is_sharded, load_state
 
-pytestmark = [pytest.mark.slow, pytest.mark.timeout(2400)]
+pytestmark = [pytest.mark.system, pytest.mark.slow, pytest.mark.timeout(2400)]
 LONG = 900
 SHARDED = {"loop__parallel": "fsdp", "loop__state": "sharded", "loop__evaluate_every": 0}
 

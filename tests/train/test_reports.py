@@ -1,12 +1,10 @@
 """A run says what it does: lines of a logger in a library, on stderr in the command."""
 
 import logging
-import os
 import re
-import subprocess
-import sys
 from pathlib import Path
 
+import forks
 import pytest
 from learning import tsv
 from toy import ToyTask, config
@@ -21,28 +19,22 @@ ROOT = Path(__file__).resolve().parents[2]
 def test_the_command_reports_on_stderr(base, tmp_path):
     rows = [["a fine film", "good"], ["a dull film", "bad"], ["great fun", "good"]] * 4
     path = tsv(tmp_path / "x.tsv", ["sentence", "label"], rows)
-    found = subprocess.run(
-        [
-            sys.executable,
-            "-m",
-            "roberta_hub",
-            "train",
-            "finetune=sst_2",
-            f"model={base}",
-            f"data.train={path}",
-            f"data.valid={path}",
-            "data.format=tsv",
-            f"output={tmp_path}/run",
-            "optimizer.total_updates=null",
-            "batch.batch_size=4",
-            "optimizer.warmup_updates=2",
-            "loop.max_updates=6",
-            "loop.evaluate_every=3",
-            "loop.log_every=3",
-        ],
-        env={**os.environ, "PYTHONPATH": str(ROOT), "OMP_NUM_THREADS": "1"},
-        capture_output=True,
-        text=True,
+    found = forks.run(
+        "-m",
+        "roberta_hub",
+        "train",
+        "finetune=sst_2",
+        f"model={base}",
+        f"data.train={path}",
+        f"data.valid={path}",
+        "data.format=tsv",
+        f"output={tmp_path}/run",
+        "optimizer.total_updates=null",
+        "batch.batch_size=4",
+        "optimizer.warmup_updates=2",
+        "loop.max_updates=6",
+        "loop.evaluate_every=3",
+        "loop.log_every=3",
     )
     assert found.returncode == 0, found.stderr
     for words in (

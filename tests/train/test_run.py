@@ -1,11 +1,8 @@
 """From a command line to a model that classifies; what cannot be trained says why."""
 
-import os
 import shlex
-import subprocess
-import sys
-from pathlib import Path
 
+import forks
 import pytest
 import torch
 from small_models import small_model, small_roberta
@@ -70,17 +67,11 @@ def test_train_goes_on_and_returns_the_best(material):
 
 
 def test_errors_are_one_line_in_a_shell(material):
-    root = Path(__file__).resolve().parents[2]
     for setting, words in {
         "finetune=sts": "did you mean",
         "task.name=clasification": "did you",
     }.items():
-        found = subprocess.run(
-            [sys.executable, "-m", "roberta_hub", "train", *settings(material), setting],
-            env={**os.environ, "PYTHONPATH": str(root)},
-            capture_output=True,
-            text=True,
-        )
+        found = forks.run("-m", "roberta_hub", "train", *settings(material), setting)
         assert found.returncode == 1 and words in found.stderr, found.stderr
         assert "Traceback" not in found.stderr
 

@@ -1,18 +1,16 @@
 """A run that is killed at any instant and goes on equals one that was left alone, bit for bit."""
 
 import json
-import os
 import random
 import shutil
 import signal
-import subprocess
-import sys
 import time
 import zipfile
 from dataclasses import replace
 from pathlib import Path
 from pickletools import genops
 
+import forks
 import pytest
 import torch
 from toy import ToyTask, config
@@ -23,19 +21,13 @@ from roberta_hub.train.loop import state as states
 from roberta_hub.train.loop.fit import fit
 from roberta_hub.train.loop.state import find_state
 
+pytestmark = pytest.mark.system
+
 TOY = Path(__file__).with_name("toy.py")
 
 
 def start(about):
-    root = Path(__file__).resolve().parents[2]
-    environment = {**os.environ, "PYTHONPATH": str(root), "OMP_NUM_THREADS": "1"}
-    return subprocess.Popen(
-        [sys.executable, str(TOY), json.dumps([about])],
-        env=environment,
-        stdout=subprocess.PIPE,
-        stderr=subprocess.STDOUT,
-        text=True,
-    )
+    return forks.start(TOY, json.dumps([about]), stdout=forks.PIPE, stderr=forks.STDOUT)
 
 
 def numbers(directory):

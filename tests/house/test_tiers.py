@@ -1,0 +1,99 @@
+"""Every test is of one tier, and what is of the quickest starts no process."""
+
+from __future__ import annotations
+
+import multiprocessing
+import os
+import subprocess
+import sys
+from collections.abc import Callable
+from pathlib import Path
+
+import forks
+import pytest
+from tiers import TIERS_OF
+
+ROOT = Path(__file__).resolve().parents[2]
+
+
+def test_every_test_is_of_one_tier(request: pytest.FixtureRequest) -> None:
+    found = request.config.stash[TIERS_OF]
+    assert found[request.node.nodeid] == ["unit"]
+    assert {test: tiers for test, tiers in found.items() if len(tiers) != 1} == {}
+
+
+def forked() -> None:
+    if os.fork() == 0:
+        os._exit(0)
+
+
+@pytest.mark.parametrize(
+    "start",
+    [
+        lambda: subprocess.run([sys.executable, "-c", ""]),
+        lambda: os.system("true"),
+        lambda: multiprocessing.get_context("spawn").Process(target=print).start(),
+        lambda: multiprocessing.get_context("fork").Process(target=print).start(),
+        forked,
+    ],
+    ids=["subprocess", "os.system", "spawn", "fork", "os.fork"],
+)
+def test_a_unit_test_that_starts_a_process_fails(start: Callable[[], object]) -> None:
+    with pytest.raises(pytest.fail.Exception, match=r"use tests/forks\.py, or mark"):
+        start()
+
+
+def test_ci_runs_every_tier() -> None:
+    makefile = (ROOT / "Makefile").read_text(encoding="utf-8")
+    said = (ROOT / ".ci/run").read_text(encoding="utf-8").split("\n")
+    for target, tier in (("test", "unit"), ("test-system", "system"), ("test-parity", "parity")):
+        assert f"make {target}" in said
+        recipe = makefile.partition(f"\n{target}:")[2].partition("\n\n")[0]
+        assert f'-m "{tier} and not slow and not network"' in recipe
+
+
+# ---- forks ----
+
+
+def test_a_fork_is_a_process_of_its_own(tmp_path: Path) -> None:
+    code = (
+        "import os, sys\n"
+        "print(sys.argv, os.getcwd(), os.environ['WHO'], sys.stdin.read(), __name__)\n"
+        "print('wrong', file=sys.stderr)\n"
+        "sys.exit(3)\n"
+    )
+    env = {**os.environ, "WHO": "me"}
+    done = forks.run("-c", code, "a", 1, cwd=tmp_path, env=env, input="given")
+    assert done.stdout == f"['-c', 'a', '1'] {tmp_path} me given __main__\n"
+    assert (done.stderr, done.returncode) == ("wrong\n", 3)
+    assert "WHO" not in os.environ
+
+
+def test_how_a_fork_ends() -> None:
+    assert forks.run("-c", "import os; os.kill(os.getpid(), 9)").returncode == -9
+    done = forks.run("-c", "import atexit; atexit.register(print, 'last'); 1 / 0")
+    assert (done.returncode, done.stdout) == (1, "last\n")
+    assert done.stderr.endswith("ZeroDivisionError: division by zero\n")
+    done = forks.run("-c", "raise SystemExit('why')")
+    assert (done.returncode, done.stderr) == (1, "why\n")
+    with pytest.raises(subprocess.TimeoutExpired):
+        forks.run("-c", "import time; time.sleep(60)", timeout=0.1)
+
+
+def test_a_fork_is_told_and_asked(tmp_path: Path) -> None:
+    (tmp_path / "script.py").write_text("import time; print(input(), flush=True); time.sleep(60)")
+    pipes = {"stdin": forks.PIPE, "stdout": forks.PIPE, "stderr": forks.STDOUT}
+    with forks.start(tmp_path / "script.py", **pipes) as process:
+        assert process.poll() is None
+        process.stdin.write("there\n")
+        process.stdin.flush()
+        assert process.stdout.readline() == "there\n"
+        process.send_signal(2)
+        assert "KeyboardInterrupt" in process.stdout.read()
+        assert process.wait(60) == process.poll() == -2
+
+
+def test_forks_know_nothing_of_each_other() -> None:
+    assert forks.run("-c", "import torch; torch.left = 1; print(torch.get_num_threads())").stdout
+    done = forks.run("-c", "import torch; print(hasattr(torch, 'left'))", check=True)
+    assert done.stdout == "False\n"

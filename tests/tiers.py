@@ -1,0 +1,65 @@
+"""Three tiers of tests; tests/conftest.py takes this file's hooks.
+
+    unit      in process, tiny models: `make test`, minutes
+    system    processes, kills, exports: `make test-system`
+    parity    other libraries at length: `make test-parity`
+
+A file says its tier by `pytestmark = pytest.mark.system`, a single test by `@pytest.mark.system`;
+what says nothing is `unit`. A `unit` test starts no process but the forks of tests/forks.py.
+"""
+
+from __future__ import annotations
+
+import multiprocessing.util
+import sys
+from collections.abc import Generator
+from typing import Any
+
+import forks
+import pytest
+
+TIERS = ("unit", "system", "parity")
+TIERS_OF = pytest.StashKey[dict[str, list[str]]]()
+"""The tiers of every test that was collected, before any is left out."""
+STARTS = ("subprocess.Popen", "os.fork", "os.forkpty", "os.posix_spawn", "os.system", "os.exec")
+"""Audit events of a new process."""
+_unit = False
+"""Whether a test of this tier runs just now."""
+
+
+@pytest.hookimpl(tryfirst=True)
+def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:
+    for item in items:
+        if not any(item.get_closest_marker(tier) for tier in TIERS):
+            item.add_marker("unit")
+    config.stash[TIERS_OF] = {
+        item.nodeid: [tier for tier in TIERS if item.get_closest_marker(tier)] for item in items
+    }
+
+
+@pytest.hookimpl(wrapper=True)
+def pytest_runtest_protocol(item: pytest.Item) -> Generator[None, Any, Any]:
+    global _unit
+    _unit = item.get_closest_marker("unit") is not None
+    try:
+        return (yield)
+    finally:
+        _unit = False
+
+
+def _watch(event: str, arguments: object = ()) -> None:
+    if _unit and event in STARTS and not forks.starting.is_set():
+        pytest.fail(
+            f"a test of the tier `unit` starts a process ({event}): use tests/forks.py, "
+            "or mark the test with pytest.mark.system"
+        )
+
+
+def _spawn(*arguments: Any) -> Any:
+    """What multiprocessing's spawn calls, which no audit event tells of."""
+    _watch("os.posix_spawn")
+    return _spawned(*arguments)
+
+
+sys.addaudithook(_watch)
+_spawned, multiprocessing.util.spawnv_passfds = multiprocessing.util.spawnv_passfds, _spawn
