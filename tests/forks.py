@@ -62,6 +62,8 @@ class Process:
         self.pid = pid
         self.args = arguments
         self.returncode: int | None = None
+        self.peak = 0
+        """Bytes of memory at its peak, once it has ended."""
         self.stdin, self.stdout, self.stderr = ours
         self._status = status
 
@@ -74,7 +76,7 @@ class Process:
             except TimeoutError:
                 raise subprocess.TimeoutExpired(self.args, timeout or 0) from None
             assert told, "the server of forks has ended"
-            self.returncode = int(told)
+            self.returncode, self.peak = map(int, told.split())
             self._status.close()
         return self.returncode
 
@@ -290,9 +292,10 @@ def serve(control: socket.socket) -> tuple[dict[str, Any], list[int]]:
                 pid, status = key.data
                 waiting.unregister(key.fileobj)
                 os.close(key.fd)
-                code = os.waitstatus_to_exitcode(os.waitpid(pid, 0)[1])
+                _, code, usage = os.wait4(pid, 0)
                 with contextlib.suppress(OSError), status:
-                    status.send(str(code).encode())
+                    told = f"{os.waitstatus_to_exitcode(code)} {usage.ru_maxrss * 1024}"
+                    status.send(told.encode())
                 continue
             message, files, _, _ = socket.recv_fds(control, MESSAGE, 4)
             if not message:

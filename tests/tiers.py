@@ -5,12 +5,13 @@
     parity    other libraries at length: `make test-parity`
 
 A file says its tier by `pytestmark = pytest.mark.system`, a single test by `@pytest.mark.system`;
-what says nothing is `unit`. A `unit` test starts no process but the forks of tests/forks.py.
+what says nothing is `unit`. A `unit` test starts no Python but the forks of tests/forks.py.
 """
 
 from __future__ import annotations
 
 import multiprocessing.util
+import re
 import sys
 from collections.abc import Generator
 from typing import Any
@@ -21,8 +22,9 @@ import pytest
 TIERS = ("unit", "system", "parity")
 TIERS_OF = pytest.StashKey[dict[str, list[str]]]()
 """The tiers of every test that was collected, before any is left out."""
-STARTS = ("subprocess.Popen", "os.fork", "os.forkpty", "os.posix_spawn", "os.system", "os.exec")
-"""Audit events of a new process."""
+FORKS = ("os.fork", "os.forkpty")
+PROGRAMS = ("subprocess.Popen", "os.system", "os.posix_spawn", "os.exec")
+"""Audit events of a new process; a program that is no Python takes no time worth a tier."""
 _unit = False
 """Whether a test of this tier runs just now."""
 
@@ -47,8 +49,10 @@ def pytest_runtest_protocol(item: pytest.Item) -> Generator[None, Any, Any]:
         _unit = False
 
 
-def _watch(event: str, arguments: object = ()) -> None:
-    if _unit and event in STARTS and not forks.starting.is_set():
+def _watch(event: str, arguments: tuple[object, ...]) -> None:
+    if not _unit or event not in FORKS + PROGRAMS or forks.starting.is_set():
+        return
+    if event in FORKS or re.search("python|roberta-hub", str(arguments[:2])):
         pytest.fail(
             f"a test of the tier `unit` starts a process ({event}): use tests/forks.py, "
             "or mark the test with pytest.mark.system"
@@ -57,7 +61,7 @@ def _watch(event: str, arguments: object = ()) -> None:
 
 def _spawn(*arguments: Any) -> Any:
     """What multiprocessing's spawn calls, which no audit event tells of."""
-    _watch("os.posix_spawn")
+    _watch("os.posix_spawn", arguments)
     return _spawned(*arguments)
 
 

@@ -1,18 +1,16 @@
-"""What an attack is, and the bench that runs readers on it, each in a process of its own.
-
-One helper process imports torch once and forks for every run, so that a reader may die, hang or
-fill its memory without harm to the tests, and a run costs milliseconds.
-"""
+"""What an attack is, and how a reader is run on it: in a fork, which may die, hang or fill up."""
 
 from __future__ import annotations
 
 import json
 import os
-import subprocess
-import sys
+import select
+import time
 from collections.abc import Callable
 from dataclasses import dataclass
 from pathlib import Path
+
+import forks
 
 TESTS = Path(__file__).resolve().parents[1]
 MARKER = "marker"
@@ -55,48 +53,54 @@ class Run:
     says: str
     """Type and message of the error; the signal."""
     seconds: float
+    """Of the processor, which a busy machine does not change."""
     grown: int
     """Bytes of memory at the peak, above those at the start."""
 
 
-class Bench:
-    """Runs readers in forks of one helper process."""
+def spent(pid: int) -> float:
+    """Seconds of the processor that a process has taken; 0 if it is gone."""
+    try:
+        fields = Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()
+    except OSError:
+        return 0.0
+    return (int(fields[11]) + int(fields[12])) / os.sysconf("SC_CLK_TCK")
 
-    def __init__(self) -> None:
-        self._helper: subprocess.Popen[str] | None = None
 
-    def run(self, reader: str, path: Path, home: Path, *, seconds: float, room: int) -> Run:
-        """Let a reader of `naive.py` read a path.
+SERVER = forks.Server((*forks.PRELOADED, "attacks.naive"))
+"""Forks that have the readers at hand."""
 
-        Args:
-            reader: its name.
-            path: of the hostile file or folder.
-            home: where it may write.
-            seconds: after which it is killed.
-            room: bytes of address space beyond those at the start.
-        """
-        if self._helper is None:
-            self._helper = subprocess.Popen(
-                [sys.executable, "-m", "attacks.helper"],
-                cwd=TESTS,
-                # A pool of threads would not survive the forks.
-                env={**os.environ, "OMP_NUM_THREADS": "1", "MKL_NUM_THREADS": "1"},
-                stdin=subprocess.PIPE,
-                stdout=subprocess.PIPE,
-                text=True,
-            )
-        assert self._helper.stdin is not None and self._helper.stdout is not None
-        order = {"reader": reader, "path": str(path), "home": str(home)}
-        order |= {"seconds": str(seconds), "room": str(room)}
-        self._helper.stdin.write(json.dumps(order) + "\n")
-        self._helper.stdin.flush()
-        return Run(**json.loads(self._helper.stdout.readline()))
 
-    def close(self) -> None:
-        if self._helper is not None:
-            assert self._helper.stdin is not None
-            self._helper.stdin.close()
-            self._helper.wait(30)
+def run(reader: str, path: Path, home: Path, *, seconds: float, room: int) -> Run:
+    """Let a reader of `naive.py` read a path.
+
+    Args:
+        reader: its name.
+        path: of the hostile file or folder.
+        home: where it may write.
+        seconds: of the processor, after which it is killed; one that waits has ten times as long.
+        room: bytes of address space beyond those at the start.
+    """
+    arguments = ("-m", "attacks.helper", reader, path, home, room)
+    with SERVER.start(*arguments, cwd=TESTS, stdout=forks.PIPE, text=False) as process:
+        assert process.stdout is not None
+        before = int(process.stdout.readline() or 0)
+        start = time.monotonic()
+        ready, taken = False, 0.0
+        # It becomes readable with the report, or with the end of the process.
+        while not ready and taken < seconds and time.monotonic() < start + 10 * seconds:
+            ready = bool(select.select([process.stdout], [], [], seconds / 100)[0])
+            taken = max(taken, spent(process.pid))
+        if not ready:
+            process.kill()
+        report = process.stdout.read()
+        status = process.wait()
+    if report:
+        return Run(**json.loads(report), seconds=taken)
+    grown = max(0, process.peak - before)
+    if not ready:
+        return Run("hung", "", taken, grown)
+    return Run("died", f"signal {-status}", taken, grown)
 
 
 def harms(run: Run, marker: Path, room: int) -> set[str]:

@@ -9,7 +9,7 @@ from pathlib import Path
 
 import pytest
 
-from attacks.bench import GIGABYTE, HARMS, MARKER, Attack, Bench, harms
+from attacks.bench import GIGABYTE, HARMS, MARKER, Attack, harms, run
 
 TABLES = ("pickles", "zips", "tars", "tensors", "dictionaries", "configs")
 ATTACKS = [
@@ -36,26 +36,26 @@ def seen(folder: Path) -> dict[str, int]:
 
 
 @pytest.mark.parametrize("attack", ATTACKS)
-def test_ours_refuses(attack: Attack, bench: Bench, tmp_path: Path) -> None:
+def test_ours_refuses(attack: Attack, tmp_path: Path) -> None:
     path, marker = laid_out(attack, tmp_path)
     before = seen(tmp_path)
-    run = bench.run("ours", path, tmp_path, seconds=10, room=3 * GIGABYTE)
-    assert run.end == "refused", run
-    assert re.search(attack.reason, run.says), run.says
-    assert run.grown < GIGABYTE, f"{run.grown >> 20} MB"
+    ran = run("ours", path, tmp_path, seconds=10, room=3 * GIGABYTE)
+    assert ran.end == "refused", ran
+    assert re.search(attack.reason, ran.says), ran.says
+    assert ran.grown < GIGABYTE, f"{ran.grown >> 20} MB"
     assert not marker.exists()
     assert seen(tmp_path) == before, "files appeared"
 
 
 @pytest.mark.parametrize("attack", HARMFUL)
-def test_a_naive_reader_is_harmed(attack: Attack, bench: Bench, tmp_path: Path) -> None:
+def test_a_naive_reader_is_harmed(attack: Attack, tmp_path: Path) -> None:
     """Else the attack is none, and the test above proves nothing."""
     expected = set(attack.harm.split(" or "))
     assert expected <= set(HARMS)
     path, marker = laid_out(attack, tmp_path)
-    seconds = 1 if "hangs" in expected else 30  # a busy machine is slow to die
-    run = bench.run(attack.naive, path, tmp_path, seconds=seconds, room=GIGABYTE)
-    assert harms(run, marker, GIGABYTE) & expected, run
+    seconds = 1 if "hangs" in expected else 30
+    ran = run(attack.naive, path, tmp_path, seconds=seconds, room=GIGABYTE)
+    assert harms(ran, marker, GIGABYTE) & expected, ran
 
 
 def test_every_fault_of_files_is_attacked() -> None:

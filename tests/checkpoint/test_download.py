@@ -254,7 +254,6 @@ def test_a_redirect_loop_ends(server: Server):
     assert server.hits[PATH] == 11
 
 
-@pytest.mark.system
 def test_tls_is_verified_and_never_left(
     server: Server, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ):

@@ -31,7 +31,7 @@ def forked() -> None:
     "start",
     [
         lambda: subprocess.run([sys.executable, "-c", ""]),
-        lambda: os.system("true"),
+        lambda: os.system(f"{sys.executable} --version"),
         lambda: multiprocessing.get_context("spawn").Process(target=print).start(),
         lambda: multiprocessing.get_context("fork").Process(target=print).start(),
         forked,

@@ -9,7 +9,6 @@ import contextlib
 import json
 import logging
 import os
-import resource
 import select
 import signal
 import sys
@@ -20,6 +19,8 @@ import warnings
 from pathlib import Path
 from typing import Any
 
+from attacks.limits import limit, peak
+
 from . import rows
 from .blame import blame
 from .case import DOWN, FORCED, HARMED, OURS, STOCK, WRONG, Case, Place
@@ -27,16 +28,6 @@ from .engines import Engine, engine_of
 
 MAKING = 120.0
 """Seconds that the files of a case may take to make, which is not the engine's time."""
-
-
-def peak() -> int:
-    return resource.getrusage(resource.RUSAGE_SELF).ru_maxrss * 1024
-
-
-def limit(room: int) -> None:
-    now = int(Path("/proc/self/statm").read_text().split()[0]) * resource.getpagesize()
-    resource.setrlimit(resource.RLIMIT_CORE, (0, 0))
-    resource.setrlimit(resource.RLIMIT_AS, (now + room,) * 2)
 
 
 def settle(place: Place, engine: str) -> None:
