@@ -14,10 +14,11 @@ from answers import made
 from small_models import small_roberta
 
 import roberta_hub
-from roberta_hub import RobertaHubInterface, files, saving
+from roberta_hub import RobertaHubInterface, files
 from roberta_hub.errors import CheckpointError, ExportError
 from roberta_hub.export import folder as folder_module
 from roberta_hub.export import onnx, place, program
+from roberta_hub.formats import saving
 from roberta_hub.formats.saving import EXPORTS
 
 pytestmark = pytest.mark.system
@@ -159,7 +160,7 @@ def test_a_vector_that_lacks_own_settings_is_warned_of(tmp_path: Path) -> None:
 def test_a_tokenizer_that_is_not_written_is_told(
     roberta: RobertaHubInterface, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(saving, "_is_written_by_its_class", lambda tokenizer: False)
+    monkeypatch.setattr(saving, "is_written_by_its_class", lambda tokenizer: False)
     found = wrote(roberta, tmp_path)
     assert found.files == ("config.json", "model.onnx")
     assert "\nno tokenizer: no class of transformers has its special ids" in str(found)
