@@ -26,6 +26,7 @@ import torch
 from lib.corpus import paragraphs
 from lib.report import about, write
 
+from roberta_hub.folder import Folder
 from roberta_hub.text import Tokenizer
 from roberta_hub.text.wordpiece import WordPiece
 from roberta_hub.text.wordpiece_files import read
@@ -50,7 +51,7 @@ def engines(folder: Path) -> dict[str, Callable[[list[str]], object]]:
     names = vocabulary()
     (folder / "vocab.txt").write_text("".join(f"{name}\n" for name in names), encoding="utf-8")
     (folder / "tokenizer_config.json").write_text('{"do_lower_case": true}', encoding="utf-8")
-    ours, fast = Tokenizer(*read(folder)), BertTokenizer.from_pretrained(folder)
+    ours, fast = Tokenizer(*read(Folder(folder))), BertTokenizer.from_pretrained(folder)
 
     def fresh(texts: list[str]) -> list[list[int]]:
         engine = WordPiece(names)

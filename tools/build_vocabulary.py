@@ -23,7 +23,7 @@ import struct
 import zipfile
 from pathlib import Path
 
-from roberta_hub.text.tables import BYTE_ORDER, merge_within
+from roberta_hub.text.gpt2_tables import BYTE_ORDER, merge_within
 from roberta_hub.text.vocabulary import FILE_NAME, NUM_MERGES, NUM_TOKENS
 
 TARGET = Path(__file__).parents[1] / "roberta_hub" / "text" / "vocabulary" / FILE_NAME

@@ -69,7 +69,7 @@ from roberta_hub.formats.tokenizers import (
     complete,
     fit_segments,
 )
-from roberta_hub.text.huggingface import SETTINGS
+from roberta_hub.text.added import SETTINGS
 from roberta_hub.text.tokenizer import Tokenizer
 
 _POSITIONS = "encoder.sentence_encoder.embed_positions.weight"

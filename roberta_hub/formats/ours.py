@@ -40,9 +40,9 @@ from roberta_hub.formats.tokenizers import (
     fit_segments,
 )
 from roberta_hub.sentence_settings import SentenceSettings
+from roberta_hub.text.added import SETTINGS
 from roberta_hub.text.bpe import GPT2BPE
 from roberta_hub.text.dictionary import Dictionary
-from roberta_hub.text.huggingface import SETTINGS
 from roberta_hub.text.tokenizer import Tokenizer
 
 FORMAT_VERSION = 1

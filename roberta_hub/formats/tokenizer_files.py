@@ -7,8 +7,9 @@ import json
 
 from roberta_hub.arguments import brief
 from roberta_hub.errors import CheckpointError
-from roberta_hub.text.byte_level import UNUSED
-from roberta_hub.text.huggingface import LAYOUT, SETTINGS
+from roberta_hub.text.added import SETTINGS
+from roberta_hub.text.dictionary import UNUSED
+from roberta_hub.text.huggingface import LAYOUT
 from roberta_hub.text.layout import Layout
 from roberta_hub.text.tokenizer import Tokenizer
 

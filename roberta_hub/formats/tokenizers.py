@@ -103,7 +103,7 @@ def bring(folder: Folder, checkpoint: Checkpoint, wanted: Wanted, *, whole: bool
         VocabularyError: a file is damaged.
         InputError: the caller names a vocabulary for a model that brings its own.
     """
-    found = read_huggingface_tokenizer(folder.path)
+    found = read_huggingface_tokenizer(folder)
     words, labels = checkpoint.dictionary, checkpoint.label_dictionary
     if wanted.data is not None and wanted.data is not folder:
         if whole or found is not None:
@@ -267,7 +267,7 @@ def _from_path(path: Path, family: str) -> tuple[Engine | None, Dictionary, Layo
     if words is not None and engine is not None:
         dictionary = Dictionary.parse(words, str(folder / "dict.txt"), add_mask=True)
         return engine, dictionary, None
-    brought = read_huggingface_tokenizer(folder.path, family)
+    brought = read_huggingface_tokenizer(folder, family)
     if brought is None:
         raise VocabularyError(
             f"vocabulary={str(path)[:500]!r}: {folder} holds none of {', '.join(_NAMED_FILES)} "

@@ -1,16 +1,22 @@
-"""Reads what was added to a Hugging Face tokenizer: words, and a space before every text."""
+"""Reads the tokens that were added to a Hugging Face tokenizer, which four files list."""
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
-from pathlib import Path
-from typing import Any
+from collections.abc import Mapping
+from dataclasses import replace
 
 from roberta_hub.errors import VocabularyError
+from roberta_hub.folder import Folder
 from roberta_hub.text.dictionary import MASK, SPECIALS
-from roberta_hub.text.tables import read_json
+from roberta_hub.text.tokenizer_json import Added, added_tokens, reading
 
+SETTINGS = "tokenizer_config.json"
+"""The file of a tokenizer's settings; it repeats the added tokens under their ids."""
+WORDS = "added_tokens.json"
+"""The older file: ids by word, and no word on how each is found."""
+SPECIAL_MAP = "special_tokens_map.json"
+"""The older file of special words."""
+_GENERIC = ("PreTrainedTokenizer", "TokenizersBackend")
 _SPECIAL_KEYS = (
     "bos_token",
     "eos_token",
@@ -22,94 +28,65 @@ _SPECIAL_KEYS = (
     "additional_special_tokens",
     "extra_special_tokens",
 )
-GENERIC = ("PreTrainedTokenizerFast", "TokenizersBackend")
-"""Classes that do as tokenizer.json says; RobertaTokenizer does as its own arguments say."""
 
 
-@dataclass(frozen=True)
-class Added:
-    """One added word."""
+def is_generic(tokenizer_class: object) -> bool:
+    """Whether a class of transformers does as tokenizer.json says, whichever engine that is.
 
-    id: int
-    special: bool
-    """A control token, which no text may write here."""
-    kind: tuple[bool, ...]
-    """How it is found: normalized, lstrip, rstrip, single_word."""
+    Other classes know their engine, and do as their own arguments say, which are in
+    tokenizer_config.json.
 
-
-@dataclass(frozen=True)
-class Settings:
-    """What a tokenizer's files say beside the vocabulary and the merges."""
-
-    ids: dict[str, int]
-    """Of every added word, special or not."""
-    words: tuple[str, ...]
-    """Those that a text can write."""
-    add_prefix_space: bool
-
-
-def read_settings(directory: Path) -> Settings:
-    """Read added_tokens.json, special_tokens_map.json, tokenizer_config.json and tokenizer.json.
-
-    Raises:
-        VocabularyError: a file is damaged, or asks for what this package does not do: the message
-            says what.
+    Example:
+        >>> is_generic("PreTrainedTokenizerFast"), is_generic("RobertaTokenizerFast")
+        (True, False)
     """
-    config = _optional(directory / "tokenizer_config.json")
-    table = _optional(directory / "tokenizer.json")
-    _check_pipeline(table, directory / "tokenizer.json")
-    found = read_added(directory, config, table)
-    try:
-        prefix = _add_prefix_space(config, table)
-    except (TypeError, ValueError, AttributeError) as error:
-        raise VocabularyError(
-            f"{directory}: tokenizer.json or tokenizer_config.json says add_prefix_space as "
-            f"transformers does not ({type(error).__name__}: {error})"
-        ) from None
-    words = {word: added for word, added in found.items() if not added.special}
-    _check_words(words, directory)
-    return Settings({word: added.id for word, added in found.items()}, tuple(words), prefix)
+    return base_class(tokenizer_class) in _GENERIC
 
 
-def read_added(
-    directory: Path, config: Mapping[str, Any], table: Mapping[str, Any]
-) -> dict[str, Added]:
-    """Read the words that were added to a vocabulary, special ones too.
+def base_class(tokenizer_class: object) -> object:
+    """Return a class's name without `Fast`, which changes no ids; what is no str as it is."""
+    if isinstance(tokenizer_class, str):
+        return tokenizer_class.removesuffix("Fast")
+    return tokenizer_class
 
-    Args:
-        directory: may hold added_tokens.json and special_tokens_map.json.
-        config: what tokenizer_config.json holds.
-        table: what tokenizer.json holds.
+
+def read_listed(folder: Folder) -> list[Added]:
+    """Return what added_tokens.json and tokenizer_config.json list, in this order.
 
     Raises:
         VocabularyError: a file is damaged.
     """
-    specials = {*SPECIALS, MASK}
-    specials |= special_names(_optional(directory / "special_tokens_map.json"), config)
-    found: dict[str, Added] = {}
-    try:
-        for word, number in _optional(directory / "added_tokens.json").items():
-            found[word] = Added(number, word in specials, (True, False, False, False))
-        for number, entry in (config.get("added_tokens_decoder") or {}).items():
-            found[entry["content"]] = _added(int(number), entry, specials)
-        for entry in table.get("added_tokens") or ():
-            found[entry["content"]] = _added(entry["id"], entry, specials)
-    except (KeyError, TypeError, ValueError, AttributeError) as error:
-        raise VocabularyError(
-            f"{directory}: tokenizer.json, tokenizer_config.json or added_tokens.json lists no "
-            f"added tokens as transformers does ({type(error).__name__}: {error})"
-        ) from None
+    words = folder.optional(WORDS, VocabularyError)
+    listed = folder.optional(SETTINGS, VocabularyError).get("added_tokens_decoder") or {}
+    fault = "it lists no added tokens as transformers does"
+    with reading(folder / WORDS, fault):
+        found = [replace(Added.of(i, {"content": w}), special=None) for w, i in words.items()]
+    with reading(folder / SETTINGS, fault):
+        found += [Added.of(int(number), entry) for number, entry in listed.items()]
     return found
 
 
-def _optional(path: Path) -> dict[str, Any]:
-    return read_json(path) if path.is_file() else {}
+def read_added(folder: Folder) -> dict[str, Added]:
+    """Return the tokens that were added to a vocabulary, special ones too, by their words.
+
+    The newest file counts: tokenizer.json before tokenizer_config.json before added_tokens.json. A
+    token is special where a file says so, or names it as a special word.
+
+    Raises:
+        VocabularyError: a file is damaged.
+    """
+    specials = {*SPECIALS, MASK, *special_names(folder)}
+    return {
+        added.word: replace(added, special=bool(added.special) or added.word in specials)
+        for added in (*read_listed(folder), *added_tokens(folder))
+    }
 
 
-def special_names(*tables: Mapping[str, Any]) -> set[str]:
-    """Return every special word that files of settings name."""
+def special_names(folder: Folder) -> set[str]:
+    """Return every special word that special_tokens_map.json and tokenizer_config.json name."""
     names: set[str] = set()
-    for table in tables:
+    for file in (SPECIAL_MAP, SETTINGS):
+        table = folder.optional(file, VocabularyError)
         for key in _SPECIAL_KEYS:
             value = table.get(key)
             if isinstance(value, Mapping) and "content" not in value:  # a name for each
@@ -118,66 +95,3 @@ def special_names(*tables: Mapping[str, Any]) -> set[str]:
                 name = token.get("content") if isinstance(token, Mapping) else token
                 names |= {name} if isinstance(name, str) else set()
     return names
-
-
-def _added(number: object, entry: Mapping[str, Any], specials: set[str]) -> Added:
-    word = entry["content"]
-    if type(number) is not int or not isinstance(word, str) or not word:
-        raise ValueError(f"added token {str(word)[:40]!r} has id {str(number)[:40]}")
-    special = bool(entry.get("special")) or word in specials
-    flags = ("normalized", "lstrip", "rstrip", "single_word")
-    defaults = (not special, False, False, False)
-    kind = tuple(
-        bool(entry.get(flag, default)) for flag, default in zip(flags, defaults, strict=True)
-    )
-    return Added(number, special, kind)
-
-
-def _check_words(words: Mapping[str, Added], directory: Path) -> None:
-    """Refuse words that are found in another way than by their letters alone."""
-    odd = [word for word, added in words.items() if any(added.kind[1:]) or not word.strip()]
-    if len({added.kind[0] for added in words.values()}) > 1:  # those not normalized go first
-        odd = odd or list(words)
-    if odd:
-        raise VocabularyError(
-            f"{directory}: the added tokens {_some(odd)} strip their neighbours, match single "
-            "words only, or are normalized unlike each other, which this package does not do, so "
-            "their texts would get other ids; add them without lstrip, rstrip, single_word and "
-            "normalized=False, or as special tokens, and save the tokenizer again"
-        )
-
-
-def _check_pipeline(table: Mapping[str, Any], path: Path) -> None:
-    """Refuse a tokenizer.json that changes or cuts texts in another way than GPT-2's BPE."""
-    normalizer, cutter = table.get("normalizer"), table.get("pre_tokenizer")
-    problem = ""
-    if normalizer is not None:
-        problem = f"its normalizer {_kind(normalizer)} changes texts"
-    elif cutter is not None and _kind(cutter) != "ByteLevel":
-        problem = f"its pre_tokenizer is {_kind(cutter)}, not ByteLevel,"
-    elif cutter is not None and cutter.get("use_regex") is False:
-        problem = "its pre_tokenizer cuts texts without GPT-2's pattern"
-    if problem:
-        raise VocabularyError(
-            f"{path}: {problem} before the BPE sees them, which this package does not do, so texts "
-            "would get other ids than in training"
-        )
-
-
-def _kind(part: object) -> str:
-    return str(part.get("type"))[:40] if isinstance(part, Mapping) else str(part)[:40]
-
-
-def _add_prefix_space(config: Mapping[str, Any], table: Mapping[str, Any]) -> bool:
-    """As transformers: the class's argument, or for a generic class what tokenizer.json says."""
-    value = config.get("add_prefix_space")
-    if table and config.get("tokenizer_class") in GENERIC:
-        value = (table.get("pre_tokenizer") or {}).get("add_prefix_space", True)
-    if not isinstance(value, (bool, type(None))):
-        raise ValueError(f"add_prefix_space is {str(value)[:40]!r}")
-    return bool(value)
-
-
-def _some(words: Sequence[str]) -> str:
-    shown = ", ".join(repr(word[:40]) for word in words[:5])
-    return shown + (f" and {len(words) - 5} more" if len(words) > 5 else "")

@@ -15,19 +15,22 @@ from pathlib import Path
 from typing import Any
 
 from roberta_hub.errors import CheckpointError, InputError, InputTypeError, VocabularyError
-from roberta_hub.text.bpe_files import fairseq_files, huggingface_files
 from roberta_hub.text.characters import character_of_byte, check_text
-from roberta_hub.text.gpt2_encoder import GPT2Encoder
-from roberta_hub.text.merging import BEGIN, END, MAX_MARKED, Merger
-from roberta_hub.text.pieces import Marked
-from roberta_hub.text.tables import (
+from roberta_hub.text.dictionary import SPECIALS
+from roberta_hub.text.gpt2_tables import (
     BYTE_ORDER,
     check_ids,
     check_merges,
+    from_printable,
+    ids_file,
+    merges_file,
     printable,
     read_encoder,
     read_merges,
 )
+from roberta_hub.text.merging import BEGIN, END, MAX_MARKED, Merger
+from roberta_hub.text.pieces import Marked
+from roberta_hub.text.tokenizer_json import TABLE, write_byte_level
 from roberta_hub.text.vocabulary import shipped_tables
 
 
@@ -357,6 +360,9 @@ class GPT2BPE:
     def files(self, rows: Sequence[int | str]) -> dict[str, bytes]:
         """vocab.json, merges.txt and tokenizer.json; added_tokens.json where words were added.
 
+        tokenizer.json says it all again, for `tokenizers` and the servers that stand on it. It is
+        left out where a merge makes a piece without an id, which `tokenizers` refuses.
+
         Args:
             rows: what each of the model's ids is: a GPT-2 id, or a symbol that is none.
 
@@ -365,12 +371,23 @@ class GPT2BPE:
         """
         words = {number: word for word, number in self._added.items()}
         names = [row if isinstance(row, str) else words.get(row) or self.piece(row) for row in rows]
-        return huggingface_files(
-            names,
-            tuple(self._added),
-            self.printable_merges(),
-            add_prefix_space=self.add_prefix_space,
-        )
+        ids = {name: i for i, name in enumerate(names)}
+        if len(ids) < len(names):
+            twice = next(name for i, name in enumerate(names) if ids[name] != i)
+            raise CheckpointError(
+                f"the dictionary gives {twice!r} two ids, which vocab.json cannot express; save as "
+                "'fairseq'"
+            )
+        added = {word: ids[word] for word in self._added if word in ids}
+        files = {"added_tokens.json": ids_file(added)} if added else {}
+        merges = self.printable_merges()
+        files |= {"vocab.json": ids_file(ids), "merges.txt": merges_file(merges)}
+        pairs = [merge.split(" ") for merge in merges]
+        pieces = {piece for left, right in pairs for piece in (left, right, left + right)}
+        if pieces | {SPECIALS[0], SPECIALS[2]} <= ids.keys():
+            prefix = self.add_prefix_space
+            files[TABLE] = write_byte_level(ids, added, pairs, add_prefix_space=prefix)
+        return files
 
     def fairseq_files(self) -> dict[str, bytes]:
         """encoder.json and vocab.bpe, or the names that they were read by.
@@ -384,7 +401,7 @@ class GPT2BPE:
                 "tokenizer does; save as 'huggingface' or 'roberta_hub'"
             )
         ids = {self.piece(number): number for number in self._symbols.values()}
-        contents = fairseq_files(ids, self.printable_merges()).values()
+        contents = (ids_file(ids), merges_file(self.printable_merges()))
         return dict(zip(self._fairseq_names, contents, strict=True))
 
 
@@ -392,3 +409,67 @@ def _any_of(words: Sequence[str]) -> re.Pattern[str] | None:
     """Finds the first of some words, and of those that begin there the longest; None: no words."""
     longest_first = sorted(words, key=len, reverse=True)
     return re.compile(f"({'|'.join(map(re.escape, longest_first))})") if words else None
+
+
+class GPT2Encoder:
+    """GPT-2 ids as numbers, and the tables behind them (`fairseq/data/encoders/gpt2_bpe_utils.py`).
+
+    Example:
+        >>> from roberta_hub.text.bpe import GPT2BPE
+        >>> encoder = GPT2BPE.shipped().bpe
+        >>> encoder.encode("Hello world"), encoder.decoder[995], encoder.encoder["Ġworld"]
+        ([15496, 995], 'Ġworld', 995)
+    """
+
+    def __init__(self, owner: GPT2BPE) -> None:
+        self._owner = owner
+
+    @functools.cached_property
+    def encoder(self) -> dict[str, int]:
+        """Id of each printable token."""
+        return {token: int(symbol) for token, symbol in self._owner.printable_ids().items()}
+
+    @functools.cached_property
+    def decoder(self) -> dict[int, str]:
+        """Printable token of each id."""
+        return {number: token for token, number in self.encoder.items()}
+
+    @functools.cached_property
+    def byte_encoder(self) -> dict[int, str]:
+        """Printable character of each byte."""
+        return {byte: printable(bytes([byte])) for byte in BYTE_ORDER}
+
+    @functools.cached_property
+    def byte_decoder(self) -> dict[str, int]:
+        """Byte of each printable character."""
+        return {character: byte for byte, character in self.byte_encoder.items()}
+
+    @functools.cached_property
+    def bpe_ranks(self) -> dict[tuple[str, str], int]:
+        """Place of each merge, given as its two printable parts."""
+        pairs = self._owner.merges()
+        return {
+            (printable(left), printable(right)): rank for rank, (left, right) in enumerate(pairs)
+        }
+
+    def encode(self, text: str) -> list[int]:
+        """Ids of a text."""
+        return self._owner.encode_ids(text)
+
+    def decode(self, tokens: Sequence[int]) -> str:
+        """Text of ids; bytes that are no UTF-8 become U+FFFD."""
+        return b"".join(map(self._owner.token_bytes, tokens)).decode(errors="replace")
+
+    def bpe(self, token: str) -> str:
+        """Return the pieces of one printable word, separated by spaces.
+
+        Example:
+            >>> from roberta_hub.text.bpe import GPT2BPE
+            >>> GPT2BPE.shipped().bpe.bpe("Ġepipheny")
+            'Ġep ip heny'
+        """
+        try:
+            pieces = self._owner.merge_bytes(from_printable(token))
+        except KeyError as error:
+            raise InputError(f"{token[:40]!r} holds {error}, which is no printable byte") from None
+        return " ".join(map(printable, pieces))

@@ -8,25 +8,33 @@ serves all.
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from pathlib import Path
 from typing import Any
 
+from roberta_hub.arguments import brief
 from roberta_hub.errors import VocabularyError
-from roberta_hub.text.added import read_settings
+from roberta_hub.folder import Folder
+from roberta_hub.text.added import SETTINGS, is_generic, read_added
 from roberta_hub.text.bpe import GPT2BPE
-from roberta_hub.text.dictionary import SPECIALS, Dictionary
+from roberta_hub.text.dictionary import SPECIALS, Dictionary, without_unused
+from roberta_hub.text.gpt2_tables import MAX_BYTES, check_merges, read_merges
 from roberta_hub.text.layout import Layout
-from roberta_hub.text.tables import check_merges, from_printable, read_json, read_merges
+from roberta_hub.text.tokenizer_json import (
+    TABLE,
+    Added,
+    read_byte_level,
+    read_byte_level_prefix,
+    read_table,
+    reading,
+)
 
-UNUSED = "NOTUSED"
-"""Behind a special symbol: a row that the symbol had before a dict.txt gave it another."""
+FILES = ("vocab.json", "merges.txt")
 
 
-def read(directory: Path) -> tuple[GPT2BPE, Dictionary, Layout]:
+def read(folder: Folder) -> tuple[GPT2BPE, Dictionary, Layout]:
     """Read the BPE and the dictionary of a Hugging Face directory.
 
     Args:
-        directory: holds `vocab.json` and `merges.txt`, or `tokenizer.json`.
+        folder: holds `vocab.json` and `merges.txt`, or `tokenizer.json`.
 
     Returns:
         (engine, dictionary, RoBERTa's layout as the dictionary has it).
@@ -34,34 +42,51 @@ def read(directory: Path) -> tuple[GPT2BPE, Dictionary, Layout]:
     Raises:
         VocabularyError: a file is damaged, or holds a vocabulary that is not RoBERTa's kind.
     """
-    if (directory / "vocab.json").is_file() and (directory / "merges.txt").is_file():
-        source = directory / "vocab.json"
-        vocabulary = read_json(source)
-        merges = read_merges(directory / "merges.txt")
+    if all(map(folder.is_file, FILES)):
+        source = folder / FILES[0]
+        vocabulary = folder.json(FILES[0], VocabularyError, MAX_BYTES)
+        merges = read_merges(folder / FILES[1])
     else:
-        source = directory / "tokenizer.json"
-        vocabulary, merges = _tokenizer_json(source)
-    settings = read_settings(directory)
-    try:
-        bpe = _bpe(merges, settings.words, settings.add_prefix_space)
-        dictionary = _dictionary(bpe, vocabulary | settings.ids)
-    except VocabularyError as error:
-        raise VocabularyError(f"{source}: {error}") from None
+        source = folder / TABLE
+        vocabulary, merges = read_byte_level(folder)
+    prefix, added = _add_prefix_space(folder), read_added(folder)
+    words = [token for token in added.values() if not token.special]
+    _check_words(words, folder)
+    with reading(source):
+        bpe = _bpe(merges, [token.word for token in words], prefix)
+        ids = {token.word: token.id for token in added.values()}
+        dictionary = _dictionary(bpe, {**vocabulary, **ids})
     return bpe, dictionary, Layout.of(dictionary)
 
 
-def _tokenizer_json(path: Path) -> tuple[dict[str, Any], list[tuple[bytes, bytes]]]:
-    table = read_json(path)
-    try:
-        model = table["model"]
-        vocabulary = dict(model["vocab"])
-        # Older files write a merge as 'Ġ t', newer ones as ['Ġ', 't'].
-        pairs = [m.split(" ") if isinstance(m, str) else m for m in model["merges"]]
-        return vocabulary, [(from_printable(left), from_printable(right)) for left, right in pairs]
-    except (KeyError, TypeError, ValueError, AttributeError) as error:
+def _add_prefix_space(folder: Folder) -> bool:
+    """As transformers: the class's argument, or for a generic class what tokenizer.json says."""
+    in_table = read_byte_level_prefix(folder)
+    settings, source = folder.optional(SETTINGS, VocabularyError), SETTINGS
+    value = settings.get("add_prefix_space")
+    if read_table(folder) and is_generic(settings.get("tokenizer_class")):
+        value, source = in_table, TABLE
+    if not isinstance(value, (bool, type(None))):
         raise VocabularyError(
-            f"{path} holds no byte-level BPE ({type(error).__name__}: {error})"
-        ) from None
+            f"{folder / source}: add_prefix_space is {brief(value)}, not true or false"
+        )
+    return bool(value)
+
+
+def _check_words(words: Sequence[Added], folder: Folder) -> None:
+    """Refuse words that are found in another way than by their letters alone."""
+    odd = [token.word for token in words if token.odd or not token.word.strip()]
+    if len({token.normalized for token in words}) > 1:  # those not normalized go first
+        odd = odd or [token.word for token in words]
+    if odd:
+        shown = ", ".join(repr(word[:40]) for word in odd[:5])
+        more = f" and {len(odd) - 5} more" if len(odd) > 5 else ""
+        raise VocabularyError(
+            f"{folder}: the added tokens {shown}{more} strip their neighbours, match single words "
+            "only, or are normalized unlike each other, which this package does not do, so their "
+            "texts would get other ids; add them without lstrip, rstrip, single_word and "
+            "normalized=False, or as special tokens, and save the tokenizer again"
+        )
 
 
 def _bpe(
@@ -77,26 +102,16 @@ def _bpe(
 
 def _dictionary(bpe: GPT2BPE, vocabulary: Mapping[str, Any]) -> Dictionary:
     """Give the same ids fairseq's names: GPT-2 ids as decimal strings, specials as they are."""
-    numbers = list(vocabulary.values())
+    numbers, first = list(vocabulary.values()), len(SPECIALS)
     if not all(type(i) is int for i in numbers) or sorted(numbers) != list(range(len(numbers))):
         raise VocabularyError("the ids are not 0, 1, 2, … each once")
-    pieces = {number: piece for piece, number in vocabulary.items()}
-    first = len(SPECIALS)
-    if tuple(_used(pieces.get(i, "")) for i in range(first)) != SPECIALS:
+    pieces = sorted(vocabulary, key=vocabulary.__getitem__)
+    if tuple(map(without_unused, pieces[:first])) != SPECIALS:
         raise VocabularyError(f"ids 0 to 3 are not {', '.join(SPECIALS)}: no RoBERTa vocabulary")
     names = bpe.printable_ids() | bpe.added
-    moved = {piece for i, piece in pieces.items() if i >= first and _used(piece) in SPECIALS}
-    dictionary = Dictionary()
-    for number in range(first, len(pieces)):
-        piece = pieces[number]
-        symbol = _used(piece) if piece in moved else names.get(piece, piece)
-        dictionary.add_symbol(symbol, n=len(pieces) - number, overwrite=piece in moved)
-    if len(dictionary) != len(pieces):
-        raise VocabularyError("a piece and a special symbol have the same name")
+    rows = [
+        piece if without_unused(piece) in SPECIALS else names.get(piece, piece) for piece in pieces
+    ]
+    dictionary = Dictionary.from_rows(rows)
+    dictionary.count[first:] = range(len(rows) - first, 0, -1)  # ranks, as in `Dictionary.roberta`
     return dictionary
-
-
-def _used(piece: str) -> str:
-    """Return the special symbol that a row without use is named after; other pieces as they are."""
-    bare = piece.removesuffix(UNUSED)
-    return bare if bare in SPECIALS else piece

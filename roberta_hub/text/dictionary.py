@@ -9,29 +9,43 @@ from __future__ import annotations
 import io
 import os
 import re
-from collections.abc import Callable, Collection, Iterable, Iterator, Sequence
+from collections.abc import Callable, Collection, Container, Iterable, Iterator, Sequence
 from pathlib import Path
-from typing import IO, Any
+from typing import IO, Any, TypeAlias
 
 import torch
 from torch import Tensor
 
-from roberta_hub.errors import InputError, InputTypeError, VocabularyError
-from roberta_hub.files import write_bytes
-from roberta_hub.text.dictionary_file import (
-    PathOrFile,
-    entries,
-    file_of,
-    read_bytes,
-    source_name,
-)
-from roberta_hub.text.subwords import join_subwords
+from roberta_hub.errors import InputError, InputTypeError, UnknownNameError, VocabularyError
+from roberta_hub.files import read_bytes, write_bytes
 from roberta_hub.text.vocabulary import shipped_tables
 
 SPECIALS = ("<s>", "<pad>", "</s>", "<unk>")
 """The symbols that fairseq gives the ids 0 to 3."""
 MASK = "<mask>"
 """Stands for a token to be guessed: in a dictionary, and in a text for `fill_mask`."""
+UNUSED = "NOTUSED"
+"""Behind a special symbol: a row that the symbol had before a dict.txt gave it another."""
+OVERWRITE = "#fairseq:overwrite"
+"""Behind a count: the symbol is in the dictionary already and moves to this line's id."""
+MAX_LINE = 65_536
+"""Longest line, in characters."""
+MAX_SYMBOLS = 2_000_000
+"""Most symbols a dictionary may have."""
+MAX_BYTES = 32 << 20
+"""Largest file; RoBERTa's has 0.6 MB, a million words have 15."""
+
+PathOrFile: TypeAlias = "str | os.PathLike[str] | IO[str] | IO[bytes]"
+_JOINED = {"sentencepiece": "\u2581", "wordpiece": "_", "letter": "|", "_EOW": "_EOW"}
+"""Kinds whose spaces all go; what then stands for a space in each."""
+SUBWORD_KINDS = (*_JOINED, "silence", "subword_nmt", "@@ ", "@@", "none")
+"""Every `bpe_symbol` besides None."""
+
+
+def without_unused(row: str) -> str:
+    """Return the special symbol that a row out of use is named after; other rows as they are."""
+    bare = row.removesuffix(UNUSED)
+    return bare if bare in SPECIALS else row
 
 
 def tokenize_line(line: str) -> list[str]:
@@ -125,6 +139,30 @@ class Dictionary:
         dictionary.count = list(range(len(dictionary.symbols), 0, -1))  # ranks, as in `roberta`
         dictionary._set_special(*map(dictionary.index, words))
         dictionary.nspecial = len(words) if dictionary.as_fairseq else 0
+        return dictionary
+
+    @classmethod
+    def from_rows(cls, rows: Sequence[str]) -> Dictionary:
+        """Number rows that begin with fairseq's special symbols, which may have a second row each.
+
+        Args:
+            rows: a name for each id; a special symbol's row that is out of use has `UNUSED` behind.
+
+        Raises:
+            VocabularyError: two rows have one name.
+
+        Example:
+            >>> d = Dictionary.from_rows(["<s>NOTUSED", "<pad>", "</s>", "<unk>", "a", "<s>"])
+            >>> d.bos(), d.index("<s>"), d.symbols[4:]
+            (0, 5, ['a', '<s>'])
+        """
+        dictionary = cls()
+        for row in rows[len(SPECIALS) :]:
+            symbol = without_unused(row)
+            special = symbol in SPECIALS
+            if symbol in dictionary and not special:
+                raise VocabularyError(f"two pieces have the same name, {symbol[:40]!r}")
+            dictionary.add_symbol(symbol, overwrite=special)
         return dictionary
 
     def _set_special(self, bos: int, pad: int, eos: int, unk: int) -> None:
@@ -268,7 +306,7 @@ class Dictionary:
 
         Args:
             tensor: ids, (T,) or (B, T).
-            bpe_symbol: joins subwords of a kind, one of `subwords.KINDS`; None: no joining.
+            bpe_symbol: joins subwords of a kind, one of `SUBWORD_KINDS`; None: no joining.
             escape_unk: write `<<unk>>` for unknown symbols, to tell them from a literal `<unk>`.
             extra_symbols_to_ignore: ids to leave out as well.
             unk_string: what to write for unknown symbols instead.
@@ -358,13 +396,13 @@ class Dictionary:
     @classmethod
     def load(cls, f: PathOrFile, *, add_mask: bool = False) -> Dictionary:
         """Read a dictionary file by path, or from an open file; see `parse`."""
-        source = source_name(f)
-        return cls.parse(read_bytes(f, source), source, add_mask=add_mask)
+        source = _source_name(f)
+        return cls.parse(_read(f, source), source, add_mask=add_mask)
 
     def add_from_file(self, f: PathOrFile, *, source: str | None = None) -> None:
         """Append the symbols of a file to this dictionary; `source` names it in errors."""
-        source = source or source_name(f)
-        for symbol, count, overwrite in entries(read_bytes(f, source), source, self):
+        source = source or _source_name(f)
+        for symbol, count, overwrite in _entries(_read(f, source), source, self):
             self.add_symbol(symbol, n=count, overwrite=overwrite)
 
     def dumps(self, *, with_mask: bool = True) -> bytes:
@@ -389,7 +427,7 @@ class Dictionary:
                 "dict.txt can only say 0, 1, 2 and 3"
             )
         end = len(self) - (not with_mask and self.symbols[-1] == MASK)
-        return file_of(self.symbols[:end], self.count, self.nspecial)
+        return _file_of(self.symbols[:end], self.count, self.nspecial)
 
     def save(self, f: str | os.PathLike[str] | IO[str], *, with_mask: bool = True) -> None:
         """Write `dumps()` to a path, all or nothing, or to an open text file."""
@@ -398,3 +436,110 @@ class Dictionary:
             f.write(data.decode())
             return
         write_bytes(Path(f), data)
+
+
+def _source_name(f: PathOrFile) -> str:
+    """Tell what to call a file in messages."""
+    return (
+        os.fspath(f) if isinstance(f, (str, os.PathLike)) else str(getattr(f, "name", "dictionary"))
+    )
+
+
+def _read(f: PathOrFile, source: str) -> bytes:
+    """Read a dictionary file whole, if it is not absurdly large."""
+    if isinstance(f, (str, os.PathLike)):
+        return read_bytes(f, MAX_BYTES, VocabularyError, "dictionary")
+    data = f.read(MAX_BYTES + 1)
+    if isinstance(data, str):
+        data = data.encode(errors="surrogatepass")
+    if len(data) > MAX_BYTES:
+        raise VocabularyError(
+            f"{source} is larger than {MAX_BYTES} bytes, the limit for a dictionary"
+        )
+    return data
+
+
+def _entries(data: bytes, source: str, present: Container[str]) -> Iterator[tuple[str, int, bool]]:
+    """Symbol, count and overwrite flag of each line.
+
+    `present` grows between the steps, which shows duplicates.
+    """
+    if data.startswith(b"\xef\xbb\xbf"):
+        raise VocabularyError(
+            f"{source} begins with a byte order mark; save it as UTF-8 without one"
+        )
+    try:
+        # Universal newlines and nothing else: splitlines() would cut at U+2028 inside a symbol.
+        lines = io.StringIO(data.decode(), newline=None)
+    except UnicodeDecodeError as error:
+        number = data.count(b"\n", 0, error.start) + 1
+        raise VocabularyError(f"{source}, line {number}: not UTF-8 ({error.reason})") from None
+    for number, line in enumerate(lines, start=1):
+        where = f"{source}, line {number}"
+        if len(line) > MAX_LINE:
+            raise VocabularyError(f"{where}: {len(line)} characters, the limit is {MAX_LINE}")
+        if number > MAX_SYMBOLS:
+            raise VocabularyError(f"{where}: more than {MAX_SYMBOLS} symbols")
+        symbol, count, overwrite = _entry(line, where)
+        if symbol in present and not overwrite:
+            raise VocabularyError(
+                f"{where}: {symbol!r} again; `{OVERWRITE}` after the count permits it"
+            )
+        yield symbol, count, overwrite
+
+
+def _entry(line: str, where: str) -> tuple[str, int, bool]:
+    try:
+        symbol, field = line.rstrip().rsplit(" ", 1)
+        overwrite = field == OVERWRITE
+        if overwrite:
+            symbol, field = symbol.rsplit(" ", 1)
+        return symbol, int(field), overwrite
+    except ValueError:
+        raise VocabularyError(f"{where}: {line[:80]!r} is not `symbol count`") from None
+
+
+def _file_of(symbols: Sequence[str], counts: Sequence[int], first: int) -> bytes:
+    """Write the symbols from number `first` on as a file; the others are implied.
+
+    Raises:
+        VocabularyError: a symbol holds a line break, which the format cannot express.
+    """
+    seen = set(symbols[:first])
+    lines = []
+    for idx in range(first, len(symbols)):
+        symbol = symbols[idx]
+        if "\n" in symbol or "\r" in symbol:
+            raise VocabularyError(f"symbol {idx}, {symbol!r}, holds a line break")
+        flag = f" {OVERWRITE}" if symbol in seen else ""
+        lines.append(f"{symbol} {counts[idx]}{flag}\n")
+        seen.add(symbol)
+    return "".join(lines).encode()
+
+
+def join_subwords(sentence: str, kind: str | None) -> str:
+    """Join the subwords of a sentence (`fairseq/data/data_utils.py post_process`).
+
+    Args:
+        sentence: symbols separated by spaces.
+        kind: one of `SUBWORD_KINDS`; None leaves the sentence as it is.
+
+    Raises:
+        UnknownNameError: another kind.
+
+    Example:
+        >>> join_subwords("h e | s a w", "letter"), join_subwords("a <SIL> b", "silence")
+        ('he saw', 'a b')
+    """
+    if kind is None or kind == "none":
+        return sentence
+    if kind in _JOINED:
+        return sentence.replace(" ", "").replace(_JOINED[kind], " ").strip()
+    if kind == "silence":
+        return re.sub(" +", " ", sentence.replace("<SIL>", "")).strip()
+    if kind in ("subword_nmt", "@@ ", "@@"):
+        mark = "@@" if kind == "@@" else "@@ "
+        return (sentence + " ").replace(mark, "").rstrip()
+    raise UnknownNameError(
+        f"bpe_symbol {kind!r} is none of None, {', '.join(map(repr, SUBWORD_KINDS))}"
+    )

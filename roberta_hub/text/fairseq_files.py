@@ -12,10 +12,10 @@ from roberta_hub.errors import InputError, VocabularyError
 from roberta_hub.files import check_regular
 from roberta_hub.folder import Folder
 from roberta_hub.text.bpe import GPT2BPE
-from roberta_hub.text.dictionary_file import OVERWRITE
+from roberta_hub.text.dictionary import OVERWRITE
+from roberta_hub.text.gpt2_tables import read_merges
 from roberta_hub.text.pieces import Engine
 from roberta_hub.text.sentencepiece_file import read_model
-from roberta_hub.text.tables import read_merges
 from roberta_hub.text.unigram import SentencePiece
 from roberta_hub.text.unigram_family import CAMEMBERT, FILE, XLM_R
 

@@ -98,13 +98,13 @@ class Layout:
         names = {"bos", "eos", "pad", "unk", "mask", "separators"}
         if not isinstance(settings, dict) or not settings.keys() <= names:
             raise VocabularyError(
-                f"is {brief(settings)}, not a table of {', '.join(sorted(names))}"
+                f"layout is {brief(settings)}, not a table of {', '.join(sorted(names))}"
             )
         for name, value in settings.items():
             limits = range(1, 3) if name == "separators" else range(size)
             if not (type(value) is int and value in limits) and (name, value) != ("mask", None):
                 raise VocabularyError(
-                    f"has {name} {brief(value)}; it runs from {limits[0]} to {limits[-1]}"
+                    f"layout has {name} {brief(value)}; it runs from {limits[0]} to {limits[-1]}"
                 )
         return replace(self, **settings)
 

@@ -21,7 +21,6 @@ from roberta_hub.errors import (
     VocabularyError,
 )
 from roberta_hub.extras import install
-from roberta_hub.text.albert import commas
 from roberta_hub.text.characters import check_text
 from roberta_hub.text.dictionary import MASK, SPECIALS
 from roberta_hub.text.pieces import Listed
@@ -33,8 +32,8 @@ from roberta_hub.text.sentencepiece_file import (
     USER_DEFINED,
     SentencePieceModel,
 )
-from roberta_hub.text.unigram_family import FILE, XLM_R, Family
-from roberta_hub.text.unigram_json import tokenizer_json
+from roberta_hub.text.tokenizer_json import TABLE, write_unigram
+from roberta_hub.text.unigram_family import FILE, XLM_R, Family, commas
 
 SPACE = "▁"
 """What SentencePiece writes for a space: U+2581."""
@@ -223,7 +222,7 @@ class SentencePiece:
         """
         files = {} if self.family.file is None else {self.family.file: self._data}
         if self.model.type == UNIGRAM:
-            files["tokenizer.json"] = tokenizer_json(self.model, self.family, rows)
+            files[TABLE] = write_unigram(self.model, self.family, rows)
         return files
 
     def fairseq_files(self) -> dict[str, bytes]:

@@ -1,12 +1,130 @@
-"""Says how tokenizers that read SentencePiece files differ: names, special symbols, cleaning."""
+"""Says how tokenizers that read SentencePiece files differ: names, special symbols, cleaning.
+
+ALBERT cleans a text before SentencePiece sees it, and cuts a comma off a digit afterwards
+(google-research/albert); `Cleaned.starts` leads back to the text as it was.
+"""
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+import re
+import unicodedata
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import asdict, dataclass
 
-from roberta_hub.text.albert import Cleaning
 from roberta_hub.text.dictionary import MASK, SPECIALS
+
+_SPACE = "▁"
+_ODD = re.compile(r"\s\s|[^\S ]|``|''")
+
+
+@dataclass(frozen=True)
+class Cleaned:
+    """A text that was cleaned."""
+
+    text: str
+    """n characters."""
+    starts: list[int]
+    """Where each of them begins in the text as it was, and where the last one ends: n + 1."""
+
+
+@dataclass(frozen=True)
+class Cleaning:
+    """What happens to a text before SentencePiece reads it.
+
+    Example:
+        >>> cleaned = Cleaning().clean(" Ça  ``va''")
+        >>> cleaned.text, cleaned.starts
+        ('ca "va"', [1, 2, 3, 5, 7, 8, 9, 11])
+    """
+
+    do_lower_case: bool = True
+    """Capitals become small letters."""
+    keep_accents: bool = False
+    """Accents stay, and no character is decomposed."""
+    remove_space: bool = True
+    """White space at the ends goes, and each run of it becomes one space."""
+
+    def clean(self, text: str) -> Cleaned:
+        """Clean a text, and keep where each character comes from."""
+        if text.isascii() and not _ODD.search(text):  # most English texts: only capitals change
+            bare = text.strip() if self.remove_space else text
+            first = text.startswith(" ") and self.remove_space
+            read = bare.lower() if self.do_lower_case else bare
+            return Cleaned(read, list(range(first, first + len(bare) + 1)))
+        return self._characterwise(text)
+
+    def _characterwise(self, text: str) -> Cleaned:
+        end = len(text.rstrip()) if self.remove_space else len(text)
+        characters, starts = [], []
+        for start, character in self._spaced(text):
+            for part in (
+                character if self.keep_accents else unicodedata.normalize("NFKD", character)
+            ):
+                if self.keep_accents or not unicodedata.combining(part):
+                    characters.append(part)
+                    starts.append(start)
+        read = "".join(characters)
+        if self.do_lower_case:
+            starts = [
+                start for start, part in zip(starts, characters, strict=True) for _ in part.lower()
+            ]
+            read = read.lower()  # as a whole: a sigma that ends a word has a form of its own
+        return Cleaned(read, [*starts, end])
+
+    def _spaced(self, text: str) -> Iterator[tuple[int, str]]:
+        """Yield (start, character) with one space for each run of white space, and plain quotes."""
+        place, written = 0, False
+        while place < len(text):
+            start, character = place, text[place]
+            place += 1
+            if self.remove_space and character.isspace():
+                while place < len(text) and text[place].isspace():
+                    place += 1
+                if not written or place == len(text):
+                    continue
+                character = " "
+            elif character in "`'" and text[start : start + 2] == 2 * character:
+                place += 1
+                character = '"'
+            written = True
+            yield start, character
+
+
+def ends_in_comma(piece: str) -> bool:
+    """Tell whether a piece ends in a digit and a comma."""
+    return piece.endswith(",") and piece[-2:-1].isdigit()
+
+
+def commas(
+    texts: Sequence[str], numbers: dict[str, int], unknown: int, encode: Callable[[str], list[str]]
+) -> dict[int, list[tuple[int, int]]]:
+    """Cut pieces that end in a digit and a comma again, without the comma.
+
+    `▁9,` becomes `▁9` and `,`, so that a number is the same with and without a comma behind it.
+
+    Args:
+        texts: every piece.
+        numbers: of each piece that is text.
+        unknown: the number of a piece that is not there.
+        encode: cuts a text into pieces.
+
+    Returns:
+        (number, length in characters) of the parts, by the number of the piece.
+    """
+    found = {}
+    for text in texts:
+        if ends_in_comma(text) and text in numbers:
+            parts = encode(text[:-1].replace(_SPACE, ""))
+            if text[0] != _SPACE and parts[0][0] == _SPACE:
+                parts = parts[1:] if len(parts[0]) == 1 else [parts[0][1:], *parts[1:]]
+            lengths = [len(part) for part in parts]
+            if sum(lengths) != len(text) - 1:  # a space inside the piece: the last part has it
+                lengths = [*lengths[:-1], len(text) - 1 - sum(lengths[:-1])]
+            parts.append(",")
+            lengths.append(1)
+            own = [numbers.get(part, unknown) for part in parts]
+            found[numbers[text]] = list(zip(own, lengths, strict=True))
+    return found
 
 
 @dataclass(frozen=True)

@@ -14,64 +14,53 @@ from typing import Any
 
 from roberta_hub.arguments import brief
 from roberta_hub.errors import VocabularyError
+from roberta_hub.folder import Folder
+from roberta_hub.text.added import SETTINGS, read_listed
 from roberta_hub.text.dictionary import SPECIALS, Dictionary
 from roberta_hub.text.layout import Layout
 from roberta_hub.text.sentencepiece_file import SentencePieceModel, read_model
-from roberta_hub.text.tables import read_json
+from roberta_hub.text.tokenizer_json import TABLE, read_unigram, reading
 from roberta_hub.text.unigram import SentencePiece
 from roberta_hub.text.unigram_family import ALBERT, CAMEMBERT, FILE, OTHER, XLM_R, Family
-from roberta_hub.text.unigram_json import read_unigram
 
-TABLE = "tokenizer.json"
-SETTINGS = "tokenizer_config.json"
-NAMES = (FILE, "spiece.model", "sentencepiece.model")
+FILES = (FILE, "spiece.model", "sentencepiece.model")
 """What a `.model` file is called."""
-UNUSED = "NOTUSED"
-"""Behind a special symbol: a row that the symbol had before a dict.txt gave it another."""
 _BEGINNINGS = {"xlmroberta": XLM_R, "camembert": CAMEMBERT, "albert": ALBERT}
 """How tokenizer_class and model_type begin, in small letters and without hyphens."""
 _CLEANING = ("do_lower_case", "keep_accents", "remove_space")
 
 
-def read(
-    directory: Path, model_type: str | None = None
-) -> tuple[SentencePiece, Dictionary, Layout]:
+def read(folder: Folder, model_type: str | None = None) -> tuple[SentencePiece, Dictionary, Layout]:
     """Read the engine, the dictionary and the layout of a Hugging Face directory.
 
     Args:
-        directory: holds a `.model` file, or a tokenizer.json with a unigram model.
+        folder: holds a `.model` file, or a tokenizer.json with a unigram model.
         model_type: of the model, where the directory does not say whose rows they are.
 
     Raises:
         VocabularyError: a file is damaged or false, or its pieces are not those of a family.
         MissingExtraError: SentencePiece's library is missing.
     """
-    settings = _optional(directory / SETTINGS)
-    path = next((directory / name for name in NAMES if (directory / name).is_file()), None)
-    try:
-        if path is not None:
-            model = read_model(path)
-            family = _family(directory, settings, path, model_type)
+    settings = folder.optional(SETTINGS, VocabularyError)
+    path = folder / next(filter(folder.is_file, FILES), TABLE)
+    with reading(path):
+        if path.name == TABLE:
+            model, family = _of_table(folder)
         else:
-            path = directory / TABLE
-            model, family = _of_table(read_json(path))
-        family = _cleaned(family, settings)
+            model = read_model(path)
+            family = _family(folder, settings, path, model_type)
         rows = _rows(model, family)
-        rows += _added(directory, settings, len(rows))
+    family = _cleaned(family, settings, folder / SETTINGS)
+    rows += _added(folder, len(rows))
+    with reading(path):
         return SentencePiece(model, family), *_tables(rows, family)
-    except VocabularyError as error:
-        raise VocabularyError(f"{path}: {error}".replace(f"{path}: {path}", f"{path}")) from None
-
-
-def _optional(path: Path) -> dict[str, Any]:
-    return read_json(path) if path.is_file() else {}
 
 
 def _family(
-    directory: Path, settings: Mapping[str, Any], path: Path, model_type: str | None
+    folder: Folder, settings: Mapping[str, Any], path: Path, model_type: str | None
 ) -> Family:
     """Tell whose rows a `.model` file has: as the settings say, else as the file is called."""
-    config = _optional(directory / "config.json")
+    config = folder.optional("config.json", VocabularyError)
     for named in (settings.get("tokenizer_class"), config.get("model_type"), model_type):
         words = str(named).lower().replace("-", "")
         for beginning, family in _BEGINNINGS.items():
@@ -80,10 +69,10 @@ def _family(
     return ALBERT if path.name == ALBERT.file else XLM_R
 
 
-def _of_table(table: Mapping[str, Any]) -> tuple[SentencePieceModel, Family]:
+def _of_table(folder: Folder) -> tuple[SentencePieceModel, Family]:
     """Return what a tokenizer.json holds, in the order of its family's `.model` file."""
     specials = {*SPECIALS, *CAMEMBERT.first, "[CLS]", "[SEP]", "[MASK]", "<mask>"}
-    model, cleaning = read_unigram(table, specials)
+    model, cleaning = read_unigram(folder, specials)
     texts = model.texts
     if cleaning is not None or "[CLS]" in texts:
         return model, dataclasses.replace(ALBERT, cleaning=cleaning)
@@ -106,16 +95,14 @@ def _picked(model: SentencePieceModel, order: Sequence[int]) -> SentencePieceMod
     )
 
 
-def _cleaned(family: Family, settings: Mapping[str, Any]) -> Family:
-    """Return the family with the cleaning that tokenizer_config.json asks for."""
+def _cleaned(family: Family, settings: Mapping[str, Any], path: Path) -> Family:
+    """Return the family with the cleaning that tokenizer_config.json, the path, asks for."""
     if family.cleaning is None:
         return family
     asked = {name: settings[name] for name in _CLEANING if name in settings}
     for name, value in asked.items():
         if not isinstance(value, bool):
-            raise VocabularyError(
-                f"{SETTINGS} says that {name} is {brief(value)}, not true or false"
-            )
+            raise VocabularyError(f"{path}: {name} is {brief(value)}, not true or false")
     return dataclasses.replace(family, cleaning=dataclasses.replace(family.cleaning, **asked))
 
 
@@ -132,48 +119,27 @@ def _rows(model: SentencePieceModel, family: Family) -> list[str]:
     return list(model.texts)
 
 
-def _added(directory: Path, settings: Mapping[str, Any], rows: int) -> list[str]:
+def _added(folder: Folder, rows: int) -> list[str]:
     """Return the special symbols that were added behind the rows."""
-    found: dict[int, tuple[str, bool]] = {}
-    try:
-        for word, number in _optional(directory / "added_tokens.json").items():
-            found[int(number)] = (word, True)
-        for number, entry in (settings.get("added_tokens_decoder") or {}).items():
-            found[int(number)] = (entry["content"], bool(entry.get("special")))
-    except (KeyError, TypeError, ValueError, AttributeError) as error:
-        raise VocabularyError(
-            f"{SETTINGS} or added_tokens.json lists no added tokens as transformers does "
-            f"({type(error).__name__}: {error})"
-        ) from None
-    behind = {number: entry for number, entry in found.items() if number >= rows}
-    words = [word for word, special in behind.values() if not special]
+    behind = {token.id: token for token in read_listed(folder) if token.id >= rows}
+    words = [token.word for token in behind.values() if token.special is False]
     if words:
         raise VocabularyError(
-            f"{brief(words[0])} was added as a word that a text can write, which is not done here, "
-            "so its texts would get other ids; add it as a special token, and save the tokenizer "
-            "again"
+            f"{folder}: {brief(words[0])} was added as a word that a text can write, which is not "
+            "done here, so its texts would get other ids; add it as a special token, and save the "
+            "tokenizer again"
         )
     if sorted(behind) != list(range(rows, rows + len(behind))):
-        raise VocabularyError(f"the added tokens leave an id out: {brief(sorted(behind))}")
-    return [behind[number][0] for number in sorted(behind)]
+        raise VocabularyError(
+            f"{folder}: the added tokens leave an id out: {brief(sorted(behind))}"
+        )
+    return [behind[number].word for number in sorted(behind)]
 
 
 def _tables(rows: Sequence[str], family: Family) -> tuple[Dictionary, Layout]:
     if rows[: len(SPECIALS)] == list(SPECIALS) or family is CAMEMBERT:
-        dictionary = _as_fairseq(rows)
+        dictionary = Dictionary.from_rows(rows)
     else:
         names = {"bos": family.bos, "pad": family.pad, "eos": family.eos, "unk": family.unk}
         dictionary = Dictionary.from_symbols(rows, **names)
     return dictionary, Layout.of(dictionary, mask=family.mask, separators=family.separators)
-
-
-def _as_fairseq(rows: Sequence[str]) -> Dictionary:
-    """Number the rows as fairseq's dictionary, in which a special symbol may have a second id."""
-    dictionary = Dictionary()
-    for row in rows[len(SPECIALS) :]:
-        symbol = row.removesuffix(UNUSED)
-        special = symbol in SPECIALS
-        dictionary.add_symbol(symbol if special else row, overwrite=special)
-    if len(dictionary) != len(rows):
-        raise VocabularyError("a piece stands in the vocabulary twice")
-    return dictionary

@@ -15,8 +15,9 @@ from itertools import chain
 from roberta_hub.errors import CheckpointError, InputError, InputTypeError, VocabularyError
 from roberta_hub.text.characters import check_text
 from roberta_hub.text.pieces import Marked
+from roberta_hub.text.tokenizer_json import TABLE, write_wordpiece
 from roberta_hub.text.unicode import GLUED, Fold
-from roberta_hub.text.wordpiece_rules import PREFIX, Rules, Specials, huggingface_files, settings
+from roberta_hub.text.wordpiece_rules import LONGEST_WORD, PREFIX, Rules, Specials
 
 _REMEMBERED = 1 << 17
 """Most chunks of text whose pieces are kept: some 30 MB."""
@@ -116,8 +117,26 @@ class WordPiece:
 
     @property
     def settings(self) -> Mapping[str, object]:
-        """What tokenizer_config.json says of this vocabulary."""
-        return settings(self.rules, self.specials, self.tokenizer_class)
+        """What tokenizer_config.json says of this vocabulary.
+
+        Example:
+            >>> WordPiece(Specials().names).settings["do_lower_case"]
+            True
+        """
+        rules, specials = self.rules, self.specials
+        plain = rules.longest_word == LONGEST_WORD  # of which the classes for BERT know no other
+        about: dict[str, object] = {
+            "tokenizer_class": self.tokenizer_class if plain else "PreTrainedTokenizerFast",
+            "do_lower_case": rules.lower,
+            "strip_accents": rules.strip_accents,
+            "tokenize_chinese_chars": rules.chinese,
+            "cls_token": specials.bos,
+            "sep_token": specials.eos,
+            "pad_token": specials.pad,
+            "unk_token": specials.unk,
+            "mask_token": specials.mask,
+        }
+        return about | ({"extra_special_tokens": list(specials.others)} if specials.others else {})
 
     @property
     def fingerprint(self) -> str:
@@ -243,13 +262,29 @@ class WordPiece:
         return b"".join(surfaces).decode(errors="replace").removeprefix(" ")
 
     def files(self, rows: Sequence[int | str]) -> dict[str, bytes]:
-        """vocab.txt and tokenizer.json.
+        """vocab.txt and tokenizer.json, which say the same.
 
         Raises:
             CheckpointError: a piece with two ids, or one that no line can hold.
+
+        Example:
+            >>> sorted(WordPiece(Specials().names).files(range(5)))
+            ['tokenizer.json', 'vocab.txt']
         """
         names = [row if isinstance(row, str) else self.piece(row) for row in rows]
-        return huggingface_files(names, self.rules, self.specials)
+        ids = {name: i for i, name in enumerate(names)}
+        twice = next((name for i, name in enumerate(names) if ids[name] != i), None)
+        broken = next((name for name in names if "\n" in name or not name), None)
+        if twice is not None or broken is not None:
+            reason = "is empty or holds a line break" if twice is None else "has two ids"
+            raise CheckpointError(
+                f"the piece {broken if twice is None else twice!r} {reason}, which vocab.txt "
+                "cannot express"
+            )
+        return {
+            "vocab.txt": "".join(f"{name}\n" for name in names).encode(),
+            TABLE: write_wordpiece(ids, self.rules, self.specials),
+        }
 
     def fairseq_files(self) -> dict[str, bytes]:
         """None.

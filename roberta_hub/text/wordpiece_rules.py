@@ -1,18 +1,22 @@
-"""Holds the rules of a WordPiece tokenizer, and writes the files that say them."""
+"""Holds the rules of a WordPiece tokenizer: how texts become words, special words, limits."""
 
 from __future__ import annotations
 
-import json
 from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import Any
 
-from roberta_hub.errors import CheckpointError
+from roberta_hub.errors import VocabularyError
 
 PREFIX = "##"
 """Before a piece that goes on with a word."""
 LONGEST_WORD = 100
 """Characters of a word that is cut, in transformers; in Google's code 200."""
+MAX_WORD = 10_000
+"""What a file may ask for instead: the time of cutting grows with it."""
+MAX_PIECES = 2_000_000
+"""Of a vocabulary; LaBSE's, the largest known, has 501,153."""
+MAX_PIECE = 1_000
+"""Characters of a piece."""
 
 
 @dataclass(frozen=True)
@@ -60,99 +64,28 @@ class Specials:
         return (self.pad, self.unk, self.bos, self.eos, *mask, *self.others)
 
 
-def settings(rules: Rules, specials: Specials, tokenizer_class: str) -> dict[str, object]:
-    """Return what tokenizer_config.json says.
-
-    Example:
-        >>> settings(Rules(), Specials(), "BertTokenizer")["do_lower_case"]
-        True
-    """
-    plain = rules.longest_word == LONGEST_WORD  # of which the classes for BERT know no other
-    about: dict[str, object] = {
-        "tokenizer_class": tokenizer_class if plain else "PreTrainedTokenizerFast",
-        "do_lower_case": rules.lower,
-        "strip_accents": rules.strip_accents,
-        "tokenize_chinese_chars": rules.chinese,
-        "cls_token": specials.bos,
-        "sep_token": specials.eos,
-        "pad_token": specials.pad,
-        "unk_token": specials.unk,
-        "mask_token": specials.mask,
-    }
-    return about | ({"extra_special_tokens": list(specials.others)} if specials.others else {})
-
-
-def huggingface_files(names: Sequence[str], rules: Rules, specials: Specials) -> dict[str, bytes]:
-    """vocab.txt and tokenizer.json, which say the same.
+def check_pieces(names: Sequence[str], where: str, first: int) -> None:
+    """Refuse what no file of transformers' holds, and what lines cannot tell apart.
 
     Args:
-        names: the piece or symbol of each of the model's ids.
-        rules: how texts are cut.
-        specials: all among the names.
+        names: the pieces in their order.
+        where: begins the message, before the piece's place: "vocab.txt, line ".
+        first: the first piece's place.
 
     Raises:
-        CheckpointError: a piece with two ids, or with a line break.
-
-    Example:
-        >>> sorted(huggingface_files(Specials().names, Rules(), Specials()))
-        ['tokenizer.json', 'vocab.txt']
+        VocabularyError: says which piece.
     """
-    ids = {name: i for i, name in enumerate(names)}
-    twice = next((name for i, name in enumerate(names) if ids[name] != i), None)
-    broken = next((name for name in names if "\n" in name or not name), None)
-    if twice is not None or broken is not None:
-        reason = "is empty or holds a line break" if twice is None else "has two ids"
-        raise CheckpointError(
-            f"the piece {broken if twice is None else twice!r} {reason}, which vocab.txt cannot "
-            "express"
-        )
-    table = _tokenizer_json(ids, rules, specials)
-    return {
-        "vocab.txt": "".join(f"{name}\n" for name in names).encode(),
-        "tokenizer.json": json.dumps(table, ensure_ascii=False, indent=1).encode(),
-    }
-
-
-def _tokenizer_json(ids: dict[str, int], rules: Rules, specials: Specials) -> dict[str, Any]:
-    def special(name: str, segment: int) -> dict[str, Any]:
-        return {"SpecialToken": {"id": name, "type_id": segment}}
-
-    def sentence(which: str, segment: int) -> dict[str, Any]:
-        return {"Sequence": {"id": which, "type_id": segment}}
-
-    flags = dict.fromkeys(("single_word", "lstrip", "rstrip", "normalized"), False)
-    one = [special(specials.bos, 0), sentence("A", 0), special(specials.eos, 0)]
-    return {
-        "version": "1.0",
-        "truncation": None,
-        "padding": None,
-        "added_tokens": [
-            {"id": ids[name], "content": name, **flags, "special": True}
-            for name in sorted(specials.names, key=ids.__getitem__)
-        ],
-        "normalizer": {
-            "type": "BertNormalizer",
-            "clean_text": True,
-            "handle_chinese_chars": rules.chinese,
-            "strip_accents": rules.strip_accents,
-            "lowercase": rules.lower,
-        },
-        "pre_tokenizer": {"type": "BertPreTokenizer"},
-        "post_processor": {
-            "type": "TemplateProcessing",
-            "single": one,
-            "pair": [*one, sentence("B", 1), special(specials.eos, 1)],
-            "special_tokens": {
-                name: {"id": name, "ids": [ids[name]], "tokens": [name]}
-                for name in (specials.bos, specials.eos)
-            },
-        },
-        "decoder": {"type": "WordPiece", "prefix": PREFIX, "cleanup": rules.clean_up},
-        "model": {
-            "type": "WordPiece",
-            "unk_token": specials.unk,
-            "continuing_subword_prefix": PREFIX,
-            "max_input_chars_per_word": rules.longest_word,
-            "vocab": ids,
-        },
-    }
+    seen: dict[str, int] = {}
+    for number, name in enumerate(names, start=first):
+        problem = ""
+        if not name:
+            problem = "it is empty"
+        elif len(name) > MAX_PIECE:
+            problem = f"{len(name):,} characters; a piece has at most {MAX_PIECE:,}"
+        elif "\0" in name or "\r" in name or "\n" in name:
+            problem = f"{name[:40]!r} holds a NUL or a line break"
+        elif name in seen:
+            problem = f"{name[:40]!r} stands there twice, first as {seen[name]}"
+        if problem:
+            raise VocabularyError(f"{where}{number}: {problem}")
+        seen[name] = number

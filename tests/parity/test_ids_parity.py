@@ -11,6 +11,7 @@ import torch
 
 from roberta_hub import RobertaConfig, RobertaHubInterface, RobertaModel, load_model
 from roberta_hub.errors import VocabularyError
+from roberta_hub.folder import Folder
 from roberta_hub.formats.tokenizer_files import tokenizer_files
 from roberta_hub.text import Dictionary, Task, Tokenizer
 from roberta_hub.text.huggingface import read_tokenizer
@@ -97,7 +98,7 @@ def write_tokenizer(folder: Path, **files: Any) -> Path:
 def both(folder: Path) -> tuple[Any, Tokenizer]:
     import transformers
 
-    found = read_tokenizer(folder)
+    found = read_tokenizer(Folder(folder))
     assert found is not None
     return transformers.AutoTokenizer.from_pretrained(folder), Tokenizer(*found)
 
@@ -212,7 +213,7 @@ def test_added_words_that_are_found_otherwise_are_refused(tmp_path: Path, flag: 
     entry = {"content": "newword", "special": False, "normalized": True, flag: True}
     about = {"added_tokens_decoder": {"50265": entry}}
     with pytest.raises(VocabularyError, match="'newword' strip their neighbours"):
-        read_tokenizer(write_tokenizer(tmp_path, tokenizer_config=about))
+        read_tokenizer(Folder(write_tokenizer(tmp_path, tokenizer_config=about)))
 
 
 def test_another_pad_token(tmp_path: Path) -> None:

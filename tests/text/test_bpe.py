@@ -14,7 +14,7 @@ from random_text import texts
 from roberta_hub.errors import InputError, InputTypeError, VocabularyError
 from roberta_hub.text import merging
 from roberta_hub.text.bpe import GPT2BPE
-from roberta_hub.text.tables import BYTE_ORDER, printable
+from roberta_hub.text.gpt2_tables import BYTE_ORDER, printable
 
 BPE = GPT2BPE.shipped()
 relaxed = {"deadline": None, "suppress_health_check": list(HealthCheck)}

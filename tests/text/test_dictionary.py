@@ -9,7 +9,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from roberta_hub.errors import InputTypeError, UnknownNameError, VocabularyError
-from roberta_hub.text import Dictionary, Task, dictionary_file
+from roberta_hub.text import Dictionary, Task, dictionary
 
 SPECIALS = ["<s>", "<pad>", "</s>", "<unk>"]
 
@@ -135,10 +135,10 @@ def test_bad_files(data, message):
 def test_limits(monkeypatch):
     with pytest.raises(VocabularyError, match="line 2: 70003 characters, the limit is 65536"):
         parse(b"a 1\n" + b"x" * 70_000 + b" 1\n")
-    monkeypatch.setattr(dictionary_file, "MAX_SYMBOLS", 2)
+    monkeypatch.setattr(dictionary, "MAX_SYMBOLS", 2)
     with pytest.raises(VocabularyError, match="line 3: more than 2 symbols"):
         parse(b"a 1\nb 1\nc 1\n")
-    monkeypatch.setattr(dictionary_file, "MAX_BYTES", 5)
+    monkeypatch.setattr(dictionary, "MAX_BYTES", 5)
     with pytest.raises(VocabularyError, match="larger than 5 bytes"):
         parse(b"a 1\nb 1\n")
 

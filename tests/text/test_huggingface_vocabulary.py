@@ -5,11 +5,12 @@ import json
 import pytest
 
 from roberta_hub.errors import VocabularyError
+from roberta_hub.folder import Folder
 from roberta_hub.text.bpe import GPT2BPE
 from roberta_hub.text.dictionary import Dictionary
+from roberta_hub.text.gpt2_tables import BYTE_ORDER, printable
 from roberta_hub.text.huggingface import read_tokenizer
 from roberta_hub.text.layout import Layout
-from roberta_hub.text.tables import BYTE_ORDER, printable
 from roberta_hub.text.tokenizer import Tokenizer
 
 TEXT = "The café can’t open 🙂  till noon"
@@ -35,16 +36,16 @@ def small(specials=("<s>", "<pad>", "</s>", "<unk>")):
 
 
 def test_shipped_vocabulary(shipped_files):
-    bpe, dictionary, layout = read_tokenizer(shipped_files)
+    bpe, dictionary, layout = read_tokenizer(Folder(shipped_files))
     assert bpe is GPT2BPE.shipped()
     assert dictionary == Dictionary.roberta()
     assert layout == Layout.of(dictionary)
 
 
 def test_no_files(tmp_path):
-    assert read_tokenizer(tmp_path) is None
+    assert read_tokenizer(Folder(tmp_path)) is None
     (tmp_path / "vocab.json").write_text("{}")
-    assert read_tokenizer(tmp_path) is None
+    assert read_tokenizer(Folder(tmp_path)) is None
 
 
 def test_own_vocabulary_as_tokenizers_reads_it(tmp_path):
@@ -53,7 +54,7 @@ def test_own_vocabulary_as_tokenizers_reads_it(tmp_path):
     theirs = tokenizers.ByteLevelBPETokenizer(
         str(tmp_path / "vocab.json"), str(tmp_path / "merges.txt")
     )
-    ours = Tokenizer(*read_tokenizer(tmp_path))
+    ours = Tokenizer(*read_tokenizer(Folder(tmp_path)))
     for text in (TEXT, "ab ab  abab"):
         assert ours.encode(text)[1:-1].tolist() == theirs.encode(text).ids
     assert ours.mask_idx == 262
@@ -74,8 +75,8 @@ def test_tokenizer_json(tmp_path, as_pairs):
     }
     (tmp_path / "one").mkdir()
     (tmp_path / "one" / "tokenizer.json").write_text(json.dumps(table))
-    _, two_files, _ = read_tokenizer(tmp_path)
-    _, one_file, _ = read_tokenizer(tmp_path / "one")
+    _, two_files, _ = read_tokenizer(Folder(tmp_path))
+    _, one_file, _ = read_tokenizer(Folder(tmp_path / "one"))
     assert one_file == two_files
 
 
@@ -84,7 +85,7 @@ def test_added_tokens_json(tmp_path):
     mask = vocabulary.pop("<mask>")
     write(tmp_path, vocabulary, ["a b", "Ġ ab"])
     (tmp_path / "added_tokens.json").write_text(json.dumps({"<mask>": mask}))
-    _, dictionary, _ = read_tokenizer(tmp_path)
+    _, dictionary, _ = read_tokenizer(Folder(tmp_path))
     assert dictionary.index("<mask>") == mask
 
 
@@ -103,7 +104,7 @@ def test_added_tokens_json(tmp_path):
 def test_wrong_vocabularies(tmp_path, vocabulary, message):
     write(tmp_path, vocabulary, ["a b", "Ġ ab"])
     with pytest.raises(VocabularyError, match=message):
-        read_tokenizer(tmp_path)
+        read_tokenizer(Folder(tmp_path))
 
 
 @pytest.mark.parametrize(
@@ -122,7 +123,7 @@ def test_wrong_vocabularies(tmp_path, vocabulary, message):
 def test_wrong_tokenizer_json(tmp_path, table):
     (tmp_path / "tokenizer.json").write_text(json.dumps(table))
     with pytest.raises(VocabularyError, match=r"tokenizer\.json"):
-        read_tokenizer(tmp_path)
+        read_tokenizer(Folder(tmp_path))
 
 
 OTHERS = (
@@ -145,18 +146,18 @@ def test_other_kinds_are_refused_by_name(shipped_files, named, where):
     (shipped_files / where).write_text(json.dumps({"tokenizer_class": named}))
     (shipped_files / "vocab.txt").write_text("[PAD]\n[UNK]\n[CLS]\n[SEP]\n")
     with pytest.raises(VocabularyError, match=r"tokenizer_class is .*does not read") as refused:
-        read_tokenizer(shipped_files)
+        read_tokenizer(Folder(shipped_files))
     assert str(named) in str(refused.value)
 
 
 def test_files_of_other_kinds_are_refused(tmp_path):
     (tmp_path / "bpe.codes").write_text("")
     with pytest.raises(VocabularyError, match=r"bpe\.codes"):
-        read_tokenizer(tmp_path)
+        read_tokenizer(Folder(tmp_path))
     (tmp_path / "bpe.codes").unlink()
     (tmp_path / "tokenizer.json").write_text('{"model": {"type": "WordLevel"}}')
     with pytest.raises(VocabularyError, match="its model is 'WordLevel'"):
-        read_tokenizer(tmp_path)
+        read_tokenizer(Folder(tmp_path))
 
 
 def test_a_named_kind_without_its_files(tmp_path):
@@ -164,8 +165,8 @@ def test_a_named_kind_without_its_files(tmp_path):
     about = tmp_path / "tokenizer_config.json"
     about.write_text('{"tokenizer_class": "BertTokenizer"}')
     with pytest.raises(VocabularyError, match=r"'BertTokenizer', and .* has no WordPiece files"):
-        read_tokenizer(tmp_path)
+        read_tokenizer(Folder(tmp_path))
     (tmp_path / "config.json").write_text('{"model_type": "bert"}')
-    assert read_tokenizer(tmp_path) is None
+    assert read_tokenizer(Folder(tmp_path)) is None
     about.write_text('{"tokenizer_class": "RobertaTokenizerFast"}')
-    assert read_tokenizer(tmp_path) is None
+    assert read_tokenizer(Folder(tmp_path)) is None

@@ -27,11 +27,14 @@ from roberta_hub.errors import (  # noqa: E402
     MissingExtraError,
 )
 from roberta_hub.text import Dictionary, Engine, Layout, Tokenizer  # noqa: E402
-from roberta_hub.text.albert import Cleaning  # noqa: E402
 from roberta_hub.text.dictionary import MASK  # noqa: E402
 from roberta_hub.text.sentencepiece_file import parse_model  # noqa: E402
 from roberta_hub.text.unigram import SentencePiece  # noqa: E402
-from roberta_hub.text.unigram_family import ALBERT, XLM_R  # noqa: E402
+from roberta_hub.text.unigram_family import (  # noqa: E402
+    ALBERT,
+    XLM_R,
+    Cleaning,
+)
 
 SHARED = Path(os.environ.get("ROBERTA_HUB_SHARED", Path(__file__).parents[3] / "shared"))
 XLMR = SHARED / "vocab" / "xlmr.model.xz"

@@ -16,6 +16,7 @@ pytest.importorskip("sentencepiece")
 import sentencepiece_toys
 
 from roberta_hub.errors import VocabularyError
+from roberta_hub.folder import Folder
 from roberta_hub.formats.tokenizer_files import tokenizer_files
 from roberta_hub.text import Tokenizer
 from roberta_hub.text.huggingface import read_tokenizer
@@ -49,7 +50,7 @@ def directory_of(name: str, folder: Path, **settings: object) -> Path:
 
 
 def read(folder: Path) -> Tokenizer:
-    found = read_tokenizer(folder)
+    found = read_tokenizer(Folder(folder))
     assert found is not None
     return Tokenizer(*found)
 

@@ -12,7 +12,7 @@ from roberta_hub.errors import VocabularyError
 from roberta_hub.text import vocabulary
 from roberta_hub.text.bpe import GPT2BPE
 from roberta_hub.text.dictionary import Dictionary
-from roberta_hub.text.tables import BYTE_ORDER, from_printable, merge_within, printable
+from roberta_hub.text.gpt2_tables import BYTE_ORDER, from_printable, merge_within, printable
 
 FILE = Path(vocabulary.__file__).with_name(vocabulary.FILE_NAME)
 

@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
+import json
 from collections.abc import Mapping, Sequence
 from itertools import pairwise
 from pathlib import Path
-from typing import Any
 
 from roberta_hub.errors import VocabularyError
 from roberta_hub.files import read_bytes
@@ -85,19 +85,10 @@ def _read_text(path: Path) -> str:
         raise VocabularyError(f"{path} is not UTF-8 at byte {error.start}") from None
 
 
-def read_json(path: Path) -> dict[str, Any]:
-    """Read a JSON object from a file of tables.
-
-    Raises:
-        VocabularyError: the file is missing, damaged, or holds something else.
-    """
-    return Folder(path.parent).json(path.name, VocabularyError, MAX_BYTES)
-
-
 def read_encoder(path: Path) -> dict[bytes, int]:
     """Read fairseq's `gpt2_encoder_json`: from printable token to id."""
     ids = {}
-    for token, number in read_json(path).items():
+    for token, number in Folder(path.parent).json(path.name, VocabularyError, MAX_BYTES).items():
         if type(number) is not int:
             raise VocabularyError(f"{path}: the id of {token!r} is {number!r}, not a whole number")
         try:
@@ -118,6 +109,26 @@ def read_merges(path: Path) -> list[tuple[bytes, bytes]]:
             raise VocabularyError(f"{path}, line {number}: {line[:80]!r} is no merge") from None
         merges.append((left, right))
     return merges
+
+
+def ids_file(ids: Mapping[str, int]) -> bytes:
+    """Write what `read_encoder` reads: encoder.json and Hugging Face's vocab.json have this form.
+
+    Example:
+        >>> ids_file({"a": 0, "b": 1, "ab": 2})
+        b'{"a": 0, "b": 1, "ab": 2}'
+    """
+    return json.dumps(ids, ensure_ascii=False).encode()
+
+
+def merges_file(merges: Sequence[str]) -> bytes:
+    r"""Write what `read_merges` reads: vocab.bpe and Hugging Face's merges.txt have this form.
+
+    Example:
+        >>> merges_file(["a b"])
+        b'#version: 0.2\na b\n'
+    """
+    return "\n".join(["#version: 0.2", *merges, ""]).encode()
 
 
 def check_merges(merges: Sequence[tuple[bytes, bytes]]) -> None:
