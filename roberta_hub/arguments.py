@@ -14,7 +14,7 @@ import warnings
 from pathlib import Path
 from typing import Any
 
-from roberta_hub.errors import InputError, InputTypeError
+from roberta_hub.errors import Advice, InputError, InputTypeError, Remedy
 
 
 def kind_of(value: object) -> str:
@@ -216,16 +216,17 @@ def path_of(name: str, value: object) -> Path:
     return Path(path)
 
 
-def advise(message: str) -> None:
+def advise(message: str, remedy: Remedy | None = None) -> None:
     """Warn of what is allowed and seldom meant, at the caller's own line.
 
     Args:
-        message: what was passed, what becomes of it, and what is meant more often.
+        message: what was passed, and what becomes of it.
+        remedy: what is meant more often, where Python and a shell say it otherwise.
     """
     frame, level = sys._getframe(), 1
     while frame.f_back is not None and _is_ours(frame.f_globals.get("__name__")):
         frame, level = frame.f_back, level + 1
-    warnings.warn(message, stacklevel=level)
+    warnings.warn(Advice(message, remedy), stacklevel=level)
 
 
 def _is_ours(module: object) -> bool:

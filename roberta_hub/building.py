@@ -16,7 +16,7 @@ from roberta_hub.checkpoint.checkpoint import (
     REPLACED_HEAD,
     Checkpoint,
 )
-from roberta_hub.errors import CheckpointError, InputError
+from roberta_hub.errors import CheckpointError, InputError, Remedy
 from roberta_hub.model.roberta import Roberta
 from roberta_hub.model.skeleton import shapes_only
 
@@ -105,8 +105,8 @@ def _check_fit(
         )
     if unexpected and strict:
         raise CheckpointError(
-            f"{source}: {len(unexpected)} tensors have no place in a RoBERTa: {_some(unexpected)}; "
-            "strict=False ignores them"
+            f"{source}: {len(unexpected)} tensors have no place in a RoBERTa: {_some(unexpected)}",
+            remedy=Remedy("strict=False ignores them", ""),
         )
     if unexpected:
         warnings.warn(f"{source}: ignored {_some(unexpected)}", stacklevel=6)

@@ -1,13 +1,16 @@
 """Defines the one family of errors.
 
-Each error is also the built-in that fits, so `except ValueError` keeps working. A message says what
-went wrong, where, the limit, and the remedy.
+Each error is also the built-in that fits, so `except ValueError` keeps working. It holds what went
+wrong and the limit, the place, and the remedy, each for itself: who calls from Python and who types
+a command read sentences that are made from the same fields.
 """
 
 from __future__ import annotations
 
 import difflib
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable, Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass
 
 
 def near_names(name: object, known: Iterable[str], cutoff: float = 0.6) -> str:
@@ -20,12 +23,141 @@ def near_names(name: object, known: Iterable[str], cutoff: float = 0.6) -> str:
     return " or ".join(difflib.get_close_matches(str(name)[:100], list(known), n=3, cutoff=cutoff))
 
 
-class RobertaHubError(Exception):
-    """Base of every error that roberta_hub raises on purpose."""
+@dataclass(frozen=True)
+class Place:
+    """The item of a caller's texts that an error is about: `texts[3]`.
+
+    Who calls with texts of another caller's translates it; see `placed`.
+    """
+
+    argument: str
+    index: int
+    """Of the item in the caller's own list, counted from 0."""
 
     def __str__(self) -> str:
-        # KeyError would show repr(message), quotes and escapes included.
-        return str(self.args[0]) if len(self.args) == 1 else super().__str__()
+        return f"{self.argument}[{self.index}]"
+
+
+@dataclass(frozen=True)
+class Remedy:
+    """What mends a fault, in the words of who reads it.
+
+    Example:
+        >>> remedy = Remedy("pass truncate=True", "--truncate cuts it")
+        >>> print(InputError("too long", place=Place("texts", 3), remedy=remedy))
+        texts[3]: too long; pass truncate=True
+    """
+
+    python: str
+    shell: str | None = None
+    """Of a command line; "": it has none; None: the same."""
+
+    @property
+    def in_shell(self) -> str:
+        """The words for a command line."""
+        return self.python if self.shell is None else self.shell
+
+
+_BETWEEN = {"?": " ", ".": " ", "\n": ""}
+"""What stands before a remedy, by the last character before it."""
+
+
+def sentence(what: str, place: Place | str | None = None, remedy: str = "") -> str:
+    """Make a sentence of the parts of an error.
+
+    Args:
+        what: went wrong.
+        place: where; None: nowhere that could be named.
+        remedy: what mends it; "": nothing is known.
+
+    Example:
+        >>> sentence("no text", "reviews.csv:12", "drop it or fill it")
+        'reviews.csv:12: no text; drop it or fill it'
+        >>> sentence("no head 'mnil'; did you mean mnli?", None, "register one")
+        "no head 'mnil'; did you mean mnli? register one"
+    """
+    said = f"{what}" if place is None else f"{place}: {what}"
+    if not remedy:
+        return said
+    return said + _BETWEEN.get(said[-1:], "; ") + remedy
+
+
+class RobertaHubError(Exception):
+    """Base of every error that roberta_hub raises on purpose.
+
+    `str(error)` is the whole sentence: the place, what went wrong, and the remedy.
+    """
+
+    def __init__(
+        self, what: str = "", *, place: Place | str | None = None, remedy: Remedy | None = None
+    ) -> None:
+        """Note what went wrong.
+
+        Args:
+            what: went wrong, and the limit.
+            place: an item of an argument; or a file, a line, a row, in words.
+            remedy: what mends it, where Python and a shell say it otherwise; what has one form is
+                part of `what`.
+        """
+        super().__init__(what)
+        self.what, self.place, self.remedy = what, place, remedy
+        self.at(place)
+
+    def __str__(self) -> str:
+        return sentence(self.what, self.place, self.remedy.python if self.remedy else "")
+
+    def __repr__(self) -> str:
+        return f"{type(self).__name__}({str(self)!r})"
+
+    def in_shell(self) -> str:
+        """Say it as a user of the command knows it."""
+        return sentence(self.what, self.place, self.remedy.in_shell if self.remedy else "")
+
+    def at(self, place: Place | str | None) -> None:
+        """Name another place instead of the one that is named.
+
+        Args:
+            place: of the same fault, in the caller's terms.
+        """
+        self.place = place
+        self.args = (str(self),)  # who reads `args[0]` reads the sentence
+
+    def within(self, place: Place | str) -> None:
+        """Say that the error, with the place that it has, lies inside another place.
+
+        Args:
+            place: the wider one: the text of a sentence, the file of a line.
+
+        Example:
+            >>> error = InputError("not a number", place="line 3")
+            >>> error.within("train.json")
+            >>> print(error)
+            train.json: line 3: not a number
+        """
+        self.what = sentence(self.what, self.place)
+        self.at(place)
+
+
+@contextmanager
+def placed(place: Callable[[Place], Place | str]) -> Iterator[None]:
+    """Tell the place of an error in the caller's terms.
+
+    Args:
+        place: from the place that the error names, an item of an argument, to the caller's.
+
+    Example:
+        >>> with placed(lambda at: Place("corpus", at.index + 2048)):
+        ...     raise InputError("too long", place=Place("texts", 3))
+        Traceback (most recent call last):
+        ...
+        roberta_hub.errors.InputError: corpus[2051]: too long
+    """
+    try:
+        yield
+    except RobertaHubError as error:
+        if isinstance(error.place, Place):
+            error.at(place(error.place))
+        raise
 
 
 class InputError(RobertaHubError, ValueError):
@@ -68,6 +200,27 @@ class LakeError(InputError):
     """Units of a lake could not be done; all others are. `report` says which, and why."""
 
     report: object = None
+
+
+class Advice(UserWarning):
+    """Warns of what is allowed and seldom meant."""
+
+    def __init__(self, what: str, remedy: Remedy | None = None) -> None:
+        """Note what was passed and what becomes of it.
+
+        Args:
+            what: was passed.
+            remedy: what is meant more often.
+        """
+        super().__init__(what)
+        self.what, self.remedy = what, remedy
+
+    def __str__(self) -> str:
+        return sentence(self.what, None, self.remedy.python if self.remedy else "")
+
+    def in_shell(self) -> str:
+        """Say it as a user of the command knows it."""
+        return sentence(self.what, None, self.remedy.in_shell if self.remedy else "")
 
 
 class LicenceWarning(UserWarning):

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from roberta_hub.errors import Remedy
+
 KEYWORDS = {
     "add_special_tokens": ("", "encode always adds <s> and </s>, tokenize gives the pieces alone"),
     "aggregation_strategy": ("", "tag labels a word by its first piece and joins B- and I-"),
@@ -122,33 +124,33 @@ CLASSES = {
 """Names that people import from other libraries, each with ours."""
 
 TASKS = {
-    "feature-extraction": "embed or features",
-    "fill-mask": "fill_mask",
-    "ner": "tag",
-    "question-answering": "answer",
-    "sentence-similarity": "similarity",
-    "sentiment-analysis": "classify or zero_shot",
-    "text-classification": "classify or zero_shot",
-    "token-classification": "tag",
-    "zero-shot-classification": "zero_shot",
+    "feature-extraction": ("embed or features", "embed or features"),
+    "fill-mask": ("fill_mask", "fill-mask"),
+    "ner": ("tag", "tag"),
+    "question-answering": ("answer", "answer"),
+    "sentence-similarity": ("similarity", "similar"),
+    "sentiment-analysis": ("classify or zero_shot", "classify or zero-shot"),
+    "text-classification": ("classify or zero_shot", "classify or zero-shot"),
+    "token-classification": ("tag", "tag"),
+    "zero-shot-classification": ("zero_shot", "zero-shot"),
 }
-"""Tasks of transformers' `pipeline`, each with our verb."""
+"""Tasks of transformers' `pipeline`, each with our verb, in Python and in a shell."""
 WRITING = ("summarization", "text-generation", "text2text-generation", "translation")
 """Tasks of transformers' `pipeline` that write text."""
 
 
-def task_advice(name: str) -> str:
-    """Say which verb does a task of transformers' `pipeline`; "" where the name is none.
+def task_advice(name: str) -> Remedy | None:
+    """Say which verb does a task of transformers' `pipeline`; None where the name is none.
 
     Example:
-        >>> task_advice("fill-mask")
+        >>> task_advice("fill-mask").python
         "that is a task of transformers' pipeline; here it is a verb of a loaded model: fill_mask"
         >>> task_advice("mnli")
-        ''
     """
     if name in WRITING:
-        return "that task writes text, and RoBERTa only reads it"
+        return Remedy("that task writes text, and RoBERTa only reads it")
     if name not in TASKS:
-        return ""
-    verb = TASKS[name]
-    return f"that is a task of transformers' pipeline; here it is a verb of a loaded model: {verb}"
+        return None
+    task = "that is a task of transformers' pipeline; here it is a verb"
+    python, shell = TASKS[name]
+    return Remedy(f"{task} of a loaded model: {python}", f"{task}: roberta-hub {shell}")

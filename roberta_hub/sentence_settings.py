@@ -7,7 +7,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 
 from roberta_hub.arguments import shown
-from roberta_hub.errors import InputError, UnknownNameError
+from roberta_hub.errors import InputError, Remedy, UnknownNameError
 
 POOLINGS = ("cls", "max", "mean", "mean_sqrt_len")
 """The vector of `<s>`, the largest value of each dimension, the mean over all tokens, and their sum
@@ -102,12 +102,16 @@ mean_sqrt_len
             ('query: ', '')
         """
         if prompt is not None and name is not None:
-            raise InputError("prompt= is a text and prompt_name= names one; give one of the two")
+            raise InputError("prompt is a text and prompt_name names one; give one of the two")
         if prompt is not None:
+            text = shown(self.prompts.get(prompt, ""))
             if prompt in self.prompts and self.prompts[prompt] != prompt:
                 raise InputError(
-                    f"prompt is {shown(prompt)}, which is the name of a prompt; say "
-                    f"prompt_name={shown(prompt)} for its text {shown(self.prompts[prompt])}"
+                    f"prompt is {shown(prompt)}, which is the name of a prompt",
+                    remedy=Remedy(
+                        f"say prompt_name={shown(prompt)} for its text {text}",
+                        f"say --prompt-name for its text {text}",
+                    ),
                 )
             return prompt
         name = self.default_prompt if name is None else name
@@ -116,7 +120,10 @@ mean_sqrt_len
         if name not in self.prompts:
             raise UnknownNameError(
                 f"no prompt is named {shown(name)}; this model has "
-                f"{_listed(self.prompts) or 'none'}; prompt= takes a text of your own"
+                f"{_listed(self.prompts) or 'none'}",
+                remedy=Remedy(
+                    "prompt= takes a text of your own", "--prompt takes a text of your own"
+                ),
             )
         return self.prompts[name]
 

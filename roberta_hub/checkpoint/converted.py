@@ -37,7 +37,7 @@ from roberta_hub.checkpoint.fetch.cache import (
 )
 from roberta_hub.checkpoint.safetensors import read_safetensors_and_metadata, write_safetensors
 from roberta_hub.checkpoint.tensors import Origin, give_back_pages, is_finite
-from roberta_hub.errors import CheckpointError, RobertaHubError
+from roberta_hub.errors import CheckpointError, Remedy, RobertaHubError
 from roberta_hub.files import check_regular, read_note, write_json
 
 NEUTRAL_VERSION = 1
@@ -116,7 +116,11 @@ def _check_manifest(path: Path, digest: str) -> None:
     if digest != expected:
         raise CheckpointError(
             f"{path} has sha256 {digest}, and {expected} when it was downloaded: damaged on this "
-            f"disk, or changed. Delete {path.parent} and load again, or pass force_download=True"
+            "disk, or changed",
+            remedy=Remedy(
+                f"delete {path.parent} and load again, or pass force_download=True",
+                f"delete {path.parent} and load again",
+            ),
         )
 
 

@@ -11,7 +11,7 @@ from typing import Literal
 import torch
 from torch import Tensor
 
-from roberta_hub.errors import CheckpointError
+from roberta_hub.errors import CheckpointError, Remedy
 
 Origin = Literal["memory", "file", "our file"]
 """Where tensors lie: in memory, mapped from a user's file, or mapped from a file of our cache."""
@@ -92,8 +92,8 @@ def check_finite(weights: dict[str, Tensor], source: str) -> None:
         if not is_finite(tensor):
             raise CheckpointError(
                 f"{source}: {name} holds NaN or infinity: the file is damaged, the training "
-                f"diverged, or its numbers are too large for {tensor.dtype}; allow_nonfinite=True "
-                "loads it all the same"
+                f"diverged, or its numbers are too large for {tensor.dtype}",
+                remedy=Remedy("allow_nonfinite=True loads it all the same", ""),
             )
 
 

@@ -7,7 +7,7 @@ from collections.abc import Callable, Mapping
 import torch
 from torch import Tensor
 
-from roberta_hub.errors import ExportError
+from roberta_hub.errors import ExportError, Remedy
 from roberta_hub.export.graph import Answer, head_of
 from roberta_hub.model.embeddings import padded_segments
 from roberta_hub.model.packing import PackedBatch, pack
@@ -116,7 +116,9 @@ def _difference(name: str, found: Tensor, wanted: Tensor, shape: tuple[int, int]
     if not worst <= LIMIT:  # NaN too
         raise ExportError(
             f"{name} of {batch} differs from the model's by {worst:.2g}, over the limit of "
-            f"{LIMIT:g}; nothing was written. Another opset may do; check=False writes it "
-            "all the same"
+            f"{LIMIT:g}; nothing was written. Another opset may do",
+            remedy=Remedy(
+                "check=False writes it all the same", "--no-check writes it all the same"
+            ),
         )
     return worst

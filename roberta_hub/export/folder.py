@@ -21,7 +21,7 @@ from roberta_hub.checkpoint.checkpoint import (
     TOKEN_HEADS,
     Checkpoint,
 )
-from roberta_hub.errors import CheckpointError, InputError, RobertaHubError
+from roberta_hub.errors import CheckpointError, InputError, Remedy, RobertaHubError
 from roberta_hub.export import onnx, program
 from roberta_hub.export.check import check
 from roberta_hub.export.graph import Answer, Graph, Output, find_answer
@@ -38,7 +38,11 @@ from roberta_hub.text.added import SETTINGS
 from roberta_hub.text.tokenizer import Tokenizer
 
 Format = Literal["onnx", "torch"]
+_TORCH = Remedy("Another version of torch may do")
 _LOWER = f"A lower opset asks less, down to {onnx.OPSETS[0]}; "
+_ONNX = Remedy(
+    f"{_LOWER}format='torch' needs torch alone", f"{_LOWER}--format torch needs torch alone"
+)
 _KINDS = {
     "classification": HEADS,
     "token": TOKEN_HEADS,
@@ -138,20 +142,21 @@ def export(
 
 
 def _write(graph: Graph, folder: Path, format: Format, opset: int) -> None:
-    with stage("tracing the model", format, opset, "Another version of torch may do"):
+    with stage("tracing the model", format, opset, _TORCH):
         traced = program.trace(graph)
     if format == "torch":
-        with stage("writing the program", format, opset, "Another version of torch may do"):
+        with stage("writing the program", format, opset, _TORCH):
             program.write_program(traced, folder)
         return
     names = {"inputs": graph.inputs, "outputs": graph.answer.outputs}
-    with stage("writing ONNX", format, opset, f"{_LOWER}format='torch' needs torch alone"):
+    with stage("writing ONNX", format, opset, _ONNX):
         onnx.write_onnx(traced, folder, **names, opset=opset)
 
 
 def _compare(model: Roberta, graph: Graph, folder: Path, format: Format, opset: int) -> float:
     lower = _LOWER if format == "onnx" else ""
-    remedy = f"{lower}check=False writes it without running it here"
+    anyway = "writes it without running it here"
+    remedy = Remedy(f"{lower}check=False {anyway}", f"{lower}--no-check {anyway}")
     with stage("running what was written", format, opset, remedy):
         lent = (
             onnx.onnx_in(folder)

@@ -13,10 +13,11 @@ from typing import Literal
 import torch
 from torch import Tensor, nn
 
-from roberta_hub.arguments import kind_of, one_of, shown
-from roberta_hub.errors import InputError, InputTypeError, UnknownNameError, near_names
+from roberta_hub.arguments import one_of
+from roberta_hub.errors import InputError, Remedy
 from roberta_hub.inference.batching import check_lm_head
 from roberta_hub.inference.features import Pooling
+from roberta_hub.model.known_head import kind_of_head, unknown_head
 from roberta_hub.model.roberta import Roberta
 
 Output = Literal["features", "logits"]
@@ -73,19 +74,22 @@ def find_answer(
     one_of("pooling", pooling, (None, "cls", "mean", "max", "pooler"))
     if pooling is not None and (head is not None or output == "logits"):
         raise InputError(
-            f"pooling={pooling!r} makes vectors of features; leave head and output out"
+            f"pooling is {pooling!r}, which makes vectors of features; leave head and output out"
         )
     if head is not None:
         if output == "features":
-            raise InputError("a head makes logits; leave output='features' out, or the head")
+            raise InputError("a head makes logits, and output is 'features'; leave one of both out")
         return Answer(_kind_of_head(model, head), head)
     if output == "logits":
         if model.encoder.lm_head is None and model.replaced_head is not None:
             raise InputError(
-                f"this discriminator has no language-model head; head={REPLACED!r} exports the one "
-                "that judges its tokens"
+                "this discriminator has no language-model head",
+                remedy=Remedy(
+                    f"head={REPLACED!r} exports the one that judges its tokens",
+                    f"--head {REPLACED} exports the one that judges its tokens",
+                ),
             )
-        check_lm_head(model, "output='logits'")
+        check_lm_head(model, "output 'logits'")
         return Answer("language")
     if pooling == "pooler" and model.pooler is None:
         raise InputError("this model has no pooler; pooling takes 'cls', 'mean' or 'max'")
@@ -93,22 +97,13 @@ def find_answer(
 
 
 def _kind_of_head(model: Roberta, head: object) -> Kind:
-    kinds: dict[str, Kind] = {
-        **dict.fromkeys(model.classification_heads, "classification"),
-        **dict.fromkeys(model.token_heads, "token"),
-        **dict.fromkeys(model.span_heads, "span"),
-    }
-    if model.replaced_head is not None:
-        kinds.setdefault(REPLACED, "replaced")
-    if not isinstance(head, str):
-        raise InputTypeError(f"head is a {kind_of(head)}; pass a name, of {', '.join(kinds)}")
-    if head not in kinds:
-        near = near_names(head, kinds)
-        hint = f"; did you mean {near}?" if near else ""
-        raise UnknownNameError(
-            f"no head {shown(head)}; this model has {', '.join(kinds) or 'none'}{hint}"
-        )
-    return kinds[head]
+    kind = kind_of_head(model, head) if isinstance(head, str) else None
+    if kind is not None:
+        return kind
+    more = () if model.replaced_head is None else (REPLACED,)
+    if head not in more:
+        raise unknown_head(model, head, None, more)
+    return "replaced"
 
 
 def head_of(model: Roberta, answer: Answer) -> nn.Module | None:

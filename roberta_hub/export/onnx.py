@@ -15,7 +15,7 @@ import torch
 from torch import Tensor
 
 from roberta_hub import extras
-from roberta_hub.errors import MissingExtraError
+from roberta_hub.errors import MissingExtraError, Remedy
 from roberta_hub.export.check import Run
 from roberta_hub.formats.saving import EXPORTS
 
@@ -40,8 +40,8 @@ def check_installed() -> None:
     missing = [name for name in ("onnx", "onnxscript") if find_spec(name) is None]
     if missing:
         raise MissingExtraError(
-            f"format='onnx' needs {' and '.join(missing)}: {extras.install('onnx')}; "
-            "format='torch' needs torch alone"
+            f"the format 'onnx' needs {' and '.join(missing)}: {extras.install('onnx')}",
+            remedy=Remedy("format='torch' needs torch alone", "--format torch needs torch alone"),
         )
 
 

@@ -6,14 +6,14 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from importlib.metadata import PackageNotFoundError, version
 
-from roberta_hub.errors import ExportError, RobertaHubError
+from roberta_hub.errors import ExportError, Remedy, RobertaHubError
 
 _PACKAGES = {"onnx": ("torch", "onnx", "onnxscript", "onnxruntime"), "torch": ("torch",)}
 """By the format, whose versions decide what works."""
 
 
 @contextmanager
-def stage(what: str, format: str, opset: int, remedy: str) -> Iterator[None]:
+def stage(what: str, format: str, opset: int, remedy: Remedy) -> Iterator[None]:
     """Name the step of an export that fails, and with which versions.
 
     What a disk refuses, lack of memory and Ctrl-C pass as they are.
@@ -28,7 +28,7 @@ def stage(what: str, format: str, opset: int, remedy: str) -> Iterator[None]:
         ExportError: anything else was raised inside.
 
     Example:
-        >>> with stage("tracing the model", "torch", 18, "Another torch may do"):
+        >>> with stage("tracing the model", "torch", 18, Remedy("Another torch may do")):
         ...     raise KeyError("aten.what")  # doctest: +ELLIPSIS
         Traceback (most recent call last):
         ...
@@ -43,7 +43,8 @@ def stage(what: str, format: str, opset: int, remedy: str) -> Iterator[None]:
         asked = f"opset {opset}, " * (format == "onnx")
         raise ExportError(
             f"{what} fails ({type(error).__name__}: {said}; {asked}{_versions(format)}); nothing "
-            f"was written. {remedy}"
+            "was written.",
+            remedy=remedy,
         ) from error
 
 

@@ -26,7 +26,7 @@ from roberta_hub.checkpoint.fetch.cache import MODEL
 from roberta_hub.checkpoint.tensors import Origin, holds_all, own
 from roberta_hub.checkpoint.untrusted.unpickle import is_mapped, load_pickle, plain, tensors
 from roberta_hub.config import FAIRSEQ_ACTIVATIONS, RobertaConfig
-from roberta_hub.errors import CheckpointError, InputError
+from roberta_hub.errors import CheckpointError, InputError, Remedy
 from roberta_hub.files import replacing, write_files
 from roberta_hub.folder import Folder
 from roberta_hub.formats.fairseq_arguments import (
@@ -200,7 +200,8 @@ def _check_layers(stated: object, found: int, source: str) -> None:
     if isinstance(stated, int) and stated != found:
         raise CheckpointError(
             f"{source}: its arguments say {stated} layers, and it holds {found}; the file is "
-            f"incomplete. If it is meant to be so, encoder_layers={found} loads what there is"
+            "incomplete",
+            remedy=Remedy(f"encoder_layers={found} loads what there is, if it is meant so", ""),
         )
 
 
@@ -221,7 +222,7 @@ def _arguments(state: Any, source: str) -> dict[str, Any]:
             if isinstance(state, dict)
             else type(state).__name__
         )
-        hint = ""
+        hint, remedy = "", None
         if isinstance(state, dict) and any(
             isinstance(key, str) and key.startswith("roberta.") for key in state
         ):
@@ -229,12 +230,15 @@ def _arguments(state: Any, source: str) -> dict[str, Any]:
                 "; this looks like a Hugging Face state dict: give its directory, with config.json"
             )
         elif isinstance(state, dict) and isinstance(next(iter(state.values()), None), Tensor):
-            hint = (
-                "; this looks like a bare state_dict: save models with roberta.save(directory), or "
-                "give it to a model of its shape, roberta.load_state_dict(torch.load(file))"
+            hint = "; this looks like a bare state_dict"
+            remedy = Remedy(
+                "save models with roberta.save(directory), or give it to a model of its shape, "
+                "roberta.load_state_dict(torch.load(file))",
+                "",
             )
         raise CheckpointError(
-            f"{source}: no fairseq checkpoint: expected a dict with 'model', found {found}{hint}"
+            f"{source}: no fairseq checkpoint: expected a dict with 'model', found {found}{hint}",
+            remedy=remedy,
         )
     flat: dict[str, Any] = {}
     if state.get("args") is not None:
@@ -276,7 +280,8 @@ def _settle_lm_head(
     if output is not None and not (alike and (same or torch.equal(output, table))):
         raise CheckpointError(
             f"{source}: the output matrix differs from the token embedding that it should be tied "
-            "to; pass untie_weights_roberta=True if this model was trained untied"
+            "to",
+            remedy=Remedy("pass untie_weights_roberta=True if this model was trained untied", ""),
         )
     return config
 
@@ -335,9 +340,12 @@ def fairseq_state(checkpoint: Checkpoint, vocabulary: Container[str] = ()) -> di
     others += [f"{head} (span)" for head in checkpoint.span_heads()]
     if others:
         raise CheckpointError(
-            f"fairseq's RoBERTa has classification heads only and cannot hold {', '.join(others)}; "
-            "save as 'roberta_hub' or 'huggingface', or delete them first (del "
-            "roberta.model.token_heads[NAME])"
+            f"fairseq's RoBERTa has classification heads only and cannot hold {', '.join(others)}",
+            remedy=Remedy(
+                "save as 'roberta_hub' or 'huggingface', or delete them first (del "
+                "roberta.model.token_heads[NAME])",
+                "give --to roberta_hub or --to huggingface",
+            ),
         )
     if not config.untie_weights:
         weights.setdefault(LM_WEIGHT, weights[EMBEDDING])

@@ -12,7 +12,7 @@ from roberta_hub.arguments import brief
 from roberta_hub.checkpoint.checkpoint import EMBEDDING, LAYER
 from roberta_hub.config import BASE, LARGE, RobertaConfig, fairseq_arguments
 from roberta_hub.config import FAIRSEQ_FIELDS as FIELDS
-from roberta_hub.errors import CheckpointError, InputError, UnknownNameError, near_names
+from roberta_hub.errors import CheckpointError, InputError, Remedy, UnknownNameError, near_names
 from roberta_hub.formats.upgrade import count_layers
 from roberta_hub.other_names import LOADING
 
@@ -142,9 +142,8 @@ def read_config(
             if arguments.get(theirs) is not None:
                 values[ours] = _typed(theirs, arguments[theirs], values[ours])
     except InputError as error:
-        raise CheckpointError(
-            f"{source}: {error}; pass it with a right value to override"
-        ) from None
+        remedy = Remedy("pass it with a right value to override", "")
+        raise CheckpointError(f"{error}", place=source, remedy=remedy) from None
     sizes = _sizes(weights, source)
     if "encoder_attention_heads" not in arguments and (
         not arch or preset.embed_dim != sizes["embed_dim"]

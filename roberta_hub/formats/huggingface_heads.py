@@ -17,7 +17,7 @@ from roberta_hub.checkpoint.checkpoint import (
     plain_inputs,
 )
 from roberta_hub.checkpoint.names.table import REPLACED, HeadNames, NameTable
-from roberta_hub.errors import CheckpointError
+from roberta_hub.errors import CheckpointError, Remedy
 
 INPUTS = "roberta_hub_inputs"
 """Our key in config.json, which transformers keeps and does not read."""
@@ -127,8 +127,11 @@ def head_to_write(table: NameTable, checkpoint: Checkpoint, head: str | None) ->
     if not alike:
         lm_head = "an" if has_lm_head else "no"
         raise CheckpointError(
-            f"transformers has no class of {table.title} with head {name!r} and {lm_head} LM head; "
-            "choose another head with head=..., or save as 'roberta_hub'"
+            f"transformers has no class of {table.title} with head {name!r} and {lm_head} LM head",
+            remedy=Remedy(
+                "choose another head with head=..., or save as 'roberta_hub'",
+                "choose another head with --head, or give --to roberta_hub",
+            ),
         )
     return dataclasses.replace(alike[0], name=name)
 
@@ -140,8 +143,11 @@ def _chosen(heads: Sequence[str], trained: Sequence[str], head: str | None) -> s
     able = trained or heads
     if head is None and len(able) > 1:
         raise CheckpointError(
-            f"a Hugging Face model holds one classifier and this one has {len(heads)}: choose with "
-            f"save(..., head=...) among {', '.join(heads)}"
+            f"a Hugging Face model holds one classifier and this one has {len(heads)}",
+            remedy=Remedy(
+                f"choose with save(..., head=...) among {', '.join(heads)}",
+                f"choose with --head among {', '.join(heads)}",
+            ),
         )
     return head or next(iter(able), None)
 

@@ -17,7 +17,7 @@ from roberta_hub.checkpoint.fetch.catalogue import embedded, find, ships, sugges
 from roberta_hub.checkpoint.fetch.download import fetch_model
 from roberta_hub.checkpoint.fetch.records import Record, available_models
 from roberta_hub.checkpoint.foreign import instead
-from roberta_hub.errors import CheckpointError, InputError, UnknownNameError
+from roberta_hub.errors import CheckpointError, InputError, Remedy, UnknownNameError
 from roberta_hub.files import check_regular
 from roberta_hub.folder import Folder
 from roberta_hub.formats.fairseq import FAIRSEQ
@@ -85,29 +85,40 @@ def _path(name: str, pretrained: bool) -> Path:
     path = Path(name)
     # os.path.exists also answers where a folder may not be looked into.
     if not name or not os.path.exists(path):
-        near = suggest(name)
-        hint = f"did you mean {' or '.join(near)}? " if near else ""
-        if "://" in name:
-            hint = "a URL is not fetched: download it, and pass the path of the file; "
-        if name.startswith("~"):
-            hint = "~ is the shell's word for your home: pass os.path.expanduser(...); "
-        if advice := task_advice(name):
-            hint = f"{advice}; "
-        if _REPOSITORY.fullmatch(name):
-            raise UnknownNameError(
-                f"no path {name!r}, and no model of that name is known here; {hint}any other "
-                f"repository of Hugging Face is fetched by its own command and loaded by its "
-                f"path: pip install huggingface_hub; hf download {name} --local-dir FOLDER; "
-                "load_model('FOLDER')"
-            )
-        raise UnknownNameError(
-            f"no model and no path {name[:500]!r}; {hint}names are "
-            f"{', '.join(available_models()[:5])} and more in available_models(); a path must "
-            "exist and be readable"
-        )
+        raise _unknown(name)
     if not pretrained:
         raise InputError(f"pretrained=False builds a model by name, and {name!r} is a path")
     return path
+
+
+def _unknown(name: str) -> UnknownNameError:
+    """Make the error for what is neither a name nor a path."""
+    near = suggest(name)
+    hint = f"did you mean {' or '.join(near)}? " if near else ""
+    if _REPOSITORY.fullmatch(name):
+        fetch = f"pip install huggingface_hub; hf download {name} --local-dir FOLDER"
+        return UnknownNameError(
+            f"no path {name!r}, and no model of that name is known here; {hint}any other "
+            "repository of Hugging Face is fetched by its own command and loaded by its path",
+            remedy=Remedy(f"{fetch}; load_model('FOLDER')", f"{fetch}, and FOLDER for the name"),
+        )
+    what = f"no model and no path {name[:500]!r}"
+    if advice := task_advice(name):
+        return UnknownNameError(what, remedy=advice)
+    if "://" in name:
+        return UnknownNameError(
+            f"{what}; a URL is not fetched: download it, and give the path of the file"
+        )
+    if name.startswith("~"):
+        return UnknownNameError(
+            f"{what}; ~ is the shell's word for your home",
+            remedy=Remedy("pass os.path.expanduser(...)", "it stands outside of quotes"),
+        )
+    names = ", ".join(available_models()[:5])
+    return UnknownNameError(
+        f"{what}; {hint}a path must exist and be readable; names are {names}",
+        remedy=Remedy("available_models() lists more", "`roberta-hub models` lists more"),
+    )
 
 
 def _data_folder(folder: Folder, data: str) -> Folder:
@@ -176,7 +187,10 @@ def _in_folder(folder: Folder) -> Source:
         raise CheckpointError(f"{holds} {other}")
     if folder.listing() == "nothing":
         raise CheckpointError(f"{holds} nothing; give the folder that save or a training wrote")
-    raise CheckpointError(f"{holds} {folder.listing()}; name the file with checkpoint_file=")
+    raise CheckpointError(
+        f"{holds} {folder.listing()}",
+        remedy=Remedy("name the file with checkpoint_file=", "give the path of the file itself"),
+    )
 
 
 def _named(folder: Folder, checkpoint_file: str) -> Path:

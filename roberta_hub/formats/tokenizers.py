@@ -11,7 +11,7 @@ from pathlib import Path
 
 from roberta_hub.arguments import path_text
 from roberta_hub.checkpoint.checkpoint import SEGMENTS, Checkpoint, read_dictionary
-from roberta_hub.errors import InputError, VocabularyError
+from roberta_hub.errors import InputError, Remedy, VocabularyError
 from roberta_hub.files import check_regular
 from roberta_hub.folder import Folder
 from roberta_hub.text.bpe import GPT2BPE
@@ -223,8 +223,11 @@ def _asked_for(
     if asked.paths:
         raise VocabularyError(
             f"{checkpoint.source}: {' and '.join(asked.paths)}: pieces, but not their ids in this "
-            "model; give vocabulary=PATH, a directory with dict.txt too, or with Hugging Face's "
-            "files"
+            "model",
+            remedy=Remedy(
+                "give vocabulary=PATH, a directory with dict.txt too, or with Hugging Face's files",
+                "put dict.txt beside them, or Hugging Face's files",
+            ),
         )
     byte_level = bpe is None or isinstance(bpe, GPT2BPE)
     if not lacks and byte_level == (asked.kind == "sentencepiece"):
@@ -294,10 +297,14 @@ def _dictionary(words: bytes | None, checkpoint: Checkpoint) -> Dictionary:
         dictionary.add_symbol(MASK)
         origin = f"dict.txt with {MASK}"
     if len(dictionary) != rows:
+        put = "put the dict.txt that the model was trained with beside it"
         raise VocabularyError(
             f"{checkpoint.source}: {origin} has {len(dictionary)} symbols and the embedding table "
-            f"{rows} rows; put the dict.txt that the model was trained with beside it, or name its "
-            "directory with data_name_or_path; or name a directory with Hugging Face's tokenizer "
-            "files with vocabulary"
+            f"{rows} rows",
+            remedy=Remedy(
+                f"{put}, or name its directory with data_name_or_path; or name a directory with "
+                "Hugging Face's tokenizer files with vocabulary",
+                f"{put}, or Hugging Face's tokenizer files",
+            ),
         )
     return dictionary

@@ -22,7 +22,7 @@ from torch import Tensor
 from roberta_hub.arguments import advise, no_item, shown, switch, whole_number
 from roberta_hub.errors import InputError, InputTypeError
 from roberta_hub.inference.batching import Rows, Runner
-from roberta_hub.inference.heads import known_head
+from roberta_hub.model.known_head import known_head
 from roberta_hub.show.display import Display, Part
 from roberta_hub.show.facts import Remark
 from roberta_hub.show.sheet import Picture
@@ -195,8 +195,9 @@ def windows(
         return [Window(ids, column, 0, length)]
     if room < 1:
         raise InputError(
-            f"the question is too long: with its marks {column + 1} tokens, and the model takes "
-            f"{limit}, the context included ({question[:40]!r}...); shorten it"
+            f"too long: with its marks {column + 1} tokens, and the model takes {limit}, the "
+            f"context included ({question[:40]!r}...); shorten it",
+            place="question",
         )
     if truncate and stride is not None:
         raise InputError("truncate=True and stride=N exclude each other; choose one")
@@ -204,7 +205,8 @@ def windows(
     if not 0 <= overlap < room:
         raise InputError(
             f"stride is {overlap}; beside the question there is room for {room} tokens of the "
-            "context, and two windows must share fewer than that"
+            "context, and two windows must share fewer than that",
+            place="context",
         )
     firsts = [0] if truncate else [*range(0, length - room, room - overlap), length - room]
     before, after = ids[:column], ids[-1:]

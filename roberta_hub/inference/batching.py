@@ -16,7 +16,7 @@ import torch
 from torch import Tensor, nn
 
 from roberta_hub.arguments import shown, switch, whole_number
-from roberta_hub.errors import InputError
+from roberta_hub.errors import InputError, Remedy
 from roberta_hub.inference import threads
 from roberta_hub.inference.mode import evaluating
 from roberta_hub.inference.threads import can_spread, is_prepared, spread
@@ -124,14 +124,11 @@ class Runner:
         """C, the width of the model's hidden states."""
         return int(self.model.args.encoder_embed_dim)  # type: ignore[union-attr, arg-type]
 
-    def encode(
-        self, texts: Sequence[Text], numbers: Sequence[int] | None = None
-    ) -> tuple[list[Windows], list[int], list[int]]:
+    def encode(self, texts: Sequence[Text]) -> tuple[list[Windows], list[int], list[int]]:
         """Ids of each different text, in as many windows as it needs.
 
         Args:
             texts: str, or tuples of sentences.
-            numbers: what an error calls each text; None: its place.
 
         Returns:
             Windows of the different texts, and `once(texts)`.
@@ -141,8 +138,7 @@ class Runner:
         # takes a thousandth of a CPU's time.
         sequences = self.tokenizer.encode_batch(texts)
         firsts, which = once(texts)
-        called = firsts if numbers is None else [numbers[i] for i in firsts]
-        windows = self.fit([sequences[i] for i in firsts], [texts[i] for i in firsts], called)
+        windows = self.fit([sequences[i] for i in firsts], [texts[i] for i in firsts], firsts)
         return windows, firsts, which
 
     def fit(
@@ -373,8 +369,12 @@ def check_lm_head(model: nn.Module, verb: str) -> None:
     if getattr(model, "replaced_head", None) is not None:
         raise InputError(
             f"this model is an ELECTRA discriminator and has no language-model head, which {verb} "
-            "asks; load the generator of its size instead (electra.small.generator, say), or ask "
-            "this one with replaced(texts)"
+            "asks",
+            remedy=Remedy(
+                "load the generator of its size instead (electra.small.generator, say), or ask "
+                "this one with replaced(texts)",
+                "take the generator of its size instead (-m electra.small.generator, say)",
+            ),
         )
     raise InputError(
         f"this checkpoint has no language-model head; load a masked-LM checkpoint for {verb}"

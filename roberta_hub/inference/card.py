@@ -7,8 +7,9 @@ from typing import Literal
 
 from torch import nn
 
-from roberta_hub.inference.heads import Heads, heads_of
+from roberta_hub.inference.heads import Heads
 from roberta_hub.inference.optimize import Optimization
+from roberta_hub.model.known_head import heads_of
 from roberta_hub.sentence_settings import SentenceSettings
 from roberta_hub.text.tokenizer import Tokenizer
 

@@ -8,10 +8,11 @@ import torch
 from torch import Tensor
 
 from roberta_hub.arguments import shown
-from roberta_hub.errors import InputError, InputTypeError
+from roberta_hub.errors import InputError, InputTypeError, Remedy, placed
 from roberta_hub.inference.batching import Runner
 from roberta_hub.inference.classify import Prediction, window_values
-from roberta_hub.inference.heads import Heads, known_head
+from roberta_hub.inference.heads import Heads
+from roberta_hub.model.known_head import known_head
 from roberta_hub.text.texts import many
 from roberta_hub.text.tokenizer import Tokenizer
 
@@ -33,7 +34,8 @@ def choose(
     ids = [encode_option(runner.tokenizer, context, option, task) for option in options]
     if len(set(options)) != len(options):
         raise InputError(f"options is {shown(options)}; an option stands there twice")
-    windows = runner.fit(ids, [f"{context[:20]}... {option}" for option in options])
+    with placed(lambda at: f"options[{at.index}]"):
+        windows = runner.fit(ids, [f"{context[:20]}... {option}" for option in options])
     values = window_values(runner, windows, head)[:, 0]  # (options,)
     return Prediction.of(list(options), values.softmax(0).tolist())
 
@@ -79,5 +81,9 @@ def check_outputs(module: torch.nn.Module, head: str) -> None:
     if outputs != 1:
         raise InputError(
             f"head {head!r} has {outputs} outputs; choose needs a head with one, the score of an "
-            "option: register_classification_head(name, num_classes=1)"
+            "option",
+            remedy=Remedy(
+                "register_classification_head(name, num_classes=1) makes one",
+                "`roberta-hub train finetune=race` trains one",
+            ),
         )

@@ -14,10 +14,11 @@ from torch import Tensor
 
 from roberta_hub.arguments import advise, no_item, shown, switch, text_of
 from roberta_hub.config import Inputs
-from roberta_hub.errors import InputError
+from roberta_hub.errors import InputError, Place, Remedy, placed
 from roberta_hub.inference.batching import Rows, Runner, starts
-from roberta_hub.inference.heads import ENTAILMENT, Heads, check_inputs, entails, known_head
+from roberta_hub.inference.heads import ENTAILMENT, Heads, check_inputs, entails
 from roberta_hub.inference.windows import Windows
+from roberta_hub.model.known_head import known_head
 from roberta_hub.show.bars import Bar, Bars
 from roberta_hub.show.display import Display, Part
 from roberta_hub.show.facts import Remark
@@ -25,6 +26,11 @@ from roberta_hub.show.sheet import Picture
 from roberta_hub.text.texts import as_strings
 from roberta_hub.text.tokenizer import Text
 
+_NLI = Remedy(
+    "load a model that has one, or register and train one; roberta.labels[HEAD] = [...] names the "
+    "classes of a head",
+    "-m takes a model that has one; `roberta-hub train finetune=mnli` trains one",
+)
 MOST_LABELS = 10
 """Labels that are drawn."""
 
@@ -130,7 +136,6 @@ def head_values(
     runner: Runner,
     texts: Sequence[Text],
     head: str,
-    numbers: Sequence[int] | None = None,
     *,
     multi_label: bool = False,
 ) -> Tensor:
@@ -140,7 +145,6 @@ def head_values(
         runner: of the model.
         texts: one row each, in order.
         head: name of a classification head.
-        numbers: the number by which an error names each text; None: its place.
         multi_label: average the logits of a long text's windows. Otherwise the windows vote with
             their probabilities, whose logarithms are logits too.
 
@@ -148,7 +152,7 @@ def head_values(
         (len(texts), K) float32 on the CPU.
     """
     known_head(runner.model, head)
-    windows, _, which = runner.encode(texts, numbers)
+    windows, _, which = runner.encode(texts)
     values = window_values(runner, windows, head, vote=not multi_label)
     return values[which] if len(values) else values
 
@@ -188,8 +192,8 @@ def nli_head(heads: Heads, head: str | None) -> str:
         "classification",
         "zero_shot",
         fits=lambda name: heads.inputs(name) == "pair" and entails(heads.labels(name)),
-        need="head for entailment (roberta.labels[HEAD] = [...] names the classes of one), one of "
-        "whose labels is 'entailment'",
+        need="head for entailment, one of whose labels is 'entailment'",
+        remedy=_NLI,
     )
 
 
@@ -239,8 +243,12 @@ def zero_shot(
         )
     if len(labels) == 1 and not multi_label:
         advise(
-            f"labels is {shown(labels)}, so its probability is 1 for every text; pass several, or "
-            "multi_label=True for the probability of one; texts come first, then labels"
+            f"labels is {shown(labels)}, so its probability is 1 for every text; texts come first, "
+            "then labels",
+            Remedy(
+                "pass several, or multi_label=True for the probability of one",
+                "give several, or --multi-label for the probability of one",
+            ),
         )
     runner.tokenizer.encode_batch(texts)  # for its errors, which name the text and not a pair
     pairs = [
@@ -248,7 +256,8 @@ def zero_shot(
         for text in texts
         for label in labels
     ]
-    values = head_values(runner, pairs, head, [i for i in range(len(texts)) for _ in labels])
+    with placed(lambda at: Place(at.argument, at.index // len(labels))):
+        values = head_values(runner, pairs, head)
     if not len(values):
         return []
     table = values.view(len(texts), len(labels), -1)  # (texts, labels, K)

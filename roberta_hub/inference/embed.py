@@ -9,7 +9,7 @@ import torch
 import torch.nn.functional as F
 from torch import Tensor
 
-from roberta_hub.errors import InputError, InputTypeError
+from roberta_hub.errors import InputError, InputTypeError, Place, placed
 from roberta_hub.inference.batching import Runner
 from roberta_hub.inference.pooling import pooled
 from roberta_hub.sentence_settings import SentenceSettings
@@ -31,7 +31,6 @@ def embed(
     texts: Sequence[Text],
     settings: SentenceSettings,
     prompt: str = "",
-    numbers: Sequence[int] | None = None,
 ) -> Tensor:
     """Compute one vector of each text. See `RobertaHubInterface.embed`.
 
@@ -40,14 +39,13 @@ def embed(
         texts: one vector each, in order.
         settings: of the model.
         prompt: stands before each text, and before the first sentence of a pair.
-        numbers: what an error calls each text; None: its place.
 
     Returns:
         (len(texts), C) on the model's device; C times the number of poolings.
     """
     if prompt or settings.lower_case:
         texts = [_prepared(text, prompt, settings.lower_case) for text in texts]
-    windows, _, which = runner.encode(texts, numbers)
+    windows, _, which = runner.encode(texts)
     vectors = pooled(runner, windows, settings.pooling)
     return (F.normalize(vectors, dim=-1) if settings.normalize else vectors)[which]
 
@@ -151,4 +149,6 @@ def vectors_of(value: Any, name: str, embed: Callable[[Sequence[Text]], Tensor])
     """
     if are_vectors(value):
         return check_vectors(as_tensor(value), name)
-    return embed(as_texts(value, name)[0])
+    texts = as_texts(value, name)[0]
+    with placed(lambda at: Place(name, at.index)):
+        return embed(texts)

@@ -10,7 +10,7 @@ import torch
 from torch import Tensor
 
 from roberta_hub.arguments import whole_number
-from roberta_hub.errors import InputError
+from roberta_hub.errors import InputError, Place, Remedy
 from roberta_hub.inference.batching import Rows, Runner, check_lm_head, lm_logits
 from roberta_hub.inference.windows import Windows
 from roberta_hub.model.packing import PackedBatch
@@ -94,11 +94,13 @@ def fill_mask(
 
     results = []
     found = runner.run_windows(windows, answer, pick=masks)
-    for text, masked, fitted, own in zip(texts, cut, windows, found, strict=True):
+    for i, (text, masked, fitted, own) in enumerate(zip(texts, cut, windows, found, strict=True)):
         at_masks = _at_masks(fitted, own, tokenizer.mask_idx)
         if len(at_masks) != len(masked.marks):
             raise InputError(
-                f"truncation cut off a {MASK} of {text[:40]!r}...; pass stride=N instead"
+                f"truncation cut off a {MASK} of {text[:40]!r}...",
+                place=Place("texts", i),
+                remedy=Remedy("pass stride=N instead", "give --stride N instead"),
             )
         filled = []
         for number, candidates in enumerate(at_masks):
@@ -116,8 +118,9 @@ def _check(texts: Sequence[str], cut: Sequence[Masked], topk: int, tokenizer: To
             near = _NEARLY.search(text)
             meant = f"; write it in the place of {near.group()!r}" if near else ""
             raise InputError(
-                f"text {i}, {text[:40]!r}, has no mask: please add one {MASK} token for the input, "
-                f"eg: 'He is a {MASK} guy'{meant}"
+                f"{text[:40]!r} has no mask: please add one {MASK} token for the input, eg: "
+                f"'He is a {MASK} guy'{meant}",
+                place=Place("texts", i),
             )
     words = int(tokenizer.words.sum())
     hint = f"choose 1 to {words}, the number of words in the vocabulary"
@@ -152,8 +155,11 @@ def _target_ids(tokenizer: Tokenizer, targets: Sequence[str], after_space: set[b
                     f"target {target!r} is {len(pieces)} pieces "
                     f"{'after a space' if space else 'without a space before it'}, "
                     f"{tokenizer.tokenize(text)}; one mask holds one piece, so it has no "
-                    "probability of its own; choose a shorter word, or compare whole texts with "
-                    "score()"
+                    "probability of its own",
+                    remedy=Remedy(
+                        "choose a shorter word, or compare whole texts with score()",
+                        "choose a shorter word, or compare whole texts with `roberta-hub score`",
+                    ),
                 )
             if not tokenizer.words[pieces[0]]:
                 raise InputError(

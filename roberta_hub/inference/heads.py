@@ -5,107 +5,37 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
-from typing import Any, Literal
+from typing import Any
 
 from torch import nn
 
-from roberta_hub.arguments import kind_of, shown
+from roberta_hub.arguments import shown
 from roberta_hub.config import Inputs, check_head_name
 from roberta_hub.errors import (
     InputError,
     InputTypeError,
+    Place,
+    Remedy,
     RobertaHubError,
     UnknownNameError,
-    near_names,
 )
-from roberta_hub.other_names import task_advice
+from roberta_hub.model.known_head import VERBS, Kind, heads_of, known_head
 from roberta_hub.text.dictionary import MASK
 from roberta_hub.text.texts import many
 from roberta_hub.text.tokenizer import Text
 
-Kind = Literal["classification", "token", "span"]
-VERBS: dict[Kind, str] = {
-    "classification": "classify, choose and predict",
-    "token": "tag",
-    "span": "answer",
-}
-"""Which verbs a head of each kind answers."""
 ENTAILMENT = "entailment"
 """The label by which a head for natural-language inference is known."""
-
-
-def heads_of(model: nn.Module, kind: Kind = "classification") -> nn.ModuleDict:
-    """Return a model's heads of one kind; fairseq's model has classification heads only."""
-    heads: nn.ModuleDict = getattr(model, f"{kind}_heads", None) or nn.ModuleDict()
-    return heads
-
-
-def known_head(model: nn.Module, head: str, kind: Kind = "classification") -> nn.Module:
-    """Return the head's module, or an error that lists the heads there are."""
-    if not isinstance(head, str):
-        names = ", ".join(heads_of(model, kind)) or "none"
-        raise InputTypeError(f"head is a {kind_of(head)}; pass a name, of {names}")
-    heads = heads_of(model, kind)
-    if head not in heads:
-        others = [f"{name} ({k})" for k in VERBS if k != kind for name in heads_of(model, k)]
-        verbs = [VERBS[k] for k in VERBS if k != kind and head in heads_of(model, k)]
-        how = "name" if kind == "span" else "name, num_classes=..."
-        near = near_names(head, [name for name in heads if name not in verbs])
-        remedy = f"did you mean {near}? " if near else ""
-        remedy += task_advice(head) or f"register_{kind}_head({how}) makes a new one"
-        raise UnknownNameError(
-            f"no {kind} head {shown(head)}; this model has "
-            f"{', '.join([*heads, *others]) or 'none'}; "
-            + (f"{shown(head)} is for {verbs[0]}" if verbs else remedy)
-        )
-    return heads[head]
-
-
-def find_head(
-    model: nn.Module,
-    head: str | None,
-    kind: Kind,
-    verb: str,
-    *,
-    own: str | None,
-    labels: Callable[[str], Sequence[str]],
-    fits: Callable[[str], bool] | None = None,
-    need: str = "",
-) -> str:
-    """Find the head that a verb asks: the named one, else the model's own, else the only one.
-
-    Args:
-        model: ours or fairseq's.
-        head: what the caller said; None: nothing.
-        kind: of the heads that the verb asks.
-        verb: for the error.
-        own: the head that the model was trained for, if known; taken where it is of this kind.
-        labels: names of a head's classes, for the error.
-        fits: which heads of the kind the verb can ask; None: all.
-        need: what these are called, for the error.
-
-    Raises:
-        UnknownNameError: no such head, or none that the verb could ask.
-        InputError: several, and no reason to take one.
-    """
-    if head is not None:
-        known_head(model, head, kind)
-        return head
-    able = [name for name in heads_of(model, kind) if fits is None or fits(name)]
-    if own in able:
-        return own
-    if len(able) == 1:
-        return able[0]
-    if able:
-        raise InputError(
-            f"{verb} is not told which head to ask, and this model has {len(able)}: "
-            f"{_listed(able, kind, labels)}; pass head=NAME, or set roberta.own_head once"
-        )
-    there = [_listed(heads_of(model, k), k, labels) for k in VERBS if len(heads_of(model, k))]
-    raise UnknownNameError(
-        f"{verb} needs a {need or f'{kind} head'}, and this model has "
-        f"{'; '.join(there) or 'no head'}; load a model that has one, or register and train one"
-    )
+_PAIRS = Remedy(
+    "pass (text, other text) for each, or ask zero_shot(texts, labels), which takes single texts "
+    "and labels in words",
+    "give pairs (--pair A B, or two columns), or take zero-shot, for labels in words",
+)
+_NAME = Remedy("pass head=NAME, or set roberta.own_head once", "say --head NAME")
+_MAKE = Remedy(
+    "load a model that has one, or register and train one",
+    "-m takes a model that has one; `roberta-hub fit` and `roberta-hub train` make them",
+)
 
 
 def _listed(
@@ -207,19 +137,19 @@ def check_inputs(texts: Sequence[Text], head: str, inputs: Inputs | None) -> Non
     """
     if inputs is None:
         return
-    for place, text in enumerate(texts):
+    for i, text in enumerate(texts):
         count = len(text) if isinstance(text, tuple) else isinstance(text, str)  # 0: no text
         if inputs == "pair" and count == 1:
             raise InputError(
-                f"texts[{place}] is a single text ({_start(text)}), and head {head!r} judges "
-                "pairs: pass (text, other text) for each, or ask zero_shot(texts, labels), which "
-                "takes single texts and labels in words"
+                f"a single text ({_start(text)}), and head {head!r} judges pairs",
+                place=Place("texts", i),
+                remedy=_PAIRS,
             )
         if inputs == "one" and count > 1:
             raise InputError(
-                f"texts[{place}] is a tuple of {count} texts ({_start(text)}), and head {head!r} "
-                "was trained on single texts: join each pair to one text, or ask a head that was "
-                "trained on pairs"
+                f"a tuple of {count} texts ({_start(text)}), and head {head!r} was trained on "
+                "single texts; join each pair to one text, or ask a head that was trained on pairs",
+                place=Place("texts", i),
             )
 
 
@@ -244,7 +174,7 @@ class Heads:
 
     def labels(self, head: str) -> tuple[str, ...]:
         """Name a head's classes: the given names, else the label dictionary's, else numbers."""
-        is_token = isinstance(head, str) and head in [*heads_of(self.model, "token")]
+        is_token = isinstance(head, str) and head in heads_of(self.model, "token")
         kind: Kind = "token" if is_token else "classification"
         module = known_head(self.model, head, kind)
         count = int(module.out_proj.out_features)  # type: ignore[union-attr, arg-type]
@@ -270,15 +200,40 @@ class Heads:
         *,
         fits: Callable[[str], bool] | None = None,
         need: str = "",
+        remedy: Remedy = _MAKE,
     ) -> str:
-        """Return the head that a verb asks; see `find_head`."""
-        return find_head(
-            self.model,
-            head,
-            kind,
-            verb,
-            own=self.own,
-            labels=self.labels,
-            fits=fits,
-            need=need,
+        """Find the head that a verb asks: the named one, else the model's own, else the only one.
+
+        Args:
+            head: what the caller said; None: nothing.
+            kind: of the heads that the verb asks.
+            verb: for the error.
+            fits: which heads of the kind the verb can ask; None: all.
+            need: what these are called, for the error.
+            remedy: what to do where there is none.
+
+        Raises:
+            UnknownNameError: no such head, or none that the verb could ask.
+            InputError: several, and no reason to take one.
+        """
+        if head is not None:
+            known_head(self.model, head, kind)
+            return head
+        able = [name for name in heads_of(self.model, kind) if fits is None or fits(name)]
+        if self.own in able:
+            return self.own
+        if len(able) == 1:
+            return able[0]
+        if able:
+            raise InputError(
+                f"{verb} is not told which head to ask, and this model has {len(able)}: "
+                f"{_listed(able, kind, self.labels)}",
+                remedy=_NAME,
+            )
+        kinds = [k for k in VERBS if len(heads_of(self.model, k))]
+        there = [_listed(heads_of(self.model, k), k, self.labels) for k in kinds]
+        raise UnknownNameError(
+            f"{verb} needs a {need or f'{kind} head'}, and this model has "
+            f"{'; '.join(there) or 'no head'}",
+            remedy=remedy,
         )

@@ -13,7 +13,7 @@ import torch
 from torch import Tensor
 
 from roberta_hub.arguments import no_item, shown
-from roberta_hub.errors import InputError, InputTypeError
+from roberta_hub.errors import InputError, InputTypeError, Place, placed
 from roberta_hub.inference.embed import are_vectors, as_tensor, check_vectors, similarities
 from roberta_hub.text.texts import advise_of_nothing, as_texts
 from roberta_hub.text.tokenizer import Text
@@ -166,12 +166,17 @@ def first_best(scores: Tensor, topk: int) -> Tensor:
     return places.sort(dim=1).values
 
 
-def corpus_blocks(corpus: Any, embed: Callable[[Sequence[Text], range], Tensor]) -> Iterator[Block]:
+def _in_corpus(start: int) -> Callable[[Place], Place]:
+    """Make what tells the place in the corpus from the one in a block that begins at `start`."""
+    return lambda at: Place("corpus", at.index + start)
+
+
+def corpus_blocks(corpus: Any, embed: Callable[[Sequence[Text]], Tensor]) -> Iterator[Block]:
     """Cut a corpus into blocks: vectors, a list of texts, or what yields texts one by one.
 
     Args:
         corpus: what the caller passed.
-        embed: from some texts and their places to vectors.
+        embed: from some texts to vectors.
 
     Raises:
         InputTypeError: it is none of these; the message names the item.
@@ -191,8 +196,10 @@ def corpus_blocks(corpus: Any, embed: Callable[[Sequence[Text], range], Tensor])
     items = corpus if one_by_one else iter(as_texts(corpus, "corpus")[0])
     start = 0
     while part := list(islice(items, BLOCK)):
-        texts = as_texts(part, f"corpus[{start}:]")[0] if one_by_one else part
-        yield Block(start, embed(texts, range(start, start + len(part))), texts)
+        with placed(_in_corpus(start)):
+            texts = as_texts(part, "corpus")[0] if one_by_one else part
+            vectors = embed(texts)
+        yield Block(start, vectors, texts)
         start += len(part)
     if one_by_one and not start:
         advise_of_nothing(corpus, "corpus")

@@ -12,7 +12,7 @@ from torch import Tensor
 
 from roberta_hub.arguments import no_item
 from roberta_hub.inference.batching import Rows, Runner
-from roberta_hub.inference.heads import known_head
+from roberta_hub.model.known_head import known_head
 from roberta_hub.text.alignment import align
 from roberta_hub.text.tokenizer import Tokenizer
 

@@ -8,11 +8,15 @@ from dataclasses import dataclass
 import torch
 from torch import Tensor
 
-from roberta_hub.errors import InputError
+from roberta_hub.errors import InputError, Place, Remedy
 from roberta_hub.text.layout import Layout
 
 Keep = Callable[[Sequence[int], int], list[int]]
 """From the lengths of sentences and the room there is to how many tokens each keeps."""
+_CUT = Remedy(
+    "pass truncate=True to cut it or stride=N for windows that overlap by N tokens",
+    "--truncate cuts it, --stride N reads windows that overlap by N tokens",
+)
 
 
 def keep_evenly(lengths: Sequence[int], room: int) -> list[int]:
@@ -103,31 +107,34 @@ def fit(
     for i, (number, ids) in enumerate(
         zip(numbers or range(len(sequences)), sequences, strict=True)
     ):
+        place = Place("texts", number)
         if len(ids) <= limit:
             fitted.append(
                 Windows([ids], [torch.arange(len(ids))], torch.zeros(len(ids), dtype=torch.long))
             )
         elif truncate:
-            columns = _cut(ids, limit, layout, keep)
+            columns = _cut(ids, limit, layout, keep, place)
             fitted.append(
                 Windows([ids[columns]], [columns], torch.zeros(len(columns), dtype=torch.long))
             )
         elif stride is not None:
-            fitted.append(_slide(ids, limit, stride, layout, number))
+            fitted.append(_slide(ids, limit, stride, layout, place))
         else:
             raise InputError(
-                f"text {number} is too long: {len(ids)} tokens > {limit} "
-                f"({str(texts[i])[:40]!r}...); pass truncate=True to cut it or stride=N for "
-                "windows that overlap by N tokens"
+                f"too long: {len(ids)} tokens > {limit} ({str(texts[i])[:40]!r}...)",
+                place=place,
+                remedy=_CUT,
             )
     return fitted
 
 
-def _cut(ids: Tensor, limit: int, layout: Layout, keep: Keep) -> Tensor:
+def _cut(ids: Tensor, limit: int, layout: Layout, keep: Keep, place: Place) -> Tensor:
     sentences = layout.sentences(ids)
     room = limit - (len(ids) - sum(end - start for start, end in sentences))
     if room < len(sentences):
-        raise InputError(f"a limit of {limit} tokens has no room for {len(sentences)} sentences")
+        raise InputError(
+            f"a limit of {limit} tokens has no room for {len(sentences)} sentences", place=place
+        )
     left = keep([end - start for start, end in sentences], room)
     kept = torch.ones(len(ids), dtype=torch.bool)
     for (start, end), n in zip(sentences, left, strict=True):
@@ -135,14 +142,15 @@ def _cut(ids: Tensor, limit: int, layout: Layout, keep: Keep) -> Tensor:
     return kept.nonzero().squeeze(1)
 
 
-def _slide(ids: Tensor, limit: int, stride: int, layout: Layout, index: int) -> Windows:
+def _slide(ids: Tensor, limit: int, stride: int, layout: Layout, place: Place) -> Windows:
     """Windows over the longest sentence; everything else stands in each of them."""
     start, end = max(layout.sentences(ids), key=lambda found: found[1] - found[0])
     room = limit - (len(ids) - (end - start))
     if room <= stride:
         raise InputError(
-            f"text {index}: {limit} tokens leave {room} for its longest sentence, which "
-            f"stride={stride} must stay below; lower the stride or cut the other sentences"
+            f"{limit} tokens leave {room} for its longest sentence, and a stride of {stride} must "
+            "stay below that; lower the stride or cut the other sentences",
+            place=place,
         )
     firsts = [*range(start, end - room, room - stride), end - room]
     before, after = torch.arange(start), torch.arange(end, len(ids))

@@ -5,7 +5,7 @@ from __future__ import annotations
 import torch
 
 from roberta_hub.arguments import brief
-from roberta_hub.errors import InputError, InputTypeError
+from roberta_hub.errors import InputError, InputTypeError, Remedy
 
 _SPELLINGS = {"fp16": "float16", "bf16": "bfloat16", "fp32": "float32", "fp64": "float64"}
 """Short names of dtypes, which torch does not know."""
@@ -44,14 +44,20 @@ def as_device(device: object) -> torch.device | None:
                 "'cpu', 'cuda', 'cuda:1', 'mps' or 'auto'"
             ) from None
     if found is not None and (problem := _lacking(found)):
-        raise InputError(f"device is {str(found)!r}, and torch {torch.__version__} {problem}")
+        what, remedy = problem
+        raise InputError(
+            f"device is {str(found)!r}, and torch {torch.__version__} {what}", remedy=remedy
+        )
     return found
 
 
-def _lacking(device: torch.device) -> str:
-    """Tell what keeps this torch from using a device, with the remedy; "" if nothing does."""
+def _lacking(device: torch.device) -> tuple[str, Remedy] | None:
+    """Tell what keeps this torch from using a device, and what mends it; None: nothing does."""
     if device.type == "cpu" and device.index:
-        return "counts all cores as one device; pass 'cpu', and torch.set_num_threads(N) for cores"
+        return "counts all cores as one device", Remedy(
+            "pass 'cpu', and torch.set_num_threads(N) for cores",
+            "give --device cpu, and OMP_NUM_THREADS=N for cores",
+        )
     count = torch.cuda.device_count() if device.type == "cuda" else 0
     if device.type == "cuda" and not torch.cuda.is_available():
         if torch.version.cuda is None and torch.version.hip is None:
@@ -60,12 +66,18 @@ def _lacking(device: torch.device) -> str:
         else:
             remedy = "check the driver (nvidia-smi) and CUDA_VISIBLE_DEVICES"
             found = f"(CUDA {torch.version.cuda}) finds no GPU that it can use"
-        return f"{found}; {remedy}, or pass device='auto', which takes the CPU then"
+        return found, Remedy(
+            f"{remedy}, or pass device='auto', which takes the CPU then",
+            f"{remedy}, or give --device auto, which takes the CPU then",
+        )
     if device.type == "cuda" and (device.index or 0) >= count:
-        return f"finds {count} GPUs, cuda:0 to cuda:{count - 1}; choose one of these"
+        names = f"cuda:0 to cuda:{count - 1}"
+        return f"finds {count} GPUs, {names}", Remedy("choose one of these")
     if device.type == "mps" and not torch.backends.mps.is_available():
-        return "finds no Apple GPU; pass device='cpu' or device='auto'"
-    return ""
+        return "finds no Apple GPU", Remedy(
+            "pass device='cpu' or device='auto'", "give --device cpu or --device auto"
+        )
+    return None
 
 
 def as_dtype(dtype: object) -> torch.dtype | None:

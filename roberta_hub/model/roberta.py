@@ -13,7 +13,7 @@ from torch import Tensor, nn
 
 from roberta_hub.arguments import kind_of, shown
 from roberta_hub.config import MAX_SIZE, RobertaConfig, check_head_name, fairseq_arguments
-from roberta_hub.errors import InputError, InputTypeError, UnknownNameError
+from roberta_hub.errors import InputError, InputTypeError
 from roberta_hub.model.encoder import TransformerEncoder
 from roberta_hub.model.heads import (
     ClassificationHead,
@@ -24,6 +24,7 @@ from roberta_hub.model.heads import (
     TokenHead,
     init_bert,
 )
+from roberta_hub.model.known_head import known_head, list_heads
 from roberta_hub.model.packing import PackedBatch
 
 Extra = dict[str, "list[Tensor] | None"]
@@ -211,18 +212,11 @@ class Roberta(nn.Module):
 
     def head(self, name: str) -> nn.Module:
         """Return the classification head `name`; UnknownNameError lists those there are."""
-        if name not in self.classification_heads:
-            raise UnknownNameError(
-                f"no classification head {name!r}; this model has {self.list_heads()}; "
-                f"register_classification_head({name!r}, num_classes=...) makes a new one"
-            )
-        return self.classification_heads[name]
+        return known_head(self, name)
 
     def list_heads(self) -> str:
         """List all heads for a message: "mnli, ner (token), squad (span)", or "none"."""
-        others = [f"{name} (token)" for name in self.token_heads]
-        others += [f"{name} (span)" for name in self.span_heads]
-        return ", ".join([*self.classification_heads, *others]) or "none"
+        return list_heads(self)
 
     def register_classification_head(
         self, name: str, num_classes: int | None = None, inner_dim: int | None = None

@@ -6,7 +6,7 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
-from roberta_hub.errors import InputError, MissingExtraError
+from roberta_hub.errors import InputError, MissingExtraError, Remedy
 from roberta_hub.extras import install
 
 if TYPE_CHECKING:
@@ -86,8 +86,11 @@ def _features(
 ) -> Columns:
     if options.get("pooling") is None:
         raise InputError(
-            'features in a lake are one vector a row: pass pooling="mean", "cls", "max" or '
-            '"pooler"; embed pools as the model was trained to'
+            "features in a lake are one vector a row; embed pools as the model was trained to",
+            remedy=Remedy(
+                'pass pooling="mean", "cls", "max" or "pooler"',
+                "give --pooling mean, cls, max or pooler",
+            ),
         )
     return {"vector": roberta.features(texts, **options)}
 

@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from roberta_hub.arguments import kind_of, shown
-from roberta_hub.errors import InputError, InputTypeError, UnknownNameError, near_names
+from roberta_hub.errors import InputError, InputTypeError, Remedy, UnknownNameError, near_names
 from roberta_hub.scale.columns import arrow
 
 NAMED = "text"
@@ -81,7 +81,8 @@ def chosen(
     if len(names) == 1:
         return (names[0],)
     raise InputError(
-        f"{what}: which column holds the texts? Pass text=NAME; the columns are {listed}"
+        f"{what}: which column holds the texts? The columns are {listed}",
+        remedy=Remedy("pass text=NAME", "say --column NAME"),
     )
 
 
@@ -132,7 +133,7 @@ def _missing(value: object) -> bool:
     return value is None or kind in ("NAType", "NaTType") or (kind == "float" and value != value)
 
 
-def check_clash(names: Sequence[str], answers: Sequence[str], remedy: str) -> None:
+def check_clash(names: Sequence[str], answers: Sequence[str], remedy: Remedy) -> None:
     """Refuse answers whose column would take the name of another.
 
     Args:
@@ -145,7 +146,8 @@ def check_clash(names: Sequence[str], answers: Sequence[str], remedy: str) -> No
     """
     if twice := [name for name in answers if name in names]:
         raise InputError(
-            f"the table has a column {shown(twice[0])} already, and the answers would too; {remedy}"
+            f"the table has a column {shown(twice[0])} already, and the answers would too",
+            remedy=remedy,
         )
 
 

@@ -19,7 +19,7 @@ from typing import Any
 
 from roberta_hub import __version__, extras
 from roberta_hub.arguments import shown
-from roberta_hub.errors import InputError, MissingExtraError
+from roberta_hub.errors import InputError, MissingExtraError, Remedy
 from roberta_hub.scale.plan import PLAN
 from roberta_hub.scale.units import Unit
 from roberta_hub.scale.work import Attempts, Done, Job, Schedule, died, do_unit
@@ -191,8 +191,11 @@ def _ray() -> Any:
         import ray
     except ImportError as error:
         raise MissingExtraError(
-            f"engine='ray' needs ray ({error}): {extras.install('ray')}; engine='processes' uses "
-            "this machine alone"
+            f"the engine 'ray' needs ray ({error}): {extras.install('ray')}",
+            remedy=Remedy(
+                "engine='processes' uses this machine alone",
+                "--engine processes uses this machine alone",
+            ),
         ) from None
     return ray
 

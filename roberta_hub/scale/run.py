@@ -12,7 +12,7 @@ from dataclasses import dataclass, replace
 from typing import Any, Literal
 
 from roberta_hub.arguments import kind_of, one_of, shown, whole_number
-from roberta_hub.errors import InputError, InputTypeError, LakeError
+from roberta_hub.errors import InputError, InputTypeError, LakeError, Remedy, sentence
 from roberta_hub.scale import plan as plans
 from roberta_hub.scale.columns import arrow
 from roberta_hub.scale.frames import check_clash
@@ -133,7 +133,11 @@ def lake(
         layout = layout_of(files, verb.text, kept)
         plain = verb.but(text=layout.text, device=None, optimize=None)  # any machine can load that
         check_clash(
-            layout.keep.names, plain.schema().names, "keep others, or pass Verb(prefix=TEXT)"
+            layout.keep.names,
+            plain.schema().names,
+            Remedy(
+                "keep others, or pass Verb(prefix=TEXT)", "--keep names the columns that are kept"
+            ),
         )
         cores = verb.threads or (plan.about["threads"] if plan else threads)
         told = plans.about(verb, layout, plain.digest(), cores, unit_rows)
@@ -263,7 +267,9 @@ class _State:
     def take(self, done: Done) -> None:
         """Note how a unit ended; InputError if no other can be done either."""
         if done.end == "stop":
-            raise InputError(f"stopped, and the same call goes on: {done.why[0]}")
+            error = done.errors[0]
+            said = f"stopped, and the same call goes on: {sentence(error.what, error.place)}"
+            raise InputError(said, remedy=error.remedy)
         self.ended[done.unit] = done
         if done.end in WHOLE:
             self.notes[done.unit] = Note(done.rows, done.faults)
@@ -358,15 +364,23 @@ def _write_failed(job: Job, state: _State, names: dict[str, Any]) -> None:
 
 
 def _failure(report: Report, errors: Errors) -> LakeError:
-    whys = [done.why[0] for done in report.failed]
-    rest = f"; and {len(whys) - SHOWN} more" if len(whys) > SHOWN else ""
-    remedy = "the same call tries them again"
+    found = [done.errors[0] for done in report.failed]
+    whys = "; ".join(sentence(error.what, error.place) for error in found[:SHOWN])
+    rest = f"; and {len(found) - SHOWN} more" if len(found) > SHOWN else ""
+    remedy = Remedy("the same call tries them again")
     if all(done.end == "input" for done in report.failed):
-        remedy = 'mend the rows, or begin anew with errors="column", which gives them null answers'
-        remedy = remedy if errors == "raise" else "mend the files, and begin anew"
+        remedy = Remedy("mend the files, and begin anew")
+        if errors == "raise":
+            anew, null = "mend the rows, or begin anew with", "which gives them null answers"
+            remedy = Remedy(f'{anew} errors="column", {null}', f"{anew} --errors column, {null}")
+    # Rows often have one fault, whose remedy is said once.
+    remedies = [*dict.fromkeys(e.remedy for e in found[:SHOWN] if e.remedy is not None), remedy]
     error = LakeError(
-        f"{len(whys)} of {report.units} units have no file, all others have: "
-        f"{'; '.join(whys[:SHOWN])}{rest}; {remedy}"
+        f"{len(found)} of {report.units} units have no file, all others have: {whys}{rest}",
+        remedy=Remedy(
+            "; ".join(each.python for each in remedies),
+            "; ".join(each.in_shell for each in remedies if each.in_shell),
+        ),
     )
     error.report = report
     return error

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import json
 import os
-import re
 from collections.abc import Iterator, Mapping, Sequence
 from typing import Any, Literal
 
@@ -12,6 +11,8 @@ from roberta_hub.arguments import kind_of, one_of, path_text, shown, text_of, wh
 from roberta_hub.errors import (
     InputError,
     InputTypeError,
+    Place,
+    Remedy,
     RobertaHubError,
     UnknownNameError,
     near_names,
@@ -36,8 +37,6 @@ from roberta_hub.text.texts import as_strings
 Vectors = Literal["float32", "float16"]
 Errors = Literal["raise", "column"]
 
-_PLACE = re.compile(r"\btexts?(?:\[0\]| 0\b)")
-"""How an error names the only text of a call."""
 MOST_THREADS = 1024
 _TOLD = ("model", "text", "optimize", "vectors", "errors", "device", "dtype", "threads", "prefix")
 """Attributes that the constructor takes; engines add others, as Ray Data's actors do."""
@@ -161,10 +160,11 @@ class Verb:
         names = names_of(table)
         columns = chosen(names, self.text)
         found, faults = self.answers(rows_of([values_of(table, name) for name in columns], columns))
-        check_clash(names, found.column_names, "pass prefix=TEXT for other names")
+        check_clash(names, found.column_names, Remedy("pass prefix=TEXT for other names"))
         if faults and self.errors == "raise":
-            row, why = next(iter(faults.items()))
-            raise InputError(f"row {row} of the table: {why}")
+            row, error = next(iter(faults.items()))
+            error.within(f"row {row} of the table")
+            raise error
         return beside(table, found)
 
     def __repr__(self) -> str:
@@ -200,23 +200,24 @@ class Verb:
         """
         return self._loaded().digest
 
-    def answers(self, rows: Sequence[Row]) -> tuple[Any, dict[int, str]]:
+    def answers(self, rows: Sequence[Row]) -> tuple[Any, dict[int, InputError]]:
         """Answer rows.
 
         Args:
             rows: texts; see `Row`.
 
         Returns:
-            (a pyarrow Table with a row for each, what is wrong with which row).
+            (a pyarrow Table with a row for each, what is wrong with which row). The errors name no
+            row, and what is wrong with a part of one, an option, they name.
         """
         pa, kinds = arrow(), self._kinds()
         asked = [i for i, row in enumerate(rows) if isinstance(row, (str, tuple))]
-        faults = {i: row.why for i, row in enumerate(rows) if isinstance(row, Fault)}
+        faults = {i: InputError(row.why) for i, row in enumerate(rows) if isinstance(row, Fault)}
         parts = [kinds.empty_table()]
         places: list[int | None] = [None] * len(rows)  # of each row's answer in `parts`
         done = 0
         for start, part in self._parts([rows[i] for i in asked], 0):
-            if isinstance(part, str):
+            if isinstance(part, InputError):
                 faults[asked[start]] = part
                 continue
             for k in range(len(part)):
@@ -226,11 +227,12 @@ class Verb:
         found = pa.concat_tables(parts).combine_chunks().take(pa.array(places, pa.int64()))
         return self._named(found, faults), dict(sorted(faults.items()))
 
-    def _named(self, found: Any, faults: Mapping[int, str] | None = None) -> Any:
+    def _named(self, found: Any, faults: Mapping[int, InputError] | None = None) -> Any:
         """Give the columns their names, and put what is wrong with rows beside them."""
         pa = arrow()
         if self.errors == "column":
-            why = [(faults or {}).get(i) for i in range(len(found))]
+            known = {} if faults is None else faults
+            why = [str(known[i]) if i in known else None for i in range(len(found))]
             found = found.append_column("error", pa.array(why, pa.string()))
         return found.rename_columns([self.prefix + name for name in found.column_names])
 
@@ -238,7 +240,7 @@ class Verb:
         """Answer texts together; halve them where one is at fault, until it is found.
 
         Yields:
-            (number of the first text, its Table, or why it has no answer).
+            (number of the first text, the Table of their answers, or why it has none).
         """
         if not texts:
             return
@@ -246,7 +248,7 @@ class Verb:
             found = self._ask(texts)
         except RobertaHubError as error:
             if len(texts) == 1:
-                yield start, _PLACE.sub("the text", str(error), count=1)
+                yield start, reason(error)
                 return
             half = len(texts) // 2
             yield from self._parts(texts[:half], start)
@@ -284,6 +286,16 @@ class Verb:
                 f"text names {len(self.text)} columns, and {self.verb} takes {needs}"
                 f"{question.columns and ': '}{question.columns}"
             )
+
+
+def reason(error: RobertaHubError) -> InputError:
+    """Return what an error says, without its traceback, in which a model may hang.
+
+    Args:
+        error: of a call with one text, whose place says nothing; a part of the text is a place.
+    """
+    place = None if isinstance(error.place, Place) else error.place
+    return InputError(error.what, place=place, remedy=error.remedy)
 
 
 def _verb_of(name: object) -> str:

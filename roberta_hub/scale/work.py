@@ -24,7 +24,7 @@ from roberta_hub.scale.outputs import whole
 from roberta_hub.scale.rows import Rows, read_unit
 from roberta_hub.scale.sources import Source
 from roberta_hub.scale.units import Unit
-from roberta_hub.scale.verb import Verb
+from roberta_hub.scale.verb import Verb, reason
 
 NOTE = b"roberta_hub"
 """Key of a file's own note in its Parquet footer."""
@@ -71,13 +71,18 @@ class Done:
     rows: int = 0
     faults: int = 0
     """Rows without an answer."""
-    why: tuple[str, ...] = ()
-    """What is wrong, with file and row."""
+    errors: tuple[RobertaHubError, ...] = ()
+    """What is wrong; their places are files and rows."""
     seconds: float = 0.0
     cpu: float = 0.0
     """CPU seconds of the process meanwhile."""
     worker: str = ""
     """Who did it."""
+
+    @property
+    def why(self) -> tuple[str, ...]:
+        """What is wrong, with file and row, in words."""
+        return tuple(map(str, self.errors))
 
 
 @dataclass(frozen=True)
@@ -133,7 +138,8 @@ def died(unit: Unit, why: str) -> Done:
         unit: that it was doing.
         why: "was killed by signal 9", "took longer than 60 s".
     """
-    return Done(unit.number, "again", why=(f"{unit.file}: the worker of {place(unit)} {why}",))
+    error = RobertaHubError(f"the worker of {place(unit)} {why}", place=unit.file)
+    return Done(unit.number, "again", errors=(error,))
 
 
 def place(unit: Unit) -> str:
@@ -166,19 +172,23 @@ def do_unit(job: Job, unit: Unit) -> Done:
     try:
         done = _checked(job, unit) or _written(job, unit)
     except RobertaHubError as error:
-        done = Done(unit.number, "input", why=(str(error),))
+        done = Done(unit.number, "input", errors=(reason(error),))
     except OSError as error:
-        why = f"{unit.file}, {place(unit)}: {error.strerror or error}"
-        done = Done(unit.number, "stop" if error.errno in _FULL else "again", why=(why,))
+        end: End = "stop" if error.errno in _FULL else "again"
+        done = Done(unit.number, end, errors=(_failed(unit, str(error.strerror or error)),))
     except Exception as error:  # of a disk, a store, a GPU: what may pass
-        why = f"{unit.file}, {place(unit)}: {type(error).__name__}: {error}"
-        done = Done(unit.number, "again", why=(why,))
+        why = f"{type(error).__name__}: {error}"
+        done = Done(unit.number, "again", errors=(_failed(unit, why),))
     return replace(
         done,
         seconds=time.monotonic() - began,
         cpu=time.process_time() - cpu,
         worker=f"{socket.gethostname()}:{os.getpid()}",
     )
+
+
+def _failed(unit: Unit, why: str) -> RobertaHubError:
+    return RobertaHubError(why, place=f"{unit.file}, {place(unit)}")
 
 
 def _checked(job: Job, unit: Unit) -> Done | None:
@@ -191,7 +201,7 @@ def _checked(job: Job, unit: Unit) -> Done | None:
             )
         job.verb.schema()
     except RobertaHubError as error:
-        return Done(unit.number, "stop", why=(str(error),))
+        return Done(unit.number, "stop", errors=(reason(error),))
     found = note_of(job, unit)
     return None if found is None else Done(unit.number, "there", found.rows, found.faults)
 
@@ -199,7 +209,7 @@ def _checked(job: Job, unit: Unit) -> Done | None:
 def _written(job: Job, unit: Unit) -> Done:
     """Read a unit, answer it batch by batch, and write its file."""
     pa = arrow()
-    why: list[str] = []
+    errors: list[RobertaHubError] = []
     count = faults = 0
     path = f"{job.folder}/{file_name(job.fingerprint, unit)}"
     schema = pa.schema([*job.layout.keep, *job.verb.schema()])
@@ -214,22 +224,24 @@ def _written(job: Job, unit: Unit) -> Done:
                 for batch in found.to_batches():
                     writer.write_batch(batch, GROUP)
                 count, faults = count + len(found), faults + len(wrong)
-                why += wrong[: SHOWN - len(why)]
+                errors += wrong[: SHOWN - len(errors)]
             note |= {"rows": count, "faults": faults}
             writer.add_key_value_metadata({NOTE: json.dumps(note)})
     except FileNotFoundError:  # a driver that found all files there has swept
         if (there := note_of(job, unit)) is None:
             raise
         return Done(unit.number, "there", there.rows, there.faults)
-    return Done(unit.number, "done", count, faults, tuple(why))
+    return Done(unit.number, "done", count, faults, tuple(errors))
 
 
-def _answered(job: Job, unit: Unit, rows: Rows) -> tuple[Any, list[str]]:
+def _answered(job: Job, unit: Unit, rows: Rows) -> tuple[Any, list[InputError]]:
     """Answer some rows: (Table of what is kept and the answers, what is wrong with which)."""
     found, faults = job.verb.answers(rows.texts)
-    wrong = [f"{unit.file}:{rows.numbers[i]}: {why}" for i, why in faults.items()]
+    for i, error in faults.items():
+        error.within(f"{unit.file}:{rows.numbers[i]}")
+    wrong = list(faults.values())
     if wrong and job.verb.errors == "raise":
-        raise InputError(wrong[0])
+        raise wrong[0]
     table = rows.kept
     for name in found.column_names:
         table = table.append_column(found.schema.field(name), found.column(name))

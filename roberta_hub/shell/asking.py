@@ -3,14 +3,13 @@
 from __future__ import annotations
 
 import os
-import re
 import stat
 import sys
 from collections.abc import Callable, Mapping, Sequence
 from itertools import chain
 from typing import TYPE_CHECKING, Any
 
-from roberta_hub.errors import RobertaHubError
+from roberta_hub.errors import Place, RobertaHubError, placed
 from roberta_hub.shell.formats import Answer, Form
 from roberta_hub.shell.grammar import DEFAULT_MODEL, Asked
 from roberta_hub.shell.lakes import is_lake, run
@@ -27,33 +26,6 @@ FEW = 8
 """Inputs that are answered together where each of them takes many runs."""
 Ask = Callable[["RobertaHubInterface", list[Any]], Sequence[Answer]]
 """Asks a model: from texts, which are str or tuples of str, to an answer each."""
-
-_REGISTER = re.compile(r"[; ]*register_\w+_head\([^)]*\) makes a new one")
-_PLACE = re.compile(r"\btexts?(?:\[(\d+)\]| (\d+)\b)")
-_WORDS = {
-    "pass truncate=True to cut it or stride=N for windows that overlap by N tokens": (
-        "--truncate cuts it, --stride N reads windows that overlap by N tokens"
-    ),
-    "load a model that has one, or register and train one": (
-        "-m takes a model that has one; `roberta-hub fit` and `roberta-hub train` make them"
-    ),
-    'pass pooling="mean", "cls", "max" or "pooler"': "give --pooling mean, cls, max or pooler",
-    "keep others, or pass Verb(prefix=TEXT)": "--keep names the columns that are kept",
-    'errors="column"': "--errors column",
-    "Pass text=NAME": "Say --column NAME",
-    "multi_label=True": "--multi-label",
-    "no_answer=False": "--always",
-    "prompt= takes a text of your own": "--prompt takes a text of your own",
-    "pass head=NAME, or set roberta.own_head once": "say --head NAME",
-    "more in available_models()": "more in `roberta-hub models`",
-    "load_model('FOLDER')": "-m FOLDER",
-    "pass stride=N instead": "give --stride N instead",
-    "pass (text, other text) for each, or ask zero_shot(texts, labels), which takes single texts "
-    "and labels in words": (
-        "give pairs (--pair A B, or two columns), or take zero-shot, for labels in words"
-    ),
-}
-"""What errors advise in Python, and what does the same in a shell."""
 
 
 def ask(
@@ -76,10 +48,7 @@ def ask(
         The exit status.
     """
     if settings is not None and is_lake(asked):
-        try:
-            return run(asked, form.parts, settings)
-        except RobertaHubError as error:
-            raise in_shell_words(error, str) from None
+        return run(asked, form.parts, settings)
     format_of(asked, form)  # what is wrong with it is said before anything is read
     given = windows(items(asked, form.parts), most)
     first = next(given, [])  # read before the model is: the texts may be wrong
@@ -98,10 +67,7 @@ def load(asked: Asked) -> RobertaHubInterface:
     """Load the model that was asked for."""
     from roberta_hub.hub import load_model
 
-    try:
-        return load_model(asked.model or DEFAULT_MODEL, device=asked.device)
-    except RobertaHubError as error:
-        raise in_shell_words(error, str) from None
+    return load_model(asked.model or DEFAULT_MODEL, device=asked.device)
 
 
 def _bar(asked: Asked) -> Any:
@@ -118,41 +84,26 @@ def _answers(
     roberta: RobertaHubInterface, window: Sequence[Item], question: Ask
 ) -> Sequence[Answer]:
     texts = [item.texts[0] if len(item.texts) == 1 else item.texts for item in window]
-    try:
+    with placed(lambda at: window[at.index].where):
         return question(roberta, texts)
-    except RobertaHubError as error:
-        raise in_shell_words(error, lambda number: window[number].where) from None
 
 
-def in_shell_words(error: RobertaHubError, where: Callable[[int], str]) -> RobertaHubError:
-    """Say an error of the library as a shell's user knows it.
+def one_by_one(texts: Sequence[Any], answer: Callable[[Any], Answer]) -> list[Answer]:
+    """Ask about each text by itself; an error about a part of one says which it was.
 
     Args:
-        error: names a text by its number, and advises keywords.
-        where: from that number to the text's file and line.
+        texts: str, or tuples of them.
+        answer: asks about one.
     """
-    message = str(error)
-
-    def place(found: re.Match[str]) -> str:
+    answers = []
+    for i, text in enumerate(texts):
         try:
-            return where(int(found[1] or found[2]))
-        except IndexError:  # a number of something else
-            return found[0]
-
-    return type(error)(in_words(_PLACE.sub(place, message, count=1)))
-
-
-def in_words(message: str) -> str:
-    """Say an advice of the library as a shell's user knows it.
-
-    Example:
-        >>> in_words("pass several, or multi_label=True for the probability of one")
-        'pass several, or --multi-label for the probability of one'
-    """
-    message = _REGISTER.sub("", message)
-    for python, shell in _WORDS.items():
-        message = message.replace(python, shell)
-    return message
+            answers.append(answer(text))
+        except RobertaHubError as error:
+            if error.place is not None:  # not about a head, say
+                error.within(Place("texts", i))
+            raise
+    return answers
 
 
 def ids_of(roberta: RobertaHubInterface, texts: list[Any], *, truncate: bool) -> list[Tensor]:

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
-from roberta_hub.shell.asking import FEW, ask
+from roberta_hub.shell.asking import FEW, ask, one_by_one
 from roberta_hub.shell.drawing import Cells, Share
 from roberta_hub.shell.formats import Answer, Form
 from roberta_hub.shell.grammar import DEFAULT_MODEL, Asked, examples, listed, takes_rows
@@ -173,11 +173,14 @@ def answer(asked: Asked, head: str | None, max_answer_tokens: int, always: bool)
 
     def question(roberta: RobertaHubInterface, texts: list[Any]) -> Sequence[Answer]:
         settings: Any = {"max_answer_tokens": max_answer_tokens, "no_answer": not always}
-        found = [
-            roberta.answer(wanted, context, head, **settings, **asked.options)
-            for wanted, context in texts
-        ]
-        return [{"answer": a.text, "start": a.start, "end": a.end, "score": a.score} for a in found]
+
+        def one(pair: Any) -> Answer:
+            wanted, context = pair
+            found = roberta.answer(wanted, context, head, **settings, **asked.options)
+            span = {"start": found.start, "end": found.end}
+            return {"answer": found.text, **span, "score": found.score}
+
+        return one_by_one(texts, one)
 
     def block(found: Answer) -> Sequence[Cells]:
         return [(found["answer"] or "(the text does not say it)", Share(found["score"]))]
@@ -211,13 +214,13 @@ def choose(asked: Asked, options: tuple[str, ...], head: str | None) -> int:
     """
 
     def question(roberta: RobertaHubInterface, texts: list[Any]) -> Sequence[Answer]:
-        answers = []
-        for text in texts:
+        def one(text: Any) -> Answer:
             context, *own = (text, *options) if options else text
             found = roberta.choose(context, own, head, **asked.options)
             ranked = [{"option": name, "score": score} for name, score in found.scores.items()]
-            answers.append({"label": found.label, "score": found.score, "options": ranked})
-        return answers
+            return {"label": found.label, "score": found.score, "options": ranked}
+
+        return one_by_one(texts, one)
 
     hint = "give --options A,B, or options behind each text, in columns or after tabs"
     parts = Parts(most=1) if options else Parts(least=3, most=MOST, two=("text",), hint=hint)

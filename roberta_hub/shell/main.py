@@ -11,7 +11,7 @@ from types import ModuleType
 import click
 
 import roberta_hub
-from roberta_hub.errors import RobertaHubError, near_names
+from roberta_hub.errors import Advice, RobertaHubError, near_names
 from roberta_hub.terminal import clean
 
 SECTIONS = {
@@ -152,7 +152,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
             os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
             return 0
         except RobertaHubError as error:
-            print(f"roberta-hub: {clean(' '.join(str(error).splitlines()))}", file=sys.stderr)
+            print(f"roberta-hub: {clean(' '.join(error.in_shell().splitlines()))}", file=sys.stderr)
         except OSError as error:
             what = f"{error.filename}: {error.strerror}" if error.filename else str(error)
             print(f"roberta-hub: {clean(what)}", file=sys.stderr)
@@ -160,9 +160,8 @@ def main(arguments: Sequence[str] | None = None) -> int:
 
 
 def _show_warning(message: Warning | str, *place: object, **more: object) -> None:
-    from roberta_hub.shell.asking import in_words
-
-    print(f"roberta-hub: note: {clean(in_words(str(message)))}", file=sys.stderr)
+    words = message.in_shell() if isinstance(message, Advice) else str(message)
+    print(f"roberta-hub: note: {clean(words)}", file=sys.stderr)
 
 
 def verb(name: str) -> click.Command:

@@ -51,7 +51,9 @@ def _report(path: Path) -> dict[str, Any]:
         with open(path, "rb") as file:
             found = survey(file, path.stat().st_size, kind, HARMLESS)
         return report | {"format": f"torch.save, {kind}"} | _pickle_facts(found)
-    except (RobertaHubError, OSError) as error:
+    except RobertaHubError as error:
+        return report | {"verdict": f"not a checkpoint: {error.in_shell()}"}
+    except OSError as error:
         return report | {"verdict": f"not a checkpoint: {error}"}
 
 

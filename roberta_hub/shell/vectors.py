@@ -10,8 +10,8 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
-from roberta_hub.errors import InputError, RobertaHubError
-from roberta_hub.shell.asking import ask, ids_of, in_shell_words, load
+from roberta_hub.errors import InputError, placed
+from roberta_hub.shell.asking import ask, ids_of, load
 from roberta_hub.shell.drawing import Cells, Share
 from roberta_hub.shell.formats import Answer, Form
 from roberta_hub.shell.grammar import Asked, examples, takes_rows, takes_texts, takes_topk
@@ -137,10 +137,12 @@ def similar(asked: Asked, topk: int) -> int:
     corpus = _Corpus(asked)
     with opened(asked, form) as sink:
         roberta = load(asked)
-        try:
+        with placed(
+            lambda at: (
+                queries[at.index].where if at.argument == "queries" else corpus.where(at.index)
+            )
+        ):
             found = roberta.search(list(asked.texts), corpus.texts(), topk, **asked.options)
-        except RobertaHubError as error:
-            raise in_shell_words(error, lambda i: corpus.where(i, queries)) from None
         sink.write(queries, [{"hits": [hit.to_dict() for hit in hits]} for hits in found])
     return 0
 
@@ -179,8 +181,6 @@ class _Corpus:
             self._count += 1
             yield item.texts[0]
 
-    def where(self, number: int, queries: Sequence[Item]) -> str:
-        """Tell where a text stands that the search names by its number."""
-        if not self._count:
-            return queries[number].where
+    def where(self, number: int) -> str:
+        """Tell where one of the last texts stands."""
         return self._places[number - self._count]

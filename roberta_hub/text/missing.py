@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping, Sequence
 from typing import NoReturn
 
-from roberta_hub.errors import CheckpointError, VocabularyError
+from roberta_hub.errors import CheckpointError, Remedy, VocabularyError
 from roberta_hub.text.dictionary import MASK, SPECIALS, Dictionary
 from roberta_hub.text.layout import Layout
 from roberta_hub.text.pieces import Marked
@@ -71,9 +71,13 @@ class NoVocabulary:
 
     def refuse(self) -> NoReturn:
         """Raise the error that names the missing files."""
+        files = f"{' and '.join(self.wanted)} or tokenizer.json"
         raise VocabularyError(
-            f"{self.model} has no vocabulary, so it takes ids and no texts; load it with "
-            f"vocabulary=PATH, a directory with {' and '.join(self.wanted)} or tokenizer.json"
+            f"{self.model} has no vocabulary, so it takes ids and no texts",
+            remedy=Remedy(
+                f"load it with vocabulary=PATH, a directory with {files}",
+                f"put {files} into its folder",
+            ),
         )
 
     def encode_ids(self, text: str) -> list[int]:
@@ -111,8 +115,11 @@ class NoVocabulary:
     def fairseq_files(self) -> dict[str, bytes]:
         """Refuse: fairseq loads no model without a dictionary."""
         raise CheckpointError(
-            f"{self.model} has no vocabulary, and fairseq loads no model without one; load it with "
-            "vocabulary=PATH first, or save as 'roberta_hub'"
+            f"{self.model} has no vocabulary, and fairseq loads no model without one",
+            remedy=Remedy(
+                "load it with vocabulary=PATH first, or save as 'roberta_hub'",
+                "put the vocabulary into its folder first, or give --to roberta_hub",
+            ),
         )
 
     def encode(self, x: str) -> str:

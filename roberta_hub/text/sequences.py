@@ -13,7 +13,7 @@ from typing import TypeAlias, cast
 import torch
 from torch import Tensor
 
-from roberta_hub.errors import InputError, InputTypeError
+from roberta_hub.errors import InputError, InputTypeError, Place
 from roberta_hub.text.layout import lay_out
 from roberta_hub.text.pieces import Engine, Listed, Marked
 
@@ -130,7 +130,8 @@ class Sequences:
             try:
                 self._append(flat, text, self.separators)
             except (InputError, InputTypeError) as error:
-                raise type(error)(f"texts[{i}]: {error}") from None
+                error.within(Place("texts", i))
+                raise
         return as_tensor(flat)
 
     def _append(self, flat: array[int], text: Text, separators: int) -> None:

@@ -15,7 +15,7 @@ from itertools import chain
 from typing import Any, NoReturn, TypeAlias
 
 from roberta_hub.arguments import advise, kind_of, shown
-from roberta_hub.errors import InputError, InputTypeError
+from roberta_hub.errors import InputError, InputTypeError, Place
 from roberta_hub.text.tokenizer import Text
 
 Texts: TypeAlias = "Iterable[str | tuple[str, ...] | list[str]]"
@@ -64,13 +64,12 @@ def as_texts(value: object, name: str = "texts") -> tuple[list[Text], bool]:
     return [_text(item, name, i) for i, item in enumerate(items)], False
 
 
-def as_single_texts(value: object, name: str, *, place: str, needs: str) -> tuple[list[str], bool]:
+def as_single_texts(value: object, name: str, *, needs: str) -> tuple[list[str], bool]:
     """As `as_texts`, for verbs that take no pairs.
 
     Args:
         value: one str, or what holds several.
         name: what an error calls the argument.
-        place: what an error calls an item, with "{}" for its number.
         needs: what the verb takes, in an error.
     """
     if isinstance(value, str):
@@ -81,7 +80,7 @@ def as_single_texts(value: object, name: str, *, place: str, needs: str) -> tupl
     for i, item in enumerate(items):
         if not isinstance(item, str):
             missing = "; it is missing: drop it or fill it" if _is_missing(item) else ""
-            raise InputTypeError(f"{place.format(i)} is a {kind_of(item)}; {needs}{missing}")
+            raise InputTypeError(f"a {kind_of(item)}; {needs}{missing}", place=Place(name, i))
     return [_plain(item) for item in items], False
 
 
@@ -244,12 +243,12 @@ def _text(item: object, name: str, i: int) -> Text:
     if is_pair or (isinstance(item, tuple) and item):
         for k, part in enumerate(item):  # type: ignore[arg-type, var-annotated]
             if not isinstance(part, str):
-                _refuse_item(part, f"{name}[{i}]", f"its sentence {k} is ")
+                _refuse_item(part, Place(name, i), f"its sentence {k} is ")
         return tuple(_plain(part) for part in item)  # type: ignore[attr-defined]
-    _refuse_item(item, f"{name}[{i}]")
+    _refuse_item(item, Place(name, i))
 
 
-def _refuse_item(item: object, place: str, which: str = "") -> NoReturn:
+def _refuse_item(item: object, place: Place, which: str = "") -> NoReturn:
     """Return an error for one item, or one sentence of it, that is no text."""
     kind = kind_of(item)
     if _is_missing(item):
@@ -267,7 +266,7 @@ def _refuse_item(item: object, place: str, which: str = "") -> NoReturn:
         why = f"{size} {kind}{of}; a pair is a list of two str, or a tuple of two or more"
     else:
         why = f"{which}a {kind}; a text is a str, or a tuple of them"
-    raise InputTypeError(f"{place}: {why}")
+    raise InputTypeError(why, place=place)
 
 
 def _is_missing(item: object) -> bool:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
+from roberta_hub.errors import placed
 from roberta_hub.inference import attention, explain, token_strip
 from roberta_hub.inference.batching import Options
 from roberta_hub.inference.explain import one_text
@@ -68,13 +69,14 @@ class DisplayVerbs(HeadVerbs):
             (['Goal', '!'], True)
         """
         sentences, runner = one_text(text), self._runner(**options)
-        if head is None:
-            return explain.surprise(runner, sentences)
-        heads = self._heads
-        head = heads.find(head, "classification", "explain")
-        return explain.contribution(
-            runner, sentences, head, heads.labels(head), inputs=heads.inputs(head)
-        )
+        with placed(lambda _: "text"):
+            if head is None:
+                return explain.surprise(runner, sentences)
+            heads = self._heads
+            head = heads.find(head, "classification", "explain")
+            return explain.contribution(
+                runner, sentences, head, heads.labels(head), inputs=heads.inputs(head)
+            )
 
     def token_strip(self, text: str | tuple[str, ...]) -> Display:
         """Show the pieces of a text as the model gets them, each with its id.

@@ -192,7 +192,7 @@ class EmbedVerbs(TextVerbs):
 
         vectors = embed.vectors_of(queries, "queries", of_queries)
         blocks = search.corpus_blocks(
-            corpus, lambda texts, places: embed.embed(runner, texts, settings, found, places)
+            corpus, lambda texts: embed.embed(runner, texts, settings, found)
         )
         hits = search.search(vectors, blocks, topk, settings.similarity)
         if isinstance(queries, str):

@@ -215,9 +215,7 @@ class HeadVerbs(TextVerbs):
         """
         heads = self._heads
         head = heads.find(head, "token", "tag")
-        many, one = as_single_texts(
-            texts, "texts", place="texts[{}]", needs="tag takes single texts"
-        )
+        many, one = as_single_texts(texts, "texts", needs="tag takes single texts")
         found = tag.tag(self._runner(**options), many, head, heads.labels(head))
         return shown.spans(many[0], found[0]) if one else shown.spans_of_many(many, found)
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Sequence
 from typing import TYPE_CHECKING, Any, overload
 
+from roberta_hub.errors import Place, placed
 from roberta_hub.inference import fill_mask, pronouns, replaced, score, shown
 from roberta_hub.inference.batching import Options
 from roberta_hub.inference.fill_mask import Filled
@@ -80,8 +81,10 @@ class LanguageVerbs(TextVerbs):
             True
         """
         needs = f"fill_mask takes str with {MASK} in it"
-        texts, one = as_single_texts(masked_input, "masked_input", place="text {}", needs=needs)
-        found = fill_mask.fill_mask(self._runner(**options), texts, topk=topk, targets=targets)
+        texts, one = as_single_texts(masked_input, "masked_input", needs=needs)
+        runner = self._runner(**options)
+        with placed(lambda at: Place("masked_input", at.index)):
+            found = fill_mask.fill_mask(runner, texts, topk=topk, targets=targets)
         results: list[Any] = [masks[0] if len(masks) == 1 else masks for masks in found]
         if one:
             return shown.words(texts[0], results[0])

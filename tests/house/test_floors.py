@@ -48,6 +48,7 @@ STAIRS = {
     ("keywords", "arguments"),
     ("keywords", "errors"),
     ("keywords", "other_names"),
+    ("other_names", "errors"),
     ("sentence_settings", "arguments"),
     ("sentence_settings", "errors"),
     ("tables", "arguments"),

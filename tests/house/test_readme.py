@@ -307,7 +307,7 @@ def test_what_peers_do_silently(tmp_path: Path) -> None:
     )
     assert "the same" in done.stdout, done.stderr
     roberta = roberta_hub.load_model()
-    with pytest.raises(roberta_hub.RobertaHubError, match=r"text 1.* 256"):
+    with pytest.raises(roberta_hub.RobertaHubError, match=r"texts\[1\]: .* 256"):
         roberta.embed(["short", "word " * 600])
     roberta.save(tmp_path / "saved", format="huggingface")
     theirs = transformers.RobertaTokenizerFast.from_pretrained(tmp_path / "saved")

@@ -121,7 +121,9 @@ def test_the_pooler(roberta: RobertaHubInterface) -> None:
 
 def test_longer_than_the_limit_is_an_error(roberta: RobertaHubInterface) -> None:
     told = with_settings(roberta, max_length=12)
-    with pytest.raises(ValueError, match=r"text 1 .* \d+ tokens > 12 \('word 0.*truncate=True"):
+    with pytest.raises(
+        ValueError, match=r"texts\[1\]: .* \d+ tokens > 12 \('word 0.*truncate=True"
+    ):
         told.embed(["Hello", LONG])
     assert told.features([LONG], truncate=True)[0].shape == (48, 32)  # the model's own limit
     wide = with_settings(roberta, max_length=5000)

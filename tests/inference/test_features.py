@@ -194,12 +194,12 @@ def test_too_long_names_the_callers_text(roberta: RobertaHubInterface) -> None:
     for call in (roberta.features, roberta.classify, roberta.score):
         with pytest.raises(
             ValueError,
-            match=rf"text 3 is too long: {length} tokens > 48 .*word 0.*truncate.*stride",
+            match=rf"texts\[3\]: too long: {length} tokens > 48 .*word 0.*truncate.*stride",
         ):
             call(["same", "same", "same", LONG])  # type: ignore[operator]
-    with pytest.raises(ValueError, match="text 1 is too long"):
+    with pytest.raises(ValueError, match=r"texts\[1\]: too long"):
         roberta.zero_shot(["a", LONG], ["x", "y", "z"])
-    with pytest.raises(ValueError, match="text 1 is too long"):
+    with pytest.raises(ValueError, match=r"masked_input\[1\]: too long"):
         roberta.fill_mask(["a <mask>", LONG + " <mask>"])
 
 
@@ -208,7 +208,7 @@ def test_too_long_names_the_callers_text(roberta: RobertaHubInterface) -> None:
     [
         ({"truncate": True, "stride": 1}, "exclude each other"),
         ({"stride": -1}, "stride is -1"),
-        ({"stride": 46}, "stride=46 must stay below"),
+        ({"stride": 46}, "a stride of 46 must stay below"),
         ({"batch_tokens": 0}, "batch_tokens is 0"),
         ({"layer": 4}, r"layer 4: this model has 0 \(embeddings\) to 3"),
         ({"layer": -5}, "layer -5"),

@@ -154,8 +154,11 @@ def test_a_target_need_be_one_piece_only_where_a_mask_asks_for_it(
 @pytest.mark.parametrize(
     ("arguments", "message"),
     [
-        ({"masked_input": "no mask"}, "text 0, 'no mask', has no mask: please add one <mask>"),
-        ({"masked_input": ["a <mask>", "none"]}, "text 1, 'none', has no mask"),
+        (
+            {"masked_input": "no mask"},
+            r"masked_input\[0\]: 'no mask' has no mask: please add one <mask>",
+        ),
+        ({"masked_input": ["a <mask>", "none"]}, r"masked_input\[1\]: 'none' has no mask"),
         ({"topk": 0}, "topk is 0; choose 1 to 50256"),
         ({"topk": 50257}, "topk is 50257; choose 1 to 50256"),
         ({"topk": 2.0}, r"topk is 2\.0"),
@@ -174,7 +177,7 @@ def test_questions_that_cannot_be_put(
 
 @pytest.mark.parametrize("text", [None, 3, ("a <mask>", "pair")])
 def test_only_str_has_a_mask(roberta: RobertaHubInterface, text: Any) -> None:
-    with pytest.raises(TypeError, match=f"text 0 is a {type(text).__name__}"):
+    with pytest.raises(TypeError, match=rf"masked_input\[0\]: a {type(text).__name__}"):
         roberta.fill_mask([text])
 
 

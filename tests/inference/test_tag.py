@@ -91,7 +91,7 @@ def test_mode_and_labels(roberta):
 
 
 def test_long_texts(roberta):
-    with pytest.raises(InputError, match=r"text 1 is too long: 102 tokens > 48"):
+    with pytest.raises(InputError, match=r"texts\[1\]: too long: 102 tokens > 48"):
         roberta.tag(["Ada", LONG], "ner")
     whole = words_of(LONG)
     runner = Runner(model=roberta.model, tokenizer=roberta.tokenizer, truncate=True)
@@ -114,7 +114,7 @@ def test_long_texts(roberta):
 
 
 def test_what_cannot_be_tagged(roberta):
-    with pytest.raises(InputTypeError, match=r"texts\[1\] is a tuple; tag takes single texts"):
+    with pytest.raises(InputTypeError, match=r"texts\[1\]: a tuple; tag takes single texts"):
         roberta.tag(["Ada", ("Ada", "Bo")], "ner")
     with pytest.raises(UnknownNameError, match="'mnli' is for classify, choose and predict"):
         roberta.tag(["Ada"], "mnli")

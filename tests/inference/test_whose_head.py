@@ -121,7 +121,7 @@ def test_a_model_that_has_none(call: Any, words: str) -> None:
 
 def test_a_head_without_names_can_be_named() -> None:
     roberta = small_roberta(heads={"nli": 3})
-    with pytest.raises(UnknownNameError, match=r"\(roberta.labels\[HEAD\] = \[...\] names"):
+    with pytest.raises(UnknownNameError, match=r"roberta.labels\[HEAD\] = \[...\] names"):
         roberta.zero_shot(["a"], ["b"])
     roberta.labels["nli"] = ("contradiction", "neutral", "entailment")
     assert roberta.zero_shot(["a"], ["b", "c"])[0].label in ("b", "c")
@@ -165,7 +165,7 @@ def test_a_head_of_pairs_takes_no_single_text(tuned: RobertaHubInterface, marked
     ):
         with pytest.raises(
             InputError,
-            match=rf"texts\[{place}\] is a single text \('A dull film\.'\).*'mnli'.*"
+            match=rf"texts\[{place}\]: a single text \('A dull film\.'\).*'mnli'.*"
             r"\(text, other text\).*zero_shot\(texts, labels\)",
         ):
             tuned.classify(texts, "mnli")
@@ -180,7 +180,7 @@ def test_a_mark_is_above_the_labels(tuned: RobertaHubInterface) -> None:
 
 
 def test_a_head_of_single_texts_takes_no_pair(tuned: RobertaHubInterface) -> None:
-    with pytest.raises(InputError, match=r"texts\[1\] is a tuple of 2 texts .*'mood' was trained"):
+    with pytest.raises(InputError, match=r"texts\[1\]: a tuple of 2 texts .*'mood' was trained"):
         tuned.classify(["a", ("b", "c")])
     assert len(tuned.classify(["a", ("b",)])) == 2
 

@@ -77,7 +77,7 @@ def test_a_machine_says_what_keeps_it_from_working(tmp_path: Path) -> None:
 def test_without_ray_the_extra_is_named(monkeypatch: pytest.MonkeyPatch) -> None:
     if importlib.util.find_spec("ray"):
         monkeypatch.setitem(sys.modules, "ray", None)
-    with pytest.raises(MissingExtraError, match=r"engine='ray' needs ray.*\[ray\].*'processes'"):
+    with pytest.raises(MissingExtraError, match=r"engine 'ray' needs ray.*\[ray\].*'processes'"):
         on_ray.threads(SCHEDULE)
 
 

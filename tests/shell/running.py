@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import io
+import re
 import sys
 from collections.abc import Callable
 from pathlib import Path
@@ -13,6 +14,11 @@ from small_models import small_roberta
 from roberta_hub.shell.main import main
 
 Run = Callable[..., tuple[int, str, str]]
+PYTHON = re.compile(
+    r"(?<!roberta-hub train )\b[a-z_]+=(?!\d)|\b[a-z_]+\([a-z_'\".]*\)|\bpass \b|\broberta\.own"
+    r"|\btexts?\[\d|\btext \d"
+)
+"""What an error advises or names in Python, and a shell has no use for."""
 LABELS = {
     "topic": ("art", "sport"),
     "nli": ("contradiction", "neutral", "entailment"),
@@ -43,6 +49,11 @@ def runner(monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]) 
             status = int(end.code or 0)
         captured = capsys.readouterr()
         assert "Traceback" not in captured.err
+        if arguments[:1] != ("train",):  # whose settings are written name=value
+            ours = captured.err
+            for word in filter(lambda word: len(word) > 3, map(str, arguments)):
+                ours = ours.replace(word, "")  # the user's own
+            assert not PYTHON.search(ours), captured.err
         return status, captured.out, captured.err
 
     return run

@@ -16,7 +16,7 @@ from shell.running import Run, runner
 from small_models import small_roberta
 
 from roberta_hub import load_model
-from roberta_hub.errors import InputError
+from roberta_hub.errors import Advice, InputError, Remedy
 from roberta_hub.shell import main as shell
 from roberta_hub.shell.grammar import listed
 
@@ -118,13 +118,14 @@ class TestEnds:
 
 def test_a_warning_is_one_line(run: Run, monkeypatch: pytest.MonkeyPatch) -> None:
     def warn() -> int:
-        warnings.warn("beware \x1b; pass multi_label=True", stacklevel=1)
+        remedy = Remedy("pass multi_label=True", "give --multi-label")
+        warnings.warn(Advice("beware \x1b", remedy), stacklevel=1)
         return 0
 
     monkeypatch.setattr(shell, "verb", lambda name: click.Command("models", callback=warn))
     status, out, err = run("models")
     assert (status, out) == (0, "")
-    assert err == "roberta-hub: note: beware \\x1b; pass --multi-label\n"
+    assert err == "roberta-hub: note: beware \\x1b; give --multi-label\n"
 
 
 def test_without_standard_input_texts_are_asked_for(

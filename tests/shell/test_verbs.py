@@ -18,6 +18,7 @@ import torch
 from shell.running import Run, runner, write_model
 
 from roberta_hub import RobertaHubInterface, hub, load_model
+from roberta_hub.arguments import shown
 from roberta_hub.shell.reading import FIRST, MOST, Item, windows
 from roberta_hub.tables import open_table
 
@@ -455,7 +456,7 @@ BAD: dict[str, tuple[str, bytes, tuple[str, ...], str]] = {
     "no Parquet": ("x.parquet", b"PAR1 no", (), "x.parquet: not a readable Parquet"),
     "an array": ("x.json", b'["a", "b"]', (), "write an object a line, as .jsonl"),
     "a spreadsheet": ("x.xlsx", b"PK\x03\x04", (), "save the sheet as CSV"),
-    "too long": ("x.txt", b"a\n" + b"word " * 60, (), "x.txt:2 is too long: 63 tokens > 48"),
+    "too long": ("x.txt", b"a\n" + b"word " * 60, (), "x.txt:2: too long: 63 tokens > 48"),
 }
 
 
@@ -491,15 +492,15 @@ def test_errors_name_the_line_in_a_later_window(run: Run) -> None:
     lines = [b"text"] * 100
     lines[77] = b"word " * 60
     status, out, err = run("classify", stdin=b"\n".join(lines))
-    assert status == 1 and "standard input:78 is too long" in err
+    assert status == 1 and "standard input:78: too long" in err
     assert "--truncate cuts it, --stride N reads windows" in err
     assert len(answers(out)) in (FIRST, 3 * FIRST)  # what was done before is whole
     status, _, err = run("fill-mask", stdin=b"a <mask>\nb\n")
-    assert status == 1 and "standard input:2, 'b', has no mask" in err
+    assert status == 1 and "standard input:2: 'b' has no mask" in err
     status, _, err = run("similar", "a", stdin=b"\n".join(lines))
-    assert status == 1 and "standard input:78 is too long" in err
+    assert status == 1 and "standard input:78: too long" in err
     status, _, err = run("similar", "a", "word " * 60, stdin=b"a\nb\nc\n")
-    assert status == 1 and "argument 2 is too long" in err
+    assert status == 1 and "argument 2: too long" in err
 
 
 # ---- wrong usage ----
@@ -584,11 +585,56 @@ def test_the_model_in_the_box_says_what_to_do_with_single_texts(
     assert set(json.loads(out)["scores"]) == {"contradiction", "neutral", "entailment"}
 
 
-def test_an_error_of_the_model_speaks_of_the_shell(run: Run) -> None:
-    for arguments, words, none in (
-        (("tag", "a", "--head", "foo"), "no token head 'foo'", "register_"),
-        (("choose", "a", "--options", "b,c", "--head", "topic"), "has 2 outputs", "Traceback"),
-        (("embed", "a", "--prompt-name", "q"), "--prompt takes a text", "prompt="),
-    ):
-        status, _, err = run(*arguments)
-        assert status == 1 and words in err and none not in err
+SAID: dict[str, tuple[tuple[str, ...], str]] = {
+    "no such head": (("tag", "a", "--head", "foo"), "no token head 'foo'"),
+    "a head of another kind": (("tag", "a", "--head", "nli"), "'nli' is for classify and choose"),
+    "a task": (("classify", "a", "--head", "ner-"), "; `roberta-hub fit`"),
+    "a task of a pipeline": (
+        ("classify", "a", "--head", "zero-shot-classification"),
+        "here it is a verb: roberta-hub zero-shot",
+    ),
+    "outputs": (("choose", "a", "--options", "b,c", "--head", "topic"), "has 2 outputs"),
+    "a prompt": (("embed", "a", "--prompt-name", "q"), "--prompt takes a text of your own"),
+    "a target": (
+        ("fill-mask", "a <mask>", "--targets", "unbelievableness"),
+        "`roberta-hub score`",
+    ),
+    "pairs": (("classify", "a", "--head", "nli"), "give pairs (--pair A B, or two columns)"),
+    "a question": (
+        ("answer", "--pair", "a?", "b", "--pair", "a " * 60, "b"),
+        "argument 2: question: too long: with its marks",
+    ),
+    "an option": (
+        ("choose", "a", "b", "--options", "c," + "d " * 60),
+        "argument 1: options[1]: too long: 66 tokens > 48",
+    ),
+    "no room": (
+        ("features", "a", "word " * 60, "--stride", "47"),
+        "argument 2: 48 tokens leave 46 for its longest sentence",
+    ),
+}
+
+
+@pytest.mark.parametrize("name", SAID)
+def test_an_error_of_the_model_speaks_of_the_shell(name: str, run: Run) -> None:
+    arguments, words = SAID[name]
+    status, out, err = run(*arguments)
+    assert (status, out) == (1, "") and words in err
+
+
+NAMES = ["text 0", "texts[0]", "multi_label=True", "pass stride=N instead", "load_model('FOLDER')"]
+
+
+@pytest.mark.parametrize("name", NAMES)
+def test_what_the_user_wrote_is_said_as_he_wrote_it(name: str, run: Run) -> None:
+    """Names like what errors once were searched for: a place, an advice."""
+    status, _, err = run("classify", "--head", name, "--pair", "a", "b")
+    assert status == 1 and f"no classification head {shown(name)}; this model has " in err
+    status, _, err = run("embed", "a", "--prompt-name", name)
+    assert status == 1 and f"no prompt is named {shown(name)}; " in err
+    status, _, err = run("fill-mask", "a <mask>", "--targets", name)
+    assert status == 1 and f"target {shown(name)} is " in err
+    status, out, _ = run(
+        "zero-shot", "a", "--head", "nli", "--labels", f"art,{name}", "-f", "jsonl"
+    )
+    assert status == 0 and name in json.loads(out)["scores"]

@@ -244,13 +244,13 @@ def test_an_error_of_the_callers_own_generator_comes_through() -> None:
 
 
 def test_single_texts() -> None:
-    how = {"place": "text {}", "needs": "tag takes single texts"}
+    how = {"needs": "tag takes single texts"}
     for make in MANY.values():
         assert as_single_texts(make(), "texts", **how) == (WANTED, False)
     assert as_single_texts("one", "texts", **how) == (["one"], True)
-    with pytest.raises(InputTypeError, match="text 1 is a tuple; tag takes single texts"):
+    with pytest.raises(InputTypeError, match=r"texts\[1\]: a tuple; tag takes single texts"):
         as_single_texts(["a", ("a", "b")], "texts", **how)
-    with pytest.raises(InputTypeError, match=r"text 1 is a float; .*missing"):
+    with pytest.raises(InputTypeError, match=r"texts\[1\]: a float; .*missing"):
         as_single_texts(pd.Series(["a", float("nan")], dtype=object), "texts", **how)
 
 

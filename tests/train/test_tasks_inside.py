@@ -221,7 +221,7 @@ def test_what_cannot_be_learnt(base, tmp_path):
     assert "empty.jsonl:1: a candidate is empty" in error("winogrande", empty)
     about = {"id": "q7", "question": "word " * 60, "answers": []}
     asked = squad(tmp_path / "x.json", [("Ada", about)])
-    assert "x.json:question q7: the question is too long" in error("squad", asked)
+    assert "x.json:question q7: question: too long" in error("squad", asked)
     no_lm = tmp_path / "no_lm"
     from small_models import small_roberta
 

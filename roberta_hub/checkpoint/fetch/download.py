@@ -55,7 +55,7 @@ from roberta_hub.checkpoint.fetch.transfer import (
     safe_url,
 )
 from roberta_hub.checkpoint.safetensors import read_safetensors
-from roberta_hub.errors import CheckpointError, DownloadError, RobertaHubError
+from roberta_hub.errors import CheckpointError, DownloadError, Remedy, RobertaHubError
 from roberta_hub.folder import Folder
 
 OFFLINE_ENV = "ROBERTA_HUB_OFFLINE"
@@ -301,11 +301,17 @@ def _no_network(record: Record, *failures: DownloadError) -> DownloadError:
         if isinstance(failure, UnreachableError)
     }
     asked = "; ".join(f"{host} cannot be reached: {reason}" for host, reason in hosts.items())
+    more = (
+        "which is in the package; a folder or file by its path; what the cache holds "
+        f"({OFFLINE_ENV}=1 asks nobody)."
+    )
     return DownloadError(
         f"{record.name} cannot be downloaded: {asked}.\n"
-        f"Check the network; HTTPS_PROXY, {MIRROR_ENV} and {ENDPOINT_ENV} lead elsewhere.\n"
-        "Offline work: load_model('roberta.tiny'), which is in the package; a folder or file by "
-        f"its path; what the cache holds ({OFFLINE_ENV}=1 asks nobody)."
+        f"Check the network; HTTPS_PROXY, {MIRROR_ENV} and {ENDPOINT_ENV} lead elsewhere.\n",
+        remedy=Remedy(
+            f"Offline work: load_model('roberta.tiny'), {more}",
+            f"Offline work: roberta.tiny, {more}",
+        ),
     )
 
 

@@ -9,7 +9,7 @@ from itertools import islice
 from typing import Any
 
 from roberta_hub.arguments import shown
-from roberta_hub.errors import InputError, InputTypeError
+from roberta_hub.errors import InputError, InputTypeError, Remedy
 from roberta_hub.tables import Table
 
 LABELS = (
@@ -154,8 +154,8 @@ def _prose(table: Table) -> set[str]:
 def _unclear(table: Table, what: str, argument: str, found: Sequence[str]) -> InputError:
     why = f"{', '.join(found)} could each hold" if found else "no column is known to hold"
     return InputError(
-        f"{table.name}: {why} the {what}; say which with {argument}=... (--{argument} in a shell). "
-        f"{table.listed()}"
+        f"{table.name}: {why} the {what}. {table.listed()}",
+        remedy=Remedy(f"say which with {argument}=...", f"say which with --{argument}"),
     )
 
 

@@ -10,7 +10,7 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from roberta_hub.arguments import kind_of, one_of, shown, whole_number
-from roberta_hub.errors import InputError
+from roberta_hub.errors import InputError, Remedy
 from roberta_hub.tables import Row, Table
 from roberta_hub.text.tokenizer import Text
 from roberta_hub.train.data.labels import alike, label_of, labels_of
@@ -239,8 +239,11 @@ def _text(row: Row, column: str) -> str:
         return ""
     if not isinstance(value, str):
         raise InputError(
-            f"{row.where}: column {column!r} is a {kind_of(value)}, not text; text=... names the "
-            "column of the texts (--text in a shell)"
+            f"column {column!r} is a {kind_of(value)}, not text",
+            place=row.where,
+            remedy=Remedy(
+                "text=... names the column of the texts", "--text names the column of the texts"
+            ),
         )
     return str(value)
 
@@ -285,9 +288,13 @@ def _check(name: str, found: Sequence[Sentences], task: str, label: str) -> None
         )
     if len(names) > max(MANY, len(found) // 2):
         raise InputError(
-            f"{name}: {label} has {len(names):,} different values in {len(found):,} rows, too many "
-            "for classes; label=... names another column (--label in a shell), and task regression "
-            "learns numbers"
+            f"{label} has {len(names):,} different values in {len(found):,} rows, too many for "
+            "classes",
+            place=name,
+            remedy=Remedy(
+                "label=... names another column, and task='regression' learns numbers",
+                "--label names another column, and --task regression learns numbers",
+            ),
         )
 
 
@@ -316,8 +323,13 @@ def _check_sides(
 ) -> None:
     if not train or not held_out:
         raise InputError(
-            f"{name}: {counted(len(train))} to learn from and {len(held_out)} to hold out; there "
-            "must be some of both. Add rows, or give other ones with valid=... (--valid)"
+            f"{counted(len(train))} to learn from and {len(held_out)} to hold out; there must be "
+            "some of both",
+            place=name,
+            remedy=Remedy(
+                "add rows, or give other ones with valid=...",
+                "add rows, or give other ones with --valid",
+            ),
         )
     if task == "regression":
         return

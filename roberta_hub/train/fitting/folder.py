@@ -9,7 +9,7 @@ from contextlib import contextmanager
 from pathlib import Path
 
 from roberta_hub.arguments import path_of
-from roberta_hub.errors import InputError, RobertaHubError
+from roberta_hub.errors import InputError, Remedy, RobertaHubError
 from roberta_hub.files import listing, replacing_all
 from roberta_hub.folder import Folder
 from roberta_hub.formats.ours import OURS, is_ours
@@ -18,6 +18,7 @@ from roberta_hub.interface import RobertaHubInterface
 MARK = "<!-- Made by roberta-hub fit, which may write over this folder. -->"
 """The first line of the README.md, by which a folder of ours is known."""
 README = "README.md"
+_ANOTHER = Remedy("name another folder with output=...", "name another folder with --output")
 
 
 def check_output(output: object) -> Path:
@@ -41,13 +42,14 @@ def check_output(output: object) -> Path:
             raise InputError(f"output is {str(directory)[:200]}: {error.strerror}") from None
         if not there:
             raise InputError(
-                f"output is {str(directory)[:200]}, and {str(place)[:200]} is a file; name another "
-                "folder with output=... (--output)"
+                f"output is {str(directory)[:200]}, and {str(place)[:200]} is a file",
+                remedy=_ANOTHER,
             )
     if directory.exists() and any(directory.iterdir()) and not _is_ours(directory):
         raise InputError(
             f"output is {str(directory)[:200]}, which holds {listing(directory)} and was not "
-            "made by fit; name another folder with output=... (--output)"
+            "made by fit",
+            remedy=_ANOTHER,
         )
     return directory
 
@@ -82,8 +84,8 @@ def workplace(output: Path) -> Iterator[Path]:
             why = error.strerror
     else:
         raise InputError(
-            f"output is {str(output)[:200]}, and {place} cannot be written ({why}); "
-            "name another folder with output=... (--output)"
+            f"output is {str(output)[:200]}, and {place} cannot be written ({why})",
+            remedy=_ANOTHER,
         )
     with work as name:
         yield Path(name)

@@ -10,7 +10,7 @@ from typing import Any
 
 from torch import Tensor
 
-from roberta_hub.errors import InputError, InputTypeError
+from roberta_hub.errors import InputError, InputTypeError, placed
 from roberta_hub.inference.windows import fit
 from roberta_hub.interface import RobertaHubInterface
 from roberta_hub.text.task import Task
@@ -23,7 +23,8 @@ def located(where: str) -> Iterator[None]:
     try:
         yield
     except (InputError, InputTypeError) as error:
-        raise InputError(f"{where}: {error}") from None
+        error.within(where)
+        raise InputError(error.what, place=error.place, remedy=error.remedy) from None
 
 
 def encode(
@@ -33,13 +34,8 @@ def encode(
     options: FinetuningOptions,
 ) -> list[Tensor]:
     """Encode texts; those that are too long are cut if the options say so, else an error."""
-    try:
+    with placed(lambda at: where[at.index]):
         sequences = interface.tokenizer.encode_batch(list(texts))
-    except InputError:
-        for text, place in zip(texts, where, strict=True):  # which of them it was
-            with located(place):
-                interface.tokenizer.encode_batch([text])
-        raise
     return shorten(interface, sequences, where, options)
 
 
@@ -58,11 +54,13 @@ def shorten(
     for ids, place in zip(sequences, where, strict=True):
         if len(ids) > limit and not options.truncate:
             raise InputError(
-                f"{place}: {len(ids)} tokens > {limit}; task.options.truncate=true cuts the "
-                "longest sentence"
+                f"{len(ids)} tokens > {limit}; task.options.truncate=true cuts the longest "
+                "sentence",
+                place=place,
             )
     layout = interface.tokenizer.layout
-    fitted = fit(sequences, where, limit, layout, truncate=options.truncate)
+    with placed(lambda at: where[at.index]):
+        fitted = fit(sequences, where, limit, layout, truncate=options.truncate)
     return [window.ids[0] for window in fitted]
 
 

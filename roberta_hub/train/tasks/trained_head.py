@@ -10,8 +10,8 @@ from typing import Literal
 import torch
 
 from roberta_hub.config import Inputs
-from roberta_hub.inference.heads import heads_of
 from roberta_hub.interface import RobertaHubInterface
+from roberta_hub.model.known_head import heads_of
 from roberta_hub.train.settings import Config
 from roberta_hub.train.tasks.features import roberta_of
 

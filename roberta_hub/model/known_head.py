@@ -1,0 +1,99 @@
+"""Decides which head of a model a name means, or says which heads there are."""
+
+from __future__ import annotations
+
+from typing import Literal
+
+from torch import nn
+
+from roberta_hub.arguments import kind_of, shown
+from roberta_hub.errors import InputTypeError, Remedy, UnknownNameError, near_names
+from roberta_hub.other_names import task_advice
+
+Kind = Literal["classification", "token", "span"]
+VERBS: dict[Kind, Remedy] = {
+    "classification": Remedy("classify, choose and predict", "classify and choose"),
+    "token": Remedy("tag"),
+    "span": Remedy("answer"),
+}
+"""Which verbs a head of each kind answers."""
+
+
+def heads_of(model: nn.Module, kind: Kind = "classification") -> nn.ModuleDict:
+    """Return a model's heads of one kind; fairseq's model has classification heads only."""
+    heads: nn.ModuleDict = getattr(model, f"{kind}_heads", None) or nn.ModuleDict()
+    return heads
+
+
+def kind_of_head(model: nn.Module, head: str) -> Kind | None:
+    """Return the kind of the head that has a name; None: no head has it."""
+    return next((kind for kind in VERBS if head in heads_of(model, kind)), None)
+
+
+def list_heads(model: nn.Module, kind: Kind = "classification") -> str:
+    """List all heads for a message: "mnli, ner (token), squad (span)", or "none".
+
+    Args:
+        model: ours or fairseq's.
+        kind: of the heads that are listed first, and without their kind.
+    """
+    others = [f"{name} ({k})" for k in VERBS if k != kind for name in heads_of(model, k)]
+    return ", ".join([*heads_of(model, kind), *others]) or "none"
+
+
+def known_head(model: nn.Module, head: object, kind: Kind = "classification") -> nn.Module:
+    """Return the head of one kind that has a name.
+
+    Args:
+        model: ours or fairseq's.
+        head: the name.
+        kind: that the head must be of.
+
+    Raises:
+        InputTypeError: the name is no str.
+        UnknownNameError: no head of this kind has it; the message lists those there are.
+    """
+    heads = heads_of(model, kind)
+    if not isinstance(head, str) or head not in heads:
+        raise unknown_head(model, head, kind)
+    return heads[head]
+
+
+def unknown_head(
+    model: nn.Module, head: object, kind: Kind | None, more: tuple[str, ...] = ()
+) -> InputTypeError | UnknownNameError:
+    """Make the error for a head that there is not.
+
+    Args:
+        model: ours or fairseq's.
+        head: what was passed as its name.
+        kind: that was asked for; None: any.
+        more: names that would do too.
+    """
+    able = [n for k in VERBS if kind in (None, k) for n in heads_of(model, k)] + [*more]
+    if not isinstance(head, str):
+        return InputTypeError(
+            f"head is a {kind_of(head)}; pass a name, of {', '.join(able) or 'none'}"
+        )
+    listed = list_heads(model, kind or "classification")
+    listed = ", ".join([*([] if listed == "none" else [listed]), *more]) or "none"
+    what = f"no {f'{kind} head' if kind else 'head'} {shown(head)}; this model has {listed}"
+    if near := near_names(head, able):
+        what += f"; did you mean {near}?"
+    return UnknownNameError(what, remedy=_remedy(model, head, kind))
+
+
+def _remedy(model: nn.Module, head: str, kind: Kind | None) -> Remedy | None:
+    """Say what the name is for, or how a head of it is made."""
+    if kind is None:
+        return task_advice(head)
+    if (other := kind_of_head(model, head)) is not None:
+        verbs = VERBS[other]
+        return Remedy(
+            f"{shown(head)} is for {verbs.python}", f"{shown(head)} is for {verbs.in_shell}"
+        )
+    how = "name" if kind == "span" else "name, num_classes=..."
+    return task_advice(head) or Remedy(
+        f"register_{kind}_head({how}) makes a new one",
+        "`roberta-hub fit` and `roberta-hub train` make models with heads of your own",
+    )
