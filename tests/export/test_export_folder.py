@@ -201,7 +201,7 @@ REFUSED: dict[str, tuple[dict[str, Any], type[RobertaHubError], str]] = {
     "no such head": (
         {"head": "topik"},
         UnknownNameError,
-        "this model has topic, ner (token); did you mean topic?",
+        r"this model has topic, ner \(token\); did you mean topic\?",
     ),
     "no such format": ({"format": "tflite"}, InputError, "format is 'tflite'"),
     "no such opset": ({"opset": 17}, InputError, "opset is 17, must be in 18 to 23"),

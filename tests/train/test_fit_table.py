@@ -161,12 +161,14 @@ def test_columns_that_are_not_clear_are_listed_with_two_rows() -> None:
     rows = [{"id": i, "a": f"x{i}", "b": f"y{i}"} for i in range(3)]
     with pytest.raises(InputError) as caught:
         find_columns(table_of(rows))
-    assert str(caught.value) == (
-        "table: no column is known to hold the texts; say which with text=... (--text in a shell). "
-        "Its columns, with two rows: id (0, 1); a ('x0', 'x1'); b ('y0', 'y1')"
+    said = (
+        "table: no column is known to hold the texts. Its columns, with two rows: id (0, 1); "
+        "a ('x0', 'x1'); b ('y0', 'y1'); say which with "
     )
+    assert str(caught.value) == f"{said}text=..."
+    assert caught.value.in_shell() == f"{said}--text"
     rows = [{"review": "a b", "text": "c d", "label": 1}]
-    with pytest.raises(InputError, match="review, text could each hold the texts; say which"):
+    with pytest.raises(InputError, match="review, text could each hold the texts"):
         find_columns(table_of(rows))
     with pytest.raises(InputError, match="stars, label could each hold the labels"):
         find_columns(table_of([{"text": "a b", "stars": 1, "label": 2}]))
@@ -549,8 +551,9 @@ def test_what_is_not_ours_is_refused_before_anything_else(
     else:
         small_roberta().save(target)
         (target / "README.md").write_text("# Mine\n")
-    with pytest.raises(InputError, match=r"output is .*mine, .*--output"):
+    with pytest.raises(InputError, match=r"output is .*mine, .*output=") as caught:
         roberta_hub.fit("no-table.csv", output=target)
+    assert caught.value.in_shell().endswith("name another folder with --output")
 
 
 def test_a_folder_that_cannot_be_made(tmp_path: Path) -> None:
