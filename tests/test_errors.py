@@ -62,6 +62,7 @@ def test_fields_travel(kind: type[RobertaHubError], sent: Callable[[Any], Any]) 
     assert repr(found) == f"{kind.__name__}('texts[3]: too long; pass x=1')"
 
 
+@pytest.mark.system
 def test_fields_come_back_from_another_process() -> None:
     context = multiprocessing.get_context("spawn")
     with (
