@@ -29,7 +29,7 @@ from pathlib import Path
 ROOT = Path(__file__).resolve().parents[1]
 PACKAGE = "roberta_hub"
 TIERS = {
-    "unit": "not system and not parity and not slow and not network",
+    "unit": "unit and not slow and not network",
     "system": "system and not slow and not network",
     "parity": "parity and not slow and not network",
 }
