@@ -5,6 +5,7 @@ So none can be swapped or forgotten unseen.
 
 from __future__ import annotations
 
+import copy
 from collections.abc import Mapping
 from dataclasses import replace
 from typing import Any
@@ -64,6 +65,11 @@ def small_roberta(
     model = small_model(seed, heads, **{**sizes, "dropout": 0.1, **overrides})
     task = Task(Dictionary.roberta())
     return RobertaHubInterface(model.config, task, model, labels=labels).eval()
+
+
+def copied(roberta: RobertaHubInterface) -> RobertaHubInterface:
+    """Copy a model for a test of its own; its BPE, large and never changed, is shared."""
+    return copy.deepcopy(roberta, {id(roberta.bpe): roberta.bpe})
 
 
 def take_any_shape(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -5,7 +5,6 @@ The arguments are read from the signatures, so that a new one is tried without b
 
 from __future__ import annotations
 
-import copy
 import inspect
 from collections.abc import Callable, Iterator
 from pathlib import Path
@@ -14,7 +13,7 @@ from typing import Any
 import numpy as np
 import pytest
 import torch
-from small_models import small_model, small_roberta
+from small_models import copied, small_model, small_roberta
 
 import roberta_hub
 from roberta_hub import RobertaConfig, RobertaHubError, RobertaHubInterface, RobertaModel
@@ -222,7 +221,7 @@ def test_methods(
     capfd: pytest.CaptureFixture[str],
 ) -> None:
     monkeypatch.chdir(tmp_path)
-    roberta = copy.deepcopy(_made)
+    roberta = copied(_made)
     answered(getattr(roberta, verb), VERBS[verb], name, capfd)
     roberta.encode("a")  # and it is as it was
 

@@ -13,7 +13,7 @@ from typing import Any
 import pytest
 import torch
 from parity import peers
-from small_models import assert_close, small_model, small_roberta
+from small_models import assert_close, copied, small_model, small_roberta
 from torch import Tensor
 
 import roberta_hub
@@ -41,7 +41,7 @@ def _made() -> RobertaHubInterface:
 
 @pytest.fixture
 def roberta(_made: RobertaHubInterface) -> RobertaHubInterface:
-    return copy.deepcopy(_made)
+    return copied(_made)
 
 
 # ---- encode and decode ----

@@ -5,7 +5,6 @@ The card says how near int8 is.
 
 from __future__ import annotations
 
-import copy
 import re
 from collections.abc import Callable, Iterator
 from pathlib import Path
@@ -14,7 +13,7 @@ from typing import Any
 import pytest
 import torch
 from parity import peers
-from small_models import assert_close, randomise, small_roberta
+from small_models import assert_close, copied, randomise, small_roberta
 from torch import nn
 
 from roberta_hub import RobertaConfig, RobertaHubInterface, RobertaModel, load_model
@@ -55,7 +54,7 @@ def _made() -> RobertaHubInterface:
 
 @pytest.fixture
 def plain(_made: RobertaHubInterface) -> RobertaHubInterface:
-    return copy.deepcopy(_made)
+    return copied(_made)
 
 
 def answers(roberta: RobertaHubInterface) -> list[torch.Tensor]:
@@ -105,7 +104,7 @@ def test_every_verb_says_what_it_said(shape: dict[str, Any]) -> None:
 def test_quantized_features_are_near_and_the_same_in_any_batch(
     plain: RobertaHubInterface, dtype: Any, tolerance: float
 ) -> None:
-    own = copy.deepcopy(plain).optimize(dtype)
+    own = copied(plain).optimize(dtype)
     together, wanted = own.features(TEXTS), plain.features(TEXTS)
     for text, ours, theirs in zip(TEXTS, together, wanted, strict=True):
         assert_close(ours, theirs, tolerance)
@@ -133,7 +132,7 @@ def test_saving_saves_the_weights(
     plain: RobertaHubInterface, format: Any, dtype: Any, tmp_path: Path
 ) -> None:
     plain.save(tmp_path / "plain", format, head="mnli")
-    own = copy.deepcopy(plain).optimize(dtype)
+    own = copied(plain).optimize(dtype)
     own.features(TEXTS)
     own.save(tmp_path / "own", format, head="mnli")
     ours, wanted = (load_model(str(tmp_path / name)).model for name in ("own", "plain"))
@@ -146,7 +145,7 @@ def test_saving_saves_the_weights(
 @pytest.mark.parametrize("dtype", [None, pytest.param("int8", marks=needs_int8)])
 def test_training_goes_on(plain: RobertaHubInterface, dtype: Any) -> None:
     """An optimized model trains to the same weights, and its answers follow."""
-    own = copy.deepcopy(plain).optimize(dtype)
+    own = copied(plain).optimize(dtype)
     ids = own.encode("Hello world!")
     for roberta in (plain, own):
         roberta.train()
@@ -183,7 +182,7 @@ def test_the_card_says_how_near(plain: RobertaHubInterface) -> None:
         r"optimized +int8: least cosine (0\.\d+), largest error (\S+) dev", repr(plain)
     )
     assert found is not None and 0.9 < float(found[1]) <= 1 and 0 < float(found[2]) < 1
-    assert "optimized" in repr(copy.deepcopy(plain))
+    assert "optimized" in repr(copied(plain))
     assert re.search("optimized +float32, prepacked", repr(plain.optimize()))
 
 
@@ -235,7 +234,7 @@ def other_weights(roberta: RobertaHubInterface) -> None:
 def test_changes_after_it_are_followed(
     plain: RobertaHubInterface, change: Callable[[RobertaHubInterface], None]
 ) -> None:
-    own = copy.deepcopy(plain).optimize()
+    own = copied(plain).optimize()
     for roberta in (plain, own):
         change(roberta)
     for ours, wanted in zip(own.features(TEXTS), plain.features(TEXTS), strict=True):

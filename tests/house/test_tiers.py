@@ -6,6 +6,7 @@ import multiprocessing
 import os
 import subprocess
 import sys
+from collections import Counter
 from collections.abc import Callable
 from pathlib import Path
 
@@ -50,6 +51,13 @@ def test_ci_runs_every_tier() -> None:
         assert f"make {target}" in said
         recipe = makefile.partition(f"\n{target}:")[2].partition("\n\n")[0]
         assert f'-m "{tier} and not slow and not network"' in recipe
+
+
+def test_no_two_files_outside_of_packages_share_a_name() -> None:
+    """pytest would import one of them in the other's place."""
+    files = [path for path in (ROOT / "tests").rglob("*.py") if path.name != "conftest.py"]
+    alone = [path.name for path in files if not (path.parent / "__init__.py").exists()]
+    assert [name for name, count in Counter(alone).items() if count > 1] == []
 
 
 # ---- forks ----

@@ -12,7 +12,7 @@ from typing import Any
 
 import pytest
 import torch
-from small_models import assert_close, small_roberta
+from small_models import assert_close, copied, small_roberta
 
 from roberta_hub import RobertaHubInterface
 from roberta_hub.inference import choice
@@ -46,7 +46,7 @@ def _made() -> RobertaHubInterface:
 
 @pytest.fixture
 def roberta(_made: RobertaHubInterface) -> RobertaHubInterface:
-    return copy.deepcopy(_made)
+    return copied(_made)
 
 
 def pretend(monkeypatch: pytest.MonkeyPatch, machine: CPU) -> None:

@@ -3,11 +3,10 @@
 Matrices this small are quickest on one, and leave the other tests their cores.
 """
 
-import subprocess
-import sys
 from collections.abc import Iterator
 from pathlib import Path
 
+import forks
 import pytest
 import torch
 
@@ -32,8 +31,8 @@ def built(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Path]:
         yield compiled.BUILT
         return
     place = tmp_path_factory.mktemp("built")
-    command = [sys.executable, "setup.py", "-q", "build_ext", "--build-lib", str(place)]
-    subprocess.run([*command, "--build-temp", str(place)], cwd=ROOT, capture_output=True)
+    command = ["setup.py", "-q", "build_ext", "--build-lib", place, "--build-temp", place]
+    forks.run(*command, cwd=ROOT, timeout=280)
     library = next(place.rglob("_compiled.so"), None)
     if library is None:
         pytest.skip("no compiler")

@@ -62,6 +62,6 @@ def texts(max_size: int = 12) -> st.SearchStrategy[str]:
     piece = st.one_of(
         st.sampled_from(FRAGMENTS),
         st.text(st.characters(codec="ascii"), max_size=6),
-        st.sampled_from(shared_characters()),
+        st.deferred(lambda: st.sampled_from(shared_characters())),
     )
     return st.lists(piece, max_size=max_size).map("".join)
