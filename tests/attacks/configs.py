@@ -283,7 +283,7 @@ TOKENIZERS = [
     tokenizer(
         "tokenizer.json with an unhashable token",
         35,
-        "added token [] has id 0",
+        r"added token \[\] has id 0",
         tokenizer__json='{"model": {"vocab": {}, "merges": []}, "added_tokens": [{"content": [], '
         '"id": 0}]}',
     ),
