@@ -75,7 +75,7 @@ def host(source: Path, target: Path, workers: int) -> None:
 
     from roberta_hub.inference.batching import once
     from roberta_hub.inference.classify import Prediction
-    from roberta_hub.scale.rows import BATCH
+    from roberta_hub.scale.reading import BATCH
     from roberta_hub.text.tokenizer import Tokenizer
 
     tokenizer = Tokenizer.shipped()

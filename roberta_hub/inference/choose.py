@@ -13,7 +13,7 @@ from roberta_hub.inference.batching import Runner
 from roberta_hub.inference.classify import Prediction, window_values
 from roberta_hub.inference.heads import Heads
 from roberta_hub.model.known_head import known_head
-from roberta_hub.text.texts import many
+from roberta_hub.rows.frames import list_of
 from roberta_hub.text.tokenizer import Tokenizer
 
 OPTION_FIRST = "sentence_ranking"
@@ -28,7 +28,7 @@ def choose(
     check_outputs(known_head(runner.model, head), head)
     if isinstance(options, (str, bytes)):
         raise InputError(f"options is {shown(options)}; pass a list of texts, at least one")
-    options = many(options, "options")
+    options = list_of(options, "options")
     if not options:
         raise InputError("options is empty; pass a list of texts, at least one")
     ids = [encode_option(runner.tokenizer, context, option, task) for option in options]

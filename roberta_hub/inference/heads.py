@@ -20,8 +20,8 @@ from roberta_hub.errors import (
     UnknownNameError,
 )
 from roberta_hub.model.known_head import VERBS, Kind, heads_of, known_head
+from roberta_hub.rows.frames import list_of
 from roberta_hub.text.dictionary import MASK
-from roberta_hub.text.texts import many
 from roberta_hub.text.tokenizer import Text
 
 ENTAILMENT = "entailment"
@@ -67,7 +67,7 @@ def check_labels(head: str, labels: Sequence[str], count: int | None = None) -> 
     if isinstance(labels, str):
         raise InputTypeError(f"head {head!r}: labels is {shown(labels)}; pass a list of str")
     try:
-        names = tuple(many(labels, "labels"))
+        names = tuple(list_of(labels, "labels"))
     except RobertaHubError as error:
         raise InputTypeError(f"head {head!r}: {error}; pass a list of str") from None
     if odd := [name for name in names if not isinstance(name, str)]:

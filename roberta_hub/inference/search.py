@@ -15,7 +15,8 @@ from torch import Tensor
 from roberta_hub.arguments import no_item, shown
 from roberta_hub.errors import InputError, InputTypeError, Place, placed
 from roberta_hub.inference.embed import are_vectors, as_tensor, check_vectors, similarities
-from roberta_hub.text.texts import advise_of_nothing, as_texts
+from roberta_hub.rows.frames import advise_of_nothing
+from roberta_hub.text.texts import as_texts
 from roberta_hub.text.tokenizer import Text
 
 BLOCK = 2048

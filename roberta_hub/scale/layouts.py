@@ -2,24 +2,28 @@
 
 from __future__ import annotations
 
-import contextlib
-import csv
-import io
-import json
-import re
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
+from itertools import chain, islice
 from typing import Any
 
 from roberta_hub.arguments import shown
 from roberta_hub.errors import InputError
+from roberta_hub.rows.arrow import plain_schema
+from roberta_hub.rows.columns import text_columns
+from roberta_hub.rows.delimited import Header, csv_header
+from roberta_hub.rows.lines import UTF16, Line, blocks, decoded, split_lines
+from roberta_hub.rows.tables import json_rows
+from roberta_hub.rows.values import Fault, is_utf8, sound
 from roberta_hub.scale.columns import arrow
-from roberta_hub.scale.frames import chosen, is_utf8
 from roberta_hub.scale.sources import Source, opened_file, unreadable
-from roberta_hub.tables import MAX_FIELD, csv_trouble
 
 LOOK = 1000
 """Objects of a JSONL file that say which columns there are, and of which type."""
+HEAD = 10_000_000
+"""Bytes in which a header, or these objects, are looked for."""
+BLOCK = 1 << 20
+"""Of them, that are read at once: an object store answers each time after a while."""
 
 
 @dataclass(frozen=True)
@@ -51,9 +55,10 @@ def layout_of(source: Source, text: tuple[str, ...], keep: Sequence[str] | None)
     header: tuple[str, ...] = ()
     separator = ","
     if source.format == "parquet":
-        fields = plain_schema(parquet_schema(source, path))
+        fields = plain_schema(_parquet_schema(source, path))
     elif source.format == "csv":
-        header, separator = csv_header(source, path)
+        found = header_of(source, path)
+        header, separator = found.columns, found.separator
         fields = arrow().schema([(name, arrow().string()) for name in header])
     else:
         looked = (_first_objects(source, file.path) for file in source.files)
@@ -62,16 +67,16 @@ def layout_of(source: Source, text: tuple[str, ...], keep: Sequence[str] | None)
         fields = _json_fields(rows or [empty])
         header = tuple(fields.names) if keep is None else ()
     _check_twice(fields.names, (*text, *(fields.names if keep is None else keep)), path)
-    named = chosen(fields.names, text, path)
-    kept = fields.names if keep is None else chosen(fields.names, tuple(keep), path) if keep else ()
+    named = text_columns(fields.names, text, path)
+    kept: Sequence[str] = fields.names
+    if keep is not None:
+        kept = text_columns(fields.names, tuple(keep), path) if keep else ()
     if source.format == "parquet":
-        check_text(fields, named, path)
-    layout = arrow().schema([fields.field(name) for name in kept])
-    return Layout(named, layout, header, separator)
+        _check_text(fields, named, path)
+    return Layout(named, arrow().schema([fields.field(name) for name in kept]), header, separator)
 
 
-def parquet_schema(source: Source, path: str) -> Any:
-    """Read the Arrow schema of a Parquet file."""
+def _parquet_schema(source: Source, path: str) -> Any:
     try:
         with opened_file(source, path) as handle:
             return arrow().parquet.ParquetFile(handle).schema_arrow
@@ -79,33 +84,8 @@ def parquet_schema(source: Source, path: str) -> Any:
         raise unreadable(path, error) from None
 
 
-def plain_schema(schema: Any) -> Any:
-    """Return a schema with one type for each kind of text, and without notes.
-
-    pandas, polars and Daft write the same text as string, large_string, string_view or dictionary.
-    """
-    pa = arrow()
-
-    def plain(kind: Any) -> Any:
-        if pa.types.is_dictionary(kind):
-            return plain(kind.value_type)
-        if pa.types.is_large_string(kind) or pa.types.is_string_view(kind):
-            return pa.string()
-        if pa.types.is_large_binary(kind) or pa.types.is_binary_view(kind):
-            return pa.binary()
-        return kind
-
-    return pa.schema([(field.name, plain(field.type)) for field in schema])
-
-
-def check_text(fields: Any, names: Sequence[str], path: str) -> None:
-    """Refuse columns that hold something else than text.
-
-    Args:
-        fields: what `plain_schema` gave.
-        names: of the columns with the texts.
-        path: of the file, for the message.
-    """
+def _check_text(fields: Any, names: Sequence[str], path: str) -> None:
+    """Refuse columns that hold something else than text."""
     pa = arrow()
     for name in names:
         kind = fields.field(name).type
@@ -113,19 +93,21 @@ def check_text(fields: Any, names: Sequence[str], path: str) -> None:
             raise InputError(f"{path}: the column {shown(name)} holds {kind}, not texts")
 
 
-def check_file(fields: Any, layout: Layout, path: str) -> None:
+def check_fields(schema: Any, layout: Layout, path: str) -> None:
     """Refuse a Parquet file whose columns differ from those of the first.
 
     Args:
-        fields: what `plain_schema` gave of it.
+        schema: of the file.
         layout: what is read of each file.
         path: of the file, for the message.
     """
-    names = chosen(fields.names, (*layout.text, *layout.keep.names), path)
+    fields = plain_schema(schema)
+    names = text_columns(fields.names, (*layout.text, *layout.keep.names), path)
     _check_twice(fields.names, names, path)
-    check_text(fields, layout.text, path)
+    _check_text(fields, layout.text, path)
     for field in layout.keep:
-        if (kind := fields.field(field.name).type) != field.type:
+        kind = fields.field(field.name).type  # null: all is missing, as pandas writes it
+        if kind != field.type and not arrow().types.is_null(kind):
             raise InputError(
                 f"{path}: the column {shown(field.name)} holds {kind}, and {field.type} in the "
                 "first file; the files of a source have the same columns"
@@ -149,52 +131,41 @@ def check_objects(source: Source, layout: Layout, path: str) -> None:
     rows = _first_objects(source, path)
     names = list(dict.fromkeys(name for row in rows for name in row))
     if names:
-        chosen(names, layout.text, path)
+        text_columns(names, layout.text, path)
 
 
-def _head(source: Source, path: str) -> bytes:
-    """Read the begin of a text file, which is refused where it is UTF-16."""
-    try:
-        with opened_file(source, path) as handle:
-            head = bytes(handle.read(MAX_FIELD))
-    except OSError as error:
-        raise unreadable(path, error) from None
-    if head.startswith((b"\xff\xfe", b"\xfe\xff")):
-        raise InputError(f"{path}: not UTF-8 but UTF-16; convert it: iconv -f UTF-16 -t UTF-8")
-    return head
-
-
-def csv_header(source: Source, path: str) -> tuple[tuple[str, ...], str]:
-    """Read a CSV's header: its columns, and what separates them.
+def header_of(source: Source, path: str) -> Header:
+    """Read a CSV's header.
 
     Raises:
         InputError: no header, or a name comes twice.
     """
-    head = _head(source, path)
     try:
-        text = head.decode("utf-8-sig", errors="surrogateescape")
-        bare = re.sub(r'"[^"]*"', "", text.partition("\n")[0])
-        separator = next((sign for sign in ",;\t" if sign in bare), ",")
-        lines = io.StringIO(text, newline="\n")  # nothing else ends a line
-        names = next(csv.reader(lines, delimiter=separator, strict=True), [])
-    except csv.Error as error:
-        raise InputError(f"{path}:1: {csv_trouble(error)}") from None
-    if not names or len(set(names)) < len(names):
-        what = "no header" if not names else "two columns of the same name in the header"
-        raise InputError(f"{path}:1: {what}")
-    if not all(map(is_utf8, names)):
-        raise InputError(f"{path}:1: not UTF-8; convert the file")
-    return tuple(names), separator
+        with opened_file(source, path) as handle:
+            header = csv_header(_lines(handle), path)
+    except OSError as error:
+        raise unreadable(path, error) from None
+    if not header.columns:
+        raise InputError(f"{path}:1: no header")
+    return header
 
 
 def _first_objects(source: Source, path: str) -> list[dict[str, Any]]:
     """Read the first objects of a JSONL file; lines that are none are said when they are read."""
-    lines = _head(source, path).removeprefix(b"\xef\xbb\xbf").split(b"\n")
-    rows = []
-    for line in lines[:LOOK]:
-        with contextlib.suppress(ValueError, RecursionError):
-            rows.append(json.loads(line))
-    return [row for row in rows if isinstance(row, dict)]
+    try:
+        with opened_file(source, path) as handle:
+            lines = _lines(handle)
+            first = next(lines, b"")
+            if isinstance(first, bytes) and first.startswith(UTF16):
+                sound(decoded(first, 1), f"{path}:1")  # which says so
+            rows = islice(json_rows(chain([first], lines)), LOOK)
+            return [values for _, values in rows if not isinstance(values, Fault)]
+    except OSError as error:
+        raise unreadable(path, error) from None
+
+
+def _lines(handle: Any) -> Iterator[Line]:
+    return chain.from_iterable(split_lines(blocks(handle.read, BLOCK, HEAD)))
 
 
 def _json_fields(rows: Sequence[dict[str, Any]]) -> Any:
@@ -211,8 +182,3 @@ def _json_fields(rows: Sequence[dict[str, Any]]) -> Any:
         return pa.bool_() if found == {bool} else pa.string()
 
     return pa.schema([(name, kind(name)) for name in names])
-
-
-def json_text(value: object) -> str:
-    """Write a value of a column of texts: a str as it is, all else as JSON."""
-    return value if isinstance(value, str) else json.dumps(value, ensure_ascii=False)

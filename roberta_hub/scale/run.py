@@ -13,9 +13,9 @@ from typing import Any, Literal
 
 from roberta_hub.arguments import kind_of, one_of, shown, whole_number
 from roberta_hub.errors import InputError, InputTypeError, LakeError, Remedy, sentence
+from roberta_hub.rows.columns import check_clash
 from roberta_hub.scale import plan as plans
 from roberta_hub.scale.columns import arrow
-from roberta_hub.scale.frames import check_clash
 from roberta_hub.scale.layouts import Layout, layout_of
 from roberta_hub.scale.merge import check_one_file, discard, merge, merged_rows
 from roberta_hub.scale.outputs import is_local, listed, noted, sweep, write

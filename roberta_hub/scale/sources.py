@@ -11,9 +11,9 @@ from typing import Any
 
 from roberta_hub.arguments import path_text, shown
 from roberta_hub.errors import InputError
+from roberta_hub.rows.tables import format_of
+from roberta_hub.rows.values import is_utf8
 from roberta_hub.scale.columns import arrow
-from roberta_hub.scale.frames import is_utf8
-from roberta_hub.tables import format_of
 from roberta_hub.terminal import without_secrets
 
 FORMATS = ("parquet", "jsonl", "csv")

@@ -2,25 +2,23 @@
 
 from __future__ import annotations
 
-import functools
 import re
 from bisect import bisect_left
 from collections.abc import Sequence
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
-from itertools import accumulate, chain
+from itertools import accumulate, chain, islice
 from typing import Any
 
 from roberta_hub.errors import InputError, RobertaHubError
+from roberta_hub.rows.delimited import row_ends
+from roberta_hub.rows.lines import MARK, MAX_ROW
 from roberta_hub.scale.columns import arrow
-from roberta_hub.scale.layouts import Layout, check_file, check_objects, csv_header, plain_schema
+from roberta_hub.scale.layouts import Layout, check_fields, check_objects, header_of
 from roberta_hub.scale.sources import Source, SourceFile, opened_file, unreadable
-from roberta_hub.tables import MAX_FIELD
 
 BLOCK = 1 << 23
 """Bytes of a text file that are looked at together."""
-MAX_ROW = 4 * MAX_FIELD
-"""Bytes of a row of text; a character has four at most."""
 READERS = 16
 """Parquet files whose footers are read at once; an object store answers each after a while."""
 
@@ -79,10 +77,10 @@ def _parquet_cuts(source: Source, layout: Layout, file: SourceFile, unit_rows: i
     try:
         with opened_file(source, file.path) as handle:
             opened = arrow().parquet.ParquetFile(handle)
-            footer, fields = opened.metadata, plain_schema(opened.schema_arrow)
+            footer, schema = opened.metadata, opened.schema_arrow
     except Exception as error:  # Arrow's errors have no common class but OSError and ValueError
         raise unreadable(file.path, error) from None
-    check_file(fields, layout, file.path)
+    check_fields(schema, layout, file.path)
     groups = [footer.row_group(k).num_rows for k in range(footer.num_row_groups)]
     ends = row_cuts(groups, unit_rows)
     return [
@@ -122,16 +120,20 @@ def _text_cuts(source: Source, layout: Layout, file: SourceFile, unit_rows: int)
         return []  # as engines leave them, without a header
     parts: list[Part] = []
     separator = layout.separator if source.format == "csv" else None
-    if separator and csv_header(source, file.path) != (layout.header, separator):
-        raise InputError(
-            f"{file.path}:1: another header than that of the first file; the files of a source "
-            "have the same columns"
-        )
-    if not separator:
+    before = 0
+    if separator:
+        header = header_of(source, file.path)
+        before = header.lines
+        if (header.columns, header.separator) != (layout.header, separator):
+            raise InputError(
+                f"{file.path}:1: another header than that of the first file; the files of a source "
+                "have the same columns"
+            )
+    else:
         check_objects(source, layout, file.path)
     try:
         with opened_file(source, file.path) as handle:
-            start, line = text_start(handle, separator)
+            start, line = _text_start(handle, before)
             handle.seek(start)
             offset = start  # of `data`, which begins with a row where quotes count
             rows = lines = 0
@@ -167,59 +169,18 @@ def _text_cuts(source: Source, layout: Layout, file: SourceFile, unit_rows: int)
     return parts
 
 
-def text_start(handle: Any, separator: str | None) -> tuple[int, int]:
+def _text_start(handle: Any, lines: int) -> tuple[int, int]:
     """Tell at which byte and line a file's rows begin: behind a byte order mark, and a header.
 
     Args:
         handle: the open file.
-        separator: of a CSV's fields, whose first row names the columns; None: there is no header.
+        lines: of the header.
     """
     handle.seek(0)
     head = handle.read(BLOCK)
-    mark = 3 if head.startswith(b"\xef\xbb\xbf") else 0
-    if separator is None:
-        return mark, 1
-    while not (ends := row_ends(head[mark:], separator)[0]) and (block := handle.read(BLOCK)):
+    if not lines:
+        return len(MARK) if head.startswith(MARK) else 0, 1
+    while head.count(b"\n") < lines and (block := handle.read(BLOCK)):
         head += block
-    start = mark + ends[0] if ends else len(head)
-    return start, 1 + head.count(b"\n", 0, start)
-
-
-@functools.cache
-def _marks(separator: str) -> re.Pattern[bytes]:
-    """Return what matches ends of rows, and as a whole what may hold newlines that end none."""
-    quote = rb'"(?<![^,\n]")[^"]*(?:""[^"]*)*'  # a field that begins with one, and may go on
-    closed = rb'(?:(")(?:[^,\r\n][^\n]*|\r+[^\r\n][^\n]*)?)?'  # text behind it: a bad line
-    bare = rb"\r+[^\r\n][^\n]*"  # a bad line too, in which no quote counts any more
-    every = rb"\n|" + quote + closed + rb"|" + bare
-    return re.compile(every.replace(b",", re.escape(separator.encode())))
-
-
-def row_ends(data: bytes, separator: str | None) -> tuple[list[int], bool]:
-    r"""Find the ends of rows in a stretch of text that begins with a row.
-
-    It sees rows as Python's `csv` does, which goes on with the next line behind a bad one. A quote
-    counts where a field begins: one in the midst of text is text.
-
-    Args:
-        data: bytes.
-        separator: of a CSV's fields, whose quotes may hold newlines; None: there are no quotes.
-
-    Returns:
-        (one past each newline that ends a row, whether the rest is inside of quotes).
-
-    Example:
-        >>> row_ends(b'a,"b\nc"\nd', ",")
-        ([8], False)
-        >>> row_ends(b'5" by 6\n"b\n', ","), row_ends(b'"a\nb\n', None)
-        (([8], True), ([3, 5], False))
-    """
-    if separator is None or b'"' not in data:
-        return [mark.end() for mark in re.finditer(rb"\n", data)], False
-    ends, opens = [], False
-    for mark in _marks(separator).finditer(data):
-        if mark[0] == b"\n":
-            ends.append(mark.end())
-        elif mark[0][:1] == b'"':
-            opens = mark[1] is None
-    return ends, opens
+    ends = [end.end() for end in islice(re.finditer(b"\n", head), lines)]
+    return (ends[-1] if len(ends) == lines else len(head)), lines + 1

@@ -18,19 +18,10 @@ from roberta_hub.errors import (
     near_names,
 )
 from roberta_hub.keywords import unknown_keyword
+from roberta_hub.rows.columns import check_clash, text_columns
+from roberta_hub.rows.frames import append_columns, column_names, column_of, frame_kind, is_stream
+from roberta_hub.rows.values import Fault, RowTexts, is_utf8, texts_in
 from roberta_hub.scale.columns import QUESTIONS, SHARED, VECTORS, Columns, arrow, as_table, schema
-from roberta_hub.scale.frames import (
-    Fault,
-    Row,
-    beside,
-    check_clash,
-    chosen,
-    is_stream,
-    is_utf8,
-    names_of,
-    rows_of,
-    values_of,
-)
 from roberta_hub.scale.models import Loaded, Optimize, loaded, with_threads
 from roberta_hub.text.texts import as_strings
 
@@ -157,15 +148,20 @@ class Verb:
         """
         if is_stream(table):
             return map(self, table)
-        names = names_of(table)
-        columns = chosen(names, self.text)
-        found, faults = self.answers(rows_of([values_of(table, name) for name in columns], columns))
+        names = column_names(table)
+        if names is None or frame_kind(table) == "other":
+            raise InputTypeError(
+                f"the table is a {kind_of(table)}; pass a table of pyarrow, pandas or polars, a "
+                "dict of columns, or an iterator of such tables"
+            )
+        columns = text_columns(names, self.text)
+        found, faults = self.answers(texts_in([column_of(table, n) for n in columns], columns))
         check_clash(names, found.column_names, Remedy("pass prefix=TEXT for other names"))
         if faults and self.errors == "raise":
             row, error = next(iter(faults.items()))
             error.within(f"row {row} of the table")
             raise error
-        return beside(table, found)
+        return append_columns(table, found)
 
     def __repr__(self) -> str:
         names = {name: value for name, value in self.names().items() if value not in (None, "", ())}
@@ -200,11 +196,11 @@ class Verb:
         """
         return self._loaded().digest
 
-    def answers(self, rows: Sequence[Row]) -> tuple[Any, dict[int, InputError]]:
+    def answers(self, rows: Sequence[RowTexts]) -> tuple[Any, dict[int, InputError]]:
         """Answer rows.
 
         Args:
-            rows: texts; see `Row`.
+            rows: see `RowTexts`.
 
         Returns:
             (a pyarrow Table with a row for each, what is wrong with which row). The errors name no

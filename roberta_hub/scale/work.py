@@ -21,7 +21,7 @@ from roberta_hub.errors import InputError, RobertaHubError
 from roberta_hub.scale.columns import arrow
 from roberta_hub.scale.layouts import Layout
 from roberta_hub.scale.outputs import whole
-from roberta_hub.scale.rows import Rows, read_unit
+from roberta_hub.scale.reading import Batch, read_unit
 from roberta_hub.scale.sources import Source
 from roberta_hub.scale.units import Unit
 from roberta_hub.scale.verb import Verb, reason
@@ -234,7 +234,7 @@ def _written(job: Job, unit: Unit) -> Done:
     return Done(unit.number, "done", count, faults, tuple(errors))
 
 
-def _answered(job: Job, unit: Unit, rows: Rows) -> tuple[Any, list[InputError]]:
+def _answered(job: Job, unit: Unit, rows: Batch) -> tuple[Any, list[InputError]]:
     """Answer some rows: (Table of what is kept and the answers, what is wrong with which)."""
     found, faults = job.verb.answers(rows.texts)
     for i, error in faults.items():

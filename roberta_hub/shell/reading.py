@@ -13,14 +13,14 @@ import click
 
 from roberta_hub.arguments import shown
 from roberta_hub.errors import InputError, UnknownNameError
+from roberta_hub.rows.lines import blocks, decoded, lines, split_lines
+from roberta_hub.rows.tables import Row, Table, format_of, json_row, open_table
+from roberta_hub.rows.values import sound
 from roberta_hub.shell.grammar import Asked
-from roberta_hub.tables import Row, Table, format_of, json_object, lines, open_table
 
 STDIN = "standard input"
 CHUNK = 1 << 16
 """Bytes of standard input that are asked for at once; a pipe holds so many."""
-LONGEST = 10_000_000
-"""Bytes of a line of standard input, which may have no end."""
 NO_LINES = (".json", ".xlsx", ".xls", ".ods")
 """Endings of tables that are not read; each of their lines would pass for a text."""
 FIRST, MOST = 32, 512
@@ -208,33 +208,17 @@ def _object(text: str, name: str, number: int, columns: Sequence[str], parts: Pa
         )
     if not text.strip():
         return None
-    row = Row(json_object(text, Path(name), number), number, f"{name}:{number}")
-    return parts.check(_row(row, columns))
+    return parts.check(_item(json_row(text, number, name), columns))
 
 
 def _stream(file: BinaryIO, name: str, line: Line) -> Iterator[Item | None]:
     """Read lines as they come; None where what has come is read, and more may follow."""
-    rest, number = b"", 0
-    while block := file.read1(CHUNK):  # type: ignore[attr-defined]
-        *whole, rest = (rest + block).split(b"\n")
-        if len(rest) > LONGEST:
-            raise InputError(f"{name}:{number + 1}: a line of more than {LONGEST:,} bytes")
-        for raw in whole:
+    number = 0
+    for found in split_lines(blocks(file.read1, CHUNK)):  # type: ignore[attr-defined]
+        for raw in found:
             number += 1
-            yield line(_decoded(raw, name, number), number)
+            yield line(sound(decoded(raw, number), f"{name}:{number}"), number)
         yield None
-    if rest:
-        yield line(_decoded(rest, name, number + 1), number + 1)
-
-
-def _decoded(raw: bytes, name: str, number: int) -> str:
-    where = f"{name}:{number}"
-    if number == 1 and raw.startswith((b"\xff\xfe", b"\xfe\xff")):
-        raise InputError(f"{where}: not UTF-8 but UTF-16; convert it: iconv -f UTF-16 -t UTF-8")
-    try:
-        return raw.decode("utf-8-sig" if number == 1 else "utf-8").removesuffix("\r")
-    except UnicodeDecodeError as error:
-        raise InputError(f"{where}: not UTF-8: {error}; convert it with iconv") from None
 
 
 # ---- tables ----
@@ -246,7 +230,7 @@ def _table(table: Table, columns: Sequence[str], parts: Parts) -> Iterator[Item]
         chosen = [table.check(column) for column in columns]
     except UnknownNameError as error:
         raise click.UsageError(str(error)) from None
-    return (parts.check(_row(row, chosen)) for row in table.rows())
+    return (parts.check(_item(row, chosen)) for row in table.rows())
 
 
 def _found(table: Table, parts: Parts) -> Sequence[str]:
@@ -264,16 +248,5 @@ def _found(table: Table, parts: Parts) -> Sequence[str]:
     )
 
 
-def _row(row: Row, columns: Sequence[str]) -> Item:
-    texts = []
-    for column in columns:
-        value = row.values.get(column)
-        if value is None:
-            raise InputError(f"{row.where}: no text in the column {column!r}; drop it or fill it")
-        if not isinstance(value, str):
-            raise InputError(
-                f"{row.where}: the column {column!r} holds {shown(value)}, a "
-                f"{type(value).__name__}, not a text"
-            )
-        texts.append(value)
-    return Item(tuple(texts), row.where)
+def _item(row: Row, columns: Sequence[str]) -> Item:
+    return Item(tuple(row.text(column) for column in columns), row.where)

@@ -1,33 +1,23 @@
-"""Turns whatever holds texts into a list of them, so that `texts` means the same to every verb.
-
-Containers of other packages are known by what they offer (`tolist`, `to_pylist`, iteration), never
-by their class, so that none of those packages is imported.
-"""
+"""Turns whatever holds texts into a list of them, so that `texts` means the same to every verb."""
 
 from __future__ import annotations
 
-import io
-import os
 import re
-from collections.abc import Callable, Iterable, Mapping
-from collections.abc import Set as AbstractSet
+from collections.abc import Iterable, Mapping
 from itertools import chain
 from typing import Any, NoReturn, TypeAlias
 
 from roberta_hub.arguments import advise, kind_of, shown
 from roberta_hub.errors import InputError, InputTypeError, Place
+from roberta_hub.rows.frames import list_of, named
+from roberta_hub.rows.values import missing
 from roberta_hub.text.tokenizer import Text
 
 Texts: TypeAlias = "Iterable[str | tuple[str, ...] | list[str]]"
 """Many texts, for type checkers; columns of pandas, polars and Arrow are such iterables too."""
 
-_TO_LIST = ("to_pylist", "tolist", "to_list")
-"""How Arrow's arrays; numpy's, pandas'; polars' columns become lists of Python's own values."""
 _FILE = re.compile(r"\S{1,200}\.(?:csv|tsv|jsonl?|parquet|txt|xlsx?)", re.IGNORECASE)
 """What a lone text looks like that is the name of a file; whether there is one is not asked."""
-_MISSING = ("NoneType", "NAType", "NaTType")
-_SHOWN = 8
-"""Columns and keys that an error lists."""
 
 
 def as_texts(value: object, name: str = "texts") -> tuple[list[Text], bool]:
@@ -79,8 +69,8 @@ def as_single_texts(value: object, name: str, *, needs: str) -> tuple[list[str],
         return items, False
     for i, item in enumerate(items):
         if not isinstance(item, str):
-            missing = "; it is missing: drop it or fill it" if _is_missing(item) else ""
-            raise InputTypeError(f"a {kind_of(item)}; {needs}{missing}", place=Place(name, i))
+            hint = "; it is missing: drop it or fill it" if missing(item) else ""
+            raise InputTypeError(f"a {kind_of(item)}; {needs}{hint}", place=Place(name, i))
     return [_plain(item) for item in items], False
 
 
@@ -103,7 +93,7 @@ def as_strings(value: object, name: str, what: str) -> list[str]:
     if isinstance(value, str):
         raise InputError(f"{name} is {shown(value)}; pass a list of {what}")
     unordered = isinstance(value, (set, frozenset))  # of labels the order means nothing
-    items = list(value) if unordered else many(value, name)  # type: ignore[call-overload]
+    items = list(value) if unordered else list_of(value, name)  # type: ignore[call-overload]
     for i, item in enumerate(items):
         if not isinstance(item, str):
             raise InputTypeError(f"{name}[{i}] is a {kind_of(item)}; pass a list of {what}, as str")
@@ -129,111 +119,7 @@ def _several(value: object, name: str) -> list[Any]:
             f"{name} is a tuple of {len(value)} str, which could be one input or several; pass "
             f"[({one})] for one of several sentences (a pair), or [{inner}] for single texts"
         )
-    return many(value, name)
-
-
-def many(value: Any, name: str) -> list[Any]:
-    """Return the items of any container, whatever they are, as a new list.
-
-    Args:
-        value: what a caller passed.
-        name: of the argument, in an error.
-
-    Raises:
-        InputTypeError: no container, or one that iterates over something else than its items.
-    """
-    if type(value) is list:
-        return value.copy()
-    _refuse_tables(value, name)
-    kind = type(value)
-    for method in _TO_LIST:
-        if callable(getattr(kind, method, None)):
-            return list(getattr(value, method)())
-    if hasattr(kind, "__array__") and not hasattr(kind, "__iter__"):
-        return list(value.__array__().tolist())
-    try:
-        items = iter(value)
-    except TypeError:
-        raise InputTypeError(
-            f"{name} is a {kind_of(value)}; pass one str, or a list of them"
-        ) from None
-    found = list(items)
-    if not found and items is value:
-        advise_of_nothing(value, name)
-    return found
-
-
-def advise_of_nothing(value: object, name: str) -> None:
-    """Warn of an iterator that yields nothing: most often it was read before.
-
-    Args:
-        value: the iterator.
-        name: of the argument, in the warning.
-    """
-    advise(
-        f"{name} is a {kind_of(value)} that yields nothing; if it was read before, it is used up: "
-        "make it anew, or a list of it"
-    )
-
-
-def _refuse_tables(value: Any, name: str) -> None:
-    """Return an error for what iterates over something else than its texts, or in no order."""
-    kind, what = type(value), f"{name} is a {kind_of(value)}"
-    if isinstance(value, (bytes, bytearray, memoryview)):
-        raise InputTypeError(f"{what}, not text; decode it: {name}.decode()")
-    if isinstance(value, os.PathLike):
-        raise InputTypeError(
-            f"{what}, {shown(os.fspath(value))}, not text; pass what the file holds, "
-            f"{name}.read_text() or its .splitlines()"
-        )
-    if kind_of(value) == "Tensor":
-        raise InputTypeError(
-            f"{what}, not text; ids go to extract_features and predict, vectors to similarity and "
-            "search"
-        )
-    if isinstance(value, Mapping):
-        keys = _named(value)
-        raise InputTypeError(f"{what} with the keys {keys}; pass the values of one: {name}[...]")
-    if isinstance(value, (set, frozenset)) or (
-        isinstance(value, AbstractSet) and not hasattr(kind, "mapping")  # a dict's keys have order
-    ):
-        raise InputTypeError(f"{what}, which has no order; pass a list: sorted({name})")
-    if isinstance(value, io.IOBase):
-        raise InputTypeError(f"{what}, whose lines end in a newline; pass its read().splitlines()")
-    if hasattr(kind, "columns") or hasattr(kind, "column_names"):
-        raise InputTypeError(
-            f"{what} with the columns {_columns(value)}; pass one of them: {name}[...], or pairs: "
-            "list(zip(first, second))"
-        )
-    if names := getattr(getattr(value, "dtype", None), "names", None):
-        raise InputTypeError(
-            f"{what} with the columns {_named(names)}; pass one of them: {name}[...]"
-        )
-    shape = getattr(value, "shape", None) if hasattr(kind, "shape") else None
-    if isinstance(shape, tuple) and len(shape) != 1:
-        raise InputTypeError(
-            f"{what} of shape {tuple(shape)}, not of one dimension; pass one column, {name}[:, 0], "
-            f"or pairs: [tuple(row) for row in {name}]"
-        )
-
-
-def _columns(table: Any) -> str:
-    names: tuple[Callable[[], Iterable[object]], ...] = (
-        lambda: table.column_names,  # an Arrow table's `columns` are the data
-        lambda: table.collect_schema().names(),  # a lazy frame of polars warns of its `columns`
-        lambda: table.columns,
-    )
-    for found in names:
-        try:
-            return _named(found())
-        except Exception:  # the name of a column is a courtesy; some tables find them by computing
-            continue
-    return "that it has"
-
-
-def _named(names: Iterable[object]) -> str:
-    listed = [shown(name, 40) for name in names]
-    return ", ".join(listed[:_SHOWN]) + (", ..." if len(listed) > _SHOWN else "") or "of none"
+    return list_of(value, name)
 
 
 def _text(item: object, name: str, i: int) -> Text:
@@ -251,7 +137,7 @@ def _text(item: object, name: str, i: int) -> Text:
 def _refuse_item(item: object, place: Place, which: str = "") -> NoReturn:
     """Return an error for one item, or one sentence of it, that is no text."""
     kind = kind_of(item)
-    if _is_missing(item):
+    if missing(item):
         why = (
             f"{which}missing (a {kind}); drop such rows, as dropna() does, or fill them with a "
             "text: fillna('')"
@@ -259,7 +145,7 @@ def _refuse_item(item: object, place: Place, which: str = "") -> NoReturn:
     elif isinstance(item, (bytes, bytearray)):
         why = f"{which}{kind}, not text; decode them"
     elif isinstance(item, Mapping):
-        why = f"{which}a {kind} with the keys {_named(item)}; pass the values of one key"
+        why = f"{which}a {kind} with the keys {named(item)}; pass the values of one key"
     elif isinstance(item, (list, tuple)) and not which:
         size = "an empty" if not item else "a"
         of = f" of {len(item)}" if item else ""
@@ -267,12 +153,6 @@ def _refuse_item(item: object, place: Place, which: str = "") -> NoReturn:
     else:
         why = f"{which}a {kind}; a text is a str, or a tuple of them"
     raise InputTypeError(why, place=place)
-
-
-def _is_missing(item: object) -> bool:
-    """None, NaN, or pandas' NA and NaT."""
-    kind = type(item).__name__
-    return kind in _MISSING or (kind.startswith("float") and bool(item != item))
 
 
 def _plain(text: str) -> str:

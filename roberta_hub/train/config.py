@@ -15,7 +15,7 @@ from typing import NoReturn
 
 from roberta_hub.errors import InputError, InputTypeError, MissingExtraError, UnknownNameError
 from roberta_hub.extras import install
-from roberta_hub.tables import FORMATS, format_of
+from roberta_hub.rows.tables import FORMATS, format_of
 from roberta_hub.terminal import clean
 from roberta_hub.train.limits import check, near
 from roberta_hub.train.settings import (

@@ -19,7 +19,7 @@ FLOORS = {
     "other_names": 0,
     "terminal": 0,
     "sentence_settings": 0,
-    "tables": 0,
+    "rows": 0,
     "text": 1,
     "model": 1,
     "checkpoint": 1,
@@ -51,10 +51,10 @@ STAIRS = {
     ("other_names", "errors"),
     ("sentence_settings", "arguments"),
     ("sentence_settings", "errors"),
-    ("tables", "arguments"),
-    ("tables", "errors"),
-    ("tables", "extras"),
-    ("tables", "terminal"),
+    ("rows", "arguments"),
+    ("rows", "errors"),
+    ("rows", "extras"),
+    ("rows", "terminal"),
     ("interface", "verbs"),
 }
 """Imports within a floor."""

@@ -17,11 +17,11 @@ pa = pytest.importorskip("pyarrow")
 pq = pytest.importorskip("pyarrow.parquet")
 
 from roberta_hub.errors import InputError, UnknownNameError  # noqa: E402
-from roberta_hub.scale import rows as rows_module  # noqa: E402
+from roberta_hub.rows.values import Fault  # noqa: E402
+from roberta_hub.scale import reading as reading_module  # noqa: E402
 from roberta_hub.scale import units as units_module  # noqa: E402
-from roberta_hub.scale.frames import Fault  # noqa: E402
 from roberta_hub.scale.layouts import layout_of  # noqa: E402
-from roberta_hub.scale.rows import Rows, read_unit  # noqa: E402
+from roberta_hub.scale.reading import Batch, read_unit  # noqa: E402
 from roberta_hub.scale.sources import find  # noqa: E402
 from roberta_hub.scale.units import Unit, row_cuts, units_of  # noqa: E402
 
@@ -33,18 +33,18 @@ FEW = settings(max_examples=60, suppress_health_check=[HealthCheck.function_scop
 def small_blocks(monkeypatch: pytest.MonkeyPatch) -> None:
     """Blocks and batches of a few bytes and rows, so that small files have many."""
     monkeypatch.setattr(units_module, "BLOCK", 37)
-    monkeypatch.setattr(rows_module, "BLOCK", 29)
-    monkeypatch.setattr(rows_module, "BATCH", 4)
+    monkeypatch.setattr(reading_module, "BLOCK", 29)
+    monkeypatch.setattr(reading_module, "BATCH", 4)
 
 
-def all_rows(path: Path, unit_rows: int) -> tuple[list[Unit], list[list[Rows]]]:
+def all_rows(path: Path, unit_rows: int) -> tuple[list[Unit], list[list[Batch]]]:
     source = find(path)
     layout = layout_of(source, ("text",), None)
     units = units_of(source, layout, unit_rows)
     return units, [list(read_unit(source, layout, unit)) for unit in units]
 
 
-def texts_of(batches: list[list[Rows]]) -> list[Any]:
+def texts_of(batches: list[list[Batch]]) -> list[Any]:
     return [text for unit in batches for batch in unit for text in batch.texts]
 
 
@@ -153,7 +153,7 @@ def test_text_that_is_none(tmp_path: Path) -> None:
     path = tmp_path / "in.csv"
     for data, said in (
         (b"", "no header"),
-        (b"a,a\n1,2\n", "two columns of the same name"),
+        (b"a,a\n1,2\n", "two columns have the same name, 'a'"),
         ("text\na\n".encode("utf-16"), "UTF-16"),
         (b'id,text\n1,a\n2,"open\n3,c\n', r"in\.csv:3: a quote opens in this row"),
         (b"id,text\r1,a\r2,b\r", r"in\.csv:1: a line ends with CR alone"),

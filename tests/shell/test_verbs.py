@@ -19,8 +19,8 @@ from shell.running import Run, runner, write_model
 
 from roberta_hub import RobertaHubInterface, hub, load_model
 from roberta_hub.arguments import shown
+from roberta_hub.rows.tables import open_table
 from roberta_hub.shell.reading import FIRST, MOST, Item, windows
-from roberta_hub.tables import open_table
 
 TEXTS = ["A dog ran.", 'He said "no", twice.', "naïve 🙂 漢字", "Goal!"]
 HARD = ["two\nlines", "a\ttab", ' spaces and "quotes" ', "=1+1", "\u2028 \x1b[31m", "Ende\r"]
@@ -450,8 +450,13 @@ BAD: dict[str, tuple[str, bytes, tuple[str, ...], str]] = {
     "a quote left open": ("x.csv", b'id,text\n1,a\n2,"b\n3,c\n', (), "x.csv:3: a quote opens"),
     "no JSON": ("x.jsonl", b'{"text": "a"}\n{"text": \n', (), "x.jsonl:2: not JSON"),
     "a list": ("x.jsonl", b'{"text": "a"}\n["b"]\n', (), "x.jsonl:2: a JSON list"),
-    "null": ("x.jsonl", b'{"text": "a"}\n{"text": null}\n', (), "x.jsonl:2: no text in the column"),
-    "no such key": ("x.jsonl", b'{"text": "a"}\n{"txt": "b"}\n', (), "x.jsonl:2: no text in"),
+    "null": ("x.jsonl", b'{"text": "a"}\n{"text": null}\n', (), "x.jsonl:2: nothing in the column"),
+    "no such key": (
+        "x.jsonl",
+        b'{"text": "a"}\n{"txt": "b"}\n',
+        (),
+        "x.jsonl:2: no column 'text'; there are txt",
+    ),
     "a number": ("x.jsonl", b'{"text": "a"}\n{"text": 7}\n', (), "x.jsonl:2: the column 'text' h"),
     "no Parquet": ("x.parquet", b"PAR1 no", (), "x.parquet: not a readable Parquet"),
     "an array": ("x.json", b'["a", "b"]', (), "write an object a line, as .jsonl"),
@@ -483,7 +488,7 @@ def test_a_bad_line_of_standard_input_is_named(run: Run, kind: str) -> None:
 def test_a_line_without_an_end_is_no_way_to_fill_memory(
     run: Run, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("roberta_hub.shell.reading.LONGEST", 100_000)
+    monkeypatch.setattr("roberta_hub.rows.lines.MAX_ROW", 100_000)
     status, _, err = run("tokens", stdin=b"x" * 1_000_000)
     assert status == 1 and "standard input:1: a line of more than 100,000 bytes" in err
 

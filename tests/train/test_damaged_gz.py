@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 
 from roberta_hub.errors import InputError
-from roberta_hub.train.data.tables import lines
+from roberta_hub.rows.lines import lines
 
 
 def test_a_damaged_gz_is_named(tmp_path: Path) -> None:

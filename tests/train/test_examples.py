@@ -150,8 +150,8 @@ GOOD = {"sentence": "A", "label": "x"}
     ("rows", "words"),
     [
         ([GOOD, {"sentence": "A"}], ":2: no column 'label'; there are sentence"),
-        ([GOOD, {"sentence": None, "label": "x"}], ":2: column 'sentence' is empty"),
-        ([{"sentence": 5, "label": "x"}], ":1: column 'sentence' is a int, not text"),
+        ([GOOD, {"sentence": None, "label": "x"}], ":2: nothing in the column 'sentence'"),
+        ([{"sentence": 5, "label": "x"}], ":1: the column 'sentence' holds 5, a int, not a text"),
         ([GOOD, {"sentence": "A", "label": ""}], ":2: the label is empty"),
         ([GOOD, ["A", "x"]], ":2: a JSON list, not an object"),
         ([], ": holds no examples"),

@@ -25,13 +25,13 @@ from small_models import small_roberta
 
 import roberta_hub
 from roberta_hub.errors import InputError, InputTypeError, RobertaHubError, UnknownNameError
+from roberta_hub.rows.columns import find_columns
+from roberta_hub.rows.tables import table_of
 from roberta_hub.train.data.sentences import Sentences
 from roberta_hub.train.fitting.card import command
-from roberta_hub.train.fitting.columns import find_columns
 from roberta_hub.train.fitting.examples import Examples, read_examples
 from roberta_hub.train.fitting.fit import Fitted, _task, prepare
 from roberta_hub.train.fitting.folder import workplace, write_folder
-from roberta_hub.train.fitting.frames import table_of
 from roberta_hub.train.settings import Config, TaskConfig
 
 pytestmark = pytest.mark.filterwarnings("ignore:.*rows are few to learn from")
@@ -291,7 +291,7 @@ BAD: dict[str, tuple[Any, dict[str, Any], str]] = {
     "a number for a text": (
         [{**row, "text": 5} for row in good()],
         {"text": "text"},
-        "table:1: column 'text' is a int, not text",
+        "table:1: the column 'text' holds 5, a int, not a text; text=... names",
     ),
     "each row its own class": (
         [{**row, "label": f"kind {i}x"} for i, row in enumerate(good(60))],

@@ -36,9 +36,9 @@ def test_white_space_around_the_labels_of_glue_and_words(tmp_path):
 
 
 WRONG = [
-    (math.nan, "the label is nan"),
+    (math.nan, "nothing in the column"),
     (math.inf, "the label is inf"),
-    (None, "is empty"),
+    (None, "nothing in the column"),
     ({"a": 1}, "the label is a dict"),
     (["a"], "a list of labels; the task multi_label"),
     ("   ", "the label is empty"),

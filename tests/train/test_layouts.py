@@ -182,7 +182,11 @@ def test_gap(tmp_path, a, b, query, label):
     ("read", "row", "words"),
     [
         (read_words, [{"words": ["A"], "tags": []}], ":1: 1 words and 0 tags"),
-        (read_words, [{"words": "A", "tags": ["O"]}], ":1: column 'words' is no list of texts"),
+        (
+            read_words,
+            [{"words": "A", "tags": ["O"]}],
+            ":1: the column 'words' holds 'A', not a list",
+        ),
         (
             read_choices,
             [{"context": "A", "options": ["b"], "answer": 1}],

@@ -7,20 +7,10 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from roberta_hub.train.data.tables import (
-    TABLES,
-    bad,
-    check_format,
-    json_object,
-    lines,
-    list_of,
-    nonempty,
-    number_of,
-    roles,
-    rows,
-    text_of,
-    value_of,
-)
+from roberta_hub.errors import InputError
+from roberta_hub.rows.lines import lines
+from roberta_hub.rows.tables import FORMATS, Row, json_row
+from roberta_hub.train.data.roles import check_format, digits_in, nonempty, roles, rows
 
 
 @dataclass(frozen=True)
@@ -51,19 +41,18 @@ def read_choices(
     if format == "race":
         return nonempty(list(_race(path)), path)
     if format == "commonsense_qa":
-        return nonempty([_commonsense(row, path, line) for line, row in rows(path, "jsonl")], path)
-    check_format(format, ("race", "commonsense_qa", *TABLES))
+        return nonempty([_commonsense(row) for row in rows(path, "jsonl")], path)
+    check_format(format, ("race", "commonsense_qa", *FORMATS))
     names = ("context", "options", "answer")
     named = roles(columns, names, {name: name for name in names})
     found = []
-    for line, row in rows(path, format):
-        options = tuple(list_of(row, named["options"], path, line))
-        answer = value_of(row, named["answer"], path, line)
-        number = options.index(answer) if answer in options else number_of(answer)
+    for row in rows(path, format):
+        options = tuple(row.texts(named["options"]))
+        answer = row.value(named["answer"])
+        number = options.index(answer) if answer in options else digits_in(answer)
         if number is None or not 0 <= number < len(options):
-            raise bad(path, line, f"answer {answer!r} is none of {len(options)} options")
-        context = text_of(row, named["context"], path, line)
-        found.append(Choice(context, options, number, f"{path}:{line}"))
+            raise row.error(f"answer {answer!r} is none of {len(options)} options")
+        found.append(Choice(row.text(named["context"]), options, number, row.where))
     return nonempty(found, path)
 
 
@@ -77,23 +66,23 @@ def _race(path: Path) -> Iterator[Choice]:
         for line, text in lines(file):
             if not text.strip():
                 continue
-            row = json_object(text, file, line)
-            article = _one_line(text_of(row, "article", file, line))
-            questions = list_of(row, "questions", file, line)
-            answers, options = row.get("answers"), row.get("options")
+            row = json_row(text, line, file)
+            article, questions = _one_line(row.text("article")), row.texts("questions")
+            answers, options = row.values.get("answers"), row.values.get("options")
             if not isinstance(answers, list) or not isinstance(options, list):
-                raise bad(file, line, "has no lists 'answers' and 'options'")
+                raise row.error("has no lists 'answers' and 'options'")
             if not len(questions) == len(answers) == len(options):
-                raise bad(file, line, "questions, options and answers differ in number")
+                raise row.error("questions, options and answers differ in number")
             for number, (question, own, answer) in enumerate(
                 zip(questions, options, answers, strict=True)
             ):
-                where = f"{line}, question {number}"
+                where = f"{row.where}, question {number}"
                 letters = "ABCDEFGH"[: len(own)] if isinstance(own, list) else ""
                 if not isinstance(answer, str) or len(answer) != 1 or answer not in letters:
-                    raise bad(file, where, f"answer {answer!r} is none of {', '.join(letters)}")
+                    listed = ", ".join(letters)
+                    raise InputError(f"{where}: answer {answer!r} is none of {listed}")
                 joined = tuple(_with_option(question, str(option)) for option in own)
-                yield Choice(article, joined, letters.index(answer), f"{file}:{where}")
+                yield Choice(article, joined, letters.index(answer), where)
 
 
 def _with_option(question: str, option: str) -> str:
@@ -104,13 +93,13 @@ def _one_line(text: str) -> str:
     return text.replace("\n", " ").strip()
 
 
-def _commonsense(row: dict[str, Any], path: Path, line: int) -> Choice:
+def _commonsense(row: Row) -> Choice:
     """Write `Q: question` and `A: option` (fairseq `examples/roberta/commonsense_qa`)."""
     try:
-        question = row["question"]
+        question = row.values["question"]
         letters = [str(choice["label"]) for choice in question["choices"]]
         options = tuple(f"A: {choice['text']}" for choice in question["choices"])
-        stem, right = str(question["stem"]), letters.index(row["answerKey"])
+        stem, right = str(question["stem"]), letters.index(row.values["answerKey"])
     except (KeyError, TypeError, ValueError) as error:
-        raise bad(path, line, f"not CommonsenseQA: {type(error).__name__}: {error}") from None
-    return Choice(f"Q: {stem}", options, right, f"{path}:{line}")
+        raise row.error(f"not CommonsenseQA: {type(error).__name__}: {error}") from None
+    return Choice(f"Q: {stem}", options, right, row.where)

@@ -10,17 +10,11 @@ from typing import Any
 
 import torch
 
-from roberta_hub.train.data.tables import (
-    TABLES,
-    bad,
-    check_format,
-    lines,
-    nonempty,
-    roles,
-    rows,
-    text_of,
-    value_of,
-)
+from roberta_hub.errors import InputError
+from roberta_hub.rows.lines import lines
+from roberta_hub.rows.tables import FORMATS, Row
+from roberta_hub.rows.values import blank
+from roberta_hub.train.data.roles import check_format, nonempty, roles, rows
 
 PAIR_ROLES = ("sentence", "sentence2", "sentence3", "score")
 
@@ -45,7 +39,7 @@ def read_pairs(
 
     Args:
         path: a file; `.gz` and `.xz` are unpacked on the fly.
-        format: one of `TABLES`, or "txt": a sentence a line. None: by the file's name.
+        format: one of `FORMATS`, or "txt": a sentence a line. None: by the file's name.
         columns: which column is `sentence`, and, where the table has them, `sentence2`,
             `sentence3`, which may be empty in some rows, and `score`; None: those names.
 
@@ -60,73 +54,65 @@ def read_pairs(
         ('A dog runs.', 'An animal moves.')
     """
     path = Path(path)
-    check_format(format, (*TABLES, "txt"))
+    check_format(format, (*FORMATS, "txt"))
     if format is None and [s for s in path.suffixes if s not in (".gz", ".xz")][-1:] == [".txt"]:
         format = "txt"
     named = roles(columns, PAIR_ROLES, {role: role for role in PAIR_ROLES})
     if format != "txt":
-        found = list(_rows(path, rows(path, format), named, {"sentence", *(columns or {})}))
+        found = list(_examples(rows(path, format), named, {"sentence", *(columns or {})}))
     else:
         found = [Pair((text,), None, f"{path}:{n}") for n, text in lines(path) if text.strip()]
     nonempty(found, path)
     if found[0].score is not None and len({pair.score for pair in found}) == 1:
-        raise bad(path, "all rows", f"every score is {found[0].score:g}, which orders nothing")
+        raise InputError(f"{path}: every score is {found[0].score:g}, which orders nothing")
     return found
 
 
-def _rows(
-    path: Path,
-    table: Iterator[tuple[int, dict[str, Any]]],
-    named: Mapping[str, Any],
-    asked: set[str],
-) -> Iterator[Pair]:
+def _examples(table: Iterator[Row], named: Mapping[str, Any], asked: set[str]) -> Iterator[Pair]:
     first: set[str] = set()
-    for line, row in table:
-        own = {role for role in PAIR_ROLES if role in asked or named[role] in row}
+    for row in table:
+        own = {role for role in PAIR_ROLES if role in asked or named[role] in row.values}
         first = first or own
         if odd := (own - first) & {"sentence2", "score"}:
-            raise bad(path, line, f"column {named[odd.pop()]!r} is not in the rows before")
+            raise row.error(f"column {named[odd.pop()]!r} is not in the rows before")
         for role in ("sentence3", "score"):
             if role in own and "sentence2" not in first:
-                raise bad(
-                    path,
-                    line,
+                raise row.error(
                     f"column {named[role]!r} without a second sentence; name its column with "
                     "data.columns.sentence2",
                 )
         second = ("sentence", "sentence2") if "sentence2" in first else ("sentence",)
-        texts = [_sentence(row, named[role], path, line) for role in second]
-        hard = row.get(named["sentence3"])
-        if "sentence3" in own and hard is not None and str(hard).strip():
-            texts.append(_sentence(row, named["sentence3"], path, line))
-        score = _score(row, named["score"], path, line) if "score" in first else None
-        _check(texts, score, path, line)
-        yield Pair(tuple(texts), score, f"{path}:{line}")
+        texts = [_sentence(row, named[role]) for role in second]
+        if "sentence3" in own and not blank(row.values.get(named["sentence3"])):
+            texts.append(_sentence(row, named["sentence3"]))
+        score = _score(row, named["score"]) if "score" in first else None
+        _check(texts, score, row)
+        yield Pair(tuple(texts), score, row.where)
 
 
-def _sentence(row: Mapping[str, Any], column: Any, path: Path, line: int) -> str:
-    text = text_of(row, column, path, line)
-    if not text.strip():
-        raise bad(path, line, f"column {column!r} is empty")
+def _sentence(row: Row, column: str) -> str:
+    text = row.text(column)
+    if blank(text):
+        raise row.nothing(column)
     return text
 
 
-def _score(row: Mapping[str, Any], column: Any, path: Path, line: int) -> float:
-    value = value_of(row, column, path, line)
+def _score(row: Row, column: str) -> float:
+    value = row.value(column)
     try:
         score = math.nan if isinstance(value, bool) else float(value)
     except (TypeError, ValueError, OverflowError):
         score = math.nan
     if not abs(score) <= torch.finfo(torch.float32).max:  # NaN is not either
-        raise bad(path, line, f"score {str(value)[:40]!r} is no number")
+        raise row.error(f"score {str(value)[:40]!r} is no number")
     return score
 
 
-def _check(texts: list[str], score: float | None, path: Path, line: int) -> None:
+def _check(texts: list[str], score: float | None, row: Row) -> None:
     if len(texts) < 3:
         return
     if score is not None:
-        raise bad(path, line, "a hard negative and a score; a scored row is a pair")
+        raise row.error("a hard negative and a score; a scored row is a pair")
     if texts[2] in texts[:2]:
         which = "the sentence" if texts[2] == texts[0] else "its positive"
-        raise bad(path, line, f"the hard negative is {which} itself: {texts[2][:40]!r}")
+        raise row.error(f"the hard negative is {which} itself: {texts[2][:40]!r}")

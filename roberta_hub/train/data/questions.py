@@ -8,19 +8,9 @@ from pathlib import Path
 from typing import Any
 
 from roberta_hub.errors import InputError
-from roberta_hub.train.data.tables import (
-    TABLES,
-    bad,
-    check_file,
-    check_format,
-    json_object,
-    lines,
-    nonempty,
-    roles,
-    rows,
-    text_of,
-    value_of,
-)
+from roberta_hub.rows.lines import ENDLESS, lines
+from roberta_hub.rows.tables import FORMATS, json_row
+from roberta_hub.train.data.roles import check_format, nonempty, roles, rows
 
 
 @dataclass(frozen=True)
@@ -53,30 +43,27 @@ def read_questions(
     path = Path(path)
     if format == "squad" or (format is None and path.suffix == ".json"):
         return nonempty(list(_squad(path)), path)
-    check_format(format, ("squad", *TABLES))
+    check_format(format, ("squad", *FORMATS))
     names = ("question", "context", "answers")
     named = roles(columns, names, {name: name for name in names})
     found = []
-    for line, row in rows(path, format):
-        context = text_of(row, named["context"], path, line)
-        question = text_of(row, named["question"], path, line)
-        given = value_of(row, named["answers"], path, line)
+    for row in rows(path, format):
+        context, question = row.text(named["context"]), row.text(named["question"])
+        given = row.value(named["answers"])
         if isinstance(given, dict):
             starts, texts = given.get("answer_start", ()), given.get("text", ())
             if len(starts) != len(texts):
-                raise bad(path, line, f"{len(texts)} answers and {len(starts)} starts")
+                raise row.error(f"{len(texts)} answers and {len(starts)} starts")
             pairs = list(zip(starts, texts, strict=True))
         else:
             texts = given if isinstance(given, list) else [given]
             pairs = [(context.find(str(text)), str(text)) for text in texts if str(text)]
-        where = f"{path}:{line}"
-        found.append(Question(question, context, _checked(pairs, context, where), where))
+        found.append(Question(question, context, _checked(pairs, context, row.where), row.where))
     return nonempty(found, path)
 
 
 def _squad(path: Path) -> Iterator[Question]:
-    check_file(path)
-    about = json_object("".join(text for _, text in lines(path)), path, 1)
+    about = json_row("".join(text for _, text in lines(path, ENDLESS)), 1, path).values
     where = str(path)
     try:
         for article in about["data"]:

@@ -9,19 +9,11 @@ from pathlib import Path
 from typing import Any
 
 from roberta_hub.errors import InputError
+from roberta_hub.rows.lines import lines
+from roberta_hub.rows.tables import FORMATS
 from roberta_hub.text.tokenizer import Text
 from roberta_hub.train.data.labels import label_of, labels_of, probabilities_of
-from roberta_hub.train.data.tables import (
-    TABLES,
-    bad,
-    check_format,
-    lines,
-    nonempty,
-    roles,
-    rows,
-    text_of,
-    value_of,
-)
+from roberta_hub.train.data.roles import check_format, nonempty, roles, rows
 
 SENTENCE_ROLES = ("sentence", "sentence2", "label", "probabilities")
 
@@ -107,24 +99,23 @@ def read_sentences(
     path = Path(path)
     if format in GLUE:
         return nonempty(list(_glue(path, GLUE[format])), path)
-    check_format(format, (*TABLES, *GLUE))
+    check_format(format, (*FORMATS, *GLUE))
     named = roles(columns, SENTENCE_ROLES, {"sentence": "sentence", "label": "label"})
     found: list[Sentences] = []
-    for line, row in rows(path, format):
-        if not found and "sentence2" in row and not {"sentence", "sentence2"} & {*(columns or {})}:
+    for row in rows(path, format):
+        if (
+            not found
+            and "sentence2" in row.values
+            and not {"sentence", "sentence2"} & {*(columns or {})}
+        ):
             named["sentence2"] = "sentence2"
-        texts = tuple(
-            text_of(row, named[role], path, line)
-            for role in ("sentence", "sentence2")
-            if role in named
-        )
-        label = value_of(row, named["label"], path, line)
-        where = f"{path}:{line}"
-        text, labels = texts if len(texts) > 1 else texts[0], _labels(label, separator, where)
+        texts = tuple(row.text(named[role]) for role in ("sentence", "sentence2") if role in named)
+        text = texts if len(texts) > 1 else texts[0]
+        labels = _labels(row.value(named["label"]), separator, row.where)
         likely = None
         if "probabilities" in named:
-            likely = probabilities_of(value_of(row, named["probabilities"], path, line), where)
-        found.append(Sentences(text, labels, where, likely))
+            likely = probabilities_of(row.value(named["probabilities"]), row.where)
+        found.append(Sentences(text, labels, row.where, likely))
     return nonempty(found, path)
 
 
@@ -141,18 +132,19 @@ def _glue(path: Path, layout: Glue) -> Iterator[Sentences]:
     for line, text in lines(path):
         if line == 1 and layout.header:
             continue
-        cells = text.split("\t")
+        cells, where = text.split("\t"), f"{path}:{line}"
         if layout.fields is not None and len(cells) != layout.fields:
             left_out.append(line)
             continue
         if len(cells) <= max(*layout.sentences, layout.label):
-            raise bad(path, line, f"{len(cells)} fields, the layout has more; is the format right?")
-        label = label_of(cells[layout.label], f"{path}:{line}")
+            what = f"{len(cells)} fields, the layout has more; is the format right?"
+            raise InputError(f"{where}: {what}")
+        label = label_of(cells[layout.label], where)
         if layout.names is not None and label not in layout.names:
-            raise bad(path, line, f"label {label[:40]!r}; there are {', '.join(layout.names)}")
+            raise InputError(f"{where}: label {label[:40]!r}; there are {', '.join(layout.names)}")
         texts = tuple(cells[i] for i in layout.sentences)
         name = layout.names[label] if layout.names else label
-        yield Sentences(texts if len(texts) > 1 else texts[0], (name,), f"{path}:{line}")
+        yield Sentences(texts if len(texts) > 1 else texts[0], (name,), where)
     if left_out:
         warnings.warn(
             f"{path}: left out {len(left_out)} rows that do not have {layout.fields} fields, as "

@@ -23,9 +23,11 @@ from torch import Tensor
 from roberta_hub.checkpoint.fetch.cache import turn
 from roberta_hub.errors import InputError
 from roberta_hub.files import flush, read_note, write_json
+from roberta_hub.rows.lines import ENDLESS, lines
+from roberta_hub.rows.tables import format_of
 from roberta_hub.terminal import progress_bar
 from roberta_hub.text.tokenizer import Tokenizer
-from roberta_hub.train.data.tables import format_of, lines, rows
+from roberta_hub.train.data.roles import rows
 
 VERSION = 1
 CHUNK = 4_000_000
@@ -142,16 +144,17 @@ def documents(path: Path, column: str = "text") -> Iterator[list[str]]:
     Of a table each row is a document; every other file is text, a blank line between documents.
     """
     if format_of(path) is not None:
-        for line, row in rows(path):
-            if not isinstance(row.get(column), str):
-                raise InputError(
-                    f"{path}:{line}: no text in column {column!r}; it has {', '.join(row)}; name "
-                    "the column with data.columns={text: ...}"
+        for row in rows(path):
+            text = row.values.get(column)
+            if not isinstance(text, str):
+                raise row.error(
+                    f"no text in column {column!r}; it has {', '.join(row.values)}; name the "
+                    "column with data.columns={text: ...}"
                 )
-            yield [part for part in row[column].splitlines() if part.strip()]
+            yield [part for part in text.splitlines() if part.strip()]
         return
     document: list[str] = []
-    for _, text in lines(path):
+    for _, text in lines(path, ENDLESS):
         if text.strip():
             document.append(text)
         elif document:

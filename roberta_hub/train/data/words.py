@@ -7,17 +7,11 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
+from roberta_hub.errors import InputError
+from roberta_hub.rows.lines import lines
+from roberta_hub.rows.tables import format_of
 from roberta_hub.train.data.labels import label_of
-from roberta_hub.train.data.tables import (
-    bad,
-    check_format,
-    format_of,
-    lines,
-    list_of,
-    nonempty,
-    roles,
-    rows,
-)
+from roberta_hub.train.data.roles import check_format, nonempty, roles, rows
 
 
 @dataclass(frozen=True)
@@ -52,13 +46,12 @@ def read_words(
     check_format(format, ("conll", "jsonl", "parquet"))
     named = roles(columns, ("words", "tags"), {"words": "words", "tags": "tags"})
     found = []
-    for line, row in rows(path, format):
-        words = tuple(list_of(row, named["words"], path, line))
-        where = f"{path}:{line}"
-        tags = tuple(label_of(tag, where) for tag in list_of(row, named["tags"], path, line))
+    for row in rows(path, format):
+        words = tuple(row.texts(named["words"]))
+        tags = tuple(label_of(tag, row.where) for tag in row.texts(named["tags"]))
         if len(words) != len(tags) or not words:
-            raise bad(path, line, f"{len(words)} words and {len(tags)} tags")
-        found.append(Words(words, tags, where))
+            raise row.error(f"{len(words)} words and {len(tags)} tags")
+        found.append(Words(words, tags, row.where))
     return nonempty(found, path)
 
 
@@ -76,7 +69,7 @@ def _conll(path: Path) -> Iterator[Words]:
         if cells[0].strip() == "-DOCSTART-":
             continue
         if len(cells) < 2 or not cells[0].strip() or not cells[-1].strip():
-            raise bad(path, line, f"{text[:40]!r} is not a word and a label")
+            raise InputError(f"{path}:{line}: {text[:40]!r} is not a word and a label")
         first = first if pairs else line
         pairs.append((cells[0].strip(), label_of(cells[-1], f"{path}:{line}")))
     if pairs:

@@ -10,7 +10,7 @@ from pathlib import Path
 
 import torch
 
-from roberta_hub.train.fitting.columns import number_in
+from roberta_hub.rows.values import number_in
 from roberta_hub.train.fitting.examples import Examples
 from roberta_hub.train.fitting.recipe import learns_embeddings
 from roberta_hub.train.fitting.scores import Scores

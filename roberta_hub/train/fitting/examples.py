@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 import os
 import textwrap
 from collections import Counter
@@ -9,23 +10,20 @@ from collections.abc import Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
-from roberta_hub.arguments import kind_of, one_of, shown, whole_number
+from roberta_hub.arguments import one_of, shown, whole_number
 from roberta_hub.errors import InputError, Remedy
-from roberta_hub.tables import Row, Table
+from roberta_hub.rows.columns import find_columns
+from roberta_hub.rows.tables import Row, Table, table_of
+from roberta_hub.rows.values import Fault, blank, missing, number_in, text_in
 from roberta_hub.text.tokenizer import Text
 from roberta_hub.train.data.labels import alike, label_of, labels_of
 from roberta_hub.train.data.sentences import Sentences
-from roberta_hub.train.fitting.columns import (
-    TASKS,
-    find_columns,
-    find_task,
-    is_missing,
-    number_in,
-)
-from roberta_hub.train.fitting.frames import table_of
 from roberta_hub.train.fitting.split import counted, doubles, near, split, without
 from roberta_hub.train.limits import MAX_SEED
 
+TASKS = ("classification", "regression", "multi_label")
+MAX_CLASSES = 20
+"""Whole numbers with more different values than this are no classes but a quantity."""
 FEW = 100
 """With fewer rows to learn from the report says that they are few."""
 SHOWN = 12
@@ -204,7 +202,7 @@ def _usable(
             value = value.tolist()  # type: ignore[union-attr]
         if not any(text.strip() for text in texts):
             without["text"].append(row.where)
-        elif is_missing(value) and not (task == "multi_label" and value is not None):
+        elif missing(value) if task == "multi_label" else blank(value):  # "" is of no labels
             without["label"].append(row.where)
         else:
             found.append((row, texts[0] if len(texts) == 1 else tuple(texts), value))
@@ -235,22 +233,52 @@ def _without_nan(rows: list[Usable], places: list[str]) -> list[Usable]:
 
 def _text(row: Row, column: str) -> str:
     value = row.values.get(column)
-    if is_missing(value):
-        return ""
-    if not isinstance(value, str):
-        raise InputError(
-            f"column {column!r} is a {kind_of(value)}, not text",
-            place=row.where,
-            remedy=Remedy(
+    text = "" if blank(value) else text_in(value, column)
+    if isinstance(text, Fault):
+        raise row.error(
+            text.why,
+            Remedy(
                 "text=... names the column of the texts", "--text names the column of the texts"
             ),
         )
-    return str(value)
+    return text or ""
+
+
+def _is_infinite(value: Any) -> bool:
+    try:
+        return not isinstance(value, bool) and math.isinf(float(value))
+    except (TypeError, ValueError, OverflowError):
+        return False
+
+
+def find_task(values: Sequence[Any]) -> str:
+    """Tell what labels ask to learn.
+
+    Lists are several labels for a text. Whole numbers with at most 20 different values are classes;
+    other numbers are a quantity, for a regression. Everything else is classes.
+
+    Args:
+        values: of the labels' column, none of them missing.
+
+    Example:
+        >>> find_task(["1", "5"]), find_task([0.5, 1]), find_task(["a", "b"]), find_task([["a"]])
+        ('classification', 'regression', 'classification', 'multi_label')
+    """
+    if any(isinstance(value, (list, tuple)) for value in values):
+        return "multi_label"
+    numbers = [number_in(value) for value in values]
+    if not numbers or None in numbers:
+        # An infinite number among numbers is no class; reading it as a quantity says which it is.
+        odd = [v for v, number in zip(values, numbers, strict=True) if number is None]
+        quantity = len(odd) < len(values) and all(map(_is_infinite, odd))
+        return "regression" if quantity else "classification"
+    whole = all(number == int(number) for number in numbers if number is not None)
+    return "classification" if whole and len(set(numbers)) <= MAX_CLASSES else "regression"
 
 
 def _example(task: str, row: Row, text: Text, value: Any, label: str) -> Sentences:
     if task == "multi_label":
-        labels = labels_of("" if is_missing(value) else _listed(value), ",", row.where)
+        labels = labels_of("" if blank(value) else _listed(value), ",", row.where)
         return Sentences(text, tuple(dict.fromkeys(labels)), row.where)
     if task == "regression":
         number = number_in(value)

@@ -16,7 +16,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from roberta_hub.errors import InputError, MissingExtraError, UnknownNameError
-from roberta_hub.tables import FORMATS, open_table
+from roberta_hub.rows.tables import FORMATS, open_table
 
 ROWS = [
     {"text": 'He said "no", twice.', "label": "bad"},
@@ -208,7 +208,7 @@ def test_an_empty_table_has_no_rows(tmp_path: Path, suffix: str) -> None:
 def test_parquet_without_pyarrow(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     (tmp_path / "x.parquet").write_bytes(b"")
     monkeypatch.setitem(__import__("sys").modules, "pyarrow", None)
-    with pytest.raises(MissingExtraError, match=r"Parquet needs pyarrow: .*\[tables\]"):
+    with pytest.raises(MissingExtraError, match=r"Parquet needs pyarrow .*\[tables\]"):
         open_table(tmp_path / "x.parquet")
 
 

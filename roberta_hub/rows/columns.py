@@ -1,17 +1,18 @@
-"""Finds which columns of a table hold the texts and which the labels, and what task they pose."""
+"""Which columns of a table hold the texts, and which the labels: the named, or the only ones."""
 
 from __future__ import annotations
 
-import math
 from collections.abc import Iterable, Sequence
-from decimal import Decimal
 from itertools import islice
 from typing import Any
 
 from roberta_hub.arguments import shown
 from roberta_hub.errors import InputError, InputTypeError, Remedy
-from roberta_hub.tables import Table
+from roberta_hub.rows.tables import Table, unknown_column
+from roberta_hub.rows.values import blank
 
+NAMED = "text"
+"""The column that verbs take where none is named."""
 LABELS = (
     "label",
     "labels",
@@ -53,11 +54,59 @@ PAIRS = (
     ("query", "document"),
 )
 """Names by which two columns of texts are known to be pairs, in any case."""
-TASKS = ("classification", "regression", "multi_label")
-MAX_CLASSES = 20
-"""Whole numbers with more different values than this are no classes but a quantity."""
 _LOOK = 100
 """Rows by which a column shows whether it is prose."""
+
+
+def text_columns(
+    names: Sequence[Any], wanted: tuple[str, ...], what: str = "the table"
+) -> tuple[Any, ...]:
+    """Tell which columns hold the texts of a verb: the named ones, `text`, or the only one.
+
+    Args:
+        names: of the table's columns.
+        wanted: names that the caller gave; none: it gave none.
+        what: an error calls the table.
+
+    Raises:
+        UnknownNameError: no such column; the message lists all.
+        InputError: none was named, and several could be meant.
+    """
+    listed = ", ".join(map(str, names)) or "none"
+    for name in wanted:
+        if name not in names:
+            raise unknown_column(what, name, names, f"Its columns: {listed}")
+    if wanted:
+        return wanted
+    if NAMED in names:
+        return (NAMED,)
+    if len(names) == 1:
+        return (names[0],)
+    raise InputError(
+        f"{what}: which column holds the texts? The columns are {listed}",
+        remedy=Remedy("pass text=NAME", "say --column NAME"),
+    )
+
+
+def check_clash(names: Sequence[str], answers: Sequence[str], remedy: Remedy) -> None:
+    """Refuse answers whose column would take the name of another.
+
+    Args:
+        names: of the table's columns.
+        answers: names of the columns with answers.
+        remedy: what the message advises.
+
+    Raises:
+        InputError: a name comes twice.
+    """
+    if twice := [name for name in answers if name in names]:
+        raise InputError(
+            f"the table has a column {shown(twice[0])} already, and the answers would too",
+            remedy=remedy,
+        )
+
+
+# ---- of a table to learn from ----
 
 
 def find_columns(table: Table, text: Any = None, label: Any = None) -> tuple[tuple[str, ...], str]:
@@ -144,7 +193,7 @@ def _prose(table: Table) -> set[str]:
     rows = [row.values for row in islice(table.rows(), _LOOK)]
     found = set()
     for column in table.columns:
-        values = [row[column] for row in rows if not is_missing(row.get(column))]
+        values = [row[column] for row in rows if not blank(row.get(column))]
         several = sum(isinstance(value, str) and len(value.split()) > 1 for value in values)
         if values and 2 * several >= len(values):
             found.add(column)
@@ -157,67 +206,3 @@ def _unclear(table: Table, what: str, argument: str, found: Sequence[str]) -> In
         f"{table.name}: {why} the {what}. {table.listed()}",
         remedy=Remedy(f"say which with {argument}=...", f"say which with --{argument}"),
     )
-
-
-def is_missing(value: Any) -> bool:
-    """Tell whether a cell holds nothing: None, NaN, pandas' NA and NaT, white space.
-
-    Example:
-        >>> [is_missing(value) for value in (None, float("nan"), " ", 0, [])]
-        [True, True, True, False, False]
-    """
-    if isinstance(value, str):
-        return not value.strip()
-    if isinstance(value, (float, Decimal)):
-        return math.isnan(value)
-    return value is None or type(value).__name__ in ("NAType", "NaTType")
-
-
-def number_in(value: Any) -> float | None:
-    """Read a cell as a finite number; None where it is none.
-
-    Example:
-        >>> number_in(" 2.5 "), number_in(3), number_in("nan"), number_in(True)
-        (2.5, 3.0, None, None)
-    """
-    if isinstance(value, bool) or not isinstance(value, (str, int, float, Decimal)):
-        return None
-    if isinstance(value, str) and "_" in value:  # Python's own way of writing numbers
-        return None
-    try:
-        number = float(value)
-    except (ValueError, OverflowError):
-        return None
-    return number if math.isfinite(number) else None
-
-
-def _is_infinite(value: Any) -> bool:
-    try:
-        return not isinstance(value, bool) and math.isinf(float(value))
-    except (TypeError, ValueError, OverflowError):
-        return False
-
-
-def find_task(values: Sequence[Any]) -> str:
-    """Tell what labels ask to learn.
-
-    Lists are several labels for a text. Whole numbers with at most 20 different values are classes;
-    other numbers are a quantity, for a regression. Everything else is classes.
-
-    Args:
-        values: of the labels' column, none of them missing.
-
-    Example:
-        >>> find_task(["1", "5"]), find_task([0.5, 1]), find_task(["a", "b"]), find_task([["a"]])
-        ('classification', 'regression', 'classification', 'multi_label')
-    """
-    if any(isinstance(value, (list, tuple)) for value in values):
-        return "multi_label"
-    numbers = [number_in(value) for value in values]
-    if not numbers or None in numbers:
-        # An infinite number among numbers is no class; reading it as a quantity says which it is.
-        odd = [v for v, number in zip(values, numbers, strict=True) if number is None]
-        quantity = len(odd) < len(values) and all(map(_is_infinite, odd))
-        return "regression" if quantity else "classification"
-    whole = all(number == int(number) for number in numbers if number is not None)
-    return "classification" if whole and len(set(numbers)) <= MAX_CLASSES else "regression"

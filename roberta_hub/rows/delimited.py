@@ -1,0 +1,262 @@
+"""CSV and TSV: what separates the fields, what the columns are called, where a row ends."""
+
+from __future__ import annotations
+
+import csv
+import functools
+import re
+from collections.abc import Iterable, Iterator, Sequence
+from dataclasses import dataclass
+from itertools import chain, islice, starmap
+from typing import Any, TypeAlias
+
+from roberta_hub.arguments import shown
+from roberta_hub.errors import InputError
+from roberta_hub.rows.lines import MARK, MAX_ROW, Line, decoded, why_not_utf8
+from roberta_hub.rows.values import Fault, is_utf8, sound
+
+LOOK = 1000
+"""Lines by which a TSV shows whether its fields are quoted."""
+Values: TypeAlias = "dict[str, Any] | Fault"
+"""The values of a row by column, or what is wrong with it."""
+
+
+@dataclass(frozen=True)
+class Header:
+    """How the rows of a file are written."""
+
+    columns: tuple[str, ...]
+    """Names in the file's order; one that is left out is called by its place."""
+    separator: str
+    lines: int
+    """Lines before the first row."""
+    quoted: bool = True
+    """Whether fields stand in quotes; in a TSV as GLUE's a quote is a character."""
+
+
+def csv_header(lines: Iterable[Line], name: object) -> Header:
+    """Read the header of a CSV.
+
+    The separator is the comma; where the first line has none, the semicolon or the tab; or what a
+    line "sep=;" in front says.
+
+    Args:
+        lines: of the file, from the first on.
+        name: of the file, for errors.
+
+    Raises:
+        InputError: a header that cannot be read, or a name that comes twice.
+    """
+    lines = iter(lines)
+    first = next(lines, b"")
+    text = sound(decoded(first, 1), f"{name}:1")
+    said = re.fullmatch(r'sep=([^"\r\n])', text)  # how Excel is told the separator
+    bare = re.sub(r'"[^"]*"', "", text)
+    separator = said[1] if said else next((sign for sign in ",;\t" if sign in bare), ",")
+    counted = _Counted(chain([first], lines))
+    records = islice(_records(counted, separator), 1 if said else 0, None)
+    return Header(_named(records, name), separator, counted.count)
+
+
+def tsv_header(lines: Iterable[Line], name: object) -> Header:
+    """Read the header of a TSV, and tell whether quotes are characters in it.
+
+    They are not where every field in the first 1,000 lines that holds one is written as in a CSV,
+    and one of them has a doubled quote inside, or the whole header is quoted.
+
+    Args:
+        lines: see `csv_header`.
+        name: see `csv_header`.
+
+    Raises:
+        InputError: see `csv_header`.
+    """
+    first = list(islice(lines, LOOK))
+    texts = [sound(decoded(line, n), f"{name}:{n}") for n, line in enumerate(first, 1)]
+    quoted, counted = _is_quoted(texts), _Counted(first)
+    records = _records(counted, "\t") if quoted else _fields(counted)
+    if not quoted:
+        records = (record for record in records if record[1] != [""])  # blank lines
+    return Header(_named(records, name), "\t", counted.count, quoted)
+
+
+class _Counted:
+    """Counts the lines that a reader takes."""
+
+    def __init__(self, lines: Iterable[Line]) -> None:
+        self._lines, self.count = iter(lines), 0
+
+    def __iter__(self) -> Iterator[Line]:
+        return self
+
+    def __next__(self) -> Line:
+        line = next(self._lines)
+        self.count += 1
+        return line
+
+
+def _named(records: Iterator[tuple[int, list[str] | Fault]], name: object) -> tuple[str, ...]:
+    """Read the names of the columns from the first record."""
+    number, found = next(records, (1, list[str]()))
+    where = f"{name}:{number}"
+    cells = sound(found, where)
+    if why := _odd(cells):
+        raise InputError(why, place=where)
+    names = [cell.strip() or f"column {i}" for i, cell in enumerate(cells, 1)]
+    if twice := [n for n in sorted(set(names)) if names.count(n) > 1]:
+        raise InputError(f"two columns have the same name, {shown(twice[0])}", place=where)
+    return tuple(names)
+
+
+_QUOTED = re.compile(r'"(?:[^"]|"")*"')
+
+
+def _is_quoted(texts: Sequence[str]) -> bool:
+    """Tell whether the fields of a TSV are quoted as in a CSV; see `tsv_header`."""
+    doubled = False
+    for number, text in enumerate(texts):
+        cells = text.split("\t")
+        fields = [cell for cell in cells if '"' in cell]
+        if not all(map(_QUOTED.fullmatch, fields)):
+            return False
+        if not number and len(fields) == len(cells):
+            return True
+        doubled = doubled or any('""' in cell[1:-1] for cell in fields)
+    return doubled
+
+
+def delimited_rows(
+    lines: Iterable[Line], header: Header, first: int
+) -> Iterator[tuple[int, Values]]:
+    """Read rows, each with the line it begins on; behind one that is at fault it goes on.
+
+    Args:
+        lines: of the file, behind the header.
+        header: of the file.
+        first: number of the first of these lines.
+    """
+    records = _records(lines, header.separator, first) if header.quoted else _fields(lines, first)
+    for number, cells in records:
+        if cells == [""] and not header.quoted and len(header.columns) > 1:
+            continue  # a blank line, which `csv` leaves out by itself
+        yield number, _values(cells, header.columns)
+
+
+def _values(cells: list[str] | Fault, columns: Sequence[str]) -> Values:
+    if isinstance(cells, Fault):
+        return cells
+    if len(cells) != len(columns):
+        return Fault(
+            f"{len(cells)} fields, the header has {len(columns)}; a text with a separator or a "
+            "newline in it needs quotes in a CSV, and cannot be in a TSV"
+        )
+    why = _odd(cells)
+    return Fault(why) if why else dict(zip(columns, cells, strict=True))
+
+
+def _odd(cells: Sequence[str]) -> str:
+    """Say what no text holds; "" where all is well."""
+    text = "".join(cells)
+    if "\0" in text:
+        return "holds a NUL, which no text does; is the file UTF-8?"
+    return "" if is_utf8(text) else why_not_utf8(text)
+
+
+def _fields(lines: Iterable[Line], first: int = 1) -> Iterator[tuple[int, list[str] | Fault]]:
+    """Read the records of a TSV in which quotes are characters."""
+    for number, line in enumerate(lines, first):
+        text = decoded(line, number)
+        yield number, text if isinstance(text, Fault) else text.split("\t")
+
+
+class _TooLong(csv.Error):
+    """A line that no reader is given."""
+
+
+def _records(
+    lines: Iterable[Line], separator: str, first: int = 1
+) -> Iterator[tuple[int, list[str] | Fault]]:
+    """Read the records of a CSV, each with the line it begins on."""
+    seen = first - 1
+
+    def text(number: int, line: Line) -> str:
+        nonlocal seen
+        seen = number
+        if isinstance(line, Fault):
+            raise _TooLong(line.why)
+        line = line.removeprefix(MARK) if number == 1 else line
+        return line.decode(errors="surrogateescape")
+
+    # The limit belongs to the process; it is only ever raised.
+    csv.field_size_limit(max(MAX_ROW, csv.field_size_limit()))
+    texts = starmap(text, enumerate(lines, first))
+    reader = csv.reader(texts, delimiter=separator, strict=True)
+    while True:
+        number = seen + 1
+        try:
+            cells = next(reader)
+        except StopIteration:
+            return
+        except csv.Error as error:  # the reader goes on with the next line
+            upto = f"; the row goes to line {seen}" if seen > number else ""
+            yield number, Fault(_trouble(error) + upto)
+            continue
+        if cells:
+            yield number, cells
+
+
+def _trouble(error: csv.Error) -> str:
+    """Say what is wrong with a row that `csv.reader` refuses, and what mends it."""
+    said = str(error)
+    if isinstance(error, _TooLong):
+        return said
+    if "expected after" in said:
+        return "text stands behind a closing quote; a quote inside a quoted field is doubled"
+    if "unexpected end" in said or "field larger" in said:
+        return "a quote opens here that is never closed; a quote inside a quoted field is doubled"
+    if "new-line character" in said:
+        return "a line ends with CR alone; save the file with LF or CRLF"
+    return f"not CSV: {said}"
+
+
+# ---- where rows end ----
+
+
+@functools.cache
+def _marks(separator: str) -> re.Pattern[bytes]:
+    """Return what matches ends of rows, and as a whole what may hold newlines that end none."""
+    quote = rb'"(?<![^,\n]")[^"]*(?:""[^"]*)*'  # a field that begins with one, and may go on
+    closed = rb'(?:(")(?:[^,\r\n][^\n]*|\r+[^\r\n][^\n]*)?)?'  # text behind it: a bad line
+    bare = rb"\r+[^\r\n][^\n]*"  # a bad line too, in which no quote counts any more
+    every = rb"\n|" + quote + closed + rb"|" + bare
+    return re.compile(every.replace(b",", re.escape(separator.encode())))
+
+
+def row_ends(data: bytes, separator: str | None) -> tuple[list[int], bool]:
+    r"""Find the ends of rows in a stretch of text that begins with a row.
+
+    It sees rows as Python's `csv` does, which goes on with the next line behind a bad one. A quote
+    counts where a field begins: one in the midst of text is text.
+
+    Args:
+        data: bytes.
+        separator: of a CSV's fields, whose quotes may hold newlines; None: there are no quotes.
+
+    Returns:
+        (one past each newline that ends a row, whether the rest is inside of quotes).
+
+    Example:
+        >>> row_ends(b'a,"b\nc"\nd', ",")
+        ([8], False)
+        >>> row_ends(b'5" by 6\n"b\n', ","), row_ends(b'"a\nb\n', None)
+        (([8], True), ([3, 5], False))
+    """
+    if separator is None or b'"' not in data:
+        return [mark.end() for mark in re.finditer(rb"\n", data)], False
+    ends, opens = [], False
+    for mark in _marks(separator).finditer(data):
+        if mark[0] == b"\n":
+            ends.append(mark.end())
+        elif mark[0][:1] == b'"':
+            opens = mark[1] is None
+    return ends, opens

@@ -1,0 +1,178 @@
+"""Bytes → lines of text: of a file, plain or compressed, of a pipe, of a part of a file.
+
+Only LF ends a line. Text is UTF-8, with or without a byte order mark; nothing else is guessed.
+"""
+
+from __future__ import annotations
+
+import gzip
+import lzma
+import os
+import sys
+import zlib
+from collections.abc import Callable, Iterable, Iterator
+from itertools import chain
+from pathlib import Path
+from typing import IO, TypeAlias
+
+from roberta_hub.errors import InputError
+from roberta_hub.rows.values import Fault, sound
+
+MAX_ROW = 40_000_000
+"""Bytes of a row, and of a line of one. A quote that is never closed makes the rest of a file one
+row, and a pipe may have no end of lines."""
+ENDLESS = sys.maxsize
+"""The limit of lines that are no rows: a corpus may be one line, and SQuAD's JSON is."""
+BLOCK = 1 << 14
+"""Bytes of a file that are looked at together."""
+MARK = b"\xef\xbb\xbf"
+"""UTF-8's byte order mark."""
+UTF16 = (b"\xff\xfe", b"\xfe\xff")
+"""Those of UTF-16."""
+
+Line: TypeAlias = "bytes | Fault"
+"""A line with its end, which the last may lack; or that it is too long."""
+
+
+def blocks(read: Callable[[int], bytes], size: int, left: int = ENDLESS) -> Iterator[bytes]:
+    """Read blocks up to the end.
+
+    Args:
+        read: of an open file; for a pipe `read1`, which waits for no more than there is.
+        size: bytes of a block.
+        left: bytes after which it ends.
+    """
+    while left > 0 and (block := read(min(size, left))):
+        left -= len(block)
+        yield block
+
+
+def split_lines(blocks: Iterable[bytes], most: int | None = None) -> Iterator[list[Line]]:
+    r"""Cut blocks into lines, in memory for one line and one block.
+
+    Args:
+        blocks: of bytes, one after the other.
+        most: bytes of a line with its end; None: `MAX_ROW`. What follows in a longer one is passed
+            over.
+
+    Yields:
+        For each block the lines that end in it; at last what has no end.
+
+    Example:
+        >>> list(split_lines([b"a\nb", b"c\n", b"d"]))
+        [[b'a\n'], [b'bc\n'], [b'd']]
+    """
+    limit = MAX_ROW if most is None else most
+    too_long = Fault(f"a line of more than {limit:,} bytes")
+    begun: list[bytes] = []
+    size, over = 0, False  # of what has begun; whether a line that was too long goes on
+    for block in blocks:
+        *ended, rest = block.split(b"\n")
+        found: list[Line] = []
+        if ended and not over:
+            size += len(ended[0]) + 1
+            found.append(too_long if size > limit else b"".join((*begun, ended[0], b"\n")))
+        if ended:
+            found += [line + b"\n" if len(line) < limit else too_long for line in ended[1:]]
+            begun, size, over = [], 0, False
+        if rest and not over:
+            begun.append(rest)
+            size += len(rest)
+            if size > limit:
+                found.append(too_long)
+                begun, over = [], True
+        yield found
+    if begun:
+        yield [b"".join(begun)]
+
+
+def raw_lines(path: Path, most: int | None = None) -> Iterator[Line]:
+    """Read the lines of a file, which is unpacked where its name ends with `.gz` or `.xz`.
+
+    Args:
+        path: a file.
+        most: see `split_lines`.
+
+    Raises:
+        InputError: no such file, or one that cannot be read.
+    """
+    check_file(path)
+    try:
+        with _open(path) as file:
+            yield from chain.from_iterable(split_lines(blocks(file.read, BLOCK), most))
+    except (OSError, EOFError, lzma.LZMAError, zlib.error) as error:
+        damaged = "; damaged, or not what its name says" if path.suffix in (".gz", ".xz") else ""
+        raise InputError(f"{path}: cannot be read: {error}{damaged}") from None
+
+
+def lines(path: Path, most: int | None = None) -> Iterator[tuple[int, str]]:
+    r"""Read a UTF-8 file as (number from 1, line without its end); only "\n" ends a line.
+
+    Args:
+        path: a file; see `raw_lines`.
+        most: see `split_lines`.
+
+    Raises:
+        InputError: no such file, not UTF-8, or one that cannot be unpacked.
+    """
+    for number, line in enumerate(raw_lines(path, most), 1):
+        yield number, sound(decoded(line, number), f"{path}:{number}")
+
+
+def decoded(line: Line, number: int) -> str | Fault:
+    r"""Decode a line, without its end; the first also without a byte order mark.
+
+    Args:
+        line: of a file or a pipe.
+        number: its own, from 1.
+
+    Example:
+        >>> decoded("né\r\n".encode(), 1)
+        'né'
+        >>> decoded("né".encode("utf-16"), 1).why
+        'not UTF-8 but UTF-16; save it as CSV UTF-8, or convert it: iconv -f UTF-16 -t UTF-8'
+    """
+    if isinstance(line, Fault):
+        return line
+    try:
+        return (line.removeprefix(MARK) if number == 1 else line).decode().rstrip("\r\n")
+    except UnicodeDecodeError as error:
+        return Fault((_kind(line) if number == 1 else "") or _not_utf8(error))
+
+
+def why_not_utf8(text: str) -> str:
+    """Say which of the bytes that `surrogateescape` kept in a text are not UTF-8."""
+    try:
+        text.encode(errors="surrogateescape").decode()
+    except UnicodeDecodeError as error:
+        return _not_utf8(error)
+    return ""
+
+
+def _not_utf8(error: UnicodeDecodeError) -> str:
+    return f"not UTF-8: {error}; convert the file, as iconv does"
+
+
+def _kind(begin: bytes) -> str:
+    """Say what a file is that is not UTF-8, by its first bytes."""
+    if begin.startswith(UTF16):
+        way = "save it as CSV UTF-8, or convert it: iconv -f UTF-16 -t UTF-8"
+        return f"not UTF-8 but UTF-16; {way}"
+    kinds = {b"PK\x03\x04": "a zip or Excel file", b"PAR1": "a Parquet file", b"\x1f\x8b": "gzip"}
+    kind = next((name for magic, name in kinds.items() if begin.startswith(magic)), None)
+    return f"not UTF-8 but {kind}; its name says otherwise" if kind else ""
+
+
+def check_file(path: Path) -> None:
+    """Refuse a path where no file is."""
+    if not os.path.isfile(path):  # which also answers for names that no file can have
+        what = "a folder, not a file" if os.path.isdir(path) else "no such file"
+        raise InputError(f"{str(path)[:300]}: {what}")
+
+
+def _open(path: Path) -> IO[bytes]:
+    if path.suffix == ".xz":
+        return lzma.open(path)
+    if path.suffix == ".gz":
+        return gzip.open(path)  # type: ignore[return-value]
+    return open(path, "rb")

@@ -1,0 +1,432 @@
+"""Reads tables row by row: CSV, TSV, JSONL and Parquet in little memory, frames, dicts and lists.
+
+Values are what the file says: text in CSV and TSV, JSON's and Parquet's own types elsewhere.
+Nothing is guessed and nothing left out: a row that cannot be read is a `Fault` in its place.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from itertools import islice
+from pathlib import Path
+from typing import Any
+
+from roberta_hub.arguments import kind_of, path_of, shown
+from roberta_hub.errors import (
+    InputError,
+    InputTypeError,
+    Remedy,
+    RobertaHubError,
+    UnknownNameError,
+    near_names,
+)
+from roberta_hub.rows.arrow import arrow, column_values, parquet_tables
+from roberta_hub.rows.delimited import Header, Values, csv_header, delimited_rows, tsv_header
+from roberta_hub.rows.frames import column_names, column_of
+from roberta_hub.rows.lines import Line, check_file, decoded, raw_lines
+from roberta_hub.rows.values import Fault, missing, sound, text_in
+from roberta_hub.terminal import clean
+
+FORMATS = ("tsv", "jsonl", "parquet", "csv")
+"""What `open_table` reads."""
+SUFFIXES = {**{name: name for name in FORMATS}, "ndjson": "jsonl", "pq": "parquet"}
+"""The format that each ending of a file's name stands for; `.gz` and `.xz` may follow."""
+TAKES = (
+    "give a path to a CSV, TSV, JSONL or Parquet file, a data frame of pandas, polars or Arrow, "
+    "a dict of columns or a list of dicts"
+)
+"""What `table_of` takes, in words."""
+SHOWN = 20
+"""Columns that an error lists."""
+FEW = 100
+"""Objects of a JSONL file that say which columns there are."""
+BATCH = 4096
+"""Rows of Parquet that are read together."""
+Rows = Iterator[tuple[int, Values]]
+"""Rows with their numbers."""
+
+
+@dataclass(frozen=True)
+class Row:
+    """A row of a table."""
+
+    values: dict[str, Any]
+    """The value of each column."""
+    number: int
+    """The line it begins on, counted from 1; of Parquet and of frames its number from 1."""
+    where: str
+    """File and line, for messages: "reviews.csv:12"."""
+
+    def error(self, why: str, remedy: Remedy | None = None) -> InputError:
+        """Make the error of this row.
+
+        Args:
+            why: what is wrong.
+            remedy: what mends it, where Python and a shell say it otherwise.
+        """
+        return InputError(why, place=self.where, remedy=remedy)
+
+    def nothing(self, column: str) -> InputError:
+        """Make the error of a column in which this row has nothing."""
+        return self.error(f"nothing in the column {column!r}; drop the row or fill it")
+
+    def value(self, column: str) -> Any:
+        """Return the value of a column.
+
+        Args:
+            column: its name.
+
+        Raises:
+            InputError: the row has no such column, or nothing in it.
+        """
+        if column not in self.values:
+            raise self.error(f"no column {column!r}; there are {', '.join(map(str, self.values))}")
+        value = self.values[column]
+        if missing(value):
+            raise self.nothing(column)
+        return value
+
+    def text(self, column: str) -> str:
+        """Return the text in a column.
+
+        Args:
+            column: its name.
+
+        Raises:
+            InputError: the row has no such column, nothing in it, or something else than a text.
+        """
+        return sound(text_in(self.value(column), column), self.where) or ""
+
+    def texts(self, column: str | list[str] | tuple[str, ...]) -> list[str]:
+        """Return the list of texts in a column, or the texts of several columns.
+
+        Args:
+            column: its name, or names.
+
+        Raises:
+            InputError: see `text`.
+        """
+        if not isinstance(column, str):
+            return [self.text(name) for name in column]
+        value = self.value(column)
+        if not isinstance(value, list) or not all(isinstance(item, str) for item in value):
+            raise self.error(f"the column {column!r} holds {shown(value)}, not a list of texts")
+        return value
+
+
+@dataclass(frozen=True)
+class Table:
+    """A table whose rows can be read any number of times."""
+
+    name: str
+    """What errors call it: the path."""
+    columns: list[str]
+    """Names in the file's order; of JSONL those of its first 100 objects."""
+    read: Callable[[], Rows]
+    """Reads the rows anew, with their numbers; also those that are at fault."""
+
+    def rows(self) -> Iterator[Row]:
+        """Read the rows from the first on.
+
+        Raises:
+            InputError: a row that cannot be read; the message has its file and line.
+        """
+        for number, values in self.read():
+            where = f"{self.name}:{number}"
+            yield Row(sound(values, where), number, where)
+
+    def check(self, column: object) -> str:
+        """Return the name of a column that the table has.
+
+        Args:
+            column: what a caller passed.
+
+        Raises:
+            UnknownNameError: no such column; the message lists all, with the values of two rows.
+
+        Example:
+            >>> Table("x.csv", ["text"], lambda: iter([(2, {"text": "Fine."})])).check("texts")
+            Traceback (most recent call last):
+            ...
+            roberta_hub.errors.UnknownNameError: x.csv has no column 'texts'; did you mean text? \
+Its columns, with two rows: text ('Fine.')
+        """
+        if isinstance(column, str) and column in self.columns:
+            return column
+        raise unknown_column(self.name, column, self.columns, self.listed())
+
+    def listed(self) -> str:
+        """List the columns for a message, each with its values in the first two rows."""
+        if not self.columns:
+            return "It is empty"
+        first = (values for _, values in self.read() if not isinstance(values, Fault))
+        rows = list(islice(first, 2))
+        columns = [
+            f"{clean(name)[:60]} ({', '.join(clean(shown(row.get(name), 40)) for row in rows)})"
+            for name in self.columns[:SHOWN]
+        ]
+        more = len(self.columns) - SHOWN
+        columns += [f"and {more} more"] if more > 0 else []
+        return f"Its columns, with two rows: {'; '.join(columns)}"
+
+
+def unknown_column(
+    what: str, column: object, known: Iterable[object], listed: str
+) -> UnknownNameError:
+    """Make the error of a column that is not there.
+
+    Args:
+        what: the table is called.
+        column: what a caller passed.
+        known: names of the columns.
+        listed: the columns in words, as a sentence.
+    """
+    names = [name for name in known if isinstance(name, str)]
+    near = near_names(column, names) if isinstance(column, str) else ""
+    hint = f"; did you mean {clean(near)}?" if near else ";"
+    return UnknownNameError(f"{what} has no column {shown(column)}{hint} {listed}")
+
+
+def open_table(path: str | os.PathLike[str], format: str | None = None) -> Table:
+    r"""Open a table, and read its columns' names.
+
+    - CSV: fields in quotes as spreadsheets write them, a quote inside doubled. The separator is the
+      comma; where the first line has none, the semicolon or the tab.
+    - TSV: quotes are characters as in GLUE's files, unless they are quotes: every field in the
+      first 1,000 lines that holds one is written as in a CSV, and one of them has a doubled quote
+      inside, or the whole header is quoted.
+    - JSONL: an object a line. Parquet: needs pyarrow.
+
+    Text is UTF-8, with or without a byte order mark; lines end with LF or CRLF.
+
+    Args:
+        path: a file; `.gz` and `.xz` are unpacked on the fly.
+        format: one of `FORMATS`; None: by the file's name.
+
+    Raises:
+        InputError: no such file, no such format, or a file that is something else.
+        UnknownNameError: a format that is not known.
+        MissingExtraError: Parquet without pyarrow.
+
+    Example:
+        >>> import tempfile
+        >>> path = Path(tempfile.mkdtemp()) / "reviews.csv"
+        >>> _ = path.write_text('review,stars\n"Good, ""very"" good.",5\n')
+        >>> table = open_table(path)
+        >>> table.columns
+        ['review', 'stars']
+        >>> [row.values for row in table.rows()]
+        [{'review': 'Good, "very" good.', 'stars': '5'}]
+    """
+    path = path_of("the table", path)
+    if format is not None and format not in FORMATS:
+        near = near_names(format, FORMATS)
+        raise UnknownNameError(
+            f"format is {shown(format)}; " + (f"did you mean {near}?" if near else _among())
+        )
+    format = format or format_of(path)
+    if format is None:
+        raise InputError(
+            f"{str(path)[:300]}: its name does not say what it is; {_among()}{_excel(path)}"
+        )
+    check_file(path)
+    return _READERS[format](path)
+
+
+def format_of(path: Path) -> str | None:
+    """Tell a table's format by its name; None: the name does not say.
+
+    Example:
+        >>> format_of(Path("Reviews.CSV.gz")), format_of(Path("reviews.txt"))
+        ('csv', None)
+    """
+    suffixes = [suffix[1:].lower() for suffix in path.suffixes]
+    while suffixes and suffixes[-1] in ("gz", "xz"):
+        suffixes.pop()
+    return SUFFIXES.get(suffixes[-1]) if suffixes else None
+
+
+def _among() -> str:
+    return f"there are {', '.join(FORMATS)}"
+
+
+def _excel(path: Path) -> str:
+    if path.suffix.lower() in (".xlsx", ".xls", ".ods"):
+        return "; save the sheet as CSV UTF-8"
+    return "; write an object a line, as .jsonl" if path.suffix.lower() == ".json" else ""
+
+
+# ---- anything that holds rows ----
+
+
+def table_of(value: Any, name: str = "table") -> Table:
+    """Return the table that a caller means.
+
+    Args:
+        value: a path; a data frame of pandas, polars, Arrow or `datasets`; a dict whose values are
+            columns of equal length; a list of dicts.
+        name: what errors call it where it is no file.
+
+    Raises:
+        InputTypeError: something else; the message says what can be given.
+        InputError: columns of different lengths, or a file that cannot be read.
+
+    Example:
+        >>> table = table_of({"text": ["Fine.", "Dull."], "label": [1, 0]})
+        >>> [row.where for row in table.rows()]
+        ['table:1', 'table:2']
+    """
+    if isinstance(value, (str, os.PathLike)):
+        return open_table(value)
+    try:
+        names = column_names(value, name)
+        if names is not None:
+            return _of_columns(
+                {_key(key, name): column_of(value, key, name) for key in names}, name
+            )
+    except RobertaHubError:
+        raise
+    except Exception as error:  # of another package's frame
+        raise InputTypeError(
+            f"{name} is a {kind_of(value)} whose columns cannot be read ({shown(str(error))}); "
+            f"{TAKES}"
+        ) from None
+    if isinstance(value, Sequence) and not isinstance(value, (bytes, bytearray, memoryview)):
+        return _of_rows(value, name)
+    raise InputTypeError(f"{name} is a {kind_of(value)}; {TAKES}")
+
+
+def _key(key: object, name: str) -> str:
+    if not isinstance(key, str):
+        raise InputTypeError(f"{name} has a column {shown(key)}; names of columns are str")
+    return key
+
+
+def _of_columns(columns: Mapping[str, list[Any]], name: str) -> Table:
+    sizes = {key: len(column) for key, column in columns.items()}
+    if len(set(sizes.values())) > 1:
+        said = ", ".join(f"{shown(key)} {size:,}" for key, size in sizes.items())
+        raise InputError(f"{name} has columns of different lengths: {said}")
+
+    def read() -> Rows:
+        for number, row in enumerate(zip(*columns.values(), strict=True), 1):
+            yield number, dict(zip(columns, row, strict=True))
+
+    return Table(name, list(columns), read)
+
+
+def _of_rows(rows: Sequence[Any], name: str) -> Table:
+    for number, row in enumerate(rows, 1):
+        if not isinstance(row, Mapping):
+            raise InputTypeError(f"{name}:{number} is a {kind_of(row)}, not a dict; {TAKES}")
+        if odd := [key for key in row if not isinstance(key, str)]:
+            raise InputTypeError(f"{name}:{number} has a key {shown(odd[0])}; keys are str")
+    columns = list(dict.fromkeys(key for row in rows for key in row))
+    return Table(name, columns, lambda: ((i, dict(row)) for i, row in enumerate(rows, 1)))
+
+
+# ---- one reader a format ----
+
+
+def _csv(path: Path) -> Table:
+    return _delimited(path, csv_header(raw_lines(path), path))
+
+
+def _tsv(path: Path) -> Table:
+    return _delimited(path, tsv_header(raw_lines(path), path))
+
+
+def _delimited(path: Path, header: Header) -> Table:
+    def read() -> Rows:
+        return delimited_rows(islice(raw_lines(path), header.lines, None), header, header.lines + 1)
+
+    return Table(str(path), list(header.columns), read)
+
+
+def _jsonl(path: Path) -> Table:
+    columns: dict[str, None] = {}
+    for k, (number, values) in enumerate(islice(json_rows(raw_lines(path)), FEW)):
+        if isinstance(values, Fault) and k:  # it is said when that row is read
+            break
+        columns |= dict.fromkeys(sound(values, f"{path}:{number}"))
+    return Table(str(path), list(columns), lambda: json_rows(raw_lines(path)))
+
+
+def json_rows(lines: Iterable[Line], first: int = 1) -> Rows:
+    """Read JSONL: an object a line, blank lines left out.
+
+    Args:
+        lines: of a file.
+        first: number of the first of these lines.
+    """
+    for number, line in enumerate(lines, first):
+        text = decoded(line, number)
+        if isinstance(text, Fault):
+            yield number, text
+        elif text.strip():
+            yield number, json_object(text)
+
+
+def json_object(text: str) -> Values:
+    """Read the JSON object that a line holds.
+
+    Example:
+        >>> json_object('{"text": "Fine."}'), json_object("[]").why
+        ({'text': 'Fine.'}, 'a JSON list, not an object')
+    """
+    try:
+        value = json.loads(text)
+    except (ValueError, RecursionError) as error:
+        return Fault(f"not JSON: {error}; a JSONL file has an object a line")
+    return (
+        value if isinstance(value, dict) else Fault(f"a JSON {type(value).__name__}, not an object")
+    )
+
+
+def json_row(text: str, number: int, name: object) -> Row:
+    """Read the row that a line of JSONL holds.
+
+    Args:
+        text: of the line.
+        number: of the line.
+        name: what errors call the file.
+
+    Raises:
+        InputError: no object; the message has file and line.
+    """
+    where = f"{name}:{number}"
+    return Row(sound(json_object(text), where), number, where)
+
+
+def _parquet(path: Path) -> Table:
+    pa = arrow(f"{path}: Parquet")
+    failures = (pa.ArrowException, OSError, ValueError, OverflowError)
+
+    def unreadable(error: Exception) -> InputError:
+        return InputError(f"{path}: not a readable Parquet file: {str(error)[:200]}")
+
+    def read() -> Rows:
+        number = 0
+        try:
+            file = pa.parquet.ParquetFile(path)
+            for table in parquet_tables(file, columns, 0, file.metadata.num_rows, BATCH):
+                values = [column_values(column) for column in table.columns]
+                for row in zip(*values, strict=True):
+                    number += 1
+                    yield number, dict(zip(columns, row, strict=True))
+        except failures as error:
+            raise unreadable(error) from None
+
+    try:
+        columns = list(pa.parquet.ParquetFile(path).schema_arrow.names)
+    except failures as error:
+        raise unreadable(error) from None
+    if twice := sorted({name for name in columns if columns.count(name) > 1}):
+        raise InputError(f"{path}: two columns have the same name, {shown(twice[0])}")
+    return Table(str(path), columns, read)
+
+
+_READERS = {"csv": _csv, "tsv": _tsv, "jsonl": _jsonl, "parquet": _parquet}

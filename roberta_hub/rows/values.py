@@ -1,0 +1,158 @@
+"""Says what a cell of a table holds: a text, a number, or nothing. The opinion is the same for all.
+
+Values of other packages are known by what they offer, so that none of those packages is imported.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+from dataclasses import dataclass
+from decimal import Decimal
+from numbers import Number
+from typing import Any, TypeAlias, TypeVar
+
+from roberta_hub.arguments import kind_of, shown
+from roberta_hub.errors import InputError
+
+T = TypeVar("T")
+
+_NOTHING = ("NoneType", "NAType", "NaTType", "MaskedConstant")
+"""Types whose only value says that there is none: of Python, pandas and numpy."""
+_TIMES = ("datetime64", "timedelta64")
+"""numpy's types that have a "not a time"."""
+
+
+@dataclass(frozen=True)
+class Fault:
+    """Stands where a row, or a value of it, cannot be read."""
+
+    why: str
+
+
+def sound(value: T | Fault, where: str) -> T:
+    """Return what could be read.
+
+    Args:
+        value: of a reader.
+        where: file and line.
+
+    Raises:
+        InputError: it is at fault; the message says where.
+    """
+    if isinstance(value, Fault):
+        raise InputError(value.why, place=where)
+    return value
+
+
+RowTexts: TypeAlias = "str | tuple[str, ...] | Fault | None"
+"""The text, or the texts, of a row; None: one of them is missing."""
+
+
+def missing(value: object) -> bool:
+    """Tell whether a cell holds nothing: None, NaN of any type, pandas' NA and NaT, Arrow's null.
+
+    A str is never missing, whatever it says: "", " " and "nan" are texts.
+
+    Example:
+        >>> [missing(value) for value in (None, float("nan"), Decimal("nan"), "nan", "", 0, [])]
+        [True, True, True, False, False, False, False]
+    """
+    if isinstance(value, str):
+        return False
+    kind = type(value)
+    if kind.__name__ in _NOTHING:
+        return True
+    if isinstance(value, Decimal):  # a signalling NaN raises where it is compared
+        return value.is_nan()
+    if isinstance(value, Number) or kind.__name__ in _TIMES:
+        return bool(value != value)
+    return hasattr(kind, "as_py") and getattr(value, "is_valid", True) is False  # Arrow's scalars
+
+
+def blank(value: object) -> bool:
+    """Tell whether a cell holds nothing that can be learnt: it is missing, or white space.
+
+    Example:
+        >>> [blank(value) for value in (None, float("nan"), " ", 0, [])]
+        [True, True, True, False, False]
+    """
+    return not value.strip() if isinstance(value, str) else missing(value)
+
+
+def text_in(value: object, column: object) -> str | Fault | None:
+    """Read a cell as a text; None: it is missing.
+
+    Args:
+        value: of the cell.
+        column: its name, for what is wrong with it.
+
+    Example:
+        >>> text_in("Fine.", "text"), text_in(float("nan"), "text")
+        ('Fine.', None)
+        >>> text_in(5, "text").why
+        "the column 'text' holds 5, a int, not a text"
+    """
+    if isinstance(value, str):
+        return value if type(value) is str else str.__str__(value)  # str() of an enum is another
+    if missing(value):
+        return None
+    what = f"{shown(value)}, a {kind_of(value)}, not a text"
+    return Fault(f"the column {shown(column)} holds {what}")
+
+
+def texts_in(columns: Sequence[Sequence[Any]], names: Sequence[object]) -> list[RowTexts]:
+    """Put the values of columns together to the texts of each row.
+
+    Args:
+        columns: values of one length.
+        names: of the columns, for what is wrong with a row.
+
+    Example:
+        >>> texts_in([["a", "b", "c"], ["d", None, 5]], ["first", "second"])[:2]
+        [('a', 'd'), None]
+    """
+    if len(columns) == 1 and set(map(type, columns[0])) <= {str, type(None)}:
+        return list(columns[0])
+    return [_texts(values, names) for values in zip(*columns, strict=True)]
+
+
+def _texts(values: Sequence[Any], names: Sequence[object]) -> RowTexts:
+    found = [text_in(value, name) for value, name in zip(values, names, strict=True)]
+    texts: list[str] = []
+    for text in found:
+        if isinstance(text, Fault):
+            return text
+        texts += [] if text is None else [text]
+    if len(texts) < len(found):
+        return None
+    return tuple(texts) if len(texts) > 1 else texts[0]
+
+
+def number_in(value: Any) -> float | None:
+    """Read a cell as a finite number; None where it is none.
+
+    Example:
+        >>> number_in(" 2.5 "), number_in(3), number_in("nan"), number_in(True)
+        (2.5, 3.0, None, None)
+    """
+    if isinstance(value, bool) or not isinstance(value, (str, int, float, Decimal)):
+        return None
+    if isinstance(value, str) and "_" in value:  # Python's own way of writing numbers
+        return None
+    try:
+        number = float(value)
+    except (ValueError, OverflowError):
+        return None
+    return number if math.isfinite(number) else None
+
+
+def is_utf8(text: str) -> bool:
+    """Tell whether a str can be written: half of a surrogate pair cannot."""
+    if text.isascii():
+        return True
+    try:
+        text.encode()
+    except UnicodeEncodeError:
+        return False
+    return True

@@ -1,0 +1,70 @@
+"""Reads rows as `data.format` says, and their columns' roles as `data.columns` says."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator, Mapping, Sequence
+from pathlib import Path
+from typing import Any, TypeVar
+
+from roberta_hub.errors import InputError, UnknownNameError
+from roberta_hub.rows.tables import FORMATS, Row, format_of, open_table
+from roberta_hub.train.limits import near
+
+Example = TypeVar("Example")
+
+
+def rows(path: Path, format: str | None = None) -> Iterator[Row]:
+    """Read the rows of a table.
+
+    Args:
+        path: a file.
+        format: one of `FORMATS`; None: by the file's name.
+
+    Raises:
+        InputError: no such file, not UTF-8, or a row that does not fit the header.
+    """
+    check_format(format, FORMATS)
+    if format is None and format_of(path) is None:
+        raise InputError(
+            f"{path}: its name does not say what it is; set data.format to {', '.join(FORMATS)}, "
+            "or to the layout of a published set"
+        )
+    yield from open_table(path, format).rows()
+
+
+def check_format(format: str | None, known: Sequence[str]) -> None:
+    """Refuse a format that is not known; the message lists those that are."""
+    if format is not None and format not in known:
+        raise UnknownNameError(f"data.format is {format!r}{near(format, known)}")
+
+
+def roles(
+    columns: Mapping[str, Any] | None, known: Sequence[str], default: Mapping[str, str]
+) -> dict[str, Any]:
+    """Say which column plays which role; UnknownNameError for a role that does not exist."""
+    for role in columns or {}:
+        if role not in known:
+            raise UnknownNameError(f"no role data.columns.{role}{near(role, known)}")
+    for role, column in (columns or {}).items():
+        several = isinstance(column, (list, tuple)) and role == "options"
+        if not all(isinstance(name, str) for name in (column if several else [column])):
+            raise InputError(f"data.columns.{role} is {str(column)[:60]!r}, must name a column")
+    return {**default, **(columns or {})}
+
+
+def digits_in(value: Any) -> int | None:
+    """Read a whole number of up to six digits; None for anything else.
+
+    Example:
+        >>> digits_in("12"), digits_in(3), digits_in("-1")
+        (12, 3, None)
+    """
+    return int(value) if re.fullmatch(r"\d{1,6}", str(value)) else None
+
+
+def nonempty(found: list[Example], path: Path) -> list[Example]:
+    """Return the examples, or refuse a file that holds none."""
+    if not found:
+        raise InputError(f"{path}: holds no examples")
+    return found
