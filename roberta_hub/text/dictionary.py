@@ -133,7 +133,8 @@ class Dictionary:
         dictionary.symbols = list(symbols)
         dictionary.indices = {symbol: i for i, symbol in enumerate(dictionary.symbols)}
         if len(dictionary.indices) < len(dictionary.symbols):
-            raise VocabularyError("a symbol stands in the vocabulary twice")
+            twice = next(s for i, s in enumerate(dictionary.symbols) if dictionary.indices[s] != i)
+            raise VocabularyError(f"two pieces have the same name, {twice[:40]!r}")
         if missing := [word for word in words if word not in dictionary.indices]:
             raise VocabularyError(f"the vocabulary lacks its special symbol {missing[0]!r}")
         dictionary.count = list(range(len(dictionary.symbols), 0, -1))  # ranks, as in `roberta`

@@ -132,6 +132,15 @@ def test_bad_files(data, message):
         parse(data)
 
 
+def test_rows_of_special_symbols():
+    rows = ["<s>NOTUSED", "<pad>", "</s>NOTUSED", "<unk>", "<unk>NOTUSED", "<s>", "</s>", "a"]
+    d = Dictionary.from_rows(rows)
+    assert [d.index(symbol) for symbol in ("<s>", "<pad>", "</s>", "<unk>", "a")] == [5, 1, 6, 4, 7]
+    assert (d.bos(), d.pad(), d.eos(), d.unk(), len(d)) == (0, 1, 2, 3, len(rows))
+    with pytest.raises(VocabularyError, match="two pieces have the same name, 'a'"):
+        Dictionary.from_rows([*rows, "b", "a"])
+
+
 def test_limits(monkeypatch):
     with pytest.raises(VocabularyError, match="line 2: 70003 characters, the limit is 65536"):
         parse(b"a 1\n" + b"x" * 70_000 + b" 1\n")
