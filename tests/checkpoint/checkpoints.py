@@ -19,6 +19,7 @@ import roberta_hub
 from roberta_hub import RobertaHubError, RobertaHubInterface
 from roberta_hub.config import RobertaConfig
 from roberta_hub.hub import RobertaModel
+from roberta_hub.sentence_settings import SentenceSettings
 from roberta_hub.text import Dictionary, Task
 from roberta_hub.text.bpe import GPT2BPE
 
@@ -145,3 +146,28 @@ def assert_refused_or_loads(path: Path) -> bool:
     with torch.no_grad():
         assert model(IDS, features_only=True)[0].shape == (2, 5, model.config.embed_dim)
     return True
+
+
+def sentence_encoder(folder: Path, *, older: bool) -> str:
+    """Write a sentence encoder as sentence-transformers does.
+
+    Args:
+        folder: made if missing.
+        older: the model lies in a folder of its own.
+
+    Returns:
+        How names of the model's files begin in the folder: "" or "0_Transformer/".
+    """
+    roberta = small()
+    roberta.sentence = SentenceSettings(normalize=True)
+    roberta.save(folder, format="huggingface")
+    if not older:
+        return ""
+    modules = json.loads((folder / "modules.json").read_text())
+    modules[0]["path"] = "0_Transformer"
+    (folder / "modules.json").write_text(json.dumps(modules))
+    (folder / "0_Transformer").mkdir()
+    for path in [path for path in folder.iterdir() if path.is_file()]:
+        if not path.name.startswith(("modules", "config_sentence")):
+            path.rename(folder / "0_Transformer" / path.name)
+    return "0_Transformer/"

@@ -8,11 +8,10 @@ from pathlib import Path
 
 import forks
 import pytest
-from checkpoints import small
+from checkpoints import sentence_encoder, small
 from families import write_family
 
 from roberta_hub import load_model
-from roberta_hub.sentence_settings import SentenceSettings
 
 LOOKS = """
 import json, sys
@@ -38,19 +37,7 @@ def looks(folder: Path, name: Path | None = None) -> Counter[str]:
 
 @pytest.mark.parametrize("older", [False, True])
 def test_a_sentence_encoder_of_hugging_face(tmp_path: Path, older: bool) -> None:
-    roberta = small()
-    roberta.sentence = SentenceSettings(normalize=True)
-    roberta.save(tmp_path, format="huggingface")
-    inside = ""
-    if older:  # the model lay in a folder of its own
-        inside = "0_Transformer/"
-        modules = json.loads((tmp_path / "modules.json").read_text())
-        modules[0]["path"] = inside.rstrip("/")
-        (tmp_path / "modules.json").write_text(json.dumps(modules))
-        (tmp_path / inside).mkdir()
-        for path in [path for path in tmp_path.iterdir() if path.is_file()]:
-            if not path.name.startswith(("modules", "config_sentence")):
-                path.rename(tmp_path / inside / path.name)
+    inside = sentence_encoder(tmp_path, older=older)
     (tmp_path / inside / "special_tokens_map.json").write_text('{"mask_token": "<mask>"}')
     (tmp_path / inside / "added_tokens.json").write_text("{}")
     seen = looks(tmp_path)
