@@ -150,9 +150,9 @@ def test_the_table_has_every_relative() -> None:
 
 
 def test_the_largest_is_built_on_meta_within_seconds() -> None:
-    start = time.monotonic()
+    start = time.process_time()
     load_model("xlmr.xxl", pretrained=False, device="meta", dtype="float16")
-    assert time.monotonic() - start < 30
+    assert time.process_time() - start < 30
 
 
 @pytest.mark.parametrize("name", FAIRSEQ)

@@ -382,9 +382,9 @@ class Without:
 sys.meta_path[:] = [Without(finder) for finder in sys.meta_path]
 import torch, torch.hub
 torch.hub._get_cache_or_reload = lambda *args, **keywords: {str(REPO)!r}
-start = time.perf_counter()
+start = time.process_time()
 print(sorted(torch.hub.list("owner/repo")))
-print(time.perf_counter() - start)
+print(time.process_time() - start)
 assert "roberta_hub" not in sys.modules
 for call in (
     lambda: torch.hub.load({str(REPO)!r}, "roberta.base", source="local", pretrained=False),
