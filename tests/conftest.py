@@ -23,6 +23,11 @@ hypothesis.settings.load_profile("same")
 
 ROOT = Path(__file__).resolve().parents[1]
 
+if level := os.environ.get("ROBERTA_HUB_TEST_CPU"):
+    from masked_cpu import mask
+
+    mask(level)  # here, before the conftest of a folder imports torch
+
 
 def shared_folder() -> Path | None:
     """The folder of oracles and training data, beside some checkouts and in no repository."""

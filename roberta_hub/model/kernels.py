@@ -39,6 +39,19 @@ SMALL = 4_000_000
 """Weights of a layer up to which few rows in float32 get a form of their own. Of a larger layer the
 copy is large, and few rows wait for as many bytes in either form."""
 
+FLOAT32: tuple[tuple[str, Kernel, str], ...] = (
+    ("GenuineIntel", "mkl", "avx512f"),
+    ("GenuineIntel", "onednn", "avx512f"),
+    ("GenuineIntel", "mkl", "avx2"),
+    ("AuthenticAMD", "onednn", "avx512f"),
+    ("AuthenticAMD", "mkl", "avx2"),
+)
+"""Kernels of torch's that are faster than its plain products: on whose CPUs, and with what. The
+first that fits is the fastest. Intel's are of a Cascade Lake (benchmarks/results/kernels.md), which
+was told to hold back for "avx2"; AMD's of a Zen 4 (benchmarks/results/speed_profile.md) and of a
+Zen 3 (docs/speed.md). With AVX2 alone oneDNN's is no faster than the plain one: a Zen 3 read a
+corpus of base at 353 tokens a second with it, at 444 with the plain and at 461 with MKL's."""
+
 INT8 = ("avx512_vnni", "avx_vnni", "amx_int8")
 """One of these multiplies 8-bit integers faster than float32. With avx512_vnni: on one core of a
 Cascade Lake 1.5 to 2.3 times (benchmarks/results/kernels.md), on a Zen 4 3.2 times the texts
@@ -104,7 +117,7 @@ def _field(line: str) -> tuple[str, str]:
     return name.strip(), value.strip()
 
 
-def usable(machine: CPU, library: Literal["onednn", "mkl"]) -> frozenset[str]:
+def usable(machine: CPU, library: Kernel) -> frozenset[str]:
     """Return the instruction sets that a library uses; environment variables can lower them.
 
     Example:
@@ -171,11 +184,11 @@ def compiled_rows(held: str, there: frozenset[str]) -> int:
         return 0
     if "avx512f" not in usable(cpu(), "onednn"):  # one variable lowers both
         return 0
-    return COMPILED.get(cpu().vendor, COMPILED["GenuineIntel"])[held]
+    return COMPILED.get(cpu().vendor, {}).get(held, 0)
 
 
 def float32_kernel(machine: CPU, there: frozenset[str]) -> Kernel:
-    """Return the kernel for float32 products.
+    """Return the kernel for float32 products: the plain one where no other is known to be faster.
 
     Args:
         machine: the CPU.
@@ -197,16 +210,12 @@ def float32_kernel(machine: CPU, there: frozenset[str]) -> Kernel:
                 f"choose {', '.join(k for k in KERNELS if k in there or k == 'plain')}"
             )
         return pin
-    order: tuple[Kernel, ...] = ("mkl", "onednn") if _prefers_mkl(machine) else ("onednn", "mkl")
-    return next((kernel for kernel in order if kernel in there), "plain")
+    for vendor, kernel, needs in FLOAT32:
+        if vendor == machine.vendor and kernel in there and needs in usable(machine, kernel):
+            return kernel
+    return "plain"
 
 
-def _prefers_mkl(machine: CPU) -> bool:
-    """MKL's on Intel, unless it was told to use less than oneDNN; oneDNN's on AMD and all others.
-
-    Measured on a Cascade Lake (benchmarks/results/kernels.md). On a Zen 4 oneDNN's was the faster
-    at every size, and what ran in benchmarks/results/speed_profile.md.
-    """
-    if machine.vendor != "GenuineIntel":
-        return False
-    return usable(machine, "mkl") & frozenset(_BASE) >= usable(machine, "onednn") & frozenset(_BASE)
+def knows_half(machine: CPU) -> bool:
+    """Tell whether few rows are known to gain by float16 weights: with AVX-512, see `products`."""
+    return "avx512f" in machine.features

@@ -18,7 +18,7 @@ from roberta_hub.errors import InputError
 from roberta_hub.model import int8
 from roberta_hub.model.compiled import Held
 from roberta_hub.model.int8 import Int8
-from roberta_hub.model.kernels import Kernel, cpu, float32_kernel, lacks, pinned
+from roberta_hub.model.kernels import Kernel, cpu, float32_kernel, knows_half, lacks, pinned
 from roberta_hub.model.products import (
     MKL,
     Activation,
@@ -70,7 +70,7 @@ def matrix(
     weight, bias = weight.float(), bias.float()
     many = _FLOAT32[float32_name()](weight, bias, activation)
     # True of checkpoints that were stored in float16.
-    if few and available("half") and holds_half(weight):
+    if few and knows_half(cpu()) and available("half") and holds_half(weight):
         return ByRows(HalfStored(weight, bias, activation), many)
     return many
 
@@ -116,9 +116,10 @@ def check_dtype(dtype: str | None, device: torch.device) -> None:
                 f"{torch.cuda.get_device_name(device)} has no bfloat16 units; {instead}"
             )
         return
-    if not available("int8" if dtype == "int8" else "bfloat16"):
-        raise InputError(f"torch has no {dtype} matrix products here; {instead}")
-    lacking = lacks("int8" if dtype == "int8" else "bfloat16")
+    kind: Dtype = "int8" if dtype == "int8" else "bfloat16"
+    lacking = lacks(kind)  # before torch's answer, which names no instructions
+    if lacking is None and not available(kind):
+        lacking = f"torch has no {dtype} matrix products here"
     if lacking is not None:
         raise InputError(f"{dtype} would be slower than float32: {lacking}; {instead}")
     if dtype == "int8" and not can_int8():

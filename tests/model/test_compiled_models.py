@@ -214,6 +214,7 @@ def test_the_variable_that_holds_onednn_back_holds_it_back_too(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     with_it = kernels.CPU("AuthenticAMD", frozenset({"avx2", "avx512f", "avx512_vnni"}))
+    monkeypatch.delenv("ONEDNN_MAX_CPU_ISA", raising=False)
     monkeypatch.setattr(kernels, "cpu", lambda: with_it)
     assert kernels.compiled_rows("float16", frozenset(HELD)) == 32
     monkeypatch.setenv("ONEDNN_MAX_CPU_ISA", "AVX2")
@@ -258,6 +259,7 @@ def test_the_processor_s_word_is_the_system_s(built: Path) -> None:
 def test_int8_on_amx_asks_for_a_pin(monkeypatch: pytest.MonkeyPatch) -> None:
     everything = frozenset(HELD)
     amx = kernels.CPU("GenuineIntel", frozenset({"avx512f", "avx512_vnni", "amx_int8"}))
+    monkeypatch.delenv("ONEDNN_MAX_CPU_ISA", raising=False)
     monkeypatch.setattr(kernels, "cpu", lambda: amx)
     rows = [kernels.compiled_rows(held, everything) for held in HELD]
     assert [count > 0 for count in rows] == [held in ("float32", "float16") for held in HELD]

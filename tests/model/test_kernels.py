@@ -13,11 +13,20 @@ from small_models import small_roberta
 
 from roberta_hub.model import kernels
 from roberta_hub.model import matrices as quantize
-from roberta_hub.model.kernels import CPU, float32_kernel, lacks, usable
+from roberta_hub.model.kernels import (
+    COMPILED,
+    CPU,
+    compiled_rows,
+    float32_kernel,
+    knows_half,
+    lacks,
+    usable,
+)
 
 BOTH = frozenset({"onednn", "mkl"})
 CASCADE_LAKE = CPU("GenuineIntel", frozenset({"avx2", "avx512f", "avx512_vnni"}))
 HASWELL = CPU("GenuineIntel", frozenset({"avx2"}))
+ZEN_3 = CPU("AuthenticAMD", frozenset({"avx2"}))
 ZEN_4 = CPU("AuthenticAMD", frozenset({"avx2", "avx512f", "avx512_vnni", "avx512_bf16"}))
 VARIABLES = ("ONEDNN_MAX_CPU_ISA", "DNNL_MAX_CPU_ISA", "MKL_ENABLE_INSTRUCTIONS", kernels.PIN)
 
@@ -28,25 +37,75 @@ def _nothing_said(monkeypatch: pytest.MonkeyPatch) -> None:
         monkeypatch.delenv(name, raising=False)
 
 
+FLAGS = {
+    "SSE 4": set(),
+    "AVX2": {"avx2"},
+    "AVX-VNNI": {"avx2", "avx_vnni"},
+    "AVX-512": {"avx2", "avx512f"},
+    "AVX-512 with VNNI": {"avx2", "avx512f", "avx512_vnni"},
+    "all": {"avx2", "avx512f", "avx512_vnni", "avx512_bf16", "avx_vnni", "amx_int8", "amx_bf16"},
+}
+FASTER = {  # than plain, the fastest first, where somebody measured it
+    ("GenuineIntel", "AVX2"): ("mkl",),
+    ("GenuineIntel", "AVX-512"): ("mkl", "onednn"),
+    ("AuthenticAMD", "AVX2"): ("mkl",),
+    ("AuthenticAMD", "AVX-512"): ("onednn", "mkl"),
+}
+
+
+@pytest.mark.parametrize("there", [BOTH, {"onednn"}, {"mkl"}, set()], ids=lambda x: "+".join(x))
+@pytest.mark.parametrize("flags", FLAGS.values(), ids=FLAGS)
+@pytest.mark.parametrize("vendor", ["GenuineIntel", "AuthenticAMD", "HygonGenuine", ""])
+def test_nothing_is_slower_than_plain(vendor: str, flags: set[str], there: set[str]) -> None:
+    """What is not known to be faster on such a CPU is not taken there."""
+    machine = CPU(vendor, frozenset(flags))
+    level = "AVX-512" if "avx512f" in flags else "AVX2" if "avx2" in flags else "SSE 4"
+    known = [kernel for kernel in FASTER.get((vendor, level), ()) if kernel in there]
+    assert float32_kernel(machine, frozenset(there)) == [*known, "plain"][0]
+    assert knows_half(machine) == (level == "AVX-512")
+
+
+@pytest.mark.parametrize("flags", FLAGS.values(), ids=FLAGS)
+@pytest.mark.parametrize("vendor", ["GenuineIntel", "AuthenticAMD", "HygonGenuine", ""])
+def test_compiled_layers_run_where_they_were_measured(
+    vendor: str, flags: set[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(kernels, "cpu", lambda: CPU(vendor, frozenset(flags)))
+    every = frozenset(COMPILED["AuthenticAMD"])
+    rows = {held: compiled_rows(held, every) for held in every}
+    known = dict(COMPILED.get(vendor, {})) if "avx512f" in flags else {}
+    known |= {"int8": 0} if "amx_int8" in flags else {}
+    assert rows == {held: known.get(held, 0) for held in every}
+    monkeypatch.setenv("ONEDNN_MAX_CPU_ISA", "AVX2")
+    assert {compiled_rows(held, every) for held in every} == {0}
+
+
 @pytest.mark.parametrize(
-    ("machine", "there", "kernel"),
+    ("machine", "level", "kernel"),
     [
-        (CASCADE_LAKE, BOTH, "mkl"),
-        (HASWELL, BOTH, "mkl"),
-        (ZEN_4, BOTH, "onednn"),
-        (CPU("", frozenset()), BOTH, "onednn"),
-        (CASCADE_LAKE, {"onednn"}, "onednn"),
-        (ZEN_4, {"mkl"}, "mkl"),
-        (ZEN_4, set(), "plain"),
+        (CASCADE_LAKE, "AVX512_CORE_VNNI", "mkl"),
+        (CASCADE_LAKE, "AVX2", "mkl"),
+        (CASCADE_LAKE, "SSE41", "mkl"),
+        (ZEN_4, "DEFAULT", "onednn"),
+        (ZEN_4, "AVX512_CORE", "onednn"),
+        (ZEN_4, "AVX2_VNNI", "mkl"),
+        (ZEN_4, "AVX2", "mkl"),
+        (ZEN_4, "SSE41", "mkl"),
+        (ZEN_3, "DEFAULT", "mkl"),
+        (CPU("", frozenset({"avx2"})), "AVX2", "plain"),
     ],
 )
-def test_the_table(machine: CPU, there: set[str], kernel: str) -> None:
-    assert float32_kernel(machine, frozenset(there)) == kernel
+def test_a_lowered_level_takes_what_is_known_at_it(
+    machine: CPU, level: str, kernel: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("ONEDNN_MAX_CPU_ISA", level)
+    assert float32_kernel(machine, BOTH) == kernel
 
 
 def test_what_lowers_one_library_prefers_the_other(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("MKL_ENABLE_INSTRUCTIONS", "AVX2")
     assert float32_kernel(CASCADE_LAKE, BOTH) == "onednn"
+    assert float32_kernel(ZEN_3, BOTH) == "mkl"
     assert float32_kernel(HASWELL, BOTH) == "mkl"
     monkeypatch.setenv("ONEDNN_MAX_CPU_ISA", "avx2")
     assert float32_kernel(CASCADE_LAKE, BOTH) == "mkl"

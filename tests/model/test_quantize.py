@@ -90,7 +90,8 @@ def test_a_residual_is_added_after_the_activation_and_left_as_it_was(
 
 @pytest.mark.skipif(not quantize.available("half"), reason="no fbgemm")
 @pytest.mark.parametrize("activation", [None, F.gelu])
-def test_float16_storage_is_exact(activation: Any) -> None:
+def test_float16_storage_is_exact(activation: Any, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(quantize, "knows_half", lambda machine: True)
     weight, bias = (x.half().float() for x in drawn(24, 64))
     weight[0, :3] = torch.tensor([6e-8, 65504.0, -65504.0]).half().float()  # its least and largest
     unpacked = torch.ops.quantized.linear_unpack_fp16(HalfStored(weight, bias, None).weight)[0]
@@ -159,6 +160,7 @@ def test_a_build_without_the_operators(monkeypatch: pytest.MonkeyPatch) -> None:
     for dtype in (None, "int8", "bfloat16"):  # a model may come from a better machine
         assert isinstance(matrix(weight, bias, dtype), Plain)
     check_dtype(None, torch.device("cpu"))
+    monkeypatch.setattr(quantize, "lacks", lambda dtype: None)  # a CPU that could
     for dtype in ("int8", "bfloat16"):
         with pytest.raises(ValueError, match=f"torch has no {dtype}.*without dtype"):
             check_dtype(dtype, torch.device("cpu"))
