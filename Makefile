@@ -1,4 +1,4 @@
-# Every target sets up what it needs in .venv. PYTHON chooses the interpreter, 3.10 to 3.14.
+# Every target sets up what it needs in .venv. PYTHON chooses the interpreter, 3.11 to 3.14.
 PYTHON ?= python3
 VENV := .venv
 BIN := $(VENV)/bin

@@ -141,7 +141,7 @@ setup(
         )
     ],
     cmdclass={"build_ext": Library, "bdist_wheel": Wheel},
-    python_requires=">=3.10",
+    python_requires=">=3.11",
     install_requires=[
         "torch>=2.6",
         "tiktoken>=0.9",
@@ -164,7 +164,7 @@ setup(
         "Operating System :: POSIX :: Linux",
         "Programming Language :: Python :: 3",
         "Programming Language :: Python :: 3 :: Only",
-        *(f"Programming Language :: Python :: 3.{minor}" for minor in range(10, 15)),
+        *(f"Programming Language :: Python :: 3.{minor}" for minor in range(11, 15)),
         "Topic :: Scientific/Engineering :: Artificial Intelligence",
         "Topic :: Text Processing :: Linguistic",
         "Typing :: Typed",

@@ -36,7 +36,7 @@ from roberta_hub.verbs.ids import IdVerbs
 from roberta_hub.verbs.language import LanguageVerbs
 
 if TYPE_CHECKING:
-    from typing_extensions import Self
+    from typing import Self
 
 Format = Literal["roberta_hub", "fairseq", "huggingface"]
 

@@ -15,6 +15,7 @@ import pytest
 
 sys.path.insert(0, str(Path(__file__).parent))
 
+import masked_cpu
 from tiers import pytest_collection_modifyitems, pytest_runtest_protocol  # noqa: F401
 
 # The same examples in every run; and no deadline, which a busy machine would miss.
@@ -23,10 +24,7 @@ hypothesis.settings.load_profile("same")
 
 ROOT = Path(__file__).resolve().parents[1]
 
-if level := os.environ.get("ROBERTA_HUB_TEST_CPU"):
-    from masked_cpu import mask
-
-    mask(level)  # here, before the conftest of a folder imports torch
+masked_cpu.mask_as_told()  # here, before the conftest of a folder imports torch
 
 
 def shared_folder() -> Path | None:

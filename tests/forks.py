@@ -32,6 +32,8 @@ from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 from typing import IO, Any, NoReturn
 
+from masked_cpu import mask_as_told
+
 ROOT = Path(__file__).resolve().parents[1]
 PRELOADED = (
     "click",
@@ -402,6 +404,7 @@ def main() -> None:
     number, *names = sys.argv[1:]
     around = os.environ.get("PYTHONPATH", "").split(os.pathsep)
     base = [path for path in sys.path[1:] if path not in around]
+    mask_as_told()
     preload(names)
     order, streams = serve(socket.socket(fileno=int(number)))
     arguments = become(order, streams)

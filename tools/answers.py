@@ -26,8 +26,9 @@ ROOT = Path(__file__).resolve().parents[1]
 PAGES = (ROOT / "README.md", ROOT / "docs/shell.md")
 """Those whose blocks are run as they stand. Other pages of docs/ have doctests."""
 FENCE = re.compile(r"^```(python|sh)\n(.*?)^```$", re.MULTILINE | re.DOTALL)
-INSTALL = "pip install "
-"""Blocks that begin so are not run here: the wheel's test installs the package."""
+SET_UP = ("git clone ", "pip install ")
+"""Blocks that begin so are not run here: the first asks a network and runs these very tests, and
+the wheel's test installs the package."""
 NUMBER = re.compile(r"-?\d+\.\d+")
 BAR = re.compile("[\u2588-\u258f]+")
 """A bar of a table, as long as the number beside it says."""
@@ -46,7 +47,7 @@ class Step:
 def blocks(page: str) -> Iterator[tuple[str, str]]:
     """(language, text) of each fenced block that runs."""
     for language, text in FENCE.findall(page):
-        if not text.startswith(INSTALL):
+        if not text.startswith(SET_UP):
             yield language, text
 
 

@@ -19,24 +19,22 @@ DEGENERATE = ("warn", "stop")
 """What `optimizer.decay`, `optimizer.schedule`, `loop.precision`, `loop.parallel`, `loop.state` and
 `loop.degenerate` may be."""
 
-# `Optional[...]` rather than `| None`: omegaconf evaluates these on Python 3.10 too.
-
 
 @dataclass
 class DataConfig:
     """Where the examples are; the modules of `data/` know the layouts."""
 
-    train: Optional[str] = None  # noqa: UP045
+    train: str | None = None
     """File, folder or token blocks to learn from."""
-    valid: Optional[str] = None  # noqa: UP045
+    valid: str | None = None
     """The held-out set that chooses the best checkpoint."""
-    format: Optional[str] = None  # noqa: UP045
+    format: str | None = None
     """Layout of the files; None: their names say it."""
     columns: dict[str, Any] = field(default_factory=dict)
     """Names of the columns, for example `{sentence: text, label: stars}`."""
-    labels: Optional[list[str]] = None  # noqa: UP045
+    labels: Optional[list[str]] = None  # noqa: UP045  # omegaconf takes no `list[str] | None`
     """Class names in the order of the logits; None: those found in the training set, sorted."""
-    limit: Optional[int] = None  # noqa: UP045
+    limit: int | None = None
     """Use this many training examples; None: all."""
 
 
@@ -49,7 +47,7 @@ class TaskConfig:
     sentences, wsc, winogrande."""
     head: str = "sentence_classification_head"
     """Name of the head in the saved model."""
-    metric: Optional[str] = None  # noqa: UP045
+    metric: str | None = None
     """The number that chooses the best checkpoint; None: the task's own."""
     options: dict[str, Any] = field(default_factory=dict)
     """The task's own options, such as `max_length`, `mask_prob`, `margin_alpha`."""
@@ -70,11 +68,11 @@ class OptimizerConfig:
     clip_norm: float = 0.0
     """Largest norm of the gradient; 0: no limit."""
     schedule: str = "polynomial_decay"
-    warmup_updates: Optional[int] = None  # noqa: UP045
+    warmup_updates: int | None = None
     """None: 6 % of the updates, as in the GLUE recipes."""
-    total_updates: Optional[int] = None  # noqa: UP045
+    total_updates: int | None = None
     """Where the decay ends; None: at the end of `loop.max_updates` or `loop.max_epochs`."""
-    decay_updates: Optional[int] = None  # noqa: UP045
+    decay_updates: int | None = None
     """How long the decay of `constant_then_decay` takes; None: a tenth of the updates."""
     end_lr: float = 0.0
     power: float = 1.0
@@ -84,13 +82,13 @@ class OptimizerConfig:
 class BatchConfig:
     """What an update sees; see `data/batches.py`."""
 
-    max_tokens: Optional[int] = 4400  # noqa: UP045
+    max_tokens: int | None = 4400
     """Most tokens of a micro-batch."""
-    batch_size: Optional[int] = None  # noqa: UP045
+    batch_size: int | None = None
     """Examples of a micro-batch; None: as many as `max_tokens` allows."""
     update_freq: int = 1
     """Micro-batches of an update, over all processes."""
-    warmup_updates: Optional[int] = None  # noqa: UP045
+    warmup_updates: int | None = None
     """Updates over which an update grows from one micro-batch to `update_freq`; None: none."""
 
 
@@ -98,15 +96,15 @@ class BatchConfig:
 class LoopConfig:
     """How long the run lasts, how precisely it computes, what it writes; see `loop/fit.py`."""
 
-    max_updates: Optional[int] = None  # noqa: UP045
-    max_epochs: Optional[int] = None  # noqa: UP045
-    max_minutes: Optional[float] = None  # noqa: UP045
+    max_updates: int | None = None
+    max_epochs: int | None = None
+    max_minutes: float | None = None
     """Time for this start of the run: it saves and stops in time; the same command goes on."""
-    evaluate_every: Optional[int] = None  # noqa: UP045
+    evaluate_every: int | None = None
     """Updates between evaluations; None: at the end of each epoch; 0: never."""
-    patience: Optional[int] = None  # noqa: UP045
+    patience: int | None = None
     """Stop after this many evaluations without a new best."""
-    save_every: Optional[int] = None  # noqa: UP045
+    save_every: int | None = None
     """Updates between states to resume from; None: after each evaluation and every
     `save_minutes`; 0: never, a run that is stopped begins anew."""
     save_minutes: float = 10.0
@@ -123,13 +121,13 @@ class LoopConfig:
     process writes its part while the training goes on. Either is read by any number of them."""
     find_unused_parameters: bool = True
     """DDP needs it if some weights get no gradient, as the LM head in fine-tuning."""
-    peak_flops: Optional[float] = None  # noqa: UP045
+    peak_flops: float | None = None
     """FLOP/s that a device could do at best, for `model_flops_utilization` in the log; None: known
     for some GPUs in 16 bits, and else left out."""
     degenerate: str = "warn"
     """What to do when the loss stays that of chance: "warn" or "stop"."""
     tensorboard: bool = False
-    progress: Optional[bool] = None  # noqa: UP045
+    progress: bool | None = None
     """Whether to show a bar; None: on a terminal only."""
 
 

@@ -16,7 +16,9 @@ from roberta_hub.text.texts import Texts, as_texts
 from roberta_hub.text.tokenizer import Tokenizer
 
 if TYPE_CHECKING:
-    from typing_extensions import Self, Unpack
+    from typing import Self
+
+    from typing_extensions import Unpack
 
 
 @checks_keywords

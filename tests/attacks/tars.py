@@ -95,7 +95,7 @@ def symlink_chain(marker: Path) -> Members:
     return [*members, regular(f"escape/{MARKER}", b"gotcha")]
 
 
-FIXED = {10: (3, 10, 18), 11: (3, 11, 13), 12: (3, 12, 11), 13: (3, 13, 4)}
+FIXED = {11: (3, 11, 13), 12: (3, 12, 11), 13: (3, 13, 4)}
 CHAIN_WORKS = sys.version_info[:3] < FIXED.get(sys.version_info[1], (0,))
 """Whether this Python's `filter="data"` falls for the chain."""
 

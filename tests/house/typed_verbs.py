@@ -6,11 +6,10 @@ mypy refuses an `assert_type` whose type is another, `Any` too.
 from __future__ import annotations
 
 from pathlib import Path
-from typing import Any
+from typing import Any, assert_type
 
 import torch
 from torch import Tensor
-from typing_extensions import assert_type
 
 from roberta_hub import Answer, Hit, Prediction, RobertaHubInterface, Span
 from roberta_hub.export.folder import Exported

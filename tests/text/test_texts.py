@@ -23,7 +23,7 @@ WANTED = ["one", "two", "three"]
 Pair = namedtuple("Pair", ["premise", "hypothesis"])
 
 
-class Colour(str, Enum):
+class Colour(str, Enum):  # noqa: UP042  # as many write it
     RED = "one"
 
 
