@@ -51,6 +51,7 @@ HUGGING_FACE = {
     "bert-large-cased-whole-word-masking": "bert.large.cased.wwm",
     "google-bert/bert-base-multilingual-cased": "bert.base.multilingual.cased",
     "bert-base-chinese": "bert.base.chinese",
+    "distilbert-base-uncased": "distilbert.base.uncased",
     "albert-base-v2": "albert.base.v2",
     "albert/albert-xxlarge-v1": "albert.xxlarge.v1",
     "google/electra-small-discriminator": "electra.small.discriminator",
@@ -81,6 +82,7 @@ PUBLISHED: dict[str, tuple[tuple[int, ...], float]] = {
     "bert.base.multilingual.cased": ((12, 768, 3072, 768, 119547), 178 * M),
     "bert.base.multilingual.uncased": ((12, 768, 3072, 768, 105879), 167 * M),
     "bert.base.chinese": ((12, 768, 3072, 768, 21128), 102 * M),
+    "distilbert.base.uncased": ((6, 768, 3072, 768, 30522), 66 * M),
     "albert.base.v1": ((12, 768, 3072, 128, 30000), 12 * M),
     "albert.large.v1": ((24, 1024, 4096, 128, 30000), 18 * M),
     "albert.xlarge.v1": ((24, 2048, 8192, 128, 30000), 60 * M),
@@ -108,7 +110,8 @@ def counted(name: str, numbers: tuple[int, ...]) -> int:
     family = name.split(".")[0]
     one_type = family in ("xlmr", "camembert") or name.startswith(("camembert", "gottbert"))
     # Positions are counted from the row behind padding's: 514 rows of which 512 are used, or 513.
-    total = (rows + (514 if one_type else 513 + 2)) * e
+    positions, segments = (514, 0) if one_type else (513, 0 if family == "distilbert" else 2)
+    total = (rows + positions + segments) * e
     pre_norm = name in ("xlmr.xl", "xlmr.xxl")
     total += 2 * (c if pre_norm else e)  # the norm of the embeddings, or the last layer's
     projected = family == "albert" or (family == "electra" and e != c)
@@ -324,7 +327,7 @@ def test_shapes_are_configurations() -> None:
     for record in MODELS:
         config = config_of(record)
         assert config.num_segments == (2 if record.family in ("bert", "albert", "electra") else 0)
-        assert (config.padding_idx == 0) == (config.num_segments == 2)
-        assert (config.layer_norm_eps == 1e-12) == (config.num_segments == 2)
+        of_bert = config.num_segments == 2 or record.family == "distilbert"
+        assert (config.padding_idx == 0) == (config.layer_norm_eps == 1e-12) == of_bert
     with pytest.raises(InputError):
         roberta_hub.RobertaConfig(num_segments=2)

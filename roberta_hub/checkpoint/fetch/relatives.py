@@ -252,6 +252,14 @@ _XL = {"num_layers": 36, "embed_dim": 2560, "ffn_dim": 10240, "num_heads": 32}
 _XXL = {"num_layers": 48, "embed_dim": 4096, "ffn_dim": 16384, "num_heads": 32}
 _XLMR_ROWS = {"vocab_size": 250002}
 _MINILM = {"num_layers": 6, "embed_dim": 384, "ffn_dim": 1536, "num_heads": 12}
+_DISTILBERT = {**_BASE, "num_layers": 6}
+_DISTILBERT_OWN = {
+    "vocab_size": 30522,
+    "padding_idx": 0,
+    "layer_norm_eps": 1e-12,
+    "pooler_activation_fn": "relu",
+    "pooler_dropout": 0.2,
+}
 _ALBERTS: tuple[tuple[Any, ...], ...] = (
     ("base", "12 M", "about 0.05 GB", _BASE),
     ("large", "18 M", "about 0.07 GB", _LARGE),
@@ -389,6 +397,27 @@ ROWS: tuple[Row, ...] = (
         "0.4 GB",
         languages="Chinese",
     ),
+    {
+        "name": "distilbert.base.uncased",
+        "repository": "distilbert/distilbert-base-uncased",
+        "elsewhere": ("distilbert/distilbert-base-uncased", "distilbert-base-uncased"),
+        "shape": {**_DISTILBERT, **_DISTILBERT_OWN},
+        "family": "distilbert",
+        "vocabulary": _WORDPIECE,
+        "licence": "Apache-2.0",
+        "parameters": "67 M",
+        "languages": "English",
+        "download": "about 0.3 GB",
+        "unsure": ("download",),
+        "summary": _about(
+            "DistilBERT base uncased", "67 M", _DISTILBERT, "English", "about 0.3 GB"
+        ),
+        "details": ("Six layers that learnt from bert.base.uncased; it tells no segments apart.",),
+        "example": (
+            '>>> roberta.encode("Hello world!")',
+            "tensor([ 101, 7592, 2088,  999,  102])",
+        ),
+    },
     *(_albert(size, version, *row) for version in ("v1", "v2") for size, *row in _ALBERTS),
     _electra(
         "small",
