@@ -5,7 +5,7 @@ from __future__ import annotations
 import csv
 import functools
 import re
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from itertools import chain, islice, starmap
 from typing import Any, TypeAlias
@@ -58,22 +58,22 @@ def csv_header(lines: Iterable[Line], name: object) -> Header:
     return Header(_named(records, name), separator, counted.count)
 
 
-def tsv_header(lines: Iterable[Line], name: object) -> Header:
+def tsv_header(read: Callable[[], Iterable[Line]], name: object) -> Header:
     """Read the header of a TSV, and tell whether quotes are characters in it.
 
     They are not where every field in the first 1,000 lines that holds one is written as in a CSV,
     and one of them has a doubled quote inside, or the whole header is quoted.
 
     Args:
-        lines: see `csv_header`.
-        name: see `csv_header`.
+        read: reads the file's lines anew; 1,000 of them may be long.
+        name: of the file, for errors.
 
     Raises:
         InputError: see `csv_header`.
     """
-    first = list(islice(lines, LOOK))
-    texts = [sound(decoded(line, n), f"{name}:{n}") for n, line in enumerate(first, 1)]
-    quoted, counted = _is_quoted(texts), _Counted(first)
+    first = enumerate(islice(read(), LOOK), 1)
+    quoted = _is_quoted(sound(decoded(line, number), f"{name}:{number}") for number, line in first)
+    counted = _Counted(read())
     records = _records(counted, "\t") if quoted else _fields(counted)
     if not quoted:
         records = (record for record in records if record[1] != [""])  # blank lines
@@ -111,7 +111,7 @@ def _named(records: Iterator[tuple[int, list[str] | Fault]], name: object) -> tu
 _QUOTED = re.compile(r'"(?:[^"]|"")*"')
 
 
-def _is_quoted(texts: Sequence[str]) -> bool:
+def _is_quoted(texts: Iterable[str]) -> bool:
     """Tell whether the fields of a TSV are quoted as in a CSV; see `tsv_header`."""
     doubled = False
     for number, text in enumerate(texts):

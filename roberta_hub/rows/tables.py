@@ -336,7 +336,7 @@ def _csv(path: Path) -> Table:
 
 
 def _tsv(path: Path) -> Table:
-    return _delimited(path, tsv_header(raw_lines(path), path))
+    return _delimited(path, tsv_header(lambda: raw_lines(path), path))
 
 
 def _delimited(path: Path, header: Header) -> Table:

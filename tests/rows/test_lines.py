@@ -123,3 +123,13 @@ def test_behind_a_row_at_fault_reading_goes_on() -> None:
     faults = [values.why for _, values in found if isinstance(values, Fault)]
     words = ("1 fields", "text stands behind", "not UTF-8", "a NUL", "a line of more than 9 bytes")
     assert all(word in why for word, why in zip(words, faults, strict=True))
+
+
+@pytest.mark.parametrize("text", ["a,b\n1,2\n3,4\n", "sep=;\na;b\n1;2\n3;4\n", '"a",b\n1,2\n3,4'])
+def test_a_pipe_is_read_once(text: str) -> None:
+    """The header takes its own lines and no more, so that the rows follow in the same iterator."""
+    every = chain.from_iterable(split_lines([text.encode()]))
+    header = csv_header(every, "standard input")
+    rows = list(delimited_rows(every, header, header.lines + 1))
+    first = header.lines + 1
+    assert rows == [(first, {"a": "1", "b": "2"}), (first + 1, {"a": "3", "b": "4"})]
