@@ -77,7 +77,7 @@ def run_engine(
     engine: str, cases: Iterable[Case], home: Path, server: HubServer, out: Found
 ) -> dict[str, str]:
     """Run all cases of one engine, and return its versions."""
-    bench = Bench(engine, server.url)
+    bench = Bench(engine, server.url, home / "kit")
     for number, case in enumerate(cases):
         for part in PARTS[engine]:
             if part not in case.engines:
@@ -91,9 +91,7 @@ def run_engine(
             out[case.row, case.name][part] = outcome
             print(f"{case.row:>2} {part:16} {case.name[:50]:50} {outcome.says}", file=sys.stderr)
             clear_away(place.home)
-    versions = bench.version()
-    bench.close()
-    return versions
+    return bench.versions()
 
 
 def clear_away(folder: Path) -> None:

@@ -1,19 +1,12 @@
-"""The helper process of `bench.Bench`: forks, limits, runs a case, reports.
-
-JSON lines in and out.
-"""
+"""What `bench.Bench` runs in a fork: a case under limits, and its report."""
 
 from __future__ import annotations
 
-import contextlib
 import json
 import logging
 import os
-import select
-import signal
 import sys
 import tempfile
-import time
 import traceback
 import warnings
 from pathlib import Path
@@ -23,11 +16,11 @@ from attacks.limits import limit, peak
 
 from . import rows
 from .blame import blame
-from .case import DOWN, FORCED, HARMED, OURS, STOCK, WRONG, Case, Place
+from .case import DOWN, FORCED, OURS, WRONG, Case, Place
 from .engines import Engine, engine_of
 
-MAKING = 120.0
-"""Seconds that the files of a case may take to make, which is not the engine's time."""
+ENGINE: Engine
+"""Of this process, once `prepare` has run."""
 
 
 def settle(place: Place, engine: str) -> None:
@@ -35,7 +28,6 @@ def settle(place: Place, engine: str) -> None:
 
     Temporary files lie beside the hostile ones, where `../..` is the marker's folder.
     """
-    os.setsid()
     for folder in (place.files, place.cache):
         folder.mkdir(parents=True)
     os.chdir(place.home)
@@ -94,78 +86,28 @@ def attend(case: Case, engine: Engine, name: str, place: Place, out: int) -> Non
     os.write(out, json.dumps(report).encode() + b"\n")
 
 
-def fork(case: Case, engine: Engine, name: str, place: Place) -> tuple[int, int]:
-    receive, send = os.pipe()
-    child = os.fork()
-    if child:
-        os.close(send)
-        return child, receive
+def prepare() -> None:
+    """Import the engine, and load its sound model where the bench names one; before the forks."""
+    global ENGINE
+    ENGINE = engine_of(os.environ["SAFETY_ENGINE"])
+    if kit := os.environ.get("SAFETY_KIT"):
+        ENGINE.warm(Path(kit))
+
+
+def meet(row: int, name: str, engine: str, place: Place) -> None:
+    """In the fork: run one case, print its report, and end."""
+    out = os.dup(1)
     try:
-        os.close(receive)
-        attend(case, engine, name, place, send)
+        attend(rows.case(row, name), ENGINE, engine, place, out)
     except BaseException:
-        report = {
-            "grade": "broken",
-            "says": "the case is broken",
-            "message": traceback.format_exc(),
-        }
-        os.write(send, b"!" + json.dumps(report).encode() + b"\n")
+        report = {"grade": "broken", "says": "the case is broken"}
+        report["message"] = traceback.format_exc()
+        os.write(out, b"!" + json.dumps(report).encode() + b"\n")
     finally:
         os._exit(0)
-    raise AssertionError
 
 
-def readable(pipe: int, seconds: float) -> bool:
-    return bool(select.select([pipe], [], [], seconds)[0])
-
-
-def run(case: Case, engine: Engine, name: str, place: Place) -> dict[str, Any]:
-    """Fork, wait, and say what became of it."""
-    child, pipe = fork(case, engine, name, place)
-    if readable(pipe, MAKING):
-        os.read(pipe, 1)
-    start = time.monotonic()
-    in_time = readable(pipe, case.seconds)
-    seconds = time.monotonic() - start
-    report = b""
-    # Not until the end of the pipe: what the case itself started may hold it open.
-    while in_time and not report.endswith(b"\n") and (part := os.read(pipe, 1 << 16)):
-        report += part
-    os.close(pipe)
-    for kill in (os.kill, os.killpg):
-        with contextlib.suppress(ProcessLookupError):
-            kill(child, signal.SIGKILL)
-    _, status = os.waitpid(child, 0)
-    if report:
-        found = json.loads(report.lstrip(b"!"))
-    elif not in_time:
-        found = {"grade": DOWN, "says": f"hung > {case.seconds:g} s"}
-    else:
-        found = {"grade": DOWN, "says": f"crashed ({signal.Signals(status & 127).name})"}
-    if place.marker.exists():
-        found |= {"grade": HARMED, "says": case.harm}
-    return {**found, "seconds": round(seconds, 3)}
-
-
-def main(group: str) -> None:
-    """Serve orders until the input ends."""
-    # Engines greet on stdout, which is ours.
-    answers = os.fdopen(os.dup(1), "w")
-    os.dup2(2, 1)
-    engine = engine_of(group)
-    for line in sys.stdin:
-        order = json.loads(line)
-        if order["row"] == "version":
-            answer: dict[str, Any] = engine.versions()
-        else:
-            place = Place(Path(order["home"]), Path(order["kit"]), order["server"], order["prefix"])
-            case = rows.case(order["row"], order["name"])
-            if case.row >= rows.FIRST_WITH_MODEL:
-                engine.warm(place.kit)
-            name = order["engine"] if group == STOCK else group
-            answer = run(case, engine, name, place)
-        print(json.dumps(answer), file=answers, flush=True)
-
-
-if __name__ == "__main__":
-    main(sys.argv[1])
+def main() -> None:
+    row, name, engine, *place = sys.argv[1:]
+    home, kit, server, prefix = place
+    meet(int(row), name, engine, Place(Path(home), Path(kit), server, prefix))
