@@ -100,6 +100,7 @@ def test_what_a_notebook_shows_is_shown_by_github_too(script: Path) -> None:
             assert "text/html" not in output.get("data", {}), f"{cell.source}: call .png()"
 
 
+@pytest.mark.system
 @pytest.mark.parametrize("script", RUNS)
 def test_a_notebook_runs_in_a_fresh_kernel(script: Path) -> None:
     before = resource.getrusage(resource.RUSAGE_CHILDREN)

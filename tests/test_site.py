@@ -177,6 +177,7 @@ def test_commands_that_train_are_found() -> None:
     assert len(train_commands()) >= 6
 
 
+@pytest.mark.system
 @pytest.mark.slow
 @pytest.mark.timeout(1800)  # each page in four windows
 def test_every_page_fits_its_window(site: Path) -> None:

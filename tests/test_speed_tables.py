@@ -195,6 +195,7 @@ def test_a_missing_engine_is_a_fault_beside_good_ratios() -> None:
     assert guard.judge(good, None, {"OpenVINO": "gone"})[1] == ["OpenVINO did not start: gone"]
 
 
+@pytest.mark.system
 @pytest.mark.slow
 def test_an_engine_that_is_not_there_is_told(monkeypatch: Any) -> None:
     """In processes: ours answers, the other says why it does not."""

@@ -101,6 +101,7 @@ def test_every_kind_of_model_compiles(kind: str) -> None:
     assert len(graphs) == 1
 
 
+@pytest.mark.system
 @pytest.mark.slow
 def test_compiled_to_machine_code() -> None:
     """With inductor, torch.compile's own backend; a minute and more of C++."""
