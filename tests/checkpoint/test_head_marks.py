@@ -59,7 +59,7 @@ def test_hugging_face_holds_one_head_and_its_mark(tmp_path: Path, head: str, inp
     again = load_model(tmp_path).eval()
     assert again.inputs == {HEAD: inputs}
     wrong = ["a"] if inputs == "pair" else [("a", "b")]
-    with pytest.raises(InputError, match=r"texts\[0\] is a"):
+    with pytest.raises(InputError, match=r"texts\[0\]: a"):
         again.classify(wrong)
 
 
