@@ -133,11 +133,12 @@ def load_model(
     checkpoint = read_checkpoint(found, overrides, wanted, converted=converted)
     if not allow_nonfinite and not checkpoint.finite:
         check_finite(checkpoint.weights, checkpoint.source)
-    parts = read_tokenizer(found, checkpoint, wanted_bpe)
+    parts, record = read_tokenizer(found, checkpoint, wanted_bpe), found.record
+    del found  # and the JSON that its folder holds: XLM-R's tokenizer.json has 17 MB
     interface = assemble(checkpoint, parts, place, wanted, strict=strict)
-    if pretrained and found.record is not None and found.record.notice:
-        warnings.warn(f"{found.record.name}: {found.record.notice}", LicenceWarning, stacklevel=2)
-        interface.source += f"; licence: {found.record.licence}"
+    if pretrained and record is not None and record.notice:
+        warnings.warn(f"{record.name}: {record.notice}", LicenceWarning, stacklevel=2)
+        interface.source += f"; licence: {record.licence}"
     return interface
 
 
