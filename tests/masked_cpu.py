@@ -10,6 +10,7 @@ from __future__ import annotations
 import os
 import sys
 from pathlib import Path
+from typing import Any
 
 LEVELS = {
     "ONEDNN_MAX_CPU_ISA": "AVX2",
@@ -36,7 +37,7 @@ def mask_as_told() -> None:
     kernels.cpu.cache_clear()
     kernels.cpu = _constant(masked)  # type: ignore[assignment]
     int8.is_exact = _constant(False)  # type: ignore[assignment]
-    torch.ops.mkldnn._is_mkldnn_bf16_supported = _constant(False)
+    torch.ops.mkldnn._is_mkldnn_bf16_supported = _No(torch.ops.mkldnn._is_mkldnn_bf16_supported)
     real = compiled._Library
 
     def library(path: Path) -> compiled._Library:
@@ -45,6 +46,19 @@ def mask_as_told() -> None:
         return found
 
     compiled._Library = library  # type: ignore[assignment, misc]
+
+
+class _No:
+    """An operator of torch that answers no; its schema is there for who lists operators."""
+
+    def __init__(self, operator: Any) -> None:
+        self._operator = operator
+
+    def __call__(self) -> bool:
+        return False
+
+    def __getattr__(self, name: str) -> Any:
+        return getattr(self._operator, name)
 
 
 def _constant(value: object) -> object:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import dataclasses
 import json
 import os
+import types
 import typing
 from collections.abc import Mapping, Sequence
 from typing import Any, TypeVar
@@ -106,7 +107,7 @@ def _fits(value: Any, hint: Any) -> bool:
     origin, inner = typing.get_origin(hint), typing.get_args(hint)
     if hint is Any:
         return True
-    if origin is typing.Union:
+    if origin is types.UnionType:
         return any(_fits(value, kind) for kind in inner)
     if origin is list:
         return isinstance(value, (list, tuple)) and all(_fits(item, inner[0]) for item in value)
@@ -132,7 +133,7 @@ def _written(value: Any, field: str) -> None:
 
 def _word(hint: Any) -> str:
     """Write a type as people do."""
-    if typing.get_origin(hint) is typing.Union:
+    if typing.get_origin(hint) is types.UnionType:
         return " or ".join(map(_word, typing.get_args(hint)))
     name = "None" if hint is type(None) else getattr(hint, "__name__", str(hint))
     return str(hint) if typing.get_origin(hint) else name

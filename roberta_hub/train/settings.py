@@ -8,7 +8,7 @@ command line.
 from __future__ import annotations
 
 from dataclasses import dataclass, field
-from typing import Any, Optional
+from typing import Any
 
 DECAYS = ("weights", "fairseq")
 SCHEDULES = ("polynomial_decay", "fixed", "constant_then_decay")
@@ -32,7 +32,7 @@ class DataConfig:
     """Layout of the files; None: their names say it."""
     columns: dict[str, Any] = field(default_factory=dict)
     """Names of the columns, for example `{sentence: text, label: stars}`."""
-    labels: Optional[list[str]] = None  # noqa: UP045  # omegaconf takes no `list[str] | None`
+    labels: list[str] | None = None
     """Class names in the order of the logits; None: those found in the training set, sorted."""
     limit: int | None = None
     """Use this many training examples; None: all."""
