@@ -101,6 +101,13 @@ def test_a_fork_is_told_and_asked(tmp_path: Path) -> None:
         assert process.wait(60) == process.poll() == -2
 
 
+@pytest.mark.skipif(not Path("/proc/self/task").is_dir(), reason="no /proc")
+def test_the_server_has_one_thread() -> None:
+    """Another would be missing in each fork, and what it held would stay locked."""
+    code = "import os; print(len(os.listdir(f'/proc/{os.getppid()}/task')))"
+    assert forks.run("-c", code).stdout == "1\n"
+
+
 def test_forks_know_nothing_of_each_other() -> None:
     assert forks.run("-c", "import torch; torch.left = 1; print(torch.get_num_threads())").stdout
     done = forks.run("-c", "import torch; print(hasattr(torch, 'left'))", check=True)
