@@ -100,7 +100,9 @@ def _unknown(name: str) -> UnknownNameError:
         return UnknownNameError(
             f"no path {name!r}, and no model of that name is known here; {hint}any other "
             "repository of Hugging Face is fetched by its own command and loaded by its path",
-            remedy=Remedy(f"{fetch}; load_model('FOLDER')", f"{fetch}, and FOLDER for the name"),
+            remedy=Remedy(
+                f"{fetch}; load_model('FOLDER')", f"{fetch}; then FOLDER in place of the name"
+            ),
         )
     what = f"no model and no path {name[:500]!r}"
     if advice := task_advice(name):
