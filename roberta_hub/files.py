@@ -3,12 +3,17 @@
 from __future__ import annotations
 
 import contextlib
+import errno
+import glob
+import hashlib
 import json
 import os
+import platform
 import shutil
 import stat
+import time
 import uuid
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import IO, Any
 
@@ -162,62 +167,127 @@ def flush_path(path: Path) -> None:
 
 
 @contextlib.contextmanager
-def replacing(path: Path) -> Iterator[Path]:
-    """Lend a temporary name to write to, and put what is written there in place of `path`.
+def publishing(target: Path, stage: Path | None = None) -> Iterator[Path]:
+    """Lend a temporary name to write a file at, and put what is written there in place of `target`.
 
-    `path` is at every instant the old file or the complete new one.
+    `target` is at every instant the old file or the complete new one. Several at once write files
+    of their own, and the last one stays. Where the block raises, nothing is left.
+
+    Args:
+        target: the file.
+        stage: the temporary name, on the same disk; None: a hidden one beside `target`.
 
     Example:
         >>> import pathlib, tempfile
         >>> path = pathlib.Path(tempfile.mkdtemp()) / "note.txt"
-        >>> with replacing(path) as new:
+        >>> with publishing(path) as new:
         ...     _ = new.write_text("whole")
         >>> path.read_text()
         'whole'
     """
-    temporary = path.with_name(f".{path.name}.{uuid.uuid4().hex}.tmp")
+    stage = stage or target.with_name(f".{target.name}.{uuid.uuid4().hex}.tmp")
     try:
-        yield temporary
-        with open(temporary, "rb+") as file:
-            os.fsync(file.fileno())
-        os.replace(temporary, path)
+        yield stage
+        _flush_file(stage)
+        os.replace(stage, target)
     finally:
-        temporary.unlink(missing_ok=True)
+        with contextlib.suppress(OSError):
+            stage.unlink()
+
+
+def publish_new(stage: Path, target: Path) -> bool:
+    """Give a complete file its name where none has it, and tell whether; of several, one wins."""
+    _flush_file(stage)
+    try:
+        os.link(stage, target)  # at once, and an error where one is
+    except FileExistsError:
+        return False
+    except OSError:  # a disk without links: of two in the same moment the last one wins
+        if target.exists():
+            return False
+        os.replace(stage, target)
+    return True
+
+
+def publish_folder(
+    stage: Path, target: Path, old: Path, keep: Callable[[], bool] = lambda: False
+) -> None:
+    """Put a complete folder in place of `target`, so that nobody ever finds half of one.
+
+    A folder with files in it cannot be replaced in one step. In between it has the name `old`, from
+    which whoever comes after a death can restore it.
+
+    Args:
+        stage: on the same disk.
+        target: may exist, and may come to exist while this runs.
+        old: a name for what was at `target`; it is gone afterwards.
+        keep: asked when something is at `target`; True leaves it, and `stage` where it is.
+    """
+    for path in (*stage.rglob("*"), stage):
+        flush_path(path)
+    while not _moved(stage, target):
+        if keep():
+            break
+        remove(old)  # of a process that died; a whole one is at `target`
+        with contextlib.suppress(FileNotFoundError):
+            os.rename(target, old)
+    flush_path(target.parent)
+    remove(old)
+
+
+def _moved(stage: Path, target: Path) -> bool:
+    """Rename a folder in one step; False if something is in the way."""
+    try:
+        os.rename(stage, target)
+    except OSError as error:
+        if error.errno not in (errno.ENOTEMPTY, errno.EEXIST, errno.ENOTDIR):
+            raise
+        return False
+    return True
+
+
+def remove(path: Path) -> None:
+    """Remove a file or a folder with all in it, as far as that can be done."""
+    shutil.rmtree(path, ignore_errors=True)
+    with contextlib.suppress(OSError):
+        path.unlink()
+
+
+def _flush_file(path: Path) -> None:
+    with open(path, "rb+") as file:
+        os.fsync(file.fileno())
 
 
 @contextlib.contextmanager
-def replacing_all(directory: Path, obsolete: Sequence[str] = ()) -> Iterator[Path]:
+def publishing_all(directory: Path, obsolete: Sequence[str] = ()) -> Iterator[Path]:
     """Lend a temporary directory, and move its files into `directory` once all are complete.
 
     config.json, which says how to read the others, moves last.
 
     Args:
-        directory: made if missing, and taken away again where nothing comes of it.
+        directory: made if missing, and taken away again where nothing comes of it. Other files stay
+            in it.
         obsolete: files of an earlier save that go, where no new ones take their places.
 
     Raises:
         CheckpointError: the disk refused between the first move and the last.
     """
     made = [place for place in (directory, *directory.parents) if not os.path.lexists(place)]
-    work = directory / f".{uuid.uuid4().hex}.tmp"
     try:
-        work.mkdir(parents=True)
-        yield work
-        files = sorted(path.relative_to(work) for path in work.rglob("*") if path.is_file())
-        for file in files:  # found out before anything moves
-            if (directory / file).is_dir():
-                raise IsADirectoryError(f"{directory / file} is a directory")
-            with open(work / file, "rb+") as written:
-                os.fsync(written.fileno())
-        _move(work, directory, files, [name for name in obsolete if Path(name) not in files])
+        directory.mkdir(parents=True, exist_ok=True)
+        with staging(directory / "save") as work:
+            yield work
+            files = sorted(path.relative_to(work) for path in work.rglob("*") if path.is_file())
+            for file in files:  # found out before anything moves
+                if (directory / file).is_dir():
+                    raise IsADirectoryError(f"{directory / file} is a directory")
+                _flush_file(work / file)
+            _move(work, directory, files, [name for name in obsolete if Path(name) not in files])
     except BaseException:
-        shutil.rmtree(work, ignore_errors=True)
         for folder in made:  # from the inside out, and only what is empty
             with contextlib.suppress(OSError):
                 folder.rmdir()
         raise
-    finally:
-        shutil.rmtree(work, ignore_errors=True)
 
 
 def _move(work: Path, directory: Path, files: Sequence[Path], obsolete: Sequence[str]) -> None:
@@ -250,7 +320,7 @@ def _move(work: Path, directory: Path, files: Sequence[Path], obsolete: Sequence
 def write_bytes(path: Path, data: bytes) -> None:
     """Write a small file at once whole; its folder is made if missing."""
     path.parent.mkdir(parents=True, exist_ok=True)
-    with replacing(path) as new:
+    with publishing(path) as new:
         new.write_bytes(data)
 
 
@@ -262,5 +332,100 @@ def write_files(directory: Path, files: Mapping[str, bytes]) -> None:
 
 def write_json(path: Path, value: Mapping[str, object]) -> None:
     """Write a JSON object at once whole, readable by people."""
-    with replacing(path) as new:
+    with publishing(path) as new:
         new.write_text(json.dumps(value, indent=2, ensure_ascii=False) + "\n", encoding="utf-8")
+
+
+# ---- stages: folders to work in, known as abandoned once their process is gone ----
+
+STALE = 86400.0
+"""Seconds without a change after which a stage from another machine counts as abandoned."""
+
+
+@contextlib.contextmanager
+def staging(target: Path) -> Iterator[Path]:
+    """Lend a private folder beside `target`, which is gone afterwards.
+
+    What killed processes left of `target` is removed first.
+    """
+    sweep(target)
+    # Not tempfile.mkdtemp: its mode 0700 would survive a rename and lock other users out.
+    work = target.with_name(f".incomplete-{target.name}~{stage_tag()}")
+    work.mkdir()
+    try:
+        yield work
+    finally:
+        shutil.rmtree(work, ignore_errors=True)
+
+
+def old_name(target: Path) -> Path:
+    """Name the folder that `target` is while another takes its place; `sweep` puts it back."""
+    return target.with_name(f".old-{target.name}~{stage_tag()}")
+
+
+def leftovers(target: Path) -> list[Path]:
+    """List the stages and old copies of `target`, whoever's they are."""
+    return [
+        path
+        for kind in ("incomplete", "old")
+        for path in target.parent.glob(f".{kind}-{glob.escape(target.name)}~*")
+    ]
+
+
+def sweep(target: Path) -> None:
+    """Remove what killed processes left behind.
+
+    A copy that such a process had moved out of the way is put back.
+    """
+    for leftover in filter(abandoned, leftovers(target)):
+        # Killed between the two renames of `publish_folder`.
+        if leftover.name.startswith(".old-") and not target.exists():
+            with contextlib.suppress(OSError):
+                os.rename(leftover, target)
+        shutil.rmtree(leftover, ignore_errors=True)
+
+
+def stage_tag() -> str:
+    """Return an ending for a stage's name that no other stage has.
+
+    It is made of the machine, the process, when that began, and a random number.
+    """
+    pid = os.getpid()
+    return f"{_machine()}_{pid}_{_began(pid)}_{uuid.uuid4().hex}"
+
+
+def abandoned(stage: Path) -> bool:
+    """Tell whether the process that made this folder is gone.
+
+    A lock cannot tell where locks do nothing.
+    """
+    tag = stage.name.rpartition("~")[2].split("_")
+    if len(tag) != 4 or not tag[1].isdecimal():
+        return True  # not by this version; whoever made it would hold the lock
+    machine, pid, began, _ = tag
+    if machine == _machine():
+        # Where the system does not say when a process began, the lock decides.
+        return not began or _began(int(pid)) != began
+    changes = [path.lstat().st_mtime for path in (stage, *stage.rglob("*")) if path.exists()]
+    return time.time() - max(changes, default=0.0) > STALE
+
+
+def _machine() -> str:
+    """Return a name of this machine, or container: within it a process number means one process."""
+    try:
+        space = os.readlink("/proc/self/ns/pid")
+    except OSError:
+        space = ""
+    return hashlib.sha256(f"{platform.node()} {space}".encode()).hexdigest()[:8]
+
+
+def _began(pid: int) -> str:
+    """Return when a process of this machine began, in ticks of its clock.
+
+    "" if it ended or the system does not say.
+    """
+    try:
+        state, *rest = Path(f"/proc/{pid}/stat").read_text("latin-1").rpartition(")")[2].split()
+    except (OSError, ValueError):
+        return ""
+    return "" if state in "ZX" else rest[18]

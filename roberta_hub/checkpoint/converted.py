@@ -29,7 +29,6 @@ from torch import Tensor
 from roberta_hub.checkpoint.fetch.archive import sha256_of
 from roberta_hub.checkpoint.fetch.cache import (
     MANIFEST,
-    abandoned,
     cache_root,
     require_room,
     tidy,
@@ -38,7 +37,7 @@ from roberta_hub.checkpoint.fetch.cache import (
 from roberta_hub.checkpoint.safetensors import read_safetensors_and_metadata, write_safetensors
 from roberta_hub.checkpoint.tensors import Origin, give_back_pages, is_finite
 from roberta_hub.errors import CheckpointError, Remedy, RobertaHubError
-from roberta_hub.files import check_regular, read_note, write_json
+from roberta_hub.files import abandoned, check_regular, publishing, read_note, write_json
 
 NEUTRAL_VERSION = 1
 """Version of the neutral form; a higher one makes all older copies unknown."""
@@ -156,8 +155,8 @@ def _make(copy: Path, neutral: Neutral, source: Path) -> Neutral:
         with workplace(copy, CheckpointError) as work:
             if not copy.exists():  # else another process made it while this one waited
                 _forget_lost_copies()
-                write_copy(work / copy.name, neutral, source)
-                os.replace(work / copy.name, copy)
+                with publishing(copy, work / copy.name) as stage:
+                    write_copy(stage, neutral, source)
             return read_copy(copy)
     except (
         OSError,

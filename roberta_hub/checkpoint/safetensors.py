@@ -13,7 +13,7 @@ from torch import Tensor
 
 from roberta_hub.checkpoint.tensors import check_plain
 from roberta_hub.errors import CheckpointError, MissingExtraError
-from roberta_hub.files import MAX_JSON, check_regular, replacing
+from roberta_hub.files import MAX_JSON, check_regular, publishing
 
 _DTYPES = {
     torch.float64: "F64",
@@ -116,7 +116,7 @@ def write_safetensors(path: Path, weights: Mapping[str, Tensor], metadata: dict[
         header[name] = {**kind, "data_offsets": [start, end]}
     text = json.dumps(header, separators=(",", ":")).encode()
     text += b" " * (-len(text) % 8)
-    with replacing(path) as temporary, open(temporary, "wb") as file:
+    with publishing(path) as temporary, open(temporary, "wb") as file:
         file.write(len(text).to_bytes(8, "little") + text)
         for name in names:
             tensor = weights[name].detach().cpu().contiguous()

@@ -27,7 +27,7 @@ from roberta_hub.export.check import check
 from roberta_hub.export.graph import Answer, Graph, Output, find_answer
 from roberta_hub.export.place import check_vacant, earlier_files
 from roberta_hub.export.stages import stage
-from roberta_hub.files import replacing_all, write_files
+from roberta_hub.files import publishing_all, write_files
 from roberta_hub.formats import saving
 from roberta_hub.inference.features import Pooling
 from roberta_hub.inference.mode import evaluating
@@ -132,7 +132,7 @@ def export(
     _advise_of_settings(model, answer, checkpoint.sentence)
     with evaluating(model), _on_cpu(model) as own, _told(directory):
         graph = Graph(own, answer).eval()
-        with replacing_all(directory, earlier_files(format)) as work:
+        with publishing_all(directory, earlier_files(format)) as work:
             _write(graph, work, format, opset)
             difference = None if unchecked else _compare(own, graph, work, format, opset)
             write_files(work, files)

@@ -27,7 +27,7 @@ from roberta_hub.checkpoint.tensors import Origin, holds_all, own
 from roberta_hub.checkpoint.untrusted.unpickle import is_mapped, load_pickle, plain, tensors
 from roberta_hub.config import FAIRSEQ_ACTIVATIONS, RobertaConfig
 from roberta_hub.errors import CheckpointError, InputError, Remedy
-from roberta_hub.files import replacing, write_files
+from roberta_hub.files import publishing, write_files
 from roberta_hub.folder import Folder
 from roberta_hub.formats.fairseq_arguments import (
     check_overrides,
@@ -385,7 +385,7 @@ def write_fairseq(
     """
     state = fairseq_state(checkpoint, vocabulary or {})
     directory.mkdir(parents=True, exist_ok=True)
-    with replacing(directory / MODEL) as file:
+    with publishing(directory / MODEL) as file:
         torch.save(state, file)
     dictionaries = {
         "dict.txt": checkpoint.dictionary,

@@ -14,7 +14,7 @@ from roberta_hub.arguments import kind_of, path_of, shown
 from roberta_hub.checkpoint.checkpoint import LM_WEIGHT, Checkpoint
 from roberta_hub.config import Inputs
 from roberta_hub.errors import CheckpointError, InputError, InputTypeError, RobertaHubError
-from roberta_hub.files import replacing_all
+from roberta_hub.files import publishing_all
 from roberta_hub.folder import Folder
 from roberta_hub.formats.huggingface import description, files_beside
 from roberta_hub.formats.source import FORMATS, formats_in
@@ -120,7 +120,7 @@ def write(
         )
     try:
         _check_vacant(directory, format)
-        with replacing_all(directory, known[format].passing) as work:
+        with publishing_all(directory, known[format].passing) as work:
             known[format].write(checkpoint, tokenizer, work, head)
     except RobertaHubError:
         raise

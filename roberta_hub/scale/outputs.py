@@ -11,7 +11,7 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
-from roberta_hub.files import flush, flush_path
+from roberta_hub.files import flush_path, publish_new, publishing
 from roberta_hub.scale.columns import arrow
 
 FRESH = 60
@@ -44,15 +44,9 @@ def whole(system: Any, path: str, run: str) -> Iterator[Any]:
         return
     folder, name = os.path.split(path)
     temporary = os.path.join(folder, f".{name}.{run}.{uuid.uuid4().hex[:8]}{TEMPORARY}")
-    try:
-        with open(temporary, "wb") as file:
-            yield file
-            flush(file)
-        os.replace(temporary, path)
-        flush_path(Path(folder))
-    finally:
-        with contextlib.suppress(OSError):
-            os.unlink(temporary)
+    with publishing(Path(path), Path(temporary)) as stage, open(stage, "wb") as file:
+        yield file
+    flush_path(Path(folder))
 
 
 def put(system: Any, path: str, data: Any) -> None:
@@ -97,28 +91,12 @@ def create(system: Any, path: str, data: bytes) -> bool:
         put(system, path, data)
         return True
     folder, name = os.path.split(path)
-    temporary = os.path.join(folder, f".{name}.{uuid.uuid4().hex}{TEMPORARY}")
+    stage = Path(folder, f".{name}.{uuid.uuid4().hex}{TEMPORARY}")
     try:
-        with open(temporary, "xb") as file:
-            file.write(data)
-            flush(file)
-        return _linked(temporary, path)
+        stage.write_bytes(data)
+        return publish_new(stage, Path(path))
     finally:
-        with contextlib.suppress(OSError):
-            os.unlink(temporary)
-
-
-def _linked(temporary: str, path: str) -> bool:
-    """Give a whole file its name where none has it, and tell whether."""
-    try:
-        os.link(temporary, path)  # at once, and an error where one is
-    except FileExistsError:
-        return False
-    except OSError:  # a disk without links: of two drivers in the same moment the last one wins
-        if os.path.exists(path):
-            return False
-        os.replace(temporary, path)
-    return True
+        stage.unlink(missing_ok=True)
 
 
 def read(system: Any, path: str) -> bytes | None:

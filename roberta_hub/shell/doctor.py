@@ -24,7 +24,6 @@ from roberta_hub.checkpoint.fetch.cache import (
     DICTIONARIES,
     MANIFEST,
     MODEL,
-    abandoned,
     cache_root,
     is_complete,
 )
@@ -32,7 +31,7 @@ from roberta_hub.checkpoint.fetch.catalogue import PUBLISHED
 from roberta_hub.checkpoint.fetch.digests import known_digests
 from roberta_hub.config import RobertaConfig
 from roberta_hub.errors import RobertaHubError
-from roberta_hub.files import read_json
+from roberta_hub.files import abandoned, read_json
 from roberta_hub.hub import RobertaModel
 from roberta_hub.interface import RobertaHubInterface
 from roberta_hub.model import compiled, kernels

@@ -15,7 +15,7 @@ from types import FrameType
 import click
 
 from roberta_hub.errors import InputError
-from roberta_hub.files import replacing
+from roberta_hub.files import publishing
 from roberta_hub.shell.binary import Npy, Parquet
 from roberta_hub.shell.formats import Form, Jsonl, Sink, Table, comma, tab
 from roberta_hub.shell.grammar import FORMATS, Asked
@@ -98,7 +98,7 @@ def _file(path: Path, source: str | None) -> Iterator[io.TextIOWrapper]:
         raise InputError(f"{path} is read and cannot be written too; give another name for -o")
     path = Path(os.path.realpath(path))  # a link stays one
     special = path.exists() and not path.is_file()
-    place = contextlib.nullcontext(path) if special else replacing(path)
+    place = contextlib.nullcontext(path) if special else publishing(path)
     with (
         terminable(),
         place as new,

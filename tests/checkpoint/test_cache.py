@@ -33,9 +33,9 @@ from server import Server, body, stall, status
 
 from roberta_hub.checkpoint.fetch import download
 from roberta_hub.checkpoint.fetch.archive import extract_archive
-from roberta_hub.checkpoint.fetch.cache import _tag, abandoned
 from roberta_hub.checkpoint.fetch.download import fetch_model, find_in_fairseq_cache
 from roberta_hub.errors import CheckpointError, DownloadError
+from roberta_hub.files import abandoned, stage_tag
 
 pytestmark = pytest.mark.system
 
@@ -283,7 +283,7 @@ def test_leftovers_beside_a_complete_copy_go_without_a_download(
 
 def test_whose_a_stage_is(cache: Path):
     cache.mkdir(parents=True)
-    own = cache / f".incomplete-toy~{_tag()}"
+    own = cache / f".incomplete-toy~{stage_tag()}"
     machine, pid, began, rest = own.name.partition("~")[2].split("_")
     ended = python("")
     ended.communicate(timeout=60)
@@ -311,9 +311,9 @@ def test_a_process_that_nobody_waited_for_is_gone(cache: Path):
     """A zombie still has a number; in a container without an init it may keep it for days."""
     code = (
         "import time\n"
-        "from roberta_hub.checkpoint.fetch.cache import _tag\n"
+        "from roberta_hub.files import stage_tag\n"
         "if os.fork() == 0:\n"
-        "    print(os.getpid(), _tag(), flush=True)\n"
+        "    print(os.getpid(), stage_tag(), flush=True)\n"
         "    os._exit(0)\n"
         "time.sleep(60)\n"
     )

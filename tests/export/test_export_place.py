@@ -248,7 +248,7 @@ def test_files_are_on_the_disk_before_they_move_and_data_before_its_graph(
         files.os, "replace", lambda new, old: (done.append(old.name), replace(new, old))
     )
     monkeypatch.setattr(files.os, "fsync", lambda handle: (done.append("flush"), fsync(handle)))
-    with files.replacing_all(tmp_path) as work:
+    with files.publishing_all(tmp_path) as work:
         for name in ("model.onnx", "model.onnx.data", "config.json", "1_Pooling/config.json"):
             (work / name).parent.mkdir(exist_ok=True)
             (work / name).write_text("new")

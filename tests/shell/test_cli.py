@@ -19,7 +19,7 @@ from checkpoint.server import Server, body
 
 from roberta_hub import __version__, available_models, load_model
 from roberta_hub.checkpoint.fetch import download, transfer
-from roberta_hub.checkpoint.fetch.cache import _tag, cache_root
+from roberta_hub.checkpoint.fetch.cache import cache_root
 from roberta_hub.checkpoint.fetch.catalogue import PUBLISHED, files_of
 from roberta_hub.checkpoint.fetch.digests import known_digests
 from roberta_hub.checkpoint.fetch.records import (
@@ -30,6 +30,7 @@ from roberta_hub.checkpoint.fetch.records import (
     archive,
     repository,
 )
+from roberta_hub.files import stage_tag
 from roberta_hub.shell.main import main
 from roberta_hub.terminal import without_secrets
 
@@ -182,7 +183,7 @@ def test_a_process_at_work_is_no_leftover(cache: Path, capsys: pytest.CaptureFix
     from filelock import FileLock
 
     (cache / ".incomplete-toy~abc").mkdir(parents=True)
-    (cache / f".incomplete-other~{_tag()}").mkdir()  # this process lives, lock or no lock
+    (cache / f".incomplete-other~{stage_tag()}").mkdir()  # this process lives, lock or no lock
     (cache / "notes.txt").touch()
     with FileLock(cache / ".toy.lock"):
         assert run("doctor")[0] == 0

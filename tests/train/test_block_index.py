@@ -175,7 +175,7 @@ def test_a_corpus_that_may_only_be_read(stream, tmp_path, monkeypatch):
     def refuse(path):
         raise PermissionError(13, "Permission denied")
 
-    monkeypatch.setattr(blocks, "replacing", refuse)  # root may write anywhere
+    monkeypatch.setattr(blocks, "publishing", refuse)  # root may write anywhere
     found = indexed(stream, tmp_path / "tokens", 16, bos=0, eos=2)
     assert found.lengths() == cut(stream, 16, bos=0, eos=2).lengths()
     assert not list((tmp_path / "tokens").glob("blocks-*"))

@@ -581,7 +581,7 @@ def test_ctrl_c_leaves_nothing(base: Path, tmp_path: Path) -> None:
     run = forks.start("-c", RUN, base, tmp_path / "mine", stdout=forks.PIPE)
     assert run.stdout is not None
     deadline = time.monotonic() + 120
-    while not list(tmp_path.glob(".mine-*/run")):  # it begins to train
+    while not list(tmp_path.glob(".incomplete-mine~*/run")):  # it begins to train
         assert time.monotonic() < deadline and run.poll() is None
         time.sleep(0.1)
     run.send_signal(signal.SIGINT)

@@ -1,6 +1,7 @@
 """A run that is killed at any instant and goes on equals one that was left alone, bit for bit."""
 
 import json
+import os
 import random
 import shutil
 import signal
@@ -120,7 +121,7 @@ def test_kill_9_many_times(tmp_path, seed):
     _killed(tmp_path, kills=6, seed=seed)
 
 
-@pytest.mark.parametrize("instant", ["write", "first rename", "second rename", "delete"])
+@pytest.mark.parametrize("instant", ["write", "rename 1", "rename 2", "rename 3", "delete"])
 def test_a_death_while_saving_loses_nothing(tmp_path, monkeypatch, instant):
     """The newest whole state is found wherever the saving of the next one broke off."""
     options = {"loop__save_every": 5, "loop__evaluate_every": 5, "optimizer__total_updates": 20}
@@ -134,20 +135,21 @@ def test_a_death_while_saving_loses_nothing(tmp_path, monkeypatch, instant):
         raise Death
 
     with monkeypatch.context() as patch:
+        # Renaming fails where the older one is, which then makes way for the second try.
         if instant == "write":
             patch.setattr(states.torch, "save", die)
         elif instant == "delete":
             patch.setattr(states.shutil, "rmtree", die)
         else:
-            real, calls = Path.rename, []
+            real, calls = os.rename, []
 
-            def rename(self, target):
-                calls.append(self)
-                if instant == "first rename" or self.name.endswith(".partial"):
+            def rename(stage, target):
+                calls.append(stage)
+                if len(calls) == int(instant[-1]):
                     raise Death
-                return real(self, target)
+                return real(stage, target)
 
-            patch.setattr(states.Path, "rename", rename)
+            patch.setattr(os, "rename", rename)
         with pytest.raises(Death):
             # the same place again: the older one must make way
             fit(ToyTask(), config(tmp_path, **options, loop__max_updates=5))

@@ -10,13 +10,9 @@ from __future__ import annotations
 
 import contextlib
 import errno
-import hashlib
 import json
 import os
-import platform
 import shutil
-import time
-import uuid
 from collections.abc import Container, Iterator
 from pathlib import Path
 from typing import Any
@@ -24,7 +20,7 @@ from typing import Any
 import torch.hub
 
 from roberta_hub.errors import RobertaHubError
-from roberta_hub.files import flush, flush_path
+from roberta_hub.files import leftovers, old_name, publish_folder, staging, sweep
 
 MODEL = "model.pt"
 """What the published archives call the checkpoint."""
@@ -40,8 +36,6 @@ MANIFEST = "manifest.json"
 """Written last into a model's folder: sizes and digests of its files."""
 PATIENCE = 3600.0
 """Seconds to wait for a process that does the same work; then it is done a second time."""
-STALE = 86400.0
-"""Seconds without a change after which a stage from another machine counts as abandoned."""
 FULL = (errno.ENOSPC, errno.EFBIG, errno.EDQUOT)
 """What a write fails with when there is no room: on the disk, for a file so large, for this
 user."""
@@ -104,18 +98,10 @@ def workplace(target: Path, error_class: type[RobertaHubError]) -> Iterator[Path
 
     The folder is removed at the end.
     """
-    root = target.parent
     try:
-        root.mkdir(parents=True, exist_ok=True)
-        with turn(_lock_of(target)):
-            _sweep(target)
-            # Not tempfile.mkdtemp: its mode 0700 would survive the rename and lock other users out.
-            work = root / f".incomplete-{target.name}~{_tag()}"
-            work.mkdir()
-            try:
-                yield work
-            finally:
-                shutil.rmtree(work, ignore_errors=True)
+        target.parent.mkdir(parents=True, exist_ok=True)
+        with turn(_lock_of(target)), staging(target) as work:
+            yield work
     except RobertaHubError:
         raise
     except OSError as error:
@@ -151,77 +137,13 @@ def tidy(target: Path) -> None:
 
     Usually nothing is there.
     """
-    if not _leftovers(target, "incomplete") and not _leftovers(target, "old"):
+    if not leftovers(target):
         return
     with contextlib.suppress(OSError, ImportError):
         from filelock import FileLock
 
         with FileLock(_lock_of(target), timeout=0):
-            _sweep(target)
-
-
-def _leftovers(target: Path, kind: str) -> list[Path]:
-    return list(target.parent.glob(f".{kind}-{target.name}~*"))
-
-
-def _sweep(target: Path) -> None:
-    """Remove what killed processes left behind.
-
-    A copy that such a process had moved out of the way is put back.
-    """
-    for leftover in filter(abandoned, _leftovers(target, "incomplete")):
-        shutil.rmtree(leftover, ignore_errors=True)
-    for leftover in filter(abandoned, _leftovers(target, "old")):
-        if not target.exists():  # killed between the two renames of publish
-            with contextlib.suppress(OSError):
-                os.rename(leftover, target)
-        shutil.rmtree(leftover, ignore_errors=True)
-
-
-def _tag() -> str:
-    """Return an ending for a stage's name that no other stage has.
-
-    It is made of the machine, the process, when that began, and a random number.
-    """
-    pid = os.getpid()
-    return f"{_machine()}_{pid}_{_began(pid)}_{uuid.uuid4().hex}"
-
-
-def abandoned(stage: Path) -> bool:
-    """Tell whether the process that made this folder is gone.
-
-    The lock cannot tell where locks do nothing.
-    """
-    tag = stage.name.rpartition("~")[2].split("_")
-    if len(tag) != 4 or not tag[1].isdecimal():
-        return True  # not by this version; whoever made it would hold the lock
-    machine, pid, began, _ = tag
-    if machine == _machine():
-        # Where the system does not say when a process began, the lock decides.
-        return not began or _began(int(pid)) != began
-    changes = [path.lstat().st_mtime for path in (stage, *stage.rglob("*")) if path.exists()]
-    return time.time() - max(changes, default=0.0) > STALE
-
-
-def _machine() -> str:
-    """Return a name of this machine, or container: within it a process number means one process."""
-    try:
-        space = os.readlink("/proc/self/ns/pid")
-    except OSError:
-        space = ""
-    return hashlib.sha256(f"{platform.node()} {space}".encode()).hexdigest()[:8]
-
-
-def _began(pid: int) -> str:
-    """Return when a process of this machine began, in ticks of its clock.
-
-    "" if it ended or the system does not say.
-    """
-    try:
-        state, *rest = Path(f"/proc/{pid}/stat").read_text("latin-1").rpartition(")")[2].split()
-    except (OSError, ValueError):
-        return ""
-    return "" if state in "ZX" else rest[18]
+            sweep(target)
 
 
 # ---- publishing it ----
@@ -255,41 +177,13 @@ def publish(
         "archive_size": archive_size,
         "files": files,
     }
-    write_staged_json(work / MANIFEST, manifest)
-    flush_path(work)
-    olds: list[Path] = []
-    while not _moved(work, target):
+    (work / MANIFEST).write_text(json.dumps(manifest, indent=2), encoding="utf-8")
+
+    def same() -> bool:
         there = read_manifest(target)
-        if not replace and there is not None and there["files"] == files:
-            break
-        olds.append(target.with_name(f".old-{target.name}~{_tag()}"))
-        with contextlib.suppress(FileNotFoundError):
-            os.rename(target, olds[-1])
-    flush_path(target.parent)
-    for old in olds:
-        shutil.rmtree(old, ignore_errors=True)
+        return not replace and there is not None and there["files"] == files
 
-
-def _moved(work: Path, target: Path) -> bool:
-    """Rename at once, so that no other process ever finds half a folder.
-
-    False if something is in the way.
-    """
-    try:
-        os.rename(work, target)
-    except OSError as error:
-        # A folder with files in it cannot be replaced in one step.
-        if error.errno not in (errno.ENOTEMPTY, errno.EEXIST, errno.ENOTDIR):
-            raise
-        return False
-    return True
-
-
-def write_staged_json(path: Path, value: object) -> None:
-    """Write JSON into a stage, where nobody reads before the rename, and have it on the disk."""
-    with open(path, "w", encoding="utf-8") as file:
-        json.dump(value, file, indent=2)
-        flush(file)
+    publish_folder(work, target, old_name(target), keep=same)
 
 
 # ---- room ----

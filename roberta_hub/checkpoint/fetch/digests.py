@@ -3,14 +3,14 @@
 from __future__ import annotations
 
 import json
-import os
 import re
 from pathlib import Path
 
-from roberta_hub.checkpoint.fetch.cache import cache_root, turn, write_staged_json
+from roberta_hub.checkpoint.fetch.cache import cache_root, turn
 from roberta_hub.checkpoint.fetch.records import Remote
 from roberta_hub.checkpoint.fetch.transfer import Received
 from roberta_hub.errors import DownloadError
+from roberta_hub.files import publishing
 
 DIGESTS = "digests.json"
 """A file in the cache with the size and sha256, as first seen, of each URL whose publisher gives no
@@ -70,5 +70,5 @@ def remember(seen: tuple[tuple[Remote, Received], ...], stage: Path) -> None:
             check_digest(remote, remote.url, got)
         known = {url: vars(got) for url, got in known_digests().items()}
         if new.keys() - known.keys():
-            write_staged_json(stage / DIGESTS, {**new, **known})
-            os.replace(stage / DIGESTS, path)
+            with publishing(path, stage / DIGESTS) as file:
+                file.write_text(json.dumps({**new, **known}, indent=2), encoding="utf-8")

@@ -20,7 +20,7 @@ from torch import Tensor
 
 from roberta_hub.checkpoint.fetch.cache import turn
 from roberta_hub.errors import InputError, UnknownNameError
-from roberta_hub.files import replacing
+from roberta_hub.files import publishing
 from roberta_hub.train.limits import near
 
 MODES = ("full", "doc")
@@ -161,7 +161,7 @@ def indexed(
             found = cut(stream, size, mode=mode, bos=bos, eos=eos)
             head = torch.tensor([MAGIC, len(found)])
             with suppress(OSError):  # a corpus that may only be read
-                with replacing(path) as new, open(new, "wb") as file:
+                with publishing(path) as new, open(new, "wb") as file:
                     for numbers in (head, found.starts, found.ends):
                         numbers.numpy().tofile(file)
                 found = _mapped(path, stream, size, bos) or found

@@ -3,14 +3,13 @@
 from __future__ import annotations
 
 import stat
-import tempfile
 from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import ExitStack, contextmanager
 from pathlib import Path
 
 from roberta_hub.arguments import path_of
 from roberta_hub.errors import InputError, Remedy, RobertaHubError
-from roberta_hub.files import listing, replacing_all
+from roberta_hub.files import listing, publishing_all, staging
 from roberta_hub.folder import Folder
 from roberta_hub.formats.ours import OURS, is_ours
 from roberta_hub.interface import RobertaHubInterface
@@ -77,8 +76,9 @@ def workplace(output: Path) -> Iterator[Path]:
     while not place.is_dir() and place != place.parent:
         place = place.parent
     for folder in [place, output.absolute()] if output.is_dir() else [place]:
+        stage = ExitStack()
         try:
-            work = tempfile.TemporaryDirectory(prefix=f".{output.name}-", dir=folder)
+            work = stage.enter_context(staging(folder / output.name))
             break
         except OSError as error:
             why = error.strerror
@@ -87,8 +87,8 @@ def workplace(output: Path) -> Iterator[Path]:
             f"output is {str(output)[:200]}, and {place} cannot be written ({why})",
             remedy=_ANOTHER,
         )
-    with work as name:
-        yield Path(name)
+    with stage:
+        yield work
 
 
 def write_folder(roberta: RobertaHubInterface, output: Path, card: str) -> None:
@@ -99,6 +99,6 @@ def write_folder(roberta: RobertaHubInterface, output: Path, card: str) -> None:
     Raises:
         CheckpointError: the disk refuses.
     """
-    with replacing_all(output, OURS.passing) as work:
+    with publishing_all(output, OURS.passing) as work:
         roberta.save(work)
         (work / README).write_text(f"{MARK}\n{card}\n", encoding="utf-8")

@@ -10,7 +10,7 @@ from typing import Any
 
 from roberta_hub.errors import CheckpointError, MissingExtraError
 from roberta_hub.extras import install
-from roberta_hub.files import replacing
+from roberta_hub.files import publishing
 from roberta_hub.terminal import bar_class
 from roberta_hub.train.reports import Messages, logger
 
@@ -41,7 +41,7 @@ class Table:
             for row in rows[1:]
             if row and len(row) == len(self.columns) and row[0].isdigit() and int(row[0]) <= update
         ]
-        with replacing(path) as new, open(new, "w", newline="", encoding="utf-8") as file:
+        with publishing(path) as new, open(new, "w", newline="", encoding="utf-8") as file:
             csv.writer(file).writerows([self.columns, *kept] if self.columns and kept else [])
         if not kept:
             self.columns = []

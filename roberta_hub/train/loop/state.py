@@ -24,7 +24,7 @@ from torch import Tensor, nn
 from roberta_hub.checkpoint.safetensors import read_safetensors, write_safetensors
 from roberta_hub.config import RobertaConfig
 from roberta_hub.errors import CheckpointError, InputError
-from roberta_hub.files import flush_path
+from roberta_hub.files import publish_folder
 from roberta_hub.terminal import clean
 from roberta_hub.train.settings import Config
 
@@ -150,15 +150,8 @@ def commit_state(work: Path, rest: Mapping[str, Any]) -> Path:
     """Write run.pt, put the folder into its place, and delete older states."""
     directory, target = work.parent, work.with_name(work.stem[1:])
     torch.save(dict(rest), work / "run.pt")
-    for path in work.rglob("*"):
-        flush_path(path)
-    flush_path(work)
-    if target.exists():  # the same update again, after an evaluation say
-        old = directory / f".{target.name}.old"
-        shutil.rmtree(old, ignore_errors=True)  # of a process that died before it was deleted
-        target.rename(old)
-    work.rename(target)
-    flush_path(directory)
+    # The same update may be there, after an evaluation say: `find_state` knows its name in between.
+    publish_folder(work, target, directory / f".{target.name}.old")
     for path in [*directory.glob("state-*"), *directory.glob(".state-*")]:
         if path != target:
             shutil.rmtree(path, ignore_errors=True)
@@ -181,7 +174,7 @@ def unwritable(target: Path) -> Iterator[None]:
 def find_state(directory: Path) -> Path | None:
     """Find the newest whole state in a folder."""
     found = [p for p in directory.glob("state-*") if re.fullmatch(r"state-\d+", p.name)]
-    # A death between the two renames of `save_state` leaves the state of that update under this
+    # A death between the two renames of `publish_folder` leaves the state of that update under this
     # name.
     old = list(directory.glob(".state-*.old"))
     if not found and not old:
