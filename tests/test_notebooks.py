@@ -114,6 +114,7 @@ def test_a_notebook_runs_in_a_fresh_kernel(script: Path) -> None:
         assert kinds == [output.output_type for output in then.get("outputs", ())], REBUILD
 
 
+@pytest.mark.system
 def test_a_kernel_without_ipywidgets_hears_nothing_of_it(tmp_path: Path) -> None:
     cells = [
         "import sys\nsys.modules['ipywidgets'] = None",
