@@ -123,9 +123,8 @@ def check_dtype(dtype: str | None, device: torch.device) -> None:
     if lacking is not None:
         raise InputError(f"{dtype} would be slower than float32: {lacking}; {instead}")
     if dtype == "int8" and not can_int8():
-        raise InputError(
-            f"int8 would be less exact than float32: this CPU's products overflow, it has no VNNI; {instead}"
-        )
+        lacking = "this CPU's products of bytes overflow, it has no VNNI"
+        raise InputError(f"int8 would be less exact than float32: {lacking}; {instead}")
 
 
 def available(what: Literal["onednn", "mkl", "half", "int8", "bfloat16"]) -> bool:
