@@ -148,6 +148,7 @@ def test_the_peers_give_its_numbers(tiny, tmp_path, format):
     torch.testing.assert_close(mnli, wanted_mnli, atol=1e-5, rtol=0)
 
 
+@pytest.mark.system
 def test_it_goes_on_training(tmp_path):
     """A newcomer's first command: a head on a dozen sentences."""
     rows = [("A fine film.", "good"), ("A dull film.", "bad"), ("I loved it.", "good")] * 6

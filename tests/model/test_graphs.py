@@ -13,6 +13,8 @@ from torch import Tensor, nn
 from roberta_hub import RobertaModel
 from roberta_hub.errors import InputError
 
+pytestmark = pytest.mark.system
+
 SHAPES = [(2, 5), (3, 7), (1, 9), (4, 1), (5, 20), (2, 12)]
 CALLS: dict[str, dict[str, Any]] = {
     "LM logits": {},
@@ -101,7 +103,6 @@ def test_every_kind_of_model_compiles(kind: str) -> None:
     assert len(graphs) == 1
 
 
-@pytest.mark.system
 @pytest.mark.slow
 def test_compiled_to_machine_code() -> None:
     """With inductor, torch.compile's own backend; a minute and more of C++."""

@@ -83,6 +83,7 @@ def forgotten(material, folder):
     return build_task(config, roberta_hub.load_model(folder)).evaluate()["loss"]
 
 
+@pytest.mark.system
 def test_the_language_model_is_kept(material, tmp_path):
     losses = {"before": forgotten(material, material / "lm/last")}
     for name, options in (

@@ -60,6 +60,7 @@ def settings(folder, output, *more):
     ]
 
 
+@pytest.mark.system
 @pytest.mark.parametrize(
     "unit",
     [
@@ -82,6 +83,7 @@ def test_a_model_learns_to_fill_masks(material, tmp_path, unit):
     assert best[2] == " night"
 
 
+@pytest.mark.system
 def test_a_model_learns_to_find_replaced_words(material, tmp_path):
     options = ["task.name=replaced_tokens", "task.options={block_size: 32}"]
     config = compose(settings(material, tmp_path, *options, "loop.max_updates=150"))

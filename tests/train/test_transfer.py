@@ -13,6 +13,8 @@ from roberta_hub.errors import InputError
 from roberta_hub.text.tokenizer import Tokenizer
 from roberta_hub.train.transfer import mean_vectors, spellings, transfer
 
+pytestmark = pytest.mark.system
+
 
 @pytest.fixture(scope="module")
 def shipped() -> Tokenizer:
