@@ -23,6 +23,7 @@ import sys
 import tempfile
 import time
 from collections.abc import Iterator
+from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -190,8 +191,16 @@ def copy_of(folder: Path) -> Path:
     return folder
 
 
-def pytest(root: Path, arguments: list[str], probe: Path | None = None) -> int:
-    """Run pytest in a copy of the repository, on all cores.
+def pytest(
+    root: Path, arguments: list[str], probe: Path | None = None, log: Path | None = None
+) -> int:
+    """Run pytest in a copy of the repository.
+
+    Args:
+        root: the copy.
+        arguments: of pytest.
+        probe: where probes write.
+        log: where pytest's own words go; None: nowhere.
 
     Returns:
         pytest's exit status.
@@ -207,13 +216,16 @@ def pytest(root: Path, arguments: list[str], probe: Path | None = None) -> int:
         environment["ROBERTA_HUB_PROBE"] = str(probe)
     command = [sys.executable, "-m", "pytest", "-q", "--no-header", "-p", "no:cacheprovider"]
     command += ["--timeout", str(TIMEOUT), *arguments]
-    return subprocess.run(
-        command, cwd=root, env=environment, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL
-    ).returncode
+    with open(log or os.devnull, "w", encoding="utf-8") as said:
+        return subprocess.run(
+            command, cwd=root, env=environment, stdout=said, stderr=said
+        ).returncode
 
 
-def tests_that_reach(mutants: list[Mutant], tier: str, folder: Path) -> list[list[str]]:
-    """The tests of a tier that enter the function of each mutant, in the order of their names."""
+def tests_that_reach(
+    mutants: list[Mutant], tier: str, folder: Path, logs: Path | None
+) -> list[list[str]]:
+    """The tests of a tier that enter the function of each mutant, the likeliest to fail first."""
     root = copy_of(folder)
     (root / PACKAGE / "_probe.py").write_text(PROBE, encoding="utf-8")
     # From the end of a file to its beginning, so that lines above stay where they are.
@@ -226,24 +238,28 @@ def tests_that_reach(mutants: list[Mutant], tier: str, folder: Path) -> list[lis
         path.write_text("".join(lines), encoding="utf-8")
     found = folder / "reached.tsv"
     found.touch()
-    pytest(root, ["-n", "auto", "--dist", "worksteal", "-m", TIERS[tier]], probe=found)
+    log = None if logs is None else logs / f"{tier}.log"
+    pytest(root, ["-n", "auto", "--dist", "worksteal", "-m", TIERS[tier]], found, log)
     reached: list[set[str]] = [set() for _ in mutants]
     for line in found.read_text(encoding="utf-8").splitlines():
         number, test = line.split("\t", 1)
         reached[int(number)].add(test)
-    return [sorted(tests) for tests in reached]
+    return [
+        sorted(tests, key=lambda test: (Path(mutant.path).stem not in test, test))
+        for mutant, tests in zip(mutants, reached, strict=True)
+    ]
 
 
-def lives(mutant: Mutant, tests: list[str], folder: Path) -> bool:
+def lives(mutant: Mutant, tests: list[str]) -> bool:
     """Whether no test of a list notices a mutant."""
     if not tests:
         return True
-    root = copy_of(folder)
-    mutant.apply(root)
-    names = folder / "tests.txt"
-    names.write_text("\n".join(tests) + "\n", encoding="utf-8")
-    workers = ["-n", "2"] if len(tests) > 30 else []
-    return pytest(root, ["-x", *workers, f"@{names}"]) == 0
+    with tempfile.TemporaryDirectory() as folder:
+        root = copy_of(Path(folder))
+        mutant.apply(root)
+        names = root / "tests.txt"
+        names.write_text("\n".join(tests) + "\n", encoding="utf-8")
+        return pytest(root, ["-x", f"@{names}"]) == 0
 
 
 def main() -> int:
@@ -253,6 +269,7 @@ def main() -> int:
     parser.add_argument("--count", type=int, default=40)
     parser.add_argument("--tiers", nargs="+", choices=TIERS, default=list(TIERS))
     parser.add_argument("--most", type=int, default=40, help="as many may live")
+    parser.add_argument("--logs", type=Path, help="a folder for what the probing runs print")
     parser.add_argument("--result", type=Path, help="write NAME.md and NAME.json")
     options = parser.parse_args()
     mutants = drawn(options.seed, options.count)
@@ -260,15 +277,17 @@ def main() -> int:
     started = time.time()
     for tier in options.tiers:
         with tempfile.TemporaryDirectory() as folder:
-            reached = tests_that_reach([mutants[i] for i in living], tier, Path(folder))
+            chosen = [mutants[i] for i in living]
+            reached = tests_that_reach(chosen, tier, Path(folder), options.logs)
         survivors = []
-        for i, tests in zip(list(living), reached, strict=True):
-            with tempfile.TemporaryDirectory() as folder:
-                alive = lives(mutants[i], tests, Path(folder))
-            if alive:
-                survivors.append(i)
-            notes[i] = f"lives; {len(tests)} tests reach it" if alive else f"noticed by {tier}"
-            print(f"{mutants[i].show(ROOT)}: {notes[i]} ({tier})", flush=True)
+        with ThreadPoolExecutor(os.cpu_count()) as pool:
+            found = pool.map(lives, [mutants[i] for i in living], reached)
+            for i, tests, alive in zip(living, reached, found, strict=True):
+                if alive:
+                    survivors.append(i)
+                reach = f"{len(tests)} tests of {tier} reach it"
+                notes[i] = f"lives; {reach}" if alive else f"noticed by {tier}"
+                print(f"{mutants[i].show(ROOT)}: {notes[i]}", flush=True)
         living = survivors
     minutes = (time.time() - started) / 60
     page = table(mutants, notes, living, options.seed, minutes)
