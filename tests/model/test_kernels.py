@@ -53,7 +53,9 @@ FASTER = {  # than plain, the fastest first, where somebody measured it
 }
 
 
-@pytest.mark.parametrize("there", [BOTH, {"onednn"}, {"mkl"}, set()], ids=lambda x: "+".join(x))
+@pytest.mark.parametrize(
+    "there", [BOTH, {"onednn"}, {"mkl"}, set()], ids=lambda x: "+".join(sorted(x))
+)
 @pytest.mark.parametrize("flags", FLAGS.values(), ids=FLAGS)
 @pytest.mark.parametrize("vendor", ["GenuineIntel", "AuthenticAMD", "HygonGenuine", ""])
 def test_nothing_is_slower_than_plain(vendor: str, flags: set[str], there: set[str]) -> None:
