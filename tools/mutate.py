@@ -241,7 +241,10 @@ def tests_that_reach(
     log = None if logs is None else logs / f"{tier}.log"
     pytest(root, ["-n", "auto", "--dist", "worksteal", "-m", TIERS[tier]], found, log)
     reached: list[set[str]] = [set() for _ in mutants]
-    for line in found.read_text(encoding="utf-8").splitlines():
+    lines = found.read_text(encoding="utf-8").splitlines()
+    if not lines:
+        raise SystemExit(f"no test of {tier} ran; --logs FOLDER keeps what pytest says")
+    for line in lines:
         number, test = line.split("\t", 1)
         reached[int(number)].add(test)
     return [
