@@ -60,7 +60,7 @@ def split_lines(blocks: Iterable[bytes], most: int | None = None) -> Iterator[li
 
     Example:
         >>> list(split_lines([b"a\nb", b"c\n", b"d"]))
-        [[b'a\n'], [b'bc\n'], [b'd']]
+        [[b'a\n'], [b'bc\n'], [], [b'd']]
     """
     limit = MAX_ROW if most is None else most
     too_long = Fault(f"a line of more than {limit:,} bytes")
