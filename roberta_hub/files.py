@@ -53,16 +53,6 @@ def check_regular(path: Path, error: type[RobertaHubError] = CheckpointError) ->
         raise error(f"{path} is {found}, not a readable file; put the file itself in its place")
 
 
-def listing(directory: Path, limit: int = 8) -> str:
-    """Return the first names in a directory, in order, for a message."""
-    try:
-        names = sorted(entry.name for entry in directory.iterdir())
-    except OSError as error:
-        return f"nothing that can be listed ({error.strerror})"
-    more = f", ... ({len(names)} in all)" if len(names) > limit else ""
-    return ", ".join(name[:100] for name in names[:limit]) + more or "nothing"
-
-
 def read_bytes(
     path: str | os.PathLike[str], limit: int, error: type[RobertaHubError], what: str
 ) -> bytes:
@@ -155,8 +145,10 @@ def flush(file: IO[bytes] | IO[str]) -> None:
 
 def flush_path(path: Path) -> None:
     """Have the disk hold a file, or the names in a folder where the system can do that."""
+    # Windows flushes only what may be written.
+    flags = os.O_RDWR if os.name == "nt" and path.is_file() else os.O_RDONLY
     try:
-        handle = os.open(path, os.O_RDONLY)
+        handle = os.open(path, flags)
         try:
             os.fsync(handle)
         finally:
@@ -196,7 +188,10 @@ def publishing(target: Path, stage: Path | None = None) -> Iterator[Path]:
 
 
 def publish_new(stage: Path, target: Path) -> bool:
-    """Give a complete file its name where none has it, and tell whether; of several, one wins."""
+    """Rename a complete file to `target`, unless a file is there; return whether it was renamed.
+
+    Of several processes that try, one succeeds.
+    """
     _flush_file(stage)
     try:
         os.link(stage, target)  # at once, and an error where one is
@@ -224,7 +219,8 @@ def publish_folder(
         keep: asked when something is at `target`; True leaves it, and `stage` where it is.
     """
     for path in (*stage.rglob("*"), stage):
-        flush_path(path)
+        if not path.is_symlink():  # its name is flushed with its folder
+            flush_path(path)
     while not _moved(stage, target):
         if keep():
             break
@@ -343,12 +339,16 @@ STALE = 86400.0
 
 
 @contextlib.contextmanager
-def staging(target: Path) -> Iterator[Path]:
+def staging(target: Path, *, locked: bool = False) -> Iterator[Path]:
     """Lend a private folder beside `target`, which is gone afterwards.
 
     What killed processes left of `target` is removed first.
+
+    Args:
+        target: what the folder is for.
+        locked: whether the caller holds the lock of `target`, so that no one else works on it.
     """
-    sweep(target)
+    sweep(target, locked=locked)
     # Not tempfile.mkdtemp: its mode 0700 would survive a rename and lock other users out.
     work = target.with_name(f".incomplete-{target.name}~{stage_tag()}")
     work.mkdir()
@@ -372,12 +372,18 @@ def leftovers(target: Path) -> list[Path]:
     ]
 
 
-def sweep(target: Path) -> None:
+def sweep(target: Path, *, locked: bool = False) -> None:
     """Remove what killed processes left behind.
 
     A copy that such a process had moved out of the way is put back.
+
+    Args:
+        target: whose stages are looked at.
+        locked: whether the caller holds the lock of `target`.
     """
-    for leftover in filter(abandoned, leftovers(target)):
+    for leftover in leftovers(target):
+        if not abandoned(leftover, locked=locked):
+            continue
         # Killed between the two renames of `publish_folder`.
         if leftover.name.startswith(".old-") and not target.exists():
             with contextlib.suppress(OSError):
@@ -394,18 +400,22 @@ def stage_tag() -> str:
     return f"{_machine()}_{pid}_{_began(pid)}_{uuid.uuid4().hex}"
 
 
-def abandoned(stage: Path) -> bool:
-    """Tell whether the process that made this folder is gone.
+def abandoned(stage: Path, *, locked: bool = False) -> bool:
+    """Whether the process that made this folder is gone.
 
-    A lock cannot tell where locks do nothing.
+    Args:
+        stage: of any process. One from another machine, which may not see the lock, and one of
+            which nothing else is known, counts as abandoned after `STALE` seconds.
+        locked: whether the caller holds the lock under which such folders are made. Then one of
+            this machine, or of an earlier version, is nobody's.
     """
     tag = stage.name.rpartition("~")[2].split("_")
-    if len(tag) != 4 or not tag[1].isdecimal():
-        return True  # not by this version; whoever made it would hold the lock
-    machine, pid, began, _ = tag
-    if machine == _machine():
-        # Where the system does not say when a process began, the lock decides.
-        return not began or _began(int(pid)) != began
+    known = len(tag) == 4 and tag[1].isdecimal()
+    here = known and tag[0] == _machine()
+    if here and tag[2]:  # the system says when a process began
+        return _began(int(tag[1])) != tag[2]
+    if locked and (here or not known):
+        return True
     changes = [path.lstat().st_mtime for path in (stage, *stage.rglob("*")) if path.exists()]
     return time.time() - max(changes, default=0.0) > STALE
 

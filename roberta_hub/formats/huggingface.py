@@ -350,7 +350,13 @@ def files_beside(checkpoint: Checkpoint, tokenizer: Tokenizer) -> dict[str, byte
 def _detect(folder: Folder, file: Path | None) -> Source | None:
     """See `Format.detect`: a modules.json, or a config.json that is not ours."""
     if file is None and folder.has(MODULES) and not is_ours(folder):
-        return Source(format=HUGGINGFACE, folder=find_body(folder), sentences=folder)
+        try:
+            body = find_body(folder)
+        except CheckpointError:
+            body = (
+                folder  # `_read` says what is wrong; a save only wants to know whose folder it is
+            )
+        return Source(format=HUGGINGFACE, folder=body, sentences=folder)
     beside = folder_of(file, folder)
     if is_ours(beside) or not beside.has(config_name(beside)):
         return None
@@ -362,9 +368,9 @@ def _read(
     source: Source, overrides: Mapping[str, object], dtype: torch.dtype | None, *, converted: bool
 ) -> Checkpoint:
     """See `Format.read`."""
+    sentence = None if source.sentences is None else read_sentence_settings(source.sentences)
     checkpoint = read_huggingface(source.folder, dtype, file=source.file, converted=converted)
-    if source.sentences is not None:
-        checkpoint.sentence = read_sentence_settings(source.sentences)
+    checkpoint.sentence = sentence
     if overrides:
         override(checkpoint, overrides)
     return checkpoint

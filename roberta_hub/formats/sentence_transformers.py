@@ -112,7 +112,7 @@ def read_sentence_settings(folder: Folder) -> SentenceSettings | None:
             similarity=model.get("similarity_fn_name") or "cosine",
         )
     except InputError as error:
-        raise CheckpointError(f"{folder}: {error}") from None
+        raise CheckpointError(error.what, place=str(folder), remedy=error.remedy) from None
 
 
 def sentence_files(settings: SentenceSettings, width: int, longest: int) -> dict[str, bytes]:

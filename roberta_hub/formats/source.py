@@ -241,6 +241,6 @@ def formats_in(folder: Folder) -> set[str]:
     """Return the names of all formats of which a folder holds a model.
 
     Raises:
-        CheckpointError: config.json or modules.json is damaged.
+        CheckpointError: config.json is damaged.
     """
     return {format.name for format in FORMATS if format.detect(folder, None) is not None}

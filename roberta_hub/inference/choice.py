@@ -91,7 +91,7 @@ def _refused(dtype: Dtype, device: torch.device) -> str:
     try:
         check_dtype(dtype, device)
     except InputError as error:
-        return str(error).partition(";")[0]  # what follows is advice for who named the dtype
+        return error.what
     return ""
 
 

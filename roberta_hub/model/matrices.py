@@ -14,7 +14,7 @@ import torch.nn.functional as F
 from torch import Tensor, nn
 
 from roberta_hub.arguments import one_of
-from roberta_hub.errors import InputError
+from roberta_hub.errors import InputError, Remedy
 from roberta_hub.model import int8
 from roberta_hub.model.compiled import Held
 from roberta_hub.model.int8 import Int8
@@ -107,13 +107,13 @@ def check_dtype(dtype: str | None, device: torch.device) -> None:
     one_of("dtype", dtype, (None, "int8", "bfloat16"))
     if dtype is None:
         return
-    instead = "call optimize() without dtype"
+    instead = Remedy("call optimize() without dtype")
     if device.type != "cpu":
         if dtype == "int8":
-            raise InputError(f"int8 is for CPUs, the model is on {device}; {instead}")
+            raise InputError(f"int8 is for CPUs, the model is on {device}", remedy=instead)
         if device.type == "cuda" and torch.cuda.get_device_capability(device) < (8, 0):
             raise InputError(
-                f"{torch.cuda.get_device_name(device)} has no bfloat16 units; {instead}"
+                f"{torch.cuda.get_device_name(device)} has no bfloat16 units", remedy=instead
             )
         return
     kind: Dtype = "int8" if dtype == "int8" else "bfloat16"
@@ -121,10 +121,10 @@ def check_dtype(dtype: str | None, device: torch.device) -> None:
     if lacking is None and not available(kind):
         lacking = f"torch has no {dtype} matrix products here"
     if lacking is not None:
-        raise InputError(f"{dtype} would be slower than float32: {lacking}; {instead}")
+        raise InputError(f"{dtype} would be slower than float32: {lacking}", remedy=instead)
     if dtype == "int8" and not can_int8():
         lacking = "this CPU's products of bytes overflow, it has no VNNI"
-        raise InputError(f"int8 would be less exact than float32: {lacking}; {instead}")
+        raise InputError(f"int8 would be less exact than float32: {lacking}", remedy=instead)
 
 
 def available(what: Literal["onednn", "mkl", "half", "int8", "bfloat16"]) -> bool:

@@ -71,7 +71,7 @@ def advise_of_nothing(value: object, name: str) -> None:
 
 
 def _refuse_tables(value: Any, name: str) -> None:
-    """Return an error for what iterates over something else than its texts, or in no order."""
+    """Refuse what iterates over something else than its texts, or in no order."""
     kind, what = type(value), f"{name} is a {kind_of(value)}"
     if isinstance(value, (bytes, bytearray, memoryview)):
         raise InputTypeError(f"{what}, not text; decode it: {name}.decode()")

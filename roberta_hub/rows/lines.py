@@ -31,7 +31,7 @@ UTF16 = (b"\xff\xfe", b"\xfe\xff")
 """Those of UTF-16."""
 
 Line: TypeAlias = "bytes | Fault"
-"""A line with its end, which the last may lack; or that it is too long."""
+"""A line with its end, which the last line may lack; or the fault of a line that is too long."""
 
 
 def blocks(read: Callable[[int], bytes], size: int, left: int = ENDLESS) -> Iterator[bytes]:

@@ -174,7 +174,7 @@ def _cache(problems: list[str], verify: bool) -> Iterator[str]:
         shown = clean(folder)
         leftover = re.fullmatch(r"\.(?:incomplete|old)-(.+)~\w+", folder.name)
         if leftover and (
-            not abandoned(folder) or _in_use(folder.with_name(f".{leftover[1]}.lock"))
+            not abandoned(folder, locked=True) or _in_use(folder.with_name(f".{leftover[1]}.lock"))
         ):
             yield f"  {clean(leftover[1])}: another process is at work"
         elif leftover:

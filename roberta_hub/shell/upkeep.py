@@ -81,17 +81,17 @@ def convert(source: str, target: str, form: str, head: str | None) -> int:
     """
     from roberta_hub.arguments import path_of
     from roberta_hub.errors import InputError
-    from roberta_hub.files import listing
+    from roberta_hub.folder import Folder
     from roberta_hub.terminal import clean
 
     folder = path_of("TARGET", target)
     if folder.exists() and (not folder.is_dir() or any(folder.iterdir())):
-        there = f"holds {listing(folder)}" if folder.is_dir() else "is a file"
+        there = f"holds {Folder(folder).listing()}" if folder.is_dir() else "is a file"
         raise InputError(f"{target} {there}; give a folder that is new or empty")
     from roberta_hub.hub import load_model
 
     load_model(source).save(folder, form, head)  # type: ignore[arg-type]
-    click.echo(clean(f"{target}: {listing(folder)}"), err=True)
+    click.echo(clean(f"{target}: {Folder(folder).listing()}"), err=True)
     return 0
 
 

@@ -135,7 +135,7 @@ def _text(item: object, name: str, i: int) -> Text:
 
 
 def _refuse_item(item: object, place: Place, which: str = "") -> NoReturn:
-    """Return an error for one item, or one sentence of it, that is no text."""
+    """Refuse one item, or one sentence of it, that is no text."""
     kind = kind_of(item)
     if missing(item):
         why = (

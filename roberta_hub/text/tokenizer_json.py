@@ -74,9 +74,11 @@ def reading(path: Path, fault: str = "it holds what transformers does not write"
     try:
         yield
     except VocabularyError as error:
-        if str(error).startswith(str(path)):
-            raise
-        raise VocabularyError(f"{path}: {error}") from None
+        said = str(error)
+        # A reader of files begins with the file's name; a block inside has set the place.
+        if error.place is None and said.removeprefix(str(path))[:1] not in (":", "/", "\\", " "):
+            error.at(str(path))
+        raise
     except _SHAPE_ERRORS as error:
         reason = f"{type(error).__name__}: {str(error)[:200]}"
         raise VocabularyError(f"{path}: {fault} ({reason})") from None

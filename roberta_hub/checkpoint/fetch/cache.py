@@ -100,7 +100,7 @@ def workplace(target: Path, error_class: type[RobertaHubError]) -> Iterator[Path
     """
     try:
         target.parent.mkdir(parents=True, exist_ok=True)
-        with turn(_lock_of(target)), staging(target) as work:
+        with turn(_lock_of(target)), staging(target, locked=True) as work:
             yield work
     except RobertaHubError:
         raise
@@ -143,7 +143,7 @@ def tidy(target: Path) -> None:
         from filelock import FileLock
 
         with FileLock(_lock_of(target), timeout=0):
-            sweep(target)
+            sweep(target, locked=True)
 
 
 # ---- publishing it ----

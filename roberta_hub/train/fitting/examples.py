@@ -14,7 +14,7 @@ from roberta_hub.arguments import one_of, shown, whole_number
 from roberta_hub.errors import InputError, Remedy
 from roberta_hub.rows.columns import find_columns
 from roberta_hub.rows.tables import Row, Table, table_of
-from roberta_hub.rows.values import Fault, blank, missing, number_in, text_in
+from roberta_hub.rows.values import Fault, blank, number_in, text_in
 from roberta_hub.text.tokenizer import Text
 from roberta_hub.train.data.labels import alike, label_of, labels_of
 from roberta_hub.train.data.sentences import Sentences
@@ -202,7 +202,8 @@ def _usable(
             value = value.tolist()  # type: ignore[union-attr]
         if not any(text.strip() for text in texts):
             without["text"].append(row.where)
-        elif missing(value) if task == "multi_label" else blank(value):  # "" is of no labels
+        elif blank(value) and not (task == "multi_label" and value is not None):
+            # Of several labels an empty cell is none of them, and pandas makes NaN of such a cell.
             without["label"].append(row.where)
         else:
             found.append((row, texts[0] if len(texts) == 1 else tuple(texts), value))

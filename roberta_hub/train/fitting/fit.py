@@ -239,12 +239,12 @@ def _start_at_shares(
     """
     counts = Counter(name for example in examples for name in example.labels)
     last: Any = roberta.model.classification_heads[head].out_proj  # type: ignore[index, union-attr]
-    last.bias.data = torch.tensor(
-        [
-            math.log((counts[name] + 0.5) / (len(examples) - counts[name] + 0.5))
-            for name in roberta.labels[head]
-        ]
-    )
+    odds = [
+        math.log((counts[name] + 0.5) / (len(examples) - counts[name] + 0.5))
+        for name in roberta.labels[head]
+    ]
+    with torch.no_grad():
+        last.bias.copy_(torch.tensor(odds))
 
 
 def _standard(examples: Sequence[Sentences]) -> tuple[list[Sentences], tuple[float, float]]:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import stat
 from collections.abc import Iterator
 from contextlib import ExitStack, contextmanager
@@ -9,7 +10,7 @@ from pathlib import Path
 
 from roberta_hub.arguments import path_of
 from roberta_hub.errors import InputError, Remedy, RobertaHubError
-from roberta_hub.files import listing, publishing_all, staging
+from roberta_hub.files import publishing_all, staging
 from roberta_hub.folder import Folder
 from roberta_hub.formats.ours import OURS, is_ours
 from roberta_hub.interface import RobertaHubInterface
@@ -45,9 +46,9 @@ def check_output(output: object) -> Path:
                 remedy=_ANOTHER,
             )
     if directory.exists() and any(directory.iterdir()) and not _is_ours(directory):
+        there = Folder(directory).listing()
         raise InputError(
-            f"output is {str(directory)[:200]}, which holds {listing(directory)} and was not "
-            "made by fit",
+            f"output is {str(directory)[:200]}, which holds {there} and was not made by fit",
             remedy=_ANOTHER,
         )
     return directory
@@ -72,10 +73,11 @@ def workplace(output: Path) -> Iterator[Path]:
     Raises:
         InputError: nothing can be written there.
     """
-    place = output.absolute().parent
+    output = Path(os.path.abspath(output))  # "." and ".." have no name
+    place = output.parent
     while not place.is_dir() and place != place.parent:
         place = place.parent
-    for folder in [place, output.absolute()] if output.is_dir() else [place]:
+    for folder in [place, output] if output.is_dir() else [place]:
         stage = ExitStack()
         try:
             work = stage.enter_context(staging(folder / output.name))
