@@ -305,6 +305,8 @@ def serve(control: socket.socket) -> tuple[dict[str, Any], list[int]]:
             *streams, number = files
             pid = os.fork()
             if pid == 0:
+                # What runs the tests in the background may ignore it, and the server with it.
+                signal.signal(signal.SIGINT, signal.default_int_handler)
                 waiting.close()
                 control.detach()
                 os.close(number)

@@ -46,9 +46,9 @@ def check_output(output: object) -> Path:
                 remedy=_ANOTHER,
             )
     if directory.exists() and any(directory.iterdir()) and not _is_ours(directory):
-        there = Folder(directory).listing()
+        names = Folder(directory).listing()
         raise InputError(
-            f"output is {str(directory)[:200]}, which holds {there} and was not made by fit",
+            f"output is {str(directory)[:200]}, which holds {names} and was not made by fit",
             remedy=_ANOTHER,
         )
     return directory
