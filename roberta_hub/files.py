@@ -404,17 +404,19 @@ def abandoned(stage: Path, *, locked: bool = False) -> bool:
     """Whether the process that made this folder is gone.
 
     Args:
-        stage: of any process. One from another machine, which may not see the lock, and one of
-            which nothing else is known, counts as abandoned after `STALE` seconds.
+        stage: of any process. One from another machine, which may not see the lock, counts as
+            abandoned after `STALE` seconds; so does one of this machine where the system does not
+            say when a process began.
         locked: whether the caller holds the lock under which such folders are made. Then one of
-            this machine, or of an earlier version, is nobody's.
+            this machine is nobody's.
     """
     tag = stage.name.rpartition("~")[2].split("_")
-    known = len(tag) == 4 and tag[1].isdecimal()
-    here = known and tag[0] == _machine()
-    if here and tag[2]:  # the system says when a process began
-        return _began(int(tag[1])) != tag[2]
-    if locked and (here or not known):
+    if len(tag) != 4 or not tag[1].isdecimal():
+        return True  # not by this version; whoever made it would hold the lock
+    machine, pid, began, _ = tag
+    if machine == _machine() and began:
+        return _began(int(pid)) != began
+    if machine == _machine() and locked:
         return True
     changes = [path.lstat().st_mtime for path in (stage, *stage.rglob("*")) if path.exists()]
     return time.time() - max(changes, default=0.0) > STALE

@@ -143,3 +143,27 @@ def test_the_next_save_removes_what_a_killed_one_left(tmp_path: Path) -> None:
         (work / "new").write_text("new")
         assert living.is_dir() and not (target / left).exists()
     assert names(target) == ["new", "part"]
+
+
+def test_where_the_system_names_no_start_only_a_lock_tells(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """As on macOS and Windows: a second save must not take the first one's stage away."""
+    monkeypatch.setattr(files, "_began", lambda pid: "")
+    with publishing_all(tmp_path) as first:
+        (first / "a.txt").write_text("first", encoding="utf-8")
+        with publishing_all(tmp_path) as second:
+            (second / "b.txt").write_text("second", encoding="utf-8")
+        assert not files.abandoned(first) and files.abandoned(first, locked=True)
+    assert sorted(path.name for path in tmp_path.iterdir()) == ["a.txt", "b.txt"]
+
+
+def test_a_folder_to_work_in_stands_beside_the_folder_that_is_meant(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    from roberta_hub.train.fitting.folder import workplace
+
+    (tmp_path / "mine").mkdir()
+    monkeypatch.chdir(tmp_path / "mine")
+    with workplace(Path(".")) as work:
+        assert work.parent == tmp_path and work.name.startswith(".incomplete-mine~")
