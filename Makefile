@@ -21,7 +21,7 @@ answers: $(VENV)/.test
 PYTEST := OMP_NUM_THREADS=1 $(BIN)/python -m pytest -q -n auto --dist worksteal
 
 test: $(VENV)/.test
-	$(BIN)/python -m pytest -q --doctest-modules roberta_hub
+	$(PYTEST) --doctest-modules roberta_hub
 	$(PYTEST) -m "unit and not slow and not network"
 
 test-system: $(VENV)/.test
@@ -31,7 +31,7 @@ test-parity: $(VENV)/.test
 	$(PYTEST) -m "parity and not slow and not network"
 
 test-full: $(VENV)/.test
-	$(BIN)/python -m pytest -q --doctest-modules roberta_hub
+	$(PYTEST) --doctest-modules roberta_hub
 	$(PYTEST) -m "not network" --result tests/TEST_FULL.md
 
 # Lakes on Ray, Ray Data, Daft, Spark and an object store; exports in optimum and OpenVINO; LitServe
