@@ -62,6 +62,26 @@ def test_another_models_probabilities_are_learnt(base, tmp_path):
         assert answer.scores["tame"] == pytest.approx(wanted, abs=0.1), animal
 
 
+@pytest.mark.parametrize(("format", "metric"), [("cola", "mcc"), ("rte", "accuracy")])
+def test_cola_is_judged_by_its_correlation(base, tmp_path, format, metric):
+    """As in GLUE; every other set of one label a text by its accuracy."""
+    rows = {
+        "cola": ["ab12\t1\t\tShe sings.", "ab12\t0\t*\tSings he."],
+        "rte": [
+            "index\tsentence1\tsentence2\tlabel",
+            "0\tShe sings.\tShe is silent.\tnot_entailment",
+            "1\tShe sings.\tShe makes a sound.\tentailment",
+        ],
+    }
+    path = tmp_path / "rows.tsv"
+    path.write_text("".join(f"{row}\n" for row in rows[format]), encoding="utf-8")
+    settings = ["finetune=rte", f"model={base}", f"data.train={path}", f"data.valid={path}"]
+    task = make_task(
+        compose([*settings, f"data.format={format}", "task.metric=null", f"output={tmp_path}"])
+    )
+    assert task.metric == metric
+
+
 @pytest.mark.parametrize(
     ("settings", "words"),
     [
