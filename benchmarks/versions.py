@@ -15,6 +15,7 @@ import argparse
 import io
 import json
 import os
+import shutil
 import subprocess
 import sys
 import tarfile
@@ -39,7 +40,7 @@ def pieces() -> Work:
     _, texts = corpus(12)
     torch.manual_seed(0)
     plain = roberta_hub.load_model("roberta.base", pretrained=False).eval()
-    texts = [t if isinstance(t, tuple) else " ".join(t.split()[:150]) for t in texts]
+    texts = [t if isinstance(t, tuple) else " ".join(t.split()[:100]) for t in texts]
     short = "The committee postponed its decision until Thursday."  # 10 tokens
     long = " ".join([short] * 5)  # 46
     many = [f"{text} {i}" for i, (text, *_) in enumerate([(short,)] * 5000)]
@@ -130,11 +131,16 @@ def compare(old: Version, new: Version, rounds: int) -> dict[str, list[float]]:
 
 
 def extract(revision: str, folder: Path) -> Path:
-    """The files of a commit."""
+    """The files of a commit, and the compiled library where its source is the same."""
     command = ["git", "-C", str(ROOT), "archive", revision, "roberta_hub"]
     files = subprocess.run(command, capture_output=True, check=True).stdout
     with tarfile.open(fileobj=io.BytesIO(files)) as archive:
         archive.extractall(folder, filter="data")
+    source, library = "roberta_hub/model/compiled.cpp", "roberta_hub/model/_compiled.so"
+    if (ROOT / library).exists():
+        if (ROOT / source).read_bytes() != (folder / source).read_bytes():
+            raise SystemExit(f"{source} is another one at {revision}: build its library there")
+        shutil.copy2(ROOT / library, folder / library)
     return folder
 
 
