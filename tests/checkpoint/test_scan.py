@@ -169,6 +169,7 @@ BOMBS: dict[str, Callable[[], bytes]] = {
 }
 
 
+@pytest.mark.system
 @pytest.mark.parametrize(
     ("kind", "name"),
     [*(("legacy", name) for name in BOMBS), ("zip", "marks"), ("zip", "many names")],

@@ -79,6 +79,7 @@ def torch_threads(request: pytest.FixtureRequest) -> Iterator[int]:
     torch.set_num_threads(before)
 
 
+@pytest.mark.system
 @pytest.mark.filterwarnings("ignore:extract_features runs with dropout on")
 @pytest.mark.usefixtures("torch_threads")
 @pytest.mark.parametrize(

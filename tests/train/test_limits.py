@@ -114,6 +114,7 @@ def family(action) -> bool:
     return True
 
 
+@pytest.mark.system  # every value of a long list for each of some sixty settings
 @pytest.mark.parametrize("name", list(fields()))
 def test_no_value_of_any_field_breaks_out(good, name, tmp_path, monkeypatch):
     monkeypatch.chdir(tmp_path)  # a relative folder may be made
