@@ -2,12 +2,15 @@
 
 from __future__ import annotations
 
+import json
 from pathlib import Path
 from typing import Any
 
 import pytest
 from checkpoints import small
+from small_models import small_roberta
 
+from roberta_hub import load_model
 from roberta_hub.errors import CheckpointError, InputError, RobertaHubError
 
 
@@ -51,3 +54,18 @@ def test_formats_that_are_none(tmp_path: Path, format: Any):
     with pytest.raises(RobertaHubError, match="choose fairseq, roberta_hub, huggingface"):
         small().save(tmp_path / "it", format=format)
     assert list(tmp_path.iterdir()) == []
+
+
+def test_a_save_asks_whose_folder_it_is_and_not_whether_it_can_be_read(tmp_path: Path) -> None:
+    """A modules.json with a part that is not read here stops loading, and not another save."""
+    modules = [
+        {"idx": 0, "path": "", "type": "sentence_transformers.models.Transformer"},
+        {"idx": 1, "path": "1_Odd", "type": "sentence_transformers.models.Odd"},
+    ]
+    model = small_roberta()
+    model.save(tmp_path, format="huggingface")
+    (tmp_path / "modules.json").write_text(json.dumps(modules), encoding="utf-8")
+    with pytest.raises(CheckpointError, match="not read here"):
+        load_model(tmp_path)
+    model.save(tmp_path, format="huggingface")
+    assert load_model(tmp_path).encode("Hello world!").tolist() == [0, 31414, 232, 328, 2]
