@@ -1,4 +1,4 @@
-"""Holds rows of a table out, of each class alike, so that no text is on both sides."""
+"""Holds rows of a table out once or in folds, of each class alike; no text is on both sides."""
 
 from __future__ import annotations
 
@@ -7,6 +7,7 @@ import random
 from collections import Counter
 from collections.abc import Mapping, Sequence
 
+from roberta_hub.errors import InputError
 from roberta_hub.text.tokenizer import Text
 from roberta_hub.train.data.sentences import Sentences
 
@@ -86,6 +87,92 @@ def split(
     for i, example in enumerate(found):
         sides[i in held_out].append(example)
     return sides[False], sides[True]
+
+
+def folds(
+    found: Sequence[Sentences],
+    groups: Sequence[list[int]],
+    count: int,
+    seed: int,
+    task: str,
+) -> list[list[int]]:
+    """Divide the rows into folds, each of which is held out once.
+
+    The rows of a group stay together. Labels are spread alike, the rarest first (Sechidis et al.
+    2011): a group goes where its label is rarest so far, then where its other labels are, then into
+    the smallest fold. Rows without a label are spread as a label of their own, and the numbers of a
+    regression by their order.
+
+    Args:
+        found: the rows.
+        groups: of `doubles`: numbers of the rows of one text.
+        count: of folds, at least 2.
+        seed: decides among folds that are alike, and which group is placed first.
+        task: one of `TASKS`.
+
+    Returns:
+        numbers of the rows of each fold, sorted; every row is in one.
+
+    Raises:
+        InputError: fewer texts than folds.
+
+    Example:
+        >>> rows = [Sentences(f"text {i}", ("ab"[i % 2],), f"t:{i}") for i in range(8)]
+        >>> parts = folds(rows, [[i] for i in range(8)], 2, seed=1, task="classification")
+        >>> [sorted(rows[i].labels[0] for i in part) for part in parts]
+        [['a', 'a', 'b', 'b'], ['a', 'a', 'b', 'b']]
+    """
+    if not 2 <= count <= len(groups):
+        raise InputError(f"{count} folds of {len(groups):,} different texts; there are too few")
+    draw = random.Random(seed)
+    order = draw.sample(list(groups), len(groups))
+    if task == "regression":
+        parts = _by_value(found, order, count, draw)
+    else:
+        parts = _by_label(found, order, count)
+    return [sorted(part) for part in draw.sample(parts, count)]  # else the first are the largest
+
+
+def _by_label(
+    found: Sequence[Sentences], groups: Sequence[list[int]], count: int
+) -> list[list[int]]:
+    labels = [Counter(name for i in group for name in found[i].labels or ("",)) for group in groups]
+    members: dict[str, list[int]] = {}
+    for k, own in enumerate(labels):
+        for name in own:
+            members.setdefault(name, []).append(k)
+    held = {name: [0] * count for name in members}  # rows of each label in each fold
+    parts: list[list[int]] = [[] for _ in range(count)]
+    placed = set[int]()
+    for name in sorted(members, key=lambda name: (len(members[name]), name)):
+        waiting = [k for k in members[name] if k not in placed]
+        for k in sorted(waiting, key=lambda k: -len(groups[k])):  # the largest has most choice
+            need = [
+                (held[name][f], sum(held[other][f] for other in labels[k]), len(parts[f]))
+                for f in range(count)
+            ]
+            best = need.index(min(need))
+            for own_name, rows in labels[k].items():
+                held[own_name][best] += rows
+            parts[best] += groups[k]
+            placed.add(k)
+    return parts
+
+
+def _by_value(
+    found: Sequence[Sentences], groups: Sequence[list[int]], count: int, draw: random.Random
+) -> list[list[int]]:
+    """Give each fold one of every `count` groups that follow each other by their mean number."""
+    means = [sum(float(found[i].labels[0]) for i in group) / len(group) for group in groups]
+    ordered = [groups[k] for k in sorted(range(len(groups)), key=means.__getitem__)]
+    parts: list[list[int]] = [[] for _ in range(count)]
+    for start in range(0, len(ordered), count):
+        block = ordered[start : start + count]
+        draw.shuffle(block)
+        block.sort(key=len, reverse=True)
+        for part, group in zip(sorted(parts, key=len), block, strict=False):
+            part += group
+    return parts
 
 
 def without(
