@@ -102,7 +102,10 @@ class RobertaHubInterface(IdVerbs, LanguageVerbs, EmbedVerbs, DisplayVerbs):
         source: where the weights came from.
         family: Hugging Face's `model_type` of the model's kind: "roberta", "bert", "albert".
         optimized: what `optimize` did and how accurate the result is; None before it is called.
+        fitted: what `fit` chose and measured when it made the model, a `Fitted`; None of others.
     """
+
+    fitted: Any = None
 
     def __init__(
         self,

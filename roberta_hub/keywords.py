@@ -6,13 +6,14 @@ import difflib
 import functools
 import inspect
 from collections.abc import Callable
-from typing import Any, TypeVar
+from typing import Any, TypeVar, cast
 
 from roberta_hub.arguments import shown
 from roberta_hub.errors import InputTypeError, UnknownAttributeError, near_names
-from roberta_hub.other_names import KEYWORDS, METHODS
+from roberta_hub.other_names import CALLS, FITTING, KEYWORDS, METHODS
 
 Class = TypeVar("Class", bound=type)
+Call = TypeVar("Call", bound=Callable[..., Any])
 
 
 def checks_keywords(cls: Class) -> Class:
@@ -23,11 +24,12 @@ def checks_keywords(cls: Class) -> Class:
     """
     for name, method in list(vars(cls).items()):
         if inspect.isfunction(method) and not name.startswith("_"):
-            setattr(cls, name, _checked(method))
+            setattr(cls, name, checked(method))
     return cls
 
 
-def _checked(method: Callable[..., Any]) -> Callable[..., Any]:
+def checked(method: Call) -> Call:
+    """Make one function or method do what `checks_keywords` does for all methods of a class."""
     signature = inspect.signature(method)
     parameters = signature.parameters.values()
     known = {p.name for p in parameters if p.kind in (p.POSITIONAL_OR_KEYWORD, p.KEYWORD_ONLY)}
@@ -48,7 +50,7 @@ def _checked(method: Callable[..., Any]) -> Callable[..., Any]:
                 raise  # of the method itself; Python's, of the arguments, has no deeper frame
             raise _unbound(method.__name__, signature, args, keywords) from None
 
-    return call
+    return cast(Call, call)  # its types are the method's
 
 
 def _unbound(
@@ -64,7 +66,7 @@ def _unbound(
         p for p in signature.parameters.values() if p.name != "self" and p.kind != p.VAR_KEYWORD
     ]
     shown = [p.name if p.default is p.empty else f"{p.name}={p.default!r}" for p in named[:4]]
-    advice = "; for texts there is classify(texts, head)" if verb == "predict" else ""
+    advice = f"; {CALLS[verb]}" if verb in CALLS else ""
     return InputTypeError(f"{verb}: {reason}; call it as {verb}({', '.join(shown)}){advice}")
 
 
@@ -105,7 +107,8 @@ def unknown_keyword(verb: str, name: str, known: set[str]) -> InputTypeError:
         >>> print(unknown_keyword("features", "poling", {"texts", "pooling"}))
         features has no argument 'poling'; did you mean pooling=? It takes pooling, texts
     """
-    ours, means = KEYWORDS.get(name, ("", ""))
+    others = {**KEYWORDS, **FITTING} if verb == "fit" else KEYWORDS
+    ours, means = others.get(name, ("", ""))
     if ours in known:
         advice = f"say {ours}=" + (f": {means}" if means else "")
     elif means and not ours:

@@ -42,6 +42,65 @@ KEYWORDS = {
 
 Where our keyword is "", there is none, and the second part says what to do instead."""
 
+_APART = (
+    "one table holds texts and labels, fit({'text': X, 'label': y}); RobertaClassifier().fit(X, y) "
+    "takes them apart"
+)
+FITTING = {
+    "C": ("", "how strongly a regression is held is chosen by cross-validation"),
+    "X": ("table", _APART),
+    "class_weight": ("balance", "balance=True counts rare classes as much as frequent ones"),
+    "class_weights": ("balance", "balance=True counts rare classes as much as frequent ones"),
+    "cv": ("", "with under 200 rows the scores are cross-validated; valid= holds rows out"),
+    "data": ("table", ""),
+    "dataset": ("table", ""),
+    "early_stopping": ("", "the rows held out choose nothing, so that their scores are honest"),
+    "eval_dataset": ("valid", "a table of rows to measure on, or the share to hold out"),
+    "evals": ("valid", "a table of rows to measure on, or the share to hold out"),
+    "file": ("table", ""),
+    "label_column": ("label", ""),
+    "labels": ("label", "the name of the column; " + _APART),
+    "lr": ("learning_rate", ""),
+    "max_epochs": ("epochs", ""),
+    "max_iter": ("epochs", "how often each row is seen"),
+    "max_len": ("max_length", ""),
+    "max_seq_len": ("max_length", ""),
+    "max_seq_length": ("max_length", ""),
+    "model_name": ("model", ""),
+    "model_name_or_path": ("model", ""),
+    "n_epochs": ("epochs", ""),
+    "n_iter": ("epochs", "how often each row is seen"),
+    "n_trials": ("trials", ""),
+    "nb_epoch": ("epochs", ""),
+    "num_epochs": ("epochs", ""),
+    "num_train_epochs": ("epochs", ""),
+    "output_dir": ("output", ""),
+    "output_path": ("output", ""),
+    "path": ("table", ""),
+    "per_device_train_batch_size": ("batch_size", ""),
+    "random_seed": ("seed", ""),
+    "random_state": ("seed", ""),
+    "sample_weight": ("", "every row counts the same; balance=True counts rare classes more"),
+    "stratify": ("", "the same share of each class is held out anyway"),
+    "target": ("label", "the name of the labels' column"),
+    "test": ("valid", "a table of rows to measure on"),
+    "test_size": ("valid", "the share of rows to hold out"),
+    "text_column": ("text", ""),
+    "texts": ("text", "the name of the column; " + _APART),
+    "train_dataset": ("table", ""),
+    "train_size": ("valid", "the share of rows to hold out, 1 less the share to learn"),
+    "val_size": ("valid", "the share of rows to hold out"),
+    "validation_split": ("valid", "the share of rows to hold out"),
+    "y": ("table", _APART),
+}
+"""Keywords of scikit-learn, transformers, Keras and others to train, each with `fit`'s own."""
+
+CALLS = {
+    "fit": _APART,
+    "predict": "for texts there is classify(texts, head)",
+}
+"""What is said of a verb whose arguments do not fit."""
+
 LOADING = {
     "attn_implementation": "attention has one implementation here",
     "cache_dir": "the cache lies where the environment's TORCH_HOME says",

@@ -48,15 +48,56 @@ from roberta_hub.shell.grammar import complete_model, examples, listed
     help="Where the model goes.",
 )
 @click.option(
+    "--task",
+    type=click.Choice(("classification", "regression", "multi_label")),
+    help="Without it: numbers are classes if they are whole and at most 20, else a regression.",
+)
+@click.option(
+    "--balance",
+    is_flag=True,
+    help="Count rare classes as much as frequent ones: more of them are found.",
+)
+@click.option(
+    "--minutes",
+    type=float,
+    metavar="N",
+    help="Work of two cores that choosing and learning may take. Without it: two, and with more "
+    "than 2,000 rows what they need.",
+)
+@click.option(
+    "--trials",
+    type=click.IntRange(1, 1_000),
+    metavar="N",
+    help="Rates and numbers of epochs to try by cross-validation, within the minutes.",
+)
+@click.option(
     "--epochs",
     type=click.IntRange(1, 10_000),
     metavar="N",
     help="How often each row is learnt. Without it: by their number.",
 )
 @click.option(
-    "--task",
-    type=click.Choice(("classification", "regression", "multi_label")),
-    help="Without it: numbers are classes if they are whole and at most 20, else a regression.",
+    "--learning-rate",
+    type=float,
+    metavar="RATE",
+    help="Its peak, taken as it is. Without it: by the model's width.",
+)
+@click.option(
+    "--batch-size",
+    type=click.IntRange(1, 100_000),
+    metavar="N",
+    help="Rows of an update. Without it: by their number.",
+)
+@click.option(
+    "--max-length",
+    type=click.IntRange(3, 1_000_000),
+    metavar="N",
+    help="Tokens that are learnt of a text. Without it: by the number of rows.",
+)
+@click.option(
+    "--pooling",
+    type=click.Choice(("cls", "mean")),
+    help="What the head reads. Without it: what the model was trained with.",
 )
 @click.option("--seed", type=click.IntRange(0), default=1, show_default=True)
 def fit(
@@ -66,8 +107,15 @@ def fit(
     valid: str,
     model: str,
     output: str,
-    epochs: int | None,
     task: str | None,
+    epochs: int | None,
+    learning_rate: float | None,
+    batch_size: int | None,
+    max_length: int | None,
+    minutes: float | None,
+    balance: bool,
+    pooling: str | None,
+    trials: int | None,
     seed: int,
 ) -> int:
     """Learn the labels of the texts in TABLE: CSV, TSV, JSONL or Parquet.
@@ -79,19 +127,34 @@ def fit(
     from roberta_hub.train.fitting.examples import read_examples
     from roberta_hub.train.fitting.fit import prepare
     from roberta_hub.train.fitting.folder import check_output
+    from roberta_hub.train.fitting.learning_options import LearningOptions
     from roberta_hub.train.reports import duration
 
     def say(summary: str) -> None:
         for line in summary.splitlines():
             click.echo(clean(line))
 
+    options = LearningOptions(
+        epochs=epochs,
+        learning_rate=learning_rate,
+        batch_size=batch_size,
+        max_length=max_length,
+        minutes=minutes,
+        balance=balance,
+        pooling=pooling,
+        trials=trials,
+        seed=seed,
+    )
     check_output(output)
     found = read_examples(table, text=text or None, label=label, valid=valid, task=task, seed=seed)
     say(found.summary())
-    ready = prepare(found, model=model, output=output, epochs=epochs, seed=seed)
+    ready = prepare(found, model=model, output=output, options=options)
     say(ready.summary())
-    fitted = ready.train()
-    say(f"done in {duration(fitted.seconds)}\n\n{fitted.scores.summary()}\n")
+    fitted = ready.train().fitted
+    say(f"done in {duration(fitted.seconds)}")
+    if fitted.choice:
+        say(fitted.choice.summary())
+    say(f"\n{fitted.scores.in_shell()}\n")
     say(f"The model is in {output}, with a README.md. Next:")
     say(f"  {_next(output, pair=len(found.columns) == 2)}")
     return 0

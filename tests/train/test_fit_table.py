@@ -30,8 +30,9 @@ from roberta_hub.rows.tables import table_of
 from roberta_hub.train.data.sentences import Sentences
 from roberta_hub.train.fitting.card import command
 from roberta_hub.train.fitting.examples import Examples, read_examples
-from roberta_hub.train.fitting.fit import Fitted, _task, prepare
+from roberta_hub.train.fitting.fit import _task, prepare
 from roberta_hub.train.fitting.folder import workplace, write_folder
+from roberta_hub.train.fitting.learning_options import LearningOptions
 from roberta_hub.train.settings import Config, TaskConfig
 
 pytestmark = pytest.mark.filterwarnings("ignore:.*rows are few to learn from")
@@ -372,22 +373,26 @@ def test_bad_tables(tmp_path: Path, table: Any, options: dict[str, Any], words: 
 
 
 @pytest.fixture(scope="module")
-def fitted(base: Path, tmp_path_factory: pytest.TempPathFactory) -> tuple[Fitted, Path, str]:
+def fitted(base: Path, tmp_path_factory: pytest.TempPathFactory) -> tuple[Any, Path, str]:
     folder = tmp_path_factory.mktemp("fitted")
     table = written(folder / "animals.csv", animals(240))
-    ready = prepare(read_examples(table), model=base, output=folder / "mine", epochs=14)
+    options = LearningOptions(epochs=14)
+    ready = prepare(read_examples(table), model=base, output=folder / "mine", options=options)
     done = ready.train(progress=False)
-    return done, folder / "mine", command(ready.examples, ready.config, ready.output)
+    assert ready.output is not None
+    made = command(ready.examples, ready.config, options, ready.output)
+    return done, folder / "mine", made
 
 
 def test_it_learns_and_answers_with_its_own_head(fitted: Any) -> None:
     done, folder, _ = fitted
-    assert done.scores.numbers["accuracy"] > 0.9 > 0.5 > done.scores.simplest
+    scores = done.fitted.scores
+    assert scores.numbers["accuracy"] > 0.9 > 0.5 > scores.simplest
     mine = roberta_hub.load_model(folder)
     for word in ANIMALS:
         answer = mine.classify(f"The {word} in row 999 makes a noise.")
         assert answer.label == word
-        assert done.roberta.classify(f"The {word} in row 999 makes a noise.") == answer
+        assert done.classify(f"The {word} in row 999 makes a noise.") == answer
     assert mine.head_labels(mine.own_head) == tuple(sorted(ANIMALS))
 
 
@@ -400,7 +405,14 @@ def test_the_folder_has_a_card_and_nothing_else(fitted: Any) -> None:
     }
     assert not [path for path in folder.parent.iterdir() if path.name.startswith(".")]
     card = (folder / "README.md").read_text()
-    for words in ("animals.csv", done.scores.headline(), command, "240 texts", "torch ", "cat"):
+    for words in (
+        "animals.csv",
+        done.fitted.scores.headline(),
+        command,
+        "240 texts",
+        "torch ",
+        "cat",
+    ):
         assert words in card
 
 
@@ -412,20 +424,23 @@ def test_the_card_is_true(fitted: Any, base: Path) -> None:
     assert names["answer"].label in ANIMALS  # type: ignore[attr-defined]
     assert command == (
         f"roberta-hub fit {folder.parent}/animals.csv --text text --valid 0.1 --label label "
-        f"--model {base} --output {folder} --epochs 14 "
-        "--task classification --seed 1"
+        f"--model {base} --output {folder} --task classification --epochs 14 --seed 1"
     )
 
 
 def test_the_scores_as_text(fitted: Any) -> None:
-    scores = fitted[0].scores
+    scores = fitted[0].fitted.scores
     lines = scores.summary().splitlines()
     assert lines[0].startswith(
         f"accuracy {100 * scores.numbers['accuracy']:.1f} % on 24 rows held "
     )
-    assert f"out (95 %: 86 to 100); {scores.guess}: " in lines[0]
-    assert lines[2].split() == ["right", "answered"] and lines[3].split() == sorted(ANIMALS)
-    counts = [line.split()[1:] for line in lines[4:8]]
+    assert "out (95 %: 86 to 100); " in lines[0]
+    assert f"; {scores.guess}: " in " ".join(lines[:2])
+    assert f"better than {scores.guess}" in lines
+    start = lines.index("") + 1
+    assert lines[start].split() == ["right", "answered"]
+    assert lines[start + 1].split() == sorted(ANIMALS)
+    counts = [line.split()[1:] for line in lines[start + 2 : start + 6]]
     assert sum(int(n) for row in counts for n in row) == 24
     assert max(map(len, lines)) <= 80
 
@@ -450,15 +465,14 @@ def test_pairs(base: Path, tmp_path: Path) -> None:
 def test_a_regression_answers_in_the_tables_numbers(base: Path, tmp_path: Path) -> None:
     prices = {"cat": 1000.5, "dog": 2000.5, "cow": 9000.5, "duck": 10000.5}
     rows = [{"text": row["text"], "price": prices[row["label"]]} for row in animals(200)]
-    ready = prepare(
-        read_examples(rows, label="price"), model=base, output=tmp_path / "mine", epochs=20
-    )
-    done = ready.train(progress=False)
-    assert done.scores.numbers["correlation"] > 0.8
-    assert done.scores.numbers["mean error"] < done.scores.simplest / 2
-    lines = done.scores.summary().splitlines()
-    assert lines[0].startswith("mean error ") and "always the mean, " in lines[0]
-    assert lines[2] == "largest errors:"
+    found = read_examples(rows, label="price")
+    ready = prepare(found, model=base, output=tmp_path / "mine", options=LearningOptions(epochs=20))
+    scores = ready.train(progress=False).fitted.scores
+    assert scores.numbers["Pearson"] > 0.8 < scores.numbers["Spearman"]
+    assert scores.interval[0] < scores.numbers["mean error"] < scores.simplest / 2
+    lines = scores.summary().splitlines()
+    assert lines[0].startswith("mean error ")
+    assert "; always the mean, " in scores.headline() and "largest errors:" in lines
 
 
 def test_several_labels(base: Path, tmp_path: Path) -> None:
@@ -466,13 +480,14 @@ def test_several_labels(base: Path, tmp_path: Path) -> None:
         {"text": f"{a} and {b} {i}", "label": sorted({a, b})}
         for i, (a, b) in enumerate([(a, b) for a in ANIMALS for b in ANIMALS] * 8)
     ]
-    done = prepare(read_examples(rows), model=base, output=tmp_path / "mine", epochs=16).train(
-        False
-    )
-    assert done.scores.numbers["F1"] > done.scores.simplest
-    scores = done.roberta.classify("cat and cow 1", multi_label=True).scores
-    assert set(scores) == set(ANIMALS)
-    assert done.scores.summary().splitlines()[2].split() == ["right", "missed", "wrong"]
+    options = LearningOptions(epochs=16)
+    ready = prepare(read_examples(rows), model=base, output=tmp_path / "mine", options=options)
+    done = ready.train(False)
+    scores = done.fitted.scores
+    assert scores.numbers["micro-F1"] > scores.simplest
+    assert set(done.classify("cat and cow 1", multi_label=True).scores) == set(ANIMALS)
+    lines = [line.split() for line in scores.summary().splitlines()]
+    assert ["right", "missed", "wrong"] in lines
 
 
 def remarks(count: int, seed: int) -> Rows:
@@ -489,7 +504,8 @@ def remarks(count: int, seed: int) -> Rows:
 def test_rare_labels_are_learnt_and_not_all_denied(lively: Path, tmp_path: Path) -> None:
     examples = read_examples(remarks(600, 1), valid=remarks(100, 2))
     done = prepare(examples, model=lively, output=tmp_path / "mine").train(False)
-    assert done.scores.numbers["F1"] > 0.6 > 0.2 > done.scores.simplest
+    scores = done.fitted.scores
+    assert scores.numbers["micro-F1"] > 0.6 > 0.2 > scores.simplest
 
 
 def test_a_head_of_several_labels_begins_at_their_shares() -> None:
@@ -695,5 +711,5 @@ def test_the_command_for_data_in_memory_names_the_share() -> None:
     rows = animals(60)
     for valid, words in ((0.4, "valid=0.4, "), (rows[:20], "valid=valid, ")):
         found = read_examples(rows, valid=valid)
-        made = command(found, Config(), Path("mine"))
+        made = command(found, Config(), LearningOptions(), Path("mine"))
         assert made.startswith(f"roberta_hub.fit(table, {words}text='text', ")

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import dataclasses
 import os
 import platform
 import shlex
@@ -12,21 +13,24 @@ import torch
 
 from roberta_hub.rows.values import number_in
 from roberta_hub.train.fitting.examples import Examples
+from roberta_hub.train.fitting.fitted import Fitted
+from roberta_hub.train.fitting.learning_options import LearningOptions
 from roberta_hub.train.fitting.recipe import learns_embeddings
-from roberta_hub.train.fitting.scores import Scores
 from roberta_hub.train.reports import duration
 from roberta_hub.train.settings import Config
 
 
-def card(examples: Examples, scores: Scores, config: Config, output: Path, seconds: float) -> str:
+def card(
+    examples: Examples, fitted: Fitted, config: Config, options: LearningOptions, output: Path
+) -> str:
     """Write what a model is for, what it was made of, and what it reaches.
 
     Args:
         examples: what it learnt and what it was measured on.
-        scores: what it reaches.
+        fitted: what was chosen, and what it reaches.
         config: how it learnt.
+        options: what the caller said of that.
         output: its folder.
-        seconds: that it took.
     """
     pair = len(examples.columns) == 2
     asked = '[("a text", "another")]' if pair else '"a text"'
@@ -55,7 +59,7 @@ print(mine.classify({asked}{several}))
 ## Scores on the rows that were held out
 
 ```
-{scores.summary()}
+{fitted.scores.summary()}
 ```
 
 These rows were not learnt, and chose nothing.
@@ -63,35 +67,39 @@ These rows were not learnt, and chose nothing.
 ## How it was made
 
 ```
-{command(examples, config, output)}
+{command(examples, config, options, output)}
 ```
 
 {config.model} learnt {duration_of(config, len(examples.train))}, with a learning rate of at most
-{config.optimizer.lr:g}{kept}; all of it took {duration(seconds)}. {versions()}.
+{config.optimizer.lr:g}{kept}; all of it took {duration(fitted.seconds)}. {versions()}.
 """
 
 
-def command(examples: Examples, config: Config, output: Path) -> str:
+def command(examples: Examples, config: Config, options: LearningOptions, output: Path) -> str:
     """Write the command that makes a model again; of data in memory the call in Python."""
     columns = [f'"{name}"' if "," in name else name for name in examples.columns]
-    options = {
+    said = {name: value for name, value in dataclasses.asdict(options).items() if value}
+    given = {
         "label": examples.label,
         "model": config.model,
         "output": str(output),
-        "epochs": config.loop.max_epochs,
         "task": examples.task,
+        "epochs": config.loop.max_epochs,
+        **said,
         "seed": config.seed,
     }
     share = examples.share
     if examples.in_memory or share is None:
         text = examples.columns[0] if len(examples.columns) == 1 else list(examples.columns)
-        given = ", ".join(f"{name}={value!r}" for name, value in {"text": text, **options}.items())
+        call = ", ".join(f"{name}={value!r}" for name, value in {"text": text, **given}.items())
         table = examples.source if examples.in_memory else repr(examples.source)
         valid = "valid" if share is None else repr(share) if number_in(share) is None else share
-        return f"roberta_hub.fit({table}, valid={valid}, {given})"
-    shell = {"text": ",".join(columns), "valid": share, **options}
-    words = [word for name, value in shell.items() for word in (f"--{name}", str(value))]
-    return shlex.join(["roberta-hub", "fit", examples.source, *words])
+        return f"roberta_hub.fit({table}, valid={valid}, {call})"
+    words = ["roberta-hub", "fit", examples.source]
+    for name, value in {"text": ",".join(columns), "valid": share, **given}.items():
+        option = "--" + name.replace("_", "-")
+        words += [option] if value is True else [option, str(value)]
+    return shlex.join(words)
 
 
 def duration_of(config: Config, rows: int) -> str:

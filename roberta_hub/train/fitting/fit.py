@@ -15,20 +15,22 @@ from typing import Any
 
 import torch
 
-from roberta_hub.arguments import path_text, whole_number
+from roberta_hub.arguments import path_text
 from roberta_hub.errors import InputError, MissingExtraError
 from roberta_hub.extras import install
 from roberta_hub.hub import load_model
 from roberta_hub.interface import RobertaHubInterface
+from roberta_hub.keywords import checked
 from roberta_hub.model.roberta import own_model
 from roberta_hub.train.data.sentences import Sentences
 from roberta_hub.train.fitting.card import card, duration_of
 from roberta_hub.train.fitting.examples import Examples, read_examples, wrapped
-from roberta_hub.train.fitting.folder import check_output, workplace, write_folder
+from roberta_hub.train.fitting.fitted import Fitted, judged_rows
+from roberta_hub.train.fitting.folder import check_output, holds_model, workplace, write_folder
+from roberta_hub.train.fitting.judging import judge
+from roberta_hub.train.fitting.learning_options import LearningOptions
 from roberta_hub.train.fitting.recipe import learns_embeddings, length_for, recipe
-from roberta_hub.train.fitting.scores import Scores, measure
 from roberta_hub.train.fitting.split import near
-from roberta_hub.train.limits import MAX_SEED
 from roberta_hub.train.settings import Config
 from roberta_hub.train.tasks.encoding import encode
 from roberta_hub.train.tasks.options import FinetuningOptions
@@ -36,6 +38,7 @@ from roberta_hub.train.tasks.sentences import classification_of, multi_label_of,
 from roberta_hub.train.tasks.training_task import TrainingTask
 
 
+@checked
 def fit(
     table: Any,
     *,
@@ -43,16 +46,23 @@ def fit(
     label: str | None = None,
     valid: Any = 0.1,
     model: str | os.PathLike[str] = "roberta.tiny",
-    output: str | os.PathLike[str] = "mine",
-    epochs: int | None = None,
+    output: str | os.PathLike[str] | None = None,
     task: str | None = None,
+    epochs: int | None = None,
+    learning_rate: float | None = None,
+    batch_size: int | None = None,
+    max_length: int | None = None,
+    minutes: float | None = None,
+    balance: bool = False,
+    pooling: str | None = None,
+    trials: int | None = None,
     seed: int = 1,
     progress: bool | None = None,
 ) -> RobertaHubInterface:
     """Make your own classifier of a table of texts and labels.
 
     What is odd about the table is said in warnings: labels that look alike, texts that are missing,
-    doubled or too long. The folder's README.md holds the scores on the rows that were held out.
+    doubled or too long.
 
     Args:
         table: path to a CSV, TSV, JSONL or Parquet file; a data frame of pandas, polars or Arrow; a
@@ -62,45 +72,60 @@ def fit(
         label: name of the labels' column; None: likewise.
         valid: the share of rows to hold out, or a table of rows to measure on. They are never
             learnt, and choose nothing.
-        model: name or path of the model to begin with.
-        output: folder to write into; new, empty, or made by `fit` before.
-        epochs: how often each row is seen; None: by the number of rows.
+        model: name or path of the model to begin with, also of one that `fit` made.
+        output: folder to write into; new, empty, or made by `fit` before. Its README.md holds the
+            scores. None: nothing is left on the disk, and the model's own `save` writes it.
         task: "classification", "regression" or "multi_label"; None: whole numbers with at most 20
             different values are classes and other numbers a regression, lists are several labels.
-        seed: the same table, model and seed give the same model.
+        epochs: how often each row is seen; None: by the number of rows.
+        learning_rate: its peak, taken as it is; None: by the model's width.
+        batch_size: rows of an update; None: by the number of rows.
+        max_length: tokens that are learnt of a text; None: by the number of rows.
+        minutes: of two cores' work that choosing and learning may take; None: two, and with more
+            than 2,000 rows as many as they need.
+        balance: count rare classes as much as frequent ones. More of them are found; probabilities
+            are then those of a world in which all classes are as frequent.
+        pooling: what the head reads, "cls" or "mean"; None: what the model was trained with.
+        trials: rates and numbers of epochs to try by cross-validation; None: none but ours.
+        seed: the same table, model, options and seed give the same model.
         progress: whether to show a bar; None: if a person looks at a terminal.
 
     Returns:
-        The model, as `load_model(output)` gives it; `classify` asks its new head.
+        The model; `classify` asks its new head. Its `fitted` holds what was chosen, the scores, and
+        each row that was judged.
 
     Raises:
         RobertaHubError: a table, column, row or folder that cannot be used; the message says which.
         KeyboardInterrupt: Ctrl-C; nothing is left behind.
 
     Example:
-        >>> import tempfile
         >>> rows = [{"text": f"{word} film {i}", "label": word}
         ...         for i in range(10) for word in ("good", "bad")]
-        >>> mine = fit(rows, output=tempfile.mkdtemp(), epochs=1, progress=False)
+        >>> mine = fit(rows, epochs=1, progress=False)
         >>> mine.classify("good film").label in ("good", "bad")
         True
+        >>> mine.fitted.scores.guess
+        "always 'bad'"
     """
-    directory = check_output(output)
-    examples = read_examples(table, text=text, label=label, valid=valid, task=task, seed=seed)
-    ready = prepare(examples, model=model, output=directory, epochs=epochs, seed=seed)
+    options = LearningOptions(
+        epochs=epochs,
+        learning_rate=learning_rate,
+        batch_size=batch_size,
+        max_length=max_length,
+        minutes=minutes,
+        balance=balance,
+        pooling=pooling,
+        trials=trials,
+        seed=seed,
+    )
+    directory = None if output is None else check_output(output)
+    examples = read_examples(
+        table, text=text, label=label, valid=valid, task=task, seed=options.seed
+    )
+    ready = prepare(examples, model=model, output=directory, options=options)
     for note in (*examples.notes, *ready.notes):
-        warnings.warn(f"{examples.source}: {note}", stacklevel=2)
-    return ready.train(progress).roberta
-
-
-@dataclass(frozen=True)
-class Fitted:
-    """A model that was made of a table, and what it reaches."""
-
-    roberta: RobertaHubInterface
-    scores: Scores
-    seconds: float
-    """Of training and measuring."""
+        warnings.warn(f"{examples.source}: {note}", stacklevel=3)
+    return ready.train(progress)
 
 
 @dataclass(frozen=True)
@@ -110,9 +135,11 @@ class Ready:
     examples: Examples
     roberta: RobertaHubInterface
     config: Config
-    output: Path
+    options: LearningOptions
+    output: Path | None
+    """None: the model stays in memory."""
     notes: list[str]
-    """What is cut."""
+    """What is cut, and what is replaced."""
 
     def summary(self) -> str:
         """Write which model learns for how long, under what is cut."""
@@ -121,7 +148,7 @@ class Ready:
         plan = duration_of(self.config, len(self.examples.train))
         return "\n".join([*map(wrapped, self.notes), about + plan])
 
-    def train(self, progress: bool | None = None) -> Fitted:
+    def train(self, progress: bool | None = None) -> RobertaHubInterface:
         """Train, measure and write the folder; on Ctrl-C nothing is left.
 
         Args:
@@ -133,8 +160,8 @@ class Ready:
         values, scale = self.examples.train, None
         if self.examples.task == "regression":
             values, scale = _standard(values)
-        encoder = own_model(self.roberta.model, "fit trains").transformer
-        encoder.embed_tokens.requires_grad_(learns_embeddings(len(values)))
+        tokens = own_model(self.roberta.model, "fit trains").transformer.embed_tokens
+        tokens.requires_grad_(learns_embeddings(len(values)))
         with workplace(self.output) as work:
             loop = dataclasses.replace(self.config.loop, progress=progress)
             config = dataclasses.replace(self.config, output=str(work / "run"), loop=loop)
@@ -144,23 +171,45 @@ class Ready:
             _keep_one_head(self.roberta, config.task.head)
             if scale is not None:
                 _unscale(self.roberta, config.task.head, *scale)
-            scores = measure(self.roberta, self.examples)
-            seconds = time.monotonic() - began
-            write_folder(
-                self.roberta,
-                self.output,
-                card(self.examples, scores, self.config, self.output, seconds),
-            )
-        return Fitted(load_model(self.output), scores, seconds)
+            fitted = self._judged(began)
+            made = self.roberta
+            if self.output is not None:
+                about = card(self.examples, fitted, self.config, self.options, self.output)
+                write_folder(self.roberta, self.output, about)
+                made = load_model(self.output)
+        tokens.requires_grad_(True)
+        if self.output is None:
+            made.to("cpu").train()  # as a model that is loaded
+            made.source = f"fit of {self.examples.source}"
+        made.fitted = fitted
+        return made
+
+    def _judged(self, began: float) -> Fitted:
+        """Ask the model about every held-out row.
+
+        Texts are cut at the model's limit, as `classify` cuts them; training may cut shorter.
+        """
+        task, rows = self.examples.task, self.examples.valid
+        several = task == "multi_label"
+        texts = [row.text for row in rows]
+        answers = self.roberta.classify(texts, truncate=True, multi_label=several, progress=False)
+        learnt = Counter(name for row in self.examples.train for name in row.labels)
+        return Fitted(
+            source=self.examples.source,
+            scores=judge(task, rows, answers, learnt, balanced=self.options.balance),
+            rows=judged_rows(task, rows, answers),
+            choice=None,
+            seconds=time.monotonic() - began,
+            notes=(*self.examples.notes, *self.notes),
+        )
 
 
 def prepare(
     examples: Examples,
     *,
     model: str | os.PathLike[str] = "roberta.tiny",
-    output: str | os.PathLike[str] = "mine",
-    epochs: int | None = None,
-    seed: int = 1,
+    output: str | os.PathLike[str] | None = None,
+    options: LearningOptions | None = None,
 ) -> Ready:
     """Load the model, and choose how it learns the examples.
 
@@ -168,8 +217,7 @@ def prepare(
         examples: of `read_examples`.
         model: name or path of the model to begin with.
         output: see `fit`.
-        epochs: see `fit`.
-        seed: see `fit`.
+        options: what the caller says; None: nothing.
 
     Raises:
         MissingExtraError: what training needs is not installed.
@@ -181,8 +229,8 @@ def prepare(
         raise MissingExtraError(
             f"training needs accelerate ({error}): {install('train')}"
         ) from None
-    epochs = None if epochs is None else whole_number("epochs", epochs, 1, 10_000)
-    seed, directory = whole_number("seed", seed, 0, MAX_SEED), check_output(output)
+    options = options or LearningOptions()
+    directory = None if output is None else check_output(output)
     model = path_text("model", model)
     roberta = load_model(model)
     every = [*examples.train, *examples.valid]
@@ -192,7 +240,7 @@ def prepare(
     except InputError:
         encode(roberta, texts, [e.where for e in every], FinetuningOptions())  # says which it was
         raise
-    limit = min(length_for(len(examples.train)), roberta.max_positions)
+    limit = min(options.max_length or length_for(len(examples.train)), roberta.max_positions)
     cut = [e.where for e, length in zip(every, lengths, strict=True) if length > limit]
     notes = []
     if cut:
@@ -200,16 +248,17 @@ def prepare(
             f"{len(cut):,} of {len(every):,} texts have more than {limit} tokens and are cut "
             f"while it learns, first {near(cut[0])}"
         )
+    if directory is not None and holds_model(directory):
+        notes.append(f"{directory} holds a model that fit made before; the new one replaces it")
     config = recipe(
         width=own_model(roberta.model, "fit trains").config.embed_dim,
         lengths=lengths[: len(examples.train)],
         limit=limit,
         task=examples.task,
-        epochs=epochs,
-        seed=seed,
+        options=options,
     )
     config = dataclasses.replace(config, model=model)
-    return Ready(examples, roberta, config, directory, notes)
+    return Ready(examples, roberta, config, options, directory, notes)
 
 
 def _task(

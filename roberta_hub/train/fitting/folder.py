@@ -3,10 +3,14 @@
 from __future__ import annotations
 
 import os
+import signal
 import stat
+import tempfile
+import threading
 from collections.abc import Iterator
 from contextlib import ExitStack, contextmanager
 from pathlib import Path
+from types import FrameType
 
 from roberta_hub.arguments import path_of
 from roberta_hub.errors import InputError, Remedy, RobertaHubError
@@ -45,7 +49,7 @@ def check_output(output: object) -> Path:
                 f"output is {str(directory)[:200]}, and {str(place)[:200]} is a file",
                 remedy=_ANOTHER,
             )
-    if directory.exists() and any(directory.iterdir()) and not _is_ours(directory):
+    if directory.exists() and any(directory.iterdir()) and not holds_model(directory):
         names = Folder(directory).listing()
         raise InputError(
             f"output is {str(directory)[:200]}, which holds {names} and was not made by fit",
@@ -54,7 +58,8 @@ def check_output(output: object) -> Path:
     return directory
 
 
-def _is_ours(directory: Path) -> bool:
+def holds_model(directory: Path) -> bool:
+    """Tell whether a folder holds a model that `fit` made, which another one may replace."""
     try:
         with open(directory / README, encoding="utf-8") as file:
             marked = file.readline().strip() == MARK
@@ -64,15 +69,51 @@ def _is_ours(directory: Path) -> bool:
 
 
 @contextmanager
-def workplace(output: Path) -> Iterator[Path]:
-    """Lend a folder for the run, which is gone afterwards whatever happens.
+def workplace(output: Path | None) -> Iterator[Path]:
+    """Lend a folder for the run, which is gone afterwards, also where SIGTERM ends the process.
 
     It lies beside `output`, or inside where only `output` itself can be written, as where a
-    container mounts it.
+    container mounts it. Without an output it lies where the system has temporary files, for its
+    owner's eyes only. What a process that was killed has left there goes.
 
     Raises:
         InputError: nothing can be written there.
     """
+    with ending_tidily(), _in_temporary() if output is None else _beside(output) as work:
+        yield work
+
+
+@contextmanager
+def _in_temporary() -> Iterator[Path]:
+    with staging(Path(tempfile.gettempdir()) / "roberta-hub-fit") as work:
+        work.chmod(0o700)
+        yield work
+
+
+@contextmanager
+def ending_tidily() -> Iterator[None]:
+    """Have SIGTERM end the process by SystemExit, so that what was begun is cleared away.
+
+    Where the program has an answer of its own to the signal, or in another thread than the main
+    one, nothing changes.
+    """
+
+    def end(number: int, frame: FrameType | None) -> None:
+        raise SystemExit(128 + number)
+
+    main = threading.current_thread() is threading.main_thread()
+    if not main or signal.getsignal(signal.SIGTERM) is not signal.SIG_DFL:
+        yield
+        return
+    signal.signal(signal.SIGTERM, end)
+    try:
+        yield
+    finally:
+        signal.signal(signal.SIGTERM, signal.SIG_DFL)
+
+
+@contextmanager
+def _beside(output: Path) -> Iterator[Path]:
     output = Path(os.path.abspath(output))  # "." and ".." have no name
     place = output.parent
     while not place.is_dir() and place != place.parent:

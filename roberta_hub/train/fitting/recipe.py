@@ -7,6 +7,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
+from roberta_hub.train.fitting.learning_options import LearningOptions
 from roberta_hub.train.settings import (
     BatchConfig,
     Config,
@@ -29,7 +30,7 @@ MOST = 1e-3
 
 
 def recipe(
-    *, width: int, lengths: Sequence[int], limit: int, task: str, epochs: int | None, seed: int
+    *, width: int, lengths: Sequence[int], limit: int, task: str, options: LearningOptions
 ) -> Config:
     """Make the configuration of a run.
 
@@ -38,21 +39,22 @@ def recipe(
         lengths: tokens of each example to learn from.
         limit: tokens that are learnt of a text; the rest is cut.
         task: "classification", "regression" or "multi_label".
-        epochs: how often each row is seen; None: by `epochs_for`.
-        seed: of new weights, the order of rows and dropout.
+        options: what the caller says; the rest is by the rows.
     """
     rows = len(lengths)
-    batch = batch_for(rows)
+    batch = options.batch_size or batch_for(rows)
     tokens = sum(min(length, limit) for length in lengths)
     several = task == "multi_label"
-    epochs = epochs or epochs_for(rows, tokens) * (MORE if several and rows < FEW else 1)
+    more = MORE if several and rows < FEW else 1
+    epochs = options.epochs or epochs_for(rows, tokens) * more
+    rate = options.learning_rate or min(rate_for(width) * (STEEPER if several else 1), MOST)
     updates = epochs * -(-rows // batch)
     return Config(
-        seed=seed,
+        seed=options.seed,
         resume=False,
         task=TaskConfig(name=task, options={"truncate": True, "max_length": limit}),
         optimizer=OptimizerConfig(
-            lr=min(rate_for(width) * (STEEPER if several else 1), MOST),
+            lr=rate,
             clip_norm=1.0,
             warmup_updates=round(0.06 * updates),
         ),

@@ -1,27 +1,27 @@
-"""Measures a trained model on the rows that were held out, beside the simplest guess."""
+"""Holds what answers are worth on rows that were not learnt, and writes it."""
 
 from __future__ import annotations
 
-import math
+import textwrap
 from collections import Counter
 from collections.abc import Sequence
 from dataclasses import dataclass
+from typing import Literal
 
-from roberta_hub.inference.classify import Prediction
-from roberta_hub.interface import RobertaHubInterface
+from roberta_hub.errors import Remedy, sentence
 from roberta_hub.text.tokenizer import Text
-from roberta_hub.train.fitting.examples import Examples
+from roberta_hub.train.fitting.measures import Bin, Interval
 from roberta_hub.train.fitting.split import counted
 
-MISTAKES = 5
-"""How many of the surest mistakes are kept."""
+How = Literal["held out", "cross-validated"]
+"""How the judged rows were kept from being learnt: by a share or table of their own, or in turn."""
 SHOWN = 8
 """Classes of a confusion table; with more the most frequent confusions are listed."""
 
 
 @dataclass(frozen=True)
 class Mistake:
-    """A held-out row that the model answers wrongly."""
+    """A judged row that the model answers wrongly."""
 
     text: Text
     where: str
@@ -32,28 +32,70 @@ class Mistake:
 
 
 @dataclass(frozen=True)
+class Recall:
+    """How many of a class's rows are found."""
+
+    found: int
+    count: int
+    """Judged rows of the class."""
+
+    @property
+    def share(self) -> float:
+        """The recall: 0 to 1."""
+        return self.found / self.count
+
+
+@dataclass(frozen=True)
 class Scores:
-    """What a model reaches on the held-out rows."""
+    """What a model reaches on the judged rows, which it has not learnt."""
 
     task: str
+    how: How
     count: int
-    """Held-out rows."""
+    """Judged rows."""
     numbers: dict[str, float]
-    """Accuracy; of several labels F1 and the share of rows that are all right; of a regression the
-    mean error and Pearson's correlation. The first is the one to look at."""
+    """Accuracy, macro-F1, log loss and ECE; of several labels micro-F1, the share of rows that are
+    all right, and ECE; of a regression the mean error, Pearson's and Spearman's correlation. The
+    first is the one to look at."""
+    interval: Interval
+    """Where the first number lies by 95 %."""
     simplest: float
     """The first number of the simplest guess."""
     guess: str
     """That guess in words: the most frequent label, or the mean."""
+    conclusions: tuple[str, ...]
+    """What the numbers mean, in words; whether the model is better than the guess comes first."""
+    recalls: dict[str, Recall]
+    """Of each class, lowest first, where the largest has three times the rows of the smallest."""
+    remedy: Remedy | None
+    """What helps where a rare class is seldom found."""
     confusion: dict[tuple[str, str], int]
     """Rows by (right class, answer); empty of a regression. Of several labels by (label, "right",
     "missed" or "wrong")."""
+    bins: tuple[Bin, ...]
+    """How often answers of about one probability are right; of several labels, how often a label of
+    about one probability is there; empty of a regression."""
     mistakes: list[Mistake]
     """The surest wrong answers, surest first."""
+    optimism: float = 0.0
+    """What the best of several ways gains by luck; the first number and its interval are without
+    it."""
 
     def summary(self) -> str:
-        """Write the numbers, the confusions and the mistakes for a terminal of 80 columns."""
-        lines = [self.headline()]
+        """Write all of it for a terminal of 80 columns, with what to say in Python."""
+        return self._summary(self.remedy.python if self.remedy else "")
+
+    def in_shell(self) -> str:
+        """Write all of it as a user of the command knows it."""
+        return self._summary(self.remedy.in_shell if self.remedy else "")
+
+    def _summary(self, remedy: str) -> str:
+        lines = [*_wrapped(self.headline()), *_wrapped(self.details())]
+        for i, said in enumerate(self.conclusions):
+            last = i == len(self.conclusions) - 1
+            lines += _wrapped(sentence(said, None, remedy if last else ""))
+        if self.recalls:
+            lines += ["", *_recalls(self.recalls)]
         if table := self.table():
             lines += ["", *table]
         if self.mistakes:
@@ -64,18 +106,29 @@ class Scores:
         return "\n".join(lines)
 
     def headline(self) -> str:
-        """Write the first number beside that of the simplest guess."""
-        (name, value), *more = self.numbers.items()
-        others = "".join(f", {key} {number:.3g}" for key, number in more)
-        rows = f"{counted(self.count)} held out"
+        """Write the first number with its interval, beside that of the simplest guess."""
+        name, value = next(iter(self.numbers.items()))
+        rows = f"on {counted(self.count)} held out"
+        if self.how == "cross-validated":
+            rows = f"cross-validated on {counted(self.count)}"
+        low, high = self.interval
         if self.task == "regression":
-            return f"{name} {value:.3g}{others} on {rows}; {self.guess}: {self.simplest:.3g}"
-        between = ""
-        if name == "accuracy":
-            low, high = _interval(value, self.count)
-            between = f" (95 %: {100 * low:.0f} to {100 * high:.0f})"
+            between = f"(95 %: {low:.3g} to {high:.3g})"
+            return f"{name} {value:.3g} {rows} {between}; {self.guess}: {self.simplest:.3g}"
+        between = f"(95 %: {100 * low:.0f} to {100 * high:.0f})"
         simplest = f"{self.guess}: {100 * self.simplest:.1f} %"
-        return f"{name} {100 * value:.1f} %{others} on {rows}{between}; {simplest}"
+        return f"{name} {100 * value:.1f} % {rows} {between}; {simplest}"
+
+    def details(self) -> str:
+        """Write the other numbers, and what the first is corrected for."""
+        (_, *more) = self.numbers.items()
+        lines = [f"{name} {value:.3g}" for name, value in more]
+        if self.optimism:
+            points = f"{self.optimism:.3g}"
+            if self.task != "regression":
+                points = f"{100 * self.optimism:.1f} points"
+            lines.append(f"{points} taken off for the choice among ways")
+        return ", ".join(lines)
 
     def table(self) -> list[str]:
         """Write the confusions: a table, or the most frequent ones of many classes."""
@@ -87,129 +140,6 @@ class Scores:
         wrong = Counter({pair: n for pair, n in self.confusion.items() if pair[0] != pair[1]})
         lines = [f"  {a[:30]} taken for {b[:30]}: {n}" for (a, b), n in wrong.most_common(10)]
         return ["most often confused:", *lines] if lines else []
-
-
-def measure(roberta: RobertaHubInterface, examples: Examples) -> Scores:
-    """Ask the model about every held-out row.
-
-    Texts are cut at the model's limit, as `classify` cuts them; training may cut shorter.
-    """
-    texts = [example.text for example in examples.valid]
-    several = examples.task == "multi_label"
-    answers = roberta.classify(texts, truncate=True, multi_label=several, progress=False)
-    if examples.task == "regression":
-        return _regression(examples, [answer.score for answer in answers])
-    if several:
-        return _multi_label(examples, answers)
-    return _classification(examples, answers)
-
-
-def _classification(examples: Examples, answers: Sequence[Prediction]) -> Scores:
-    valid = examples.valid
-    confusion = Counter((e.labels[0], a.label) for e, a in zip(valid, answers, strict=True))
-    common = Counter(e.labels[0] for e in examples.train).most_common(1)[0][0]
-    wrong = [
-        Mistake(e.text, e.where, e.labels[0], a.label, a.score)
-        for e, a in zip(valid, answers, strict=True)
-        if e.labels[0] != a.label
-    ]
-    return Scores(
-        examples.task,
-        len(valid),
-        {"accuracy": sum(n for (a, b), n in confusion.items() if a == b) / len(valid)},
-        sum(e.labels[0] == common for e in valid) / len(valid),
-        f"always {common!r}",
-        dict(confusion),
-        _surest(wrong),
-    )
-
-
-def _multi_label(examples: Examples, answers: Sequence[Prediction]) -> Scores:
-    valid, confusion, wrong = examples.valid, Counter[tuple[str, str]](), []
-    exact = 0
-    for example, answer in zip(valid, answers, strict=True):
-        given = {name for name, score in answer.scores.items() if score >= 0.5}
-        exact += given == set(example.labels)
-        _count(confusion, set(example.labels), given)
-        for name, score in answer.scores.items():
-            if (name in given) != (name in example.labels):
-                wanted, said = f"not {name}", name
-                sure = score if name in given else 1 - score
-                if name in example.labels:
-                    wanted, said = name, f"not {name}"
-                wrong.append(Mistake(example.text, example.where, wanted, said, sure))
-    common = Counter(name for e in examples.train for name in e.labels).most_common(1)[0][0]
-    simple = Counter[tuple[str, str]]()
-    for example in valid:
-        _count(simple, set(example.labels), {common})
-    return Scores(
-        examples.task,
-        len(valid),
-        {"F1": _f1(confusion), "all labels right": exact / len(valid)},
-        _f1(simple),
-        f"always {common!r}",
-        dict(confusion),
-        _surest(wrong),
-    )
-
-
-def _count(confusion: Counter[tuple[str, str]], wanted: set[str], given: set[str]) -> None:
-    for kind, names in (
-        ("right", wanted & given),
-        ("missed", wanted - given),
-        ("wrong", given - wanted),
-    ):
-        confusion.update((name, kind) for name in names)
-
-
-def _f1(confusion: Counter[tuple[str, str]]) -> float:
-    kinds = Counter[str]()
-    for (_, kind), count in confusion.items():
-        kinds[kind] += count
-    return 2 * kinds["right"] / max(2 * kinds["right"] + kinds["missed"] + kinds["wrong"], 1)
-
-
-def _regression(examples: Examples, values: Sequence[float]) -> Scores:
-    wanted = [float(e.labels[0]) for e in examples.valid]
-    learnt = [float(e.labels[0]) for e in examples.train]
-    mean = sum(learnt) / len(learnt)
-    wrong = [
-        Mistake(e.text, e.where, f"{right:g}", f"{value:.3g}", abs(value - right))
-        for e, right, value in zip(examples.valid, wanted, values, strict=True)
-    ]
-    numbers = {"mean error": sum(m.score for m in wrong) / len(wrong)}
-    if (r := _pearson(wanted, values)) is not None:
-        numbers["correlation"] = r
-    return Scores(
-        examples.task,
-        len(wanted),
-        numbers,
-        sum(abs(value - mean) for value in wanted) / len(wanted),
-        f"always the mean, {mean:.3g}",
-        {},
-        _surest(wrong),
-    )
-
-
-def _pearson(a: Sequence[float], b: Sequence[float]) -> float | None:
-    """Compute Pearson's correlation; None where one of both is constant."""
-    one, other = (sum(values) / len(values) for values in (a, b))
-    spread = math.sqrt(sum((x - one) ** 2 for x in a) * sum((y - other) ** 2 for y in b))
-    if not spread:
-        return None
-    return sum((x - one) * (y - other) for x, y in zip(a, b, strict=True)) / spread
-
-
-def _interval(share: float, count: int) -> tuple[float, float]:
-    """Tell where the share of right answers lies by 95 %, from so many of them (Wilson 1927)."""
-    square = 1.96**2 / count
-    middle = (share + square / 2) / (1 + square)
-    around = math.sqrt(square * (share * (1 - share) + square / 4)) / (1 + square)
-    return middle - around, middle + around
-
-
-def _surest(wrong: Sequence[Mistake]) -> list[Mistake]:
-    return sorted(wrong, key=lambda mistake: -mistake.score)[:MISTAKES]
 
 
 # ---- as text ----
@@ -248,3 +178,17 @@ def _short(text: Text, width: int = 74) -> str:
     parts = (text,) if isinstance(text, str) else text
     line = " ".join(" | ".join(parts).split())
     return line if len(line) <= width else line[: width - 3] + "..."
+
+
+def _recalls(recalls: dict[str, Recall]) -> list[str]:
+    """Write a line for each class, the lowest recall first."""
+    lines = ["found of each class (recall):"]
+    for name, recall in list(recalls.items())[:SHOWN]:
+        lines.append(f"  {recall.share:5.2f}  {name[:40]} ({recall.found} of {recall.count})")
+    if len(recalls) > SHOWN:
+        lines.append(f"  and {len(recalls) - SHOWN} more classes, found more often")
+    return lines
+
+
+def _wrapped(line: str) -> list[str]:
+    return textwrap.wrap(line, 80, break_on_hyphens=False, break_long_words=False)

@@ -1,0 +1,319 @@
+"""Judges answers to rows that were not learnt, beside the simplest guess."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Mapping, Sequence
+
+import torch
+from torch import Tensor
+
+from roberta_hub.errors import Remedy
+from roberta_hub.inference.classify import Prediction
+from roberta_hub.train.data.sentences import Sentences
+from roberta_hub.train.fitting.measures import (
+    Interval,
+    bootstrap,
+    calibration_error,
+    f1,
+    log_loss,
+    of_paired_shares,
+    of_share,
+    pearson,
+    reliability,
+    spearman,
+)
+from roberta_hub.train.fitting.scores import How, Mistake, Recall, Scores
+
+MISTAKES = 5
+"""How many of the surest mistakes are kept."""
+UNEVEN = 3
+"""Where the largest class has so many times the rows of the smallest, each has its recall."""
+FEW = 30
+"""Fewer judged rows tell a model that is a little better from one that is not at most by luck."""
+LOW = 0.5
+"""A rare class with a recall below this gets advice."""
+_BALANCE = Remedy(
+    "balance=True finds more of the rare ones, and takes more of the others for them",
+    "--balance finds more of the rare ones, and takes more of the others for them",
+)
+
+
+def judge(
+    task: str,
+    rows: Sequence[Sentences],
+    answers: Sequence[Prediction],
+    learnt: Mapping[str, int],
+    how: How = "held out",
+    *,
+    balanced: bool = False,
+    optimism: float = 0.0,
+) -> Scores:
+    """Measure answers to rows that the model had not learnt when it answered.
+
+    Args:
+        task: "classification", "multi_label" or "regression".
+        rows: the judged rows, with the right labels.
+        answers: one to each row.
+        learnt: how many rows that were learnt have each label; of a regression, each number.
+        how: the rows were kept from being learnt.
+        balanced: whether rare classes were made to count as much as frequent ones.
+        optimism: what the best of several ways gains by luck, in the first number's unit; it is
+            taken off that number and its interval.
+
+    Example:
+        >>> rows = [Sentences("fine", ("good",), "1"), Sentences("dull", ("bad",), "2")]
+        >>> answers = [Prediction.of(["good", "bad"], [p, 1 - p]) for p in (0.9, 0.3)]
+        >>> found = judge("classification", rows, answers, {"good": 5, "bad": 4})
+        >>> found.numbers["accuracy"], found.simplest, found.guess
+        (1.0, 0.5, "always 'good'")
+    """
+    if task == "regression":
+        return _regression(rows, [answer.score for answer in answers], learnt, how, optimism)
+    if task == "multi_label":
+        return _multi_label(rows, answers, learnt, how, optimism)
+    return _classification(rows, answers, learnt, how, balanced, optimism)
+
+
+def _classification(
+    rows: Sequence[Sentences],
+    answers: Sequence[Prediction],
+    learnt: Mapping[str, int],
+    how: How,
+    balanced: bool,
+    optimism: float,
+) -> Scores:
+    wanted = [row.labels[0] for row in rows]
+    right = [label == answer.label for label, answer in zip(wanted, answers, strict=True)]
+    confusion = Counter((a, b.label) for a, b in zip(wanted, answers, strict=True))
+    common = _most_common(learnt)
+    accuracy = sum(right) / len(rows) - optimism
+    better = sum(
+        is_right and label != common for label, is_right in zip(wanted, right, strict=True)
+    )
+    worse = sum(label == common and not ok for label, ok in zip(wanted, right, strict=True))
+    bins = reliability([answer.score for answer in answers], right)
+    given = [answer.scores.get(label, 0.0) for label, answer in zip(wanted, answers, strict=True)]
+    recalls = _recalls_of(confusion)
+    guess = f"always {common!r}"
+    conclusions = [
+        _beside(guess, _without(of_paired_shares(better, worse, len(rows)), optimism), len(rows)),
+        *_never_found(recalls),
+    ]
+    advice = None
+    sizes = [n for n in learnt.values() if n]
+    uneven = max(sizes) >= UNEVEN * min(sizes)
+    if uneven and not balanced:
+        advice = _rarest_missed(recalls, learnt)
+    wrong = [
+        Mistake(row.text, row.where, row.labels[0], answer.label, answer.score)
+        for row, answer, is_right in zip(rows, answers, right, strict=True)
+        if not is_right
+    ]
+    return Scores(
+        task="classification",
+        how=how,
+        count=len(rows),
+        numbers={
+            "accuracy": accuracy,
+            "macro-F1": _macro_f1(confusion),
+            "log loss": log_loss(given),
+            "ECE": calibration_error(bins),
+        },
+        interval=of_share(max(accuracy, 0.0), len(rows)),
+        simplest=sum(label == common for label in wanted) / len(rows),
+        guess=guess,
+        conclusions=(*conclusions, *([advice] if advice else [])),
+        recalls=recalls if uneven else {},
+        remedy=_BALANCE if advice else None,
+        confusion=dict(confusion),
+        bins=bins,
+        mistakes=_surest(wrong),
+        optimism=optimism,
+    )
+
+
+def _macro_f1(confusion: Mapping[tuple[str, str], int]) -> float:
+    """Average F1 over the classes that are in the judged rows or answered to them."""
+    names = {name for pair in confusion for name in pair}
+    right = {name: confusion.get((name, name), 0) for name in names}
+    wanted, answered = Counter[str](), Counter[str]()
+    for (a, b), count in confusion.items():
+        wanted[a] += count
+        answered[b] += count
+    each = [f1(right[n], wanted[n] - right[n], answered[n] - right[n]) for n in names]
+    return sum(each) / len(each)
+
+
+def _recalls_of(confusion: Mapping[tuple[str, str], int]) -> dict[str, Recall]:
+    counts = Counter[str]()
+    for (wanted, _), count in confusion.items():
+        counts[wanted] += count
+    found = {name: Recall(confusion.get((name, name), 0), n) for name, n in counts.items()}
+    return dict(sorted(found.items(), key=lambda item: (item[1].share, item[0])))
+
+
+def _multi_label(
+    rows: Sequence[Sentences],
+    answers: Sequence[Prediction],
+    learnt: Mapping[str, int],
+    how: How,
+    optimism: float,
+) -> Scores:
+    common = _most_common(learnt)
+    confusion, wrong, exact = Counter[tuple[str, str]](), [], 0
+    sums, sure, there = [], [], []
+    for row, answer in zip(rows, answers, strict=True):
+        wanted, given = set(row.labels), labels_of(answer)
+        exact += given == wanted
+        own = _kinds(wanted, given)
+        for kind, names in own.items():
+            confusion.update((name, kind) for name in names)
+        simple = _kinds(wanted, {common})
+        sums.append([float(len(names)) for names in (*own.values(), *simple.values())])
+        for name, p in answer.scores.items():
+            sure.append(p)
+            there.append(name in wanted)
+            if (name in given) != (name in wanted):
+                said = (f"not {name}", name) if name in given else (name, f"not {name}")
+                wrong.append(Mistake(row.text, row.where, *said, p if name in given else 1 - p))
+    table = torch.tensor(sums)
+    bins, guess = reliability(sure, there), f"always {common!r}"
+    ours, simplest = (float(_f1_of(part)) for part in table.mean(0).view(2, 3))
+    between = bootstrap(table, lambda means: _f1_of(means[:, :3]))
+    difference = bootstrap(table, lambda means: _f1_of(means[:, :3]) - _f1_of(means[:, 3:]))
+    recalls = {
+        name: Recall(confusion[name, "right"], confusion[name, "right"] + confusion[name, "missed"])
+        for name in sorted({name for row in rows for name in row.labels})
+    }
+    recalls = dict(sorted(recalls.items(), key=lambda item: (item[1].share, item[0])))
+    sizes = [n for n in learnt.values() if n]
+    return Scores(
+        task="multi_label",
+        how=how,
+        count=len(rows),
+        numbers={
+            "micro-F1": ours - optimism,
+            "all labels right": exact / len(rows),
+            "ECE": calibration_error(bins),
+        },
+        interval=_without(between, optimism),
+        simplest=simplest,
+        guess=guess,
+        conclusions=(
+            _beside(guess, _without(difference, optimism), len(rows)),
+            *_never_found(recalls),
+        ),
+        recalls=recalls if max(sizes) >= UNEVEN * min(sizes) else {},
+        remedy=None,
+        confusion=dict(confusion),
+        bins=bins,
+        mistakes=_surest(wrong),
+        optimism=optimism,
+    )
+
+
+def labels_of(answer: Prediction) -> set[str]:
+    """Return the labels that an answer of a head of several labels gives."""
+    return {name for name, p in answer.scores.items() if p >= 0.5}
+
+
+def _kinds(wanted: set[str], given: set[str]) -> dict[str, set[str]]:
+    return {"right": wanted & given, "missed": wanted - given, "wrong": given - wanted}
+
+
+def _f1_of(kinds: Tensor) -> Tensor:
+    """Compute micro-F1, (...), from the right, missed and wrong labels a row, (..., 3)."""
+    right, missed, wrong = kinds.unbind(-1)
+    total = 2 * right + missed + wrong
+    return torch.where(total > 0, 2 * right / total.clamp(min=1e-12), torch.zeros_like(total))
+
+
+def _regression(
+    rows: Sequence[Sentences],
+    values: Sequence[float],
+    learnt: Mapping[str, int],
+    how: How,
+    optimism: float,
+) -> Scores:
+    wanted = [float(row.labels[0]) for row in rows]
+    mean = sum(float(name) * n for name, n in learnt.items()) / sum(learnt.values())
+    wrong = [
+        Mistake(row.text, row.where, f"{right:g}", f"{value:.3g}", abs(value - right))
+        for row, right, value in zip(rows, wanted, values, strict=True)
+    ]
+    simple = [abs(value - mean) for value in wanted]
+    table = torch.tensor([[m.score, s] for m, s in zip(wrong, simple, strict=True)])
+    gain = bootstrap(table, lambda means: means[:, 1] - means[:, 0])
+    numbers = {"mean error": sum(m.score for m in wrong) / len(wrong) + optimism}
+    for name, found in (
+        ("Pearson", pearson(wanted, values)),
+        ("Spearman", spearman(wanted, values)),
+    ):
+        if found is not None:
+            numbers[name] = found
+    guess = f"always the mean, {mean:.3g}"
+    return Scores(
+        task="regression",
+        how=how,
+        count=len(rows),
+        numbers=numbers,
+        interval=_without(bootstrap(table, lambda means: means[:, 0]), -optimism),
+        simplest=sum(simple) / len(simple),
+        guess=guess,
+        conclusions=(_beside(guess, _without(gain, optimism), len(rows)),),
+        recalls={},
+        remedy=None,
+        confusion={},
+        bins=(),
+        mistakes=_surest(wrong),
+        optimism=optimism,
+    )
+
+
+def _most_common(learnt: Mapping[str, int]) -> str:
+    return min(learnt, key=lambda name: (-learnt[name], name))
+
+
+def _without(interval: Interval, optimism: float) -> Interval:
+    return interval[0] - optimism, interval[1] - optimism
+
+
+def _surest(wrong: Sequence[Mistake]) -> list[Mistake]:
+    return sorted(wrong, key=lambda mistake: -mistake.score)[:MISTAKES]
+
+
+# ---- in words ----
+
+
+def _beside(guess: str, gain: Interval, count: int) -> str:
+    """Say whether a model is better than the simplest guess.
+
+    Args:
+        guess: in words.
+        gain: where the gain over the guess lies, by 95 %.
+        count: of the judged rows.
+    """
+    if gain[0] > 0:
+        return f"better than {guess}"
+    if count < FEW and gain[1] > 0:
+        return f"too few rows to say whether it is better than {guess}"
+    return f"not better than {guess}"
+
+
+def _never_found(recalls: Mapping[str, Recall]) -> list[str]:
+    """Say which classes no row of which was found."""
+    lost = [(name, recall.count) for name, recall in recalls.items() if not recall.found]
+    said = [f"no {name} was found (0 of {count})" for name, count in lost[:3]]
+    if len(lost) > 3:
+        said.append(f"nor was any of {len(lost) - 3} other classes")
+    return said
+
+
+def _rarest_missed(recalls: Mapping[str, Recall], learnt: Mapping[str, int]) -> str | None:
+    """Name the rare class that is found least, where that is seldom."""
+    largest = max(learnt.values())
+    for name, recall in recalls.items():  # lowest first
+        if recall.share < LOW and learnt.get(name, 0) * UNEVEN <= largest:
+            return f"{name} is rare and seldom found ({recall.found} of {recall.count})"
+    return None

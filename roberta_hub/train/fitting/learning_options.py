@@ -1,0 +1,83 @@
+"""Holds what a caller may say about how a table is learnt."""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass
+from numbers import Real
+
+from roberta_hub.arguments import one_of, shown, switch, whole_number
+from roberta_hub.errors import InputError, InputTypeError
+from roberta_hub.train.limits import MAX_SEED
+
+POOLINGS = ("cls", "mean")
+"""What a head reads: the first token's vector, or the mean of all tokens' vectors."""
+
+
+@dataclass(frozen=True)
+class LearningOptions:
+    """How to learn, as far as the caller says it; None leaves a choice to `fit`.
+
+    Raises:
+        InputError: a value out of its range.
+        InputTypeError: a value of another type.
+
+    Example:
+        >>> LearningOptions(epochs=3).minutes is None
+        True
+        >>> LearningOptions(learning_rate=0)
+        Traceback (most recent call last):
+        ...
+        roberta_hub.errors.InputError: learning_rate is 0; give a number above 0 and below 1
+    """
+
+    epochs: int | None = None
+    """How often each row is seen."""
+    learning_rate: float | None = None
+    """Peak of the learning rate. It is taken as it is, whatever the model's width."""
+    batch_size: int | None = None
+    """Rows of an update."""
+    max_length: int | None = None
+    """Tokens that are learnt of a text; the rest is cut."""
+    minutes: float | None = None
+    """Work of two cores that choosing and learning may take, counted and not measured."""
+    balance: bool = False
+    """Whether rare classes count as much as frequent ones."""
+    pooling: str | None = None
+    """One of `POOLINGS`; None: the model's own."""
+    trials: int | None = None
+    """Rates and numbers of epochs to try by cross-validation."""
+    seed: int = 1
+    """Of new weights, the order of rows, dropout and what is held out."""
+
+    def __post_init__(self) -> None:
+        for name, least, most in (
+            ("epochs", 1, 10_000),
+            ("batch_size", 1, 100_000),
+            ("max_length", 3, 1_000_000),  # one piece between <s> and </s>
+            ("trials", 1, 1_000),
+            ("seed", 0, MAX_SEED),
+        ):
+            value = getattr(self, name)
+            if value is not None or name == "seed":
+                self._keep(name, whole_number(name, value, least, most))
+        self._keep("learning_rate", _number("learning_rate", self.learning_rate, 1.0))
+        self._keep("minutes", _number("minutes", self.minutes, math.inf))
+        self._keep("balance", switch("balance", self.balance))
+        one_of("pooling", self.pooling, (None, *POOLINGS))
+
+    def _keep(self, name: str, value: object) -> None:
+        object.__setattr__(self, name, value)  # numpy's numbers become Python's; it is frozen
+
+
+def _number(name: str, value: object, below: float) -> float | None:
+    """Check that an option is None, or a number above 0 and below a limit."""
+    if value is None:
+        return None
+    if isinstance(value, bool) or not isinstance(value, Real):
+        raise InputTypeError(f"{name} is {shown(value)}; give a number")
+    number = float(value)
+    if not 0 < number < below:
+        limit = "" if below == math.inf else f" and below {below:g}"
+        raise InputError(f"{name} is {shown(value)}; give a number above 0{limit}")
+    return number

@@ -1,0 +1,184 @@
+"""Computes what answers are worth, and how far a number from so few rows can be trusted."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+
+import torch
+from torch import Tensor
+
+BINS = 10
+"""Of a reliability diagram, of one width."""
+DRAWS = 1000
+"""Tables that a bootstrap draws."""
+_AT_ONCE = 500_000
+"""Numbers of a bootstrap that are in memory at a time."""
+_NEVER = 1e-15
+"""A probability of 0 counts as this, else one row would make a log loss infinite."""
+Z = 1.96
+"""Deviations on either side of a normal distribution's mean that hold 95 % of it."""
+Interval = tuple[float, float]
+
+
+@dataclass(frozen=True)
+class Bin:
+    """Answers whose probability is between two bounds, and how often they are right."""
+
+    low: float
+    high: float
+    count: int
+    score: float
+    """Mean of their probabilities."""
+    right: float
+    """The share of them that is right."""
+
+
+def reliability(scores: Sequence[float], right: Sequence[bool]) -> tuple[Bin, ...]:
+    """Sort answers into ten bins by their probability; bins without an answer are left out.
+
+    Args:
+        scores: probability of each answer.
+        right: whether it is right.
+
+    Example:
+        >>> reliability([0.95, 0.97, 0.55], [True, False, True])[1].right
+        0.5
+    """
+    members: dict[int, list[tuple[float, bool]]] = {}
+    for score, is_right in zip(scores, right, strict=True):
+        members.setdefault(min(int(score * BINS), BINS - 1), []).append((score, is_right))
+    return tuple(
+        Bin(
+            i / BINS,
+            (i + 1) / BINS,
+            len(own),
+            sum(score for score, _ in own) / len(own),
+            sum(is_right for _, is_right in own) / len(own),
+        )
+        for i, own in sorted(members.items())
+    )
+
+
+def calibration_error(bins: Sequence[Bin]) -> float:
+    """Compute the expected calibration error (ECE; Guo et al. 2017, equation 3).
+
+    Example:
+        >>> round(calibration_error(reliability([0.9, 0.9], [True, False])), 2)
+        0.4
+    """
+    total = sum(each.count for each in bins)
+    return sum(each.count * abs(each.score - each.right) for each in bins) / max(total, 1)
+
+
+def log_loss(given: Sequence[float]) -> float:
+    """Compute the mean of -log(p) over the probabilities that right answers were given.
+
+    Example:
+        >>> round(log_loss([1.0, 0.5]), 3)
+        0.347
+    """
+    return -sum(math.log(max(p, _NEVER)) for p in given) / len(given)
+
+
+def f1(right: float, missed: float, wrong: float) -> float:
+    """Compute F1 from counts; 0 where nothing was found and nothing missed.
+
+    Example:
+        >>> f1(right=1, missed=1, wrong=1)
+        0.5
+    """
+    return 2 * right / max(2 * right + missed + wrong, 1)
+
+
+def pearson(a: Sequence[float], b: Sequence[float]) -> float | None:
+    """Compute Pearson's correlation; None where one of both is constant."""
+    one, other = (sum(values) / len(values) for values in (a, b))
+    spread = math.sqrt(sum((x - one) ** 2 for x in a) * sum((y - other) ** 2 for y in b))
+    if not spread:
+        return None
+    return sum((x - one) * (y - other) for x, y in zip(a, b, strict=True)) / spread
+
+
+def spearman(a: Sequence[float], b: Sequence[float]) -> float | None:
+    """Compute Spearman's correlation of ranks; None where one of both is constant.
+
+    Example:
+        >>> spearman([1, 2, 3], [1, 10, 100])
+        1.0
+    """
+    found = pearson(_ranks(a), _ranks(b))
+    return None if found is None else min(max(found, -1.0), 1.0)
+
+
+def _ranks(values: Sequence[float]) -> list[float]:
+    """Rank values from 1; equal ones share the mean of their ranks."""
+    order = sorted(range(len(values)), key=values.__getitem__)
+    ranks, start = [0.0] * len(values), 0
+    for end in range(1, len(order) + 1):
+        if end == len(order) or values[order[end]] != values[order[start]]:
+            for i in order[start:end]:
+                ranks[i] = (start + 1 + end) / 2
+            start = end
+    return ranks
+
+
+# ---- how far a number can be trusted ----
+
+
+def of_share(share: float, count: int) -> Interval:
+    """Tell where a share lies by 95 %, from so many rows (Wilson 1927).
+
+    Example:
+        >>> [round(bound, 2) for bound in of_share(1.0, 24)]
+        [0.86, 1.0]
+    """
+    square = Z**2 / count
+    middle = (share + square / 2) / (1 + square)
+    around = math.sqrt(square * (share * (1 - share) + square / 4)) / (1 + square)
+    return max(middle - around, 0.0), min(middle + around, 1.0)
+
+
+def of_paired_shares(better: int, worse: int, count: int) -> Interval:
+    """Tell where the difference of two shares on the same rows lies by 95 %.
+
+    It is the adjusted Wald interval of Bonett and Price (2012), which holds for few rows too.
+
+    Args:
+        better: rows that only the first answers rightly.
+        worse: rows that only the second answers rightly.
+        count: of all rows.
+
+    Example:
+        >>> [round(bound, 2) for bound in of_paired_shares(12, 0, 24)]
+        [0.24, 0.68]
+    """
+    first, second = (better + 1) / (count + 2), (worse + 1) / (count + 2)
+    around = Z * math.sqrt((first + second - (first - second) ** 2) / (count + 2))
+    return first - second - around, first - second + around
+
+
+def bootstrap(rows: Tensor, statistic: Callable[[Tensor], Tensor], seed: int = 0) -> Interval:
+    """Tell where a statistic of sums over rows lies by 95 %, by tables drawn from the rows.
+
+    The same rows give the same interval, and the caller's random numbers stay as they are.
+
+    Args:
+        rows: what each row adds to the sums. Shape: (n, K)
+        statistic: from the sums of several tables, divided by n, (tables, K), to (tables,).
+        seed: of the draws.
+
+    Example:
+        >>> low, high = bootstrap(torch.tensor([[0.0], [1.0]] * 50), lambda means: means[:, 0])
+        >>> 0.35 < low < 0.45 < 0.55 < high < 0.65
+        True
+    """
+    count, generator = len(rows), torch.Generator().manual_seed(seed)
+    found: list[Tensor] = []
+    tables = max(1, min(DRAWS, _AT_ONCE // count))
+    while sum(map(len, found)) < DRAWS:
+        drawn = torch.randint(count, (tables, count), generator=generator)
+        found.append(statistic(rows.double()[drawn].mean(1)))
+    low, high = torch.cat(found)[:DRAWS].quantile(torch.tensor([0.025, 0.975]).double()).tolist()
+    return low, high
