@@ -76,7 +76,10 @@ def _number(name: str, value: object, below: float) -> float | None:
         return None
     if isinstance(value, bool) or not isinstance(value, Real):
         raise InputTypeError(f"{name} is {shown(value)}; give a number")
-    number = float(value)
+    try:
+        number = float(value)
+    except OverflowError:
+        number = math.inf
     if not 0 < number < below:
         limit = "" if below == math.inf else f" and below {below:g}"
         raise InputError(f"{name} is {shown(value)}; give a number above 0{limit}")
