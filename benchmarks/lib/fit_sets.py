@@ -2,8 +2,8 @@
 
 No row of a reported table stands in a tuning table. BANKING77 is cut into groups of intents that
 share none: four groups are reported, two are for tuning. `banking77` alone has every intent, and so
-shares some with the tuning groups; NLU++ speaks of a bank too ("I want a refund" is in both). SNLI and WANLI
-have the labels of MNLI, with other texts.
+shares some with the tuning groups; NLU++ speaks of a bank too ("I want a refund" is in both). SNLI
+and WANLI have the labels of MNLI, with other texts.
 
 The learning rows of a seed are nested: those of 8 rows a class are among those of 16. The test rows
 are the same for every seed, but for sets of one file: STS-B, NLU++, and four of the tuning sets. No
@@ -226,16 +226,19 @@ def _banking(part: str) -> list[Row]:
 
 @cache
 def intents() -> tuple[str, ...]:
-    """The 77 intents in a seeded order: groups of them share none."""
-    names = sorted({str(label) for _, label in _banking("train")})
-    random.Random(43).shuffle(names)
-    return tuple(names)
+    """The 77 intents, those with most rows first: groups of them share none.
+
+    The frequent ones are hard to tell apart, and have 64 rows each. Groups by a seed are easy: a
+    regression on 8 rows a class is right on 97 % of most.
+    """
+    counts = Counter(str(label) for _, label in _banking("train"))
+    return tuple(sorted(counts, key=lambda name: (-counts[name], name)))
 
 
 def banking(first: int, last: int) -> Callable[[], tuple[list[Row], list[Row]]]:
     """Questions to a bank whose intents stand from `first` to `last` in `intents()`.
 
-    An intent has 35 to 187 rows to learn from: at 64 rows a class some have fewer.
+    An intent has 35 to 187 rows to learn from: of all 77, some have fewer than 64.
     """
 
     @cache
@@ -301,8 +304,8 @@ REPORTED = {
         one("sst2", sst2),
         one("imdb", imdb),
         one("banking10", banking(0, 10)),
-        one("banking10b", banking(10, 20)),
-        one("banking10c", banking(20, 30)),
+        one("banking10b", banking(20, 30)),
+        one("banking10c", banking(50, 60)),
         one("banking20", banking(30, 50)),
         one("banking77", banking(0, 77)),
         rare("sst2_rare", "negative", sst2),
@@ -484,7 +487,7 @@ def entities() -> list[Row]:
 def joined() -> list[Row]:
     """One to three questions of the tuning groups of BANKING77 after another, with each intent."""
     luck = random.Random("joined")
-    learn = banking(50, 77)()[0]
+    learn = [*banking(10, 20)()[0], *banking(60, 77)()[0]]
     rows: list[Row] = []
     for _ in range(2000):
         chosen = luck.sample(learn, luck.choice((1, 1, 2, 2, 3)))
@@ -537,7 +540,7 @@ TUNING = {
         one("premises", premises),
         one("kinds", kinds),
         one("questions", questions),
-        one("banking10t", banking(50, 60)),
+        one("banking10t", banking(10, 20)),
         one("banking17t", banking(60, 77)),
         rare("moods_rare", "blame", moods),
         rare("speakers_rare", "customer", speakers),
