@@ -59,6 +59,8 @@ def _conll(path: Path) -> Iterator[Words]:
     pairs: list[tuple[str, str]] = []
     first = 0
     for line, text in lines(path):
+        if not pairs and not first:
+            _refuse_json(text, f"{path}:{line}")
         if not text.strip():
             if pairs:
                 yield _sentence(pairs, path, first)
@@ -74,6 +76,16 @@ def _conll(path: Path) -> Iterator[Words]:
         pairs.append((cells[0].strip(), label_of(cells[-1], f"{path}:{line}")))
     if pairs:
         yield _sentence(pairs, path, first)
+
+
+def _refuse_json(text: str, where: str) -> None:
+    """Refuse the export of an annotation tool on one line, which blanks would cut into "words"."""
+    if text.lstrip().startswith(("[{", '{"')):
+        raise InputError(
+            "JSON, and no word with a label; `roberta-hub fit` makes a tagger of such files, and "
+            "JSONL with lists of words and of tags is data.format=jsonl",
+            place=where,
+        )
 
 
 def _sentence(pairs: list[tuple[str, str]], path: Path, line: int) -> Words:

@@ -1,0 +1,570 @@
+"""Finds labelled spans in tables and in the exports of annotation tools, by what they hold.
+
+Every layout becomes rows of a text and its spans in characters; `spans.py` checks them.
+"""
+
+from __future__ import annotations
+
+import ast
+import json
+import os
+import re
+from collections import Counter
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from contextlib import suppress
+from dataclasses import dataclass
+from itertools import accumulate, islice
+from pathlib import Path
+from typing import Any
+
+from roberta_hub.arguments import shown
+from roberta_hub.errors import InputError, MissingExtraError, Remedy
+from roberta_hub.extras import install
+from roberta_hub.inference.tag import OUTSIDE, entities
+from roberta_hub.rows.arrow import arrow
+from roberta_hub.rows.columns import LABELS, TEXTS, find_columns
+from roberta_hub.rows.lines import ENDLESS, decoded, lines, raw_lines
+from roberta_hub.rows.tables import Row, Table, format_of, json_object, json_rows, table_of
+from roberta_hub.rows.values import Fault, blank
+from roberta_hub.train.data.labels import label_of
+from roberta_hub.train.fitting.spans import Marked, is_span
+
+SPANS = ("spans", "entities", "ents")
+"""Names by which a column of spans is known, before others that hold such lists."""
+TOKENS = ("tokens", "words")
+TAGS = ("ner_tags", "ner", "tags", "labels", "label", "pos_tags")
+"""Names of lists of words and of their tags."""
+WORDS = ("word", "token", "words", "tokens")
+TAG = ("tag", "ner_tag", "ner", "label", "iob", "bio", "entity", "pos")
+SENTENCES = ("sentence #", "sentence", "sentence_id", "sentence id", "sentence_idx", "sent_id")
+"""Names of the columns of a table with a word a row."""
+COLUMNS = (".conll", ".iob", ".iob2", ".bio", ".bioes", ".conll2003")
+"""How names of files with a word a line end."""
+TAKES = (
+    "give JSONL with a column of spans, each [start, end, label] in characters (doccano, Prodigy), "
+    "Label Studio's JSON, lists of tokens and of tags, CoNLL's columns, a CSV of words and tags, "
+    "or spaCy's .spacy"
+)
+_MARK = re.compile(r"O|[BIESLU]-.+")
+"""What a tag of words in spans looks like."""
+_LOOK = 200
+"""Rows, or lines, by which a layout is known."""
+
+
+@dataclass(frozen=True)
+class SpanTable:
+    """A table of texts with spans."""
+
+    name: str
+    """What errors call it: the path."""
+    layout: str
+    """What it was found to be, in words."""
+    read: Callable[[], Iterator[Marked]]
+    """Reads the rows anew."""
+
+
+def span_table(table: Any, text: Any = None, label: str | None = None) -> SpanTable | None:
+    """Find the spans of a table; None: it holds none that can be known for such.
+
+    Args:
+        table: a path, or what `table_of` takes; spaCy's list of `(text, {"entities": ...})` too.
+        text: name of the column of texts, or of words; None: found.
+        label: name of the column of spans, or of tags; None: found. A column of other labels that
+            has a known name is what is learnt, unless this says otherwise.
+
+    Raises:
+        InputError: a file that is damaged; tags that are numbers without names.
+        MissingExtraError: a .spacy file without spaCy.
+
+    Example:
+        >>> found = span_table([{"text": "Ada sings.", "spans": [[0, 3, "PER"]]}])
+        >>> found.layout, [row.spans for row in found.read()]
+        ('texts with spans (text, spans)', [[[0, 3, 'PER']]])
+    """
+    if isinstance(table, (str, os.PathLike)):
+        path = Path(table)
+        return _file(path, text, label) if path.is_file() else None
+    if isinstance(table, (list, tuple)) and _is_pairs(table):
+        return _pairs(table, "table")
+    return _of_table(table_of(table), text, label, _features_of(table))
+
+
+# ---- files ----
+
+
+def _file(path: Path, text: Any, label: str | None) -> SpanTable | None:
+    if path.suffix == ".spacy":
+        return _docbin(path)
+    begin = _begin(path)
+    if re.match(r"\[\s*[\[{\]]", begin) or re.match(r'\{\s*"', begin):
+        document = _json(path)
+        if document is not None:
+            return _document(document, path, text, label)
+        jsonl = Table(str(path), _names(path), lambda: json_rows(raw_lines(path)))
+        return _of_table(jsonl, text, label, {})
+    named = format_of(path)
+    if named in ("csv", "jsonl", "parquet"):
+        features = _features_in(path) if named == "parquet" else {}
+        return _of_table(table_of(path), text, label, features)
+    if _is_conll(path):
+        return SpanTable(str(path), "a word and its tag a line", lambda: _conll(path))
+    return _of_table(table_of(path), text, label, {}) if named == "tsv" else None
+
+
+def _begin(path: Path) -> str:
+    """Return the first two lines that are not blank: JSON that is laid out begins with a "["."""
+    found: list[str] = []
+    for number, line in enumerate(islice(raw_lines(path, ENDLESS), _LOOK), 1):
+        text = decoded(line, number)
+        if isinstance(text, Fault):
+            break  # whoever reads the file says it
+        found += [text.strip()[:1000]] if text.strip() else []
+        if len(found) == 2:
+            break
+    return "\n".join(found)
+
+
+def _names(path: Path) -> list[str]:
+    """Name the columns that the first objects of a JSONL file have."""
+    found: dict[str, None] = {}
+    for _, values in islice(json_rows(raw_lines(path)), _LOOK):
+        if not isinstance(values, Fault):
+            found |= dict.fromkeys(values)
+    return list(found)
+
+
+def _json(path: Path) -> Any:
+    """Read a file that is one JSON value; None: it is an object a line.
+
+    Raises:
+        InputError: it is neither.
+    """
+    rows = [text for _, text in lines(path, ENDLESS)]
+    if isinstance(json_object(next(row for row in rows if row.strip())), dict):
+        return None
+    try:
+        return json.loads("\n".join(rows))
+    except (ValueError, RecursionError) as error:
+        raise InputError(f"not JSON: {error}", place=str(path)) from None
+
+
+def _document(document: Any, path: Path, text: Any, label: str | None) -> SpanTable | None:
+    rows = document if isinstance(document, list) else [document]
+    if _is_pairs(rows):
+        return _pairs(rows, str(path))
+    if not rows or not all(isinstance(row, dict) for row in rows):
+        raise InputError(f"{path}: its JSON is no list of objects with spans; {TAKES}")
+    return _of_table(table_of(rows, str(path)), text, label, {})
+
+
+def _docbin(path: Path) -> SpanTable:
+    try:
+        import spacy
+        from spacy.tokens import DocBin
+    except ImportError as error:
+        raise MissingExtraError(
+            f"{path}: a .spacy file needs spaCy ({error}): {install('words')}"
+        ) from None
+
+    def read() -> Iterator[Marked]:
+        try:
+            docs = list(DocBin().from_disk(path).get_docs(spacy.blank("xx").vocab))
+        except Exception as error:  # of zlib, msgpack or spaCy, by what is damaged
+            raise InputError(f"{path}: not a readable .spacy file: {str(error)[:200]}") from None
+        for number, doc in enumerate(docs, 1):
+            spans = [[ent.start_char, ent.end_char, ent.label_] for ent in doc.ents]
+            yield Marked(doc.text, spans, f"{path}:{number}")
+
+    return SpanTable(str(path), "spaCy's documents with their entities", read)
+
+
+# ---- tables with a text a row ----
+
+
+def _of_table(
+    table: Table, text: Any, label: str | None, features: Mapping[str, Sequence[str]]
+) -> SpanTable | None:
+    rows = [row.values for row in islice(_sound(table), _LOOK)]
+    if label is not None and label not in table.columns:
+        return None
+    if label in (None, "annotations") and any(map(_is_task, rows)):
+        return SpanTable(table.name, "Label Studio's tasks", lambda: _label_studio(table))
+    if (found := _token_columns(rows, text, label)) is not None:
+        names = features.get(found[1])
+        return _of_lists(table, *found, names)
+    if (words := _word_columns(table, rows, text, label)) is not None:
+        return _of_words(table, *words)
+    if (column := _span_column(table, rows, label)) is None:
+        return None
+    (texts, *more), _ = find_columns(table, text, column)
+    if more:
+        raise InputError(f"{table.name}: a tagger reads single texts, not {texts} and {more[0]}")
+    return _of_spans(table, texts, column)
+
+
+def _sound(table: Table) -> Iterator[Row]:
+    """Read rows up to the first that cannot be read, which whoever reads all of them says."""
+    with suppress(InputError):
+        yield from table.rows()
+
+
+def _span_column(table: Table, rows: Sequence[Mapping[str, Any]], label: str | None) -> str | None:
+    if label is not None:
+        lists = [items_of(row.get(label)) for row in rows if not blank(row.get(label))]
+        empty = label not in SPANS and not any(lists)
+        return None if empty or not _all_spans(lists, labelled=True) else label
+    found = [
+        column
+        for column in table.columns
+        if any(lists := [items_of(row.get(column)) for row in rows if not blank(row.get(column))])
+        and _all_spans(lists)
+    ]
+    plain = [c for c in table.columns if c.casefold() in LABELS and c not in found]
+    if not found or any(not blank(row.get(c)) for row in rows for c in plain):
+        return None
+    known = [column for column in found if column.casefold() in (*SPANS, *LABELS)] or found
+    if len(known) > 1:
+        raise InputError(
+            f"{table.name}: {', '.join(known)} could each hold the spans. {table.listed()}",
+            remedy=Remedy("say which with label=...", "say which with --label"),
+        )
+    return known[0]
+
+
+def _all_spans(lists: Iterable[Any], *, labelled: bool = False) -> bool:
+    """Tell whether all values are lists, most of whose items look like spans.
+
+    Args:
+        lists: values of a column.
+        labelled: the caller named the column.
+    """
+    values = list(lists)
+    found = [value for value in values if value is not None]
+    items = [item for value in found for item in value]
+    like = sum(map(is_span, items))
+    if 2 * like < len(items):
+        return False
+    return 2 * len(found) >= len(values) if labelled else like > 0 and len(found) == len(values)
+
+
+def items_of(value: Any) -> list[Any] | None:
+    """Read a list, or the text of one as CSV files have it; None: it is something else.
+
+    Example:
+        >>> items_of("[(0, 3, 'PER')]"), items_of('[[0, 3, "PER"]]'), items_of("PER")
+        ([(0, 3, 'PER')], [[0, 3, 'PER']], None)
+    """
+    if hasattr(type(value), "tolist"):
+        value = value.tolist()
+    if isinstance(value, str):
+        if not value.lstrip().startswith("["):
+            return None
+        try:
+            value = json.loads(value)
+        except (ValueError, RecursionError):
+            try:
+                value = ast.literal_eval(value.strip())
+            except (ValueError, SyntaxError, RecursionError, MemoryError):
+                return None
+    return list(value) if isinstance(value, (list, tuple)) else None
+
+
+def _of_spans(table: Table, text: str, column: str) -> SpanTable:
+    def read() -> Iterator[Marked]:
+        for row in table.rows():
+            value, answer = row.values.get(column), row.values.get("answer")
+            spans: Any = None if blank(value) else items_of(value)
+            if answer in ("reject", "ignore"):
+                spans = Fault(f"its answer is {answer!r}")
+            elif spans is None and blank(value):
+                # A tool that leaves the key out has found nothing there; null is no answer.
+                spans = Fault("nothing in the column of spans") if column in row.values else []
+            elif spans is None:
+                spans = Fault("its spans are no list")
+            yield Marked(row.values.get(text), spans, row.where)
+
+    return SpanTable(table.name, f"texts with spans ({text}, {column})", read)
+
+
+def _is_pairs(rows: Sequence[Any]) -> bool:
+    """Tell whether rows are spaCy 2's: a text, and a dict with entities."""
+    return bool(rows) and all(
+        isinstance(row, (list, tuple))
+        and len(row) == 2
+        and isinstance(row[0], str)
+        and isinstance(row[1], Mapping)
+        and "entities" in row[1]
+        for row in rows
+    )
+
+
+def _pairs(rows: Sequence[Any], name: str) -> SpanTable:
+    def read() -> Iterator[Marked]:
+        for number, (text, about) in enumerate(rows, 1):
+            yield Marked(text, about["entities"], f"{name}:{number}")
+
+    return SpanTable(name, "pairs of a text and its entities", read)
+
+
+# ---- Label Studio ----
+
+
+def _is_task(values: Mapping[str, Any]) -> bool:
+    done = values.get("annotations", values.get("completions"))
+    results = isinstance(done, list) and all(isinstance(d, dict) and "result" in d for d in done)
+    return results and isinstance(values.get("data"), dict)
+
+
+def _label_studio(table: Table) -> Iterator[Marked]:
+    for row in table.rows():
+        if not _is_task(row.values):
+            yield Marked(None, Fault("no task with its annotations"), row.where)
+            continue
+        done: Any = row.values.get("annotations", row.values.get("completions"))
+        kept = [one for one in done if not one.get("was_cancelled")]
+        if not kept:
+            why = "it was skipped" if done else "it was not annotated"
+            yield Marked(None, Fault(why), row.where)
+            continue
+        marked = [r for r in kept[0]["result"] if "labels" in r.get("value", {})]
+        spans: Any = [r["value"] for r in marked]
+        if any("globalOffsets" in span or "startOffset" in span for span in spans):
+            spans = Fault("its spans lie in HTML, whose text is not known")
+        yield Marked(_task_text(row.values["data"], marked), spans, row.where)
+
+
+def _task_text(data: Mapping[str, Any], marked: Sequence[Mapping[str, Any]]) -> Any:
+    """Find the text of a task: the one that its results name, a known name, or the only one."""
+    texts = {name: value for name, value in data.items() if isinstance(value, str)}
+    wanted = [str(r["to_name"]) for r in marked[:1] if "to_name" in r]
+    named = [name for name in (*wanted, *TEXTS) if name in texts]
+    return texts[named[0]] if named else max(texts.values(), key=len, default=None)
+
+
+# ---- words with tags ----
+
+
+def marked_words(words: Sequence[str], tags: Sequence[str], where: str, joined: bool) -> Marked:
+    """Make a text and its spans of words and their tags: BIO, IOB1, BILOU, IOBES, or plain labels.
+
+    Args:
+        words: of a sentence; blanks go between them.
+        tags: a tag a word.
+        where: file and line.
+        joined: False: each word is a span of its own, as parts of speech are.
+
+    Example:
+        >>> marked_words(["in", "New", "York"], ["O", "I-LOC", "I-LOC"], "x:1", True)
+        Marked(text='in New York', spans=[[3, 11, 'LOC']], where='x:1')
+    """
+    ends = list(accumulate(len(word) + 1 for word in words))
+    places = [(end - 1 - len(word), end - 1) for word, end in zip(words, ends, strict=True)]
+    spans = [[places[a][0], places[b][1], label] for label, a, b in entities(tags, joined=joined)]
+    return Marked(" ".join(words), spans, where)
+
+
+def _token_columns(
+    rows: Sequence[Mapping[str, Any]], text: Any, label: str | None
+) -> tuple[str, str] | None:
+    """Find two columns with lists of one length: words and tags."""
+    for words in [text] if isinstance(text, str) else TOKENS:
+        for tags in [label] if label is not None else TAGS:
+            pairs = [(items_of(row.get(words)), items_of(row.get(tags))) for row in rows]
+            lists = [(w, t) for w, t in pairs if w is not None and t is not None]
+            fits = all(
+                len(w) == len(t)
+                and all(isinstance(item, str) for item in w)
+                and all(isinstance(item, (str, int)) for item in t)
+                for w, t in lists
+            )
+            if lists and fits and any(w for w, _ in lists):
+                return words, tags
+    return None
+
+
+def _of_lists(table: Table, words: str, tags: str, names: Sequence[str] | None) -> SpanTable:
+    def both(row: Row) -> tuple[list[Any], list[Any]] | None:
+        own, marks = items_of(row.values.get(words)), items_of(row.values.get(tags))
+        return None if own is None or marks is None else (own, marks)
+
+    def name(tag: Any, row: Row) -> str:
+        if isinstance(tag, str) or (names is not None and 0 <= tag < len(names)):
+            return label_of(tag if names is None or isinstance(tag, str) else names[tag], row.where)
+        what = f"the tag {shown(tag)} is a number, and nothing names it"
+        raise row.error(
+            f"{what}; write names in place of the numbers, "
+            f"[names[t] for t in row[{tags!r}]]: datasets has them in "
+            f"dataset.features[{tags!r}].feature.names, and its to_parquet keeps them"
+        )
+
+    def read() -> Iterator[Marked]:
+        seen = ((row, both(row)) for row in islice(_sound(table), _LOOK))
+        joined = _is_joined(name(tag, row) for row, found in seen if found for tag in found[1])
+        for row in table.rows():
+            found = both(row)
+            if found is None or len(found[0]) != len(found[1]):
+                why = "no words with tags" if found is None else "not as many tags as words"
+                yield Marked(None, Fault(why), row.where)
+            else:
+                yield marked_words(found[0], [name(t, row) for t in found[1]], row.where, joined)
+
+    return SpanTable(table.name, f"lists of words and of tags ({words}, {tags})", read)
+
+
+def _is_joined(tags: Iterable[str]) -> bool:
+    """Tell whether tags mark spans of several words: some word is outside, or begins one."""
+    return any(map(_MARK.fullmatch, tags))
+
+
+def _word_columns(
+    table: Table, rows: Sequence[Mapping[str, Any]], text: Any, label: str | None
+) -> tuple[str, str, str | None] | None:
+    """Find the columns of a table with a word a row: the word, its tag, its sentence if any."""
+    by_name = {column.casefold(): column for column in reversed(table.columns)}
+    words = (
+        text if isinstance(text, str) else next((by_name[n] for n in WORDS if n in by_name), None)
+    )
+    if words is None or not all(isinstance(row.get(words), (str, type(None))) for row in rows):
+        return None
+    sentence = next((by_name[name] for name in SENTENCES if name in by_name), None)
+    for tags in [label] if label is not None else [by_name[n] for n in TAG if n in by_name]:
+        values = [row.get(tags) for row in rows if not blank(row.get(tags))]
+        if tags == words or not values or not all(isinstance(value, str) for value in values):
+            continue
+        marks = sum(_MARK.fullmatch(str(value).strip()) is not None for value in values)
+        if 10 * marks >= 9 * len(values) or (OUTSIDE in values and sentence is not None):
+            return words, tags, sentence
+        if label is not None and sentence is not None:
+            return words, tags, sentence
+    return None
+
+
+def _of_words(table: Table, words: str, tags: str, sentence: str | None) -> SpanTable:
+    rows = [row.values for row in islice(_sound(table), _LOOK)]
+    if sentence is None and not any(blank(row.get(words)) for row in rows):
+        raise InputError(
+            f"{table.name}: no column says which sentence a word is in; call it "
+            f"{SENTENCES[0]!r}, or leave a row with an empty {words!r} between sentences. "
+            f"{table.listed()}"
+        )
+
+    def read() -> Iterator[Marked]:
+        joined = _is_joined(str(row.values.get(tags)).strip() for row in table.rows())
+        own: list[str] = []
+        marks: list[str] = []
+        where, last = "", None
+        for row in table.rows():
+            word, number = row.values.get(words), row.values.get(sentence or "")
+            begins = not blank(number) and number != last
+            last = number if begins else last
+            if (begins or (blank(word) and sentence is None)) and own:
+                yield marked_words(own, marks, where, joined)
+                own, marks = [], []
+            if not blank(word):
+                where = where if own else row.where
+                own.append(str(word).strip())
+                marks.append(label_of(row.values.get(tags), row.where))
+        if own:
+            yield marked_words(own, marks, where, joined)
+
+    return SpanTable(table.name, f"a word and its tag a row ({words}, {tags})", read)
+
+
+# ---- CoNLL's columns ----
+
+
+def _cells(text: str) -> list[str]:
+    # Not at every white space: a word may hold a no-break one ("10 000").
+    cells = text.split("\t") if "\t" in text else [cell for cell in text.split(" ") if cell]
+    return [cell.strip() for cell in cells]
+
+
+def _is_comment(cells: Sequence[str], width: int, marked: bool) -> bool:
+    """Tell whether a line that begins with "#" says something of the sentence, and is no word."""
+    if not cells[0].startswith("#"):
+        return False
+    odd = marked and _MARK.fullmatch(cells[-1]) is None
+    return odd or len(cells) != width or (len(cells) > 2 and cells[2] == "=")
+
+
+def _shape(path: Path) -> tuple[int, bool]:
+    """Tell how many columns most lines have, and whether their last marks spans."""
+    widths: Counter[int] = Counter()
+    marks = 0
+    for _, text in islice(lines(path), 10 * _LOOK):
+        cells = _cells(text)
+        if text.strip() and cells[0] != "-DOCSTART-" and not text.startswith("# "):
+            widths[len(cells)] += 1
+            marks += _MARK.fullmatch(cells[-1]) is not None
+    width = widths.most_common(1)[0][0] if widths else 0
+    return width, 10 * marks >= 9 * sum(widths.values()) > 0
+
+
+def _is_conll(path: Path) -> bool:
+    try:
+        width, marked = _shape(path)
+    except InputError:  # not UTF-8: whoever reads the file says it
+        return False
+    names = [suffix.lower() for suffix in path.suffixes]
+    return width >= 2 and (marked or any(name in COLUMNS for name in names))
+
+
+def _conll(path: Path) -> Iterator[Marked]:
+    width, marked = _shape(path)
+    sentences = list(_sentences(path, width, marked))
+    joined = _is_joined(tag for _, tags, _ in sentences for tag in tags)
+    for words, tags, number in sentences:
+        yield marked_words(words, tags, f"{path}:{number}", joined)
+
+
+def _sentences(path: Path, width: int, marked: bool) -> Iterator[tuple[list[str], list[str], int]]:
+    """Read sentences as (words, tags, the line of the first word)."""
+    words: list[str] = []
+    tags: list[str] = []
+    first = 0
+    for number, text in lines(path):
+        cells = _cells(text)
+        ends = not text.strip() or cells[0] == "-DOCSTART-"
+        if ends or _is_comment(cells, width, marked):
+            if ends and words:
+                yield words, tags, first
+                words, tags = [], []
+            continue
+        if len(cells) < 2 or not cells[0] or not cells[-1]:
+            raise InputError(f"{path}:{number}: {text[:40]!r} is not a word and a label")
+        first = first if words else number
+        words.append(cells[0])
+        tags.append(label_of(cells[-1], f"{path}:{number}"))
+    if words:
+        yield words, tags, first
+
+
+# ---- the names of Hugging Face's classes ----
+
+
+def _features_of(table: Any) -> dict[str, Sequence[str]]:
+    """Read the names of classes off a table of `datasets`."""
+    features = getattr(table, "features", None)
+    if not isinstance(features, Mapping):
+        return {}
+    found: dict[str, Sequence[str]] = {}
+    for column, feature in features.items():
+        names = getattr(getattr(feature, "feature", None), "names", None)
+        if isinstance(names, list):
+            found[column] = names
+    return found
+
+
+def _features_in(path: Path) -> dict[str, Sequence[str]]:
+    """Read the names of classes that `datasets` writes into a Parquet file."""
+    pa = arrow(f"{path}: Parquet")
+    try:
+        written = pa.parquet.ParquetFile(path).schema_arrow.metadata or {}
+        features = json.loads(written.get(b"huggingface", b"{}"))["info"]["features"]
+        return {
+            column: feature["feature"]["names"]
+            for column, feature in features.items()
+            if isinstance(feature, dict) and "names" in feature.get("feature", {})
+        }
+    except (pa.ArrowException, OSError, ValueError, KeyError, TypeError, AttributeError):
+        return {}  # not written by datasets; a file that is damaged is said by its reader

@@ -1,0 +1,262 @@
+"""Checks labelled spans: which rows can be learnt, and why the others cannot."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass, field
+from typing import Any
+
+from roberta_hub.arguments import shown
+from roberta_hub.errors import InputError
+from roberta_hub.rows.values import Fault
+from roberta_hub.train.data.labels import label_of
+from roberta_hub.train.fitting.split import counted, near
+
+Span = tuple[int, int, str]
+"""(first character, one past the last, label)."""
+STARTS = ("start", "start_offset", "start_char", "startIndex", "begin")
+ENDS = ("end", "end_offset", "end_char", "endIndex")
+NAMES = ("label", "labels", "entity_group", "entity", "slot", "type", "tag")
+"""What a span's start, end and label are called, by one tool or another."""
+PLACES = 3
+"""Rows that a note names."""
+
+
+@dataclass(frozen=True)
+class Marked:
+    """A row as a layout has it: a text and what it says of its spans, unchecked."""
+
+    text: Any
+    spans: Any
+    """A list of spans; or the fault of the row."""
+    where: str
+    """File and line, for messages."""
+
+
+@dataclass(frozen=True)
+class Annotated:
+    """A text with its labelled spans, in order, none over another."""
+
+    text: str
+    spans: tuple[Span, ...]
+    where: str
+    """File and line, for messages."""
+
+
+@dataclass
+class Unlearnt:
+    """Counts the rows that are left out, and the spans that are mended, by their reasons."""
+
+    rows: dict[str, list[tuple[str, str]]] = field(default_factory=dict)
+    """Reason → (where, what exactly) of each row."""
+    mended: list[str] = field(default_factory=list)
+    """Where a span's edges lay on blanks, a place a span."""
+
+    def add(self, reason: str, where: str, exactly: str = "") -> None:
+        """Count a row.
+
+        Args:
+            reason: in words that fit many rows.
+            where: file and line.
+            exactly: which span it is, and why.
+        """
+        self.rows.setdefault(reason, []).append((where, exactly))
+
+    def notes(self) -> list[str]:
+        """Write a sentence for each reason: how many rows, and which come first.
+
+        Example:
+            >>> left = Unlearnt()
+            >>> left.add("a span outside the text", "a/x.jsonl:3", "[1, 9, 'PER'] of 5 characters")
+            >>> left.notes()
+            ["1 row not learnt, a span outside the text: x.jsonl:3 ([1, 9, 'PER'] of 5 characters)"]
+        """
+        found = []
+        for reason, places in self.rows.items():
+            said = [f"{near(w)} ({why})" if why else near(w) for w, why in places[:PLACES]]
+            more = f" and {len(places) - PLACES:,} more" if len(places) > PLACES else ""
+            found.append(f"{counted(len(places))} not learnt, {reason}: {', '.join(said)}{more}")
+        if self.mended:
+            found.append(
+                f"{len(self.mended):,} span{'' if len(self.mended) == 1 else 's'} with blanks at "
+                f"an edge, which are taken off; first {near(self.mended[0])}"
+            )
+        return found
+
+
+def checked(rows: Iterable[Marked], left: Unlearnt) -> list[Annotated]:
+    """Keep the rows whose text and spans can be used; a row without spans is one of none.
+
+    Blanks at a span's edges are taken off. A row with one span that cannot be used is left out
+    whole: what is not marked in it would be learnt as no span.
+
+    Args:
+        rows: of a layout.
+        left: gets what is left out or mended.
+
+    Example:
+        >>> left = Unlearnt()
+        >>> good = Marked("Ada sings.", [[0, 4, "PER"]], "x:1")
+        >>> odd = Marked("Hm.", [[2, 1, "A"]], "x:2")
+        >>> checked([good, odd], left)
+        [Annotated(text='Ada sings.', spans=((0, 3, 'PER'),), where='x:1')]
+        >>> left.notes()[0]
+        "1 row not learnt, a span that ends before it begins: x:2 ([2, 1, 'A'])"
+    """
+    found = []
+    for row in rows:
+        if isinstance(row.spans, Fault):
+            left.add(row.spans.why, row.where)
+        elif not isinstance(row.text, str) or not row.text.strip():
+            left.add("no text", row.where)
+        else:
+            mended: list[str] = []
+            spans = _spans(row, mended)
+            if isinstance(spans, _Odd):
+                left.add(spans.reason, row.where, spans.exactly)
+            else:
+                left.mended += mended
+                found.append(Annotated(row.text, spans, row.where))
+    return found
+
+
+@dataclass(frozen=True)
+class _Odd:
+    reason: str
+    exactly: str
+
+
+def _spans(row: Marked, mended: list[str]) -> tuple[Span, ...] | _Odd:
+    """Read the spans of a row; the first that cannot be used stands for the row."""
+    places = places_of(row.text, row.spans)
+    found: set[Span] = set()
+    for item in places:
+        span = _span(row.text, item, row.where)
+        if isinstance(span, _Odd):
+            return span
+        if span[:2] != (item.start, item.end):
+            mended.append(row.where)
+        found.add(span)
+    ordered = sorted(found)
+    for one, other in zip(ordered, ordered[1:], strict=False):
+        if other[0] < one[1]:
+            what = "two labels for one span" if one[:2] == other[:2] else "spans that overlap"
+            return _Odd(what, f"{_written(*one)} and {_written(*other)}")
+    return tuple(ordered)
+
+
+def _span(text: str, item: Place, where: str) -> Span | _Odd:
+    start, end = item.start, item.end
+    exactly = _written(start, end, item.label)
+    if start is None or end is None:
+        return _Odd("a span without a start and an end", shown(item.given, 80))
+    if start > end:
+        return _Odd("a span that ends before it begins", exactly)
+    if start < 0 or end > len(text):
+        return _Odd("a span outside the text", f"{exactly} of {len(text):,} characters")
+    if start == end:
+        return _Odd("an empty span", exactly)
+    inside = text[start:end]
+    if not inside.strip():
+        return _Odd("a span of nothing but blanks", exactly)
+    if item.text is not None and item.text.strip() != inside.strip():
+        return _Odd(
+            "a span whose text is another", f"{exactly} is {shown(inside)}, not {shown(item.text)}"
+        )
+    try:
+        label = label_of(item.label, where)
+    except InputError:
+        return _Odd("a span without a label", exactly)
+    start += len(inside) - len(inside.lstrip())
+    return start, start + len(inside.strip()), label
+
+
+@dataclass(frozen=True)
+class Place:
+    """What a span says of itself: its places, its label, and its text where that is given."""
+
+    start: int | None
+    end: int | None
+    label: Any
+    text: str | None
+    given: Any
+    """As it was read."""
+
+
+def places_of(text: str, spans: Any) -> list[Place]:
+    """Read spans as lists or as dicts; places that count UTF-16 are counted anew.
+
+    Tools that run in a browser count an emoji as two. Where spans hold their own texts, and only
+    such counting finds all of them, it is what the row means.
+
+    Args:
+        text: that they lie in.
+        spans: lists of start, end and label; or dicts.
+
+    Example:
+        >>> span = {"start": 3, "end": 6, "labels": ["PER"], "text": "Ada"}
+        >>> [found] = places_of("🙂 Ada", [span])
+        >>> found.start, found.end, found.label
+        (2, 5, 'PER')
+    """
+    found = [_place(item) for item in spans or ()]
+    if not all(p.text is not None and p.start is not None and p.end is not None for p in found):
+        return found
+    if all(text[p.start : p.end] == p.text for p in found):
+        return found
+    units = text.encode("utf-16-le")
+
+    def characters(unit: int) -> int:
+        return len(units[: 2 * unit].decode("utf-16-le", errors="replace"))
+
+    moved = [
+        Place(characters(p.start or 0), characters(p.end or 0), p.label, p.text, p.given)
+        for p in found
+    ]
+    fits = all(text[p.start : p.end] == p.text for p in moved)
+    return moved if fits else found
+
+
+def is_span(item: Any) -> bool:
+    """Tell whether a value looks like a span: two whole numbers and a label.
+
+    Example:
+        >>> [is_span(item) for item in ([0, 3, "PER"], {"start": 0, "end": 3, "label": 1}, "PER")]
+        [True, True, False]
+    """
+    if isinstance(item, Mapping):
+        return all(any(k in item for k in keys) for keys in (STARTS, ENDS, NAMES))
+    if not isinstance(item, (list, tuple)) or len(item) != 3:
+        return False
+    return None not in map(_whole, item[:2]) and isinstance(item[2], str)
+
+
+def _place(item: Any) -> Place:
+    if isinstance(item, Mapping):
+        start, end, label = (
+            next((item[key] for key in keys if item.get(key) is not None), None)
+            for keys in (STARTS, ENDS, NAMES)
+        )
+        if isinstance(label, (list, tuple)) and len(label) == 1:
+            label = label[0]
+        text = item.get("text")
+        return Place(
+            _whole(start), _whole(end), label, text if isinstance(text, str) else None, item
+        )
+    if isinstance(item, (list, tuple)) and len(item) == 3:
+        return Place(_whole(item[0]), _whole(item[1]), item[2], None, item)
+    return Place(None, None, None, None, item)
+
+
+def _whole(value: Any) -> int | None:
+    """Read a place; a frame with missing values makes 3.0 of 3."""
+    if isinstance(value, bool) or not isinstance(value, (int, float)) or value != value:
+        return None
+    try:
+        return int(value) if int(value) == value else None
+    except OverflowError:
+        return None
+
+
+def _written(start: Any, end: Any, label: Any) -> str:
+    return f"[{start}, {end}, {shown(label, 40)}]"
