@@ -94,9 +94,11 @@ def f1(right: float, missed: float, wrong: float) -> float:
 
 def pearson(a: Sequence[float], b: Sequence[float]) -> float | None:
     """Compute Pearson's correlation; None where one of both is constant."""
+    if min(a) == max(a) or min(b) == max(b):
+        return None
     one, other = (sum(values) / len(values) for values in (a, b))
     spread = math.sqrt(sum((x - one) ** 2 for x in a) * sum((y - other) ** 2 for y in b))
-    if not spread:
+    if not spread:  # the squares are too small for a float
         return None
     return sum((x - one) * (y - other) for x, y in zip(a, b, strict=True)) / spread
 

@@ -171,7 +171,7 @@ def _of_labels(confusion: dict[tuple[str, str], int]) -> list[str]:
 
 def _answer(wrong: Mistake, task: str) -> str:
     sure = f"off by {wrong.score:.3g}" if task == "regression" else f"{wrong.score:.2f} sure"
-    return f"{wrong.where}: {wrong.answered[:30]} ({sure}), right is {wrong.wanted[:30]}"
+    return f"{wrong.where}: {wrong.answered[:20]} ({sure}), right is {wrong.wanted[:20]}"
 
 
 def _short(text: Text, width: int = 74) -> str:
@@ -191,4 +191,6 @@ def _recalls(recalls: dict[str, Recall]) -> list[str]:
 
 
 def _wrapped(line: str) -> list[str]:
-    return textwrap.wrap(line, 80, break_on_hyphens=False, break_long_words=False)
+    whole = line.replace(" %", "\u00a0%")  # a number and its sign stay together
+    found = textwrap.wrap(whole, 80, break_on_hyphens=False, break_long_words=False)
+    return [part.replace("\u00a0%", " %") for part in found]
