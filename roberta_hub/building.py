@@ -17,6 +17,7 @@ from roberta_hub.checkpoint.checkpoint import (
     Checkpoint,
 )
 from roberta_hub.errors import CheckpointError, InputError, Remedy
+from roberta_hub.head_settings import HeadSettings
 from roberta_hub.model.roberta import Roberta
 from roberta_hub.model.skeleton import shapes_only
 
@@ -48,7 +49,8 @@ def build(
         with shapes_only():
             model = kind(checkpoint.config)
             for head, (num_classes, inner_dim) in checkpoint.heads().items():
-                model.register_classification_head(head, num_classes, inner_dim)
+                pooling = checkpoint.head_settings.get(head, HeadSettings()).pooling
+                model.register_classification_head(head, num_classes, inner_dim, pooling=pooling)
             for head, num_classes in checkpoint.token_heads().items():
                 model.register_token_head(head, num_classes)
             for head in checkpoint.span_heads():

@@ -268,6 +268,7 @@ def assemble(
     )
     empty = device is not None and device.type == "meta"
     model = build(checkpoint, RobertaModel, strict=strict, empty=empty)
+    settings = checkpoint.head_settings.items()
     interface = RobertaHubInterface(
         model.config,
         task,
@@ -279,6 +280,8 @@ def assemble(
         source=checkpoint.source,
         family=checkpoint.family,
         sentence=checkpoint.sentence,
+        kinds={head: about.kind for head, about in settings if about.kind},
+        thresholds={head: about.thresholds for head, about in settings if about.thresholds},
     )
     if not checkpoint.weights and dtype is not None:
         interface = interface.to(dtype)

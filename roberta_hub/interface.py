@@ -17,6 +17,13 @@ from roberta_hub.export import folder
 from roberta_hub.export.folder import Exported
 from roberta_hub.export.graph import Output
 from roberta_hub.formats import saving
+from roberta_hub.head_settings import (
+    HeadKind,
+    HeadPooling,
+    check_kind,
+    check_pooling,
+    check_thresholds,
+)
 from roberta_hub.inference.card import card, facts
 from roberta_hub.inference.features import Pooling
 from roberta_hub.inference.heads import check_classes, check_labels
@@ -98,6 +105,11 @@ class RobertaHubInterface(IdVerbs, LanguageVerbs, EmbedVerbs, DisplayVerbs):
         own_head: the head that the model was trained for, where known. A verb that is not told
             which head to ask asks this one.
         inputs: what each head was trained on, where known: "one" for single texts, or "pair".
+        kinds: what each classification head learnt, where known: "single_label", "multi_label" or
+            "regression". `classify` answers by it.
+        thresholds: for each label of a head the least probability that gives it, as a tuple in the
+            order of `head_labels`. Heads of kind "multi_label" have them where they were chosen;
+            without them it is 0.5. They are checked when they are used.
         sentence: how `embed` makes one vector of a text, where the model says it.
         source: where the weights came from.
         family: Hugging Face's `model_type` of the model's kind: "roberta", "bert", "albert".
@@ -120,6 +132,8 @@ class RobertaHubInterface(IdVerbs, LanguageVerbs, EmbedVerbs, DisplayVerbs):
         source: str = "random weights",
         family: str = "roberta",
         sentence: SentenceSettings | None = None,
+        kinds: Mapping[str, HeadKind] | None = None,
+        thresholds: Mapping[str, Sequence[float]] | None = None,
     ) -> None:
         """Wrap a model, as fairseq's constructor does.
 
@@ -134,15 +148,19 @@ class RobertaHubInterface(IdVerbs, LanguageVerbs, EmbedVerbs, DisplayVerbs):
             source: where the weights came from, for `print`.
             family: `model_type` of the class that `save(..., "huggingface")` makes of it.
             sentence: how `embed` makes one vector of a text; None: the model does not say it.
+            kinds: what heads learnt: "single_label", "multi_label" or "regression".
+            thresholds: of the labels of heads.
 
         Raises:
             InputTypeError: a part is of another type.
-            InputError: a head's labels are not all different.
+            InputError: a head's labels are not all different; or a kind or a threshold that cannot
+                be.
             VocabularyError: the dictionary is not GPT-2's, and no `bpe` is given.
         """
         super().__init__()
         _check_parts(task, model, bpe)
-        for what, given in (("labels", labels), ("inputs", inputs)):
+        known = {"labels": labels, "inputs": inputs, "kinds": kinds, "thresholds": thresholds}
+        for what, given in known.items():
             if not (given is None or isinstance(given, Mapping)):
                 raise InputTypeError(f"{what} is a {kind_of(given)}; pass a dict with head names")
         if not (sentence is None or isinstance(sentence, SentenceSettings)):
@@ -153,6 +171,16 @@ class RobertaHubInterface(IdVerbs, LanguageVerbs, EmbedVerbs, DisplayVerbs):
         self.labels = {head: check_labels(head, names) for head, names in (labels or {}).items()}
         self.own_head = own_head
         self.inputs = dict(inputs or {})
+        self.kinds = {
+            head: found
+            for head, kind in (kinds or {}).items()
+            if (found := check_kind(head, kind)) is not None
+        }
+        self.thresholds = {
+            head: numbers
+            for head, given in (thresholds or {}).items()
+            if (numbers := check_thresholds(head, given)) is not None
+        }
         self.source = source
         self.family = family
         self.sentence = sentence
@@ -168,6 +196,8 @@ class RobertaHubInterface(IdVerbs, LanguageVerbs, EmbedVerbs, DisplayVerbs):
         embedding_size: int | None = None,
         inner_dim: int | None = None,
         labels: Sequence[str] | None = None,
+        pooling: HeadPooling = "cls",
+        kind: HeadKind | None = None,
     ) -> None:
         """Add a classification head with random weights, in place of one of the same name.
 
@@ -177,9 +207,16 @@ class RobertaHubInterface(IdVerbs, LanguageVerbs, EmbedVerbs, DisplayVerbs):
             embedding_size: accepted and ignored, as in fairseq.
             inner_dim: width of the head's dense layer; None takes the model's width.
             labels: names of the classes, for `classify`.
+            pooling: what the head reads of a text: "cls", the features of `<s>`, or "mean", the
+                mean of those of all tokens, as `features(texts, pooling="mean")` makes it. Formats
+                of other libraries hold heads of "cls" alone.
+            kind: what the head learns: "single_label", "multi_label", where `classify` gives each
+                label a probability of its own, or "regression"; None: nobody knows.
 
         Raises:
             InputError: the name or a size is impossible, or `num_classes` and `labels` disagree.
+            InputTypeError: another pooling than "cls" for a real fairseq model, whose heads read
+                `<s>` alone.
 
         Example:
             >>> labels = ["art", "sport"]
@@ -188,8 +225,13 @@ class RobertaHubInterface(IdVerbs, LanguageVerbs, EmbedVerbs, DisplayVerbs):
             torch.Size([1, 2])
         """
         labels, num_classes = check_classes(name, labels, num_classes)
-        self.model.register_classification_head(name, num_classes, inner_dim)  # type: ignore[operator]
-        self._describe(name, labels)
+        pooling, kind = check_pooling(name, pooling), check_kind(name, kind)
+        if pooling == "cls":
+            self.model.register_classification_head(name, num_classes, inner_dim)  # type: ignore[operator]
+        else:
+            model = own_model(self.model, f"pooling={pooling!r} is for heads of")
+            model.register_classification_head(name, num_classes, inner_dim, pooling=pooling)
+        self._describe(name, labels, kind)
 
     def save(
         self, directory: str | Path, format: Format = "roberta_hub", head: str | None = None
@@ -299,6 +341,8 @@ class RobertaHubInterface(IdVerbs, LanguageVerbs, EmbedVerbs, DisplayVerbs):
             self.inputs,
             self.sentence,
             self.family,
+            self.kinds,
+            self.thresholds,
         )
 
     def to(

@@ -16,6 +16,7 @@ from roberta_hub.config import Inputs, RobertaConfig, check_head_name
 from roberta_hub.errors import CheckpointError, InputError
 from roberta_hub.files import read_bytes
 from roberta_hub.folder import Folder
+from roberta_hub.head_settings import HeadSettings
 from roberta_hub.sentence_settings import SentenceSettings
 
 EMBEDDING = "encoder.sentence_encoder.embed_tokens.weight"
@@ -60,6 +61,8 @@ class Checkpoint:
     """The head that the model was trained for last, where known."""
     inputs: dict[str, Inputs] = field(default_factory=dict)
     """What each head was trained on, where known: single texts or pairs."""
+    head_settings: dict[str, HeadSettings] = field(default_factory=dict)
+    """How classification heads read a text and what their outputs mean, where it is known."""
     task: str = "masked_lm"
     """fairseq's name of the task it was trained on."""
     init_token: int | None = None

@@ -10,6 +10,7 @@ from torch import Tensor
 from roberta_hub.errors import ExportError, Remedy
 from roberta_hub.export.graph import Answer, head_of
 from roberta_hub.model.embeddings import padded_segments
+from roberta_hub.model.heads import pooling_of
 from roberta_hub.model.packing import PackedBatch, pack
 from roberta_hub.model.roberta import Roberta
 
@@ -71,7 +72,9 @@ def packed(model: Roberta, answer: Answer, tokens: Tensor) -> tuple[Tensor, ...]
     if answer.kind == "pooled":
         return (head(batch.first_rows(rows)),)
     if answer.kind == "classification":
-        return (head(batch.first_rows(rows).unsqueeze(1)),)
+        over_tokens = pooling_of(head) == "mean"
+        vectors = batch.mean_rows(rows) if over_tokens else batch.first_rows(rows)
+        return (head(vectors.unsqueeze(1)),)
     logits = batch.unpack(head(rows))
     return (logits, logits[..., 0], logits[..., 1]) if answer.kind == "span" else (logits,)
 

@@ -17,6 +17,7 @@ from roberta_hub.arguments import one_of
 from roberta_hub.errors import InputError, Remedy
 from roberta_hub.inference.batching import check_lm_head
 from roberta_hub.inference.features import Pooling
+from roberta_hub.model.heads import padded_mean, pooling_of
 from roberta_hub.model.known_head import kind_of_head, unknown_head
 from roberta_hub.model.roberta import Roberta
 
@@ -133,6 +134,7 @@ class Graph(nn.Module):
         self.encoder = model.transformer
         self.head = head_of(model, answer)
         self.answer = answer
+        self._over_tokens = self.head is not None and pooling_of(self.head) == "mean"
         self._factor = model.encoder.factor  # of the LM head, read where it is called
 
     @property
@@ -170,9 +172,11 @@ class Graph(nn.Module):
         if self.answer.name in ("mean", "max") and self.answer.kind == "pooled":
             filled = real.any(1, keepdim=True)  # (B, 1)
             if self.answer.name == "mean":
-                return features.sum(1) / real.sum(1, keepdim=True).clamp(min=1)
+                return padded_mean(features, real)
             lowest = features.masked_fill(~real.unsqueeze(-1), torch.finfo(features.dtype).min)
             return lowest.amax(1) * filled
+        if self.answer.kind == "classification" and self._over_tokens:
+            return self._through(features, real)
         rows = torch.arange(real.size(0), device=real.device)
         first = features[rows, real.int().argmax(1)]  # (B, C)
         if self.answer.kind == "classification":

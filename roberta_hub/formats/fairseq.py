@@ -5,7 +5,7 @@ from __future__ import annotations
 import dataclasses
 from collections.abc import Container, Mapping
 from pathlib import Path
-from typing import Any
+from typing import Any, get_args
 
 import torch
 from torch import Tensor
@@ -35,6 +35,7 @@ from roberta_hub.formats.fairseq_arguments import (
     layers_to_keep,
     read_config,
 )
+from roberta_hub.formats.foreign_heads import advise_of_thresholds, check_first_token
 from roberta_hub.formats.format import WEIGHTS_BESIDE_CONFIG, Format, Source
 from roberta_hub.formats.tokenizer_files import (
     VOCABULARIES,
@@ -50,6 +51,7 @@ from roberta_hub.formats.tokenizers import (
     read_dictionaries,
 )
 from roberta_hub.formats.upgrade import count_layers, is_post_norm_era, prune, upgrade
+from roberta_hub.head_settings import HeadKind, HeadSettings
 from roberta_hub.text.bpe import GPT2BPE
 from roberta_hub.text.dictionary import Dictionary
 from roberta_hub.text.fairseq_files import Keywords, engine_in
@@ -63,6 +65,7 @@ OURS = (
     "roberta_hub_init_token",
     "roberta_hub_own_head",
     "roberta_hub_inputs",
+    "roberta_hub_kinds",
     "roberta_hub_family",
 )
 """Our own keys in a model.pt, for what fairseq has no place for."""
@@ -188,11 +191,22 @@ def interpret(
         },
         own_head=own_head if isinstance(own_head, str) else None,
         inputs=plain_inputs(arguments.get("roberta_hub_inputs")),
+        head_settings=_kinds(arguments.get("roberta_hub_kinds")),
         task=next((task for task in tasks if isinstance(task, str) and task), "masked_lm"),
         init_token=next((token for token in map(_integer, tokens) if token is not None), None),
         finite=finite,
         family=family if isinstance(family, str) else "roberta",
     )
+
+
+def _kinds(value: Any) -> dict[str, HeadSettings]:
+    """Keep of a value from a file only what says what a head learnt."""
+    known: dict[str, HeadKind] = {kind: kind for kind in get_args(HeadKind)}
+    return {
+        head: HeadSettings(kind=known[kind])
+        for head, kind in _as_dict(value).items()
+        if isinstance(head, str) and isinstance(kind, str) and kind in known
+    }
 
 
 def _check_layers(stated: object, found: int, source: str) -> None:
@@ -347,6 +361,7 @@ def fairseq_state(checkpoint: Checkpoint, vocabulary: Container[str] = ()) -> di
                 "give --to roberta_hub or --to huggingface",
             ),
         )
+    check_first_token(checkpoint, "fairseq", list(checkpoint.head_settings))
     if not config.untie_weights:
         weights.setdefault(LM_WEIGHT, weights[EMBEDDING])
     weights[VERSION] = torch.tensor([3.0])
@@ -363,6 +378,9 @@ def fairseq_state(checkpoint: Checkpoint, vocabulary: Container[str] = ()) -> di
         "roberta_hub_labels": {head: list(names) for head, names in checkpoint.labels.items()},
         "roberta_hub_own_head": checkpoint.own_head,
         "roberta_hub_inputs": dict(checkpoint.inputs),
+        "roberta_hub_kinds": {
+            head: known.kind for head, known in checkpoint.head_settings.items() if known.kind
+        },
         "roberta_hub_family": checkpoint.family,
     }
 
@@ -448,6 +466,7 @@ def _write(checkpoint: Checkpoint, tokenizer: Tokenizer, directory: Path, head: 
     files = {} if shipped else tokenizer.engine.fairseq_files()
     dictionary = fairseq_dictionary(tokenizer, checkpoint.config.vocab_size)
     write_fairseq(dataclasses.replace(checkpoint, dictionary=dictionary), directory, files)
+    advise_of_thresholds(checkpoint, "fairseq's", list(checkpoint.head_settings))
 
 
 FAIRSEQ = Format(

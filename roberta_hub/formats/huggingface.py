@@ -33,6 +33,7 @@ from roberta_hub.config import RobertaConfig
 from roberta_hub.errors import CheckpointError
 from roberta_hub.files import write_files, write_json
 from roberta_hub.folder import Folder
+from roberta_hub.formats.foreign_heads import advise_of_thresholds, check_first_token
 from roberta_hub.formats.format import Format, Source, folder_of
 from roberta_hub.formats.huggingface_config import (
     check_expressible,
@@ -276,6 +277,8 @@ def write_huggingface(
     known = {*table.fields.values(), *table.fixed}
     config, weights = expand(checkpoint.config, checkpoint.weights, known)
     names = head_to_write(table, checkpoint, head)
+    if names and names.kind == HEADS:
+        check_first_token(checkpoint, f"transformers' {table.title}", [names.name])
     sizes = checkpoint.heads().get(names.name) if names and names.kind == HEADS else None
     check_expressible(config, table, sizes)
     if names and sizes and config.spectral_norm_heads:
@@ -285,6 +288,8 @@ def write_huggingface(
     write_safetensors(directory / "model.safetensors", theirs, {"format": "pt"})
     write_files(directory, vocabulary)
     write_json(directory / "config.json", description(checkpoint, head, ends=ends))
+    if names and names.kind == HEADS:
+        advise_of_thresholds(checkpoint, "Hugging Face's", [names.name])
 
 
 def description(

@@ -7,6 +7,7 @@ from collections import Counter
 from collections.abc import Container, Sequence
 from typing import Any
 
+from roberta_hub.arguments import brief
 from roberta_hub.checkpoint.checkpoint import (
     HEADS,
     REPLACED_HEAD,
@@ -18,9 +19,18 @@ from roberta_hub.checkpoint.checkpoint import (
 )
 from roberta_hub.checkpoint.names.table import REPLACED, HeadNames, NameTable
 from roberta_hub.errors import CheckpointError, Remedy
+from roberta_hub.head_settings import HeadKind, HeadSettings
 
 INPUTS = "roberta_hub_inputs"
 """Our key in config.json, which transformers keeps and does not read."""
+KIND = "problem_type"
+"""transformers' key for what a head for sentences learnt."""
+_KINDS: dict[HeadKind, str] = {
+    "single_label": "single_label_classification",
+    "multi_label": "multi_label_classification",
+    "regression": "regression",
+}
+"""Our name of a kind -> transformers'."""
 
 
 def heads_in(table: NameTable, keys: Container[str], architectures: object) -> list[HeadNames]:
@@ -77,9 +87,28 @@ def read_heads(hf: dict[str, Any], checkpoint: Checkpoint, found: Sequence[HeadN
             continue
         checkpoint.labels[head] = _labels(hf, count, head, checkpoint.source)
         checkpoint.inputs |= plain_inputs({head: hf.get(INPUTS)})
+        if (kind := _kind(hf.get(KIND), checkpoint.source)) is not None:
+            checkpoint.head_settings[head] = HeadSettings(kind=kind)
         checkpoint.task = "sentence_prediction"
     for head, count in checkpoint.token_heads().items():
         checkpoint.labels[head] = _labels(hf, count, head, checkpoint.source)
+
+
+def _kind(given: object, source: str) -> HeadKind | None:
+    """Read what a head for sentences learnt; None: the file does not say it.
+
+    Raises:
+        CheckpointError: it is no kind that transformers knows.
+    """
+    if given is None:
+        return None
+    for ours, theirs in _KINDS.items():
+        if given == theirs:
+            return ours
+    raise CheckpointError(
+        f"{source}: problem_type in config.json is {brief(given)}; transformers knows "
+        f"{', '.join(_KINDS.values())}, and null where nobody says it"
+    )
 
 
 def _labels(hf: dict[str, Any], num_classes: int, head: str, source: str) -> tuple[str, ...]:
@@ -169,4 +198,7 @@ def about_head(table: NameTable, head: HeadNames, checkpoint: Checkpoint) -> dic
     about["label2id"] = {label: i for i, label in enumerate(shown)}
     if head.name in checkpoint.inputs:
         about[INPUTS] = checkpoint.inputs[head.name]
+    known = checkpoint.head_settings.get(head.name)
+    if known is not None and known.kind is not None:
+        about[KIND] = _KINDS[known.kind]
     return about

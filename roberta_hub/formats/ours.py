@@ -22,7 +22,7 @@ from roberta_hub.checkpoint.checkpoint import (
 from roberta_hub.checkpoint.safetensors import read_safetensors, write_safetensors
 from roberta_hub.checkpoint.tensors import own
 from roberta_hub.config import RobertaConfig
-from roberta_hub.errors import CheckpointError
+from roberta_hub.errors import CheckpointError, InputError
 from roberta_hub.files import write_files, write_json
 from roberta_hub.folder import Folder
 from roberta_hub.formats.format import Format, Source, folder_of
@@ -39,6 +39,7 @@ from roberta_hub.formats.tokenizers import (
     complete,
     fit_segments,
 )
+from roberta_hub.head_settings import check_thresholds, settings_of
 from roberta_hub.sentence_settings import SentenceSettings
 from roberta_hub.text.added import SETTINGS
 from roberta_hub.text.bpe import GPT2BPE
@@ -46,6 +47,8 @@ from roberta_hub.text.dictionary import Dictionary
 from roberta_hub.text.tokenizer import Tokenizer
 
 FORMAT_VERSION = 1
+POOLED_VERSION = 2
+"""Of a model with a head that pools over tokens, which would answer otherwise before 0.3.0."""
 _WEIGHTS, _CONFIG = "model.safetensors", "config.json"
 
 
@@ -68,10 +71,10 @@ def read_store(
     """
     path, about = folder / _CONFIG, folder.json(_CONFIG)
     version = about.get("version")
-    if version != FORMAT_VERSION:
+    if version not in (FORMAT_VERSION, POOLED_VERSION):
         raise CheckpointError(
-            f"{path}: format version {brief(version)}, this package reads {FORMAT_VERSION}; was it "
-            "written by a newer roberta_hub? Install that one"
+            f"{path}: format version {brief(version)}, this package reads {FORMAT_VERSION} and "
+            f"{POOLED_VERSION}; was it written by a newer roberta_hub? Install that one"
         )
     ours = file is None or file == folder / _WEIGHTS
     weights = read_safetensors(folder / _WEIGHTS if file is None else file)
@@ -88,6 +91,10 @@ def read_store(
         inputs = {**about.get("inputs", {})}  # which 0.1.0 did not write
         if plain_inputs(inputs) != inputs:
             raise ValueError(f"inputs is {brief(inputs)}, each must be 'one' or 'pair'")
+        settings = {
+            str(head): settings_of(str(head), given)
+            for head, given in about.get("heads", {}).items()  # which 0.2.0 did not write
+        }
         own_head = about.get("own_head")
         if own_head is not None and not isinstance(own_head, str):
             raise TypeError(f"own_head is {brief(own_head)}, must be a name or null")
@@ -103,7 +110,7 @@ def read_store(
             f"{path}: not a configuration that `save` wrote ({type(error).__name__}: {error}); "
             "restore the file"
         ) from None
-    return Checkpoint(
+    checkpoint = Checkpoint(
         config=config,
         weights=weights,
         source=str(folder if ours else file),
@@ -112,11 +119,24 @@ def read_store(
         labels={head: distinct(given, head, str(folder)) for head, given in labels.items()},
         own_head=own_head,
         inputs=inputs,
+        head_settings=settings,
         task=task,
         init_token=init_token if isinstance(init_token, int) else None,
         family=family,
         sentence=sentence,
     )
+    _check_counts(checkpoint, path)
+    return checkpoint
+
+
+def _check_counts(checkpoint: Checkpoint, path: Path) -> None:
+    """Refuse thresholds that are not one for each label of their head."""
+    for head, (count, _) in checkpoint.heads().items():
+        known = checkpoint.head_settings.get(head)
+        try:
+            check_thresholds(head, known and known.thresholds, count)
+        except InputError as error:
+            raise CheckpointError(f"{path}: {error}; restore the file") from None
 
 
 def write_store(checkpoint: Checkpoint, directory: Path) -> None:
@@ -137,6 +157,11 @@ def write_store(checkpoint: Checkpoint, directory: Path) -> None:
         "init_token": checkpoint.init_token,
         "family": checkpoint.family,
     }
+    settings = {head: known.to_dict() for head, known in sorted(checkpoint.head_settings.items())}
+    if any(settings.values()):
+        about["heads"] = {head: values for head, values in settings.items() if values}
+    if any("pooling" in values for values in settings.values()):
+        about["version"] = POOLED_VERSION
     if checkpoint.sentence is not None:
         about["sentence"] = checkpoint.sentence.to_dict()
     write_json(directory / _CONFIG, about)

@@ -19,7 +19,10 @@ from roberta_hub.folder import Folder
 from roberta_hub.formats.huggingface import description, files_beside
 from roberta_hub.formats.source import FORMATS, formats_in
 from roberta_hub.formats.tokenizer_files import is_written_by_its_class
-from roberta_hub.model.roberta import own_model
+from roberta_hub.head_settings import HeadKind, HeadSettings, check_kind, check_thresholds
+from roberta_hub.model.heads import pooling_of
+from roberta_hub.model.known_head import outputs_of
+from roberta_hub.model.roberta import Roberta, own_model
 from roberta_hub.sentence_settings import SentenceSettings
 from roberta_hub.text.dictionary import Dictionary
 from roberta_hub.text.tokenizer import Tokenizer
@@ -28,6 +31,8 @@ EXPORTS = {"onnx": ("model.onnx", "model.onnx.data"), "torch": ("model.pt2",)}
 """What holds the model in a folder of `export`, by its format; the first is always there."""
 EXPORTED = {"exported_by": "roberta_hub"}
 """Marks config.json in such a folder: only what has it may be replaced."""
+THRESHOLDS = "roberta_hub_thresholds"
+"""Its key for the least probability that gives each label, where they were chosen."""
 
 
 def checkpoint_of(
@@ -39,6 +44,8 @@ def checkpoint_of(
     inputs: Mapping[str, Inputs] | None = None,
     sentence: SentenceSettings | None = None,
     family: str = "roberta",
+    kinds: Mapping[str, HeadKind] | None = None,
+    thresholds: Mapping[str, Sequence[float]] | None = None,
 ) -> Checkpoint:
     """Put a model, its vocabulary and its labels into a checkpoint; the weights are not copied.
 
@@ -51,9 +58,12 @@ def checkpoint_of(
         inputs: what each head was trained on, if known.
         sentence: how it makes sentence vectors, if known.
         family: `model_type` of the model's kind.
+        kinds: what each classification head learnt, if known.
+        thresholds: of labels, by head.
 
     Raises:
         InputTypeError: a model that is not ours.
+        InputError: a kind or a threshold that cannot be.
     """
     model = own_model(model, "save writes")
     weights = dict(model.state_dict())
@@ -78,11 +88,31 @@ def checkpoint_of(
         },
         own_head=own_head if own_head in heads else None,
         inputs={head: given for head, given in (inputs or {}).items() if head in heads},
+        head_settings=_settings(model, kinds or {}, thresholds or {}),
         task=getattr(task, "name", "masked_lm"),
         init_token=getattr(task, "init_token", None),
         sentence=sentence,
         family=family,
     )
+
+
+def _settings(
+    model: Roberta, kinds: Mapping[str, HeadKind], thresholds: Mapping[str, Sequence[float]]
+) -> dict[str, HeadSettings]:
+    """Collect what is known of each classification head, and check it."""
+    found = {
+        name: HeadSettings(
+            pooling=pooling_of(head),
+            kind=check_kind(name, kinds.get(name)),
+            thresholds=(
+                check_thresholds(name, thresholds[name], outputs_of(head))
+                if name in thresholds
+                else None
+            ),
+        )
+        for name, head in model.classification_heads.items()
+    }
+    return {name: known for name, known in found.items() if known != HeadSettings()}
 
 
 def write(
@@ -161,5 +191,8 @@ def beside_weights(
         head: that config.json describes; None: the only one.
     """
     about = description(checkpoint, head, ends=(tokenizer.bos, tokenizer.eos)) | EXPORTED
+    known = checkpoint.head_settings.get(head or "")
+    if known is not None and known.thresholds is not None:
+        about[THRESHOLDS] = list(known.thresholds)
     files = files_beside(checkpoint, tokenizer) if is_written_by_its_class(tokenizer) else {}
     return files | {"config.json": json.dumps(about, indent=2, ensure_ascii=False).encode()}

@@ -12,7 +12,7 @@ from roberta_hub.errors import InputError, InputTypeError, Remedy, placed
 from roberta_hub.inference.batching import Runner
 from roberta_hub.inference.classify import Prediction, window_values
 from roberta_hub.inference.heads import Heads
-from roberta_hub.model.known_head import known_head
+from roberta_hub.model.known_head import known_head, outputs_of
 from roberta_hub.rows.frames import list_of
 from roberta_hub.text.tokenizer import Tokenizer
 
@@ -68,11 +68,6 @@ def option_head(heads: Heads, head: str | None) -> str:
         fits=lambda name: outputs_of(known_head(heads.model, name)) == 1,
         need="classification head with one output, the score of an option",
     )
-
-
-def outputs_of(module: torch.nn.Module) -> int:
-    """Tell how many outputs a classification head has."""
-    return int(module.out_proj.out_features)  # type: ignore[union-attr, arg-type]
 
 
 def check_outputs(module: torch.nn.Module, head: str) -> None:

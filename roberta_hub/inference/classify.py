@@ -7,7 +7,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from itertools import islice
 from os import PathLike
-from typing import Any, NoReturn
+from typing import Any, Literal, NoReturn
 
 import torch
 from torch import Tensor
@@ -15,11 +15,14 @@ from torch import Tensor
 from roberta_hub.arguments import advise, no_item, shown, switch, text_of
 from roberta_hub.config import Inputs
 from roberta_hub.errors import InputError, Place, Remedy, placed
+from roberta_hub.head_settings import MIDDLE, HeadKind
 from roberta_hub.inference.batching import Rows, Runner, starts
 from roberta_hub.inference.heads import ENTAILMENT, Heads, check_inputs, entails
 from roberta_hub.inference.windows import Windows
+from roberta_hub.model.heads import pooling_of
 from roberta_hub.model.known_head import known_head
 from roberta_hub.show.bars import Bar, Bars
+from roberta_hub.show.colours import GREY
 from roberta_hub.show.display import Display, Part
 from roberta_hub.show.facts import Remark
 from roberta_hub.show.sheet import Picture
@@ -33,6 +36,9 @@ _NLI = Remedy(
 )
 MOST_LABELS = 10
 """Labels that are drawn."""
+Answering = Literal["softmax", "sigmoid", "none"]
+"""What becomes of logits: probabilities that add up to 1 (of one output nothing), a probability for
+each label by itself, or nothing."""
 
 
 @dataclass(frozen=True)
@@ -40,40 +46,67 @@ class Prediction:
     """The label of a text, with the probabilities of all labels; `str` gives label and score."""
 
     label: str
-    """The most probable label."""
+    """The most probable label, also of several labels none of which is probable."""
     score: float
     """Its probability; of a head with one output (regression, reranking) the output itself, without
     softmax or sigmoid."""
     scores: Mapping[str, float]
     """Every label with its probability, most probable first; of one output that alone."""
+    labels: tuple[str, ...] | None = None
+    """Where each label has a probability of its own (`multi_label`): those whose probability is at
+    or over their threshold, most probable first; there may be none. None: the labels exclude each
+    other, and `label` is the one."""
 
     @classmethod
-    def of(cls, labels: Sequence[str], values: Sequence[float]) -> Prediction:
+    def of(
+        cls,
+        labels: Sequence[str],
+        values: Sequence[float],
+        thresholds: Sequence[float] | None = None,
+    ) -> Prediction:
         """Rank labels by their values.
 
         Args:
             labels: different names.
             values: one for each label.
+            thresholds: one for each label that has a probability of its own; None: they exclude
+                each other.
 
         Example:
             >>> Prediction.of(["art", "sport"], [0.2, 0.8]).label
             'sport'
+            >>> Prediction.of(["art", "sport"], [0.2, 0.8], [0.1, 0.9]).labels
+            ('art',)
         """
         ranked = dict(sorted(zip(labels, values, strict=True), key=lambda pair: -pair[1]))
         best = next(iter(ranked))
-        return cls(label=best, score=ranked[best], scores=ranked)
+        if thresholds is None:
+            return cls(label=best, score=ranked[best], scores=ranked)
+        least = dict(zip(labels, thresholds, strict=True))
+        given = tuple(label for label, value in ranked.items() if value >= least[label])
+        return cls(label=best, score=ranked[best], scores=ranked, labels=given)
 
     def __str__(self) -> str:
-        return f"{self.label} {self.score:.2f}"
+        if self.labels is None:
+            return f"{self.label} {self.score:.2f}"
+        given = ", ".join(f"{label} {self.scores[label]:.2f}" for label in self.labels)
+        return given or f"no label ({self.label} {self.score:.2f})"
 
     def to_dict(self) -> dict[str, Any]:
         """Return the fields as a dict of plain values, which `json.dumps` takes.
+
+        `labels` is in it where each label has a probability of its own.
 
         Example:
             >>> Prediction.of(["art", "sport"], [0.2, 0.8]).to_dict()
             {'label': 'sport', 'score': 0.8, 'scores': {'sport': 0.8, 'art': 0.2}}
         """
-        return dataclasses.asdict(self)
+        values = dataclasses.asdict(self)
+        if self.labels is None:
+            del values["labels"]
+        else:
+            values["labels"] = list(self.labels)
+        return values
 
     def png(self, path: str | PathLike[str] | None = None) -> Picture:
         """Draw the bars that a notebook shows; see `Display.png`.
@@ -97,15 +130,28 @@ class Prediction:
 def parts_of(prediction: Prediction, most: int = MOST_LABELS) -> list[Part]:
     """Show the scores of a prediction, with bars where they are probabilities.
 
+    Of several labels that a text may have, those that it has are marked, and all of them are shown.
+
     Args:
         prediction: of one text.
         most: labels that are shown; one more takes no more room than to say that it is left out.
     """
-    scores = prediction.scores
+    scores, given = prediction.scores, prediction.labels
     are_shares = len(scores) > 1 and all(0 <= score <= 1 for score in scores.values())
+    if given is not None:
+        are_shares, most = (
+            True,
+            max([most, *(i + 1 for i, name in enumerate(scores) if name in given)]),
+        )
     most += len(scores) == most + 1
     rows = [
-        Bar(label, f"{score:.2f}", score if are_shares else None)
+        Bar(
+            label,
+            f"{score:.2f}",
+            score if are_shares else None,
+            note="yes" if label in (given or ()) else "",
+            colour=GREY if given is not None and label not in given else None,
+        )
         for label, score in islice(scores.items(), most)
     ]
     more = len(scores) - len(rows)
@@ -119,17 +165,67 @@ def classify(
     labels: Sequence[str],
     *,
     inputs: Inputs | None = None,
-    multi_label: bool = False,
+    way: Answering = "softmax",
+    thresholds: Sequence[float] | None = None,
 ) -> list[Prediction]:
-    """Predict a label for each text. See `RobertaHubInterface.classify`."""
-    multi_label = switch("multi_label", multi_label)
+    """Predict a label for each text. See `RobertaHubInterface.classify`.
+
+    Args:
+        runner: of the model.
+        texts: one answer each, in order.
+        head: name of a classification head.
+        labels: of the head.
+        inputs: what it was trained on, if known.
+        way: of `answering`.
+        thresholds: of labels that have a probability of their own; None: `MIDDLE`.
+    """
     check_inputs(texts, head, inputs)
-    values = head_values(runner, texts, head, multi_label=multi_label)
-    if multi_label:
-        values = values.sigmoid()
-    elif values.size(1) > 1:
-        values = values.softmax(-1)
-    return [Prediction.of(labels, row) for row in values.tolist()]
+    values = answers_of(head_values(runner, texts, head, vote=way == "softmax"), way)
+    least = least_of(thresholds, len(labels), way)
+    return [Prediction.of(labels, row, least) for row in values.tolist()]
+
+
+def answering(kind: HeadKind | None, multi_label: object) -> Answering:
+    """Tell what becomes of a head's logits.
+
+    Args:
+        kind: what the head learnt, if known.
+        multi_label: what the caller says of it; None: nothing.
+
+    Raises:
+        InputTypeError: `multi_label` is neither True nor False nor None.
+
+    Example:
+        >>> answering("multi_label", None), answering("multi_label", False), answering(None, None)
+        ('sigmoid', 'softmax', 'softmax')
+    """
+    if multi_label is not None:
+        return "sigmoid" if switch("multi_label", multi_label) else "softmax"
+    if kind == "multi_label":
+        return "sigmoid"
+    return "none" if kind == "regression" else "softmax"
+
+
+def answers_of(logits: Tensor, way: Answering) -> Tensor:
+    """Make probabilities of logits, or leave them: (N, K) -> (N, K)."""
+    if way == "sigmoid":
+        return logits.sigmoid()
+    return logits.softmax(-1) if way == "softmax" and logits.size(1) > 1 else logits
+
+
+def least_of(
+    thresholds: Sequence[float] | None, count: int, way: Answering
+) -> Sequence[float] | None:
+    """Return what `Prediction.of` compares with: thresholds, or None where labels exclude others.
+
+    Args:
+        thresholds: that are stored with the head; None: there are none, and it is `MIDDLE`.
+        count: of the labels.
+        way: of `answering`.
+    """
+    if way != "sigmoid":
+        return None
+    return [MIDDLE] * count if thresholds is None else thresholds
 
 
 def head_values(
@@ -137,7 +233,7 @@ def head_values(
     texts: Sequence[Text],
     head: str,
     *,
-    multi_label: bool = False,
+    vote: bool = True,
 ) -> Tensor:
     """Compute a head's logits of each text, or the value of a regression head.
 
@@ -145,15 +241,15 @@ def head_values(
         runner: of the model.
         texts: one row each, in order.
         head: name of a classification head.
-        multi_label: average the logits of a long text's windows. Otherwise the windows vote with
-            their probabilities, whose logarithms are logits too.
+        vote: the windows of a long text vote with their probabilities, whose logarithms are logits
+            too; False averages their logits.
 
     Returns:
         (len(texts), K) float32 on the CPU.
     """
     known_head(runner.model, head)
     windows, _, which = runner.encode(texts)
-    values = window_values(runner, windows, head, vote=not multi_label)
+    values = window_values(runner, windows, head, vote=vote)
     return values[which] if len(values) else values
 
 
@@ -172,13 +268,17 @@ def window_values(
         (len(windows), K) float32 on the CPU.
     """
     module = known_head(runner.model, head)
+    over_tokens = pooling_of(module) == "mean"
 
     def answer(rows: Rows) -> list[Tensor]:
-        first = rows.at(rows.batch.starts)  # (B, C)
-        return list(module(first.unsqueeze(1)).float().cpu())
+        if over_tokens:
+            vectors = torch.stack([states.mean(0) for states in rows.split()])  # (B, C)
+        else:
+            vectors = rows.at(rows.batch.starts)
+        return list(module(vectors.unsqueeze(1)).float().cpu())
 
     rows = []
-    for parts in runner.run_windows(windows, answer, pick=starts):
+    for parts in runner.run_windows(windows, answer, pick=None if over_tokens else starts):
         own = torch.stack(parts)  # (windows, K)
         voting = vote and len(own) > 1 and own.size(1) > 1
         rows.append(own.softmax(-1).mean(0).log() if voting else own.mean(0))
@@ -271,4 +371,5 @@ def zero_shot(
         scores = (entailed - other).sigmoid()
     else:
         scores = entailed.softmax(-1)  # over the labels
-    return [Prediction.of(labels, row) for row in scores.tolist()]
+    thresholds = [MIDDLE] * len(labels) if multi_label else None
+    return [Prediction.of(labels, row, thresholds) for row in scores.tolist()]

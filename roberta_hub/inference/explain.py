@@ -19,7 +19,14 @@ from roberta_hub.arguments import shown, text_of
 from roberta_hub.config import Inputs
 from roberta_hub.errors import InputTypeError
 from roberta_hub.inference.batching import Rows, Runner, check_lm_head, lm_logits
-from roberta_hub.inference.classify import Prediction, parts_of, window_values
+from roberta_hub.inference.classify import (
+    Answering,
+    Prediction,
+    answers_of,
+    least_of,
+    parts_of,
+    window_values,
+)
 from roberta_hub.inference.heads import check_inputs
 from roberta_hub.inference.units import Unit, units_of
 from roberta_hub.inference.windows import Windows
@@ -214,15 +221,18 @@ def contribution(
     labels: Sequence[str],
     *,
     inputs: Inputs | None = None,
+    way: Answering = "softmax",
+    thresholds: Sequence[float] | None = None,
 ) -> Display:
     """Show what each word contributes to a head's answer. See `RobertaHubInterface.explain`."""
     text = sentences if len(sentences) > 1 else sentences[0]
     check_inputs([text], head, inputs)
     units = units_of(runner.tokenizer, sentences)
-    values = left_out(runner, sentences, head, units)  # (1 + words, K)
-    prediction = Prediction.of(labels, values[0].tolist())
+    values = left_out(runner, sentences, head, units, way)  # (1 + words, K)
+    least = least_of(thresholds, len(labels), way)
+    prediction = Prediction.of(labels, values[0].tolist(), least)
     best = labels.index(prediction.label)
-    shares = values.size(1) > 1
+    shares = way == "sigmoid" or (way == "softmax" and values.size(1) > 1)
     changes = (values[0, best] - values[1:, best]).tolist()
     found = [(unit, change) for unit, change in zip(units, changes, strict=True)]
     scale = max([*map(abs, changes), LEAST_SCALE if shares else 0.0]) or 1.0
@@ -260,7 +270,11 @@ def contribution(
 
 
 def left_out(
-    runner: Runner, sentences: tuple[str, ...], head: str, units: Sequence[Unit]
+    runner: Runner,
+    sentences: tuple[str, ...],
+    head: str,
+    units: Sequence[Unit],
+    way: Answering = "softmax",
 ) -> Tensor:
     """Ask a head about a text, and about the text without each of its words.
 
@@ -269,18 +283,18 @@ def left_out(
         sentences: of the text.
         head: name of a classification head.
         units: the words of the text.
+        way: what becomes of the head's logits.
 
     Returns:
-        Probabilities, or the value of a head with one output, of the whole text and then without
-        each word: (1 + len(units), K).
+        What `way` makes, probabilities or values, of the whole text and then without each word:
+        (1 + len(units), K).
     """
     ids = runner.tokenizer.encode(*sentences)
     copies = [ids]
     for unit in units:
         copies.append(_without(ids, unit))
     windows = runner.fit(copies, [_named(sentences)] * len(copies), [0] * len(copies))
-    values = window_values(runner, windows, head)
-    return values.softmax(-1) if values.size(1) > 1 else values
+    return answers_of(window_values(runner, windows, head, vote=way == "softmax"), way)
 
 
 def _signed(change: float) -> str:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Any
 
 from torch import nn
@@ -19,7 +19,8 @@ from roberta_hub.errors import (
     RobertaHubError,
     UnknownNameError,
 )
-from roberta_hub.model.known_head import VERBS, Kind, heads_of, known_head
+from roberta_hub.head_settings import HeadKind, check_kind, check_thresholds
+from roberta_hub.model.known_head import VERBS, Kind, heads_of, known_head, outputs_of
 from roberta_hub.rows.frames import list_of
 from roberta_hub.text.dictionary import MASK
 from roberta_hub.text.tokenizer import Text
@@ -171,13 +172,16 @@ class Heads:
     """The head that the model was trained for, where known."""
     dictionary: Any = None
     """fairseq's label dictionary, ours or its own, of a task that has one."""
+    kinds: Mapping[str, HeadKind] = field(default_factory=dict)
+    """What classification heads learnt, where known."""
+    given_thresholds: Mapping[str, Sequence[float]] = field(default_factory=dict)
+    """For each label of a head the least probability that gives it, where it was chosen."""
 
     def labels(self, head: str) -> tuple[str, ...]:
         """Name a head's classes: the given names, else the label dictionary's, else numbers."""
         is_token = isinstance(head, str) and head in heads_of(self.model, "token")
         kind: Kind = "token" if is_token else "classification"
-        module = known_head(self.model, head, kind)
-        count = int(module.out_proj.out_features)  # type: ignore[union-attr, arg-type]
+        count = outputs_of(known_head(self.model, head, kind))
         known = self.given.get(head)
         if known is None and self.dictionary is not None and kind == "classification":
             names = self.dictionary.symbols[self.dictionary.nspecial :]
@@ -191,6 +195,22 @@ class Heads:
     def inputs(self, head: str) -> Inputs | None:
         """Tell what a head was trained on, where that is known."""
         return trained_on(head, self.marks, self.labels(head))
+
+    def kind(self, head: str) -> HeadKind | None:
+        """Tell what a classification head learnt, where that is known.
+
+        Raises:
+            InputError: `roberta.kinds` says something that is no kind.
+        """
+        return check_kind(head, self.kinds.get(head))
+
+    def thresholds(self, head: str) -> tuple[float, ...] | None:
+        """Return the thresholds of a classification head's labels; None: there are none.
+
+        Raises:
+            InputError: `roberta.thresholds` has other than a number in 0 to 1 for each label.
+        """
+        return check_thresholds(head, self.given_thresholds.get(head), len(self.labels(head)))
 
     def find(
         self,

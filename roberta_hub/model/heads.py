@@ -9,6 +9,7 @@ import torch
 import torch.nn.functional as F
 from torch import Tensor, nn
 
+from roberta_hub.head_settings import HeadPooling
 from roberta_hub.model.activations import activation
 from roberta_hub.model.matrices import Dtype, matrix, norm
 from roberta_hub.model.prepared import Prepared, is_plain
@@ -116,7 +117,7 @@ def prepare_lm_head(head: LMHead, dtype: Dtype | None) -> PreparedLMHead | None:
 
 
 class ClassificationHead(nn.Module):
-    """Sentence classification on the first token `<s>`.
+    """Sentence classification on the first token `<s>`, or on the mean of all tokens.
 
     Dropout, dense, activation, dropout, output.
     """
@@ -130,8 +131,10 @@ class ClassificationHead(nn.Module):
         activation_fn: str,
         dropout: float,
         spectral_norm: bool = False,
+        pooling: HeadPooling = "cls",
     ) -> None:
         super().__init__()
+        self.pooling = pooling
         self.dense = nn.Linear(embed_dim, inner_dim)
         self.activation_fn = activation(activation_fn)
         self.dropout = nn.Dropout(dropout)
@@ -140,12 +143,39 @@ class ClassificationHead(nn.Module):
             # The older function, whose names weight_orig, weight_u, weight_v fairseq's files use.
             self.out_proj = torch.nn.utils.spectral_norm(self.out_proj)
 
-    def forward(self, features: Tensor) -> Tensor:
-        """Logits from the features of whole sequences: (B, T, C) -> (B, num_classes)."""
-        x = self.dropout(features[:, 0, :])
-        x = self.dropout(self.activation_fn(self.dense(x)))
+    def forward(self, features: Tensor, real: Tensor | None = None) -> Tensor:
+        """Logits from the features of whole sequences: (B, T, C) -> (B, num_classes).
+
+        Vectors that are pooled already are sequences of one token, (B, 1, C).
+
+        Args:
+            features: where `real` is given, zeros at padding. Shape: (B, T, C)
+            real: True at tokens that are no padding; None: there is none. Shape: (B, T)
+        """
+        x = padded_mean(features, real) if self.pooling == "mean" else features[:, 0, :]
+        x = self.dropout(self.activation_fn(self.dense(self.dropout(x))))
         logits: Tensor = self.out_proj(x)
         return logits
+
+
+def pooling_of(head: nn.Module) -> HeadPooling:
+    """Tell what a classification head reads; fairseq's and a caller's own read `<s>`."""
+    pooling: HeadPooling = getattr(head, "pooling", "cls")  # of a wrapped head too
+    return pooling
+
+
+def padded_mean(features: Tensor, real: Tensor | None = None) -> Tensor:
+    """Average the features of each sequence's tokens: (B, T, C) -> (B, C), zeros where it has none.
+
+    `PackedBatch.mean_rows` does it to packed rows.
+
+    Args:
+        features: zeros at padding. Shape: (B, T, C)
+        real: True at tokens that are no padding; None: there is none. Shape: (B, T)
+    """
+    if real is None:
+        return features.mean(1)
+    return features.sum(1) / real.sum(1, keepdim=True).clamp(min=1)
 
 
 class Pooler(nn.Module):

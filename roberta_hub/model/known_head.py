@@ -59,6 +59,11 @@ def known_head(model: nn.Module, head: object, kind: Kind = "classification") ->
     return heads[head]
 
 
+def outputs_of(head: nn.Module) -> int:
+    """Tell how many outputs a classification or token head has."""
+    return int(head.out_proj.out_features)  # type: ignore[union-attr, arg-type]
+
+
 def unknown_head(
     model: nn.Module, head: object, kind: Kind | None, more: tuple[str, ...] = ()
 ) -> InputTypeError | UnknownNameError:

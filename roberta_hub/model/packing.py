@@ -90,6 +90,18 @@ class PackedBatch:
         out = rows.new_zeros(len(self.lengths), *rows.shape[1:])
         return out.index_copy(0, filled, rows[self.starts[filled]])
 
+    def mean_rows(self, rows: Tensor) -> Tensor:
+        """Average the rows of each sequence, in float32 at least: (N, C) -> (B, C).
+
+        Zeros for an empty sequence.
+        """
+        lengths = moved(torch.tensor(self.lengths), rows.device)
+        wide = rows if rows.dtype == torch.float64 else rows.float()
+        means = torch.segment_reduce(wide, "mean", lengths=lengths, axis=0, unsafe=True)
+        if not all(self.lengths):
+            means = means.masked_fill(lengths.eq(0).unsqueeze(1), 0)
+        return means.to(rows.dtype)
+
 
 @dataclass(frozen=True)
 class PaddedBatch:

@@ -14,6 +14,7 @@ from torch import Tensor, nn
 from roberta_hub.arguments import kind_of, shown
 from roberta_hub.config import MAX_SIZE, RobertaConfig, check_head_name, fairseq_arguments
 from roberta_hub.errors import InputError, InputTypeError
+from roberta_hub.head_settings import HeadPooling, check_pooling
 from roberta_hub.model.encoder import TransformerEncoder
 from roberta_hub.model.heads import (
     ClassificationHead,
@@ -23,6 +24,7 @@ from roberta_hub.model.heads import (
     SpanHead,
     TokenHead,
     init_bert,
+    pooling_of,
 )
 from roberta_hub.model.known_head import known_head, list_heads
 from roberta_hub.model.packing import PackedBatch
@@ -200,8 +202,11 @@ class Roberta(nn.Module):
         features_only = features_only or classification_head_name is not None
         x, extra = self.encoder(src_tokens, features_only, return_all_hiddens, masked_tokens)
         if classification_head_name is not None:
-            first = self.first_tokens(src_tokens)
-            x = self.head(classification_head_name)(x[first].unsqueeze(1))
+            head = self.head(classification_head_name)
+            if pooling_of(head) == "mean":
+                real = src_tokens.view(-1, src_tokens.size(-1)).ne(self.config.padding_idx)
+                return head(x, real), extra
+            x = head(x[self.first_tokens(src_tokens)].unsqueeze(1))
         return x, extra
 
     def first_tokens(self, src_tokens: Tensor) -> tuple[Tensor, Tensor]:
@@ -219,7 +224,12 @@ class Roberta(nn.Module):
         return list_heads(self)
 
     def register_classification_head(
-        self, name: str, num_classes: int | None = None, inner_dim: int | None = None
+        self,
+        name: str,
+        num_classes: int | None = None,
+        inner_dim: int | None = None,
+        *,
+        pooling: HeadPooling = "cls",
     ) -> None:
         """Add a randomly initialized classification head, replacing one of the same name.
 
@@ -229,11 +239,14 @@ class Roberta(nn.Module):
             name: any without a dot.
             num_classes: outputs; 1 for regression.
             inner_dim: width of the dense layer; `embed_dim` if None.
+            pooling: what the head reads: "cls", the features of `<s>`, or "mean", the mean of those
+                of all tokens.
 
         Raises:
-            InputError: a name or size that cannot be.
+            InputError: a name, size or pooling that cannot be.
         """
         self._check_vacant(name, self.classification_heads)
+        check_pooling(name, pooling)
         inner_dim = self.config.embed_dim if inner_dim is None else inner_dim
         for what, size in (("num_classes", num_classes), ("inner_dim", inner_dim)):
             _check_size(name, what, size)
@@ -254,6 +267,7 @@ class Roberta(nn.Module):
             activation_fn=self.config.pooler_activation_fn,
             dropout=self.config.pooler_dropout,
             spectral_norm=self.config.spectral_norm_heads,
+            pooling=pooling,
         )
         if self.pooler is not None and inner_dim == self.config.embed_dim:
             # As in BERT: what the pooler has learnt is where a head's training starts.

@@ -8,7 +8,7 @@ import hashlib
 import json
 import threading
 from collections.abc import Iterator
-from typing import TYPE_CHECKING, Literal
+from typing import TYPE_CHECKING, Any, Literal
 
 if TYPE_CHECKING:
     from roberta_hub.interface import RobertaHubInterface
@@ -39,7 +39,7 @@ class Loaded:
             found.update(f"{name} {tensor.dtype} {tuple(tensor.shape)}\n".encode())
             flat = tensor.detach().cpu().contiguous().flatten()
             found.update(memoryview(flat.view(uint8).numpy()))
-        about = [
+        about: list[Any] = [
             roberta.labels,
             roberta.own_head,
             roberta.inputs,
@@ -47,8 +47,18 @@ class Loaded:
             roberta.max_positions,
             [roberta.encode(text).tolist() for text in _PROBE],
         ]
+        if any(settings := [roberta.kinds, roberta.thresholds, self._pooled_heads()]):
+            about.append(settings)  # of other models the digest is 0.2.0's
         found.update(json.dumps(about, sort_keys=True).encode())
         return found.hexdigest()
+
+    def _pooled_heads(self) -> list[str]:
+        """Name the classification heads that read the mean of all tokens."""
+        from roberta_hub.model.heads import pooling_of
+        from roberta_hub.model.known_head import heads_of
+
+        heads = heads_of(self.roberta.model)
+        return sorted(name for name, head in heads.items() if pooling_of(head) == "mean")
 
 
 def loaded(model: str, device: str | None, dtype: str | None, optimize: Optimize | None) -> Loaded:

@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING
 from roberta_hub.errors import placed
 from roberta_hub.inference import attention, explain, token_strip
 from roberta_hub.inference.batching import Options
+from roberta_hub.inference.classify import answering
 from roberta_hub.inference.explain import one_text
 from roberta_hub.keywords import checks_keywords
 from roberta_hub.show.display import Display
@@ -75,7 +76,13 @@ class DisplayVerbs(HeadVerbs):
             heads = self._heads
             head = heads.find(head, "classification", "explain")
             return explain.contribution(
-                runner, sentences, head, heads.labels(head), inputs=heads.inputs(head)
+                runner,
+                sentences,
+                head,
+                heads.labels(head),
+                inputs=heads.inputs(head),
+                way=answering(heads.kind(head), None),
+                thresholds=heads.thresholds(head),
             )
 
     def token_strip(self, text: str | tuple[str, ...]) -> Display:

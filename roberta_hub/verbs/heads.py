@@ -6,10 +6,11 @@ from collections.abc import Iterable, Sequence
 from typing import TYPE_CHECKING, Any, overload
 
 from roberta_hub.config import Inputs
+from roberta_hub.head_settings import HeadKind
 from roberta_hub.inference import answer, choose, classify, shown, tag
 from roberta_hub.inference.answer import MAX_ANSWER, Answer
 from roberta_hub.inference.batching import Options
-from roberta_hub.inference.classify import Prediction
+from roberta_hub.inference.classify import Prediction, answering
 from roberta_hub.inference.heads import Heads, check_classes
 from roberta_hub.inference.tag import Span
 from roberta_hub.keywords import checks_keywords
@@ -29,12 +30,15 @@ class HeadVerbs(TextVerbs):
     labels: dict[str, tuple[str, ...]]
     own_head: str | None
     inputs: dict[str, Inputs]
+    kinds: dict[str, HeadKind]
+    thresholds: dict[str, tuple[float, ...]]
 
     @property
     def _heads(self) -> Heads:
         """The model's heads with all that is known of them now; callers may change it any time."""
         dictionary = getattr(self.task, "label_dictionary", None)
-        return Heads(self.model, self.labels, self.inputs, self.own_head, dictionary)
+        known = (self.labels, self.inputs, self.own_head, dictionary)
+        return Heads(self.model, *known, kinds=self.kinds, given_thresholds=self.thresholds)
 
     @overload
     def classify(  # type: ignore[overload-overlap]
@@ -42,7 +46,7 @@ class HeadVerbs(TextVerbs):
         texts: str,
         head: str | None = None,
         *,
-        multi_label: bool = False,
+        multi_label: bool | None = None,
         **options: Unpack[Options],
     ) -> Prediction: ...
     @overload
@@ -51,7 +55,7 @@ class HeadVerbs(TextVerbs):
         texts: Texts,
         head: str | None = None,
         *,
-        multi_label: bool = False,
+        multi_label: bool | None = None,
         **options: Unpack[Options],
     ) -> list[Prediction]: ...
     def classify(
@@ -59,7 +63,7 @@ class HeadVerbs(TextVerbs):
         texts: str | Texts,
         head: str | None = None,
         *,
-        multi_label: bool = False,
+        multi_label: bool | None = None,
         **options: Unpack[Options],
     ) -> list[Prediction] | Prediction:
         """Give each text a label, with the probabilities of all labels.
@@ -69,15 +73,17 @@ class HeadVerbs(TextVerbs):
                 single texts, and a head that was trained on single texts takes no pairs; `inputs`
                 says which.
             head: name of a classification head. None asks the model's own head, else the only one.
-            multi_label: True gives each label a probability of its own, for heads trained so; False
-                gives probabilities that add up to 1.
+            multi_label: True gives each label a probability of its own, and `labels` those of them
+                that reach their thresholds; False gives probabilities that add up to 1; None does
+                what the head learnt, which `kinds` says, and False where nobody says it.
             options: batch_tokens, progress, truncate, stride; see `features`. The windows of a long
                 text vote with their probabilities; with `multi_label` their logits are averaged.
 
         Returns:
-            A `Prediction` for each text: `label`, its probability `score`, and `scores` of all
-            labels. A head with one output is a regression or a reranker: the `score` is its raw
-            output, and higher is more; with `multi_label` it is its sigmoid.
+            A `Prediction` for each text: `label`, its probability `score`, `scores` of all labels,
+            and with `multi_label` `labels`, of which there may be none. A head with one output is a
+            regression or a reranker: the `score` is its raw output, and higher is more; with
+            `multi_label` it is its sigmoid.
 
         Raises:
             UnknownNameError: the model has no such head.
@@ -88,6 +94,10 @@ class HeadVerbs(TextVerbs):
             >>> roberta.register_classification_head("topic", labels=["art", "sport"])
             >>> sorted(roberta.classify(["Goal!"], "topic")[0].scores)
             ['art', 'sport']
+            >>> roberta.register_classification_head("tags", labels=["a", "b"], kind="multi_label")
+            >>> roberta.thresholds["tags"] = (0.0, 1.0)
+            >>> roberta.classify("Goal!", "tags").labels
+            ('a',)
         """
         heads = self._heads
         head = heads.find(head, "classification", "classify")
@@ -98,7 +108,8 @@ class HeadVerbs(TextVerbs):
             head,
             heads.labels(head),
             inputs=heads.inputs(head),
-            multi_label=multi_label,
+            way=answering(heads.kind(head), multi_label),
+            thresholds=heads.thresholds(head),
         )
         return found[0] if one else shown.predictions(many, found)
 
@@ -145,8 +156,8 @@ class HeadVerbs(TextVerbs):
             hypothesis: a sentence with `{}` where the label goes.
             head: name of an NLI head, one of whose labels is "entailment". None asks the model's
                 own head if it is one, else the only one.
-            multi_label: True gives each label a probability of its own; False gives probabilities
-                that add up to 1.
+            multi_label: True gives each label a probability of its own, and `labels` those of at
+                least 0.5; False gives probabilities that add up to 1.
             options: batch_tokens, progress, truncate, stride; see `features`.
 
         Returns:
@@ -361,9 +372,14 @@ class HeadVerbs(TextVerbs):
         """
         return self._heads.labels(head)
 
-    def _describe(self, head: str, labels: Sequence[str] | None) -> None:
-        """Remember a new head's labels, and forget what is known of an older head of its name."""
-        self.labels.pop(head, None)
-        self.inputs.pop(head, None)
+    def _describe(
+        self, head: str, labels: Sequence[str] | None, kind: HeadKind | None = None
+    ) -> None:
+        """Remember what a new head is for, and forget what is known of an older one of its name."""
+        known: tuple[dict[str, Any], ...] = (self.labels, self.inputs, self.kinds, self.thresholds)
+        for about in known:
+            about.pop(head, None)
         if labels is not None:
             self.labels[head] = tuple(labels)
+        if kind is not None:
+            self.kinds[head] = kind

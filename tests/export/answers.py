@@ -46,6 +46,7 @@ def made(name: str, folder: Path) -> RobertaHubInterface:
             warnings.simplefilter("ignore")
             roberta = roberta_hub.load_model(write_family(kind, folder, head=head))
     roberta.register_classification_head("topic", labels=["art", "news", "sport"])
+    roberta.register_classification_head("mood", labels=["bad", "good"], pooling="mean")
     roberta.register_token_head("ner", labels=["O", "B-PER", "I-PER"])
     roberta.register_span_head("squad")
     for heads in ("classification_heads", "token_heads", "span_heads"):
@@ -62,6 +63,7 @@ def answers(roberta: RobertaHubInterface) -> Iterator[Answer]:
     if model.encoder.lm_head is not None:
         yield Answer("language")
     yield Answer("classification", "topic")
+    yield Answer("classification", "mood")  # of the mean of all tokens
     yield Answer("token", "ner")
     yield Answer("span", "squad")
     if model.replaced_head is not None:

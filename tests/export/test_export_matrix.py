@@ -18,6 +18,7 @@ KINDS = {
     "pooler": "pooler",
     "language": "",
     "classification": "topic",
+    "mood": "mood",
     "token": "ner",
     "span": "squad",
     "replaced": "replaced_head",

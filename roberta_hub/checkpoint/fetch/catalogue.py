@@ -138,6 +138,8 @@ def name_heads(record: Record, checkpoint: Checkpoint) -> None:
             checkpoint.weights[HEADS + new + key[len(HEADS + old) :]] = checkpoint.weights.pop(key)
         if old in checkpoint.inputs:
             checkpoint.inputs[new] = checkpoint.inputs.pop(old)
+        if old in checkpoint.head_settings:
+            checkpoint.head_settings[new] = checkpoint.head_settings.pop(old)
         labels = tuple(label.lower() for label in checkpoint.labels.pop(old, ()))
         # A file that names its labels also says in which order they are.
         if sorted(labels) == sorted(record.labels[new]):

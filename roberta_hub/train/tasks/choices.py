@@ -15,7 +15,7 @@ from roberta_hub.model.roberta import Roberta
 from roberta_hub.train.data.choices import Choice, read_choices
 from roberta_hub.train.settings import Config
 from roberta_hub.train.tasks.encoding import located, name_task, shorten
-from roberta_hub.train.tasks.features import first_hidden
+from roberta_hub.train.tasks.features import head_logits
 from roberta_hub.train.tasks.finetuning import Encoded, FineTuning, Targets
 from roberta_hub.train.tasks.measures import chance_of, gather, metrics
 from roberta_hub.train.tasks.options import metric_of, options_of, train_path
@@ -27,14 +27,13 @@ LAYOUTS = {"race": OPTION_FIRST, "commonsense_qa": ONE_SEPARATOR}
 
 @dataclass(frozen=True)
 class ChoiceObjective:
-    """A classification head with one output, on the `<s>` of every option."""
+    """A classification head with one output, on every option."""
 
     head: str
 
     def logits(self, roberta: Roberta, batch: Batch) -> Tensor:
         """Score the options: (B, most options), minus infinity where an example has fewer."""
-        first = first_hidden(roberta, batch)  # (options of all, C)
-        scores: Tensor = roberta.classification_heads[self.head](first.unsqueeze(1))[:, 0]
+        scores = head_logits(roberta, batch, self.head)[:, 0]  # (options of all,)
         places, examples = batch.targets["places"], len(batch.targets["labels"])
         width = len(batch.targets["width"])
         table = scores.new_full((examples * width,), -torch.inf)

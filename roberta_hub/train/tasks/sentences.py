@@ -18,7 +18,7 @@ from roberta_hub.train.data.labels import label_ids, label_names
 from roberta_hub.train.data.sentences import GLUE, Sentences, read_sentences
 from roberta_hub.train.settings import Config
 from roberta_hub.train.tasks.encoding import encode
-from roberta_hub.train.tasks.features import first_hidden
+from roberta_hub.train.tasks.features import head_logits
 from roberta_hub.train.tasks.finetuning import Encoded, FineTuning, Targets
 from roberta_hub.train.tasks.measures import chance_of, gather, metrics
 from roberta_hub.train.tasks.options import metric_of, options_of, train_path
@@ -28,7 +28,7 @@ from roberta_hub.train.tasks.training_task import Batch, Loss
 
 @dataclass(frozen=True)
 class SentenceObjective:
-    """A classification head on `<s>`."""
+    """A classification head on each sequence."""
 
     head: str
     kind: str
@@ -37,9 +37,7 @@ class SentenceObjective:
 
     def logits(self, roberta: Roberta, batch: Batch) -> Tensor:
         """Compute the head's logits: (B, K)."""
-        first = first_hidden(roberta, batch)  # (B, C)
-        logits: Tensor = roberta.classification_heads[self.head](first.unsqueeze(1))
-        return logits
+        return head_logits(roberta, batch, self.head)
 
     def loss(self, logits: Tensor, batch: Batch) -> Loss:
         """Sum the loss over texts, or over texts and labels, in float32.
@@ -79,7 +77,8 @@ def classification_of(
     held_out: list[Sentences] | None = None,
 ) -> FineTuning:
     """Build the task of examples that are read already, with these classes."""
-    names = make_head(interface, config, len(names), names, inputs=_inputs(train))
+    inputs = _inputs(train)
+    names = make_head(interface, config, len(names), names, inputs=inputs, learns="single_label")
     objective = SentenceObjective(config.task.head, "classification")
 
     def prepare(examples: list[Sentences]) -> Encoded:
@@ -141,7 +140,7 @@ def regression_of(
     held_out: list[Sentences] | None = None,
 ) -> FineTuning:
     """Build the task of examples that are read already."""
-    make_head(interface, config, 1, None, inputs=_inputs(train))
+    make_head(interface, config, 1, None, inputs=_inputs(train), learns="regression")
     objective = SentenceObjective(config.task.head, "regression")
 
     def prepare(examples: list[Sentences]) -> Encoded:
@@ -186,7 +185,7 @@ def _values(config: Config, examples: Sequence[Sentences]) -> Tensor:
 def multi_label(config: Config, interface: RobertaHubInterface) -> FineTuning:
     """Build a task with any number of labels for each text.
 
-    `classify(..., multi_label=True)` then gives each label its probability.
+    `classify` then gives each label its probability, and in `labels` those of at least 0.5.
     """
     separator = options_of(config).separator
     train, held_out = _train(config, separator), _valid(config, separator)
@@ -202,7 +201,8 @@ def multi_label_of(
     held_out: list[Sentences] | None = None,
 ) -> FineTuning:
     """Build the task of examples that are read already, with these labels."""
-    names = make_head(interface, config, len(names), names, inputs=_inputs(train))
+    inputs = _inputs(train)
+    names = make_head(interface, config, len(names), names, inputs=inputs, learns="multi_label")
     objective = SentenceObjective(config.task.head, "multi_label")
 
     def prepare(examples: list[Sentences]) -> Encoded:

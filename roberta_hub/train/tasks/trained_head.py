@@ -10,6 +10,7 @@ from typing import Literal
 import torch
 
 from roberta_hub.config import Inputs
+from roberta_hub.head_settings import HeadKind
 from roberta_hub.interface import RobertaHubInterface
 from roberta_hub.model.known_head import heads_of
 from roberta_hub.train.settings import Config
@@ -23,6 +24,7 @@ def make_head(
     names: tuple[str, ...] | None,
     kind: Literal["classification", "token"] = "classification",
     inputs: Inputs | None = None,
+    learns: HeadKind | None = None,
 ) -> tuple[str, ...]:
     """Make the head that the configuration names, or keep one of this size and these labels.
 
@@ -35,14 +37,21 @@ def make_head(
         names: names of the classes; None: a regression or a choice has none.
         kind: "classification" for texts, "token" for words.
         inputs: whether a classification head learns on texts or on pairs.
+        learns: what a classification head learns; None: nothing that `classify` answers.
 
     Returns:
         The label names in the order of the outputs.
     """
     names = _make_head(interface, config, count, names, kind)
-    interface.own_head = config.task.head
+    head = config.task.head
+    interface.own_head = head
     if inputs is not None:
-        interface.inputs[config.task.head] = inputs
+        interface.inputs[head] = inputs
+    interface.thresholds.pop(head, None)  # they were chosen for the weights of before
+    if learns is None:
+        interface.kinds.pop(head, None)
+    else:
+        interface.kinds[head] = learns
     return names
 
 

@@ -1,0 +1,59 @@
+"""Says what formats of other libraries cannot hold of a classification head."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from roberta_hub.arguments import advise
+from roberta_hub.checkpoint.checkpoint import Checkpoint
+from roberta_hub.errors import CheckpointError, Remedy
+from roberta_hub.head_settings import MIDDLE, HeadSettings
+
+
+def check_first_token(checkpoint: Checkpoint, whose: str, heads: Sequence[str]) -> None:
+    """Refuse heads that read more than `<s>`, from which other libraries' classes would answer.
+
+    Args:
+        checkpoint: of the model.
+        whose: what the library's class is called.
+        heads: that are written.
+
+    Raises:
+        CheckpointError: one reads the mean of all tokens.
+    """
+    pooled = [head for head in heads if _settings(checkpoint, head).pooling != "cls"]
+    if not pooled:
+        return
+    read = "reads the mean of all tokens" if len(pooled) == 1 else "read the mean of all tokens"
+    raise CheckpointError(
+        f"head {', '.join(map(repr, pooled))} {read}, and {whose} reads <s> alone, so that it "
+        "would answer otherwise",
+        remedy=Remedy(
+            "save as 'roberta_hub', or make a head of <s> by fit(..., pooling=\"cls\")",
+            "give --to roberta_hub, or make a head of <s> by `roberta-hub fit --pooling cls`",
+        ),
+    )
+
+
+def advise_of_thresholds(checkpoint: Checkpoint, whose: str, heads: Sequence[str]) -> None:
+    """Warn where heads have thresholds, which other libraries' files have no place for.
+
+    Args:
+        checkpoint: of the model.
+        whose: what the library is called.
+        heads: that are written.
+    """
+    chosen = [
+        head
+        for head in heads
+        if any(number != MIDDLE for number in _settings(checkpoint, head).thresholds or ())
+    ]
+    if chosen:
+        advise(
+            f"{whose} format has no place for thresholds, so that head "
+            f"{', '.join(map(repr, chosen))} gives a label there from a probability of {MIDDLE} on"
+        )
+
+
+def _settings(checkpoint: Checkpoint, head: str) -> HeadSettings:
+    return checkpoint.head_settings.get(head, HeadSettings())
