@@ -282,6 +282,7 @@ def assemble(
         sentence=checkpoint.sentence,
         kinds={head: about.kind for head, about in settings if about.kind},
         thresholds={head: about.thresholds for head, about in settings if about.thresholds},
+        zero_shot_settings=checkpoint.zero_shot,
     )
     if not checkpoint.weights and dtype is not None:
         interface = interface.to(dtype)

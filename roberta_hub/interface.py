@@ -41,6 +41,8 @@ from roberta_hub.verbs.display import DisplayVerbs
 from roberta_hub.verbs.embed import EmbedVerbs
 from roberta_hub.verbs.ids import IdVerbs
 from roberta_hub.verbs.language import LanguageVerbs
+from roberta_hub.verbs.zero_shot import ZeroShotVerbs
+from roberta_hub.zero_shot_settings import ZeroShotSettings
 
 if TYPE_CHECKING:
     from typing import Self
@@ -49,7 +51,7 @@ Format = Literal["roberta_hub", "fairseq", "huggingface"]
 
 
 @checks_keywords
-class RobertaHubInterface(IdVerbs, LanguageVerbs, EmbedVerbs, DisplayVerbs):
+class RobertaHubInterface(IdVerbs, LanguageVerbs, EmbedVerbs, ZeroShotVerbs, DisplayVerbs):
     """RoBERTa for people: text goes in, answers come out.
 
     On texts:
@@ -111,6 +113,7 @@ class RobertaHubInterface(IdVerbs, LanguageVerbs, EmbedVerbs, DisplayVerbs):
             order of `head_labels`. Heads of kind "multi_label" have them where they were chosen;
             without them it is 0.5. They are checked when they are used.
         sentence: how `embed` makes one vector of a text, where the model says it.
+        zero_shot_settings: by which way `zero_shot` labels, where the model says it.
         source: where the weights came from.
         family: Hugging Face's `model_type` of the model's kind: "roberta", "bert", "albert".
         optimized: what `optimize` did and how accurate the result is; None before it is called.
@@ -134,6 +137,7 @@ class RobertaHubInterface(IdVerbs, LanguageVerbs, EmbedVerbs, DisplayVerbs):
         sentence: SentenceSettings | None = None,
         kinds: Mapping[str, HeadKind] | None = None,
         thresholds: Mapping[str, Sequence[float]] | None = None,
+        zero_shot_settings: ZeroShotSettings | None = None,
     ) -> None:
         """Wrap a model, as fairseq's constructor does.
 
@@ -150,6 +154,7 @@ class RobertaHubInterface(IdVerbs, LanguageVerbs, EmbedVerbs, DisplayVerbs):
             sentence: how `embed` makes one vector of a text; None: the model does not say it.
             kinds: what heads learnt: "single_label", "multi_label" or "regression".
             thresholds: of the labels of heads.
+            zero_shot_settings: by which way `zero_shot` labels; None: the model does not say it.
 
         Raises:
             InputTypeError: a part is of another type.
@@ -165,6 +170,10 @@ class RobertaHubInterface(IdVerbs, LanguageVerbs, EmbedVerbs, DisplayVerbs):
                 raise InputTypeError(f"{what} is a {kind_of(given)}; pass a dict with head names")
         if not (sentence is None or isinstance(sentence, SentenceSettings)):
             raise InputTypeError(f"sentence is a {kind_of(sentence)}; pass SentenceSettings")
+        if not (zero_shot_settings is None or isinstance(zero_shot_settings, ZeroShotSettings)):
+            raise InputTypeError(
+                f"zero_shot_settings is a {kind_of(zero_shot_settings)}; pass ZeroShotSettings"
+            )
         self.cfg = cfg
         self.task = task
         self.model = model
@@ -184,6 +193,7 @@ class RobertaHubInterface(IdVerbs, LanguageVerbs, EmbedVerbs, DisplayVerbs):
         self.source = source
         self.family = family
         self.sentence = sentence
+        self.zero_shot_settings = zero_shot_settings
         dictionary = Dictionary.of(task.source_dictionary)
         self.bpe = engine_for(dictionary, bpe)
         self.tokenizer = Tokenizer(self.bpe, dictionary, getattr(task, "layout", None))
@@ -343,6 +353,7 @@ class RobertaHubInterface(IdVerbs, LanguageVerbs, EmbedVerbs, DisplayVerbs):
             self.family,
             self.kinds,
             self.thresholds,
+            self.zero_shot_settings,
         )
 
     def to(
@@ -412,6 +423,7 @@ class RobertaHubInterface(IdVerbs, LanguageVerbs, EmbedVerbs, DisplayVerbs):
             training=self.training,
             optimized=self.optimized,
             sentence=self.sentence,
+            zero_shot=self.zero_shot_settings,
         )
 
     if not TYPE_CHECKING:  # a type checker sees the class as it is, and knows more than we do

@@ -18,6 +18,7 @@ from roberta_hub.files import read_bytes
 from roberta_hub.folder import Folder
 from roberta_hub.head_settings import HeadSettings
 from roberta_hub.sentence_settings import SentenceSettings
+from roberta_hub.zero_shot_settings import ZeroShotSettings
 
 EMBEDDING = "encoder.sentence_encoder.embed_tokens.weight"
 PROJECTION = "encoder.sentence_encoder.embed_projection.weight"
@@ -75,6 +76,8 @@ class Checkpoint:
     """Without weights: which of `POOLER` and `REPLACED_HEAD` the model has. Tensors say it else."""
     sentence: SentenceSettings | None = None
     """How the model makes one vector of a text, where that is known."""
+    zero_shot: ZeroShotSettings | None = None
+    """By which way the model labels without training, where that is known; our format says it."""
 
     def heads(self) -> dict[str, tuple[int, int]]:
         """Read (num_classes, inner_dim) of every classification head off the tensors."""

@@ -45,6 +45,7 @@ from roberta_hub.text.added import SETTINGS
 from roberta_hub.text.bpe import GPT2BPE
 from roberta_hub.text.dictionary import Dictionary
 from roberta_hub.text.tokenizer import Tokenizer
+from roberta_hub.zero_shot_settings import ZeroShotSettings
 
 FORMAT_VERSION = 1
 POOLED_VERSION = 2
@@ -105,6 +106,8 @@ def read_store(
         config = RobertaConfig(**model)
         sentence = about.get("sentence")
         sentence = None if sentence is None else SentenceSettings(**sentence)
+        zero_shot = about.get("zero_shot")
+        zero_shot = None if zero_shot is None else ZeroShotSettings(**zero_shot)
     except (KeyError, TypeError, AttributeError, ValueError) as error:
         raise CheckpointError(
             f"{path}: not a configuration that `save` wrote ({type(error).__name__}: {error}); "
@@ -124,6 +127,7 @@ def read_store(
         init_token=init_token if isinstance(init_token, int) else None,
         family=family,
         sentence=sentence,
+        zero_shot=zero_shot,
     )
     _check_counts(checkpoint, path)
     return checkpoint
@@ -164,6 +168,8 @@ def write_store(checkpoint: Checkpoint, directory: Path) -> None:
         about["version"] = POOLED_VERSION
     if checkpoint.sentence is not None:
         about["sentence"] = checkpoint.sentence.to_dict()
+    if checkpoint.zero_shot is not None:
+        about["zero_shot"] = checkpoint.zero_shot.to_dict()
     write_json(directory / _CONFIG, about)
 
 

@@ -26,6 +26,7 @@ from roberta_hub.model.roberta import Roberta, own_model
 from roberta_hub.sentence_settings import SentenceSettings
 from roberta_hub.text.dictionary import Dictionary
 from roberta_hub.text.tokenizer import Tokenizer
+from roberta_hub.zero_shot_settings import ZeroShotSettings
 
 EXPORTS = {"onnx": ("model.onnx", "model.onnx.data"), "torch": ("model.pt2",)}
 """What holds the model in a folder of `export`, by its format; the first is always there."""
@@ -46,6 +47,7 @@ def checkpoint_of(
     family: str = "roberta",
     kinds: Mapping[str, HeadKind] | None = None,
     thresholds: Mapping[str, Sequence[float]] | None = None,
+    zero_shot: ZeroShotSettings | None = None,
 ) -> Checkpoint:
     """Put a model, its vocabulary and its labels into a checkpoint; the weights are not copied.
 
@@ -60,6 +62,7 @@ def checkpoint_of(
         family: `model_type` of the model's kind.
         kinds: what each classification head learnt, if known.
         thresholds: of labels, by head.
+        zero_shot: by which way it labels, if known.
 
     Raises:
         InputTypeError: a model that is not ours.
@@ -93,6 +96,7 @@ def checkpoint_of(
         init_token=getattr(task, "init_token", None),
         sentence=sentence,
         family=family,
+        zero_shot=zero_shot,
     )
 
 

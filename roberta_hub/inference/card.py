@@ -12,6 +12,7 @@ from roberta_hub.inference.optimize import Optimization
 from roberta_hub.model.known_head import heads_of
 from roberta_hub.sentence_settings import SentenceSettings
 from roberta_hub.text.tokenizer import Tokenizer
+from roberta_hub.zero_shot_settings import ZeroShotSettings
 
 _KINDS: tuple[Literal["classification", "token"], ...] = ("classification", "token")
 """Kinds of heads whose outputs have labels."""
@@ -27,6 +28,7 @@ def facts(
     training: bool,
     optimized: Optimization | None = None,
     sentence: SentenceSettings | None = None,
+    zero_shot: ZeroShotSettings | None = None,
 ) -> dict[str, str]:
     """Describe a model by its properties, in words.
 
@@ -39,6 +41,7 @@ def facts(
         training: whether the interface is in train mode.
         optimized: what `optimize` did, if it was called.
         sentence: how it makes sentence vectors, if known.
+        zero_shot: by which way it labels, if known.
     """
     first = next(model.parameters())
     count = sum(parameter.numel() for parameter in model.parameters())
@@ -58,6 +61,8 @@ def facts(
     }
     if sentence is not None:
         lines["sentences"] = sentence.summary(longest)
+    if zero_shot is not None:
+        lines["zero_shot"] = zero_shot.summary()
     if optimized is not None:
         lines["optimized"] = str(optimized)
     return lines

@@ -1,4 +1,4 @@
-"""Labels texts with a classification head, trained on these labels or on entailment."""
+"""Labels texts with a classification head that was trained on these labels."""
 
 from __future__ import annotations
 
@@ -12,12 +12,11 @@ from typing import Any, Literal, NoReturn
 import torch
 from torch import Tensor
 
-from roberta_hub.arguments import advise, no_item, shown, switch, text_of
+from roberta_hub.arguments import no_item, switch
 from roberta_hub.config import Inputs
-from roberta_hub.errors import InputError, Place, Remedy, placed
 from roberta_hub.head_settings import MIDDLE, HeadKind
 from roberta_hub.inference.batching import Rows, Runner, starts
-from roberta_hub.inference.heads import ENTAILMENT, Heads, check_inputs, entails
+from roberta_hub.inference.heads import check_inputs
 from roberta_hub.inference.windows import Windows
 from roberta_hub.model.heads import pooling_of
 from roberta_hub.model.known_head import known_head
@@ -26,14 +25,8 @@ from roberta_hub.show.colours import GREY
 from roberta_hub.show.display import Display, Part
 from roberta_hub.show.facts import Remark
 from roberta_hub.show.sheet import Picture
-from roberta_hub.text.texts import as_strings
 from roberta_hub.text.tokenizer import Text
 
-_NLI = Remedy(
-    "load a model that has one, or register and train one; roberta.labels[HEAD] = [...] names the "
-    "classes of a head",
-    "-m takes a model that has one; `roberta-hub train finetune=mnli` trains one",
-)
 MOST_LABELS = 10
 """Labels that are drawn."""
 Answering = Literal["softmax", "sigmoid", "none"]
@@ -283,93 +276,3 @@ def window_values(
         voting = vote and len(own) > 1 and own.size(1) > 1
         rows.append(own.softmax(-1).mean(0).log() if voting else own.mean(0))
     return torch.stack(rows) if rows else torch.empty(0, 1)
-
-
-def nli_head(heads: Heads, head: str | None) -> str:
-    """Find the head that `zero_shot` asks: the named one, else one that judges entailment."""
-    return heads.find(
-        head,
-        "classification",
-        "zero_shot",
-        fits=lambda name: heads.inputs(name) == "pair" and entails(heads.labels(name)),
-        need="head for entailment, one of whose labels is 'entailment'",
-        remedy=_NLI,
-    )
-
-
-def zero_shot(
-    runner: Runner,
-    texts: Sequence[Text],
-    labels: Sequence[str],
-    *,
-    hypothesis: str,
-    head: str,
-    head_labels: Sequence[str],
-    inputs: Inputs | None = None,
-    multi_label: bool,
-) -> list[Prediction]:
-    """Judge labels in words with an NLI head (Yin et al. 2019).
-
-    Each text makes a pair with the hypothesis of each label. The logits of "entailment" compete
-    over the labels. With `multi_label` each competes with "contradiction" instead, or with all
-    other classes of a head that has no such class.
-
-    See `RobertaHubInterface.zero_shot`.
-    """
-    multi_label = switch("multi_label", multi_label)
-    labels = as_strings(labels, "labels", "labels")
-    if not labels or len(set(labels)) != len(labels):
-        raise InputError(
-            f"labels is {shown(labels)}; pass a list of different labels, at least one"
-        )
-    if blank := [label for label in labels if not label.strip()]:
-        raise InputError(f"labels is {shown(labels)}; {blank[0]!r} is no word")
-    if "{}" not in text_of("hypothesis", hypothesis):
-        raise InputError(f"hypothesis {shown(hypothesis)} has no {{}} for the label to stand in")
-    names = [name.lower() for name in head_labels]
-    if ENTAILMENT not in names:
-        raise InputError(
-            f"head {head!r} knows {', '.join(head_labels)}; zero_shot needs a head with "
-            f"{ENTAILMENT!r}"
-        )
-    if len(head_labels) == 1:
-        raise InputError(
-            f"head {head!r} has one output, which is a score and no choice between classes; "
-            "zero_shot needs a head that tells entailment from other classes"
-        )
-    if inputs == "one":
-        raise InputError(
-            f"head {head!r} was trained on single texts; zero_shot needs a head that judges pairs"
-        )
-    if len(labels) == 1 and not multi_label:
-        advise(
-            f"labels is {shown(labels)}, so its probability is 1 for every text; texts come first, "
-            "then labels",
-            Remedy(
-                "pass several, or multi_label=True for the probability of one",
-                "give several, or --multi-label for the probability of one",
-            ),
-        )
-    runner.tokenizer.encode_batch(texts)  # for its errors, which name the text and not a pair
-    pairs = [
-        (*((text,) if isinstance(text, str) else text), hypothesis.replace("{}", label))
-        for text in texts
-        for label in labels
-    ]
-    with placed(lambda at: Place(at.argument, at.index // len(labels))):
-        values = head_values(runner, pairs, head)
-    if not len(values):
-        return []
-    table = values.view(len(texts), len(labels), -1)  # (texts, labels, K)
-    entailed = table[..., names.index(ENTAILMENT)]
-    if multi_label:
-        if "contradiction" in names:
-            rivals = [names.index("contradiction")]
-        else:
-            rivals = [k for k, name in enumerate(names) if name != ENTAILMENT]
-        other = table[..., rivals].logsumexp(-1)
-        scores = (entailed - other).sigmoid()
-    else:
-        scores = entailed.softmax(-1)  # over the labels
-    thresholds = [MIDDLE] * len(labels) if multi_label else None
-    return [Prediction.of(labels, row, thresholds) for row in scores.tolist()]

@@ -166,7 +166,7 @@ _HEAD = frozenset({"head"})
 _SCORES = frozenset({"head", "multi_label", "scores"})
 QUESTIONS = {
     "classify": Question(_classify, _SCORES, most=None),
-    "zero_shot": Question(_zero_shot, _SCORES | {"labels", "hypothesis"}),
+    "zero_shot": Question(_zero_shot, _SCORES | {"labels", "hypothesis", "by"}),
     "embed": Question(_embed, frozenset({"prompt", "prompt_name"})),
     "features": Question(_features, frozenset({"layer", "pooling", "normalize"})),
     "similarity": Question(_similarity, least=2, columns='text=("first", "second")'),

@@ -30,7 +30,7 @@ class Loaded:
 
     @functools.cached_property
     def digest(self) -> str:
-        """Hash weights, labels, how `embed` pools, and the ids of some texts, as hex."""
+        """Hash weights, labels, how `embed` pools and `zero_shot` labels, and some texts' ids."""
         from torch import uint8
 
         roberta = self.roberta
@@ -44,6 +44,7 @@ class Loaded:
             roberta.own_head,
             roberta.inputs,
             repr(roberta.sentence),
+            repr(roberta.zero_shot_settings),
             roberta.max_positions,
             [roberta.encode(text).tolist() for text in _PROBE],
         ]

@@ -96,26 +96,37 @@ def classify(asked: Asked, head: str | None, multi_label: bool) -> int:
     metavar="TEXT",
     help="A sentence with {} where the label goes.",
 )
+@click.option(
+    "--by",
+    type=click.Choice(["entailment", "meaning", "both"]),
+    help="What is asked: a head for entailment, the nearest label by its vector, or both.  "
+    "[default: what the model says of itself]",
+)
 @_head
 @_multi_label
 @takes_rows
 def zero_shot(
-    asked: Asked, labels: tuple[str, ...], hypothesis: str, head: str | None, multi_label: bool
+    asked: Asked,
+    labels: tuple[str, ...],
+    hypothesis: str,
+    by: str | None,
+    head: str | None,
+    multi_label: bool,
 ) -> int:
     """Give each text one of your own labels, which nothing was trained on.
 
-    A head for natural-language inference judges whether the text entails the hypothesis. The answer
-    has the label, its probability `score`, and the `scores` of all labels.
+    A head for natural-language inference judges whether the text entails the hypothesis, and
+    sentence vectors which label is near. The answer has the label, its probability `score`, and the
+    `scores` of all labels.
     """
     if not labels and not (asked.lake and asked.lake.status):
         raise click.MissingParameter(param_type="option", param_hint="'--labels'")
 
     def question(roberta: RobertaHubInterface, texts: list[Any]) -> Sequence[Answer]:
-        settings: Any = {"hypothesis": hypothesis, "head": head, "multi_label": multi_label}
-        return _predicted(roberta.zero_shot(texts, labels, **settings, **asked.options))
+        return _predicted(roberta.zero_shot(texts, labels, **given, **asked.options))
 
-    given = {"labels": labels, "hypothesis": hypothesis, "head": head}
-    settings = {**given, "multi_label": multi_label, "scores": True}
+    given: Any = {"hypothesis": hypothesis, "head": head, "multi_label": multi_label, "by": by}
+    settings = {"labels": labels, **given, "scores": True}
     return ask(asked, _classes(Parts()), question, settings=settings)
 
 

@@ -1,4 +1,4 @@
-"""Defines the verbs that ask a head: classify, zero_shot, tag, answer, choose; and makes heads."""
+"""Defines the verbs that ask a head: classify, tag, answer, choose; and makes heads."""
 
 from __future__ import annotations
 
@@ -110,83 +110,6 @@ class HeadVerbs(TextVerbs):
             inputs=heads.inputs(head),
             way=answering(heads.kind(head), multi_label),
             thresholds=heads.thresholds(head),
-        )
-        return found[0] if one else shown.predictions(many, found)
-
-    @overload
-    def zero_shot(  # type: ignore[overload-overlap]
-        self,
-        texts: str,
-        labels: Sequence[str],
-        *,
-        hypothesis: str = "This example is {}.",
-        head: str | None = None,
-        multi_label: bool = False,
-        **options: Unpack[Options],
-    ) -> Prediction: ...
-    @overload
-    def zero_shot(
-        self,
-        texts: Texts,
-        labels: Sequence[str],
-        *,
-        hypothesis: str = "This example is {}.",
-        head: str | None = None,
-        multi_label: bool = False,
-        **options: Unpack[Options],
-    ) -> list[Prediction]: ...
-    def zero_shot(
-        self,
-        texts: str | Texts,
-        labels: Sequence[str],
-        *,
-        hypothesis: str = "This example is {}.",
-        head: str | None = None,
-        multi_label: bool = False,
-        **options: Unpack[Options],
-    ) -> list[Prediction] | Prediction:
-        """Give each text one of your own labels, which no head was trained on.
-
-        A head for natural-language inference judges whether the text entails the hypothesis with
-        the label in it (Yin et al. 2019).
-
-        Args:
-            texts: one str, or many; see the class.
-            labels: in words.
-            hypothesis: a sentence with `{}` where the label goes.
-            head: name of an NLI head, one of whose labels is "entailment". None asks the model's
-                own head if it is one, else the only one.
-            multi_label: True gives each label a probability of its own, and `labels` those of at
-                least 0.5; False gives probabilities that add up to 1.
-            options: batch_tokens, progress, truncate, stride; see `features`.
-
-        Returns:
-            A `Prediction` for each text, with a probability for each of `labels`.
-
-        Raises:
-            UnknownNameError: the model has no such head.
-            InputError: the head has no label "entailment"; or the model has several such heads, and
-                none was named.
-
-        Example:
-            >>> nli = ["contradiction", "neutral", "entailment"]
-            >>> roberta.register_classification_head("nli", labels=nli)
-            >>> prediction = roberta.zero_shot("Goal!", ["art", "sport"], head="nli")
-            >>> sorted(prediction.scores)
-            ['art', 'sport']
-        """
-        heads = self._heads
-        head = classify.nli_head(heads, head)
-        many, one = as_texts(texts)
-        found = classify.zero_shot(
-            self._runner(**options),
-            many,
-            labels,
-            hypothesis=hypothesis,
-            head=head,
-            head_labels=heads.labels(head),
-            inputs=heads.inputs(head),
-            multi_label=multi_label,
         )
         return found[0] if one else shown.predictions(many, found)
 

@@ -1,0 +1,322 @@
+"""Gives texts labels that no head was trained on: by entailment, by meaning, or by both."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
+
+import torch
+import torch.nn.functional as F
+from torch import Tensor
+
+from roberta_hub.arguments import advise, one_of, shown, switch, text_of
+from roberta_hub.errors import InputError, Place, Remedy, placed
+from roberta_hub.head_settings import MIDDLE
+from roberta_hub.inference.batching import Runner, once
+from roberta_hub.inference.classify import Prediction, window_values
+from roberta_hub.inference.embed import embed
+from roberta_hub.inference.heads import ENTAILMENT, Heads, entails
+from roberta_hub.inference.windows import keep_as_tokenizers
+from roberta_hub.sentence_settings import SentenceSettings
+from roberta_hub.text.texts import as_strings
+from roberta_hub.text.tokenizer import Text
+from roberta_hub.zero_shot_settings import WAYS, Way, ZeroShotSettings
+
+HYPOTHESIS = "This example is {}."
+"""What the head for entailment is asked of each label, unless told otherwise."""
+NEAREST = 10
+"""By both, entailment is asked of so many labels of a text, the nearest by meaning."""
+_NLI = Remedy(
+    "load a model that has one, or register and train one; roberta.labels[HEAD] = [...] names the "
+    "classes of a head",
+    "-m takes a model that has one; `roberta-hub train finetune=mnli` trains one",
+)
+_NLI_OR_MEANING = Remedy(
+    'pass by="meaning", which asks this model\'s sentence vectors, or load a model that has one',
+    "say --by meaning, which asks this model's sentence vectors; or -m takes a model that has one",
+)
+_VECTORS = Remedy(
+    'pass by="entailment", or set roberta.sentence = SentenceSettings(...) if its vectors compare',
+    "say --by entailment, or -m takes a model with sentence vectors",
+)
+
+
+@dataclass(frozen=True)
+class ZeroShotModel:
+    """What of a model answers `zero_shot`."""
+
+    runner: Runner
+    """Of the model, with the caller's options."""
+    heads: Heads
+    """The model's heads."""
+    sentence: SentenceSettings | None
+    """How it makes sentence vectors; None: it was not trained to."""
+    settings: ZeroShotSettings | None
+    """What is recorded with it; None: nothing."""
+
+    def way(self, by: str | None, labels: Sequence[str], head: str | None, hypothesis: str) -> Way:
+        """Find what is asked: what the caller says, else what is recorded, else entailment.
+
+        One label, a head and, where a model goes by meaning alone, a hypothesis mean entailment.
+
+        Raises:
+            InputError: no such way; a head or a hypothesis for meaning, which has none; or meaning
+                of a model without sentence vectors.
+        """
+        one_of("by", by, (None, *WAYS))
+        own_words = hypothesis != HYPOTHESIS
+        if by == "meaning" and (head is not None or own_words):
+            what = "head" if head is not None else "hypothesis"
+            given = head if head is not None else hypothesis
+            raise InputError(
+                f"{what} is {shown(given)} and by is 'meaning', which compares the text with the "
+                f"label itself and has no {what}",
+                remedy=Remedy(
+                    f'leave {what}= out, or pass by="entailment" or by="both"',
+                    f"leave --{what} out, or say --by entailment or --by both",
+                ),
+            )
+        found: Way = "entailment"
+        if by is not None:
+            found = by  # type: ignore[assignment]
+        elif self.settings is not None and head is None and len(labels) > 1:
+            found = self.settings.by
+            if found == "meaning" and own_words:
+                found = "entailment"
+        if found != "entailment" and self.sentence is None:
+            raise InputError(
+                f"by is {found!r}, and this model was not trained to make sentence vectors "
+                "(roberta.sentence is None)",
+                remedy=_VECTORS,
+            )
+        return found
+
+    def entailment_head(self, head: str | None) -> str:
+        """Find the head that is asked: the named one, else one that judges entailment.
+
+        Raises:
+            UnknownNameError: no such head.
+            InputError: several; or one that cannot judge entailment of pairs.
+        """
+        heads = self.heads
+        name = heads.find(
+            head,
+            "classification",
+            "zero_shot",
+            fits=lambda name: heads.inputs(name) == "pair" and entails(heads.labels(name)),
+            need="head for entailment, one of whose labels is 'entailment'",
+            remedy=_NLI if self.sentence is None else _NLI_OR_MEANING,
+        )
+        labels = heads.labels(name)
+        if not entails(labels):
+            raise InputError(
+                f"head {name!r} knows {', '.join(labels)}; zero_shot needs a head with "
+                f"{ENTAILMENT!r}"
+            )
+        if len(labels) == 1:
+            raise InputError(
+                f"head {name!r} has one output, which is a score and no choice between classes; "
+                "zero_shot needs a head that tells entailment from other classes"
+            )
+        if heads.inputs(name) == "one":
+            raise InputError(
+                f"head {name!r} was trained on single texts; zero_shot needs a head that judges "
+                "pairs"
+            )
+        return name
+
+
+def zero_shot(
+    model: ZeroShotModel,
+    texts: Sequence[Text],
+    labels: Sequence[str],
+    *,
+    hypothesis: str = HYPOTHESIS,
+    head: str | None = None,
+    multi_label: bool = False,
+    by: str | None = None,
+) -> list[Prediction]:
+    """Judge labels in words. See `RobertaHubInterface.zero_shot`."""
+    multi_label = switch("multi_label", multi_label)
+    labels = _checked(labels)
+    if "{}" not in text_of("hypothesis", hypothesis):
+        raise InputError(f"hypothesis {shown(hypothesis)} has no {{}} for the label to stand in")
+    way = model.way(by, labels, head, hypothesis)
+    asked = None if way == "meaning" else model.entailment_head(head)
+    if len(labels) == 1 and not multi_label:
+        advise(
+            f"labels is {shown(labels)}, so its probability is 1 for every text; texts come first, "
+            "then labels",
+            Remedy(
+                "pass several, or multi_label=True for the probability of one",
+                "give several, or --multi-label for the probability of one",
+            ),
+        )
+    words = labels if way == "entailment" else list(map(in_words, labels))
+    hypotheses = [hypothesis.replace("{}", word) for word in words]
+    scores = _scores(model, texts, words, hypotheses, asked, way, multi_label=multi_label)
+    thresholds = [MIDDLE] * len(labels) if multi_label else None
+    return [Prediction.of(labels, row, thresholds) for row in scores.tolist()]
+
+
+def _checked(labels: Sequence[str]) -> Sequence[str]:
+    """Return the labels, each another word."""
+    labels = as_strings(labels, "labels", "labels")
+    if not labels or len(set(labels)) != len(labels):
+        raise InputError(
+            f"labels is {shown(labels)}; pass a list of different labels, at least one"
+        )
+    if blank := [label for label in labels if not label.strip()]:
+        raise InputError(f"labels is {shown(labels)}; {blank[0]!r} is no word")
+    return labels
+
+
+def _scores(
+    model: ZeroShotModel,
+    texts: Sequence[Text],
+    labels: Sequence[str],
+    hypotheses: Sequence[str],
+    head: str | None,
+    way: Way,
+    *,
+    multi_label: bool,
+) -> Tensor:
+    """Compute the probability of each label of each text: (texts, labels)."""
+    settings = model.settings or ZeroShotSettings()
+    sequences = model.runner.tokenizer.encode_batch(texts)  # of all texts, so that errors name them
+    firsts, which = once(texts)
+    if not firsts:
+        return torch.empty(0, len(labels))
+    distinct = [texts[i] for i in firsts]
+    ids = [sequences[i] for i in firsts]
+    cosines = None
+    if way != "entailment":
+        cosines = _cosines(model, distinct, ids, firsts, labels)
+    if head is None:
+        assert cosines is not None  # by meaning there is no head, and else there is one
+        logits = settings.scale * (cosines - settings.middle)
+        return (logits.sigmoid() if multi_label else logits.softmax(-1))[which]
+    near = None
+    if cosines is not None and len(labels) > NEAREST:
+        near = cosines.topk(NEAREST, dim=-1).indices
+    table = _entailments(model.runner, distinct, ids, firsts, hypotheses, head, near)
+    logits = _entailed(table, model.heads.labels(head), against=multi_label)
+    if cosines is not None:
+        if near is not None:
+            logits = _with_others(logits, near, len(labels))
+        logits = (logits + settings.weight * (cosines - settings.middle)) / settings.temperature
+    return (logits.sigmoid() if multi_label else logits.softmax(-1))[which]
+
+
+def _entailed(table: Tensor, classes: Sequence[str], *, against: bool) -> Tensor:
+    """Compute logits of entailment: (n, k, classes) -> (n, k).
+
+    Args:
+        table: the head's logits.
+        classes: of the head.
+        against: less those of "contradiction", or of all other classes of a head that has no such
+            class; for probabilities of each label by itself.
+    """
+    names = [name.lower() for name in classes]
+    entailed = table[..., names.index(ENTAILMENT)]
+    if not against:
+        return entailed
+    if "contradiction" in names:
+        rivals = [names.index("contradiction")]
+    else:
+        rivals = [k for k, name in enumerate(names) if name != ENTAILMENT]
+    return entailed - table[..., rivals].logsumexp(-1)
+
+
+def _entailments(
+    runner: Runner,
+    texts: Sequence[Text],
+    ids: Sequence[Tensor],
+    numbers: Sequence[int],
+    hypotheses: Sequence[str],
+    head: str,
+    near: Tensor | None,
+) -> Tensor:
+    """Compute a head's logits of texts with hypotheses; each text and each hypothesis is cut once.
+
+    Args:
+        runner: of the model.
+        texts: different ones.
+        ids: of the texts.
+        numbers: what an error calls each text.
+        hypotheses: of the labels.
+        head: name of the head.
+        near: (texts, k) which hypotheses each text is asked about; None: all.
+
+    Returns:
+        (texts, k, classes) float32 on the CPU.
+    """
+    with placed(lambda at: Place("labels", at.index)):
+        asked = runner.tokenizer.encode_batch(hypotheses)
+    layout = runner.tokenizer.layout
+    between = torch.full((layout.separators - 1,), layout.eos)
+    seconds = [torch.cat([between, own[1:]]) for own in asked]
+    count = len(hypotheses) if near is None else near.size(1)
+    chosen = [range(count)] * len(texts) if near is None else near.tolist()
+    pairs = [
+        torch.cat([own, seconds[k]]) for own, row in zip(ids, chosen, strict=True) for k in row
+    ]
+    windows = runner.fit(
+        pairs,
+        [text for text in texts for _ in range(count)],
+        [number for number in numbers for _ in range(count)],
+    )
+    return window_values(runner, windows, head).view(len(texts), count, -1)
+
+
+def _cosines(
+    model: ZeroShotModel,
+    texts: Sequence[Text],
+    ids: Sequence[Tensor],
+    numbers: Sequence[int],
+    labels: Sequence[str],
+) -> Tensor:
+    """Compare the vectors of texts with those of labels: (texts, labels) float32 on the CPU.
+
+    A text beyond the vectors' own limit and within the model's is read whole, in windows; one
+    beyond the model's too is cut or read in windows as the caller says, else refused.
+    """
+    settings, runner = model.sentence or SentenceSettings(), model.runner
+    runner.fit(ids, texts, numbers)  # for its errors
+    if not runner.truncate and runner.stride is None:
+        runner = replace(runner, stride=0)
+    runner = replace(runner, longest=settings.max_length, keep=keep_as_tokenizers)
+    prompt = settings.find_prompt(None, None)
+    of_texts = embed(runner, texts, settings, prompt)
+    with placed(lambda at: Place("labels", at.index)):
+        of_labels = embed(replace(runner, progress=False), labels, settings, prompt)
+    found = F.normalize(of_texts.float(), dim=-1) @ F.normalize(of_labels.float(), dim=-1).T
+    return found.cpu()
+
+
+def _with_others(logits: Tensor, near: Tensor, count: int) -> Tensor:
+    """Give the labels that were not asked about the least logit of those that were.
+
+    Each of them is less near than any of these, so none comes before one of these.
+
+    Args:
+        logits: (n, k) of entailment.
+        near: (n, k) which labels these are.
+        count: of all labels.
+
+    Returns:
+        (n, count)
+    """
+    least = logits.amin(-1, keepdim=True).expand(-1, count)
+    return least.scatter(-1, near, logits)
+
+
+def in_words(label: str) -> str:
+    """Write a label as words, as people name columns: underscores are blanks.
+
+    Example:
+        >>> in_words("card_not_working")
+        'card not working'
+    """
+    return re.sub(r"[_\s]+", " ", label).strip() or label

@@ -1,0 +1,87 @@
+"""Says what a model thinks of labels before it learns any: where `fit` may begin."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Sequence
+
+import torch
+from torch import Tensor
+
+from roberta_hub.inference.heads import ENTAILMENT
+from roberta_hub.interface import RobertaHubInterface
+from roberta_hub.model.known_head import heads_of
+from roberta_hub.text.tokenizer import Text
+from roberta_hub.zero_shot_settings import Way
+
+LEAST = 1e-6
+"""Least probability that a label gets: no label is impossible before a row was seen."""
+_WORD = re.compile(r"[^\W\d_]{2,}")
+
+
+def are_words(labels: Sequence[str]) -> bool:
+    """Tell labels that say what they mean from numbers, letters and codes.
+
+    Each needs a word with a vowel, and none may hold a digit.
+
+    Example:
+        >>> are_words(["card_arrival", "lost or stolen"]), are_words(["no", "yes"])
+        (True, True)
+        >>> are_words(["0", "1"]), are_words(["A", "B"]), are_words(["LABEL_0", "LABEL_1"])
+        (False, False, False)
+        >>> are_words(["NN", "VBD"])
+        False
+    """
+    return all(
+        any(re.search("[aeiouyà-öø-ÿ]", word, re.I) for word in _WORD.findall(label))
+        and not re.search(r"\d", label)
+        for label in labels
+    )
+
+
+def prior(
+    roberta: RobertaHubInterface, texts: Sequence[Text], labels: Sequence[str]
+) -> Tensor | None:
+    """Compute log-probabilities of labels by their names alone, as `zero_shot` judges them.
+
+    It asks by the way that is recorded with the model, else by all that the model has: sentence
+    vectors, a head for entailment, or both. Texts that are too long are cut.
+
+    Args:
+        roberta: the model, before it learns.
+        texts: one row each, in order.
+        labels: two or more.
+
+    Returns:
+        (len(texts), len(labels)) float32; None where labels are no words, or the model can judge
+        none.
+
+    Example:
+        >>> import roberta_hub
+        >>> roberta = roberta_hub.load_model("roberta.tiny")
+        >>> found = prior(roberta, ["The team scored twice."], ["politics", "sports"])
+        >>> found.argmax(-1).tolist()
+        [1]
+        >>> prior(roberta, ["The team scored twice."], ["0", "1"]) is None
+        True
+    """
+    way = _way(roberta)
+    if way is None or len(labels) < 2 or not are_words(labels):
+        return None
+    found = roberta.zero_shot(texts, labels, by=way, truncate=True, progress=False)
+    scores = [[prediction.scores[label] for label in labels] for prediction in found]
+    return torch.tensor(scores).view(len(scores), len(labels)).clamp(min=LEAST).log()
+
+
+def _way(roberta: RobertaHubInterface) -> Way | None:
+    """Find how the model judges labels by name: as recorded, else by all that it has."""
+    if roberta.zero_shot_settings is not None:
+        return roberta.zero_shot_settings.by
+    judges = [
+        name
+        for name in heads_of(roberta.model, "classification")
+        if ENTAILMENT in map(str.lower, roberta.head_labels(name))
+    ]
+    if roberta.sentence is None:
+        return "entailment" if len(judges) == 1 else None
+    return "both" if len(judges) == 1 else "meaning"

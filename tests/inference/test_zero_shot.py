@@ -1,0 +1,263 @@
+"""zero_shot by entailment, by meaning and by both: what each computes, refuses and keeps."""
+
+from __future__ import annotations
+
+import copy
+import json
+from pathlib import Path
+from typing import Any
+
+import pytest
+import torch
+
+from roberta_hub import load_model
+from roberta_hub.errors import CheckpointError, InputError, UnknownNameError
+from roberta_hub.inference import zero_shot as module
+from roberta_hub.interface import RobertaHubInterface
+from roberta_hub.zero_shot_settings import WAYS, ZeroShotSettings
+
+OWN = json.loads((Path(__file__).parents[1] / "data" / "zero_shot.json").read_text())
+TEXTS = [
+    "The keeper saved a penalty in the last minute.",
+    "Stir the onions until they are brown.",
+    ("The bank raised its rates.", "Shares fell."),
+    "Is it going to rain on Sunday?",
+]
+LABELS = ["sports", "cooking", "economy", "weather_forecast"]
+WORDS = ["sports", "cooking", "economy", "weather forecast"]
+
+
+@pytest.fixture(scope="module")
+def tiny() -> RobertaHubInterface:
+    """The model in the box; tests that change it copy it."""
+    return load_model("roberta.tiny").eval()
+
+
+def cosines(roberta: RobertaHubInterface, texts: Any, labels: list[str]) -> torch.Tensor:
+    return torch.stack([roberta.embed([text])[0] for text in texts]) @ roberta.embed(labels).T
+
+
+def logits(roberta: RobertaHubInterface, text: Any, label: str) -> torch.Tensor:
+    own = (text,) if isinstance(text, str) else text
+    ids = roberta.encode(*own, f"This example is {label}.")
+    with torch.no_grad():
+        return roberta.predict("mnli", ids, return_logits=True)[0]
+
+
+# ---- what each computes, by hand ----
+
+
+@pytest.mark.parametrize("multi_label", [False, True])
+@pytest.mark.parametrize("by", ["meaning", "both"])
+def test_by_hand(tiny: RobertaHubInterface, by: Any, multi_label: bool) -> None:
+    settings = ZeroShotSettings(by="both", scale=17, weight=9, temperature=1.7, middle=0.2)
+    own = copy.copy(tiny)
+    own.zero_shot_settings = settings
+    found = own.zero_shot(TEXTS, LABELS, by=by, multi_label=multi_label)
+    above = cosines(tiny, TEXTS, WORDS) - settings.middle
+    if by == "meaning":
+        values = settings.scale * above
+    else:
+        table = torch.stack([torch.stack([logits(tiny, t, w) for w in WORDS]) for t in TEXTS])
+        entailed = table[..., 2] - table[..., 0] if multi_label else table[..., 2]
+        values = (entailed + settings.weight * above) / settings.temperature
+    wanted = values.sigmoid() if multi_label else values.softmax(-1)
+    for prediction, row in zip(found, wanted, strict=True):
+        assert list(prediction.scores) == [LABELS[i] for i in row.argsort(descending=True)]
+        scores = torch.tensor([prediction.scores[label] for label in LABELS])
+        torch.testing.assert_close(scores, row, atol=1e-5, rtol=0)
+
+
+@pytest.mark.parametrize("by", WAYS)
+@pytest.mark.parametrize("multi_label", [False, True])
+def test_many_texts_are_answered_as_each_alone(
+    tiny: RobertaHubInterface, by: Any, multi_label: bool
+) -> None:
+    texts = [*TEXTS, TEXTS[0]]
+    found = tiny.zero_shot(texts, LABELS, by=by, multi_label=multi_label)
+    assert found[0] == found[-1]
+    for text, prediction in zip(texts, found, strict=True):
+        [alone] = tiny.zero_shot([text], LABELS, by=by, multi_label=multi_label)
+        assert alone.label == prediction.label
+        assert alone.scores == pytest.approx(prediction.scores, abs=1e-5)
+    assert tiny.zero_shot([], LABELS, by=by) == []
+    assert isinstance(tiny.zero_shot(TEXTS[0], LABELS, by=by).label, str)
+
+
+def test_entailment_takes_labels_to_the_letter(tiny: RobertaHubInterface) -> None:
+    """So does transformers' pipeline, which it equals; the other ways read words."""
+    found = tiny.zero_shot(TEXTS[0], LABELS, by="entailment")
+    table = torch.stack([logits(tiny, TEXTS[0], label)[2] for label in LABELS]).softmax(0)
+    assert [found.scores[label] for label in LABELS] == pytest.approx(table.tolist(), abs=1e-6)
+    for by in ("meaning", "both"):
+        plain = tiny.zero_shot(TEXTS[0], WORDS, by=by)  # type: ignore[arg-type]
+        own = tiny.zero_shot(TEXTS[0], LABELS, by=by)  # type: ignore[arg-type]
+        assert list(plain.scores.values()) == list(own.scores.values())
+
+
+# ---- which way is taken ----
+
+
+def test_what_is_recorded_is_the_default(tiny: RobertaHubInterface) -> None:
+    own = copy.copy(tiny)
+    for by in WAYS:
+        own.zero_shot_settings = ZeroShotSettings(by=by)
+        assert own.zero_shot(TEXTS, LABELS) == own.zero_shot(TEXTS, LABELS, by=by)
+        entailment = own.zero_shot(TEXTS, LABELS, by="entailment")
+        assert own.zero_shot(TEXTS, LABELS, head="mnli") == entailment
+        one = own.zero_shot(TEXTS, ["sports"], multi_label=True)
+        assert one == own.zero_shot(TEXTS, ["sports"], multi_label=True, by="entailment")
+    own.zero_shot_settings = None
+    assert own.zero_shot(TEXTS, LABELS) == entailment
+    both = own.zero_shot(TEXTS, LABELS, by="both")  # with constants for models of its kind
+    own.zero_shot_settings = ZeroShotSettings()
+    assert own.zero_shot(TEXTS, LABELS, by="both") == both != entailment
+
+
+def test_a_hypothesis_means_that_entailment_is_asked(tiny: RobertaHubInterface) -> None:
+    own = copy.copy(tiny)
+    own.zero_shot_settings = ZeroShotSettings(by="meaning")
+    asked: Any = {"hypothesis": "The text is about {}."}
+    found = own.zero_shot(TEXTS, LABELS, **asked)
+    assert found == own.zero_shot(TEXTS, LABELS, by="entailment", **asked)
+    assert own.zero_shot(TEXTS, LABELS, by="both", **asked) != own.zero_shot(
+        TEXTS, LABELS, by="both"
+    )
+
+
+@pytest.mark.parametrize(
+    ("arguments", "message"),
+    [
+        ({"by": "luck"}, "by is 'luck'; choose None, 'entailment', 'meaning' or 'both'"),
+        ({"by": "meaning", "head": "mnli"}, "head is 'mnli' and by is 'meaning'.*has no head"),
+        ({"by": "meaning", "hypothesis": "It is {}."}, "hypothesis is 'It is {}.' and .*has no"),
+        ({"by": "both", "head": "nil"}, "no classification head 'nil'"),
+        ({"by": "meaning", "texts": ["a" * 9000]}, r"texts\[0\]: too long"),
+        ({"by": "both", "labels": ["a", "lone \ud800"]}, r"labels\[1\]"),
+        ({"by": "meaning", "labels": ["a", "a"]}, "different labels"),
+    ],
+)
+def test_what_cannot_be_asked(
+    tiny: RobertaHubInterface, arguments: dict[str, Any], message: str
+) -> None:
+    with pytest.raises(ValueError, match=message):
+        tiny.zero_shot(**{"texts": ["a"], "labels": ["x", "y"], **arguments})
+
+
+def test_a_model_says_what_it_lacks(tiny: RobertaHubInterface) -> None:
+    own = copy.deepcopy(tiny)
+    own.sentence = None
+    for by in ("meaning", "both"):
+        with pytest.raises(InputError, match=r'not trained to make .*pass by="entailment"'):
+            own.zero_shot(TEXTS, LABELS, by=by)  # type: ignore[arg-type]
+    del own.model.classification_heads["mnli"]
+    with pytest.raises(UnknownNameError, match="needs a head for entailment") as caught:
+        own.zero_shot(TEXTS, LABELS, by="entailment")
+    assert "meaning" not in str(caught.value)  # which it has not either
+    own.sentence = tiny.sentence
+    for by in (None, "both"):
+        own.zero_shot_settings = None
+        with pytest.raises(UnknownNameError, match=r'head for entailment.*pass by="meaning"'):
+            own.zero_shot(TEXTS, LABELS, by=by)  # type: ignore[arg-type]
+    assert own.zero_shot(TEXTS[1], LABELS, by="meaning").label == "cooking"
+
+
+def test_a_text_beyond_the_vectors_own_limit_is_read_whole(tiny: RobertaHubInterface) -> None:
+    text = " ".join(["It was raining when we left."] * 45 + ["The keeper saved a penalty."] * 15)
+    count = len(tiny.encode(text))
+    assert tiny.sentence is not None and tiny.sentence.max_length is not None
+    assert tiny.sentence.max_length < count < 500
+    whole = tiny.zero_shot(text, LABELS, by="meaning")
+    cut = tiny.zero_shot(text, LABELS, by="meaning", truncate=True)
+    assert whole.scores["sports"] > cut.scores["sports"]
+    assert tiny.zero_shot(text, LABELS, by="both").label in LABELS
+    far = f"{text} {text}"
+    with pytest.raises(InputError, match="too long"):
+        tiny.zero_shot(far, LABELS, by="both")
+    for options in ({"truncate": True}, {"stride": 16}):
+        assert tiny.zero_shot(far, LABELS, by="both", **options).label in LABELS  # type: ignore[call-overload]
+
+
+# ---- many labels ----
+
+
+def test_of_many_labels_entailment_judges_the_nearest_alone(
+    tiny: RobertaHubInterface, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    sets = ("subject_lines", "headlines", "requests", "feelings")
+    labels = sorted({label for name in sets for label in OWN[name]})
+    texts = [text for name in sets for own in OWN[name].values() for text in own[:1]]
+    assert len(labels) > 2 * module.NEAREST
+    found = tiny.zero_shot(texts, labels, by="both")
+    near = cosines(tiny, texts, labels).argsort(descending=True)
+    monkeypatch.setattr(module, "NEAREST", len(labels))
+    whole = tiny.zero_shot(texts, labels, by="both")
+    monkeypatch.undo()
+    for prediction, other, row in zip(found, whole, near, strict=True):
+        assert sum(prediction.scores.values()) == pytest.approx(1)
+        order, nearest = list(prediction.scores), [labels[i] for i in row]
+        assert set(order[: module.NEAREST]) == set(nearest[: module.NEAREST])
+        assert order[module.NEAREST :] == nearest[module.NEAREST :]
+        judged = [label for label in other.scores if label in nearest[: module.NEAREST]]
+        assert order[: module.NEAREST] == judged  # as when every label is asked about
+    same = sum(a.label == b.label for a, b in zip(found, whole, strict=True))
+    assert same >= 0.9 * len(texts)
+
+
+# ---- the record ----
+
+
+def test_settings_are_checked() -> None:
+    assert ZeroShotSettings(**ZeroShotSettings(by="both", weight=3).to_dict()) == ZeroShotSettings(  # type: ignore[arg-type]
+        by="both", weight=3.0
+    )
+    for wrong in (
+        {"by": "mood"},
+        {"by": None},
+        {"weight": 0},
+        {"scale": -1},
+        {"temperature": 0},
+        {"temperature": float("nan")},
+        {"weight": True},
+        {"scale": "9"},
+        {"scale": 1e9},
+        {"middle": 2},
+    ):
+        with pytest.raises(InputError, match=next(iter(wrong))):
+            ZeroShotSettings(**wrong)  # type: ignore[arg-type]
+
+
+def test_the_record_is_saved_and_loaded_and_shown(
+    tiny: RobertaHubInterface, tmp_path: Path
+) -> None:
+    own = copy.copy(tiny)
+    own.zero_shot_settings = ZeroShotSettings(by="both", weight=7, temperature=3)
+    assert "zero_shot     by entailment and meaning (weight 7)" in repr(own)
+    own.save(tmp_path / "own")
+    again = load_model(tmp_path / "own")
+    assert again.zero_shot_settings == own.zero_shot_settings
+    again.eval()
+    assert again.zero_shot(TEXTS, LABELS) == own.zero_shot(TEXTS, LABELS)
+    own.zero_shot_settings = None
+    own.save(tmp_path / "none")
+    assert load_model(tmp_path / "none").zero_shot_settings is None
+    assert "zero_shot" not in repr(load_model(tmp_path / "none"))
+
+
+@pytest.mark.parametrize(
+    "value", [{"by": "luck"}, {"by": "both", "weight": "x"}, {"mood": 1}, [1], "both"]
+)
+def test_a_damaged_record_is_refused(
+    tiny: RobertaHubInterface, tmp_path: Path, value: object
+) -> None:
+    tiny.save(tmp_path / "own")
+    file = tmp_path / "own" / "config.json"
+    about = json.loads(file.read_text())
+    file.write_text(json.dumps({**about, "zero_shot": value}))
+    with pytest.raises(CheckpointError, match="not a configuration"):
+        load_model(tmp_path / "own")
+
+
+def test_what_is_no_record_is_refused(tiny: RobertaHubInterface) -> None:
+    with pytest.raises(TypeError, match="pass ZeroShotSettings"):
+        RobertaHubInterface(tiny.cfg, tiny.task, tiny.model, zero_shot_settings={"by": "both"})  # type: ignore[arg-type]
