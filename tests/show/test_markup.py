@@ -11,12 +11,14 @@ import pytest
 from hostile_strings import hostile_strings
 
 from roberta_hub.show.bars import Bar, Bars
-from roberta_hub.show.colours import CYCLE, GREY, QUIET, STRONGEST, contrast, over
+from roberta_hub.show.colours import BLUE, CYCLE, GREY, QUIET, STRONGEST, contrast, css, over
+from roberta_hub.show.columns import HEIGHT, Column, Columns
 from roberta_hub.show.display import Display
 from roberta_hub.show.facts import Facts, Remark
 from roberta_hub.show.grid import Grid, Panel
 from roberta_hub.show.markup import ATTRIBUTES, TAGS, harmless
 from roberta_hub.show.strip import Chip, Strip
+from roberta_hub.show.table import Cell, Table
 from roberta_hub.show.words import Mark, Words
 from roberta_hub.terminal import width_of
 
@@ -57,6 +59,8 @@ def parts_with(text: str) -> list[Any]:
         Grid([text, text], [Panel(text, weights)]),
         Grid([text, text], [Panel(text, weights)] * 2),
         Facts([(text, text)]),
+        Columns([Column(text, 0.5, 0.7, text), Column(text, 1.0, 0.2)], text),
+        Table([text, "a"], [(text, [Cell(text), Cell("1", 0.5)])], left=text, above=text),
         Remark(text),
     ]
 
@@ -131,6 +135,26 @@ def test_bars_have_three_to_one_against_white_and_black() -> None:
     for colour in CYCLE:
         for paper in ((255, 255, 255), (0, 0, 0)):
             assert contrast(colour, paper) >= 3
+
+
+def test_columns_are_as_high_as_their_shares() -> None:
+    """What is filled, what is left and the mark add up to a whole column."""
+    for share, mark in ((0.66, 0.96), (1.0, 0.4), (0.5, 0.5), (0.0, 0.0), (1.0, 1.0), (0.01, 0.0)):
+        html = str(Columns([Column("a", share, mark)], "").html())
+        parts = re.findall(r"height:([\d.]+)em;background:([^\"]+)", html)
+        assert sum(float(height) for height, _ in parts) == pytest.approx(HEIGHT, abs=0.03)
+        filled = sum(float(height) for height, colour in parts if colour == css(BLUE))
+        assert filled == pytest.approx(share * HEIGHT, abs=0.03 * HEIGHT)
+        below = [float(height) for height, _ in parts]
+        at = [colour for _, colour in parts].index("currentColor")
+        assert sum(below[at + 1 :]) == pytest.approx(mark * HEIGHT, abs=0.03 * HEIGHT)
+
+
+def test_a_wide_table_fits_a_terminal() -> None:
+    names = [f"a class with a name of some length {i}" for i in range(30)]
+    table = Table(names, [(name, [Cell("1,234")] * 30) for name in names], "right", "answered")
+    assert len(table.lines()) == 32
+    assert all(width_of(line) <= 80 for line in table.lines())
 
 
 def test_marks_that_overlap_lose_no_text() -> None:

@@ -31,6 +31,10 @@ class Choice:
     measure: str = ""
     """What the scores of `ways` are: "accuracy", "micro-F1", "Spearman"."""
 
+    def said(self) -> str:
+        """Write the way that was taken, and why."""
+        return f"learnt by {self.taken}" + (f": {self.why}" if self.why else "")
+
     def summary(self) -> str:
         """Write the way that was taken, why, and a line for each way.
 
@@ -42,7 +46,7 @@ class Choice:
               accuracy  0.810  head alone (taken)
                             -  all: over two minutes
         """
-        lines = [f"learnt by {self.taken}: {self.why}" if self.why else f"learnt by {self.taken}"]
+        lines = [self.said()]
         width = len(self.measure)
         for i, way in enumerate(self.ways):
             score = "-" if way.score is None else f"{way.score:.3f}"

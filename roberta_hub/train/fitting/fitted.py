@@ -2,13 +2,20 @@
 
 from __future__ import annotations
 
+import dataclasses
 from collections.abc import Sequence
 from dataclasses import dataclass
+from os import PathLike
+from typing import Any
 
+from roberta_hub.errors import MissingExtraError
 from roberta_hub.inference.classify import Prediction
+from roberta_hub.show.display import Display
+from roberta_hub.show.sheet import Picture
 from roberta_hub.text.tokenizer import Text
 from roberta_hub.train.data.sentences import Sentences
 from roberta_hub.train.fitting.choice import Choice
+from roberta_hub.train.fitting.drawn import display
 from roberta_hub.train.fitting.judging import labels_of
 from roberta_hub.train.fitting.scores import Mistake, Scores
 
@@ -27,6 +34,13 @@ class Judged:
     answered: Label
     probability: float | None
     """Of the answer; None of a number, and of several labels."""
+
+    @property
+    def right(self) -> bool:
+        """Whether the answer is what was wanted; of several labels, all of them."""
+        if isinstance(self.wanted, tuple) and isinstance(self.answered, tuple):
+            return set(self.wanted) == set(self.answered)
+        return self.wanted == self.answered
 
 
 @dataclass(frozen=True)
@@ -57,6 +71,60 @@ class Fitted:
 
     def __repr__(self) -> str:
         return f"<fitted on {self.source}: {self.scores.headline()}>"
+
+    def __str__(self) -> str:
+        chosen = [self.choice.summary()] if self.choice else []
+        return "\n".join([*chosen, self.scores.summary()])
+
+    def to_dict(self) -> dict[str, Any]:
+        """Return all of it as plain words and numbers, which `json.dumps` takes."""
+        found = dataclasses.asdict(self)
+        confusion = [[*pair, count] for pair, count in self.confusion.items()]
+        found["scores"] |= {"confusion": confusion}
+        return found
+
+    def to_pandas(self) -> Any:
+        """Return the judged rows as a data frame of pandas, one a row.
+
+        Its columns are text (of pairs text and text2), wanted, answered, right, probability, where.
+
+        Raises:
+            MissingExtraError: pandas is not installed.
+        """
+        try:
+            import pandas
+        except ImportError:
+            raise MissingExtraError("to_pandas needs pandas: pip install pandas") from None
+        found = []
+        for row in self.rows:
+            parts = (row.text,) if isinstance(row.text, str) else row.text
+            texts = {f"text{i + 1 if i else ''}": part for i, part in enumerate(parts)}
+            right = {"right": row.right} if self.scores.task != "regression" else {}
+            found.append(
+                {
+                    **texts,
+                    "wanted": row.wanted,
+                    "answered": row.answered,
+                    **right,
+                    "probability": row.probability,
+                    "where": row.where,
+                }
+            )
+        return pandas.DataFrame(found)
+
+    def png(self, path: str | PathLike[str] | None = None) -> Picture:
+        """Draw what a notebook shows; see `Display.png`.
+
+        Args:
+            path: the file that the picture is written to; None: to none.
+        """
+        return self._display().png(path)
+
+    def _repr_html_(self) -> str:
+        return self._display()._repr_html_()
+
+    def _display(self) -> Display:
+        return display(f"Fitted on {self.source}", self.scores, self.choice, {})
 
 
 def judged_rows(

@@ -3,20 +3,20 @@
 from __future__ import annotations
 
 import textwrap
-from collections import Counter
-from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Literal
 
 from roberta_hub.errors import Remedy, sentence
+from roberta_hub.show.terminal_text import cut
 from roberta_hub.text.tokenizer import Text
+from roberta_hub.train.fitting.confusions import confusions
 from roberta_hub.train.fitting.measures import Bin, Interval
 from roberta_hub.train.fitting.split import counted
 
 How = Literal["held out", "cross-validated"]
 """How the judged rows were kept from being learnt: by a share or table of their own, or in turn."""
 SHOWN = 8
-"""Classes of a confusion table; with more the most frequent confusions are listed."""
+"""Classes whose recall is listed, lowest first."""
 
 
 @dataclass(frozen=True)
@@ -29,6 +29,28 @@ class Mistake:
     answered: str
     score: float
     """Probability of the answer; of a regression how far it is off."""
+
+    def said(self, task: str) -> str:
+        """Write what was answered and what is right, and as much of the text as fits a line.
+
+        Args:
+            task: "classification", "multi_label" or "regression".
+        """
+        return f"{self.answer(task)}: {self.short()}"
+
+    def answer(self, task: str) -> str:
+        """Write what was answered, how surely, and what is right.
+
+        Args:
+            task: "classification", "multi_label" or "regression".
+        """
+        sure = f"off by {self.score:.3g}" if task == "regression" else f"{self.score:.2f} sure"
+        return f"{cut(self.answered, 20)} ({sure}), right is {cut(self.wanted, 20)}"
+
+    def short(self) -> str:
+        """Write as much of the text as fits a line."""
+        parts = (self.text,) if isinstance(self.text, str) else self.text
+        return cut(" ".join(" | ".join(parts).split()), 76)
 
 
 @dataclass(frozen=True)
@@ -101,8 +123,7 @@ class Scores:
         if self.mistakes:
             lines += ["", "largest errors:" if self.task == "regression" else "surest mistakes:"]
             for wrong in self.mistakes:
-                lines.append(f"  {_answer(wrong, self.task)}")
-                lines.append(f"    {_short(wrong.text)}")
+                lines += [f"  {wrong.where}: {wrong.answer(self.task)}", f"    {wrong.short()}"]
         return "\n".join(lines)
 
     def headline(self) -> str:
@@ -132,52 +153,11 @@ class Scores:
 
     def table(self) -> list[str]:
         """Write the confusions: a table, or the most frequent ones of many classes."""
-        if self.task == "multi_label":
-            return _of_labels(self.confusion)
-        names = sorted({name for pair in self.confusion for name in pair})
-        if len(names) <= SHOWN:
-            return _square(names, self.confusion)
-        wrong = Counter({pair: n for pair, n in self.confusion.items() if pair[0] != pair[1]})
-        lines = [f"  {a[:30]} taken for {b[:30]}: {n}" for (a, b), n in wrong.most_common(10)]
-        return ["most often confused:", *lines] if lines else []
+        parts = confusions(self.task, self.confusion)
+        return [line for part in parts for line in part.lines()]
 
 
 # ---- as text ----
-
-
-def _square(names: Sequence[str], confusion: dict[tuple[str, str], int]) -> list[str]:
-    """Write a table with a row for each right class and a column for each answer."""
-    if not names:
-        return []
-    widths = [max(min(len(name), 12), 6) for name in names]
-    left = max(min(max(map(len, names)), 20), len("right"))
-    header = "  ".join(f"{name[:12]:>{w}}" for name, w in zip(names, widths, strict=True))
-    lines = [f"  {'right':<{left}}  answered", f"  {'':<{left}}  {header}"]
-    for right in names:
-        cells = (f"{confusion.get((right, a), 0):>{w}}" for a, w in zip(names, widths, strict=True))
-        lines.append(f"  {right[:20]:<{left}}  {'  '.join(cells)}")
-    return lines
-
-
-def _of_labels(confusion: dict[tuple[str, str], int]) -> list[str]:
-    names = sorted({name for name, _ in confusion})
-    kinds = ("right", "missed", "wrong")
-    lines = [f"  {'':<20}  {'  '.join(f'{kind:>6}' for kind in kinds)}"]
-    for name in names[:20]:
-        cells = "  ".join(f"{confusion.get((name, kind), 0):>6}" for kind in kinds)
-        lines.append(f"  {name[:20]:<20}  {cells}")
-    return lines
-
-
-def _answer(wrong: Mistake, task: str) -> str:
-    sure = f"off by {wrong.score:.3g}" if task == "regression" else f"{wrong.score:.2f} sure"
-    return f"{wrong.where}: {wrong.answered[:20]} ({sure}), right is {wrong.wanted[:20]}"
-
-
-def _short(text: Text, width: int = 74) -> str:
-    parts = (text,) if isinstance(text, str) else text
-    line = " ".join(" | ".join(parts).split())
-    return line if len(line) <= width else line[: width - 3] + "..."
 
 
 def _recalls(recalls: dict[str, Recall]) -> list[str]:

@@ -1,0 +1,78 @@
+"""Shows which class was taken for which, in a table or as a list of the most frequent."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Mapping
+
+from roberta_hub.show.bars import Bar, Bars
+from roberta_hub.show.colours import BLUE, ORANGE
+from roberta_hub.show.display import Part
+from roberta_hub.show.facts import Remark
+from roberta_hub.show.table import Cell, Table
+from roberta_hub.train.fitting.measures import f1
+
+SHOWN = 8
+"""Classes of a confusion table; with more the most frequent confusions are listed."""
+LABELS = 20
+"""Labels that have a line where a text may have several."""
+
+
+def confusions(task: str, confusion: Mapping[tuple[str, str], int]) -> list[Part]:
+    r"""Show which class was taken for which; of several labels, how each was found.
+
+    Args:
+        task: "classification", "multi_label" or "regression".
+        confusion: see `Scores.confusion`.
+
+    Example:
+        >>> (table,) = confusions("classification", {("bad", "bad"): 3, ("good", "bad"): 1})
+        >>> print("\n".join(table.lines()))
+          right  answered
+                    bad    good
+          bad         3       0
+          good        1       0
+    """
+    if not confusion:
+        return []
+    if task == "multi_label":
+        return _of_labels(confusion)
+    names = sorted({name for pair in confusion for name in pair})
+    if len(names) <= SHOWN:
+        return [_square(names, confusion)]
+    wrong = Counter({pair: n for pair, n in confusion.items() if pair[0] != pair[1]})
+    rows = [Bar(f"{a} taken for {b}", f"{n:,}") for (a, b), n in wrong.most_common(10)]
+    return [Remark("most often confused:"), Bars(rows)] if rows else []
+
+
+def _square(names: list[str], confusion: Mapping[tuple[str, str], int]) -> Table:
+    """Make a row for each right class and a column for each answer."""
+    rows = []
+    for right in names:
+        total = max(sum(confusion.get((right, name), 0) for name in names), 1)
+        rows.append((right, [_count(confusion, right, name, total) for name in names]))
+    return Table(names, rows, left="right", above="answered")
+
+
+def _count(confusion: Mapping[tuple[str, str], int], right: str, answered: str, total: int) -> Cell:
+    count = confusion.get((right, answered), 0)
+    return Cell(f"{count:,}", count / total, BLUE if right == answered else ORANGE)
+
+
+def _of_labels(confusion: Mapping[tuple[str, str], int]) -> list[Part]:
+    names = sorted({name for name, _ in confusion})
+    rows = []
+    for name in names[:LABELS]:
+        right, missed, wrong = (confusion.get((name, k), 0) for k in ("right", "missed", "wrong"))
+        shares = [_share(right, right + wrong), _share(right, right + missed)]
+        counts = [Cell(f"{count:,}") for count in (right, missed, wrong)]
+        rows.append((name, [*counts, *shares, Cell(f"{f1(right, missed, wrong):.2f}")]))
+    columns = ("right", "missed", "wrong", "precision", "recall", "F1")
+    found: list[Part] = [Table(columns, rows)]
+    if len(names) > LABELS:
+        found.append(Remark(f"and {len(names) - LABELS} more labels"))
+    return found
+
+
+def _share(count: int, total: int) -> Cell:
+    return Cell(f"{count / total:.2f}", count / total) if total else Cell("-")

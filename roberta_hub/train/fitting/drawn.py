@@ -1,0 +1,66 @@
+"""Draws what `fit` learnt of a table: the scores, how far probabilities hold, the confusions."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from roberta_hub.show.bars import Bar, Bars
+from roberta_hub.show.columns import Column, Columns
+from roberta_hub.show.display import Display, Part
+from roberta_hub.show.facts import Facts, Remark
+from roberta_hub.train.fitting.choice import Choice
+from roberta_hub.train.fitting.confusions import confusions
+from roberta_hub.train.fitting.scores import Scores
+
+_CLASSES = (
+    "Filled: how many answers of that probability are right. Line: how probable the model said "
+    "that they are. Below: the probability, and how many answers"
+)
+_SEVERAL = _CLASSES.replace("answers of that probability are right", "labels that probable apply")
+
+
+def display(title: str, scores: Scores, choice: Choice | None, values: dict[str, Any]) -> Display:
+    """Draw scores, and the choice that led to them.
+
+    Args:
+        title: stands above.
+        scores: of the model.
+        choice: which way was taken; None: there was none.
+        values: the same in plain words and numbers.
+    """
+    parts: list[Part] = [Remark(scores.headline()), Remark(scores.details())]
+    parts += [Remark(said) for said in scores.conclusions]
+    if choice is not None:
+        parts += _ways(choice)
+    if scores.bins:
+        parts.append(reliability(scores))
+    parts += confusions(scores.task, scores.confusion)
+    if scores.mistakes:
+        parts.append(Remark("surest mistakes:" if scores.bins else "largest errors:"))
+        parts.append(Facts([(wrong.where, wrong.said(scores.task)) for wrong in scores.mistakes]))
+    return Display(title, parts, values)
+
+
+def reliability(scores: Scores) -> Columns:
+    """Draw how often answers of about one probability are right (Guo et al. 2017, figure 1)."""
+    columns = [
+        Column(f"{one.low:.1f}–{one.high:.1f}", one.right, one.score, f"{one.count:,}")
+        for one in scores.bins
+    ]
+    return Columns(columns, _SEVERAL if scores.task == "multi_label" else _CLASSES)
+
+
+def _ways(choice: Choice) -> list[Part]:
+    rows, left_out = [], []
+    for way in choice.ways:
+        if way.score is None:
+            left_out.append(f"{way.name} ({way.why_not})" if way.why_not else way.name)
+        else:
+            taken = "taken" if way.name == choice.taken else ""
+            rows.append(Bar(way.name, f"{way.score:.3f}", way.score, taken))
+    found: list[Part] = [Remark(choice.said())]
+    if rows:
+        found.append(Bars(rows))
+    if left_out:
+        found.append(Remark(f"not tried: {', '.join(left_out)}"))
+    return found

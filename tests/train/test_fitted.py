@@ -1,0 +1,104 @@
+"""What comes back with a model: one line, a data frame, a display that holds what was measured."""
+
+from __future__ import annotations
+
+import dataclasses
+import json
+import pickle
+from typing import Any
+
+import pytest
+
+from roberta_hub.inference.classify import Prediction
+from roberta_hub.train.data.sentences import Sentences
+from roberta_hub.train.fitting.choice import Choice, Tried
+from roberta_hub.train.fitting.fitted import Fitted, judged_rows
+from roberta_hub.train.fitting.judging import judge
+
+CHOICE = Choice(
+    "the head, then the body",
+    "the best of two by cross-validation",
+    (
+        Tried("regression on frozen vectors", 0.81, 2.0),
+        Tried("the head, then the body", 0.84, 50.0),
+        Tried("contrastive pairs first", why_not="over two minutes' work"),
+    ),
+    "accuracy",
+)
+
+
+def made(task: str = "classification", pairs: bool = False) -> Fitted:
+    wanted: dict[str, list[Any]] = {
+        "classification": [("ok",), ("bad",), ("ok",), ("bad",)] * 10,
+        "multi_label": [("ok",), ("bad", "ok"), (), ("bad",)] * 10,
+        "regression": [("1.5",), ("2.5",), ("3.5",), ("4.0",)] * 10,
+    }
+    rows = [
+        Sentences((f"one {i}", f"<b>two</b> {i}") if pairs else f"<b>text</b> {i}", own, f"a:{i}")
+        for i, own in enumerate(wanted[task])
+    ]
+    sure = [0.95, 0.7, 0.2, 0.55] * 10
+    answers = [Prediction.of(["ok", "bad"], [p, 1 - p]) for p in sure]
+    learnt = {"ok": 20, "bad": 20}
+    if task == "regression":
+        answers, learnt = [Prediction.of(["0"], [4 * p]) for p in sure], {"1.5": 1, "4.0": 1}
+    scores = judge(task, rows, answers, learnt, "cross-validated")
+    return Fitted(
+        "reviews.csv", scores, judged_rows(task, rows, answers), CHOICE, 12.0, ("a note",)
+    )
+
+
+@pytest.mark.parametrize("task", ["classification", "multi_label", "regression"])
+def test_it_is_one_line_as_repr_and_all_of_it_as_str(task: str) -> None:
+    fitted = made(task)
+    assert "\n" not in repr(fitted) and fitted.scores.headline() in repr(fitted)
+    lines = str(fitted).splitlines()
+    assert lines[0] == f"learnt by {CHOICE.taken}: {CHOICE.why}"
+    assert "-  contrastive pairs first: over two minutes' work" in lines[3]
+    assert set(fitted.scores.summary().splitlines()) <= set(lines)
+    assert max(map(len, lines)) <= 80
+
+
+@pytest.mark.parametrize("task", ["classification", "multi_label", "regression"])
+def test_it_is_drawn(task: str, tmp_path: Any) -> None:
+    fitted = made(task)
+    html = fitted._repr_html_()
+    for words in ("Fitted on reviews.csv", CHOICE.why, "not tried: contrastive pairs first"):
+        assert words.replace("'", "&#x27;") in html or words in html
+    assert "<b>" not in html and "&lt;b&gt;text" in html
+    assert ("Filled:" in html) == (task != "regression")
+    for one in fitted.scores.bins:
+        assert f">{one.low:.1f}–{one.high:.1f}<" in html and f">{one.count}<" in html
+    picture = fitted.png(tmp_path / "x.png")
+    assert picture[:4] == b"\x89PNG" and (tmp_path / "x.png").read_bytes() == picture
+    assert picture.size[1] > (550 if task == "regression" else 900)
+
+
+@pytest.mark.parametrize("pairs", [False, True])
+def test_the_rows_are_a_data_frame(pairs: bool) -> None:
+    pytest.importorskip("pandas")
+    fitted = made(pairs=pairs)
+    frame = fitted.to_pandas()
+    texts = ["text", "text2"] if pairs else ["text"]
+    assert list(frame) == [*texts, "wanted", "answered", "right", "probability", "where"]
+    assert len(frame) == 40 and frame["right"].mean() == fitted.scores.numbers["accuracy"]
+    assert (frame["right"] == (frame["wanted"] == frame["answered"])).all()
+    assert frame["probability"].between(0.5, 1).all() and frame["where"][3] == "a:3"
+
+
+def test_rows_of_several_labels_and_of_numbers() -> None:
+    pytest.importorskip("pandas")
+    several, numbers = made("multi_label"), made("regression").to_pandas()
+    share = several.scores.numbers["all labels right"]
+    assert several.to_pandas()["right"].mean() == pytest.approx(share)
+    assert "right" not in numbers and numbers["answered"][0] == pytest.approx(3.8)
+
+
+def test_it_is_plain_values_and_can_be_pickled() -> None:
+    fitted = made()
+    plain = json.loads(json.dumps(fitted.to_dict()))
+    assert plain["choice"]["ways"][0]["score"] == 0.81 and len(plain["rows"]) == 40
+    assert ["ok", "ok", 10] in plain["scores"]["confusion"]
+    assert pickle.loads(pickle.dumps(fitted)) == fitted
+    with pytest.raises(dataclasses.FrozenInstanceError):
+        fitted.seconds = 1.0  # type: ignore[misc]
