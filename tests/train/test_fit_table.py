@@ -487,7 +487,7 @@ def test_several_labels(base: Path, tmp_path: Path) -> None:
     assert scores.numbers["micro-F1"] > scores.simplest
     assert set(done.classify("cat and cow 1", multi_label=True).scores) == set(ANIMALS)
     lines = [line.split() for line in scores.summary().splitlines()]
-    assert ["right", "missed", "wrong"] in lines
+    assert ["right", "missed", "wrong", "precision", "recall", "F1"] in lines
 
 
 def remarks(count: int, seed: int) -> Rows:
