@@ -1,168 +1,104 @@
-"""Measures `roberta-hub fit` beside TF-IDF with logistic regression, on two sets of film reviews.
+"""Measures `fit` beside what people would take instead, on tables of few rows and of many kinds.
 
-    python benchmarks/fit.py                       # 400 rows, 4,000 rows and all: an hour or more
-    python benchmarks/fit.py --rows 400            # a few minutes
-    python benchmarks/fit.py --model roberta.base
+    python benchmarks/fit.py                              # everything but the large tables: hours
+    python benchmarks/fit.py --engines lr as_is           # minutes
+    python benchmarks/fit.py --engines ours --sets sst2 banking10 --sizes 8 --seeds 1
+    python benchmarks/fit.py --engines ours --sets sst2_whole imdb_whole --models roberta.tiny
+    python benchmarks/fit.py --page                       # only the page, of what is there
 
-Each time a CSV with that many rows, drawn by a seed, goes through the command in a process of its
-own, as a person would type it; a tenth of the rows is held out by it and not learnt. The baseline
-is scikit-learn's TfidfVectorizer on words and pairs of words, then LogisticRegression; it learns
-all rows, the held-out tenth too. Both answer the set's own test rows, which neither has seen:
-SST-2's dev.tsv, and test.tsv of the counterfactual IMDB reviews. "Terrible." and "A joy to watch."
-then go through `roberta-hub classify`.
+What is measured is written at once, and not measured again: a run that is stopped goes on where it
+was. `--again` measures anew. The engines are those of lib/fit_engines.py: `lr` is scikit-learn's
+regression on vectors of the same model, `as_is` the model with nothing learnt, `setfit` SetFit
+with its defaults, `ours` what `fit` chooses. All get the same rows (lib/fit_sets.py) and one
+thread. SetFit runs where it is installed; its numbers are kept otherwise.
 
-The sets are those of `../shared/data/tasks` (or under $ROBERTA_HUB_SHARED). Writes
-`benchmarks/results/fit.{md,json}`; what is measured again takes the place of what was there.
+Needs `../shared/data` or $ROBERTA_HUB_SHARED. Writes `benchmarks/results/fit.{md,json}`.
 """
 
 from __future__ import annotations
 
 import argparse
-import csv
-import json
+import importlib.util
 import os
-import random
-import resource
-import subprocess
 import sys
-import tempfile
-import time
+from collections.abc import Iterator
 from pathlib import Path
-from typing import Any
 
 ROOT = Path(__file__).resolve().parents[1]
 sys.path[:0] = [str(ROOT), str(ROOT / "benchmarks")]
-SHARED = Path(os.environ.get("ROBERTA_HUB_SHARED", ROOT.parent / "shared"))
-SETS = {
-    "imdb": ("imdb_counterfactual/train.tsv", "imdb_counterfactual/test.tsv"),
-    "sst2": ("sst2/train.tsv", "sst2/dev.tsv"),
-}
-NAMES = {"0": "negative", "1": "positive", "Negative": "negative", "Positive": "positive"}
-ASKED = {"Terrible.": "negative", "A joy to watch.": "positive"}
-SEED = 1
+os.environ |= {"TOKENIZERS_PARALLELISM": "false", "HF_HUB_OFFLINE": "1"}
 
-Rows = list[tuple[str, str]]
-"""(text, label) of each row."""
+from lib import fit_page, report  # noqa: E402
+from lib.fit_engines import ENGINES, MODELS, PACKAGES, takes  # noqa: E402
+from lib.fit_runs import Key, Run, Runs  # noqa: E402
+from lib.fit_scores import judge  # noqa: E402
+from lib.fit_sets import REPORTED  # noqa: E402
+
+Wanted = argparse.Namespace
 
 
-def rows_of(file: str) -> Rows:
-    """Read a file of a set, in a seeded order; the labels get names."""
-    from roberta_hub.train.fitting.examples import read_examples
+def asked(given: Wanted) -> Iterator[Key]:
+    """What is to be measured, the first seed of the smallest tables first."""
+    sizes = sorted({(place, s) for n in given.sets for place, s in enumerate(REPORTED[n].sizes)})
+    for seed in given.seeds:
+        for place, size in sizes:
+            for name in given.sets:
+                table = REPORTED[name]
+                if table.sizes[place : place + 1] != (size,):
+                    continue
+                if given.sizes and size not in given.sizes:
+                    continue
+                for model in given.models:
+                    for engine in given.engines:
+                        if takes(engine, table, size):
+                            yield Key(engine, model, name, size, seed)
 
-    found = read_examples(SHARED / "data/tasks" / file)
-    rows = [(str(e.text), NAMES[e.labels[0]]) for e in (*found.train, *found.valid)]
-    random.Random(SEED).shuffle(rows)
-    return rows
 
-
-def command(*words: str, given: str = "") -> tuple[str, float, float]:
-    """Run `roberta-hub`: (what it prints, seconds by the clock, CPU seconds)."""
-    before, began = resource.getrusage(resource.RUSAGE_CHILDREN), time.perf_counter()
-    done = subprocess.run(
-        [sys.executable, "-m", "roberta_hub", *words],
-        input=given,
-        capture_output=True,
-        text=True,
-        env={**os.environ, "PYTHONPATH": str(ROOT)},
+def measure(key: Key) -> Run | None:
+    """Let an engine learn a table; None: it has no answer for such tables."""
+    table = REPORTED[key.set]
+    drawn = table.draw(key.size, key.seed)
+    answers = ENGINES[key.engine](drawn, table, key.model, key.seed)
+    if answers is None:
+        return None
+    scores = judge(answers, drawn, table)
+    return Run(
+        key=key,
+        rows=len(drawn.learn),
+        tested=len(drawn.test),
+        scores={name: round(value, 4) for name, value in scores.items()},
+        cpu_seconds=round(answers.cpu_seconds, 1),
+        way=answers.way,
     )
-    seconds, after = time.perf_counter() - began, resource.getrusage(resource.RUSAGE_CHILDREN)
-    if done.returncode:
-        raise RuntimeError(f"roberta-hub {' '.join(words)}: {done.stderr}")
-    cpu = after.ru_utime + after.ru_stime - before.ru_utime - before.ru_stime
-    return done.stdout, seconds, cpu
-
-
-def ours(learnt: Rows, test: Rows, model: str, work: Path) -> dict[str, Any]:
-    """Make a classifier with the command, and ask it."""
-    import roberta_hub
-
-    with (work / "reviews.csv").open("w", newline="", encoding="utf-8") as file:
-        csv.writer(file).writerows([("text", "label"), *learnt])
-    folder = str(work / "mine")
-    _, seconds, cpu = command(
-        "fit", str(work / "reviews.csv"), "--output", folder, "--model", model
-    )
-    answers, _, _ = command("classify", "-m", folder, given="\n".join(ASKED) + "\n")
-    labels = [json.loads(line)["label"] for line in answers.splitlines()]
-    mine = roberta_hub.load_model(folder)
-    found = mine.classify([text for text, _ in test], truncate=True, progress=False)
-    right = sum(a.label == label for a, (_, label) in zip(found, test, strict=True))
-    return {
-        "accuracy": right / len(test),
-        "seconds": seconds,
-        "cpu_seconds": cpu,
-        "answers": dict(zip(ASKED, labels, strict=True)),
-    }
-
-
-def baseline(learnt: Rows, test: Rows) -> dict[str, float]:
-    """Fit TF-IDF with logistic regression, and ask it."""
-    from sklearn.feature_extraction.text import TfidfVectorizer
-    from sklearn.linear_model import LogisticRegression
-    from sklearn.pipeline import make_pipeline
-
-    began = time.perf_counter()
-    words = TfidfVectorizer(ngram_range=(1, 2), sublinear_tf=True)
-    pipeline = make_pipeline(words, LogisticRegression(C=10, max_iter=1000))
-    pipeline.fit(*zip(*learnt, strict=True))
-    accuracy = pipeline.score(*zip(*test, strict=True))
-    return {"accuracy": float(accuracy), "seconds": time.perf_counter() - began}
-
-
-def page(numbers: dict[str, Any]) -> str:
-    """Write the table."""
-    lines = [
-        "# Your own classifier",
-        "",
-        "`roberta-hub fit reviews.csv` beside TF-IDF with logistic regression (scikit-learn), "
-        "accuracy on test rows that neither has seen. `python benchmarks/fit.py` says how.",
-        "",
-        "| model | set | rows | fit | TF-IDF | most frequent label | fit takes | CPU "
-        '| "Terrible." | "A joy to watch." |',
-        "|---|---|--:|--:|--:|--:|--:|--:|---|---|",
-    ]
-    for found in numbers["runs"].values():
-        own, other = found["fit"], found["tfidf"]
-        lines.append(
-            f"| {found['model']} | {found['set']} | {found['rows']:,} "
-            f"| {100 * own['accuracy']:.1f} | {100 * other['accuracy']:.1f} "
-            f"| {100 * found['most_frequent']:.1f} | {own['seconds']:.0f} s "
-            f"| {own['cpu_seconds']:.0f} s | {' | '.join(own['answers'].values())} |"
-        )
-    return "\n".join(lines)
 
 
 def main() -> None:
-    """Run what is asked, and write what is measured after each run."""
-    parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
-    parser.add_argument("--rows", nargs="+", default=["400", "4000", "all"], metavar="N|all")
-    parser.add_argument("--sets", nargs="+", default=list(SETS), choices=list(SETS))
-    parser.add_argument("--model", default="roberta.tiny")
+    """Measure what is asked and missing, and write each number as it comes."""
+    parser = argparse.ArgumentParser(
+        description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
+    )
+    few = [name for name, table in REPORTED.items() if table.kind != "large"]
+    parser.add_argument("--engines", nargs="+", default=list(ENGINES), choices=list(ENGINES))
+    parser.add_argument("--models", nargs="+", default=list(MODELS), choices=list(MODELS))
+    parser.add_argument("--sets", nargs="+", default=few, choices=list(REPORTED))
+    parser.add_argument("--sizes", nargs="+", type=int, default=[])
+    parser.add_argument("--seeds", nargs="+", type=int, default=[1, 2, 3])
+    parser.add_argument("--again", action="store_true", help="measure what is there anew")
+    parser.add_argument("--page", action="store_true", help="write the page alone")
     given = parser.parse_args()
-    from lib import report
+    runs = Runs(report.RESULTS / "fit.json")
+    if importlib.util.find_spec("setfit") is None:
+        given.engines = [engine for engine in given.engines if engine != "setfit"]
+    import torch
 
-    file = report.RESULTS / "fit.json"
-    numbers = json.loads(file.read_text()) if file.exists() else {"runs": {}}
-    for name in given.sets:
-        learnt, test = map(rows_of, SETS[name])
-        for asked in given.rows:
-            some = learnt if asked == "all" else learnt[: int(asked)]
-            if asked != "all" and len(some) < int(asked):
-                continue  # the set has not so many
-            common = max(NAMES.values(), key=[label for _, label in some].count)
-            with tempfile.TemporaryDirectory() as work:
-                found = {
-                    "model": given.model,
-                    "set": name,
-                    "rows": len(some),
-                    "fit": ours(some, test, given.model, Path(work)),
-                    "tfidf": baseline(some, test),
-                    "most_frequent": sum(label == common for _, label in test) / len(test),
-                }
-            numbers["runs"][f"{given.model} {name} {len(some)}"] = found
-            print(page(numbers).splitlines()[-1], flush=True)
-            numbers["about"] = report.about("torch", "scikit-learn")
-            report.write("fit", page(numbers), numbers)
+    torch.set_num_threads(1)
+    for key in [] if given.page else asked(given):
+        if given.again or key not in runs.read():
+            found = measure(key)
+            if found is not None:
+                runs.add(found, report.about(*PACKAGES[key.engine]))
+                print(found.line(), flush=True)
+    (report.RESULTS / "fit.md").write_text(fit_page.page(runs), encoding="utf-8")
 
 
 if __name__ == "__main__":
