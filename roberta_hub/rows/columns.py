@@ -2,20 +2,23 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+import csv
+import io
+from collections.abc import Sequence
 from itertools import islice
 from typing import Any
 
 from roberta_hub.arguments import shown
 from roberta_hub.errors import InputError, InputTypeError, Remedy
 from roberta_hub.rows.tables import Table, unknown_column
-from roberta_hub.rows.values import blank
+from roberta_hub.rows.values import Fault, blank, flag_in
 
 NAMED = "text"
 """The column that verbs take where none is named."""
 LABELS = (
     "label",
     "labels",
+    "cats",
     "class",
     "category",
     "sentiment",
@@ -56,6 +59,8 @@ PAIRS = (
 """Names by which two columns of texts are known to be pairs, in any case."""
 _LOOK = 100
 """Rows by which a column shows whether it is prose."""
+_MANY = 1000
+"""Rows by which it shows whether its name is one of its values, or whether it holds 0 and 1."""
 
 
 def text_columns(
@@ -109,8 +114,10 @@ def check_clash(names: Sequence[str], answers: Sequence[str], remedy: Remedy) ->
 # ---- of a table to learn from ----
 
 
-def find_columns(table: Table, text: Any = None, label: Any = None) -> tuple[tuple[str, ...], str]:
-    """Find the column of texts, or the two of pairs, and the column of labels.
+def find_columns(
+    table: Table, text: Any = None, label: Any = None
+) -> tuple[tuple[str, ...], tuple[str, ...]]:
+    """Find the column of texts, or the two of pairs, and the column or columns of labels.
 
     A column is the one that the caller names; else the one that has a name of `PAIRS`, `TEXTS` or
     `LABELS`; else the only one that can be it. A column of prose, whose values mostly have several
@@ -119,10 +126,10 @@ def find_columns(table: Table, text: Any = None, label: Any = None) -> tuple[tup
     Args:
         table: with a header.
         text: a name, or two; None: not said.
-        label: a name; None: not said.
+        label: a name, or names of columns that are a label each; None: not said.
 
     Returns:
-        (names of the texts' columns, name of the labels').
+        (names of the texts' columns, names of the labels').
 
     Raises:
         UnknownNameError: a named column that is not there.
@@ -131,32 +138,44 @@ def find_columns(table: Table, text: Any = None, label: Any = None) -> tuple[tup
     Example:
         >>> rows = [{"review": "A fine film.", "Stars": "5"}]
         >>> find_columns(Table("x.csv", ["review", "Stars"], lambda: enumerate(rows)))
-        (('review',), 'Stars')
+        (('review',), ('Stars',))
     """
-    texts = _given(table, text)
-    if label is not None:
-        table.check(label)
-        if label in texts:
-            raise InputError(f"{table.name}: column {label!r} cannot be both text and label")
+    texts, labels = _given(table, text), _given_labels(table, label)
+    if both := [name for name in labels if name in texts]:
+        raise InputError(f"{table.name}: column {both[0]!r} cannot be both text and label")
     if not table.columns:
         raise InputError(f"{table.name}: is empty")
-    label = label or _known(table, LABELS, "labels", "label", without=texts)
-    texts = texts or _known_texts(table, label)
-    if texts and label:
-        return texts, label
+    if not labels:
+        labels = _known(table, LABELS, "labels", "label", without=texts)
+    texts = texts or _known_texts(table, labels)
+    if texts and labels:
+        return texts, labels
     prose = _prose(table)
     if not texts:
-        found = [name for name in table.columns if name in prose and name != label]
+        found = [name for name in table.columns if name in prose and name not in labels]
         if len(found) not in (1, 2):
             raise _unclear(table, "texts", "text", found)
         texts = tuple(found)
-    if label is None:
+    if not labels:
         others = [name for name in table.columns if name not in texts]
         found = others if len(others) == 1 else [name for name in others if name not in prose]
         if len(found) != 1:
             raise _unclear(table, "labels", "label", found)
-        label = found[0]
-    return texts, label
+        labels = (found[0],)
+    return texts, labels
+
+
+def _given_labels(table: Table, label: Any) -> tuple[str, ...]:
+    names = () if label is None else (label,) if isinstance(label, str) else label
+    if not isinstance(names, (list, tuple)) or (label is not None and not names):
+        raise InputTypeError(
+            f"label is {shown(label)}; give the name of a column, or a list of columns of 0 and 1"
+        )
+    for name in names:
+        table.check(name)
+    if len(set(names)) < len(names):
+        raise InputError(f"label is {shown(label)}; each label is another column")
+    return tuple(names)
 
 
 def _given(table: Table, text: Any) -> tuple[str, ...]:
@@ -171,21 +190,20 @@ def _given(table: Table, text: Any) -> tuple[str, ...]:
 
 
 def _known(
-    table: Table, names: Sequence[str], what: str, argument: str, without: Iterable[str | None]
-) -> str | None:
+    table: Table, names: Sequence[str], what: str, argument: str, without: Sequence[str]
+) -> tuple[str, ...]:
     found = [c for c in table.columns if c.casefold() in names and c not in without]
     if len(found) > 1:
         raise _unclear(table, what, argument, found)
-    return found[0] if found else None
+    return tuple(found)
 
 
-def _known_texts(table: Table, label: str | None) -> tuple[str, ...]:
-    by_name = {column.casefold(): column for column in table.columns if column != label}
+def _known_texts(table: Table, labels: Sequence[str]) -> tuple[str, ...]:
+    by_name = {column.casefold(): column for column in table.columns if column not in labels}
     for pair in PAIRS:
         if all(name in by_name for name in pair):
             return tuple(by_name[name] for name in pair)
-    one = _known(table, TEXTS, "texts", "text", without=(label,))
-    return (one,) if one else ()
+    return _known(table, TEXTS, "texts", "text", without=labels)
 
 
 def _prose(table: Table) -> set[str]:
@@ -202,7 +220,66 @@ def _prose(table: Table) -> set[str]:
 
 def _unclear(table: Table, what: str, argument: str, found: Sequence[str]) -> InputError:
     why = f"{', '.join(found)} could each hold" if found else "no column is known to hold"
+    python, shell = f"say which with {argument}=...", f"say which with --{argument}"
+    flags = flag_columns(table, found) if argument == "label" else []
+    if len(flags) > 1:
+        python += f", or learn several with label={flags!r}"
+        shell += f", or learn several with --label {shell_list(flags)}"
+    data = ""
+    if is_headless(table):
+        data = f"{HEADLESS}. "
+        python, shell = f"pass header=False, or {python}", f"say --no-header, or {shell}"
     return InputError(
-        f"{table.name}: {why} the {what}. {table.listed()}",
-        remedy=Remedy(f"say which with {argument}=...", f"say which with --{argument}"),
+        f"{table.name}: {why} the {what}. {data}{table.listed()}", remedy=Remedy(python, shell)
     )
+
+
+HEADLESS = "The first row looks like data and not like names of columns"
+
+
+def is_headless(table: Table) -> bool:
+    """Tell whether the first row of a CSV or TSV looks like data: its labels have no header.
+
+    That is where one name has several words, as a text has, and another comes again among the
+    values of its own column, as a label does.
+
+    Example:
+        >>> rows = [{"A fine film.": "Dull.", "good": "bad"}, {"A fine film.": "", "good": "good"}]
+        >>> is_headless(Table("x.csv", list(rows[0]), lambda: enumerate(rows), headed=True))
+        True
+    """
+    if not table.headed:
+        return False
+    texts = {name for name in table.columns if len(name.split()) > 1}
+    labels = [name for name in table.columns if texts - {name}]
+    rows = islice(table.read(), _MANY) if labels else ()
+    found = (values for _, values in rows if not isinstance(values, Fault))
+    return any(str(values.get(name)).strip() == name for values in found for name in labels)
+
+
+def flag_columns(table: Table, names: Sequence[str]) -> list[str]:
+    """Tell which columns hold 0 and 1, or other words for yes and no, and nothing else.
+
+    Args:
+        table: whose first rows are read.
+        names: of the columns to look at.
+    """
+    held: dict[str, set[bool | None]] = {name: set() for name in names}
+    for row in islice(table.rows(), _MANY):
+        for name in names:
+            value = row.values.get(name)
+            if not blank(value):
+                held[name].add(flag_in(value))
+    return [name for name in names if held[name] == {True, False}]
+
+
+def shell_list(names: Sequence[str]) -> str:
+    """Write names as an option of the shell takes them: `a,"b, c"`.
+
+    Example:
+        >>> shell_list(["toxic", "insult, or threat"])
+        'toxic,"insult, or threat"'
+    """
+    line = io.StringIO()
+    csv.writer(line, lineterminator="").writerow(names)
+    return line.getvalue()

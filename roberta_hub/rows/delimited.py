@@ -34,7 +34,7 @@ class Header:
     """Whether fields stand in quotes; in a TSV as GLUE's a quote is a character."""
 
 
-def csv_header(lines: Iterable[Line], name: object) -> Header:
+def csv_header(lines: Iterable[Line], name: object, named: bool = True) -> Header:
     """Read the header of a CSV.
 
     The separator is the comma; where the first line has none, the semicolon or the tab; or what a
@@ -43,6 +43,7 @@ def csv_header(lines: Iterable[Line], name: object) -> Header:
     Args:
         lines: of the file, from the first on.
         name: of the file, for errors.
+        named: whether the first row names the columns; else they are called "1", "2", ....
 
     Raises:
         InputError: a header that cannot be read, or a name that comes twice.
@@ -55,10 +56,12 @@ def csv_header(lines: Iterable[Line], name: object) -> Header:
     separator = said[1] if said else next((sign for sign in ",;\t" if sign in bare), ",")
     counted = _Counted(chain([first], lines))
     records = islice(_records(counted, separator), 1 if said else 0, None)
+    if not named:
+        return Header(_numbered(records, name), separator, 1 if said else 0)
     return Header(_named(records, name), separator, counted.count)
 
 
-def tsv_header(read: Callable[[], Iterable[Line]], name: object) -> Header:
+def tsv_header(read: Callable[[], Iterable[Line]], name: object, named: bool = True) -> Header:
     """Read the header of a TSV, and tell whether quotes are characters in it.
 
     They are not where every field in the first 1,000 lines that holds one is written as in a CSV,
@@ -67,6 +70,7 @@ def tsv_header(read: Callable[[], Iterable[Line]], name: object) -> Header:
     Args:
         read: reads the file's lines anew; 1,000 of them may be long.
         name: of the file, for errors.
+        named: see `csv_header`.
 
     Raises:
         InputError: see `csv_header`.
@@ -77,6 +81,8 @@ def tsv_header(read: Callable[[], Iterable[Line]], name: object) -> Header:
     records = _records(counted, "\t") if quoted else _fields(counted)
     if not quoted:
         records = (record for record in records if record[1] != [""])  # blank lines
+    if not named:
+        return Header(_numbered(records, name), "\t", 0, quoted)
     return Header(_named(records, name), "\t", counted.count, quoted)
 
 
@@ -95,11 +101,25 @@ class _Counted:
         return line
 
 
-def _named(records: Iterator[tuple[int, list[str] | Fault]], name: object) -> tuple[str, ...]:
-    """Read the names of the columns from the first record."""
+Records: TypeAlias = "Iterator[tuple[int, list[str] | Fault]]"
+"""Rows as their cells, with the lines that they begin on."""
+
+
+def _first(records: Records, name: object) -> tuple[list[str], str]:
+    """Read the cells of the first record, and where it is."""
     number, found = next(records, (1, list[str]()))
     where = f"{name}:{number}"
-    cells = sound(found, where)
+    return sound(found, where), where
+
+
+def _numbered(records: Records, name: object) -> tuple[str, ...]:
+    """Name the columns of a file without a header by their places."""
+    return tuple(str(i) for i, _ in enumerate(_first(records, name)[0], 1))
+
+
+def _named(records: Records, name: object) -> tuple[str, ...]:
+    """Read the names of the columns from the first record."""
+    cells, where = _first(records, name)
     if why := _odd(cells):
         raise InputError(why, place=where)
     names = [cell.strip() or f"column {i}" for i, cell in enumerate(cells, 1)]

@@ -24,7 +24,7 @@ from roberta_hub.errors import (
     near_names,
 )
 from roberta_hub.rows.arrow import arrow, column_values, parquet_tables
-from roberta_hub.rows.delimited import Header, Values, csv_header, delimited_rows, tsv_header
+from roberta_hub.rows.delimited import Values, csv_header, delimited_rows, tsv_header
 from roberta_hub.rows.frames import column_names, column_of
 from roberta_hub.rows.lines import Line, check_file, decoded, raw_lines
 from roberta_hub.rows.values import Fault, missing, sound, text_in
@@ -127,6 +127,8 @@ class Table:
     """Names in the file's order; of JSONL those of its first 100 objects."""
     read: Callable[[], Rows]
     """Reads the rows anew, with their numbers; also those that are at fault."""
+    headed: bool = False
+    """Whether the names are the first row of a file, which may be a row of data as well."""
 
     def rows(self) -> Iterator[Row]:
         """Read the rows from the first on.
@@ -190,7 +192,9 @@ def unknown_column(
     return UnknownNameError(f"{what} has no column {shown(column)}{hint} {listed}")
 
 
-def open_table(path: str | os.PathLike[str], format: str | None = None) -> Table:
+def open_table(
+    path: str | os.PathLike[str], format: str | None = None, header: bool = True
+) -> Table:
     r"""Open a table, and read its columns' names.
 
     - CSV: fields in quotes as spreadsheets write them, a quote inside doubled. The separator is the
@@ -205,6 +209,8 @@ def open_table(path: str | os.PathLike[str], format: str | None = None) -> Table
     Args:
         path: a file; `.gz` and `.xz` are unpacked on the fly.
         format: one of `FORMATS`; None: by the file's name.
+        header: whether the first row of a CSV or TSV names the columns; else they are called "1",
+            "2", ....
 
     Raises:
         InputError: no such file, no such format, or a file that is something else.
@@ -233,6 +239,13 @@ def open_table(path: str | os.PathLike[str], format: str | None = None) -> Table
             f"{str(path)[:300]}: its name does not say what it is; {_among()}{_excel(path)}"
         )
     check_file(path)
+    if format in ("csv", "tsv"):
+        return _delimited(path, format, header)
+    if not header:
+        raise InputError(
+            f"{str(path)[:300]}: only CSV and TSV have a header, and {format} names its columns",
+            remedy=Remedy("leave header=False out", "leave --no-header out"),
+        )
     return _READERS[format](path)
 
 
@@ -262,13 +275,14 @@ def _excel(path: Path) -> str:
 # ---- anything that holds rows ----
 
 
-def table_of(value: Any, name: str = "table") -> Table:
+def table_of(value: Any, name: str = "table", header: bool = True) -> Table:
     """Return the table that a caller means.
 
     Args:
         value: a path; a data frame of pandas, polars, Arrow or `datasets`; a dict whose values are
             columns of equal length; a list of dicts.
         name: what errors call it where it is no file.
+        header: of a file, see `open_table`.
 
     Raises:
         InputTypeError: something else; the message says what can be given.
@@ -280,7 +294,7 @@ def table_of(value: Any, name: str = "table") -> Table:
         ['table:1', 'table:2']
     """
     if isinstance(value, (str, os.PathLike)):
-        return open_table(value)
+        return open_table(value, header=header)
     try:
         names = column_names(value, name)
         if names is not None:
@@ -331,19 +345,16 @@ def _of_rows(rows: Sequence[Any], name: str) -> Table:
 # ---- one reader a format ----
 
 
-def _csv(path: Path) -> Table:
-    return _delimited(path, csv_header(raw_lines(path), path))
+def _delimited(path: Path, format: str, named: bool) -> Table:
+    if format == "csv":
+        header = csv_header(raw_lines(path), path, named)
+    else:
+        header = tsv_header(lambda: raw_lines(path), path, named)
 
-
-def _tsv(path: Path) -> Table:
-    return _delimited(path, tsv_header(lambda: raw_lines(path), path))
-
-
-def _delimited(path: Path, header: Header) -> Table:
     def read() -> Rows:
         return delimited_rows(islice(raw_lines(path), header.lines, None), header, header.lines + 1)
 
-    return Table(str(path), list(header.columns), read)
+    return Table(str(path), list(header.columns), read, headed=named)
 
 
 def _jsonl(path: Path) -> Table:
@@ -429,4 +440,4 @@ def _parquet(path: Path) -> Table:
     return Table(str(path), columns, read)
 
 
-_READERS = {"csv": _csv, "tsv": _tsv, "jsonl": _jsonl, "parquet": _parquet}
+_READERS = {"jsonl": _jsonl, "parquet": _parquet}

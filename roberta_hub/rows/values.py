@@ -147,6 +147,25 @@ def number_in(value: Any) -> float | None:
     return number if math.isfinite(number) else None
 
 
+FLAGS = {"1": True, "true": True, "yes": True, "0": False, "false": False, "no": False}
+"""Words that say yes or no, in any case."""
+
+
+def flag_in(value: Any) -> bool | None:
+    """Read a cell as yes or no; None where it is neither.
+
+    Example:
+        >>> flag_in(True), flag_in("No"), flag_in(1.0), flag_in("0.0"), flag_in("maybe")
+        (True, False, True, False, None)
+    """
+    if isinstance(value, bool):
+        return value
+    if isinstance(value, str) and value.strip().casefold() in FLAGS:
+        return FLAGS[value.strip().casefold()]
+    number = number_in(value)
+    return bool(number) if number in (0, 1) else None
+
+
 def is_utf8(text: str) -> bool:
     """Tell whether a str can be written: half of a surrogate pair cannot."""
     if text.isascii():

@@ -22,7 +22,22 @@ from roberta_hub.shell.grammar import complete_model, examples, listed
     metavar="COLUMN",
     help="Column of the texts; A,B of pairs. Without it: found by name or by content.",
 )
-@click.option("--label", metavar="COLUMN", help="Column of the labels; found likewise.")
+@click.option(
+    "--label",
+    callback=listed,
+    metavar="COLUMN",
+    help="Column of the labels, found likewise; A,B,C of columns of 0 and 1, a label each.",
+)
+@click.option(
+    "--separator",
+    metavar="TEXT",
+    help='What is between the labels in a cell, such as ",". Without it a text is one label.',
+)
+@click.option(
+    "--header/--no-header",
+    default=True,
+    help="Whether the first row of a CSV or TSV names its columns; else they are 1, 2, ....",
+)
 @click.option(
     "--valid",
     metavar="SHARE|FILE",
@@ -103,7 +118,9 @@ from roberta_hub.shell.grammar import complete_model, examples, listed
 def fit(
     table: str,
     text: tuple[str, ...],
-    label: str | None,
+    label: tuple[str, ...],
+    separator: str | None,
+    header: bool,
     valid: str,
     model: str,
     output: str,
@@ -146,7 +163,16 @@ def fit(
         seed=seed,
     )
     check_output(output)
-    found = read_examples(table, text=text or None, label=label, valid=valid, task=task, seed=seed)
+    found = read_examples(
+        table,
+        text=text or None,
+        label=label or None,
+        valid=valid,
+        task=task,
+        seed=seed,
+        separator=separator,
+        header=header,
+    )
     say(found.summary())
     ready = prepare(found, model=model, output=output, options=options)
     say(ready.summary())

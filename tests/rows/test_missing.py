@@ -99,11 +99,17 @@ def test_fit_leaves_the_row_out(value: Any) -> None:
             assert notes == [f"1 row without a {column} left out, first table:4"]
     several = [{"text": f"some words {i}", "label": ["a", "b"][: i % 3]} for i in range(12)]
     several[3]["label"] = value
-    for task in (None, "multi_label"):
+    for task in (None, "multi_label"):  # of lists an empty one says that there is none
         notes = [n for n in read_examples(several, task=task).notes if "left out" in n]
-        plain = value.tolist() if hasattr(value, "tolist") else value
-        kept = task == "multi_label" and plain is not None  # what pandas makes of an empty cell
-        assert notes == [] if kept else notes == ["1 row without a label left out, first table:4"]
+        assert notes == ["1 row without a label left out, first table:4"]
+    joined = [{**row, "label": ", ".join(row["label"] or ())} for row in several[:3] * 4]
+    joined[5]["label"] = value
+    notes = read_examples(joined, separator=",").notes
+    plain = value.tolist() if hasattr(value, "tolist") else value
+    if plain is None:
+        assert "1 row without a label left out, first table:6" in notes
+    else:  # what pandas makes of an empty cell, in which text is no label
+        assert any(note.startswith("5 rows with an empty cell are learnt as") for note in notes)
 
 
 @KINDS

@@ -76,6 +76,21 @@ def test_a_line_for_pairs(run: Run, model: Path, folder: Path) -> None:
     assert status == 0 and json.loads(printed)["label"] in ("yes", "no")
 
 
+def test_several_labels_of_a_file_without_a_header(run: Run, model: Path, folder: Path) -> None:
+    names = ["art", "art|sport", "sport", ""]
+    rows = "".join(f"Some words {i}.,{names[i % 4]},{i % 2},{i % 3 % 2}\n" for i in range(24))
+    Path("plain.csv").write_text(rows)
+    always = ("plain.csv", "--no-header", "-m", model, "--epochs", 1)
+    status, printed, _ = run("fit", *always, "--label", "3,4", "-o", "flags")
+    assert status == 0 and printed.startswith(
+        "plain.csv: 24 texts (1), labels: 3, 4\ntask: multi-l"
+    )
+    status, printed, _ = run("fit", *always, "--label", "2", "--separator", "|", "-o", "split")
+    assert status == 0 and "task: multi-label, 2 labels\n  art " in printed
+    card = Path("split/README.md").read_text()
+    assert "--label 2 --separator '|' " in card and "--seed 1 --no-header\n" in card
+
+
 @pytest.mark.parametrize(
     ("arguments", "status", "words"),
     [

@@ -155,7 +155,7 @@ def test_columns_are_found(names: list[str], given: dict[str, Any], wanted: Any)
     prose = {"text", "Review", "sentence", "premise", "hypothesis", "what was said", "story"}
     prose.add("title of it")
     rows = [{n: "some words here" if n in prose else str(i) for n in names} for i in range(3)]
-    assert find_columns(table_of(rows), **given) == wanted
+    assert find_columns(table_of(rows), **given) == (wanted[0], (wanted[1],))
 
 
 def test_columns_that_are_not_clear_are_listed_with_two_rows() -> None:
@@ -205,6 +205,8 @@ def test_the_task_can_be_said(tmp_path: Path) -> None:
         [{**row, "label": "a, b" if i % 2 else ""} for i, row in enumerate(rows)],
     )
     found = read_examples(path, task="multi_label")
+    assert found.classes == ("a, b",) and {e.labels for e in found.train} == {("a, b",), ()}
+    found = read_examples(path, separator=",")
     assert found.classes == ("a", "b") and {e.labels for e in found.train} == {("a", "b"), ()}
 
 

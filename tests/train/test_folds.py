@@ -31,6 +31,7 @@ def made(found: list[Sentences], count: int, task: str, seed: int = 1) -> list[l
     return parts
 
 
+@settings(deadline=None)
 @given(st.data(), st.integers(2, 6), st.integers(0, 9))
 def test_classes_are_in_every_fold(data: st.DataObject, count: int, seed: int) -> None:
     """Texts may have several rows; here all rows of a text have one class."""
@@ -49,6 +50,7 @@ def test_classes_are_in_every_fold(data: st.DataObject, count: int, seed: int) -
     assert max(sizes) - min(sizes) <= largest * len(set(label.values()))
 
 
+@settings(deadline=None)
 @given(st.lists(NAMES, min_size=6, max_size=200), st.integers(2, 6))
 def test_without_doubled_texts_folds_differ_by_one_row(labels: list[str], count: int) -> None:
     found = rows(list(range(len(labels))), [(label,) for label in labels])

@@ -8,9 +8,11 @@ import platform
 import shlex
 import sys
 from pathlib import Path
+from typing import Any
 
 import torch
 
+from roberta_hub.rows.columns import shell_list
 from roberta_hub.rows.values import number_in
 from roberta_hub.train.fitting.examples import Examples
 from roberta_hub.train.fitting.fitted import Fitted
@@ -77,10 +79,12 @@ These rows were not learnt, and chose nothing.
 
 def command(examples: Examples, config: Config, options: LearningOptions, output: Path) -> str:
     """Write the command that makes a model again; of data in memory the call in Python."""
-    columns = [f'"{name}"' if "," in name else name for name in examples.columns]
+    labels = examples.labels_from
     said = {name: value for name, value in dataclasses.asdict(options).items() if value}
-    given = {
-        "label": examples.label,
+    given: dict[str, Any] = {"label": labels[0] if len(labels) == 1 else list(labels)}
+    if examples.separator is not None:
+        given["separator"] = examples.separator
+    given |= {
         "model": config.model,
         "output": str(output),
         "task": examples.task,
@@ -91,15 +95,17 @@ def command(examples: Examples, config: Config, options: LearningOptions, output
     share = examples.share
     if examples.in_memory or share is None:
         text = examples.columns[0] if len(examples.columns) == 1 else list(examples.columns)
+        given |= {} if examples.header else {"header": False}
         call = ", ".join(f"{name}={value!r}" for name, value in {"text": text, **given}.items())
         table = examples.source if examples.in_memory else repr(examples.source)
         valid = "valid" if share is None else repr(share) if number_in(share) is None else share
         return f"roberta_hub.fit({table}, valid={valid}, {call})"
     words = ["roberta-hub", "fit", examples.source]
-    for name, value in {"text": ",".join(columns), "valid": share, **given}.items():
+    columns = {"text": shell_list(examples.columns), "valid": share}
+    for name, value in (columns | given | {"label": shell_list(labels)}).items():
         option = "--" + name.replace("_", "-")
         words += [option] if value is True else [option, str(value)]
-    return shlex.join(words)
+    return shlex.join(words if examples.header else [*words, "--no-header"])
 
 
 def duration_of(config: Config, rows: int) -> str:

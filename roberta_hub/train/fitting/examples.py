@@ -6,18 +6,37 @@ import math
 import os
 import textwrap
 from collections import Counter
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
-from roberta_hub.arguments import one_of, shown, whole_number
+from roberta_hub.arguments import one_of, shown, switch, whole_number
 from roberta_hub.errors import InputError, Remedy
-from roberta_hub.rows.columns import find_columns
+from roberta_hub.rows.columns import (
+    HEADLESS,
+    find_columns,
+    flag_columns,
+    is_headless,
+    shell_list,
+)
 from roberta_hub.rows.tables import Row, Table, table_of
 from roberta_hub.rows.values import Fault, blank, number_in, text_in
 from roberta_hub.text.tokenizer import Text
-from roberta_hub.train.data.labels import alike, label_of, labels_of
+from roberta_hub.train.data.labels import alike
 from roberta_hub.train.data.sentences import Sentences
+from roberta_hub.train.fitting.several import (
+    about_dicts,
+    check_vectors,
+    flags_in,
+    holds_texts_of_lists,
+    likely_separator,
+    name_of,
+    names_in,
+    opened,
+    plain,
+    separator_of,
+    separator_words,
+)
 from roberta_hub.train.fitting.split import counted, doubles, near, split, without
 from roberta_hub.train.limits import MAX_SEED
 
@@ -41,7 +60,7 @@ class Examples:
     columns: tuple[str, ...]
     """Of the texts: one, or two for pairs."""
     label: str
-    """Column of the labels."""
+    """Column of the labels; of several columns their names in a row."""
     train: list[Sentences]
     valid: list[Sentences]
     held_out: str
@@ -52,6 +71,12 @@ class Examples:
     """Whether the table has no path, so that no command names it."""
     notes: list[str] = field(default_factory=list)
     """What is odd about the rows, and what was done with them; a sentence each."""
+    labels_from: tuple[str, ...] = ()
+    """Column of the labels, or the columns that are a label each."""
+    separator: str | None = None
+    """Between the labels in a cell of text."""
+    header: bool = True
+    """Whether the first row of a CSV or TSV names the columns."""
 
     @property
     def classes(self) -> tuple[str, ...]:
@@ -105,11 +130,17 @@ def read_examples(
     valid: Any = 0.1,
     task: str | None = None,
     seed: int = 1,
+    separator: Any = None,
+    header: bool = True,
 ) -> Examples:
     """Read a table of texts and labels, and hold some rows out.
 
     Rows without a text or a label are left out. Texts that occur more than once stay on one side,
     so that no row that is held out was learnt. `notes` says how many rows both concerns.
+
+    A text has several labels where its cell is a list, the text of a list as pandas writes it, or a
+    dict of labels with truth values; where `label` names several columns of 0 and 1; and where
+    `separator` parts the text of a cell. An empty list is none of them, and is learnt.
 
     Args:
         table: see `table_of`.
@@ -119,21 +150,33 @@ def read_examples(
             columns.
         task: one of `TASKS`; None: see `find_task`.
         seed: decides which rows are held out.
+        separator: between the labels in a cell of text, of which an empty one then is none; None: a
+            text is one label.
+        header: whether the first row of a CSV or TSV names the columns; else they are "1", "2", ...
 
     Raises:
         RobertaHubError: a table, a column or a row that cannot be used.
     """
     one_of("task", task, (None, *TASKS))
-    seed = whole_number("seed", seed, 0, MAX_SEED)
-    share = _share(valid)
-    source = table_of(table)
-    columns, label = find_columns(source, text, label)
+    seed, header = whole_number("seed", seed, 0, MAX_SEED), switch("header", header)
+    share, separator = _share(valid), separator_of(separator)
+    source = table_of(table, header=header)
+    columns, labels = find_columns(source, text, label)
+    name = _in_a_row(labels)
     notes: list[str] = []
-    asked = task
-    rows = _usable(source, columns, label, asked, notes)
-    task = task or find_task([value for _, _, value in rows])
-    found = [_example(task, *row, label) for row in rows]
-    _check(source.name, found, task, label)
+    if is_headless(source):
+        notes.append(f"{HEADLESS}; header=False (in a shell --no-header) takes it as a row")
+    if label is None:
+        notes += _other_columns(source, columns)
+    rows = _with_texts(source, columns, labels, notes)
+    reading = _reading(rows, name, labels, task, separator, notes)
+    rows = _with_labels(rows, reading, notes)
+    _check_rows(source, rows, columns, name)
+    task = reading.task
+    found = [_example(task, *row, name) for row in rows]
+    _check(source.name, found, rows, task, name)
+    if task == "multi_label":
+        notes += about_dicts([(row, value) for row, _, value in rows], name)
     notes += _about_labels(found, task)
     groups = doubles(found, notes)
     if share is not None:
@@ -142,11 +185,12 @@ def read_examples(
         if task != "classification":
             words = f"held out ({share:.3g} of the rows, seed {seed})"
     else:
-        other = table_of(valid, "valid")
-        for column in (*columns, label):
+        other = table_of(valid, "valid", header=header or _path(valid) is None)
+        for column in (*columns, *labels):
             other.check(column)
-        rows = _usable(other, columns, label, asked, notes)
-        held_out = [_example(task, *row, label) for row in rows]
+        rows = _with_labels(_with_texts(other, columns, labels, notes), reading, notes)
+        _check_rows(other, rows, columns, name)
+        held_out = [_example(task, *row, name) for row in rows]
         train = without(found, held_out, other.name, notes)
         words = f"held out ({other.name})"
     _check_sides(source.name, train, held_out, task)
@@ -157,14 +201,33 @@ def read_examples(
         source=source.name,
         task=task,
         columns=columns,
-        label=label,
+        label=name,
         train=train,
         valid=held_out,
         held_out=words,
         share=share_of,
         in_memory=_path(table) is None,
         notes=notes,
+        labels_from=labels,
+        separator=separator,
+        header=header,
     )
+
+
+def _in_a_row(labels: Sequence[str]) -> str:
+    """Write the names of several columns for errors and reports."""
+    return ", ".join(labels if len(labels) <= SHOWN else (*labels[:SHOWN], "..."))
+
+
+def _other_columns(source: Table, columns: Sequence[str]) -> list[str]:
+    """Note columns of 0 and 1, of which several may be labels."""
+    flags = flag_columns(source, [name for name in source.columns if name not in columns])
+    if len(flags) < 2:
+        return []
+    return [
+        f"{_in_a_row(flags)} hold 0 and 1; label={flags!r} (in a shell --label "
+        f"{shell_list(flags)}) learns them as several labels"
+    ]
 
 
 def _path(table: Any) -> str | None:
@@ -186,50 +249,112 @@ def _share(valid: Any) -> float | None:
 
 
 Usable = tuple[Row, Text, Any]
-"""(row, its text or pair, the value of its label)."""
+"""(row, its text or pair, the value of its label; a dict where columns are a label each)."""
 
 
-def _usable(
-    table: Table, columns: Sequence[str], label: str, task: str | None, notes: list[str]
+@dataclass(frozen=True)
+class _Reading:
+    """How the cells of labels are read, the same in both tables."""
+
+    task: str
+    separator: str | None
+    texts: bool
+    """Whether a text that looks like a list is one."""
+    empty: bool
+    """Whether an empty cell says that a text has no label, as a list without items does."""
+    nan: bool
+    """Whether the word nan is a missing number."""
+
+
+def _with_texts(
+    table: Table, columns: Sequence[str], labels: Sequence[str], notes: list[str]
 ) -> list[Usable]:
-    """Read the rows that have a text and a label; note those that have not."""
+    """Read the rows that have a text; note those that have none."""
     found: list[Usable] = []
-    without: dict[str, list[str]] = {"text": [], "label": []}
+    without: list[str] = []
     for row in table.rows():
         texts = [_text(row, column) for column in columns]
-        value = row.values.get(label)
-        if hasattr(type(value), "tolist"):  # numpy's scalars, and arrays of several labels
-            value = value.tolist()  # type: ignore[union-attr]
         if not any(text.strip() for text in texts):
-            without["text"].append(row.where)
-        elif blank(value) and not (task == "multi_label" and value is not None):
-            # Of several labels an empty cell is none of them, and pandas makes NaN of such a cell.
-            without["label"].append(row.where)
+            without.append(row.where)
+            continue
+        several = len(labels) > 1
+        value = flags_in(row, labels) if several else plain(row.values.get(labels[0]))
+        found.append((row, texts[0] if len(texts) == 1 else tuple(texts), value))
+    notes += _left_out("text", without)
+    return found
+
+
+def _left_out(what: str, places: Sequence[str]) -> list[str]:
+    if not places:
+        return []
+    return [f"{counted(len(places))} without a {what} left out, first {near(places[0])}"]
+
+
+def _reading(
+    rows: Sequence[Usable],
+    label: str,
+    labels: Sequence[str],
+    task: str | None,
+    separator: str | None,
+    notes: list[str],
+) -> _Reading:
+    """Tell how the cells are read, and note what they look like."""
+    cells = [(row, value) for row, _, value in rows if not blank(value)]
+    values = [value for _, value in cells]
+    if len(labels) > 1 and separator is not None:
+        raise InputError(f"a separator parts the labels of one column; label names {len(labels)}")
+    if (len(labels) > 1 or separator is not None) and task not in (None, "multi_label"):
+        what = "several columns are labels" if separator is None else "a separator parts labels"
+        raise InputError(f"task is {task!r}, and {what}; the task multi_label learns those")
+    texts = task in (None, "multi_label") and holds_texts_of_lists(cells, label, notes)
+    if separator is not None:
+        if not any(isinstance(value, str) and separator in value for value in values):
+            notes.append(f"no cell of {label} has the separator {separator!r}")
+        return _Reading("multi_label", separator, texts, empty=not texts, nan=False)
+    values = [opened(value, None, texts) for value in values]
+    if any(isinstance(value, (list, Mapping)) for value in values):
+        return _Reading(task or "multi_label", None, texts, empty=False, nan=False)
+    numbers = [value for value in values if not _is_nan(value)]
+    nan = task is None and 0 < len(numbers) < len(values) and None not in map(number_in, numbers)
+    task = task or find_task(numbers if nan else values)
+    if task != "regression" and (likely := likely_separator(values)):
+        notes.append(separator_words(label, likely))
+    return _Reading(task, None, texts, empty=task == "multi_label", nan=nan)
+
+
+def _is_nan(value: Any) -> bool:
+    return isinstance(value, str) and value.strip().casefold() == "nan"
+
+
+def _with_labels(rows: Sequence[Usable], reading: _Reading, notes: list[str]) -> list[Usable]:
+    """Leave out the rows without a label, and open the lists in the others; note both."""
+    found: list[Usable] = []
+    without, empty = [], []
+    for row, text, value in rows:
+        missing = blank(value) or (isinstance(value, Mapping) and all(map(blank, value.values())))
+        missing = (missing and value != {}) or (reading.nan and _is_nan(value))
+        if missing and reading.empty and value is not None:
+            empty.append(row.where)
+            found.append((row, text, []))
+        elif missing:
+            without.append(row.where)
         else:
-            found.append((row, texts[0] if len(texts) == 1 else tuple(texts), value))
-    if task is None:
-        found = _without_nan(found, without["label"])
-    for what, places in without.items():
-        if places:
-            notes.append(
-                f"{counted(len(places))} without a {what} left out, first {near(places[0])}"
-            )
-    if not found:
-        raise InputError(
-            f"{table.name}: no row has both a text ({', '.join(columns)}) and a label ({label}). "
-            f"{table.listed()}"
+            found.append((row, text, opened(value, reading.separator, reading.texts)))
+    notes += _left_out("label", without)
+    if empty:
+        notes.append(
+            f"{counted(len(empty))} with an empty cell are learnt as texts without a label, first "
+            f"{near(empty[0])}"
         )
     return found
 
 
-def _without_nan(rows: list[Usable], places: list[str]) -> list[Usable]:
-    """Leave out the rows whose label is "nan" as text, where every other label is a number."""
-    named = [isinstance(v, str) and v.strip().casefold() == "nan" for _, _, v in rows]
-    rest = [row for row, odd in zip(rows, named, strict=True) if not odd]
-    if not rest or len(rest) == len(rows) or None in (number_in(value) for _, _, value in rest):
-        return rows
-    places += [row.where for (row, _, _), odd in zip(rows, named, strict=True) if odd]
-    return rest
+def _check_rows(table: Table, rows: Sequence[Usable], columns: Sequence[str], label: str) -> None:
+    if not rows:
+        raise InputError(
+            f"{table.name}: no row has both a text ({', '.join(columns)}) and a label ({label}). "
+            f"{table.listed()}"
+        )
 
 
 def _text(row: Row, column: str) -> str:
@@ -255,8 +380,8 @@ def _is_infinite(value: Any) -> bool:
 def find_task(values: Sequence[Any]) -> str:
     """Tell what labels ask to learn.
 
-    Lists are several labels for a text. Whole numbers with at most 20 different values are classes;
-    other numbers are a quantity, for a regression. Everything else is classes.
+    Lists and dicts are several labels for a text. Whole numbers with at most 20 different values
+    are classes; other numbers are a quantity, for a regression. Everything else is classes.
 
     Args:
         values: of the labels' column, none of them missing.
@@ -265,7 +390,7 @@ def find_task(values: Sequence[Any]) -> str:
         >>> find_task(["1", "5"]), find_task([0.5, 1]), find_task(["a", "b"]), find_task([["a"]])
         ('classification', 'regression', 'classification', 'multi_label')
     """
-    if any(isinstance(value, (list, tuple)) for value in values):
+    if any(isinstance(value, (list, tuple, set, frozenset, Mapping)) for value in values):
         return "multi_label"
     numbers = [number_in(value) for value in values]
     if not numbers or None in numbers:
@@ -279,8 +404,7 @@ def find_task(values: Sequence[Any]) -> str:
 
 def _example(task: str, row: Row, text: Text, value: Any, label: str) -> Sentences:
     if task == "multi_label":
-        labels = labels_of("" if blank(value) else _listed(value), ",", row.where)
-        return Sentences(text, tuple(dict.fromkeys(labels)), row.where)
+        return Sentences(text, names_in(value, row, label), row.where)
     if task == "regression":
         number = number_in(value)
         if number is None:
@@ -289,23 +413,22 @@ def _example(task: str, row: Row, text: Text, value: Any, label: str) -> Sentenc
                 "classes"
             )
         return Sentences(text, (repr(number),), row.where)
-    if isinstance(value, (list, tuple)):
-        raise InputError(f"{row.where}: {label} is a list; task multi_label learns those")
-    if isinstance(value, float) and value.is_integer():  # pandas: whole numbers beside NaN
-        value = int(value)
-    return Sentences(text, (label_of(value, row.where),), row.where)
+    if isinstance(value, (list, Mapping)):
+        what = "list" if isinstance(value, list) else "dict"
+        raise InputError(f"{row.where}: {label} is a {what}; task multi_label learns those")
+    return Sentences(text, (name_of(value, row.where),), row.where)
 
 
-def _listed(value: Any) -> Any:
-    return list(value) if isinstance(value, tuple) else value
-
-
-def _check(name: str, found: Sequence[Sentences], task: str, label: str) -> None:
+def _check(
+    name: str, found: Sequence[Sentences], rows: Sequence[Usable], task: str, label: str
+) -> None:
     """Refuse labels that nothing can be learnt from."""
     different = {example.labels for example in found}
     if task == "regression" and len(different) < 2:
         raise InputError(f"{name}: {label} is {found[0].labels[0]} in every row; nothing to learn")
     names = {own for labels in different for own in labels}
+    if task == "multi_label":
+        check_vectors([(row, value) for row, _, value in rows], label)
     if task == "multi_label" and not names:
         raise InputError(f"{name}: no row has a label in {label}")
     if task != "classification":
@@ -316,9 +439,10 @@ def _check(name: str, found: Sequence[Sentences], task: str, label: str) -> None
             "must be at least two"
         )
     if len(names) > max(MANY, len(found) // 2):
+        likely = likely_separator(value for _, _, value in rows)
         raise InputError(
             f"{label} has {len(names):,} different values in {len(found):,} rows, too many for "
-            "classes",
+            "classes" + (f"; {separator_words(label, likely)}" if likely else ""),
             place=name,
             remedy=Remedy(
                 "label=... names another column, and task='regression' learns numbers",

@@ -43,7 +43,7 @@ def fit(
     table: Any,
     *,
     text: str | Sequence[str] | None = None,
-    label: str | None = None,
+    label: str | Sequence[str] | None = None,
     valid: Any = 0.1,
     model: str | os.PathLike[str] = "roberta.tiny",
     output: str | os.PathLike[str] | None = None,
@@ -57,6 +57,8 @@ def fit(
     pooling: str | None = None,
     trials: int | None = None,
     seed: int = 1,
+    separator: str | None = None,
+    header: bool = True,
     progress: bool | None = None,
 ) -> RobertaHubInterface:
     """Make your own classifier of a table of texts and labels.
@@ -69,14 +71,16 @@ def fit(
             dict of columns; a list of dicts.
         text: name of the texts' column, or two names for pairs; None: the one that is known by its
             name, or the only one that can be it, else an error that lists the columns.
-        label: name of the labels' column; None: likewise.
+        label: name of the labels' column, or names of several columns of 0 and 1 that are a label
+            each; None: likewise.
         valid: the share of rows to hold out, or a table of rows to measure on. They are never
             learnt, and choose nothing.
         model: name or path of the model to begin with, also of one that `fit` made.
         output: folder to write into; new, empty, or made by `fit` before. Its README.md holds the
             scores. None: nothing is left on the disk, and the model's own `save` writes it.
         task: "classification", "regression" or "multi_label"; None: whole numbers with at most 20
-            different values are classes and other numbers a regression, lists are several labels.
+            different values are classes and other numbers a regression. Lists, the texts of lists
+            that pandas writes into a CSV, and dicts of labels with truth values are several labels.
         epochs: how often each row is seen; None: by the number of rows.
         learning_rate: its peak, taken as it is; None: by the model's width.
         batch_size: rows of an update; None: by the number of rows.
@@ -88,6 +92,9 @@ def fit(
         pooling: what the head reads, "cls" or "mean"; None: what the model was trained with.
         trials: rates and numbers of epochs to try by cross-validation; None: none but ours.
         seed: the same table, model, options and seed give the same model.
+        separator: between the labels in a cell of text, such as ","; None: a text is one label.
+        header: whether the first row of a CSV or TSV names its columns; else they are called "1",
+            "2", ....
         progress: whether to show a bar; None: if a person looks at a terminal.
 
     Returns:
@@ -120,7 +127,14 @@ def fit(
     )
     directory = None if output is None else check_output(output)
     examples = read_examples(
-        table, text=text, label=label, valid=valid, task=task, seed=options.seed
+        table,
+        text=text,
+        label=label,
+        valid=valid,
+        task=task,
+        seed=options.seed,
+        separator=separator,
+        header=header,
     )
     ready = prepare(examples, model=model, output=directory, options=options)
     for note in (*examples.notes, *ready.notes):

@@ -1,0 +1,286 @@
+"""Reads the labels of a text that may have several: lists, dicts, columns of 0 and 1, split text.
+
+It also tells where cells look as if they held several labels, so that a note can say what to type.
+"""
+
+from __future__ import annotations
+
+import re
+from collections import Counter
+from collections.abc import Iterable, Mapping, Sequence
+from typing import Any
+
+from roberta_hub.arguments import shown
+from roberta_hub.errors import InputTypeError, Remedy
+from roberta_hub.rows.listed import listed
+from roberta_hub.rows.tables import Row
+from roberta_hub.rows.values import blank, flag_in, number_in
+from roberta_hub.train.data.labels import label_of
+from roberta_hub.train.fitting.split import counted, near
+
+Cell = tuple[Row, Any]
+"""A row, and the value of its label."""
+SEPARATORS = (",", ";", "|")
+"""What people put between labels."""
+MOST = 0.9
+"""So large a share of the cells must be texts of lists, that all of them are read so."""
+JOINED = 0.1
+"""So large a share of the cells must have a separator, that it is likely to be one."""
+
+_DECIMAL = re.compile(r"[+-]?\d+(?:,\d+)?")
+"""A number as German and French write it."""
+
+
+def separator_of(value: object) -> str | None:
+    """Check what separates the labels in a cell of text; None: nothing does.
+
+    Raises:
+        InputTypeError: no str, or an empty one.
+    """
+    if value is None or (isinstance(value, str) and value):
+        return value
+    raise InputTypeError(f'separator is {shown(value)}; give the text between labels, such as ","')
+
+
+# ---- one cell ----
+
+
+def plain(value: Any) -> Any:
+    """Return what a cell holds as Python's own value: numpy's scalars and arrays, sets, tuples.
+
+    Example:
+        >>> plain({"b", "a"}), plain((1, 2)), plain("a, b")
+        (['a', 'b'], [1, 2], 'a, b')
+    """
+    if isinstance(value, str):
+        return value
+    if hasattr(type(value), "tolist"):
+        value = value.tolist()
+    if isinstance(value, (set, frozenset)):
+        return sorted(value, key=str)
+    return list(value) if isinstance(value, tuple) else value
+
+
+def opened(value: Any, separator: str | None, texts: bool) -> Any:
+    """Return the list or the dict that a cell of text holds; any other value as it is.
+
+    Args:
+        value: of the cell.
+        separator: between the labels of a text; None: a text is one label.
+        texts: whether a text that looks like a list is one.
+
+    Example:
+        >>> opened("a; b;", ";", False), opened("['a']", None, True), opened("a; b", None, True)
+        (['a', 'b'], ['a'], 'a; b')
+    """
+    if not isinstance(value, str):
+        return value
+    found = listed(value) if texts else None
+    if found is None and separator is not None:
+        return [part.strip() for part in value.split(separator) if part.strip()]
+    return value if found is None else found
+
+
+def name_of(value: Any, where: str) -> str:
+    """Read one label; a whole number stays whole, as which pandas has floats beside NaN.
+
+    Raises:
+        InputError: see `label_of`.
+    """
+    value = plain(value)
+    if isinstance(value, float) and value.is_integer():
+        value = int(value)
+    return label_of(value, where)
+
+
+def names_in(value: Any, row: Row, label: str) -> tuple[str, ...]:
+    """Read the labels of a text, each once and sorted.
+
+    Args:
+        value: a list of labels; a dict of labels with truth values or numbers, of which 0.5 and
+            more is a yes; or one label.
+        row: of the value, for messages.
+        label: column of the value.
+
+    Raises:
+        InputError: one of them is no label, or a dict's value no number.
+
+    Example:
+        >>> row = Row({}, 1, "x.jsonl:1")
+        >>> names_in({"a": True, "b": 0.0, "c": 0.7, "d": None}, row, "cats")
+        ('a', 'c')
+        >>> names_in(["b", "a", "b"], row, "labels"), names_in("New York, NY", row, "labels")
+        (('a', 'b'), ('New York, NY',))
+    """
+    if isinstance(value, Mapping):
+        value = [name for name, amount in value.items() if _amount(name, amount, row, label) >= 0.5]
+    items = value if isinstance(value, list) else [value]
+    return tuple(sorted({name_of(item, row.where) for item in items}))
+
+
+def _amount(name: object, value: Any, row: Row, label: str) -> float:
+    """Read how much of a label a dict says; a null is as a label that is not there."""
+    value = plain(value)
+    if blank(value):  # Parquet gives every row all keys
+        return 0.0
+    yes = flag_in(value)
+    number = number_in(value) if yes is None else float(yes)
+    if number is None:
+        raise row.error(
+            f"{label} has {shown(name)}: {shown(value)}; a dict of labels says true or false, or a "
+            "number, of each"
+        )
+    return number
+
+
+def flags_in(row: Row, columns: Sequence[str]) -> dict[str, bool] | None:
+    """Read the labels of a row that has a column of 0 and 1 for each; None: a cell is empty.
+
+    Raises:
+        InputError: a cell that is neither yes nor no.
+
+    Example:
+        >>> flags_in(Row({"text": "Fool!", "toxic": "1", "threat": "no"}, 2, "x.csv:2"),
+        ...          ["toxic", "threat"])
+        {'toxic': True, 'threat': False}
+    """
+    found: dict[str, bool] = {}
+    for column in columns:
+        value = plain(row.values.get(column))
+        if blank(value):
+            return None
+        yes = flag_in(value)
+        if yes is None:
+            raise row.error(
+                f"{column} is {shown(value)}; a column that is a label of its own holds 0 or 1, "
+                "true or false, yes or no"
+            )
+        found[column] = yes
+    return found
+
+
+# ---- a column ----
+
+
+def holds_texts_of_lists(cells: Sequence[Cell], label: str, notes: list[str]) -> bool:
+    """Tell whether the texts of a column are those of lists, as pandas writes them into a CSV.
+
+    Args:
+        cells: of the column.
+        label: its name.
+        notes: the first cell that differs from most is added.
+
+    Raises:
+        InputError: at least half of the texts are such, but not nearly all.
+    """
+    texts = [(row, value) for row, value in cells if isinstance(value, str) and value.strip()]
+    others = [(row, value) for row, value in texts if listed(value) is None]
+    lists = len(texts) - len(others)
+    if not lists:
+        return False
+    if not others:
+        return True
+    row, value = others[0]
+    if lists >= MOST * len(texts):
+        notes.append(
+            f"{label} holds texts of lists; {counted(len(others))} with another text are one label "
+            f"each, first {near(row.where)} ({shown(value, 40)})"
+        )
+        return True
+    if 2 * lists >= len(texts):
+        raise row.error(
+            f"{label} is {shown(value)}, and most other cells are texts of lists; write it as a "
+            'list too, such as ["a", "b"]',
+            Remedy(
+                "task='classification' takes each cell as one label",
+                "--task classification takes each cell as one label",
+            ),
+        )
+    row, value = next((row, value) for row, value in texts if listed(value) is not None)
+    notes.append(
+        f"{counted(lists)} with the text of a list are one label each, as {label} holds other "
+        f"texts; first {near(row.where)} ({shown(value, 40)})"
+    )
+    return False
+
+
+def check_vectors(cells: Sequence[Cell], label: str) -> None:
+    """Refuse lists of as many zeros and ones as there are labels, which have no names.
+
+    Raises:
+        InputError: the column holds such lists.
+    """
+    lists = [value for _, value in cells if isinstance(value, list)]
+    sizes = {len(value) for value in lists}
+    if len(sizes) != 1 or sizes <= {0, 1} or len(lists) < len(cells):
+        return
+    binary = all(item in (0, 1) for value in lists for item in value if not _is_container(item))
+    if binary and any(value.count(value[0]) > 1 for value in lists):
+        row = cells[0][0]
+        raise row.error(
+            f"{label} is {shown(lists[0])}, a list of {sizes.pop()} zeros and ones, which has no "
+            "names",
+            Remedy(
+                "give lists of names, or a column of 0 and 1 for each label with label=[...]",
+                "give lists of names, or a column of 0 and 1 for each label with --label A,B",
+            ),
+        )
+
+
+def _is_container(value: object) -> bool:
+    return isinstance(value, (list, dict))
+
+
+def about_dicts(cells: Sequence[Cell], label: str) -> list[str]:
+    """Note numbers between yes and no, and labels that no row has."""
+    dicts = [(row, value) for row, value in cells if isinstance(value, Mapping)]
+    notes = []
+    graded = [row for row, value in dicts if any(_is_graded(amount) for amount in value.values())]
+    if graded:
+        notes.append(
+            f"{label} holds numbers other than 0 and 1 in {counted(len(graded))}, first "
+            f"{near(graded[0].where)}; 0.5 and more is a yes"
+        )
+    known = dict.fromkeys(str(name) for _, value in dicts for name in value)
+    had = {name for row, value in dicts for name in names_in(value, row, label)}
+    if never := [name for name in known if name.strip() not in had]:
+        listed_names = ", ".join(never[:5]) + (", ..." if len(never) > 5 else "")
+        notes.append(f"{len(never)} of the labels in no row, not learnt: {listed_names}")
+    return notes
+
+
+def _is_graded(amount: Any) -> bool:
+    number = number_in(plain(amount))
+    return number is not None and number not in (0, 1)
+
+
+# ---- what cells look like ----
+
+
+def likely_separator(values: Iterable[Any]) -> str | None:
+    """Tell what looks like a separator of labels in cells of text; None: nothing does.
+
+    Labels that are joined come again in other cells, alone or with others. So their parts are fewer
+    than the different cells; the parts of names such as "New York, NY" are more.
+
+    Example:
+        >>> likely_separator(["art, sport", "sport", "sport, war", "art, war", "art"])
+        ','
+        >>> likely_separator(["New York, NY", "Austin, TX", "Dallas, TX", "Buffalo, NY"])
+    """
+    cells = Counter(v.strip() for v in values if isinstance(v, str) and v.strip())
+    for separator in SEPARATORS:
+        joined = sum(count for cell, count in cells.items() if separator in cell)
+        parts = {part.strip() for cell in cells for part in cell.split(separator)}
+        decimal = separator == "," and all(map(_DECIMAL.fullmatch, cells))
+        if joined >= JOINED * cells.total() and len(parts) < len(cells) and not decimal:
+            return separator
+    return None
+
+
+def separator_words(label: str, separator: str) -> str:
+    """Say that cells look like several labels, and what to type."""
+    return (
+        f"{label} looks like several labels in a cell; separator={separator!r} (in a shell "
+        f'--separator "{separator}") takes them apart'
+    )
