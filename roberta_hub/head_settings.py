@@ -1,4 +1,4 @@
-"""Says how a classification head reads a text, and what its outputs mean."""
+"""Says how a head reads a text, and what its outputs mean."""
 
 from __future__ import annotations
 
@@ -14,13 +14,15 @@ HeadPooling = Literal["cls", "mean"]
 """What a head reads: the vector of `<s>`, or the mean of the vectors of all tokens."""
 HeadKind = Literal["single_label", "multi_label", "regression"]
 """What a head learnt: one label of several, any number of labels, or numbers."""
+WordRule = Literal["words", "parts"]
+"""What a token head labels: words as treebanks cut them, or runs of letters and digits."""
 MIDDLE = 0.5
 """The threshold of a label for which none is stored."""
 
 
 @dataclass(frozen=True, kw_only=True)
 class HeadSettings:
-    """How a classification head reads a text, and what its outputs mean.
+    """How a head reads a text, and what its outputs mean.
 
     Example:
         >>> HeadSettings(pooling="mean", kind="multi_label", thresholds=(0.5, 0.25)).to_dict()
@@ -30,10 +32,13 @@ class HeadSettings:
     """
 
     pooling: HeadPooling = "cls"
+    """Of a classification head."""
     kind: HeadKind | None = None
-    """None: nobody said it."""
+    """Of a classification head; None: nobody said it."""
     thresholds: tuple[float, ...] | None = None
     """For each label the least probability that gives it; None: `MIDDLE` for all."""
+    words: WordRule = "words"
+    """Of a token head."""
 
     def to_dict(self) -> dict[str, Any]:
         """Plain values for a JSON file, without those that nobody set; `settings_of` reads them."""
@@ -41,6 +46,7 @@ class HeadSettings:
             "pooling": None if self.pooling == "cls" else self.pooling,
             "kind": self.kind,
             "thresholds": None if self.thresholds is None else list(self.thresholds),
+            "words": None if self.words == "words" else self.words,
         }
         return {name: value for name, value in values.items() if value is not None}
 
@@ -57,15 +63,16 @@ def settings_of(head: str, values: Any) -> HeadSettings:
 
     Example:
         >>> settings_of("topic", {"pooling": "mean"})
-        HeadSettings(pooling='mean', kind=None, thresholds=None)
+        HeadSettings(pooling='mean', kind=None, thresholds=None, words='words')
     """
-    known = ("pooling", "kind", "thresholds")
+    known = ("pooling", "kind", "thresholds", "words")
     if not isinstance(values, dict) or not set(values) <= set(known):
         raise InputError(f"head {head!r}: {shown(values)} is no dict of {', '.join(known)}")
     return HeadSettings(
         pooling=check_pooling(head, values.get("pooling", "cls")),
         kind=check_kind(head, values.get("kind")),
         thresholds=check_thresholds(head, values.get("thresholds")),
+        words=check_words(head, values.get("words", "words")),
     )
 
 
@@ -103,6 +110,24 @@ def check_kind(head: object, kind: Any) -> HeadKind | None:
             "'regression', or None where nobody knows it"
         )
     return kind  # type: ignore[return-value]
+
+
+def check_words(head: object, words: Any) -> WordRule:
+    """Return how a text is cut for a token head.
+
+    Args:
+        head: its name, for the error.
+        words: what was said.
+
+    Raises:
+        InputError: there is no such rule.
+    """
+    if not isinstance(words, str) or words not in get_args(WordRule):
+        raise InputError(
+            f"head {shown(head)}: words is {shown(words)}; choose 'words', as treebanks cut them, "
+            "or 'parts', runs of letters and digits"
+        )
+    return words  # type: ignore[return-value]
 
 
 def check_thresholds(

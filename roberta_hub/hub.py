@@ -283,6 +283,7 @@ def assemble(
         kinds={head: about.kind for head, about in settings if about.kind},
         thresholds={head: about.thresholds for head, about in settings if about.thresholds},
         zero_shot_settings=checkpoint.zero_shot,
+        word_rules={head: about.words for head, about in settings if about.words != "words"},
     )
     if not checkpoint.weights and dtype is not None:
         interface = interface.to(dtype)

@@ -20,9 +20,11 @@ from roberta_hub.formats import saving
 from roberta_hub.head_settings import (
     HeadKind,
     HeadPooling,
+    WordRule,
     check_kind,
     check_pooling,
     check_thresholds,
+    check_words,
 )
 from roberta_hub.inference.card import card, facts
 from roberta_hub.inference.features import Pooling
@@ -112,6 +114,9 @@ class RobertaHubInterface(IdVerbs, LanguageVerbs, EmbedVerbs, ZeroShotVerbs, Dis
         thresholds: for each label of a head the least probability that gives it, as a tuple in the
             order of `head_labels`. Heads of kind "multi_label" have them where they were chosen;
             without them it is 0.5. They are checked when they are used.
+        word_rules: how `tag` cuts texts for a token head: "words", as treebanks do, which is meant
+            where nothing is said; or "parts", runs of letters and digits and every other character,
+            as `fit` trains taggers.
         sentence: how `embed` makes one vector of a text, where the model says it.
         zero_shot_settings: by which way `zero_shot` labels, where the model says it.
         source: where the weights came from.
@@ -138,6 +143,7 @@ class RobertaHubInterface(IdVerbs, LanguageVerbs, EmbedVerbs, ZeroShotVerbs, Dis
         kinds: Mapping[str, HeadKind] | None = None,
         thresholds: Mapping[str, Sequence[float]] | None = None,
         zero_shot_settings: ZeroShotSettings | None = None,
+        word_rules: Mapping[str, WordRule] | None = None,
     ) -> None:
         """Wrap a model, as fairseq's constructor does.
 
@@ -155,17 +161,19 @@ class RobertaHubInterface(IdVerbs, LanguageVerbs, EmbedVerbs, ZeroShotVerbs, Dis
             kinds: what heads learnt: "single_label", "multi_label" or "regression".
             thresholds: of the labels of heads.
             zero_shot_settings: by which way `zero_shot` labels; None: the model does not say it.
+            word_rules: how texts are cut for token heads: "words", as treebanks do, or "parts".
 
         Raises:
             InputTypeError: a part is of another type.
-            InputError: a head's labels are not all different; or a kind or a threshold that cannot
-                be.
+            InputError: a head's labels are not all different; or a kind, a threshold or a rule of
+                words that cannot be.
             VocabularyError: the dictionary is not GPT-2's, and no `bpe` is given.
         """
         super().__init__()
         _check_parts(task, model, bpe)
-        known = {"labels": labels, "inputs": inputs, "kinds": kinds, "thresholds": thresholds}
-        for what, given in known.items():
+        read = {"inputs": inputs, "word_rules": word_rules}
+        answered = {"labels": labels, "kinds": kinds, "thresholds": thresholds}
+        for what, given in (read | answered).items():
             if not (given is None or isinstance(given, Mapping)):
                 raise InputTypeError(f"{what} is a {kind_of(given)}; pass a dict with head names")
         if not (sentence is None or isinstance(sentence, SentenceSettings)):
@@ -189,6 +197,9 @@ class RobertaHubInterface(IdVerbs, LanguageVerbs, EmbedVerbs, ZeroShotVerbs, Dis
             head: numbers
             for head, given in (thresholds or {}).items()
             if (numbers := check_thresholds(head, given)) is not None
+        }
+        self.word_rules = {
+            head: check_words(head, words) for head, words in (word_rules or {}).items()
         }
         self.source = source
         self.family = family
@@ -354,6 +365,7 @@ class RobertaHubInterface(IdVerbs, LanguageVerbs, EmbedVerbs, ZeroShotVerbs, Dis
             self.kinds,
             self.thresholds,
             self.zero_shot_settings,
+            self.word_rules,
         )
 
     def to(

@@ -23,6 +23,8 @@ from roberta_hub.head_settings import HeadKind, HeadSettings
 
 INPUTS = "roberta_hub_inputs"
 """Our key in config.json, which transformers keeps and does not read."""
+WORDS = "roberta_hub_words"
+"""Our key for how a text is cut for a token head, where that is not as treebanks do."""
 KIND = "problem_type"
 """transformers' key for what a head for sentences learnt."""
 _KINDS: dict[HeadKind, str] = {
@@ -92,6 +94,8 @@ def read_heads(hf: dict[str, Any], checkpoint: Checkpoint, found: Sequence[HeadN
         checkpoint.task = "sentence_prediction"
     for head, count in checkpoint.token_heads().items():
         checkpoint.labels[head] = _labels(hf, count, head, checkpoint.source)
+        if hf.get(WORDS) == "parts":
+            checkpoint.head_settings[head] = HeadSettings(words="parts")
 
 
 def _kind(given: object, source: str) -> HeadKind | None:
@@ -198,7 +202,9 @@ def about_head(table: NameTable, head: HeadNames, checkpoint: Checkpoint) -> dic
     about["label2id"] = {label: i for i, label in enumerate(shown)}
     if head.name in checkpoint.inputs:
         about[INPUTS] = checkpoint.inputs[head.name]
-    known = checkpoint.head_settings.get(head.name)
-    if known is not None and known.kind is not None:
+    known = checkpoint.head_settings.get(head.name, HeadSettings())
+    if known.kind is not None:
         about[KIND] = _KINDS[known.kind]
+    if known.words != "words":
+        about[WORDS] = known.words
     return about

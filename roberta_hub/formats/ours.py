@@ -49,7 +49,8 @@ from roberta_hub.zero_shot_settings import ZeroShotSettings
 
 FORMAT_VERSION = 1
 POOLED_VERSION = 2
-"""Of a model with a head that pools over tokens, which would answer otherwise before 0.3.0."""
+"""Of a model with a head that pools over tokens or labels parts of words, which would answer
+otherwise before 0.3.0."""
 _WEIGHTS, _CONFIG = "model.safetensors", "config.json"
 
 
@@ -164,7 +165,7 @@ def write_store(checkpoint: Checkpoint, directory: Path) -> None:
     settings = {head: known.to_dict() for head, known in sorted(checkpoint.head_settings.items())}
     if any(settings.values()):
         about["heads"] = {head: values for head, values in settings.items() if values}
-    if any("pooling" in values for values in settings.values()):
+    if any("pooling" in values or "words" in values for values in settings.values()):
         about["version"] = POOLED_VERSION
     if checkpoint.sentence is not None:
         about["sentence"] = checkpoint.sentence.to_dict()

@@ -19,7 +19,14 @@ from roberta_hub.folder import Folder
 from roberta_hub.formats.huggingface import description, files_beside
 from roberta_hub.formats.source import FORMATS, formats_in
 from roberta_hub.formats.tokenizer_files import is_written_by_its_class
-from roberta_hub.head_settings import HeadKind, HeadSettings, check_kind, check_thresholds
+from roberta_hub.head_settings import (
+    HeadKind,
+    HeadSettings,
+    WordRule,
+    check_kind,
+    check_thresholds,
+    check_words,
+)
 from roberta_hub.model.heads import pooling_of
 from roberta_hub.model.known_head import outputs_of
 from roberta_hub.model.roberta import Roberta, own_model
@@ -48,6 +55,7 @@ def checkpoint_of(
     kinds: Mapping[str, HeadKind] | None = None,
     thresholds: Mapping[str, Sequence[float]] | None = None,
     zero_shot: ZeroShotSettings | None = None,
+    word_rules: Mapping[str, WordRule] | None = None,
 ) -> Checkpoint:
     """Put a model, its vocabulary and its labels into a checkpoint; the weights are not copied.
 
@@ -63,10 +71,11 @@ def checkpoint_of(
         kinds: what each classification head learnt, if known.
         thresholds: of labels, by head.
         zero_shot: by which way it labels, if known.
+        word_rules: how texts are cut for each token head, if it is not as treebanks do.
 
     Raises:
         InputTypeError: a model that is not ours.
-        InputError: a kind or a threshold that cannot be.
+        InputError: a kind, a threshold or a rule of words that cannot be.
     """
     model = own_model(model, "save writes")
     weights = dict(model.state_dict())
@@ -91,7 +100,10 @@ def checkpoint_of(
         },
         own_head=own_head if own_head in heads else None,
         inputs={head: given for head, given in (inputs or {}).items() if head in heads},
-        head_settings=_settings(model, kinds or {}, thresholds or {}),
+        head_settings={
+            **_settings(model, kinds or {}, thresholds or {}),
+            **_token_settings(model, word_rules or {}),
+        },
         task=getattr(task, "name", "masked_lm"),
         init_token=getattr(task, "init_token", None),
         sentence=sentence,
@@ -115,6 +127,16 @@ def _settings(
             ),
         )
         for name, head in model.classification_heads.items()
+    }
+    return {name: known for name, known in found.items() if known != HeadSettings()}
+
+
+def _token_settings(model: Roberta, word_rules: Mapping[str, WordRule]) -> dict[str, HeadSettings]:
+    """Collect how texts are cut for token heads, where it is not as treebanks do, and check it."""
+    found = {
+        name: HeadSettings(words=check_words(name, word_rules[name]))
+        for name in model.token_heads
+        if name in word_rules
     }
     return {name: known for name, known in found.items() if known != HeadSettings()}
 

@@ -19,7 +19,13 @@ from roberta_hub.errors import (
     RobertaHubError,
     UnknownNameError,
 )
-from roberta_hub.head_settings import HeadKind, check_kind, check_thresholds
+from roberta_hub.head_settings import (
+    HeadKind,
+    WordRule,
+    check_kind,
+    check_thresholds,
+    check_words,
+)
 from roberta_hub.model.known_head import VERBS, Kind, heads_of, known_head, outputs_of
 from roberta_hub.rows.frames import list_of
 from roberta_hub.text.dictionary import MASK
@@ -176,6 +182,8 @@ class Heads:
     """What classification heads learnt, where known."""
     given_thresholds: Mapping[str, Sequence[float]] = field(default_factory=dict)
     """For each label of a head the least probability that gives it, where it was chosen."""
+    word_rules: Mapping[str, WordRule] = field(default_factory=dict)
+    """How texts are cut for token heads, where it is known."""
 
     def labels(self, head: str) -> tuple[str, ...]:
         """Name a head's classes: the given names, else the label dictionary's, else numbers."""
@@ -211,6 +219,14 @@ class Heads:
             InputError: `roberta.thresholds` has other than a number in 0 to 1 for each label.
         """
         return check_thresholds(head, self.given_thresholds.get(head), len(self.labels(head)))
+
+    def words(self, head: str) -> WordRule:
+        """Tell how texts are cut for a token head.
+
+        Raises:
+            InputError: `roberta.word_rules` says something that is no rule.
+        """
+        return check_words(head, self.word_rules.get(head, "words"))
 
     def find(
         self,

@@ -11,13 +11,21 @@ from typing import Any, NoReturn
 from torch import Tensor
 
 from roberta_hub.arguments import no_item
+from roberta_hub.head_settings import WordRule
 from roberta_hub.inference.batching import Rows, Runner
 from roberta_hub.model.known_head import known_head
-from roberta_hub.text.alignment import align
+from roberta_hub.text.alignment import Extent, align
 from roberta_hub.text.tokenizer import Tokenizer
 
 OUTSIDE = "O"
 """The label of words in no span."""
+UNSPACED = (
+    "[\u0e00-\u0eff\u1000-\u109f\u1780-\u17ff\u3040-\u30ff\u3400-\u9fff\uf900-\ufaff"
+    "\U00020000-\U0003ffff]"
+)
+"""A character of the scripts that write no spaces between words: Thai, Lao, Burmese, Khmer, Chinese
+and Japanese."""
+_PART = re.compile(rf"{UNSPACED}|(?:(?!{UNSPACED})[^\W_])+|[^\w\s]|_")
 _CLITIC = re.compile(r"(?:n['’]t|['’](?:s|re|ve|ll|d|m))$", re.IGNORECASE)
 _PREFIX = re.compile(r"([BIESLU])-(.+)")
 
@@ -53,9 +61,23 @@ class Span:
         raise no_item(self, key)
 
 
-def tag(runner: Runner, texts: Sequence[str], head: str, labels: Sequence[str]) -> list[list[Span]]:
-    """Return the labelled spans of each text. See `RobertaHubInterface.tag`."""
-    words = [words_of(text) for text in texts]
+def tag(
+    runner: Runner,
+    texts: Sequence[str],
+    head: str,
+    labels: Sequence[str],
+    rule: WordRule = "words",
+) -> list[list[Span]]:
+    """Return the labelled spans of each text. See `RobertaHubInterface.tag`.
+
+    Args:
+        runner: of the model.
+        texts: whole texts.
+        head: name of a token head.
+        labels: names of its classes.
+        rule: which words the head was trained to label; see `cut`.
+    """
+    words = [cut(text, rule) for text in texts]
     answers = tag_words(runner, texts, words, head, labels)
     return [
         merge(text, spans, [label for label, _ in found], [p for _, p in found], labels)
@@ -113,6 +135,34 @@ def first_pieces(
         [1, 3]
     """
     return [pieces[0] if pieces else None for pieces in align(tokenizer, text, list(words))]
+
+
+def cut(text: str, rule: WordRule = "words") -> list[Extent]:
+    """Find the words of a text by the rule that a head was trained with.
+
+    Args:
+        text: whole.
+        rule: "words" are those of treebanks (`words_of`), "parts" are smaller (`parts_of`).
+
+    Example:
+        >>> cut("a £20-note"), cut("a £20-note", "parts")
+        ([(0, 1), (2, 10)], [(0, 1), (2, 3), (3, 5), (5, 6), (6, 10)])
+    """
+    return parts_of(text) if rule == "parts" else words_of(text)
+
+
+def parts_of(text: str) -> list[Extent]:
+    """Find runs of letters and digits, and every other character that is no white space.
+
+    A span that people mark begins and ends between such parts: "Berlin" of "Berlin-based", "20" of
+    "£20". In scripts without spaces each character is a part.
+
+    Example:
+        >>> text = "Mary's U.S. trip_1"
+        >>> [text[start:end] for start, end in parts_of(text)]
+        ['Mary', "'", 's', 'U', '.', 'S', '.', 'trip', '_', '1']
+    """
+    return [match.span() for match in _PART.finditer(text)]
 
 
 def words_of(text: str) -> list[tuple[int, int]]:

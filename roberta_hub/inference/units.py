@@ -6,16 +6,12 @@ import re
 from collections.abc import Sequence
 from dataclasses import dataclass
 
-from roberta_hub.inference.tag import words_of
+from roberta_hub.inference.tag import UNSPACED, words_of
 from roberta_hub.text.layout import FIRST
 from roberta_hub.text.tokenizer import Tokenizer
 
-_UNSPACED = re.compile(
-    "[\u0e00-\u0eff\u1000-\u109f\u1780-\u17ff\u3040-\u30ff\u3400-\u9fff\uf900-\ufaff"
-    "\U00020000-\U0003ffff]"
-)
-"""Characters of scripts that write no spaces between words: Thai, Lao, Burmese, Khmer, Chinese and
-Japanese. There a piece is the nearest thing to a word."""
+_UNSPACED = re.compile(UNSPACED)
+"""Where words are written without spaces a piece is the nearest thing to a word."""
 
 
 @dataclass(frozen=True)

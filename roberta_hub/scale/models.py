@@ -50,6 +50,8 @@ class Loaded:
         ]
         if any(settings := [roberta.kinds, roberta.thresholds, self._pooled_heads()]):
             about.append(settings)  # of other models the digest is 0.2.0's
+        if roberta.word_rules:
+            about.append(roberta.word_rules)
         found.update(json.dumps(about, sort_keys=True).encode())
         return found.hexdigest()
 

@@ -1,8 +1,9 @@
-"""Declares `roberta-hub fit`: your own classifier of a table of texts and labels."""
+"""Declares `roberta-hub fit`: your own classifier, or tagger, of a table of texts."""
 
 from __future__ import annotations
 
 import shlex
+from typing import Any
 
 import click
 
@@ -13,6 +14,7 @@ from roberta_hub.shell.grammar import complete_model, examples, listed
     epilog=examples(
         "roberta-hub fit reviews.csv",
         "roberta-hub fit pairs.tsv --text premise,hypothesis --label label --output entails",
+        "roberta-hub fit notes.jsonl --output tagger",
     )
 )
 @click.argument("table", type=click.Path())
@@ -26,7 +28,8 @@ from roberta_hub.shell.grammar import complete_model, examples, listed
     "--label",
     callback=listed,
     metavar="COLUMN",
-    help="Column of the labels, found likewise; A,B,C of columns of 0 and 1, a label each.",
+    help="Column of the labels, or of spans, found likewise; A,B,C of columns of 0 and 1, a label "
+    "each.",
 )
 @click.option(
     "--separator",
@@ -64,8 +67,9 @@ from roberta_hub.shell.grammar import complete_model, examples, listed
 )
 @click.option(
     "--task",
-    type=click.Choice(("classification", "regression", "multi_label")),
-    help="Without it: numbers are classes if they are whole and at most 20, else a regression.",
+    type=click.Choice(("classification", "regression", "multi_label", "tagging")),
+    help="Without it: numbers are classes if they are whole and at most 20, else a regression; "
+    "lists of spans are tagging.",
 )
 @click.option(
     "--balance",
@@ -135,16 +139,21 @@ def fit(
     trials: int | None,
     seed: int,
 ) -> int:
-    """Learn the labels of the texts in TABLE: CSV, TSV, JSONL or Parquet.
+    """Learn the labels of the texts in TABLE, or the spans in them: CSV, TSV, JSONL or Parquet.
+
+    Spans are [start, end, label] in characters, or dicts, as doccano and Prodigy export them; Label
+    Studio's JSON, CoNLL's columns and spaCy's .spacy are read too.
 
     First it says what it has found in the table, then it learns, and at the end it says how good
     the model is on rows that it has not learnt. The model goes into a folder that `-m` takes.
     """
     from roberta_hub.terminal import clean
     from roberta_hub.train.fitting.examples import read_examples
-    from roberta_hub.train.fitting.fit import prepare
+    from roberta_hub.train.fitting.fit import Ready, prepare
     from roberta_hub.train.fitting.folder import check_output
     from roberta_hub.train.fitting.learning_options import LearningOptions
+    from roberta_hub.train.fitting.tag_examples import read_tag_examples
+    from roberta_hub.train.fitting.tagger import ReadyTagger, prepare_tagger
     from roberta_hub.train.reports import duration
 
     def say(summary: str) -> None:
@@ -163,18 +172,25 @@ def fit(
         seed=seed,
     )
     check_output(output)
-    found = read_examples(
-        table,
-        text=text or None,
-        label=label or None,
-        valid=valid,
-        task=task,
-        seed=seed,
-        separator=separator,
-        header=header,
-    )
-    say(found.summary())
-    ready = prepare(found, model=model, output=output, options=options)
+    given: dict[str, Any] = {
+        "text": text or None,
+        "label": label or None,
+        "valid": valid,
+        "task": task,
+        "seed": seed,
+        "separator": separator,
+        "header": header,
+    }
+    ready: Ready | ReadyTagger
+    if (spans := read_tag_examples(table, **given)) is not None:
+        say(spans.summary())
+        ready = prepare_tagger(spans, model=model, output=output, options=options)
+        following = f"roberta-hub tag -m {shlex.quote(output)} 'Your text.'"
+    else:
+        found = read_examples(table, **given)
+        say(found.summary())
+        ready = prepare(found, model=model, output=output, options=options)
+        following = _next(output, pair=len(found.columns) == 2)
     say(ready.summary())
     fitted = ready.train().fitted
     say(f"done in {duration(fitted.seconds)}")
@@ -182,7 +198,7 @@ def fit(
         say(fitted.choice.summary())
     say(f"\n{fitted.scores.in_shell()}\n")
     say(f"The model is in {output}, with a README.md. Next:")
-    say(f"  {_next(output, pair=len(found.columns) == 2)}")
+    say(f"  {following}")
     return 0
 
 

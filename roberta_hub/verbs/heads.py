@@ -6,7 +6,7 @@ from collections.abc import Iterable, Sequence
 from typing import TYPE_CHECKING, Any, overload
 
 from roberta_hub.config import Inputs
-from roberta_hub.head_settings import HeadKind
+from roberta_hub.head_settings import HeadKind, WordRule
 from roberta_hub.inference import answer, choose, classify, shown, tag
 from roberta_hub.inference.answer import MAX_ANSWER, Answer
 from roberta_hub.inference.batching import Options
@@ -32,13 +32,20 @@ class HeadVerbs(TextVerbs):
     inputs: dict[str, Inputs]
     kinds: dict[str, HeadKind]
     thresholds: dict[str, tuple[float, ...]]
+    word_rules: dict[str, WordRule]
 
     @property
     def _heads(self) -> Heads:
         """The model's heads with all that is known of them now; callers may change it any time."""
         dictionary = getattr(self.task, "label_dictionary", None)
         known = (self.labels, self.inputs, self.own_head, dictionary)
-        return Heads(self.model, *known, kinds=self.kinds, given_thresholds=self.thresholds)
+        return Heads(
+            self.model,
+            *known,
+            kinds=self.kinds,
+            given_thresholds=self.thresholds,
+            word_rules=self.word_rules,
+        )
 
     @overload
     def classify(  # type: ignore[overload-overlap]
@@ -127,7 +134,8 @@ class HeadVerbs(TextVerbs):
         """Find the labelled spans of each text: named entities, or parts of speech.
 
         A word gets the label that the head gives its first piece. "B-" and "I-" labels of
-        neighbours are merged to one span.
+        neighbours are merged to one span. Texts are cut as they were for the head's training: as
+        treebanks do it, or into smaller parts for a head that `fit` trained; `word_rules` says it.
 
         Args:
             texts: one str, or many; pairs are refused.
@@ -150,7 +158,8 @@ class HeadVerbs(TextVerbs):
         heads = self._heads
         head = heads.find(head, "token", "tag")
         many, one = as_single_texts(texts, "texts", needs="tag takes single texts")
-        found = tag.tag(self._runner(**options), many, head, heads.labels(head))
+        labels, rule = heads.labels(head), heads.words(head)
+        found = tag.tag(self._runner(**options), many, head, labels, rule)
         return shown.spans(many[0], found[0]) if one else shown.spans_of_many(many, found)
 
     def answer(
@@ -299,8 +308,9 @@ class HeadVerbs(TextVerbs):
         self, head: str, labels: Sequence[str] | None, kind: HeadKind | None = None
     ) -> None:
         """Remember what a new head is for, and forget what is known of an older one of its name."""
-        known: tuple[dict[str, Any], ...] = (self.labels, self.inputs, self.kinds, self.thresholds)
-        for about in known:
+        read: tuple[dict[str, Any], ...] = (self.inputs, self.word_rules)
+        answered: tuple[dict[str, Any], ...] = (self.labels, self.kinds, self.thresholds)
+        for about in (*read, *answered):
             about.pop(head, None)
         if labels is not None:
             self.labels[head] = tuple(labels)

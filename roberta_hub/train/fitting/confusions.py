@@ -15,14 +15,14 @@ from roberta_hub.train.fitting.measures import f1
 SHOWN = 8
 """Classes of a confusion table; with more the most frequent confusions are listed."""
 LABELS = 20
-"""Labels that have a line where a text may have several."""
+"""Labels that have a line where a text may have several, or spans."""
 
 
 def confusions(task: str, confusion: Mapping[tuple[str, str], int]) -> list[Part]:
-    r"""Show which class was taken for which; of several labels, how each was found.
+    r"""Show which class was taken for which; of several labels, or spans, how each was found.
 
     Args:
-        task: "classification", "multi_label" or "regression".
+        task: "classification", "multi_label", "regression" or "tagging".
         confusion: see `Scores.confusion`.
 
     Example:
@@ -35,7 +35,7 @@ def confusions(task: str, confusion: Mapping[tuple[str, str], int]) -> list[Part
     """
     if not confusion:
         return []
-    if task == "multi_label":
+    if task in ("multi_label", "tagging"):
         return _of_labels(confusion)
     names = sorted({name for pair in confusion for name in pair})
     if len(names) <= SHOWN:

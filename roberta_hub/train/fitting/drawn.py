@@ -36,7 +36,9 @@ def display(title: str, scores: Scores, choice: Choice | None, values: dict[str,
         parts.append(reliability(scores))
     parts += confusions(scores.task, scores.confusion)
     if scores.mistakes:
-        parts.append(Remark("surest mistakes:" if scores.bins else "largest errors:"))
+        parts.append(
+            Remark("largest errors:" if scores.task == "regression" else "surest mistakes:")
+        )
         parts.append(Facts([(wrong.where, wrong.said(scores.task)) for wrong in scores.mistakes]))
     return Display(title, parts, values)
 

@@ -157,9 +157,9 @@ def read_examples(
     Raises:
         RobertaHubError: a table, a column or a row that cannot be used.
     """
-    one_of("task", task, (None, *TASKS))
+    one_of("task", task, (None, *TASKS, "tagging"))  # whose tables are read before
     seed, header = whole_number("seed", seed, 0, MAX_SEED), switch("header", header)
-    share, separator = _share(valid), separator_of(separator)
+    share, separator = held_out_share(valid), separator_of(separator)
     source = table_of(table, header=header)
     columns, labels = find_columns(source, text, label)
     name = _in_a_row(labels)
@@ -234,7 +234,7 @@ def _path(table: Any) -> str | None:
     return os.fspath(table) if isinstance(table, (str, os.PathLike)) else None
 
 
-def _share(valid: Any) -> float | None:
+def held_out_share(valid: Any) -> float | None:
     """Return the share to hold out; None where `valid` is a table."""
     if isinstance(valid, str) and number_in(valid) is not None and not os.path.exists(valid):
         valid = number_in(valid)

@@ -31,6 +31,8 @@ from roberta_hub.train.fitting.judging import judge
 from roberta_hub.train.fitting.learning_options import LearningOptions
 from roberta_hub.train.fitting.recipe import learns_embeddings, length_for, recipe
 from roberta_hub.train.fitting.split import near
+from roberta_hub.train.fitting.tag_examples import TagExamples, read_tag_examples
+from roberta_hub.train.fitting.tagger import ReadyTagger, prepare_tagger
 from roberta_hub.train.settings import Config
 from roberta_hub.train.tasks.encoding import encode
 from roberta_hub.train.tasks.options import FinetuningOptions
@@ -61,26 +63,28 @@ def fit(
     header: bool = True,
     progress: bool | None = None,
 ) -> RobertaHubInterface:
-    """Make your own classifier of a table of texts and labels.
+    """Make your own classifier of a table of texts and labels, or a tagger of texts with spans.
 
     What is odd about the table is said in warnings: labels that look alike, texts that are missing,
     doubled or too long.
 
     Args:
         table: path to a CSV, TSV, JSONL or Parquet file; a data frame of pandas, polars or Arrow; a
-            dict of columns; a list of dicts.
+            dict of columns; a list of dicts. Of a tagger also Label Studio's JSON, CoNLL's columns
+            or spaCy's .spacy; each of its spans is `[start, end, label]` in characters, or a dict.
         text: name of the texts' column, or two names for pairs; None: the one that is known by its
             name, or the only one that can be it, else an error that lists the columns.
-        label: name of the labels' column, or names of several columns of 0 and 1 that are a label
-            each; None: likewise.
+        label: name of the column of labels, or of spans, or names of several columns of 0 and 1
+            that are a label each; None: likewise.
         valid: the share of rows to hold out, or a table of rows to measure on. They are never
             learnt, and choose nothing.
         model: name or path of the model to begin with, also of one that `fit` made.
         output: folder to write into; new, empty, or made by `fit` before. Its README.md holds the
             scores. None: nothing is left on the disk, and the model's own `save` writes it.
-        task: "classification", "regression" or "multi_label"; None: whole numbers with at most 20
-            different values are classes and other numbers a regression. Lists, the texts of lists
-            that pandas writes into a CSV, and dicts of labels with truth values are several labels.
+        task: "classification", "regression", "multi_label" or "tagging"; None: whole numbers with
+            at most 20 different values are classes and other numbers a regression. Lists, the texts
+            of lists that pandas writes into a CSV, and dicts of labels with truth values are
+            several labels. Lists of spans are tagging.
         epochs: how often each row is seen; None: by the number of rows.
         learning_rate: its peak, taken as it is; None: by the model's width.
         batch_size: rows of an update; None: by the number of rows.
@@ -98,8 +102,8 @@ def fit(
         progress: whether to show a bar; None: if a person looks at a terminal.
 
     Returns:
-        The model; `classify` asks its new head. Its `fitted` holds what was chosen, the scores, and
-        each row that was judged.
+        The model; `classify`, or `tag`, asks its new head. Its `fitted` holds what was chosen, the
+        scores, and each row that was judged.
 
     Raises:
         RobertaHubError: a table, column, row or folder that cannot be used; the message says which.
@@ -126,17 +130,23 @@ def fit(
         seed=seed,
     )
     directory = None if output is None else check_output(output)
-    examples = read_examples(
-        table,
-        text=text,
-        label=label,
-        valid=valid,
-        task=task,
-        seed=options.seed,
-        separator=separator,
-        header=header,
-    )
-    ready = prepare(examples, model=model, output=directory, options=options)
+    given: dict[str, Any] = {
+        "text": text,
+        "label": label,
+        "valid": valid,
+        "task": task,
+        "seed": options.seed,
+        "separator": separator,
+        "header": header,
+    }
+    ready: Ready | ReadyTagger
+    examples: Examples | TagExamples
+    if (spans := read_tag_examples(table, **given)) is not None:
+        ready = prepare_tagger(spans, model=model, output=directory, options=options)
+        examples = spans
+    else:
+        examples = read_examples(table, **given)
+        ready = prepare(examples, model=model, output=directory, options=options)
     for note in (*examples.notes, *ready.notes):
         warnings.warn(f"{examples.source}: {note}", stacklevel=3)
     return ready.train(progress)

@@ -19,8 +19,8 @@ from roberta_hub.train.fitting.drawn import display
 from roberta_hub.train.fitting.judging import labels_of
 from roberta_hub.train.fitting.scores import Mistake, Scores
 
-Label = str | float | tuple[str, ...]
-"""A class, a number, or the labels of a text that may have several."""
+Label = str | float | tuple[str, ...] | tuple[tuple[int, int, str], ...]
+"""A class, a number, the labels of a text that may have several, or spans: start, end, label."""
 
 
 @dataclass(frozen=True)

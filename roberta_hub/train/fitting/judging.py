@@ -97,7 +97,7 @@ def _classification(
     recalls = _recalls_of(confusion)
     guess = f"always {common!r}"
     conclusions = [
-        _beside(guess, _without(of_paired_shares(better, worse, len(rows)), optimism), len(rows)),
+        beside(guess, _without(of_paired_shares(better, worse, len(rows)), optimism), len(rows)),
         *_never_found(recalls),
     ]
     advice = None
@@ -201,7 +201,7 @@ def _multi_label(
         simplest=simplest,
         guess=guess,
         conclusions=(
-            _beside(guess, _without(difference, optimism), len(rows)),
+            beside(guess, _without(difference, optimism), len(rows)),
             *_never_found(recalls),
         ),
         recalls=recalls if max(sizes) >= UNEVEN * min(sizes) else {},
@@ -261,7 +261,7 @@ def _regression(
         interval=_without(bootstrap(table, lambda means: means[:, 0]), -optimism),
         simplest=sum(simple) / len(simple),
         guess=guess,
-        conclusions=(_beside(guess, _without(gain, optimism), len(rows)),),
+        conclusions=(beside(guess, _without(gain, optimism), len(rows)),),
         recalls={},
         remedy=None,
         confusion={},
@@ -286,7 +286,7 @@ def _surest(wrong: Sequence[Mistake]) -> list[Mistake]:
 # ---- in words ----
 
 
-def _beside(guess: str, gain: Interval, count: int) -> str:
+def beside(guess: str, gain: Interval, count: int) -> str:
     """Say whether a model is better than the simplest guess.
 
     Args:

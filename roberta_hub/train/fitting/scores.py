@@ -45,7 +45,8 @@ class Mistake:
             task: "classification", "multi_label" or "regression".
         """
         sure = f"off by {self.score:.3g}" if task == "regression" else f"{self.score:.2f} sure"
-        return f"{cut(self.answered, 20)} ({sure}), right is {cut(self.wanted, 20)}"
+        width = 28 if task == "tagging" else 20  # a label with its span
+        return f"{cut(self.answered, width)} ({sure}), right is {cut(self.wanted, width)}"
 
     def short(self) -> str:
         """Write as much of the text as fits a line."""
@@ -77,8 +78,8 @@ class Scores:
     """Judged rows."""
     numbers: dict[str, float]
     """Accuracy, macro-F1, log loss and ECE; of several labels micro-F1, the share of rows that are
-    all right, and ECE; of a regression the mean error, Pearson's and Spearman's correlation. The
-    first is the one to look at."""
+    all right, and ECE; of a regression the mean error, Pearson's and Spearman's correlation; of
+    spans micro-F1, precision and recall. The first is the one to look at."""
     interval: Interval
     """Where the first number lies by 95 %."""
     simplest: float
@@ -92,8 +93,8 @@ class Scores:
     remedy: Remedy | None
     """What helps where a rare class is seldom found."""
     confusion: dict[tuple[str, str], int]
-    """Rows by (right class, answer); empty of a regression. Of several labels by (label, "right",
-    "missed" or "wrong")."""
+    """Rows by (right class, answer); empty of a regression. Of several labels, and of spans, by
+    (label, "right", "missed" or "wrong")."""
     bins: tuple[Bin, ...]
     """How often answers of about one probability are right; of several labels, how often a label of
     about one probability is there; empty of a regression."""

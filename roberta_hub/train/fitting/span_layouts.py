@@ -45,6 +45,8 @@ TAKES = (
     "Label Studio's JSON, lists of tokens and of tags, CoNLL's columns, a CSV of words and tags, "
     "or spaCy's .spacy"
 )
+LONGEST = 1_000_000
+"""Characters of a cell that is read as a list."""
 _MARK = re.compile(r"O|[BIESLU]-.+")
 """What a tag of words in spans looks like."""
 _LOOK = 200
@@ -63,7 +65,9 @@ class SpanTable:
     """Reads the rows anew."""
 
 
-def span_table(table: Any, text: Any = None, label: str | None = None) -> SpanTable | None:
+def span_table(
+    table: Any, text: Any = None, label: str | None = None, *, header: bool = True
+) -> SpanTable | None:
     """Find the spans of a table; None: it holds none that can be known for such.
 
     Args:
@@ -71,6 +75,7 @@ def span_table(table: Any, text: Any = None, label: str | None = None) -> SpanTa
         text: name of the column of texts, or of words; None: found.
         label: name of the column of spans, or of tags; None: found. A column of other labels that
             has a known name is what is learnt, unless this says otherwise.
+        header: whether the first row of a CSV or TSV names its columns.
 
     Raises:
         InputError: a file that is damaged; tags that are numbers without names.
@@ -83,7 +88,7 @@ def span_table(table: Any, text: Any = None, label: str | None = None) -> SpanTa
     """
     if isinstance(table, (str, os.PathLike)):
         path = Path(table)
-        return _file(path, text, label) if path.is_file() else None
+        return _file(path, text, label, header) if path.is_file() else None
     if isinstance(table, (list, tuple)) and _is_pairs(table):
         return _pairs(table, "table")
     return _of_table(table_of(table), text, label, _features_of(table))
@@ -92,7 +97,7 @@ def span_table(table: Any, text: Any = None, label: str | None = None) -> SpanTa
 # ---- files ----
 
 
-def _file(path: Path, text: Any, label: str | None) -> SpanTable | None:
+def _file(path: Path, text: Any, label: str | None, header: bool) -> SpanTable | None:
     if path.suffix == ".spacy":
         return _docbin(path)
     begin = _begin(path)
@@ -105,10 +110,12 @@ def _file(path: Path, text: Any, label: str | None) -> SpanTable | None:
     named = format_of(path)
     if named in ("csv", "jsonl", "parquet"):
         features = _features_in(path) if named == "parquet" else {}
-        return _of_table(table_of(path), text, label, features)
+        return _of_table(table_of(path, header=header), text, label, features)
     if _is_conll(path):
         return SpanTable(str(path), "a word and its tag a line", lambda: _conll(path))
-    return _of_table(table_of(path), text, label, {}) if named == "tsv" else None
+    if named == "tsv":
+        return _of_table(table_of(path, header=header), text, label, {})
+    return None
 
 
 def _begin(path: Path) -> str:
@@ -257,7 +264,7 @@ def items_of(value: Any) -> list[Any] | None:
     if hasattr(type(value), "tolist"):
         value = value.tolist()
     if isinstance(value, str):
-        if not value.lstrip().startswith("["):
+        if not value.lstrip().startswith("[") or len(value) > LONGEST:
             return None
         try:
             value = json.loads(value)

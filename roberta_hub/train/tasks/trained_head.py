@@ -48,6 +48,7 @@ def make_head(
     if inputs is not None:
         interface.inputs[head] = inputs
     interface.thresholds.pop(head, None)  # they were chosen for the weights of before
+    interface.word_rules.pop(head, None)  # a task that cuts texts otherwise says it afterwards
     if learns is None:
         interface.kinds.pop(head, None)
     else:

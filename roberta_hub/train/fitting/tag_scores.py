@@ -1,0 +1,238 @@
+"""Judges the spans that a tagger finds in rows that it has not learnt, beside spans looked up."""
+
+from __future__ import annotations
+
+from collections import Counter, defaultdict
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+
+import torch
+
+from roberta_hub.head_settings import WordRule
+from roberta_hub.inference.batching import Runner
+from roberta_hub.inference.tag import OUTSIDE, Span, cut, merge, parts_of, tag_words
+from roberta_hub.train.fitting.fitted import Judged
+from roberta_hub.train.fitting.judging import FEW, MISTAKES, beside
+from roberta_hub.train.fitting.measures import bootstrap, f1, of_share
+from roberta_hub.train.fitting.scores import Mistake, Scores
+from roberta_hub.train.fitting.spans import Annotated
+from roberta_hub.train.fitting.spans import Span as Place
+
+AROUND = 24
+"""Characters on either side of a span that are shown with a mistake."""
+LOOKED_UP = "the learnt spans, looked up by their texts"
+
+
+@dataclass(frozen=True)
+class Tagged:
+    """What a tagger says of a text."""
+
+    spans: list[Span]
+    outside: list[tuple[int, int, float]]
+    """(start, end, probability) of each word that it leaves outside of spans."""
+
+
+def tagged(
+    runner: Runner, texts: Sequence[str], head: str, labels: Sequence[str], rule: WordRule
+) -> list[Tagged]:
+    """Ask a tagger as `tag` does, and keep how sure it is of what it leaves outside.
+
+    Args:
+        runner: of the model.
+        texts: whole texts.
+        head: name of a token head.
+        labels: names of its classes.
+        rule: which words the head was trained to label.
+    """
+    words = [cut(text, rule) for text in texts]
+    found = []
+    for text, own, said in zip(
+        texts, words, tag_words(runner, texts, words, head, labels), strict=True
+    ):
+        names, scores = [name for name, _ in said], [score for _, score in said]
+        outside = [
+            (start, end, score)
+            for (start, end), (name, score) in zip(own, said, strict=True)
+            if name == OUTSIDE
+        ]
+        found.append(Tagged(merge(text, own, names, scores, labels), outside))
+    return found
+
+
+def judge_spans(
+    rows: Sequence[Annotated], answers: Sequence[Tagged], learnt: Sequence[Annotated]
+) -> Scores:
+    """Measure the spans that were found: a span is right if its edges and its label are.
+
+    Micro-F1, precision and recall, and those of each label, are seqeval's. The interval is by
+    tables drawn from the rows.
+
+    Args:
+        rows: the judged rows, with the right spans.
+        answers: one to each row.
+        learnt: the rows that the model has learnt, whose spans can be looked up.
+
+    Example:
+        >>> rows = [Annotated("Ada met Bob", ((0, 3, "PER"), (8, 11, "PER")), "x:1")]
+        >>> answers = [Tagged([Span("PER", 0, 3, "Ada", 0.9)], [(4, 7, 0.9), (8, 11, 0.6)])]
+        >>> found = judge_spans(rows, answers, [Annotated("Ada", ((0, 3, "PER"),), "y:1")])
+        >>> found.numbers["precision"], found.numbers["recall"], found.confusion["PER", "missed"]
+        (1.0, 0.5, 1)
+    """
+    given = [{(s.start, s.end, s.label) for s in answer.spans} for answer in answers]
+    known = looked_up(learnt)
+    simple = [look_up(row.text, known) for row in rows]
+    confusion, counts = _count(rows, given)
+    _, simple_counts = _count(rows, simple)
+    totals = counts.sum(0)
+    right, missed, wrong = totals.tolist()
+    score, simplest = f1(right, missed, wrong), f1(*simple_counts.sum(0).tolist())
+    interval = bootstrap(counts, _f1s)
+    if score in (0.0, 1.0):  # of which all tables that are drawn have the same
+        interval = of_share(score, max(int(right + missed), 1))
+    both = torch.cat([counts, simple_counts], 1)
+    better = bootstrap(both, lambda means: _f1s(means[:, :3]) - _f1s(means[:, 3:]))
+    return Scores(
+        task="tagging",
+        how="held out",
+        count=len(rows),
+        numbers={
+            "F1": score,
+            "precision": right / max(right + wrong, 1),
+            "recall": right / max(right + missed, 1),
+        },
+        interval=interval,
+        simplest=simplest,
+        guess=LOOKED_UP,
+        conclusions=(beside(LOOKED_UP, better, len(rows)), *_about(confusion, right + missed)),
+        recalls={},
+        remedy=None,
+        confusion=dict(confusion),
+        bins=(),
+        mistakes=_mistakes(rows, answers),
+    )
+
+
+def judged(rows: Sequence[Annotated], answers: Sequence[Tagged]) -> tuple[Judged, ...]:
+    """Put each judged row's spans beside those that were found."""
+    return tuple(
+        Judged(
+            row.text,
+            row.where,
+            row.spans,
+            tuple((s.start, s.end, s.label) for s in answer.spans),
+            None,
+        )
+        for row, answer in zip(rows, answers, strict=True)
+    )
+
+
+def _count(
+    rows: Sequence[Annotated], given: Sequence[set[Place]]
+) -> tuple[Counter[tuple[str, str]], torch.Tensor]:
+    """Count by label, and of each row (right, missed, wrong): (n, 3)."""
+    confusion, counts = Counter[tuple[str, str]](), []
+    for row, own in zip(rows, given, strict=True):
+        wanted = set(row.spans)
+        kinds = {"right": wanted & own, "missed": wanted - own, "wrong": own - wanted}
+        for kind, spans in kinds.items():
+            confusion.update((label, kind) for _, _, label in spans)
+        counts.append([float(len(spans)) for spans in kinds.values()])
+    return confusion, torch.tensor(counts, dtype=torch.double)
+
+
+def _f1s(means: torch.Tensor) -> torch.Tensor:
+    right, missed, wrong = means.unbind(1)
+    return 2 * right / (2 * right + missed + wrong).clamp(min=1e-12)
+
+
+def _about(confusion: Counter[tuple[str, str]], spans: float) -> list[str]:
+    """Say which labels were never found, and whether there are too few spans to say much."""
+    labels = sorted({label for label, _ in confusion}, key=lambda la: -confusion[la, "missed"])
+    lost = [la for la in labels if confusion[la, "missed"] and not confusion[la, "right"]]
+    said = [f"no {label} was found (0 of {confusion[label, 'missed']})" for label in lost[:3]]
+    if len(lost) > 3:
+        said.append(f"nor was any of {len(lost) - 3} other labels")
+    return ([f"{spans:.0f} spans are few to judge by"] if spans < FEW else []) + said
+
+
+# ---- spans, looked up ----
+
+
+def looked_up(learnt: Sequence[Annotated]) -> dict[str, str]:
+    """List the texts that are spans at least every second time they occur, each with its label."""
+    labels: dict[str, Counter[str]] = defaultdict(Counter)
+    for row in learnt:
+        for start, end, label in row.spans:
+            labels[row.text[start:end]][label] += 1
+    longest = max((len(parts_of(text)) for text in labels), default=0)
+    there: Counter[str] = Counter()
+    for row in learnt:
+        parts = parts_of(row.text)
+        for i, (start, _) in enumerate(parts):
+            there.update(row.text[start:end] for _, end in parts[i : i + longest])
+    return {
+        text: own.most_common(1)[0][0]
+        for text, own in labels.items()
+        if 2 * own.total() >= there[text]
+    }
+
+
+def look_up(text: str, known: Mapping[str, str]) -> set[Place]:
+    """Find the longest known spans of a text, from the left.
+
+    Example:
+        >>> sorted(look_up("New York and York", {"York": "LOC", "New York": "LOC"}))
+        [(0, 8, 'LOC'), (13, 17, 'LOC')]
+    """
+    parts, found, i = parts_of(text), set(), 0
+    longest = max((len(parts_of(span)) for span in known), default=0)
+    while i < len(parts):
+        start = parts[i][0]
+        ends = [end for _, end in parts[i : i + longest] if text[start:end] in known]
+        if ends:
+            found.add((start, ends[-1], known[text[start : ends[-1]]]))
+        i += 1
+        while ends and i < len(parts) and parts[i][0] < ends[-1]:
+            i += 1
+    return found
+
+
+# ---- mistakes ----
+
+
+def _mistakes(rows: Sequence[Annotated], answers: Sequence[Tagged]) -> list[Mistake]:
+    """Collect the surest: spans that are no such spans, and spans of which nothing was found."""
+    wrong = []
+    for row, answer in zip(rows, answers, strict=True):
+        wanted = set(row.spans)
+        for span in answer.spans:
+            if (span.start, span.end, span.label) in wanted:
+                continue
+            over = next((w for w in row.spans if w[0] < span.end and span.start < w[1]), None)
+            right = "nothing" if over is None else _written(row.text, over)
+            said = _written(row.text, (span.start, span.end, span.label))
+            wrong.append(Mistake(_context(row.text, span), row.where, right, said, span.score))
+        for start, end, label in row.spans:
+            own = [p for a, b, p in answer.outside if a < end and start < b]
+            covered = any(s.start < end and start < s.end for s in answer.spans)
+            if own and not covered:
+                place = Span(label, start, end, "", sum(own) / len(own))
+                right = _written(row.text, (start, end, label))
+                wrong.append(
+                    Mistake(_context(row.text, place), row.where, right, "nothing", place.score)
+                )
+    return sorted(wrong, key=lambda mistake: -mistake.score)[:MISTAKES]
+
+
+def _written(text: str, span: Place) -> str:
+    start, end, label = span
+    return f"{label} '{' '.join(text[start:end].split())}'"
+
+
+def _context(text: str, span: Span) -> str:
+    """Write a span in brackets, with what stands around it."""
+    before, after = text[: span.start][-AROUND:], text[span.end :][:AROUND]
+    left = "..." if span.start > AROUND else ""
+    right = "..." if len(text) > span.end + AROUND else ""
+    return f"{left}{before}[{text[span.start : span.end]}]{after}{right}"

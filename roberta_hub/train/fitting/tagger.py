@@ -1,0 +1,416 @@
+"""Makes a tagger of a table of texts with spans: chooses how it learns, trains it, measures it."""
+
+from __future__ import annotations
+
+import dataclasses
+import os
+import shlex
+import time
+from collections.abc import Sequence
+from dataclasses import dataclass
+from itertools import accumulate
+from pathlib import Path
+from typing import Any
+
+import torch
+from torch import Tensor
+
+from roberta_hub.arguments import path_text
+from roberta_hub.errors import InputError, MissingExtraError, Remedy
+from roberta_hub.extras import install
+from roberta_hub.hub import load_model
+from roberta_hub.inference import windows
+from roberta_hub.inference.batching import Runner
+from roberta_hub.inference.tag import OUTSIDE, cut, first_pieces
+from roberta_hub.interface import RobertaHubInterface
+from roberta_hub.model.roberta import own_model
+from roberta_hub.train.fitting.card import duration_of, versions
+from roberta_hub.train.fitting.examples import wrapped
+from roberta_hub.train.fitting.fitted import Fitted
+from roberta_hub.train.fitting.folder import check_output, holds_model, workplace, write_folder
+from roberta_hub.train.fitting.learning_options import LearningOptions
+from roberta_hub.train.fitting.recipe import batch_for, learns_embeddings
+from roberta_hub.train.fitting.spans import Annotated, Unlearnt
+from roberta_hub.train.fitting.split import near
+from roberta_hub.train.fitting.tag_examples import RULE, TagExamples
+from roberta_hub.train.fitting.tag_scores import judge_spans, judged, tagged
+from roberta_hub.train.rates import scaled
+from roberta_hub.train.reports import duration
+from roberta_hub.train.settings import (
+    BatchConfig,
+    Config,
+    LoopConfig,
+    OptimizerConfig,
+    TaskConfig,
+)
+from roberta_hub.train.tasks.encoding import encode
+from roberta_hub.train.tasks.finetuning import Encoded, FineTuning, Targets
+from roberta_hub.train.tasks.measures import chance_of
+from roberta_hub.train.tasks.options import FinetuningOptions
+from roberta_hub.train.tasks.tokens import TokenObjective
+from roberta_hub.train.tasks.trained_head import make_head
+
+HEAD = "tagger"
+"""The head of a tagger."""
+RATE = 5e-5
+"""Peak of the learning rate for a width of 768."""
+SEEN = 6000
+"""Rows that are seen in all where the table has fewer."""
+EPOCHS = (3, 12)
+"""How often each row is seen, at least and at most."""
+LENGTH = 256
+"""Tokens of a window, where the model takes as many."""
+OVERLAP = 64
+"""Tokens that the windows of a long text share."""
+_MEANINGLESS = ("minutes", "balance", "pooling", "trials")
+"""Options of classifiers that say nothing to a tagger, which learns once."""
+
+
+def check_options(options: LearningOptions) -> None:
+    """Refuse the options that mean nothing to a tagger.
+
+    Raises:
+        InputError: one was given.
+
+    Example:
+        >>> check_options(LearningOptions(pooling="mean"))
+        Traceback (most recent call last):
+        ...
+        roberta_hub.errors.InputError: pooling means nothing to a tagger; leave out pooling=...
+    """
+    for name in _MEANINGLESS:
+        if getattr(options, name):
+            raise InputError(
+                f"{name} means nothing to a tagger",
+                remedy=Remedy(f"leave out {name}=...", f"leave out --{name}"),
+            )
+
+
+@dataclass(frozen=True)
+class ReadyTagger:
+    """A model and texts with spans that are ready to be learnt."""
+
+    examples: TagExamples
+    roberta: RobertaHubInterface
+    train_on: list[Annotated]
+    """The rows that are learnt: those of the examples that the model's pieces do not cut."""
+    config: Config
+    options: LearningOptions
+    output: Path | None
+    """None: the model stays in memory."""
+    notes: list[str]
+    """What is read in windows, what is cut by a piece, and what is replaced."""
+
+    def summary(self) -> str:
+        """Write which model learns for how long, under what is odd."""
+        size = sum(parameter.numel() for parameter in self.roberta.model.parameters())
+        about = f"{self.config.model} ({size / 1e6:,.1f} M parameters) learns "
+        plan = duration_of(self.config, len(self.train_on))
+        return "\n".join([*map(wrapped, self.notes), about + plan])
+
+    def train(self, progress: bool | None = None) -> RobertaHubInterface:
+        """Train once, measure on the held-out rows, write the folder; on Ctrl-C nothing is left.
+
+        Args:
+            progress: whether to show a bar; None: if a person looks at a terminal.
+        """
+        from roberta_hub.train.loop.fit import fit as run
+
+        began = time.monotonic()
+        roberta, tags = self.roberta, self.examples.tags
+        pieces = own_model(roberta.model, "fit trains").transformer.embed_tokens
+        pieces.requires_grad_(learns_embeddings(len(self.train_on)))
+        with workplace(self.output) as work:
+            loop = dataclasses.replace(self.config.loop, progress=progress)
+            config = dataclasses.replace(self.config, output=str(work / "run"), loop=loop)
+            names = make_head(roberta, config, len(tags), tags, "token")
+            roberta.word_rules[HEAD] = RULE
+            task = tagging_of(config, roberta, names, self.train_on)
+            if not run(task, config).finished:
+                raise KeyboardInterrupt
+            _keep_the_head(roberta)
+            fitted = self._judged(names, began)
+            made = roberta
+            if self.output is not None:
+                write_folder(roberta, self.output, self._card(fitted, self.output))
+                made = load_model(self.output)
+        pieces.requires_grad_(True)
+        if self.output is None:
+            made.to("cpu").train()  # as a model that is loaded
+            made.source = f"fit of {self.examples.source}"
+        made.fitted = fitted
+        return made
+
+    def _judged(self, names: Sequence[str], began: float) -> Fitted:
+        """Ask the model about every row that was held out, long ones in windows."""
+        rows, roberta = self.examples.valid, self.roberta
+        texts = [row.text for row in rows]
+        with_windows = Runner(
+            model=roberta.model,
+            tokenizer=roberta.tokenizer,
+            stride=min(OVERLAP, roberta.max_positions // 4),
+            progress=False,
+        )
+        answers = tagged(with_windows, texts, HEAD, names, RULE)
+        return Fitted(
+            source=self.examples.source,
+            scores=judge_spans(rows, answers, self.train_on),
+            rows=judged(rows, answers),
+            choice=None,
+            seconds=time.monotonic() - began,
+            notes=(*self.examples.notes, *self.notes),
+        )
+
+    def _card(self, fitted: Fitted, output: Path) -> str:
+        """Write what the tagger is for, what it was made of, and what it reaches."""
+        config, source = self.config, os.path.basename(self.examples.source)
+        kept = "" if learns_embeddings(len(self.train_on)) else "; its tokens' embeddings stayed"
+        return f"""\
+# {output.absolute().name}
+
+Finds spans in a text: {", ".join(self.examples.labels)}.
+Made by roberta_hub of {source}.
+
+```python
+import roberta_hub
+
+mine = roberta_hub.load_model({str(output)!r})
+print(mine.tag("a text"))
+```
+
+It labels runs of letters and digits, and every other character, as its `config.json` says.
+
+## Data
+
+```
+{self.examples.summary()}
+```
+
+## Scores on the rows that were held out
+
+```
+{fitted.scores.summary()}
+```
+
+These rows were not learnt, and chose nothing. A span is right if its edges and its label are.
+
+## How it was made
+
+```
+{self._command(output)}
+```
+
+{config.model} learnt {duration_of(config, len(self.train_on))}, with a learning rate of at most
+{config.optimizer.lr:g}{kept}; all of it took {duration(fitted.seconds)}. {versions()}.
+"""
+
+    def _command(self, output: Path) -> str:
+        """Write what makes the tagger again: the command, or of data in memory the call."""
+        examples, config = self.examples, self.config
+        said = {name: value for name, value in dataclasses.asdict(self.options).items() if value}
+        given = {
+            **{name: value for name, value in examples.given.items() if value is not None},
+            "model": config.model,
+            "output": str(output),
+            "task": "tagging",
+            "epochs": config.loop.max_epochs,
+            **said,
+            "seed": config.seed,
+        }
+        plain = all(isinstance(v, (str, int, float, os.PathLike)) for v in given.values())
+        if examples.in_memory or not plain:
+            given = {n: v for n, v in given.items() if n != "valid" or isinstance(v, float)}
+            call = ", ".join(f"{name}={value!r}" for name, value in given.items())
+            table = examples.source if examples.in_memory else repr(examples.source)
+            return f"roberta_hub.fit({table}, {call})"
+        words = ["roberta-hub", "fit", examples.source]
+        for name, value in given.items():
+            words += [f"--{name.replace('_', '-')}", str(value)]
+        return shlex.join(words)
+
+
+def prepare_tagger(
+    examples: TagExamples,
+    *,
+    model: str | os.PathLike[str] = "roberta.tiny",
+    output: str | os.PathLike[str] | None = None,
+    options: LearningOptions | None = None,
+) -> ReadyTagger:
+    """Load the model, and choose how it learns the spans.
+
+    Args:
+        examples: of `read_tag_examples`.
+        model: name or path of the model to begin with.
+        output: folder to write into; None: the model stays in memory.
+        options: what the caller says; None: nothing.
+
+    Raises:
+        MissingExtraError: what training needs is not installed.
+        RobertaHubError: no such model, a text that it cannot read, or an option that means nothing
+            here.
+    """
+    try:
+        import accelerate  # noqa: F401  # said before a model is fetched
+    except ImportError as error:
+        raise MissingExtraError(
+            f"training needs accelerate ({error}): {install('train')}"
+        ) from None
+    options = options or LearningOptions()
+    check_options(options)
+    directory = None if output is None else check_output(output)
+    model = path_text("model", model)
+    roberta = load_model(model)
+    every = [*examples.train, *examples.valid]
+    try:
+        lengths = [len(ids) for ids in roberta.tokenizer.encode_batch([r.text for r in every])]
+    except InputError:
+        places = [row.where for row in every]
+        encode(roberta, [r.text for r in every], places, FinetuningOptions())  # says which it was
+        raise
+    limit = min(options.max_length or LENGTH, roberta.max_positions)
+    left = Unlearnt()
+    train = [row for row in examples.train if not _is_cut(roberta, row, left)]
+    if not any(row.spans for row in train):
+        raise InputError(f"{examples.source}: no span can be learnt; {left.notes()[0]}")
+    notes = left.notes()
+    long = [r.where for r, length in zip(every, lengths, strict=True) if length > limit]
+    if long:
+        notes.append(
+            f"{len(long):,} of {len(every):,} texts have more than {limit} tokens and are read in "
+            f"windows, first {near(long[0])}; `tag` reads a text in windows with stride=..."
+        )
+    if directory is not None and holds_model(directory):
+        notes.append(f"{directory} holds a model that fit made before; the new one replaces it")
+    width = own_model(roberta.model, "fit trains").config.embed_dim
+    config = _recipe(len(train), width, limit, options)
+    config = dataclasses.replace(config, model=model)
+    return ReadyTagger(examples, roberta, train, config, options, directory, notes)
+
+
+def _is_cut(roberta: RobertaHubInterface, row: Annotated, left: Unlearnt) -> bool:
+    """Tell whether a piece has parts inside and outside of a span, which it cannot label."""
+    parts = cut(row.text, RULE)
+    pieces = first_pieces(roberta.tokenizer, row.text, parts)
+    seen: dict[int, tuple[str, int]] = {}
+    for part, piece, tag in zip(parts, pieces, tags_of(parts, row.spans), strict=True):
+        if piece is None:
+            continue
+        other, start = seen.setdefault(piece, (tag, part[0]))
+        if other[2:] != tag[2:] or (part[0] != start and tag.startswith("B-")):
+            inside = row.text[start : part[1]]
+            left.add("a span that cuts a piece of the model's", row.where, repr(inside))
+            return True
+    return False
+
+
+def tags_of(parts: Sequence[tuple[int, int]], spans: Sequence[tuple[int, int, str]]) -> list[str]:
+    """Give each part of a text its tag: "O", or "B-" or "I-" with the label of its span.
+
+    Args:
+        parts: (start, end) in characters, in order.
+        spans: that begin and end between parts, in order.
+
+    Example:
+        >>> tags_of([(0, 3), (4, 7), (8, 12)], [(4, 12, "LOC")])
+        ['O', 'B-LOC', 'I-LOC']
+    """
+    tags, left = [], list(spans)[::-1]
+    for start, _ in parts:
+        while left and left[-1][1] <= start:
+            left.pop()
+        inside = bool(left) and left[-1][0] <= start
+        mark = "B" if inside and left[-1][0] == start else "I"
+        tags.append(f"{mark}-{left[-1][2]}" if inside else OUTSIDE)
+    return tags
+
+
+def _recipe(rows: int, width: int, limit: int, options: LearningOptions) -> Config:
+    """Choose how long and how fast a model learns so many rows; see docs/decisions.md."""
+    batch = options.batch_size or batch_for(rows)
+    epochs = options.epochs or min(max(SEEN // rows, EPOCHS[0]), EPOCHS[1])
+    updates = epochs * -(-rows // batch)
+    return Config(
+        seed=options.seed,
+        resume=False,
+        task=TaskConfig(name="tokens", head=HEAD, options={"max_length": limit}),
+        optimizer=OptimizerConfig(
+            lr=options.learning_rate or scaled(RATE, width),
+            clip_norm=1.0,
+            warmup_updates=round(0.06 * updates),
+        ),
+        batch=BatchConfig(max_tokens=None, batch_size=batch),
+        loop=LoopConfig(
+            max_epochs=epochs,
+            evaluate_every=0,  # the held-out rows choose nothing: their score stays honest
+            save_every=0,
+            log_every=min(max(1, updates // 100), 20),
+        ),
+    )
+
+
+def tagging_of(
+    config: Config,
+    interface: RobertaHubInterface,
+    names: Sequence[str],
+    rows: Sequence[Annotated],
+) -> FineTuning:
+    """Make the task of labelling the parts of texts, each by its first piece.
+
+    A text that is too long becomes several examples, windows that overlap. Each of its parts is
+    learnt in the window in which it stands farthest from a cut.
+
+    Args:
+        config: has the head and the longest input.
+        interface: the model, with the head.
+        names: of the head's classes.
+        rows: whose spans begin and end between parts and pieces.
+    """
+    limit = config.task.options["max_length"]
+    texts = [row.text for row in rows]
+    sequences = interface.tokenizer.encode_batch(texts)
+    layout = interface.tokenizer.layout
+    fitted = windows.fit(sequences, texts, limit, layout, stride=min(OVERLAP, limit // 4))
+    numbers = {name: i for i, name in enumerate(names)}
+    ids: list[Tensor] = []
+    columns: list[Tensor] = []
+    labels: list[Tensor] = []
+    for row, own in zip(rows, fitted, strict=True):
+        parts = cut(row.text, RULE)
+        pieces = first_pieces(interface.tokenizer, row.text, parts)
+        tags = tags_of(parts, row.spans)
+        seen = {p: numbers[tag] for p, tag in zip(pieces[::-1], tags[::-1], strict=True) if p}
+        for w, (window, places) in enumerate(zip(own.ids, own.columns, strict=True)):
+            here = [
+                (column, seen[place])
+                for column, place in enumerate(places.tolist())
+                if place in seen and int(own.best[place]) == w
+            ]
+            if here:
+                ids.append(window)
+                columns.append(torch.tensor([column for column, _ in here]))
+                labels.append(torch.tensor([number for _, number in here]))
+
+    def targets(indices: Sequence[int]) -> tuple[Targets, int]:
+        starts = accumulate((len(ids[i]) for i in indices), initial=0)
+        own = torch.cat([columns[i] + start for i, start in zip(indices, starts, strict=False)])
+        return {"rows": own, "labels": torch.cat([labels[i] for i in indices])}, len(own)
+
+    return FineTuning(
+        interface,
+        TokenObjective(config.task.head),
+        Encoded([(own,) for own in ids], targets),
+        None,
+        metric="loss",
+        chance=chance_of(len(names)),
+    )
+
+
+def _keep_the_head(roberta: RobertaHubInterface) -> None:
+    """Drop the model's other heads: what they knew belongs to the weights of before."""
+    about: tuple[dict[str, Any], ...] = (roberta.labels, roberta.inputs, roberta.word_rules)
+    for kind in ("classification", "token", "span"):
+        heads: Any = getattr(roberta.model, f"{kind}_heads", {})
+        for name in [name for name in heads if (name, kind) != (HEAD, "token")]:
+            del heads[name]
+            for known in (*about, roberta.kinds, roberta.thresholds):
+                known.pop(name, None)
