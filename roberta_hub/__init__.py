@@ -20,6 +20,7 @@ if TYPE_CHECKING:
     from roberta_hub.interface import RobertaHubInterface
     from roberta_hub.model.packing import collate_tokens
     from roberta_hub.sentence_settings import SentenceSettings
+    from roberta_hub.train.fitting.estimator import RobertaClassifier
     from roberta_hub.train.fitting.fit import fit
 
 __version__ = "0.2.0"
@@ -30,6 +31,7 @@ __all__ = [
     "GottbertModel",
     "Hit",
     "Prediction",
+    "RobertaClassifier",
     "RobertaConfig",
     "RobertaHubError",
     "RobertaHubInterface",
@@ -49,6 +51,7 @@ _HOMES = {
     "GottbertModel": "roberta_hub.hub",
     "Hit": "roberta_hub.inference.search",
     "Prediction": "roberta_hub.inference.classify",
+    "RobertaClassifier": "roberta_hub.train.fitting.estimator",
     "RobertaConfig": "roberta_hub.config",
     "RobertaHubError": "roberta_hub.errors",
     "RobertaHubInterface": "roberta_hub.interface",

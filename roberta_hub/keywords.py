@@ -10,7 +10,7 @@ from typing import Any, TypeVar, cast
 
 from roberta_hub.arguments import shown
 from roberta_hub.errors import InputTypeError, UnknownAttributeError, near_names
-from roberta_hub.other_names import CALLS, FITTING, KEYWORDS, METHODS
+from roberta_hub.other_names import CALLS, FITTERS, FITTING, KEYWORDS, METHODS
 
 Class = TypeVar("Class", bound=type)
 Call = TypeVar("Call", bound=Callable[..., Any])
@@ -34,6 +34,8 @@ def checked(method: Call) -> Call:
     parameters = signature.parameters.values()
     known = {p.name for p in parameters if p.kind in (p.POSITIONAL_OR_KEYWORD, p.KEYWORD_ONLY)}
     known.discard("self")
+    name_of_class = method.__qualname__.rpartition(".")[0]
+    verb = name_of_class if method.__name__ == "__init__" else method.__name__
     takes_options = any(p.kind is p.VAR_KEYWORD for p in parameters)
 
     @functools.wraps(method)
@@ -42,19 +44,24 @@ def checked(method: Call) -> Call:
             names = known | (OPTIONS if takes_options else set())
             for name in keywords:
                 if name not in names:
-                    raise unknown_keyword(method.__name__, name, names)
+                    raise unknown_keyword(verb, name, names)
         try:
             return method(*args, **keywords)
         except TypeError as error:
             if error.__traceback__ is None or error.__traceback__.tb_next is not None:
                 raise  # of the method itself; Python's, of the arguments, has no deeper frame
-            raise _unbound(method.__name__, signature, args, keywords) from None
+            advice = CALLS.get(method.__qualname__, "")
+            raise _unbound(verb, signature, args, keywords, advice) from None
 
     return cast(Call, call)  # its types are the method's
 
 
 def _unbound(
-    verb: str, signature: inspect.Signature, args: tuple[Any, ...], keywords: dict[str, Any]
+    verb: str,
+    signature: inspect.Signature,
+    args: tuple[Any, ...],
+    keywords: dict[str, Any],
+    advice: str,
 ) -> InputTypeError:
     """Make the error for arguments that are too few or too many."""
     reason = "its arguments do not fit"
@@ -66,8 +73,10 @@ def _unbound(
         p for p in signature.parameters.values() if p.name != "self" and p.kind != p.VAR_KEYWORD
     ]
     shown = [p.name if p.default is p.empty else f"{p.name}={p.default!r}" for p in named[:4]]
-    advice = f"; {CALLS[verb]}" if verb in CALLS else ""
-    return InputTypeError(f"{verb}: {reason}; call it as {verb}({', '.join(shown)}){advice}")
+    shape = f"{verb}({', '.join(shown)})"
+    return InputTypeError(
+        f"{verb}: {reason}; call it as {shape}" + (f"; {advice}" if advice else "")
+    )
 
 
 def unknown_attribute(owner: type, name: str) -> UnknownAttributeError:
@@ -107,7 +116,7 @@ def unknown_keyword(verb: str, name: str, known: set[str]) -> InputTypeError:
         >>> print(unknown_keyword("features", "poling", {"texts", "pooling"}))
         features has no argument 'poling'; did you mean pooling=? It takes pooling, texts
     """
-    others = {**KEYWORDS, **FITTING} if verb == "fit" else KEYWORDS
+    others = {**KEYWORDS, **FITTING} if verb in FITTERS else KEYWORDS
     ours, means = others.get(name, ("", ""))
     if ours in known:
         advice = f"say {ours}=" + (f": {means}" if means else "")

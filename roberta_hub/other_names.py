@@ -94,12 +94,14 @@ FITTING = {
     "y": ("table", _APART),
 }
 """Keywords of scikit-learn, transformers, Keras and others to train, each with `fit`'s own."""
+FITTERS = ("fit", "RobertaClassifier")
+"""What takes `fit`'s keywords."""
 
 CALLS = {
     "fit": _APART,
-    "predict": "for texts there is classify(texts, head)",
+    "IdVerbs.predict": "for texts there is classify(texts, head)",
 }
-"""What is said of a verb whose arguments do not fit."""
+"""What is said where the arguments of a function do not fit, by its qualified name."""
 
 LOADING = {
     "attn_implementation": "attention has one implementation here",

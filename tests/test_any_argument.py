@@ -192,6 +192,7 @@ def test_nothing_public_is_forgotten() -> None:
     assert public_methods() == sorted(VERBS)
     tried = [
         "fit",
+        "RobertaClassifier",
         "RobertaConfig",
         "RobertaHubInterface",
         "RobertaModel",
@@ -274,6 +275,17 @@ def test_fitting(
     rows = [{"text": f"{word} {i}", "label": word} for i in range(3) for word in ("good", "bad")]
     right = {"table": rows, "model": WRITTEN / "roberta_hub", "epochs": 1, "progress": False}
     answered(roberta_hub.fit, right, name, capfd)
+
+
+@pytest.mark.parametrize("name", ["X", "y"])
+@pytest.mark.filterwarnings("ignore")
+@pytest.mark.timeout(300)
+def test_an_estimator(name: str, capfd: pytest.CaptureFixture[str]) -> None:
+    estimator = roberta_hub.RobertaClassifier(WRITTEN / "roberta_hub", epochs=1, progress=False)
+    right = {"X": ["good 1", "bad 1", "good 2", "bad 2"], "y": [1, 0, 1, 0]}
+    answered(estimator.fit, right, name, capfd)
+    estimator.fit(**right)
+    answered(estimator.score, right, name, capfd)
 
 
 LOADS = [

@@ -7,6 +7,7 @@ from typing import Any
 
 import click
 
+from roberta_hub.head_settings import HeadPooling
 from roberta_hub.shell.grammar import complete_model, examples, listed
 
 
@@ -135,7 +136,7 @@ def fit(
     max_length: int | None,
     minutes: float | None,
     balance: bool,
-    pooling: str | None,
+    pooling: HeadPooling | None,
     trials: int | None,
     seed: int,
 ) -> int:

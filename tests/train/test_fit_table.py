@@ -7,6 +7,7 @@ import json
 import os
 import random
 import signal
+import stat
 import sys
 import tempfile
 import time
@@ -582,29 +583,183 @@ def test_a_folder_that_cannot_be_made(tmp_path: Path) -> None:
         roberta_hub.fit(good(), output=tmp_path / "file" / "mine")
 
 
+def test_a_model_of_ones_own_is_replaced_and_that_is_said(base: Path, tmp_path: Path) -> None:
+    options: dict[str, Any] = {"model": base, "output": tmp_path / "mine", "epochs": 1}
+    with warnings.catch_warnings(record=True) as first:
+        warnings.simplefilter("always")
+        roberta_hub.fit(good(), **options)
+    said = "holds a model that fit made before; the new one replaces it"
+    assert not [w for w in first if said in str(w.message)]
+    with pytest.warns(UserWarning, match=f"table: .*mine {said}"):
+        mine = roberta_hub.fit(good(), **options)
+    assert any(said in note for note in mine.fitted.notes)
+
+
+def test_without_an_output_nothing_is_left(
+    base: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    work, temporary = tmp_path / "work", tmp_path / "temporary"
+    work.mkdir(), temporary.mkdir()
+    monkeypatch.chdir(work)
+    monkeypatch.setattr("tempfile.tempdir", str(temporary))
+    mine = roberta_hub.fit(good(), model=base, epochs=2)
+    assert not list(work.iterdir()) and not list(temporary.iterdir())
+    written = roberta_hub.fit(good(), model=base, epochs=2, output=work / "mine")
+    assert mine.classify(["some words", "others"]) == written.classify(["some words", "others"])
+    assert mine.source == "fit of table" and mine.training == written.training
+    assert [p.requires_grad for p in mine.parameters()] == [True] * len(list(mine.parameters()))
+    assert mine.fitted.rows == written.fitted.rows and mine.fitted.scores == written.fitted.scores
+    mine.save(tmp_path / "kept")
+    again = roberta_hub.load_model(tmp_path / "kept")
+    assert again.classify("some words") == mine.classify("some words") and again.fitted is None
+
+
+def test_a_run_that_fails_leaves_nothing(
+    base: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("tempfile.tempdir", str(tmp_path))
+    rows = [{"text": f"a text {i}", "label": [1e200, -1e200, 1e-3][i % 3]} for i in range(60)]
+    with pytest.raises(InputError, match="too far apart"):
+        roberta_hub.fit(rows, model=base, task="regression")
+    with pytest.raises(RuntimeError), workplace(None) as work:
+        assert stat.S_IMODE(work.stat().st_mode) == 0o700
+        raise RuntimeError
+    assert not list(tmp_path.iterdir())
+
+
+def test_one_goes_on_from_ones_own(base: Path, tmp_path: Path) -> None:
+    """Also into the same folder: what was learnt is where it begins."""
+    options: dict[str, Any] = {"output": tmp_path / "mine", "progress": False}
+    rows = animals(120)
+    first = roberta_hub.fit(rows, model=base, epochs=14, **options)
+    reached = first.fitted.scores.numbers["accuracy"]
+    learnt = {"learning_rate": 1e-6, "epochs": 1}
+    again = roberta_hub.fit(rows, model=tmp_path / "mine", **learnt, **options)
+    assert again.fitted.scores.numbers["accuracy"] >= reached > 0.8
+    assert list(again.labels) == list(first.labels)
+    found = roberta_hub.load_model(tmp_path / "mine")
+    assert found.classify("The cat in row 3.") == again.classify("The cat in row 3.")
+    assert f"model='{tmp_path}/mine'" in (tmp_path / "mine/README.md").read_text()
+    fewer = [row for row in rows if row["label"] != "cat"]
+    other = roberta_hub.fit(fewer, model=tmp_path / "mine", epochs=1, **options)
+    assert set(other.head_labels(other.own_head)) == set(ANIMALS) - {"cat"}
+
+
+# ---- calls ----
+
+
+@pytest.mark.parametrize(
+    ("name", "words"),
+    [
+        ("num_epochs", "say epochs="),
+        ("num_train_epochs", "say epochs="),
+        ("test_size", "say valid=: the share of rows to hold out"),
+        ("class_weight", "say balance=: balance=True counts rare classes"),
+        ("random_state", "say seed="),
+        ("lr", "say learning_rate="),
+        ("output_dir", "say output="),
+        ("max_seq_length", "say max_length="),
+        ("X", r"say table=: one table holds texts and labels, fit\({'text': X, 'label': y}\)"),
+        ("sample_weight", "every row counts the same"),
+        ("device", "the model runs where it lies"),
+        ("epoch", "did you mean epochs="),
+    ],
+)
+def test_words_of_habit_are_answered_with_ours(name: str, words: str) -> None:
+    with pytest.raises(InputTypeError, match=f"^fit has no argument '{name}'; {words}"):
+        roberta_hub.fit(good(), **{name: 1})
+
+
+def test_texts_and_labels_apart_are_answered_with_the_estimator() -> None:
+    with pytest.raises(InputTypeError, match=r"too many positional.*; RobertaClassifier\(\)\.fit"):
+        roberta_hub.fit(["a", "b"], [0, 1])  # type: ignore[call-arg, misc]
+    with pytest.raises(InputTypeError, match=r"'table'; call it as fit\(table, text=None"):
+        roberta_hub.fit()  # type: ignore[call-arg]
+
+
+def test_rates_batches_and_lengths_are_taken(base: Path) -> None:
+    options = LearningOptions(learning_rate=3e-5, batch_size=7, max_length=9, epochs=2)
+    config = prepare(read_examples(good(40)), model=base, options=options).config
+    assert (config.optimizer.lr, config.batch.batch_size) == (3e-5, 7)
+    assert config.task.options["max_length"] == 9 and config.loop.max_epochs == 2
+    for name, value in (
+        ("minutes", 0),
+        ("learning_rate", 1.5),
+        ("batch_size", 0),
+        ("max_length", 2),
+        ("trials", 0),
+        ("pooling", "max"),
+    ):
+        with pytest.raises(InputError, match=name):
+            roberta_hub.fit(good(), **{name: value})
+    with pytest.raises(InputTypeError, match="balance"):
+        roberta_hub.fit(good(), balance="yes")  # type: ignore[arg-type]
+
+
+# ---- signals ----
+
 RUN = """
-import sys, torch, roberta_hub
+import sys, tempfile, torch, roberta_hub
 torch.set_num_threads(1)
+tempfile.tempdir = sys.argv[2]
+output = sys.argv[3] if len(sys.argv) > 3 else None
 rows = [{"text": f"some words {i}", "label": "ab"[i % 2]} for i in range(400)]
 print("ready", flush=True)
 try:
-    roberta_hub.fit(rows, model=sys.argv[1], output=sys.argv[2], epochs=9999)
+    roberta_hub.fit(rows, model=sys.argv[1], output=output, epochs=9999)
 except KeyboardInterrupt:
     print("interrupted", flush=True)
 """
 
 
 @pytest.mark.system
-def test_ctrl_c_leaves_nothing(base: Path, tmp_path: Path) -> None:
-    run = forks.start("-c", RUN, base, tmp_path / "mine", stdout=forks.PIPE)
+@pytest.mark.parametrize("to", ["mine", "memory"])
+@pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM])
+def test_a_signal_leaves_nothing(base: Path, tmp_path: Path, to: str, number: int) -> None:
+    output = [tmp_path / "mine"] if to == "mine" else []
+    run = forks.start("-c", RUN, base, tmp_path, *output, stdout=forks.PIPE)
     assert run.stdout is not None
     deadline = time.monotonic() + 120
-    while not list(tmp_path.glob(".incomplete-mine~*/run")):  # it begins to train
+    while not list(tmp_path.glob(".incomplete-*~*/run")):  # it begins to train
         assert time.monotonic() < deadline and run.poll() is None
         time.sleep(0.1)
-    run.send_signal(signal.SIGINT)
+    run.send_signal(number)
     assert run.stdout.read().split() == ["ready", "interrupted"]
     assert run.wait(60) == 0
+    assert list(tmp_path.iterdir()) == []
+
+
+CHOOSING = """
+import sys, tempfile, time
+from roberta_hub.train.fitting.folder import workplace
+tempfile.tempdir = sys.argv[1]
+with workplace(None):
+    print("ready", flush=True)
+    time.sleep(60)
+"""
+
+
+@pytest.mark.system
+def test_sigterm_outside_of_an_update_leaves_nothing_either(tmp_path: Path) -> None:
+    run = forks.start("-c", CHOOSING, tmp_path, stdout=forks.PIPE)
+    assert run.stdout is not None and run.stdout.readline().strip() == "ready"
+    assert len(list(tmp_path.iterdir())) == 1
+    run.send_signal(signal.SIGTERM)
+    assert run.wait(60) == 128 + signal.SIGTERM
+    assert list(tmp_path.iterdir()) == []
+
+
+@pytest.mark.system
+def test_what_a_killed_run_left_goes_with_the_next(tmp_path: Path) -> None:
+    run = forks.start("-c", CHOOSING, tmp_path, stdout=forks.PIPE)
+    assert run.stdout is not None and run.stdout.readline().strip() == "ready"
+    run.send_signal(signal.SIGKILL)
+    run.wait(60)
+    (left,) = tmp_path.iterdir()
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr("tempfile.tempdir", str(tmp_path))
+        with workplace(None) as work:
+            assert not left.exists() and work.exists()
     assert list(tmp_path.iterdir()) == []
 
 

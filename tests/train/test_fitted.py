@@ -38,7 +38,8 @@ def made(task: str = "classification", pairs: bool = False) -> Fitted:
         for i, own in enumerate(wanted[task])
     ]
     sure = [0.95, 0.7, 0.2, 0.55] * 10
-    answers = [Prediction.of(["ok", "bad"], [p, 1 - p]) for p in sure]
+    least = [0.5, 0.5] if task == "multi_label" else None
+    answers = [Prediction.of(["ok", "bad"], [p, 1 - p], least) for p in sure]
     learnt = {"ok": 20, "bad": 20}
     if task == "regression":
         answers, learnt = [Prediction.of(["0"], [4 * p]) for p in sure], {"1.5": 1, "4.0": 1}

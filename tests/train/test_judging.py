@@ -65,7 +65,7 @@ def test_micro_f1_is_scikit_learns() -> None:
         Sentences("", tuple(n for n, own in zip(NAMES, row, strict=True) if own), "")
         for row in wanted.tolist()
     ]
-    answers = [Prediction.of(NAMES, row) for row in scores.tolist()]
+    answers = [Prediction.of(NAMES, row, [0.5] * 3) for row in scores.tolist()]
     found = judge("multi_label", rows, answers, dict.fromkeys(NAMES, 60))
     score = metrics.f1_score(wanted, scores >= 0.5, average="micro")
     assert found.numbers["micro-F1"] == pytest.approx(score)
@@ -222,7 +222,7 @@ def test_a_regression_is_beside_the_mean() -> None:
 
 def test_a_constant_multi_label_answer_is_no_better_than_its_label() -> None:
     rows = [Sentences(f"{i}", ("a",) if i % 2 else ("b", "c"), "") for i in range(60)]
-    answers = [Prediction.of(["a", "b", "c"], [0.9, 0.2, 0.1])] * 60
+    answers = [Prediction.of(["a", "b", "c"], [0.9, 0.2, 0.1], [0.5] * 3)] * 60
     found = judge("multi_label", rows, answers, {"a": 30, "b": 29, "c": 29})
     assert found.guess == "always 'a'" and found.numbers["micro-F1"] == found.simplest
     assert found.conclusions == (
@@ -240,7 +240,7 @@ def test_each_judged_row_is_kept_with_its_answer() -> None:
     (row,) = judged_rows(
         "multi_label",
         [Sentences("x", ("b", "a"), "")],
-        [Prediction.of(["a", "b", "c"], [0.7, 0.2, 0.6])],
+        [Prediction.of(["a", "b", "c"], [0.7, 0.2, 0.3], [0.5, 0.5, 0.3])],
     )
     assert (row.wanted, row.answered, row.probability) == (("b", "a"), ("a", "c"), None)
 

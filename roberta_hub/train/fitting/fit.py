@@ -18,6 +18,7 @@ import torch
 from roberta_hub.arguments import path_text
 from roberta_hub.errors import InputError, MissingExtraError
 from roberta_hub.extras import install
+from roberta_hub.head_settings import HeadPooling
 from roberta_hub.hub import load_model
 from roberta_hub.interface import RobertaHubInterface
 from roberta_hub.keywords import checked
@@ -56,7 +57,7 @@ def fit(
     max_length: int | None = None,
     minutes: float | None = None,
     balance: bool = False,
-    pooling: str | None = None,
+    pooling: HeadPooling | None = None,
     trials: int | None = None,
     seed: int = 1,
     separator: str | None = None,

@@ -214,8 +214,8 @@ def _multi_label(
 
 
 def labels_of(answer: Prediction) -> set[str]:
-    """Return the labels that an answer of a head of several labels gives."""
-    return {name for name, p in answer.scores.items() if p >= 0.5}
+    """Return the labels that an answer gives, where each has a probability of its own."""
+    return set(answer.labels or ())
 
 
 def _kinds(wanted: set[str], given: set[str]) -> dict[str, set[str]]:

@@ -5,13 +5,12 @@ from __future__ import annotations
 import math
 from dataclasses import dataclass
 from numbers import Real
+from typing import get_args
 
 from roberta_hub.arguments import one_of, shown, switch, whole_number
 from roberta_hub.errors import InputError, InputTypeError
+from roberta_hub.head_settings import HeadPooling
 from roberta_hub.train.limits import MAX_SEED
-
-POOLINGS = ("cls", "mean")
-"""What a head reads: the first token's vector, or the mean of all tokens' vectors."""
 
 
 @dataclass(frozen=True)
@@ -43,8 +42,8 @@ class LearningOptions:
     """Work of two cores that choosing and learning may take, counted and not measured."""
     balance: bool = False
     """Whether rare classes count as much as frequent ones."""
-    pooling: str | None = None
-    """One of `POOLINGS`; None: the model's own."""
+    pooling: HeadPooling | None = None
+    """What the head reads; None: what the model was trained with."""
     trials: int | None = None
     """Rates and numbers of epochs to try by cross-validation."""
     seed: int = 1
@@ -64,7 +63,7 @@ class LearningOptions:
         self._keep("learning_rate", _number("learning_rate", self.learning_rate, 1.0))
         self._keep("minutes", _number("minutes", self.minutes, math.inf))
         self._keep("balance", switch("balance", self.balance))
-        one_of("pooling", self.pooling, (None, *POOLINGS))
+        one_of("pooling", self.pooling, (None, *get_args(HeadPooling)))
 
     def _keep(self, name: str, value: object) -> None:
         object.__setattr__(self, name, value)  # numpy's numbers become Python's; it is frozen

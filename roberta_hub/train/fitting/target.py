@@ -1,0 +1,137 @@
+"""Reads scikit-learn's `y`: a class for each text, lists of labels, or a matrix of 0 and 1."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any
+
+from roberta_hub.arguments import shown
+from roberta_hub.errors import InputError, Place
+from roberta_hub.rows.frames import list_of
+from roberta_hub.rows.values import blank, missing
+from roberta_hub.train.data.labels import label_of
+
+if TYPE_CHECKING:
+    from numpy.typing import NDArray
+
+
+@dataclass(frozen=True)
+class Target:
+    """What is to be answered to each text."""
+
+    labels: list[Any]
+    """For each text one of `names`, or a list of them."""
+    names: list[str]
+    """Of the classes, as a head names them."""
+    classes: NDArray[Any]
+    """The classes as the caller has them, in the order of `names`."""
+    several: bool
+    """Whether a text may have any number of labels."""
+
+
+def read_target(y: Any, count: int) -> Target:
+    """Read the labels of texts.
+
+    Args:
+        y: str, whole numbers or booleans, one for each text; or a list of labels for each; or a
+            matrix of 0 and 1 with a column for each label, dense, sparse or a data frame.
+        count: of the texts.
+
+    Raises:
+        InputError: `y` is missing, not as long as the texts, or holds what is no class.
+
+    Example:
+        >>> read_target([2, 1, 2], 3).classes.tolist()
+        [1, 2]
+        >>> read_target([["a", "b"], []], 2).labels
+        [['a', 'b'], []]
+        >>> read_target([[1, 0], [1, 1]], 2).labels
+        [['0'], ['0', '1']]
+    """
+    import numpy as np
+
+    if y is None:
+        raise InputError("RobertaClassifier requires y to be passed, but the target y is None")
+    if hasattr(y, "toarray"):  # scipy's sparse matrices
+        y = y.toarray()
+    columns, dtype = getattr(y, "columns", None), getattr(y, "dtype", None)
+    if columns is not None or len(getattr(y, "shape", ())) > 1:
+        array = np.asarray(y)
+        if array.ndim != 2:
+            raise InputError(f"y has shape {array.shape}; give a label or a row for each text")
+        values, dtype = array.tolist(), array.dtype
+        if array.shape[1] == 1:  # one column is no matrix
+            values, columns = array.ravel().tolist(), None
+    else:
+        values = [v.tolist() if hasattr(v, "tolist") else v for v in list_of(y, "y")]
+    if len(values) != count:
+        raise InputError(f"X has {count:,} texts and y {len(values):,} labels")
+    if not values:
+        raise InputError("X and y are empty; there must be texts of two classes at least")
+    if not any(isinstance(value, (list, tuple, set, frozenset)) for value in values):
+        return _of_classes(values, dtype)
+    lists = [_listed(value, i) for i, value in enumerate(values)]
+    if _is_matrix(lists):
+        names = list(map(str, range(len(lists[0])) if columns is None else columns))
+        classes = np.arange(len(names)) if columns is None else np.array(names, dtype=object)
+        labels = [[name for name, one in zip(names, row, strict=True) if one] for row in lists]
+        return Target(labels, names, classes, True)
+    if columns is not None or dtype is not None:
+        raise InputError(f"y has {len(lists[0])} columns; a matrix of labels holds 0 and 1 alone")
+    labels = [[label_of(one, f"y[{i}]") for one in row] for i, row in enumerate(lists)]
+    names = sorted({name for row in labels for name in row})
+    return Target(labels, names, np.array(names), True)
+
+
+def _of_classes(values: Sequence[Any], dtype: Any) -> Target:
+    """Number the classes as `numpy.unique` does: sorted, and of the type that they have."""
+    import numpy as np
+
+    for i, value in enumerate(values):
+        odd = "is missing" if missing(value) else "is empty" if blank(value) else ""
+        if missing(value) and isinstance(value, float):
+            odd = "is NaN; Input y contains NaN"  # scikit-learn's words
+        elif isinstance(value, float) and value in (float("inf"), -float("inf")):
+            odd = "is infinite; Input y contains infinity"
+        elif isinstance(value, float) and not value.is_integer():
+            odd = (
+                f"is {shown(value)}, no class (Unknown label type: continuous); for numbers there "
+                "is roberta_hub.fit(table, task='regression')"
+            )
+        if odd:
+            raise InputError(odd, place=Place("y", i))
+    array = np.array(values, dtype=object if dtype is not None and dtype.kind == "O" else None)
+    try:
+        classes, places = np.unique(array, return_inverse=True)
+    except TypeError:  # no order among several types
+        kinds = ", ".join(sorted({type(value).__name__ for value in values}))
+        raise InputError(f"y holds {kinds}; give labels of one type") from None
+    if len(classes) < 2:
+        raise InputError(
+            f"y holds one class, {shown(values[0])}; classes to tell apart must be at least two"
+        )
+    names = [_name(value) for value in classes.tolist()]
+    if len(set(names)) < len(names):
+        raise InputError(f"y has labels that differ in white space alone: {shown(names)}")
+    return Target([names[place] for place in places.tolist()], names, classes, False)
+
+
+def _name(value: Any) -> str:
+    whole = isinstance(value, float)  # all of them are, as 1.0
+    return label_of(int(value) if whole else value, "y")
+
+
+def _listed(value: Any, i: int) -> list[Any]:
+    if not isinstance(value, (list, tuple, set, frozenset)):
+        raise InputError(f"{shown(value)} among lists of labels", place=Place("y", i))
+    return sorted(value) if isinstance(value, (set, frozenset)) else list(value)
+
+
+def _is_matrix(rows: Sequence[list[Any]]) -> bool:
+    """Tell rows of 0 and 1 of one length from lists of labels."""
+    width = len(rows[0])
+    return width > 1 and all(
+        len(row) == width and all(isinstance(one, (int, float)) and one in (0, 1) for one in row)
+        for row in rows
+    )

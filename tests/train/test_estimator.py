@@ -1,0 +1,273 @@
+"""`RobertaClassifier` is an estimator: pipelines, searches, clones and pickles take it."""
+
+from __future__ import annotations
+
+import copy
+import pickle
+import random
+import sys
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Any
+
+import pytest
+from learning import ANIMALS
+
+from roberta_hub import RobertaClassifier
+from roberta_hub.errors import InputError, InputTypeError, RobertaHubError, UnknownNameError
+from roberta_hub.train.fitting.target import read_target
+
+np = pytest.importorskip("numpy")
+pytestmark = pytest.mark.filterwarnings("ignore:.*rows are few to learn from")
+WORDS = sorted(ANIMALS)
+
+
+def sentences(count: int, seed: int = 1) -> tuple[list[str], list[str]]:
+    draw = random.Random(seed)
+    words = [draw.choice(WORDS) for _ in range(count)]
+    return [f"The {word} in row {i} makes a noise." for i, word in enumerate(words)], words
+
+
+@pytest.fixture(scope="module")
+def fitted(base: Path) -> RobertaClassifier:
+    texts, words = sentences(120)
+    return made(base, epochs=16).fit(texts, words)
+
+
+def made(base: Path, **options: Any) -> RobertaClassifier:
+    return RobertaClassifier(str(base), progress=False, **{"epochs": 1, **options})
+
+
+def test_it_learns_and_answers_in_the_order_of_its_classes(fitted: RobertaClassifier) -> None:
+    texts, words = sentences(40, 2)
+    assert fitted.classes_.tolist() == WORDS
+    assert fitted.score(texts, words) > 0.9
+    chances = fitted.predict_proba(texts)
+    assert chances.shape == (40, 4) and chances.dtype == np.float64
+    assert np.allclose(chances.sum(1), 1)
+    found = fitted.predict(texts)
+    assert isinstance(found, np.ndarray) and (found == fitted.classes_[chances.argmax(1)]).all()
+    assert np.allclose(np.exp(fitted.predict_log_proba(texts)), chances)
+    answers = fitted.model_.classify(texts)
+    assert [answer.label for answer in answers] == found.tolist()
+    assert fitted.fitted_.scores.count == len(fitted.fitted_.rows)
+
+
+@pytest.mark.parametrize(
+    ("values", "names"),
+    [
+        ([1, 0], ["0", "1"]),
+        ([10, 9], ["9", "10"]),
+        ([True, False], ["false", "true"]),
+        ([2.0, 1.0], ["1", "2"]),
+        (["b", "a"], ["a", "b"]),
+        ([-1, 1], ["-1", "1"]),
+    ],
+)
+@pytest.mark.parametrize("kind", ["list", "numpy", "pandas", "object"])
+def test_classes_keep_their_type(base: Path, values: Sequence[Any], names: Any, kind: str) -> None:
+    y: Any = list(values) * 6
+    if kind == "numpy":
+        y = np.array(y)
+    elif kind == "pandas":
+        y = pytest.importorskip("pandas").Series(y, index=range(50, 62))
+    elif kind == "object":
+        y = np.array(y, dtype=object)
+    texts = [f"some words {i}" for i in range(12)]
+    target = read_target(y, 12)
+    assert target.names == names and target.classes.tolist() == sorted(values)
+    if kind != "numpy":
+        return
+    mine = made(base).fit(texts, y)
+    assert mine.classes_.dtype == y.dtype and mine.predict(texts).dtype == y.dtype
+    assert set(mine.predict(texts)) <= set(values)
+    assert 0 <= mine.score(texts, y) <= 1
+
+
+@pytest.mark.parametrize("kind", ["list", "numpy", "pandas", "polars"])
+def test_texts_come_in_any_container(base: Path, kind: str) -> None:
+    texts, words = sentences(24)
+    given: Any = texts
+    if kind == "numpy":
+        given = np.array(texts, dtype=object)
+    elif kind != "list":
+        given = pytest.importorskip(kind).Series(texts)
+    assert made(base).fit(given, words).predict(given).shape == (24,)
+
+
+def test_pairs(base: Path) -> None:
+    pairs = [(f"A cat {i}.", f"A dog {i}.") for i in range(20)]
+    mine = made(base).fit(pairs, [i % 2 for i in range(20)])
+    assert mine.predict_proba(pairs[:3]).shape == (3, 2)
+    assert mine.model_.inputs == {mine.model_.own_head: "pair"}
+
+
+def several(kind: str) -> Any:
+    rows = [["a"], ["a", "b"], [], ["b"]] * 6
+    matrix = np.array([["a" in row, "b" in row, False] for row in rows], dtype=int)
+    if kind == "lists":
+        return rows
+    if kind == "sparse":
+        return pytest.importorskip("scipy.sparse").csr_matrix(matrix)
+    if kind == "frame":
+        return pytest.importorskip("pandas").DataFrame(matrix, columns=["a", "b", "c"])
+    return matrix.tolist() if kind == "nested lists" else matrix
+
+
+@pytest.mark.parametrize("kind", ["lists", "matrix", "nested lists", "sparse", "frame"])
+def test_several_labels(base: Path, kind: str) -> None:
+    y, texts = several(kind), [f"some words {i}" for i in range(24)]
+    mine = made(base).fit(texts, y)
+    width = 2 if kind == "lists" else 3
+    found, chances = mine.predict(texts), mine.predict_proba(texts)
+    assert found.shape == chances.shape == (24, width) and set(found.ravel()) <= {0, 1}
+    assert ((chances >= 0) & (chances <= 1)).all()
+    if width == 3:
+        assert (chances[:, 2] == 0).all()  # a label of no row
+    named = ["a", "b", "c"] if kind == "frame" else [0, 1, 2]
+    assert mine.classes_.tolist() == (["a", "b"] if kind == "lists" else named)
+    answers = mine.model_.classify(texts, multi_label=True)
+    given = [[name in (a.labels or ()) for name in mine._names] for a in answers]
+    assert (found == np.array(given)).all()
+    exact = [set(np.array(mine._names)[row == 1]) for row in found]
+    wanted = read_target(y, 24).labels
+    right = sum(own == set(label) for own, label in zip(exact, wanted, strict=True)) / 24
+    assert mine.score(texts, y) == right
+
+
+# ---- what is wrong ----
+
+WRONG: dict[str, tuple[Any, Any, str]] = {
+    "no y": (["a", "b"], None, "requires y to be passed, but the target y is None"),
+    "another length": (["a", "b"], ["x"], "X has 2 texts and y 1 labels"),
+    "nothing": ([], [], "X and y are empty"),
+    "NaN": (["a", "b"], [1.0, float("nan")], "y[1]: is NaN; Input y contains NaN"),
+    "None": (["a", "b"], ["x", None], "y[1]: is missing"),
+    "infinite": (["a", "b"], [1.0, float("inf")], "Input y contains infinity"),
+    "numbers": (["a", "b"], [0.5, 1.0], "y[0]: is 0.5, no class (Unknown label type: continuous)"),
+    "kinds": (["a", "b"], np.array(["x", 1], dtype=object), "y holds int, str; give labels of one"),
+    "one class": (["a b", "c d"], ["x", "x"], "classes to tell apart must be at least two"),
+    "white space": (["a", "b"], ["x", "x "], "y has labels that differ in white space alone"),
+    "a cube": (["a"], np.zeros((1, 1, 1)), "y has shape (1, 1, 1)"),
+    "counts": (["a", "b"], np.array([[1, 2], [0, 3]]), "y has 2 columns; a matrix of labels holds"),
+    "no lists": (["a", "b"], [["x"], "y"], "y[1]: 'y' among lists of labels"),
+    "both": (["a", ("b", "c")], ["x", "y"], "X[1]: 2 sentences; give single texts alone, or pairs"),
+    "threes": ([("a", "b", "c")], ["x"], "X[0]: 3 sentences"),
+    "a frame": ({"text": ["a"]}, ["x"], "X is a dict"),
+    "a number": (["a", 5], ["x", "y"], "X[1]"),
+    "missing": (["a", None], ["x", "y"], "X[1]"),
+}
+
+
+@pytest.mark.parametrize("which", WRONG)
+def test_what_cannot_be_learnt_is_said(base: Path, which: str) -> None:
+    texts, labels, words = WRONG[which]
+    with pytest.raises(RobertaHubError) as caught:
+        made(base).fit(texts, labels)
+    assert words in str(caught.value)
+
+
+def test_options_are_checked_by_fit_and_not_before(base: Path) -> None:
+    mine = RobertaClassifier(learning_rate=-1)
+    assert mine.set_params(epochs=0).epochs == 0
+    with pytest.raises(InputError, match="epochs is 0"):
+        mine.fit(["a", "b"], [0, 1])
+    with pytest.raises(InputError, match="learning_rate is -1"):
+        mine.set_params(epochs=1).fit(["a", "b"], [0, 1])
+
+
+def test_words_of_habit_are_answered() -> None:
+    for name, words in (
+        ("num_epochs", "say epochs="),
+        ("random_state", "say seed="),
+        ("class_weight", "say balance=: balance=True counts rare classes as much"),
+        ("max_iter", "say epochs="),
+        ("poling", "did you mean pooling="),
+    ):
+        with pytest.raises(
+            InputTypeError, match=f"RobertaClassifier has no argument '{name}'; {words}"
+        ):
+            RobertaClassifier(**{name: 1})
+    with pytest.raises(UnknownNameError, match="no option 'epoch'; did you mean epochs"):
+        RobertaClassifier().set_params(epoch=1)
+    with pytest.raises(
+        InputTypeError, match="fit has no argument 'sample_weight'; every row counts"
+    ):
+        RobertaClassifier().fit(["a"], ["b"], sample_weight=[1])  # type: ignore[call-arg]
+
+
+def test_unfitted() -> None:
+    error: type[Exception] = ValueError
+    for ask in ("predict", "predict_proba", "predict_log_proba"):
+        with pytest.raises(error, match="not fitted yet; call fit"):
+            getattr(RobertaClassifier(), ask)(["a"])
+    with pytest.raises(error, match="not fitted yet"):
+        RobertaClassifier().fitted_  # noqa: B018
+
+
+# ---- scikit-learn's tools ----
+
+
+def test_parameters() -> None:
+    mine = RobertaClassifier("roberta.base", epochs=3, balance=True)
+    assert repr(mine) == "RobertaClassifier(model='roberta.base', epochs=3, balance=True)"
+    assert mine.get_params()["epochs"] == 3 and next(iter(mine.get_params())) == "model"
+    assert RobertaClassifier(**mine.get_params()).get_params() == mine.get_params()
+
+
+def test_clone_and_pickle(fitted: RobertaClassifier, tmp_path: Path) -> None:
+    base = pytest.importorskip("sklearn.base")
+    again = base.clone(fitted)
+    assert again.get_params() == fitted.get_params() and not hasattr(again, "model_")
+    assert base.is_classifier(fitted)
+    texts, words = sentences(30, 3)
+    for other in (pickle.loads(pickle.dumps(fitted)), copy.deepcopy(fitted)):
+        assert np.array_equal(other.predict_proba(texts), fitted.predict_proba(texts))
+        assert other.classes_.tolist() == WORDS and other.get_params() == fitted.get_params()
+        assert other.fitted_ == fitted.fitted_ and other.score(texts, words) > 0.9
+    assert pickle.loads(pickle.dumps(again)).get_params() == again.get_params()
+    joblib = pytest.importorskip("joblib")
+    joblib.dump(fitted, tmp_path / "mine.joblib")
+    found = joblib.load(tmp_path / "mine.joblib").predict(texts)
+    assert np.array_equal(found, fitted.predict(texts))
+
+
+def test_a_pipeline_a_search_and_scores(base: Path) -> None:
+    selection = pytest.importorskip("sklearn.model_selection")
+    from sklearn.pipeline import make_pipeline
+    from sklearn.preprocessing import FunctionTransformer
+
+    texts, words = sentences(36)
+    scores = selection.cross_val_score(made(base), texts, words, cv=2)
+    assert scores.shape == (2,) and not np.isnan(scores).any()
+    log_loss = selection.cross_val_score(made(base), texts, words, cv=2, scoring="neg_log_loss")
+    assert np.isfinite(log_loss).all()
+    lower = FunctionTransformer(lambda rows: [row.lower() for row in rows])
+    pipeline = make_pipeline(lower, made(base))
+    grid = {"robertaclassifier__learning_rate": np.array([1e-4, 1e-3])}
+    search = selection.GridSearchCV(pipeline, grid, cv=2, error_score="raise")
+    search.fit(np.array(texts, dtype=object), words)
+    assert search.best_estimator_.predict(texts).shape == (36,)
+    assert search.classes_.tolist() == WORDS
+
+
+def test_it_needs_no_scikit_learn(base: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    for name in [name for name in sys.modules if name.split(".")[0] == "sklearn"]:
+        monkeypatch.setitem(sys.modules, name, None)
+    monkeypatch.setitem(sys.modules, "sklearn", None)
+    texts, words = sentences(24)
+    mine = made(base).fit(texts, words)
+    assert mine.predict(texts).shape == (24,)
+    with pytest.raises(InputError, match="not fitted yet"):
+        RobertaClassifier().predict(["a"])
+
+
+def test_it_leaves_nothing_on_the_disk(
+    base: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    (tmp_path / "temporary").mkdir()
+    monkeypatch.setattr("tempfile.tempdir", str(tmp_path / "temporary"))
+    mine = made(base).fit(*sentences(24))
+    pickle.loads(pickle.dumps(mine)).predict(["a"])
+    assert [path.name for path in tmp_path.rglob("*")] == ["temporary"]
