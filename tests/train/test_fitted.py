@@ -5,15 +5,20 @@ from __future__ import annotations
 import dataclasses
 import json
 import pickle
+from pathlib import Path
 from typing import Any
 
 import pytest
 
 from roberta_hub.inference.classify import Prediction
 from roberta_hub.train.data.sentences import Sentences
+from roberta_hub.train.fitting.card import card
 from roberta_hub.train.fitting.choice import Choice, Tried
+from roberta_hub.train.fitting.examples import read_examples
 from roberta_hub.train.fitting.fitted import Fitted, judged_rows
 from roberta_hub.train.fitting.judging import judge
+from roberta_hub.train.fitting.learning_options import LearningOptions
+from roberta_hub.train.settings import Config
 
 CHOICE = Choice(
     "the head, then the body",
@@ -103,3 +108,37 @@ def test_it_is_plain_values_and_can_be_pickled() -> None:
     assert pickle.loads(pickle.dumps(fitted)) == fitted
     with pytest.raises(dataclasses.FrozenInstanceError):
         fitted.seconds = 1.0  # type: ignore[misc]
+
+
+def carded(fitted: Fitted, **options: Any) -> str:
+    rows = [{"text": f"some words {i}", "label": "ab"[i % 2]} for i in range(20)]
+    made = read_examples(rows)
+    return card(
+        made, fitted, Config(model="roberta.tiny"), LearningOptions(**options), Path("mine")
+    )
+
+
+def test_the_card_tells_the_ways_and_what_they_reached() -> None:
+    fitted = made()
+    text = carded(fitted)
+    assert CHOICE.summary() in text and fitted.scores.summary() in text
+    assert "It began as roberta.tiny" in text and "All of it took 12 s, with roberta_hub" in text
+    for words in ("calibrated", "balanced world", "thresholds"):
+        assert words not in text
+
+
+def test_the_card_tells_what_probabilities_mean() -> None:
+    told = dataclasses.replace(made(), temperature=1.327)
+    assert "its logits are divided by 1.33, which was found on answers to rows" in carded(told)
+    assert "those of a balanced world" in carded(made(), balance=True)
+    told = dataclasses.replace(made("multi_label"), thresholds={"bad": 0.25, "ok": 0.5})
+    text = carded(told)
+    assert "is at or over: bad 0.25, ok 0.5.\n" in text
+    assert "there a label begins at 0.5" in text
+
+
+def test_the_command_says_what_the_caller_said() -> None:
+    """And not what was chosen: an option that is said would choose."""
+    assert "epochs" not in carded(made()).split("## How it was made")[1].split("```")[1]
+    text = carded(made(), epochs=3, learning_rate=2e-5, balance=True, seed=7)
+    assert "epochs=3, learning_rate=2e-05, balance=True, seed=7)" in text

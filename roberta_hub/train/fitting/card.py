@@ -37,8 +37,8 @@ def card(
     pair = len(examples.columns) == 2
     asked = '[("a text", "another")]' if pair else '"a text"'
     several = ", multi_label=True" if examples.task == "multi_label" else ""
-    kept = "" if learns_embeddings(len(examples.train)) else "; its tokens' embeddings stayed"
     kind = "number" if examples.task == "regression" else "label"
+    means = meaning(fitted, options)
     return f"""\
 # {output.absolute().name}
 
@@ -51,20 +51,20 @@ import roberta_hub
 mine = roberta_hub.load_model({str(output)!r})
 print(mine.classify({asked}{several}))
 ```
-
+{"".join(f"{chr(10)}{said}{chr(10)}" for said in means)}
 ## Data
 
 ```
 {examples.summary()}
 ```
 
-## Scores on the rows that were held out
+## Scores
 
 ```
 {fitted.scores.summary()}
 ```
 
-These rows were not learnt, and chose nothing.
+None of these rows was learnt when it was answered, and none chose what answered it.
 
 ## How it was made
 
@@ -72,9 +72,55 @@ These rows were not learnt, and chose nothing.
 {command(examples, config, options, output)}
 ```
 
-{config.model} learnt {duration_of(config, len(examples.train))}, with a learning rate of at most
-{config.optimizer.lr:g}{kept}; all of it took {duration(fitted.seconds)}. {versions()}.
+{how_made(fitted, config, len(examples.train))}
+
+All of it took {duration(fitted.seconds)}, with {versions()}.
 """
+
+
+def meaning(fitted: Fitted, options: LearningOptions) -> list[str]:
+    """Say what the model's probabilities mean; a paragraph each.
+
+    Args:
+        fitted: what was chosen, and what it reaches.
+        options: what the caller said of the learning.
+    """
+    found = []
+    if fitted.temperature is not None:
+        found.append(
+            "Its probabilities are calibrated: its logits are divided by "
+            f"{fitted.temperature:.3g}, which was found on answers to rows that were not learnt.\nThe head's last layer holds "
+            "that, and so does every format that holds the head."
+        )
+    if options.balance:
+        found.append(
+            "Rare classes count as much as frequent ones (`balance=True`): its probabilities are "
+            "those of a balanced world,\nin which all classes are as frequent."
+        )
+    if fitted.thresholds is not None:
+        least = ", ".join(f"{name} {p:.3g}" for name, p in fitted.thresholds.items())
+        found.append(
+            f"A text has the labels, in `.labels`, whose probability is at or over: {least}.\n"
+            "Formats of other programs hold no such thresholds; there a label begins at 0.5."
+        )
+    return found
+
+
+def how_made(fitted: Fitted, config: Config, rows: int) -> str:
+    """Say which way the model learnt, and which others were tried.
+
+    Args:
+        fitted: what was chosen, and what it reaches.
+        config: how a model learns that learns as a whole.
+        rows: that it learnt.
+    """
+    if fitted.choice is not None:
+        return f"It began as {config.model}:\n\n```\n{fitted.choice.summary()}\n```"
+    kept = "" if learns_embeddings(rows) else "; its tokens' embeddings stayed"
+    return (
+        f"{config.model} learnt {duration_of(config, rows)}, with a learning rate of at most "
+        f"{config.optimizer.lr:g}{kept}."
+    )
 
 
 def command(examples: Examples, config: Config, options: LearningOptions, output: Path) -> str:
@@ -88,9 +134,8 @@ def command(examples: Examples, config: Config, options: LearningOptions, output
         "model": config.model,
         "output": str(output),
         "task": examples.task,
-        "epochs": config.loop.max_epochs,
         **said,
-        "seed": config.seed,
+        "seed": options.seed,
     }
     share = examples.share
     if examples.in_memory or share is None:

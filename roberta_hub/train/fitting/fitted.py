@@ -58,6 +58,11 @@ class Fitted:
     """Of choosing, learning and judging."""
     notes: tuple[str, ...] = ()
     """What is odd about the table, and what was done with it; a sentence each."""
+    temperature: float | None = None
+    """By which the head's logits were divided, so that probabilities mean what they say; None: they
+    stayed as they were."""
+    thresholds: dict[str, float] | None = None
+    """From which probability on a text has a label, where it may have several."""
 
     @property
     def confusion(self) -> dict[tuple[str, str], int]:
