@@ -66,6 +66,40 @@ def test_from_a_table_to_an_answer(run: Run, model: Path, folder: Path) -> None:
     assert [json.loads(line)["label"] for line in printed.splitlines()] == ["bad", "good"]
 
 
+def test_how_it_learns_can_be_said(run: Run, model: Path, folder: Path) -> None:
+    """And a second run says that it replaces the first."""
+    options = ("--label", "verdict", "-m", model, "--epochs", 1, "--learning-rate", 1e-4)
+    more = ("--batch-size", 20, "--max-length", 12, "--pooling", "cls")
+    status, printed, error = run("fit", "reviews.csv", *options, *more)
+    assert (status, error) == (0, "") and "holds a model that fit made" not in printed
+    card = Path("mine/README.md").read_text()
+    said = (
+        "--epochs 1 --learning-rate 0.0001 --batch-size 20 --max-length 12 --pooling cls --seed 1"
+    )
+    assert said in card
+    command = next(line for line in card.splitlines() if line.startswith("roberta-hub fit "))
+    status, printed, error = run(*shlex.split(command)[1:])
+    assert (status, error) == (0, "")
+    note = "note: mine holds a model that fit made before; the new one replaces it"
+    assert note in printed.splitlines()
+
+
+def test_a_rare_class_gets_the_shells_words(run: Run, model: Path, folder: Path) -> None:
+    draw = random.Random(2)
+    rows = [("A film.", "ok")] + [
+        (f"A film, the {draw.random():.3f}th.", "bad" if draw.random() < 0.1 else "ok")
+        for _ in range(160)
+    ]
+    with open("rare.csv", "w", newline="") as file:
+        csv.writer(file).writerows([("text", "label"), *rows])
+    options = ("-m", model, "--epochs", 3, "--valid", 0.3)
+    status, printed, _ = run("fit", "rare.csv", *options)
+    assert status == 0 and "found of each class (recall):" in printed
+    words = " ".join(printed.split())
+    assert re.search(r"not better than always 'ok' no bad was found \(0 of \d+\)", words)
+    assert "--balance finds more of the rare ones" in words and "balance=True" not in words
+
+
 def test_a_line_for_pairs(run: Run, model: Path, folder: Path) -> None:
     rows = "".join(f"A {i}.,B {i}.,{'yes' if i % 2 else 'no'}\n" for i in range(20))
     Path("pairs.csv").write_text(f'"first, of two",second,label\n{rows}')
@@ -101,6 +135,11 @@ def test_several_labels_of_a_file_without_a_header(run: Run, model: Path, folder
         (["reviews.csv", "--label", "verdict", "--output", "reviews.csv"], 1, "is a file; name an"),
         (["reviews.csv", "--task", "tags"], 2, "'tags' is not one of 'classification'"),
         (["reviews.csv", "--epochs", "0"], 2, "0 is not in the range"),
+        (["reviews.csv", "--batch-size", "0"], 2, "0 is not in the range"),
+        (["reviews.csv", "--trials", "0"], 2, "0 is not in the range"),
+        (["reviews.csv", "--pooling", "max"], 2, "'max' is not one of 'cls', 'mean'"),
+        (["reviews.csv", "--minutes", "0"], 1, "minutes is 0.0; give a number above 0"),
+        (["reviews.csv", "--learning-rate", "2"], 1, "learning_rate is 2.0; give a number above"),
         ([], 2, "Missing argument 'TABLE'"),
     ],
 )

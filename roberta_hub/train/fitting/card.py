@@ -89,8 +89,9 @@ def meaning(fitted: Fitted, options: LearningOptions) -> list[str]:
     if fitted.temperature is not None:
         found.append(
             "Its probabilities are calibrated: its logits are divided by "
-            f"{fitted.temperature:.3g}, which was found on answers to rows that were not learnt.\nThe head's last layer holds "
-            "that, and so does every format that holds the head."
+            f"{fitted.temperature:.3g}, which was found on answers to rows\n"
+            "that were not learnt. The head's last layer holds that, and so does every format that "
+            "holds the head."
         )
     if options.balance:
         found.append(
