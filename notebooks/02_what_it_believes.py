@@ -133,7 +133,8 @@ roberta.explain(pair, "mnli").png()
 # ## Zero-shot: labels of your own
 #
 # No classification head was trained on your labels. But a label is a word, and a word makes a sentence: "This example is sports." Does
-# *that* follow from the text? `mnli` is asked, and the label that follows best is the answer. Some label always wins, even if none fits.
+# *that* follow from the text? `mnli` is asked. And is the text near the word *sports* by its meaning? That says its sentence vector, of
+# which more below. This model answers best by both, weighed together. Some label always wins, even if none fits.
 
 # %%
 texts = [
@@ -145,8 +146,8 @@ topics = ["sports", "politics", "cooking"]
 roberta.zero_shot(texts, topics).png()
 
 # %% [markdown]
-# By hand, so that there is no magic in it: `mnli` gives three numbers for each pair, of which the last is that of *entailment*. `zero_shot`
-# turns these into probabilities that add up to 1 over the *labels* (a softmax):
+# By hand, so that there is no magic in it: `mnli` gives three numbers for each pair, of which the last is that of *entailment*.
+# `zero_shot(..., by="entailment")` turns these into probabilities that add up to 1 over the *labels* (a softmax):
 
 # %%
 import torch
@@ -158,6 +159,7 @@ with torch.no_grad():
     numbers = [roberta.predict("mnli", ids, return_logits=True)[0, -1] for ids in asked]
 for claim, share in zip(claims, torch.stack(numbers).softmax(0)):
     print(f"{share:.2f}  {claim}")
+print(roberta.zero_shot(texts[0], topics, by="entailment"))
 
 # %% [markdown]
 # ## Similarity: what is near what?
@@ -243,7 +245,7 @@ roberta.classify(pairs).png()
 # %%
 text = "The cook won the race."
 for asked in ("This example is {}.", "It is about {}.", "We talked about {}."):
-    print(roberta.zero_shot(text, topics, hypothesis=asked), "|", asked)
+    print(roberta.zero_shot(text, topics, hypothesis=asked, by="entailment"), "|", asked)
 
 # %% [markdown]
 # ## What to take along

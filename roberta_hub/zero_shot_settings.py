@@ -24,7 +24,7 @@ class ZeroShotSettings:
 
     Example:
         >>> ZeroShotSettings(by="both").weight
-        20.0
+        90.0
         >>> ZeroShotSettings(by="luck")
         Traceback (most recent call last):
         ...
@@ -33,13 +33,14 @@ class ZeroShotSettings:
 
     by: Way = "entailment"
     """What `zero_shot` asks unless it is told."""
-    scale: float = 20.0
+    scale: float = 19.0
     """By meaning alone, a cosine times this is a logit."""
-    weight: float = 20.0
-    """By both, a cosine times this is added to the logit of entailment."""
-    temperature: float = 1.5
+    weight: float = 90.0
+    """By both, a cosine is added to the logit of entailment, times this and the square of how far
+    the labels lie from each other (1 less their mean cosine)."""
+    temperature: float = 2.0
     """By both, the sum is divided by this."""
-    middle: float = 0.25
+    middle: float = 0.2
     """With `multi_label`, the cosine at which a label is as likely right as wrong."""
 
     def __post_init__(self) -> None:

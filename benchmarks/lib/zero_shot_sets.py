@@ -13,11 +13,11 @@ import random
 import re
 import sys
 from collections import Counter
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass
 
 from lib.answers import ROOT, SHARED, lines_of, table
-from lib.fit_sets import banking
+from lib.fit_sets import Row, banking, domains, moods
 
 MOST = 300
 """Texts of a set, drawn by a seed."""
@@ -56,6 +56,18 @@ def _intents(*groups: tuple[int, int]) -> Callable[[], Labelled]:
     def load() -> Labelled:
         parts = [banking(first, last)()[1] for first, last in groups]
         return _drawn([(str(text), str(name)) for part in parts for text, name in part])
+
+    return load
+
+
+def _tuned(
+    parts: Callable[[], tuple[list[Row], list[Row]]], names: Mapping[str, str] | None = None
+) -> Callable[[], Labelled]:
+    """A table that `fit` is tuned on too, by its test rows."""
+
+    def load() -> Labelled:
+        rows = [(str(text), str(label)) for text, label in parts()[1]]
+        return _drawn([(text, (names or {}).get(label, label)) for text, label in rows])
 
     return load
 
@@ -217,6 +229,8 @@ CHOOSE: dict[str, Callable[[], Labelled]] = {
     "articles of questions": _articles,
     "Wikipedia": _wikipedia,
     "names": _entities,
+    "domains": _tuned(domains),
+    "moods": _tuned(moods, {"praise": "positive", "blame": "negative"}),
     "headlines": _ours("headlines"),
     "reviews": _ours("reviews"),
     "feelings": _ours("feelings"),

@@ -25,6 +25,11 @@ from roberta_hub.zero_shot_settings import WAYS, Way, ZeroShotSettings
 
 HYPOTHESIS = "This example is {}."
 """What the head for entailment is asked of each label, unless told otherwise."""
+ABOUT = "This text is about {}."
+"""By meaning, a text is compared with a label by itself and in this sentence: the mean counts."""
+SOFTER = 2.0
+"""With `multi_label`, logits with cosines in them are divided by this: that a label is nearer than
+others says more than that it is near."""
 NEAREST = 10
 """By both, entailment is asked of so many labels of a text, the nearest by meaning."""
 _NLI = Remedy(
@@ -190,23 +195,24 @@ def _scores(
         return torch.empty(0, len(labels))
     distinct = [texts[i] for i in firsts]
     ids = [sequences[i] for i in firsts]
-    cosines = None
+    near = cosines = None
     if way != "entailment":
-        cosines = _cosines(model, distinct, ids, firsts, labels)
-    if head is None:
-        assert cosines is not None  # by meaning there is no head, and else there is one
-        logits = settings.scale * (cosines - settings.middle)
-        return (logits.sigmoid() if multi_label else logits.softmax(-1))[which]
-    near = None
-    if cosines is not None and len(labels) > NEAREST:
-        near = cosines.topk(NEAREST, dim=-1).indices
-    table = _entailments(model.runner, distinct, ids, firsts, hypotheses, head, near)
-    logits = _entailed(table, model.heads.labels(head), against=multi_label)
-    if cosines is not None:
+        cosines, apart = _cosines(model, distinct, ids, firsts, labels)
+        above = cosines - settings.middle  # which the softmax over labels does not see
+    if head is not None:
+        if cosines is not None and len(labels) > NEAREST:
+            near = cosines.topk(NEAREST, dim=-1).indices
+        table = _entailments(model.runner, distinct, ids, firsts, hypotheses, head, near)
+        logits = _entailed(table, model.heads.labels(head), against=multi_label)
         if near is not None:
             logits = _with_others(logits, near, len(labels))
-        logits = (logits + settings.weight * (cosines - settings.middle)) / settings.temperature
-    return (logits.sigmoid() if multi_label else logits.softmax(-1))[which]
+        if cosines is not None:
+            logits = (logits + settings.weight * apart**2 * above) / settings.temperature
+    else:
+        logits = settings.scale * above
+    if not multi_label:
+        return logits.softmax(-1)[which]
+    return (logits if cosines is None else logits / SOFTER).sigmoid()[which]
 
 
 def _entailed(table: Tensor, classes: Sequence[str], *, against: bool) -> Tensor:
@@ -276,11 +282,16 @@ def _cosines(
     ids: Sequence[Tensor],
     numbers: Sequence[int],
     labels: Sequence[str],
-) -> Tensor:
-    """Compare the vectors of texts with those of labels: (texts, labels) float32 on the CPU.
+) -> tuple[Tensor, float]:
+    """Compare the vectors of texts with those of labels.
 
     A text beyond the vectors' own limit and within the model's is read whole, in windows; one
     beyond the model's too is cut or read in windows as the caller says, else refused.
+
+    Returns:
+        The cosines, (texts, labels) float32 on the CPU; and how far the labels lie from each other:
+        1 less their mean cosine, 1 of a single label. Opposites lie near each other ("positive"
+        and "negative" 0.25), and then the nearer one says little.
     """
     settings, runner = model.sentence or SentenceSettings(), model.runner
     runner.fit(ids, texts, numbers)  # for its errors
@@ -289,10 +300,15 @@ def _cosines(
     runner = replace(runner, longest=settings.max_length, keep=keep_as_tokenizers)
     prompt = settings.find_prompt(None, None)
     of_texts = embed(runner, texts, settings, prompt)
-    with placed(lambda at: Place("labels", at.index)):
-        of_labels = embed(replace(runner, progress=False), labels, settings, prompt)
-    found = F.normalize(of_texts.float(), dim=-1) @ F.normalize(of_labels.float(), dim=-1).T
-    return found.cpu()
+    forms = [*labels, *(ABOUT.replace("{}", label) for label in labels)]
+    with placed(lambda at: Place("labels", at.index % len(labels))):
+        of_forms = embed(replace(runner, progress=False), forms, settings, prompt)
+    of_texts, of_forms = (F.normalize(v.float(), dim=-1).cpu() for v in (of_texts, of_forms))
+    alone, about = (of_texts @ of_forms.T).view(len(texts), 2, len(labels)).unbind(1)
+    named = of_forms[: len(labels)]
+    others = len(labels) * (len(labels) - 1)
+    alike = float((named @ named.T).sum() - len(labels)) / others if others else 0.0
+    return (alone + about) / 2, 1 - alike
 
 
 def _with_others(logits: Tensor, near: Tensor, count: int) -> Tensor:

@@ -103,6 +103,7 @@ def heads(roberta: RobertaHubInterface) -> None:
     assert_type(roberta.classify([["a", "b"]], "mnli"), list[Prediction])
     assert_type(roberta.zero_shot("a", labels, head="mnli"), Prediction)
     assert_type(roberta.zero_shot(MANY, labels, head="mnli"), list[Prediction])
+    assert_type(roberta.zero_shot(MANY, labels, by="meaning"), list[Prediction])
     assert_type(roberta.tag("a", "ner"), list[Span])
     assert_type(roberta.tag(MANY, "ner"), list[list[Span]])
     assert_type(roberta.answer("Who?", "Ada wrote it.", "squad"), Answer)

@@ -34,7 +34,10 @@ def tiny() -> RobertaHubInterface:
 
 
 def cosines(roberta: RobertaHubInterface, texts: Any, labels: list[str]) -> torch.Tensor:
-    return torch.stack([roberta.embed([text])[0] for text in texts]) @ roberta.embed(labels).T
+    """With each label by itself and in a sentence; the mean."""
+    vectors = torch.stack([roberta.embed([text])[0] for text in texts])
+    told = [f"This text is about {label}." for label in labels]
+    return (vectors @ roberta.embed(labels).T + vectors @ roberta.embed(told).T) / 2
 
 
 def logits(roberta: RobertaHubInterface, text: Any, label: str) -> torch.Tensor:
@@ -55,13 +58,15 @@ def test_by_hand(tiny: RobertaHubInterface, by: Any, multi_label: bool) -> None:
     own.zero_shot_settings = settings
     found = own.zero_shot(TEXTS, LABELS, by=by, multi_label=multi_label)
     above = cosines(tiny, TEXTS, WORDS) - settings.middle
+    among = tiny.similarity(WORDS, WORDS)
+    apart = 1 - sum(among[i, k].item() for i in range(4) for k in range(4) if i != k) / 12
     if by == "meaning":
         values = settings.scale * above
     else:
         table = torch.stack([torch.stack([logits(tiny, t, w) for w in WORDS]) for t in TEXTS])
         entailed = table[..., 2] - table[..., 0] if multi_label else table[..., 2]
-        values = (entailed + settings.weight * above) / settings.temperature
-    wanted = values.sigmoid() if multi_label else values.softmax(-1)
+        values = (entailed + settings.weight * apart**2 * above) / settings.temperature
+    wanted = (values / 2).sigmoid() if multi_label else values.softmax(-1)
     for prediction, row in zip(found, wanted, strict=True):
         assert list(prediction.scores) == [LABELS[i] for i in row.argsort(descending=True)]
         scores = torch.tensor([prediction.scores[label] for label in LABELS])
@@ -256,6 +261,19 @@ def test_a_damaged_record_is_refused(
     file.write_text(json.dumps({**about, "zero_shot": value}))
     with pytest.raises(CheckpointError, match="not a configuration"):
         load_model(tmp_path / "own")
+
+
+def test_training_forgets_the_record(tmp_path: Path) -> None:
+    """Its constants were measured with the weights before."""
+    from roberta_hub.train.config import Config, DataConfig, TaskConfig
+    from roberta_hub.train.tasks.build import build_task
+
+    own = load_model("roberta.tiny")
+    assert own.zero_shot_settings is not None
+    (tmp_path / "train.tsv").write_text("sentence\tlabel\nGood!\tyes\nBad.\tno\n")
+    data = DataConfig(train=str(tmp_path / "train.tsv"))
+    build_task(Config(data=data, task=TaskConfig(name="classification")), own)
+    assert own.zero_shot_settings is None
 
 
 def test_what_is_no_record_is_refused(tiny: RobertaHubInterface) -> None:

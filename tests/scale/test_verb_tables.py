@@ -103,6 +103,10 @@ def test_every_verb_answers_as_the_plain_call(model: Path, roberta: Any, table: 
     wanted = roberta.zero_shot(SINGLE, ["art", "sport"])
     assert found["label"].to_pylist() == [p.label for p in wanted]
     near([row["art"] for row in found["scores"].to_pylist()], [p.scores["art"] for p in wanted])
+    for by in ("meaning", "both"):
+        found = Verb("zero_shot", labels=["art", "sport"], text="premise", by=by)(table)
+        wanted = load_model("roberta.tiny").zero_shot(SINGLE, ["art", "sport"], by=by)
+        near(found["score"].to_pylist(), [p.score for p in wanted])
     found, wanted = (
         ask("classify", TEXT, multi_label=True),
         roberta.classify(PAIRS, multi_label=True),
@@ -229,6 +233,7 @@ def test_hostile_arguments_of_a_verb(model: Path) -> None:
     values += [set(), object(), 1j, True, [None], lambda: None, ["a"], torch.ones(2)]
     names = ["verb", "model", "text", "optimize", "device", "dtype", "threads", "vectors", "errors"]
     names += ["prefix", "labels", "hypothesis", "head", "multi_label", "scores", "truncate"]
+    names += ["by"]
     names += ["stride", "batch_tokens"]
     for name in names:
         for value in values:

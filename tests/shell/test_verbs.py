@@ -104,6 +104,24 @@ def test_zero_shot(run: Run, roberta: RobertaHubInterface) -> None:
     assert [answer["scores"] for answer in found] == nearly([dict(w.scores) for w in wanted])
 
 
+def test_zero_shot_by_each_way(run: Run, roberta: RobertaHubInterface) -> None:
+    labels = ("--labels", "sports,cooking,weather_forecast")
+    names = ["sports", "cooking", "weather_forecast"]
+    tiny = hub.load_model("roberta.tiny")
+    for by in (None, "entailment", "meaning", "both"):
+        way = () if by is None else ("--by", by)
+        found = ask(run, "zero-shot", "-m", "roberta.tiny", *TEXTS, *labels, *way)
+        wanted = tiny.zero_shot(TEXTS, names, by=by)  # type: ignore[call-overload]
+        assert [answer["scores"] for answer in found] == nearly([dict(w.scores) for w in wanted])
+    status, _, err = run("zero-shot", "a", *labels, "--by", "luck")
+    assert status == 2 and "entailment" in err
+    status, _, err = run("zero-shot", "a", *labels, "--by", "both")
+    assert status == 1 and "was not trained to make sentence vectors" in err
+    assert "say --by entailment" in err
+    status, _, err = run("zero-shot", "a", *labels, "--by", "meaning", "--head", "nli")
+    assert status == 1 and "leave --head out" in err
+
+
 def test_fill_mask(run: Run, roberta: RobertaHubInterface) -> None:
     texts = ["A <mask> ran.", "<mask> and <mask>"]
     found = ask(run, "fill-mask", *texts, "-k", 2)

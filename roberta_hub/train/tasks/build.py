@@ -47,7 +47,8 @@ def build_task(
 
     Args:
         config: `task`, `data`, `seed` and, for pre-training, `output` are read.
-        interface: changed: its heads, labels and task name; its weights by training.
+        interface: changed: its heads, labels and task name; `zero_shot_settings`, which held for
+            the weights before; its weights by training.
         fresh: whether the run begins here; one that goes on has its weights in a state.
 
     Raises:
@@ -69,6 +70,7 @@ def build_task(
         2
     """
     check_name(config.task.name)
+    interface.zero_shot_settings = None
     if config.task.name in PRETRAINING:
         return build_pretraining(config, interface, fresh=fresh)
     sides = side_tasks(options_of(config), roberta_of(interface).config.max_positions)
