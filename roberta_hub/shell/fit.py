@@ -45,9 +45,8 @@ from roberta_hub.shell.grammar import complete_model, examples, listed
 @click.option(
     "--valid",
     metavar="SHARE|FILE",
-    default="0.1",
-    show_default=True,
-    help="Share of the rows to measure on, or a table of such rows. They are not learnt.",
+    help="Share of the rows to measure on, or a table of such rows. Without it: a tenth of 200 "
+    "rows or more; of fewer none, which cross-validation judges.",
 )
 @click.option(
     "-m",
@@ -126,7 +125,7 @@ def fit(
     label: tuple[str, ...],
     separator: str | None,
     header: bool,
-    valid: str,
+    valid: str | None,
     model: str,
     output: str,
     task: str | None,

@@ -20,6 +20,7 @@ from typing import Any
 
 import forks
 import pytest
+import torch
 from families import write_family
 from learning import ANIMALS, parquet
 from small_models import small_roberta
@@ -28,13 +29,12 @@ import roberta_hub
 from roberta_hub.errors import InputError, InputTypeError, RobertaHubError, UnknownNameError
 from roberta_hub.rows.columns import find_columns
 from roberta_hub.rows.tables import table_of
-from roberta_hub.train.data.sentences import Sentences
 from roberta_hub.train.fitting.card import command
 from roberta_hub.train.fitting.examples import Examples, read_examples
-from roberta_hub.train.fitting.fit import _task, prepare
+from roberta_hub.train.fitting.fit import prepare
 from roberta_hub.train.fitting.folder import workplace, write_folder
 from roberta_hub.train.fitting.learning_options import LearningOptions
-from roberta_hub.train.settings import Config, TaskConfig
+from roberta_hub.train.settings import Config
 
 pytestmark = pytest.mark.filterwarnings("ignore:.*rows are few to learn from")
 Rows = list[dict[str, Any]]
@@ -221,7 +221,7 @@ def test_what_is_odd_is_said() -> None:
     rows[7]["label"] = rows[7]["label"].upper() + " "
     rows[8] = {**rows[9], "text": rows[9]["text"].upper()}
     rows[10] = {"text": rows[11]["text"], "label": "horse"}
-    found = read_examples(rows)
+    found = read_examples(rows, valid=0.1)
     upper, lower = rows[7]["label"].strip(), rows[7]["label"].strip().lower()
     count = found.counts()
     assert found.notes == [
@@ -241,7 +241,10 @@ def test_what_is_odd_is_said() -> None:
 
 
 def test_few_rows_are_said() -> None:
-    assert "27 rows are few to learn from" in read_examples(animals(30)).notes[-1]
+    assert "27 rows are few to learn from" in read_examples(animals(30), valid=0.1).notes[-1]
+    found = read_examples(animals(30))  # too few to hold any out
+    assert "30 rows are few to learn from" in found.notes[-1] and not found.valid
+    assert found.summary().endswith("30 to learn from, 0 held out; scores are cross-validated")
 
 
 # ---- the split ----
@@ -354,7 +357,7 @@ BAD: dict[str, tuple[Any, dict[str, Any], str]] = {
     ),
     "one text only": (
         [{"text": "a b", "label": k} for k in "xy"],
-        {},
+        {"valid": 0.1},
         "2 rows to learn from and 0 to",
     ),
     "all of it held out": (good(), {"valid": good()}, "0 rows to learn from and 12 to hold out"),
@@ -426,7 +429,7 @@ def test_the_card_is_true(fitted: Any, base: Path) -> None:
     exec(block.replace("print(", "answer = ("), names := {})
     assert names["answer"].label in ANIMALS  # type: ignore[attr-defined]
     assert command == (
-        f"roberta-hub fit {folder.parent}/animals.csv --text text --valid 0.1 --label label "
+        f"roberta-hub fit {folder.parent}/animals.csv --text text --label label "
         f"--model {base} --output {folder} --task classification --epochs 14 --seed 1"
     )
 
@@ -469,10 +472,10 @@ def test_a_regression_answers_in_the_tables_numbers(base: Path, tmp_path: Path) 
     prices = {"cat": 1000.5, "dog": 2000.5, "cow": 9000.5, "duck": 10000.5}
     rows = [{"text": row["text"], "price": prices[row["label"]]} for row in animals(200)]
     found = read_examples(rows, label="price")
-    ready = prepare(found, model=base, output=tmp_path / "mine", options=LearningOptions(epochs=20))
+    ready = prepare(found, model=base, output=tmp_path / "mine", options=LearningOptions(epochs=30))
     scores = ready.train(progress=False).fitted.scores
     assert scores.numbers["Pearson"] > 0.8 < scores.numbers["Spearman"]
-    assert scores.interval[0] < scores.numbers["mean error"] < scores.simplest / 2
+    assert scores.interval[0] < scores.numbers["mean error"] < 0.6 * scores.simplest
     lines = scores.summary().splitlines()
     assert lines[0].startswith("mean error ")
     assert "; always the mean, " in scores.headline() and "largest errors:" in lines
@@ -509,18 +512,6 @@ def test_rare_labels_are_learnt_and_not_all_denied(lively: Path, tmp_path: Path)
     done = prepare(examples, model=lively, output=tmp_path / "mine").train(False)
     scores = done.fitted.scores
     assert scores.numbers["micro-F1"] > 0.6 > 0.2 > scores.simplest
-
-
-def test_a_head_of_several_labels_begins_at_their_shares() -> None:
-    ready = small_roberta(num_layers=1)
-    rows = [Sentences(f"text {i}", ("a",) * (i < 2), str(i)) for i in range(9)]
-    config = Config(task=TaskConfig(name="multi_label"))
-    _task(config, ready, ("a", "b"), rows)
-    bias = ready.model.classification_heads[config.task.head].out_proj.bias
-    assert bias.sigmoid().tolist() == pytest.approx([2.5 / 10, 0.5 / 10])
-    bias.data.fill_(3.0)
-    _task(config, ready, ("a", "b"), rows)  # a head that knows these labels goes on as it is
-    assert bias.tolist() == [3.0, 3.0]
 
 
 def test_other_heads_go(base: Path, tmp_path: Path) -> None:
@@ -605,13 +596,16 @@ def test_without_an_output_nothing_is_left(
     mine = roberta_hub.fit(good(), model=base, epochs=2)
     assert not list(work.iterdir()) and not list(temporary.iterdir())
     written = roberta_hub.fit(good(), model=base, epochs=2, output=work / "mine")
-    assert mine.classify(["some words", "others"]) == written.classify(["some words", "others"])
+    state, other = mine.model.state_dict(), written.model.state_dict()
+    assert all(torch.equal(value, other[name]) for name, value in state.items())
     assert mine.source == "fit of table" and mine.training == written.training
     assert [p.requires_grad for p in mine.parameters()] == [True] * len(list(mine.parameters()))
     assert mine.fitted.rows == written.fitted.rows and mine.fitted.scores == written.fitted.scores
     mine.save(tmp_path / "kept")
     again = roberta_hub.load_model(tmp_path / "kept")
-    assert again.classify("some words") == mine.classify("some words") and again.fitted is None
+    theirs, ours = again.classify("some words").scores, mine.classify("some words").scores
+    assert theirs == pytest.approx(ours, abs=1e-5)  # mapped weights may round otherwise
+    assert again.fitted is None
 
 
 def test_a_run_that_fails_leaves_nothing(
@@ -720,7 +714,7 @@ def test_a_signal_leaves_nothing(base: Path, tmp_path: Path, to: str, number: in
     run = forks.start("-c", RUN, base, tmp_path, *output, stdout=forks.PIPE)
     assert run.stdout is not None
     deadline = time.monotonic() + 120
-    while not list(tmp_path.glob(".incomplete-*~*/run")):  # it begins to train
+    while not list(tmp_path.glob(".incomplete-*~*/run-*")):  # it begins to train
         assert time.monotonic() < deadline and run.poll() is None
         time.sleep(0.1)
     run.send_signal(number)
@@ -808,7 +802,7 @@ def test_the_only_row_of_a_label_is_learnt_whatever_the_seed(task: str) -> None:
     if not listed:
         rows += [{"text": f"a text {i}", "label": "dog"} for i in range(8, 20)]
     for seed in range(20):
-        found = read_examples(rows, seed=seed)
+        found = read_examples(rows, seed=seed, valid=0.1)
         assert found.task == task and found.valid
         learnt = {name for example in found.train for name in example.labels}
         assert learnt >= {f"rare{i}" for i in range(8)}

@@ -229,7 +229,7 @@ def test_the_card_is_true(made: Any, base: Path) -> None:
     exec(card.split("```python\n")[1].split("```")[0].replace("print(", "answer = ("), names := {})
     assert isinstance(names["answer"], list)
     assert (
-        f"roberta-hub fit {folder}/notes.jsonl --valid 0.1 --model {base} --output "
+        f"roberta-hub fit {folder}/notes.jsonl --model {base} --output "
         f"{folder}/tagger --task tagging --epochs 8 --learning-rate 0.008 --seed 1"
     ) in card
 

@@ -36,7 +36,6 @@ def card(
     """
     pair = len(examples.columns) == 2
     asked = '[("a text", "another")]' if pair else '"a text"'
-    several = ", multi_label=True" if examples.task == "multi_label" else ""
     kind = "number" if examples.task == "regression" else "label"
     means = meaning(fitted, options)
     return f"""\
@@ -49,7 +48,7 @@ Made by roberta_hub of {os.path.basename(examples.source)}.
 import roberta_hub
 
 mine = roberta_hub.load_model({str(output)!r})
-print(mine.classify({asked}{several}))
+print(mine.classify({asked}))
 ```
 {"".join(f"{chr(10)}{said}{chr(10)}" for said in means)}
 ## Data
@@ -145,9 +144,10 @@ def command(examples: Examples, config: Config, options: LearningOptions, output
         call = ", ".join(f"{name}={value!r}" for name, value in {"text": text, **given}.items())
         table = examples.source if examples.in_memory else repr(examples.source)
         valid = "valid" if share is None else repr(share) if number_in(share) is None else share
-        return f"roberta_hub.fit({table}, valid={valid}, {call})"
+        valid = "" if share == "" else f"valid={valid}, "
+        return f"roberta_hub.fit({table}, {valid}{call})"
     words = ["roberta-hub", "fit", examples.source]
-    columns = {"text": shell_list(examples.columns), "valid": share}
+    columns = {"text": shell_list(examples.columns)} | ({"valid": share} if share else {})
     for name, value in (columns | given | {"label": shell_list(labels)}).items():
         option = "--" + name.replace("_", "-")
         words += [option] if value is True else [option, str(value)]

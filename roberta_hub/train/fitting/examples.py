@@ -45,6 +45,10 @@ MAX_CLASSES = 20
 """Whole numbers with more different values than this are no classes but a quantity."""
 FEW = 100
 """With fewer rows to learn from the report says that they are few."""
+CROSSED = 200
+"""With fewer rows none is held out, unless the caller says so: cross-validation judges."""
+SHARE = 0.1
+"""Of the rows that are held out of larger tables, unless the caller says so."""
 SHOWN = 12
 """Classes that the summary lists."""
 
@@ -66,7 +70,10 @@ class Examples:
     held_out: str
     """How `valid` was chosen, in words."""
     share: str | None = None
-    """What `valid` makes the same choice: a share or a path; None: a table in memory."""
+    """What `valid` makes the same choice: a share or a path; "": nothing was said; None: a table in
+    memory."""
+    of_the_table: bool = True
+    """Whether the held-out rows are of the same table, so that they are learnt at last."""
     in_memory: bool = False
     """Whether the table has no path, so that no command names it."""
     notes: list[str] = field(default_factory=list)
@@ -127,7 +134,7 @@ def read_examples(
     *,
     text: Any = None,
     label: Any = None,
-    valid: Any = 0.1,
+    valid: Any = None,
     task: str | None = None,
     seed: int = 1,
     separator: Any = None,
@@ -147,7 +154,7 @@ def read_examples(
         text: see `find_columns`.
         label: see `find_columns`.
         valid: the share of rows to hold out, the same of each class; or a table with the same
-            columns.
+            columns. None: a tenth of 200 rows or more, and of fewer none.
         task: one of `TASKS`; None: see `find_task`.
         seed: decides which rows are held out.
         separator: between the labels in a cell of text, of which an empty one then is none; None: a
@@ -179,7 +186,10 @@ def read_examples(
         notes += about_dicts([(row, value) for row, _, value in rows], name)
     notes += _about_labels(found, task)
     groups = doubles(found, notes)
-    if share is not None:
+    if valid is None and len(found) < CROSSED:
+        train, held_out = found, list[Sentences]()
+        words = "held out; scores are cross-validated"
+    elif share is not None:
         train, held_out = split(found, groups, share, seed, task)
         words = f"held out ({share:.3g} of each class, seed {seed})"
         if task != "classification":
@@ -193,10 +203,10 @@ def read_examples(
         held_out = [_example(task, *row, name) for row in rows]
         train = without(found, held_out, other.name, notes)
         words = f"held out ({other.name})"
-    _check_sides(source.name, train, held_out, task)
+    _check_sides(source.name, train, held_out, task, crossed=not held_out and valid is None)
     if len(train) < FEW:
         notes.append(f"{len(train)} rows are few to learn from; some hundreds make a better model")
-    share_of = f"{share:g}" if share is not None else _path(valid)
+    share_of = "" if valid is None else f"{share:g}" if share is not None else _path(valid)
     return Examples(
         source=source.name,
         task=task,
@@ -206,6 +216,7 @@ def read_examples(
         valid=held_out,
         held_out=words,
         share=share_of,
+        of_the_table=share is not None,
         in_memory=_path(table) is None,
         notes=notes,
         labels_from=labels,
@@ -238,8 +249,10 @@ def held_out_share(valid: Any) -> float | None:
     """Return the share to hold out; None where `valid` is a table."""
     if isinstance(valid, str) and number_in(valid) is not None and not os.path.exists(valid):
         valid = number_in(valid)
-    if isinstance(valid, (int, float)) or valid is None:
-        if isinstance(valid, bool) or valid is None or not 0 < valid < 1:
+    if valid is None:
+        return SHARE
+    if isinstance(valid, (int, float)):
+        if isinstance(valid, bool) or not 0 < valid < 1:
             raise InputError(
                 f"valid is {shown(valid)}; give a share of the rows between 0 and 1, such as 0.1, "
                 "or a table"
@@ -472,9 +485,14 @@ def _about_labels(found: Sequence[Sentences], task: str) -> list[str]:
 
 
 def _check_sides(
-    name: str, train: Sequence[Sentences], held_out: Sequence[Sentences], task: str
+    name: str,
+    train: Sequence[Sentences],
+    held_out: Sequence[Sentences],
+    task: str,
+    *,
+    crossed: bool,
 ) -> None:
-    if not train or not held_out:
+    if not train or not (held_out or crossed):
         raise InputError(
             f"{counted(len(train))} to learn from and {len(held_out)} to hold out; there must be "
             "some of both",

@@ -3,17 +3,13 @@
 from __future__ import annotations
 
 import dataclasses
-import math
 import os
 import time
 import warnings
-from collections import Counter
 from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
-
-import torch
 
 from roberta_hub.arguments import path_text
 from roberta_hub.errors import InputError, MissingExtraError
@@ -23,21 +19,21 @@ from roberta_hub.hub import load_model
 from roberta_hub.interface import RobertaHubInterface
 from roberta_hub.keywords import checked
 from roberta_hub.model.roberta import own_model
-from roberta_hub.train.data.sentences import Sentences
-from roberta_hub.train.fitting.card import card, duration_of
+from roberta_hub.train.fitting.card import card
+from roberta_hub.train.fitting.choosing import AS_IS, MINUTES
 from roberta_hub.train.fitting.examples import Examples, read_examples, wrapped
 from roberta_hub.train.fitting.fitted import Fitted, judged_rows
 from roberta_hub.train.fitting.folder import check_output, holds_model, workplace, write_folder
 from roberta_hub.train.fitting.judging import judge
+from roberta_hub.train.fitting.learning import Learnt, learn
 from roberta_hub.train.fitting.learning_options import LearningOptions
-from roberta_hub.train.fitting.recipe import learns_embeddings, length_for, recipe
+from roberta_hub.train.fitting.recipe import FEW, length_for, recipe
 from roberta_hub.train.fitting.split import near
 from roberta_hub.train.fitting.tag_examples import TagExamples, read_tag_examples
 from roberta_hub.train.fitting.tagger import ReadyTagger, prepare_tagger
 from roberta_hub.train.settings import Config
 from roberta_hub.train.tasks.encoding import encode
 from roberta_hub.train.tasks.options import FinetuningOptions
-from roberta_hub.train.tasks.sentences import classification_of, multi_label_of, regression_of
 from roberta_hub.train.tasks.training_task import TrainingTask
 
 
@@ -47,7 +43,7 @@ def fit(
     *,
     text: str | Sequence[str] | None = None,
     label: str | Sequence[str] | None = None,
-    valid: Any = 0.1,
+    valid: Any = None,
     model: str | os.PathLike[str] = "roberta.tiny",
     output: str | os.PathLike[str] | None = None,
     task: str | None = None,
@@ -77,8 +73,9 @@ def fit(
             name, or the only one that can be it, else an error that lists the columns.
         label: name of the column of labels, or of spans, or names of several columns of 0 and 1
             that are a label each; None: likewise.
-        valid: the share of rows to hold out, or a table of rows to measure on. They are never
-            learnt, and choose nothing.
+        valid: the share of rows to hold out, or a table of rows to measure on; None: a tenth of 200
+            rows or more, and of fewer none, which cross-validation judges. Such rows choose
+            nothing. Those of your own table are learnt at last where it has at most 2,000 rows.
         model: name or path of the model to begin with, also of one that `fit` made.
         output: folder to write into; new, empty, or made by `fit` before. Its README.md holds the
             scores. None: nothing is left on the disk, and the model's own `save` writes it.
@@ -167,10 +164,13 @@ class Ready:
     """What is cut, and what is replaced."""
 
     def summary(self) -> str:
-        """Write which model learns for how long, under what is cut."""
+        """Write which model learns, and how its way is found, under what is cut."""
         size = sum(parameter.numel() for parameter in self.roberta.model.parameters())
         about = f"{self.config.model} ({size / 1e6:,.1f} M parameters) learns "
-        plan = duration_of(self.config, len(self.examples.train))
+        minutes = self.options.minutes or MINUTES
+        plan = f"each row {self.config.loop.max_epochs} times"
+        if len(self.examples.train) <= FEW:
+            plan = f"in the way that is best within about {minutes:g} minutes of two cores"
         return "\n".join([*map(wrapped, self.notes), about + plan])
 
     def train(self, progress: bool | None = None) -> RobertaHubInterface:
@@ -181,52 +181,57 @@ class Ready:
         """
         from roberta_hub.train.loop.fit import fit as run
 
-        began = time.monotonic()
-        values, scale = self.examples.train, None
-        if self.examples.task == "regression":
-            values, scale = _standard(values)
-        tokens = own_model(self.roberta.model, "fit trains").transformer.embed_tokens
-        tokens.requires_grad_(learns_embeddings(len(values)))
-        with workplace(self.output) as work:
-            loop = dataclasses.replace(self.config.loop, progress=progress)
-            config = dataclasses.replace(self.config, output=str(work / "run"), loop=loop)
-            report = run(_task(config, self.roberta, self.examples.classes, values), config)
-            if not report.finished:
+        def finished(config: Config, task: TrainingTask) -> None:
+            if not run(task, config).finished:
                 raise KeyboardInterrupt
-            _keep_one_head(self.roberta, config.task.head)
-            if scale is not None:
-                _unscale(self.roberta, config.task.head, *scale)
-            fitted = self._judged(began)
+
+        began = time.monotonic()
+        loop = dataclasses.replace(self.config.loop, progress=progress)
+        config = dataclasses.replace(self.config, loop=loop)
+        with workplace(self.output) as work:
+            learnt = learn(self.roberta, self.examples, config, self.options, work, finished)
+            if learnt.choice.taken != AS_IS:
+                _keep_own_head(self.roberta)
+            fitted = self._fitted(learnt, began)
             made = self.roberta
             if self.output is not None:
                 about = card(self.examples, fitted, self.config, self.options, self.output)
                 write_folder(self.roberta, self.output, about)
                 made = load_model(self.output)
-        tokens.requires_grad_(True)
         if self.output is None:
             made.to("cpu").train()  # as a model that is loaded
             made.source = f"fit of {self.examples.source}"
         made.fitted = fitted
         return made
 
-    def _judged(self, began: float) -> Fitted:
-        """Ask the model about every held-out row.
-
-        Texts are cut at the model's limit, as `classify` cuts them; training may cut shorter.
-        """
-        task, rows = self.examples.task, self.examples.valid
-        several = task == "multi_label"
-        texts = [row.text for row in rows]
-        answers = self.roberta.classify(texts, truncate=True, multi_label=several, progress=False)
-        learnt = Counter(name for row in self.examples.train for name in row.labels)
+    def _fitted(self, learnt: Learnt, began: float) -> Fitted:
+        """Judge the answers to rows that were not learnt when they were answered."""
+        scores = judge(
+            self.examples.task,
+            learnt.rows,
+            learnt.answers,
+            learnt.counts,
+            learnt.how,
+            balanced=self.options.balance,
+            optimism=learnt.optimism,
+        )
         return Fitted(
             source=self.examples.source,
-            scores=judge(task, rows, answers, learnt, balanced=self.options.balance),
-            rows=judged_rows(task, rows, answers),
-            choice=None,
+            scores=scores,
+            rows=judged_rows(self.examples.task, learnt.rows, learnt.answers),
+            choice=learnt.choice,
+            temperature=learnt.temperature,
+            thresholds=self._thresholds(),
             seconds=time.monotonic() - began,
-            notes=(*self.examples.notes, *self.notes),
+            notes=(*self.examples.notes, *self.notes, *learnt.notes),
         )
+
+    def _thresholds(self) -> dict[str, float] | None:
+        """Return the thresholds of the head's labels, where it has some."""
+        head = self.roberta.own_head or ""
+        least = self.roberta.thresholds.get(head)
+        names = self.roberta.labels.get(head, ())
+        return None if least is None else dict(zip(names, least, strict=True))
 
 
 def prepare(
@@ -286,67 +291,12 @@ def prepare(
     return Ready(examples, roberta, config, options, directory, notes)
 
 
-def _task(
-    config: Config,
-    roberta: RobertaHubInterface,
-    names: tuple[str, ...],
-    train: list[Sentences],
-) -> TrainingTask:
-    if config.task.name == "regression":
-        return regression_of(config, roberta, train)
-    if config.task.name == "classification":
-        return classification_of(config, roberta, names, train)
-    heads: Any = roberta.model.classification_heads
-    before = dict(heads).get(config.task.head)
-    task = multi_label_of(config, roberta, names, train)
-    if heads[config.task.head] is not before:
-        _start_at_shares(roberta, config.task.head, train)
-    return task
-
-
-def _start_at_shares(
-    roberta: RobertaHubInterface, head: str, examples: Sequence[Sentences]
-) -> None:
-    """Start a new head of several labels at each label's share of the rows.
-
-    Most labels are rare. From a bias of 0 the first updates would only make every answer a no.
-    """
-    counts = Counter(name for example in examples for name in example.labels)
-    last: Any = roberta.model.classification_heads[head].out_proj  # type: ignore[index, union-attr]
-    odds = [
-        math.log((counts[name] + 0.5) / (len(examples) - counts[name] + 0.5))
-        for name in roberta.labels[head]
-    ]
-    with torch.no_grad():
-        last.bias.copy_(torch.tensor(odds))
-
-
-def _standard(examples: Sequence[Sentences]) -> tuple[list[Sentences], tuple[float, float]]:
-    """Give a regression's numbers the mean 0 and the deviation 1; return both with them."""
-    values = [float(example.labels[0]) for example in examples]
-    mean = sum(values) / len(values)
-    deviation = (sum((v - mean) * (v - mean) for v in values) / len(values)) ** 0.5 or 1.0
-    if not deviation < float("inf"):
-        raise InputError("the numbers of the labels are too far apart; take their logarithms")
-    scaled = [
-        dataclasses.replace(example, labels=(repr((value - mean) / deviation),))
-        for example, value in zip(examples, values, strict=True)
-    ]
-    return scaled, (mean, deviation)
-
-
-def _unscale(roberta: RobertaHubInterface, head: str, mean: float, deviation: float) -> None:
-    """Have a regression head answer in the table's own numbers."""
-    last: Any = roberta.model.classification_heads[head].out_proj  # type: ignore[index, union-attr]
-    last.weight.data.mul_(deviation)
-    last.bias.data.mul_(deviation).add_(mean)
-
-
-def _keep_one_head(roberta: RobertaHubInterface, head: str) -> None:
+def _keep_own_head(roberta: RobertaHubInterface) -> None:
     """Drop the model's other heads: what they knew belongs to the weights of before."""
+    kept = roberta.own_head
     for kind in ("classification", "token", "span"):
         heads: Any = getattr(roberta.model, f"{kind}_heads", {})
-        for name in [name for name in heads if name != head or kind != "classification"]:
+        for name in [name for name in heads if name != kept or kind != "classification"]:
             del heads[name]
-            roberta.labels.pop(name, None)
-            roberta.inputs.pop(name, None)
+            for known in (roberta.labels, roberta.inputs, roberta.kinds, roberta.thresholds):
+                known.pop(name, None)

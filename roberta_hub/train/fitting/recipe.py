@@ -17,14 +17,17 @@ from roberta_hub.train.settings import (
 )
 
 FEW = 2000
+"""Tables with at most so many rows are small: how they are learnt is chosen."""
+SEEN = 1200
 """So many rows are seen in all where the table has fewer."""
-TOKENS = 60_000
-"""So many tokens, where they are fewer: it is what small models learn within a minute."""
+TOKENS = 30_000
+"""So many tokens, where they are fewer."""
 MORE = 2
 """Times as often a small table of several labels is seen: each of them is in few rows."""
 STEEPER = 3
-"""Times as high is the rate of several labels. With both roberta.tiny reaches a micro-F1 of 71.4 %
-on 200 rows of NLU++ (banking) where once as often and as high gives 52.2 (one seed)."""
+"""Times as high is the rate of several labels."""
+GENTLER = 0.5
+"""Share of the rate by which a small table is learnt: its head begins as a regression."""
 MOST = 1e-3
 """The highest peak of a learning rate."""
 
@@ -47,7 +50,10 @@ def recipe(
     several = task == "multi_label"
     more = MORE if several and rows < FEW else 1
     epochs = options.epochs or epochs_for(rows, tokens) * more
-    rate = options.learning_rate or min(rate_for(width) * (STEEPER if several else 1), MOST)
+    gentler = GENTLER if rows <= FEW else 1.0
+    rate = options.learning_rate or min(
+        rate_for(width) * gentler * (STEEPER if several else 1), MOST
+    )
     updates = epochs * -(-rows // batch)
     return Config(
         seed=options.seed,
@@ -82,10 +88,9 @@ def batch_for(rows: int) -> int:
 
 
 def epochs_for(rows: int, tokens: int) -> int:
-    """Choose how often each row is seen: `FEW` rows or `TOKENS` tokens in all, at least 3 times.
+    """Choose how often each row is seen: `SEEN` rows or `TOKENS` tokens in all, at least twice.
 
-    A table of 20,000 rows or more is seen twice; so is a short one of long texts, whose second
-    reading ends a minute of two cores (IMDB: 85.1 % of the answers right, after a third 85.7).
+    A table of more than `FEW` rows is seen three times, one of 20,000 or more twice.
 
     Args:
         rows: examples to learn from.
@@ -93,13 +98,13 @@ def epochs_for(rows: int, tokens: int) -> int:
 
     Example:
         >>> [epochs_for(rows, 15 * rows) for rows in (12, 100, 360, 4_000, 60_000)]
-        [20, 20, 6, 3, 2]
+        [20, 12, 3, 3, 2]
         >>> epochs_for(360, 60 * 360), epochs_for(360, 128 * 360)
-        (3, 2)
+        (2, 2)
     """
-    wanted = min(-(-FEW // rows), TOKENS // tokens, 20)
-    long = rows < FEW and tokens > TOKENS * 2 // 3
-    return max(wanted, 2 if long or rows >= 20_000 else 3)
+    if rows > FEW:
+        return 2 if rows >= 20_000 else 3
+    return max(2, min(round(SEEN / rows), round(TOKENS / tokens), 20))
 
 
 def length_for(rows: int) -> int:

@@ -26,20 +26,29 @@ def hidden(roberta: Roberta, batch: Batch, rows: Tensor | None = None) -> Tensor
     return roberta.features(batch.packed, rows)
 
 
-def head_logits(roberta: Roberta, batch: Batch, head: str) -> Tensor:
-    """Compute a classification head's logits of each sequence: (B, K).
+def head_vectors(roberta: Roberta, batch: Batch, head: str) -> Tensor:
+    """Compute what a classification head reads of each sequence: (B, C).
 
-    It reads the first token's features, or the mean of all tokens', as it pools.
+    It is the first token's features, or the mean of all tokens', as the head pools.
 
     Args:
         roberta: the model.
         batch: its sequences are packed.
         head: the head's name.
     """
-    module = roberta.classification_heads[head]
-    if pooling_of(module) == "mean":
-        vectors = batch.packed.mean_rows(hidden(roberta, batch))  # (B, C)
-    else:
-        vectors = hidden(roberta, batch, batch.packed.starts)
-    logits: Tensor = module(vectors.unsqueeze(1))
+    if pooling_of(roberta.classification_heads[head]) == "mean":
+        return batch.packed.mean_rows(hidden(roberta, batch))
+    return hidden(roberta, batch, batch.packed.starts)
+
+
+def head_logits(roberta: Roberta, batch: Batch, head: str) -> Tensor:
+    """Compute a classification head's logits of each sequence: (B, K).
+
+    Args:
+        roberta: the model.
+        batch: its sequences are packed.
+        head: the head's name.
+    """
+    vectors = head_vectors(roberta, batch, head)
+    logits: Tensor = roberta.classification_heads[head](vectors.unsqueeze(1))
     return logits

@@ -1,0 +1,111 @@
+"""Makes probabilities mean what they say: a temperature, and thresholds of several labels.
+
+Legend: n rows, K classes or labels.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+
+import torch
+from torch import Tensor
+
+from roberta_hub.head_settings import HeadKind
+from roberta_hub.train.fitting.regression import losses
+
+SPREAD = 0.3
+"""Standard deviation of the logarithm of the expected temperature: it holds that of few rows."""
+STEPS = 100
+SHARED = 8.0
+"""Rows' worth of all labels that each label's own threshold is held by."""
+
+
+def temperature(logits: Tensor, targets: Tensor, kind: HeadKind, usual: float = 1.0) -> float:
+    """Find the number by which logits are divided so that probabilities are true (Guo et al. 2017).
+
+    The temperature is the likeliest one, given the rows and a log-normal prior. There is always one
+    and no edge of a search: the loss of the rows is convex in its inverse.
+
+    Args:
+        logits: of rows that the weights have not seen. Shape: (n, K)
+        targets: (n, K); see `losses`.
+        kind: of the head; numbers have no temperature.
+        usual: what is expected before a row is seen.
+
+    Example:
+        >>> sure, targets = torch.tensor([[5.0, -5.0]] * 40), torch.eye(2)[[0, 0, 0, 1] * 10]
+        >>> temperature(sure, targets, "single_label") > 2
+        True
+    """
+    if kind == "regression" or not len(logits):
+        return usual if kind != "regression" else 1.0
+    logits, targets = logits.double(), targets.double()
+    expected = math.log(usual)
+    log_t = torch.full((), expected, dtype=torch.float64, requires_grad=True)
+    search = torch.optim.LBFGS([log_t], max_iter=STEPS, line_search_fn="strong_wolfe")
+
+    def closure() -> Tensor:
+        search.zero_grad()
+        fit = losses(logits / log_t.exp(), targets, kind).sum()
+        total = fit + ((log_t - expected) / SPREAD).square() / 2
+        total.backward()  # type: ignore[no-untyped-call]
+        return total
+
+    with torch.enable_grad():
+        search.step(closure)  # type: ignore[no-untyped-call]
+    return math.exp(float(log_t.detach()))
+
+
+def calibrated(
+    logits: Tensor,
+    targets: Tensor,
+    kind: HeadKind,
+    folds: Sequence[Sequence[int]],
+    usual: float = 1.0,
+) -> Tensor:
+    """Divide the logits of each fold by the temperature of the others: (n, K) -> (n, K).
+
+    So no row has a part in the temperature by which it is judged.
+
+    Args:
+        logits: of rows that the weights have not seen. Shape: (n, K)
+        targets: (n, K).
+        kind: of the head.
+        folds: of the rows; every row is in one.
+        usual: see `temperature`.
+    """
+    found = logits.clone()
+    for fold in folds:
+        others = torch.ones(len(logits), dtype=torch.bool)
+        others[list(fold)] = False
+        found[list(fold)] /= temperature(logits[others], targets[others], kind, usual)
+    return found
+
+
+def thresholds(probabilities: Tensor, targets: Tensor) -> tuple[float, ...]:
+    """Choose from which probability on each label is given, for the largest micro-F1.
+
+    A label with few rows would choose by chance. So each is judged together with some rows' worth
+    of all labels.
+
+    Args:
+        probabilities: of rows that the weights have not seen. Shape: (n, K)
+        targets: 1.0 where a row has a label. Shape: (n, K)
+
+    Example:
+        >>> thresholds(torch.tensor([[0.2], [0.3], [0.1]]), torch.tensor([[1.0], [1.0], [0.0]]))
+        (0.175,)
+    """
+    grid = torch.arange(1, 20, dtype=probabilities.dtype) / 20  # 0.05 ... 0.95
+    given = probabilities.unsqueeze(0) >= grid.view(-1, 1, 1)  # (thresholds, n, K)
+    right = (given * targets).sum(1)  # (thresholds, K)
+    answered, wanted = given.sum(1), targets.sum(0)
+    share = SHARED / max(len(targets), 1)
+    numerator = 2 * (right + share * right.mean(1, keepdim=True))
+    denominator = answered + wanted + share * (answered + wanted).mean(1, keepdim=True)
+    found = numerator / denominator.clamp(min=1e-9)
+    # Of equal thresholds the one nearest the middle of them.
+    best = found.amax(0, keepdim=True) - found < 1e-9
+    middle = (grid.view(-1, 1) * best).sum(0) / best.sum(0)
+    return tuple(round(float(value), 4) for value in middle)

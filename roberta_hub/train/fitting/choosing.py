@@ -1,0 +1,253 @@
+"""Chooses how a model learns a small table: by cross-validation, within a counted amount of work.
+
+Legend: n rows to learn from, K outputs of the head.
+"""
+
+from __future__ import annotations
+
+import itertools
+import math
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+
+import torch
+from torch import Tensor
+
+from roberta_hub.train.fitting.calibration import calibrated, temperature, thresholds
+from roberta_hub.train.fitting.learner import Learner
+from roberta_hub.train.fitting.measures import spearman
+from roberta_hub.train.fitting.regression import regression, solve
+
+AS_IS = "the model as it is"
+HEAD = "a regression on the model's vectors"
+WHOLE = "that regression, then the whole model"
+OWN = "the model's own head, then the whole model"
+FOLDS = 5
+DRAWS = 500
+"""Tables that are drawn to see how lucky the best way was."""
+TRAINED = 2.0
+"""The temperature that models trained on few rows mostly need, by the tables for tuning."""
+DOUBT = 1.0
+"""Standard errors by which the regression must be better than the whole model to be taken."""
+MINUTES = 2.0
+"""Of two cores' work that choosing and learning take, if nothing else is said."""
+MEASURES = {
+    "classification": "accuracy",
+    "multi_label": "micro-F1",
+    "regression": "Spearman",
+}
+"""What ways are compared by, for each task."""
+
+
+@dataclass(frozen=True)
+class Way:
+    """A way of learning, and what it answers to rows that it had not learnt."""
+
+    name: str
+    learn: Callable[[Sequence[int]], None]
+    """Learns some rows, from the start."""
+    work: Callable[[Sequence[int]], float]
+    """Counts the seconds of two cores that this takes."""
+    usual: float = 1.0
+    """The temperature that it mostly needs."""
+
+
+@dataclass(frozen=True)
+class Answers:
+    """What a way answers to rows that it had not learnt."""
+
+    way: Way
+    folds: list[list[int]]
+    """The rows that were answered, each fold by what the others taught."""
+    logits: Tensor
+    """Of the rows of the folds, in their order, calibrated by those of other folds. (m, K)"""
+    temperature: float
+    """Of all of them."""
+
+    @property
+    def rows(self) -> list[int]:
+        """The rows that were answered."""
+        return [i for fold in self.folds for i in fold]
+
+
+class Chooser:
+    """Tries ways of learning on some rows of a learner."""
+
+    def __init__(self, learner: Learner, folds: list[list[int]]) -> None:
+        """Say which rows choose.
+
+        Args:
+            learner: with a head that is open, or that knows the labels already.
+            folds: the rows to choose by.
+        """
+        self.learner, self.folds = learner, folds
+        self.rows = sorted(i for fold in folds for i in fold)
+
+    # ---- ways ----
+
+    def by_regression(self, words: Tensor | None) -> Answers:
+        """Choose the settings of a regression, and answer every row.
+
+        Args:
+            words: directions that the labels' own words suggest, or None. (K, C)
+        """
+        learner = self.learner
+        features = learner.features(learner.all())
+        scale = float(features[self.rows].norm(dim=1).mean().clamp(min=1e-9))
+        features, targets = features / scale, learner.lesson.targets
+        place = {row: i for i, row in enumerate(self.rows)}
+        parts = [[place[row] for row in fold] for fold in self.folds]
+        found = regression(features[self.rows], targets[self.rows], learner.kind, parts, words)
+        prior = None if words is None else found.settings.trust * words
+
+        def learn(rows: Sequence[int]) -> None:
+            learner.restore()
+            own = list(rows)
+            strength = found.settings.strength
+            layer = solve(features[own], targets[own], learner.kind, strength, prior)
+            learner.set(layer, scale)
+
+        way = Way(HEAD, learn, lambda rows: learner.work_of(rows) / 3)
+        return self._answered(way, self.folds, found.unseen[[i for p in parts for i in p]])
+
+    def by_training(self, name: str, begin: Callable[[Sequence[int]], None]) -> Way:
+        """Make the way that trains the whole model.
+
+        Args:
+            name: of the way.
+            begin: sets the head before.
+        """
+
+        def learn(rows: Sequence[int]) -> None:
+            begin(rows)
+            self.learner.train(rows)
+
+        return Way(name, learn, self.learner.work_of_training, TRAINED)
+
+    def answers(self, way: Way, folds: Sequence[list[int]]) -> Answers:
+        """Learn all but one fold and answer that, for each of some folds."""
+        found = []
+        for fold in folds:
+            out = set(fold)
+            way.learn([i for i in self.rows if i not in out])
+            found.append(self.learner.logits(self.learner.lesson, fold))
+        return self._answered(way, [list(fold) for fold in folds], torch.cat(found))
+
+    def as_it_is(self) -> Answers:
+        """Answer every row by the head that the model has."""
+        learner = self.learner
+        way = Way(AS_IS, lambda rows: learner.restore(), lambda rows: 0.0)
+        logits = learner.logits(learner.lesson, [i for fold in self.folds for i in fold])
+        return Answers(way, self.folds, logits, 1.0)
+
+    def _answered(self, way: Way, folds: list[list[int]], logits: Tensor) -> Answers:
+        targets = self.learner.lesson.targets[[i for fold in folds for i in fold]]
+        kind = self.learner.kind
+        even = calibrated(logits, targets, kind, parts_of(folds), way.usual)
+        return Answers(way, folds, even, temperature(logits, targets, kind, way.usual))
+
+
+def parts_of(folds: Sequence[Sequence[int]]) -> list[list[int]]:
+    """Tell where the rows of each fold stand, one fold after the other.
+
+    A fold that is alone has two halves, so that each can be judged by what the other says.
+
+    Example:
+        >>> parts_of([[7, 3], [5]]), parts_of([[4, 5, 6]])
+        ([[0, 1], [2]], [[0, 2], [1]])
+    """
+    if len(folds) == 1:
+        count = len(folds[0])
+        return [list(range(0, count, 2)), list(range(1, count, 2))]
+    ends = list(itertools.accumulate(map(len, folds)))
+    return [list(range(end - len(fold), end)) for fold, end in zip(folds, ends, strict=True)]
+
+
+# ---- which way is best ----
+
+
+def best_of(found: Sequence[Answers], learner: Learner) -> Answers:
+    """Take the way that answers best.
+
+    The model as it is stays, unless another way answers better. Training the whole model is taken
+    unless the regression answers better by more than luck: on most tables it is better, and few
+    rows cannot tell.
+
+    Args:
+        found: what each way answers, in the order of their work.
+        learner: that was taught.
+    """
+    best = found[0]
+    for other in found[1:]:
+        rows = sorted(set(best.rows) & set(other.rows))
+        gain = worth(other, rows, learner) - worth(best, rows, learner)
+        doubt = 0.0 if best.way.name == AS_IS else _doubt(best, other, rows, learner)
+        if gain > -DOUBT * doubt:
+            best = other
+    return best
+
+
+def _doubt(first: Answers, second: Answers, rows: Sequence[int], learner: Learner) -> float:
+    """Compute the standard error of the difference of two ways' measures on the same rows."""
+    if learner.kind == "regression":
+        return 1 / math.sqrt(max(len(rows), 1))
+    one, other = (_sums(answers, rows, learner) for answers in (first, second))
+    each = other[:, 0] / other[:, 1].mean().clamp(min=1e-9)
+    each = each - one[:, 0] / one[:, 1].mean().clamp(min=1e-9)
+    return float(each.std(correction=0)) / math.sqrt(max(len(rows), 1))
+
+
+def worth(answers: Answers, rows: Sequence[int], learner: Learner) -> float:
+    """Compute the measure of `MEASURES` on some of the answered rows."""
+    if learner.kind == "regression":
+        place = {row: i for i, row in enumerate(answers.rows)}
+        numbers = answers.logits[[place[row] for row in rows], 0].tolist()
+        return spearman(learner.lesson.targets[list(rows), 0].tolist(), numbers) or 0.0
+    return float(_share(_sums(answers, rows, learner).sum(0)))
+
+
+def luck(found: Sequence[Answers], learner: Learner, seed: int = 0) -> float:
+    """Estimate what the best of several ways gains because it was chosen by the rows that judge it.
+
+    In tables drawn from the rows, the way that is best there is judged by the rows that were not
+    drawn (Tsamardinos et al. 2018); what it loses is luck.
+
+    Args:
+        found: what each way answers.
+        learner: that was taught.
+        seed: of the draws.
+
+    Returns:
+        A loss of accuracy or micro-F1, 0 or more; of numbers always 0.
+    """
+    if len(found) < 2 or learner.kind == "regression":
+        return 0.0
+    rows = sorted(set.intersection(*(set(answers.rows) for answers in found)))
+    sums = torch.stack([_sums(answers, rows, learner) for answers in found])  # (ways, m, 2)
+    generator, lost = torch.Generator().manual_seed(seed), []
+    for _ in range(DRAWS):
+        drawn = torch.randint(len(rows), (len(rows),), generator=generator)
+        left = torch.ones(len(rows), dtype=torch.bool)
+        left[drawn] = False
+        if not left.any():
+            continue
+        inside, outside = (_share(part.sum(1)) for part in (sums[:, drawn], sums[:, left]))
+        best = int(inside.argmax())
+        lost.append(float(inside[best] - outside[best]) - float((inside - outside).mean()))
+    return max(sum(lost) / max(len(lost), 1), 0.0)
+
+
+def _share(sums: Tensor) -> Tensor:
+    return sums[..., 0] / sums[..., 1].clamp(min=1e-9)
+
+
+def _sums(answers: Answers, rows: Sequence[int], learner: Learner) -> Tensor:
+    """Compute what each row adds to the measure's numerator and denominator: (m, 2)."""
+    place = {row: i for i, row in enumerate(answers.rows)}
+    logits = answers.logits[[place[row] for row in rows]]
+    targets = learner.lesson.targets[list(rows)]
+    if learner.kind == "single_label":
+        right = logits.argmax(1).eq(targets.argmax(1)).double()
+        return torch.stack([right, torch.ones_like(right)], 1)
+    given = (logits.sigmoid() >= torch.tensor(thresholds(logits.sigmoid(), targets))).double()
+    return torch.stack([2 * (given * targets).sum(1), given.sum(1) + targets.sum(1)], 1)

@@ -1,0 +1,268 @@
+"""Teaches a model a table again and again from the same start: a head on its vectors, or all of it.
+
+Legend: n rows, C width of the model, K outputs of the head.
+"""
+
+from __future__ import annotations
+
+import dataclasses
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager
+from dataclasses import dataclass
+from pathlib import Path
+
+import torch
+from torch import Tensor, nn
+
+from roberta_hub.head_settings import HeadKind
+from roberta_hub.interface import RobertaHubInterface
+from roberta_hub.model.heads import ClassificationHead
+from roberta_hub.model.roberta import Roberta, own_model
+from roberta_hub.train.data.sentences import Sentences
+from roberta_hub.train.fitting.recipe import learns_embeddings
+from roberta_hub.train.fitting.regression import Linear
+from roberta_hub.train.loop.flops import training_flops
+from roberta_hub.train.settings import Config
+from roberta_hub.train.tasks.encoding import encode
+from roberta_hub.train.tasks.features import head_vectors
+from roberta_hub.train.tasks.finetuning import Encoded, FineTuning, Targets
+from roberta_hub.train.tasks.measures import outputs
+from roberta_hub.train.tasks.options import options_of
+from roberta_hub.train.tasks.sentences import SentenceObjective
+from roberta_hub.train.tasks.training_task import Batch, Loss
+
+SMALL = 0.15
+"""Size of a new head's inner values, where tanh is nearly straight."""
+KINDS: dict[str, HeadKind] = {
+    "classification": "single_label",
+    "multi_label": "multi_label",
+    "regression": "regression",
+}
+"""What a head learns, by `Examples.task`."""
+SPEED = 1e11
+"""Floating-point operations that two cores do in a second; work is counted by it."""
+
+
+@dataclass(frozen=True)
+class Lesson:
+    """Rows as ids and numbers."""
+
+    ids: list[Tensor]
+    targets: Tensor
+    """One-hot classes, 0 or 1 of each label, or numbers with mean 0 and deviation 1. (n, K),
+    float64."""
+
+    def encoded(self, task: str, rows: Sequence[int]) -> Encoded:
+        """Make the training examples of some rows.
+
+        Args:
+            task: see `KINDS`.
+            rows: their numbers.
+        """
+        table = self.targets[list(rows)]
+        values = table.argmax(1) if task == "classification" else table.float()
+        values = values[:, 0] if task == "regression" else values
+        per = table.size(1) if task == "multi_label" else 1
+
+        def targets(indices: Sequence[int]) -> tuple[Targets, int]:
+            return {"labels": values[list(indices)]}, per * len(indices)
+
+        return Encoded([(self.ids[i],) for i in rows], targets)
+
+
+def lesson_of(
+    roberta: RobertaHubInterface,
+    config: Config,
+    rows: Sequence[Sentences],
+    names: Sequence[str],
+    scale: tuple[float, float],
+) -> Lesson:
+    """Encode rows, cut as the configuration says.
+
+    Args:
+        roberta: whose tokenizer cuts the texts.
+        config: of `recipe`.
+        rows: texts with labels, each of which is one of `names`.
+        names: of the outputs; none of a regression.
+        scale: mean and deviation of a regression's numbers.
+    """
+    texts, where = [row.text for row in rows], [row.where for row in rows]
+    ids = encode(roberta, texts, where, options_of(config))
+    if not names:
+        mean, deviation = scale
+        numbers = [[(float(row.labels[0]) - mean) / deviation] for row in rows]
+        return Lesson(ids, torch.tensor(numbers, dtype=torch.float64).view(-1, 1))
+    place = {name: k for k, name in enumerate(names)}
+    targets = torch.zeros(len(rows), len(names), dtype=torch.float64)
+    for i, row in enumerate(rows):
+        targets[i, [place[name] for name in row.labels]] = 1.0
+    return Lesson(ids, targets)
+
+
+class Learner:
+    """A model with a head, and rows that it can learn in several ways from the same start."""
+
+    def __init__(
+        self,
+        roberta: RobertaHubInterface,
+        config: Config,
+        task: str,
+        lesson: Lesson,
+        work: Path,
+        run: Callable[[Config, FineTuning], None],
+    ) -> None:
+        """Keep the weights to begin with.
+
+        Args:
+            roberta: its head `config.task.head` is registered.
+            config: of `recipe`.
+            task: see `KINDS`.
+            lesson: all rows.
+            work: a folder for the runs.
+            run: trains a task.
+        """
+        self.roberta, self.config, self.task, self.lesson = roberta, config, task, lesson
+        self.kind, self.work, self._run = KINDS[task], work, run
+        self.model: Roberta = own_model(roberta.model, "fit trains")
+        self.objective = SentenceObjective(config.task.head, task)
+        self.runs = 0
+        self._start = _copied(self.model)
+
+    @property
+    def head(self) -> ClassificationHead:
+        """The head that learns."""
+        head: ClassificationHead = self.model.classification_heads[self.config.task.head]  # type: ignore[assignment]
+        return head
+
+    def all(self) -> Encoded:
+        """Return every row as an example."""
+        return self.lesson.encoded(self.task, range(len(self.lesson.ids)))
+
+    def work_of(self, rows: Sequence[int]) -> float:
+        """Count the seconds of two cores that training on some rows takes, each seen once."""
+        lengths = [len(self.lesson.ids[i]) for i in rows]
+        return training_flops(self.model.config, lengths) / SPEED
+
+    def work_of_training(self, rows: Sequence[int]) -> float:
+        """Count the seconds of two cores that `train` takes."""
+        epochs = self.config.loop.max_epochs
+        assert epochs is not None  # `recipe` sets it
+        return epochs * self.work_of(rows)
+
+    # ---- a head on vectors ----
+
+    def open(self, rows: Sequence[int], inner: nn.Linear | None = None) -> None:
+        """Make the head's inner layer pass vectors on, so that its output layer is a regression.
+
+        Args:
+            rows: numbers of the rows by which vectors are centred.
+            inner: of a head whose inner values are known to be good; None: the identity, so small
+                that tanh hardly bends it.
+        """
+        dense = self.head.dense
+        with torch.no_grad():
+            if inner is not None:
+                dense.weight.copy_(inner.weight)
+                dense.bias.copy_(inner.bias)
+            else:
+                vectors = self.vectors(self.lesson.encoded(self.task, rows))
+                middle = vectors.mean(0)
+                spread, size = ((vectors - m).square().mean().sqrt() for m in (middle, 0.0))
+                # Vectors that hardly differ are not blown up: the body would learn too fast.
+                gain = float(torch.minimum(SMALL / spread, 5 / size))
+                dense.weight.copy_(torch.eye(len(middle)) * gain)
+                dense.bias.copy_(-middle * gain)
+        self._start = _copied(self.model)
+
+    def vectors(self, examples: Encoded) -> Tensor:
+        """Compute what the head reads of each example: (n, C)."""
+        objective = _Reads(self.objective.head)
+        found: dict[int, Tensor] = {}
+        for indices, values, _ in outputs(self.roberta, objective, examples):
+            found |= dict(zip(indices, values, strict=True))
+        return torch.stack([found[i] for i in range(len(found))])
+
+    def features(self, examples: Encoded) -> Tensor:
+        """Compute what the head's output layer reads of each example: (n, inner), float64."""
+        with torch.no_grad():
+            vectors = self.vectors(examples).to(self.head.dense.weight.device)
+            inner: Tensor = self.head.activation_fn(self.head.dense(vectors))
+        return inner.double().cpu()
+
+    def set(self, layer: Linear, scale: float) -> None:
+        """Take a regression as the head's output layer.
+
+        Args:
+            layer: learnt on features that were divided by `scale`.
+            scale: their mean norm.
+        """
+        output = self.head.out_proj
+        with torch.no_grad():
+            output.weight.copy_(layer.weight / scale)
+            output.bias.copy_(layer.bias)
+
+    # ---- the whole model ----
+
+    def train(self, rows: Sequence[int]) -> None:
+        """Train head and body on some rows.
+
+        Args:
+            rows: their numbers.
+        """
+        learns = learns_embeddings(len(rows))
+        tokens = self.model.transformer.embed_tokens
+        tokens.requires_grad_(learns)
+        self.runs += 1
+        config = dataclasses.replace(self.config, output=str(self.work / f"run-{self.runs}"))
+        task = FineTuning(
+            self.roberta,
+            self.objective,
+            self.lesson.encoded(self.task, rows),
+            None,
+            metric="loss",
+        )
+        try:
+            self._run(config, task)
+        finally:
+            tokens.requires_grad_(True)
+
+    def restore(self) -> None:
+        """Go back to the start, the head too."""
+        self.model.load_state_dict(self._start)
+
+    @contextmanager
+    def as_it_was(self) -> Iterator[None]:
+        """Lend the model with the weights of the start."""
+        now = _copied(self.model)
+        self.restore()
+        try:
+            yield
+        finally:
+            self.model.load_state_dict(now)
+
+    # ---- answers ----
+
+    def logits(self, lesson: Lesson, rows: Sequence[int]) -> Tensor:
+        """Answer some rows of a lesson: (len(rows), K), float64."""
+        found = torch.zeros(len(rows), lesson.targets.size(1), dtype=torch.float64)
+        encoded = lesson.encoded(self.task, rows)
+        for indices, values, _ in outputs(self.roberta, self.objective, encoded):
+            found[indices] = values.double()
+        return found
+
+
+@dataclass(frozen=True)
+class _Reads:
+    """An objective whose answers are what a head reads; nothing is learnt by it."""
+
+    head: str
+
+    def logits(self, roberta: Roberta, batch: Batch) -> Tensor:
+        return head_vectors(roberta, batch, self.head)
+
+    def loss(self, logits: Tensor, batch: Batch) -> Loss:
+        raise NotImplementedError
+
+
+def _copied(model: nn.Module) -> dict[str, Tensor]:
+    return {name: value.clone() for name, value in model.state_dict().items()}

@@ -1,0 +1,468 @@
+"""Learns a table: a small one in the way that cross-validation finds best, a large one once.
+
+Legend: n rows, m rows that are judged, C width of the model, K outputs of the head.
+"""
+
+from __future__ import annotations
+
+import dataclasses
+import re
+from collections import Counter
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import torch
+from torch import Tensor, nn
+
+from roberta_hub.config import Inputs
+from roberta_hub.errors import InputError
+from roberta_hub.inference.classify import Prediction
+from roberta_hub.interface import RobertaHubInterface
+from roberta_hub.model.heads import pooling_of
+from roberta_hub.model.known_head import heads_of
+from roberta_hub.model.roberta import own_model
+from roberta_hub.train.data.sentences import Sentences
+from roberta_hub.train.fitting.calibration import calibrated, temperature, thresholds
+from roberta_hub.train.fitting.choice import Choice, Tried
+from roberta_hub.train.fitting.choosing import (
+    AS_IS,
+    FOLDS,
+    MEASURES,
+    MINUTES,
+    OWN,
+    WHOLE,
+    Answers,
+    Chooser,
+    Way,
+    best_of,
+    luck,
+    parts_of,
+    worth,
+)
+from roberta_hub.train.fitting.examples import Examples
+from roberta_hub.train.fitting.learner import KINDS, Learner, Lesson, lesson_of
+from roberta_hub.train.fitting.learning_options import LearningOptions
+from roberta_hub.train.fitting.measures import spearman
+from roberta_hub.train.fitting.recipe import FEW
+from roberta_hub.train.fitting.regression import solve
+from roberta_hub.train.fitting.scores import How
+from roberta_hub.train.fitting.split import doubles, folds
+from roberta_hub.train.settings import Config
+from roberta_hub.train.tasks.finetuning import Encoded, FineTuning
+from roberta_hub.train.tasks.trained_head import seeded
+
+SAMPLE = 2000
+"""Rows of a large table by which its head begins."""
+STRENGTH = 100.0
+"""How much they count beside the prior of that regression."""
+LEAST = 2
+"""So often at least each row is seen where the whole model learns."""
+ONCE = "the whole model, once"
+COSINE = "the cosine of the model's vectors, nothing learnt"
+_WORD = re.compile(r"[^\W\d_]{3,}")
+
+Run = Callable[[Config, FineTuning], None]
+"""Trains a task."""
+
+
+@dataclass(frozen=True)
+class Learnt:
+    """What is known of a model that has learnt a table."""
+
+    choice: Choice
+    how: How
+    rows: list[Sentences]
+    """The judged rows."""
+    answers: list[Prediction]
+    """One to each, by weights, temperature and thresholds that it had no part in."""
+    optimism: float
+    """What the best of several ways gains by luck."""
+    temperature: float | None
+    """By which the head's logits were divided; None: by nothing."""
+    counts: Counter[str]
+    """How many of the rows that were learnt before the judging have each label."""
+    notes: list[str]
+    """What a caller should know; a sentence each."""
+
+
+def learn(
+    roberta: RobertaHubInterface,
+    examples: Examples,
+    config: Config,
+    options: LearningOptions,
+    work: Path,
+    run: Run,
+) -> Learnt:
+    """Teach a model the rows of a table, in place.
+
+    Args:
+        roberta: the model; it gets a head, unless it has one with these labels.
+        examples: rows to learn and rows to judge by; none of the latter: cross-validation judges.
+        config: of `recipe`.
+        options: what the caller says.
+        work: a folder for the runs.
+        run: trains a task.
+
+    Raises:
+        InputError: an option that these labels cannot have.
+    """
+    if options.balance and examples.task != "classification":
+        raise InputError(
+            "balance is for classes of which a text has one; labels that stand beside each other "
+            "have thresholds, and numbers have no classes"
+        )
+    table = _Table(roberta, examples, config, options, work, run)
+    return table.choose() if len(examples.train) <= FEW else table.once()
+
+
+class _Table:
+    """The rows of a table, with the model that learns them."""
+
+    def __init__(
+        self,
+        roberta: RobertaHubInterface,
+        examples: Examples,
+        config: Config,
+        options: LearningOptions,
+        work: Path,
+        run: Run,
+    ) -> None:
+        self.roberta, self.examples, self.options = roberta, examples, options
+        self.task, self.kind = examples.task, KINDS[examples.task]
+        self.own = own_head(roberta, examples)
+        self.names = examples.classes
+        self.scale = _scale(examples.train) if self.task == "regression" else (0.0, 1.0)
+        self.config = self._with_head(config)
+        rows = [*examples.train, *examples.valid]
+        lesson = lesson_of(roberta, self.config, rows, self.names, self.scale)
+        self.learner = Learner(roberta, self.config, self.task, lesson, work, run)
+        self.every = list(range(len(rows)))
+        self.train = self.every[: len(examples.train)]
+
+    # ---- the head ----
+
+    def _with_head(self, config: Config) -> Config:
+        """Take the model's own head, if it has these labels; else register a new one."""
+        roberta, name = self.roberta, self.own or config.task.head
+        config = dataclasses.replace(config, task=dataclasses.replace(config.task, head=name))
+        if self.own is not None:
+            by_name = {label.casefold(): label for label in self.names}
+            known = roberta.head_labels(name)
+            self.names = tuple(by_name[label.casefold()] for label in known)
+            roberta.labels[name] = self.names
+            return config
+        sentence, pair = roberta.sentence, isinstance(self.examples.train[0].text, tuple)
+        mean = sentence is not None and tuple(sentence.pooling) == ("mean",) and not pair
+        pooling: Any = self.options.pooling or ("mean" if mean else "cls")
+        self.inner = _knows_pairs(roberta) if pair and pooling == "cls" else None
+        with seeded(config.seed):
+            roberta.register_classification_head(
+                name,
+                len(self.names) or 1,
+                labels=self.names or None,
+                pooling=pooling,
+                kind=self.kind,
+            )
+        inputs: Inputs = "pair" if pair else "one"
+        roberta.own_head, roberta.inputs[name] = name, inputs
+        return config
+
+    def finish(self, divisor: float, least: tuple[float, ...] | None) -> None:
+        """Have the head answer in true probabilities, or in the table's own numbers.
+
+        Args:
+            divisor: the temperature.
+            least: thresholds of several labels.
+        """
+        output, name = self.learner.head.out_proj, self.config.task.head
+        with torch.no_grad():
+            if self.kind == "regression":
+                mean, deviation = self.scale
+                output.weight.mul_(deviation)
+                output.bias.mul_(deviation).add_(mean)
+            else:
+                output.weight.div_(divisor)
+                output.bias.div_(divisor)
+                if self.options.balance:
+                    output.bias.sub_(self._log_shares().to(output.bias))
+        if least is not None:
+            self.roberta.thresholds[name] = least
+
+    def _log_shares(self) -> Tensor:
+        """Return the logarithms of the classes' shares of the rows: (K,)."""
+        return (self.learner.lesson.targets[self.train].mean(0) + 1e-9).log()
+
+    def _words(self) -> Tensor | None:
+        """Compute the directions that the labels' own words suggest: (K, C); None: none."""
+        head = self.learner.head
+        if self.kind == "regression" or len(self.names) < 2 or pooling_of(head) != "mean":
+            return None
+        if not all(_WORD.search(name) for name in self.names):
+            return None
+        plain = [name.replace("_", " ") for name in self.names]
+        ids = self.roberta.tokenizer.encode_batch(plain)
+        most = self.roberta.max_positions
+        examples = Encoded([(own[:most],) for own in ids], lambda rows: ({}, len(rows)))
+        found = self.learner.features(examples)
+        found = found - found.mean(0)
+        length: Tensor = found.norm(dim=1).mean().clamp(min=1e-9)
+        return found / length
+
+    # ---- a small table ----
+
+    def choose(self) -> Learnt:
+        """Try what the amount of work allows, and learn in the best way."""
+        learner, options = self.learner, self.options
+        train = self.examples.train
+        groups = doubles(train, [])
+        count = max(2, min(FOLDS, len(groups), self._fewest()))
+        parts = folds(train, groups, count, options.seed, self.task)
+        chooser = Chooser(learner, parts)
+        found: list[Answers] = []
+        if self.own is not None:
+            found.append(chooser.as_it_is())
+            training = chooser.by_training(OWN, lambda rows: learner.restore())
+        else:
+            learner.open(self.every, self.inner)
+            answers = chooser.by_regression(self._words())
+            found.append(answers)
+            training = chooser.by_training(WHOLE, answers.way.learn)
+        usable, why_not = self._affordable(training, parts)
+        if usable:
+            found.append(chooser.answers(training, usable))
+        told = options.epochs or options.learning_rate or options.batch_size
+        best = found[-1] if told else best_of(found, learner)
+        return self._learnt(found, best, training.name, why_not)
+
+    def _affordable(self, way: Way, parts: list[list[int]]) -> tuple[list[list[int]], str]:
+        """Tell which folds the amount of work allows to answer by training, else why none.
+
+        Where it does not allow one, the rows are seen less often.
+        """
+        options, config = self.options, self.config
+        budget = 60 * (options.minutes or MINUTES) - self.learner.work_of(self.every)
+
+        def allowed() -> list[list[int]]:
+            spent = way.work(self.train) + (way.work(self.every) if self._holds_out else 0.0)
+            found = []
+            for part in parts:
+                out = set(part)
+                spent += way.work([i for i in self.train if i not in out])
+                if spent > budget:
+                    break
+                found.append(part)
+            return found
+
+        usual = config.loop.max_epochs or 1
+        for epochs in range(usual, min(usual, LEAST) - 1, -1):
+            loop = dataclasses.replace(config.loop, max_epochs=epochs)
+            self.learner.config = dataclasses.replace(config, loop=loop)
+            if found := allowed():
+                return found, ""
+            if options.epochs is not None:
+                return parts[:1], ""  # the caller wants it so
+        if options.learning_rate or options.batch_size:
+            return parts[:1], ""
+        minutes = (way.work(self.train) * (3 if self._holds_out else 2) + 60) / 60
+        return [], f"it takes about {minutes:.0f} minutes of two cores, and minutes=... allows them"
+
+    @property
+    def _holds_out(self) -> bool:
+        """Whether the held-out rows are learnt too at last: a table of the caller's own is not."""
+        return bool(self.examples.valid) and self.examples.of_the_table
+
+    def _fewest(self) -> int:
+        """Count the rows of the rarest class, of which each fold should have one."""
+        counts = Counter(name for row in self.examples.train for name in row.labels)
+        return min(counts.values()) if self.task == "classification" else FOLDS
+
+    def _learnt(self, found: list[Answers], best: Answers, last: str, why_not: str) -> Learnt:
+        targets = self.learner.lesson.targets[best.rows]
+        divisor = best.temperature
+        least = None
+        if self.kind == "multi_label":
+            least = thresholds(best.logits.sigmoid(), targets)
+        if self.own is not None and best.way.name == AS_IS:
+            least, divisor = self.roberta.thresholds.get(self.config.task.head), 1.0
+        kept = best.way.name == AS_IS
+        how: How = "cross-validated"
+        if self.examples.valid:
+            best.way.learn(self.train)
+            logits = self.learner.logits(self._judged(), range(len(self.examples.valid)))
+            answers = self._predictions(logits / divisor, least)
+            rows, how = self.examples.valid, "held out"
+        else:
+            answers = self._unseen(best)
+            rows = [self.examples.train[i] for i in best.rows]
+        best.way.learn(self.every if self._holds_out else self.train)
+        if not kept:
+            self.finish(divisor, least)
+        gain = luck(found, self.learner) if how == "cross-validated" else 0.0
+        choice, notes = self._choice(found, best, last, why_not)
+        counts = Counter(name for row in self.examples.train for name in row.labels)
+        warmth = None if kept or self.kind == "regression" else divisor
+        return Learnt(choice, how, rows, answers, gain, warmth, counts, notes)
+
+    def _choice(
+        self, found: list[Answers], best: Answers, last: str, why_not: str
+    ) -> tuple[Choice, list[str]]:
+        """Say which way was taken, and what the others would have reached."""
+        learner, notes = self.learner, []
+        rows = sorted(set.intersection(*(set(answers.rows) for answers in found)))
+        scores = [worth(answers, rows, learner) for answers in found]
+        ways = [
+            Tried(answers.way.name, score, answers.way.work(self.train) * len(answers.folds))
+            for answers, score in zip(found, scores, strict=True)
+        ]
+        if why_not:
+            ways.append(Tried(last, why_not=why_not))
+        top = worth(best, rows, learner)
+        why = f"the best of {len(found)} by cross-validation" if len(found) > 1 else why_not
+        if best.way.name == AS_IS and len(found) > 1:
+            why = f"training is not better than the model as it is ({_score(top, self.task)})"
+        rival = self._cosine(rows)
+        if rival is not None:
+            ways.append(Tried(COSINE, rival))
+            if rival >= top:
+                notes.append(
+                    f"the cosine of the model's vectors, which learns nothing, orders these pairs "
+                    f"better (Spearman {rival:.3f}, learnt {top:.3f}): `similarity` computes it"
+                )
+        return Choice(best.way.name, why, tuple(ways), MEASURES[self.task]), notes
+
+    def _cosine(self, rows: list[int]) -> float | None:
+        """Compare the cosines of pairs with their scores; None where there are none."""
+        pairs = [self.examples.train[i].text for i in rows]
+        if self.task != "regression" or self.roberta.sentence is None or self.own is not None:
+            return None
+        if not all(isinstance(pair, tuple) and len(pair) == 2 for pair in pairs):
+            return None
+        with self.learner.as_it_was():
+            sides = [self.roberta.embed([pair[k] for pair in pairs]) for k in (0, 1)]
+        cosines = (sides[0] * sides[1]).sum(1).tolist()
+        return spearman(self.learner.lesson.targets[rows, 0].tolist(), cosines)
+
+    # ---- a large table ----
+
+    def once(self) -> Learnt:
+        """Learn all rows but those held out, which find the temperature and are never learnt."""
+        learner = self.learner
+        if self.own is None:
+            sample = self.train[:: -(-len(self.train) // SAMPLE)]
+            learner.open(sample, self.inner)
+            examples = learner.lesson.encoded(self.task, sample)
+            features = learner.features(examples)
+            scale = float(features.norm(dim=1).mean().clamp(min=1e-9))
+            targets = learner.lesson.targets[sample]
+            learner.set(solve(features / scale, targets, self.kind, STRENGTH), scale)
+        learner.train(self.train)
+        judged = self._judged()
+        logits = learner.logits(judged, range(len(self.examples.valid)))
+        halves = parts_of([list(range(len(logits)))])
+        even = calibrated(logits, judged.targets, self.kind, halves)
+        divisor = temperature(logits, judged.targets, self.kind)
+        least = None
+        if self.kind == "multi_label":
+            least = thresholds((logits / divisor).sigmoid(), judged.targets)
+        answers = self._by_parts(even, judged.targets, halves)
+        self.finish(divisor, least)
+        counts = Counter(name for row in self.examples.train for name in row.labels)
+        choice = Choice(ONCE, f"{len(self.train):,} rows teach it enough", (), MEASURES[self.task])
+        return Learnt(choice, "held out", self.examples.valid, answers, 0.0, divisor, counts, [])
+
+    # ---- answers ----
+
+    def _judged(self) -> Lesson:
+        """Encode the held-out rows, cut as verbs cut them and not as training does."""
+        options = {**self.config.task.options, "max_length": self.roberta.max_positions}
+        task = dataclasses.replace(self.config.task, options=options)
+        config = dataclasses.replace(self.config, task=task)
+        return lesson_of(self.roberta, config, self.examples.valid, self.names, self.scale)
+
+    def _unseen(self, answers: Answers) -> list[Prediction]:
+        """Answer the rows that choose, each by what the others say."""
+        targets = self.learner.lesson.targets[answers.rows]
+        return self._by_parts(answers.logits, targets, parts_of(answers.folds))
+
+    def _by_parts(
+        self, logits: Tensor, targets: Tensor, parts: list[list[int]]
+    ) -> list[Prediction]:
+        """Make answers of calibrated logits; thresholds of each part are those of the others."""
+        if self.kind != "multi_label":
+            return self._predictions(logits, None)
+        found: dict[int, Prediction] = {}
+        for part in parts:
+            others = torch.ones(len(logits), dtype=torch.bool)
+            others[part] = False
+            least = thresholds(logits[others].sigmoid(), targets[others])
+            found |= dict(zip(part, self._predictions(logits[part], least), strict=True))
+        return [found[i] for i in range(len(found))]
+
+    def _predictions(self, logits: Tensor, least: tuple[float, ...] | None) -> list[Prediction]:
+        """Make answers of calibrated logits."""
+        if self.kind == "regression":
+            mean, deviation = self.scale
+            values = (logits * deviation + mean).tolist()
+            name = self.roberta.head_labels(self.config.task.head)
+            return [Prediction.of(name, row) for row in values]
+        if self.kind == "multi_label":
+            least = least or (0.5,) * len(self.names)
+            return [Prediction.of(self.names, row, least) for row in logits.sigmoid().tolist()]
+        if self.options.balance:
+            logits = logits - self._log_shares()
+        return [Prediction.of(self.names, row) for row in logits.softmax(-1).tolist()]
+
+
+def own_head(roberta: RobertaHubInterface, examples: Examples) -> str | None:
+    """Find the model's own head that has the labels of a table, for such texts; None: none has.
+
+    Args:
+        roberta: the model.
+        examples: of the table.
+
+    Example:
+        >>> from roberta_hub.hub import load_model
+        >>> from roberta_hub.train.fitting.examples import read_examples
+        >>> rows = [{"a": f"It rains, {label}.", "b": "It is wet.", "label": label}
+        ...         for label in ("Entailment", "neutral", "contradiction")]
+        >>> own_head(load_model("roberta.tiny"), read_examples(rows, text=["a", "b"]))
+        'mnli'
+    """
+    own = roberta.own_head
+    if own is None or own not in heads_of(roberta.model) or examples.task == "regression":
+        return None
+    pair = isinstance(examples.train[0].text, tuple)
+    if roberta.inputs.get(own) != ("pair" if pair else "one"):
+        return None
+    kind = roberta.kinds.get(own, "single_label")
+    wanted = sorted(name.casefold() for name in examples.classes)
+    known = sorted(label.casefold() for label in roberta.head_labels(own))
+    return own if kind == KINDS[examples.task] and wanted == known else None
+
+
+def _knows_pairs(roberta: RobertaHubInterface) -> nn.Linear | None:
+    """Return the inner layer of the model's own head of pairs; None: it has none."""
+    own = roberta.own_head
+    if own is None or own not in heads_of(roberta.model) or roberta.inputs.get(own) != "pair":
+        return None
+    head = heads_of(roberta.model)[own]
+    dense = getattr(head, "dense", None)
+    width = own_model(roberta.model, "fit trains").config.embed_dim
+    fits = isinstance(dense, nn.Linear) and dense.weight.shape == (width, width)
+    return dense if fits and pooling_of(head) == "cls" else None
+
+
+def _scale(rows: Sequence[Sentences]) -> tuple[float, float]:
+    """Compute the mean and the deviation of a regression's numbers."""
+    values = [float(row.labels[0]) for row in rows]
+    mean = sum(values) / len(values)
+    deviation = (sum((v - mean) * (v - mean) for v in values) / len(values)) ** 0.5 or 1.0
+    if not deviation < float("inf"):
+        raise InputError("the numbers of the labels are too far apart; take their logarithms")
+    return mean, deviation
+
+
+def _score(value: float, task: str) -> str:
+    return f"{100 * value:.1f} %" if task == "classification" else f"{value:.3f}"
