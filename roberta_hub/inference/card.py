@@ -9,6 +9,7 @@ from torch import nn
 
 from roberta_hub.inference.heads import Heads
 from roberta_hub.inference.optimize import Optimization
+from roberta_hub.model.heads import pooling_of
 from roberta_hub.model.known_head import heads_of
 from roberta_hub.sentence_settings import SentenceSettings
 from roberta_hub.text.tokenizer import Tokenizer
@@ -46,9 +47,9 @@ def facts(
     first = next(model.parameters())
     count = sum(parameter.numel() for parameter in model.parameters())
     shown = [
-        f"{name} ({', '.join(heads.labels(name))})"
+        f"{name} ({', '.join(heads.labels(name))}{_more(name, head, heads)})"
         for kind in _KINDS
-        for name in heads_of(model, kind)
+        for name, head in heads_of(model, kind).items()
     ]
     shown += [f"{name} (start, end)" for name in heads_of(model, "span")]
     lines = {
@@ -66,6 +67,15 @@ def facts(
     if optimized is not None:
         lines["optimized"] = str(optimized)
     return lines
+
+
+def _more(name: str, head: nn.Module, heads: Heads) -> str:
+    """Say what a head learnt, where it is not one of its labels, and that it reads the mean."""
+    said = {"multi_label": "any of them", "regression": "a number"}
+    kind = said.get(heads.kind(name) or "", "")
+    pooling = "mean pooling" if pooling_of(head) == "mean" else ""
+    found = ", ".join(filter(None, (kind, pooling)))
+    return f"; {found}" if found else ""
 
 
 def card(title: str, lines: Mapping[str, str]) -> str:

@@ -85,6 +85,10 @@ class Prediction:
         given = ", ".join(f"{label} {self.scores[label]:.2f}" for label in self.labels)
         return given or f"no label ({self.label} {self.score:.2f})"
 
+    def __repr__(self) -> str:
+        inner = ", ".join(f"{k}={v!r}" for k, v in vars(self).items() if v is not None)
+        return f"Prediction({inner})"
+
     def to_dict(self) -> dict[str, Any]:
         """Return the fields as a dict of plain values, which `json.dumps` takes.
 

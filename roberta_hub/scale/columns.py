@@ -55,6 +55,8 @@ class Question:
 
 def _predictions(found: Sequence[Any], *, scores: bool) -> Columns:
     columns: Columns = {"label": [p.label for p in found], "score": [p.score for p in found]}
+    if found and found[0].labels is not None:  # of one head, so of all or none
+        columns["labels"] = [list(p.labels) for p in found]
     if scores:
         columns["scores"] = [dict(p.scores) for p in found]
     return columns
@@ -218,6 +220,8 @@ def schema(columns: Columns, vectors: str = "float32") -> Any:
             return pa.list_(getattr(pa, vectors)(), value.size(1))
         if name in structs:
             return pa.list_(pa.struct(list(structs[name].items())))
+        if name == "labels":
+            return pa.list_(text)
         if name == "scores":
             return pa.struct([(str(label), real) for label in sorted(value[0])])
         if isinstance(value[0], str):

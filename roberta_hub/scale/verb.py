@@ -43,7 +43,8 @@ class Verb:
     the model when it first needs it, and keeps it for all Verbs of the same model.
 
     Columns of the answers:
-        classify, zero_shot   `label`, `score`; with `scores=True` also `scores`, a struct
+        classify, zero_shot   `label`, `score`; with `scores=True` also `scores`, a struct; where a
+                              text may have several labels also `labels`, a list
         embed, features       `vector`, a FixedSizeList; features want `pooling`
         similarity            `similarity` of the two texts of a row, as `roberta.similarity`
         score                 `score`, `tokens`, `per_token`

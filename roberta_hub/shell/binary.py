@@ -61,7 +61,7 @@ class Parquet:
         if isinstance(value, array):
             return arrow.list_(arrow.float32(), len(value))
         if isinstance(value, list):
-            first = value[0] if value else sample[0]
+            first = value[0] if value else (sample or [""])[0]
             return arrow.list_(self._type(first, sample[0] if sample else None))
         if isinstance(value, dict):
             inner = [(str(name), self._type(value[name], None)) for name in sorted(value)]

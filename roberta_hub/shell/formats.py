@@ -14,6 +14,8 @@ from roberta_hub.shell.drawing import Cells, Page
 from roberta_hub.shell.reading import Item, Parts
 from roberta_hub.terminal import clean
 
+_BETWEEN = {"labels": ", "}
+"""What stands between the items of a list in one cell, where it is no blank."""
 DIGITS = 8
 """Digits of a number that is written as text: about what float32 holds."""
 
@@ -217,7 +219,7 @@ def flat(row: Mapping[str, Any], sample: Answer) -> Iterator[dict[str, Any]]:
                 for one in value or [blank]
             ]
         elif isinstance(value, list):
-            cells[name] = " ".join(map(str, value))
+            cells[name] = _BETWEEN.get(name, " ").join(map(str, value))
         else:
             cells[name] = plain(value)
     for one in several:

@@ -31,10 +31,24 @@ MOST = 1000
 
 
 def _shares(answer: Answer) -> Sequence[Cells]:
-    """Draw every label with its share; what a regression says, its one number, is none."""
+    """Draw every label with its share; what a regression says, its one number, is none.
+
+    Of labels that do not exclude each other, those that the text has are marked.
+    """
     scores = answer["scores"].items()
+    if "labels" in answer:
+        given = answer["labels"]
+        return [(label, Share(p), "yes" if label in given else "") for label, p in scores]
     whole = len(scores) > 1 and all(0 <= score <= 1 for _, score in scores)
     return [(label, Share(score) if whole else score) for label, score in scores]
+
+
+def _best(answer: Answer) -> Cells:
+    """Draw the label, or the labels, with the share of the most probable one."""
+    label, share, *_ = _shares(answer)[0]
+    if "labels" in answer:
+        label = ", ".join(answer["labels"]) or "(none)"
+    return label, share
 
 
 def _classes(parts: Parts) -> Form:
@@ -42,7 +56,7 @@ def _classes(parts: Parts) -> Form:
         parts,
         sample={"label": "", "score": 0.0},
         titles=("label", "score"),
-        line=lambda answer: _shares(answer)[0],
+        line=_best,
         block=_shares,
     )
 
@@ -55,6 +69,11 @@ _head = click.option("--head", metavar="NAME", help="The head to ask, where ther
 _multi_label = click.option(
     "--multi-label", is_flag=True, help="Give each label a probability of its own."
 )
+_by_the_head = click.option(
+    "--multi-label/--single-label",
+    default=None,
+    help="A probability for each label of its own, or one label a text; else as the head learnt.",
+)
 
 
 @click.command(
@@ -65,13 +84,14 @@ _multi_label = click.option(
     )
 )
 @_head
-@_multi_label
+@_by_the_head
 @takes_rows
-def classify(asked: Asked, head: str | None, multi_label: bool) -> int:
+def classify(asked: Asked, head: str | None, multi_label: bool | None) -> int:
     """Give each text a label, by a head that was trained for it.
 
-    The answer has the label, its probability `score`, and the `scores` of all labels. Without -m
-    the model in the box judges pairs: entailment, neutral or contradiction.
+    The answer has the label, its probability `score`, and the `scores` of all labels; where a text
+    may have several labels, it also has `labels`. Without -m the model in the box judges pairs:
+    entailment, neutral or contradiction.
     """
 
     def question(roberta: RobertaHubInterface, texts: list[Any]) -> Sequence[Answer]:

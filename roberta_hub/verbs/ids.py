@@ -12,6 +12,7 @@ import torch.nn.functional as F
 from torch import Tensor
 
 from roberta_hub.arguments import switch
+from roberta_hub.head_settings import HeadKind, check_kind
 from roberta_hub.inference.mode import drops
 from roberta_hub.inference.words import AlignedDoc, aligned_doc
 from roberta_hub.keywords import checks_keywords
@@ -26,6 +27,7 @@ _warning = threading.Lock()
 class IdVerbs(TextVerbs):
     """fairseq's methods on ids, which keep mode and gradients. See `RobertaHubInterface`."""
 
+    kinds: dict[str, HeadKind]
     _float_tensor: Tensor
     _warned: frozenset[str] = frozenset()
 
@@ -128,6 +130,9 @@ class IdVerbs(TextVerbs):
     def predict(self, head: str, tokens: Tensor, return_logits: bool = False) -> Tensor:
         """Compute log-probabilities of a head's classes, with gradients and in the current mode.
 
+        They are those of fairseq, a softmax over the classes; where `kinds` says that the head
+        learnt "multi_label", each label has a probability of its own.
+
         In train mode dropout makes them random, which is said once in a warning.
 
         Args:
@@ -152,7 +157,11 @@ class IdVerbs(TextVerbs):
         self._warn_of_dropout("predict", "answers are random; call .eval() first")
         tokens = self._checked(tokens)
         logits: Tensor = self.model(tokens, features_only=True, classification_head_name=head)[0]
-        return logits if return_logits else F.log_softmax(logits, dim=-1)
+        if return_logits:
+            return logits
+        if check_kind(head, self.kinds.get(head)) == "multi_label":
+            return F.logsigmoid(logits)
+        return F.log_softmax(logits, dim=-1)
 
     def extract_features_aligned_to_words(
         self,

@@ -20,6 +20,16 @@ RECORDS: list[tuple[Any, str, dict[str, Any]]] = [
     ),
     (Prediction.of(["0"], [-3.217]), "0 -3.22", {"label": "0", "score": -3.217}),
     (
+        Prediction.of(["art", "fun", "sport"], [0.31, 0.9, 0.55], [0.3, 0.5, 0.6]),
+        "fun 0.90, art 0.31",
+        {"label": "fun", "score": 0.9, "labels": ["fun", "art"]},
+    ),
+    (
+        Prediction.of(["art", "fun"], [0.31, 0.2], [0.5, 0.5]),
+        "no label (art 0.31)",
+        {"label": "art", "score": 0.31, "labels": []},
+    ),
+    (
         Span(label="PER", start=0, end=3, text="Ada", score=0.987),
         "PER Ada 0.99",
         {"label": "PER", "start": 0, "end": 3, "text": "Ada", "score": 0.987},
@@ -40,7 +50,8 @@ IDS = [line for _, line, _ in RECORDS]
 @pytest.mark.parametrize(("record", "line", "fields"), RECORDS, ids=IDS)
 def test_a_line_and_a_dict(record: Any, line: str, fields: dict[str, Any]) -> None:
     assert str(record) == f"{record}" == line
-    assert list(record.to_dict()) == list(vars(record))
+    absent = ["labels"] * (vars(record).get("labels", 0) is None)
+    assert [*record.to_dict(), *absent] == list(vars(record))
     through = json.loads(json.dumps(record.to_dict(), allow_nan=False))
     assert fields.items() <= through.items()
 
