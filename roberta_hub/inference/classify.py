@@ -268,10 +268,8 @@ def window_values(
     over_tokens = pooling_of(module) == "mean"
 
     def answer(rows: Rows) -> list[Tensor]:
-        if over_tokens:
-            vectors = torch.stack([states.mean(0) for states in rows.split()])  # (B, C)
-        else:
-            vectors = rows.at(rows.batch.starts)
+        batch = rows.batch
+        vectors = batch.mean_rows(rows.states) if over_tokens else rows.at(batch.starts)  # (B, C)
         return list(module(vectors.unsqueeze(1)).float().cpu())
 
     rows = []
