@@ -126,8 +126,10 @@ def of_spacy(name: str, learnt: list[Any], test: list[Any], seed: int) -> dict[s
         for part, rows in (("train", halves.train), ("dev", halves.valid)):
             DocBin(docs=map(doc_of, rows)).to_disk(f"{work}/{part}.spacy")
         config = init_config(lang="en", pipeline=["ner"], optimize="efficiency", gpu=False)
-        config["paths"] = {"train": f"{work}/train.spacy", "dev": f"{work}/dev.spacy"}
-        config["paths"] |= {"vectors": None}
+        config["paths"]["train"], config["paths"]["dev"] = (
+            f"{work}/train.spacy",
+            f"{work}/dev.spacy",
+        )
         config["training"]["seed"] = config["system"]["seed"] = seed
         config["training"]["logger"] = {
             "@loggers": "spacy.ConsoleLogger.v3",
@@ -137,6 +139,7 @@ def of_spacy(name: str, learnt: list[Any], test: list[Any], seed: int) -> dict[s
         }
         began = process_time()
         trained = init_nlp(config)
+        (Path(work) / "out").mkdir()
         _, best = train(trained, Path(work) / "out", stdout=sys.stderr, stderr=sys.stderr)
         seconds = process_time() - began
         updates = json.loads(Path(work, "log.jsonl").read_text().splitlines()[-1])["step"]

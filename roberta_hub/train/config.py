@@ -82,6 +82,9 @@ def compose(overrides: Sequence[str]) -> Config:
     or if the name of `data.train` ends in .csv or .parquet; the last two also leave the recipe's
     layout for the one that the file's name says.
 
+    A recipe's rate is for models of its `optimizer.width`, and `run` scales it to a narrower one. A
+    rate that is set here is taken as it is.
+
     Args:
         overrides: settings in hydra's grammar: "finetune=mnli", "optimizer.lr=2e-5",
             "data.columns={sentence: text}".
@@ -118,7 +121,10 @@ def compose(overrides: Sequence[str]) -> Config:
         except (HydraException, OmegaConfBaseException, TypeError, ValueError) as error:
             _explain(error, overrides)
     assert isinstance(config, Config)
-    _fit_to_table(config, {override.lstrip("+").partition("=")[0] for override in given})
+    names = {override.lstrip("+").partition("=")[0] for override in given}
+    _fit_to_table(config, names)
+    if names & {"optimizer", "optimizer.lr"} and "optimizer.width" not in names:
+        config.optimizer.width = None  # a rate that the caller sets is never scaled
     return check(config)
 
 

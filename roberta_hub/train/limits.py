@@ -172,6 +172,7 @@ _MINIMA: dict[str, float] = {
     **dict.fromkeys(("batch.update_freq", "loop.max_updates", "loop.max_epochs", "data.limit"), 1),
     **dict.fromkeys(("loop.patience", "loop.log_every", "loop.peak_flops"), 1),
     **dict.fromkeys(("optimizer.decay_updates", "batch.warmup_updates"), 0),
+    **dict.fromkeys(("optimizer.width",), 1),
     **dict.fromkeys(("loop.max_minutes", "loop.save_minutes", "loop.save_every"), 0),
 }
 

@@ -8,20 +8,31 @@ MOST = 1e-3
 """The highest peak that the rule gives."""
 
 
-def scaled(rate: float, width: int) -> float:
-    """Scale the peak of a rate that suits a base model: narrower models learn at a higher one.
-
-    It grows with the third power of what the width lacks. Models of width 768 and above keep theirs
-    to the digit.
+def rate_for(width: int, base: float = 2e-5, of: int = WIDTH) -> float:
+    """Choose the peak of a learning rate: more for narrower models, by the third power.
 
     Args:
-        rate: for a width of 768.
         width: of the model's hidden states.
+        base: the peak of models that have the width `of`.
+        of: that width.
+
+    Example:
+        >>> [rate_for(width) for width in (128, 256, 384, 768, 1024)]
+        [0.001, 0.00054, 0.00016, 2e-05, 8.4e-06]
+    """
+    return float(f"{min(MOST, base * (of / width) ** 3):.2g}")
+
+
+def scaled(rate: float, width: int, of: int = WIDTH) -> float:
+    """Scale a published rate to a narrower model; wider ones keep it exactly.
+
+    Args:
+        rate: its peak of models that have the width `of`.
+        width: of the model's hidden states.
+        of: the width that the rate is for.
 
     Example:
         >>> [scaled(3e-5, width) for width in (128, 384, 768, 1024)]
         [0.001, 0.00024, 3e-05, 3e-05]
     """
-    if width >= WIDTH:
-        return rate
-    return max(rate, float(f"{min(MOST, rate * (WIDTH / width) ** 3):.2g}"))
+    return rate if width >= of else max(rate, rate_for(width, rate, of))

@@ -8,7 +8,7 @@ import shlex
 import time
 from collections.abc import Sequence
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import torch
 
@@ -20,7 +20,8 @@ from roberta_hub.model.heads import pooling_of
 from roberta_hub.model.roberta import own_model
 from roberta_hub.train.config import compose
 from roberta_hub.train.limits import check, read_options
-from roberta_hub.train.reports import Report, first_process, on_stderr
+from roberta_hub.train.rates import scaled
+from roberta_hub.train.reports import Report, first_process, logger, on_stderr
 from roberta_hub.train.settings import Config
 from roberta_hub.train.usage import usage
 
@@ -56,10 +57,44 @@ def run(config: Config) -> Report:
     config = check(config)
     _check_task(config)
     with claimed(config.output) as directory:  # before a model is fetched for it
-        report = fit(make_task(config), config, started=started)
+        task = make_task(config)
+        model: Any = task.module.roberta
+        config = at_width(config, model.config.embed_dim)
+        report = fit(task, config, started=started)
         if first_process():
             write_json(directory / "train.json", dataclasses.asdict(config))
     return report
+
+
+def at_width(config: Config, width: int) -> Config:
+    """Scale a recipe's rate to a model that is narrower than those it is for, and say it.
+
+    Args:
+        config: whose `optimizer.width` says what the rate is for; None: it stays.
+        width: of the model's hidden states.
+
+    Example:
+        >>> from roberta_hub.train.settings import OptimizerConfig
+        >>> config = Config(optimizer=OptimizerConfig(lr=3e-5, width=768))
+        >>> at_width(config, 384).optimizer.lr, at_width(config, 1024).optimizer.lr
+        (0.00024, 3e-05)
+    """
+    optimizer = config.optimizer
+    if optimizer.width is None:
+        return config
+    rate = scaled(optimizer.lr, width, optimizer.width)
+    if rate != optimizer.lr and first_process():
+        logger.info(
+            "learning rate %.2g: the recipe's %.2g is for models of width %s, and this one has %s; "
+            "optimizer.lr=... sets another",
+            rate,
+            optimizer.lr,
+            optimizer.width,
+            width,
+        )
+    return dataclasses.replace(
+        config, optimizer=dataclasses.replace(optimizer, lr=rate, width=None)
+    )
 
 
 def _check_task(config: Config) -> None:

@@ -76,6 +76,9 @@ class OptimizerConfig:
     """How long the decay of `constant_then_decay` takes; None: a tenth of the updates."""
     end_lr: float = 0.0
     power: float = 1.0
+    width: int | None = None
+    """Width of the models that `lr` is for: a narrower one learns at a higher rate, see rates.py.
+    None: `lr` is taken as it is. The recipes of fine-tuning say 768, unless `lr` is set."""
 
 
 @dataclass

@@ -8,6 +8,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from roberta_hub.train.fitting.learning_options import LearningOptions
+from roberta_hub.train.rates import MOST, rate_for
 from roberta_hub.train.settings import (
     BatchConfig,
     Config,
@@ -28,8 +29,6 @@ STEEPER = 3
 """Times as high is the rate of several labels."""
 GENTLER = 0.5
 """Share of the rate by which a small table is learnt: its head begins as a regression."""
-MOST = 1e-3
-"""The highest peak of a learning rate."""
 
 
 def recipe(
@@ -128,13 +127,3 @@ def learns_embeddings(rows: int) -> bool:
         (False, True)
     """
     return rows >= FEW
-
-
-def rate_for(width: int) -> float:
-    """Choose the peak of the learning rate: 2e-5 for a base model, more for a narrower one.
-
-    Example:
-        >>> [rate_for(width) for width in (128, 256, 384, 768, 1024)]
-        [0.001, 0.00054, 0.00016, 2e-05, 8.4e-06]
-    """
-    return float(f"{min(MOST, 2e-5 * (768 / width) ** 3):.2g}")

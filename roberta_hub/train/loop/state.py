@@ -285,6 +285,7 @@ def identity_of(
             found[f"{section}.{key}".rstrip(".")] = item
     for name in ("data.train", "data.valid"):  # the data itself counts, wherever it lies now
         found.pop(name)
+    found.pop("optimizer.width")  # it has done its work: the rate is that of the model's width
     found["optimizer.total_updates"], found["optimizer.warmup_updates"] = total, warmup
     return found | {"training examples": len(lengths), "their tokens": sum(lengths)}
 
