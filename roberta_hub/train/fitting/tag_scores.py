@@ -20,6 +20,8 @@ from roberta_hub.train.fitting.spans import Span as Place
 
 AROUND = 24
 """Characters on either side of a span that are shown with a mistake."""
+LONGEST = 12
+"""Parts of a span that is looked up; longer ones hardly come twice."""
 LOOKED_UP = "the learnt spans, looked up by their texts"
 
 
@@ -165,16 +167,17 @@ def looked_up(learnt: Sequence[Annotated]) -> dict[str, str]:
     for row in learnt:
         for start, end, label in row.spans:
             labels[row.text[start:end]][label] += 1
-    longest = max((len(parts_of(text)) for text in labels), default=0)
+    longest = min(max((len(parts_of(text)) for text in labels), default=0), LONGEST)
     there: Counter[str] = Counter()
     for row in learnt:
         parts = parts_of(row.text)
         for i, (start, _) in enumerate(parts):
-            there.update(row.text[start:end] for _, end in parts[i : i + longest])
+            seen = (row.text[start:end] for _, end in parts[i : i + longest])
+            there.update(text for text in seen if text in labels)
     return {
         text: own.most_common(1)[0][0]
         for text, own in labels.items()
-        if 2 * own.total() >= there[text]
+        if text in there and 2 * own.total() >= there[text]
     }
 
 

@@ -54,7 +54,7 @@ HEAD = "tagger"
 """The head of a tagger."""
 RATE = 5e-5
 """Peak of the learning rate for a width of 768."""
-SEEN = 6000
+SEEN = 15_000
 """Rows that are seen in all where the table has fewer."""
 EPOCHS = (3, 12)
 """How often each row is seen, at least and at most."""
