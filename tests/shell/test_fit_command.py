@@ -100,6 +100,30 @@ def test_a_rare_class_gets_the_shells_words(run: Run, model: Path, folder: Path)
     assert "--balance finds more of the rare ones" in words and "balance=True" not in words
 
 
+def test_from_spans_to_a_tagger(run: Run, model: Path, folder: Path) -> None:
+    rows = [{"text": f"Ada wrote row {i}.", "spans": [[0, 3, "PER"]]} for i in range(30)]
+    rows[4]["spans"] = [[0, 2, "PER"]]
+    Path("notes.jsonl").write_text("".join(json.dumps(row) + "\n" for row in rows))
+    options = ("-m", model, "--epochs", 1, "--output", "my tagger")
+    status, printed, error = run("fit", "notes.jsonl", *options)
+    assert (status, error) == (0, "")
+    lines = printed.splitlines()
+    assert lines[:2] == [
+        "notes.jsonl: 29 texts, texts with spans (text, spans)",
+        "task: tagging, 1 label, 29 spans",
+    ]
+    said = " ".join(line.strip() for line in lines)
+    assert (
+        "1 row not learnt, a span that cuts a word: notes.jsonl:5 ([0, 2, 'PER'] in 'Ada')" in said
+    )
+    assert any(line.startswith("F1 ") for line in lines)
+    assert max(map(len, lines)) <= 80 + len(str(model))
+    status, printed, _ = run(*shlex.split(lines[-1])[1:])
+    assert status == 0 and isinstance(json.loads(printed)["spans"], list)
+    status, _, error = run("fit", "notes.jsonl", "-m", model, "--minutes", 1)
+    assert status == 1 and "minutes means nothing to a tagger; leave out --minutes" in error
+
+
 def test_a_line_for_pairs(run: Run, model: Path, folder: Path) -> None:
     rows = "".join(f"A {i}.,B {i}.,{'yes' if i % 2 else 'no'}\n" for i in range(20))
     Path("pairs.csv").write_text(f'"first, of two",second,label\n{rows}')
