@@ -247,7 +247,10 @@ def _sums(answers: Answers, rows: Sequence[int], learner: Learner) -> Tensor:
     logits = answers.logits[[place[row] for row in rows]]
     targets = learner.lesson.targets[list(rows)]
     if learner.kind == "single_label":
+        weights = torch.ones(len(rows), dtype=torch.float64)
+        if learner.shares is not None:  # every class counts as much
+            logits, weights = logits - learner.shares.log(), 1 / (targets @ learner.shares)
         right = logits.argmax(1).eq(targets.argmax(1)).double()
-        return torch.stack([right, torch.ones_like(right)], 1)
+        return torch.stack([weights * right, weights], 1)
     given = (logits.sigmoid() >= torch.tensor(thresholds(logits.sigmoid(), targets))).double()
     return torch.stack([2 * (given * targets).sum(1), given.sum(1) + targets.sum(1)], 1)

@@ -125,6 +125,9 @@ class Learner:
         self.kind, self.work, self._run = KINDS[task], work, run
         self.model: Roberta = own_model(roberta.model, "fit trains")
         self.objective = SentenceObjective(config.task.head, task)
+        self.shares: Tensor | None = None
+        """Of the classes, where each is to count as much as the others; None: where rows are. Shape:
+        (K,)"""
         self.runs = 0
         self._start = _copied(self.model)
 

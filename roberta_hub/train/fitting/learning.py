@@ -140,6 +140,8 @@ class _Table:
         self.learner = Learner(roberta, self.config, self.task, lesson, work, run)
         self.every = list(range(len(rows)))
         self.train = self.every[: len(examples.train)]
+        if options.balance:
+            self.learner.shares = lesson.targets[self.train].mean(0) + 1e-9
 
     # ---- the head ----
 
@@ -185,14 +187,10 @@ class _Table:
             else:
                 output.weight.div_(divisor)
                 output.bias.div_(divisor)
-                if self.options.balance:
-                    output.bias.sub_(self._log_shares().to(output.bias))
+                if self.learner.shares is not None:
+                    output.bias.sub_(self.learner.shares.log().to(output.bias))
         if least is not None:
             self.roberta.thresholds[name] = least
-
-    def _log_shares(self) -> Tensor:
-        """Return the logarithms of the classes' shares of the rows: (K,)."""
-        return (self.learner.lesson.targets[self.train].mean(0) + 1e-9).log()
 
     def _words(self) -> Tensor | None:
         """Compute the directions that the labels' own words suggest: (K, C); None: none."""
@@ -410,8 +408,8 @@ class _Table:
         if self.kind == "multi_label":
             least = least or (0.5,) * len(self.names)
             return [Prediction.of(self.names, row, least) for row in logits.sigmoid().tolist()]
-        if self.options.balance:
-            logits = logits - self._log_shares()
+        if self.learner.shares is not None:
+            logits = logits - self.learner.shares.log()
         return [Prediction.of(self.names, row) for row in logits.softmax(-1).tolist()]
 
 
