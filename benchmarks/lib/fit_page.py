@@ -21,7 +21,8 @@ INTRODUCTION = (
     "`fit` beside what people would take instead: the same rows, the same starting weights and one "
     "thread for all. `python benchmarks/fit.py` measures it, `lib/fit_sets.py` draws the rows. "
     "Nothing was tuned on these sets: rates and priors come from others (`TUNING` there), which "
-    "share no row with them. BANKING77 whole shares intents with two of those.",
+    "share no row with them. BANKING77 whole shares intents with two of those. STS-B at 500 rows "
+    "was looked at while the rate for scored pairs was chosen.",
     "",
     "*Regression on vectors* is scikit-learn's `LogisticRegression(C=10)` on `embed` of the same "
     "model; balanced for several labels and rare classes, ridge for scored pairs. *SetFit* has its "
@@ -31,6 +32,10 @@ INTRODUCTION = (
     "Numbers are means over the seeds, which draw other rows; ± is their standard deviation. "
     "Seconds are the processor's, to learn, on a machine that others used too.",
     "",
+)
+ELSEWHERE = (
+    "Spans beside spaCy: `python benchmarks/entities.py`. Labels by their names, with nothing "
+    "learnt: [zero_shot](zero_shot.md)."
 )
 FEW = tuple(name for name, table in REPORTED.items() if table.kind == "one")
 NOT_YET = "not measured"
@@ -58,6 +63,7 @@ def page(runs: Runs) -> str:
     for model in MODELS:
         lines += ["", f"## Few rows, {model}", "", *_few(found, model)]
     lines += ["", "## Several labels, rare classes, pairs", "", *_others(found)]
+    lines += ["", ELSEWHERE]
     lines += ["", "## Large tables", "", *_large(found, runs.history())]
     about = runs.about()
     lines += [""] + [f"{NAMES[engine]}: {report.sentence(about[engine])}\n" for engine in about]
