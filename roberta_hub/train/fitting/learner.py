@@ -6,8 +6,7 @@ Legend: n rows, C width of the model, K outputs of the head.
 from __future__ import annotations
 
 import dataclasses
-from collections.abc import Callable, Iterator, Sequence
-from contextlib import contextmanager
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -20,7 +19,7 @@ from roberta_hub.model.heads import ClassificationHead
 from roberta_hub.model.roberta import Roberta, own_model
 from roberta_hub.train.data.sentences import Sentences
 from roberta_hub.train.fitting.recipe import learns_embeddings
-from roberta_hub.train.fitting.regression import Linear
+from roberta_hub.train.fitting.regression import Linear, solve
 from roberta_hub.train.loop.flops import training_flops
 from roberta_hub.train.settings import Config
 from roberta_hub.train.tasks.encoding import encode
@@ -39,6 +38,8 @@ KINDS: dict[str, HeadKind] = {
     "regression": "regression",
 }
 """What a head learns, by `Examples.task`."""
+STRENGTH = 100.0
+"""How much rows count beside the prior, where a regression is only the start of a training."""
 SPEED = 1e11
 """Floating-point operations that two cores do in a second; work is counted by it."""
 
@@ -126,8 +127,7 @@ class Learner:
         self.model: Roberta = own_model(roberta.model, "fit trains")
         self.objective = SentenceObjective(config.task.head, task)
         self.shares: Tensor | None = None
-        """Of the classes, where each is to count as much as the others; None: where rows are. Shape:
-        (K,)"""
+        """Of the classes, where each is to count as much as the others; else None. Shape: (K,)"""
         self.runs = 0
         self._start = _copied(self.model)
 
@@ -212,18 +212,28 @@ class Learner:
         Args:
             rows: their numbers.
         """
-        learns = learns_embeddings(len(rows))
+        self._train(self.lesson.encoded(self.task, rows), self.config, learns_embeddings(len(rows)))
+
+    def teach(self, lesson: Lesson, config: Config) -> None:
+        """Train head and body on another lesson, and begin there from now on.
+
+        Args:
+            lesson: what is taught.
+            config: how.
+        """
+        examples = lesson.encoded(self.task, range(len(lesson.ids)))
+        features = self.features(examples)
+        scale = float(features.norm(dim=1).mean().clamp(min=1e-9))
+        self.set(solve(features / scale, lesson.targets, self.kind, STRENGTH), scale)
+        self._train(examples, config, False)
+        self._start = _copied(self.model)
+
+    def _train(self, examples: Encoded, config: Config, learns: bool) -> None:
         tokens = self.model.transformer.embed_tokens
         tokens.requires_grad_(learns)
         self.runs += 1
-        config = dataclasses.replace(self.config, output=str(self.work / f"run-{self.runs}"))
-        task = FineTuning(
-            self.roberta,
-            self.objective,
-            self.lesson.encoded(self.task, rows),
-            None,
-            metric="loss",
-        )
+        config = dataclasses.replace(config, output=str(self.work / f"run-{self.runs}"))
+        task = FineTuning(self.roberta, self.objective, examples, None, metric="loss")
         try:
             self._run(config, task)
         finally:
@@ -232,16 +242,6 @@ class Learner:
     def restore(self) -> None:
         """Go back to the start, the head too."""
         self.model.load_state_dict(self._start)
-
-    @contextmanager
-    def as_it_was(self) -> Iterator[None]:
-        """Lend the model with the weights of the start."""
-        now = _copied(self.model)
-        self.restore()
-        try:
-            yield
-        finally:
-            self.model.load_state_dict(now)
 
     # ---- answers ----
 

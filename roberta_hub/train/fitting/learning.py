@@ -42,8 +42,9 @@ from roberta_hub.train.fitting.choosing import (
     worth,
 )
 from roberta_hub.train.fitting.examples import Examples
-from roberta_hub.train.fitting.learner import KINDS, Learner, Lesson, lesson_of
+from roberta_hub.train.fitting.learner import KINDS, STRENGTH, Learner, Lesson, lesson_of
 from roberta_hub.train.fitting.learning_options import LearningOptions
+from roberta_hub.train.fitting.likeness import PAIRS, can_compare, cosines, new_pairs
 from roberta_hub.train.fitting.measures import spearman
 from roberta_hub.train.fitting.recipe import FEW
 from roberta_hub.train.fitting.regression import solve
@@ -55,8 +56,8 @@ from roberta_hub.train.tasks.trained_head import seeded
 
 SAMPLE = 2000
 """Rows of a large table by which its head begins."""
-STRENGTH = 100.0
-"""How much they count beside the prior of that regression."""
+TAUGHT = 60_000
+"""Tokens of new pairs that teach a model what its vectors say of them."""
 LEAST = 2
 """So often at least each row is seen where the whole model learns."""
 ONCE = "the whole model, once"
@@ -140,6 +141,10 @@ class _Table:
         self.learner = Learner(roberta, self.config, self.task, lesson, work, run)
         self.every = list(range(len(rows)))
         self.train = self.every[: len(examples.train)]
+        self.spent = 0.0
+        """Seconds of two cores that were used before ways are tried."""
+        self.rival: float | None = None
+        """Spearman's correlation of the cosines of scored pairs with their numbers."""
         if options.balance:
             self.learner.shares = lesson.targets[self.train].mean(0) + 1e-9
 
@@ -224,6 +229,7 @@ class _Table:
             training = chooser.by_training(OWN, lambda rows: learner.restore())
         else:
             learner.open(self.every, self.inner)
+            self.spent = self._compare()
             answers = chooser.by_regression(self._words())
             found.append(answers)
             training = chooser.by_training(WHOLE, answers.way.learn)
@@ -234,13 +240,33 @@ class _Table:
         best = found[-1] if told else best_of(found, learner)
         return self._learnt(found, best, training.name, why_not)
 
+    def _compare(self) -> float:
+        """Teach a model of scored pairs what its vectors say; return the seconds of two cores."""
+        rows = self.examples.train
+        if self.task != "regression" or not can_compare(self.roberta, rows):
+            return 0.0
+        self.rival = spearman([float(row.labels[0]) for row in rows], cosines(self.roberta, rows))
+        mean = sum(len(self.learner.lesson.ids[i]) for i in self.train) / len(rows)
+        count = min(round(TAUGHT / mean), (1 + PAIRS) * len(rows))
+        work = self.learner.work_of(self.train) * count / len(rows)
+        if work > 60 * (self.options.minutes or MINUTES) / 2:
+            return 0.0
+        pairs = new_pairs(self.roberta, rows, count, self.options.seed)
+        lesson = lesson_of(self.roberta, self.config, pairs, (), (0.0, 1.0))
+        adam = dataclasses.replace(self.config.optimizer, lr=2 * self.config.optimizer.lr)
+        batch = self.config.batch.batch_size or 1
+        adam = dataclasses.replace(adam, warmup_updates=round(0.06 * len(pairs) / batch))
+        loop = dataclasses.replace(self.config.loop, max_epochs=1)
+        self.learner.teach(lesson, dataclasses.replace(self.config, optimizer=adam, loop=loop))
+        return work
+
     def _affordable(self, way: Way, parts: list[list[int]]) -> tuple[list[list[int]], str]:
         """Tell which folds the amount of work allows to answer by training, else why none.
 
         Where it does not allow one, the rows are seen less often.
         """
         options, config = self.options, self.config
-        budget = 60 * (options.minutes or MINUTES) - self.learner.work_of(self.every)
+        budget = 60 * (options.minutes or MINUTES) - self.learner.work_of(self.every) - self.spent
 
         def allowed() -> list[list[int]]:
             spent = way.work(self.train) + (way.work(self.every) if self._holds_out else 0.0)
@@ -320,7 +346,7 @@ class _Table:
         why = f"the best of {len(found)} by cross-validation" if len(found) > 1 else why_not
         if best.way.name == AS_IS and len(found) > 1:
             why = f"training is not better than the model as it is ({_score(top, self.task)})"
-        rival = self._cosine(rows)
+        rival = self.rival
         if rival is not None:
             ways.append(Tried(COSINE, rival))
             if rival >= top:
@@ -329,18 +355,6 @@ class _Table:
                     f"better (Spearman {rival:.3f}, learnt {top:.3f}): `similarity` computes it"
                 )
         return Choice(best.way.name, why, tuple(ways), MEASURES[self.task]), notes
-
-    def _cosine(self, rows: list[int]) -> float | None:
-        """Compare the cosines of pairs with their scores; None where there are none."""
-        pairs = [self.examples.train[i].text for i in rows]
-        if self.task != "regression" or self.roberta.sentence is None or self.own is not None:
-            return None
-        if not all(isinstance(pair, tuple) and len(pair) == 2 for pair in pairs):
-            return None
-        with self.learner.as_it_was():
-            sides = [self.roberta.embed([pair[k] for pair in pairs]) for k in (0, 1)]
-        cosines = (sides[0] * sides[1]).sum(1).tolist()
-        return spearman(self.learner.lesson.targets[rows, 0].tolist(), cosines)
 
     # ---- a large table ----
 

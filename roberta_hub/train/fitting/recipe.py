@@ -21,7 +21,7 @@ FEW = 2000
 """Tables with at most so many rows are small: how they are learnt is chosen."""
 SEEN = 1200
 """So many rows are seen in all where the table has fewer."""
-TOKENS = 30_000
+TOKENS = 40_000
 """So many tokens, where they are fewer."""
 MORE = 2
 """Times as often a small table of several labels is seen: each of them is in few rows."""
