@@ -280,6 +280,10 @@ def prepare(
         )
     if directory is not None and holds_model(directory):
         notes.append(f"{directory} holds a model that fit made before; the new one replaces it")
+    if holds_model(Path(model)):
+        notes.append(
+            f"{model} was made by fit: of rows that it has learnt already its score is too good"
+        )
     config = recipe(
         width=own_model(roberta.model, "fit trains").config.embed_dim,
         lengths=lengths[: len(examples.train)],
