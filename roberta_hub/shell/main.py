@@ -16,7 +16,7 @@ from roberta_hub.terminal import clean
 
 SECTIONS = {
     "ask a model": {
-        "classify": "a label for each text or pair, by a head that was trained for it",
+        "classify": "a label for each text or pair, or all that it has, by a head trained for it",
         "zero-shot": "a label of your own for each text, without training",
         "fill-mask": "the most probable words for <mask>",
         "similar": "the texts of a file that are nearest to yours",
