@@ -22,6 +22,7 @@ if TYPE_CHECKING:
     from roberta_hub.sentence_settings import SentenceSettings
     from roberta_hub.train.fitting.estimator import RobertaClassifier
     from roberta_hub.train.fitting.fit import fit
+    from roberta_hub.zero_shot_settings import ZeroShotSettings
 
 __version__ = "0.2.0"
 
@@ -39,6 +40,7 @@ __all__ = [
     "SentenceSettings",
     "Span",
     "XLMRModel",
+    "ZeroShotSettings",
     "available_models",
     "collate_tokens",
     "fit",
@@ -59,6 +61,7 @@ _HOMES = {
     "SentenceSettings": "roberta_hub.sentence_settings",
     "Span": "roberta_hub.inference.tag",
     "XLMRModel": "roberta_hub.hub",
+    "ZeroShotSettings": "roberta_hub.zero_shot_settings",
     "available_models": "roberta_hub.checkpoint.fetch.records",
     "collate_tokens": "roberta_hub.model.packing",
     "fit": "roberta_hub.train.fitting.fit",

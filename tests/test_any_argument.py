@@ -73,6 +73,7 @@ ALSO = [
     "CamembertModel",
     "GottbertModel",
     "XLMRModel",
+    "ZeroShotSettings",
 ]
 """Public names that take nothing from outside: what answers are made of, and a list of names; and
 classes whose one method is `RobertaModel`'s."""

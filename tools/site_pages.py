@@ -23,7 +23,15 @@ from nbconvert import MarkdownExporter
 ROOT = Path(__file__).resolve().parents[1]
 LINK = re.compile(r"\]\(([^)#\s]+)(?:#[^)]*)?\)")
 """The target of a link or a picture, without its anchor."""
-WITH_MEMBERS = ("Prediction", "Span", "Answer", "Hit", "RobertaConfig", "SentenceSettings")
+WITH_MEMBERS = (
+    "Prediction",
+    "Span",
+    "Answer",
+    "Hit",
+    "RobertaConfig",
+    "SentenceSettings",
+    "ZeroShotSettings",
+)
 """Classes of the API whose fields are shown with them."""
 
 

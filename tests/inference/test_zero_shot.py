@@ -10,11 +10,11 @@ from typing import Any
 import pytest
 import torch
 
-from roberta_hub import load_model
+from roberta_hub import ZeroShotSettings, load_model
 from roberta_hub.errors import CheckpointError, InputError, UnknownNameError
 from roberta_hub.inference import zero_shot as module
 from roberta_hub.interface import RobertaHubInterface
-from roberta_hub.zero_shot_settings import WAYS, ZeroShotSettings
+from roberta_hub.zero_shot_settings import WAYS
 
 OWN = json.loads((Path(__file__).parents[1] / "data" / "zero_shot.json").read_text())
 TEXTS = [
