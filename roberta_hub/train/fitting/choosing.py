@@ -28,7 +28,7 @@ DRAWS = 500
 WARMTH = 32
 """Rows at which a model that is trained as a whole mostly needs a temperature of 2; with more rows
 it comes near 1. By the tables for tuning: 3 at 16 rows, 2 at 40, 1.1 at 140."""
-DOUBT = 1.0
+DOUBT = 2.0
 """Standard errors by which the regression must be better than the whole model to be taken."""
 MINUTES = 2.0
 """Of two cores' work that choosing and learning take, if nothing else is said."""
