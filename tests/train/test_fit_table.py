@@ -639,6 +639,17 @@ def test_one_goes_on_from_ones_own(base: Path, tmp_path: Path) -> None:
     assert set(other.head_labels(other.own_head)) == set(ANIMALS) - {"cat"}
 
 
+def test_a_regression_goes_on_in_the_tables_numbers(base: Path, tmp_path: Path) -> None:
+    prices = {"cat": 1000.5, "dog": 2000.5, "cow": 9000.5, "duck": 10000.5}
+    rows = [{"text": row["text"], "price": prices[row["label"]]} for row in animals(200)]
+    options: dict[str, Any] = {"label": "price", "output": tmp_path / "mine", "progress": False}
+    first = roberta_hub.fit(rows, model=base, epochs=20, **options)
+    learnt = {"learning_rate": 1e-6, "epochs": 1}
+    again = roberta_hub.fit(rows, model=tmp_path / "mine", **learnt, **options)
+    before, after = (m.fitted.scores.numbers["mean error"] for m in (first, again))
+    assert after < before * 1.5
+
+
 # ---- calls ----
 
 

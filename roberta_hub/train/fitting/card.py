@@ -17,7 +17,7 @@ from roberta_hub.rows.values import number_in
 from roberta_hub.train.fitting.examples import Examples
 from roberta_hub.train.fitting.fitted import Fitted
 from roberta_hub.train.fitting.learning_options import LearningOptions
-from roberta_hub.train.fitting.recipe import learns_embeddings
+from roberta_hub.train.fitting.recipe import FEW
 from roberta_hub.train.reports import duration
 from roberta_hub.train.settings import Config
 
@@ -63,7 +63,7 @@ print(mine.classify({asked}))
 {fitted.scores.summary()}
 ```
 
-None of these rows was learnt when it was answered, and none chose what answered it.
+No row was answered by weights that had learnt it{_at_last(examples)}.
 
 ## How it was made
 
@@ -71,10 +71,21 @@ None of these rows was learnt when it was answered, and none chose what answered
 {command(examples, config, options, output)}
 ```
 
-{how_made(fitted, config, len(examples.train))}
+It began as {config.model}.
+
+```
+{fitted.choice.summary() if fitted.choice else ""}
+```
 
 All of it took {duration(fitted.seconds)}, with {versions()}.
 """
+
+
+def _at_last(examples: Examples) -> str:
+    """Say what became of the judged rows."""
+    if len(examples.train) > FEW or not examples.of_the_table:
+        return ", and the rows held out stayed unlearnt"
+    return "; the last learning took all rows"
 
 
 def meaning(fitted: Fitted, options: LearningOptions) -> list[str]:
@@ -85,7 +96,7 @@ def meaning(fitted: Fitted, options: LearningOptions) -> list[str]:
         options: what the caller said of the learning.
     """
     found = []
-    if fitted.temperature is not None:
+    if fitted.temperature not in (None, 1.0) and fitted.scores.task != "regression":
         found.append(
             "Its probabilities are calibrated: its logits are divided by "
             f"{fitted.temperature:.3g}, which was found on answers to rows\n"
@@ -104,23 +115,6 @@ def meaning(fitted: Fitted, options: LearningOptions) -> list[str]:
             "Formats of other programs hold no such thresholds; there a label begins at 0.5."
         )
     return found
-
-
-def how_made(fitted: Fitted, config: Config, rows: int) -> str:
-    """Say which way the model learnt, and which others were tried.
-
-    Args:
-        fitted: what was chosen, and what it reaches.
-        config: how a model learns that learns as a whole.
-        rows: that it learnt.
-    """
-    if fitted.choice is not None:
-        return f"It began as {config.model}:\n\n```\n{fitted.choice.summary()}\n```"
-    kept = "" if learns_embeddings(rows) else "; its tokens' embeddings stayed"
-    return (
-        f"{config.model} learnt {duration_of(config, rows)}, with a learning rate of at most "
-        f"{config.optimizer.lr:g}{kept}."
-    )
 
 
 def command(examples: Examples, config: Config, options: LearningOptions, output: Path) -> str:

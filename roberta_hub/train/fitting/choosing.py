@@ -17,6 +17,7 @@ from roberta_hub.train.fitting.calibration import calibrated, temperature, thres
 from roberta_hub.train.fitting.learner import Learner
 from roberta_hub.train.fitting.measures import spearman
 from roberta_hub.train.fitting.regression import regression, solve
+from roberta_hub.train.settings import Config
 
 AS_IS = "the model as it is"
 HEAD = "a regression on the model's vectors"
@@ -111,20 +112,28 @@ class Chooser:
         way = Way(HEAD, learn, lambda rows: learner.work_of(rows) / 3)
         return self._answered(way, self.folds, found.unseen[[i for p in parts for i in p]])
 
-    def by_training(self, name: str, begin: Callable[[Sequence[int]], None]) -> Way:
-        """Make the way that trains the whole model.
+    def by_training(
+        self, name: str, begin: Callable[[Sequence[int]], None], config: Config | None = None
+    ) -> Way:
+        """Make a way that trains the whole model.
 
         Args:
             name: of the way.
             begin: sets the head before.
+            config: how; None: as the learner has it when it learns.
         """
 
         def learn(rows: Sequence[int]) -> None:
+            self.learner.config = config or self.learner.config
             begin(rows)
             self.learner.train(rows)
 
+        def work(rows: Sequence[int]) -> float:
+            self.learner.config = config or self.learner.config
+            return self.learner.work_of_training(rows)
+
         usual = 1 + WARMTH / len(self.rows)
-        return Way(name, learn, self.learner.work_of_training, usual)
+        return Way(name, learn, work, usual)
 
     def answers(self, way: Way, folds: Sequence[list[int]]) -> Answers:
         """Learn all but one fold and answer that, for each of some folds."""

@@ -58,7 +58,7 @@ class RobertaClassifier:
         self,
         model: str | os.PathLike[str] = "roberta.tiny",
         *,
-        valid: Any = 0.1,
+        valid: Any = None,
         epochs: int | None = None,
         learning_rate: float | None = None,
         batch_size: int | None = None,
@@ -74,7 +74,8 @@ class RobertaClassifier:
 
         Args:
             model: name or path of the model to begin with.
-            valid: the share of rows to measure on, where they are so many that some are held out.
+            valid: the share of rows to measure on, or a table of them; None: a tenth of 200 rows or
+                more, and of fewer none, which cross-validation judges.
             epochs: how often each row is seen; None: by the number of rows.
             learning_rate: its peak, taken as it is; None: by the model's width.
             batch_size: rows of an update; None: by the number of rows.

@@ -50,6 +50,7 @@ from roberta_hub.train.fitting.recipe import FEW
 from roberta_hub.train.fitting.regression import solve
 from roberta_hub.train.fitting.scores import How
 from roberta_hub.train.fitting.split import doubles, folds
+from roberta_hub.train.fitting.trials import name_of, trials
 from roberta_hub.train.settings import Config
 from roberta_hub.train.tasks.finetuning import Encoded, FineTuning
 from roberta_hub.train.tasks.trained_head import seeded
@@ -226,19 +227,57 @@ class _Table:
         found: list[Answers] = []
         if self.own is not None:
             found.append(chooser.as_it_is())
-            training = chooser.by_training(OWN, lambda rows: learner.restore())
         else:
             learner.open(self.every, self.inner)
             self.spent = self._compare()
-            answers = chooser.by_regression(self._words())
-            found.append(answers)
-            training = chooser.by_training(WHOLE, answers.way.learn)
-        usable, why_not = self._affordable(training, parts)
-        if usable:
-            found.append(chooser.answers(training, usable))
-        told = options.epochs or options.learning_rate or options.batch_size
-        best = found[-1] if told else best_of(found, learner)
-        return self._learnt(found, best, training.name, why_not)
+            found.append(chooser.by_regression(self._words()))
+        begin = found[0].way.learn
+        name = WHOLE if self.own is None else OWN
+        usable, why_not = self._affordable(chooser.by_training(name, begin), parts)
+        if not usable:
+            return self._learnt(found, found[0], [Tried(name, why_not=why_not)])
+        training = chooser.by_training(name, begin, learner.config)
+        trained, left_out = [chooser.answers(training, usable)], list[Tried]()
+        if options.trials:
+            more, left_out = self._trials(chooser, training, begin, usable)
+            trained += more
+        rows = trained[0].rows
+        top = max(trained, key=lambda answers: worth(answers, rows, learner))
+        best = top if self._told else best_of([*found, top], learner)
+        return self._learnt([*found, *trained], best, left_out)
+
+    @property
+    def _told(self) -> bool:
+        """Whether the caller says how the whole model is to learn."""
+        said = self.options
+        return bool(said.epochs or said.learning_rate or said.batch_size)
+
+    def _trials(
+        self,
+        chooser: Chooser,
+        training: Way,
+        begin: Callable[[Sequence[int]], None],
+        folds: list[list[int]],
+    ) -> tuple[list[Answers], list[Tried]]:
+        """Try other rates and epochs on the same folds, as long as the amount of work lasts."""
+
+        def last(way: Way) -> float:
+            return way.work(self.train) + (way.work(self.every) if self._holds_out else 0.0)
+
+        def crossed(way: Way) -> float:
+            return sum(way.work([i for i in self.train if i not in set(part)]) for part in folds)
+
+        minutes = self.options.minutes or MINUTES
+        left = 60 * minutes - self.learner.work_of(self.every) - self.spent - crossed(training)
+        found, left_out = [], []
+        for config in trials(self.learner.config, self.options):
+            way = chooser.by_training(f"{training.name}, {name_of(config)}", begin, config)
+            if crossed(way) + max(last(way), last(training)) > left:
+                left_out.append(Tried(way.name, why_not=f"{minutes:g} minutes are spent before"))
+                continue
+            left -= crossed(way)
+            found.append(chooser.answers(way, folds))
+        return found, left_out
 
     def _compare(self) -> float:
         """Teach a model of scored pairs what its vectors say; return the seconds of two cores."""
@@ -302,7 +341,7 @@ class _Table:
         counts = Counter(name for row in self.examples.train for name in row.labels)
         return min(counts.values()) if self.task == "classification" else FOLDS
 
-    def _learnt(self, found: list[Answers], best: Answers, last: str, why_not: str) -> Learnt:
+    def _learnt(self, found: list[Answers], best: Answers, left_out: list[Tried]) -> Learnt:
         targets = self.learner.lesson.targets[best.rows]
         divisor = best.temperature
         least = None
@@ -324,13 +363,13 @@ class _Table:
         if not kept:
             self.finish(divisor, least)
         gain = luck(found, self.learner) if how == "cross-validated" else 0.0
-        choice, notes = self._choice(found, best, last, why_not)
+        choice, notes = self._choice(found, best, left_out)
         counts = Counter(name for row in self.examples.train for name in row.labels)
         warmth = None if kept or self.kind == "regression" else divisor
         return Learnt(choice, how, rows, answers, gain, warmth, counts, notes)
 
     def _choice(
-        self, found: list[Answers], best: Answers, last: str, why_not: str
+        self, found: list[Answers], best: Answers, left_out: list[Tried]
     ) -> tuple[Choice, list[str]]:
         """Say which way was taken, and what the others would have reached."""
         learner, notes = self.learner, []
@@ -340,10 +379,18 @@ class _Table:
             Tried(answers.way.name, score, answers.way.work(self.train) * len(answers.folds))
             for answers, score in zip(found, scores, strict=True)
         ]
-        if why_not:
-            ways.append(Tried(last, why_not=why_not))
+        ways += left_out
         top = worth(best, rows, learner)
-        why = f"the best of {len(found)} by cross-validation" if len(found) > 1 else why_not
+        why = (
+            f"the best of {len(found)} by cross-validation"
+            if len(found) > 1
+            else left_out[0].why_not
+        )
+        if len(found) > 1 and self._told:
+            why = "epochs, learning_rate or batch_size are said, and they are of this way"
+        elif top < max(scores):
+            first = found[scores.index(max(scores))].way.name
+            why = f"{first} is not better by more than luck, and mostly this is"
         if best.way.name == AS_IS and len(found) > 1:
             why = f"training is not better than the model as it is ({_score(top, self.task)})"
         rival = self.rival

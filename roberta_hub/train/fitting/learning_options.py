@@ -63,6 +63,8 @@ class LearningOptions:
         self._keep("learning_rate", _number("learning_rate", self.learning_rate, 1.0))
         self._keep("minutes", _number("minutes", self.minutes, math.inf))
         self._keep("balance", switch("balance", self.balance))
+        if self.trials is not None and None not in (self.epochs, self.learning_rate):
+            raise InputError("trials vary epochs and learning_rate; leave one of both to them")
         one_of("pooling", self.pooling, (None, *get_args(HeadPooling)))
 
     def _keep(self, name: str, value: object) -> None:

@@ -1,0 +1,73 @@
+"""Lists rates and numbers of epochs that are worth a try, the likeliest first."""
+
+from __future__ import annotations
+
+import dataclasses
+import math
+
+from roberta_hub.train.fitting.learning_options import LearningOptions
+from roberta_hub.train.settings import Config
+
+GOLDEN = (math.sqrt(5) - 1) / 2
+"""Its multiples fill an interval evenly, however many there are (Weyl's sequence)."""
+SQUARE = math.sqrt(2) - 1
+"""Another such number, for the second of two dimensions."""
+RATES = 4.0
+"""A rate is tried from a share of 1 / `RATES` of ours to so many times it."""
+EPOCHS = 2.0
+"""The same of epochs."""
+
+
+def trials(config: Config, options: LearningOptions) -> list[Config]:
+    """Vary the rate and the epochs of a recipe; what the caller says of either stays.
+
+    The list is the same each time, and a longer one begins as a shorter one.
+
+    Args:
+        config: the recipe, which is no part of the list.
+        options: how many, and what the caller says.
+
+    Example:
+        >>> from roberta_hub.train.settings import LoopConfig, OptimizerConfig
+        >>> ours = Config(optimizer=OptimizerConfig(lr=1e-3), loop=LoopConfig(max_epochs=8))
+        >>> [name_of(one) for one in trials(ours, LearningOptions(trials=2))]
+        ['rate 0.0014, 7 epochs', 'rate 0.00048, 13 epochs']
+        >>> [name_of(one) for one in trials(ours, LearningOptions(trials=2, epochs=8))]
+        ['rate 0.0014, 8 epochs', 'rate 0.00048, 8 epochs']
+    """
+    found: list[Config] = []
+    usual = config.loop.max_epochs or 1
+    seen, k = {(config.optimizer.lr, usual)}, 0
+    while len(found) < (options.trials or 0) and k < 10 * (options.trials or 0):
+        k += 1
+        rate, epochs = config.optimizer.lr, usual
+        if options.learning_rate is None:
+            rate = float(f"{rate * RATES ** _between(k * GOLDEN):.2g}")
+        if options.epochs is None:
+            epochs = max(1, round(usual * EPOCHS ** _between(k * SQUARE)))
+        if (rate, epochs) in seen:
+            continue
+        seen.add((rate, epochs))
+        found.append(_varied(config, rate, epochs))
+    return found
+
+
+def name_of(config: Config) -> str:
+    """Write the rate and the epochs of a configuration."""
+    return f"rate {config.optimizer.lr:.2g}, {config.loop.max_epochs} epochs"
+
+
+def _between(turns: float) -> float:
+    """Return where on the way from -1 to 1 so many turns end."""
+    return 2 * (turns % 1) - 1
+
+
+def _varied(config: Config, rate: float, epochs: int) -> Config:
+    longer = epochs / (config.loop.max_epochs or 1)
+    warmup = config.optimizer.warmup_updates
+    warmup = None if warmup is None else round(warmup * longer)
+    return dataclasses.replace(
+        config,
+        optimizer=dataclasses.replace(config.optimizer, lr=rate, warmup_updates=warmup),
+        loop=dataclasses.replace(config.loop, max_epochs=epochs),
+    )
