@@ -132,6 +132,8 @@ def test_multi_label(base, tmp_path):
     for roberta in both(trained, tmp_path):
         (answer,) = roberta.classify(["I saw cat and duck"], head="seen", multi_label=True)
         assert {label for label, p in answer.scores.items() if p > 0.5} == {"cat", "duck"}
+        assert roberta.classify(["I saw cat and duck"]) == [answer]  # as the head learnt
+        assert {*(answer.labels or ())} == {"cat", "duck"}
         assert roberta.head_labels("seen") == tuple(sorted(ANIMALS))
         assert (roberta.own_head, roberta.inputs) == ("seen", {"seen": "one"})
 
