@@ -224,6 +224,7 @@ class Ready:
             thresholds=self._thresholds(),
             seconds=time.monotonic() - began,
             notes=(*self.examples.notes, *self.notes, *learnt.notes),
+            doubtful=learnt.doubtful,
         )
 
     def _thresholds(self) -> dict[str, float] | None:

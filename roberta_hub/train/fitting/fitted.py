@@ -15,6 +15,7 @@ from roberta_hub.show.sheet import Picture
 from roberta_hub.text.tokenizer import Text
 from roberta_hub.train.data.sentences import Sentences
 from roberta_hub.train.fitting.choice import Choice
+from roberta_hub.train.fitting.doubtful import Doubtful
 from roberta_hub.train.fitting.drawn import display
 from roberta_hub.train.fitting.judging import labels_of
 from roberta_hub.train.fitting.scores import Mistake, Scores
@@ -63,6 +64,9 @@ class Fitted:
     stayed as they were."""
     thresholds: dict[str, float] | None = None
     """From which probability on a text has a label, where it may have several."""
+    doubtful: tuple[Doubtful, ...] = ()
+    """Rows whose label is likely wrong, the most doubtful first: by answers of who had not learnt
+    them."""
 
     @property
     def confusion(self) -> dict[tuple[str, str], int]:

@@ -41,6 +41,7 @@ from roberta_hub.train.fitting.choosing import (
     parts_of,
     worth,
 )
+from roberta_hub.train.fitting.doubtful import Doubtful, doubtful_answers
 from roberta_hub.train.fitting.examples import Examples
 from roberta_hub.train.fitting.learner import KINDS, STRENGTH, Learner, Lesson, lesson_of
 from roberta_hub.train.fitting.learning_options import LearningOptions
@@ -87,6 +88,8 @@ class Learnt:
     """How many of the rows that were learnt before the judging have each label."""
     notes: list[str]
     """What a caller should know; a sentence each."""
+    doubtful: tuple[Doubtful, ...]
+    """Rows whose label is likely wrong, by answers of who had not learnt them."""
 
 
 def learn(
@@ -359,6 +362,7 @@ class _Table:
         else:
             answers = self._unseen(best)
             rows = [self.examples.train[i] for i in best.rows]
+        doubted = self._doubtful([best, *found], answers if self.examples.valid else [])
         best.way.learn(self.every if self._holds_out else self.train)
         if not kept:
             self.finish(divisor, least)
@@ -366,7 +370,16 @@ class _Table:
         choice, notes = self._choice(found, best, left_out)
         counts = Counter(name for row in self.examples.train for name in row.labels)
         warmth = None if kept or self.kind == "regression" else divisor
-        return Learnt(choice, how, rows, answers, gain, warmth, counts, notes)
+        return Learnt(choice, how, rows, answers, gain, warmth, counts, notes, doubted)
+
+    def _doubtful(self, found: list[Answers], held_out: list[Prediction]) -> tuple[Doubtful, ...]:
+        """Find likely wrong labels: of a row the first way's answer that has one, and held out."""
+        unseen: dict[int, Prediction] = {}
+        for answers in found:
+            for row, answer in zip(answers.rows, self._unseen(answers), strict=True):
+                unseen.setdefault(row, answer)
+        rows = [*(self.examples.train[i] for i in unseen), *self.examples.valid]
+        return doubtful_answers(self.task, rows, [*unseen.values(), *held_out])
 
     def _choice(
         self, found: list[Answers], best: Answers, left_out: list[Tried]
@@ -429,7 +442,9 @@ class _Table:
         self.finish(divisor, least)
         counts = Counter(name for row in self.examples.train for name in row.labels)
         choice = Choice(ONCE, f"{len(self.train):,} rows teach it enough", (), MEASURES[self.task])
-        return Learnt(choice, "held out", self.examples.valid, answers, 0.0, divisor, counts, [])
+        rows = self.examples.valid
+        doubted = doubtful_answers(self.task, rows, answers)
+        return Learnt(choice, "held out", rows, answers, 0.0, divisor, counts, [], doubted)
 
     # ---- answers ----
 

@@ -1,0 +1,163 @@
+"""Finds rows whose label is likely wrong, by what a model answers that has not learnt them.
+
+benchmarks/results/doubtful.md has what this finds of wrong labels that were put in by hand.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+import torch
+from torch import Tensor
+
+from roberta_hub.errors import InputError
+from roberta_hub.inference.classify import Prediction
+from roberta_hub.text.tokenizer import Text
+from roberta_hub.train.data.sentences import Sentences
+
+
+@dataclass(frozen=True)
+class Doubtful:
+    """A row whose label is likely wrong."""
+
+    text: Text
+    where: str
+    """File and line, or table and row."""
+    given: str
+    """The label in the table; of several labels "art", or "not art" where the row lacks it."""
+    suggested: str
+    """The label that the model answers."""
+    probability: float
+    """Of the suggested label."""
+    score: float
+    """How doubtful the given label is, above 0.5: the suggested one's part of both
+    probabilities."""
+
+
+def doubtful_answers(
+    task: str, rows: Sequence[Sentences], answers: Sequence[Prediction]
+) -> tuple[Doubtful, ...]:
+    """Find the rows whose label is likely wrong; see `likely_wrong`.
+
+    Args:
+        task: "classification" or "multi_label"; of a regression there are none.
+        rows: with their labels.
+        answers: one to each row, of a model that had not learnt it.
+
+    Example:
+        >>> rows = [Sentences(f"text {i}", ("ab"[i % 2],), f"t:{i}") for i in range(8)]
+        >>> sure = {"a": Prediction.of(["a", "b"], [0.9, 0.1]),
+        ...         "b": Prediction.of(["a", "b"], [0.1, 0.9])}
+        >>> answers = [sure["b" if i == 2 else row.labels[0]] for i, row in enumerate(rows)]
+        >>> doubtful_answers("classification", rows, answers)[0].suggested
+        'b'
+    """
+    if task == "regression" or not rows:
+        return ()
+    names = sorted(answers[0].scores)
+    values = [[answer.scores[name] for name in names] for answer in answers]
+    return tuple(likely_wrong(rows, names, values, several=task == "multi_label"))
+
+
+def likely_wrong(
+    rows: Sequence[Sentences],
+    names: Sequence[str],
+    probabilities: Tensor | Sequence[Sequence[float]],
+    *,
+    several: bool = False,
+) -> list[Doubtful]:
+    """Find the rows whose label is likely wrong, the most doubtful first.
+
+    The model must not have learnt the rows that it answers, as in cross-validation. A label is
+    doubted where the model answers another, and is as sure of that as it is on average in the rows
+    that have it (the idea of confident learning, Northcutt et al. 2021). A class of one row is not
+    judged: who has not learnt that row does not know it.
+
+    Args:
+        rows: with their labels.
+        names: of the classes or labels.
+        probabilities: of each name for each row. Shape: (N, K)
+        several: whether a text may have several labels; then each is judged by itself.
+
+    Raises:
+        InputError: the probabilities are not those of these rows and names.
+
+    Example:
+        >>> rows = [Sentences(f"text {i}", ("ab"[i % 2],), f"t:{i}") for i in range(8)]
+        >>> sure = [[0.9, 0.1] if i % 2 == 0 else [0.2, 0.8] for i in range(8)]
+        >>> sure[2] = [0.05, 0.95]
+        >>> [(found.where, found.suggested) for found in likely_wrong(rows, ["a", "b"], sure)]
+        [('t:2', 'b')]
+    """
+    values = torch.as_tensor(probabilities, dtype=torch.float64).cpu()
+    if values.shape != (len(rows), len(names)):
+        raise InputError(
+            f"probabilities are of shape {tuple(values.shape)}; {len(rows)} rows and {len(names)} "
+            "labels have one each"
+        )
+    own = torch.tensor([[name in row.labels for name in names] for row in rows])
+    own = own.reshape(values.shape).bool()
+    if not several:
+        return _ranked(rows, names, values, own)
+    found: list[Doubtful] = []
+    for k, name in enumerate(names):
+        both = torch.stack([values[:, k], 1 - values[:, k]], 1)
+        has = torch.stack([own[:, k], ~own[:, k]], 1)
+        found += _ranked(rows, [name, f"not {name}"], both, has)
+    return sorted(found, key=lambda doubtful: -doubtful.score)
+
+
+def doubts(probabilities: Tensor, given: Tensor) -> Tensor:
+    """Tell how doubtful each given label is: the likeliest other one's part of both probabilities.
+
+    Args:
+        probabilities: of each class. Shape: (N, K)
+        given: number of the class. Shape: (N,)
+
+    Returns:
+        0 to 1. Shape: (N,)
+
+    Example:
+        >>> doubts(torch.tensor([[0.6, 0.3, 0.1], [0.2, 0.6, 0.2]]), torch.tensor([0, 0]))
+        tensor([0.3333, 0.7500])
+    """
+    least = torch.finfo(probabilities.dtype).tiny  # where both are 0 neither is likelier
+    own = probabilities.gather(1, given[:, None])[:, 0] + least
+    other = probabilities.scatter(1, given[:, None], -1).amax(1) + least
+    return other / (own + other)
+
+
+def _ranked(
+    rows: Sequence[Sentences], names: Sequence[str], values: Tensor, own: Tensor
+) -> list[Doubtful]:
+    """Judge rows of one class each.
+
+    Args:
+        rows: all of them.
+        names: of the classes.
+        values: probabilities. Shape: (N, K)
+        own: which class is given; a row with none is not judged. Shape: (N, K)
+    """
+    if len(names) < 2 or not len(rows):
+        return []
+    counts = own.sum(0)
+    usual = (values * own).sum(0) / counts.clamp(min=1)  # of a class in its own rows
+    best, answered = values.max(1)
+    given = own.double().argmax(1)
+    judged = own.any(1) & (counts[given] > 1) & (counts[answered] > 0)
+    doubted = judged & (answered != given) & (best >= usual[answered])
+    scores = doubts(values, given)
+    order = torch.argsort(-scores, stable=True).tolist()
+    return [
+        Doubtful(
+            text=rows[i].text,
+            where=rows[i].where,
+            given=names[int(given[i])],
+            suggested=names[int(answered[i])],
+            probability=float(best[i]),
+            score=float(scores[i]),
+        )
+        for i in order
+        if doubted[i]
+    ]
