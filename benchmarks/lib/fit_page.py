@@ -31,8 +31,8 @@ INTRODUCTION = (
     "",
     "Numbers are means over the seeds, which draw other rows; ± is their standard deviation, and "
     "without it there is one seed. What is asked is judged by the seeds that both engines have: "
-    "*so far* where there are fewer than three. Seconds are the processor's, to learn, on a machine "
-    "that others used too.",
+    "*so far* where there are fewer than three. Seconds are the processor's, to learn, on a "
+    "machine that others used too.",
     "",
 )
 ELSEWHERE = (
