@@ -5,6 +5,7 @@ Legend: n rows, K classes or labels.
 
 from __future__ import annotations
 
+import itertools
 import math
 from collections.abc import Sequence
 
@@ -38,8 +39,8 @@ def temperature(logits: Tensor, targets: Tensor, kind: HeadKind, usual: float = 
         >>> temperature(sure, targets, "single_label") > 2
         True
     """
-    if kind == "regression" or not len(logits):
-        return usual if kind != "regression" else 1.0
+    if kind == "regression":
+        return 1.0
     logits, targets = logits.double(), targets.double()
     expected = math.log(usual)
     log_t = torch.full((), expected, dtype=torch.float64, requires_grad=True)
@@ -105,7 +106,12 @@ def thresholds(probabilities: Tensor, targets: Tensor) -> tuple[float, ...]:
     numerator = 2 * (right + share * right.mean(1, keepdim=True))
     denominator = answered + wanted + share * (answered + wanted).mean(1, keepdim=True)
     found = numerator / denominator.clamp(min=1e-9)
-    # Of equal thresholds the one nearest the middle of them.
     best = found.amax(0, keepdim=True) - found < 1e-9
-    middle = (grid.view(-1, 1) * best).sum(0) / best.sum(0)
-    return tuple(round(float(value), 4) for value in middle)
+    return tuple(_middle(grid.tolist(), own) for own in best.t().tolist())
+
+
+def _middle(grid: list[float], best: list[bool]) -> float:
+    """Return the middle of the longest run of equally good thresholds; others lie between runs."""
+    places = itertools.groupby(range(len(grid)), key=best.__getitem__)
+    run = max((list(own) for good, own in places if good), key=len)
+    return round((grid[run[0]] + grid[run[-1]]) / 2, 4)

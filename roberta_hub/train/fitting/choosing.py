@@ -260,7 +260,9 @@ def _sums(answers: Answers, rows: Sequence[int], learner: Learner) -> Tensor:
     if learner.kind == "single_label":
         weights = torch.ones(len(rows), dtype=torch.float64)
         if learner.shares is not None:  # every class counts as much
-            logits, weights = logits - learner.shares.log(), 1 / (targets @ learner.shares)
+            weights = 1 / (targets @ learner.shares)
+            if answers.way.name != AS_IS:  # whose weights stay
+                logits = logits - learner.shares.log()
         right = logits.argmax(1).eq(targets.argmax(1)).double()
         return torch.stack([weights * right, weights], 1)
     given = (logits.sigmoid() >= torch.tensor(thresholds(logits.sigmoid(), targets))).double()

@@ -18,9 +18,9 @@ from roberta_hub.interface import RobertaHubInterface
 from roberta_hub.model.heads import ClassificationHead
 from roberta_hub.model.roberta import Roberta, own_model
 from roberta_hub.train.data.sentences import Sentences
-from roberta_hub.train.fitting.recipe import learns_embeddings
 from roberta_hub.train.fitting.regression import Linear, solve
 from roberta_hub.train.loop.flops import training_flops
+from roberta_hub.train.loop.state import undisturbed
 from roberta_hub.train.settings import Config
 from roberta_hub.train.tasks.encoding import encode
 from roberta_hub.train.tasks.features import head_vectors
@@ -111,6 +111,7 @@ class Learner:
         lesson: Lesson,
         work: Path,
         run: Callable[[Config, FineTuning], None],
+        embeddings: bool,
     ) -> None:
         """Keep the weights to begin with.
 
@@ -121,9 +122,11 @@ class Learner:
             lesson: all rows.
             work: a folder for the runs.
             run: trains a task.
+            embeddings: whether those of the tokens learn too, the same in every training.
         """
         self.roberta, self.config, self.task, self.lesson = roberta, config, task, lesson
         self.kind, self.work, self._run = KINDS[task], work, run
+        self.embeddings = embeddings
         self.model: Roberta = own_model(roberta.model, "fit trains")
         self.objective = SentenceObjective(config.task.head, task)
         self.shares: Tensor | None = None
@@ -212,7 +215,7 @@ class Learner:
         Args:
             rows: their numbers.
         """
-        self._train(self.lesson.encoded(self.task, rows), self.config, learns_embeddings(len(rows)))
+        self._train(self.lesson.encoded(self.task, rows), self.config)
 
     def teach(self, lesson: Lesson, config: Config) -> None:
         """Train head and body on another lesson, and begin there from now on.
@@ -225,17 +228,18 @@ class Learner:
         features = self.features(examples)
         scale = float(features.norm(dim=1).mean().clamp(min=1e-9))
         self.set(solve(features / scale, lesson.targets, self.kind, STRENGTH), scale)
-        self._train(examples, config, False)
+        self._train(examples, config)
         self._start = _copied(self.model)
 
-    def _train(self, examples: Encoded, config: Config, learns: bool) -> None:
+    def _train(self, examples: Encoded, config: Config) -> None:
         tokens = self.model.transformer.embed_tokens
-        tokens.requires_grad_(learns)
+        tokens.requires_grad_(self.embeddings)
         self.runs += 1
         config = dataclasses.replace(config, output=str(self.work / f"run-{self.runs}"))
         task = FineTuning(self.roberta, self.objective, examples, None, metric="loss")
         try:
-            self._run(config, task)
+            with undisturbed():
+                self._run(config, task)
         finally:
             tokens.requires_grad_(True)
 

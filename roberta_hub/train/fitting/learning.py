@@ -6,6 +6,9 @@ Legend: n rows, m rows that are judged, C width of the model, K outputs of the h
 from __future__ import annotations
 
 import dataclasses
+import itertools
+import math
+import random
 import re
 from collections import Counter
 from collections.abc import Callable, Sequence
@@ -18,6 +21,7 @@ from torch import Tensor, nn
 
 from roberta_hub.config import Inputs
 from roberta_hub.errors import InputError
+from roberta_hub.head_settings import HeadPooling
 from roberta_hub.inference.classify import Prediction
 from roberta_hub.interface import RobertaHubInterface
 from roberta_hub.model.heads import pooling_of
@@ -47,7 +51,7 @@ from roberta_hub.train.fitting.learner import KINDS, STRENGTH, Learner, Lesson, 
 from roberta_hub.train.fitting.learning_options import LearningOptions
 from roberta_hub.train.fitting.likeness import PAIRS, can_compare, cosines, new_pairs
 from roberta_hub.train.fitting.measures import spearman
-from roberta_hub.train.fitting.recipe import FEW
+from roberta_hub.train.fitting.recipe import FEW, learns_embeddings
 from roberta_hub.train.fitting.regression import solve
 from roberta_hub.train.fitting.scores import How
 from roberta_hub.train.fitting.split import doubles, folds
@@ -136,13 +140,15 @@ class _Table:
     ) -> None:
         self.roberta, self.examples, self.options = roberta, examples, options
         self.task, self.kind = examples.task, KINDS[examples.task]
-        self.own = own_head(roberta, examples)
+        self.own = own_head(roberta, examples, options.pooling)
         self.names = examples.classes
         self.scale = _scale(examples.train) if self.task == "regression" else (0.0, 1.0)
         self.config = self._with_head(config)
-        rows = [*examples.train, *examples.valid]
+        # Rows of a table of the caller's own that judges have no part in anything.
+        rows = [*examples.train, *(examples.valid if examples.of_the_table else [])]
         lesson = lesson_of(roberta, self.config, rows, self.names, self.scale)
-        self.learner = Learner(roberta, self.config, self.task, lesson, work, run)
+        embeddings = learns_embeddings(len(examples.train))
+        self.learner = Learner(roberta, self.config, self.task, lesson, work, run, embeddings)
         self.every = list(range(len(rows)))
         self.train = self.every[: len(examples.train)]
         self.spent = 0.0
@@ -231,7 +237,7 @@ class _Table:
         if self.own is not None:
             found.append(chooser.as_it_is())
         else:
-            learner.open(self.every, self.inner)
+            learner.open(self.train, self.inner)
             self.spent = self._compare()
             found.append(chooser.by_regression(self._words()))
         begin = found[0].way.learn
@@ -308,31 +314,26 @@ class _Table:
         Where it does not allow one, the rows are seen less often.
         """
         options, config = self.options, self.config
-        budget = 60 * (options.minutes or MINUTES) - self.learner.work_of(self.every) - self.spent
-
-        def allowed() -> list[list[int]]:
-            spent = way.work(self.train) + (way.work(self.every) if self._holds_out else 0.0)
-            found = []
-            for part in parts:
-                out = set(part)
-                spent += way.work([i for i in self.train if i not in out])
-                if spent > budget:
-                    break
-                found.append(part)
-            return found
-
+        budget = 60 * (options.minutes or MINUTES)
         usual = config.loop.max_epochs or 1
         for epochs in range(usual, min(usual, LEAST) - 1, -1):
-            loop = dataclasses.replace(config.loop, max_epochs=epochs)
-            self.learner.config = dataclasses.replace(config, loop=loop)
-            if found := allowed():
-                return found, ""
+            self.learner.config = _shorter(config, epochs)
+            spent = self._works(way, parts)
+            if usable := parts[: sum(work <= budget for work in spent)]:
+                return usable, ""
             if options.epochs is not None:
                 return parts[:1], ""  # the caller wants it so
         if options.learning_rate or options.batch_size:
             return parts[:1], ""
-        minutes = (way.work(self.train) * (3 if self._holds_out else 2) + 60) / 60
-        return [], f"it takes about {minutes:.0f} minutes of two cores, and minutes=... allows them"
+        minutes = math.ceil(spent[0] / 60)
+        return [], f"it takes about {minutes:,} minutes of two cores, and minutes=... allows them"
+
+    def _works(self, way: Way, parts: list[list[int]]) -> list[float]:
+        """Count all work where the first fold is answered by training, the first two, and so on."""
+        learns = way.work(self.train) + (way.work(self.every) if self._holds_out else 0.0)
+        others = [[i for i in self.train if i not in part] for part in map(set, parts)]
+        first = self.learner.work_of(self.every) + self.spent + learns
+        return [*itertools.accumulate(map(way.work, others), initial=first)][1:]
 
     @property
     def _holds_out(self) -> bool:
@@ -350,23 +351,25 @@ class _Table:
         least = None
         if self.kind == "multi_label":
             least = thresholds(best.logits.sigmoid(), targets)
-        if self.own is not None and best.way.name == AS_IS:
-            least, divisor = self.roberta.thresholds.get(self.config.task.head), 1.0
         kept = best.way.name == AS_IS
+        if kept:
+            least = self.roberta.thresholds.get(self.config.task.head)
         how: How = "cross-validated"
         if self.examples.valid:
             best.way.learn(self.train)
             logits = self.learner.logits(self._judged(), range(len(self.examples.valid)))
-            answers = self._predictions(logits / divisor, least)
+            answers = self._predictions(logits / divisor, least, kept)
             rows, how = self.examples.valid, "held out"
         else:
             answers = self._unseen(best)
             rows = [self.examples.train[i] for i in best.rows]
         doubted = self._doubtful([best, *found], answers if self.examples.valid else [])
-        best.way.learn(self.every if self._holds_out else self.train)
+        if self._holds_out or not self.examples.valid:
+            best.way.learn(self.every)
         if not kept:
             self.finish(divisor, least)
-        gain = luck(found, self.learner) if how == "cross-validated" else 0.0
+        chosen = bool(self.options.trials) or not self._told
+        gain = luck(found, self.learner) if how == "cross-validated" and chosen else 0.0
         choice, notes = self._choice(found, best, left_out)
         counts = Counter(name for row in self.examples.train for name in row.labels)
         warmth = None if kept or self.kind == "regression" else divisor
@@ -422,7 +425,9 @@ class _Table:
         """Learn all rows but those held out, which find the temperature and are never learnt."""
         learner = self.learner
         if self.own is None:
-            sample = self.train[:: -(-len(self.train) // SAMPLE)]
+            # Drawn: every second row of a table may be of one class.
+            draw = random.Random(self.options.seed)
+            sample = sorted(draw.sample(self.train, min(SAMPLE, len(self.train))))
             learner.open(sample, self.inner)
             examples = learner.lesson.encoded(self.task, sample)
             features = learner.features(examples)
@@ -457,6 +462,9 @@ class _Table:
 
     def _unseen(self, answers: Answers) -> list[Prediction]:
         """Answer the rows that choose, each by what the others say."""
+        if answers.way.name == AS_IS:
+            least = self.roberta.thresholds.get(self.config.task.head)
+            return self._predictions(answers.logits, least, kept=True)
         targets = self.learner.lesson.targets[answers.rows]
         return self._by_parts(answers.logits, targets, parts_of(answers.folds))
 
@@ -474,8 +482,10 @@ class _Table:
             found |= dict(zip(part, self._predictions(logits[part], least), strict=True))
         return [found[i] for i in range(len(found))]
 
-    def _predictions(self, logits: Tensor, least: tuple[float, ...] | None) -> list[Prediction]:
-        """Make answers of calibrated logits."""
+    def _predictions(
+        self, logits: Tensor, least: tuple[float, ...] | None, kept: bool = False
+    ) -> list[Prediction]:
+        """Make answers of calibrated logits, or of those of a head that stays as it is."""
         if self.kind == "regression":
             mean, deviation = self.scale
             values = (logits * deviation + mean).tolist()
@@ -484,17 +494,31 @@ class _Table:
         if self.kind == "multi_label":
             least = least or (0.5,) * len(self.names)
             return [Prediction.of(self.names, row, least) for row in logits.sigmoid().tolist()]
-        if self.learner.shares is not None:
+        if self.learner.shares is not None and not kept:
             logits = logits - self.learner.shares.log()
         return [Prediction.of(self.names, row) for row in logits.softmax(-1).tolist()]
 
 
-def own_head(roberta: RobertaHubInterface, examples: Examples) -> str | None:
+def _shorter(config: Config, epochs: int) -> Config:
+    """Let a run see its rows less often, with as large a share of warm-up."""
+    share = epochs / (config.loop.max_epochs or epochs)
+    warmup = round(share * (config.optimizer.warmup_updates or 0))
+    return dataclasses.replace(
+        config,
+        loop=dataclasses.replace(config.loop, max_epochs=epochs),
+        optimizer=dataclasses.replace(config.optimizer, warmup_updates=warmup),
+    )
+
+
+def own_head(
+    roberta: RobertaHubInterface, examples: Examples, pooling: HeadPooling | None = None
+) -> str | None:
     """Find the model's own head that has the labels of a table, for such texts; None: none has.
 
     Args:
         roberta: the model.
         examples: of the table.
+        pooling: what the head must read; None: anything.
 
     Example:
         >>> from roberta_hub.hub import load_model
@@ -506,6 +530,8 @@ def own_head(roberta: RobertaHubInterface, examples: Examples) -> str | None:
     """
     own = roberta.own_head
     if own is None or own not in heads_of(roberta.model) or examples.task == "regression":
+        return None
+    if pooling not in (None, pooling_of(heads_of(roberta.model)[own])):
         return None
     pair = isinstance(examples.train[0].text, tuple)
     if roberta.inputs.get(own) != ("pair" if pair else "one"):

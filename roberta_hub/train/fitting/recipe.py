@@ -126,4 +126,4 @@ def learns_embeddings(rows: int) -> bool:
         >>> learns_embeddings(400), learns_embeddings(4_000)
         (False, True)
     """
-    return rows >= FEW
+    return rows > FEW
