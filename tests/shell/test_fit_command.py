@@ -55,7 +55,7 @@ def test_from_a_table_to_an_answer(run: Run, model: Path, folder: Path) -> None:
     assert lines[1] == "task: classification, 2 classes"
     assert {line.split()[0] for line in lines[2:4]} == {"good", "bad"}
     assert lines[4] == "180 to learn from, 20 held out (0.1 of each class, seed 1)"
-    assert lines[5].endswith("is best within about 2 minutes of two cores")
+    assert lines[5].endswith("in the best way that 2 minutes of two cores allow")
     assert lines[6].startswith("done in ") and lines[7].startswith("learnt by ")
     assert "accuracy 100.0 %" in printed
     assert lines[-2] == "The model is in mine, with a README.md. Next:"

@@ -170,7 +170,7 @@ class Ready:
         minutes = self.options.minutes or MINUTES
         plan = f"each row {self.config.loop.max_epochs} times"
         if len(self.examples.train) <= FEW:
-            plan = f"in the way that is best within about {minutes:g} minutes of two cores"
+            plan = f"in the best way that {minutes:g} minutes of two cores allow"
         return "\n".join([*map(wrapped, self.notes), about + plan])
 
     def train(self, progress: bool | None = None) -> RobertaHubInterface:
