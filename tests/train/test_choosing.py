@@ -136,9 +136,10 @@ def test_little_work_gives_the_regression_and_says_why(
     assert found.taken == HEAD and not ran
     head, whole = found.ways
     assert head.name == HEAD and head.score is not None and whole.score is None
-    assert whole.name == WHOLE and found.why == whole.why_not
+    assert whole.name == WHOLE and found.why == f"{WHOLE} was {whole.why_not}"
     told = re.fullmatch(
-        r"it takes about ([\d,]+) minutes of two cores, and minutes=\.\.\. allows them",
+        r"not tried, as it takes ([\d,]+) min of two cores; minutes=\.\.\. in Python and "
+        "--minutes in a shell allow it",
         whole.why_not,
     )
     assert told is not None

@@ -468,11 +468,13 @@ def test_pairs(base: Path, tmp_path: Path) -> None:
     assert '[("a text", "another")]' in (tmp_path / "mine/README.md").read_text()
 
 
-def test_a_regression_answers_in_the_tables_numbers(base: Path, tmp_path: Path) -> None:
+def test_a_regression_answers_in_the_tables_numbers(lively: Path, tmp_path: Path) -> None:
     prices = {"cat": 1000.5, "dog": 2000.5, "cow": 9000.5, "duck": 10000.5}
     rows = [{"text": row["text"], "price": prices[row["label"]]} for row in animals(200)]
     found = read_examples(rows, label="price")
-    ready = prepare(found, model=base, output=tmp_path / "mine", options=LearningOptions(epochs=30))
+    ready = prepare(
+        found, model=lively, output=tmp_path / "mine", options=LearningOptions(epochs=30)
+    )
     scores = ready.train(progress=False).fitted.scores
     assert scores.numbers["Pearson"] > 0.8 < scores.numbers["Spearman"]
     assert scores.interval[0] < scores.numbers["mean error"] < 0.6 * scores.simplest

@@ -2,7 +2,11 @@
 
 from __future__ import annotations
 
+import textwrap
 from dataclasses import dataclass
+
+WIDTH = 80
+"""Of a terminal."""
 
 
 @dataclass(frozen=True)
@@ -46,12 +50,13 @@ class Choice:
               accuracy  0.810  head alone (taken)
                             -  all: over two minutes
         """
-        lines = [self.said()]
+        lines = [textwrap.fill(self.said(), WIDTH, subsequent_indent="  ")]
         width = len(self.measure)
         for i, way in enumerate(self.ways):
             score = "-" if way.score is None else f"{way.score:.3f}"
             note = " (taken)" if way.name == self.taken else ""
             note += f": {way.why_not}" if way.why_not else ""
             name = self.measure if i == 0 else ""
-            lines.append(f"  {name:<{width}}  {score:>5}  {way.name}{note}")
+            line = f"  {name:<{width}}  {score:>5}  {way.name}{note}"
+            lines.append(textwrap.fill(line, WIDTH, subsequent_indent=" " * (width + 11)))
         return "\n".join(lines)

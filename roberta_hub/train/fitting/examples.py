@@ -91,6 +91,11 @@ class Examples:
         found = {name for example in self.train for name in example.labels}
         return () if self.task == "regression" else tuple(sorted(found))
 
+    @property
+    def to_learn(self) -> int:
+        """Rows that may be learnt at last: all but those of a table to measure on."""
+        return len(self.train) + (len(self.valid) if self.of_the_table else 0)
+
     def counts(self) -> Counter[str]:
         """Count the labels of all rows."""
         return Counter(name for e in (*self.train, *self.valid) for name in e.labels)
@@ -186,6 +191,11 @@ def read_examples(
         notes += about_dicts([(row, value) for row, _, value in rows], name)
     notes += _about_labels(found, task)
     groups = doubles(found, notes)
+    if valid is None and len(groups) < 2:
+        raise InputError(
+            "all rows have the same text; there must be two different ones at least",
+            place=source.name,
+        )
     if valid is None and len(found) < CROSSED:
         train, held_out = found, list[Sentences]()
         words = "held out; scores are cross-validated"

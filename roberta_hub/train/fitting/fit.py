@@ -12,7 +12,7 @@ from pathlib import Path
 from typing import Any
 
 from roberta_hub.arguments import path_text
-from roberta_hub.errors import InputError, MissingExtraError
+from roberta_hub.errors import InputError, MissingExtraError, Remedy
 from roberta_hub.extras import install
 from roberta_hub.head_settings import HeadPooling
 from roberta_hub.hub import load_model
@@ -169,7 +169,7 @@ class Ready:
         about = f"{self.config.model} ({size / 1e6:,.1f} M parameters) learns "
         minutes = self.options.minutes or MINUTES
         plan = f"each row {self.config.loop.max_epochs} times"
-        if len(self.examples.train) <= FEW:
+        if self.examples.to_learn <= FEW:
             plan = f"in the best way that {minutes:g} minutes of two cores allow"
         return "\n".join([*map(wrapped, self.notes), about + plan])
 
@@ -215,6 +215,7 @@ class Ready:
             balanced=self.options.balance,
             optimism=learnt.optimism,
         )
+        scores = dataclasses.replace(scores, conclusions=(*scores.conclusions, *learnt.notes))
         return Fitted(
             source=self.examples.source,
             scores=scores,
@@ -264,6 +265,11 @@ def prepare(
     directory = None if output is None else check_output(output)
     model = path_text("model", model)
     roberta = load_model(model)
+    if own_model(roberta.model, "fit trains").config.spectral_norm_heads:
+        raise InputError(
+            f"{model} has heads with spectral normalization, which fit does not train",
+            remedy=Remedy("`roberta-hub train` trains them, or another model begins"),
+        )
     every = [*examples.train, *examples.valid]
     texts = [example.text for example in every]
     try:
@@ -283,7 +289,8 @@ def prepare(
         notes.append(f"{directory} holds a model that fit made before; the new one replaces it")
     if holds_model(Path(model)):
         notes.append(
-            f"{model} was made by fit: of rows that it has learnt already its score is too good"
+            f"{model} was made by fit: where it has learnt rows of this table already, its scores "
+            "are too good and its probabilities too sure"
         )
     config = recipe(
         width=own_model(roberta.model, "fit trains").config.embed_dim,
@@ -303,5 +310,12 @@ def _keep_own_head(roberta: RobertaHubInterface) -> None:
         heads: Any = getattr(roberta.model, f"{kind}_heads", {})
         for name in [name for name in heads if name != kept or kind != "classification"]:
             del heads[name]
-            for known in (roberta.labels, roberta.inputs, roberta.kinds, roberta.thresholds):
+            for known in (
+                roberta.labels,
+                roberta.inputs,
+                roberta.kinds,
+                roberta.thresholds,
+                roberta.word_rules,
+            ):
                 known.pop(name, None)
+    roberta.zero_shot_settings = None  # they speak of weights and of a head that were

@@ -6,6 +6,7 @@ Legend: n rows, C width of the model, K outputs of the head.
 from __future__ import annotations
 
 import dataclasses
+import shutil
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from pathlib import Path
@@ -242,6 +243,7 @@ class Learner:
                 self._run(config, task)
         finally:
             tokens.requires_grad_(True)
+            shutil.rmtree(config.output, ignore_errors=True)  # else each way's weights stay
 
     def restore(self) -> None:
         """Go back to the start, the head too."""

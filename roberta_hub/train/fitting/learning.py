@@ -64,6 +64,10 @@ SAMPLE = 2000
 """Rows of a large table by which its head begins."""
 TAUGHT = 60_000
 """Tokens of new pairs that teach a model what its vectors say of them."""
+LARGEST = 1e30
+"""Numbers of a regression are smaller, in float32."""
+NEAREST = 1e-5
+"""They differ by more than this share of their mean, else float32 would not tell them apart."""
 LEAST = 2
 """So often at least each row is seen where the whole model learns."""
 ONCE = "the whole model, once"
@@ -123,7 +127,7 @@ def learn(
             "have thresholds, and numbers have no classes"
         )
     table = _Table(roberta, examples, config, options, work, run)
-    return table.choose() if len(examples.train) <= FEW else table.once()
+    return table.choose() if examples.to_learn <= FEW else table.once()
 
 
 class _Table:
@@ -165,9 +169,11 @@ class _Table:
         roberta, name = self.roberta, self.own or config.task.head
         config = dataclasses.replace(config, task=dataclasses.replace(config.task, head=name))
         if self.own is not None:
-            by_name = {label.casefold(): label for label in self.names}
             known = roberta.head_labels(name)
-            self.names = tuple(by_name[label.casefold()] for label in known)
+            if set(known) != set(self.names):  # the table writes some in another case
+                by_name = {label.casefold(): label for label in self.names}
+                known = tuple(by_name[label.casefold()] for label in known)
+            self.names = known
             roberta.labels[name] = self.names
             return config
         sentence, pair = roberta.sentence, isinstance(self.examples.train[0].text, tuple)
@@ -326,7 +332,8 @@ class _Table:
         if options.learning_rate or options.batch_size:
             return parts[:1], ""
         minutes = math.ceil(spent[0] / 60)
-        return [], f"it takes about {minutes:,} minutes of two cores, and minutes=... allows them"
+        more = "minutes=... in Python and --minutes in a shell allow it"
+        return [], f"not tried, as it takes {minutes:,} min of two cores; {more}"
 
     def _works(self, way: Way, parts: list[list[int]]) -> list[float]:
         """Count all work where the first fold is answered by training, the first two, and so on."""
@@ -400,7 +407,7 @@ class _Table:
         why = (
             f"the best of {len(found)} by cross-validation"
             if len(found) > 1
-            else left_out[0].why_not
+            else f"{left_out[0].name} was {left_out[0].why_not}"
         )
         if len(found) > 1 and self._told:
             why = "epochs, learning_rate or batch_size are said, and they are of this way"
@@ -414,7 +421,7 @@ class _Table:
             ways.append(Tried(COSINE, rival))
             if rival >= top:
                 notes.append(
-                    f"the cosine of the model's vectors, which learns nothing, orders these pairs "
+                    "the cosine of the model's vectors, which learns nothing, orders these pairs "
                     f"better (Spearman {rival:.3f}, learnt {top:.3f}): `similarity` computes it"
                 )
         return Choice(best.way.name, why, tuple(ways), MEASURES[self.task]), notes
@@ -537,9 +544,11 @@ def own_head(
     if roberta.inputs.get(own) != ("pair" if pair else "one"):
         return None
     kind = roberta.kinds.get(own, "single_label")
-    wanted = sorted(name.casefold() for name in examples.classes)
-    known = sorted(label.casefold() for label in roberta.head_labels(own))
-    return own if kind == KINDS[examples.task] and wanted == known else None
+    wanted, known = examples.classes, roberta.head_labels(own)
+    folded = [{label.casefold() for label in labels} for labels in (wanted, known)]
+    alike = folded[0] == folded[1] and len(folded[0]) == len(wanted) == len(known)
+    same = alike or set(wanted) == set(known)
+    return own if kind == KINDS[examples.task] and same else None
 
 
 def _knows_pairs(roberta: RobertaHubInterface) -> nn.Linear | None:
@@ -558,9 +567,14 @@ def _scale(rows: Sequence[Sentences]) -> tuple[float, float]:
     """Compute the mean and the deviation of a regression's numbers."""
     values = [float(row.labels[0]) for row in rows]
     mean = sum(values) / len(values)
-    deviation = (sum((v - mean) * (v - mean) for v in values) / len(values)) ** 0.5 or 1.0
-    if not deviation < float("inf"):
+    deviation = (sum((v - mean) * (v - mean) for v in values) / len(values)) ** 0.5
+    if not max(deviation, abs(mean)) < LARGEST:
         raise InputError("the numbers of the labels are too far apart; take their logarithms")
+    if deviation < max(1 / LARGEST, NEAREST * abs(mean)):
+        raise InputError(
+            f"the numbers of the labels differ by about {deviation:.3g} around {mean:.10g}, too "
+            "little for a model's float32; subtract a number from all of them, or multiply them"
+        )
     return mean, deviation
 
 
