@@ -87,3 +87,14 @@ def both(roberta: RobertaHubInterface, folder: Path) -> list[RobertaHubInterface
     """A model, and what is loaded again after it was saved."""
     roberta.save(folder / "saved")
     return [roberta, roberta_hub.load_model(folder / "saved").eval()]
+
+
+def left(folder: Path) -> list[str]:
+    """What lies in a folder, but for the empty one that torch makes where temporary files go.
+
+    torch's optimizers make it in every program, when the first of them is used.
+    """
+    names = sorted(path.name for path in folder.iterdir())
+    torchs = [name for name in names if name.startswith("torchinductor_")]
+    assert not any(any((folder / name).iterdir()) for name in torchs)
+    return [name for name in names if name not in torchs]

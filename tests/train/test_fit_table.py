@@ -22,7 +22,7 @@ import forks
 import pytest
 import torch
 from families import write_family
-from learning import ANIMALS, parquet
+from learning import ANIMALS, left, parquet
 from small_models import small_roberta
 
 import roberta_hub
@@ -596,7 +596,7 @@ def test_without_an_output_nothing_is_left(
     monkeypatch.chdir(work)
     monkeypatch.setattr("tempfile.tempdir", str(temporary))
     mine = roberta_hub.fit(good(), model=base, epochs=2)
-    assert not list(work.iterdir()) and not list(temporary.iterdir())
+    assert not left(work) and not left(temporary)
     written = roberta_hub.fit(good(), model=base, epochs=2, output=work / "mine")
     state, other = mine.model.state_dict(), written.model.state_dict()
     assert all(torch.equal(value, other[name]) for name, value in state.items())
@@ -620,7 +620,7 @@ def test_a_run_that_fails_leaves_nothing(
     with pytest.raises(RuntimeError), workplace(None) as work:
         assert stat.S_IMODE(work.stat().st_mode) == 0o700
         raise RuntimeError
-    assert not list(tmp_path.iterdir())
+    assert not left(tmp_path)
 
 
 def test_one_goes_on_from_ones_own(base: Path, tmp_path: Path) -> None:
@@ -733,7 +733,7 @@ def test_a_signal_leaves_nothing(base: Path, tmp_path: Path, to: str, number: in
     run.send_signal(number)
     assert run.stdout.read().split() == ["ready", "interrupted"]
     assert run.wait(60) == 0
-    assert list(tmp_path.iterdir()) == []
+    assert left(tmp_path) == []
 
 
 CHOOSING = """
@@ -762,11 +762,11 @@ def test_what_a_killed_run_left_goes_with_the_next(tmp_path: Path) -> None:
     assert run.stdout is not None and run.stdout.readline().strip() == "ready"
     run.send_signal(signal.SIGKILL)
     run.wait(60)
-    (left,) = tmp_path.iterdir()
+    (killed,) = tmp_path.iterdir()
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr("tempfile.tempdir", str(tmp_path))
         with workplace(None) as work:
-            assert not left.exists() and work.exists()
+            assert not killed.exists() and work.exists()
     assert list(tmp_path.iterdir()) == []
 
 
