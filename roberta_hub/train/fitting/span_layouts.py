@@ -87,8 +87,8 @@ def span_table(
         ('texts with spans (text, spans)', [[[0, 3, 'PER']]])
     """
     if isinstance(table, (str, os.PathLike)):
-        path = Path(table)
-        return _file(path, text, label, header) if path.is_file() else None
+        # Path.is_file raises where a name is too long.
+        return _file(Path(table), text, label, header) if os.path.isfile(table) else None
     if isinstance(table, (list, tuple)) and _is_pairs(table):
         return _pairs(table, "table")
     return _of_table(table_of(table), text, label, _features_of(table))

@@ -116,7 +116,9 @@ def read_tag_examples(
         (9, 1, ('O', 'B-PER', 'I-PER'))
     """
     text, label = _lone(text), _lone(label)
-    if task not in (None, TAGGING) or not isinstance(label, (str, type(None))):
+    if not (task is None or (isinstance(task, str) and task == TAGGING)):
+        return None
+    if not isinstance(label, (str, type(None))):
         return None
     source = span_table(table, text, label, header=header)
     if source is not None and separator is not None:
