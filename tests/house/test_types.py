@@ -13,7 +13,7 @@ import pytest
 import typed_verbs
 from small_models import small_roberta
 
-from roberta_hub import RobertaHubInterface
+from roberta_hub import RobertaHubInterface, SentenceSettings
 
 ROOT = Path(__file__).resolve().parents[2]
 SOURCE = Path(typed_verbs.__file__)
@@ -60,6 +60,7 @@ def test_the_calls_are_real(tmp_path: Path) -> None:
     )
     roberta.register_token_head("ner", labels=["O", "B-X"])
     roberta.register_span_head("squad")
+    roberta.sentence = SentenceSettings()  # for zero_shot by meaning
     typed_verbs.ids(roberta)
     typed_verbs.vectors(roberta)
     typed_verbs.sentences(roberta)
