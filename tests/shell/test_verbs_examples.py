@@ -157,9 +157,15 @@ def test_fit_runs_on_a_small_model(line: str, run: Run, folder: Path, tmp_path: 
         Path("reviews.csv").write_text("text,label\n" + "".join(rows))
         pairs = [f"A {i}.\tB {i}.\t{moods[i % 2]}\n" for i in range(40)]
         Path("pairs.tsv").write_text("premise\thypothesis\tlabel\n" + "".join(pairs))
+        notes = [{"text": f"Ada saw film {i}.", "spans": [[0, 3, "PER"]]} for i in range(40)]
+        Path("notes.jsonl").write_text("".join(json.dumps(note) + "\n" for note in notes))
         model = folder / "models" / "model"
         status, _, err = run(*arguments, "--epochs", "1", "--model", model)
         assert status == 0, err
+        if "notes.jsonl" in arguments:
+            status, out, _ = run("tag", "-m", "tagger", "Ada sings.")
+            assert status == 0 and isinstance(json.loads(out), (dict, list))
+            return
         written = "entails" if "--output" in arguments else "mine"
         pair = ("--pair", "a", "b") if written == "entails" else ("a",)
         status, out, _ = run("classify", "-m", written, *pair)
