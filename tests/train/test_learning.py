@@ -375,3 +375,13 @@ def test_a_large_table_is_learnt_once_and_its_held_out_rows_never(
     taught(again, other_label, tmp_path, run)
     ours, theirs = output(roberta).weight, output(again).weight
     assert_close(ours / ours.norm(), theirs / theirs.norm())  # but for the temperature
+
+
+def test_trials_of_a_large_table_are_said_not_to_be_made(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(learning, "FEW", 20)
+    rows = [{"text": f"A {w} of {i}.", "label": w} for i in range(30) for w in ("cat", "dog")]
+    examples = read_examples(rows, valid=0.2)
+    found = taught(plain(), examples, tmp_path, lambda config, task: None, trials=3)
+    assert found.notes == ["trials are made with at most 20 rows; these were learnt once"]

@@ -456,7 +456,10 @@ class _Table:
         choice = Choice(ONCE, f"{len(self.train):,} rows teach it enough", (), MEASURES[self.task])
         rows = self.examples.valid
         doubted = doubtful_answers(self.task, rows, answers)
-        return Learnt(choice, "held out", rows, answers, 0.0, divisor, counts, [], doubted)
+        notes = []
+        if self.options.trials:
+            notes.append(f"trials are made with at most {FEW:,} rows; these were learnt once")
+        return Learnt(choice, "held out", rows, answers, 0.0, divisor, counts, notes, doubted)
 
     # ---- answers ----
 
