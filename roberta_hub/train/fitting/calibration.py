@@ -15,7 +15,7 @@ from torch import Tensor
 from roberta_hub.head_settings import HeadKind
 from roberta_hub.train.fitting.regression import losses
 
-SPREAD = 0.2
+SPREAD = 0.4
 """Standard deviation of the logarithm of the expected temperature: it holds that of few rows."""
 STEPS = 100
 SHARED = 8.0

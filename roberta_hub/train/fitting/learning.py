@@ -9,7 +9,6 @@ import dataclasses
 import itertools
 import math
 import random
-import re
 from collections import Counter
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
@@ -28,11 +27,11 @@ from roberta_hub.model.heads import pooling_of
 from roberta_hub.model.known_head import heads_of
 from roberta_hub.model.roberta import own_model
 from roberta_hub.train.data.sentences import Sentences
+from roberta_hub.train.fitting.by_name import are_words, by_name
 from roberta_hub.train.fitting.calibration import calibrated, temperature, thresholds
 from roberta_hub.train.fitting.choice import Choice, Tried
 from roberta_hub.train.fitting.choosing import (
     AS_IS,
-    FOLDS,
     MEASURES,
     MINUTES,
     OWN,
@@ -41,6 +40,7 @@ from roberta_hub.train.fitting.choosing import (
     Chooser,
     Way,
     best_of,
+    folds_for,
     luck,
     parts_of,
     worth,
@@ -72,7 +72,9 @@ LEAST = 2
 """So often at least each row is seen where the whole model learns."""
 ONCE = "the whole model, once"
 COSINE = "the cosine of the model's vectors, nothing learnt"
-_WORD = re.compile(r"[^\W\d_]{3,}")
+BY_NAME = "zero_shot by the labels' names, nothing learnt"
+ASKED = 100
+"""Rows at most that are answered by the labels' names: only a few thousand tokens."""
 
 Run = Callable[[Config, FineTuning], None]
 """Trains a task."""
@@ -159,6 +161,8 @@ class _Table:
         """Seconds of two cores that were used before ways are tried."""
         self.rival: float | None = None
         """Spearman's correlation of the cosines of scored pairs with their numbers."""
+        self.named: float | None = None
+        """The share of rows that `zero_shot` answers rightly by the labels' names."""
         if options.balance:
             self.learner.shares = lesson.targets[self.train].mean(0) + 1e-9
 
@@ -218,7 +222,7 @@ class _Table:
         head = self.learner.head
         if self.kind == "regression" or len(self.names) < 2 or pooling_of(head) != "mean":
             return None
-        if not all(_WORD.search(name) for name in self.names):
+        if not are_words(self.names):
             return None
         plain = [name.replace("_", " ") for name in self.names]
         ids = self.roberta.tokenizer.encode_batch(plain)
@@ -236,13 +240,14 @@ class _Table:
         learner, options = self.learner, self.options
         train = self.examples.train
         groups = doubles(train, [])
-        count = max(2, min(FOLDS, len(groups), self._fewest()))
+        count = max(2, min(folds_for(len(train)), len(groups), self._fewest()))
         parts = folds(train, groups, count, options.seed, self.task)
         chooser = Chooser(learner, parts)
         found: list[Answers] = []
         if self.own is not None:
             found.append(chooser.as_it_is())
         else:
+            self.named = self._by_name()
             learner.open(self.train, self.inner)
             self.spent = self._compare()
             found.append(chooser.by_regression(self._words()))
@@ -314,6 +319,19 @@ class _Table:
         self.learner.teach(lesson, dataclasses.replace(self.config, optimizer=adam, loop=loop))
         return work
 
+    def _by_name(self) -> float | None:
+        """Answer some rows by the labels' names; None: no names that say what they mean."""
+        if self.kind != "single_label" or not isinstance(self.examples.train[0].text, str):
+            return None
+        draw = random.Random(self.options.seed)
+        rows = draw.sample(self.examples.train, min(ASKED, len(self.train)))
+        found = by_name(self.roberta, [row.text for row in rows], self.names)
+        if found is None:
+            return None
+        answers = [self.names[k] for k in found.argmax(1).tolist()]
+        right = [name in row.labels for name, row in zip(answers, rows, strict=True)]
+        return sum(right) / len(right)
+
     def _affordable(self, way: Way, parts: list[list[int]]) -> tuple[list[list[int]], str]:
         """Tell which folds the amount of work allows to answer by training, else why none.
 
@@ -349,8 +367,9 @@ class _Table:
 
     def _fewest(self) -> int:
         """Count the rows of the rarest class, of which each fold should have one."""
-        counts = Counter(name for row in self.examples.train for name in row.labels)
-        return min(counts.values()) if self.task == "classification" else FOLDS
+        train = self.examples.train
+        counts = Counter(name for row in train for name in row.labels)
+        return min(counts.values()) if self.task == "classification" else len(train)
 
     def _learnt(self, found: list[Answers], best: Answers, left_out: list[Tried]) -> Learnt:
         targets = self.learner.lesson.targets[best.rows]
@@ -423,6 +442,13 @@ class _Table:
                 notes.append(
                     "the cosine of the model's vectors, which learns nothing, orders these pairs "
                     f"better (Spearman {rival:.3f}, learnt {top:.3f}): `similarity` computes it"
+                )
+        if self.named is not None:
+            ways.append(Tried(BY_NAME, self.named))
+            if self.named >= top:
+                notes.append(
+                    "`zero_shot` answers these rows as well by the names of the labels alone "
+                    f"({_score(self.named, self.task)}, learnt {_score(top, self.task)})"
                 )
         return Choice(best.way.name, why, tuple(ways), MEASURES[self.task]), notes
 

@@ -1,4 +1,4 @@
-"""Says what a model thinks of labels before it learns any: where `fit` may begin."""
+"""Answers a table by the names of its labels alone: what learning has to beat."""
 
 from __future__ import annotations
 
@@ -14,8 +14,6 @@ from roberta_hub.model.known_head import heads_of
 from roberta_hub.text.tokenizer import Text
 from roberta_hub.zero_shot_settings import Way
 
-LEAST = 1e-6
-"""Least probability that a label gets: no label is impossible before a row was seen."""
 _WORD = re.compile(r"[^\W\d_]{2,}")
 
 
@@ -39,13 +37,14 @@ def are_words(labels: Sequence[str]) -> bool:
     )
 
 
-def prior(
+def by_name(
     roberta: RobertaHubInterface, texts: Sequence[Text], labels: Sequence[str]
 ) -> Tensor | None:
-    """Compute log-probabilities of labels by their names alone, as `zero_shot` judges them.
+    """Compute the probabilities of labels by their names alone, as `zero_shot` judges them.
 
     It asks by the way that is recorded with the model, else by all that the model has: sentence
-    vectors, a head for entailment, or both. Texts that are too long are cut.
+    vectors, a head for entailment, or both. Texts that are too long are cut; underscores in labels
+    are read as blanks.
 
     Args:
         roberta: the model, before it learns.
@@ -54,23 +53,26 @@ def prior(
 
     Returns:
         (len(texts), len(labels)) float32; None where labels are no words, or the model can judge
-        none.
+        none, or two of them differ by underscores alone.
 
     Example:
         >>> import roberta_hub
         >>> roberta = roberta_hub.load_model("roberta.tiny")
-        >>> found = prior(roberta, ["The team scored twice."], ["politics", "sports"])
+        >>> found = by_name(roberta, ["The team scored twice."], ["politics", "sports"])
         >>> found.argmax(-1).tolist()
         [1]
-        >>> prior(roberta, ["The team scored twice."], ["0", "1"]) is None
+        >>> by_name(roberta, ["The team scored twice."], ["0", "1"]) is None
         True
     """
     way = _way(roberta)
     if way is None or len(labels) < 2 or not are_words(labels):
         return None
-    found = roberta.zero_shot(texts, labels, by=way, truncate=True, progress=False)
-    scores = [[prediction.scores[label] for label in labels] for prediction in found]
-    return torch.tensor(scores).view(len(scores), len(labels)).clamp(min=LEAST).log()
+    names = [label.replace("_", " ") for label in labels]
+    if len(set(names)) < len(names):
+        return None
+    found = roberta.zero_shot(texts, names, by=way, truncate=True, progress=False)
+    scores = [[prediction.scores[name] for name in names] for prediction in found]
+    return torch.tensor(scores).view(len(scores), len(names))
 
 
 def _way(roberta: RobertaHubInterface) -> Way | None:

@@ -5,11 +5,10 @@ from __future__ import annotations
 import copy
 
 import pytest
-import torch
 
 from roberta_hub import load_model
 from roberta_hub.interface import RobertaHubInterface
-from roberta_hub.train.fitting.prior import are_words, prior
+from roberta_hub.train.fitting.by_name import are_words, by_name
 
 TEXTS = ["The goalkeeper saved a penalty.", "Stir the onions until they are brown."]
 LABELS = ["sports", "cooking", "foreign_politics"]
@@ -38,15 +37,15 @@ def test_words_are_told_from_codes(labels: list[str], words: bool) -> None:
     assert are_words(labels) is words
 
 
-def test_it_is_the_logarithm_of_what_zero_shot_says(tiny: RobertaHubInterface) -> None:
-    found = prior(tiny, TEXTS, LABELS)
+def test_it_is_what_zero_shot_says(tiny: RobertaHubInterface) -> None:
+    found = by_name(tiny, TEXTS, LABELS)
     assert found is not None
-    for row, prediction in zip(found, tiny.zero_shot(TEXTS, LABELS, by="both"), strict=True):
-        wanted = torch.tensor([prediction.scores[label] for label in LABELS])
-        torch.testing.assert_close(row.exp(), wanted, atol=2e-6, rtol=0)
+    names = [*LABELS[:2], "foreign politics"]
+    for row, prediction in zip(found, tiny.zero_shot(TEXTS, names, by="both"), strict=True):
+        assert row.tolist() == pytest.approx([prediction.scores[name] for name in names])
     assert found.argmax(-1).tolist() == [0, 1]
-    assert prior(tiny, [], LABELS).shape == (0, 3)  # type: ignore[union-attr]
-    long = prior(tiny, [" ".join(TEXTS * 100)], LABELS)  # is cut
+    assert by_name(tiny, [], LABELS).shape == (0, 3)  # type: ignore[union-attr]
+    long = by_name(tiny, [" ".join(TEXTS * 100)], LABELS)  # is cut
     assert long is not None and bool(long.isfinite().all())
 
 
@@ -54,18 +53,19 @@ def test_a_model_answers_by_what_it_has(tiny: RobertaHubInterface) -> None:
     own = copy.deepcopy(tiny)
     own.zero_shot_settings = None
     both = own.zero_shot(TEXTS, LABELS, by="both")
-    found = prior(own, TEXTS, LABELS)
+    found = by_name(own, TEXTS, LABELS)
     assert found is not None
-    assert found[0].exp().max().item() == pytest.approx(both[0].score, abs=1e-5)
+    assert found[0].max().item() == pytest.approx(both[0].score, abs=1e-5)
     del own.model.classification_heads["mnli"]
-    found = prior(own, TEXTS, LABELS)
+    found = by_name(own, TEXTS, LABELS)
     assert found is not None
     meaning = own.zero_shot(TEXTS, LABELS, by="meaning")
-    assert found[0].exp().max().item() == pytest.approx(meaning[0].score, abs=1e-5)
+    assert found[0].max().item() == pytest.approx(meaning[0].score, abs=1e-5)
     own.sentence = None
-    assert prior(own, TEXTS, LABELS) is None
+    assert by_name(own, TEXTS, LABELS) is None
 
 
 def test_labels_that_are_no_words_have_none(tiny: RobertaHubInterface) -> None:
-    assert prior(tiny, TEXTS, ["0", "1"]) is None
-    assert prior(tiny, TEXTS, ["sports"]) is None
+    assert by_name(tiny, TEXTS, ["0", "1"]) is None
+    assert by_name(tiny, TEXTS, ["sports"]) is None
+    assert by_name(tiny, TEXTS, ["a_match", "a match"]) is None  # zero_shot wants each once
