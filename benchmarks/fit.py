@@ -9,8 +9,9 @@
 What is measured is written at once, and not measured again: a run that is stopped goes on where it
 was. `--again` measures anew. The engines are those of lib/fit_engines.py: `lr` is scikit-learn's
 regression on vectors of the same model, `as_is` the model with nothing learnt, `setfit` SetFit
-with its defaults, `ours` what `fit` chooses. All get the same rows (lib/fit_sets.py) and one
-thread. SetFit runs where it is installed; its numbers are kept otherwise.
+with its defaults, `ours` what `fit` chooses, `by_regression` and `by_training` the two ways that it
+chooses between; where `ours` has taken the way, it is not learnt again. All get the same rows
+(lib/fit_sets.py) and one thread. SetFit runs where it is installed; its numbers are kept otherwise.
 
 Needs `../shared/data` or $ROBERTA_HUB_SHARED. Writes `benchmarks/results/fit.{md,json}`.
 """
@@ -29,7 +30,7 @@ sys.path[:0] = [str(ROOT), str(ROOT / "benchmarks")]
 os.environ |= {"TOKENIZERS_PARALLELISM": "false", "HF_HUB_OFFLINE": "1"}
 
 from lib import fit_page, report  # noqa: E402
-from lib.fit_engines import ENGINES, MODELS, PACKAGES, takes  # noqa: E402
+from lib.fit_engines import ENGINES, FIXED, MODELS, PACKAGES, takes  # noqa: E402
 from lib.fit_runs import Key, Run, Runs  # noqa: E402
 from lib.fit_scores import judge  # noqa: E402
 from lib.fit_sets import REPORTED  # noqa: E402
@@ -93,7 +94,11 @@ def main() -> None:
 
     torch.set_num_threads(1)
     for key in [] if given.page else asked(given):
-        if given.again or key not in runs.read():
+        known = runs.read()
+        taken = known.get(key._replace(engine="ours"))
+        if taken is not None and FIXED.get(key.engine) == taken.way:
+            continue
+        if given.again or key not in known:
             found = measure(key)
             if found is not None:
                 runs.add(found, report.about(*PACKAGES[key.engine]))

@@ -144,11 +144,12 @@ def _classified(roberta: Any, drawn: Drawn) -> np.ndarray:
 # ------------------------------------------------------------------- fit
 
 
-def ours(drawn: Drawn, table: Table, model: str, seed: int) -> Answers:
+def ours(drawn: Drawn, table: Table, model: str, seed: int, **options: Any) -> Answers:
     """`roberta_hub.fit` with what it chooses; of rare classes with `balance=True`."""
     import roberta_hub
 
-    options: dict[str, Any] = {"balance": True} if table.kind == "rare" else {}
+    if table.kind == "rare":
+        options["balance"] = True
     pairs = isinstance(drawn.learn[0][0], tuple)
     columns = ("premise", "hypothesis") if pairs else ("text",)
     rows = [
@@ -180,6 +181,24 @@ def ours(drawn: Drawn, table: Table, model: str, seed: int) -> Answers:
         values = np.array([[answer.scores[name] for name in drawn.labels] for answer in found])
         return Answers(drawn.labels, values, seconds, [tuple(a.labels) for a in found], way)
     return Answers(drawn.labels, _classified(mine, drawn), seconds, way=way)
+
+
+MOMENT = 1e-6
+"""Minutes in which a regression is learnt and nothing is trained."""
+
+
+def by_regression(drawn: Drawn, table: Table, model: str, seed: int) -> Answers:
+    """`fit` by a regression alone, whatever it would choose."""
+    return ours(drawn, table, model, seed, minutes=MOMENT)
+
+
+def by_training(drawn: Drawn, table: Table, model: str, seed: int) -> Answers:
+    """`fit` by the whole model, whatever it would choose, as often as it sees the rows itself."""
+    from roberta_hub.train.fitting.recipe import epochs_for, length_for
+
+    ids = loaded(model).encode_batch(texts_of(drawn.learn))
+    tokens = sum(min(len(row), length_for(len(ids))) for row in ids)
+    return ours(drawn, table, model, seed, minutes=MOMENT, epochs=epochs_for(len(ids), tokens))
 
 
 # ------------------------------------------------------------------- SetFit
@@ -244,14 +263,23 @@ ENGINES: dict[str, Engine] = {
     "as_is": as_it_is,
     "setfit": setfit,
     "ours": ours,
+    "by_regression": by_regression,
+    "by_training": by_training,
 }
 PACKAGES = {
     "lr": ("torch", "scikit-learn"),
     "as_is": ("torch",),
     "setfit": ("torch", "setfit", "sentence-transformers", "transformers"),
     "ours": ("torch",),
+    "by_regression": ("torch",),
+    "by_training": ("torch",),
 }
 """Whose versions stand with the numbers."""
+FIXED = {
+    "by_regression": "a regression on the model's vectors",
+    "by_training": "that regression, then the whole model",
+}
+"""Engines that learn in one way alone, and what `fit` calls it where it chooses it."""
 SETFIT_ON = ("sst2", "imdb", "banking10", "banking20")
 """Sets that SetFit learns, at 8 rows a class: it takes minutes, and more with more rows."""
 
@@ -262,4 +290,6 @@ def takes(engine: str, table: Table, size: int) -> bool:
         return table.name in SETFIT_ON and size == 8
     if engine == "as_is":
         return table.kind in ("pairs", "scored")
+    if engine in FIXED:
+        return table.kind == "one"
     return True
