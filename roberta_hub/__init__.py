@@ -19,10 +19,9 @@ if TYPE_CHECKING:
     from roberta_hub.inference.tag import Span
     from roberta_hub.interface import RobertaHubInterface
     from roberta_hub.model.packing import collate_tokens
-    from roberta_hub.sentence_settings import SentenceSettings
+    from roberta_hub.settings import SentenceSettings, ZeroShotSettings
     from roberta_hub.train.fitting.estimator import RobertaClassifier
     from roberta_hub.train.fitting.fit import fit
-    from roberta_hub.zero_shot_settings import ZeroShotSettings
 
 __version__ = "0.2.0"
 
@@ -58,10 +57,10 @@ _HOMES = {
     "RobertaHubError": "roberta_hub.errors",
     "RobertaHubInterface": "roberta_hub.interface",
     "RobertaModel": "roberta_hub.hub",
-    "SentenceSettings": "roberta_hub.sentence_settings",
+    "SentenceSettings": "roberta_hub.settings",
     "Span": "roberta_hub.inference.tag",
     "XLMRModel": "roberta_hub.hub",
-    "ZeroShotSettings": "roberta_hub.zero_shot_settings",
+    "ZeroShotSettings": "roberta_hub.settings",
     "available_models": "roberta_hub.checkpoint.fetch.records",
     "collate_tokens": "roberta_hub.model.packing",
     "fit": "roberta_hub.train.fitting.fit",

@@ -17,9 +17,9 @@ from roberta_hub.checkpoint.checkpoint import (
     Checkpoint,
 )
 from roberta_hub.errors import CheckpointError, InputError, Remedy
-from roberta_hub.head_settings import HeadSettings
 from roberta_hub.model.roberta import Roberta
 from roberta_hub.model.skeleton import shapes_only
+from roberta_hub.settings import HeadSettings
 
 Model = TypeVar("Model", bound=Roberta)
 

@@ -17,22 +17,23 @@ from roberta_hub.export import folder
 from roberta_hub.export.folder import Exported
 from roberta_hub.export.graph import Output
 from roberta_hub.formats import saving
-from roberta_hub.head_settings import (
-    HeadKind,
-    HeadPooling,
-    WordRule,
-    check_kind,
-    check_pooling,
-    check_thresholds,
-    check_words,
-)
 from roberta_hub.inference.card import card, facts
 from roberta_hub.inference.features import Pooling
 from roberta_hub.inference.heads import check_classes, check_labels
 from roberta_hub.keywords import checks_keywords, unknown_attribute
 from roberta_hub.model.placement import as_device, as_dtype
 from roberta_hub.model.roberta import own_model
-from roberta_hub.sentence_settings import SentenceSettings
+from roberta_hub.settings import (
+    HeadKind,
+    HeadPooling,
+    SentenceSettings,
+    WordRule,
+    ZeroShotSettings,
+    check_kind,
+    check_pooling,
+    check_thresholds,
+    check_words,
+)
 from roberta_hub.show.display import Display
 from roberta_hub.show.facts import Facts
 from roberta_hub.text.dictionary import Dictionary
@@ -44,7 +45,6 @@ from roberta_hub.verbs.embed import EmbedVerbs
 from roberta_hub.verbs.ids import IdVerbs
 from roberta_hub.verbs.language import LanguageVerbs
 from roberta_hub.verbs.zero_shot import ZeroShotVerbs
-from roberta_hub.zero_shot_settings import ZeroShotSettings
 
 if TYPE_CHECKING:
     from typing import Self

@@ -16,9 +16,7 @@ from roberta_hub.config import Inputs, RobertaConfig, check_head_name
 from roberta_hub.errors import CheckpointError, InputError
 from roberta_hub.files import read_bytes
 from roberta_hub.folder import Folder
-from roberta_hub.head_settings import HeadSettings
-from roberta_hub.sentence_settings import SentenceSettings
-from roberta_hub.zero_shot_settings import ZeroShotSettings
+from roberta_hub.settings import HeadSettings, SentenceSettings, ZeroShotSettings
 
 EMBEDDING = "encoder.sentence_encoder.embed_tokens.weight"
 PROJECTION = "encoder.sentence_encoder.embed_projection.weight"

@@ -33,7 +33,7 @@ from roberta_hub.inference.features import Pooling
 from roberta_hub.inference.mode import evaluating
 from roberta_hub.inference.optimize import Optimization
 from roberta_hub.model.roberta import Roberta
-from roberta_hub.sentence_settings import POOLINGS, SentenceSettings
+from roberta_hub.settings import POOLINGS, SentenceSettings
 from roberta_hub.text.added import SETTINGS
 from roberta_hub.text.tokenizer import Tokenizer
 

@@ -51,7 +51,7 @@ from roberta_hub.formats.tokenizers import (
     read_dictionaries,
 )
 from roberta_hub.formats.upgrade import count_layers, is_post_norm_era, prune, upgrade
-from roberta_hub.head_settings import HeadKind, HeadSettings
+from roberta_hub.settings import HeadKind, HeadSettings
 from roberta_hub.text.bpe import GPT2BPE
 from roberta_hub.text.dictionary import Dictionary
 from roberta_hub.text.fairseq_files import Keywords, engine_in

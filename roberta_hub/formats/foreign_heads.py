@@ -7,7 +7,7 @@ from collections.abc import Sequence
 from roberta_hub.arguments import advise
 from roberta_hub.checkpoint.checkpoint import Checkpoint
 from roberta_hub.errors import CheckpointError, Remedy
-from roberta_hub.head_settings import MIDDLE, HeadSettings
+from roberta_hub.settings import DEFAULT_THRESHOLD, HeadSettings
 
 
 def check_first_token(checkpoint: Checkpoint, whose: str, heads: Sequence[str]) -> None:
@@ -46,12 +46,15 @@ def advise_of_thresholds(checkpoint: Checkpoint, whose: str, heads: Sequence[str
     chosen = [
         head
         for head in heads
-        if any(number != MIDDLE for number in _settings(checkpoint, head).thresholds or ())
+        if any(
+            number != DEFAULT_THRESHOLD for number in _settings(checkpoint, head).thresholds or ()
+        )
     ]
     if chosen:
         advise(
             f"{whose} format has no place for thresholds, so that head "
-            f"{', '.join(map(repr, chosen))} gives a label there from a probability of {MIDDLE} on"
+            f"{', '.join(map(repr, chosen))} gives a label there from a probability of "
+            f"{DEFAULT_THRESHOLD} on"
         )
 
 

@@ -19,7 +19,7 @@ from roberta_hub.checkpoint.checkpoint import (
 )
 from roberta_hub.checkpoint.names.table import REPLACED, HeadNames, NameTable
 from roberta_hub.errors import CheckpointError, Remedy
-from roberta_hub.head_settings import HeadKind, HeadSettings
+from roberta_hub.settings import HeadKind, HeadSettings
 
 INPUTS = "roberta_hub_inputs"
 """Our key in config.json, which transformers keeps and does not read."""

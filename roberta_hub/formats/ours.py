@@ -39,13 +39,16 @@ from roberta_hub.formats.tokenizers import (
     complete,
     fit_segments,
 )
-from roberta_hub.head_settings import check_thresholds, settings_of
-from roberta_hub.sentence_settings import SentenceSettings
+from roberta_hub.settings import (
+    SentenceSettings,
+    ZeroShotSettings,
+    check_thresholds,
+    head_settings_of,
+)
 from roberta_hub.text.added import SETTINGS
 from roberta_hub.text.bpe import GPT2BPE
 from roberta_hub.text.dictionary import Dictionary
 from roberta_hub.text.tokenizer import Tokenizer
-from roberta_hub.zero_shot_settings import ZeroShotSettings
 
 FORMAT_VERSION = 1
 POOLED_VERSION = 2
@@ -94,7 +97,7 @@ def read_store(
         if plain_inputs(inputs) != inputs:
             raise ValueError(f"inputs is {brief(inputs)}, each must be 'one' or 'pair'")
         settings = {
-            str(head): settings_of(str(head), given)
+            str(head): head_settings_of(str(head), given)
             for head, given in about.get("heads", {}).items()  # which 0.2.0 did not write
         }
         own_head = about.get("own_head")

@@ -19,21 +19,21 @@ from roberta_hub.folder import Folder
 from roberta_hub.formats.huggingface import description, files_beside
 from roberta_hub.formats.source import FORMATS, formats_in
 from roberta_hub.formats.tokenizer_files import is_written_by_its_class
-from roberta_hub.head_settings import (
+from roberta_hub.model.heads import pooling_of
+from roberta_hub.model.known_head import outputs_of
+from roberta_hub.model.roberta import Roberta, own_model
+from roberta_hub.settings import (
     HeadKind,
     HeadSettings,
+    SentenceSettings,
     WordRule,
+    ZeroShotSettings,
     check_kind,
     check_thresholds,
     check_words,
 )
-from roberta_hub.model.heads import pooling_of
-from roberta_hub.model.known_head import outputs_of
-from roberta_hub.model.roberta import Roberta, own_model
-from roberta_hub.sentence_settings import SentenceSettings
 from roberta_hub.text.dictionary import Dictionary
 from roberta_hub.text.tokenizer import Tokenizer
-from roberta_hub.zero_shot_settings import ZeroShotSettings
 
 EXPORTS = {"onnx": ("model.onnx", "model.onnx.data"), "torch": ("model.pt2",)}
 """What holds the model in a folder of `export`, by its format; the first is always there."""

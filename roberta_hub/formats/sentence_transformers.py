@@ -15,7 +15,7 @@ from typing import Any
 from roberta_hub.arguments import brief
 from roberta_hub.errors import CheckpointError, InputError
 from roberta_hub.folder import Folder
-from roberta_hub.sentence_settings import MAX_LENGTH, SentenceSettings
+from roberta_hub.settings import MAX_LENGTH, SentenceSettings
 
 MODULES = "modules.json"
 _MODEL = "config_sentence_transformers.json"

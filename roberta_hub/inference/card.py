@@ -11,9 +11,8 @@ from roberta_hub.inference.heads import Heads
 from roberta_hub.inference.optimize import Optimization
 from roberta_hub.model.heads import pooling_of
 from roberta_hub.model.known_head import heads_of
-from roberta_hub.sentence_settings import SentenceSettings
+from roberta_hub.settings import SentenceSettings, ZeroShotSettings
 from roberta_hub.text.tokenizer import Tokenizer
-from roberta_hub.zero_shot_settings import ZeroShotSettings
 
 _KINDS: tuple[Literal["classification", "token"], ...] = ("classification", "token")
 """Kinds of heads whose outputs have labels."""

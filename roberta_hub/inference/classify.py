@@ -14,12 +14,12 @@ from torch import Tensor
 
 from roberta_hub.arguments import no_item, switch
 from roberta_hub.config import Inputs
-from roberta_hub.head_settings import MIDDLE, HeadKind
 from roberta_hub.inference.batching import Rows, Runner, starts
 from roberta_hub.inference.heads import check_inputs
 from roberta_hub.inference.windows import Windows
 from roberta_hub.model.heads import pooling_of
 from roberta_hub.model.known_head import known_head
+from roberta_hub.settings import DEFAULT_THRESHOLD, HeadKind
 from roberta_hub.show.bars import Bar, Bars
 from roberta_hub.show.colours import GREY
 from roberta_hub.show.display import Display, Part
@@ -174,7 +174,7 @@ def classify(
         labels: of the head.
         inputs: what it was trained on, if known.
         way: of `answering`.
-        thresholds: of labels that have a probability of their own; None: `MIDDLE`.
+        thresholds: of labels that have a probability of their own; None: `DEFAULT_THRESHOLD`.
     """
     check_inputs(texts, head, inputs)
     values = answers_of(head_values(runner, texts, head, vote=way == "softmax"), way)
@@ -216,13 +216,14 @@ def least_of(
     """Return what `Prediction.of` compares with: thresholds, or None where labels exclude others.
 
     Args:
-        thresholds: that are stored with the head; None: there are none, and it is `MIDDLE`.
+        thresholds: that are stored with the head; None: there are none, and each is
+            `DEFAULT_THRESHOLD`.
         count: of the labels.
         way: of `answering`.
     """
     if way != "sigmoid":
         return None
-    return [MIDDLE] * count if thresholds is None else thresholds
+    return [DEFAULT_THRESHOLD] * count if thresholds is None else thresholds
 
 
 def head_values(

@@ -12,7 +12,7 @@ from torch import Tensor
 from roberta_hub.errors import InputError, InputTypeError, Place, placed
 from roberta_hub.inference.batching import Runner
 from roberta_hub.inference.pooling import pooled
-from roberta_hub.sentence_settings import SentenceSettings
+from roberta_hub.settings import SentenceSettings
 from roberta_hub.text.texts import as_texts
 from roberta_hub.text.tokenizer import Text
 

@@ -19,15 +19,15 @@ from roberta_hub.errors import (
     RobertaHubError,
     UnknownNameError,
 )
-from roberta_hub.head_settings import (
+from roberta_hub.model.known_head import VERBS, Kind, heads_of, known_head, outputs_of
+from roberta_hub.rows.frames import list_of
+from roberta_hub.settings import (
     HeadKind,
     WordRule,
     check_kind,
     check_thresholds,
     check_words,
 )
-from roberta_hub.model.known_head import VERBS, Kind, heads_of, known_head, outputs_of
-from roberta_hub.rows.frames import list_of
 from roberta_hub.text.dictionary import MASK
 from roberta_hub.text.tokenizer import Text
 

@@ -11,9 +11,9 @@ from typing import Any, NoReturn
 from torch import Tensor
 
 from roberta_hub.arguments import no_item
-from roberta_hub.head_settings import WordRule
 from roberta_hub.inference.batching import Rows, Runner
 from roberta_hub.model.known_head import known_head
+from roberta_hub.settings import WordRule
 from roberta_hub.text.alignment import Extent, align
 from roberta_hub.text.tokenizer import Tokenizer
 

@@ -12,16 +12,14 @@ from torch import Tensor
 
 from roberta_hub.arguments import advise, one_of, shown, switch, text_of
 from roberta_hub.errors import InputError, Place, Remedy, placed
-from roberta_hub.head_settings import MIDDLE
 from roberta_hub.inference.batching import Runner, once
 from roberta_hub.inference.classify import Prediction, window_values
 from roberta_hub.inference.embed import embed
 from roberta_hub.inference.heads import ENTAILMENT, Heads, entails
 from roberta_hub.inference.windows import keep_as_tokenizers
-from roberta_hub.sentence_settings import SentenceSettings
+from roberta_hub.settings import DEFAULT_THRESHOLD, WAYS, SentenceSettings, Way, ZeroShotSettings
 from roberta_hub.text.texts import as_strings
 from roberta_hub.text.tokenizer import Text
-from roberta_hub.zero_shot_settings import WAYS, Way, ZeroShotSettings
 
 HYPOTHESIS = "This example is {}."
 """What the head for entailment is asked of each label, unless told otherwise."""
@@ -161,7 +159,7 @@ def zero_shot(
     words = labels if way == "entailment" else list(map(in_words, labels))
     hypotheses = [hypothesis.replace("{}", word) for word in words]
     scores = _scores(model, texts, words, hypotheses, asked, way, multi_label=multi_label)
-    thresholds = [MIDDLE] * len(labels) if multi_label else None
+    thresholds = [DEFAULT_THRESHOLD] * len(labels) if multi_label else None
     return [Prediction.of(labels, row, thresholds) for row in scores.tolist()]
 
 

@@ -9,10 +9,10 @@ import torch
 import torch.nn.functional as F
 from torch import Tensor, nn
 
-from roberta_hub.head_settings import HeadPooling
 from roberta_hub.model.activations import activation
 from roberta_hub.model.matrices import Dtype, matrix, norm
 from roberta_hub.model.prepared import Prepared, is_plain
+from roberta_hub.settings import HeadPooling
 
 
 def init_bert(module: nn.Module) -> None:

@@ -14,7 +14,6 @@ from torch import Tensor, nn
 from roberta_hub.arguments import kind_of, shown
 from roberta_hub.config import MAX_SIZE, RobertaConfig, check_head_name, fairseq_arguments
 from roberta_hub.errors import InputError, InputTypeError
-from roberta_hub.head_settings import HeadPooling, check_pooling
 from roberta_hub.model.encoder import TransformerEncoder
 from roberta_hub.model.heads import (
     ClassificationHead,
@@ -28,6 +27,7 @@ from roberta_hub.model.heads import (
 )
 from roberta_hub.model.known_head import known_head, list_heads
 from roberta_hub.model.packing import PackedBatch
+from roberta_hub.settings import HeadPooling, check_pooling
 
 Extra = dict[str, "list[Tensor] | None"]
 Head = TypeVar("Head", bound=nn.Module)

@@ -7,7 +7,7 @@ from typing import Any
 
 import click
 
-from roberta_hub.head_settings import HeadPooling
+from roberta_hub.settings import HeadPooling
 from roberta_hub.shell.grammar import complete_model, examples, listed
 
 

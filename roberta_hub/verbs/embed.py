@@ -15,7 +15,7 @@ from roberta_hub.inference.batching import Options, Runner
 from roberta_hub.inference.search import Hit
 from roberta_hub.inference.windows import keep_as_tokenizers
 from roberta_hub.keywords import checks_keywords
-from roberta_hub.sentence_settings import SentenceSettings
+from roberta_hub.settings import SentenceSettings
 from roberta_hub.text.texts import Texts, as_texts
 from roberta_hub.text.tokenizer import Text
 from roberta_hub.verbs.texts import TextVerbs

@@ -6,7 +6,6 @@ from collections.abc import Iterable, Sequence
 from typing import TYPE_CHECKING, Any, overload
 
 from roberta_hub.config import Inputs
-from roberta_hub.head_settings import HeadKind, WordRule
 from roberta_hub.inference import answer, choose, classify, shown, tag
 from roberta_hub.inference.answer import MAX_ANSWER, Answer
 from roberta_hub.inference.batching import Options
@@ -15,6 +14,7 @@ from roberta_hub.inference.heads import Heads, check_classes
 from roberta_hub.inference.tag import Span
 from roberta_hub.keywords import checks_keywords
 from roberta_hub.model.roberta import own_model
+from roberta_hub.settings import HeadKind, WordRule
 from roberta_hub.text.texts import Texts, as_single_texts, as_texts
 from roberta_hub.verbs.texts import TextVerbs
 

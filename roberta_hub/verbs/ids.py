@@ -12,12 +12,12 @@ import torch.nn.functional as F
 from torch import Tensor
 
 from roberta_hub.arguments import switch
-from roberta_hub.head_settings import HeadKind, check_kind
 from roberta_hub.inference.mode import drops
 from roberta_hub.inference.words import AlignedDoc, aligned_doc
 from roberta_hub.keywords import checks_keywords
 from roberta_hub.model.known_head import known_head
 from roberta_hub.model.packing import check_tokens
+from roberta_hub.settings import HeadKind, check_kind
 from roberta_hub.verbs.texts import TextVerbs
 
 _warning = threading.Lock()

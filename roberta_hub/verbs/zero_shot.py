@@ -10,10 +10,9 @@ from roberta_hub.inference.batching import Options
 from roberta_hub.inference.classify import Prediction
 from roberta_hub.inference.zero_shot import HYPOTHESIS, ZeroShotModel
 from roberta_hub.keywords import checks_keywords
-from roberta_hub.sentence_settings import SentenceSettings
+from roberta_hub.settings import SentenceSettings, Way, ZeroShotSettings
 from roberta_hub.text.texts import Texts, as_texts
 from roberta_hub.verbs.heads import HeadVerbs
-from roberta_hub.zero_shot_settings import Way, ZeroShotSettings
 
 if TYPE_CHECKING:
     from typing_extensions import Unpack

@@ -19,7 +19,7 @@ import roberta_hub
 from roberta_hub import RobertaHubError, RobertaHubInterface
 from roberta_hub.config import RobertaConfig
 from roberta_hub.hub import RobertaModel
-from roberta_hub.sentence_settings import SentenceSettings
+from roberta_hub.settings import SentenceSettings
 from roberta_hub.text import Dictionary, Task
 from roberta_hub.text.bpe import GPT2BPE
 

@@ -14,7 +14,7 @@ from roberta_hub import interface, load_model
 from roberta_hub.errors import CheckpointError, VocabularyError
 from roberta_hub.folder import Folder
 from roberta_hub.formats.source import FORMATS, detect, formats_in
-from roberta_hub.sentence_settings import SentenceSettings
+from roberta_hub.settings import SentenceSettings
 from roberta_hub.shell import upkeep
 
 NAMES = ["fairseq", "roberta_hub", "huggingface"]

@@ -17,7 +17,7 @@ from torch import Tensor, nn
 
 from roberta_hub import RobertaHubError, RobertaHubInterface, SentenceSettings
 from roberta_hub.inference.windows import keep_as_tokenizers, keep_evenly
-from roberta_hub.sentence_settings import POOLINGS
+from roberta_hub.settings import POOLINGS
 
 PLAIN: dict[str, Callable[[Tensor], Tensor]] = {
     "cls": lambda states: states[0],

@@ -14,7 +14,7 @@ from roberta_hub import ZeroShotSettings, load_model
 from roberta_hub.errors import CheckpointError, InputError, UnknownNameError
 from roberta_hub.inference import zero_shot as module
 from roberta_hub.interface import RobertaHubInterface
-from roberta_hub.zero_shot_settings import WAYS
+from roberta_hub.settings import WAYS
 
 OWN = json.loads((Path(__file__).parents[1] / "data" / "zero_shot.json").read_text())
 TEXTS = [

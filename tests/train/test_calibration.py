@@ -10,7 +10,7 @@ import torch
 from small_models import assert_close
 from torch import Tensor
 
-from roberta_hub.head_settings import HeadKind
+from roberta_hub.settings import HeadKind
 from roberta_hub.train.fitting.calibration import SPREAD, calibrated, temperature, thresholds
 from roberta_hub.train.fitting.regression import losses
 

@@ -9,7 +9,7 @@ import torch
 from small_models import assert_close
 from torch import Tensor
 
-from roberta_hub.head_settings import HeadKind
+from roberta_hub.settings import HeadKind
 from roberta_hub.train.fitting.regression import (
     STRENGTHS,
     TRUSTS,

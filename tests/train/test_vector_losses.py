@@ -12,7 +12,7 @@ import torch.nn.functional as F
 from torch import Tensor
 
 from roberta_hub.model.packing import pack_sequences
-from roberta_hub.sentence_settings import POOLINGS
+from roberta_hub.settings import POOLINGS
 from roberta_hub.train.tasks.vector_losses import contrast, cosines, distance, order, pool, twins
 
 SCALE = 20.0

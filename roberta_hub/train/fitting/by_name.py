@@ -11,8 +11,8 @@ from torch import Tensor
 from roberta_hub.inference.heads import ENTAILMENT
 from roberta_hub.interface import RobertaHubInterface
 from roberta_hub.model.known_head import heads_of
+from roberta_hub.settings import Way
 from roberta_hub.text.tokenizer import Text
-from roberta_hub.zero_shot_settings import Way
 
 _WORD = re.compile(r"[^\W\d_]{2,}")
 

@@ -12,7 +12,7 @@ from collections.abc import Sequence
 import torch
 from torch import Tensor
 
-from roberta_hub.head_settings import HeadKind
+from roberta_hub.settings import HeadKind
 from roberta_hub.train.fitting.regression import losses
 
 SPREAD = 0.4

@@ -15,11 +15,11 @@ from typing import TYPE_CHECKING, Any, NoReturn
 from roberta_hub.arguments import shown
 from roberta_hub.errors import InputError, Place, UnknownNameError, near_names
 from roberta_hub.files import write_files
-from roberta_hub.head_settings import HeadPooling
 from roberta_hub.hub import load_model
 from roberta_hub.inference.classify import Prediction
 from roberta_hub.interface import RobertaHubInterface
 from roberta_hub.keywords import checked
+from roberta_hub.settings import HeadPooling
 from roberta_hub.text.texts import Texts, as_texts
 from roberta_hub.text.tokenizer import Text
 from roberta_hub.train.fitting.fit import fit

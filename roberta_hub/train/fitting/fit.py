@@ -14,11 +14,11 @@ from typing import Any
 from roberta_hub.arguments import path_text
 from roberta_hub.errors import InputError, MissingExtraError, Remedy
 from roberta_hub.extras import install
-from roberta_hub.head_settings import HeadPooling
 from roberta_hub.hub import load_model
 from roberta_hub.interface import RobertaHubInterface
 from roberta_hub.keywords import checked
 from roberta_hub.model.roberta import own_model
+from roberta_hub.settings import HeadPooling
 from roberta_hub.train.fitting.card import card
 from roberta_hub.train.fitting.choosing import AS_IS, MINUTES
 from roberta_hub.train.fitting.examples import Examples, read_examples, wrapped

@@ -14,10 +14,10 @@ from pathlib import Path
 import torch
 from torch import Tensor, nn
 
-from roberta_hub.head_settings import HeadKind
 from roberta_hub.interface import RobertaHubInterface
 from roberta_hub.model.heads import ClassificationHead
 from roberta_hub.model.roberta import Roberta, own_model
+from roberta_hub.settings import HeadKind
 from roberta_hub.train.data.sentences import Sentences
 from roberta_hub.train.fitting.regression import Linear, solve
 from roberta_hub.train.loop.flops import training_flops

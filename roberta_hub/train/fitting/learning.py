@@ -20,12 +20,12 @@ from torch import Tensor, nn
 
 from roberta_hub.config import Inputs
 from roberta_hub.errors import InputError
-from roberta_hub.head_settings import HeadPooling
 from roberta_hub.inference.classify import Prediction
 from roberta_hub.interface import RobertaHubInterface
 from roberta_hub.model.heads import pooling_of
 from roberta_hub.model.known_head import heads_of
 from roberta_hub.model.roberta import own_model
+from roberta_hub.settings import HeadPooling
 from roberta_hub.train.data.sentences import Sentences
 from roberta_hub.train.fitting.by_name import are_words, by_name
 from roberta_hub.train.fitting.calibration import calibrated, temperature, thresholds

@@ -9,7 +9,7 @@ from typing import get_args
 
 from roberta_hub.arguments import one_of, shown, switch, whole_number
 from roberta_hub.errors import InputError, InputTypeError
-from roberta_hub.head_settings import HeadPooling
+from roberta_hub.settings import HeadPooling
 from roberta_hub.train.limits import MAX_SEED
 
 

@@ -12,7 +12,7 @@ import torch
 import torch.nn.functional as F
 from torch import Tensor
 
-from roberta_hub.head_settings import HeadKind
+from roberta_hub.settings import HeadKind
 
 STRENGTHS = (10.0, 30.0, 100.0, 300.0)
 """How much the rows count beside the prior, for features of mean norm 1 (scikit-learn's C)."""

@@ -9,8 +9,8 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from roberta_hub.errors import InputError, Remedy
-from roberta_hub.head_settings import WordRule
 from roberta_hub.inference.tag import OUTSIDE, cut
+from roberta_hub.settings import WordRule
 from roberta_hub.train.data.labels import alike
 from roberta_hub.train.data.sentences import Sentences
 from roberta_hub.train.fitting.examples import FEW, SHOWN, held_out_share, wrapped

@@ -8,9 +8,9 @@ from dataclasses import dataclass
 
 import torch
 
-from roberta_hub.head_settings import WordRule
 from roberta_hub.inference.batching import Runner
 from roberta_hub.inference.tag import OUTSIDE, Span, cut, merge, parts_of, tag_words
+from roberta_hub.settings import WordRule
 from roberta_hub.train.fitting.fitted import Judged
 from roberta_hub.train.fitting.judging import FEW, MISTAKES, beside
 from roberta_hub.train.fitting.measures import bootstrap, f1, of_share

@@ -12,7 +12,7 @@ from roberta_hub.errors import InputError
 from roberta_hub.inference.embed import lowered
 from roberta_hub.interface import RobertaHubInterface
 from roberta_hub.model.roberta import Roberta
-from roberta_hub.sentence_settings import SentenceSettings
+from roberta_hub.settings import SentenceSettings
 from roberta_hub.train.data.pairs import Pair, read_pairs
 from roberta_hub.train.reports import first_process, logger
 from roberta_hub.train.settings import Config

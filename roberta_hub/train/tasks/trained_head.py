@@ -10,9 +10,9 @@ from typing import Literal
 import torch
 
 from roberta_hub.config import Inputs
-from roberta_hub.head_settings import HeadKind
 from roberta_hub.interface import RobertaHubInterface
 from roberta_hub.model.known_head import heads_of
+from roberta_hub.settings import HeadKind
 from roberta_hub.train.settings import Config
 from roberta_hub.train.tasks.features import roberta_of
 

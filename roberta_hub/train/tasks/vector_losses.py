@@ -19,7 +19,7 @@ def pool(rows: Tensor, packed: PackedBatch, pooling: Sequence[str]) -> Tensor:
     Args:
         rows: features of the tokens. Shape: (N, C)
         packed: whose tokens they are.
-        pooling: of `sentence_settings.POOLINGS`.
+        pooling: of `settings.POOLINGS`.
 
     Returns:
         (S, C * len(pooling))

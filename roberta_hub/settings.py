@@ -1,0 +1,399 @@
+"""Defines the settings of a model's answers: those of its heads, sentence vectors and `zero_shot`.
+
+`HeadSettings` belongs to a head, `SentenceSettings` to `embed`, `ZeroShotSettings` to `zero_shot`.
+"""
+
+from __future__ import annotations
+
+import dataclasses
+import math
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from numbers import Real
+from typing import Any, Literal, get_args
+
+from roberta_hub.arguments import one_of, shown
+from roberta_hub.errors import InputError, Remedy, UnknownNameError
+
+HeadPooling = Literal["cls", "mean"]
+"""What a head reads: the vector of `<s>`, or the mean of the vectors of all tokens."""
+HeadKind = Literal["single_label", "multi_label", "regression"]
+"""What a head learnt: one label of several, any number of labels, or numbers."""
+WordRule = Literal["words", "parts"]
+"""What a token head labels: words as treebanks cut them, or runs of letters and digits."""
+DEFAULT_THRESHOLD = 0.5
+"""Of a label for which none is stored."""
+POOLINGS = ("cls", "max", "mean", "mean_sqrt_len")
+"""The vector of `<s>`, the largest value of each dimension, the mean over all tokens, and their sum
+divided by the root of their number. Several of them lie side by side in one vector."""
+SIMILARITIES = ("cosine", "dot", "euclidean", "manhattan")
+"""How two vectors compare; the last two are distances with a minus, so that more is nearer."""
+MAX_LENGTH = 1_000_000
+"""Largest limit in tokens; more stands in files for "no limit"."""
+Way = Literal["entailment", "meaning", "both"]
+"""What `zero_shot` asks: a head for entailment, the nearest label's vector, or both."""
+WAYS: tuple[Way, ...] = get_args(Way)
+MAX_FACTOR = 1000
+"""Largest factor of a cosine, and largest temperature."""
+
+
+# ---- heads ----
+
+
+@dataclass(frozen=True, kw_only=True)
+class HeadSettings:
+    """How a head reads a text, and what its outputs mean.
+
+    Example:
+        >>> HeadSettings(pooling="mean", kind="multi_label", thresholds=(0.5, 0.25)).to_dict()
+        {'pooling': 'mean', 'kind': 'multi_label', 'thresholds': [0.5, 0.25]}
+        >>> HeadSettings().to_dict()
+        {}
+    """
+
+    pooling: HeadPooling = "cls"
+    """Of a classification head."""
+    kind: HeadKind | None = None
+    """Of a classification head; None: nobody said it."""
+    thresholds: tuple[float, ...] | None = None
+    """For each label the least probability that gives it; None: `DEFAULT_THRESHOLD` for all."""
+    words: WordRule = "words"
+    """Of a token head."""
+
+    def to_dict(self) -> dict[str, Any]:
+        """Plain values for a JSON file, without those that nobody set.
+
+        `head_settings_of` reads them.
+        """
+        values: dict[str, Any] = {
+            "pooling": None if self.pooling == "cls" else self.pooling,
+            "kind": self.kind,
+            "thresholds": None if self.thresholds is None else list(self.thresholds),
+            "words": None if self.words == "words" else self.words,
+        }
+        return {name: value for name, value in values.items() if value is not None}
+
+
+def head_settings_of(head: str, values: Any) -> HeadSettings:
+    """Read the settings of a head from a file's plain values.
+
+    Args:
+        head: its name, for errors.
+        values: what `HeadSettings.to_dict` gives.
+
+    Raises:
+        InputError: another form, or a value that cannot be.
+
+    Example:
+        >>> head_settings_of("topic", {"pooling": "mean"})
+        HeadSettings(pooling='mean', kind=None, thresholds=None, words='words')
+    """
+    known = ("pooling", "kind", "thresholds", "words")
+    if not isinstance(values, dict) or not set(values) <= set(known):
+        raise InputError(f"head {head!r}: {shown(values)} is no dict of {', '.join(known)}")
+    return HeadSettings(
+        pooling=check_pooling(head, values.get("pooling", "cls")),
+        kind=check_kind(head, values.get("kind")),
+        thresholds=check_thresholds(head, values.get("thresholds")),
+        words=check_words(head, values.get("words", "words")),
+    )
+
+
+def check_pooling(head: object, pooling: Any) -> HeadPooling:
+    """Return what a head reads.
+
+    Args:
+        head: its name, for the error.
+        pooling: what was said.
+
+    Raises:
+        InputError: it is neither of both.
+    """
+    if not isinstance(pooling, str) or pooling not in get_args(HeadPooling):
+        raise InputError(
+            f"head {shown(head)}: pooling is {shown(pooling)}; choose 'cls', the vector of <s>, or "
+            "'mean', that of all tokens"
+        )
+    return pooling  # type: ignore[return-value]
+
+
+def check_kind(head: object, kind: Any) -> HeadKind | None:
+    """Return what a head learnt; None: nobody said it.
+
+    Args:
+        head: its name, for the error.
+        kind: what was said.
+
+    Raises:
+        InputError: there is no such kind.
+    """
+    if kind is not None and (not isinstance(kind, str) or kind not in get_args(HeadKind)):
+        raise InputError(
+            f"head {shown(head)}: kind is {shown(kind)}; choose 'single_label', 'multi_label' or "
+            "'regression', or None where nobody knows it"
+        )
+    return kind  # type: ignore[return-value]
+
+
+def check_words(head: object, words: Any) -> WordRule:
+    """Return how a text is cut for a token head.
+
+    Args:
+        head: its name, for the error.
+        words: what was said.
+
+    Raises:
+        InputError: there is no such rule.
+    """
+    if not isinstance(words, str) or words not in get_args(WordRule):
+        raise InputError(
+            f"head {shown(head)}: words is {shown(words)}; choose 'words', as treebanks cut them, "
+            "or 'parts', runs of letters and digits"
+        )
+    return words  # type: ignore[return-value]
+
+
+def check_thresholds(
+    head: object, thresholds: Any, count: int | None = None
+) -> tuple[float, ...] | None:
+    """Return the thresholds of a head's labels as floats; None: there are none.
+
+    Args:
+        head: its name, for the error.
+        thresholds: a number for each label.
+        count: of the labels; None: any.
+
+    Raises:
+        InputError: no list of numbers from 0 to 1, or not one for each label.
+
+    Example:
+        >>> check_thresholds("topic", [0.5, 1], 2)
+        (0.5, 1.0)
+    """
+    if thresholds is None:
+        return None
+    needs = "one number from 0 to 1 for each label" if count is None else _needs(count)
+    if isinstance(thresholds, (str, bytes, dict, set)) or not hasattr(thresholds, "__iter__"):
+        raise InputError(f"head {shown(head)}: thresholds is {shown(thresholds)}; give {needs}")
+    given = list(thresholds)
+    for number in given:
+        is_number = isinstance(number, Real) and not isinstance(number, bool)
+        if not is_number or not math.isfinite(number) or not 0 <= number <= 1:
+            raise InputError(f"head {shown(head)}: threshold {shown(number)}; give {needs}")
+    if count is not None and len(given) != count:
+        raise InputError(
+            f"head {shown(head)}: {len(given)} thresholds {shown(given)} for {count} labels; give "
+            f"{needs}"
+        )
+    return tuple(map(float, given))
+
+
+def _needs(count: int) -> str:
+    return f"a list of {count} numbers from 0 to 1, one for each label in the order of head_labels"
+
+
+# ---- sentence vectors ----
+
+
+@dataclass(frozen=True, kw_only=True)
+class SentenceSettings:
+    """How a sentence encoder makes one vector of a text (Reimers and Gurevych 2019).
+
+    The defaults are those of sentence-transformers for a model without settings of its own.
+
+    Example:
+        >>> SentenceSettings(pooling="cls", normalize=True, prompts={"query": "query: "})
+        SentenceSettings(pooling=('cls',), normalize=True, max_length=None, prompts={'query': \
+'query: '}, default_prompt=None, lower_case=False, similarity='cosine')
+        >>> SentenceSettings(pooling="middle")
+        Traceback (most recent call last):
+        ...
+        roberta_hub.errors.InputError: pooling is ('middle',); choose of cls, max, mean, \
+mean_sqrt_len
+    """
+
+    pooling: tuple[str, ...] = ("mean",)
+    """Of `POOLINGS`, at least one; a single name may be given as str."""
+    normalize: bool = False
+    """Whether vectors get length 1."""
+    max_length: int | None = None
+    """Longest text in tokens, specials included; None: what the model takes."""
+    prompts: Mapping[str, str] = field(default_factory=dict)
+    """Texts that are put before a text, by name: {"query": "query: "}."""
+    default_prompt: str | None = None
+    """The name of the prompt that a text gets if no other is asked for."""
+    lower_case: bool = False
+    """Whether a text is lower-cased before the tokenizer reads it."""
+    similarity: str = "cosine"
+    """Of `SIMILARITIES`."""
+
+    def __post_init__(self) -> None:
+        pooling = (self.pooling,) if isinstance(self.pooling, str) else self.pooling
+        if not isinstance(pooling, (list, tuple)) or not pooling:
+            raise InputError(
+                f"pooling is {shown(pooling)}; give one or more of {_listed(POOLINGS)}"
+            )
+        if not all(isinstance(name, str) and name in POOLINGS for name in pooling):
+            raise InputError(f"pooling is {shown(pooling)}; choose of {_listed(POOLINGS)}")
+        object.__setattr__(self, "pooling", tuple(pooling))
+        for name in ("normalize", "lower_case"):
+            if not isinstance(getattr(self, name), bool):
+                raise InputError(f"{name} is {shown(getattr(self, name))}, must be true or false")
+        length = self.max_length
+        if length is not None and (type(length) is not int or not 1 <= length <= MAX_LENGTH):
+            raise InputError(f"max_length is {shown(length)}, must lie in 1..{MAX_LENGTH:,}")
+        self._check_prompts()
+        if not isinstance(self.similarity, str) or self.similarity not in SIMILARITIES:
+            raise InputError(
+                f"similarity is {shown(self.similarity)}; choose {_listed(SIMILARITIES)}"
+            )
+
+    def _check_prompts(self) -> None:
+        prompts = self.prompts
+        if not isinstance(prompts, Mapping) or not all(
+            isinstance(part, str) for pair in prompts.items() for part in pair
+        ):
+            raise InputError(f"prompts is {shown(prompts)}; give texts by name, as str")
+        object.__setattr__(self, "prompts", dict(prompts))
+        name = self.default_prompt
+        if name is not None and not (isinstance(name, str) and name in prompts):
+            raise InputError(
+                f"default_prompt is {shown(name)}, which is none of the prompts: "
+                f"{_listed(prompts) or 'there are none'}"
+            )
+
+    def find_prompt(self, prompt: str | None, name: str | None) -> str:
+        """Return the text that is put before each text.
+
+        Args:
+            prompt: the text itself; None: it was not given.
+            name: of one of `prompts`; None: none was named.
+
+        Raises:
+            InputError: both are given; or the text is the name of a prompt.
+            UnknownNameError: no prompt has this name; the message lists those there are.
+
+        Example:
+            >>> settings = SentenceSettings(prompts={"query": "query: "})
+            >>> settings.find_prompt(None, "query"), settings.find_prompt(None, None)
+            ('query: ', '')
+        """
+        if prompt is not None and name is not None:
+            raise InputError("prompt is a text and prompt_name names one; give one of the two")
+        if prompt is not None:
+            text = shown(self.prompts.get(prompt, ""))
+            if prompt in self.prompts and self.prompts[prompt] != prompt:
+                raise InputError(
+                    f"prompt is {shown(prompt)}, which is the name of a prompt",
+                    remedy=Remedy(
+                        f"say prompt_name={shown(prompt)} for its text {text}",
+                        f"say --prompt-name for its text {text}",
+                    ),
+                )
+            return prompt
+        name = self.default_prompt if name is None else name
+        if name is None:
+            return ""
+        if name not in self.prompts:
+            raise UnknownNameError(
+                f"no prompt is named {shown(name)}; this model has "
+                f"{_listed(self.prompts) or 'none'}",
+                remedy=Remedy(
+                    "prompt= takes a text of your own", "--prompt takes a text of your own"
+                ),
+            )
+        return self.prompts[name]
+
+    def summary(self, longest: int) -> str:
+        """Say it in a line.
+
+        Args:
+            longest: what the model takes, in tokens.
+
+        Example:
+            >>> SentenceSettings(normalize=True, max_length=256).summary(512)
+            'mean pooling, normalized, at most 256 tokens'
+        """
+        limit = longest if self.max_length is None else min(longest, self.max_length)
+        parts = [" + ".join(self.pooling) + " pooling", f"at most {limit} tokens"]
+        if self.normalize:
+            parts.insert(1, "normalized")
+        if self.lower_case:
+            parts.append("lower-cased")
+        if self.similarity != "cosine":
+            parts.append(f"compared by {self.similarity}")
+        if named := [name for name, text in self.prompts.items() if text]:
+            default = f" (default {self.default_prompt})" if self.default_prompt in named else ""
+            parts.append(f"prompts {shown(', '.join(named))[1:-1]}{default}")
+        return ", ".join(parts)
+
+    def to_dict(self) -> dict[str, object]:
+        """Plain values for a JSON file; `SentenceSettings(**d)` restores them."""
+        return dataclasses.asdict(self)
+
+
+def _listed(names: object) -> str:
+    listed = [str(name)[:40] for name in list(names)[:20]]  # type: ignore[call-overload]
+    return ", ".join(listed)
+
+
+# ---- zero_shot ----
+
+
+@dataclass(frozen=True, kw_only=True)
+class ZeroShotSettings:
+    """By which way a model labels best, and the constants that make its scores probabilities.
+
+    The defaults are those of roberta.tiny's vectors, all-MiniLM-L6-v2's, and serve models of their
+    kind that say nothing.
+
+    Example:
+        >>> ZeroShotSettings(by="both").weight
+        90.0
+        >>> ZeroShotSettings(by="luck")
+        Traceback (most recent call last):
+        ...
+        roberta_hub.errors.InputError: by is 'luck'; choose 'entailment', 'meaning' or 'both'
+    """
+
+    by: Way = "entailment"
+    """What `zero_shot` asks unless it is told."""
+    scale: float = 19.0
+    """By meaning alone, a cosine times this is a logit."""
+    weight: float = 90.0
+    """By both, a cosine is added to the logit of entailment, times this and the square of how far
+    the labels lie from each other (1 less their mean cosine)."""
+    temperature: float = 2.0
+    """By both, the sum is divided by this."""
+    middle: float = 0.2
+    """With `multi_label`, the cosine at which a label is as likely right as wrong."""
+
+    def __post_init__(self) -> None:
+        one_of("by", self.by, WAYS)
+        for name in ("scale", "weight", "temperature", "middle"):
+            value = getattr(self, name)
+            number = isinstance(value, (int, float)) and not isinstance(value, bool)
+            if not number or not math.isfinite(value):
+                raise InputError(f"{name} is {shown(value)}, must be a number")
+            if name == "middle" and not -1 <= value <= 1:
+                raise InputError(f"middle is {shown(value)}, must lie in -1..1, as cosines do")
+            if name != "middle" and not 0 < value <= MAX_FACTOR:
+                raise InputError(
+                    f"{name} is {shown(value)}, must be above 0 and at most {MAX_FACTOR}"
+                )
+            object.__setattr__(self, name, float(value))
+
+    def summary(self) -> str:
+        """Say it in a line.
+
+        Example:
+            >>> ZeroShotSettings(by="both", weight=12).summary()
+            'by entailment and meaning (weight 12)'
+        """
+        if self.by == "both":
+            return f"by entailment and meaning (weight {self.weight:g})"
+        return f"by {self.by}"
+
+    def to_dict(self) -> dict[str, object]:
+        """Plain values for a JSON file; `ZeroShotSettings(**d)` restores them."""
+        return dataclasses.asdict(self)
