@@ -1,32 +1,71 @@
-"""Defines RobertaHubInterface: what it holds, saving, devices, and the card that print shows."""
+"""Defines RobertaHubInterface: fairseq's methods on ids and our verbs on texts, in one class.
+
+Each method says what it answers, and calls the function that computes it.
+"""
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+import threading
+import warnings
+from collections.abc import Iterable, Mapping, Sequence
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Literal, NoReturn
+from typing import TYPE_CHECKING, Any, Literal, NoReturn, overload
 
 import torch
 from torch import Tensor, nn
 
-from roberta_hub.arguments import kind_of, shown, switch
+from roberta_hub.arguments import kind_of, switch
 from roberta_hub.checkpoint.checkpoint import Checkpoint
 from roberta_hub.config import Inputs
-from roberta_hub.errors import InputTypeError
+from roberta_hub.errors import InputTypeError, Place, placed
 from roberta_hub.export import folder
 from roberta_hub.export.folder import Exported
 from roberta_hub.export.graph import Output
 from roberta_hub.formats import saving
+from roberta_hub.inference import (
+    answer,
+    attention,
+    choose,
+    classify,
+    embed,
+    explain,
+    features,
+    fill_mask,
+    ids,
+    optimize,
+    pronouns,
+    replaced,
+    score,
+    search,
+    shown,
+    tag,
+    token_strip,
+    zero_shot,
+)
+from roberta_hub.inference.answer import MAX_ANSWER, Answer
+from roberta_hub.inference.batching import Options, Runner
 from roberta_hub.inference.card import card, facts
+from roberta_hub.inference.choice import mention_bfloat16
+from roberta_hub.inference.classify import Prediction
 from roberta_hub.inference.features import Pooling
-from roberta_hub.inference.heads import check_classes, check_labels
+from roberta_hub.inference.fill_mask import Filled
+from roberta_hub.inference.heads import Heads, check_classes, check_labels
+from roberta_hub.inference.mode import drops
+from roberta_hub.inference.optimize import Asked, Optimization
+from roberta_hub.inference.search import Hit
+from roberta_hub.inference.tag import Span
+from roberta_hub.inference.words import AlignedDoc, aligned_doc
+from roberta_hub.inference.zero_shot import HYPOTHESIS, ZeroShotModel
 from roberta_hub.keywords import checks_keywords, unknown_attribute
-from roberta_hub.model.placement import as_device, as_dtype
-from roberta_hub.model.roberta import own_model
+from roberta_hub.model.known_head import known_head
+from roberta_hub.model.packing import check_tokens
+from roberta_hub.model.placement import moved
+from roberta_hub.model.roberta import add_classification_head, own_model
 from roberta_hub.settings import (
     HeadKind,
     HeadPooling,
     SentenceSettings,
+    Way,
     WordRule,
     ZeroShotSettings,
     check_kind,
@@ -36,24 +75,23 @@ from roberta_hub.settings import (
 )
 from roberta_hub.show.display import Display
 from roberta_hub.show.facts import Facts
-from roberta_hub.text.dictionary import Dictionary
+from roberta_hub.text.dictionary import MASK, Dictionary
 from roberta_hub.text.pieces import Engine
 from roberta_hub.text.table_fit import engine_for
+from roberta_hub.text.texts import Texts, as_single_texts, as_texts
 from roberta_hub.text.tokenizer import Tokenizer
-from roberta_hub.verbs.display import DisplayVerbs
-from roberta_hub.verbs.embed import EmbedVerbs
-from roberta_hub.verbs.ids import IdVerbs
-from roberta_hub.verbs.language import LanguageVerbs
-from roberta_hub.verbs.zero_shot import ZeroShotVerbs
 
 if TYPE_CHECKING:
     from typing import Self
 
+    from typing_extensions import Unpack
+
 Format = Literal["roberta_hub", "fairseq", "huggingface"]
+_warning = threading.Lock()
 
 
 @checks_keywords
-class RobertaHubInterface(IdVerbs, LanguageVerbs, EmbedVerbs, ZeroShotVerbs, DisplayVerbs):
+class RobertaHubInterface(nn.Module):
     """RoBERTa for people: text goes in, answers come out.
 
     On texts:
@@ -126,6 +164,9 @@ class RobertaHubInterface(IdVerbs, LanguageVerbs, EmbedVerbs, ZeroShotVerbs, Dis
     """
 
     fitted: Any = None
+    optimized: Optimization | None = None
+    _float_tensor: Tensor
+    _warned: frozenset[str] = frozenset()
 
     def __init__(
         self,
@@ -210,49 +251,1058 @@ class RobertaHubInterface(IdVerbs, LanguageVerbs, EmbedVerbs, ZeroShotVerbs, Dis
         self.tokenizer = Tokenizer(self.bpe, dictionary, getattr(task, "layout", None))
         self.register_buffer("_float_tensor", torch.tensor([0], dtype=torch.float))
 
-    def register_classification_head(
+    # ---- what it holds ----
+
+    @property
+    def device(self) -> torch.device:
+        """The device of the weights; inputs are moved there."""
+        return self._float_tensor.device
+
+    @property
+    def max_positions(self) -> int:
+        """Longest input in tokens, `<s>` and `</s>` included."""
+        return int(self.model.max_positions())  # type: ignore[operator]
+
+    @property
+    def _heads(self) -> Heads:
+        """The model's heads with all that is known of them now; callers may change it any time."""
+        return Heads(
+            self.model,
+            self.labels,
+            self.inputs,
+            self.own_head,
+            getattr(self.task, "label_dictionary", None),
+            kinds=self.kinds,
+            given_thresholds=self.thresholds,
+            word_rules=self.word_rules,
+        )
+
+    def _runner(self, **options: Unpack[Options]) -> Runner:
+        return Runner(model=self.model, tokenizer=self.tokenizer, **options)
+
+    def _sentence_runner(self, **options: Unpack[Options]) -> tuple[SentenceSettings, Runner]:
+        settings = self.sentence or SentenceSettings()
+        return settings, embed.within_limit(self._runner(**options), settings)
+
+    def _checkpoint(self) -> Checkpoint:
+        """Put the model, its vocabulary and its labels together; the weights are not copied."""
+        return saving.checkpoint_of(
+            self.model,
+            self.tokenizer,
+            self.task,
+            self.labels,
+            self.own_head,
+            self.inputs,
+            self.sentence,
+            self.family,
+            self.kinds,
+            self.thresholds,
+            self.zero_shot_settings,
+            self.word_rules,
+        )
+
+    # ---- on texts: heads ----
+
+    @overload
+    def classify(  # type: ignore[overload-overlap]
         self,
-        name: str,
-        num_classes: int | None = None,
-        embedding_size: int | None = None,
-        inner_dim: int | None = None,
-        labels: Sequence[str] | None = None,
-        pooling: HeadPooling = "cls",
-        kind: HeadKind | None = None,
-    ) -> None:
-        """Add a classification head with random weights, in place of one of the same name.
+        texts: str,
+        head: str | None = None,
+        *,
+        multi_label: bool | None = None,
+        **options: Unpack[Options],
+    ) -> Prediction: ...
+    @overload
+    def classify(
+        self,
+        texts: Texts,
+        head: str | None = None,
+        *,
+        multi_label: bool | None = None,
+        **options: Unpack[Options],
+    ) -> list[Prediction]: ...
+    def classify(
+        self,
+        texts: str | Texts,
+        head: str | None = None,
+        *,
+        multi_label: bool | None = None,
+        **options: Unpack[Options],
+    ) -> list[Prediction] | Prediction:
+        """Give each text a label, with the probabilities of all labels.
 
         Args:
-            name: any name without a dot that no head of another kind has.
-            num_classes: number of outputs; 1 is a regression. None takes the number of `labels`.
-            embedding_size: accepted and ignored, as in fairseq.
-            inner_dim: width of the head's dense layer; None takes the model's width.
-            labels: names of the classes, for `classify`.
-            pooling: what the head reads of a text: "cls", the features of `<s>`, or "mean", the
-                mean of those of all tokens, as `features(texts, pooling="mean")` makes it. Formats
-                of other libraries hold heads of "cls" alone.
-            kind: what the head learns: "single_label", "multi_label", where `classify` gives each
-                label a probability of its own, or "regression"; None: nobody knows.
+            texts: one str, or many; see the class. A head that was trained on pairs takes no
+                single texts, and a head that was trained on single texts takes no pairs; `inputs`
+                says which.
+            head: name of a classification head. None asks the model's own head, else the only one.
+            multi_label: True gives each label a probability of its own, and `labels` those of them
+                that reach their thresholds; False gives probabilities that add up to 1; None does
+                what the head learnt, which `kinds` says, and False where nobody says it.
+            options: batch_tokens, progress, truncate, stride; see `features`. The windows of a long
+                text vote with their probabilities; with `multi_label` their logits are averaged.
+
+        Returns:
+            A `Prediction` for each text: `label`, its probability `score`, `scores` of all labels,
+            and with `multi_label` `labels`, of which there may be none. A head with one output is a
+            regression or a reranker: the `score` is its raw output, and higher is more; with
+            `multi_label` it is its sigmoid.
 
         Raises:
-            InputError: the name or a size is impossible, or `num_classes` and `labels` disagree.
-            InputTypeError: another pooling than "cls" for a real fairseq model, whose heads read
-                `<s>` alone.
+            UnknownNameError: the model has no such head.
+            InputError: the model has several heads, and none was named; or a single text goes to a
+                head of pairs, where `zero_shot` would take it.
 
         Example:
-            >>> labels = ["art", "sport"]
-            >>> roberta.register_classification_head("topic", num_classes=2, labels=labels)
-            >>> roberta.predict("topic", roberta.encode("Goal!")).shape
-            torch.Size([1, 2])
+            >>> roberta.register_classification_head("topic", labels=["art", "sport"])
+            >>> sorted(roberta.classify(["Goal!"], "topic")[0].scores)
+            ['art', 'sport']
+            >>> roberta.register_classification_head("tags", labels=["a", "b"], kind="multi_label")
+            >>> roberta.thresholds["tags"] = (0.0, 1.0)
+            >>> roberta.classify("Goal!", "tags").labels
+            ('a',)
         """
-        labels, num_classes = check_classes(name, labels, num_classes)
-        pooling, kind = check_pooling(name, pooling), check_kind(name, kind)
-        if pooling == "cls":
-            self.model.register_classification_head(name, num_classes, inner_dim)  # type: ignore[operator]
-        else:
-            model = own_model(self.model, f"pooling={pooling!r} is for heads of")
-            model.register_classification_head(name, num_classes, inner_dim, pooling=pooling)
-        self._describe(name, labels, kind)
+        heads = self._heads
+        head = heads.find(head, "classification", "classify")
+        many, one = as_texts(texts)
+        found = classify.classify(self._runner(**options), many, heads, head, multi_label)
+        return found[0] if one else shown.predictions(many, found)
+
+    @overload
+    def zero_shot(  # type: ignore[overload-overlap]
+        self,
+        texts: str,
+        labels: Sequence[str],
+        *,
+        hypothesis: str = HYPOTHESIS,
+        head: str | None = None,
+        multi_label: bool = False,
+        by: Way | None = None,
+        **options: Unpack[Options],
+    ) -> Prediction: ...
+    @overload
+    def zero_shot(
+        self,
+        texts: Texts,
+        labels: Sequence[str],
+        *,
+        hypothesis: str = HYPOTHESIS,
+        head: str | None = None,
+        multi_label: bool = False,
+        by: Way | None = None,
+        **options: Unpack[Options],
+    ) -> list[Prediction]: ...
+    def zero_shot(
+        self,
+        texts: str | Texts,
+        labels: Sequence[str],
+        *,
+        hypothesis: str = HYPOTHESIS,
+        head: str | None = None,
+        multi_label: bool = False,
+        by: Way | None = None,
+        **options: Unpack[Options],
+    ) -> list[Prediction] | Prediction:
+        """Give each text one of your own labels, which no head was trained on.
+
+        By entailment, a head for natural-language inference judges whether the text entails the
+        hypothesis with the label in it (Yin et al. 2019); this is what transformers' pipeline
+        computes. By meaning, the text's sentence vector is compared with the label's, in which
+        underscores are blanks: in a hundredth of the time, and better where labels are topics or
+        intents. By both, the logit of entailment and the cosine are weighed together, as
+        `roberta.zero_shot_settings` says; of more than ten labels, entailment is asked of the ten
+        nearest, and the others come behind these, in order of their cosines.
+
+        Args:
+            texts: one str, or many; see the class. The vector of a pair is that of `embed`.
+            labels: in words.
+            hypothesis: a sentence with `{}` where the label goes. Meaning alone has none.
+            head: name of an NLI head, one of whose labels is "entailment". None asks the model's
+                own head if it is one, else the only one.
+            multi_label: True gives each label a probability of its own: entailment against
+                contradiction, the cosine against one that is as often right as wrong, or the sum of
+                both; and `labels` those of at least 0.5. False gives probabilities that add up to
+                1.
+            by: "entailment", "meaning" or "both". None is what is recorded with the model, which
+                `print(roberta)` shows, else entailment. One label or `head` mean entailment too.
+            options: batch_tokens, progress, truncate, stride; see `features`. A text beyond the
+                limit of `embed` is compared whole, in windows, where the model takes it whole.
+
+        Returns:
+            A `Prediction` for each text, with a probability for each of `labels`.
+
+        Raises:
+            UnknownNameError: the model has no such head.
+            InputError: the head has no label "entailment"; the model has several such heads, and
+                none was named; it has no sentence vectors; or a head or a hypothesis is given for
+                meaning.
+
+        Example:
+            >>> nli = ["contradiction", "neutral", "entailment"]
+            >>> roberta.register_classification_head("nli", labels=nli)
+            >>> prediction = roberta.zero_shot("Goal!", ["art", "sport"], head="nli")
+            >>> sorted(prediction.scores)
+            ['art', 'sport']
+        """
+        model = ZeroShotModel(
+            self._runner(**options), self._heads, self.sentence, self.zero_shot_settings
+        )
+        many, one = as_texts(texts)
+        found = zero_shot.zero_shot(
+            model,
+            many,
+            labels,
+            hypothesis=hypothesis,
+            head=head,
+            multi_label=multi_label,
+            by=by,
+        )
+        return found[0] if one else shown.predictions(many, found)
+
+    @overload
+    def tag(  # type: ignore[overload-overlap]
+        self, texts: str, head: str | None = None, **options: Unpack[Options]
+    ) -> list[Span]: ...
+    @overload
+    def tag(
+        self, texts: Iterable[str], head: str | None = None, **options: Unpack[Options]
+    ) -> list[list[Span]]: ...
+    def tag(
+        self, texts: str | Iterable[str], head: str | None = None, **options: Unpack[Options]
+    ) -> list[list[Span]] | list[Span]:
+        """Find the labelled spans of each text: named entities, or parts of speech.
+
+        A word gets the label that the head gives its first piece. "B-" and "I-" labels of
+        neighbours are merged to one span. Texts are cut as they were for the head's training: as
+        treebanks do it, or into smaller parts for a head that `fit` trained; `word_rules` says it.
+
+        Args:
+            texts: one str, or many; pairs are refused.
+            head: name of a token head. None asks the model's own head, else the only one.
+            options: batch_tokens, progress, truncate, stride; see `features`. In a long text each
+                word is labelled by the window in which it stands farthest from a cut.
+
+        Returns:
+            The spans of each text, in order: `label`, `start` and `end` in characters, `text`, and
+            `score`, the mean probability of the words' labels.
+
+        Raises:
+            UnknownNameError: the model has no such head.
+            InputError: the model has several token heads, and none was named.
+
+        Example:
+            >>> roberta.register_token_head("ner", labels=["O", "B-PER", "I-PER"])
+            >>> [spans] = roberta.tag(["Ada Lovelace wrote it."], "ner")
+        """
+        heads = self._heads
+        head = heads.find(head, "token", "tag")
+        many, one = as_single_texts(texts, "texts", needs="tag takes single texts")
+        found = tag.tag(self._runner(**options), many, heads, head)
+        return shown.spans(many[0], found[0]) if one else shown.spans_of_many(many, found)
+
+    def answer(
+        self,
+        question: str,
+        context: str,
+        head: str | None = None,
+        *,
+        max_answer_tokens: int = MAX_ANSWER,
+        no_answer: bool = True,
+        **options: Unpack[Options],
+    ) -> Answer:
+        """Find the stretch of the context that answers the question (SQuAD's task).
+
+        A context that is too long for the model is read in windows.
+
+        Args:
+            question: in words.
+            context: the text that has the answer.
+            head: name of a span head. None asks the model's own head, else the only one.
+            max_answer_tokens: length of the longest answer, in tokens.
+            no_answer: True answers "" where the head prefers `<s>` (SQuAD 2); False always gives a
+                stretch of the context.
+            options: batch_tokens, progress, truncate, stride; see `features`. `stride` is 128
+                unless given; `truncate=True` reads the first window only.
+
+        Returns:
+            An `Answer`: `text`, which is `context[start:end]`, `start`, `end`, and its probability
+            `score`.
+
+        Raises:
+            UnknownNameError: the model has no such head.
+            InputError: the question leaves no room for the context; or the model has several span
+                heads, and none was named.
+
+        Example:
+            >>> roberta.register_span_head("squad")
+            >>> answer = roberta.answer("Who wrote it?", "Ada Lovelace wrote it.", "squad")
+            >>> answer.text == "Ada Lovelace wrote it."[answer.start : answer.end]
+            True
+        """
+        found = answer.answers(
+            self._runner(**options),
+            [(question, context)],
+            self._heads.find(head, "span", "answer"),
+            max_tokens=max_answer_tokens,
+            no_answer=no_answer,
+        )
+        return answer.within(found[0], question, context)
+
+    def choose(
+        self,
+        context: str,
+        options: Sequence[str],
+        head: str | None = None,
+        **settings: Unpack[Options],
+    ) -> Prediction:
+        """Choose the best of several options, with the probability of each.
+
+        Args:
+            context: a text, a question, or both.
+            options: texts, no two of them equal.
+            head: name of a classification head with one output, the score of an option. None asks
+                the model's own head, else the only such head. A head that fairseq trained on RACE
+                or CommonsenseQA reads context and option laid out as fairseq does it.
+            settings: batch_tokens, progress, truncate, stride; see `features`.
+
+        Returns:
+            A `Prediction`, whose `label` is the best option and whose `scores` add up to 1.
+
+        Raises:
+            UnknownNameError: the model has no such head.
+            InputError: the head has several outputs; or the model has several such heads, and none
+                was named.
+
+        Example:
+            >>> roberta.register_classification_head("race", num_classes=1)
+            >>> prediction = roberta.choose("Where do fish live?", ["in water", "in trees"], "race")
+            >>> sorted(prediction.scores)
+            ['in trees', 'in water']
+        """
+        task = getattr(self.task, "name", "")
+        return choose.choose(self._runner(**settings), context, options, self._heads, head, task)
+
+    # ---- on texts: the language model ----
+
+    @overload
+    def fill_mask(  # type: ignore[overload-overlap]
+        self,
+        masked_input: str,
+        topk: int = 5,
+        *,
+        targets: Sequence[str] | None = None,
+        **options: Unpack[Options],
+    ) -> Filled: ...
+    @overload
+    def fill_mask(
+        self,
+        masked_input: Iterable[str],
+        topk: int = 5,
+        *,
+        targets: Sequence[str] | None = None,
+        **options: Unpack[Options],
+    ) -> list[Filled]: ...
+    def fill_mask(
+        self,
+        masked_input: str | Iterable[str],
+        topk: int = 5,
+        *,
+        targets: Sequence[str] | None = None,
+        **options: Unpack[Options],
+    ) -> Filled | list[Filled]:
+        """Find the most probable words for `<mask>`.
+
+        A model whose own word is another (BERT's is `[MASK]`) takes both. Text before and behind a
+        mask is cut into pieces apart, as in fairseq, so a piece behind a mask begins a word. A word
+        that is found brings the space in front of it, a piece that goes on with a word (BERT's
+        `##ing`) has none.
+
+        Args:
+            masked_input: a text with `<mask>` in it, or many; not pairs.
+            topk: number of words.
+            targets: rank these words only, all of them whatever topk is; each is one piece of the
+                vocabulary.
+            options: batch_tokens, progress, truncate, stride; see `features`.
+
+        Returns:
+            For a text with one mask, fairseq's list of (filled text, probability, word), the most
+            probable first. For a text with several masks, a list of such lists, each of which fills
+            one mask and leaves the others; type checkers cannot count masks and assume one. For
+            many texts, a list of results. Probabilities are over the whole vocabulary; specials are
+            left out.
+
+        Raises:
+            InputError: a text has no mask, or topk or a target is impossible; or the model has no
+                language-model head (ELECTRA's discriminators, sentence encoders).
+
+        Example:
+            >>> [(text, p, word)] = roberta.fill_mask("Paris is the <mask> of France.", topk=1)
+            >>> text == f"Paris is the{word} of France."
+            True
+        """
+        needs = f"fill_mask takes str with {MASK} in it"
+        texts, one = as_single_texts(masked_input, "masked_input", needs=needs)
+        runner = self._runner(**options)
+        with placed(lambda at: Place("masked_input", at.index)):
+            found = fill_mask.fill_mask(runner, texts, topk=topk, targets=targets)
+        return shown.words(texts[0], found[0]) if one else shown.words_of_many(texts, found)
+
+    @overload
+    def score(self, texts: str, **options: Unpack[Options]) -> float: ...  # type: ignore[overload-overlap]
+    @overload
+    def score(self, texts: Texts, **options: Unpack[Options]) -> list[float]: ...
+    def score(self, texts: str | Texts, **options: Unpack[Options]) -> list[float] | float:
+        """Measure how natural a text is, by its pseudo-log-likelihood (Salazar et al. 2020).
+
+        The score is the sum over tokens of log P(token | all other tokens), in nats. Each token is
+        masked in turn, so a text of T tokens costs T runs.
+
+        Args:
+            texts: one str, or many; see the class.
+            options: batch_tokens, progress, truncate, stride; see `features`.
+
+        Returns:
+            One number at most 0 for each text; the nearer to 0, the more natural. Longer texts
+            score lower, so divide by the number of tokens to compare texts of different lengths.
+
+        Raises:
+            InputError: a text is too long; the message names it.
+
+        Example:
+            >>> roberta.score("Hello world!") < 0
+            True
+        """
+        many, one = as_texts(texts)
+        found = score.score(self._runner(**options), many)
+        return found[0] if one else found
+
+    @overload
+    def replaced(self, texts: str, **options: Unpack[Options]) -> list[float]: ...  # type: ignore[overload-overlap]
+    @overload
+    def replaced(self, texts: Texts, **options: Unpack[Options]) -> list[list[float]]: ...
+    def replaced(
+        self, texts: str | Texts, **options: Unpack[Options]
+    ) -> list[list[float]] | list[float]:
+        """Tell how probable it is that each piece stands in another one's place.
+
+        ELECTRA's discriminators are trained to find the pieces that a generator has put in (Clark
+        et al. 2020, section 2); a piece of more than 0.5 does not belong in its text.
+
+        Args:
+            texts: one str, or many; see the class.
+            options: batch_tokens, progress, truncate, stride; see `features`.
+
+        Returns:
+            A probability for each piece of a text, in the order of `tokenize`; of a pair, those of
+            both texts one after the other. `[CLS]` and `[SEP]` are left out.
+
+        Raises:
+            InputError: the model is no discriminator; or a text is too long, and the message names
+                it.
+
+        Example:
+            >>> roberta.model.add_replaced_head()  # ELECTRA's discriminators have a trained one
+            >>> [len(pieces) for pieces in roberta.replaced(["Hello world!", "Hello"])]
+            [3, 1]
+            >>> roberta.model.replaced_head = None
+        """
+        many, one = as_texts(texts)
+        found = replaced.replaced(self._runner(**options), many)
+        return found[0] if one else found
+
+    def disambiguate_pronoun(
+        self, sentence: str, candidates: Sequence[str] | None = None
+    ) -> bool | str:
+        """Find out what the pronoun in brackets refers to.
+
+        Args:
+            sentence: "The trophy would not fit in the suitcase because [it] was too big.", or with
+                a guess in underscores, "_The trophy_ would not fit ... because [it] was too big."
+            candidates: what the pronoun could refer to. None takes the noun phrases that an
+                installed spaCy pipeline finds.
+
+        Returns:
+            With a guess, whether it is at least as probable as every candidate; without, the most
+            probable candidate.
+
+        Raises:
+            InputError: the marks are missing, or there is nothing that could be meant.
+            MissingExtraError: candidates is None, and spaCy or its English pipeline is missing.
+
+        Example:
+            >>> sentence = "The trophy would not fit in the suitcase because [it] was too big."
+            >>> roberta.disambiguate_pronoun(sentence, ["the trophy"])
+            'the trophy'
+        """
+        return pronouns.disambiguate_pronoun(
+            self._runner(),
+            sentence,
+            candidates=candidates,
+            init_token=pronouns.trained_with_bos(self.task),
+        )
+
+    # ---- on texts: vectors and pieces ----
+
+    def embed(
+        self,
+        texts: str | Texts,
+        prompt: str | None = None,
+        *,
+        prompt_name: str | None = None,
+        **options: Unpack[Options],
+    ) -> Tensor:
+        """Compute one vector of each text, as sentence-transformers does with the same model.
+
+        `roberta.sentence` says how: a sentence-transformers directory brings pooling,
+        normalization, limit and prompts. A model without settings gets the mean over all tokens,
+        `<s>` and `</s>` included, not normalized; that is what sentence-transformers does with it.
+        Such a model was not trained for it: expect poor vectors.
+
+        Args:
+            texts: one str, or many; see the class.
+            prompt: a text that is put before each text ("query: "), and before the first sentence
+                of a pair; "" is none. None: the model's default prompt, where it has one.
+            prompt_name: the name of one of the model's prompts instead ("query").
+            options: batch_tokens, progress, truncate, stride; see `features`. The limit is the
+                model's `max_length`. In windows each token counts once, from the window in which it
+                stands farthest from a cut, and the vectors of `<s>` are averaged.
+
+        Returns:
+            (len(texts), C) on the model's device, or (C,) for one str. Several poolings lie side by
+            side, and make vectors of several times C.
+
+        Raises:
+            UnknownNameError: the model has no prompt of this name; the message lists them.
+            InputError: a text is too long; the message names it, its length and the limit.
+
+        Example:
+            >>> roberta.embed(["Hello world!", "Hello"]).shape
+            torch.Size([2, 768])
+        """
+        settings, runner = self._sentence_runner(**options)
+        before = settings.find_prompt(prompt, prompt_name)
+        many, one = as_texts(texts)
+        found = embed.embed(runner, many, settings, before)
+        return found[0] if one else found
+
+    def similarity(
+        self, a: str | Texts | Tensor, b: str | Texts | Tensor, **options: Unpack[Options]
+    ) -> Tensor:
+        """Compare each of some texts with each of some others.
+
+        Args:
+            a: texts, or vectors of `embed`; one str, or a vector (C,), makes one row.
+            b: the same; it makes the columns.
+            options: batch_tokens, progress, truncate, stride; see `embed`.
+
+        Returns:
+            (len(a), len(b)): cosines, or what `roberta.sentence.similarity` names. Higher is
+            nearer.
+
+        Raises:
+            InputError: a text is too long, or the vectors have different widths.
+
+        Example:
+            >>> bool(roberta.similarity("Hello", "Hello") > 0.999)
+            True
+            >>> vectors = roberta.embed(["A dog ran.", "A cat sat."])
+            >>> roberta.similarity(vectors, ["Goal!", "Hello", "A dog."]).shape
+            torch.Size([2, 3])
+        """
+        settings, runner = self._sentence_runner(**options)
+        return embed.compare(runner, settings, a, b)
+
+    @overload
+    def search(  # type: ignore[overload-overlap]
+        self, queries: str, corpus: Texts | Tensor, topk: int = 5, **options: Unpack[Options]
+    ) -> list[Hit]: ...
+    @overload
+    def search(
+        self,
+        queries: Texts | Tensor,
+        corpus: Texts | Tensor,
+        topk: int = 5,
+        **options: Unpack[Options],
+    ) -> list[list[Hit]]: ...
+    def search(
+        self,
+        queries: str | Texts | Tensor,
+        corpus: Texts | Tensor,
+        topk: int = 5,
+        **options: Unpack[Options],
+    ) -> list[list[Hit]] | list[Hit]:
+        """Find the texts of a corpus that are nearest to each query.
+
+        The search is exact: every query is compared with every text, in blocks. A corpus that
+        yields its texts one by one is never held as a whole, neither its texts nor its vectors.
+        Who searches a corpus often embeds it once, and passes the vectors.
+
+        Queries get the model's prompt "query", and texts of the corpus "document", "passage" or
+        "corpus", where the model has one of these, and no prompt otherwise, as
+        sentence-transformers' `encode_query` and `encode_document` do. Vectors are taken as they
+        are: `embed(corpus, prompt_name="passage")` makes them with a prompt.
+
+        Args:
+            queries: one str, texts, or vectors (q, C).
+            corpus: texts, or the vectors (n, C) that `embed` gave; numpy's arrays too, also those
+                that lie on disk.
+            topk: most hits of a query.
+            options: batch_tokens, progress, truncate, stride; see `embed`.
+
+        Returns:
+            For each query its hits, the nearest first, of equals the first in the corpus: `index`,
+            `score` and `text`, which is None where the corpus is given as vectors. For one str the
+            hits themselves.
+
+        Raises:
+            InputError: a text is too long; or the vectors have different widths, or values that are
+                not finite.
+
+        Example:
+            >>> corpus = ["A dog ran.", "Goal!", "Hello world!"]
+            >>> [hit.text for hit in roberta.search("Hello world!", corpus, topk=1)]
+            ['Hello world!']
+            >>> [[hit]] = roberta.search(["Goal!"], roberta.embed(corpus), topk=1)
+            >>> hit.index, hit.text
+            (1, None)
+        """
+        settings, runner = self._sentence_runner(**options)
+        asked, found = search.ask(runner, settings, queries, corpus, topk)
+        if isinstance(queries, str):
+            return shown.hits(queries, found[0])
+        return shown.hits_of_many(asked, found)
+
+    @overload
+    def features(  # type: ignore[overload-overlap]
+        self,
+        texts: str,
+        *,
+        layer: int = -1,
+        pooling: Pooling | None = None,
+        normalize: bool = False,
+        **options: Unpack[Options],
+    ) -> Tensor: ...
+    @overload
+    def features(
+        self,
+        texts: Texts,
+        *,
+        layer: int = -1,
+        pooling: None = None,
+        normalize: bool = False,
+        **options: Unpack[Options],
+    ) -> list[Tensor]: ...
+    @overload
+    def features(
+        self,
+        texts: Texts,
+        *,
+        layer: int = -1,
+        pooling: Pooling,
+        normalize: bool = False,
+        **options: Unpack[Options],
+    ) -> Tensor: ...
+    def features(
+        self,
+        texts: str | Texts,
+        *,
+        layer: int = -1,
+        pooling: Pooling | None = None,
+        normalize: bool = False,
+        **options: Unpack[Options],
+    ) -> list[Tensor] | Tensor:
+        """Compute the hidden states of many texts. Nothing is computed on padding.
+
+        Args:
+            texts: one str, or many; see the class.
+            layer: -1 is the features, 0 the embeddings, k the k-th layer.
+            pooling: None gives one vector a token, "cls" the vector of `<s>`, "mean" the mean over
+                all tokens, "max" the largest value of each dimension, "pooler" what the model's own
+                pooler makes of `<s>`, where it has one. `embed` pools as the model was trained to.
+            normalize: True gives each vector the length 1.
+            options: `batch_tokens=N` is the number of tokens in a batch. `progress=True` or False
+                shows a bar or none; without it, long work in a terminal or notebook shows one.
+                `truncate=True` cuts the longest sentence of a text that is too long. `stride=N`
+                runs such a text in windows that overlap by N tokens instead: each token comes from
+                the window in which it stands farthest from a cut, and with "cls" and "pooler" the
+                vectors of `<s>` are averaged.
+
+        Returns:
+            Tensors on the model's device, in the order of `texts`: a list of (T_i, C), or when
+            pooled one (len(texts), C). For one str (T, C), or when pooled (C,).
+
+        Raises:
+            InputTypeError: `texts` holds no texts, or an item is none; the message names it.
+            InputError: a text is too long; the message names it, its length and the limit. Or the
+                model has no pooler.
+
+        Example:
+            >>> roberta.features(["Hello world!", "Hello"], pooling="mean").shape
+            torch.Size([2, 768])
+            >>> roberta.features("Hello world!").shape
+            torch.Size([5, 768])
+        """
+        many, one = as_texts(texts)
+        found = features.features(
+            self._runner(**options), many, layer=layer, pooling=pooling, normalize=normalize
+        )
+        return found[0] if one else found
+
+    def tokenize(self, text: str) -> list[str]:
+        """Cut a text into the pieces of the vocabulary.
+
+        RoBERTa's "Ġ" and XLM-R's "▁" stand for the space before a piece; BERT's "##" says that a
+        piece goes on with a word.
+
+        Args:
+            text: one text. `<s>` and `</s>`, which `encode` puts around it, are no pieces.
+
+        Returns:
+            One str for each piece, T - 2 of them where `encode` gives T ids.
+
+        Example:
+            >>> roberta.tokenize("I had a sudden epipheny")
+            ['I', 'Ġhad', 'Ġa', 'Ġsudden', 'Ġep', 'ip', 'heny']
+        """
+        return self.tokenizer.tokenize(text)
+
+    def offsets(self, text: str) -> list[tuple[int, int]]:
+        """Find where in the text each piece of `tokenize(text)` lies.
+
+        Args:
+            text: one text.
+
+        Returns:
+            (start, end) of each piece, in characters; a piece includes the space before it.
+
+        Example:
+            >>> roberta.offsets("It was")
+            [(0, 2), (2, 6)]
+        """
+        return self.tokenizer.offsets(text)
+
+    @overload
+    def encode_batch(self, texts: str) -> Tensor: ...  # type: ignore[overload-overlap]
+    @overload
+    def encode_batch(self, texts: Texts) -> list[Tensor]: ...
+    def encode_batch(self, texts: str | Texts) -> list[Tensor] | Tensor:
+        """Turn each text into ids: the same ids as `encode` gives, in the order of the texts.
+
+        Args:
+            texts: one str, or many; see the class.
+
+        Returns:
+            A LongTensor (T_i,) for each text, on the CPU; for one str the tensor itself.
+
+        Raises:
+            InputTypeError: an item is no text; the message names it.
+
+        Example:
+            >>> [ids.tolist() for ids in roberta.encode_batch(["Hello world!", ("Hello", "world")])]
+            [[0, 31414, 232, 328, 2], [0, 31414, 2, 2, 8331, 2]]
+        """
+        many, one = as_texts(texts)
+        found = self.tokenizer.encode_batch(many)
+        return found[0] if one else found
+
+    # ---- to look at ----
+
+    def explain(
+        self, text: str | tuple[str, ...], head: str | None = None, **options: Unpack[Options]
+    ) -> Display:
+        """Colour each word of a text by its surprise, or by what it contributes to a head's answer.
+
+        Without a head, each word is masked, and its surprise is -log2 of the probability that the
+        model gives it there, in bits: 0 where the model is sure of it, 1 more for each halving. A
+        word of several pieces is guessed from left to right, with the pieces that follow masked
+        too (Kauf and Ivanova 2023, PLL-word-l2r), so that its end does not give its beginning away;
+        `score` masks single pieces. Where the mouse rests on a word stand other words and their
+        probabilities.
+
+        With a classification head, each word is left out, and its contribution is how much the
+        probability of the predicted label falls (of a head with one output, how much the output
+        falls). Words are left out and not traced by integrated gradients (Sundararajan et al.
+        2017), which are no more faithful. Taking away a tenth, a fifth or a half of the words, the
+        strongest first, lowers the probability by 0.34 on average; by gradients it is 0.35, and
+        0.10 for words at random; words that are deleted favour leaving out, and words that are
+        masked the gradients (comprehensiveness, DeYoung et al. 2020, of 0.1.0's roberta.tiny on 60
+        pairs of MNLI and 60 sentences of SST-2; `benchmarks/faithful.py`). Leaving out takes a half
+        to a third of the time, works with every model, quantized ones too, and `classify` checks
+        it.
+
+        A text of T tokens costs about T runs.
+
+        Args:
+            text: one text, or a tuple of sentences for a pair.
+            head: name of a classification head; None: the language model.
+            options: batch_tokens, progress, truncate, stride; see `features`.
+
+        Returns:
+            A `Display`: a notebook draws it, a terminal writes it, `png(path)` makes a picture, and
+            `to_dict()` has the numbers: `words`, each with `word`, `sentence`, `start`, `end`, and
+            `bits`, `probability`, `rank`, `instead`, or `contribution`.
+
+        Raises:
+            UnknownNameError: the model has no such classification head.
+            InputError: the text is too long; or the model has no language-model head.
+
+        Example:
+            >>> words = roberta.explain("Paris is the capital.").to_dict()["words"]
+            >>> [word["word"] for word in words]
+            ['Paris', 'is', 'the', 'capital', '.']
+            >>> roberta.register_classification_head("topic", labels=["art", "sport"])
+            >>> shown = roberta.explain("Goal!", "topic").to_dict()
+            >>> [word["word"] for word in shown["words"]], shown["label"] in ("art", "sport")
+            (['Goal', '!'], True)
+        """
+        return explain.explain(self._runner(**options), text, self._heads, head)
+
+    def token_strip(self, text: str | tuple[str, ...]) -> Display:
+        """Show the pieces of a text as the model gets them, each with its id.
+
+        Pieces of a word have one colour, and what belongs to no word is grey.
+
+        Args:
+            text: one text, or a tuple of sentences for a pair.
+
+        Returns:
+            A `Display`; see `explain`. `to_dict()` has `pieces`, each with `piece`, `id`, and where
+            it lies: `sentence`, `start`, `end`.
+
+        Example:
+            >>> print(roberta.token_strip("A sudden epipheny"))
+            7 tokens
+              <s> A   Ġsudden Ġep   ip   heny  </s>
+              0   250 7207    14887 1588 27168 2
+        """
+        return token_strip.token_strip(self.tokenizer, explain.one_text(text))
+
+    def attention(
+        self,
+        text: str | tuple[str, ...],
+        layer: int | None = None,
+        attention_head: int | None = None,
+    ) -> Display:
+        """Show which tokens each token takes from (Vaswani et al. 2017, section 3.2).
+
+        Weights are what a layer mixes by, and no explanation of an answer (Jain and Wallace 2019);
+        `explain` asks the model.
+
+        Args:
+            text: one text of at most 128 tokens, or a tuple of sentences for a pair.
+            layer: 1 is the first, as in `features`, and -1 the last. None shows every layer.
+            attention_head: 0 is the first. None shows every head of the layer; of every layer, the
+                mean of its heads.
+
+        Returns:
+            A `Display`; see `explain`. `to_dict()` has `pieces`, and `panels` with the `weights` of
+            each map: T rows of T numbers that add up to 1.
+
+        Raises:
+            InputError: no such layer or head, or the text is too long.
+            InputTypeError: the model is a real fairseq model.
+
+        Example:
+            >>> (panel,) = roberta.attention("Hello world!", 12, 0).to_dict()["panels"]
+            >>> [round(sum(row), 3) for row in panel["weights"]]
+            [1.0, 1.0, 1.0, 1.0, 1.0]
+        """
+        return attention.attention(self._runner(), explain.one_text(text), layer, attention_head)
+
+    # ---- on ids, as in fairseq ----
+
+    def encode(self, sentence: str, *addl_sentences: str, no_separator: bool = False) -> Tensor:
+        """Turn a sentence into ids, or several as one input: `<s> A </s> </s> B </s>`.
+
+        Text is text: `</s>` or `<mask>` in a sentence are encoded as characters. Nothing is cut.
+
+        Args:
+            sentence: any text, also an empty one.
+            addl_sentences: the second sentence of a pair, and more.
+            no_separator: True puts one `</s>` between sentences instead of two.
+
+        Returns:
+            A LongTensor (T,) on the CPU.
+
+        Example:
+            >>> roberta.encode("Hello world!").tolist()
+            [0, 31414, 232, 328, 2]
+            >>> roberta.encode("Hello", "world").tolist()
+            [0, 31414, 2, 2, 8331, 2]
+        """
+        return self.tokenizer.encode(sentence, *addl_sentences, no_separator=no_separator)
+
+    def decode(self, tokens: Tensor) -> str | list[str]:
+        """Turn ids back into text.
+
+        Args:
+            tokens: ids of `encode`; padding is left out. Shape: (T,)
+
+        Returns:
+            The text, or a list of texts where `encode` was given several.
+
+        Raises:
+            InputError: an id is not in the vocabulary, or the shape is another.
+
+        Example:
+            >>> roberta.decode(roberta.encode("Hello world!"))
+            'Hello world!'
+        """
+        return self.tokenizer.decode(tokens)
+
+    @overload
+    def extract_features(
+        self, tokens: Tensor, return_all_hiddens: Literal[False] = False
+    ) -> Tensor: ...
+    @overload
+    def extract_features(
+        self, tokens: Tensor, return_all_hiddens: Literal[True]
+    ) -> list[Tensor]: ...
+    @overload
+    def extract_features(
+        self, tokens: Tensor, return_all_hiddens: bool
+    ) -> Tensor | list[Tensor]: ...
+    def extract_features(
+        self, tokens: Tensor, return_all_hiddens: bool = False
+    ) -> Tensor | list[Tensor]:
+        """Compute the hidden states of ids, with gradients and in the current mode.
+
+        In train mode dropout makes them random, which is said once in a warning.
+
+        Args:
+            tokens: ids of `encode`, or a batch of `collate_tokens`. Shape: (T,) or (B, T)
+            return_all_hiddens: True returns the states of every layer instead of the last one's.
+
+        Returns:
+            (B, T, C), or a list of L+1 such tensors: the embeddings, then each layer. Rows at
+            padding are zeros.
+
+        Raises:
+            InputError: the input is longer than the model takes, or empty, or ids are out of range.
+
+        Example:
+            >>> tokens = roberta.encode("Hello world!")
+            >>> roberta.extract_features(tokens).shape
+            torch.Size([1, 5, 768])
+            >>> len(roberta.extract_features(tokens, return_all_hiddens=True))
+            13
+        """
+        return_all_hiddens = switch("return_all_hiddens", return_all_hiddens)
+        self._warn_of_dropout(
+            "extract_features", "features are random; call .eval() first, unless you train on them"
+        )
+        return ids.hidden_states(self.model, self._checked(tokens), return_all_hiddens)
+
+    def extract_features_aligned_to_words(
+        self,
+        sentence: str,
+        return_all_hiddens: bool = False,
+        *,
+        words: Sequence[str] | None = None,
+        pooling: str = "sum",
+    ) -> AlignedDoc:
+        """Compute features of words: a spaCy Doc of `<s>`, the words, `</s>`.
+
+        Needs spaCy (the extra `words`), but no spaCy model.
+
+        Args:
+            sentence: one text.
+            return_all_hiddens: True makes `token.vector` (L+1, C), the states of every layer.
+            words: your own words, in order of appearance, instead of spaCy's.
+            pooling: how a word's pieces make one vector: "sum" (fairseq's), "mean", "first" or
+                "max".
+
+        Returns:
+            The Doc; `token.vector` is a word's feature, a Tensor (C,) with gradients.
+
+        Raises:
+            MissingExtraError: spaCy is not installed.
+            InputError: the text is too long, or a word is empty or not found in it.
+
+        Example:
+            >>> doc = roberta.extract_features_aligned_to_words("It was late.")
+            >>> [(word.text, *word.vector.shape) for word in doc][1:3]
+            [('It', 768), ('was', 768)]
+        """
+        return aligned_doc(
+            self.extract_features,
+            self.tokenizer,
+            sentence,
+            switch("return_all_hiddens", return_all_hiddens),
+            words=words,
+            pooling=pooling,
+        )
+
+    def predict(self, head: str, tokens: Tensor, return_logits: bool = False) -> Tensor:
+        """Compute log-probabilities of a head's classes, with gradients and in the current mode.
+
+        They are those of fairseq, a softmax over the classes; where `kinds` says that the head
+        learnt "multi_label", each label has a probability of its own.
+
+        In train mode dropout makes them random, which is said once in a warning.
+
+        Args:
+            head: name of a classification head.
+            tokens: ids. Shape: (T,) or (B, T)
+            return_logits: True returns logits instead.
+
+        Returns:
+            (B, num_classes)
+
+        Raises:
+            UnknownNameError: the model has no such head; a KeyError that lists those it has.
+            InputError: the input is longer than the model takes, or empty, or ids are out of range.
+
+        Example:
+            >>> roberta.register_classification_head("mood", num_classes=2)
+            >>> bool((roberta.predict("mood", roberta.encode("Goal!")) < 0).all())
+            True
+        """
+        known_head(self.model, head)
+        return_logits = switch("return_logits", return_logits)
+        self._warn_of_dropout("predict", "answers are random; call .eval() first")
+        logits = ids.logits(self.model, self._checked(tokens), head)
+        return logits if return_logits else ids.log_probabilities(logits, self._heads.kind(head))
+
+    def _warn_of_dropout(self, verb: str, consequence: str) -> None:
+        """Warn once of each verb that keeps the mode: a model is loaded in train mode."""
+        if not self.model.training or verb in self._warned or not drops(self.model):
+            return
+        with _warning:
+            if verb in self._warned:
+                return
+            self._warned |= {verb}
+        warnings.warn(f"{verb} runs with dropout on, so its {consequence}", stacklevel=4)
+
+    def _checked(self, tokens: object) -> Tensor:
+        checked = check_tokens(
+            tokens, vocab_size=len(self.tokenizer.dictionary), max_positions=self.max_positions
+        )
+        return checked.to(self.device)
+
+    # ---- the model itself ----
+
+    def __repr__(self) -> str:
+        """Write a card with a property a line; `print(roberta.model)` shows the modules."""
+        return card(type(self).__name__, self._facts())
+
+    def _repr_html_(self) -> str:
+        """Draw the card in a notebook."""
+        lines = self._facts()
+        return Display(type(self).__name__, [Facts(list(lines.items()))], lines)._repr_html_()
+
+    def _facts(self) -> dict[str, str]:
+        return facts(
+            self.model,
+            self.tokenizer,
+            self._heads,
+            source=self.source,
+            longest=self.max_positions,
+            training=self.training,
+            optimized=self.optimized,
+            sentence=self.sentence,
+            zero_shot=self.zero_shot_settings,
+        )
 
     def save(
         self, directory: str | Path, format: Format = "roberta_hub", head: str | None = None
@@ -351,22 +1401,166 @@ class RobertaHubInterface(IdVerbs, LanguageVerbs, EmbedVerbs, ZeroShotVerbs, Dis
             optimized=self.optimized,
         )
 
-    def _checkpoint(self) -> Checkpoint:
-        """Put the model, its vocabulary and its labels together; the weights are not copied."""
-        return saving.checkpoint_of(
-            self.model,
-            self.tokenizer,
-            self.task,
-            self.labels,
-            self.own_head,
-            self.inputs,
-            self.sentence,
-            self.family,
-            self.kinds,
-            self.thresholds,
-            self.zero_shot_settings,
-            self.word_rules,
-        )
+    def optimize(self, dtype: Asked | None = None, least_cosine: float | None = None) -> Self:
+        """Make inference faster, in place: lay the weights out for the CPU, or quantize them.
+
+        The prepared copies serve what runs in eval mode without gradients: our verbs always,
+        fairseq's methods under `torch.no_grad()` after `eval()`. Training, `state_dict` and `save`
+        use the weights themselves, which stay as they are. If the weights change, they are prepared
+        again at the next use; so are those of a copy of the model, in this process or another.
+        Only a write through `.data` goes unseen: call this again after one.
+
+        The copies take as much memory as the layers and the language-model head, and half as much
+        again if float16 holds these weights exactly; bfloat16 takes half of the layers, int8 a
+        quarter. Where compiled layers take few rows only, theirs is one more copy.
+
+        Args:
+            dtype: None computes in float32, with results within 2e-5. "int8" multiplies 8-bit
+                integers, with one scale for each output's weights and one for each token.
+                "bfloat16" rounds both factors of a product to 8 bits of mantissa. "int8" and
+                "bfloat16" leave embeddings, norms, residuals and all heads in float32. "auto" takes
+                the fastest of the three on a CPU with these instruction sets, by a table of
+                measurements, whose features of some sentences stay near float32's.
+            least_cosine: how near "auto" stays: the least cosine between a token's features and
+                float32's, 0 to 1. None: 0.999.
+
+        The CPU alone decides which library multiplies float32. `$ROBERTA_HUB_MATRICES` pins it to
+        "onednn", "mkl" or "plain"; "compiled" demands the package's own compiled layers.
+
+        Returns:
+            This object. Its `optimized`, which `print(roberta)` shows, says how accurate the new
+            form is, and what "auto" chose, what the others would give, and why. Without `dtype`
+            a warning says once where bfloat16 would be more than 1.5 times as fast.
+
+        Raises:
+            InputError: this machine cannot compute so, or lacks the instructions that make it
+                faster than float32; or `least_cosine` is no such number, or `dtype` is not "auto".
+            InputTypeError: the model is a real fairseq model.
+
+        Example:
+            >>> before = roberta.features(["Hello world!"])[0]
+            >>> after = roberta.optimize().features(["Hello world!"])[0]
+            >>> torch.allclose(before, after, atol=2e-5)
+            True
+            >>> print(roberta.optimized)
+            float32, prepacked
+        """
+        self.optimized = optimize.optimize(self.model, self.tokenizer, dtype, least_cosine)
+        if dtype is None:
+            mention_bfloat16(next(self.model.parameters()).device)
+        return self
+
+    def register_classification_head(
+        self,
+        name: str,
+        num_classes: int | None = None,
+        embedding_size: int | None = None,
+        inner_dim: int | None = None,
+        labels: Sequence[str] | None = None,
+        pooling: HeadPooling = "cls",
+        kind: HeadKind | None = None,
+    ) -> None:
+        """Add a classification head with random weights, in place of one of the same name.
+
+        Args:
+            name: any name without a dot that no head of another kind has.
+            num_classes: number of outputs; 1 is a regression. None takes the number of `labels`.
+            embedding_size: accepted and ignored, as in fairseq.
+            inner_dim: width of the head's dense layer; None takes the model's width.
+            labels: names of the classes, for `classify`.
+            pooling: what the head reads of a text: "cls", the features of `<s>`, or "mean", the
+                mean of those of all tokens, as `features(texts, pooling="mean")` makes it. Formats
+                of other libraries hold heads of "cls" alone.
+            kind: what the head learns: "single_label", "multi_label", where `classify` gives each
+                label a probability of its own, or "regression"; None: nobody knows.
+
+        Raises:
+            InputError: the name or a size is impossible, or `num_classes` and `labels` disagree.
+            InputTypeError: another pooling than "cls" for a real fairseq model, whose heads read
+                `<s>` alone.
+
+        Example:
+            >>> labels = ["art", "sport"]
+            >>> roberta.register_classification_head("topic", num_classes=2, labels=labels)
+            >>> roberta.predict("topic", roberta.encode("Goal!")).shape
+            torch.Size([1, 2])
+        """
+        labels, num_classes = check_classes(name, labels, num_classes)
+        pooling, kind = check_pooling(name, pooling), check_kind(name, kind)
+        add_classification_head(self.model, name, num_classes, inner_dim, pooling)
+        self._describe(name, labels, kind)
+
+    def register_token_head(
+        self, name: str, num_classes: int | None = None, labels: Sequence[str] | None = None
+    ) -> None:
+        """Add a head with random weights that labels every token, for `tag`.
+
+        Args:
+            name: any name without a dot that no head of another kind has.
+            num_classes: number of labels. None takes the number of `labels`.
+            labels: names of the labels; "O" marks a word outside of all spans.
+
+        Raises:
+            InputError: the name is taken or has a dot, or `num_classes` and `labels` disagree.
+
+        Example:
+            >>> roberta.register_token_head("pos", labels=["NOUN", "VERB"])
+            >>> roberta.head_labels("pos")
+            ('NOUN', 'VERB')
+        """
+        labels, num_classes = check_classes(name, labels, num_classes)
+        own_model(self.model, "register_token_head changes").register_token_head(name, num_classes)
+        self._describe(name, labels)
+
+    def register_span_head(self, name: str) -> None:
+        """Add a head with random weights that finds start and end of an answer, for `answer`.
+
+        Args:
+            name: any name without a dot that no head of another kind has.
+
+        Raises:
+            InputError: the name is taken or has a dot.
+
+        Example:
+            >>> roberta.register_span_head("quac")
+            >>> 0 <= roberta.answer("Who?", "Ada wrote it.", "quac").score <= 1
+            True
+        """
+        own_model(self.model, "register_span_head changes").register_span_head(name)
+        self._describe(name, None)
+
+    def _describe(
+        self, head: str, labels: Sequence[str] | None, kind: HeadKind | None = None
+    ) -> None:
+        """Remember what a new head is for, and forget what is known of an older one of its name."""
+        read: tuple[dict[str, Any], ...] = (self.inputs, self.word_rules)
+        answered: tuple[dict[str, Any], ...] = (self.labels, self.kinds, self.thresholds)
+        for about in (*read, *answered):
+            about.pop(head, None)
+        if labels is not None:
+            self.labels[head] = tuple(labels)
+        if kind is not None:
+            self.kinds[head] = kind
+
+    def head_labels(self, head: str) -> tuple[str, ...]:
+        """Name the classes of a head, in the order of its outputs.
+
+        Args:
+            head: name of a classification or token head.
+
+        Returns:
+            The names that the head was given, else those of fairseq's label dictionary, else the
+            numbers "0", "1", ...
+
+        Raises:
+            UnknownNameError: the model has no such head.
+
+        Example:
+            >>> roberta.register_classification_head("mood", num_classes=2)
+            >>> roberta.head_labels("mood")
+            ('0', '1')
+        """
+        return self._heads.labels(head)
 
     def to(
         self, *args: Any, device: Any = None, dtype: Any = None, non_blocking: bool = False
@@ -387,18 +1581,7 @@ class RobertaHubInterface(IdVerbs, LanguageVerbs, EmbedVerbs, ZeroShotVerbs, Dis
             >>> roberta.to("auto").device.type in ("cpu", "cuda")
             True
         """
-        if args and not isinstance(args[0], (Tensor, torch.dtype)):
-            args = (as_device(args[0]), *args[1:])
-        named = {"device": as_device(device), "dtype": as_dtype(dtype)}
-        named = {name: value for name, value in named.items() if value is not None}
-        options: dict[str, Any] = {**named, "non_blocking": switch("non_blocking", non_blocking)}
-        try:
-            return super().to(*args, **options)
-        except TypeError:
-            raise InputTypeError(
-                f"to({', '.join(map(shown, args))}) names no device and no dtype of weights; pass "
-                "'cuda', 'auto' or torch.bfloat16"
-            ) from None
+        return moved(super().to, *args, device=device, dtype=dtype, non_blocking=non_blocking)
 
     def cuda(self, device: int | str | torch.device | None = None) -> Self:
         """Move the model to a GPU, in place.
@@ -414,29 +1597,6 @@ class RobertaHubInterface(IdVerbs, LanguageVerbs, EmbedVerbs, ZeroShotVerbs, Dis
             'cuda'
         """
         return self.to("cuda" if device is None else device)
-
-    def __repr__(self) -> str:
-        """Write a card with a property a line; `print(roberta.model)` shows the modules."""
-        return card(type(self).__name__, self._facts())
-
-    def _repr_html_(self) -> str:
-        """Draw the card in a notebook."""
-        lines = self._facts()
-        shown = Display(type(self).__name__, [Facts(list(lines.items()))], lines)
-        return shown._repr_html_()
-
-    def _facts(self) -> dict[str, str]:
-        return facts(
-            self.model,
-            self.tokenizer,
-            self._heads,
-            source=self.source,
-            longest=self.max_positions,
-            training=self.training,
-            optimized=self.optimized,
-            sentence=self.sentence,
-            zero_shot=self.zero_shot_settings,
-        )
 
     if not TYPE_CHECKING:  # a type checker sees the class as it is, and knows more than we do
 

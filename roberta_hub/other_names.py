@@ -99,7 +99,7 @@ FITTERS = ("fit", "RobertaClassifier")
 
 CALLS = {
     "fit": _APART,
-    "IdVerbs.predict": "for texts there is classify(texts, head)",
+    "RobertaHubInterface.predict": "for texts there is classify(texts, head)",
 }
 """What is said where the arguments of a function do not fit, by its qualified name."""
 

@@ -12,7 +12,7 @@ from dataclasses import dataclass, field
 from numbers import Real
 from typing import Any, Literal, get_args
 
-from roberta_hub.arguments import one_of, shown
+from roberta_hub.arguments import one_of, shown, text_of
 from roberta_hub.errors import InputError, Remedy, UnknownNameError
 
 HeadPooling = Literal["cls", "mean"]
@@ -270,6 +270,7 @@ mean_sqrt_len
             name: of one of `prompts`; None: none was named.
 
         Raises:
+            InputTypeError: one of them is no str.
             InputError: both are given; or the text is the name of a prompt.
             UnknownNameError: no prompt has this name; the message lists those there are.
 
@@ -278,6 +279,8 @@ mean_sqrt_len
             >>> settings.find_prompt(None, "query"), settings.find_prompt(None, None)
             ('query: ', '')
         """
+        prompt = None if prompt is None else text_of("prompt", prompt)
+        name = None if name is None else text_of("prompt_name", name)
         if prompt is not None and name is not None:
             raise InputError("prompt is a text and prompt_name names one; give one of the two")
         if prompt is not None:

@@ -22,9 +22,15 @@ ONE_SEPARATOR = "commonsense_qa"
 
 
 def choose(
-    runner: Runner, context: str, options: Sequence[str], head: str, task: str = ""
+    runner: Runner,
+    context: str,
+    options: Sequence[str],
+    heads: Heads,
+    head: str | None,
+    task: str = "",
 ) -> Prediction:
     """Return the best option. See `RobertaHubInterface.choose`."""
+    head = option_head(heads, head)
     check_outputs(known_head(runner.model, head), head)
     if isinstance(options, (str, bytes)):
         raise InputError(f"options is {shown(options)}; pass a list of texts, at least one")

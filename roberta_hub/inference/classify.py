@@ -13,9 +13,8 @@ import torch
 from torch import Tensor
 
 from roberta_hub.arguments import no_item, switch
-from roberta_hub.config import Inputs
 from roberta_hub.inference.batching import Rows, Runner, starts
-from roberta_hub.inference.heads import check_inputs
+from roberta_hub.inference.heads import Heads, check_inputs
 from roberta_hub.inference.windows import Windows
 from roberta_hub.model.heads import pooling_of
 from roberta_hub.model.known_head import known_head
@@ -158,27 +157,24 @@ def parts_of(prediction: Prediction, most: int = MOST_LABELS) -> list[Part]:
 def classify(
     runner: Runner,
     texts: Sequence[Text],
+    heads: Heads,
     head: str,
-    labels: Sequence[str],
-    *,
-    inputs: Inputs | None = None,
-    way: Answering = "softmax",
-    thresholds: Sequence[float] | None = None,
+    multi_label: bool | None = None,
 ) -> list[Prediction]:
     """Predict a label for each text. See `RobertaHubInterface.classify`.
 
     Args:
         runner: of the model.
         texts: one answer each, in order.
+        heads: of the model.
         head: name of a classification head.
-        labels: of the head.
-        inputs: what it was trained on, if known.
-        way: of `answering`.
-        thresholds: of labels that have a probability of their own; None: `DEFAULT_THRESHOLD`.
+        multi_label: what the caller says of the labels; see `answering`.
     """
+    labels, inputs = heads.labels(head), heads.inputs(head)
+    way = answering(heads.kind(head), multi_label)
+    least = least_of(heads.thresholds(head), len(labels), way)
     check_inputs(texts, head, inputs)
     values = answers_of(head_values(runner, texts, head, vote=way == "softmax"), way)
-    least = least_of(thresholds, len(labels), way)
     return [Prediction.of(labels, row, least) for row in values.tolist()]
 
 

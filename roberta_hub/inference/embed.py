@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import dataclasses
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
@@ -12,6 +13,7 @@ from torch import Tensor
 from roberta_hub.errors import InputError, InputTypeError, Place, placed
 from roberta_hub.inference.batching import Runner
 from roberta_hub.inference.pooling import pooled
+from roberta_hub.inference.windows import keep_as_tokenizers
 from roberta_hub.settings import SentenceSettings
 from roberta_hub.text.texts import as_texts
 from roberta_hub.text.tokenizer import Text
@@ -24,6 +26,11 @@ _COMPARED: Mapping[str, Callable[[Tensor, Tensor], Tensor]] = {
     "manhattan": lambda a, b: -torch.cdist(a, b, p=1.0),
 }
 """Two sets of vectors, (m, C) and (n, C) -> (m, n); more is nearer."""
+
+
+def within_limit(runner: Runner, settings: SentenceSettings) -> Runner:
+    """Give a runner the limit of sentence vectors, and what `truncate` leaves of a pair there."""
+    return dataclasses.replace(runner, longest=settings.max_length, keep=keep_as_tokenizers)
 
 
 def embed(
@@ -66,6 +73,32 @@ def lowered(text: str) -> str:
         ('σασ', 'σας')
     """
     return "".join(map(str.lower, text)) if "Σ" in text else text.lower()
+
+
+def compare(runner: Runner, settings: SentenceSettings, a: Any, b: Any) -> Tensor:
+    """Compare each of some texts with each of others. See `RobertaHubInterface.similarity`.
+
+    Args:
+        runner: of the model, with the settings' limit.
+        settings: of the model.
+        a: texts or vectors.
+        b: texts or vectors.
+
+    Raises:
+        InputError: the vectors have different widths.
+    """
+    prompt = settings.find_prompt(None, None)
+
+    def vectors(texts: Sequence[Text]) -> Tensor:
+        return embed(runner, texts, settings, prompt)
+
+    left, right = vectors_of(a, "a", vectors), vectors_of(b, "b", vectors)
+    if left.size(1) != right.size(1):
+        raise InputError(
+            f"a has vectors of width {left.size(1)} and b of width {right.size(1)}; did "
+            "another model make one of them?"
+        )
+    return similarities(left, right.to(left.device), settings.similarity)
 
 
 def similarities(a: Tensor, b: Tensor, similarity: str) -> Tensor:

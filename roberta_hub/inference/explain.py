@@ -16,18 +16,18 @@ import torch
 from torch import Tensor
 
 from roberta_hub.arguments import shown, text_of
-from roberta_hub.config import Inputs
-from roberta_hub.errors import InputTypeError
+from roberta_hub.errors import InputTypeError, placed
 from roberta_hub.inference.batching import Rows, Runner, check_lm_head, lm_logits
 from roberta_hub.inference.classify import (
     Answering,
     Prediction,
+    answering,
     answers_of,
     least_of,
     parts_of,
     window_values,
 )
-from roberta_hub.inference.heads import check_inputs
+from roberta_hub.inference.heads import Heads, check_inputs
 from roberta_hub.inference.units import Unit, units_of
 from roberta_hub.inference.windows import Windows
 from roberta_hub.model.packing import PackedBatch
@@ -72,6 +72,24 @@ def one_text(value: object) -> tuple[str, ...]:
             + (", and show several texts one by one" if isinstance(value, list) else "")
         )
     return (text_of("text", value),)
+
+
+def explain(
+    runner: Runner, text: str | tuple[str, ...], heads: Heads, head: str | None = None
+) -> Display:
+    """Show the surprise of each word, or its contribution. See `RobertaHubInterface.explain`.
+
+    Args:
+        runner: of the model.
+        text: one text, or a tuple of sentences.
+        heads: of the model.
+        head: name of a classification head; None: the language model.
+    """
+    sentences = one_text(text)
+    with placed(lambda _: "text"):
+        if head is None:
+            return surprise(runner, sentences)
+        return contribution(runner, sentences, heads, heads.find(head, "classification", "explain"))
 
 
 # ---- surprise ----
@@ -217,19 +235,17 @@ def _percent(share: float) -> str:
 def contribution(
     runner: Runner,
     sentences: tuple[str, ...],
+    heads: Heads,
     head: str,
-    labels: Sequence[str],
-    *,
-    inputs: Inputs | None = None,
-    way: Answering = "softmax",
-    thresholds: Sequence[float] | None = None,
 ) -> Display:
     """Show what each word contributes to a head's answer. See `RobertaHubInterface.explain`."""
     text = sentences if len(sentences) > 1 else sentences[0]
+    labels, inputs = heads.labels(head), heads.inputs(head)
+    way = answering(heads.kind(head), None)
+    least = least_of(heads.thresholds(head), len(labels), way)
     check_inputs([text], head, inputs)
     units = units_of(runner.tokenizer, sentences)
     values = left_out(runner, sentences, head, units, way)  # (1 + words, K)
-    least = least_of(thresholds, len(labels), way)
     prediction = Prediction.of(labels, values[0].tolist(), least)
     best = labels.index(prediction.label)
     shares = way == "sigmoid" or (way == "softmax" and values.size(1) > 1)

@@ -12,13 +12,25 @@ from typing import Any, NoReturn
 import torch
 from torch import Tensor
 
-from roberta_hub.arguments import no_item, shown
+from roberta_hub.arguments import no_item, shown, whole_number
 from roberta_hub.errors import InputError, InputTypeError, Place, placed
-from roberta_hub.inference.embed import are_vectors, as_tensor, check_vectors, similarities
+from roberta_hub.inference.batching import Runner
+from roberta_hub.inference.embed import (
+    are_vectors,
+    as_tensor,
+    check_vectors,
+    embed,
+    similarities,
+    vectors_of,
+)
 from roberta_hub.rows.frames import advise_of_nothing
+from roberta_hub.settings import SentenceSettings
 from roberta_hub.text.texts import as_texts
 from roberta_hub.text.tokenizer import Text
 
+_OF_QUERIES = ("query",)
+_OF_CORPUS = ("document", "passage", "corpus")
+"""Names of prompts by which sentence-transformers tells what is searched from what is found."""
 BLOCK = 2048
 """Texts or vectors of a corpus that are looked at together, and queries too: 16 MB of scores."""
 
@@ -59,6 +71,38 @@ class Hit:
         if self.text is None:
             return f"corpus[{self.index}]"
         return self.text if isinstance(self.text, str) else " | ".join(self.text)
+
+
+def ask(
+    runner: Runner, settings: SentenceSettings, queries: Any, corpus: Any, topk: int
+) -> tuple[list[Text], list[list[Hit]]]:
+    """Find the nearest of a corpus for each query. See `RobertaHubInterface.search`.
+
+    Args:
+        runner: of the model, with the settings' limit.
+        settings: of the model; its prompts for queries and for what is searched are put before.
+        queries: one str, texts or vectors.
+        corpus: texts or vectors.
+        topk: most hits of a query.
+
+    Returns:
+        The queries, those without a text by their number, and the hits of each.
+    """
+    topk = whole_number("topk", topk, 1)
+    asked, found = (
+        next((settings.prompts[name] for name in names if name in settings.prompts), "")
+        for names in (_OF_QUERIES, _OF_CORPUS)
+    )
+    texts: list[Text] = []  # of the queries, an iterator's too; vectors have none
+
+    def of_queries(given: Sequence[Text]) -> Tensor:
+        texts.extend(given)
+        return embed(runner, given, settings, asked)
+
+    vectors = vectors_of(queries, "queries", of_queries)
+    blocks = corpus_blocks(corpus, lambda given: embed(runner, given, settings, found))
+    hits = search(vectors, blocks, topk, settings.similarity)
+    return texts or [f"query {i}" for i in range(len(hits))], hits
 
 
 @dataclass(frozen=True)

@@ -23,23 +23,27 @@ LABELS = 3
 Answer = TypeVar("Answer")
 
 
-def words(text: str, found: list[Any]) -> ShownList[Any]:
+def words(text: str, masks: list[Filled]) -> ShownList[Any]:
     """Draw what fills the masks of one text.
 
     Args:
         text: with one mask or more.
-        found: `Filled` of its one mask, or a list of these.
+        masks: what fills each.
+
+    Returns:
+        What fills the mask, where there is one; else a list of these.
     """
 
     def display(items: Sequence[Any]) -> Display:
         return Display(text, _word_parts(items), {"text": text, "words": _fillings(items)})
 
-    return ShownList(found, display)
+    return ShownList(masks[0] if len(masks) == 1 else masks, display)
 
 
-def words_of_many(texts: Sequence[str], found: list[Any]) -> ShownList[Any]:
+def words_of_many(texts: Sequence[str], found: list[list[Filled]]) -> ShownList[Any]:
     """Draw what fills the masks of several texts."""
-    return _several(texts, found, _word_parts, _fillings)
+    drawn = [words(text, masks) for text, masks in zip(texts, found, strict=True)]
+    return _several(texts, drawn, _word_parts, _fillings)
 
 
 def predictions(texts: Sequence[Text], found: list[Prediction]) -> ShownList[Prediction]:

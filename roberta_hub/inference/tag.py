@@ -12,6 +12,7 @@ from torch import Tensor
 
 from roberta_hub.arguments import no_item
 from roberta_hub.inference.batching import Rows, Runner
+from roberta_hub.inference.heads import Heads
 from roberta_hub.model.known_head import known_head
 from roberta_hub.settings import WordRule
 from roberta_hub.text.alignment import Extent, align
@@ -64,19 +65,18 @@ class Span:
 def tag(
     runner: Runner,
     texts: Sequence[str],
+    heads: Heads,
     head: str,
-    labels: Sequence[str],
-    rule: WordRule = "words",
 ) -> list[list[Span]]:
     """Return the labelled spans of each text. See `RobertaHubInterface.tag`.
 
     Args:
         runner: of the model.
         texts: whole texts.
+        heads: of the model.
         head: name of a token head.
-        labels: names of its classes.
-        rule: which words the head was trained to label; see `cut`.
     """
+    labels, rule = heads.labels(head), heads.words(head)
     words = [cut(text, rule) for text in texts]
     answers = tag_words(runner, texts, words, head, labels)
     return [

@@ -58,9 +58,10 @@ class AlignedDoc(Protocol):
 
 
 def aligned_doc(
-    extract: Callable[[Tensor], Tensor],
+    extract: Callable[[Tensor, bool], Tensor | list[Tensor]],
     tokenizer: Tokenizer,
     sentence: str,
+    return_all_hiddens: bool = False,
     *,
     words: Sequence[str] | None = None,
     pooling: str = "sum",
@@ -68,9 +69,10 @@ def aligned_doc(
     """Return a spaCy Doc of `<s>`, the words, `</s>`, whose `token.vector` is the word's feature.
 
     Args:
-        extract: from ids (T,) to features (T, C) or (T, L+1, C).
+        extract: the model's `extract_features`, to which `return_all_hiddens` is passed on.
         tokenizer: of the model.
         sentence: text.
+        return_all_hiddens: True makes vectors (L+1, C), the states of every layer.
         words: the caller's words, in order; None: spaCy's English rules.
         pooling: see `pool`.
     """
@@ -82,7 +84,10 @@ def aligned_doc(
             raise InputError(f"words[{words.index('')}] is empty; leave it out")
     spacy = require_spacy("extract_features_aligned_to_words")
     ids = tokenizer.encode(sentence)
-    features = extract(ids)  # first: a text that is too long is refused here, spaCy takes its time
+    # First: a text that is too long is refused here, and spaCy takes its time.
+    states = extract(ids, return_all_hiddens)
+    layers = [state[0] for state in states] if isinstance(states, list) else None
+    features = states[0] if layers is None else torch.stack(layers, dim=1)  # (T, C), (T, L+1, C)
     if words is None:
         tokens = _english(spacy)(sentence)
         words = [token.text for token in tokens]

@@ -14,9 +14,8 @@ from roberta_hub.arguments import advise, one_of, shown, switch, text_of
 from roberta_hub.errors import InputError, Place, Remedy, placed
 from roberta_hub.inference.batching import Runner, once
 from roberta_hub.inference.classify import Prediction, window_values
-from roberta_hub.inference.embed import embed
+from roberta_hub.inference.embed import embed, within_limit
 from roberta_hub.inference.heads import ENTAILMENT, Heads, entails
-from roberta_hub.inference.windows import keep_as_tokenizers
 from roberta_hub.settings import DEFAULT_THRESHOLD, WAYS, SentenceSettings, Way, ZeroShotSettings
 from roberta_hub.text.texts import as_strings
 from roberta_hub.text.tokenizer import Text
@@ -295,7 +294,7 @@ def _cosines(
     runner.fit(ids, texts, numbers)  # for its errors
     if not runner.truncate and runner.stride is None:
         runner = replace(runner, stride=0)
-    runner = replace(runner, longest=settings.max_length, keep=keep_as_tokenizers)
+    runner = within_limit(runner, settings)
     prompt = settings.find_prompt(None, None)
     of_texts = embed(runner, texts, settings, prompt)
     forms = [*labels, *(ABOUT.replace("{}", label) for label in labels)]

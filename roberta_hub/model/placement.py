@@ -1,14 +1,19 @@
-"""Checks the device and the dtype that a caller asks for; errors list what there is."""
+"""Checks the device and the dtype that a caller asks for, and moves models there."""
 
 from __future__ import annotations
 
-import torch
+from collections.abc import Callable
+from typing import Any, TypeVar
 
-from roberta_hub.arguments import brief
+import torch
+from torch import Tensor, nn
+
+from roberta_hub.arguments import brief, shown, switch
 from roberta_hub.errors import InputError, InputTypeError, Remedy
 
 _SPELLINGS = {"fp16": "float16", "bf16": "bfloat16", "fp32": "float32", "fp64": "float64"}
 """Short names of dtypes, which torch does not know."""
+Module = TypeVar("Module", bound=nn.Module)
 DTYPES = (torch.float16, torch.bfloat16, torch.float32, torch.float64)
 
 
@@ -49,6 +54,36 @@ def as_device(device: object) -> torch.device | None:
             f"device is {str(found)!r}, and torch {torch.__version__} {what}", remedy=remedy
         )
     return found
+
+
+def moved(
+    move: Callable[..., Module], *args: Any, device: Any, dtype: Any, non_blocking: Any
+) -> Module:
+    """Move a module, with its device and dtype checked.
+
+    Args:
+        move: its own `torch.nn.Module.to`.
+        args: a device, a dtype or both, or a tensor that has them.
+        device: as in `as_device`.
+        dtype: as in `as_dtype`.
+        non_blocking: copy from pinned memory while Python goes on.
+
+    Raises:
+        InputError: no such device, or none that this torch can use; no such dtype.
+        InputTypeError: neither a device nor a dtype.
+    """
+    if args and not isinstance(args[0], (Tensor, torch.dtype)):
+        args = (as_device(args[0]), *args[1:])
+    named = {"device": as_device(device), "dtype": as_dtype(dtype)}
+    named = {name: value for name, value in named.items() if value is not None}
+    options: dict[str, Any] = {**named, "non_blocking": switch("non_blocking", non_blocking)}
+    try:
+        return move(*args, **options)
+    except TypeError:
+        raise InputTypeError(
+            f"to({', '.join(map(shown, args))}) names no device and no dtype of weights; pass "
+            "'cuda', 'auto' or torch.bfloat16"
+        ) from None
 
 
 def _lacking(device: torch.device) -> tuple[str, Remedy] | None:

@@ -366,6 +366,32 @@ class Roberta(nn.Module):
         return {"self"}
 
 
+def add_classification_head(
+    model: nn.Module,
+    name: str,
+    num_classes: int | None,
+    inner_dim: int | None,
+    pooling: HeadPooling = "cls",
+) -> None:
+    """Add a head to a model, ours or fairseq's, whose heads read `<s>` alone.
+
+    Args:
+        model: ours or fairseq's.
+        name: of the head.
+        num_classes: outputs.
+        inner_dim: width of the dense layer; None: the model's.
+        pooling: what the head reads.
+
+    Raises:
+        InputTypeError: another pooling than "cls" for fairseq's model.
+    """
+    if pooling == "cls":
+        model.register_classification_head(name, num_classes, inner_dim)  # type: ignore[operator]
+    else:
+        ours = own_model(model, f"pooling={pooling!r} is for heads of")
+        ours.register_classification_head(name, num_classes, inner_dim, pooling=pooling)
+
+
 def own_model(model: object, what: str) -> Roberta:
     """Return the model, if it is one of this package.
 

@@ -28,7 +28,6 @@ FLOORS = {
     "formats": 2,
     "building": 2,
     "export": 3,
-    "verbs": 4,
     "interface": 4,
     "hub": 5,
     "fairseq_bridge": 6,
@@ -55,7 +54,6 @@ STAIRS = {
     ("rows", "errors"),
     ("rows", "extras"),
     ("rows", "terminal"),
-    ("interface", "verbs"),
 }
 """Imports within a floor."""
 DOORS = {

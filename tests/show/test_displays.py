@@ -276,7 +276,7 @@ def test_one_label_more_is_drawn_and_not_told(roberta: RobertaHubInterface) -> N
 
 def test_a_word_that_fits_with_and_without_a_space_is_told_apart() -> None:
     found: Any = [("a.", 0.5, "."), ("a .", 0.3, " ."), ("a b", 0.2, " b")]
-    html = filled_words("a<mask>", found)._repr_html_()
+    html = filled_words("a<mask>", [found])._repr_html_()
     assert html and html.count("after a space") == 1
     assert html.index("0.300") < html.index("after a space") < html.index("0.200")
 

@@ -1,1 +1,0 @@
-"""Holds our own verbs on texts; `RobertaHubInterface` inherits them and adds fairseq's methods."""
