@@ -268,7 +268,6 @@ def assemble(
     )
     empty = device is not None and device.type == "meta"
     model = build(checkpoint, RobertaModel, strict=strict, empty=empty)
-    settings = checkpoint.head_settings.items()
     interface = RobertaHubInterface(
         model.config,
         task,
@@ -280,10 +279,8 @@ def assemble(
         source=checkpoint.source,
         family=checkpoint.family,
         sentence=checkpoint.sentence,
-        kinds={head: about.kind for head, about in settings if about.kind},
-        thresholds={head: about.thresholds for head, about in settings if about.thresholds},
+        head_settings=checkpoint.head_settings,
         zero_shot_settings=checkpoint.zero_shot,
-        word_rules={head: about.words for head, about in settings if about.words != "words"},
     )
     if not checkpoint.weights and dtype is not None:
         interface = interface.to(dtype)

@@ -64,14 +64,14 @@ from roberta_hub.model.roberta import add_classification_head, own_model
 from roberta_hub.settings import (
     HeadKind,
     HeadPooling,
+    HeadSettings,
     SentenceSettings,
     Way,
     WordRule,
     ZeroShotSettings,
+    check_head_settings,
     check_kind,
     check_pooling,
-    check_thresholds,
-    check_words,
 )
 from roberta_hub.show.display import Display
 from roberta_hub.show.facts import Facts
@@ -88,6 +88,7 @@ if TYPE_CHECKING:
 
 Format = Literal["roberta_hub", "fairseq", "huggingface"]
 _warning = threading.Lock()
+"""Of several threads one warns of dropout."""
 
 
 @checks_keywords
@@ -181,10 +182,8 @@ class RobertaHubInterface(nn.Module):
         source: str = "random weights",
         family: str = "roberta",
         sentence: SentenceSettings | None = None,
-        kinds: Mapping[str, HeadKind] | None = None,
-        thresholds: Mapping[str, Sequence[float]] | None = None,
+        head_settings: Mapping[str, HeadSettings] | None = None,
         zero_shot_settings: ZeroShotSettings | None = None,
-        word_rules: Mapping[str, WordRule] | None = None,
     ) -> None:
         """Wrap a model, as fairseq's constructor does.
 
@@ -199,48 +198,33 @@ class RobertaHubInterface(nn.Module):
             source: where the weights came from, for `print`.
             family: `model_type` of the class that `save(..., "huggingface")` makes of it.
             sentence: how `embed` makes one vector of a text; None: the model does not say it.
-            kinds: what heads learnt: "single_label", "multi_label" or "regression".
-            thresholds: of the labels of heads.
+            head_settings: what heads learnt, the thresholds of their labels, and how texts are cut
+                for token heads, which `kinds`, `thresholds` and `word_rules` then hold. What a head
+                pools is the model's own.
             zero_shot_settings: by which way `zero_shot` labels; None: the model does not say it.
-            word_rules: how texts are cut for token heads: "words", as treebanks do, or "parts".
 
         Raises:
             InputTypeError: a part is of another type.
-            InputError: a head's labels are not all different; or a kind, a threshold or a rule of
-                words that cannot be.
+            InputError: a head's labels are not all different; or its settings cannot be.
             VocabularyError: the dictionary is not GPT-2's, and no `bpe` is given.
         """
         super().__init__()
         _check_parts(task, model, bpe)
-        read = {"inputs": inputs, "word_rules": word_rules}
-        answered = {"labels": labels, "kinds": kinds, "thresholds": thresholds}
-        for what, given in (read | answered).items():
-            if not (given is None or isinstance(given, Mapping)):
-                raise InputTypeError(f"{what} is a {kind_of(given)}; pass a dict with head names")
-        if not (sentence is None or isinstance(sentence, SentenceSettings)):
-            raise InputTypeError(f"sentence is a {kind_of(sentence)}; pass SentenceSettings")
-        if not (zero_shot_settings is None or isinstance(zero_shot_settings, ZeroShotSettings)):
-            raise InputTypeError(
-                f"zero_shot_settings is a {kind_of(zero_shot_settings)}; pass ZeroShotSettings"
-            )
+        _check_by_head(labels=labels, inputs=inputs, head_settings=head_settings)
+        _check_settings(sentence, zero_shot_settings)
+        heads = {
+            head: check_head_settings(head, given) for head, given in (head_settings or {}).items()
+        }
         self.cfg = cfg
         self.task = task
         self.model = model
         self.labels = {head: check_labels(head, names) for head, names in (labels or {}).items()}
         self.own_head = own_head
         self.inputs = dict(inputs or {})
-        self.kinds = {
-            head: found
-            for head, kind in (kinds or {}).items()
-            if (found := check_kind(head, kind)) is not None
-        }
-        self.thresholds = {
-            head: numbers
-            for head, given in (thresholds or {}).items()
-            if (numbers := check_thresholds(head, given)) is not None
-        }
-        self.word_rules = {
-            head: check_words(head, words) for head, words in (word_rules or {}).items()
+        self.kinds = {head: own.kind for head, own in heads.items() if own.kind}
+        self.thresholds = {head: own.thresholds for head, own in heads.items() if own.thresholds}
+        self.word_rules: dict[str, WordRule] = {
+            head: own.words for head, own in heads.items() if own.words != "words"
         }
         self.source = source
         self.family = family
@@ -1628,4 +1612,19 @@ def _check_parts(task: Any, model: object, bpe: object) -> None:
     if not (bpe is None or isinstance(bpe, Engine)):
         raise InputTypeError(
             f"bpe is a {kind_of(bpe)}; pass an engine of text/pieces.py, or None for GPT-2's"
+        )
+
+
+def _check_by_head(**given: object) -> None:
+    for name, value in given.items():
+        if not (value is None or isinstance(value, Mapping)):
+            raise InputTypeError(f"{name} is a {kind_of(value)}; pass a dict with head names")
+
+
+def _check_settings(sentence: object, zero_shot_settings: object) -> None:
+    if not (sentence is None or isinstance(sentence, SentenceSettings)):
+        raise InputTypeError(f"sentence is a {kind_of(sentence)}; pass SentenceSettings")
+    if not (zero_shot_settings is None or isinstance(zero_shot_settings, ZeroShotSettings)):
+        raise InputTypeError(
+            f"zero_shot_settings is a {kind_of(zero_shot_settings)}; pass ZeroShotSettings"
         )

@@ -12,8 +12,8 @@ from dataclasses import dataclass, field
 from numbers import Real
 from typing import Any, Literal, get_args
 
-from roberta_hub.arguments import one_of, shown, text_of
-from roberta_hub.errors import InputError, Remedy, UnknownNameError
+from roberta_hub.arguments import kind_of, one_of, shown, text_of
+from roberta_hub.errors import InputError, InputTypeError, Remedy, UnknownNameError
 
 HeadPooling = Literal["cls", "mean"]
 """What a head reads: the vector of `<s>`, or the mean of the vectors of all tokens."""
@@ -91,11 +91,29 @@ def head_settings_of(head: str, values: Any) -> HeadSettings:
     known = ("pooling", "kind", "thresholds", "words")
     if not isinstance(values, dict) or not set(values) <= set(known):
         raise InputError(f"head {head!r}: {shown(values)} is no dict of {', '.join(known)}")
+    return check_head_settings(head, HeadSettings(**values))
+
+
+def check_head_settings(head: object, settings: Any) -> HeadSettings:
+    """Return the settings of a head, with thresholds as floats.
+
+    Args:
+        head: its name, for errors.
+        settings: what was said.
+
+    Raises:
+        InputTypeError: no `HeadSettings`.
+        InputError: a value that cannot be.
+    """
+    if not isinstance(settings, HeadSettings):
+        raise InputTypeError(
+            f"head {shown(head)}: its settings are a {kind_of(settings)}; pass HeadSettings"
+        )
     return HeadSettings(
-        pooling=check_pooling(head, values.get("pooling", "cls")),
-        kind=check_kind(head, values.get("kind")),
-        thresholds=check_thresholds(head, values.get("thresholds")),
-        words=check_words(head, values.get("words", "words")),
+        pooling=check_pooling(head, settings.pooling),
+        kind=check_kind(head, settings.kind),
+        thresholds=check_thresholds(head, settings.thresholds),
+        words=check_words(head, settings.words),
     )
 
 

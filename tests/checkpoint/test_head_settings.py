@@ -15,6 +15,7 @@ from roberta_hub import RobertaHubInterface, load_model
 from roberta_hub.checkpoint.names.table import HEAD
 from roberta_hub.errors import Advice, CheckpointError, InputError, InputTypeError
 from roberta_hub.scale.models import Loaded
+from roberta_hub.settings import HeadSettings
 
 TEXTS = ["the", "hehe the"]
 
@@ -133,17 +134,25 @@ def test_thresholds_that_cannot_be_are_not_written(tmp_path: Path, thresholds: A
 def test_the_constructor_takes_and_checks_them() -> None:
     roberta = pooled()
     parts = (roberta.cfg, roberta.task, roberta.model)
-    own = RobertaHubInterface(
-        *parts, bpe=roberta.bpe, kinds={"tags": "multi_label"}, thresholds={"tags": [0, 1, 0.5]}
-    )
+
+    def made(**settings: Any) -> RobertaHubInterface:
+        given = {"tags": HeadSettings(**settings), "mood": HeadSettings()}
+        return RobertaHubInterface(*parts, bpe=roberta.bpe, head_settings=given)
+
+    own = made(kind="multi_label", thresholds=[0, 1, 0.5], words="parts")
     assert own.kinds == {"tags": "multi_label"} and own.thresholds == {"tags": (0.0, 1.0, 0.5)}
-    with pytest.raises(InputError, match="kind is 'many'"):
-        RobertaHubInterface(*parts, bpe=roberta.bpe, kinds={"tags": "many"})
-    with pytest.raises(InputError, match="threshold 2"):
-        RobertaHubInterface(*parts, bpe=roberta.bpe, thresholds={"tags": [2]})
-    for name in ("kinds", "thresholds"):
-        with pytest.raises(InputTypeError, match=f"{name} is a list; pass a dict"):
-            RobertaHubInterface(*parts, bpe=roberta.bpe, **{name: []})
+    assert own.word_rules == {"tags": "parts"}
+    wrong = {"kind": "many", "thresholds": [2], "words": "half", "pooling": "max"}
+    said = ("kind is 'many'", "threshold 2", "words is 'half'", "pooling is 'max'")
+    for (name, value), words in zip(wrong.items(), said, strict=True):
+        with pytest.raises(InputError, match=f"head 'tags': {words}"):
+            made(**{name: value})
+    for given, words in (
+        ([], "is a list; pass a dict"),
+        ({"a": {}}, "'a': its settings are a dict"),
+    ):
+        with pytest.raises(InputTypeError, match=words):
+            RobertaHubInterface(*parts, bpe=roberta.bpe, head_settings=given)  # type: ignore[arg-type]
 
 
 # ---- other libraries' formats ----
