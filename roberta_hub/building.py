@@ -49,8 +49,14 @@ def build(
         with shapes_only():
             model = kind(checkpoint.config)
             for head, (num_classes, inner_dim) in checkpoint.heads().items():
-                pooling = checkpoint.head_settings.get(head, HeadSettings()).pooling
-                model.register_classification_head(head, num_classes, inner_dim, pooling=pooling)
+                known = checkpoint.head_settings.get(head, HeadSettings())
+                model.register_classification_head(
+                    head,
+                    num_classes,
+                    inner_dim,
+                    pooling=known.pooling,
+                    normalize=known.normalize,
+                )
             for head, num_classes in checkpoint.token_heads().items():
                 model.register_token_head(head, num_classes)
             for head in checkpoint.span_heads():

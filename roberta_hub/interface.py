@@ -71,6 +71,7 @@ from roberta_hub.settings import (
     ZeroShotSettings,
     check_head_settings,
     check_kind,
+    check_normalize,
     check_pooling,
 )
 from roberta_hub.show.display import Display
@@ -1443,6 +1444,7 @@ class RobertaHubInterface(nn.Module):
         labels: Sequence[str] | None = None,
         pooling: HeadPooling = "cls",
         kind: HeadKind | None = None,
+        normalize: bool = False,
     ) -> None:
         """Add a classification head with random weights, in place of one of the same name.
 
@@ -1457,11 +1459,13 @@ class RobertaHubInterface(nn.Module):
                 of other libraries hold heads of "cls" alone.
             kind: what the head learns: "single_label", "multi_label", where `classify` gives each
                 label a probability of its own, or "regression"; None: nobody knows.
+            normalize: whether what the head reads gets length 1, as the vectors of most sentence
+                encoders do.
 
         Raises:
             InputError: the name or a size is impossible, or `num_classes` and `labels` disagree.
-            InputTypeError: another pooling than "cls" for a real fairseq model, whose heads read
-                `<s>` alone.
+            InputTypeError: another pooling than "cls", or `normalize`, for a real fairseq model,
+                whose heads read `<s>` alone.
 
         Example:
             >>> labels = ["art", "sport"]
@@ -1471,7 +1475,8 @@ class RobertaHubInterface(nn.Module):
         """
         labels, num_classes = check_classes(name, labels, num_classes)
         pooling, kind = check_pooling(name, pooling), check_kind(name, kind)
-        add_classification_head(self.model, name, num_classes, inner_dim, pooling)
+        normalize = check_normalize(name, normalize)
+        add_classification_head(self.model, name, num_classes, inner_dim, pooling, normalize)
         self._describe(name, labels, kind)
 
     def register_token_head(

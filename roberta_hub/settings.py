@@ -53,6 +53,8 @@ class HeadSettings:
 
     pooling: HeadPooling = "cls"
     """Of a classification head."""
+    normalize: bool = False
+    """Of a classification head: whether the vector that it reads gets length 1."""
     kind: HeadKind | None = None
     """Of a classification head; None: nobody said it."""
     thresholds: tuple[float, ...] | None = None
@@ -67,6 +69,7 @@ class HeadSettings:
         """
         values: dict[str, Any] = {
             "pooling": None if self.pooling == "cls" else self.pooling,
+            "normalize": self.normalize or None,
             "kind": self.kind,
             "thresholds": None if self.thresholds is None else list(self.thresholds),
             "words": None if self.words == "words" else self.words,
@@ -86,9 +89,9 @@ def head_settings_of(head: str, values: Any) -> HeadSettings:
 
     Example:
         >>> head_settings_of("topic", {"pooling": "mean"})
-        HeadSettings(pooling='mean', kind=None, thresholds=None, words='words')
+        HeadSettings(pooling='mean', normalize=False, kind=None, thresholds=None, words='words')
     """
-    known = ("pooling", "kind", "thresholds", "words")
+    known = ("pooling", "normalize", "kind", "thresholds", "words")
     if not isinstance(values, dict) or not set(values) <= set(known):
         raise InputError(f"head {head!r}: {shown(values)} is no dict of {', '.join(known)}")
     return check_head_settings(head, HeadSettings(**values))
@@ -111,10 +114,26 @@ def check_head_settings(head: object, settings: Any) -> HeadSettings:
         )
     return HeadSettings(
         pooling=check_pooling(head, settings.pooling),
+        normalize=check_normalize(head, settings.normalize),
         kind=check_kind(head, settings.kind),
         thresholds=check_thresholds(head, settings.thresholds),
         words=check_words(head, settings.words),
     )
+
+
+def check_normalize(head: object, normalize: Any) -> bool:
+    """Return whether a head reads vectors of length 1.
+
+    Args:
+        head: its name, for the error.
+        normalize: what was said.
+
+    Raises:
+        InputError: neither True nor False.
+    """
+    if not isinstance(normalize, bool):
+        raise InputError(f"head {shown(head)}: normalize is {shown(normalize)}; give True or False")
+    return normalize
 
 
 def check_pooling(head: object, pooling: Any) -> HeadPooling:

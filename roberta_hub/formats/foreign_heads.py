@@ -11,7 +11,7 @@ from roberta_hub.settings import DEFAULT_THRESHOLD, HeadSettings
 
 
 def check_first_token(checkpoint: Checkpoint, whose: str, heads: Sequence[str]) -> None:
-    """Refuse heads that read more than `<s>`, from which other libraries' classes would answer.
+    """Refuse heads that read another vector than `<s>`, from which other libraries' classes answer.
 
     Args:
         checkpoint: of the model.
@@ -19,12 +19,16 @@ def check_first_token(checkpoint: Checkpoint, whose: str, heads: Sequence[str]) 
         heads: that are written.
 
     Raises:
-        CheckpointError: one reads the mean of all tokens.
+        CheckpointError: one reads the mean of all tokens, or a vector of length 1.
     """
-    pooled = [head for head in heads if _settings(checkpoint, head).pooling != "cls"]
+    settings = {head: _settings(checkpoint, head) for head in heads}
+    pooled = [head for head, own in settings.items() if own.pooling != "cls" or own.normalize]
     if not pooled:
         return
-    read = "reads the mean of all tokens" if len(pooled) == 1 else "read the mean of all tokens"
+    what = (
+        "the mean of all tokens" if settings[pooled[0]].pooling != "cls" else "vectors of length 1"
+    )
+    read = f"{'reads' if len(pooled) == 1 else 'read'} {what}"
     raise CheckpointError(
         f"head {', '.join(map(repr, pooled))} {read}, and {whose} reads <s> alone, so that it "
         "would answer otherwise",

@@ -168,7 +168,7 @@ def write_store(checkpoint: Checkpoint, directory: Path) -> None:
     settings = {head: known.to_dict() for head, known in sorted(checkpoint.head_settings.items())}
     if any(settings.values()):
         about["heads"] = {head: values for head, values in settings.items() if values}
-    if any("pooling" in values or "words" in values for values in settings.values()):
+    if any({"pooling", "normalize", "words"} & values.keys() for values in settings.values()):
         about["version"] = POOLED_VERSION
     if checkpoint.sentence is not None:
         about["sentence"] = checkpoint.sentence.to_dict()

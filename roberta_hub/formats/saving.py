@@ -19,7 +19,7 @@ from roberta_hub.folder import Folder
 from roberta_hub.formats.huggingface import description, files_beside
 from roberta_hub.formats.source import FORMATS, formats_in
 from roberta_hub.formats.tokenizer_files import is_written_by_its_class
-from roberta_hub.model.heads import pooling_of
+from roberta_hub.model.heads import normalizes, pooling_of
 from roberta_hub.model.known_head import outputs_of
 from roberta_hub.model.roberta import Roberta, own_model
 from roberta_hub.settings import (
@@ -119,6 +119,7 @@ def _settings(
     found = {
         name: HeadSettings(
             pooling=pooling_of(head),
+            normalize=normalizes(head),
             kind=check_kind(name, kinds.get(name)),
             thresholds=(
                 check_thresholds(name, thresholds[name], outputs_of(head))

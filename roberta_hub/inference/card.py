@@ -9,7 +9,7 @@ from torch import nn
 
 from roberta_hub.inference.heads import Heads
 from roberta_hub.inference.optimize import Optimization
-from roberta_hub.model.heads import pooling_of
+from roberta_hub.model.heads import normalizes, pooling_of
 from roberta_hub.model.known_head import heads_of
 from roberta_hub.settings import SentenceSettings, ZeroShotSettings
 from roberta_hub.text.tokenizer import Tokenizer
@@ -73,7 +73,8 @@ def _more(name: str, head: nn.Module, heads: Heads) -> str:
     said = {"multi_label": "any of them", "regression": "a number"}
     kind = said.get(heads.kind(name) or "", "")
     pooling = "mean pooling" if pooling_of(head) == "mean" else ""
-    found = ", ".join(filter(None, (kind, pooling)))
+    unit = "normalized" if normalizes(head) else ""
+    found = ", ".join(filter(None, (kind, pooling, unit)))
     return f"; {found}" if found else ""
 
 

@@ -119,7 +119,8 @@ def prepare_lm_head(head: LMHead, dtype: Dtype | None) -> PreparedLMHead | None:
 class ClassificationHead(nn.Module):
     """Sentence classification on the first token `<s>`, or on the mean of all tokens.
 
-    Dropout, dense, activation, dropout, output.
+    The vector may get length 1, as that of a sentence encoder. Then dropout, dense, activation,
+    dropout, output.
     """
 
     def __init__(
@@ -132,9 +133,10 @@ class ClassificationHead(nn.Module):
         dropout: float,
         spectral_norm: bool = False,
         pooling: HeadPooling = "cls",
+        normalize: bool = False,
     ) -> None:
         super().__init__()
-        self.pooling = pooling
+        self.pooling, self.normalize = pooling, normalize
         self.dense = nn.Linear(embed_dim, inner_dim)
         self.activation_fn = activation(activation_fn)
         self.dropout = nn.Dropout(dropout)
@@ -152,16 +154,27 @@ class ClassificationHead(nn.Module):
             features: where `real` is given, zeros at padding. Shape: (B, T, C)
             real: True at tokens that are no padding; None: there is none. Shape: (B, T)
         """
-        x = padded_mean(features, real) if self.pooling == "mean" else features[:, 0, :]
-        x = self.dropout(self.activation_fn(self.dense(self.dropout(x))))
+        x = self.dropout(self.read(features, real))
+        x = self.dropout(self.activation_fn(self.dense(x)))
         logits: Tensor = self.out_proj(x)
         return logits
+
+    def read(self, features: Tensor, real: Tensor | None = None) -> Tensor:
+        """Make the vector that the dense layer reads: (B, T, C) -> (B, C); see `forward`."""
+        x = padded_mean(features, real) if self.pooling == "mean" else features[:, 0, :]
+        return F.normalize(x, dim=-1) if self.normalize else x
 
 
 def pooling_of(head: nn.Module) -> HeadPooling:
     """Tell what a classification head reads; fairseq's and a caller's own read `<s>`."""
     pooling: HeadPooling = getattr(head, "pooling", "cls")  # of a wrapped head too
     return pooling
+
+
+def normalizes(head: nn.Module) -> bool:
+    """Tell whether a classification head reads vectors of length 1; fairseq's do not."""
+    normalize: bool = getattr(head, "normalize", False)
+    return normalize
 
 
 def padded_mean(features: Tensor, real: Tensor | None = None) -> Tensor:

@@ -27,7 +27,7 @@ from roberta_hub.model.heads import (
 )
 from roberta_hub.model.known_head import known_head, list_heads
 from roberta_hub.model.packing import PackedBatch
-from roberta_hub.settings import HeadPooling, check_pooling
+from roberta_hub.settings import HeadPooling, check_normalize, check_pooling
 
 Extra = dict[str, "list[Tensor] | None"]
 Head = TypeVar("Head", bound=nn.Module)
@@ -230,6 +230,7 @@ class Roberta(nn.Module):
         inner_dim: int | None = None,
         *,
         pooling: HeadPooling = "cls",
+        normalize: bool = False,
     ) -> None:
         """Add a randomly initialized classification head, replacing one of the same name.
 
@@ -241,12 +242,14 @@ class Roberta(nn.Module):
             inner_dim: width of the dense layer; `embed_dim` if None.
             pooling: what the head reads: "cls", the features of `<s>`, or "mean", the mean of those
                 of all tokens.
+            normalize: whether what it reads gets length 1.
 
         Raises:
             InputError: a name, size or pooling that cannot be.
         """
         self._check_vacant(name, self.classification_heads)
         check_pooling(name, pooling)
+        check_normalize(name, normalize)
         inner_dim = self.config.embed_dim if inner_dim is None else inner_dim
         for what, size in (("num_classes", num_classes), ("inner_dim", inner_dim)):
             _check_size(name, what, size)
@@ -268,6 +271,7 @@ class Roberta(nn.Module):
             dropout=self.config.pooler_dropout,
             spectral_norm=self.config.spectral_norm_heads,
             pooling=pooling,
+            normalize=normalize,
         )
         if self.pooler is not None and inner_dim == self.config.embed_dim:
             # As in BERT: what the pooler has learnt is where a head's training starts.
@@ -372,6 +376,7 @@ def add_classification_head(
     num_classes: int | None,
     inner_dim: int | None,
     pooling: HeadPooling = "cls",
+    normalize: bool = False,
 ) -> None:
     """Add a head to a model, ours or fairseq's, whose heads read `<s>` alone.
 
@@ -381,15 +386,19 @@ def add_classification_head(
         num_classes: outputs.
         inner_dim: width of the dense layer; None: the model's.
         pooling: what the head reads.
+        normalize: whether what it reads gets length 1.
 
     Raises:
-        InputTypeError: another pooling than "cls" for fairseq's model.
+        InputTypeError: another pooling than "cls", or `normalize`, for fairseq's model.
     """
-    if pooling == "cls":
+    if pooling == "cls" and not normalize:
         model.register_classification_head(name, num_classes, inner_dim)  # type: ignore[operator]
     else:
-        ours = own_model(model, f"pooling={pooling!r} is for heads of")
-        ours.register_classification_head(name, num_classes, inner_dim, pooling=pooling)
+        said = f"pooling={pooling!r}" if pooling != "cls" else "normalize=True"
+        ours = own_model(model, f"{said} is for heads of")
+        ours.register_classification_head(
+            name, num_classes, inner_dim, pooling=pooling, normalize=normalize
+        )
 
 
 def own_model(model: object, what: str) -> Roberta:

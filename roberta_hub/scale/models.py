@@ -7,10 +7,12 @@ import functools
 import hashlib
 import json
 import threading
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from typing import TYPE_CHECKING, Any, Literal
 
 if TYPE_CHECKING:
+    from torch import nn
+
     from roberta_hub.interface import RobertaHubInterface
 
 Optimize = Literal["float32", "int8", "bfloat16", "auto"]
@@ -33,6 +35,8 @@ class Loaded:
         """Hash weights, labels, how `embed` pools and `zero_shot` labels, and some texts' ids."""
         from torch import uint8
 
+        from roberta_hub.model.heads import normalizes, pooling_of
+
         roberta = self.roberta
         found = hashlib.sha256()
         for name, tensor in sorted(roberta.model.state_dict().items()):
@@ -48,20 +52,18 @@ class Loaded:
             roberta.max_positions,
             [roberta.encode(text).tolist() for text in _PROBE],
         ]
-        if any(settings := [roberta.kinds, roberta.thresholds, self._pooled_heads()]):
+        read = self._heads_by(lambda head: pooling_of(head) == "mean")
+        if any(settings := [roberta.kinds, roberta.thresholds, read]):
             about.append(settings)  # of other models the digest is 0.2.0's
-        if roberta.word_rules:
-            about.append(roberta.word_rules)
+        about += filter(None, (roberta.word_rules, self._heads_by(normalizes)))
         found.update(json.dumps(about, sort_keys=True).encode())
         return found.hexdigest()
 
-    def _pooled_heads(self) -> list[str]:
-        """Name the classification heads that read the mean of all tokens."""
-        from roberta_hub.model.heads import pooling_of
+    def _heads_by(self, read: Callable[[nn.Module], bool]) -> list[str]:
+        """Name the classification heads that read a text so."""
         from roberta_hub.model.known_head import heads_of
 
-        heads = heads_of(self.roberta.model)
-        return sorted(name for name, head in heads.items() if pooling_of(head) == "mean")
+        return sorted(name for name, head in heads_of(self.roberta.model).items() if read(head))
 
 
 def loaded(model: str, device: str | None, dtype: str | None, optimize: Optimize | None) -> Loaded:

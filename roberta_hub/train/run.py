@@ -16,7 +16,7 @@ from roberta_hub.config import check_head_name
 from roberta_hub.errors import InputError
 from roberta_hub.files import write_json
 from roberta_hub.hub import load_model
-from roberta_hub.model.heads import pooling_of
+from roberta_hub.model.heads import normalizes, pooling_of
 from roberta_hub.model.roberta import own_model
 from roberta_hub.train.config import compose
 from roberta_hub.train.limits import check, read_options
@@ -179,7 +179,13 @@ def make_model(config: Config) -> RobertaHubInterface:
         model.add_replaced_head()
     for name, head in old.classification_heads.items():
         outputs, inner = head.out_proj.out_features, head.dense.out_features  # type: ignore[union-attr]
-        model.register_classification_head(name, outputs, inner, pooling=pooling_of(head))  # type: ignore[arg-type]
+        model.register_classification_head(
+            name,
+            outputs,  # type: ignore[arg-type]
+            inner,  # type: ignore[arg-type]
+            pooling=pooling_of(head),
+            normalize=normalizes(head),
+        )
     for kind in ("token", "span"):
         for name, head in getattr(old, f"{kind}_heads", {}).items():
             sizes = (head.out_proj.out_features,) if kind == "token" else ()

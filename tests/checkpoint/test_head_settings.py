@@ -21,12 +21,14 @@ TEXTS = ["the", "hehe the"]
 
 
 def pooled() -> RobertaHubInterface:
-    """A head of each kind; "tags" reads means and has thresholds."""
+    """A head of each kind; "tags" reads means and has thresholds, "grade" means of length 1."""
     roberta = small({"mood": ("bad", "good")})
     roberta.register_classification_head(
         "tags", labels=["art", "news", "sport"], pooling="mean", kind="multi_label"
     )
-    roberta.register_classification_head("grade", 1, pooling="mean", kind="regression")
+    roberta.register_classification_head(
+        "grade", 1, pooling="mean", normalize=True, kind="regression"
+    )
     roberta.thresholds["tags"] = (0.5, 0.25, 1.0)
     roberta.kinds["mood"] = "single_label"
     roberta.own_head = "tags"
@@ -42,6 +44,8 @@ def test_our_own_format_holds_all_of_it(tmp_path: Path) -> None:
     roberta.save(tmp_path)
     again = load_model(tmp_path).eval()
     assert poolings(again) == {"mood": "cls", "tags": "mean", "grade": "mean"}
+    heads = again.model.classification_heads
+    assert [name for name, head in heads.items() if head.normalize] == ["grade"]
     assert again.kinds == {"mood": "single_label", "tags": "multi_label", "grade": "regression"}
     assert again.thresholds == {"tags": (0.5, 0.25, 1.0)}
     for head in poolings(roberta):
@@ -90,10 +94,11 @@ def test_what_is_known_of_a_head_goes_with_it(tmp_path: Path) -> None:
     [
         (5, "'int' object has no attribute 'items'"),
         ([], "'list' object has no attribute 'items'"),
-        ({"tags": None}, r"head 'tags': None is no dict of pooling, kind, thresholds"),
-        ({"tags": {"pool": "mean"}}, "is no dict of pooling, kind, thresholds"),
+        ({"tags": None}, r"head 'tags': None is no dict of pooling, normalize, kind, thresholds"),
+        ({"tags": {"pool": "mean"}}, "is no dict of pooling, normalize, kind, thresholds"),
         ({"tags": {"pooling": "max"}}, r"pooling is 'max'; choose 'cls'.* or 'mean'"),
         ({"tags": {"pooling": None}}, "pooling is None"),
+        ({"tags": {"normalize": 1}}, "normalize is 1; give True or False"),
         ({"tags": {"kind": "several"}}, "kind is 'several'; choose 'single_label'"),
         ({"tags": {"kind": ["multi_label"]}}, "kind is"),
         ({"tags": {"thresholds": 0.5}}, "thresholds is 0.5; give one number from 0 to 1"),
@@ -142,8 +147,8 @@ def test_the_constructor_takes_and_checks_them() -> None:
     own = made(kind="multi_label", thresholds=[0, 1, 0.5], words="parts")
     assert own.kinds == {"tags": "multi_label"} and own.thresholds == {"tags": (0.0, 1.0, 0.5)}
     assert own.word_rules == {"tags": "parts"}
-    wrong = {"kind": "many", "thresholds": [2], "words": "half", "pooling": "max"}
-    said = ("kind is 'many'", "threshold 2", "words is 'half'", "pooling is 'max'")
+    wrong = {"kind": "many", "thresholds": [2], "words": "half", "pooling": "max", "normalize": 0}
+    said = ("kind is 'many'", "threshold 2", "words is 'half'", "pooling is 'max'", "normalize is")
     for (name, value), words in zip(wrong.items(), said, strict=True):
         with pytest.raises(InputError, match=f"head 'tags': {words}"):
             made(**{name: value})
@@ -168,6 +173,16 @@ def test_formats_whose_classes_read_the_first_token_refuse_means(tmp_path: Path)
         assert str(caught.value).endswith('or make a head of <s> by fit(..., pooling="cls")')
         assert "--to roberta_hub" in caught.value.in_shell()
     assert not (tmp_path / "it").exists()
+
+
+@pytest.mark.parametrize("format", ["fairseq", "huggingface"])
+def test_they_refuse_vectors_of_length_1(tmp_path: Path, format: Any) -> None:
+    roberta = small({"mood": ("bad", "good")})
+    roberta.register_classification_head("mood", 2, normalize=True)
+    with pytest.raises(CheckpointError, match=r"'mood' reads vectors of length 1, and .* reads"):
+        roberta.save(tmp_path / "it", format)
+    roberta.save(tmp_path / "ours")
+    assert json.loads((tmp_path / "ours/config.json").read_text())["version"] == 2
 
 
 def test_a_head_of_the_first_token_is_written_alone_where_one_is(tmp_path: Path) -> None:
@@ -268,4 +283,6 @@ def test_a_lake_tells_apart_models_that_answer_otherwise() -> None:
     digests.append(Loaded(roberta).digest)
     roberta.model.classification_heads["mood"].pooling = "mean"
     digests.append(Loaded(roberta).digest)
-    assert len(set(digests)) == 4
+    roberta.model.classification_heads["mood"].normalize = True
+    digests.append(Loaded(roberta).digest)
+    assert len(set(digests)) == 5

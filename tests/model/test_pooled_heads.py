@@ -1,4 +1,7 @@
-"""A head that reads the mean of all tokens answers the same by every way through the model."""
+"""A head that reads the mean of all tokens answers the same by every way through the model.
+
+So does one that reads it at length 1.
+"""
 
 from __future__ import annotations
 
@@ -7,6 +10,7 @@ from typing import Any
 
 import pytest
 import torch
+import torch.nn.functional as F
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from parity import peers
@@ -37,19 +41,23 @@ LONG = " ".join(f"word {i} of many;" for i in range(20))
 """More than twice the 48 tokens of the small model."""
 
 
-@pytest.fixture(scope="module")
-def model() -> RobertaModel:
+either = {"params": [False, True], "ids": ["as it is", "of length 1"]}
+
+
+@pytest.fixture(scope="module", **either)
+def model(request: pytest.FixtureRequest) -> RobertaModel:
     made = small_model(dropout=0.0)
-    made.register_classification_head("topic", 3, pooling="mean")
+    made.register_classification_head("topic", 3, pooling="mean", normalize=request.param)
     made.register_classification_head("first", 3)
     randomise(made.classification_heads, 3, 0.5)
     return made.eval()
 
 
-@pytest.fixture
-def roberta() -> RobertaHubInterface:
+@pytest.fixture(**either)
+def roberta(request: pytest.FixtureRequest) -> RobertaHubInterface:
     made = small_roberta(dropout=0.0)
-    made.register_classification_head("topic", labels=["art", "news", "sport"], pooling="mean")
+    labels, normalize = ["art", "news", "sport"], request.param
+    made.register_classification_head("topic", labels=labels, pooling="mean", normalize=normalize)
     randomise(made.model.classification_heads, 3, 0.5)
     return made.eval()
 
@@ -59,6 +67,7 @@ def by_hand(model: RobertaModel, ids: Tensor, head: str = "topic") -> Tensor:
     states = model(ids.unsqueeze(0), features_only=True)[0][0]
     vector = states.mean(0) if head == "topic" else states[0]
     module = model.classification_heads[head]
+    vector = F.normalize(vector, dim=0) if module.normalize else vector
     return module.out_proj(torch.tanh(module.dense(vector)))
 
 
@@ -237,14 +246,15 @@ def test_torch_compiles_and_exports_the_models_own_forward(model: RobertaModel) 
 
 def test_a_changed_architecture_keeps_the_pooling(tmp_path: Any) -> None:
     roberta = small_roberta()
-    roberta.register_classification_head("topic", 3, pooling="mean")
+    roberta.register_classification_head("topic", 3, pooling="mean", normalize=True)
     roberta.save(tmp_path / "it")
     config = dataclasses.replace(
         Config(), model=str(tmp_path / "it"), architecture={"dropout": 0.3}
     )
     again = make_model(config)
     assert again.model.config.dropout == 0.3
-    assert again.model.classification_heads["topic"].pooling == "mean"
+    head = again.model.classification_heads["topic"]
+    assert (head.pooling, head.normalize) == ("mean", True)
 
 
 @pytest.mark.parametrize("pooling", ["max", "pooler", None, 5, ["mean"], ""])
@@ -255,12 +265,31 @@ def test_poolings_that_cannot_be(pooling: Any) -> None:
     assert roberta.model.list_heads() == "none"
 
 
+@pytest.mark.parametrize("normalize", [None, 1, "yes", []])
+def test_normalize_is_true_or_false(normalize: Any) -> None:
+    roberta = small_roberta()
+    with pytest.raises(InputError, match=r"head 'topic': normalize is .*; give True or False"):
+        roberta.register_classification_head("topic", 2, normalize=normalize)
+    assert roberta.model.list_heads() == "none"
+
+
+def test_a_unit_vector_has_no_length(roberta: RobertaHubInterface) -> None:
+    head = roberta.model.classification_heads["topic"]
+    vectors = torch.randn(5, 1, head.dense.in_features)
+    with torch.no_grad():
+        same = torch.allclose(head(vectors), head(3 * vectors), atol=1e-5)
+        assert same is head.normalize
+        assert head(torch.zeros_like(vectors)).isfinite().all()
+
+
 @peers.needs_fairseq
 def test_fairseqs_own_model_reads_the_first_token() -> None:
     theirs = to_fairseq(small_roberta(heads={"topic": 2}))
     ours = RobertaHubInterface(None, theirs.task, theirs.model, bpe=theirs.bpe)
     with pytest.raises(InputTypeError, match=r"pooling='mean' is for heads of .*from_fairseq"):
         ours.register_classification_head("mood", 2, pooling="mean")
+    with pytest.raises(InputTypeError, match=r"normalize=True is for heads of .*from_fairseq"):
+        ours.register_classification_head("mood", 2, normalize=True)
     ours.register_classification_head("mood", 2, kind="multi_label")
     assert ours.kinds == {"mood": "multi_label"}
     assert from_fairseq(theirs).classify("Hello", "topic").label == (

@@ -31,9 +31,9 @@ ENOUGH = 64
 """Rows from which on they are fewer: the choice then takes two fifths less work."""
 DRAWS = 500
 """Tables that are drawn to see how lucky the best way was."""
-WARMTH = 48
+WARMTH = 28
 """Rows at which a model that is trained as a whole mostly needs a temperature of 2; with more rows
-it comes near 1. By the tables for tuning: 2 to 6 at 16 rows, 2 to 2.5 at 40, 1.1 at 140."""
+it comes near 1. By the tables for tuning: 1.3 to 6 at 16 rows, 1.6 to 2 at 40, 1.6 at 80."""
 DOUBT = 2.0
 """Standard errors by which the regression must be better than the whole model to be taken."""
 MINUTES = 2.0

@@ -182,7 +182,7 @@ class Learner:
         self._start = _copied(self.model)
 
     def vectors(self, examples: Encoded) -> Tensor:
-        """Compute what the head reads of each example: (n, C)."""
+        """Compute what the head's inner layer reads of each example: (n, C)."""
         objective = _Reads(self.objective.head)
         found: dict[int, Tensor] = {}
         for indices, values, _ in outputs(self.roberta, objective, examples):
@@ -262,12 +262,13 @@ class Learner:
 
 @dataclass(frozen=True)
 class _Reads:
-    """An objective whose answers are what a head reads; nothing is learnt by it."""
+    """An objective whose answers are what a head's inner layer reads; nothing is learnt by it."""
 
     head: str
 
     def logits(self, roberta: Roberta, batch: Batch) -> Tensor:
-        return head_vectors(roberta, batch, self.head)
+        head: ClassificationHead = roberta.classification_heads[self.head]  # type: ignore[assignment]
+        return head.read(head_vectors(roberta, batch, self.head).unsqueeze(1))
 
     def loss(self, logits: Tensor, batch: Batch) -> Loss:
         raise NotImplementedError

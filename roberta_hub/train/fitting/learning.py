@@ -183,6 +183,7 @@ class _Table:
         sentence, pair = roberta.sentence, isinstance(self.examples.train[0].text, tuple)
         mean = sentence is not None and tuple(sentence.pooling) == ("mean",) and not pair
         pooling: Any = self.options.pooling or ("mean" if mean else "cls")
+        normalize = mean and pooling == "mean" and bool(sentence and sentence.normalize)
         self.inner = _knows_pairs(roberta) if pair and pooling == "cls" else None
         with seeded(config.seed):
             roberta.register_classification_head(
@@ -190,6 +191,7 @@ class _Table:
                 len(self.names) or 1,
                 labels=self.names or None,
                 pooling=pooling,
+                normalize=normalize,
                 kind=self.kind,
             )
         inputs: Inputs = "pair" if pair else "one"
