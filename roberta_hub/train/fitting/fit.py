@@ -11,9 +11,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from roberta_hub.arguments import path_text
-from roberta_hub.errors import InputError, MissingExtraError, Remedy
-from roberta_hub.extras import install
+from roberta_hub.errors import InputError, Remedy
 from roberta_hub.hub import load_model
 from roberta_hub.interface import RobertaHubInterface
 from roberta_hub.keywords import checked
@@ -29,11 +27,10 @@ from roberta_hub.train.fitting.learning import Learnt, learn
 from roberta_hub.train.fitting.learning_options import LearningOptions
 from roberta_hub.train.fitting.recipe import FEW, length_for, recipe
 from roberta_hub.train.fitting.split import near
+from roberta_hub.train.fitting.starting_model import count_tokens, keep_head, load_to_train
 from roberta_hub.train.fitting.tag_examples import TagExamples, read_tag_examples
 from roberta_hub.train.fitting.tagger import ReadyTagger, prepare_tagger
 from roberta_hub.train.settings import Config
-from roberta_hub.train.tasks.encoding import encode
-from roberta_hub.train.tasks.options import FinetuningOptions
 from roberta_hub.train.tasks.training_task import TrainingTask
 
 
@@ -191,7 +188,7 @@ class Ready:
         with workplace(self.output) as work:
             learnt = learn(self.roberta, self.examples, config, self.options, work, finished)
             if learnt.choice.taken != AS_IS:
-                _keep_own_head(self.roberta)
+                keep_head(self.roberta, "classification", self.roberta.own_head or "")
             fitted = self._fitted(learnt, began)
             made = self.roberta
             if self.output is not None:
@@ -255,28 +252,16 @@ def prepare(
         MissingExtraError: what training needs is not installed.
         RobertaHubError: no such model, or a text that it cannot read.
     """
-    try:
-        import accelerate  # noqa: F401  # said before a model is fetched
-    except ImportError as error:
-        raise MissingExtraError(
-            f"training needs accelerate ({error}): {install('train')}"
-        ) from None
     options = options or LearningOptions()
     directory = None if output is None else check_output(output)
-    model = path_text("model", model)
-    roberta = load_model(model)
+    model, roberta = load_to_train(model)
     if own_model(roberta.model, "fit trains").config.spectral_norm_heads:
         raise InputError(
             f"{model} has heads with spectral normalization, which fit does not train",
             remedy=Remedy("`roberta-hub train` trains them, or another model begins"),
         )
     every = [*examples.train, *examples.valid]
-    texts = [example.text for example in every]
-    try:
-        lengths = [len(ids) for ids in roberta.tokenizer.encode_batch(texts)]
-    except InputError:
-        encode(roberta, texts, [e.where for e in every], FinetuningOptions())  # says which it was
-        raise
+    lengths = count_tokens(roberta, [e.text for e in every], [e.where for e in every])
     limit = min(options.max_length or length_for(len(examples.train)), roberta.max_positions)
     cut = [e.where for e, length in zip(every, lengths, strict=True) if length > limit]
     notes = []
@@ -301,21 +286,3 @@ def prepare(
     )
     config = dataclasses.replace(config, model=model)
     return Ready(examples, roberta, config, options, directory, notes)
-
-
-def _keep_own_head(roberta: RobertaHubInterface) -> None:
-    """Drop the model's other heads: what they knew belongs to the weights of before."""
-    kept = roberta.own_head
-    for kind in ("classification", "token", "span"):
-        heads: Any = getattr(roberta.model, f"{kind}_heads", {})
-        for name in [name for name in heads if name != kept or kind != "classification"]:
-            del heads[name]
-            for known in (
-                roberta.labels,
-                roberta.inputs,
-                roberta.kinds,
-                roberta.thresholds,
-                roberta.word_rules,
-            ):
-                known.pop(name, None)
-    roberta.zero_shot_settings = None  # they speak of weights and of a head that were

@@ -53,11 +53,34 @@ def recipe(
     rate = options.learning_rate or min(
         rate_for(width) * gentler * (STEEPER if several else 1), MOST
     )
+    return run_config(
+        TaskConfig(name=task, options={"truncate": True, "max_length": limit}),
+        rows=rows,
+        batch=batch,
+        epochs=epochs,
+        rate=rate,
+        seed=options.seed,
+    )
+
+
+def run_config(
+    task: TaskConfig, *, rows: int, batch: int, epochs: int, rate: float, seed: int
+) -> Config:
+    """Make the configuration of a run that learns a table, without looking at rows held out.
+
+    Args:
+        task: what is learnt.
+        rows: to learn from.
+        batch: rows of an update.
+        epochs: how often each row is seen.
+        rate: the highest learning rate.
+        seed: of the order and of dropout.
+    """
     updates = epochs * -(-rows // batch)
     return Config(
-        seed=options.seed,
+        seed=seed,
         resume=False,
-        task=TaskConfig(name=task, options={"truncate": True, "max_length": limit}),
+        task=task,
         optimizer=OptimizerConfig(
             lr=rate,
             clip_norm=1.0,

@@ -10,14 +10,11 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from itertools import accumulate
 from pathlib import Path
-from typing import Any
 
 import torch
 from torch import Tensor
 
-from roberta_hub.arguments import path_text
-from roberta_hub.errors import InputError, MissingExtraError, Remedy
-from roberta_hub.extras import install
+from roberta_hub.errors import InputError, Remedy
 from roberta_hub.hub import load_model
 from roberta_hub.inference import windows
 from roberta_hub.inference.batching import Runner
@@ -29,24 +26,20 @@ from roberta_hub.train.fitting.examples import wrapped
 from roberta_hub.train.fitting.fitted import Fitted
 from roberta_hub.train.fitting.folder import check_output, holds_model, workplace, write_folder
 from roberta_hub.train.fitting.learning_options import LearningOptions
-from roberta_hub.train.fitting.recipe import batch_for, learns_embeddings
+from roberta_hub.train.fitting.recipe import batch_for, learns_embeddings, run_config
 from roberta_hub.train.fitting.spans import Annotated, Unlearnt
 from roberta_hub.train.fitting.split import near
+from roberta_hub.train.fitting.starting_model import count_tokens, keep_head, load_to_train
 from roberta_hub.train.fitting.tag_examples import RULE, TagExamples
 from roberta_hub.train.fitting.tag_scores import judge_spans, judged, tagged
 from roberta_hub.train.rates import scaled
 from roberta_hub.train.reports import duration
 from roberta_hub.train.settings import (
-    BatchConfig,
     Config,
-    LoopConfig,
-    OptimizerConfig,
     TaskConfig,
 )
-from roberta_hub.train.tasks.encoding import encode
 from roberta_hub.train.tasks.finetuning import Encoded, FineTuning, Targets
 from roberta_hub.train.tasks.measures import chance_of
-from roberta_hub.train.tasks.options import FinetuningOptions
 from roberta_hub.train.tasks.tokens import TokenObjective
 from roberta_hub.train.tasks.trained_head import make_head
 
@@ -128,7 +121,7 @@ class ReadyTagger:
             task = tagging_of(config, roberta, names, self.train_on)
             if not run(task, config).finished:
                 raise KeyboardInterrupt
-            _keep_the_head(roberta)
+            keep_head(roberta, "token", HEAD)
             fitted = self._judged(names, began)
             made = roberta
             if self.output is not None:
@@ -249,24 +242,12 @@ def prepare_tagger(
         RobertaHubError: no such model, a text that it cannot read, or an option that means nothing
             here.
     """
-    try:
-        import accelerate  # noqa: F401  # said before a model is fetched
-    except ImportError as error:
-        raise MissingExtraError(
-            f"training needs accelerate ({error}): {install('train')}"
-        ) from None
     options = options or LearningOptions()
     check_options(options)
     directory = None if output is None else check_output(output)
-    model = path_text("model", model)
-    roberta = load_model(model)
+    model, roberta = load_to_train(model)
     every = [*examples.train, *examples.valid]
-    try:
-        lengths = [len(ids) for ids in roberta.tokenizer.encode_batch([r.text for r in every])]
-    except InputError:
-        places = [row.where for row in every]
-        encode(roberta, [r.text for r in every], places, FinetuningOptions())  # says which it was
-        raise
+    lengths = count_tokens(roberta, [r.text for r in every], [r.where for r in every])
     limit = min(options.max_length or LENGTH, roberta.max_positions)
     left = Unlearnt()
     train = [row for row in examples.train if not _is_cut(roberta, row, left)]
@@ -326,25 +307,13 @@ def tags_of(parts: Sequence[tuple[int, int]], spans: Sequence[tuple[int, int, st
 
 def _recipe(rows: int, width: int, limit: int, options: LearningOptions) -> Config:
     """Choose how long and how fast a model learns so many rows; see docs/decisions.md."""
-    batch = options.batch_size or batch_for(rows)
-    epochs = options.epochs or min(max(SEEN // rows, EPOCHS[0]), EPOCHS[1])
-    updates = epochs * -(-rows // batch)
-    return Config(
+    return run_config(
+        TaskConfig(name="tokens", head=HEAD, options={"max_length": limit}),
+        rows=rows,
+        batch=options.batch_size or batch_for(rows),
+        epochs=options.epochs or min(max(SEEN // rows, EPOCHS[0]), EPOCHS[1]),
+        rate=options.learning_rate or scaled(RATE, width),
         seed=options.seed,
-        resume=False,
-        task=TaskConfig(name="tokens", head=HEAD, options={"max_length": limit}),
-        optimizer=OptimizerConfig(
-            lr=options.learning_rate or scaled(RATE, width),
-            clip_norm=1.0,
-            warmup_updates=round(0.06 * updates),
-        ),
-        batch=BatchConfig(max_tokens=None, batch_size=batch),
-        loop=LoopConfig(
-            max_epochs=epochs,
-            evaluate_every=0,  # the held-out rows choose nothing: their score stays honest
-            save_every=0,
-            log_every=min(max(1, updates // 100), 20),
-        ),
     )
 
 
@@ -403,14 +372,3 @@ def tagging_of(
         metric="loss",
         chance=chance_of(len(names)),
     )
-
-
-def _keep_the_head(roberta: RobertaHubInterface) -> None:
-    """Drop the model's other heads: what they knew belongs to the weights of before."""
-    about: tuple[dict[str, Any], ...] = (roberta.labels, roberta.inputs, roberta.word_rules)
-    for kind in ("classification", "token", "span"):
-        heads: Any = getattr(roberta.model, f"{kind}_heads", {})
-        for name in [name for name in heads if (name, kind) != (HEAD, "token")]:
-            del heads[name]
-            for known in (*about, roberta.kinds, roberta.thresholds):
-                known.pop(name, None)
