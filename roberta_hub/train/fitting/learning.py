@@ -242,7 +242,7 @@ class _Table:
         learner, options = self.learner, self.options
         train = self.examples.train
         groups = doubles(train, [])
-        count = max(2, min(folds_for(len(train)), len(groups), self._fewest()))
+        count = max(2, min(folds_for(len(train)), len(groups)))
         parts = folds(train, groups, count, options.seed, self.task)
         chooser = Chooser(learner, parts)
         found: list[Answers] = []
@@ -366,12 +366,6 @@ class _Table:
     def _holds_out(self) -> bool:
         """Whether the held-out rows are learnt too at last: a table of the caller's own is not."""
         return bool(self.examples.valid) and self.examples.of_the_table
-
-    def _fewest(self) -> int:
-        """Count the rows of the rarest class, of which each fold should have one."""
-        train = self.examples.train
-        counts = Counter(name for row in train for name in row.labels)
-        return min(counts.values()) if self.task == "classification" else len(train)
 
     def _learnt(self, found: list[Answers], best: Answers, left_out: list[Tried]) -> Learnt:
         targets = self.learner.lesson.targets[best.rows]
