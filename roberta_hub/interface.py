@@ -1011,9 +1011,9 @@ class RobertaHubInterface(nn.Module):
         strongest first, lowers the probability by 0.34 on average; by gradients it is 0.35, and
         0.10 for words at random; words that are deleted favour leaving out, and words that are
         masked the gradients (comprehensiveness, DeYoung et al. 2020, of 0.1.0's roberta.tiny on 60
-        pairs of MNLI and 60 sentences of SST-2; `benchmarks/faithful.py`). Leaving out takes a half
-        to a third of the time, works with every model, quantized ones too, and `classify` checks
-        it.
+        pairs of MNLI and 60 sentences of SST-2; `benchmarks/faithful.py` of commit c3d4a1c).
+        Leaving out takes a half to a third of the time, works with every model, quantized ones
+        too, and `classify` checks it.
 
         A text of T tokens costs about T runs.
 

