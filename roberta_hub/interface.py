@@ -17,32 +17,23 @@ from torch import Tensor, nn
 from roberta_hub.arguments import kind_of, switch
 from roberta_hub.checkpoint.checkpoint import Checkpoint
 from roberta_hub.config import Inputs
-from roberta_hub.errors import InputTypeError, Place, placed
+from roberta_hub.errors import InputTypeError
 from roberta_hub.export import folder
 from roberta_hub.export.folder import Exported
 from roberta_hub.export.graph import Output
 from roberta_hub.formats import saving
 from roberta_hub.inference import (
-    answer,
     attention,
-    choose,
-    classify,
     embed,
     explain,
-    features,
-    fill_mask,
     ids,
     optimize,
     pronouns,
     replaced,
-    score,
     search,
-    shown,
-    tag,
     token_strip,
-    zero_shot,
 )
-from roberta_hub.inference.answer import MAX_ANSWER, Answer
+from roberta_hub.inference.answer import Answer
 from roberta_hub.inference.batching import Options, Runner
 from roberta_hub.inference.card import card, facts
 from roberta_hub.inference.choice import mention_bfloat16
@@ -55,13 +46,14 @@ from roberta_hub.inference.optimize import Asked, Optimization
 from roberta_hub.inference.search import Hit
 from roberta_hub.inference.tag import Span
 from roberta_hub.inference.words import AlignedDoc, aligned_doc
-from roberta_hub.inference.zero_shot import HYPOTHESIS, ZeroShotModel
 from roberta_hub.keywords import checks_keywords, unknown_attribute
 from roberta_hub.model.known_head import known_head
 from roberta_hub.model.packing import check_tokens
 from roberta_hub.model.placement import moved
 from roberta_hub.model.roberta import add_classification_head, own_model
 from roberta_hub.settings import (
+    HYPOTHESIS,
+    MAX_ANSWER,
     HeadKind,
     HeadPooling,
     HeadSettings,
@@ -76,11 +68,20 @@ from roberta_hub.settings import (
 )
 from roberta_hub.show.display import Display
 from roberta_hub.show.facts import Facts
-from roberta_hub.text.dictionary import MASK, Dictionary
+from roberta_hub.text.dictionary import Dictionary
 from roberta_hub.text.pieces import Engine
 from roberta_hub.text.table_fit import engine_for
-from roberta_hub.text.texts import Texts, as_single_texts, as_texts
+from roberta_hub.text.texts import Texts, as_texts
 from roberta_hub.text.tokenizer import Tokenizer
+from roberta_hub.verbs import answer, choose, views
+from roberta_hub.verbs.classify import CLASSIFY
+from roberta_hub.verbs.embed import EMBED
+from roberta_hub.verbs.features import FEATURES
+from roberta_hub.verbs.fill_mask import FILL_MASK
+from roberta_hub.verbs.question import Model, answer_texts
+from roberta_hub.verbs.score import SCORE
+from roberta_hub.verbs.tag import TAG
+from roberta_hub.verbs.zero_shot import ZERO_SHOT
 
 if TYPE_CHECKING:
     from typing import Self
@@ -347,11 +348,8 @@ class RobertaHubInterface(nn.Module):
             >>> roberta.classify("Goal!", "tags").labels
             ('a',)
         """
-        heads = self._heads
-        head = heads.find(head, "classification", "classify")
-        many, one = as_texts(texts)
-        found = classify.classify(self._runner(**options), many, heads, head, multi_label)
-        return found[0] if one else shown.predictions(many, found)
+        settings = {"head": head, "multi_label": multi_label}
+        return answer_texts(CLASSIFY, verb_model(self, **options), texts, settings)
 
     @overload
     def zero_shot(  # type: ignore[overload-overlap]
@@ -429,20 +427,14 @@ class RobertaHubInterface(nn.Module):
             >>> sorted(prediction.scores)
             ['art', 'sport']
         """
-        model = ZeroShotModel(
-            self._runner(**options), self._heads, self.sentence, self.zero_shot_settings
-        )
-        many, one = as_texts(texts)
-        found = zero_shot.zero_shot(
-            model,
-            many,
-            labels,
-            hypothesis=hypothesis,
-            head=head,
-            multi_label=multi_label,
-            by=by,
-        )
-        return found[0] if one else shown.predictions(many, found)
+        settings = {
+            "labels": labels,
+            "hypothesis": hypothesis,
+            "head": head,
+            "multi_label": multi_label,
+            "by": by,
+        }
+        return answer_texts(ZERO_SHOT, verb_model(self, **options), texts, settings)
 
     @overload
     def tag(  # type: ignore[overload-overlap]
@@ -479,11 +471,7 @@ class RobertaHubInterface(nn.Module):
             >>> roberta.register_token_head("ner", labels=["O", "B-PER", "I-PER"])
             >>> [spans] = roberta.tag(["Ada Lovelace wrote it."], "ner")
         """
-        heads = self._heads
-        head = heads.find(head, "token", "tag")
-        many, one = as_single_texts(texts, "texts", needs="tag takes single texts")
-        found = tag.tag(self._runner(**options), many, heads, head)
-        return shown.spans(many[0], found[0]) if one else shown.spans_of_many(many, found)
+        return answer_texts(TAG, verb_model(self, **options), texts, {"head": head})
 
     def answer(
         self,
@@ -524,14 +512,14 @@ class RobertaHubInterface(nn.Module):
             >>> answer.text == "Ada Lovelace wrote it."[answer.start : answer.end]
             True
         """
-        found = answer.answers(
-            self._runner(**options),
-            [(question, context)],
-            self._heads.find(head, "span", "answer"),
-            max_tokens=max_answer_tokens,
+        return answer.answer(
+            verb_model(self, **options),
+            question,
+            context,
+            head=head,
+            max_answer_tokens=max_answer_tokens,
             no_answer=no_answer,
         )
-        return answer.within(found[0], question, context)
 
     def choose(
         self,
@@ -564,8 +552,7 @@ class RobertaHubInterface(nn.Module):
             >>> sorted(prediction.scores)
             ['in trees', 'in water']
         """
-        task = getattr(self.task, "name", "")
-        return choose.choose(self._runner(**settings), context, options, self._heads, head, task)
+        return choose.choose(verb_model(self, **settings), context, options, head=head)
 
     # ---- on texts: the language model ----
 
@@ -625,12 +612,8 @@ class RobertaHubInterface(nn.Module):
             >>> text == f"Paris is the{word} of France."
             True
         """
-        needs = f"fill_mask takes str with {MASK} in it"
-        texts, one = as_single_texts(masked_input, "masked_input", needs=needs)
-        runner = self._runner(**options)
-        with placed(lambda at: Place("masked_input", at.index)):
-            found = fill_mask.fill_mask(runner, texts, topk=topk, targets=targets)
-        return shown.words(texts[0], found[0]) if one else shown.words_of_many(texts, found)
+        settings = {"topk": topk, "targets": targets}
+        return answer_texts(FILL_MASK, verb_model(self, **options), masked_input, settings)
 
     @overload
     def score(self, texts: str, **options: Unpack[Options]) -> float: ...  # type: ignore[overload-overlap]
@@ -657,9 +640,7 @@ class RobertaHubInterface(nn.Module):
             >>> roberta.score("Hello world!") < 0
             True
         """
-        many, one = as_texts(texts)
-        found = score.score(self._runner(**options), many)
-        return found[0] if one else found
+        return answer_texts(SCORE, verb_model(self, **options), texts, {})
 
     @overload
     def replaced(self, texts: str, **options: Unpack[Options]) -> list[float]: ...  # type: ignore[overload-overlap]
@@ -764,11 +745,8 @@ class RobertaHubInterface(nn.Module):
             >>> roberta.embed(["Hello world!", "Hello"]).shape
             torch.Size([2, 768])
         """
-        settings, runner = self._sentence_runner(**options)
-        before = settings.find_prompt(prompt, prompt_name)
-        many, one = as_texts(texts)
-        found = embed.embed(runner, many, settings, before)
-        return found[0] if one else found
+        settings = {"prompt": prompt, "prompt_name": prompt_name}
+        return answer_texts(EMBED, verb_model(self, **options), texts, settings)
 
     def similarity(
         self, a: str | Texts | Tensor, b: str | Texts | Tensor, **options: Unpack[Options]
@@ -854,8 +832,8 @@ class RobertaHubInterface(nn.Module):
         settings, runner = self._sentence_runner(**options)
         asked, found = search.ask(runner, settings, queries, corpus, topk)
         if isinstance(queries, str):
-            return shown.hits(queries, found[0])
-        return shown.hits_of_many(asked, found)
+            return views.hits(queries, found[0])
+        return views.hits_of_many(asked, found)
 
     @overload
     def features(  # type: ignore[overload-overlap]
@@ -927,11 +905,8 @@ class RobertaHubInterface(nn.Module):
             >>> roberta.features("Hello world!").shape
             torch.Size([5, 768])
         """
-        many, one = as_texts(texts)
-        found = features.features(
-            self._runner(**options), many, layer=layer, pooling=pooling, normalize=normalize
-        )
-        return found[0] if one else found
+        settings = {"layer": layer, "pooling": pooling, "normalize": normalize}
+        return answer_texts(FEATURES, verb_model(self, **options), texts, settings)
 
     def tokenize(self, text: str) -> list[str]:
         """Cut a text into the pieces of the vocabulary.
@@ -1603,6 +1578,22 @@ class RobertaHubInterface(nn.Module):
                 "a model is not called; its verbs take texts (classify, zero_shot, fill_mask, tag, "
                 "answer, embed, features), and extract_features(ids) takes what encode(text) gives"
             )
+
+
+def verb_model(roberta: RobertaHubInterface, **options: Unpack[Options]) -> Model:
+    """Put together what of a model the verbs ask.
+
+    Args:
+        roberta: the model.
+        options: batch_tokens, progress, truncate, stride; see `RobertaHubInterface.features`.
+    """
+    return Model(
+        Runner(model=roberta.model, tokenizer=roberta.tokenizer, **options),
+        roberta._heads,
+        roberta.sentence,
+        roberta.zero_shot_settings,
+        getattr(roberta.task, "name", ""),
+    )
 
 
 def _check_parts(task: Any, model: object, bpe: object) -> None:

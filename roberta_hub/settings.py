@@ -33,6 +33,10 @@ MAX_LENGTH = 1_000_000
 Way = Literal["entailment", "meaning", "both"]
 """What `zero_shot` asks: a head for entailment, the nearest label's vector, or both."""
 WAYS: tuple[Way, ...] = get_args(Way)
+HYPOTHESIS = "This example is {}."
+"""What the head for entailment is asked of each label, unless told otherwise."""
+MAX_ANSWER = 30
+"""Longest answer in tokens, unless told otherwise."""
 MAX_FACTOR = 1000
 """Largest factor of a cosine, and largest temperature."""
 

@@ -22,6 +22,7 @@ SAYS = {
     "checkpoint": "bytes ↔ weights",
     "show": "answers → pictures",
     "inference": "a question → its answer",
+    "verbs": "answers → records",
     "formats": "folder ↔ model",
     "building": "weights → model",
     "interface": "the model, its verbs",

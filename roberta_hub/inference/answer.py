@@ -23,6 +23,7 @@ from roberta_hub.arguments import advise, no_item, shown, switch, whole_number
 from roberta_hub.errors import InputError, InputTypeError
 from roberta_hub.inference.batching import Rows, Runner
 from roberta_hub.model.known_head import known_head
+from roberta_hub.settings import MAX_ANSWER
 from roberta_hub.show.display import Display, Part
 from roberta_hub.show.facts import Remark
 from roberta_hub.show.sheet import Picture
@@ -32,8 +33,6 @@ from roberta_hub.text.tokenizer import Tokenizer
 
 STRIDE = 128
 """Tokens that two windows over a long context share, unless the caller says otherwise."""
-MAX_ANSWER = 30
-"""Longest answer in tokens."""
 
 
 @dataclass(frozen=True)

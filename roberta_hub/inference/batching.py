@@ -141,6 +141,11 @@ class Runner:
         windows = self.fit([sequences[i] for i in firsts], [texts[i] for i in firsts], firsts)
         return windows, firsts, which
 
+    def ids(self, texts: Sequence[Text]) -> list[Tensor]:
+        """Ids that the model reads of each text, (T_i,): all of them, but what `truncate` cuts."""
+        ids = self.tokenizer.encode_batch(texts)
+        return [window.ids[0] for window in self.fit(ids, texts)] if self.truncate else ids
+
     def fit(
         self,
         sequences: Sequence[Tensor],

@@ -16,12 +16,17 @@ from roberta_hub.inference.batching import Runner, once
 from roberta_hub.inference.classify import Prediction, window_values
 from roberta_hub.inference.embed import embed, within_limit
 from roberta_hub.inference.heads import ENTAILMENT, Heads, entails
-from roberta_hub.settings import DEFAULT_THRESHOLD, WAYS, SentenceSettings, Way, ZeroShotSettings
+from roberta_hub.settings import (
+    DEFAULT_THRESHOLD,
+    HYPOTHESIS,
+    WAYS,
+    SentenceSettings,
+    Way,
+    ZeroShotSettings,
+)
 from roberta_hub.text.texts import as_strings
 from roberta_hub.text.tokenizer import Text
 
-HYPOTHESIS = "This example is {}."
-"""What the head for entailment is asked of each label, unless told otherwise."""
 ABOUT = "This text is about {}."
 """By meaning, a text is compared with a label by itself and in this sentence: the mean counts."""
 SOFTER = 2.0

@@ -21,9 +21,11 @@ from roberta_hub.keywords import unknown_keyword
 from roberta_hub.rows.columns import check_clash, text_columns
 from roberta_hub.rows.frames import append_columns, column_names, column_of, frame_kind, is_stream
 from roberta_hub.rows.values import Fault, RowTexts, is_utf8, texts_in
-from roberta_hub.scale.columns import QUESTIONS, SHARED, VECTORS, Columns, arrow, as_table, schema
+from roberta_hub.scale.columns import SHARED, VECTORS, arrow, as_table, ask, schema
 from roberta_hub.scale.models import Loaded, Optimize, loaded, with_threads
 from roberta_hub.text.texts import as_strings
+from roberta_hub.verbs.question import Columns
+from roberta_hub.verbs.table import QUESTIONS
 
 Vectors = Literal["float32", "float16"]
 Errors = Literal["raise", "column"]
@@ -124,10 +126,10 @@ class Verb:
         self.prefix = text_of("prefix", prefix)
         if not is_utf8(self.prefix):
             raise InputError(f"prefix is {shown(prefix)}, which cannot be written as UTF-8")
-        known = question.options | SHARED
+        known = question.keywords | SHARED
         for name in options:
             if name not in known:
-                raise unknown_keyword(self.verb, name, {*known})
+                raise unknown_keyword(self.verb, name, known)
         self.options = {name: _plain(name, options[name]) for name in sorted(options)}
         self._check_count()
 
@@ -256,7 +258,7 @@ class Verb:
     def _ask(self, texts: list[Any]) -> Columns:
         roberta = self._loaded().roberta
         with with_threads(self.threads or 1):
-            return QUESTIONS[self.verb].ask(roberta, texts, {**self.options, "progress": False})
+            return ask(QUESTIONS[self.verb], roberta, texts, self.options)
 
     def _kinds(self) -> Any:
         """Return the schema of the answers to an example, under the verb's own names."""
@@ -264,7 +266,8 @@ class Verb:
         if key not in _schemas:
             example = tuple(f"text {i} <mask>" for i in range(max(1, len(self.text))))
             found = self._ask([example if len(example) > 1 else example[0]])
-            _schemas[key] = schema(found, self.vectors)
+            sample = QUESTIONS[self.verb].form(self.options).sample
+            _schemas[key] = schema(found, sample, self.vectors)
         return _schemas[key]
 
     def _loaded(self) -> Loaded:
@@ -273,15 +276,15 @@ class Verb:
 
     def _check_count(self) -> None:
         question = QUESTIONS[self.verb]
-        least, most, count = question.least, question.most, max(1, len(self.text))
-        if self.verb == "choose" and "options" not in self.options:
-            least = 3
+        parts = question.form(self.options).parts
+        least, count = parts.least, max(1, len(self.text))
+        most = None if question.any_count else parts.most
         if count < least or (most is not None and count > most):
             needs = str(least) if least == most else f"{least} to {most}"
             needs = f"{least} or more" if most is None else needs
             raise InputError(
                 f"text names {len(self.text)} columns, and {self.verb} takes {needs}"
-                f"{question.columns and ': '}{question.columns}"
+                f"{question.what_columns and ': '}{question.what_columns}"
             )
 
 

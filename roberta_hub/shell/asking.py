@@ -6,26 +6,51 @@ import os
 import stat
 import sys
 from collections.abc import Callable, Mapping, Sequence
+from dataclasses import replace
 from itertools import chain
 from typing import TYPE_CHECKING, Any
 
-from roberta_hub.errors import Place, RobertaHubError, placed
-from roberta_hub.shell.formats import Answer, Form
+from roberta_hub.errors import placed
 from roberta_hub.shell.grammar import DEFAULT_MODEL, Asked
 from roberta_hub.shell.lakes import is_lake, run
 from roberta_hub.shell.reading import MOST, Item, items, windows
 from roberta_hub.shell.writing import format_of, opened
 from roberta_hub.terminal import progress_bar
+from roberta_hub.verbs.question import Form, Question, Record, answer_as_columns, records
 
 if TYPE_CHECKING:
-    from torch import Tensor
-
     from roberta_hub.interface import RobertaHubInterface
 
-FEW = 8
-"""Inputs that are answered together where each of them takes many runs."""
-Ask = Callable[["RobertaHubInterface", list[Any]], Sequence[Answer]]
-"""Asks a model: from texts, which are str or tuples of str, to an answer each."""
+Ask = Callable[["RobertaHubInterface", list[Any]], Sequence[Record]]
+"""Asks a model: from texts, which are str or tuples of str, to a record each."""
+
+
+def answer_rows(asked: Asked, question: Question[Any, Any], settings: Mapping[str, Any]) -> int:
+    """Answer the inputs of a command line by a verb that answers each row by itself.
+
+    Args:
+        asked: what was given.
+        question: the verb.
+        settings: its own options by the library's names; None stands for one not given.
+
+    Returns:
+        The exit status.
+    """
+    form = question.form(settings)
+    if asked.model is None and question.parts_of_tiny is not None:
+        form = replace(form, parts=question.parts_of_tiny)
+    if is_lake(asked):
+        wanted = dict.fromkeys(question.asked_columns, True)
+        return run(asked, form.parts, {**settings, **wanted})
+
+    def records_of(roberta: RobertaHubInterface, rows: list[Any]) -> Sequence[Record]:
+        from roberta_hub.interface import verb_model
+
+        return records(
+            answer_as_columns(question, verb_model(roberta, **asked.options), rows, settings)
+        )
+
+    return ask(asked, form, records_of, question.rows_at_once or MOST)
 
 
 def ask(
@@ -33,7 +58,6 @@ def ask(
     form: Form,
     question: Ask,
     most: int = MOST,
-    settings: Mapping[str, Any] | None = None,
 ) -> int:
     """Answer the inputs of a command line, window by window and in their order.
 
@@ -42,13 +66,10 @@ def ask(
         form: of the answers.
         question: asks the model.
         most: inputs that are answered together.
-        settings: of a verb that answers each row by itself, its own options by the library's names.
 
     Returns:
         The exit status.
     """
-    if settings is not None and is_lake(asked):
-        return run(asked, form.parts, settings)
     format_of(asked, form)  # what is wrong with it is said before anything is read
     given = windows(items(asked, form.parts), most)
     first = next(given, [])  # read before the model is: the texts may be wrong
@@ -82,42 +103,7 @@ def _bar(asked: Asked) -> Any:
 
 def _answers(
     roberta: RobertaHubInterface, window: Sequence[Item], question: Ask
-) -> Sequence[Answer]:
+) -> Sequence[Record]:
     texts = [item.texts[0] if len(item.texts) == 1 else item.texts for item in window]
     with placed(lambda at: window[at.index].where):
         return question(roberta, texts)
-
-
-def one_by_one(texts: Sequence[Any], answer: Callable[[Any], Answer]) -> list[Answer]:
-    """Ask about each text by itself; an error about a part of one says which it was.
-
-    Args:
-        texts: str, or tuples of them.
-        answer: asks about one.
-    """
-    answers = []
-    for i, text in enumerate(texts):
-        try:
-            answers.append(answer(text))
-        except RobertaHubError as error:
-            if error.place is not None:  # not about a head, say
-                error.within(Place("texts", i))
-            raise
-    return answers
-
-
-def ids_of(roberta: RobertaHubInterface, texts: list[Any], *, truncate: bool) -> list[Tensor]:
-    """Return the ids that the model reads of each text, in shape (T_i,).
-
-    Args:
-        roberta: the model.
-        texts: str, or tuples of them.
-        truncate: cut those that are too long, as the verbs do.
-    """
-    ids = roberta.encode_batch(texts)
-    if not truncate:
-        return ids
-    from roberta_hub.inference.windows import fit
-
-    layout, limit = roberta.tokenizer.layout, roberta.max_positions
-    return [window.ids[0] for window in fit(ids, texts, limit, layout, truncate=True)]

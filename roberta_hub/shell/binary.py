@@ -9,8 +9,8 @@ from typing import Any, TextIO
 
 from roberta_hub.errors import MissingExtraError
 from roberta_hub.extras import install
-from roberta_hub.shell.formats import Answer, Form
 from roberta_hub.shell.reading import Item
+from roberta_hub.verbs.question import Form, Record
 
 GROUP = 8192
 """Rows that make one group of a Parquet file."""
@@ -33,9 +33,9 @@ class Parquet:
         self._rows: list[dict[str, Any]] = []
         self._writer: Any = None
 
-    def write(self, items: Sequence[Item], answers: Sequence[Answer]) -> None:
+    def write(self, items: Sequence[Item], answers: Sequence[Record]) -> None:
         """Take a row for each input, and write them when there are enough for a group."""
-        self._rows += map(self._form.row, items, answers)
+        self._rows += map(self._form.row, (item.texts for item in items), answers)
         if len(self._rows) >= GROUP:
             self._put()
 
@@ -78,7 +78,7 @@ class Npy:
         self._shape = (0, 0)
         self._file.write(b"\0" * NPY_HEADER)
 
-    def write(self, items: Sequence[Item], answers: Sequence[Answer]) -> None:
+    def write(self, items: Sequence[Item], answers: Sequence[Record]) -> None:
         """Write a vector for each input."""
         for answer in answers:
             self._file.write(answer["vector"].tobytes())

@@ -9,6 +9,7 @@ from collections.abc import Sequence
 from typing import TextIO
 
 from roberta_hub.terminal import clean, width_of
+from roberta_hub.verbs.question import Cell, Cells, Share
 
 BAR = 20
 """Characters of the bar that stands for 1; half of it in a narrow terminal."""
@@ -19,14 +20,6 @@ LEAST = 12
 """Characters that the widest column keeps in the narrowest terminal."""
 GAP = "  "
 _EIGHTHS = " ▏▎▍▌▋▊▉"
-
-
-class Share(float):
-    """A number between 0 and 1, which is drawn with a bar."""
-
-
-Cell = str | int | float
-Cells = Sequence[Cell]
 
 
 class Page:

@@ -6,52 +6,24 @@ import csv
 import io
 import json
 from array import array
-from collections.abc import Callable, Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from collections.abc import Iterator, Mapping, Sequence
 from typing import Any, Protocol, TextIO
 
-from roberta_hub.shell.drawing import Cells, Page
-from roberta_hub.shell.reading import Item, Parts
+from roberta_hub.shell.drawing import Page
+from roberta_hub.shell.reading import Item
 from roberta_hub.terminal import clean
+from roberta_hub.verbs.question import Form, Record
 
 _BETWEEN = {"labels": ", "}
 """What stands between the items of a list in one cell, where it is no blank."""
 DIGITS = 8
 """Digits of a number that is written as text: about what float32 holds."""
 
-Answer = Mapping[str, Any]
-"""Values by name: str, int, float, a vector as `array("f")`, and lists and dicts of these."""
-
-
-@dataclass(frozen=True)
-class Form:
-    """How the answers of a verb look."""
-
-    parts: Parts
-    """What the texts of an input are called."""
-    sample: Answer
-    """An answer with one of everything: it tells the columns where there is no answer."""
-    titles: tuple[str, ...] = ()
-    """Above the cells of `line`."""
-    line: Callable[[Answer], Cells] | None = None
-    """An answer on the line of its text; None: it is always a block."""
-    block: Callable[[Answer], Sequence[Cells]] | None = None
-    """An answer as rows below its text; None: it is always a line."""
-
-    def row(self, item: Item, answer: Answer) -> dict[str, Any]:
-        """Put an input and its answer together."""
-        names = self.parts.called(len(item.texts))
-        return {**dict(zip(names, item.texts, strict=False)), **answer}
-
-    def empty_row(self) -> dict[str, Any]:
-        """Return a row with all columns."""
-        return {**dict.fromkeys(self.parts.called(self.parts.least), ""), **self.sample}
-
 
 class Sink(Protocol):
     """Takes the answers, window by window."""
 
-    def write(self, items: Sequence[Item], answers: Sequence[Answer]) -> None:
+    def write(self, items: Sequence[Item], answers: Sequence[Record]) -> None:
         """Write an answer for each input."""
 
     def close(self) -> None:
@@ -72,7 +44,7 @@ class Table:
         self._page, self._form = Page(stream), form
         self._blocks = form.line is None or (blocks and form.block is not None)
 
-    def write(self, items: Sequence[Item], answers: Sequence[Answer]) -> None:
+    def write(self, items: Sequence[Item], answers: Sequence[Record]) -> None:
         """Draw an answer for each input."""
         form = self._form
         names = form.parts.called(len(items[0].texts))
@@ -98,9 +70,9 @@ class Jsonl:
         """Write to the bytes of a stream."""
         self._file, self._form = stream.buffer, form
 
-    def write(self, items: Sequence[Item], answers: Sequence[Answer]) -> None:
+    def write(self, items: Sequence[Item], answers: Sequence[Record]) -> None:
         """Write a line for each input, at once."""
-        rows = map(self._form.row, items, answers)
+        rows = map(self._form.row, (item.texts for item in items), answers)
         lines = [_escaped(json.dumps(plain(row), ensure_ascii=False)) + "\n" for row in rows]
         self._file.write("".join(lines).encode())
         self._file.flush()
@@ -119,12 +91,12 @@ class Separated:
         self._file, self._form, self._dialect = stream.buffer, form, dialect
         self._header, self._shown = False, stream.isatty()
 
-    def write(self, items: Sequence[Item], answers: Sequence[Answer]) -> None:
+    def write(self, items: Sequence[Item], answers: Sequence[Record]) -> None:
         """Write the rows of each answer, at once."""
         self._put(
             row
             for item, answer in zip(items, answers, strict=True)
-            for row in flat(self._form.row(item, answer), self._form.sample)
+            for row in flat(self._form.row(item.texts, answer), self._form.sample)
         )
 
     def close(self) -> None:
@@ -191,7 +163,7 @@ def plain(value: Any) -> Any:
     return list(map(plain, value)) if isinstance(value, (list, array)) else value
 
 
-def flat(row: Mapping[str, Any], sample: Answer) -> Iterator[dict[str, Any]]:
+def flat(row: Mapping[str, Any], sample: Record) -> Iterator[dict[str, Any]]:
     """Return the rows of a table of plain cells that an answer has.
 
     Args:

@@ -10,8 +10,8 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from roberta_hub.shell.grammar import DEFAULT_MODEL, Asked, Lake
-from roberta_hub.shell.reading import Parts
 from roberta_hub.shell.writing import terminable
+from roberta_hub.verbs.question import Parts
 
 if TYPE_CHECKING:
     from roberta_hub.scale import Report

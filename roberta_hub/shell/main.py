@@ -166,23 +166,26 @@ def _show_warning(message: Warning | str, *place: object, **more: object) -> Non
 
 def verb(name: str) -> click.Command:
     """Import the module of one verb. It brings torch and all else only when the verb runs."""
-    found: click.Command = getattr(_module(name), name.replace("-", "_"))
+    from roberta_hub.verbs.table import QUESTIONS
+
+    own = name.replace("-", "_")
+    if own in QUESTIONS:
+        from roberta_hub.shell.rows import command_of
+
+        return command_of(QUESTIONS[own])
+    found: click.Command = getattr(_module(name), own)
     return found
 
 
 def _module(name: str) -> ModuleType:
-    if name in ("classify", "zero-shot", "tag", "answer", "choose"):
-        from roberta_hub.shell import heads
+    if name == "tokens":
+        from roberta_hub.shell import tokens
 
-        return heads
-    if name in ("fill-mask", "score", "tokens"):
-        from roberta_hub.shell import language
+        return tokens
+    if name == "similar":
+        from roberta_hub.shell import similar
 
-        return language
-    if name in ("embed", "features", "similar"):
-        from roberta_hub.shell import vectors
-
-        return vectors
+        return similar
     if name == "train":
         from roberta_hub.shell import train
 

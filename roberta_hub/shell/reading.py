@@ -17,6 +17,7 @@ from roberta_hub.rows.lines import blocks, decoded, lines, split_lines
 from roberta_hub.rows.tables import Row, Table, format_of, json_row, open_table
 from roberta_hub.rows.values import sound
 from roberta_hub.shell.grammar import Asked
+from roberta_hub.verbs.question import Parts
 
 STDIN = "standard input"
 CHUNK = 1 << 16
@@ -40,35 +41,12 @@ class Item:
     """For messages: "reviews.csv:12"."""
 
 
-@dataclass(frozen=True)
-class Parts:
-    """How many texts an input of a verb has."""
-
-    least: int = 1
-    most: int = 2
-    one: str = "text"
-    """What a single text is called, in tables and answers."""
-    two: tuple[str, ...] = ("first", "second")
-    """What the texts of a pair are called."""
-    hint: str = ""
-    """What an error says of too few or too many, instead of counting them."""
-
-    def called(self, count: int) -> tuple[str, ...]:
-        """Return the names of the texts of an input that has so many."""
-        return (self.one,) if count == 1 else self.two
-
-    def check(self, item: Item) -> Item:
-        """Return an input that has as many texts as the verb takes."""
-        count = len(item.texts)
-        if self.least <= count <= self.most:
-            return item
-        raise InputError(f"{item.where}: {self.refusal(count)}")
-
-    def refusal(self, count: int) -> str:
-        """Say that an input has too few or too many texts."""
-        needs = f"{self.least}" if self.least == self.most else f"{self.least} to {self.most}"
-        names = f" ({' and '.join(self.two)})" if self.least > 1 else ""
-        return self.hint or f"{count} {'text' if count == 1 else 'texts'}; it takes {needs}{names}"
+def checked(item: Item, parts: Parts) -> Item:
+    """Return an input that has as many texts as the verb takes."""
+    count = len(item.texts)
+    if parts.least <= count <= parts.most:
+        return item
+    raise InputError(f"{item.where}: {parts.refusal(count)}")
 
 
 def windows(items: Iterator[Item | None], most: int = MOST) -> Iterator[list[Item]]:
@@ -195,7 +173,7 @@ def _line(name: str, columns: Sequence[str], parts: Parts) -> Line:
                 f"{first[0][0]}; a tab separates the texts of a pair, so put spaces in its place "
                 "(tr '\\t' ' '), or give a table with -i"
             )
-        return parts.check(Item(texts, where))
+        return checked(Item(texts, where), parts)
 
     return read
 
@@ -208,7 +186,7 @@ def _object(text: str, name: str, number: int, columns: Sequence[str], parts: Pa
         )
     if not text.strip():
         return None
-    return parts.check(_item(json_row(text, number, name), columns))
+    return checked(_item(json_row(text, number, name), columns), parts)
 
 
 def _stream(file: BinaryIO, name: str, line: Line) -> Iterator[Item | None]:
@@ -230,7 +208,7 @@ def _table(table: Table, columns: Sequence[str], parts: Parts) -> Iterator[Item]
         chosen = [table.check(column) for column in columns]
     except UnknownNameError as error:
         raise click.UsageError(str(error)) from None
-    return (parts.check(_item(row, chosen)) for row in table.rows())
+    return (checked(_item(row, chosen), parts) for row in table.rows())
 
 
 def _found(table: Table, parts: Parts) -> Sequence[str]:

@@ -17,8 +17,9 @@ import click
 from roberta_hub.errors import InputError
 from roberta_hub.files import publishing
 from roberta_hub.shell.binary import Npy, Parquet
-from roberta_hub.shell.formats import Form, Jsonl, Sink, Table, comma, tab
+from roberta_hub.shell.formats import Jsonl, Sink, Table, comma, tab
 from roberta_hub.shell.grammar import FORMATS, Asked
+from roberta_hub.verbs.question import Form
 
 SINKS: dict[str, Callable[..., Sink]] = {
     **{"table": Table, "jsonl": Jsonl, "csv": comma, "tsv": tab},

@@ -28,6 +28,7 @@ FLOORS = {
     "formats": 2,
     "building": 2,
     "export": 3,
+    "verbs": 3,
     "interface": 4,
     "hub": 5,
     "fairseq_bridge": 6,

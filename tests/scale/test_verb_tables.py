@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import inspect
 import pickle
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -25,7 +26,8 @@ from roberta_hub.errors import (  # noqa: E402
 from roberta_hub.hub import load_model  # noqa: E402
 from roberta_hub.inference.batching import Options  # noqa: E402
 from roberta_hub.scale import Verb  # noqa: E402
-from roberta_hub.scale.columns import QUESTIONS, SHARED  # noqa: E402
+from roberta_hub.scale.columns import SHARED  # noqa: E402
+from roberta_hub.verbs.table import QUESTIONS  # noqa: E402
 
 ROWS = 12
 SINGLE = [row["premise"] for row in pairs(ROWS)]
@@ -149,7 +151,7 @@ def test_options_are_those_of_the_interface() -> None:
     for verb, question in QUESTIONS.items():
         takes = set(inspect.signature(getattr(RobertaHubInterface, verb)).parameters)
         own = takes - shared - {"a", "b"} - ({"options"} if verb != "choose" else set())
-        assert question.options == own | ({"scores"} if "multi_label" in own else set()), verb
+        assert question.keywords == own | ({"scores"} if "multi_label" in own else set()), verb
     assert set(Options.__annotations__) == SHARED | {"progress"}
 
 
@@ -188,11 +190,11 @@ def test_threads_are_set_for_the_call_only(model: Path, monkeypatch: pytest.Monk
     seen = []
     question = QUESTIONS["embed"]
 
-    def spy(*given: Any) -> Any:
+    def spy(*given: Any, **options: Any) -> Any:
         seen.append(torch.get_num_threads())
-        return question.ask(*given)
+        return question.answers(*given, **options)
 
-    monkeypatch.setitem(QUESTIONS, "embed", type(question)(spy, question.options))
+    monkeypatch.setitem(QUESTIONS, "embed", replace(question, answers=spy))
     Verb("embed", model, threads=2)({"text": ["a"]})
     Verb("embed", model)({"text": ["a"]})
     assert set(seen) == {2, 1} and torch.get_num_threads() == before

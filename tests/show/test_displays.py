@@ -15,9 +15,9 @@ from small_models import assert_close, small_roberta
 
 from roberta_hub import Answer, RobertaHubInterface
 from roberta_hub.errors import InputError, InputTypeError, MissingExtraError, UnknownNameError
-from roberta_hub.inference.shown import words as filled_words
 from roberta_hub.show.display import Display, ShownList
 from roberta_hub.terminal import width_of
+from roberta_hub.verbs.fill_mask import view_one as filled_words
 
 NLI = ("contradiction", "neutral", "entailment")
 TEXT = "The capital of France is not a teapot, can’t you see?"

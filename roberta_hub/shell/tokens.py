@@ -1,0 +1,51 @@
+"""Declares the verb that asks the vocabulary: tokens."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import TYPE_CHECKING, Any
+
+import click
+
+from roberta_hub.shell.asking import ask
+from roberta_hub.shell.grammar import Asked, examples, takes_texts
+from roberta_hub.verbs.question import Cells, Form, Parts, Record
+
+if TYPE_CHECKING:
+    from roberta_hub.interface import RobertaHubInterface
+
+
+@click.command(
+    epilog=examples(
+        'roberta-hub tokens "I had a sudden epipheny"',
+        "printf 'one\\ntwo\\n' | roberta-hub tokens -f jsonl",
+    )
+)
+@takes_texts
+def tokens(asked: Asked) -> int:
+    """Show the pieces and the ids that the model reads of each text.
+
+    The answer has `tokens` and `ids`, marks of begin and end included. A text may be of any length,
+    unless --truncate cuts it.
+    """
+    if asked.stride is not None:
+        raise click.UsageError("--stride is for verbs that ask the model")
+
+    def question(roberta: RobertaHubInterface, texts: list[Any]) -> Sequence[Record]:
+        from roberta_hub.interface import verb_model
+
+        runner = verb_model(roberta, truncate=asked.truncate).runner
+        pieces = runner.tokenizer.pieces
+        return [{"tokens": pieces(ids), "ids": ids.tolist()} for ids in runner.ids(texts)]
+
+    def block(answer: Record) -> Sequence[Cells]:
+        return list(zip(map(str, answer["ids"]), answer["tokens"], strict=True))
+
+    form = Form(
+        Parts(),
+        sample={"tokens": [""], "ids": [0]},
+        titles=("tokens",),
+        line=lambda answer: (" ".join(answer["tokens"]),),
+        block=block,
+    )
+    return ask(asked, form, question)

@@ -1,0 +1,49 @@
+"""The verb embed: one vector of each text, as the model was trained to make it."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import TYPE_CHECKING, Any
+
+from roberta_hub.settings import SentenceSettings
+from roberta_hub.verbs.question import Model, Option, Question
+from roberta_hub.verbs.vectors import vector_columns, vector_form
+
+if TYPE_CHECKING:
+    from torch import Tensor
+
+
+def answers(
+    model: Model,
+    texts: Sequence[Any],
+    *,
+    prompt: str | None = None,
+    prompt_name: str | None = None,
+) -> Tensor:
+    """Compute sentence vectors, (n, C). See `RobertaHubInterface.embed`."""
+    from roberta_hub.inference.embed import embed, within_limit
+
+    settings = model.sentence or SentenceSettings()
+    before = settings.find_prompt(prompt, prompt_name)
+    return embed(within_limit(model.runner, settings), texts, settings, before)
+
+
+EMBED: Question[Tensor, Tensor] = Question(
+    name="embed",
+    help="""Compute one vector of each text, pooled and normalized as the model was trained to.
+
+    The answer has the `vector`. Parquet holds vectors as lists of a fixed size, .npy holds them
+    alone, one row a text.
+    """,
+    examples=(
+        "roberta-hub embed -i reviews.csv --column text -o vectors.parquet",
+        "printf 'A dog ran.\\nGoal!\\n' | roberta-hub embed -o vectors.npy",
+    ),
+    options=(
+        Option("prompt", "text", 'Put this before each text: "query: ".', metavar="TEXT"),
+        Option("prompt_name", "text", "Or one of the model's own prompts.", metavar="NAME"),
+    ),
+    answers=answers,
+    columns=vector_columns,
+    form=vector_form,
+)

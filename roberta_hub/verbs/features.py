@@ -1,0 +1,76 @@
+"""The verb features: the model's hidden states, of each token or pooled."""
+
+from __future__ import annotations
+
+from array import array
+from collections.abc import Sequence
+from typing import TYPE_CHECKING, Any
+
+from roberta_hub.verbs.question import Columns, Form, Model, Option, Parts, Question, Settings
+from roberta_hub.verbs.vectors import vector_columns, vector_form
+
+if TYPE_CHECKING:
+    from torch import Tensor
+
+    from roberta_hub.inference.features import Pooling
+
+
+def answers(
+    model: Model,
+    texts: Sequence[Any],
+    *,
+    layer: int = -1,
+    pooling: Pooling | None = None,
+    normalize: bool = False,
+) -> list[Tensor] | Tensor:
+    """Compute hidden states: a list of (T_i, C), or (n, C). See `RobertaHubInterface.features`."""
+    from roberta_hub.inference.features import features
+
+    return features(model.runner, texts, layer=layer, pooling=pooling, normalize=normalize)
+
+
+def _columns(model: Model, texts: Sequence[Any], found: list[Tensor] | Tensor) -> Columns:
+    if not isinstance(found, list):
+        return vector_columns(model, texts, found)
+    pieces = model.runner.tokenizer.pieces
+    return {"tokens": [pieces(ids) for ids in model.runner.ids(texts)], "vectors": found}
+
+
+def _form(settings: Settings) -> Form:
+    if settings.get("pooling") is not None:
+        return vector_form(settings)
+    return Form(
+        Parts(),
+        sample={"tokens": [""], "vectors": [array("f")]},
+        titles=("tokens", "width"),
+        line=lambda record: (len(record["vectors"]), len(record["vectors"][0])),
+    )
+
+
+FEATURES: Question[Tensor, list[Tensor] | Tensor] = Question(
+    name="features",
+    help="""Compute the model's hidden states.
+
+    The answer has `tokens` and their `vectors`; or one `vector`, with --pooling.
+    """,
+    examples=(
+        'roberta-hub features "A dog ran." -o features.jsonl',
+        "roberta-hub features -i corpus.txt --pooling mean -o features.npy",
+    ),
+    options=(
+        Option(
+            "layer", "number", "-1 the features, 0 the embeddings, k the k-th layer.", default=-1
+        ),
+        Option(
+            "pooling",
+            "choice",
+            "cls, mean, max or pooler: one vector for each text, not for each token.",
+            choices=("cls", "mean", "max", "pooler"),
+            metavar="KIND",
+        ),
+        Option("normalize", "flag", "Give each vector the length 1.", default=False),
+    ),
+    answers=answers,
+    columns=_columns,
+    form=_form,
+)

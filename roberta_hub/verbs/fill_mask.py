@@ -1,0 +1,133 @@
+"""The verb fill_mask: the most probable words for each mask of a text."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import TYPE_CHECKING, Any
+
+from roberta_hub.show.bars import Bar, Bars
+from roberta_hub.show.display import Display, Part, ShownList
+from roberta_hub.show.facts import Remark
+from roberta_hub.verbs.question import (
+    Cells,
+    Columns,
+    Form,
+    Model,
+    Option,
+    Parts,
+    Question,
+    Record,
+    Settings,
+    Share,
+)
+from roberta_hub.verbs.views import each_below
+
+if TYPE_CHECKING:
+    from roberta_hub.inference.fill_mask import Filled
+
+
+def answers(
+    model: Model,
+    texts: Sequence[str],
+    *,
+    topk: int = 5,
+    targets: Sequence[str] | None = None,
+) -> list[list[Filled]]:
+    """Ask the language model. See `RobertaHubInterface.fill_mask`."""
+    from roberta_hub.inference.fill_mask import fill_mask
+
+    return fill_mask(model.runner, texts, topk=topk, targets=targets)
+
+
+def _columns(model: Model, texts: Sequence[str], found: list[list[Filled]]) -> Columns:
+    words = [
+        [
+            {"mask": number, "word": word.strip(), "score": score, "filled": filled}
+            for number, mask in enumerate(masks, 1)
+            for filled, score, word in mask
+        ]
+        for masks in found
+    ]
+    return {"words": words}
+
+
+def _block(record: Record) -> Sequence[Cells]:
+    words = record["words"]
+    several = words[-1]["mask"] > 1
+    return [(*([w["mask"]] if several else []), w["word"], Share(w["score"])) for w in words]
+
+
+def _form(settings: Settings) -> Form:
+    word = {"mask": 0, "word": "", "score": 0.0, "filled": ""}
+    return Form(Parts(most=1), sample={"words": [word]}, block=_block)
+
+
+def view_one(text: str, masks: list[Filled]) -> ShownList[Any]:
+    """Draw what fills the masks of one text.
+
+    Args:
+        text: with one mask or more.
+        masks: what fills each.
+
+    Returns:
+        What fills the mask, where there is one; else a list of these.
+    """
+
+    def display(items: Sequence[Any]) -> Display:
+        return Display(text, _word_parts(items), {"text": text, "words": _fillings(items)})
+
+    return ShownList(masks[0] if len(masks) == 1 else masks, display)
+
+
+def _view(texts: Sequence[str], found: list[list[Filled]]) -> ShownList[Any]:
+    """Draw what fills the masks of several texts."""
+    drawn = [view_one(text, masks) for text, masks in zip(texts, found, strict=True)]
+    return each_below(texts, drawn, _word_parts, _fillings)
+
+
+def _word_parts(found: Sequence[Any]) -> list[Part]:
+    masks: Sequence[Filled] = found if found and isinstance(found[0], list) else [list(found)]
+    parts: list[Part] = []
+    for number, mask in enumerate(masks, 1):
+        if len(masks) > 1:
+            parts.append(Remark(f"mask {number}"))
+        parts.append(Bars([_word_bar(word, p, mask) for _, p, word in mask]))
+    return parts
+
+
+def _word_bar(word: str, probability: float, mask: Filled) -> Bar:
+    """Draw a word, and say of one that is there with and without a space before which it is."""
+    name = word.strip()
+    twice = sum(other.strip() == name for _, _, other in mask) > 1
+    note = "after a space" if twice and word != name else ""
+    return Bar(name, f"{probability:.3f}", probability, note)
+
+
+def _fillings(found: Sequence[Any]) -> list[Any]:
+    if found and isinstance(found[0], list):
+        return [_fillings(mask) for mask in found]
+    return [{"word": word, "probability": p, "text": text} for text, p, word in found]
+
+
+FILL_MASK: Question[Filled, list[Any]] = Question(
+    name="fill_mask",
+    help="""Find the most probable words for each <mask> of a text.
+
+    The answer has `words`, each with the number of its mask, its probability `score`, and the text
+    with the word in place, `filled`.
+    """,
+    examples=(
+        'roberta-hub fill-mask "The capital of France is <mask>."',
+        'roberta-hub fill-mask "It was a <mask> film." --targets good,bad',
+    ),
+    options=(
+        Option("topk", "number", "How many words.", flags="-k --topk", default=5, least=1),
+        Option("targets", "texts", "Rank these words only.", metavar="A,B,C"),
+    ),
+    answers=answers,
+    columns=_columns,
+    form=_form,
+    argument="masked_input",
+    no_pairs="fill_mask takes str with <mask> in it",
+    view=_view,
+)

@@ -1,0 +1,66 @@
+"""Writes and draws predictions, for the verbs that answer with them."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import TYPE_CHECKING, Any
+
+from roberta_hub.verbs.question import Cells, Columns, Form, Model, Parts, Record, Settings, Share
+from roberta_hub.verbs.views import each_below
+
+if TYPE_CHECKING:
+    from roberta_hub.inference.classify import Prediction
+
+LABELS = 3
+"""Labels that are drawn of each of several texts."""
+
+
+def prediction_columns(model: Model, rows: Sequence[Any], found: Sequence[Prediction]) -> Columns:
+    """Write predictions as columns; `labels` is one of them where labels do not exclude others."""
+    columns: Columns = {
+        "label": [p.label for p in found],
+        "score": [p.score for p in found],
+        "scores": [dict(p.scores) for p in found],
+    }
+    if found and found[0].labels is not None:  # of one head, so of all or none
+        columns["labels"] = [list(p.labels or ()) for p in found]
+    return columns
+
+
+def prediction_form(settings: Settings) -> Form:
+    """Draw the best label of each text, or all of them below it."""
+    return Form(
+        Parts(),
+        sample={"label": "", "score": 0.0},
+        titles=("label", "score"),
+        line=_best,
+        block=_shares,
+    )
+
+
+def prediction_view(texts: Sequence[Any], found: list[Prediction]) -> list[Prediction]:
+    """Draw the most probable labels of each text."""
+    from roberta_hub.inference.classify import parts_of
+
+    return each_below(texts, found, lambda one: parts_of(one, LABELS), lambda one: one.to_dict())
+
+
+def _shares(record: Record) -> Sequence[Cells]:
+    """Draw every label with its share; what a regression says, its one number, is none.
+
+    Of labels that do not exclude each other, those that the text has are marked.
+    """
+    scores = record["scores"].items()
+    if "labels" in record:
+        given = record["labels"]
+        return [(label, Share(p), "yes" if label in given else "") for label, p in scores]
+    whole = len(scores) > 1 and all(0 <= score <= 1 for _, score in scores)
+    return [(label, Share(score) if whole else score) for label, score in scores]
+
+
+def _best(record: Record) -> Cells:
+    """Draw the label, or the labels, with the share of the most probable one."""
+    label, share, *_ = _shares(record)[0]
+    if "labels" in record:
+        label = ", ".join(record["labels"]) or "(none)"
+    return label, share

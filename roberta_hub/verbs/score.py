@@ -1,0 +1,52 @@
+"""The verb score: how natural each text is."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
+
+from roberta_hub.verbs.question import FEW, Columns, Form, Model, Parts, Question, Settings
+
+
+def answers(model: Model, texts: Sequence[Any]) -> list[float]:
+    """Ask the language model. See `RobertaHubInterface.score`."""
+    from roberta_hub.inference.score import score
+
+    return score(model.runner, texts)
+
+
+def _columns(model: Model, texts: Sequence[Any], found: list[float]) -> Columns:
+    layout = model.runner.tokenizer.layout
+    counts = [
+        sum(end - start for start, end in layout.sentences(ids)) for ids in model.runner.ids(texts)
+    ]
+    each = [value / max(count, 1) for value, count in zip(found, counts, strict=True)]
+    return {"score": found, "tokens": counts, "per_token": each}
+
+
+def _form(settings: Settings) -> Form:
+    return Form(
+        Parts(),
+        sample={"score": 0.0, "tokens": 0, "per_token": 0.0},
+        titles=("score", "tokens", "per token"),
+        line=lambda record: (record["score"], record["tokens"], record["per_token"]),
+    )
+
+
+SCORE: Question[float, list[float]] = Question(
+    name="score",
+    help="""Measure how natural each text is, by its pseudo-log-likelihood (Salazar et al. 2020).
+
+    The answer has the `score`, which is the nearer to 0 the more natural, the number of `tokens`,
+    and their quotient `per_token`, which compares texts of different lengths. A text of T tokens
+    costs T runs.
+    """,
+    examples=(
+        'roberta-hub score "A dog ran." "Dog a ran."',
+        "printf 'A dog ran.\\nDog a ran.\\n' | roberta-hub score -f csv",
+    ),
+    answers=answers,
+    columns=_columns,
+    form=_form,
+    rows_at_once=FEW,
+)

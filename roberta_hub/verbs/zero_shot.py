@@ -1,0 +1,76 @@
+"""The verb zero_shot: a label of the caller's own for each text, which nothing was trained on."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import TYPE_CHECKING, Any
+
+from roberta_hub.settings import HYPOTHESIS, WAYS
+from roberta_hub.verbs.predictions import prediction_columns, prediction_form, prediction_view
+from roberta_hub.verbs.question import HEAD, Model, Option, Question
+
+if TYPE_CHECKING:
+    from roberta_hub.inference.classify import Prediction
+
+
+def answers(
+    model: Model,
+    texts: Sequence[Any],
+    *,
+    labels: Sequence[str],
+    hypothesis: str = HYPOTHESIS,
+    head: str | None = None,
+    multi_label: bool = False,
+    by: str | None = None,
+) -> list[Prediction]:
+    """Judge labels in words. See `RobertaHubInterface.zero_shot`."""
+    from roberta_hub.inference.zero_shot import ZeroShotModel, zero_shot
+
+    return zero_shot(
+        ZeroShotModel(model.runner, model.heads, model.sentence, model.zero_shot),
+        texts,
+        labels,
+        hypothesis=hypothesis,
+        head=head,
+        multi_label=multi_label,
+        by=by,
+    )
+
+
+ZERO_SHOT: Question[Prediction, list[Prediction]] = Question(
+    name="zero_shot",
+    help="""Give each text one of your own labels, which nothing was trained on.
+
+    A head for natural-language inference judges whether the text entails the hypothesis, and
+    sentence vectors which label is near. The answer has the label, its probability `score`, and the
+    `scores` of all labels.
+    """,
+    examples=(
+        'roberta-hub zero-shot "I was charged twice." --labels billing,delivery,praise',
+        "roberta-hub zero-shot -i reviews.csv --column text --labels good,bad -f csv",
+    ),
+    options=(
+        Option("labels", "texts", "In words.  [required]", metavar="A,B,C", required=True),
+        Option(
+            "hypothesis",
+            "text",
+            "A sentence with {} where the label goes.",
+            default=HYPOTHESIS,
+            metavar="TEXT",
+        ),
+        Option(
+            "by",
+            "choice",
+            "What is asked: a head for entailment, the nearest label by its vector, or both.  "
+            "[default: what the model says of itself]",
+            choices=WAYS,
+        ),
+        HEAD,
+        Option("multi_label", "flag", "Give each label a probability of its own.", default=False),
+    ),
+    answers=answers,
+    columns=prediction_columns,
+    form=prediction_form,
+    view=prediction_view,
+    asked_columns=("scores",),
+)
