@@ -10,7 +10,7 @@ import heapq
 from collections.abc import Callable, Hashable, Iterator, Sequence
 from dataclasses import dataclass
 from itertools import islice
-from typing import Any, TypedDict, TypeVar
+from typing import Any, Generic, TypedDict, TypeVar
 
 import torch
 from torch import Tensor, nn
@@ -27,6 +27,7 @@ from roberta_hub.terminal import progress_bar
 from roberta_hub.text.tokenizer import Text, Tokenizer
 
 Result = TypeVar("Result")
+Merged = TypeVar("Merged")
 Pick = Callable[[PackedBatch], Tensor | None]
 """From a batch to the one row of each sequence, (B,), that an answer reads; None where it reads
 more."""
@@ -74,6 +75,20 @@ class Rows:
         """Return the rows of each sequence: a list of (T_i, *)."""
         rows = self.states if rows is None else rows
         return list(torch.split(rows, list(self.batch.lengths)))
+
+
+@dataclass(frozen=True, kw_only=True)
+class Reading(Generic[Result, Merged]):
+    """What a verb reads of the hidden states of texts, and how it becomes one answer a text."""
+
+    read: Callable[[Rows], Sequence[Result]]
+    """From the states of a batch to a result for each window."""
+    merge: Callable[[Windows, list[Result]], Merged]
+    """From a text's windows and their results to what the text gets."""
+    layer: int = -1
+    """Which hidden state: -1 the features, 0 the embeddings, k the k-th layer."""
+    pick: Pick | None = None
+    """The rows that `read` looks at, with `Rows.at`; None: all."""
 
 
 class Options(TypedDict, total=False):
@@ -237,18 +252,19 @@ class Runner:
         ours = packing_model(self.model)
         return cores if enough and ours is not None and can_spread(ours) else 1
 
-    def run_windows(
-        self,
-        windows: Sequence[Windows],
-        answer: Callable[[Rows], Sequence[Result]],
-        *,
-        layer: int = -1,
-        pick: Pick | None = None,
-    ) -> list[list[Result]]:
-        """Run every window of every text; the results of a text's windows come back together."""
+    def ask(self, windows: Sequence[Windows], reading: Reading[Result, Merged]) -> list[Merged]:
+        """Run every window of every text, and merge what a text's windows gave.
+
+        Args:
+            windows: of the texts; see `encode` and `fit`.
+            reading: what is read of the hidden states.
+
+        Returns:
+            What `reading.merge` makes of each text, in order.
+        """
         sequences = [ids for text in windows for ids in text.ids]
-        parts = iter(self.run(sequences, answer, layer=layer, pick=pick))
-        return [[next(parts) for _ in text.ids] for text in windows]
+        found = iter(self.run(sequences, reading.read, layer=reading.layer, pick=reading.pick))
+        return [reading.merge(text, [next(found) for _ in text.ids]) for text in windows]
 
 
 def packing_model(model: nn.Module) -> Roberta | None:

@@ -13,7 +13,7 @@ import torch
 from torch import Tensor
 
 from roberta_hub.arguments import no_item, switch
-from roberta_hub.inference.batching import Rows, Runner, starts
+from roberta_hub.inference.batching import Reading, Rows, Runner, starts
 from roberta_hub.inference.heads import Heads, check_inputs
 from roberta_hub.inference.windows import Windows
 from roberta_hub.model.heads import pooling_of
@@ -264,14 +264,16 @@ def window_values(
     module = known_head(runner.model, head)
     over_tokens = pooling_of(module) == "mean"
 
-    def answer(rows: Rows) -> list[Tensor]:
+    def read(rows: Rows) -> list[Tensor]:
         batch = rows.batch
         vectors = batch.mean_rows(rows.states) if over_tokens else rows.at(batch.starts)  # (B, C)
         return list(module(vectors.unsqueeze(1)).float().cpu())
 
-    rows = []
-    for parts in runner.run_windows(windows, answer, pick=None if over_tokens else starts):
+    def merge(text: Windows, parts: list[Tensor]) -> Tensor:
         own = torch.stack(parts)  # (windows, K)
         voting = vote and len(own) > 1 and own.size(1) > 1
-        rows.append(own.softmax(-1).mean(0).log() if voting else own.mean(0))
-    return torch.stack(rows) if rows else torch.empty(0, 1)
+        return own.softmax(-1).mean(0).log() if voting else own.mean(0)
+
+    pick = None if over_tokens else starts
+    found = runner.ask(windows, Reading(read=read, merge=merge, pick=pick))
+    return torch.stack(found) if found else torch.empty(0, 1)

@@ -9,8 +9,9 @@ import torch.nn.functional as F
 from torch import Tensor
 
 from roberta_hub.arguments import one_of, switch, whole_number
-from roberta_hub.inference.batching import Rows, Runner
+from roberta_hub.inference.batching import Reading, Rows, Runner
 from roberta_hub.inference.pooling import pooled
+from roberta_hub.inference.windows import Windows
 from roberta_hub.text.tokenizer import Text
 
 Pooling = Literal["cls", "mean", "max", "pooler"]
@@ -36,13 +37,14 @@ def features(
         vectors = pooled(runner, windows, (pooling,), layer=layer)
         return (F.normalize(vectors, dim=-1) if normalize else vectors)[which]
 
-    def answer(rows: Rows) -> list[Tensor]:
+    def read(rows: Rows) -> list[Tensor]:
         # A view would keep its whole batch alive as long as the caller keeps one text.
         return [part.clone() for part in rows.split()]
 
-    parts = runner.run_windows(windows, answer, layer=layer)
-    merged = [text.merge(own) for text, own in zip(windows, parts, strict=True)]
-    if normalize:
-        merged = [F.normalize(states, dim=-1) for states in merged]
+    def merge(text: Windows, parts: list[Tensor]) -> Tensor:
+        states = text.merge(parts)
+        return F.normalize(states, dim=-1) if normalize else states
+
+    merged = runner.ask(windows, Reading(read=read, merge=merge, layer=layer))
     # A text that is asked for twice comes back as two tensors, which the caller may change.
     return [merged[n] if firsts[n] == i else merged[n].clone() for i, n in enumerate(which)]

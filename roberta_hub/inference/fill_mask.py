@@ -11,7 +11,7 @@ from torch import Tensor
 
 from roberta_hub.arguments import whole_number
 from roberta_hub.errors import InputError, Place, Remedy
-from roberta_hub.inference.batching import Rows, Runner, check_lm_head, lm_logits
+from roberta_hub.inference.batching import Reading, Rows, Runner, check_lm_head, lm_logits
 from roberta_hub.inference.windows import Windows
 from roberta_hub.model.packing import PackedBatch
 from roberta_hub.text.dictionary import MASK
@@ -71,7 +71,7 @@ def fill_mask(
     chosen = None if targets is None else _target_ids(tokenizer, targets, _after_space(cut))
     windows = runner.fit([tokenizer.encode_masked(text) for text in texts], texts)
 
-    def answer(rows: Rows) -> list[list[Candidates]]:
+    def read(rows: Rows) -> list[list[Candidates]]:
         """Candidates for the masks of each sequence, in order."""
         masked = rows.batch.ids.eq(tokenizer.mask_idx)
         logits = lm_logits(runner.model, rows.at(masked.nonzero().squeeze(1)), len(tokenizer))
@@ -92,10 +92,12 @@ def fill_mask(
         each = [int(part.sum()) for part in torch.split(places, list(batch.lengths))]
         return places.nonzero().squeeze(1) if set(each) == {1} else None
 
+    def merge(text: Windows, parts: list[list[Candidates]]) -> list[Candidates]:
+        return _at_masks(text, parts, tokenizer.mask_idx)
+
     results = []
-    found = runner.run_windows(windows, answer, pick=masks)
-    for i, (text, masked, fitted, own) in enumerate(zip(texts, cut, windows, found, strict=True)):
-        at_masks = _at_masks(fitted, own, tokenizer.mask_idx)
+    found = runner.ask(windows, Reading(read=read, merge=merge, pick=masks))
+    for i, (text, masked, at_masks) in enumerate(zip(texts, cut, found, strict=True)):
         if len(at_masks) != len(masked.marks):
             raise InputError(
                 f"truncation cut off a {MASK} of {text[:40]!r}...",

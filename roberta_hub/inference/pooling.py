@@ -9,7 +9,7 @@ import torch
 from torch import Tensor
 
 from roberta_hub.errors import InputError
-from roberta_hub.inference.batching import Rows, Runner, starts
+from roberta_hub.inference.batching import Reading, Rows, Runner, starts
 from roberta_hub.inference.windows import Windows
 
 FIRST = {"cls", "pooler"}
@@ -46,7 +46,7 @@ def pooled(
     alone = FIRST.issuperset(pooling)
     whole = [len(text.ids) == 1 for text in windows for _ in text.ids]  # a window, or a part
 
-    def answer(rows: Rows) -> list[Tensor]:
+    def read(rows: Rows) -> list[Tensor]:
         if alone:
             return list(_first(rows.at(rows.batch.starts), pooling, head))
         first = _first(rows.states[rows.batch.starts], pooling, head)
@@ -55,17 +55,17 @@ def pooled(
             for states, own, i in zip(rows.split(), first, rows.indices, strict=True)
         ]
 
-    parts = runner.run_windows(windows, answer, layer=layer, pick=starts if alone else None)
-    if not parts:
+    def merge(text: Windows, parts: list[Tensor]) -> Tensor:
+        if alone or len(parts) == 1:
+            return torch.stack(parts).mean(0)
+        first = _first(torch.stack([states[0] for states in parts]), pooling, head).mean(0)
+        return _joined(text.merge(parts), first, pooling)
+
+    pick = starts if alone else None
+    vectors = runner.ask(windows, Reading(read=read, merge=merge, layer=layer, pick=pick))
+    if not vectors:
         width = runner.width * len(pooling)
         return next(runner.model.parameters()).new_empty(0, width)
-    vectors = []
-    for text, own in zip(windows, parts, strict=True):
-        if alone or len(own) == 1:
-            vectors.append(torch.stack(own).mean(0))
-            continue
-        first = _first(torch.stack([states[0] for states in own]), pooling, head).mean(0)
-        vectors.append(_joined(text.merge(own), first, pooling))
     return torch.stack(vectors)
 
 

@@ -8,7 +8,8 @@ import torch
 from torch import Tensor, nn
 
 from roberta_hub.errors import InputError
-from roberta_hub.inference.batching import Rows, Runner
+from roberta_hub.inference.batching import Reading, Rows, Runner
+from roberta_hub.inference.windows import Windows
 from roberta_hub.text.tokenizer import Text
 
 
@@ -19,16 +20,17 @@ def replaced(runner: Runner, texts: Sequence[Text]) -> list[list[float]]:
     layout = runner.tokenizer.layout
     specials = torch.tensor(sorted(layout.begins | layout.ends))
 
-    def answer(rows: Rows) -> list[Tensor]:
+    def read(rows: Rows) -> list[Tensor]:
         logits: Tensor = head(rows.states)
         probabilities = logits.float().sigmoid().flatten().cpu()  # (N,)
         return [part.clone() for part in rows.split(probabilities)]
 
-    found = []
-    for text, parts in zip(windows, runner.run_windows(windows, answer), strict=True):
+    def merge(text: Windows, parts: list[Tensor]) -> list[float]:
         merged = text.merge(parts)  # (T,), or fewer where the text was cut
-        ids = text.merge(text.ids)
-        found.append(merged[~torch.isin(ids, specials)].tolist())
+        pieces: list[float] = merged[~torch.isin(text.merge(text.ids), specials)].tolist()
+        return pieces
+
+    found = runner.ask(windows, Reading(read=read, merge=merge))
     return [list(found[n]) for n in which]
 
 

@@ -11,8 +11,9 @@ from typing import Any, NoReturn
 from torch import Tensor
 
 from roberta_hub.arguments import no_item
-from roberta_hub.inference.batching import Rows, Runner
+from roberta_hub.inference.batching import Reading, Rows, Runner
 from roberta_hub.inference.heads import Heads
+from roberta_hub.inference.windows import Windows
 from roberta_hub.model.known_head import known_head
 from roberta_hub.settings import WordRule
 from roberta_hub.text.alignment import Extent, align
@@ -106,18 +107,20 @@ def tag_words(
     module = known_head(runner.model, head, "token")
     windows = runner.fit(runner.tokenizer.encode_batch(texts), texts)
 
-    def answer(rows: Rows) -> list[Tensor]:
+    def read(rows: Rows) -> list[Tensor]:
         probabilities = module(rows.states).float().softmax(-1).cpu()  # (N, K)
         return [part.clone() for part in rows.split(probabilities)]
 
-    answers = []
-    for text, spans, window, parts in zip(
-        texts, words, windows, runner.run_windows(windows, answer), strict=True
-    ):
-        merged = window.merge(parts)  # (T, K), or fewer rows where the text was cut
-        columns = window.columns[0].tolist() if len(parts) == 1 else range(len(merged))
+    def merge(text: Windows, parts: list[Tensor]) -> dict[int, tuple[str, float]]:
+        """What each piece that was read is, by its number in the text."""
+        merged = text.merge(parts)  # (T, K), or fewer rows where the text was cut
+        columns = text.columns[0].tolist() if len(parts) == 1 else range(len(merged))
         names = [labels[k] for k in merged.argmax(-1).tolist()]
-        seen = dict(zip(columns, zip(names, merged.amax(-1).tolist(), strict=True), strict=True))
+        return dict(zip(columns, zip(names, merged.amax(-1).tolist(), strict=True), strict=True))
+
+    answers = []
+    found = runner.ask(windows, Reading(read=read, merge=merge))
+    for text, spans, seen in zip(texts, words, found, strict=True):
         pieces = first_pieces(runner.tokenizer, text, spans)
         answers.append(
             [(OUTSIDE, 0.0) if p is None else seen.get(p, (OUTSIDE, 0.0)) for p in pieces]
