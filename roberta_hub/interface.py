@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, Any, Literal, NoReturn, overload
 import torch
 from torch import Tensor, nn
 
-from roberta_hub.arguments import kind_of, switch
+from roberta_hub.arguments import kind_of, switch, text_of
 from roberta_hub.checkpoint.checkpoint import Checkpoint
 from roberta_hub.config import Inputs
 from roberta_hub.errors import InputTypeError
@@ -24,6 +24,7 @@ from roberta_hub.export.graph import Output
 from roberta_hub.formats import saving
 from roberta_hub.inference import (
     attention,
+    classify,
     embed,
     explain,
     ids,
@@ -71,9 +72,9 @@ from roberta_hub.show.facts import Facts
 from roberta_hub.text.dictionary import Dictionary
 from roberta_hub.text.pieces import Engine
 from roberta_hub.text.table_fit import engine_for
-from roberta_hub.text.texts import Texts, as_texts
+from roberta_hub.text.texts import Texts, as_single_texts, as_texts
 from roberta_hub.text.tokenizer import Tokenizer
-from roberta_hub.verbs import answer, choose, views
+from roberta_hub.verbs import answer, choose, rank, views
 from roberta_hub.verbs.classify import CLASSIFY
 from roberta_hub.verbs.embed import EMBED
 from roberta_hub.verbs.features import FEATURES
@@ -99,6 +100,7 @@ class RobertaHubInterface(nn.Module):
 
     On texts:
         classify    the label of a text, with the probabilities of all labels
+        predict_proba                       these probabilities alone, as a tensor
         zero_shot   the same for labels of your own, which no head was trained on
         tag         the labelled stretches of a text: names, parts of speech
         answer      the stretch of a context that answers a question
@@ -110,6 +112,7 @@ class RobertaHubInterface(nn.Module):
         embed       one vector of a text
         similarity  how near each of some texts is to each of some others
         search      the texts of a corpus that are nearest to a query
+        rank        texts in the order in which they answer a query, by a cross-encoder
         features    the hidden states of a text, or one vector made of them
         tokenize    the pieces of a text, and offsets where each of them lies
         encode_batch                        the ids of many texts
@@ -350,6 +353,37 @@ class RobertaHubInterface(nn.Module):
         """
         settings = {"head": head, "multi_label": multi_label}
         return answer_texts(CLASSIFY, verb_model(self, **options), texts, settings)
+
+    def predict_proba(
+        self, texts: str | Texts, head: str | None = None, **options: Unpack[Options]
+    ) -> Tensor:
+        """Compute the probability of each label of a head, as `classify` says them.
+
+        Args:
+            texts: one str, or many; see the class.
+            head: name of a classification head. None asks the model's own head, else the only one.
+            options: batch_tokens, progress, truncate, stride; see `classify`.
+
+        Returns:
+            (len(texts), K) float32 on the CPU, in the order of `head_labels(head)`; (K,) for one
+            str. Rows add up to 1, but of a head of kind "multi_label", whose labels do not exclude
+            each other.
+
+        Raises:
+            UnknownNameError: the model has no such head.
+            InputError: the model has several heads, and none was named; or the head gives a number,
+                as a regression does.
+
+        Example:
+            >>> roberta.register_classification_head("topic", labels=["art", "sport"])
+            >>> roberta.predict_proba(["Goal!", "A dog ran."], "topic").shape
+            torch.Size([2, 2])
+        """
+        heads = self._heads
+        many, one = as_texts(texts)
+        head = heads.find(head, "classification", "predict_proba")
+        found = classify.probabilities(self._runner(**options), many, heads, head)
+        return found[0] if one else found
 
     @overload
     def zero_shot(  # type: ignore[overload-overlap]
@@ -834,6 +868,51 @@ class RobertaHubInterface(nn.Module):
         if isinstance(queries, str):
             return views.hits(queries, found[0])
         return views.hits_of_many(asked, found)
+
+    def rank(
+        self,
+        query: str,
+        texts: str | Iterable[str],
+        topk: int | None = None,
+        head: str | None = None,
+        *,
+        label: str | None = None,
+        **options: Unpack[Options],
+    ) -> list[Hit]:
+        """Order texts by how well they answer a query, by a cross-encoder (Nogueira and Cho 2019).
+
+        The head reads query and text together, so it is slower than `search` and often better:
+        `search` finds some tens of a large corpus, and this orders them.
+
+        Args:
+            query: one text.
+            texts: those that are ordered; not pairs.
+            topk: most hits; None: all.
+            head: name of a classification head that was trained on pairs. None asks the model's own
+                head, else the only one that has one output, or the label.
+            label: of a head with several outputs: its probability is the score.
+            options: batch_tokens, progress, truncate, stride; see `classify`.
+
+        Returns:
+            Hits, the best first, of equals the first of `texts`: `index`, `score` and `text`. The
+            score is the sigmoid of a head's one output, as sentence-transformers' `CrossEncoder`
+            gives it, or the label's probability.
+
+        Raises:
+            UnknownNameError: the model has no such head.
+            InputError: a text is too long; or the head has several labels, and none was named; or
+                the model has several such heads.
+
+        Example:
+            >>> roberta.register_classification_head("reranker", num_classes=1)
+            >>> hits = roberta.rank("a dog", ["Goal!", "A dog ran."], 1, "reranker")
+            >>> len(hits), 0 < hits[0].score < 1
+            (1, True)
+        """
+        many, _ = as_single_texts(texts, "texts", needs="rank takes single texts")
+        query = text_of("query", query)
+        model = verb_model(self, **options)
+        return views.hits(query, rank.best(model, query, many, topk=topk, head=head, label=label))
 
     @overload
     def features(  # type: ignore[overload-overlap]

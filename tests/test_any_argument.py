@@ -99,6 +99,8 @@ VERBS: dict[str, dict[str, Any]] = {
     "offsets": {"text": "a"},
     "optimize": {},
     "predict": {"head": "mnli", "tokens": torch.tensor([0, 5, 2])},
+    "predict_proba": {"texts": ["a"], "head": "mnli"},
+    "rank": {"query": "a", "texts": ["b", "c"], "head": "grade"},
     "register_classification_head": {"name": "new", "num_classes": 2},
     "register_span_head": {"name": "new"},
     "register_token_head": {"name": "new", "num_classes": 2},

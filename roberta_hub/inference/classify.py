@@ -13,6 +13,7 @@ import torch
 from torch import Tensor
 
 from roberta_hub.arguments import no_item, switch
+from roberta_hub.errors import InputError
 from roberta_hub.inference.batching import Reading, Rows, Runner, starts
 from roberta_hub.inference.heads import Heads, check_inputs
 from roberta_hub.inference.windows import Windows
@@ -176,6 +177,33 @@ def classify(
     check_inputs(texts, head, inputs)
     values = answers_of(head_values(runner, texts, head, vote=way == "softmax"), way)
     return [Prediction.of(labels, row, least) for row in values.tolist()]
+
+
+def probabilities(runner: Runner, texts: Sequence[Text], heads: Heads, head: str) -> Tensor:
+    """Compute the probability of each label. See `RobertaHubInterface.predict_proba`.
+
+    Args:
+        runner: of the model.
+        texts: one row each, in order.
+        heads: of the model.
+        head: name of a classification head.
+
+    Returns:
+        (len(texts), K) float32 on the CPU, in the order of the head's labels.
+
+    Raises:
+        InputError: the head's outputs are no probabilities.
+    """
+    labels, kind = heads.labels(head), heads.kind(head)
+    way = answering(kind, None)
+    if way == "none" or (len(labels) == 1 and way == "softmax"):
+        raise InputError(
+            f"head {head!r} gives a number and no probabilities; classify(texts) answers with it"
+        )
+    check_inputs(texts, head, heads.inputs(head))
+    if not texts:
+        return torch.empty(0, len(labels))
+    return answers_of(head_values(runner, texts, head, vote=way == "softmax"), way)
 
 
 def answering(kind: HeadKind | None, multi_label: object) -> Answering:

@@ -54,6 +54,7 @@ class Verb:
         tag                   `spans`: structs of label, start, end, text, score
         answer                `answer`, `start`, `end`, `score`
         choose                `label`, `score`, `options`: structs of option, score
+        rank                  `score` of query and text
 
     Example:
         >>> verb = Verb("zero_shot", labels=["sport", "art"])
@@ -80,8 +81,8 @@ class Verb:
         """Say what to ask; nothing is loaded.
 
         Args:
-            verb: classify, zero_shot, embed, features, similarity, score, fill_mask, tag, answer or
-                choose: the methods of `RobertaHubInterface` that answer a row by itself.
+            verb: classify, zero_shot, embed, features, similarity, score, fill_mask, tag, answer,
+                choose or rank: the methods of `RobertaHubInterface` that answer a row by itself.
             model: a name or a path, as `load_model` takes it; a path that every machine sees.
             text: the column with the texts, or two for pairs. `answer` takes question and context,
                 `choose` a text and then its options, unless `options` names the same for all. None

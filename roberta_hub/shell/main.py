@@ -23,6 +23,7 @@ SECTIONS = {
         "tag": "names, places and other labelled spans",
         "answer": "the stretch of a text that answers a question",
         "choose": "the best of several options",
+        "rank": "how well a text answers a query, by a cross-encoder",
         "score": "how natural a text is",
     },
     "texts to numbers": {

@@ -11,6 +11,7 @@ from roberta_hub.verbs.embed import EMBED
 from roberta_hub.verbs.features import FEATURES
 from roberta_hub.verbs.fill_mask import FILL_MASK
 from roberta_hub.verbs.question import Question
+from roberta_hub.verbs.rank import RANK
 from roberta_hub.verbs.score import SCORE
 from roberta_hub.verbs.similarity import SIMILARITY
 from roberta_hub.verbs.tag import TAG
@@ -29,6 +30,7 @@ QUESTIONS: dict[str, Question[Any, Any]] = {
         TAG,
         ANSWER,
         CHOOSE,
+        RANK,
     )
 }
 """The verbs by the interface's names; another verb is another file here, and a line."""

@@ -108,6 +108,8 @@ def heads(roberta: RobertaHubInterface) -> None:
     assert_type(roberta.tag(MANY, "ner"), list[list[Span]])
     assert_type(roberta.answer("Who?", "Ada wrote it.", "squad"), Answer)
     assert_type(roberta.choose("a", labels, "grade"), Prediction)
+    assert_type(roberta.rank("a", MANY, 1, "grade"), list[Hit])
+    assert_type(roberta.predict_proba(PAIRS, "mnli"), Tensor)
     assert_type(roberta.head_labels("mnli"), tuple[str, ...])
 
 

@@ -146,11 +146,18 @@ def test_every_verb_answers_as_the_plain_call(model: Path, roberta: Any, table: 
     assert len(Verb("choose", model, text=["q", "a", "b"], head="race")(own)["options"][0]) == 2
 
 
+def test_score_counts_the_tokens_that_were_read(model: Path, roberta: RobertaHubInterface) -> None:
+    found = Verb("score", model, truncate=True)({"text": ["long " * 60]})
+    assert found["tokens"] == [roberta.max_positions - 2]
+    assert found["per_token"][0] == pytest.approx(found["score"][0] / found["tokens"][0])
+
+
 def test_options_are_those_of_the_interface() -> None:
     shared = {"progress", "texts", "masked_input", "question", "context", "self", "settings"}
     for verb, question in QUESTIONS.items():
         takes = set(inspect.signature(getattr(RobertaHubInterface, verb)).parameters)
         own = takes - shared - {"a", "b"} - ({"options"} if verb != "choose" else set())
+        own -= {"query", "topk"} if verb == "rank" else set()  # of all texts of a query
         assert question.keywords == own | ({"scores"} if "multi_label" in own else set()), verb
     assert set(Options.__annotations__) == SHARED | {"progress"}
 

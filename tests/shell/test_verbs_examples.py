@@ -65,10 +65,11 @@ def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
     model = write_model(place / "models" / "model")
     here = place / "here"
     here.mkdir()
-    for name in ("mine", "ner", "squad", "race"):
+    for name in ("mine", "ner", "squad", "race", "reranker"):
         (here / name).symlink_to(model)
     (here / "reviews.csv").write_text('text,stars\n"Good, very good.",5\nLate again.,1\n')
     (here / "questions.csv").write_text("question,context\nWho wrote it?,Ada wrote it.\n")
+    (here / "found.csv").write_text("query,text\nlate delivery,It came a week late.\n")
     for name in ("corpus.txt", "reviews.txt"):
         (here / name).write_text("A dog ran.\nGoal!\nThe train was late.\n")
     shutil.copy(SAMPLE, here / "model.pt")

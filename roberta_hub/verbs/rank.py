@@ -1,0 +1,124 @@
+"""The verb rank: how well each text answers a query, by a cross-encoder (Nogueira and Cho 2019)."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import TYPE_CHECKING
+
+from roberta_hub.arguments import shown, text_of, whole_number
+from roberta_hub.errors import InputError, Remedy
+from roberta_hub.verbs.question import (
+    HEAD,
+    Cells,
+    Columns,
+    Form,
+    Model,
+    Option,
+    Parts,
+    Question,
+    Record,
+    Settings,
+    Share,
+)
+
+if TYPE_CHECKING:
+    from roberta_hub.inference.search import Hit
+
+_PAIRS = (
+    "a query and a text go together: --pair QUERY TEXT, two columns of a table, or a tab between "
+    "the two on a line"
+)
+
+
+def scores(
+    model: Model,
+    pairs: Sequence[tuple[str, str]],
+    *,
+    head: str | None = None,
+    label: str | None = None,
+) -> list[float]:
+    """Ask a head about (query, text): its sigmoid, or the probability of one of its labels."""
+    from roberta_hub.inference.classify import answering, answers_of, head_values
+    from roberta_hub.inference.heads import check_inputs
+
+    heads = model.heads
+    label = None if label is None else text_of("label", label)
+    head = heads.find(
+        head,
+        "classification",
+        "rank",
+        fits=lambda name: len(heads.labels(name)) == 1 or label in heads.labels(name),
+        need="classification head with one output, or with the label that is asked for",
+    )
+    labels = heads.labels(head)
+    check_inputs(pairs, head, heads.inputs(head))
+    if len(labels) == 1 and label is None:
+        return head_values(model.runner, pairs, head, vote=False)[:, 0].sigmoid().tolist()
+    if label not in labels:
+        given = "no label is given" if label is None else f"label is {shown(label)}"
+        raise InputError(
+            f"{given}, and head {head!r} has {', '.join(labels)}; rank takes the probability of "
+            "one of them",
+            remedy=Remedy("pass label=NAME", "say --label NAME"),
+        )
+    way = answering(heads.kind(head), None)
+    logits = head_values(model.runner, pairs, head, vote=way == "softmax")
+    return answers_of(logits, way)[:, labels.index(label)].tolist() if pairs else []
+
+
+def best(
+    model: Model,
+    query: str,
+    texts: Sequence[str],
+    *,
+    topk: int | None = None,
+    head: str | None = None,
+    label: str | None = None,
+) -> list[Hit]:
+    """Rank texts by their scores, of equals the first. See `RobertaHubInterface.rank`."""
+    from roberta_hub.inference.search import Hit
+
+    most = len(texts) if topk is None else whole_number("topk", topk, 1)
+    found = scores(model, [(query, text) for text in texts], head=head, label=label)
+    order = sorted(range(len(texts)), key=lambda i: -found[i])
+    return [Hit(i, found[i], texts[i]) for i in order[:most]]
+
+
+def _columns(model: Model, pairs: Sequence[tuple[str, str]], found: list[float]) -> Columns:
+    return {"score": found}
+
+
+def _line(record: Record) -> Cells:
+    return (Share(record["score"]),)
+
+
+def _form(settings: Settings) -> Form:
+    return Form(
+        Parts(least=2, two=("query", "text"), hint=_PAIRS),
+        sample={"score": 0.0},
+        titles=("score",),
+        line=_line,
+        block=lambda record: [_line(record)],
+    )
+
+
+RANK: Question[float, list[float]] = Question(
+    name="rank",
+    help="""Score how well each text answers a query; the pairs are query and text.
+
+    The answer has the `score`, from 0 to 1, by which the texts of a query are ordered. It takes a
+    cross-encoder, a model with a head of one output, or --label of a head of several.
+    """,
+    examples=(
+        'roberta-hub rank -m reranker --pair "late delivery" "It came a week late."',
+        "roberta-hub rank --label entailment -i found.csv -c query,text -f csv",
+    ),
+    options=(
+        HEAD,
+        Option("label", "text", "Of a head with several: its probability.", metavar="NAME"),
+    ),
+    answers=scores,
+    columns=_columns,
+    form=_form,
+    what_columns='text=("query", "text")',
+)
