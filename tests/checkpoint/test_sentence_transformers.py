@@ -514,6 +514,12 @@ def test_a_cross_encoder(package: Any, kind: str, saved: bool, tmp_path: Path) -
     assert all(
         set(hit.scores) == {hit.label} and hit.scores[hit.label] == hit.score for hit in found
     )
+    by_sigmoid = package.CrossEncoder(str(folder), activation_fn=torch.nn.Sigmoid(), device="cpu")
+    hits = ours.rank(short[0], short[3:])
+    wanted = by_sigmoid.rank(short[0], short[3:], show_progress_bar=False)
+    assert {hit.index: hit.score for hit in hits} == pytest.approx(
+        {row["corpus_id"]: float(row["score"]) for row in wanted}, abs=2e-6
+    )
     with pytest.raises(ValueError, match="needs a head with 'entailment'"):
         ours.zero_shot(TEXTS[:1], ["art", "sport"], head="sentence_classification_head")
     ours.labels["sentence_classification_head"] = ("entailment",)
