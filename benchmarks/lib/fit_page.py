@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable
 from statistics import mean, stdev
 from typing import Any
@@ -33,7 +34,9 @@ INTRODUCTION = (
     "",
     "Numbers are means over the seeds, which draw other rows; ± is their standard deviation, and "
     "without it there is one seed. What is asked is judged by the seeds that both engines have: "
-    "*so far* where there are fewer than three. Seconds are the processor's, to learn, on a "
+    "*so far* where there are fewer than three. The scatter of a table is that of its seeds, and at "
+    "least the standard error for its number of test rows, for some sets have but 64 rows of an "
+    "intent, the same for every seed. Seconds are the processor's, to learn, on a "
     "machine that others used too.",
     "",
 )
@@ -139,7 +142,10 @@ def _few_rows(found: Found, model: str) -> Asked:
     below = []
     for name, size in cells:
         pair = paired(found, ("ours", "lr"), model, [(name, size)], "accuracy")
-        scatter = _scatter(values(found, "lr", model, name, size, "accuracy"))
+        scatter = max(
+            _scatter(values(found, "lr", model, name, size, "accuracy")),
+            _error(found, "lr", model, name, size),
+        )
         if pair and pair[0][0] < pair[0][1] - scatter:
             below.append(f"{name} at {size}")
     said = f"{gain:+.1f} over {len(both)} of {len(cells)} tables"
@@ -147,6 +153,16 @@ def _few_rows(found: Found, model: str) -> Asked:
         said += f"; below by more than its scatter: {', '.join(below)}"
     seeds = _seeds(found, ("ours", "lr"), model, cells, "accuracy")
     return said, _met(gain >= 1.5 and not below, seeds)
+
+
+def _error(found: Found, engine: str, model: str, name: str, size: int) -> float:
+    """Compute the standard error of an accuracy for the number of test rows."""
+    shares = values(found, engine, model, name, size, "accuracy")
+    tested = [found[Key(engine, model, name, size, seed)].tested for seed in shares]
+    if not tested:
+        return 0.0
+    share = mean(shares.values())
+    return math.sqrt(share * (1 - share) / tested[0])
 
 
 def _scatter(by_seed: dict[int, float]) -> float:
