@@ -34,7 +34,7 @@ INTRODUCTION = (
     "",
     "Numbers are means over the seeds, which draw other rows; ± is their standard deviation, and "
     "without it there is one seed. What is asked is judged by the seeds that both engines have: "
-    "*so far* where there are fewer than three. The scatter of a table is that of its seeds, and at "
+    "*so far* where there are fewer than three. The scatter of a table is that of its seeds, at "
     "least the standard error for its number of test rows, for some sets have but 64 rows of an "
     "intent, the same for every seed. Seconds are the processor's, to learn, on a "
     "machine that others used too.",
