@@ -6,7 +6,7 @@ import copy
 
 import pytest
 
-from roberta_hub import load_model
+from roberta_hub import fit, load_model
 from roberta_hub.interface import RobertaHubInterface
 from roberta_hub.train.fitting.by_name import are_words, by_name
 
@@ -69,3 +69,18 @@ def test_labels_that_are_no_words_have_none(tiny: RobertaHubInterface) -> None:
     assert by_name(tiny, TEXTS, ["0", "1"]) is None
     assert by_name(tiny, TEXTS, ["sports"]) is None
     assert by_name(tiny, TEXTS, ["a_match", "a match"]) is None  # zero_shot wants each once
+
+
+def test_fit_says_where_the_names_alone_are_as_good() -> None:
+    rows = [
+        {"text": f"{what} on day {i}.", "label": label}
+        for i in range(8)
+        for what, label in (("The team scored", "sports"), ("The bank lent money", "banking"))
+    ]
+    fitted = fit(rows, minutes=1e-6, progress=False).fitted
+    by_name = {way.name: way.score for way in fitted.choice.ways}
+    assert by_name["zero_shot by the labels' names, nothing learnt"] == 1.0
+    assert any("`zero_shot` is right on 100.0 % of 16 rows" in note for note in fitted.notes)
+    numbered = [{**row, "label": {"sports": "1", "banking": "2"}[row["label"]]} for row in rows]
+    ways = fit(numbered, minutes=1e-6, progress=False).fitted.choice.ways
+    assert not any("zero_shot" in way.name for way in ways)

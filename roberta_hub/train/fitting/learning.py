@@ -428,7 +428,7 @@ class _Table:
             why = "epochs, learning_rate or batch_size are said, and they are of this way"
         elif top < max(scores):
             first = found[scores.index(max(scores))].way.name
-            why = f"{first} is not better by more than luck, and mostly this is"
+            why = f"mostly this is better, and the lead of {first} may be luck"
         if best.way.name == AS_IS and len(found) > 1:
             why = f"training is not better than the model as it is ({_score(top, self.task)})"
         rival = self.rival
@@ -442,9 +442,10 @@ class _Table:
         if self.named is not None:
             ways.append(Tried(BY_NAME, self.named))
             if self.named >= top:
+                asked = min(ASKED, len(self.train))
                 notes.append(
-                    "`zero_shot` answers these rows as well by the names of the labels alone "
-                    f"({_score(self.named, self.task)}, learnt {_score(top, self.task)})"
+                    f"`zero_shot` is right on {_score(self.named, self.task)} of {asked} rows by "
+                    f"the names of the labels alone, what was learnt on {_score(top, self.task)}"
                 )
         return Choice(best.way.name, why, tuple(ways), MEASURES[self.task]), notes
 
