@@ -25,7 +25,7 @@ from roberta_hub.interface import RobertaHubInterface
 from roberta_hub.model.roberta import Roberta
 from roberta_hub.text.bpe import GPT2BPE
 from roberta_hub.text.dictionary import Dictionary
-from roberta_hub.text.pieces import Engine
+from roberta_hub.text.pieces import SubwordTokenizer
 from roberta_hub.text.sentencepiece_file import parse_model
 from roberta_hub.text.task import Task
 from roberta_hub.text.tokenizer import Tokenizer
@@ -157,14 +157,14 @@ def from_fairseq(theirs: Any) -> RobertaHubInterface | RobertaModel:
     return hub.train(theirs.training)
 
 
-def _engine(theirs: Any) -> Engine | None:
+def _engine(theirs: Any) -> SubwordTokenizer | None:
     """Return our engine for what cuts texts in fairseq's interface; None: GPT-2's BPE.
 
     Raises:
         InputError: something else, or one that cuts at random.
     """
     bpe = theirs.bpe
-    if bpe is None or isinstance(bpe, Engine):
+    if bpe is None or isinstance(bpe, SubwordTokenizer):
         return bpe
     kind = type(bpe).__name__
     if kind == "GPT2BPE":

@@ -51,7 +51,7 @@ from roberta_hub.keywords import checks_keywords, unknown_attribute
 from roberta_hub.model.known_head import known_head
 from roberta_hub.model.packing import check_tokens
 from roberta_hub.model.placement import moved
-from roberta_hub.model.roberta import add_classification_head, own_model
+from roberta_hub.model.roberta import add_classification_head, require_roberta
 from roberta_hub.settings import (
     HYPOTHESIS,
     MAX_ANSWER,
@@ -70,7 +70,7 @@ from roberta_hub.settings import (
 from roberta_hub.show.display import Display
 from roberta_hub.show.facts import Facts
 from roberta_hub.text.dictionary import Dictionary
-from roberta_hub.text.pieces import Engine
+from roberta_hub.text.pieces import SubwordTokenizer
 from roberta_hub.text.table_fit import engine_for
 from roberta_hub.text.texts import Texts, as_single_texts, as_texts
 from roberta_hub.text.tokenizer import Tokenizer
@@ -180,7 +180,7 @@ class RobertaHubInterface(nn.Module):
         task: Any,
         model: nn.Module,
         *,
-        bpe: Engine | None = None,
+        bpe: SubwordTokenizer | None = None,
         labels: Mapping[str, Sequence[str]] | None = None,
         own_head: str | None = None,
         inputs: Mapping[str, Inputs] | None = None,
@@ -1427,7 +1427,7 @@ class RobertaHubInterface(nn.Module):
             ('logits',)
         """
         return folder.export(
-            own_model(self.model, "export writes"),
+            require_roberta(self.model, "export writes"),
             self.tokenizer,
             self._checkpoint(),
             directory,
@@ -1552,7 +1552,9 @@ class RobertaHubInterface(nn.Module):
             ('NOUN', 'VERB')
         """
         labels, num_classes = check_classes(name, labels, num_classes)
-        own_model(self.model, "register_token_head changes").register_token_head(name, num_classes)
+        require_roberta(self.model, "register_token_head changes").register_token_head(
+            name, num_classes
+        )
         self._describe(name, labels)
 
     def register_span_head(self, name: str) -> None:
@@ -1569,7 +1571,7 @@ class RobertaHubInterface(nn.Module):
             >>> 0 <= roberta.answer("Who?", "Ada wrote it.", "quac").score <= 1
             True
         """
-        own_model(self.model, "register_span_head changes").register_span_head(name)
+        require_roberta(self.model, "register_span_head changes").register_span_head(name)
         self._describe(name, None)
 
     def _describe(
@@ -1684,7 +1686,7 @@ def _check_parts(task: Any, model: object, bpe: object) -> None:
         raise InputTypeError(
             f"task is a {kind_of(task)} without a source_dictionary; pass a Task(Dictionary)"
         )
-    if not (bpe is None or isinstance(bpe, Engine)):
+    if not (bpe is None or isinstance(bpe, SubwordTokenizer)):
         raise InputTypeError(
             f"bpe is a {kind_of(bpe)}; pass an engine of text/pieces.py, or None for GPT-2's"
         )

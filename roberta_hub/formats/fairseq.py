@@ -36,7 +36,7 @@ from roberta_hub.formats.fairseq_arguments import (
     read_config,
 )
 from roberta_hub.formats.foreign_heads import advise_of_thresholds, check_first_token
-from roberta_hub.formats.format import WEIGHTS_BESIDE_CONFIG, Format, Source
+from roberta_hub.formats.format import WEIGHTS_BESIDE_CONFIG, CheckpointSource, Format
 from roberta_hub.formats.tokenizer_files import (
     VOCABULARIES,
     check_layout,
@@ -55,8 +55,8 @@ from roberta_hub.settings import HeadKind, HeadSettings
 from roberta_hub.text.bpe import GPT2BPE
 from roberta_hub.text.dictionary import Dictionary
 from roberta_hub.text.fairseq_files import Keywords, engine_in
-from roberta_hub.text.layout import Layout
-from roberta_hub.text.pieces import Engine
+from roberta_hub.text.layout import SequenceLayout
+from roberta_hub.text.pieces import SubwordTokenizer
 from roberta_hub.text.tokenizer import Tokenizer
 
 OURS = (
@@ -413,7 +413,9 @@ def write_fairseq(
     write_files(directory, {**files, **(vocabulary or {})})
 
 
-def fairseq_family(engine: Engine | None, dictionary: Dictionary, config: RobertaConfig) -> str:
+def fairseq_family(
+    engine: SubwordTokenizer | None, dictionary: Dictionary, config: RobertaConfig
+) -> str:
     """Tell the family of a model of fairseq's by what cuts its texts, and its dictionary.
 
     Args:
@@ -427,28 +429,34 @@ def fairseq_family(engine: Engine | None, dictionary: Dictionary, config: Robert
     """
     if engine is None or isinstance(engine, GPT2BPE):
         return "roberta"
-    if Layout.of(dictionary).bos != dictionary.bos():  # `<s>` stands there twice
+    if SequenceLayout.of(dictionary).bos != dictionary.bos():  # `<s>` stands there twice
         return "camembert"
     return "xlm-roberta-xl" if config.normalize_before else "xlm-roberta"
 
 
-def _detect(folder: Folder, file: Path | None) -> Source | None:
+def _detect(folder: Folder, file: Path | None) -> CheckpointSource | None:
     """See `Format.detect`: any file that needs no config.json, or a model.pt."""
     if file is None:
-        return Source(format=FAIRSEQ, folder=folder) if folder.is_file(MODEL) else None
+        return CheckpointSource(format=FAIRSEQ, folder=folder) if folder.is_file(MODEL) else None
     if file.suffix in WEIGHTS_BESIDE_CONFIG:
         return None
-    return Source(format=FAIRSEQ, folder=folder, file=file)
+    return CheckpointSource(format=FAIRSEQ, folder=folder, file=file)
 
 
 def _read(
-    source: Source, overrides: Mapping[str, object], dtype: torch.dtype | None, *, converted: bool
+    source: CheckpointSource,
+    overrides: Mapping[str, object],
+    dtype: torch.dtype | None,
+    *,
+    converted: bool,
 ) -> Checkpoint:
     """See `Format.read`."""
     return read_fairseq(source.file or source.folder / MODEL, overrides, dtype, converted=converted)
 
 
-def _read_tokenizer(source: Source, checkpoint: Checkpoint, wanted: Wanted) -> TokenizerParts:
+def _read_tokenizer(
+    source: CheckpointSource, checkpoint: Checkpoint, wanted: Wanted
+) -> TokenizerParts:
     """See `Format.read_tokenizer`: a model.pt does not say its family, its vocabulary does."""
     words, labels = read_dictionaries(source.folder, wanted.data)
     bpe = engine_in(source.folder, wanted.keywords)

@@ -1,7 +1,7 @@
-"""Says what a format is: how its folders are recognized, read and written.
+"""The record of a checkpoint format: how its folders are detected, read and written.
 
-There are three: `fairseq.FAIRSEQ`, `huggingface.HUGGINGFACE` and `ours.OURS`. Whoever holds a
-`Source` asks its format and never which one it is.
+There are three: `fairseq.FAIRSEQ`, `huggingface.HUGGINGFACE` and `ours.OURS`. A `CheckpointSource`
+carries its format; other modules call it without knowing which one it is.
 """
 
 from __future__ import annotations
@@ -19,20 +19,20 @@ from roberta_hub.formats.tokenizers import TokenizerParts, Wanted
 from roberta_hub.text.tokenizer import Tokenizer
 
 WEIGHTS_BESIDE_CONFIG = (".safetensors", ".bin")
-"""Endings of weights that need a config.json beside them: they say nothing of their model."""
+"""Suffixes of weight files that need a config.json in the same folder."""
 
 
 @dataclass(frozen=True, kw_only=True)
-class Source:
-    """What is read of a folder."""
+class CheckpointSource:
+    """A folder of a known format, and the files to read from it."""
 
     format: Format
     folder: Folder
-    """Where configuration and vocabulary lie."""
+    """The folder of configuration and vocabulary."""
     file: Path | None = None
-    """The file of weights that the caller named; None: what the folder holds."""
+    """The weights file that the caller named; None: the folder's own."""
     sentences: Folder | None = None
-    """The folder that says how sentence vectors are made; None: none says it."""
+    """The folder with sentence-transformers' settings; None: there is none."""
 
 
 class Reader(Protocol):
@@ -40,7 +40,7 @@ class Reader(Protocol):
 
     def __call__(
         self,
-        source: Source,
+        source: CheckpointSource,
         overrides: Mapping[str, object],
         dtype: torch.dtype | None,
         *,
@@ -50,7 +50,7 @@ class Reader(Protocol):
 
         Args:
             source: of this format.
-            overrides: fairseq's arguments, which replace those of the checkpoint.
+            overrides: fairseq's arguments that replace the checkpoint's.
             dtype: of the weights; None widens half precision to float32.
             converted: keep a safetensors copy of a pickle.
         """
@@ -58,27 +58,27 @@ class Reader(Protocol):
 
 @dataclass(frozen=True, kw_only=True)
 class Format:
-    """One way to keep a model in a folder."""
+    """A format in which a folder stores a model."""
 
     name: str
-    """What `save(format=...)` calls it."""
-    detect: Callable[[Folder, Path | None], Source | None]
-    """(folder, the caller's file of weights) -> what is read of it; None: it is of another format.
-    Only names and config.json are looked at: whether the weights can be read, `read` finds out."""
+    """Name in `save(format=...)`."""
+    detect: Callable[[Folder, Path | None], CheckpointSource | None]
+    """(folder, the caller's weights file) -> source, or None for a folder of another format.
+    Looks at file names and config.json only; `read` finds out whether the weights are valid."""
     read: Reader
-    read_tokenizer: Callable[[Source, Checkpoint, Wanted], TokenizerParts]
-    """Reads what turns texts into ids; puts into the checkpoint what only a vocabulary knows."""
+    read_tokenizer: Callable[[CheckpointSource, Checkpoint, Wanted], TokenizerParts]
+    """Reads the tokenizer, and adds to the checkpoint what only a vocabulary knows."""
     write: Callable[[Checkpoint, Tokenizer, Path, str | None], None]
-    """Writes a model, with the head of that name where the format holds one, into a folder."""
+    """Writes a model into a folder, with the head of that name if the format stores one."""
     passing: tuple[str, ...]
-    """Files that not every model has: those of an earlier save are removed."""
+    """Optional files; those of an earlier save are removed."""
 
 
 def folder_of(file: Path | None, folder: Folder) -> Folder:
-    """Return the folder that a file of weights lies in, which may be below the one that was given.
+    """Folder of a weights file, which may be below the given folder.
 
     Args:
-        file: None: no file was named.
-        folder: that was given.
+        file: the weights file; None: not named.
+        folder: the given folder.
     """
     return folder if file is None or file.parent == folder.path else Folder(file.parent)

@@ -34,7 +34,7 @@ from roberta_hub.errors import CheckpointError
 from roberta_hub.files import write_files, write_json
 from roberta_hub.folder import Folder
 from roberta_hub.formats.foreign_heads import advise_of_thresholds, check_first_token
-from roberta_hub.formats.format import Format, Source, folder_of
+from roberta_hub.formats.format import CheckpointSource, Format, folder_of
 from roberta_hub.formats.huggingface_config import (
     check_expressible,
     check_only,
@@ -352,7 +352,7 @@ def files_beside(checkpoint: Checkpoint, tokenizer: Tokenizer) -> dict[str, byte
     return files
 
 
-def _detect(folder: Folder, file: Path | None) -> Source | None:
+def _detect(folder: Folder, file: Path | None) -> CheckpointSource | None:
     """See `Format.detect`: a modules.json, or a config.json that is not ours."""
     if file is None and folder.has(MODULES) and not is_ours(folder):
         try:
@@ -361,16 +361,20 @@ def _detect(folder: Folder, file: Path | None) -> Source | None:
             body = (
                 folder  # `_read` says what is wrong; a save only wants to know whose folder it is
             )
-        return Source(format=HUGGINGFACE, folder=body, sentences=folder)
+        return CheckpointSource(format=HUGGINGFACE, folder=body, sentences=folder)
     beside = folder_of(file, folder)
     if is_ours(beside) or not beside.has(config_name(beside)):
         return None
     sentences = folder if folder.has(MODULES) else None
-    return Source(format=HUGGINGFACE, folder=beside, file=file, sentences=sentences)
+    return CheckpointSource(format=HUGGINGFACE, folder=beside, file=file, sentences=sentences)
 
 
 def _read(
-    source: Source, overrides: Mapping[str, object], dtype: torch.dtype | None, *, converted: bool
+    source: CheckpointSource,
+    overrides: Mapping[str, object],
+    dtype: torch.dtype | None,
+    *,
+    converted: bool,
 ) -> Checkpoint:
     """See `Format.read`."""
     sentence = None if source.sentences is None else read_sentence_settings(source.sentences)
@@ -381,7 +385,9 @@ def _read(
     return checkpoint
 
 
-def _read_tokenizer(source: Source, checkpoint: Checkpoint, wanted: Wanted) -> TokenizerParts:
+def _read_tokenizer(
+    source: CheckpointSource, checkpoint: Checkpoint, wanted: Wanted
+) -> TokenizerParts:
     """See `Format.read_tokenizer`: the vocabulary says whether there are segments."""
     brought = bring(source.folder, checkpoint, wanted, whole=False)
     parts = complete(brought, checkpoint, wanted, wanted.keywords)

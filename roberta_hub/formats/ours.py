@@ -25,7 +25,7 @@ from roberta_hub.config import RobertaConfig
 from roberta_hub.errors import CheckpointError, InputError
 from roberta_hub.files import write_files, write_json
 from roberta_hub.folder import Folder
-from roberta_hub.formats.format import Format, Source, folder_of
+from roberta_hub.formats.format import CheckpointSource, Format, folder_of
 from roberta_hub.formats.overrides import override
 from roberta_hub.formats.tokenizer_files import (
     VOCABULARIES,
@@ -186,7 +186,7 @@ def is_ours(folder: Folder) -> bool:
     return folder.has(_CONFIG) and folder.json(_CONFIG).get("format") == OURS.name
 
 
-def _detect(folder: Folder, file: Path | None) -> Source | None:
+def _detect(folder: Folder, file: Path | None) -> CheckpointSource | None:
     """See `Format.detect`."""
     beside = folder_of(file, folder)
     if not is_ours(beside):
@@ -196,11 +196,15 @@ def _detect(folder: Folder, file: Path | None) -> Source | None:
             f"{file} is no .safetensors file, and the config.json beside it is of roberta_hub's "
             "own format, which has no other; put it beside the config.json that it came with"
         )
-    return Source(format=OURS, folder=beside, file=file)
+    return CheckpointSource(format=OURS, folder=beside, file=file)
 
 
 def _read(
-    source: Source, overrides: Mapping[str, object], dtype: torch.dtype | None, *, converted: bool
+    source: CheckpointSource,
+    overrides: Mapping[str, object],
+    dtype: torch.dtype | None,
+    *,
+    converted: bool,
 ) -> Checkpoint:
     """See `Format.read`; there is no pickle to convert."""
     checkpoint = read_store(source.folder, dtype, file=source.file)
@@ -209,7 +213,9 @@ def _read(
     return checkpoint
 
 
-def _read_tokenizer(source: Source, checkpoint: Checkpoint, wanted: Wanted) -> TokenizerParts:
+def _read_tokenizer(
+    source: CheckpointSource, checkpoint: Checkpoint, wanted: Wanted
+) -> TokenizerParts:
     """See `Format.read_tokenizer`: a folder without vocabulary files has RoBERTa's."""
     brought = bring(source.folder, checkpoint, wanted, whole=True)
     parts = complete(brought, checkpoint, wanted, wanted.keywords)

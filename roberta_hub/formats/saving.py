@@ -21,7 +21,7 @@ from roberta_hub.formats.source import FORMATS, formats_in
 from roberta_hub.formats.tokenizer_files import is_written_by_its_class
 from roberta_hub.model.heads import normalizes, pooling_of
 from roberta_hub.model.known_head import outputs_of
-from roberta_hub.model.roberta import Roberta, own_model
+from roberta_hub.model.roberta import Roberta, require_roberta
 from roberta_hub.settings import (
     HeadKind,
     HeadSettings,
@@ -77,7 +77,7 @@ def checkpoint_of(
         InputTypeError: a model that is not ours.
         InputError: a kind, a threshold or a rule of words that cannot be.
     """
-    model = own_model(model, "save writes")
+    model = require_roberta(model, "save writes")
     weights = dict(model.state_dict())
     if not model.config.untie_weights:
         weights.pop(LM_WEIGHT, None)

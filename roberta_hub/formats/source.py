@@ -1,7 +1,7 @@
 """Decides once which files a name or a path stands for.
 
 name or path ─► Found(record, source, data)
-path, checkpoint_file ─► Source(format, folder, file)
+path, checkpoint_file ─► CheckpointSource(format, folder, file)
 """
 
 from __future__ import annotations
@@ -21,7 +21,7 @@ from roberta_hub.errors import CheckpointError, InputError, Remedy, UnknownNameE
 from roberta_hub.files import check_regular
 from roberta_hub.folder import Folder
 from roberta_hub.formats.fairseq import FAIRSEQ
-from roberta_hub.formats.format import Source, folder_of
+from roberta_hub.formats.format import CheckpointSource, folder_of
 from roberta_hub.formats.huggingface import HUGGINGFACE
 from roberta_hub.formats.ours import OURS
 from roberta_hub.formats.shards import CONFIGS
@@ -41,7 +41,7 @@ class Found:
 
     record: Record | None
     """The row of the catalogue; None for a path."""
-    source: Source | None
+    source: CheckpointSource | None
     """The files that are read; None where random weights are wanted."""
     data: Folder | None
     """Where dict.txt is looked for first; None where random weights are wanted."""
@@ -132,7 +132,7 @@ def _data_folder(folder: Folder, data: str) -> Folder:
     return folder if path == os.path.normpath(folder) else Folder(path)
 
 
-def resolve(path: Path, checkpoint_file: str | None = None) -> Source:
+def resolve(path: Path, checkpoint_file: str | None = None) -> CheckpointSource:
     """Decide what a path stands for.
 
     A file stands for itself, whatever lies beside it. In a directory `checkpoint_file` is read.
@@ -176,7 +176,7 @@ def is_archive(path: str | os.PathLike[str]) -> bool:
     return os.fspath(path).endswith((".tar.gz", ".tgz"))
 
 
-def _in_folder(folder: Folder) -> Source:
+def _in_folder(folder: Folder) -> CheckpointSource:
     for name in (MODEL, *CONFIGS):
         check_regular(folder / name)
     if (source := detect(folder)) is not None:
@@ -206,7 +206,7 @@ def _named(folder: Folder, checkpoint_file: str) -> Path:
     )
 
 
-def _of_file(file: Path, folder: Folder) -> Source:
+def _of_file(file: Path, folder: Folder) -> CheckpointSource:
     """Take a file that was named: that very file is read."""
     check_regular(file)
     if file.suffix == ".json":
@@ -223,7 +223,7 @@ def _of_file(file: Path, folder: Folder) -> Source:
     return source
 
 
-def detect(folder: Folder, file: Path | None = None) -> Source | None:
+def detect(folder: Folder, file: Path | None = None) -> CheckpointSource | None:
     """Find what is read of a folder; None: no model lies there.
 
     Args:

@@ -10,7 +10,7 @@ from roberta_hub.errors import CheckpointError
 from roberta_hub.text.added import SETTINGS
 from roberta_hub.text.dictionary import UNUSED
 from roberta_hub.text.huggingface import LAYOUT
-from roberta_hub.text.layout import Layout
+from roberta_hub.text.layout import SequenceLayout
 from roberta_hub.text.tokenizer import Tokenizer
 
 VOCABULARIES = (
@@ -55,10 +55,10 @@ def is_written_by_its_class(tokenizer: Tokenizer) -> bool:
 def lays_out_as_roberta(tokenizer: Tokenizer) -> bool:
     """Whether special ids and separators are those that a dict.txt means."""
     dictionary = tokenizer.dictionary
-    return dictionary.as_fairseq and tokenizer.layout == Layout.of(dictionary)
+    return dictionary.as_fairseq and tokenizer.layout == SequenceLayout.of(dictionary)
 
 
-def _described(layout: Layout) -> dict[str, int | None]:
+def _described(layout: SequenceLayout) -> dict[str, int | None]:
     """Special ids and separators, for a file and for people."""
     names = ("bos", "eos", "pad", "unk", "mask", "separators")
     return {name: getattr(layout, name) for name in names}

@@ -18,9 +18,9 @@ from roberta_hub.text.bpe import GPT2BPE
 from roberta_hub.text.dictionary import MASK, SPECIALS, Dictionary
 from roberta_hub.text.fairseq_files import Keywords, engine_in, own_keywords
 from roberta_hub.text.huggingface import read_tokenizer as read_huggingface_tokenizer
-from roberta_hub.text.layout import Layout
+from roberta_hub.text.layout import SequenceLayout
 from roberta_hub.text.missing import FILES, NoVocabulary, no_vocabulary
-from roberta_hub.text.pieces import Engine
+from roberta_hub.text.pieces import SubwordTokenizer
 from roberta_hub.text.table_fit import check_table
 
 _NAMED_FILES = (
@@ -53,10 +53,10 @@ class Wanted:
 class TokenizerParts:
     """What turns text into ids, and ids of classes into names."""
 
-    bpe: Engine | None
+    bpe: SubwordTokenizer | None
     """None: RoBERTa's."""
     dictionary: Dictionary
-    layout: Layout | None
+    layout: SequenceLayout | None
     """Which ids are special and how sentences are joined; None: RoBERTa's."""
     label_dictionary: Dictionary | None
     """fairseq's, of a classifier; None where the checkpoint brings none."""
@@ -68,9 +68,9 @@ class Brought:
 
     folder: Folder | None = None
     """None: random weights, which lie nowhere."""
-    bpe: Engine | None = None
+    bpe: SubwordTokenizer | None = None
     dictionary: Dictionary | None = None
-    layout: Layout | None = None
+    layout: SequenceLayout | None = None
     words: bytes | None = None
     """Of a dict.txt without `<mask>`."""
     labels: bytes | None = None
@@ -165,7 +165,9 @@ def complete(
     return TokenizerParts(bpe, dictionary, layout, classes)
 
 
-def fit_segments(checkpoint: Checkpoint, layout: Layout | None, *, may_have_none: bool) -> None:
+def fit_segments(
+    checkpoint: Checkpoint, layout: SequenceLayout | None, *, may_have_none: bool
+) -> None:
     """Let the vocabulary say which tokens are of the second segment.
 
     It knows what ends a sentence. One that joins sentences as RoBERTa does knows no segments: a
@@ -214,8 +216,8 @@ def _first_file(places: list[tuple[Folder, str]]) -> bytes | None:
 
 
 def _asked_for(
-    asked: Keywords, bpe: Engine | None, folder: Folder | None, checkpoint: Checkpoint
-) -> Engine | None:
+    asked: Keywords, bpe: SubwordTokenizer | None, folder: Folder | None, checkpoint: Checkpoint
+) -> SubwordTokenizer | None:
     """Return the caller's engine, or the model's if that is of the kind that was asked for."""
     lacks = isinstance(bpe, NoVocabulary)
     if asked.paths and not lacks:
@@ -253,7 +255,9 @@ def _foreign(dictionary: Dictionary) -> tuple[str, ...]:
     return ()
 
 
-def _from_path(path: Path, family: str) -> tuple[Engine | None, Dictionary, Layout | None]:
+def _from_path(
+    path: Path, family: str
+) -> tuple[SubwordTokenizer | None, Dictionary, SequenceLayout | None]:
     """Read the vocabulary that the caller names, a file or a directory."""
     folder = Folder(path)
     if not path.is_dir():

@@ -10,7 +10,7 @@ from roberta_hub.arguments import whole_number
 from roberta_hub.errors import InputError
 from roberta_hub.inference.batching import Runner
 from roberta_hub.inference.mode import evaluating
-from roberta_hub.model.roberta import own_model
+from roberta_hub.model.roberta import require_roberta
 from roberta_hub.show.display import Display
 from roberta_hub.show.grid import Grid, Panel
 
@@ -55,13 +55,13 @@ def attention(
 
 def sizes(model: nn.Module) -> tuple[int, int]:
     """Tell how many layers a model has, and how many attention heads each of them."""
-    config = own_model(model, "attention looks into").config
+    config = require_roberta(model, "attention looks into").config
     return config.num_layers, config.num_heads
 
 
 def attention_weights(model: nn.Module, ids: Tensor) -> Tensor:
     """Compute the weights of one sequence in eval mode: (T,) -> (L, H, T, T), on the CPU."""
-    ours = own_model(model, "attention looks into")
+    ours = require_roberta(model, "attention looks into")
     with evaluating(model):
         return ours.transformer.attention_weights(ids).float().cpu()
 

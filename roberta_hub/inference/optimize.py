@@ -19,7 +19,7 @@ from roberta_hub.inference.threads import is_prepared
 from roberta_hub.model.kernels import Pin, pinned
 from roberta_hub.model.matrices import Dtype, check_dtype
 from roberta_hub.model.packing import pack_sequences
-from roberta_hub.model.roberta import Roberta, own_model
+from roberta_hub.model.roberta import Roberta, require_roberta
 from roberta_hub.text.tokenizer import Tokenizer
 
 Asked = Dtype | Literal["auto"]
@@ -70,7 +70,7 @@ def optimize(
         choices = "choose None, 'int8' or 'bfloat16', or 'auto', which chooses by the CPU"
         raise InputError(f"dtype is {shown(dtype)}; {choices}")
     least = bound(least_cosine, dtype)
-    model = own_model(model, "optimize prepares")
+    model = require_roberta(model, "optimize prepares")
     device = model.transformer.embed_positions.weight.device
     check_dtype(None if dtype == "auto" else dtype, device)
     with _lock, _restored_after_errors(model):

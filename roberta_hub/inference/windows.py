@@ -9,7 +9,7 @@ import torch
 from torch import Tensor
 
 from roberta_hub.errors import InputError, Place, Remedy
-from roberta_hub.text.layout import Layout
+from roberta_hub.text.layout import SequenceLayout
 
 Keep = Callable[[Sequence[int], int], list[int]]
 """From the lengths of sentences and the room there is to how many tokens each keeps."""
@@ -75,7 +75,7 @@ def fit(
     sequences: Sequence[Tensor],
     texts: Sequence[object],
     limit: int,
-    layout: Layout,
+    layout: SequenceLayout,
     *,
     truncate: bool = False,
     stride: int | None = None,
@@ -128,7 +128,7 @@ def fit(
     return fitted
 
 
-def _cut(ids: Tensor, limit: int, layout: Layout, keep: Keep, place: Place) -> Tensor:
+def _cut(ids: Tensor, limit: int, layout: SequenceLayout, keep: Keep, place: Place) -> Tensor:
     sentences = layout.sentences(ids)
     room = limit - (len(ids) - sum(end - start for start, end in sentences))
     if room < len(sentences):
@@ -142,7 +142,7 @@ def _cut(ids: Tensor, limit: int, layout: Layout, keep: Keep, place: Place) -> T
     return kept.nonzero().squeeze(1)
 
 
-def _slide(ids: Tensor, limit: int, stride: int, layout: Layout, place: Place) -> Windows:
+def _slide(ids: Tensor, limit: int, stride: int, layout: SequenceLayout, place: Place) -> Windows:
     """Windows over the longest sentence; everything else stands in each of them."""
     start, end = max(layout.sentences(ids), key=lambda found: found[1] - found[0])
     room = limit - (len(ids) - (end - start))

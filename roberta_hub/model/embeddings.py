@@ -1,6 +1,6 @@
-"""Computes what the first layer reads: the sum of token, position and segment embeddings.
+"""Embeddings, the input of the first layer: the sum of token, position and segment embeddings.
 
-The sum has three forms, and every family uses one of them:
+The sum has one of three forms:
 
 - plain: all tables have width C (RoBERTa, XLM-R, BERT; Devlin et al. 2019, section 3);
 - factorized tokens: the token table has width E, and its rows are projected to C before positions
@@ -25,7 +25,7 @@ from roberta_hub.model.dropout import dropout as drop
 from roberta_hub.model.prepared import is_plain, touched
 
 
-class Tables(NamedTuple):
+class EmbeddingModules(NamedTuple):
     """The modules of the embedding step, under fairseq's names and in the order of its files."""
 
     embed_tokens: nn.Embedding
@@ -42,11 +42,11 @@ class Tables(NamedTuple):
     """C -> C, only in models that were trained with quantization noise."""
 
 
-def tables(config: RobertaConfig) -> Tables:
-    """Return the tables of an architecture, as torch initializes them."""
+def embedding_modules(config: RobertaConfig) -> EmbeddingModules:
+    """Build the embedding modules of a config, as torch initializes them."""
     c, e, width = config.embed_dim, config.embedding_dim or config.embed_dim, config.sum_dim
     rows = config.padding_idx + 1 + config.max_positions
-    return Tables(
+    return EmbeddingModules(
         embed_tokens=nn.Embedding(config.vocab_size, e, config.padding_idx),
         embed_projection=(
             nn.Linear(e, c, bias=config.project_sum) if config.embedding_dim else None
@@ -62,17 +62,17 @@ def tables(config: RobertaConfig) -> Tables:
     )
 
 
-def embed_tokens(own: Tables, ids: Tensor, *, project_sum: bool) -> Tensor:
+def embed_tokens(modules: EmbeddingModules, ids: Tensor, *, project_sum: bool) -> Tensor:
     """Embeddings of the tokens alone, as they enter the sum.
 
     Shape: (*,) -> (*, C), or (*, E) where the sum is projected.
     """
-    x: Tensor = own.embed_tokens(ids)
-    return x if own.embed_projection is None or project_sum else own.embed_projection(x)
+    x: Tensor = modules.embed_tokens(ids)
+    return x if modules.embed_projection is None or project_sum else modules.embed_projection(x)
 
 
 def embed(
-    own: Tables,
+    modules: EmbeddingModules,
     tokens: Tensor,
     positions: Tensor,
     segments: Tensor | None,
@@ -84,26 +84,26 @@ def embed(
     """Sum of token, position and segment embeddings, normalized, with dropout: (*, C).
 
     Args:
-        own: the tables.
-        tokens: what `embed_tokens` gives. Shape: (*, C), or (*, E) where the sum is projected
+        modules: of the embedding step.
+        tokens: output of `embed_tokens`. Shape: (*, C), or (*, E) where the sum is projected
         positions: rows of the position table. Shape: (*,)
         segments: rows of the segment table, where there is one; None: all 0. Shape: (*,)
         project_sum: whether the projection is applied to the sum.
         dropout: probability, applied after the LayerNorm.
         training: whether dropout is applied at all.
     """
-    x: Tensor = tokens + own.embed_positions(positions)
-    if own.segment_embeddings is not None:
-        x = x + own.segment_embeddings(
+    x: Tensor = tokens + modules.embed_positions(positions)
+    if modules.segment_embeddings is not None:
+        x = x + modules.segment_embeddings(
             torch.zeros_like(positions) if segments is None else segments
         )
-    if own.layernorm_embedding is not None:
-        x = own.layernorm_embedding(x)
+    if modules.layernorm_embedding is not None:
+        x = modules.layernorm_embedding(x)
     x = drop(x, dropout, training)
-    if project_sum and own.embed_projection is not None:
-        x = own.embed_projection(x)  # (*, E) -> (*, C)
-    if own.quant_noise is not None:
-        x = own.quant_noise(x)
+    if project_sum and modules.embed_projection is not None:
+        x = modules.embed_projection(x)  # (*, E) -> (*, C)
+    if modules.quant_noise is not None:
+        x = modules.quant_noise(x)
     return x
 
 
@@ -114,35 +114,35 @@ _FORWARDS: dict[type[nn.Module], object] = {
 
 
 def embed_compiled(
-    own: Tables, tokens: Tensor, positions: Tensor, segments: Tensor | None
+    modules: EmbeddingModules, tokens: Tensor, positions: Tensor, segments: Tensor | None
 ) -> Tensor | None:
     """Compute `embed` of packed rows in eval mode by compiled code: (N, C).
 
     Args:
-        own: the tables.
-        tokens: ids, (N,), or the rows that stand for them, (N, C).
+        modules: of the embedding step.
+        tokens: ids, (N,), or their embeddings, (N, C).
         positions: rows of the position table. Shape: (N,)
         segments: rows of the segment table, where there is one; None: all 0. Shape: (N,)
 
     Returns:
-        None where `embed` has to do it: the compiled part is not there, weights are not in float32
-        on a CPU, something is projected, or a module is not torch's own as it comes.
+        None if `embed` must be used: no compiled library, weights not float32 on a CPU, a
+        projection, or a module that is not torch's own.
     """
-    there = [module for module in own if module is not None]
-    if own.embed_projection is not None or own.quant_noise is not None or touched(there):
+    there = [module for module in modules if module is not None]
+    if modules.embed_projection is not None or modules.quant_noise is not None or touched(there):
         return None
     if not all(is_plain(module, _FORWARDS) for module in there):
         return None
-    looked = [own.embed_tokens, own.embed_positions, own.segment_embeddings]
+    looked = [modules.embed_tokens, modules.embed_positions, modules.segment_embeddings]
     if any(table is not None and table.max_norm is not None for table in looked):
-        return None  # a look changes such weights
+        return None  # max_norm renormalizes rows on lookup
     given = tokens.is_floating_point()
-    rows = [(tokens, None) if given else (own.embed_tokens.weight, tokens)]
-    rows.append((own.embed_positions.weight, positions))
-    if own.segment_embeddings is not None:
+    rows = [(tokens, None) if given else (modules.embed_tokens.weight, tokens)]
+    rows.append((modules.embed_positions.weight, positions))
+    if modules.segment_embeddings is not None:
         none = torch.zeros_like(positions) if segments is None else segments
-        rows.append((own.segment_embeddings.weight, none))
-    return add_rows(rows, own.layernorm_embedding)
+        rows.append((modules.segment_embeddings.weight, none))
+    return add_rows(rows, modules.layernorm_embedding)
 
 
 def packed_segments(ids: Tensor, positions: Tensor, *, padding_idx: int, separator: int) -> Tensor:
@@ -177,7 +177,7 @@ def padded_segments(ids: Tensor, real: Tensor, *, separator: int) -> Tensor:
 
     Args:
         ids: tokens, padding anywhere. Shape: (B, T)
-        real: true at tokens that are no padding. Shape: (B, T)
+        real: true at tokens that are not padding. Shape: (B, T)
         separator: the id that ends a segment.
 
     Returns:

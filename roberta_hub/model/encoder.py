@@ -27,7 +27,7 @@ from roberta_hub.model.attention import (
     some_rows_attention,
 )
 from roberta_hub.model.compiled import Run
-from roberta_hub.model.embeddings import Tables, packed_segments, padded_segments
+from roberta_hub.model.embeddings import EmbeddingModules, packed_segments, padded_segments
 from roberta_hub.model.layer import PreparedLayer, TransformerLayer, prepare_layers
 from roberta_hub.model.matrices import Dtype
 from roberta_hub.model.packing import (
@@ -71,7 +71,7 @@ class TransformerEncoder(nn.Module):
         self.register_buffer(
             "version", torch.Tensor([3])
         )  # fairseq's marker for this naming of keys
-        for name, table in embeddings.tables(config)._asdict().items():
+        for name, table in embeddings.embedding_modules(config)._asdict().items():
             setattr(self, name, table)  # here and not one module deeper, as in fairseq's files
         self.layers = nn.ModuleList(
             TransformerLayer(
@@ -308,9 +308,9 @@ class TransformerEncoder(nn.Module):
         return embeddings.embed_tokens(self._tables, ids, project_sum=self.project_sum)
 
     @property
-    def _tables(self) -> Tables:
+    def _tables(self) -> EmbeddingModules:
         """The tables as they are now: a caller may have put others in their place."""
-        return Tables(*(getattr(self, name) for name in Tables._fields))
+        return EmbeddingModules(*(getattr(self, name) for name in EmbeddingModules._fields))
 
     def finish(self, x: Tensor) -> Tensor:
         """Return the features from the last hidden state: a LayerNorm more in pre-norm models."""

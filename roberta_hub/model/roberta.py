@@ -395,13 +395,13 @@ def add_classification_head(
         model.register_classification_head(name, num_classes, inner_dim)  # type: ignore[operator]
     else:
         said = f"pooling={pooling!r}" if pooling != "cls" else "normalize=True"
-        ours = own_model(model, f"{said} is for heads of")
+        ours = require_roberta(model, f"{said} is for heads of")
         ours.register_classification_head(
             name, num_classes, inner_dim, pooling=pooling, normalize=normalize
         )
 
 
-def own_model(model: object, what: str) -> Roberta:
+def require_roberta(model: object, what: str) -> Roberta:
     """Return the model, if it is one of this package.
 
     Args:

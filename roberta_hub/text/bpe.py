@@ -28,14 +28,14 @@ from roberta_hub.text.gpt2_tables import (
     read_encoder,
     read_merges,
 )
-from roberta_hub.text.merging import BEGIN, END, MAX_MARKED, Merger
-from roberta_hub.text.pieces import Marked
+from roberta_hub.text.merging import BEGIN, END, MAX_JOINED, Merger
+from roberta_hub.text.pieces import JoinedBatch
 from roberta_hub.text.tokenizer_json import TABLE, write_byte_level
-from roberta_hub.text.vocabulary import shipped_tables
+from roberta_hub.text.vocabulary import shipped_vocabulary
 
 
 class GPT2BPE:
-    """Byte-level BPE: an `Engine` whose numbers are GPT-2's ids, with fairseq's `GPT2BPE` methods.
+    """Byte-level BPE with GPT-2's ids: a `SubwordTokenizer` with fairseq's `GPT2BPE` methods.
 
     In fairseq's methods ids are decimal strings separated by spaces, as a dictionary names them.
 
@@ -106,7 +106,7 @@ class GPT2BPE:
         """GPT-2's own tables, from the file in the package; built once and shared."""
         tokens = [bytes([byte]) for byte in BYTE_ORDER]
         merges = []
-        tables = shipped_tables()
+        tables = shipped_vocabulary()
         for left, right in zip(tables.left, tables.right, strict=True):
             merges.append((tokens[left], tokens[right]))
             tokens.append(tokens[left] + tokens[right])
@@ -168,12 +168,12 @@ class GPT2BPE:
         return " " + text if needed else text
 
     @property
-    def marked(self) -> Marked | None:
+    def batch_encoder(self) -> JoinedBatch | None:
         """Gives the ids of `encode_ids`; None where words were added, which it cannot see."""
         if self._added:
             return None
         prepare = self.prefixed if self.add_prefix_space else None
-        return Marked(BEGIN, END, MAX_MARKED, self._merger.encode_marked, prepare)
+        return JoinedBatch(BEGIN, END, MAX_JOINED, self._merger.encode_joined, prepare)
 
     @property
     def symbols(self) -> Mapping[str, int]:

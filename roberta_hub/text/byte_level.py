@@ -17,7 +17,7 @@ from roberta_hub.text.added import SETTINGS, is_generic, read_added
 from roberta_hub.text.bpe import GPT2BPE
 from roberta_hub.text.dictionary import SPECIALS, Dictionary, without_unused
 from roberta_hub.text.gpt2_tables import MAX_BYTES, check_merges, read_merges
-from roberta_hub.text.layout import Layout
+from roberta_hub.text.layout import SequenceLayout
 from roberta_hub.text.tokenizer_json import (
     TABLE,
     Added,
@@ -30,7 +30,7 @@ from roberta_hub.text.tokenizer_json import (
 FILES = ("vocab.json", "merges.txt")
 
 
-def read(folder: Folder) -> tuple[GPT2BPE, Dictionary, Layout]:
+def read(folder: Folder) -> tuple[GPT2BPE, Dictionary, SequenceLayout]:
     """Read the BPE and the dictionary of a Hugging Face directory.
 
     Args:
@@ -56,7 +56,7 @@ def read(folder: Folder) -> tuple[GPT2BPE, Dictionary, Layout]:
         bpe = _bpe(merges, [token.word for token in words], prefix)
         ids = {token.word: token.id for token in added.values()}
         dictionary = _dictionary(bpe, {**vocabulary, **ids})
-    return bpe, dictionary, Layout.of(dictionary)
+    return bpe, dictionary, SequenceLayout.of(dictionary)
 
 
 def _add_prefix_space(folder: Folder) -> bool:

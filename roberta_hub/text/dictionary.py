@@ -18,7 +18,7 @@ from torch import Tensor
 
 from roberta_hub.errors import InputError, InputTypeError, UnknownNameError, VocabularyError
 from roberta_hub.files import read_bytes, write_bytes
-from roberta_hub.text.vocabulary import shipped_tables
+from roberta_hub.text.vocabulary import shipped_vocabulary
 
 SPECIALS = ("<s>", "<pad>", "</s>", "<unk>")
 """The symbols that fairseq gives the ids 0 to 3."""
@@ -106,7 +106,7 @@ class Dictionary:
             (50265, ['13', '262', '11'], 50260, ['madeupword0002', '<mask>'])
         """
         dictionary = cls()
-        dictionary.symbols += map(str, shipped_tables().order)  # none twice
+        dictionary.symbols += map(str, shipped_vocabulary().order)  # none twice
         dictionary.indices = {symbol: i for i, symbol in enumerate(dictionary.symbols)}
         dictionary.count += range(len(dictionary) - dictionary.nspecial, 0, -1)
         dictionary.pad_to_multiple_(8)

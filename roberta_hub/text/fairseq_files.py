@@ -14,7 +14,7 @@ from roberta_hub.folder import Folder
 from roberta_hub.text.bpe import GPT2BPE
 from roberta_hub.text.dictionary import OVERWRITE
 from roberta_hub.text.gpt2_tables import read_merges
-from roberta_hub.text.pieces import Engine
+from roberta_hub.text.pieces import SubwordTokenizer
 from roberta_hub.text.sentencepiece_file import read_model
 from roberta_hub.text.unigram import SentencePiece
 from roberta_hub.text.unigram_family import CAMEMBERT, FILE, XLM_R
@@ -97,7 +97,7 @@ def _checked(bpe: str | None, given: dict[str, list[str | None]], prefix: bool) 
     return Keywords(chosen, tuple(path for path in paths if path is not None), prefix)
 
 
-def engine_in(folder: Folder | None, keywords: Keywords) -> Engine | None:
+def engine_in(folder: Folder | None, keywords: Keywords) -> SubwordTokenizer | None:
     """Return the engine that a fairseq directory's files or a caller's keywords mean.
 
     Files that the caller names count before those of the directory. A bare file name is looked for

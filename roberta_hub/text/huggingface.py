@@ -14,11 +14,11 @@ from roberta_hub.folder import Folder
 from roberta_hub.text import byte_level, unigram_files, wordpiece_files
 from roberta_hub.text.added import SETTINGS, base_class, is_generic
 from roberta_hub.text.dictionary import Dictionary
-from roberta_hub.text.layout import Layout
-from roberta_hub.text.pieces import Engine
+from roberta_hub.text.layout import SequenceLayout
+from roberta_hub.text.pieces import SubwordTokenizer
 from roberta_hub.text.tokenizer_json import MODELS, TABLE, kind_of_model, reading
 
-Found: TypeAlias = tuple[Engine, Dictionary, Layout]
+Found: TypeAlias = tuple[SubwordTokenizer, Dictionary, SequenceLayout]
 """What a tokenizer is made of."""
 
 LAYOUT = "layout"

@@ -22,14 +22,14 @@ FIRST = 1
 
 
 @dataclass(frozen=True)
-class Layout:
+class SequenceLayout:
     """Which ids are special, and how many stand between two sentences.
 
     Raises:
         InputError: neither one nor two separators.
 
     Example:
-        >>> layout = Layout.of(Dictionary.roberta())
+        >>> layout = SequenceLayout.of(Dictionary.roberta())
         >>> layout.bos, layout.pad, layout.eos, layout.unk, layout.mask, layout.separators
         (0, 1, 2, 3, 50264, 2)
     """
@@ -58,7 +58,7 @@ class Layout:
         object.__setattr__(self, "ends", self.ends | {self.eos})
 
     @classmethod
-    def of(cls, dictionary: Dictionary, *, mask: str = MASK, separators: int = 2) -> Layout:
+    def of(cls, dictionary: Dictionary, *, mask: str = MASK, separators: int = 2) -> SequenceLayout:
         """Return the layout that a dictionary's special symbols make, by default RoBERTa's.
 
         Where a dict.txt gives a special symbol a second id, that one is written, as fairseq writes
@@ -80,7 +80,7 @@ class Layout:
             ends=frozenset([dictionary.eos()]),
         )
 
-    def changed(self, settings: object, size: int) -> Layout:
+    def changed(self, settings: object, size: int) -> SequenceLayout:
         """Return the layout with what a file of settings says: ids by name, and `separators`.
 
         Args:
@@ -91,7 +91,7 @@ class Layout:
             VocabularyError: a name or a value that cannot be.
 
         Example:
-            >>> layout = Layout(bos=0, pad=1, eos=2, unk=3)
+            >>> layout = SequenceLayout(bos=0, pad=1, eos=2, unk=3)
             >>> layout.changed({"separators": 1, "mask": 4}, size=5).mask
             4
         """
@@ -115,9 +115,10 @@ class Layout:
         `no_separator=True` writes it, is no cut (fairseq's `decode`). With one it is behind each.
 
         Example:
-            >>> Layout(bos=0, pad=1, eos=2, unk=3).split([0, 7, 2, 2, 8, 2, 1])
+            >>> SequenceLayout(bos=0, pad=1, eos=2, unk=3).split([0, 7, 2, 2, 8, 2, 1])
             [[7, 2], [2, 8, 2]]
-            >>> Layout(bos=101, pad=0, eos=102, unk=100, separators=1).split([101, 7, 102, 8, 102])
+            >>> bert = SequenceLayout(bos=101, pad=0, eos=102, unk=100, separators=1)
+            >>> bert.split([101, 7, 102, 8, 102])
             [[7, 102], [8, 102]]
         """
         ids = [i for i in ids if i != self.pad]
@@ -140,7 +141,7 @@ class Layout:
 
         Example:
             >>> import torch
-            >>> layout = Layout(bos=0, pad=1, eos=2, unk=3)
+            >>> layout = SequenceLayout(bos=0, pad=1, eos=2, unk=3)
             >>> layout.sentences(torch.tensor([0, 7, 8, 2, 2, 9, 2]))
             [(1, 3), (5, 6)]
         """
@@ -159,7 +160,7 @@ class Layout:
 
         Example:
             >>> import torch
-            >>> layout = Layout(bos=101, pad=0, eos=102, unk=100, separators=1)
+            >>> layout = SequenceLayout(bos=101, pad=0, eos=102, unk=100, separators=1)
             >>> layout.segments(torch.tensor([101, 7, 102, 8, 102, 0]))
             tensor([0, 0, 0, 1, 1, 0])
         """

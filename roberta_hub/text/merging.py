@@ -23,11 +23,11 @@ SPACE = "\t-\r \x85\xa0\u1680\u2000-\u200a\u2028\u2029\u202f\u205f\u3000"
 _SPACES = re.compile(f"[{SPACE}]{{2,}}")
 # The pattern's last look-ahead backtracks; from a million whitespace characters in a row its engine
 # gives up.
-MAX_MARKED = 100_000
-"""Longest sentence, in characters, that `Merger.encode_marked` takes."""
+MAX_JOINED = 100_000
+"""Longest sentence, in characters, that `Merger.encode_joined` takes."""
 
 BEGIN, END = "\ue000", "\ue001"
-"""Marks of sentences for `Merger.encode_marked`; `Merger.encode` sees nothing special in them.
+"""Marks of sentences for `Merger.encode_joined`; `Merger.encode` sees nothing special in them.
 
 Each is a single character, so that a text cannot spell one together with its neighbour, and a
 private one, which hardly any text holds.
@@ -41,7 +41,7 @@ class Merger:
         tokens: single bytes and what merges form, earliest first; a token's rank is its place here,
             and what tiktoken counts in.
         numbers: the number of each token; None: its rank.
-        size: what `encode_marked` puts for `BEGIN`; for `END` it puts one more.
+        size: what `encode_joined` puts for `BEGIN`; for `END` it puts one more.
     """
 
     def __init__(
@@ -71,18 +71,18 @@ class Merger:
 
     def encode(self, text: str) -> list[int]:
         """Turn one text into numbers; it holds no half of a surrogate pair."""
-        if len(text) < MAX_MARKED:
+        if len(text) < MAX_JOINED:
             ranks = self._encoding.encode_ordinary(text)
         else:
             ranks = [rank for part in _parts(text) for rank in self._encoding.encode_ordinary(part)]
         return ranks if self._numbers is None else [self._numbers[rank] for rank in ranks]
 
-    def encode_marked(self, text: str) -> array[int]:
+    def encode_joined(self, text: str) -> array[int]:
         """Turn many sentences, with marks around each, into numbers in one go.
 
         One call for many short sentences is faster than many calls, and other threads run
         meanwhile. The caller sees to it that no sentence holds a mark, and that none is longer than
-        `MAX_MARKED`.
+        `MAX_JOINED`.
 
         Raises:
             InputError: half of a surrogate pair.
@@ -110,7 +110,7 @@ def _parts(text: str) -> Iterator[str]:
     """
     done = 0
     for spaces in _SPACES.finditer(text):
-        if spaces.end() - spaces.start() >= MAX_MARKED and spaces.end() < len(text):
+        if spaces.end() - spaces.start() >= MAX_JOINED and spaces.end() < len(text):
             yield text[done : spaces.start()]
             yield text[spaces.start() : spaces.end() - 1]
             done = spaces.end() - 1

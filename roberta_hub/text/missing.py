@@ -7,8 +7,8 @@ from typing import NoReturn
 
 from roberta_hub.errors import CheckpointError, Remedy, VocabularyError
 from roberta_hub.text.dictionary import MASK, SPECIALS, Dictionary
-from roberta_hub.text.layout import Layout
-from roberta_hub.text.pieces import Marked
+from roberta_hub.text.layout import SequenceLayout
+from roberta_hub.text.pieces import JoinedBatch
 
 WORDPIECE = {"pad": "[PAD]", "unk": "[UNK]", "bos": "[CLS]", "eos": "[SEP]", "mask": "[MASK]"}
 FAIRSEQ = {**dict(zip(("bos", "pad", "eos", "unk"), SPECIALS, strict=True)), "mask": MASK}
@@ -60,7 +60,7 @@ class NoVocabulary:
         no texts; load it with vocabulary=PATH, a directory with vocab.txt or tokenizer.json
     """
 
-    marked: Marked | None = None
+    batch_encoder: JoinedBatch | None = None
     settings: Mapping[str, object] = {}
     fingerprint = "none"
 
@@ -142,7 +142,7 @@ def no_vocabulary(
     rows: int,
     padding_idx: int,
     separator_idx: int | None = None,
-) -> tuple[NoVocabulary, Dictionary, Layout]:
+) -> tuple[NoVocabulary, Dictionary, SequenceLayout]:
     """Return an engine, a dictionary that only names the special symbols, and a family's layout.
 
     Args:
@@ -175,7 +175,7 @@ def no_vocabulary(
         symbols[i] = names[name]
     special = {name: names[name] for name in ("bos", "pad", "eos", "unk")}
     dictionary = Dictionary.from_symbols(symbols, **special)
-    layout = Layout(
+    layout = SequenceLayout(
         ids["bos"],
         ids["eos"],
         ids["pad"],

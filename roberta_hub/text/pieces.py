@@ -1,8 +1,8 @@
-"""Says what a subword engine is: it cuts a text into pieces and puts pieces together again.
+"""The protocol of subword tokenizers: split a text into pieces, join pieces into a text.
 
-`bpe.py` is the first. An engine numbers its pieces as its own files do, and gives each a name; a
-dictionary turns names into the model's ids. So one engine serves models whose ids differ, and a
-piece that a dictionary lacks becomes `<unk>`.
+A tokenizer numbers its pieces as its own files do and names each; a dictionary maps names to the
+model's ids. One tokenizer therefore serves models with different ids, and a piece that is not in
+the dictionary becomes `<unk>`.
 """
 
 from __future__ import annotations
@@ -14,75 +14,70 @@ from typing import Protocol, runtime_checkable
 
 
 @dataclass(frozen=True)
-class Marked:
-    """How an engine cuts many sentences in one call, which is faster than a call for each."""
+class JoinedBatch:
+    """Encodes many sentences in one call by joining them, faster than one call each."""
 
     begin: str
-    """A single character; in front of a sentence it becomes the number `Engine.size`."""
+    """One character, put before each sentence; encoded as `SubwordTokenizer.size`."""
     end: str
-    """Another one; behind a sentence it becomes `Engine.size + 1`."""
+    """Another one, put after each sentence; encoded as `SubwordTokenizer.size + 1`."""
     longest: int
-    """Characters of the longest sentence that the call takes."""
+    """Maximum length of a sentence, in characters."""
     encode: Callable[[str], array[int]]
-    """Turns sentences, with marks around them, into the engine's numbers. No sentence holds a
-    mark. Raises InputError as `Engine.encode_ids` does."""
+    """Encodes the joined sentences; no sentence contains `begin` or `end`. Raises InputError as
+    `SubwordTokenizer.encode_ids` does."""
     prepare: Callable[[str], str] | None = None
-    """What each sentence goes through first; None: nothing."""
+    """Applied to each sentence first; None: no preparation."""
 
 
 @dataclass(frozen=True)
-class Listed:
-    """How an engine cuts a list of sentences in one call, which takes them as they are."""
+class ListBatch:
+    """Encodes a list of sentences in one call."""
 
     encode: Callable[[list[str]], list[list[int]]]
-    """Turns each sentence into the engine's numbers, the same as `Engine.encode_ids`.
-
-    Raises InputError or InputTypeError where that does, whichever sentence it is.
+    """Encodes each sentence as `SubwordTokenizer.encode_ids` does, with the same errors.
     """
 
 
 @runtime_checkable
-class Engine(Protocol):
-    """Cuts texts into pieces, and knows each piece by a number of its own.
+class SubwordTokenizer(Protocol):
+    """Splits texts into subword pieces, each with a number.
 
-    An engine may read a text in a normal form (lower case, say) and cannot always write the text as
-    it was; its spans lie in the text as it was given.
+    A tokenizer may normalize a text (to lower case, say), so decoding does not always give the
+    original text back; spans refer to the original text.
     """
 
     @property
     def size(self) -> int:
-        """One more than the largest number of a piece."""
+        """Largest piece number plus 1."""
         ...
 
     @property
     def symbols(self) -> Mapping[str, int]:
-        """The number of each piece by the piece's name in a dictionary.
+        """Piece numbers by the symbols of the dictionary.
 
-        A number without a name is no piece (what SentencePiece gives for unknown characters, say),
-        and becomes `<unk>` in every model.
+        Numbers without a symbol (SentencePiece's number for unknown characters, say) map to
+        `<unk>`.
         """
         ...
 
     @property
-    def marked(self) -> Marked | Listed | None:
-        """How lists are cut in one call; None: the engine cuts text by text."""
+    def batch_encoder(self) -> JoinedBatch | ListBatch | None:
+        """Encoder of many texts in one call; None: texts are encoded one by one."""
         ...
 
     @property
     def settings(self) -> Mapping[str, object]:
-        """What tokenizer_config.json says of this engine.
-
-        `tokenizer_class` among it: transformers' name of the kind, by which the files are read.
-        """
+        """Settings for tokenizer_config.json, with transformers' `tokenizer_class`."""
         ...
 
     @property
     def fingerprint(self) -> str:
-        """What the numbers of a text depend on beside `symbols`; "" for GPT-2's BPE."""
+        """Digest of all that the encoding depends on except `symbols`; "" for GPT-2's BPE."""
         ...
 
     def encode_ids(self, text: str) -> list[int]:
-        """Turn a text into the numbers of its pieces; special words in it are text.
+        """Encode a text as piece numbers; special words in it are plain text.
 
         Raises:
             InputTypeError: not a str.
@@ -93,67 +88,67 @@ class Engine(Protocol):
     def spans(self, text: str) -> list[tuple[int, int]]:
         """Return (start, end) in characters of the text for each number of `encode_ids(text)`.
 
-        Starts and ends never go back. Pieces of one character overlap; a piece that stands for
-        nothing in the text covers nothing.
+        Starts and ends never decrease. Pieces of one character overlap; a piece with no text
+        has an empty span.
         """
         ...
 
     def piece(self, number: int) -> str:
-        """Return the piece as the engine's files write it: 'Ġworld', '##ing', '▁de'."""
+        """Piece as the tokenizer's files write it: 'Ġworld', '##ing', '▁de'."""
         ...
 
     def surface(self, number: int) -> bytes:
-        """Tell what a piece adds to a text, with the space before a word: b' world', b'ing'.
+        """Text of a piece in UTF-8, with the space before a word: b' world', b'ing'.
 
-        Bytes in UTF-8, since a byte-level piece may be a part of a character.
+        Bytes, since a byte-level piece may be a part of a character.
         """
         ...
 
     def is_text(self, number: int) -> bool:
-        """Tell whether the number can come out of `encode_ids`."""
+        """Whether `encode_ids` can return this number."""
         ...
 
     def begins_word(self, number: int) -> bool:
-        """Tell whether the piece begins a word."""
+        """Whether the piece begins a word."""
         ...
 
     def join(self, surfaces: Iterable[bytes]) -> str:
-        """Return the text of surfaces in a row, among which names such as b'<mask>' may stand.
+        """Join surfaces to a text; symbols such as b'<mask>' may be among them.
 
-        Bytes that are no UTF-8 become U+FFFD. An engine that reads a space before every text
-        leaves that space out again.
+        Invalid UTF-8 becomes U+FFFD. A tokenizer that adds a space before every text removes it
+        again.
         """
         ...
 
     def files(self, rows: Sequence[int | str]) -> dict[str, bytes]:
-        """Return the files from which transformers builds the same tokenizer, by name.
+        """Files of the same tokenizer in transformers' format, by name.
 
         Args:
-            rows: what each of the model's ids is: a piece's number, or a symbol that is no piece.
+            rows: for each id of the model a piece number, or a symbol that is not a piece.
 
         Raises:
-            CheckpointError: rows that the files cannot express.
+            CheckpointError: the files cannot express the rows.
         """
         ...
 
     def fairseq_files(self) -> dict[str, bytes]:
-        """Return the files that fairseq reads for this engine beside dict.txt, by name.
+        """Files that fairseq reads for this tokenizer besides dict.txt, by name.
 
         Raises:
-            CheckpointError: fairseq has no such engine.
+            CheckpointError: fairseq has no such tokenizer.
         """
         ...
 
-    # What fairseq's users call as `roberta.bpe`.
+    # fairseq's names, called as `roberta.bpe.encode` and so on.
 
     def encode(self, x: str, /) -> str:
-        """Return the symbols of a text, separated by spaces."""
+        """Encode a text as symbols separated by spaces."""
         ...
 
     def decode(self, x: str, /) -> str:
-        """Return the text of symbols separated by spaces; names that are no pieces stay."""
+        """Decode symbols separated by spaces; unknown symbols are kept."""
         ...
 
     def is_beginning_of_word(self, x: str, /) -> bool:
-        """Tell whether a symbol begins a word."""
+        """Whether a symbol begins a word."""
         ...

@@ -1,7 +1,6 @@
-"""Puts sentences together as sequences of an engine's numbers, text by text or many in one call.
+"""Encodes sentences as sequences of a tokenizer's numbers, text by text or many in one call.
 
-Three more numbers stand for what is between and inside the texts: what begins a sequence, what
-ends a sentence, and a token to be guessed.
+Three more numbers are reserved: begin of a sequence, end of a sentence, and mask.
 """
 
 from __future__ import annotations
@@ -15,35 +14,35 @@ from torch import Tensor
 
 from roberta_hub.errors import InputError, InputTypeError, Place
 from roberta_hub.text.layout import lay_out
-from roberta_hub.text.pieces import Engine, Listed, Marked
+from roberta_hub.text.pieces import JoinedBatch, ListBatch, SubwordTokenizer
 
 Text: TypeAlias = "str | tuple[str, ...]"
 """One sentence, or several that are encoded as one sequence."""
 
 
-_JOINED = 256
-"""Texts that one call of an engine takes joined: enough to make its fixed cost small, few enough to
-keep the joined text small."""
-_LISTED = 2048
-"""Texts that one call takes as a list, whose fixed cost is a thread of the library's own."""
+_JOINED_TEXTS = 256
+"""Texts joined per call: enough to make the fixed cost of a call small, few enough to keep the
+joined text short."""
+_LISTED_TEXTS = 2048
+"""Texts per call as a list; a call starts a thread of the library."""
 
 
 class Sequences:
-    """Puts sentences together as an engine numbers their pieces.
+    """Encodes sentences and joins them to sequences.
 
     Args:
-        engine: cuts the sentences.
-        separators: how many ends stand between two sentences.
+        engine: the subword tokenizer.
+        separators: number of ends between two sentences.
     """
 
-    def __init__(self, engine: Engine, separators: int) -> None:
+    def __init__(self, engine: SubwordTokenizer, separators: int) -> None:
         self.engine, self.separators = engine, separators
         self.begin, self.end, self.mask = range(engine.size, engine.size + 3)
 
     @property
     def at_once(self) -> int:
-        """How many texts `many` should be given in one call."""
-        return _LISTED if isinstance(self.engine.marked, Listed) else _JOINED
+        """Number of texts to give `many` per call."""
+        return _LISTED_TEXTS if isinstance(self.engine.batch_encoder, ListBatch) else _JOINED_TEXTS
 
     def one(self, sentences: tuple[str, ...], *, no_separator: bool = False) -> Tensor:
         """One sequence, with a single end between sentences if `no_separator`: int32 (T,)."""
@@ -57,33 +56,33 @@ class Sequences:
         for span in spans:
             flat.extend(self.engine.encode_ids(span.rstrip()))
             flat.append(self.mask)
-        flat[-1] = self.end  # in place of the mask behind the last span
+        flat[-1] = self.end  # replaces the mask after the last span
         return as_tensor(flat)
 
     def many(self, texts: Sequence[Text], start: int) -> Tensor:
-        """Sequences one behind the other, in one call where the engine can: int32 (T_1 + ...,).
+        """Concatenated sequences, from one call if the tokenizer has one: int32 (T_1 + ...,).
 
         Args:
             texts: at least one.
-            start: what an error calls the first.
+            start: index of the first text in error messages.
         """
-        marked = self.engine.marked
-        if isinstance(marked, Listed):
-            flat = self._listed(texts, marked)
+        encoder = self.engine.batch_encoder
+        if isinstance(encoder, ListBatch):
+            flat = self._encode_listed(texts, encoder)
         else:
-            flat = None if marked is None else self._together(texts, marked)
-        return self._singly(texts, start) if flat is None else flat
+            flat = None if encoder is None else self._encode_joined(texts, encoder)
+        return self._encode_singly(texts, start) if flat is None else flat
 
-    def _listed(self, texts: Sequence[Text], listed: Listed) -> Tensor | None:
-        """Return the engine's numbers of single sentences, from one call.
+    def _encode_listed(self, texts: Sequence[Text], encoder: ListBatch) -> Tensor | None:
+        """Encode single sentences in one call.
 
-        None where something is wrong or a text has several sentences, for `_singly` to deal with.
+        None if a text is invalid or has several sentences, for `_encode_singly` to handle.
         """
         if set(map(type, texts)) != {str}:
             return None
         flat: list[int] = []  # extended by a list in one step, which an array is not
         try:
-            for numbers in listed.encode(cast("list[str]", texts)):
+            for numbers in encoder.encode(cast("list[str]", texts)):
                 flat.append(self.begin)
                 flat += numbers
                 flat.append(self.end)
@@ -91,15 +90,15 @@ class Sequences:
             return None
         return as_tensor(array("i", flat))
 
-    def _together(self, texts: Sequence[Text], marked: Marked) -> Tensor | None:
-        """Return the engine's numbers of all texts, from one call.
+    def _encode_joined(self, texts: Sequence[Text], encoder: JoinedBatch) -> Tensor | None:
+        """Encode all texts in one call.
 
-        None where something is wrong or odd, for `_singly` to deal with.
+        None if a text is invalid or too long, for `_encode_singly` to handle.
         """
-        begin, end, separators = marked.begin, marked.end, self.separators
+        begin, end, separators = encoder.begin, encoder.end, self.separators
         sentences: Sequence[str]
-        if marked.prepare is not None:
-            texts = [_prepared(text, marked.prepare) for text in texts]
+        if encoder.prepare is not None:
+            texts = [_prepared(text, encoder.prepare) for text in texts]
         if set(map(type, texts)) == {str}:  # most lists: no Python for each text
             sentences = cast("Sequence[str]", texts)
             joined = begin + (end + begin).join(sentences) + end
@@ -113,18 +112,18 @@ class Sequences:
                     return None
                 sentences += own
                 joined += begin + (end * separators).join(own) + end
-        if max(map(len, sentences)) > marked.longest:
+        if max(map(len, sentences)) > encoder.longest:
             return None
         ends = separators * (len(sentences) - len(texts)) + len(texts)
         if joined.count(begin) != len(texts) or joined.count(end) != ends:
-            return None  # a text holds a mark, which must come out as text
+            return None  # a text contains `begin` or `end` itself, which must be encoded as text
         try:
-            return as_tensor(marked.encode(joined))
+            return as_tensor(encoder.encode(joined))
         except InputError:
             return None
 
-    def _singly(self, texts: Sequence[Text], start: int) -> Tensor:
-        """Cut all texts one after the other; errors count from `start`."""
+    def _encode_singly(self, texts: Sequence[Text], start: int) -> Tensor:
+        """Encode texts one by one; errors count from `start`."""
         flat = array("i")
         for i, text in enumerate(texts, start):
             try:
@@ -135,7 +134,7 @@ class Sequences:
         return as_tensor(flat)
 
     def _append(self, flat: array[int], text: Text, separators: int) -> None:
-        """Put one sequence at the end of `flat`, in the engine's numbers."""
+        """Append one sequence to `flat`."""
         if isinstance(text, str):
             text = (text,)
         elif not isinstance(text, tuple) or not text:
@@ -150,9 +149,9 @@ def _prepared(text: Text, prepare: Callable[[str], str]) -> Text:
         return prepare(text)
     if isinstance(text, tuple) and all(isinstance(sentence, str) for sentence in text):
         return tuple(map(prepare, text))
-    return text  # wrong, which is said later
+    return text  # invalid; `_append` raises the error
 
 
 def as_tensor(flat: array[int]) -> Tensor:
-    """Look at numbers as a tensor."""
-    return torch.frombuffer(flat, dtype=torch.int32)  # at least one mark is always there
+    """View numbers as a tensor."""
+    return torch.frombuffer(flat, dtype=torch.int32)  # never empty

@@ -6,7 +6,7 @@ from roberta_hub.arguments import shown
 from roberta_hub.errors import VocabularyError
 from roberta_hub.text.bpe import GPT2BPE
 from roberta_hub.text.dictionary import Dictionary
-from roberta_hub.text.pieces import Engine
+from roberta_hub.text.pieces import SubwordTokenizer
 
 LOOK = 100
 """Symbols by which a dictionary shows whether it is that of GPT-2's BPE."""
@@ -36,7 +36,7 @@ def check_table(dictionary: Dictionary, *, rows: int, padding_idx: int, source: 
         )
 
 
-def engine_for(dictionary: Dictionary, bpe: Engine | None) -> Engine:
+def engine_for(dictionary: Dictionary, bpe: SubwordTokenizer | None) -> SubwordTokenizer:
     """Return the engine that is given, else GPT-2's, if the dictionary is of its numbers.
 
     Raises:

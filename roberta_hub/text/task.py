@@ -6,7 +6,7 @@ from dataclasses import dataclass
 
 from roberta_hub.errors import VocabularyError
 from roberta_hub.text.dictionary import MASK, Dictionary
-from roberta_hub.text.layout import Layout
+from roberta_hub.text.layout import SequenceLayout
 
 
 @dataclass(frozen=True)
@@ -24,7 +24,7 @@ class Task:
     """Id that this task puts before every input, if it does."""
     longest: int | None = None
     """Longest input in tokens, of tasks that state one."""
-    layout: Layout | None = None
+    layout: SequenceLayout | None = None
     """Which ids are special and how sentences are joined; None: RoBERTa's."""
 
     @property
@@ -48,7 +48,7 @@ class Task:
             >>> Task(Dictionary.roberta()).mask_idx
             50264
         """
-        layout = Layout.of(self.source_dictionary) if self.layout is None else self.layout
+        layout = SequenceLayout.of(self.source_dictionary) if self.layout is None else self.layout
         if layout.mask is None:
             raise VocabularyError(
                 f"the dictionary has no {MASK}; load it with add_mask=True, if the model was "

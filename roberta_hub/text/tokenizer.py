@@ -20,8 +20,8 @@ from roberta_hub.errors import InputError, InputTypeError, VocabularyError
 from roberta_hub.keywords import unknown_attribute
 from roberta_hub.text.bpe import GPT2BPE
 from roberta_hub.text.dictionary import MASK, Dictionary
-from roberta_hub.text.layout import Layout
-from roberta_hub.text.pieces import Engine
+from roberta_hub.text.layout import SequenceLayout
+from roberta_hub.text.pieces import SubwordTokenizer
 from roberta_hub.text.sequences import Sequences
 from roberta_hub.text.sequences import Text as Text
 
@@ -48,11 +48,11 @@ class Tokenizer:
     """
 
     def __init__(
-        self, engine: Engine, dictionary: Dictionary, layout: Layout | None = None
+        self, engine: SubwordTokenizer, dictionary: Dictionary, layout: SequenceLayout | None = None
     ) -> None:
         self.engine = engine
         self.dictionary = dictionary
-        self.layout = layout = Layout.of(dictionary) if layout is None else layout
+        self.layout = layout = SequenceLayout.of(dictionary) if layout is None else layout
         # Sequences are put together in the engine's numbers, and then translated all at once.
         self._sequences = Sequences(engine, layout.separators)
         known, table = dictionary.indices, [layout.unk] * engine.size
@@ -250,7 +250,7 @@ class Tokenizer:
         return self._to_model[self._sequences.masked(spans)]
 
     def decode(self, tokens: Tensor | Sequence[int]) -> str | list[str]:
-        """Turn ids back into text: one str, or a list where `Layout.split` finds several sentences.
+        """Turn ids back into text: a str, or a list if `SequenceLayout.split` finds several.
 
         `<s>`, `</s>` and padding leave no trace; `<mask>`, `<unk>` and fillers show their names;
         bytes that are no UTF-8 become U+FFFD.

@@ -38,8 +38,8 @@ Ranges: TypeAlias = "list[list[int]]"
 
 
 @dataclass(frozen=True)
-class Tables:
-    """What `unicode.json` holds; ranges are pairs of a first and a last code point."""
+class UnicodeTables:
+    """The content of `unicode.json`; ranges are pairs of a first and a last code point."""
 
     dropped: Ranges
     blank: Ranges
@@ -53,14 +53,15 @@ class Tables:
 
 
 @functools.lru_cache(maxsize=1)
-def tables() -> Tables:
+def unicode_tables() -> UnicodeTables:
     """Read the tables, once.
 
     Raises:
         VocabularyError: the file is not the one this version was released with.
 
     Example:
-        >>> tables().lower["É"], tables().order["\u0301"], tables().blank[0]
+        >>> tables = unicode_tables()
+        >>> tables.lower["É"], tables.order["\u0301"], tables.blank[0]
         ('é', 230, [9, 10])
     """
     data = resources.files("roberta_hub.text").joinpath(FILE_NAME).read_bytes()
@@ -78,7 +79,7 @@ def tables() -> Tables:
         for first, last in ranges
         for code in range(first, last + 1)
     }
-    return Tables(**table)
+    return UnicodeTables(**table)
 
 
 class Fold(dict[int, str]):
@@ -100,7 +101,7 @@ class Fold(dict[int, str]):
     def __init__(self, *, lower: bool, strip: bool, chinese: bool) -> None:
         super().__init__()
         self.lower, self.strip, self.chinese = lower, strip, chinese
-        self._tables = tables()
+        self._tables = unicode_tables()
         left = "".join(c for c in self._tables.order if not is_in(self._tables.marks, ord(c)))
         self._disordered = re.compile(f"[{left}].*[{left}]", re.DOTALL) if strip else None
 
@@ -178,7 +179,7 @@ def decomposed(character: str) -> str:
     """
     code = ord(character) - 0xAC00
     if not 0 <= code < 11_172:
-        return tables().decomposed.get(character, character)
+        return unicode_tables().decomposed.get(character, character)
     first, rest = divmod(code, 588)  # Unicode 3.12: 19 x 21 x 28 syllables
     second, third = divmod(rest, 28)
     return chr(0x1100 + first) + chr(0x1161 + second) + (chr(0x11A7 + third) if third else "")

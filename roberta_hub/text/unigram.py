@@ -23,7 +23,7 @@ from roberta_hub.errors import (
 from roberta_hub.extras import install
 from roberta_hub.text.characters import check_text
 from roberta_hub.text.dictionary import MASK, SPECIALS
-from roberta_hub.text.pieces import Listed
+from roberta_hub.text.pieces import ListBatch
 from roberta_hub.text.sentencepiece_file import (
     BYTE,
     NORMAL,
@@ -44,7 +44,7 @@ CONTROLS = frozenset({*SPECIALS, MASK, "[CLS]", "[SEP]", "[PAD]", "[UNK]", "[MAS
 
 
 class SentencePiece:
-    """Pieces of SentencePiece: an `Engine` whose numbers are the places in the `.model` file.
+    """SentencePiece: a `SubwordTokenizer` whose numbers are the indices in the `.model` file.
 
     It holds fairseq's `SentencepieceBPE` methods. Many threads may call one engine.
 
@@ -97,9 +97,9 @@ class SentencePiece:
         return self._symbols
 
     @property
-    def marked(self) -> Listed:
+    def batch_encoder(self) -> ListBatch:
         """The library cuts a list in one call."""
-        return Listed(self._encode_list)
+        return ListBatch(self._encode_list)
 
     @property
     def settings(self) -> Mapping[str, object]:

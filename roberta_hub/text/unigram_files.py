@@ -17,7 +17,7 @@ from roberta_hub.errors import VocabularyError
 from roberta_hub.folder import Folder
 from roberta_hub.text.added import SETTINGS, read_listed
 from roberta_hub.text.dictionary import SPECIALS, Dictionary
-from roberta_hub.text.layout import Layout
+from roberta_hub.text.layout import SequenceLayout
 from roberta_hub.text.sentencepiece_file import SentencePieceModel, read_model
 from roberta_hub.text.tokenizer_json import TABLE, read_unigram, reading
 from roberta_hub.text.unigram import SentencePiece
@@ -30,7 +30,9 @@ _BEGINNINGS = {"xlmroberta": XLM_R, "camembert": CAMEMBERT, "albert": ALBERT}
 _CLEANING = ("do_lower_case", "keep_accents", "remove_space")
 
 
-def read(folder: Folder, model_type: str | None = None) -> tuple[SentencePiece, Dictionary, Layout]:
+def read(
+    folder: Folder, model_type: str | None = None
+) -> tuple[SentencePiece, Dictionary, SequenceLayout]:
     """Read the engine, the dictionary and the layout of a Hugging Face directory.
 
     Args:
@@ -136,10 +138,10 @@ def _added(folder: Folder, rows: int) -> list[str]:
     return [behind[number].word for number in sorted(behind)]
 
 
-def _tables(rows: Sequence[str], family: Family) -> tuple[Dictionary, Layout]:
+def _tables(rows: Sequence[str], family: Family) -> tuple[Dictionary, SequenceLayout]:
     if rows[: len(SPECIALS)] == list(SPECIALS) or family is CAMEMBERT:
         dictionary = Dictionary.from_rows(rows)
     else:
         names = {"bos": family.bos, "pad": family.pad, "eos": family.eos, "unk": family.unk}
         dictionary = Dictionary.from_symbols(rows, **names)
-    return dictionary, Layout.of(dictionary, mask=family.mask, separators=family.separators)
+    return dictionary, SequenceLayout.of(dictionary, mask=family.mask, separators=family.separators)

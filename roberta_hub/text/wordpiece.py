@@ -14,7 +14,7 @@ from itertools import chain
 
 from roberta_hub.errors import CheckpointError, InputError, InputTypeError, VocabularyError
 from roberta_hub.text.characters import check_text
-from roberta_hub.text.pieces import Marked
+from roberta_hub.text.pieces import JoinedBatch
 from roberta_hub.text.tokenizer_json import TABLE, write_wordpiece
 from roberta_hub.text.unicode import GLUED, Fold
 from roberta_hub.text.wordpiece_rules import LONGEST_WORD, PREFIX, Rules, Specials
@@ -55,7 +55,7 @@ class Remembered(dict[str, list[int]]):
 
 
 class WordPiece:
-    """An `Engine` whose numbers are the lines of vocab.txt, which are the model's ids too.
+    """A `SubwordTokenizer` whose numbers are the lines of vocab.txt, which are the model's ids too.
 
     Args:
         names: the pieces in the order of their ids, special words among them; `##` goes on with a
@@ -111,7 +111,7 @@ class WordPiece:
         return self._numbers
 
     @property
-    def marked(self) -> Marked | None:
+    def batch_encoder(self) -> JoinedBatch | None:
         """None: a list is cut text by text, which costs next to nothing."""
         return None
 

@@ -14,7 +14,7 @@ from roberta_hub.folder import Folder
 from roberta_hub.text.added import SETTINGS, SPECIAL_MAP, is_generic, read_added, special_names
 from roberta_hub.text.dictionary import Dictionary
 from roberta_hub.text.gpt2_tables import MAX_BYTES
-from roberta_hub.text.layout import Layout
+from roberta_hub.text.layout import SequenceLayout
 from roberta_hub.text.tokenizer_json import (
     SWITCHES,
     WordPieceTable,
@@ -41,7 +41,7 @@ _UNREAD: dict[str, tuple[object, ...]] = {
 """Settings of transformers' Python classes that cut texts otherwise, with their harmless values."""
 
 
-def read(folder: Folder) -> tuple[WordPiece, Dictionary, Layout]:
+def read(folder: Folder) -> tuple[WordPiece, Dictionary, SequenceLayout]:
     """Read the engine, the dictionary and the layout of a Hugging Face directory.
 
     Args:
@@ -64,7 +64,7 @@ def read(folder: Folder) -> tuple[WordPiece, Dictionary, Layout]:
         separators = read_wordpiece_separators(folder, specials, names)
         bos, eos, pad, unk = specials.bos, specials.eos, specials.pad, specials.unk
         dictionary = Dictionary.from_symbols(names, bos=bos, eos=eos, pad=pad, unk=unk)
-    layout = Layout.of(dictionary, mask=specials.mask or "", separators=separators)
+    layout = SequenceLayout.of(dictionary, mask=specials.mask or "", separators=separators)
     return engine, dictionary, layout
 
 

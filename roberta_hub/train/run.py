@@ -17,7 +17,7 @@ from roberta_hub.errors import InputError
 from roberta_hub.files import write_json
 from roberta_hub.hub import load_model
 from roberta_hub.model.heads import normalizes, pooling_of
-from roberta_hub.model.roberta import own_model
+from roberta_hub.model.roberta import require_roberta
 from roberta_hub.train.config import compose
 from roberta_hub.train.limits import check, read_options
 from roberta_hub.train.rates import scaled
@@ -152,7 +152,7 @@ def make_model(config: Config) -> RobertaHubInterface:
     interface = load_model(config.model, pretrained=config.pretrained)
     if not config.architecture:
         return interface.train()
-    old = own_model(interface.model, "training changes")
+    old = require_roberta(interface.model, "training changes")
     has = dataclasses.asdict(old.config)
     changed = {name for name, value in config.architecture.items() if value != has[name]}
     if config.pretrained and (odd := sorted(changed - set(SIZELESS))):

@@ -18,7 +18,7 @@ from torch import Tensor
 from roberta_hub.config import RobertaConfig
 from roberta_hub.errors import InputError
 from roberta_hub.interface import RobertaHubInterface
-from roberta_hub.model.roberta import Roberta, own_model
+from roberta_hub.model.roberta import Roberta, require_roberta
 from roberta_hub.text.task import Task
 from roberta_hub.text.tokenizer import Tokenizer
 
@@ -61,7 +61,7 @@ def transfer(
         >>> model.cfg.num_layers, model.encode("Hello world!").tolist()
         (12, [0, 31414, 232, 328, 2])
     """
-    source = own_model(donor.model, "a vocabulary's transfer reads")
+    source = require_roberta(donor.model, "a vocabulary's transfer reads")
     if source.config.embedding_dim is not None or source.config.normalize_before:
         raise InputError(
             "the donor's embedding is factorized or its layers are pre-norm; give one without"
@@ -104,7 +104,9 @@ def mean_vectors(donor: RobertaHubInterface, tokenizer: Tokenizer) -> Tensor:
 
     A piece without letters that the donor knows has the donor's vector for the unknown.
     """
-    table = own_model(donor.model, "a vocabulary's transfer reads").transformer.embed_tokens.weight
+    table = require_roberta(
+        donor.model, "a vocabulary's transfer reads"
+    ).transformer.embed_tokens.weight
     own, new = donor.tokenizer.layout, tokenizer.layout
     ids = dict(enumerate(spellings(donor.tokenizer, tokenizer)))
     ids |= {new.bos: [own.bos], new.eos: [own.eos], new.pad: [own.pad], new.unk: [own.unk]}

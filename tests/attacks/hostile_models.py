@@ -176,7 +176,7 @@ def try_out(data: bytes) -> bool:
         engine = SentencePiece(parse_model(data, "mutant"))
     except RobertaHubError:
         return False
-    for text, numbers in zip(TEXTS, engine.marked.encode(list(TEXTS)), strict=True):
+    for text, numbers in zip(TEXTS, engine.batch_encoder.encode(list(TEXTS)), strict=True):
         spans = engine.spans(text)
         assert len(spans) == len(numbers)
         assert all(0 <= start <= end <= len(text) for start, end in spans)

@@ -19,7 +19,7 @@ from roberta_hub.checkpoint.checkpoint import LM_WEIGHT, Checkpoint
 from roberta_hub.errors import CheckpointError
 from roberta_hub.folder import Folder
 from roberta_hub.formats.fairseq import fairseq_state, read_state
-from roberta_hub.formats.format import Source
+from roberta_hub.formats.format import CheckpointSource
 from roberta_hub.formats.huggingface import HUGGINGFACE, read_huggingface, write_huggingface
 from roberta_hub.formats.ours import read_store, write_store
 from roberta_hub.formats.source import resolve
@@ -88,7 +88,7 @@ def test_an_archive_of_2019(tmp_path: Path) -> None:
         del about[name]
     (tmp_path / "bert_config.json").write_text(json.dumps(about))
     source = resolve(tmp_path)
-    assert source == Source(format=HUGGINGFACE, folder=Folder(tmp_path))
+    assert source == CheckpointSource(format=HUGGINGFACE, folder=Folder(tmp_path))
     again = read_huggingface(Folder(tmp_path))
     assert again.family == "bert" and again.config == plain.config
     assert {tensor.dtype for tensor in again.weights.values()} == {torch.float32}

@@ -19,7 +19,7 @@ import roberta_hub
 from roberta_hub import load_model
 from roberta_hub.errors import CheckpointError, InputError, UnknownNameError
 from roberta_hub.folder import Folder
-from roberta_hub.formats.format import Source
+from roberta_hub.formats.format import CheckpointSource
 from roberta_hub.formats.ours import OURS
 from roberta_hub.formats.source import resolve
 
@@ -58,7 +58,7 @@ def test_without_a_name_model_pt_comes_first_and_then_what_is_there(mixed: Path)
     assert is_seed(load_model(mixed), 1)
     (mixed / "model.pt").unlink()
     assert is_seed(load_model(mixed), 2)
-    assert resolve(mixed) == Source(format=OURS, folder=Folder(mixed))
+    assert resolve(mixed) == CheckpointSource(format=OURS, folder=Folder(mixed))
     both = f"four.pt{os.pathsep}model.pt"
     assert is_seed(load_model(mixed, checkpoint_file=both), 4)
 

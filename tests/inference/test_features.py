@@ -17,7 +17,7 @@ from torch import Tensor, nn
 from roberta_hub import RobertaHubInterface
 from roberta_hub.inference.batching import batches, once
 from roberta_hub.inference.windows import fit
-from roberta_hub.text import Layout
+from roberta_hub.text import SequenceLayout
 
 
 @pytest.mark.parametrize("batch_tokens", [None, 1, 13, 40])
@@ -239,7 +239,7 @@ def test_the_bar_goes_to_stderr_and_only_if_wanted(
 
 # ---- what all verbs on lists stand on ----
 
-LAYOUT = Layout(bos=0, pad=1, eos=2, unk=3)
+LAYOUT = SequenceLayout(bos=0, pad=1, eos=2, unk=3)
 
 
 @given(

@@ -22,7 +22,7 @@ from roberta_hub.folder import Folder
 from roberta_hub.formats.tokenizer_files import tokenizer_files
 from roberta_hub.text import Tokenizer
 from roberta_hub.text.huggingface import read_tokenizer
-from roberta_hub.text.unicode import tables
+from roberta_hub.text.unicode import unicode_tables
 from roberta_hub.text.wordpiece import WordPiece
 from roberta_hub.text.wordpiece_rules import Rules
 
@@ -117,7 +117,7 @@ def test_spans_but_for_accents_that_go(both: tuple[WordPiece, Any]) -> None:
         ):
             rest = line[other[1] : end]
             assert (start, end) == (other[0], other[1] + len(rest))
-            assert all(not engine._fold[ord(c)] or c in tables().order for c in rest)
+            assert all(not engine._fold[ord(c)] or c in unicode_tables().order for c in rest)
 
 
 def test_decoding(both: tuple[WordPiece, Any]) -> None:

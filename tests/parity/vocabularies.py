@@ -8,7 +8,7 @@ from collections.abc import Sequence
 from itertools import pairwise
 from pathlib import Path
 
-from roberta_hub.text.vocabulary import shipped_tables
+from roberta_hub.text.vocabulary import shipped_vocabulary
 
 
 def dictionary(
@@ -28,7 +28,7 @@ def dictionary(
         `directory`, ready to be a fairseq task's `data`.
     """
     if symbols is None:
-        symbols = [str(number) for number in shipped_tables().order]
+        symbols = [str(number) for number in shipped_vocabulary().order]
     names = [str(i) for i in range(symbols)] if isinstance(symbols, int) else list(symbols)
     _write_dictionary(directory / "dict.txt", names)
     if labels:
@@ -57,7 +57,7 @@ def toy_tokens() -> list[bytes]:
 def shipped_tokens() -> list[bytes]:
     """GPT-2's 50,256 tokens in id order, from the vocabulary that roberta_hub ships."""
     tokens = [bytes([byte]) for byte in _byte_order()]
-    tables = shipped_tables()
+    tables = shipped_vocabulary()
     for left, right in zip(tables.left, tables.right, strict=True):
         tokens.append(tokens[left] + tokens[right])
     return tokens

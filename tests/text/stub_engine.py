@@ -12,9 +12,9 @@ from array import array
 from collections.abc import Iterable, Iterator, Sequence
 
 from roberta_hub.errors import CheckpointError
-from roberta_hub.text import Dictionary, Layout
+from roberta_hub.text import Dictionary, SequenceLayout
 from roberta_hub.text.characters import check_text
-from roberta_hub.text.pieces import Marked
+from roberta_hub.text.pieces import JoinedBatch
 
 FIRST_NUMBER = 1000
 BEGIN, END = "\ue100", "\ue101"
@@ -31,7 +31,7 @@ class Words:
         self.size = self.unknown + 1
         self.settings = {"tokenizer_class": "WordsAtBlanks", "lowercase": True}
         self.fingerprint = "words at blanks"
-        self.marked = Marked(BEGIN, END, 200, self._encode_marked) if marked else None
+        self.batch_encoder = JoinedBatch(BEGIN, END, 200, self._encode_joined) if marked else None
 
     def _pieces(self, text: str) -> Iterator[tuple[str, int, int]]:
         for match in re.finditer(r"\S+", text):
@@ -47,7 +47,7 @@ class Words:
         check_text(text)
         return [self.symbols.get(name, self.unknown) for name, _, _ in self._pieces(text)]
 
-    def _encode_marked(self, text: str) -> array[int]:
+    def _encode_joined(self, text: str) -> array[int]:
         check_text(text)
         marks, numbers = {BEGIN: self.size, END: self.size + 1}, array("i")
         for part in re.split(f"([{BEGIN}{END}])", text):
@@ -105,6 +105,6 @@ def vocabulary(words: Sequence[str]) -> Dictionary:
     return Dictionary.from_symbols(symbols, bos="[CLS]", pad="[PAD]", eos="[SEP]", unk="[UNK]")
 
 
-def layout_of(dictionary: Dictionary) -> Layout:
+def layout_of(dictionary: Dictionary) -> SequenceLayout:
     """One separator, as in BERT."""
-    return Layout.of(dictionary, mask="[MASK]", separators=1)
+    return SequenceLayout.of(dictionary, mask="[MASK]", separators=1)

@@ -92,7 +92,7 @@ def test_round_trip(text):
 )
 def test_cutting_at_long_whitespace_changes_nothing(twin, text):
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(merging, "MAX_MARKED", 3)  # "long" from three characters on
+        patch.setattr(merging, "MAX_JOINED", 3)  # "long" from three characters on
         assert BPE.encode_ids(text) == twin.encode(text)
 
 

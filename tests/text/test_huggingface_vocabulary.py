@@ -10,7 +10,7 @@ from roberta_hub.text.bpe import GPT2BPE
 from roberta_hub.text.dictionary import Dictionary
 from roberta_hub.text.gpt2_tables import BYTE_ORDER, printable
 from roberta_hub.text.huggingface import read_tokenizer
-from roberta_hub.text.layout import Layout
+from roberta_hub.text.layout import SequenceLayout
 from roberta_hub.text.tokenizer import Tokenizer
 
 TEXT = "The café can’t open 🙂  till noon"
@@ -39,7 +39,7 @@ def test_shipped_vocabulary(shipped_files):
     bpe, dictionary, layout = read_tokenizer(Folder(shipped_files))
     assert bpe is GPT2BPE.shipped()
     assert dictionary == Dictionary.roberta()
-    assert layout == Layout.of(dictionary)
+    assert layout == SequenceLayout.of(dictionary)
 
 
 def test_no_files(tmp_path):

@@ -19,7 +19,7 @@ from roberta_hub import RobertaConfig, RobertaHubInterface, RobertaModel
 from roberta_hub.errors import CheckpointError, InputError, VocabularyError
 from roberta_hub.folder import Folder
 from roberta_hub.formats.ours import read_store
-from roberta_hub.text import GPT2BPE, Dictionary, Engine, Layout, Task, Tokenizer
+from roberta_hub.text import GPT2BPE, Dictionary, SequenceLayout, SubwordTokenizer, Task, Tokenizer
 from roberta_hub.text.alignment import align
 
 GOOD, BAD = ("good", "fine", "warm", "clever"), ("bad", "dull", "cold", "silly")
@@ -72,8 +72,10 @@ def ids_of(*words: str) -> list[int]:
 
 
 def test_it_is_an_engine_and_so_is_bpe() -> None:
-    assert isinstance(Words(WORDS), Engine) and isinstance(GPT2BPE.shipped(), Engine)
-    assert not isinstance("gpt2", Engine)
+    assert isinstance(Words(WORDS), SubwordTokenizer) and isinstance(
+        GPT2BPE.shipped(), SubwordTokenizer
+    )
+    assert not isinstance("gpt2", SubwordTokenizer)
 
 
 def test_ids(tokenizer: Tokenizer) -> None:
@@ -163,7 +165,7 @@ def test_segments_are_those_of_pairs() -> None:
 @pytest.mark.parametrize("separators", [0, 3])
 def test_there_are_one_or_two_separators(separators: int) -> None:
     with pytest.raises(InputError, match="1 or 2"):
-        Layout(bos=0, pad=1, eos=2, unk=3, separators=separators)
+        SequenceLayout(bos=0, pad=1, eos=2, unk=3, separators=separators)
 
 
 def test_special_symbols_must_be_in_the_vocabulary() -> None:
@@ -330,7 +332,7 @@ def test_a_kind_that_is_not_read_is_refused_by_name(tmp_path: Path) -> None:
 
 def saved_with_one_separator(folder: Path) -> RobertaHubInterface:
     dictionary = Dictionary.roberta()
-    layout = Layout.of(dictionary, separators=1)
+    layout = SequenceLayout.of(dictionary, separators=1)
     config = RobertaConfig(embed_dim=8, ffn_dim=8, num_layers=1, num_heads=2)
     hub = RobertaHubInterface(config, Task(dictionary, layout=layout), RobertaModel(config))
     hub.save(folder)

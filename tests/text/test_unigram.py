@@ -26,7 +26,7 @@ from roberta_hub.errors import (  # noqa: E402
     InputTypeError,
     MissingExtraError,
 )
-from roberta_hub.text import Dictionary, Engine, Layout, Tokenizer  # noqa: E402
+from roberta_hub.text import Dictionary, SequenceLayout, SubwordTokenizer, Tokenizer  # noqa: E402
 from roberta_hub.text.dictionary import MASK  # noqa: E402
 from roberta_hub.text.sentencepiece_file import parse_model  # noqa: E402
 from roberta_hub.text.unigram import SentencePiece  # noqa: E402
@@ -70,7 +70,7 @@ def tokenizer_of(kind: str) -> Tokenizer:
         return as_xlm_r(engine)
     names = {"bos": "[CLS]", "pad": "<pad>", "eos": "[SEP]", "unk": "<unk>"}
     dictionary = Dictionary.from_symbols(engine.model.texts, **names)
-    return Tokenizer(engine, dictionary, Layout.of(dictionary, mask="[MASK]", separators=1))
+    return Tokenizer(engine, dictionary, SequenceLayout.of(dictionary, mask="[MASK]", separators=1))
 
 
 @pytest.fixture(scope="module", params=sentencepiece_toys.KINDS)
@@ -124,7 +124,7 @@ def test_spans_of_xlm_r(xlmr: Tokenizer) -> None:
 
 
 def test_it_is_an_engine(toy: Tokenizer) -> None:
-    assert isinstance(toy.engine, Engine)
+    assert isinstance(toy.engine, SubwordTokenizer)
 
 
 def test_ids_are_the_librarys(toy: Tokenizer) -> None:
@@ -133,7 +133,7 @@ def test_ids_are_the_librarys(toy: Tokenizer) -> None:
         pytest.skip("cleans texts first; see below")
     library = spm.SentencePieceProcessor(model_proto=engine.model.serialized())
     lines = [*sentencepiece_toys.lines(300), *FRAGMENTS, "".join(FRAGMENTS)]
-    assert engine.marked.encode(lines) == library.encode(lines)
+    assert engine.batch_encoder.encode(lines) == library.encode(lines)
     for line in lines[-60:]:
         assert engine.encode_ids(line) == library.encode(line)
         assert engine.encode(line) == " ".join(library.encode(line, out_type=str))
@@ -232,7 +232,7 @@ def test_copies_and_processes(toy: Tokenizer) -> None:
     assert copy.deepcopy(toy.engine) is toy.engine
     again = pickle.loads(pickle.dumps(toy.engine))
     lines = list(sentencepiece_toys.lines(50))
-    assert again.marked.encode(lines) == toy.engine.marked.encode(lines)
+    assert again.batch_encoder.encode(lines) == toy.engine.batch_encoder.encode(lines)
     assert again.fingerprint == toy.engine.fingerprint and again.settings == toy.engine.settings
 
 

@@ -32,7 +32,7 @@ def test_rebuilt_from_blingfire():
 def test_a_damaged_file_is_an_error(monkeypatch):
     monkeypatch.setattr(vocabulary, "SHA256", "0" * 64)
     with pytest.raises(VocabularyError, match=r"roberta\.vocab is damaged"):
-        vocabulary.shipped_tables.__wrapped__()
+        vocabulary.shipped_vocabulary.__wrapped__()
 
 
 def test_encoder_json(shared):

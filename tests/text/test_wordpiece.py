@@ -11,9 +11,9 @@ from mixed_text import mixed_lines
 from wordpiece_vocabularies import names
 
 from roberta_hub.errors import CheckpointError, InputError, InputTypeError, VocabularyError
-from roberta_hub.text import Dictionary, Engine, Layout, Tokenizer, wordpiece
+from roberta_hub.text import Dictionary, SequenceLayout, SubwordTokenizer, Tokenizer, wordpiece
 from roberta_hub.text.alignment import align
-from roberta_hub.text.unicode import Fold, tables
+from roberta_hub.text.unicode import Fold, unicode_tables
 from roberta_hub.text.wordpiece import WordPiece
 from roberta_hub.text.wordpiece_rules import Rules, Specials
 
@@ -57,7 +57,7 @@ def tokenizer_of(engine: WordPiece) -> Tokenizer:
     words = dict(zip(("pad", "unk", "bos", "eos"), engine.specials.names, strict=False))
     dictionary = Dictionary.from_symbols(engine.names, **words)
     ids = {role: dictionary.index(word) for role, word in words.items()}
-    layout = Layout(**ids, mask=dictionary.index("[MASK]"), separators=1)
+    layout = SequenceLayout(**ids, mask=dictionary.index("[MASK]"), separators=1)
     return Tokenizer(engine, dictionary, layout)
 
 
@@ -72,7 +72,7 @@ def uncased() -> Tokenizer:
 
 
 def test_it_is_an_engine(small: Tokenizer) -> None:
-    assert isinstance(small.engine, Engine)
+    assert isinstance(small.engine, SubwordTokenizer)
     assert small.engine.fingerprint != WordPiece(SMALL, rules=Rules(lower=False)).fingerprint
 
 
@@ -309,7 +309,7 @@ def test_no_python_changes_what_characters_become() -> None:
 
 
 def test_tables_are_ranges_in_order() -> None:
-    known = tables()
+    known = unicode_tables()
     for ranges in (known.dropped, known.blank, known.chinese, known.punctuation, known.marks):
         flat = [code for pair in ranges for code in pair]
         assert flat == sorted(flat)

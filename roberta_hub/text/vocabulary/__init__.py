@@ -3,7 +3,7 @@
 `roberta.vocab` is 300,514 bytes of unsigned 16-bit little-endian numbers:
 
     50,000 x 2   the merges in rank order: the GPT-2 ids of the left and the right part
-    50,257       the GPT-2 id behind RoBERTa id 4, 5, …, 50260 (fairseq's frequency order)
+    50,257       the GPT-2 id of RoBERTa id 4, 5, …, 50260 (fairseq's frequency order)
 
 GPT-2 ids 0-255 are the single bytes, 256 + k is what merge k forms, 50256 is `<|endoftext|>`; the
 bytes of a token are therefore the concatenation of its parts. `tools/build_vocabulary.py` writes
@@ -26,8 +26,8 @@ NUM_MERGES = 50_000
 NUM_TOKENS = 50_257
 
 
-class Tables(NamedTuple):
-    """What the file holds, as GPT-2 ids.
+class Gpt2Vocabulary(NamedTuple):
+    """The merges and the token order of `roberta.vocab`, as GPT-2 ids.
 
     Flat, as 50,000 pairs would set off the garbage collector: a tenth of a second.
     """
@@ -38,16 +38,18 @@ class Tables(NamedTuple):
 
 
 @functools.lru_cache(maxsize=1)
-def shipped_tables() -> Tables:
+def shipped_vocabulary() -> Gpt2Vocabulary:
     """Read the shipped merges and RoBERTa's order of the tokens.
 
     Raises:
         VocabularyError: the file is not the one this version was released with.
 
     Example:
-        >>> tables = shipped_tables()
-        >>> (tables.left[0], tables.right[0]), tables.order[:3]  # 'Ġ' + 't'; '.', ' the', ','
-        ((220, 83), (13, 262, 11))
+        >>> vocabulary = shipped_vocabulary()
+        >>> vocabulary.left[0], vocabulary.right[0]  # 'Ġ' + 't'
+        (220, 83)
+        >>> vocabulary.order[:3]  # '.', ' the', ','
+        (13, 262, 11)
     """
     data = resources.files(__name__).joinpath(FILE_NAME).read_bytes()
     digest = hashlib.sha256(data).hexdigest()
@@ -58,4 +60,4 @@ def shipped_tables() -> Tables:
         )
     numbers = struct.unpack(f"<{2 * NUM_MERGES + NUM_TOKENS}H", data)
     merges = 2 * NUM_MERGES
-    return Tables(numbers[0:merges:2], numbers[1:merges:2], numbers[merges:])
+    return Gpt2Vocabulary(numbers[0:merges:2], numbers[1:merges:2], numbers[merges:])

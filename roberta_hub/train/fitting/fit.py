@@ -15,7 +15,7 @@ from roberta_hub.errors import InputError, Remedy
 from roberta_hub.hub import load_model
 from roberta_hub.interface import RobertaHubInterface
 from roberta_hub.keywords import checked
-from roberta_hub.model.roberta import own_model
+from roberta_hub.model.roberta import require_roberta
 from roberta_hub.settings import HeadPooling
 from roberta_hub.train.fitting.card import card
 from roberta_hub.train.fitting.choosing import AS_IS, MINUTES
@@ -255,7 +255,7 @@ def prepare(
     options = options or LearningOptions()
     directory = None if output is None else check_output(output)
     model, roberta = load_to_train(model)
-    if own_model(roberta.model, "fit trains").config.spectral_norm_heads:
+    if require_roberta(roberta.model, "fit trains").config.spectral_norm_heads:
         raise InputError(
             f"{model} has heads with spectral normalization, which fit does not train",
             remedy=Remedy("`roberta-hub train` trains them, or another model begins"),
@@ -278,7 +278,7 @@ def prepare(
             "are too good and its probabilities too sure"
         )
     config = recipe(
-        width=own_model(roberta.model, "fit trains").config.embed_dim,
+        width=require_roberta(roberta.model, "fit trains").config.embed_dim,
         lengths=lengths[: len(examples.train)],
         limit=limit,
         task=examples.task,

@@ -16,7 +16,7 @@ from torch import Tensor, nn
 
 from roberta_hub.interface import RobertaHubInterface
 from roberta_hub.model.heads import ClassificationHead
-from roberta_hub.model.roberta import Roberta, own_model
+from roberta_hub.model.roberta import Roberta, require_roberta
 from roberta_hub.settings import HeadKind
 from roberta_hub.train.data.sentences import Sentences
 from roberta_hub.train.fitting.regression import Linear, solve
@@ -128,7 +128,7 @@ class Learner:
         self.roberta, self.config, self.task, self.lesson = roberta, config, task, lesson
         self.kind, self.work, self._run = KINDS[task], work, run
         self.embeddings = embeddings
-        self.model: Roberta = own_model(roberta.model, "fit trains")
+        self.model: Roberta = require_roberta(roberta.model, "fit trains")
         self.objective = SentenceObjective(config.task.head, task)
         self.shares: Tensor | None = None
         """Of the classes, where each is to count as much as the others; else None. Shape: (K,)"""

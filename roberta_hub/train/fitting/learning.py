@@ -24,7 +24,7 @@ from roberta_hub.inference.classify import Prediction
 from roberta_hub.interface import RobertaHubInterface
 from roberta_hub.model.heads import pooling_of
 from roberta_hub.model.known_head import heads_of
-from roberta_hub.model.roberta import own_model
+from roberta_hub.model.roberta import require_roberta
 from roberta_hub.settings import HeadPooling
 from roberta_hub.train.data.sentences import Sentences
 from roberta_hub.train.fitting.by_name import are_words, by_name
@@ -584,7 +584,7 @@ def _knows_pairs(roberta: RobertaHubInterface) -> nn.Linear | None:
         return None
     head = heads_of(roberta.model)[own]
     dense = getattr(head, "dense", None)
-    width = own_model(roberta.model, "fit trains").config.embed_dim
+    width = require_roberta(roberta.model, "fit trains").config.embed_dim
     fits = isinstance(dense, nn.Linear) and dense.weight.shape == (width, width)
     return dense if fits and pooling_of(head) == "cls" else None
 

@@ -20,7 +20,7 @@ from roberta_hub.inference import windows
 from roberta_hub.inference.batching import Runner
 from roberta_hub.inference.tag import OUTSIDE, cut, first_pieces
 from roberta_hub.interface import RobertaHubInterface
-from roberta_hub.model.roberta import own_model
+from roberta_hub.model.roberta import require_roberta
 from roberta_hub.train.fitting.card import duration_of, versions
 from roberta_hub.train.fitting.examples import wrapped
 from roberta_hub.train.fitting.fitted import Fitted
@@ -111,7 +111,7 @@ class ReadyTagger:
 
         began = time.monotonic()
         roberta, tags = self.roberta, self.examples.tags
-        pieces = own_model(roberta.model, "fit trains").transformer.embed_tokens
+        pieces = require_roberta(roberta.model, "fit trains").transformer.embed_tokens
         pieces.requires_grad_(learns_embeddings(len(self.train_on)))
         with workplace(self.output) as work:
             loop = dataclasses.replace(self.config.loop, progress=progress)
@@ -262,7 +262,7 @@ def prepare_tagger(
         )
     if directory is not None and holds_model(directory):
         notes.append(f"{directory} holds a model that fit made before; the new one replaces it")
-    width = own_model(roberta.model, "fit trains").config.embed_dim
+    width = require_roberta(roberta.model, "fit trains").config.embed_dim
     config = _recipe(len(train), width, limit, options)
     config = dataclasses.replace(config, model=model)
     return ReadyTagger(examples, roberta, train, config, options, directory, notes)

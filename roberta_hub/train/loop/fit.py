@@ -13,7 +13,7 @@ import torch
 
 from roberta_hub.errors import UnknownNameError
 from roberta_hub.inference.mode import evaluating
-from roberta_hub.model.roberta import own_model
+from roberta_hub.model.roberta import require_roberta
 from roberta_hub.train.data.batches import Plan, Update, count_updates, plan, share
 from roberta_hub.train.limits import check, near
 from roberta_hub.train.loop.checkpoints import Checkpoints, restore_generators, save_model
@@ -73,7 +73,7 @@ class _Run:
         seed_generators(config.seed, self.devices.rank)
         self.devices.shard(task.module)
         self.model, self.optimizer = self.devices.prepare(task.module, self._adam())
-        model = own_model(task.module.get_submodule("roberta"), "training changes")
+        model = require_roberta(task.module.get_submodule("roberta"), "training changes")
         self.architecture = model.config
         total, warmup = self.schedule.total, self.schedule.warmup
         self.identity = identity_of(config, model.config, total, warmup, self.lengths)

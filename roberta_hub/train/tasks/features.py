@@ -6,13 +6,13 @@ from torch import Tensor
 
 from roberta_hub.interface import RobertaHubInterface
 from roberta_hub.model.heads import pooling_of
-from roberta_hub.model.roberta import Roberta, own_model
+from roberta_hub.model.roberta import Roberta, require_roberta
 from roberta_hub.train.tasks.training_task import Batch
 
 
 def roberta_of(interface: RobertaHubInterface) -> Roberta:
     """Return the interface's model, which must be ours."""
-    return own_model(interface.model, "training changes")
+    return require_roberta(interface.model, "training changes")
 
 
 def hidden(roberta: Roberta, batch: Batch, rows: Tensor | None = None) -> Tensor:
