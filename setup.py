@@ -17,7 +17,6 @@ extras = {
     "words": ["spacy>=3.8"],
     "train": [
         "accelerate>=1.0",
-        "torchmetrics>=1.4",
         "hydra-core>=1.3.6",
         "omegaconf>=2.3,<2.4",
         "tensorboard",

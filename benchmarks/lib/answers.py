@@ -87,7 +87,8 @@ def entailment(roberta: Any, name: str, limit: int | None = None) -> Score:
 def similar(roberta: Any, limit: int | None) -> Score:
     """STS-B's test pairs by `embed`: Spearman's correlation of cosines with people's scores."""
     import torch
-    from torchmetrics.functional import spearman_corrcoef
+
+    from roberta_hub.train.metrics import correlations
 
     rows = table(SHARED / "data/tasks/sts-b-test.csv")[:limit]
     people = torch.tensor([float(row[4]) for row in rows])
@@ -100,7 +101,7 @@ def similar(roberta: Any, limit: int | None) -> Score:
             zip(rows, people.tolist(), cosines.tolist(), off.tolist(), strict=True), 1
         )
     ]
-    return Score(spearman_corrcoef(cosines, people).item(), None, len(rows), wrong, {})
+    return Score(correlations(cosines, people)["spearman"], None, len(rows), wrong, {})
 
 
 def labelled(roberta: Any, texts: list[str], wanted: list[str], labels: tuple[str, ...]) -> Score:

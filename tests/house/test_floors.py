@@ -247,7 +247,6 @@ def test_import_is_light() -> None:
         "omegaconf",
         "hydra",
         "accelerate",
-        "torchmetrics",
         "pyarrow",
         "fairseq",
         "requests",

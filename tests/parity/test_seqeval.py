@@ -8,10 +8,10 @@ import pytest
 
 from roberta_hub.inference.tag import Span
 from roberta_hub.train.fitting.confusions import confusions
-from roberta_hub.train.fitting.measures import f1
 from roberta_hub.train.fitting.spans import Annotated
 from roberta_hub.train.fitting.tag_scores import Tagged, judge_spans
 from roberta_hub.train.fitting.tagger import tags_of
+from roberta_hub.train.metrics import f1
 
 pytestmark = pytest.mark.parity
 WORDS = 12

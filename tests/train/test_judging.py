@@ -17,9 +17,9 @@ from roberta_hub.train.fitting.measures import (
     bootstrap,
     of_paired_shares,
     of_share,
-    spearman,
 )
 from roberta_hub.train.fitting.scores import Recall, Scores
+from roberta_hub.train.metrics import spearman
 
 NAMES = ("complaint", "ok", "praise")
 

@@ -303,3 +303,20 @@ def test_a_recipe_learns_a_csv(base, tmp_path):
     report = run(config)
     assert (report.stopped, report.update) == ("max_epochs", 2)
     assert result(report).head_labels("sst_2") == ("1", "5")
+
+
+def test_a_constant_answer_correlates_with_nothing(base, tmp_path):
+    """CoLA's best checkpoint is chosen by this number: one answer for all is 0, and not 0.86."""
+    rows = [f"ab12\t{int(i > 0)}\t{'' if i else '*'}\tSentence {i}." for i in range(11)]
+    path = tmp_path / "rows.tsv"
+    path.write_text("".join(f"{row}\n" for row in rows), encoding="utf-8")
+    settings = ["finetune=cola", f"model={base}", f"data.train={path}", f"data.valid={path}"]
+    task = make_task(compose([*settings, f"output={tmp_path}"]))
+    head = task.roberta.classification_heads["cola"].out_proj
+    with torch.no_grad():
+        head.weight.zero_()
+        for number in (0, 1):
+            head.bias.copy_(torch.eye(2)[number])
+            found = task.evaluate()
+            assert found["mcc"] == 0.0
+            assert found["accuracy"] == pytest.approx((10 if number else 1) / 11)

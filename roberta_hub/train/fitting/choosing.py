@@ -15,8 +15,8 @@ from torch import Tensor
 
 from roberta_hub.train.fitting.calibration import calibrated, temperature, thresholds
 from roberta_hub.train.fitting.learner import Learner
-from roberta_hub.train.fitting.measures import spearman
 from roberta_hub.train.fitting.regression import regression, solve
+from roberta_hub.train.metrics import spearman
 from roberta_hub.train.settings import Config
 
 AS_IS = "the model as it is"

@@ -10,7 +10,7 @@ from roberta_hub.show.colours import BLUE, ORANGE
 from roberta_hub.show.display import Part
 from roberta_hub.show.facts import Remark
 from roberta_hub.show.table import Cell, Table
-from roberta_hub.train.fitting.measures import f1
+from roberta_hub.train.metrics import f1
 
 SHOWN = 8
 """Classes of a confusion table; with more the most frequent confusions are listed."""

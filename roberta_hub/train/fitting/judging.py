@@ -15,15 +15,13 @@ from roberta_hub.train.fitting.measures import (
     Interval,
     bootstrap,
     calibration_error,
-    f1,
     log_loss,
     of_paired_shares,
     of_share,
-    pearson,
     reliability,
-    spearman,
 )
 from roberta_hub.train.fitting.scores import How, Mistake, Recall, Scores
+from roberta_hub.train.metrics import f1, pearson, spearman
 
 MISTAKES = 5
 """How many of the surest mistakes are kept."""

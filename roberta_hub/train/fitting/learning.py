@@ -50,12 +50,12 @@ from roberta_hub.train.fitting.examples import Examples
 from roberta_hub.train.fitting.learner import KINDS, STRENGTH, Learner, Lesson, lesson_of
 from roberta_hub.train.fitting.learning_options import LearningOptions
 from roberta_hub.train.fitting.likeness import PAIRS, can_compare, cosines, new_pairs
-from roberta_hub.train.fitting.measures import spearman
 from roberta_hub.train.fitting.recipe import FEW, learns_embeddings
 from roberta_hub.train.fitting.regression import solve
 from roberta_hub.train.fitting.scores import How
 from roberta_hub.train.fitting.split import doubles, folds
 from roberta_hub.train.fitting.trials import name_of, trials
+from roberta_hub.train.metrics import spearman
 from roberta_hub.train.settings import Config
 from roberta_hub.train.tasks.finetuning import Encoded, FineTuning
 from roberta_hub.train.tasks.trained_head import seeded

@@ -82,50 +82,6 @@ def log_loss(given: Sequence[float]) -> float:
     return -sum(math.log(max(p, _NEVER)) for p in given) / len(given)
 
 
-def f1(right: float, missed: float, wrong: float) -> float:
-    """Compute F1 from counts; 0 where nothing was found and nothing missed.
-
-    Example:
-        >>> f1(right=1, missed=1, wrong=1)
-        0.5
-    """
-    return 2 * right / max(2 * right + missed + wrong, 1)
-
-
-def pearson(a: Sequence[float], b: Sequence[float]) -> float | None:
-    """Compute Pearson's correlation; None where one of both is constant."""
-    if min(a) == max(a) or min(b) == max(b):
-        return None
-    one, other = (sum(values) / len(values) for values in (a, b))
-    spread = math.sqrt(sum((x - one) ** 2 for x in a) * sum((y - other) ** 2 for y in b))
-    if not spread:  # the squares are too small for a float
-        return None
-    return sum((x - one) * (y - other) for x, y in zip(a, b, strict=True)) / spread
-
-
-def spearman(a: Sequence[float], b: Sequence[float]) -> float | None:
-    """Compute Spearman's correlation of ranks; None where one of both is constant.
-
-    Example:
-        >>> spearman([1, 2, 3], [1, 10, 100])
-        1.0
-    """
-    found = pearson(_ranks(a), _ranks(b))
-    return None if found is None else min(max(found, -1.0), 1.0)
-
-
-def _ranks(values: Sequence[float]) -> list[float]:
-    """Rank values from 1; equal ones share the mean of their ranks."""
-    order = sorted(range(len(values)), key=values.__getitem__)
-    ranks, start = [0.0] * len(values), 0
-    for end in range(1, len(order) + 1):
-        if end == len(order) or values[order[end]] != values[order[start]]:
-            for i in order[start:end]:
-                ranks[i] = (start + 1 + end) / 2
-            start = end
-    return ranks
-
-
 # ---- how far a number can be trusted ----
 
 

@@ -13,10 +13,11 @@ from roberta_hub.inference.tag import OUTSIDE, Span, cut, merge, parts_of, tag_w
 from roberta_hub.settings import WordRule
 from roberta_hub.train.fitting.fitted import Judged
 from roberta_hub.train.fitting.judging import FEW, MISTAKES, beside
-from roberta_hub.train.fitting.measures import bootstrap, f1, of_share
+from roberta_hub.train.fitting.measures import bootstrap, of_share
 from roberta_hub.train.fitting.scores import Mistake, Scores
 from roberta_hub.train.fitting.spans import Annotated
 from roberta_hub.train.fitting.spans import Span as Place
+from roberta_hub.train.metrics import f1
 
 AROUND = 24
 """Characters on either side of a span that are shown with a mistake."""

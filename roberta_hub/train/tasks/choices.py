@@ -13,11 +13,12 @@ from roberta_hub.inference.choose import ONE_SEPARATOR, OPTION_FIRST, encode_opt
 from roberta_hub.interface import RobertaHubInterface
 from roberta_hub.model.roberta import Roberta
 from roberta_hub.train.data.choices import Choice, read_choices
+from roberta_hub.train.metrics import accuracy, likeliest
 from roberta_hub.train.settings import Config
 from roberta_hub.train.tasks.encoding import located, name_task, shorten
 from roberta_hub.train.tasks.features import head_logits
 from roberta_hub.train.tasks.finetuning import Encoded, FineTuning, Targets
-from roberta_hub.train.tasks.measures import chance_of, gather, metrics
+from roberta_hub.train.tasks.measures import chance_of, gather
 from roberta_hub.train.tasks.options import metric_of, options_of, train_path
 from roberta_hub.train.tasks.trained_head import make_head
 from roberta_hub.train.tasks.training_task import Batch, Loss
@@ -55,17 +56,13 @@ def choice(config: Config, interface: RobertaHubInterface) -> FineTuning:
     name_task(interface, LAYOUTS.get(config.data.format or "", "sentence_prediction"))
     objective = ChoiceObjective(config.task.head)
     valid = _prepare(config, interface, held_out) if held_out else None
-    most = max((len(example.options) for example in held_out or ()), default=0)
 
     def measure(model: RobertaHubInterface) -> dict[str, float]:
         assert valid is not None
         logits, targets, loss = gather(model, objective, valid)
-        predicted = torch.cat([part.argmax(-1) for part in logits])
+        answered = torch.cat([likeliest(part) for part in logits])
         labels = torch.cat([t["labels"] for t in targets])
-        accuracy = metrics().accuracy(
-            predicted, labels, "multiclass", num_classes=most, average="micro"
-        )
-        return {"accuracy": float(accuracy), "loss": loss}
+        return {"accuracy": accuracy(answered, labels), "loss": loss}
 
     options = {len(example.options) for example in train}
     return FineTuning(

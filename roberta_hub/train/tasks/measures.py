@@ -1,15 +1,12 @@
-"""Measures a model on a held-out set: logits, losses, and the metrics of torchmetrics."""
+"""Asks a model on a held-out set: logits, targets and losses."""
 
 from __future__ import annotations
 
 import math
 from collections.abc import Iterator
-from typing import Any
 
 from torch import Tensor
 
-from roberta_hub.errors import MissingExtraError
-from roberta_hub.extras import install
 from roberta_hub.inference.batching import BATCH_TOKENS, batches
 from roberta_hub.inference.mode import evaluating
 from roberta_hub.interface import RobertaHubInterface
@@ -47,12 +44,3 @@ def gather(
 def chance_of(classes: int) -> float | None:
     """Compute the loss of guessing among so many classes, ln K."""
     return math.log(classes) if classes > 1 else None
-
-
-def metrics() -> Any:
-    """Import torchmetrics' functions."""
-    try:
-        import torchmetrics.functional
-    except ImportError:
-        raise MissingExtraError(f"evaluation needs torchmetrics: {install('train')}") from None
-    return torchmetrics.functional

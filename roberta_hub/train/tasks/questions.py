@@ -6,7 +6,6 @@ import math
 from bisect import bisect_right
 from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import Any
 
 import torch
 import torch.nn.functional as F
@@ -18,11 +17,11 @@ from roberta_hub.interface import RobertaHubInterface
 from roberta_hub.model.roberta import Roberta
 from roberta_hub.text.tokenizer import Tokenizer
 from roberta_hub.train.data.questions import Question, read_questions
+from roberta_hub.train.metrics import squad_score
 from roberta_hub.train.settings import Config
 from roberta_hub.train.tasks.encoding import located
 from roberta_hub.train.tasks.features import hidden, roberta_of
 from roberta_hub.train.tasks.finetuning import Encoded, FineTuning, Targets
-from roberta_hub.train.tasks.measures import metrics
 from roberta_hub.train.tasks.options import metric_of, options_of, train_path
 from roberta_hub.train.tasks.trained_head import seeded
 from roberta_hub.train.tasks.training_task import Batch, Loss
@@ -126,11 +125,12 @@ def answer_tokens(tokenizer: Tokenizer, example: Question) -> tuple[int, int] | 
 def evaluate_answers(
     config: Config, model: RobertaHubInterface, examples: Sequence[Question]
 ) -> dict[str, float]:
-    """Measure exact match and F1 of the answers' words as SQuAD's script does, in 0..1.
+    """Measure exact match and F1 of the answers' words as SQuAD's scripts do, in 0..1.
 
-    The right answer to a question without one is "".
+    Where a question has no answer the script is that of SQuAD 2.0, else that of 1.1.
     """
     options = options_of(config)
+    unanswerable = any(not example.answers for example in examples)
     runner = Runner(
         model=model.model,
         tokenizer=model.tokenizer,
@@ -142,22 +142,11 @@ def evaluate_answers(
         [(example.question, example.context) for example in examples],
         config.task.head,
         max_tokens=options.max_answer_tokens,
-        no_answer=any(not example.answers for example in examples),
+        no_answer=unanswerable,
     )
-    guesses: list[dict[str, Any]] = []
-    truths: list[dict[str, Any]] = []
-    exact_none = 0
-    for i, (example, answer) in enumerate(zip(examples, found, strict=True)):
-        if not example.answers or not answer.text:
-            exact_none += not example.answers and not answer.text
-            continue
-        texts = [text for _, text in example.answers]
-        guesses.append({"prediction_text": answer.text, "id": str(i)})
-        starts = [start for start, _ in example.answers]
-        truths.append({"answers": {"answer_start": starts, "text": texts}, "id": str(i)})
-    exact = f1 = float(exact_none)
-    if guesses:
-        score = metrics().text.squad(guesses, truths)
-        exact += float(score["exact_match"]) / 100 * len(guesses)
-        f1 += float(score["f1"]) / 100 * len(guesses)
-    return {"exact": exact / len(examples), "f1": f1 / len(examples)}
+    scores = [
+        squad_score(answer.text, [text for _, text in example.answers], unanswerable=unanswerable)
+        for example, answer in zip(examples, found, strict=True)
+    ]
+    exact, f1 = (sum(own) / len(scores) for own in zip(*scores, strict=True))
+    return {"exact": exact, "f1": f1}

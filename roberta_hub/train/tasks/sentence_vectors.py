@@ -14,12 +14,13 @@ from roberta_hub.interface import RobertaHubInterface
 from roberta_hub.model.roberta import Roberta
 from roberta_hub.settings import SentenceSettings
 from roberta_hub.train.data.pairs import Pair, read_pairs
+from roberta_hub.train.metrics import correlations, likeliest
 from roberta_hub.train.reports import first_process, logger
 from roberta_hub.train.settings import Config
 from roberta_hub.train.tasks.encoding import encode
 from roberta_hub.train.tasks.features import hidden
 from roberta_hub.train.tasks.finetuning import Encoded, FineTuning, Measure, Targets
-from roberta_hub.train.tasks.measures import metrics, outputs
+from roberta_hub.train.tasks.measures import outputs
 from roberta_hub.train.tasks.options import metric_of, options_of, train_path
 from roberta_hub.train.tasks.teacher import load_teacher
 from roberta_hub.train.tasks.training_task import Batch, Loss
@@ -252,7 +253,7 @@ def _accuracy(objective: VectorObjective, valid: Encoded, examples: Sequence[Pai
             targets, _ = valid.targets(own)
             table = objective.table(torch.cat([vectors[i] for i in own]), targets)
             loss += float(contrast(table, symmetric=objective.symmetric))
-            right += int(table.argmax(1).eq(torch.arange(len(table))).sum())
+            right += int(likeliest(table).eq(torch.arange(len(table))).sum())
         found = {"accuracy": right / len(vectors), "loss": loss / len(vectors)}
         if hard:
             triples = torch.stack([vectors[i] for i in hard])  # (H, 3, C)
@@ -279,11 +280,7 @@ def _correlation(
             found = torch.cosine_similarity(vectors[:, 0], vectors[:, 1])
         else:
             found = _between(vectors[:COMPARED, 0])
-        functions = metrics()
-        return {
-            "spearman": float(functions.spearman_corrcoef(found, wanted)),
-            "pearson": float(functions.pearson_corrcoef(found, wanted)),
-        }
+        return correlations(found, wanted)
 
     return measure
 

@@ -16,11 +16,20 @@ from roberta_hub.interface import RobertaHubInterface
 from roberta_hub.model.roberta import Roberta
 from roberta_hub.train.data.labels import label_ids, label_names
 from roberta_hub.train.data.sentences import GLUE, Sentences, read_sentences
+from roberta_hub.train.metrics import (
+    accuracy,
+    correlations,
+    f1_of,
+    likeliest,
+    macro_f1,
+    matthews,
+    over_half,
+)
 from roberta_hub.train.settings import Config
 from roberta_hub.train.tasks.encoding import encode
 from roberta_hub.train.tasks.features import head_logits
 from roberta_hub.train.tasks.finetuning import Encoded, FineTuning, Targets
-from roberta_hub.train.tasks.measures import chance_of, gather, metrics
+from roberta_hub.train.tasks.measures import chance_of, gather
 from roberta_hub.train.tasks.options import metric_of, options_of, train_path
 from roberta_hub.train.tasks.trained_head import make_head
 from roberta_hub.train.tasks.training_task import Batch, Loss
@@ -92,15 +101,14 @@ def classification_of(
     def measure(model: RobertaHubInterface) -> dict[str, float]:
         assert valid is not None
         logits, targets, loss = gather(model, objective, valid)
-        predicted = torch.cat(logits).argmax(-1)
+        answered = likeliest(torch.cat(logits))
         labels = torch.cat([t["labels"] for t in targets])
-        functions, kind = metrics(), {"task": "multiclass", "num_classes": len(names)}
         # Of two classes the second is the one to find, as in MRPC and QQP.
-        f1 = {"task": "binary"} if len(names) == 2 else {**kind, "average": "macro"}
+        f1 = f1_of if len(names) == 2 else macro_f1
         return {
-            "accuracy": float(functions.accuracy(predicted, labels, average="micro", **kind)),
-            "mcc": float(functions.matthews_corrcoef(predicted, labels, **kind)),
-            "f1": float(functions.f1_score(predicted, labels, **f1)),
+            "accuracy": accuracy(answered, labels),
+            "mcc": matthews(answered, labels),
+            "f1": f1(answered, labels),
             "loss": loss,
         }
 
@@ -151,13 +159,8 @@ def regression_of(
     def measure(model: RobertaHubInterface) -> dict[str, float]:
         assert valid is not None
         logits, targets, loss = gather(model, objective, valid)
-        predicted, wanted = torch.cat(logits)[:, 0], torch.cat([t["labels"] for t in targets])
-        functions = metrics()
-        return {
-            "pearson": float(functions.pearson_corrcoef(predicted, wanted)),
-            "spearman": float(functions.spearman_corrcoef(predicted, wanted)),
-            "loss": loss,
-        }
+        answered, wanted = torch.cat(logits)[:, 0], torch.cat([t["labels"] for t in targets])
+        return {**correlations(answered, wanted), "loss": loss}
 
     return FineTuning(
         interface,
@@ -216,13 +219,12 @@ def multi_label_of(
     def measure(model: RobertaHubInterface) -> dict[str, float]:
         assert valid is not None
         logits, targets, loss = gather(model, objective, valid)
-        scores = torch.cat(logits).sigmoid()
+        answered = over_half(torch.cat(logits))
         wanted = torch.cat([t["labels"] for t in targets]).long()
-        functions, kind = metrics(), {"task": "multilabel", "num_labels": len(names)}
         return {
-            "f1": float(functions.f1_score(scores, wanted, average="micro", **kind)),
-            "accuracy": float(functions.accuracy(scores, wanted, average="micro", **kind)),
-            "exact": float(functions.exact_match(scores, wanted, **kind)),
+            "f1": f1_of(answered, wanted),
+            "accuracy": accuracy(answered, wanted),
+            "exact": float(answered.eq(wanted).all(-1).double().mean()),
             "loss": loss,
         }
 

@@ -16,6 +16,7 @@ from roberta_hub.interface import RobertaHubInterface
 from roberta_hub.model.roberta import Roberta
 from roberta_hub.train.data.labels import label_ids, label_names
 from roberta_hub.train.data.words import Words, read_words
+from roberta_hub.train.metrics import NO_ANSWER, likeliest
 from roberta_hub.train.settings import Config
 from roberta_hub.train.tasks.encoding import encode
 from roberta_hub.train.tasks.features import hidden
@@ -118,10 +119,12 @@ def evaluate_tags(
     for indices, logits, batch in outputs(model, objective, examples.encoded):
         total += float(objective.loss(logits, batch).total)
         count += batch.count
-        best = iter(logits.argmax(-1).tolist())
+        best = iter(likeliest(logits).tolist())
         for i in indices:
             for word in examples.seen[i]:
-                predicted[i][word] = names[next(best)]
+                number = next(best)
+                # What is no label of the head is wrong wherever it is given.
+                predicted[i][word] = names[number] if number != NO_ANSWER else ""
     words = [
         p == t
         for own, tags in zip(predicted, examples.tags, strict=True)
