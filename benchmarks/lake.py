@@ -75,13 +75,13 @@ def host(source: Path, target: Path, workers: int) -> None:
 
     from roberta_hub.inference.batching import once
     from roberta_hub.inference.classify import Prediction
-    from roberta_hub.scale.reading import BATCH
+    from roberta_hub.scale.reading import BATCH_ROWS
     from roberta_hub.text.tokenizer import Tokenizer
 
     tokenizer = Tokenizer.shipped()
     labels = ["contradiction", "neutral", "entailment"]
     parts = []
-    for batch in pq.ParquetFile(source).iter_batches(BATCH):
+    for batch in pq.ParquetFile(source).iter_batches(BATCH_ROWS):
         columns = [batch.column(name).to_pylist() for name in TEXT]
         texts = list(zip(*columns, strict=True))
         once(texts)

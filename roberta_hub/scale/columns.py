@@ -1,4 +1,4 @@
-"""Asks a model a verb about many texts, and writes the answers as Arrow columns."""
+"""Runs a verb on many texts, and writes the answers as Arrow columns."""
 
 from __future__ import annotations
 
@@ -14,9 +14,9 @@ if TYPE_CHECKING:
 
     from roberta_hub.interface import RobertaHubInterface
 
-VECTORS = ("float32", "float16")
-SHARED = frozenset({"batch_tokens", "truncate", "stride"})
-"""Options that every verb takes."""
+VECTOR_DTYPES = ("float32", "float16")
+SHARED_OPTIONS = frozenset({"batch_tokens", "truncate", "stride"})
+"""Options of every verb."""
 
 
 def arrow() -> Any:
@@ -34,7 +34,7 @@ def arrow() -> Any:
     return pyarrow
 
 
-def ask(
+def answer_rows(
     question: Question[Any, Any],
     roberta: RobertaHubInterface,
     texts: list[Any],
@@ -60,7 +60,7 @@ def ask(
                 "give --pooling mean, cls, max or pooler",
             ),
         )
-    shared: Any = {name: value for name, value in options.items() if name in SHARED}
+    shared: Any = {name: value for name, value in options.items() if name in SHARED_OPTIONS}
     model = verb_model(roberta, progress=False, **shared)
     columns = answer_as_columns(question, model, texts, own)
     for name, is_wanted in wanted.items():
@@ -71,11 +71,11 @@ def ask(
 
 
 def schema(columns: Columns, sample: Record, vectors: str = "float32") -> Any:
-    """Tell the Arrow schema of answers, which is the same for all rows of a verb.
+    """Arrow schema of answers, the same for all rows of a verb.
 
     Args:
         columns: answers to an example.
-        sample: of the verb's form, which tells the fields of lists that may be empty.
+        sample: of the verb's format, with the fields of lists that may be empty.
         vectors: "float32" or "float16".
 
     Example:
@@ -125,7 +125,7 @@ def as_table(columns: Columns, kinds: Any) -> Any:
 
 
 def _vectors(vectors: Tensor, kind: Any) -> Any:
-    """Write (n, C) as lists of a fixed size, without a Python object for each number."""
+    """Write (n, C) as fixed-size lists, without a Python object per number."""
     import torch
 
     pa = arrow()

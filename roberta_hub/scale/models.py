@@ -1,4 +1,4 @@
-"""Keeps the models that a process has loaded, and tells each from others by a digest."""
+"""Caches the models of a process, and identifies each by a digest."""
 
 from __future__ import annotations
 
@@ -16,23 +16,23 @@ if TYPE_CHECKING:
     from roberta_hub.interface import RobertaHubInterface
 
 Optimize = Literal["float32", "int8", "bfloat16", "auto"]
-KEPT = 2
-"""Models that a process keeps."""
-_PROBE = ("Hello world!", "naïve 😀 <mask>  x", "日本")
-"""Texts whose ids tell one vocabulary from another."""
+MODELS_KEPT = 2
+"""Models that a process caches."""
+_PROBE_TEXTS = ("Hello world!", "naïve 😀 <mask>  x", "日本")
+"""Texts whose ids identify a vocabulary."""
 _lock = threading.Lock()
 
 
-class Loaded:
-    """Holds a model, and what tells it from others."""
+class LoadedModel:
+    """A model and its digest."""
 
     def __init__(self, roberta: RobertaHubInterface) -> None:
-        """Hold a model, as it was loaded."""
+        """Take a model as it was loaded."""
         self.roberta = roberta
 
     @functools.cached_property
     def digest(self) -> str:
-        """Hash weights, labels, how `embed` pools and `zero_shot` labels, and some texts' ids."""
+        """Hash of weights, labels, settings of `embed` and `zero_shot`, and some texts' ids."""
         from torch import uint8
 
         from roberta_hub.model.heads import normalizes, pooling_of
@@ -50,24 +50,26 @@ class Loaded:
             repr(roberta.sentence),
             repr(roberta.zero_shot_settings),
             roberta.max_positions,
-            [roberta.encode(text).tolist() for text in _PROBE],
+            [roberta.encode(text).tolist() for text in _PROBE_TEXTS],
         ]
         read = self._heads_by(lambda head: pooling_of(head) == "mean")
         if any(settings := [roberta.kinds, roberta.thresholds, read]):
-            about.append(settings)  # of other models the digest is 0.2.0's
+            about.append(settings)  # other models keep 0.2.0's digest
         about += filter(None, (roberta.word_rules, self._heads_by(normalizes)))
         found.update(json.dumps(about, sort_keys=True).encode())
         return found.hexdigest()
 
     def _heads_by(self, read: Callable[[nn.Module], bool]) -> list[str]:
-        """Name the classification heads that read a text so."""
+        """Names of the classification heads for which `read` is true."""
         from roberta_hub.model.known_head import heads_of
 
         return sorted(name for name, head in heads_of(self.roberta.model).items() if read(head))
 
 
-def loaded(model: str, device: str | None, dtype: str | None, optimize: Optimize | None) -> Loaded:
-    """Load a model, unless this process has it already.
+def load_once(
+    model: str, device: str | None, dtype: str | None, optimize: Optimize | None
+) -> LoadedModel:
+    """Load a model, or return the cached one.
 
     Args:
         model: name or path.
@@ -79,21 +81,23 @@ def loaded(model: str, device: str | None, dtype: str | None, optimize: Optimize
         return _load(model, device, dtype, optimize)
 
 
-@functools.lru_cache(maxsize=KEPT)
-def _load(model: str, device: str | None, dtype: str | None, optimize: Optimize | None) -> Loaded:
+@functools.lru_cache(maxsize=MODELS_KEPT)
+def _load(
+    model: str, device: str | None, dtype: str | None, optimize: Optimize | None
+) -> LoadedModel:
     from roberta_hub.hub import load_model
     from roberta_hub.inference.optimize import optimize as prepare
 
     roberta = load_model(model, device=device, dtype=dtype, progress=False).eval()
-    if optimize is not None:  # not by its method, which mentions what is faster than float32
+    if optimize is not None:  # not by its method, which advises faster dtypes
         wanted = None if optimize == "float32" else optimize
         roberta.optimized = prepare(roberta.model, roberta.tokenizer, wanted)
-    return Loaded(roberta)
+    return LoadedModel(roberta)
 
 
 @contextlib.contextmanager
 def with_threads(count: int) -> Iterator[None]:
-    """Have torch compute with so many threads, and the caller's number again afterwards."""
+    """Set torch's number of threads, and restore the caller's afterwards."""
     import torch
 
     before = torch.get_num_threads()

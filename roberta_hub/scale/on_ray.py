@@ -20,9 +20,9 @@ from typing import Any
 from roberta_hub import __version__, extras
 from roberta_hub.arguments import shown
 from roberta_hub.errors import InputError, MissingExtraError, Remedy
-from roberta_hub.scale.plan import PLAN
-from roberta_hub.scale.units import Unit
-from roberta_hub.scale.work import Attempts, Done, Job, Schedule, died, do_unit
+from roberta_hub.scale.plan import PLAN_FILE
+from roberta_hub.scale.units import WorkUnit
+from roberta_hub.scale.work import Attempts, Done, Job, SchedulerOptions, died, do_unit
 
 KNOCK = 20.0
 """Seconds in which the head of a cluster must take a connection."""
@@ -50,7 +50,7 @@ class Worker:
         """Return what keeps this machine from working for the plan; "" is nothing."""
         if self._version != __version__:
             return f"it has roberta_hub {__version__}, and the driver has {self._version}"
-        path = f"{self._job.folder}/{PLAN}"
+        path = f"{self._job.folder}/{PLAN_FILE}"
         try:
             kind = self._job.system.get_file_info(path).type
         except OSError as error:  # a store that this machine cannot reach, or may not read
@@ -60,7 +60,7 @@ class Worker:
         return f"{path} is not there; source and target lie where all machines see them: on a "
         "shared disk, or in an object store"
 
-    def do(self, unit: Unit) -> Done:
+    def do(self, unit: WorkUnit) -> Done:
         """Do a unit.
 
         Args:
@@ -85,12 +85,12 @@ class _Call:
 
     place: Place
     actor: Any
-    unit: Unit | None
+    unit: WorkUnit | None
     """None: it is starting."""
     began: float
 
 
-def threads(schedule: Schedule) -> int:
+def threads(schedule: SchedulerOptions) -> int:
     """Tell how many threads each worker gets where the verb does not say it.
 
     All get as many, since the number decides the last bits of the answers: the CPUs of the smallest
@@ -109,8 +109,10 @@ def threads(schedule: Schedule) -> int:
         return max(1, min(cores) // each)
 
 
-def run_units(job: Job, units: Sequence[Unit], schedule: Schedule) -> Generator[Done, None, None]:
-    """Do units in workers of a cluster; see `work.Engine`.
+def run_units(
+    job: Job, units: Sequence[WorkUnit], schedule: SchedulerOptions
+) -> Generator[Done, None, None]:
+    """Do units in workers of a cluster; see `work.Scheduler`.
 
     A machine that comes gets a worker; what a machine was doing that goes is begun again elsewhere.
     The workers ask Ray for no CPU, so they start where others hold all. GPUs they do ask for.
@@ -216,7 +218,7 @@ def _connect(ray: Any, address: str | None) -> None:
 class _Crew:
     """Holds the workers of a run, and what each is doing."""
 
-    def __init__(self, ray: Any, job: Job, schedule: Schedule, gpu: bool) -> None:
+    def __init__(self, ray: Any, job: Job, schedule: SchedulerOptions, gpu: bool) -> None:
         self._ray, self._job, self._schedule, self._gpu = ray, job, schedule, gpu
         self._calls: dict[Any, _Call] = {}
         """By the reference of the answer."""
@@ -224,7 +226,7 @@ class _Crew:
         self._vain = 0
         self._look = self._alive = time.monotonic()
 
-    def run(self, units: Sequence[Unit]) -> Iterator[Done]:
+    def run(self, units: Sequence[WorkUnit]) -> Iterator[Done]:
         """Do units; yield how each ended."""
         left = deque(units)
         attempts = Attempts(self._schedule.attempts)
@@ -274,10 +276,10 @@ class _Crew:
         worker = self._ray.remote(Worker).options(scheduling_strategy=on_node, **options)
         return worker.remote(self._job, __version__)
 
-    def _ask(self, place: Place, actor: Any, unit: Unit) -> None:
+    def _ask(self, place: Place, actor: Any, unit: WorkUnit) -> None:
         self._calls[actor.do.remote(unit)] = _Call(place, actor, unit, time.monotonic())
 
-    def _ended(self) -> Iterator[tuple[Unit, Done]]:
+    def _ended(self) -> Iterator[tuple[WorkUnit, Done]]:
         """Wait a moment; yield the units whose attempt ended, and how."""
         if not self._calls:
             time.sleep(LOOK / 10)

@@ -1,4 +1,4 @@
-"""Writes files that are whole or are not there, on a disk or in an object store."""
+"""Writes files atomically, on a disk or in an object store."""
 
 from __future__ import annotations
 
@@ -14,23 +14,23 @@ from typing import Any
 from roberta_hub.files import flush_path, publish_new, publishing
 from roberta_hub.scale.columns import arrow
 
-FRESH = 60
-"""Seconds for which a small file may be half written by another driver."""
-TEMPORARY = ".tmp"
-"""How the names of files end that are not whole yet; nobody but us writes such into a lake."""
+FRESH_SECONDS = 60
+"""Age in seconds up to which another driver may still be writing a small file."""
+TEMPORARY_ENDING = ".tmp"
+"""Ending of unfinished files, which only we write into a lake."""
 
 
 def is_local(system: Any) -> bool:
-    """Tell whether files lie on a disk that this machine mounts."""
+    """Whether a file system is a disk that this machine mounts."""
     return bool(system.type_name == "local")
 
 
 @contextlib.contextmanager
-def whole(system: Any, path: str, run: str) -> Iterator[Any]:
-    """Lend something to write to; what was written is at `path` when this ends without an error.
+def write_whole(system: Any, path: str, run: str) -> Iterator[Any]:
+    """Open a file for writing; it is at `path` once the block ends without an error.
 
-    On a disk: a temporary file beside, flushed, synced and renamed. In an object store: a buffer in
-    memory, and one put of it, which stores make visible at once or never.
+    On a disk: a temporary file in the same folder, synced and renamed. In an object store: a buffer
+    in memory and a single put, which is atomic.
 
     Args:
         system: pyarrow's FileSystem.
@@ -43,17 +43,17 @@ def whole(system: Any, path: str, run: str) -> Iterator[Any]:
         put(system, path, buffer.getvalue())
         return
     folder, name = os.path.split(path)
-    temporary = os.path.join(folder, f".{name}.{run}.{uuid.uuid4().hex[:8]}{TEMPORARY}")
+    temporary = os.path.join(folder, f".{name}.{run}.{uuid.uuid4().hex[:8]}{TEMPORARY_ENDING}")
     with publishing(Path(path), Path(temporary)) as stage, open(stage, "wb") as file:
         yield file
     flush_path(Path(folder))
 
 
 def put(system: Any, path: str, data: Any) -> None:
-    """Write a finished buffer to a store at once.
+    """Write a buffer to a store atomically.
 
-    A stream of Arrow's that is closed after a failed write would make half of an object. So the
-    data are written by one call, and an upload that fails is never finished.
+    Closing an Arrow stream after a failed write would publish half of an object. So the data are
+    written in one call, and a failed upload is never closed.
 
     Args:
         system: pyarrow's FileSystem.
@@ -66,16 +66,16 @@ def put(system: Any, path: str, data: Any) -> None:
 
 
 def write(system: Any, path: str, data: bytes, run: str) -> None:
-    """Write a small file at once whole; an older one is replaced."""
-    with whole(system, path, run) as file:
+    """Write a small file atomically; an older one is replaced."""
+    with write_whole(system, path, run) as file:
         file.write(data)
 
 
 def create(system: Any, path: str, data: bytes) -> bool:
-    """Write a small file where none is; of several at once, one wins.
+    """Write a small file unless it exists; of several writers at once, one wins.
 
-    An object store has no such call in pyarrow. There the last of two that begin in the same second
-    wins; the caller reads again what it finds.
+    pyarrow has no such call for object stores: there the last of two simultaneous writers wins, and
+    the caller reads the file again.
 
     Args:
         system: pyarrow's FileSystem.
@@ -91,7 +91,7 @@ def create(system: Any, path: str, data: bytes) -> bool:
         put(system, path, data)
         return True
     folder, name = os.path.split(path)
-    stage = Path(folder, f".{name}.{uuid.uuid4().hex}{TEMPORARY}")
+    stage = Path(folder, f".{name}.{uuid.uuid4().hex}{TEMPORARY_ENDING}")
     try:
         stage.write_bytes(data)
         return publish_new(stage, Path(path))
@@ -100,15 +100,15 @@ def create(system: Any, path: str, data: bytes) -> bool:
 
 
 def read(system: Any, path: str) -> bytes | None:
-    """Read a small file; None: there is none."""
+    """Read a small file; None if it does not exist."""
     if system.get_file_info(path).type != arrow().fs.FileType.File:
         return None
     with system.open_input_stream(path) as file:
         return bytes(file.read())
 
 
-def noted(system: Any, path: str) -> dict[str, Any]:
-    """Read a small file of JSON that can be done without; {} where it is damaged or not there."""
+def read_json_file(system: Any, path: str) -> dict[str, Any]:
+    """Read a small, optional file of JSON; {} if it is missing or damaged."""
     try:
         found = json.loads(read(system, path) or b"{}")
     except ValueError:
@@ -116,28 +116,28 @@ def noted(system: Any, path: str) -> dict[str, Any]:
     return found if isinstance(found, dict) else {}
 
 
-def listed(system: Any, folder: str) -> dict[str, Any]:
-    """List the files of a folder once: pyarrow's FileInfo by name; {} where there is none."""
+def list_files(system: Any, folder: str) -> dict[str, Any]:
+    """Pyarrow's FileInfo of each file of a folder, by name; {} if there is no folder."""
     fs = arrow().fs
     found = system.get_file_info(fs.FileSelector(folder, allow_not_found=True))
     return {info.base_name: info for info in found if info.type == fs.FileType.File}
 
 
 def sweep(system: Any, folder: str, run: str = "") -> None:
-    """Remove temporary files that killed workers have left.
+    """Remove temporary files of killed workers.
 
     Args:
         system: pyarrow's FileSystem; object stores have no such files.
         folder: of the lake.
-        run: of the driver whose files go; "": all, but what another driver has only just begun to
-            write beside the units.
+        run: of the driver whose files are removed; "": all but small files that another driver may
+            still be writing.
     """
     if not is_local(system) or not os.path.isdir(folder):
         return
     for name in os.listdir(folder):
         path = os.path.join(folder, name)
         with contextlib.suppress(OSError):
-            temporary = name.startswith(".") and name.endswith(TEMPORARY) and run in name
+            temporary = name.startswith(".") and name.endswith(TEMPORARY_ENDING) and run in name
             known = run or name.startswith(".part-")
-            if temporary and (known or os.path.getmtime(path) < time.time() - FRESH):
+            if temporary and (known or os.path.getmtime(path) < time.time() - FRESH_SECONDS):
                 os.unlink(path)

@@ -1,4 +1,4 @@
-"""Plans a lake once: what decides the answers, the files of the source, and the units."""
+"""Plans a lake once: the settings, the files of the source, and the units."""
 
 from __future__ import annotations
 
@@ -14,43 +14,43 @@ from roberta_hub import __version__
 from roberta_hub.arguments import shown
 from roberta_hub.errors import InputError
 from roberta_hub.scale.columns import arrow
-from roberta_hub.scale.layouts import Layout
 from roberta_hub.scale.outputs import create, read
-from roberta_hub.scale.sources import Source, SourceFile
-from roberta_hub.scale.units import Unit, units_of
+from roberta_hub.scale.source_schema import SourceSchema
+from roberta_hub.scale.sources import LakeSource, SourceFile
+from roberta_hub.scale.units import WorkUnit, plan_units
 from roberta_hub.scale.verb import Verb
 from roberta_hub.scale.work import Job
 
-PLAN = "_plan.json"
-VERSION = 1
-"""Of the plan's file."""
-WORDS = {
+PLAN_FILE = "_plan.json"
+PLAN_VERSION = 1
+"""Version of the plan's file format."""
+SETTING_NAMES = {
     "model": "the model (its weights, labels or vocabulary)",
     "version": "the version of roberta_hub",
     "keep": "the columns to keep",
     "text": "the columns with the texts",
 }
-"""What an error calls what differs, where its name does not say it."""
+"""Names of settings in error messages, where the key is not clear by itself."""
 
 
 @dataclass(frozen=True)
 class Plan:
-    """What a lake is made of: as written to `_plan.json`, which nothing changes afterwards."""
+    """Plan of a lake, as written to `_plan.json`; it never changes afterwards."""
 
-    about: dict[str, Any]
-    """All that decides the answers, by name."""
-    layout: Layout
+    settings: dict[str, Any]
+    """Every setting that the answers depend on, by name."""
+    source_schema: SourceSchema
     format: str
     files: tuple[SourceFile, ...]
-    units: tuple[Unit, ...]
+    units: tuple[WorkUnit, ...]
 
     @property
     def fingerprint(self) -> str:
-        """Hash what decides the answers, as hex."""
-        return hashlib.sha256(json.dumps(self.about, sort_keys=True).encode()).hexdigest()
+        """Hash of the settings, as hex."""
+        return hashlib.sha256(json.dumps(self.settings, sort_keys=True).encode()).hexdigest()
 
-    def job(self, source: Source, system: Any, folder: str, verb: Verb) -> Job:
-        """Return what the units share.
+    def job(self, source: LakeSource, system: Any, folder: str, verb: Verb) -> Job:
+        """Return the job that the units share.
 
         Args:
             source: of the plan.
@@ -58,77 +58,85 @@ class Plan:
             folder: the target on it.
             verb: of the plan.
         """
-        verb = verb.but(threads=self.about["threads"], text=self.layout.text)
+        verb = verb.but(threads=self.settings["threads"], text=self.source_schema.text)
         bare = dataclasses.replace(source, files=())
-        digest = self.about["model"]
-        return Job(bare, self.layout, system, folder, verb, digest, self.fingerprint)
+        digest = self.settings["model"]
+        return Job(bare, self.source_schema, system, folder, verb, digest, self.fingerprint)
 
 
-def about(verb: Verb, layout: Layout, digest: str, threads: int, unit_rows: int) -> dict[str, Any]:
-    """Collect what decides the answers.
+def collect_settings(
+    verb: Verb, source_schema: SourceSchema, digest: str, threads: int, unit_rows: int
+) -> dict[str, Any]:
+    """Collect the settings that the answers depend on.
 
     Args:
-        verb: what is asked.
-        layout: what is read.
-        digest: of the model, whose name decides nothing.
+        verb: of the lake.
+        source_schema: of the files.
+        digest: of the model; its name does not matter.
         threads: of a worker.
         unit_rows: about so many rows make a unit.
     """
-    told = {
+    settings = {
         "verb": verb.verb,
-        **verb.names(),
+        **verb.arguments(),
         "threads": threads,
         "model": digest,
         "unit_rows": unit_rows,
     }
-    told |= {"text": list(layout.text), "keep": layout.keep.names, "version": __version__}
-    return dict(sorted(told.items()))
+    settings |= {
+        "text": list(source_schema.text),
+        "keep": source_schema.keep.names,
+        "version": __version__,
+    }
+    return dict(sorted(settings.items()))
 
 
-def identity(told: dict[str, Any], files: Sequence[SourceFile]) -> str:
-    """Hash what decides the answers and the files of the source, as hex."""
-    every = [told, [dataclasses.astuple(file) for file in files]]
+def lake_digest(settings: dict[str, Any], files: Sequence[SourceFile]) -> str:
+    """Hash of the settings and the files of the source, as hex."""
+    every = [settings, [dataclasses.astuple(file) for file in files]]
     return hashlib.sha256(json.dumps(every, sort_keys=True).encode()).hexdigest()
 
 
-def planned(told: dict[str, Any], layout: Layout, source: Source) -> Plan:
+def make_plan(settings: dict[str, Any], source_schema: SourceSchema, source: LakeSource) -> Plan:
     """Plan the units of a source.
 
     Args:
-        told: what `about` gave.
-        layout: what is read.
+        settings: of `collect_settings`.
+        source_schema: of the files.
         source: the files.
     """
-    units = units_of(source, layout, told["unit_rows"])
-    return Plan(told, layout, source.format, source.files, tuple(units))
+    units = plan_units(source, source_schema, settings["unit_rows"])
+    return Plan(settings, source_schema, source.format, source.files, tuple(units))
 
 
-def check_same(plan: Plan, told: dict[str, Any], source: Source, where: str) -> None:
-    """Refuse to go on with a plan where the answers would be others.
+def check_same(plan: Plan, settings: dict[str, Any], source: LakeSource, where: str) -> None:
+    """Refuse to continue a plan with other settings or files.
 
     Args:
-        plan: that is there.
-        told: what `about` gives now.
-        source: as it is now.
+        plan: found in the target.
+        settings: the current ones, of `collect_settings`.
+        source: its current files.
         where: the target, for the message.
 
     Raises:
         InputError: something differs; the message names it.
     """
-    both = plan.about.keys() | told.keys()
-    other = [name for name in sorted(both) if plan.about.get(name) != told.get(name)]
+    both = plan.settings.keys() | settings.keys()
+    other = [name for name in sorted(both) if plan.settings.get(name) != settings.get(name)]
     if other:
         name = other[0]
         values = (
             ""
             if name == "model"
-            else (f": it was {shown(plan.about.get(name))} and is {shown(told.get(name))}")
+            else (f": it was {shown(plan.settings.get(name))} and is {shown(settings.get(name))}")
         )
-        more = f"; also {', '.join(WORDS.get(n, n) for n in other[1:])}" if other[1:] else ""
+        more = (
+            f"; also {', '.join(SETTING_NAMES.get(n, n) for n in other[1:])}" if other[1:] else ""
+        )
         raise InputError(
             f"{where} was begun with something else, and its files would not fit together. "
-            f"What differs is {WORDS.get(name, name)}{values}{more}. Give another target, or what "
-            "it was begun with"
+            f"What differs is {SETTING_NAMES.get(name, name)}{values}{more}. Give another target, "
+            "or what it was begun with"
         )
     before, now = ({file.path: file for file in files} for files in (plan.files, source.files))
     for path in sorted(before.keys() | now.keys()):
@@ -144,10 +152,10 @@ def check_same(plan: Plan, told: dict[str, Any], source: Source, where: str) -> 
 
 
 def save(plan: Plan, system: Any, folder: str) -> bool:
-    """Write a plan where none is.
+    """Write a plan, unless there is one.
 
     Args:
-        plan: what to write.
+        plan: to write.
         system: pyarrow's FileSystem.
         folder: the target on it.
 
@@ -155,16 +163,16 @@ def save(plan: Plan, system: Any, folder: str) -> bool:
         Whether it was written; False: another driver was faster.
     """
     numbers = {file.path: k for k, file in enumerate(plan.files)}
-    layout = plan.layout
-    keep = base64.b64encode(layout.keep.serialize().to_pybytes()).decode()
+    source_schema = plan.source_schema
+    keep = base64.b64encode(source_schema.keep.serialize().to_pybytes()).decode()
     content = {
-        "plan": VERSION,
-        "about": plan.about,
+        "plan": PLAN_VERSION,
+        "about": plan.settings,
         "source": {
             "format": plan.format,
-            "text": layout.text,
-            "header": layout.header,
-            "separator": layout.separator,
+            "text": source_schema.text,
+            "header": source_schema.header,
+            "separator": source_schema.separator,
             "keep": keep,
             "files": [dataclasses.astuple(file) for file in plan.files],
         },
@@ -174,7 +182,7 @@ def save(plan: Plan, system: Any, folder: str) -> bool:
         ],
     }
     text = json.dumps(content, ensure_ascii=False, separators=(",", ":"))
-    return create(system, f"{folder}/{PLAN}", text.encode())
+    return create(system, f"{folder}/{PLAN_FILE}", text.encode())
 
 
 def load(system: Any, folder: str) -> Plan | None:
@@ -183,28 +191,30 @@ def load(system: Any, folder: str) -> Plan | None:
     Raises:
         InputError: the file is damaged, or of another version.
     """
-    data = read(system, f"{folder}/{PLAN}")
+    data = read(system, f"{folder}/{PLAN_FILE}")
     if data is None:
         return None
     try:
         content = json.loads(data)
-        if content["plan"] != VERSION:
-            raise ValueError(f"version {content['plan']}, this package reads {VERSION}")
+        if content["plan"] != PLAN_VERSION:
+            raise ValueError(f"version {content['plan']}, this package reads {PLAN_VERSION}")
         source = content["source"]
         pa = arrow()
         keep = pa.ipc.read_schema(pa.py_buffer(base64.b64decode(source["keep"])))
-        layout = Layout(tuple(source["text"]), keep, tuple(source["header"]), source["separator"])
+        source_schema = SourceSchema(
+            tuple(source["text"]), keep, tuple(source["header"]), source["separator"]
+        )
         files = tuple(SourceFile(*file) for file in source["files"])
         units = tuple(_units(files, content["units"]))
-        return Plan(content["about"], layout, source["format"], files, units)
+        return Plan(content["about"], source_schema, source["format"], files, units)
     except (ValueError, KeyError, TypeError, IndexError) as error:
         raise InputError(
-            f"{folder}/{PLAN} is no plan of a lake ({str(error)[:100]}); give another target"
+            f"{folder}/{PLAN_FILE} is no plan of a lake ({str(error)[:100]}); give another target"
         ) from None
 
 
-def _units(files: Sequence[SourceFile], rows: Sequence[Sequence[int]]) -> list[Unit]:
+def _units(files: Sequence[SourceFile], rows: Sequence[Sequence[int]]) -> list[WorkUnit]:
     return [
-        Unit(number, files[k].path, files[k].size, files[k].changed, *place)
+        WorkUnit(number, files[k].path, files[k].size, files[k].changed, *place)
         for number, (k, *place) in enumerate(rows)
     ]

@@ -1,7 +1,7 @@
 """Does units in processes of this machine: the engine "processes".
 
-A worker is a fresh Python with a pipe, so scripts need no `if __name__ == "__main__"`, and no
-thread or lock of this process comes along. It ends by itself when this process does.
+A worker is a fresh Python process with a pipe, so scripts need no `if __name__ == "__main__"`, and
+no thread or lock is inherited. It ends when this process does.
 """
 
 from __future__ import annotations
@@ -20,11 +20,11 @@ from dataclasses import dataclass
 from multiprocessing.connection import Connection, wait
 
 from roberta_hub.errors import RobertaHubError
-from roberta_hub.scale.units import Unit
-from roberta_hub.scale.work import Attempts, Done, Job, Schedule, died, do_unit
+from roberta_hub.scale.units import WorkUnit
+from roberta_hub.scale.work import Attempts, Done, Job, SchedulerOptions, died, do_unit
 
-CORES = 4
-"""Cores of one worker, which share a batch well. More workers would hold as many more models."""
+CORES_PER_WORKER = 4
+"""Cores per worker, which share a batch well; every worker holds a copy of the model."""
 _START = (
     "import json, sys; sys.path[:] = json.loads(sys.argv[1]); "
     "from roberta_hub.scale.processes import work; work(int(sys.argv[2]), int(sys.argv[3]))"
@@ -32,10 +32,10 @@ _START = (
 _READY = "ready"
 
 
-def threads(schedule: Schedule) -> int:
-    """Tell how many threads each worker gets where the verb does not say it."""
+def threads(schedule: SchedulerOptions) -> int:
+    """Default number of threads of a worker."""
     cores = _cores()
-    return max(1, cores // (schedule.workers or max(1, cores // CORES)))
+    return max(1, cores // (schedule.workers or max(1, cores // CORES_PER_WORKER)))
 
 
 def _cores() -> int:
@@ -44,8 +44,10 @@ def _cores() -> int:
     return os.cpu_count() or 1
 
 
-def run_units(job: Job, units: Sequence[Unit], schedule: Schedule) -> Generator[Done, None, None]:
-    """Do units in worker processes; see `work.Engine`.
+def run_units(
+    job: Job, units: Sequence[WorkUnit], schedule: SchedulerOptions
+) -> Generator[Done, None, None]:
+    """Do units in worker processes; see `work.Scheduler`.
 
     Args:
         job: of the plan.
@@ -56,7 +58,7 @@ def run_units(job: Job, units: Sequence[Unit], schedule: Schedule) -> Generator[
         How each unit ended.
     """
     gpus = _gpus(job.verb.device)
-    wanted = schedule.workers or len(gpus) or max(1, _cores() // CORES)
+    wanted = schedule.workers or len(gpus) or max(1, _cores() // CORES_PER_WORKER)
     waiting, attempts = deque(units), Attempts(schedule.attempts)
     places = {
         number: _Place(gpus[number % len(gpus)] if gpus else None) for number in range(wanted)
@@ -79,20 +81,20 @@ def run_units(job: Job, units: Sequence[Unit], schedule: Schedule) -> Generator[
 
 @dataclass
 class _Place:
-    """A place for a worker, which is started when there is work, and again when it died."""
+    """Slot of a worker, which is started on demand and restarted after it died."""
 
     gpu: str | None
     process: subprocess.Popen[bytes] | None = None
     pipe: Connection | None = None
     life: int = -1
-    """Closed when this process ends, whatever ends it: the worker reads it, and then ends too."""
-    unit: Unit | None = None
+    """Pipe that closes when this process ends, however that happens; the worker then ends too."""
+    unit: WorkUnit | None = None
     deadline: float = 0.0
     ready: bool = False
     limit: float = 0.0
 
-    def give(self, job: Job, unit: Unit, limit: float) -> None:
-        """Have the worker do a unit."""
+    def give(self, job: Job, unit: WorkUnit, limit: float) -> None:
+        """Send a unit to the worker."""
         self.unit, self.limit, self.deadline = unit, limit, time.monotonic() + limit
         if self.pipe is None:
             self._start()
@@ -103,7 +105,7 @@ class _Place:
         try:
             assert self.pipe is not None
             self.pipe.send(what)
-        except OSError:  # it died; its end of the pipe says so next
+        except OSError:  # it died; `end_of` will find out
             pass
 
     def _start(self) -> None:
@@ -127,7 +129,7 @@ class _Place:
         self.pipe, self.ready = Connection(ours.detach()), False
 
     def end_of(self) -> Done | None:
-        """Return how the unit ended; None: it goes on."""
+        """Return the result of the unit; None while it runs."""
         assert self.pipe is not None and self.unit is not None
         unit = self.unit
         try:
@@ -160,7 +162,7 @@ class _Place:
         return f"was killed by signal {-code}{hint}"
 
     def stop(self) -> None:
-        """End the worker, whatever it is doing: a file is whole or is not there."""
+        """Kill the worker, at any time: files are written atomically."""
         if self.process is not None and self.pipe is not None:
             self.process.kill()
             self.process.wait()
@@ -170,7 +172,7 @@ class _Place:
 
 
 def _ended(busy: Sequence[_Place]) -> list[Done]:
-    """Wait until something happens; tell what ended."""
+    """Wait for a worker or a deadline; return the results that are ready."""
     pipes = [place.pipe for place in busy if place.pipe is not None]
     rest = min(place.deadline for place in busy) - time.monotonic()
     wait(pipes, timeout=min(max(rest, 0), threading.TIMEOUT_MAX))
@@ -179,7 +181,7 @@ def _ended(busy: Sequence[_Place]) -> list[Done]:
 
 
 def _gpus(device: str | None) -> list[str]:
-    """Name the GPUs, where the verb asks for one and does not say which: each gets a worker."""
+    """Names of the GPUs if the verb asks for any of them; each gets a worker."""
     if device not in ("cuda", "auto"):
         return []
     import torch
@@ -202,7 +204,7 @@ def work(pipe: int, life: int) -> None:
 
     def watch() -> None:
         os.read(life, 1)
-        os._exit(1)  # in the middle of a unit too: nobody waits for it
+        os._exit(1)  # even within a unit: nobody waits for it
 
     threading.Thread(target=watch, daemon=True).start()
     with Connection(pipe) as driver:

@@ -1,4 +1,4 @@
-"""Reads the rows of a unit, batch by batch; what is wrong with a row is found at that row."""
+"""Reads the rows of a unit, batch by batch; a faulty row is a `Fault` in its place."""
 
 from __future__ import annotations
 
@@ -16,17 +16,17 @@ from roberta_hub.rows.lines import blocks, split_lines
 from roberta_hub.rows.tables import json_rows
 from roberta_hub.rows.values import Fault, RowTexts, is_utf8, missing, texts_in
 from roberta_hub.scale.columns import arrow
-from roberta_hub.scale.layouts import Layout
-from roberta_hub.scale.sources import Source, changed, opened_file, unreadable
-from roberta_hub.scale.units import BLOCK, Unit
+from roberta_hub.scale.source_schema import SourceSchema
+from roberta_hub.scale.sources import LakeSource, changed, opened_file, unreadable
+from roberta_hub.scale.units import SCAN_BYTES, WorkUnit
 
-BATCH = 4096
-"""Rows that a model is asked about together: enough to sort by length, few enough for memory."""
+BATCH_ROWS = 4096
+"""Rows per call of the model: enough to sort by length, few enough for memory."""
 
 
 @dataclass(frozen=True)
 class Batch:
-    """Some rows that follow each other."""
+    """Consecutive rows of a unit."""
 
     kept: Any
     """pyarrow Table of the columns to keep."""
@@ -35,19 +35,19 @@ class Batch:
     """Row or line of each in its file, from 1."""
 
 
-def read_unit(source: Source, layout: Layout, unit: Unit) -> Iterator[Batch]:
+def read_unit(source: LakeSource, source_schema: SourceSchema, unit: WorkUnit) -> Iterator[Batch]:
     """Read a unit.
 
     Args:
         source: the files.
-        layout: what is read of them.
+        source_schema: columns to read.
         unit: a part of one file.
 
     Yields:
-        At most `BATCH` rows at a time, all but the last time `BATCH`.
+        Batches of `BATCH_ROWS` rows; the last may have fewer.
 
     Raises:
-        InputError: the file is another than when it was planned, or cannot be read.
+        InputError: the file changed since it was planned, or cannot be read.
     """
     info = source.system.get_file_info(unit.file)
     if (info.size, changed(info)) != (unit.size, unit.changed):
@@ -55,44 +55,50 @@ def read_unit(source: Source, layout: Layout, unit: Unit) -> Iterator[Batch]:
     try:
         with opened_file(source, unit.file) as handle:
             if source.format == "parquet":
-                yield from _parquet(handle, layout, unit)
+                yield from _parquet(handle, source_schema, unit)
             else:
-                yield from _batches(_text_rows(source.format, handle, layout, unit), layout)
+                yield from _batches(
+                    _text_rows(source.format, handle, source_schema, unit), source_schema
+                )
     except InputError:
         raise
     except arrow().ArrowInvalid as error:
         raise unreadable(unit.file, error) from None
 
 
-def _parquet(handle: Any, layout: Layout, unit: Unit) -> Iterator[Batch]:
+def _parquet(handle: Any, source_schema: SourceSchema, unit: WorkUnit) -> Iterator[Batch]:
     file = arrow().parquet.ParquetFile(handle)
-    names = list(dict.fromkeys([*layout.text, *layout.keep.names]))
+    names = list(dict.fromkeys([*source_schema.text, *source_schema.keep.names]))
     number = unit.first
-    for table in parquet_tables(file, names, unit.start, unit.stop, BATCH):
-        columns = [column_values(table.column(name)) for name in layout.text]
-        kept = table.select(layout.keep.names)  # whose cast would forget the rows of no columns
-        kept = kept.cast(layout.keep) if layout.keep.names else kept
+    for table in parquet_tables(file, names, unit.start, unit.stop, BATCH_ROWS):
+        columns = [column_values(table.column(name)) for name in source_schema.text]
+        kept = table.select(
+            source_schema.keep.names
+        )  # casting a table without columns loses its row count
+        kept = kept.cast(source_schema.keep) if source_schema.keep.names else kept
         numbers = range(number, number + len(table))
-        yield Batch(kept, texts_in(columns, layout.text), numbers)
+        yield Batch(kept, texts_in(columns, source_schema.text), numbers)
         number += len(table)
 
 
 def _text_rows(
-    format: str, handle: Any, layout: Layout, unit: Unit
+    format: str, handle: Any, source_schema: SourceSchema, unit: WorkUnit
 ) -> Iterator[tuple[int, Values]]:
-    """Read the rows of a stretch of a CSV or JSONL, in little memory."""
+    """Stream the rows of a byte range of a CSV or JSONL file."""
     handle.seek(unit.start)
-    stretch = blocks(handle.read, BLOCK, unit.stop - unit.start)
+    stretch = blocks(handle.read, SCAN_BYTES, unit.stop - unit.start)
     lines = chain.from_iterable(split_lines(stretch))
     if format == "csv":
-        header = Header(layout.header, layout.separator, lines=0)
+        header = Header(source_schema.header, source_schema.separator, lines=0)
         return delimited_rows(lines, header, unit.first)
-    known = frozenset(layout.header)
-    return ((number, _known(values, known)) for number, values in json_rows(lines, unit.first))
+    known = frozenset(source_schema.header)
+    return (
+        (number, _check_columns(values, known)) for number, values in json_rows(lines, unit.first)
+    )
 
 
-def _known(values: Values, known: frozenset[str]) -> Values:
-    """Return a row, or that it has a column which the first rows have not."""
+def _check_columns(values: Values, known: frozenset[str]) -> Values:
+    """Return a row; a Fault if it has a column that the first rows lack."""
     if not known or isinstance(values, Fault):
         return values
     new = next((name for name in values if name not in known), None)
@@ -101,33 +107,39 @@ def _known(values: Values, known: frozenset[str]) -> Values:
     return Fault(f"a column {shown(new)} that the first rows have not; name the columns to keep")
 
 
-def _batches(rows: Iterable[tuple[int, Values]], layout: Layout) -> Iterator[Batch]:
-    """Put numbered rows together, `BATCH` at a time."""
+def _batches(rows: Iterable[tuple[int, Values]], source_schema: SourceSchema) -> Iterator[Batch]:
+    """Group numbered rows into batches of `BATCH_ROWS`."""
     pa = arrow()
     rows = iter(rows)
-    while batch := list(islice(rows, BATCH)):
+    while batch := list(islice(rows, BATCH_ROWS)):
         faults: dict[int, Fault] = {}
         columns = []
-        for field in layout.keep:
+        for field in source_schema.keep:
             column = []
             for i, (_, values) in enumerate(batch):
                 value = None if isinstance(values, Fault) else values.get(field.name)
-                fitting = _fitting(value, str(field.type), field.name)
+                fitting = _column_value(value, str(field.type), field.name)
                 if isinstance(fitting, Fault):
                     faults.setdefault(i, fitting)
                     fitting = None
                 column.append(fitting)
             columns.append(pa.array(column, field.type))
-        kept = pa.Table.from_arrays(columns, schema=layout.keep) if columns else _bare(len(batch))
+        kept = (
+            pa.Table.from_arrays(columns, schema=source_schema.keep)
+            if columns
+            else _table_without_columns(len(batch))
+        )
         texts = [
-            values if isinstance(values, Fault) else faults.get(i) or _texts(values, layout.text)
+            values
+            if isinstance(values, Fault)
+            else faults.get(i) or _texts(values, source_schema.text)
             for i, (_, values) in enumerate(batch)
         ]
         yield Batch(kept, texts, [number for number, _ in batch])
 
 
-def _bare(rows: int) -> Any:
-    """Return a table of no columns that has so many rows."""
+def _table_without_columns(rows: int) -> Any:
+    """Return a table with this many rows and no columns."""
     return arrow().table({"": arrow().nulls(rows)}).select([])
 
 
@@ -135,8 +147,8 @@ def _texts(values: dict[str, Any], names: tuple[str, ...]) -> RowTexts:
     return texts_in([[values.get(name)] for name in names], names)[0]
 
 
-def _fitting(value: Any, kind: str, name: str) -> Any:
-    """Return a value as its column takes it, or what is wrong with it."""
+def _column_value(value: Any, kind: str, name: str) -> Any:
+    """Return a value in the type of its column, or a Fault."""
     if value is None or (kind == "string" and missing(value)):
         return None
     if kind == "string":
@@ -156,7 +168,7 @@ def _fitting(value: Any, kind: str, name: str) -> Any:
 
 
 def _is_double(value: int) -> bool:
-    """Tell whether a float holds a whole number as it is."""
+    """Whether a float represents an integer exactly."""
     try:
         return int(float(value)) == value
     except OverflowError:
@@ -164,5 +176,5 @@ def _is_double(value: int) -> bool:
 
 
 def _json_text(value: object) -> str:
-    """Write a value of a column of texts: a str as it is, all else as JSON."""
+    """Text of a value: a str unchanged, anything else as JSON."""
     return value if isinstance(value, str) else json.dumps(value, ensure_ascii=False)

@@ -1,4 +1,4 @@
-"""Runs a lake: plans it or goes on with it, has an engine do the units, checks and finishes."""
+"""Runs a lake: plans or resumes it, schedules the units, checks and finishes."""
 
 from __future__ import annotations
 
@@ -16,23 +16,30 @@ from roberta_hub.errors import InputError, InputTypeError, LakeError, Remedy, se
 from roberta_hub.rows.columns import check_clash
 from roberta_hub.scale import plan as plans
 from roberta_hub.scale.columns import arrow
-from roberta_hub.scale.layouts import Layout, layout_of
 from roberta_hub.scale.merge import check_one_file, discard, merge, merged_rows
-from roberta_hub.scale.outputs import is_local, listed, noted, sweep, write
+from roberta_hub.scale.outputs import is_local, list_files, read_json_file, sweep, write
 from roberta_hub.scale.plan import Plan
-from roberta_hub.scale.sources import Source, changed, find, located, would_read
-from roberta_hub.scale.status import FAILED, MANIFEST, SUCCESS, Report, folder_of, is_one_file
-from roberta_hub.scale.units import Unit
+from roberta_hub.scale.source_schema import SourceSchema, find_schema
+from roberta_hub.scale.sources import LakeSource, changed, find_filesystem, find_source, would_read
+from roberta_hub.scale.status import (
+    FAILED_FILE,
+    MANIFEST_FILE,
+    SUCCESS_FILE,
+    Report,
+    folder_of,
+    is_one_file,
+)
+from roberta_hub.scale.units import WorkUnit
 from roberta_hub.scale.verb import Errors, Verb
 from roberta_hub.scale.work import (
-    WHOLE,
+    ENDS_WITH_FILE,
     Done,
-    Engine,
+    FooterNote,
     Job,
-    Note,
-    Schedule,
+    Scheduler,
+    SchedulerOptions,
     file_name,
-    note_of,
+    read_footer,
 )
 from roberta_hub.terminal import progress_bar
 from roberta_hub.text.texts import as_strings
@@ -40,12 +47,12 @@ from roberta_hub.text.texts import as_strings
 UNIT_ROWS = 50_000
 TIME_LIMIT = 4 * 3600
 ATTEMPTS = 3
-ROUNDS = 3
-"""Times that the files are checked at the end, and damaged ones made anew."""
-READERS = 16
-"""Footers that are read at once."""
-SHOWN = 3
-"""Units at fault that an error describes."""
+CHECK_ROUNDS = 3
+"""Times that the files are checked at the end, and damaged units repeated."""
+FOOTER_READERS = 16
+"""Threads that read footers."""
+UNITS_SHOWN = 3
+"""Failed units that an error describes."""
 
 
 def lake(
@@ -81,7 +88,7 @@ def lake(
         workers: how many; each holds the model. None: with "processes" one for every four cores,
             with "ray" one a machine, or one a GPU.
         unit_rows: about so many rows make a unit.
-        keep: columns of the source that are written beside the answers; None: all.
+        keep: columns of the source to copy to the answers; None: all.
         errors: "raise" leaves a unit with a row that cannot be answered without a file, does all
             others, and names file and row at the end; "column" gives the row null answers and says
             why in a column `error`. None: what the verb says.
@@ -121,43 +128,47 @@ def lake(
     if not (isinstance(time_limit, (int, float)) and time_limit > 0):
         raise InputError(f"time_limit is {shown(time_limit)}; it is in seconds, above 0")
     count = None if workers is None else whole_number("workers", workers, 1)
-    schedule = Schedule(count, time_limit, whole_number("attempts", attempts, 1), address)
-    run_units, threads = _engine(engine, schedule)
+    schedule = SchedulerOptions(count, time_limit, whole_number("attempts", attempts, 1), address)
+    run_units, threads = _find_scheduler(engine, schedule)
 
-    files = find(source)
-    system, path = located(target, "target")
-    with _said(path):
+    files = find_source(source)
+    system, path = find_filesystem(target, "target")
+    with _disk_errors_explained(path):
         folder = folder_of(path)
-        _check_place(files, system, folder, path)
+        _check_target(files, system, folder, path)
         plan = plans.load(system, folder)
-        layout = layout_of(files, verb.text, kept)
-        plain = verb.but(text=layout.text, device=None, optimize=None)  # any machine can load that
+        source_schema = find_schema(files, verb.text, kept)
+        plain = verb.but(
+            text=source_schema.text, device=None, optimize=None
+        )  # any machine can load that
         check_clash(
-            layout.keep.names,
+            source_schema.keep.names,
             plain.schema().names,
             Remedy(
                 "keep others, or pass Verb(prefix=TEXT)", "--keep names the columns that are kept"
             ),
         )
-        cores = verb.threads or (plan.about["threads"] if plan else threads)
-        told = plans.about(verb, layout, plain.digest(), cores, unit_rows)
-        identity = plans.identity(told, files.files)
+        cores = verb.threads or (plan.settings["threads"] if plan else threads)
+        settings = plans.collect_settings(verb, source_schema, plain.digest(), cores, unit_rows)
+        identity = plans.lake_digest(settings, files.files)
 
         def finished() -> Report | None:
-            """Say so where the one file is there: another driver may have put it together."""
+            """Report the merged file if it exists: another driver may have written it."""
             rows = merged_rows(path, identity) if is_one_file(path) else None
             return rows if rows is None else Report(path, 0, rows=rows, seconds=clock() - began)
 
-        same = plan is None or plans.identity(plan.about, plan.files) == identity
+        same = plan is None or plans.lake_digest(plan.settings, plan.files) == identity
         if same and (report := finished()):
             discard(folder, path)
             return report
-        plan = plan or _begin(system, folder, told, layout, files)
-        plans.check_same(plan, told, files, folder)
+        plan = plan or _begin(system, folder, settings, source_schema, files)
+        plans.check_same(plan, settings, files, folder)
 
         job = plan.job(files, system, folder, verb)
         try:
-            state = _work(job, plan, _part(plan.units, part), run_units, schedule, progress)
+            state = _work(
+                job, plan, _units_of_part(plan.units, part), run_units, schedule, progress
+            )
             left = len(plan.units) - len(state.notes) - len(state.unread)
             if not left and is_one_file(path):
                 merge(job, plan.units, path, identity)
@@ -173,7 +184,7 @@ def lake(
         path,
         len(plan.units),
         tuple(done for done in state.ended.values() if done.end == "done"),
-        tuple(done for done in state.ended.values() if done.end not in WHOLE),
+        tuple(done for done in state.ended.values() if done.end not in ENDS_WITH_FILE),
         left,
         sum(note.rows for note in state.notes.values()) + sum(unit.rows for unit in state.unread),
         sum(note.faults for note in state.notes.values()),
@@ -185,8 +196,8 @@ def lake(
 
 
 @contextmanager
-def _said(path: str) -> Iterator[None]:
-    """Say in a sentence what a disk refuses outside of the units: plan, manifest, one file."""
+def _disk_errors_explained(path: str) -> Iterator[None]:
+    """Turn OSErrors outside of the units (plan, manifest, merged file) into InputErrors."""
     try:
         yield
     except OSError as error:
@@ -194,8 +205,8 @@ def _said(path: str) -> Iterator[None]:
         raise InputError(f"stopped, and the same call goes on once it can: {what}") from None
 
 
-def _engine(name: str, schedule: Schedule) -> tuple[Engine, int]:
-    """Return an engine, and how many threads its workers get where the verb does not say it."""
+def _find_scheduler(name: str, schedule: SchedulerOptions) -> tuple[Scheduler, int]:
+    """Return a scheduler, and the default number of threads of its workers."""
     if name == "ray":
         from roberta_hub.scale import on_ray
 
@@ -205,7 +216,7 @@ def _engine(name: str, schedule: Schedule) -> tuple[Engine, int]:
     return processes.run_units, processes.threads(schedule)
 
 
-def _part(units: Sequence[Unit], part: tuple[int, int] | None) -> Sequence[Unit]:
+def _units_of_part(units: Sequence[WorkUnit], part: tuple[int, int] | None) -> Sequence[WorkUnit]:
     if part is None:
         return units
     if not isinstance(part, (tuple, list)) or len(part) != 2:
@@ -217,14 +228,16 @@ def _part(units: Sequence[Unit], part: tuple[int, int] | None) -> Sequence[Unit]
 # ---- begin ----
 
 
-def _check_place(source: Source, system: Any, folder: str, path: str) -> None:
-    """Refuse a target in which the source lies, and one that is something else."""
+def _check_target(source: LakeSource, system: Any, folder: str, path: str) -> None:
+    """Refuse a target that contains the source or belongs to something else."""
     if system == source.system:
         real = os.path.realpath if is_local(system) else str  # a link may lead into the source
         seen = replace(source, folders=tuple(map(real, source.folders)))
         answers = [f"{folder}/part.parquet", *([path] if is_one_file(path) else [])]
         if any(would_read(seen, name) or would_read(seen, real(name)) for name in answers):
-            raise InputError(f"{path} lies in the source, which would read it; give another target")
+            raise InputError(
+                f"{path} is inside the source, which would read it; give another target"
+            )
         files = [real(file.path) for file in source.files]
         if any(file.startswith(f"{real(folder)}/") or file == real(path) for file in files):
             raise InputError(f"{path} holds the source; give another target")
@@ -235,15 +248,21 @@ def _check_place(source: Source, system: Any, folder: str, path: str) -> None:
         raise InputError(f"{folder} is a file; give a folder, or a name that ends in .parquet")
 
 
-def _begin(system: Any, folder: str, told: dict[str, Any], layout: Layout, files: Source) -> Plan:
-    """Plan the lake and write the plan; where another driver was faster, take its plan."""
-    names = listed(system, folder)
+def _begin(
+    system: Any,
+    folder: str,
+    settings: dict[str, Any],
+    source_schema: SourceSchema,
+    files: LakeSource,
+) -> Plan:
+    """Write the plan of the lake; if another driver was first, use its plan."""
+    names = list_files(system, folder)
     others = [name for name in names if not name.startswith((".", "_"))]
-    if others and plans.PLAN not in names:
+    if others and plans.PLAN_FILE not in names:
         raise InputError(
             f"{folder} holds {shown(others[0])} and no plan of a lake; give a folder of its own"
         )
-    plan = plans.load(system, folder) or plans.planned(told, layout, files)
+    plan = plans.load(system, folder) or plans.make_plan(settings, source_schema, files)
     if is_local(system):
         os.makedirs(folder, exist_ok=True)
     plans.save(plan, system, folder)
@@ -255,54 +274,54 @@ def _begin(system: Any, folder: str, told: dict[str, Any], layout: Layout, files
 
 @dataclass
 class _State:
-    """What is known of the units."""
+    """Progress of the units."""
 
-    notes: dict[int, Note]
-    """Of the files that are there and whole."""
+    notes: dict[int, FooterNote]
+    """Footers of files that exist and are complete, by unit."""
     ended: dict[int, Done]
-    """How the units ended that this run did."""
-    unread: tuple[Unit, ...] = ()
-    """Whose files are there, and are read when the last one is."""
+    """Results of the units that this run did."""
+    unread: tuple[WorkUnit, ...] = ()
+    """Units whose files exist and are checked after the last one."""
 
     def take(self, done: Done) -> None:
-        """Note how a unit ended; InputError if no other can be done either."""
+        """Record a result; InputError if no unit can be done."""
         if done.end == "stop":
             error = done.errors[0]
             said = f"stopped, and the same call goes on: {sentence(error.what, error.place)}"
             raise InputError(said, remedy=error.remedy)
         self.ended[done.unit] = done
-        if done.end in WHOLE:
-            self.notes[done.unit] = Note(done.rows, done.faults)
+        if done.end in ENDS_WITH_FILE:
+            self.notes[done.unit] = FooterNote(done.rows, done.faults)
 
 
 def _work(
     job: Job,
     plan: Plan,
-    units: Sequence[Unit],
-    engine: Engine,
-    schedule: Schedule,
+    units: Sequence[WorkUnit],
+    engine: Scheduler,
+    schedule: SchedulerOptions,
     progress: bool | None,
 ) -> _State:
-    """Do the units that have no file; when every unit has one, check them all, and finish."""
-    names = listed(job.system, job.folder)
+    """Do the units without a file; once all have one, check them and finish."""
+    names = list_files(job.system, job.folder)
     state = _State(_from_manifest(job, plan, names), {})
     todo = [unit for unit in units if file_name(job.fingerprint, unit) not in names]
     rows, ahead = sum(unit.rows for unit in units), sum(unit.rows for unit in todo)
     with progress_bar(rows, unit=" rows", shown=progress, start=rows - ahead) as bar:
-        for _ in range(ROUNDS):
+        for _ in range(CHECK_ROUNDS):
             if todo:
                 # Closed at once, so that no worker outlives an error.
                 with closing(engine(job, todo, schedule)) as ended:
                     for done in ended:
                         state.take(done)
                         bar.update(plan.units[done.unit].rows)
-            names = listed(job.system, job.folder)
+            names = list_files(job.system, job.folder)
             there = [unit for unit in plan.units if file_name(job.fingerprint, unit) in names]
             if len(there) < len(plan.units):
                 state.unread = tuple(unit for unit in there if unit.number not in state.notes)
-                break  # they are checked when the last is there
+                break  # checked once all units have one
             unknown = [unit for unit in there if unit.number not in state.notes]
-            state.notes |= _checked(job, unknown)
+            state.notes |= _read_footers(job, unknown)
             todo = [unit for unit in unknown if unit.number not in state.notes]  # damaged
             if not todo:
                 _finish(job, plan, state, names)
@@ -311,31 +330,31 @@ def _work(
     return state
 
 
-def _from_manifest(job: Job, plan: Plan, names: dict[str, Any]) -> dict[int, Note]:
-    """Return what is known of files that have not changed since a run checked them all."""
-    if SUCCESS not in names or MANIFEST not in names:
+def _from_manifest(job: Job, plan: Plan, names: dict[str, Any]) -> dict[int, FooterNote]:
+    """Footers of files that have not changed since they were last checked."""
+    if SUCCESS_FILE not in names or MANIFEST_FILE not in names:
         return {}
-    files = noted(job.system, f"{job.folder}/{MANIFEST}").get("files", [])
+    files = read_json_file(job.system, f"{job.folder}/{MANIFEST_FILE}").get("files", [])
     known = {name: (size, at, rows, bad) for name, size, at, rows, bad in files}
     notes = {}
     for unit in plan.units:
         name = file_name(job.fingerprint, unit)
         size, at, rows, bad = known.get(name, (None, None, 0, 0))
         if name in names and (names[name].size, changed(names[name])) == (size, at):
-            notes[unit.number] = Note(rows, bad)
+            notes[unit.number] = FooterNote(rows, bad)
     return notes
 
 
-def _checked(job: Job, units: Sequence[Unit]) -> dict[int, Note]:
-    """Read the footers of files, many at once; those that are damaged have no note."""
-    with ThreadPoolExecutor(READERS) as pool:
-        found = zip(units, pool.map(lambda unit: note_of(job, unit), units), strict=True)
+def _read_footers(job: Job, units: Sequence[WorkUnit]) -> dict[int, FooterNote]:
+    """Read the footers of files in parallel; damaged files are left out."""
+    with ThreadPoolExecutor(FOOTER_READERS) as pool:
+        found = zip(units, pool.map(lambda unit: read_footer(job, unit), units), strict=True)
         return {unit.number: note for unit, note in found if note is not None}
 
 
 def _finish(job: Job, plan: Plan, state: _State, names: dict[str, Any]) -> None:
-    """Write which files there are, and that they are all; remove what killed workers left."""
-    if SUCCESS in names and not state.ended:
+    """Write the manifest and `_SUCCESS`; remove leftovers of killed workers."""
+    if SUCCESS_FILE in names and not state.ended:
         return
     files = []
     for unit in plan.units:
@@ -348,33 +367,38 @@ def _finish(job: Job, plan: Plan, state: _State, names: dict[str, Any]) -> None:
         "faults": sum(note.faults for note in state.notes.values()),
         "files": files,
     }
-    write(job.system, f"{job.folder}/{MANIFEST}", json.dumps(manifest).encode(), job.run)
-    write(job.system, f"{job.folder}/{SUCCESS}", b"", job.run)
+    write(job.system, f"{job.folder}/{MANIFEST_FILE}", json.dumps(manifest).encode(), job.run)
+    write(job.system, f"{job.folder}/{SUCCESS_FILE}", b"", job.run)
     sweep(job.system, job.folder)
 
 
 def _write_failed(job: Job, state: _State, names: dict[str, Any]) -> None:
-    """Keep why units failed, for `status`; another driver's too, while they have no file."""
-    path = f"{job.folder}/{FAILED}"
-    before = noted(job.system, path) if FAILED in names else {}
+    """Record why units failed, for `status`; keep other drivers' records of missing units."""
+    path = f"{job.folder}/{FAILED_FILE}"
+    before = read_json_file(job.system, path) if FAILED_FILE in names else {}
     failed = {n: why for n, why in before.items() if n not in set(map(str, state.notes))}
-    failed |= {str(n): end.why[0] for n, end in state.ended.items() if end.end not in WHOLE}
+    failed |= {
+        str(n): end.why[0] for n, end in state.ended.items() if end.end not in ENDS_WITH_FILE
+    }
     if failed != before:
         write(job.system, path, json.dumps(failed, ensure_ascii=False).encode(), job.run)
 
 
 def _failure(report: Report, errors: Errors) -> LakeError:
     found = [done.errors[0] for done in report.failed]
-    whys = "; ".join(sentence(error.what, error.place) for error in found[:SHOWN])
-    rest = f"; and {len(found) - SHOWN} more" if len(found) > SHOWN else ""
+    whys = "; ".join(sentence(error.what, error.place) for error in found[:UNITS_SHOWN])
+    rest = f"; and {len(found) - UNITS_SHOWN} more" if len(found) > UNITS_SHOWN else ""
     remedy = Remedy("the same call tries them again")
     if all(done.end == "input" for done in report.failed):
-        remedy = Remedy("mend the files, and begin anew")
+        remedy = Remedy("mend the files, and start again")
         if errors == "raise":
-            anew, null = "mend the rows, or begin anew with", "which gives them null answers"
-            remedy = Remedy(f'{anew} errors="column", {null}', f"{anew} --errors column, {null}")
-    # Rows often have one fault, whose remedy is said once.
-    remedies = [*dict.fromkeys(e.remedy for e in found[:SHOWN] if e.remedy is not None), remedy]
+            again, null = "mend the rows, or start again with", "which gives them null answers"
+            remedy = Remedy(f'{again} errors="column", {null}', f"{again} --errors column, {null}")
+    # Many rows may share a fault; its remedy is said once.
+    remedies = [
+        *dict.fromkeys(e.remedy for e in found[:UNITS_SHOWN] if e.remedy is not None),
+        remedy,
+    ]
     error = LakeError(
         f"{len(found)} of {report.units} units have no file, all others have: {whys}{rest}",
         remedy=Remedy(

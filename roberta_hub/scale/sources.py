@@ -22,29 +22,29 @@ _WILD = "*?["
 
 @dataclass(frozen=True)
 class SourceFile:
-    """A file as it was when the source was listed."""
+    """State of a file when the source was listed."""
 
     path: str
-    """On the source's file system."""
+    """Path on the source's file system."""
     size: int
     changed: int
-    """In nanoseconds; 0 where the system does not tell."""
+    """Modification time in nanoseconds; 0 if unknown."""
 
 
 @dataclass(frozen=True)
-class Source:
-    """Files of one format."""
+class LakeSource:
+    """Input files of a lake, of one format."""
 
     system: Any
     """pyarrow's FileSystem."""
     format: str
     files: tuple[SourceFile, ...]
     folders: tuple[str, ...] = ()
-    """That were listed, with all in them."""
+    """Folders that were listed recursively."""
     patterns: tuple[str, ...] = ()
 
 
-def located(where: object, name: str) -> tuple[Any, str]:
+def find_filesystem(where: object, name: str) -> tuple[Any, str]:
     """Find the file system of a path or an address.
 
     Args:
@@ -70,7 +70,7 @@ def located(where: object, name: str) -> tuple[Any, str]:
     return system, path.rstrip("/")
 
 
-def find(source: object) -> Source:
+def find_source(source: object) -> LakeSource:
     """List the files of a source.
 
     Args:
@@ -83,11 +83,13 @@ def find(source: object) -> Source:
     several = [source] if isinstance(source, (str, os.PathLike)) else source
     if not isinstance(several, (list, tuple)) or not several:
         raise InputError(f"source is {shown(source)}; pass a path, an address, or a list of them")
-    places = [located(place, "source") for place in several]
+    places = [find_filesystem(place, "source") for place in several]
     system = places[0][0]
     if any(other != system for other, _ in places):
-        raise InputError("the files of a source lie in one store; make a lake of each")
-    files = _once({info.path: info for _, path in places for info in _listed(system, path)}, system)
+        raise InputError("the files of a source are in one store; make a lake of each")
+    files = _without_links(
+        {info.path: info for _, path in places for info in _matching_files(system, path)}, system
+    )
     formats: dict[str, str] = {}
     for path in sorted(files):
         formats.setdefault(_format(path), path)
@@ -102,18 +104,18 @@ def find(source: object) -> Source:
     kinds = {path: system.get_file_info(path).type for _, path in places}
     folders = tuple(path for path, what in kinds.items() if what == kind.Directory)
     patterns = tuple(path for path, what in kinds.items() if what == kind.NotFound)
-    return Source(system, next(iter(formats)), tuple(found), folders, patterns)
+    return LakeSource(system, next(iter(formats)), tuple(found), folders, patterns)
 
 
-def would_read(source: Source, path: str) -> bool:
-    """Tell whether a source would list a file that is not there yet."""
+def would_read(source: LakeSource, path: str) -> bool:
+    """Whether a source would list a file that does not exist yet."""
     return any(path.startswith(f"{folder}/") for folder in source.folders) or any(
         _matches(path.split("/"), pattern.split("/")) for pattern in source.patterns
     )
 
 
-def _once(files: dict[str, Any], system: Any) -> dict[str, Any]:
-    """Leave out what links show again: a link to a folder above shows all in it 40 times."""
+def _without_links(files: dict[str, Any], system: Any) -> dict[str, Any]:
+    """Drop duplicates by symbolic links: a link to a parent folder repeats its files 40 times."""
     if system.type_name != "local":
         return files
     real = {os.path.realpath(path): path for path in sorted(files, reverse=True)}
@@ -121,18 +123,18 @@ def _once(files: dict[str, Any], system: Any) -> dict[str, Any]:
 
 
 def changed(info: Any) -> int:
-    """Tell when a file was changed last, in nanoseconds; 0 where the system does not tell."""
+    """Modification time of a file, in nanoseconds; 0 if unknown."""
     return int(info.mtime_ns or 0) if info.mtime is not None else 0
 
 
-def _listed(system: Any, path: str) -> list[Any]:
-    """Return the files that a path, a folder or a pattern means."""
+def _matching_files(system: Any, path: str) -> list[Any]:
+    """Return the files of a path, a folder or a pattern."""
     kind = arrow().fs.FileType
     info = system.get_file_info(path)
     if info.type == kind.File:
         return [info]
     if info.type == kind.Directory:
-        found = [i for i in _below(system, path, True) if _is_seen(i.path[len(path) :])]
+        found = [i for i in _files_below(system, path, True) if _is_visible(i.path[len(path) :])]
         if not found:
             raise InputError(f"{path}: a folder with no files to read")
         return found
@@ -144,7 +146,7 @@ def _listed(system: Any, path: str) -> list[Any]:
     deep = len(parts) > wild + 1 or parts[wild] == "**"
     found = [
         i
-        for i in _below(system, base or "/", deep)
+        for i in _files_below(system, base or "/", deep)
         if _matches(i.path.split("/")[wild:], parts[wild:])
     ]
     if not found:
@@ -152,7 +154,7 @@ def _listed(system: Any, path: str) -> list[Any]:
     return found
 
 
-def _below(system: Any, folder: str, deep: bool) -> list[Any]:
+def _files_below(system: Any, folder: str, deep: bool) -> list[Any]:
     fs = arrow().fs
     selector = fs.FileSelector(folder, recursive=deep, allow_not_found=True)
     try:
@@ -162,13 +164,13 @@ def _below(system: Any, folder: str, deep: bool) -> list[Any]:
         raise InputError(f"{folder}: a file's name is not UTF-8; give it another") from None
 
 
-def _is_seen(path: str) -> bool:
-    """Tell whether a file of a folder counts: names with _ or . in front are other programs'."""
+def _is_visible(path: str) -> bool:
+    """Whether a file of a folder is read: names that begin with _ or . are other programs'."""
     return not any(part.startswith(("_", ".")) for part in path.split("/"))
 
 
 def _matches(parts: Sequence[str], patterns: Sequence[str]) -> bool:
-    """Tell whether the parts of a path match those of a pattern; `**` is any number of parts.
+    """Whether the parts of a path match a pattern; `**` is any number of parts.
 
     Example:
         >>> _matches(["a", "b", "c.csv"], ["**", "*.csv"]), _matches(["a", "c.csv"], ["*.csv"])
@@ -182,7 +184,7 @@ def _matches(parts: Sequence[str], patterns: Sequence[str]) -> bool:
 
 
 def _format(path: str) -> str:
-    """Tell the format of a file by its name."""
+    """Format of a file by its name."""
     format = format_of(Path(path))
     if format not in FORMATS:
         raise InputError(
@@ -197,7 +199,7 @@ def _format(path: str) -> str:
     return format
 
 
-def opened_file(source: Source, path: str) -> Any:
+def opened_file(source: LakeSource, path: str) -> Any:
     """Open a file of a source for reading from any place; closed by `with`."""
     return source.system.open_input_file(path)
 

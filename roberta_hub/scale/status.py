@@ -1,4 +1,4 @@
-"""Tells how far a lake is, and how a run of it ended."""
+"""Status of a lake, and the report of a run."""
 
 from __future__ import annotations
 
@@ -6,35 +6,35 @@ from dataclasses import dataclass, field
 
 from roberta_hub.errors import InputError
 from roberta_hub.scale.merge import merged_rows
-from roberta_hub.scale.outputs import listed, noted
+from roberta_hub.scale.outputs import list_files, read_json_file
 from roberta_hub.scale.plan import load
-from roberta_hub.scale.sources import located
+from roberta_hub.scale.sources import find_filesystem
 from roberta_hub.scale.work import Done, file_name
 
-FAILED = "_failed.json"
-"""The units that the last run could not do."""
-MANIFEST = "_manifest.json"
-SUCCESS = "_SUCCESS"
-ONE_FILE = (".parquet", ".pq")
-"""Endings of targets that are one file, which is put together from the units' at the end."""
+FAILED_FILE = "_failed.json"
+"""File of the units that failed in the last run."""
+MANIFEST_FILE = "_manifest.json"
+SUCCESS_FILE = "_SUCCESS"
+ONE_FILE_ENDINGS = (".parquet", ".pq")
+"""Endings of targets that are one file, merged from the units' files at the end."""
 
 
 @dataclass(frozen=True)
 class Report:
-    """How a run of a lake ended."""
+    """Result of a run of a lake."""
 
     target: str
     units: int
-    """Of the whole plan."""
+    """Number of units of the plan."""
     done: tuple[Done, ...] = field(default=(), repr=False)
     """The units that this run did."""
     failed: tuple[Done, ...] = ()
     left: int = 0
-    """Units that have no file yet, of other drivers' parts, say."""
+    """Units without a file yet, such as other drivers' parts."""
     rows: int = 0
-    """In all files that are there."""
+    """Rows in all files so far."""
     faults: int = 0
-    """Rows without an answer in them; errors="column" only."""
+    """Rows among them without an answer; errors="column" only."""
     seconds: float = 0.0
 
     def __str__(self) -> str:
@@ -46,16 +46,16 @@ class Report:
 
 @dataclass(frozen=True)
 class Status:
-    """How far a lake is."""
+    """Progress of a lake."""
 
     target: str
     units: int
     done: int
-    """Units whose file is there; whether it is whole is found out at the end."""
+    """Units with a file; it is checked at the end."""
     failed: tuple[str, ...]
-    """Of the units without a file, what was wrong when they were tried last."""
+    """The last error of each unit without a file."""
     finished: bool
-    """Every file was checked, and `_SUCCESS` is there."""
+    """Whether every file was checked and `_SUCCESS` exists."""
 
     @property
     def left(self) -> int:
@@ -69,7 +69,7 @@ class Status:
 
 
 def folder_of(path: str) -> str:
-    """Tell the folder of the units' files: the target, or of one file a folder beside it.
+    """Folder of the units' files: the target, or TARGET.units for one file.
 
     Example:
         >>> folder_of("out"), folder_of("out.parquet")
@@ -79,29 +79,29 @@ def folder_of(path: str) -> str:
 
 
 def is_one_file(path: str) -> bool:
-    """Tell whether a target is one file."""
-    return path.lower().endswith(ONE_FILE)
+    """Whether a target is one file."""
+    return path.lower().endswith(ONE_FILE_ENDINGS)
 
 
 def status(target: object) -> Status:
-    """Tell how far a lake is, from its folder alone; no model is loaded.
+    """Read the progress of a lake from its folder, without loading a model.
 
     Args:
         target: as given to `lake`.
 
     Raises:
-        InputError: there is no lake.
+        InputError: the target holds no lake.
     """
-    system, path = located(target, "target")
+    system, path = find_filesystem(target, "target")
     folder = folder_of(path)
     plan = load(system, folder)
     if plan is None:
         if is_one_file(path) and merged_rows(path, None) is not None:
             return Status(path, 1, 1, (), True)
         raise InputError(f"{folder}: no lake was begun here")
-    names = listed(system, folder)
+    names = list_files(system, folder)
     there = {unit.number for unit in plan.units if file_name(plan.fingerprint, unit) in names}
-    notes = noted(system, f"{folder}/{FAILED}")
+    notes = read_json_file(system, f"{folder}/{FAILED_FILE}")
     failed = [why for number, why in notes.items() if number not in set(map(str, there))]
-    finished = SUCCESS in names and len(there) == len(plan.units)
+    finished = SUCCESS_FILE in names and len(there) == len(plan.units)
     return Status(folder, len(plan.units), len(there), tuple(failed), finished)

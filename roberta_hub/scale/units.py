@@ -14,18 +14,18 @@ from roberta_hub.errors import InputError, RobertaHubError
 from roberta_hub.rows.delimited import row_ends
 from roberta_hub.rows.lines import MARK, MAX_ROW
 from roberta_hub.scale.columns import arrow
-from roberta_hub.scale.layouts import Layout, check_fields, check_objects, header_of
-from roberta_hub.scale.sources import Source, SourceFile, opened_file, unreadable
+from roberta_hub.scale.source_schema import SourceSchema, check_fields, check_objects, header_of
+from roberta_hub.scale.sources import LakeSource, SourceFile, opened_file, unreadable
 
-BLOCK = 1 << 23
-"""Bytes of a text file that are looked at together."""
-READERS = 16
-"""Parquet files whose footers are read at once; an object store answers each after a while."""
+SCAN_BYTES = 1 << 23
+"""Bytes of a text file that are scanned at once."""
+FOOTER_READERS = 16
+"""Threads that read footers: every request to an object store has a latency."""
 
 
 @dataclass(frozen=True)
-class Unit:
-    """Names a part of one file: what is done together, and makes one file of answers."""
+class WorkUnit:
+    """Range of rows of one file, whose answers make one file."""
 
     number: int
     file: str
@@ -33,54 +33,56 @@ class Unit:
     size: int
     """Bytes of the whole file when it was planned."""
     changed: int
-    """When it was changed last, in nanoseconds."""
+    """Modification time when it was planned, in nanoseconds."""
     start: int
-    """First row of Parquet, from 0; of text the first byte."""
+    """First row (Parquet, from 0) or first byte (text)."""
     stop: int
-    """One past the last."""
+    """One past the last row or byte."""
     first: int
-    """Number of its first row, or line, for messages; from 1."""
+    """Number of its first row or line, from 1, for messages."""
     rows: int
-    """Rows; of text, what ends like one: blank lines too."""
+    """Number of rows; blank lines of a text file count."""
 
 
-def units_of(source: Source, layout: Layout, unit_rows: int) -> list[Unit]:
+def plan_units(source: LakeSource, source_schema: SourceSchema, unit_rows: int) -> list[WorkUnit]:
     """Plan the units of a source.
 
-    Every file is cut by itself, so that a unit has one file. Parquet says in its footer how many
-    rows it has. Text is read once from end to end, since a row's end is found in no other way.
+    Every file is cut separately. The number of rows of a Parquet file is in its footer; a text file
+    is scanned once for the ends of its rows.
 
     Args:
         source: files of one format.
-        layout: what is read of them; each file is held against it.
-        unit_rows: about so many rows make a unit.
+        source_schema: every file is checked against it.
+        unit_rows: approximate rows of a unit.
 
     Raises:
         InputError: a file that cannot be read.
     """
     cut = _parquet_cuts if source.format == "parquet" else _text_cuts
-    with ThreadPoolExecutor(READERS if source.format == "parquet" else 1) as pool:
-        found = pool.map(lambda file: cut(source, layout, file, unit_rows), source.files)
+    with ThreadPoolExecutor(FOOTER_READERS if source.format == "parquet" else 1) as pool:
+        found = pool.map(lambda file: cut(source, source_schema, file, unit_rows), source.files)
         parts = list(chain.from_iterable(found))
-    parts = parts or [(source.files[0], (0, 0, 1, 0))]  # of no rows: a file with the columns
+    parts = parts or [(source.files[0], (0, 0, 1, 0))]  # no rows: still a file with the columns
     return [
-        Unit(number, file.path, file.size, file.changed, *part)
+        WorkUnit(number, file.path, file.size, file.changed, *part)
         for number, (file, part) in enumerate(parts)
     ]
 
 
-Part = tuple[SourceFile, tuple[int, int, int, int]]
-"""A file, and start, stop, first and rows of a unit."""
+UnitRange = tuple[SourceFile, tuple[int, int, int, int]]
+"""A file, and (start, stop, first, rows) of a unit."""
 
 
-def _parquet_cuts(source: Source, layout: Layout, file: SourceFile, unit_rows: int) -> list[Part]:
+def _parquet_cuts(
+    source: LakeSource, source_schema: SourceSchema, file: SourceFile, unit_rows: int
+) -> list[UnitRange]:
     try:
         with opened_file(source, file.path) as handle:
             opened = arrow().parquet.ParquetFile(handle)
             footer, schema = opened.metadata, opened.schema_arrow
     except Exception as error:  # Arrow's errors have no common class but OSError and ValueError
         raise unreadable(file.path, error) from None
-    check_fields(schema, layout, file.path)
+    check_fields(schema, source_schema, file.path)
     groups = [footer.row_group(k).num_rows for k in range(footer.num_row_groups)]
     ends = row_cuts(groups, unit_rows)
     return [
@@ -90,13 +92,13 @@ def _parquet_cuts(source: Source, layout: Layout, file: SourceFile, unit_rows: i
 
 
 def row_cuts(groups: Sequence[int], unit_rows: int) -> list[int]:
-    """Tell where the units of a Parquet file end: at a row group's end, where one is near.
+    """Ends of the units of a Parquet file, at the end of a row group if one is near.
 
-    A group is read faster as a whole; one that is larger than a unit is cut.
+    Whole groups are read faster; a group that is larger than a unit is cut.
 
     Args:
         groups: rows of each row group.
-        unit_rows: about so many rows make a unit.
+        unit_rows: approximate rows of a unit.
 
     Example:
         >>> row_cuts([40, 40, 40, 40], 80), row_cuts([250], 100), row_cuts([], 100)
@@ -114,23 +116,25 @@ def row_cuts(groups: Sequence[int], unit_rows: int) -> list[int]:
     return sorted({*ends} - {0})
 
 
-def _text_cuts(source: Source, layout: Layout, file: SourceFile, unit_rows: int) -> list[Part]:
-    """Cut a file behind each `unit_rows`-th row; a newline in a CSV's quotes ends none."""
+def _text_cuts(
+    source: LakeSource, source_schema: SourceSchema, file: SourceFile, unit_rows: int
+) -> list[UnitRange]:
+    """Cut a file after each `unit_rows`-th row; a quoted newline of a CSV ends no row."""
     if not file.size:
-        return []  # as engines leave them, without a header
-    parts: list[Part] = []
-    separator = layout.separator if source.format == "csv" else None
+        return []  # engines write such files, without a header
+    parts: list[UnitRange] = []
+    separator = source_schema.separator if source.format == "csv" else None
     before = 0
     if separator:
         header = header_of(source, file.path)
         before = header.lines
-        if (header.columns, header.separator) != (layout.header, separator):
+        if (header.columns, header.separator) != (source_schema.header, separator):
             raise InputError(
                 f"{file.path}:1: another header than that of the first file; the files of a source "
                 "have the same columns"
             )
     else:
-        check_objects(source, layout, file.path)
+        check_objects(source, source_schema, file.path)
     try:
         with opened_file(source, file.path) as handle:
             start, line = _text_start(handle, before)
@@ -139,7 +143,7 @@ def _text_cuts(source: Source, layout: Layout, file: SourceFile, unit_rows: int)
             rows = lines = 0
             data = last = b""
             opens = False
-            while block := handle.read(BLOCK):
+            while block := handle.read(SCAN_BYTES):
                 data, last = data + block, block[-1:]
                 ends, opens = row_ends(data, separator)
                 seen = 0
@@ -170,17 +174,17 @@ def _text_cuts(source: Source, layout: Layout, file: SourceFile, unit_rows: int)
 
 
 def _text_start(handle: Any, lines: int) -> tuple[int, int]:
-    """Tell at which byte and line a file's rows begin: behind a byte order mark, and a header.
+    """First byte and line of a file's rows, after a byte order mark and the header.
 
     Args:
         handle: the open file.
         lines: of the header.
     """
     handle.seek(0)
-    head = handle.read(BLOCK)
+    head = handle.read(SCAN_BYTES)
     if not lines:
         return len(MARK) if head.startswith(MARK) else 0, 1
-    while head.count(b"\n") < lines and (block := handle.read(BLOCK)):
+    while head.count(b"\n") < lines and (block := handle.read(SCAN_BYTES)):
         head += block
     ends = [end.end() for end in islice(re.finditer(b"\n", head), lines)]
     return (ends[-1] if len(ends) == lines else len(head)), lines + 1

@@ -1,9 +1,10 @@
-"""Defines Verb: a verb of a model as a function from table to table, which holds names only."""
+"""Defines Verb: a verb of a model as a picklable function from table to table."""
 
 from __future__ import annotations
 
 import json
 import os
+import warnings
 from collections.abc import Iterator, Mapping, Sequence
 from typing import Any, Literal
 
@@ -21,8 +22,15 @@ from roberta_hub.keywords import unknown_keyword
 from roberta_hub.rows.columns import check_clash, text_columns
 from roberta_hub.rows.frames import append_columns, column_names, column_of, frame_kind, is_stream
 from roberta_hub.rows.values import Fault, RowTexts, is_utf8, texts_in
-from roberta_hub.scale.columns import SHARED, VECTORS, arrow, as_table, ask, schema
-from roberta_hub.scale.models import Loaded, Optimize, loaded, with_threads
+from roberta_hub.scale.columns import (
+    SHARED_OPTIONS,
+    VECTOR_DTYPES,
+    answer_rows,
+    arrow,
+    as_table,
+    schema,
+)
+from roberta_hub.scale.models import LoadedModel, Optimize, load_once, with_threads
 from roberta_hub.text.texts import as_strings
 from roberta_hub.verbs.question import Columns
 from roberta_hub.verbs.table import QUESTIONS
@@ -30,10 +38,20 @@ from roberta_hub.verbs.table import QUESTIONS
 Vectors = Literal["float32", "float16"]
 Errors = Literal["raise", "column"]
 
-MOST_THREADS = 1024
-_TOLD = ("model", "text", "optimize", "vectors", "errors", "device", "dtype", "threads", "prefix")
-"""Attributes that the constructor takes; engines add others, as Ray Data's actors do."""
-_LISTS = ("labels", "targets", "options")
+MAX_THREADS = 1024
+_ARGUMENTS = (
+    "model",
+    "text",
+    "optimize",
+    "vectors",
+    "errors",
+    "device",
+    "dtype",
+    "threads",
+    "prefix",
+)
+"""Arguments of the constructor, kept as attributes; engines such as Ray Data add others."""
+_LIST_OPTIONS = ("labels", "targets", "options")
 _schemas: dict[str, Any] = {}
 
 
@@ -116,18 +134,16 @@ class Verb:
         self.model = os.path.abspath(path) if os.path.exists(path) else path
         self.text = _columns(text)
         one_of("optimize", optimize, (None, "float32", "int8", "bfloat16", "auto"))
-        one_of("vectors", vectors, VECTORS)
+        one_of("vectors", vectors, VECTOR_DTYPES)
         one_of("errors", errors, ("raise", "column"))
         self.optimize, self.vectors, self.errors = optimize, vectors, errors
         self.device = None if device is None else text_of("device", device)
         self.dtype = None if dtype is None else text_of("dtype", str(dtype).removeprefix("torch."))
-        self.threads = (
-            None if threads is None else whole_number("threads", threads, 1, MOST_THREADS)
-        )
+        self.threads = None if threads is None else whole_number("threads", threads, 1, MAX_THREADS)
         self.prefix = text_of("prefix", prefix)
         if not is_utf8(self.prefix):
             raise InputError(f"prefix is {shown(prefix)}, which cannot be written as UTF-8")
-        known = question.keywords | SHARED
+        known = question.keywords | SHARED_OPTIONS
         for name in options:
             if name not in known:
                 raise unknown_keyword(self.verb, name, known)
@@ -142,8 +158,8 @@ class Verb:
                 columns; or an iterator of such tables, which gives an iterator.
 
         Returns:
-            The same kind of table with the columns of the answers behind its own. A null text gives
-            null answers.
+            The same kind of table with the columns of the answers appended. A null text gives null
+            answers.
 
         Raises:
             UnknownNameError: no such column, or no such model.
@@ -168,25 +184,33 @@ class Verb:
         return append_columns(table, found)
 
     def __repr__(self) -> str:
-        names = {name: value for name, value in self.names().items() if value not in (None, "", ())}
+        names = {
+            name: value for name, value in self.arguments().items() if value not in (None, "", ())
+        }
         inner = ", ".join(f"{name}={value!r}" for name, value in names.items())
         return f"Verb({self.verb!r}, {inner})"
 
     def but(self, **changes: Any) -> Verb:
-        """Return a copy that was told something else.
+        """Return a copy with other arguments.
 
         Args:
             changes: arguments of the constructor.
         """
-        told = {**self.names(), "text": self.text or None, **changes}
-        return type(self)(self.verb, **told)
+        arguments = {**self.arguments(), "text": self.text or None, **changes}
+        return type(self)(self.verb, **arguments)
+
+    def arguments(self) -> dict[str, Any]:
+        """Return all arguments of the constructor but the verb, as plain values."""
+        return {**{name: getattr(self, name) for name in _ARGUMENTS}, **self.options}
 
     def names(self) -> dict[str, Any]:
-        """Return all arguments of the constructor but the verb, as plain values."""
-        return {**{name: getattr(self, name) for name in _TOLD}, **self.options}
+        """Return `arguments()`; deprecated."""
+        message = "Verb.names() is now Verb.arguments()"
+        warnings.warn(message, DeprecationWarning, stacklevel=2)
+        return self.arguments()
 
     def schema(self) -> Any:
-        """Return the Arrow schema of the answers; it loads the model.
+        """Arrow schema of the answers; loads the model.
 
         Raises:
             RobertaHubError: the model cannot answer the verb, or not with these options.
@@ -194,7 +218,7 @@ class Verb:
         return self._named(self._kinds().empty_table()).schema
 
     def digest(self) -> str:
-        """Return a digest of the model: weights, labels, settings, vocabulary; it loads the model.
+        """Digest of the model's weights, labels, settings and vocabulary; loads the model.
 
         Models of the same digest give the same answers on the same kind of machine.
         """
@@ -207,8 +231,8 @@ class Verb:
             rows: see `RowTexts`.
 
         Returns:
-            (a pyarrow Table with a row for each, what is wrong with which row). The errors name no
-            row, and what is wrong with a part of one, an option, they name.
+            (a pyarrow Table with a row for each, the errors by row). An error does not name its
+            row, only the part of it (an option) that is wrong.
         """
         pa, kinds = arrow(), self._kinds()
         asked = [i for i, row in enumerate(rows) if isinstance(row, (str, tuple))]
@@ -228,7 +252,7 @@ class Verb:
         return self._named(found, faults), dict(sorted(faults.items()))
 
     def _named(self, found: Any, faults: Mapping[int, InputError] | None = None) -> Any:
-        """Give the columns their names, and put what is wrong with rows beside them."""
+        """Prefix the names of the columns, and append `error` if wanted."""
         pa = arrow()
         if self.errors == "column":
             known = {} if faults is None else faults
@@ -237,10 +261,10 @@ class Verb:
         return found.rename_columns([self.prefix + name for name in found.column_names])
 
     def _parts(self, texts: list[Any], start: int) -> Iterator[tuple[int, Any]]:
-        """Answer texts together; halve them where one is at fault, until it is found.
+        """Answer texts together; bisect them to find a faulty one.
 
         Yields:
-            (number of the first text, the Table of their answers, or why it has none).
+            (number of the first text, the Table of answers, or the error).
         """
         if not texts:
             return
@@ -259,11 +283,11 @@ class Verb:
     def _ask(self, texts: list[Any]) -> Columns:
         roberta = self._loaded().roberta
         with with_threads(self.threads or 1):
-            return ask(QUESTIONS[self.verb], roberta, texts, self.options)
+            return answer_rows(QUESTIONS[self.verb], roberta, texts, self.options)
 
     def _kinds(self) -> Any:
-        """Return the schema of the answers to an example, under the verb's own names."""
-        key = json.dumps([self.verb, self.names()], sort_keys=True)
+        """Schema of the answers to an example, without the prefix."""
+        key = json.dumps([self.verb, self.arguments()], sort_keys=True)
         if key not in _schemas:
             example = tuple(f"text {i} <mask>" for i in range(max(1, len(self.text))))
             found = self._ask([example if len(example) > 1 else example[0]])
@@ -271,9 +295,9 @@ class Verb:
             _schemas[key] = schema(found, sample, self.vectors)
         return _schemas[key]
 
-    def _loaded(self) -> Loaded:
+    def _loaded(self) -> LoadedModel:
         with with_threads(self.threads or 1):
-            return loaded(self.model, self.device, self.dtype, self.optimize)
+            return load_once(self.model, self.device, self.dtype, self.optimize)
 
     def _check_count(self) -> None:
         question = QUESTIONS[self.verb]
@@ -290,17 +314,17 @@ class Verb:
 
 
 def reason(error: RobertaHubError) -> InputError:
-    """Return what an error says, without its traceback, in which a model may hang.
+    """Copy an error without its traceback, which may keep a model alive.
 
     Args:
-        error: of a call with one text, whose place says nothing; a part of the text is a place.
+        error: of a call with one text; its place is dropped unless it is a part of the text.
     """
     place = None if isinstance(error.place, Place) else error.place
     return InputError(error.what, place=place, remedy=error.remedy)
 
 
 def _verb_of(name: object) -> str:
-    """Return the interface's name of a verb that answers a row by itself."""
+    """Return the method name of a verb that answers each row separately."""
     text = text_of("verb", name).replace("-", "_")
     if text in QUESTIONS:
         return text
@@ -321,8 +345,8 @@ def _columns(text: object) -> tuple[str, ...]:
 
 
 def _plain(name: str, value: object) -> Any:
-    """Return an option as JSON has it."""
-    if value is not None and name in _LISTS:
+    """Return an option as a JSON value."""
+    if value is not None and name in _LIST_OPTIONS:
         return as_strings(value, name, name)
     if value is None or isinstance(value, (str, bool, int, float)):
         return value

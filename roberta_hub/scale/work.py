@@ -1,7 +1,7 @@
-"""Does one unit: reads its rows, asks the verb, and makes one file that is whole or is not there.
+"""Does one unit: reads its rows, runs the verb, and writes one file atomically.
 
-Doing a unit twice makes the same bytes under the same name. So a worker may be killed at any time,
-and several may do the same unit.
+A unit always makes the same bytes under the same name, so workers may be killed at any time, and
+several may do the same unit.
 """
 
 from __future__ import annotations
@@ -19,111 +19,111 @@ from typing import Any, Literal
 
 from roberta_hub.errors import InputError, RobertaHubError
 from roberta_hub.scale.columns import arrow
-from roberta_hub.scale.layouts import Layout
-from roberta_hub.scale.outputs import whole
+from roberta_hub.scale.outputs import write_whole
 from roberta_hub.scale.reading import Batch, read_unit
-from roberta_hub.scale.sources import Source
-from roberta_hub.scale.units import Unit
+from roberta_hub.scale.source_schema import SourceSchema
+from roberta_hub.scale.sources import LakeSource
+from roberta_hub.scale.units import WorkUnit
 from roberta_hub.scale.verb import Verb, reason
 
-NOTE = b"roberta_hub"
-"""Key of a file's own note in its Parquet footer."""
-GROUP = 16_384
-"""Rows of a row group."""
-_FULL = (errno.ENOSPC, errno.EDQUOT, errno.EFBIG, errno.EROFS)
-"""What no further attempt mends, and no other unit escapes."""
-SHOWN = 5
-"""Rows at fault that a unit reports in words."""
-WHOLE = ("done", "there")
-"""Ends of units that have a file."""
+FOOTER_KEY = b"roberta_hub"
+"""Key of our metadata in a Parquet footer."""
+ROW_GROUP_ROWS = 16_384
+"""Rows per row group."""
+_DISK_ERRORS = (errno.ENOSPC, errno.EDQUOT, errno.EFBIG, errno.EROFS)
+"""Errors of a full or read-only disk, which every unit would meet."""
+FAULTS_SHOWN = 5
+"""Faulty rows that a unit describes."""
+ENDS_WITH_FILE = ("done", "there")
+"""Ends of units with a file."""
 End = Literal["done", "there", "input", "again", "stop"]
 
 
 @dataclass(frozen=True)
 class Job:
-    """All that the units of a plan share: small, and sent to every worker."""
+    """Settings that the units of a plan share; small, and sent to every worker."""
 
-    source: Source
-    """Without the list of its files."""
-    layout: Layout
+    source: LakeSource
+    """The source without its list of files."""
+    source_schema: SourceSchema
     system: Any
     """pyarrow's FileSystem of the target."""
     folder: str
-    """The target, on its file system."""
+    """Path of the target on its file system."""
     verb: Verb
-    """With the number of threads."""
+    """The verb, with its number of threads."""
     digest: str
     """Of the model."""
     fingerprint: str
-    """Of all that decides the answers; a unit's file is named by it."""
+    """Hash of the plan's settings; part of the names of the units' files."""
     run: str = field(default_factory=lambda: uuid.uuid4().hex)
-    """Of the driver: it is in the names of temporary files."""
+    """Id of the driver, part of the names of temporary files."""
 
 
 @dataclass(frozen=True)
 class Done:
-    """How a unit ended."""
+    """Result of a unit."""
 
     unit: int
     end: End
-    """"done"; "there": its file was there; "input": bad input, which no second attempt mends;
-    "again": another attempt may do; "stop": no unit can be done: no model, a full disk."""
+    """"done"; "there": it had a file; "input": bad input, not worth a retry; "again": worth a
+    retry; "stop": no unit can be done (no model, a full disk)."""
     rows: int = 0
     faults: int = 0
     """Rows without an answer."""
     errors: tuple[RobertaHubError, ...] = ()
-    """What is wrong; their places are files and rows."""
+    """Errors, whose places are files and rows."""
     seconds: float = 0.0
     cpu: float = 0.0
-    """CPU seconds of the process meanwhile."""
+    """CPU seconds of the process."""
     worker: str = ""
-    """Who did it."""
+    """host:pid of the worker."""
 
     @property
     def why(self) -> tuple[str, ...]:
-        """What is wrong, with file and row, in words."""
+        """Messages of the errors, with file and row."""
         return tuple(map(str, self.errors))
 
 
 @dataclass(frozen=True)
-class Schedule:
-    """How an engine runs units."""
+class SchedulerOptions:
+    """Options of a scheduler."""
 
     workers: int | None
-    """None: as many as the engine thinks fit."""
+    """Number of workers; None: the scheduler's default."""
     time_limit: float
-    """Seconds after which an attempt is given up, and its worker with it."""
+    """Seconds after which an attempt, and its worker, is stopped."""
     attempts: int
-    """Times that a unit is begun."""
+    """Most attempts at a unit."""
     address: str | None = None
-    """Of a cluster."""
+    """Address of a cluster."""
 
 
-Engine = Callable[[Job, Sequence[Unit], Schedule], Generator[Done, None, None]]
-"""Runs `do_unit` for each unit somewhere, and yields how each ended, once, as they end. Closing the
-iterator stops the workers. An engine schedules, and nothing else; `Attempts` counts for it. Its
-module has it as `run_units`, and `threads(schedule)`: how many a worker gets by default."""
+Scheduler = Callable[[Job, Sequence[WorkUnit], SchedulerOptions], Generator[Done, None, None]]
+"""Runs `do_unit` for each unit in some worker, and yields each result as it is ready. Closing the
+iterator stops the workers. `Attempts` counts retries for it. Its module calls it `run_units`, and
+has `threads(schedule)`, the default number of threads of a worker."""
 
 
 class Attempts:
-    """Counts how often each unit was begun in vain."""
+    """Counts the failed attempts of each unit."""
 
     def __init__(self, most: int) -> None:
-        """Count to a limit.
+        """Set the limit.
 
         Args:
-            most: attempts that a unit has.
+            most: attempts at a unit.
         """
         self._most, self._failed = most, dict[int, int]()
 
     def final(self, done: Done) -> Done | None:
-        """Tell whether a unit is over; None: it is to be begun again.
+        """Return the result of a unit, or None for another attempt.
 
         Args:
-            done: how an attempt ended; one whose worker died is "again".
+            done: result of an attempt; "again" if its worker died.
 
         Returns:
-            How the unit ended; after the last attempt what would be "again" stays so.
+            The result; after the last attempt also one that is "again".
         """
         if done.end != "again":
             return done
@@ -131,24 +131,24 @@ class Attempts:
         return done if count >= self._most else None
 
 
-def died(unit: Unit, why: str) -> Done:
-    """Make what an engine says of a unit whose worker is gone.
+def died(unit: WorkUnit, why: str) -> Done:
+    """Return the result of a unit whose worker died.
 
     Args:
-        unit: that it was doing.
+        unit: that the worker was doing.
         why: "was killed by signal 9", "took longer than 60 s".
     """
     error = RobertaHubError(f"the worker of {place(unit)} {why}", place=unit.file)
     return Done(unit.number, "again", errors=(error,))
 
 
-def place(unit: Unit) -> str:
-    """Name the rows of a unit, for people."""
+def place(unit: WorkUnit) -> str:
+    """Describe the rows of a unit, for messages."""
     return f"rows {unit.first} to {unit.first + max(unit.rows, 1) - 1}"
 
 
-def file_name(fingerprint: str, unit: Unit) -> str:
-    """Name the file of a unit's answers; it depends on nothing but the plan.
+def file_name(fingerprint: str, unit: WorkUnit) -> str:
+    """Name of a unit's file, a function of the plan alone.
 
     Args:
         fingerprint: of the job.
@@ -159,10 +159,10 @@ def file_name(fingerprint: str, unit: Unit) -> str:
     return f"part-{unit.number:06d}-{digest}.parquet"
 
 
-def do_unit(job: Job, unit: Unit) -> Done:
-    """Do one unit of a plan, in whatever process: this is what an engine calls.
+def do_unit(job: Job, unit: WorkUnit) -> Done:
+    """Do one unit of a plan; schedulers call it, in any process.
 
-    It raises nothing but what ends the process: how it went is in what it returns.
+    Errors are returned in the result; only exceptions that end the process are raised.
 
     Args:
         job: of the plan.
@@ -170,13 +170,13 @@ def do_unit(job: Job, unit: Unit) -> Done:
     """
     began, cpu = time.monotonic(), time.process_time()
     try:
-        done = _checked(job, unit) or _written(job, unit)
+        done = _find_finished(job, unit) or _write_unit(job, unit)
     except RobertaHubError as error:
         done = Done(unit.number, "input", errors=(reason(error),))
     except OSError as error:
-        end: End = "stop" if error.errno in _FULL else "again"
+        end: End = "stop" if error.errno in _DISK_ERRORS else "again"
         done = Done(unit.number, end, errors=(_failed(unit, str(error.strerror or error)),))
-    except Exception as error:  # of a disk, a store, a GPU: what may pass
+    except Exception as error:  # of a disk, a store or a GPU: perhaps transient
         why = f"{type(error).__name__}: {error}"
         done = Done(unit.number, "again", errors=(_failed(unit, why),))
     return replace(
@@ -187,12 +187,12 @@ def do_unit(job: Job, unit: Unit) -> Done:
     )
 
 
-def _failed(unit: Unit, why: str) -> RobertaHubError:
+def _failed(unit: WorkUnit, why: str) -> RobertaHubError:
     return RobertaHubError(why, place=f"{unit.file}, {place(unit)}")
 
 
-def _checked(job: Job, unit: Unit) -> Done | None:
-    """Refuse a model that is not the plan's; None: the unit is to be done."""
+def _find_finished(job: Job, unit: WorkUnit) -> Done | None:
+    """Check the model against the plan's, and look for the unit's file; None: do the unit."""
     try:
         if job.verb.digest() != job.digest:
             raise InputError(
@@ -202,40 +202,40 @@ def _checked(job: Job, unit: Unit) -> Done | None:
         job.verb.schema()
     except RobertaHubError as error:
         return Done(unit.number, "stop", errors=(reason(error),))
-    found = note_of(job, unit)
+    found = read_footer(job, unit)
     return None if found is None else Done(unit.number, "there", found.rows, found.faults)
 
 
-def _written(job: Job, unit: Unit) -> Done:
+def _write_unit(job: Job, unit: WorkUnit) -> Done:
     """Read a unit, answer it batch by batch, and write its file."""
     pa = arrow()
     errors: list[RobertaHubError] = []
     count = faults = 0
     path = f"{job.folder}/{file_name(job.fingerprint, unit)}"
-    schema = pa.schema([*job.layout.keep, *job.verb.schema()])
+    schema = pa.schema([*job.source_schema.keep, *job.verb.schema()])
     note = {"unit": unit.number, "fingerprint": job.fingerprint}
     try:
         with (
-            whole(job.system, path, job.run) as sink,
+            write_whole(job.system, path, job.run) as sink,
             pa.parquet.ParquetWriter(sink, schema, write_page_checksum=True) as writer,
         ):
-            for rows in read_unit(job.source, job.layout, unit):
-                found, wrong = _answered(job, unit, rows)
+            for rows in read_unit(job.source, job.source_schema, unit):
+                found, wrong = _answer_rows(job, unit, rows)
                 for batch in found.to_batches():
-                    writer.write_batch(batch, GROUP)
+                    writer.write_batch(batch, ROW_GROUP_ROWS)
                 count, faults = count + len(found), faults + len(wrong)
-                errors += wrong[: SHOWN - len(errors)]
+                errors += wrong[: FAULTS_SHOWN - len(errors)]
             note |= {"rows": count, "faults": faults}
-            writer.add_key_value_metadata({NOTE: json.dumps(note)})
-    except FileNotFoundError:  # a driver that found all files there has swept
-        if (there := note_of(job, unit)) is None:
+            writer.add_key_value_metadata({FOOTER_KEY: json.dumps(note)})
+    except FileNotFoundError:  # another driver finished the lake and swept
+        if (there := read_footer(job, unit)) is None:
             raise
         return Done(unit.number, "there", there.rows, there.faults)
     return Done(unit.number, "done", count, faults, tuple(errors))
 
 
-def _answered(job: Job, unit: Unit, rows: Batch) -> tuple[Any, list[InputError]]:
-    """Answer some rows: (Table of what is kept and the answers, what is wrong with which)."""
+def _answer_rows(job: Job, unit: WorkUnit, rows: Batch) -> tuple[Any, list[InputError]]:
+    """Answer some rows: (Table of kept columns and answers, errors of rows)."""
     found, faults = job.verb.answers(rows.texts)
     for i, error in faults.items():
         error.within(f"{unit.file}:{rows.numbers[i]}")
@@ -249,15 +249,15 @@ def _answered(job: Job, unit: Unit, rows: Batch) -> tuple[Any, list[InputError]]
 
 
 @dataclass(frozen=True)
-class Note:
-    """What the file of a unit says of itself."""
+class FooterNote:
+    """Our metadata in the footer of a unit's file."""
 
     rows: int
     faults: int
 
 
-def note_of(job: Job, unit: Unit) -> Note | None:
-    """Read the footer of a unit's file; None: there is no file, or it is damaged.
+def read_footer(job: Job, unit: WorkUnit) -> FooterNote | None:
+    """Read the footer of a unit's file; None if the file is missing or damaged.
 
     Args:
         job: of the plan.
@@ -268,10 +268,10 @@ def note_of(job: Job, unit: Unit) -> Note | None:
     try:
         with job.system.open_input_file(path) as file:
             footer = pa.parquet.read_metadata(file)
-        note = json.loads(footer.metadata[NOTE])
+        note = json.loads(footer.metadata[FOOTER_KEY])
         agrees = (note["unit"], note["fingerprint"]) == (unit.number, job.fingerprint)
         if agrees and note["rows"] == footer.num_rows:
-            return Note(note["rows"], note["faults"])
+            return FooterNote(note["rows"], note["faults"])
     except (OSError, ValueError, KeyError, TypeError):  # ArrowInvalid is a ValueError
         pass
     return None

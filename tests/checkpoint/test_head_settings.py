@@ -14,7 +14,7 @@ from checkpoints import IDS, assert_refused, edit_json, fairseq_file, fairseq_st
 from roberta_hub import RobertaHubInterface, load_model
 from roberta_hub.checkpoint.names.table import HEAD
 from roberta_hub.errors import Advice, CheckpointError, InputError, InputTypeError
-from roberta_hub.scale.models import Loaded
+from roberta_hub.scale.models import LoadedModel
 from roberta_hub.settings import HeadSettings
 
 TEXTS = ["the", "hehe the"]
@@ -276,13 +276,13 @@ def test_a_strangers_kinds_are_read_or_left(tmp_path: Path, value: Any) -> None:
 
 def test_a_lake_tells_apart_models_that_answer_otherwise() -> None:
     roberta = small({"mood": ("bad", "good")})
-    digests = [Loaded(roberta).digest]
+    digests = [LoadedModel(roberta).digest]
     roberta.kinds["mood"] = "multi_label"
-    digests.append(Loaded(roberta).digest)
+    digests.append(LoadedModel(roberta).digest)
     roberta.thresholds["mood"] = (0.2, 0.5)
-    digests.append(Loaded(roberta).digest)
+    digests.append(LoadedModel(roberta).digest)
     roberta.model.classification_heads["mood"].pooling = "mean"
-    digests.append(Loaded(roberta).digest)
+    digests.append(LoadedModel(roberta).digest)
     roberta.model.classification_heads["mood"].normalize = True
-    digests.append(Loaded(roberta).digest)
+    digests.append(LoadedModel(roberta).digest)
     assert len(set(digests)) == 5

@@ -122,10 +122,10 @@ def test_a_row_has_nothing_there(value: Any) -> None:
 
 def test_a_lake_reads_null(tmp_path: Path) -> None:
     """Arrow's null in each kind of column of texts, and NaN, which Python's JSON writes."""
-    from roberta_hub.scale.layouts import layout_of
     from roberta_hub.scale.reading import read_unit
-    from roberta_hub.scale.sources import find
-    from roberta_hub.scale.units import units_of
+    from roberta_hub.scale.source_schema import find_schema
+    from roberta_hub.scale.sources import find_source
+    from roberta_hub.scale.units import plan_units
 
     text = pa.array(["A dog ran.", None])
     kinds = [text, text.cast(pa.large_string()), text.dictionary_encode(), pa.nulls(2)]
@@ -133,10 +133,10 @@ def test_a_lake_reads_null(tmp_path: Path) -> None:
         pq.write_table(pa.table({"text": column}), tmp_path / f"{k}.parquet")
     (tmp_path / "in.jsonl").write_text('{"text": "A dog ran."}\n{"text": NaN}\n{"text": null}\n')
     for name, holes in (("*.parquet", 5), ("in.jsonl", 2)):
-        source = find(tmp_path / name)
-        layout = layout_of(source, (), None)
+        source = find_source(tmp_path / name)
+        layout = find_schema(source, (), None)
         batches = [
-            b for unit in units_of(source, layout, 9) for b in read_unit(source, layout, unit)
+            b for unit in plan_units(source, layout, 9) for b in read_unit(source, layout, unit)
         ]
         texts = [text for batch in batches for text in batch.texts]
         assert set(texts) == {"A dog ran.", None} and texts.count(None) == holes

@@ -14,10 +14,10 @@ pytest.importorskip("pyarrow")
 from roberta_hub.errors import InputError
 from roberta_hub.rows.tables import open_table
 from roberta_hub.rows.values import Fault
-from roberta_hub.scale.layouts import layout_of
 from roberta_hub.scale.reading import read_unit
-from roberta_hub.scale.sources import find
-from roberta_hub.scale.units import units_of
+from roberta_hub.scale.source_schema import find_schema
+from roberta_hub.scale.sources import find_source
+from roberta_hub.scale.units import plan_units
 
 Found = list[tuple[int, Any]]
 CELLS = st.sampled_from(
@@ -46,11 +46,11 @@ def as_table(path: Path) -> Found:
 
 
 def as_lake(path: Path, unit_rows: int) -> Found:
-    source = find(path)
-    layout = layout_of(source, ("text",), [])
+    source = find_source(path)
+    layout = find_schema(source, ("text",), [])
     batches = [
         batch
-        for unit in units_of(source, layout, unit_rows)
+        for unit in plan_units(source, layout, unit_rows)
         for batch in read_unit(source, layout, unit)
     ]
     return [

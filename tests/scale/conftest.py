@@ -8,8 +8,8 @@ from typing import TYPE_CHECKING
 import pytest
 
 if TYPE_CHECKING:
-    from roberta_hub.scale.units import Unit
-    from roberta_hub.scale.work import Done, Job, Schedule
+    from roberta_hub.scale.units import WorkUnit
+    from roberta_hub.scale.work import Done, Job, SchedulerOptions
 
 
 @pytest.fixture
@@ -20,7 +20,9 @@ def ran(monkeypatch: pytest.MonkeyPatch) -> list[int]:
 
     numbers: list[int] = []
 
-    def run_units(job: Job, units: Sequence[Unit], schedule: Schedule) -> Iterator[Done]:
+    def run_units(
+        job: Job, units: Sequence[WorkUnit], schedule: SchedulerOptions
+    ) -> Iterator[Done]:
         for unit in units:
             numbers.append(unit.number)
             yield do_unit(job, unit)

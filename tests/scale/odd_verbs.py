@@ -10,7 +10,7 @@ from pathlib import Path
 from typing import Any
 
 from roberta_hub.scale import Verb, processes
-from roberta_hub.scale.units import Unit
+from roberta_hub.scale.units import WorkUnit
 from roberta_hub.scale.work import Done, Job, do_unit
 
 
@@ -47,7 +47,7 @@ class KilledAfter(Verb):
         return super().answers(rows)
 
 
-def _do_unit_and_die(job: Job, unit: Unit) -> Done:
+def _do_unit_and_die(job: Job, unit: WorkUnit) -> Done:
     done = do_unit(job, unit)
     kill_once()
     return done

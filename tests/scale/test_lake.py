@@ -86,7 +86,7 @@ def test_the_same_call_goes_on_and_makes_the_same_bytes(
 
 @pytest.mark.parametrize("finished", [True, False])
 @pytest.mark.parametrize("damage", ["cut", "empty", "another unit's", "not Parquet"])
-def test_a_damaged_file_is_noticed_and_made_anew(
+def test_a_damaged_file_is_noticed_and_made_again(
     damage: str, finished: bool, tmp_path: Path, source: Path, verb: Verb, ran: list[int]
 ) -> None:
     out = tmp_path / "out"
@@ -288,9 +288,9 @@ def test_what_cannot_be_a_lake(tmp_path: Path, source: Path, verb: Verb) -> None
         ([], out, InputError, "source"),
         ("nowhere://x/y", out, InputError, "nowhere"),
         (source, tmp_path / "no" / "one.parquet", InputError, "no such folder"),
-        (tmp_path / "in.p*", tmp_path / "in.pq", InputError, "lies in the source"),
-        (linked, tmp_path / "alone" / "out", InputError, "lies in the source"),
-        (tmp_path / "alone", linked / "out", InputError, "lies in the source"),
+        (tmp_path / "in.p*", tmp_path / "in.pq", InputError, "is inside the source"),
+        (linked, tmp_path / "alone" / "out", InputError, "is inside the source"),
+        (tmp_path / "alone", linked / "out", InputError, "is inside the source"),
     ):
         with pytest.raises(error, match=said):
             lake(given, target, verb)

@@ -31,8 +31,8 @@ from odd_verbs import Deadly, Killed, KilledAfter, Stuck
 
 from roberta_hub.errors import LakeError, RobertaHubError
 from roberta_hub.scale import Verb, lake, processes
-from roberta_hub.scale.units import Unit
-from roberta_hub.scale.work import Done, Job, Schedule, do_unit
+from roberta_hub.scale.units import WorkUnit
+from roberta_hub.scale.work import Done, Job, SchedulerOptions, do_unit
 
 ROWS, UNIT = 300, 25
 pytestmark = [pytest.mark.system, pytest.mark.timeout(900)]
@@ -48,7 +48,7 @@ def source(tmp_path_factory: pytest.TempPathFactory) -> Path:
     return write_rows(tmp_path_factory.mktemp("source") / "in.jsonl", pairs(ROWS))
 
 
-def alone(job: Job, units: Sequence[Unit], schedule: Schedule) -> Iterator[Done]:
+def alone(job: Job, units: Sequence[WorkUnit], schedule: SchedulerOptions) -> Iterator[Done]:
     """An engine of no other process."""
     return (do_unit(job, unit) for unit in units)
 

@@ -14,13 +14,13 @@ import pytest
 from roberta_hub import __version__
 from roberta_hub.errors import InputError, MissingExtraError
 from roberta_hub.scale import Verb, on_ray
-from roberta_hub.scale.work import Schedule
+from roberta_hub.scale.work import SchedulerOptions
 
 pytestmark = pytest.mark.system
 
 pa = pytest.importorskip("pyarrow")
 
-SCHEDULE = Schedule(workers=None, time_limit=60, attempts=3)
+SCHEDULE = SchedulerOptions(workers=None, time_limit=60, attempts=3)
 
 
 def node(name: str, alive: bool = True, **resources: float) -> dict[str, Any]:
@@ -103,8 +103,8 @@ def test_a_verb_does_not_mind_what_engines_hang_on_it() -> None:
         pass
 
     verb = Actor("zero_shot", labels=["sport", "art"])
-    before = verb.names()
+    before = verb.arguments()
     verb.pool = object()  # type: ignore[attr-defined]
-    assert verb.names() == before
+    assert verb.arguments() == before
     assert verb({"text": ["Goal!"]})["label"][0] in ("sport", "art")
     assert type(verb.but(threads=2)) is Actor

@@ -20,10 +20,10 @@ from roberta_hub.errors import InputError, UnknownNameError  # noqa: E402
 from roberta_hub.rows.values import Fault  # noqa: E402
 from roberta_hub.scale import reading as reading_module  # noqa: E402
 from roberta_hub.scale import units as units_module  # noqa: E402
-from roberta_hub.scale.layouts import layout_of  # noqa: E402
 from roberta_hub.scale.reading import Batch, read_unit  # noqa: E402
-from roberta_hub.scale.sources import find  # noqa: E402
-from roberta_hub.scale.units import Unit, row_cuts, units_of  # noqa: E402
+from roberta_hub.scale.source_schema import find_schema  # noqa: E402
+from roberta_hub.scale.sources import find_source  # noqa: E402
+from roberta_hub.scale.units import WorkUnit, plan_units, row_cuts  # noqa: E402
 
 TEXT = st.text(st.characters(exclude_categories=["Cs"], exclude_characters="\0\r"), max_size=20)
 FEW = settings(max_examples=60, suppress_health_check=[HealthCheck.function_scoped_fixture])
@@ -32,15 +32,15 @@ FEW = settings(max_examples=60, suppress_health_check=[HealthCheck.function_scop
 @pytest.fixture(autouse=True)
 def small_blocks(monkeypatch: pytest.MonkeyPatch) -> None:
     """Blocks and batches of a few bytes and rows, so that small files have many."""
-    monkeypatch.setattr(units_module, "BLOCK", 37)
-    monkeypatch.setattr(reading_module, "BLOCK", 29)
-    monkeypatch.setattr(reading_module, "BATCH", 4)
+    monkeypatch.setattr(units_module, "SCAN_BYTES", 37)
+    monkeypatch.setattr(reading_module, "SCAN_BYTES", 29)
+    monkeypatch.setattr(reading_module, "BATCH_ROWS", 4)
 
 
-def all_rows(path: Path, unit_rows: int) -> tuple[list[Unit], list[list[Batch]]]:
-    source = find(path)
-    layout = layout_of(source, ("text",), None)
-    units = units_of(source, layout, unit_rows)
+def all_rows(path: Path, unit_rows: int) -> tuple[list[WorkUnit], list[list[Batch]]]:
+    source = find_source(path)
+    layout = find_schema(source, ("text",), None)
+    units = plan_units(source, layout, unit_rows)
     return units, [list(read_unit(source, layout, unit)) for unit in units]
 
 
@@ -178,14 +178,14 @@ def test_jsonl_columns_have_the_type_of_the_first_rows(tmp_path: Path) -> None:
     odd = [{"text": "b", "n": "no"}, {"text": "c", "n": 2**70}, {"text": "d", "new": 1}]
     odd += [{"text": "e", "x": 1}, {"text": "\ud800"}, {}]
     path.write_text("".join(json.dumps(row) + "\n" for row in rows + odd))
-    source = find(path)
-    layout = layout_of(source, ("text",), None)
+    source = find_source(path)
+    layout = find_schema(source, ("text",), None)
     kinds = dict(zip(layout.keep.names, map(str, layout.keep.types), strict=True))
     assert kinds == {
         **{"text": "string", "n": "int64", "x": "double", "b": "bool"},
         **{"deep": "string", "none": "string"},
     }
-    (unit,) = units_of(source, layout, 5000)
+    (unit,) = plan_units(source, layout, 5000)
     batches = list(read_unit(source, layout, unit))
     kept = pa.concat_tables([batch.kept for batch in batches])
     assert kept.column("deep")[3].as_py() == '{"k": [3]}'
@@ -193,16 +193,16 @@ def test_jsonl_columns_have_the_type_of_the_first_rows(tmp_path: Path) -> None:
     assert [isinstance(text, Fault) for text in texts] == [True, True, True, False, True, False]
     assert "holds 'no', and int64" in texts[0].why and "'new'" in texts[2].why
     assert texts[5] is None
-    narrow = layout_of(source, ("text",), ["n"])
+    narrow = find_schema(source, ("text",), ["n"])
     assert texts_of([list(read_unit(source, narrow, unit))])[1002] == "d"
 
 
 def test_a_file_that_changed_since_it_was_planned(tmp_path: Path) -> None:
     path = tmp_path / "in.jsonl"
     path.write_text('{"text": "a"}\n')
-    source = find(path)
-    layout = layout_of(source, (), None)
-    (unit,) = units_of(source, layout, 10)
+    source = find_source(path)
+    layout = find_schema(source, (), None)
+    (unit,) = plan_units(source, layout, 10)
     path.write_text('{"text": "ab"}\n')
     with pytest.raises(InputError, match="not the file that was planned"):
         list(read_unit(source, layout, unit))
@@ -211,13 +211,13 @@ def test_a_file_that_changed_since_it_was_planned(tmp_path: Path) -> None:
 def test_a_column_of_texts_that_a_whole_file_lacks_is_no_null(tmp_path: Path) -> None:
     (tmp_path / "0.jsonl").write_text("\n")
     (tmp_path / "1.jsonl").write_text('{"text": "a", "id": 1}\n{"id": 2}\n')
-    source = find(tmp_path)
-    layout = layout_of(source, (), ["id"])
-    units = units_of(source, layout, 10)
+    source = find_source(tmp_path)
+    layout = find_schema(source, (), ["id"])
+    units = plan_units(source, layout, 10)
     assert texts_of([list(read_unit(source, layout, unit)) for unit in units]) == ["a", None]
     (tmp_path / "2.jsonl").write_text('{"txt": "a", "id": 1}\n')
     with pytest.raises(UnknownNameError, match=r"2\.jsonl has no column 'text'; did you mean txt"):
-        units_of(find(tmp_path), layout, 10)
+        plan_units(find_source(tmp_path), layout, 10)
 
 
 def test_whole_numbers_that_a_double_does_not_hold(tmp_path: Path) -> None:
@@ -233,17 +233,17 @@ def test_parquet_that_lies_or_repeats_itself(tmp_path: Path) -> None:
     path = tmp_path / "in.parquet"
     raw = pa.array([b"\xff", b"ok", None], pa.binary())
     pq.write_table(pa.table({"text": raw.view(pa.string())}), path)
-    source = find(path)
-    layout = layout_of(source, (), [])
-    (unit,) = units_of(source, layout, 10)
+    source = find_source(path)
+    layout = find_schema(source, (), [])
+    (unit,) = plan_units(source, layout, 10)
     (batch,) = read_unit(source, layout, unit)
     assert isinstance(batch.texts[0], Fault) and batch.texts[1:] == ["ok", None]
     assert len(batch.kept) == 3  # of no columns
     columns = [pa.array(["a"]), pa.array([1]), pa.array([2])]
     pq.write_table(pa.Table.from_arrays(columns, names=["text", "x", "x"]), path)
     with pytest.raises(InputError, match="two columns have the same name, 'x'"):
-        layout_of(find(path), (), None)
-    assert layout_of(find(path), (), ["text"]).keep.names == ["text"]
+        find_schema(find_source(path), (), None)
+    assert find_schema(find_source(path), (), ["text"]).keep.names == ["text"]
 
 
 def test_links_show_a_file_once(tmp_path: Path) -> None:
@@ -253,11 +253,13 @@ def test_links_show_a_file_once(tmp_path: Path) -> None:
     (folder / "loop").symlink_to(folder)
     (folder / "same.csv").symlink_to(folder / "a.csv")
     (tmp_path / "link").symlink_to(folder)
-    assert [file.path for file in find(folder).files] == [f"{folder}/a.csv"]
-    assert [file.path for file in find(tmp_path / "link").files] == [f"{tmp_path}/link/a.csv"]
+    assert [file.path for file in find_source(folder).files] == [f"{folder}/a.csv"]
+    assert [file.path for file in find_source(tmp_path / "link").files] == [
+        f"{tmp_path}/link/a.csv"
+    ]
     os.rename(os.fsencode(folder / "a.csv"), os.fsencode(folder) + b"/\xff.csv")
     with pytest.raises(InputError, match="name is not UTF-8"):
-        find(folder)
+        find_source(folder)
 
 
 def test_patterns_and_folders(tmp_path: Path) -> None:
@@ -266,16 +268,16 @@ def test_patterns_and_folders(tmp_path: Path) -> None:
         (tmp_path / name).write_text("text\na\n")
 
     def names(pattern: str) -> list[str]:
-        return [Path(file.path).name[0] for file in find(f"{tmp_path}/{pattern}").files]
+        return [Path(file.path).name[0] for file in find_source(f"{tmp_path}/{pattern}").files]
 
     assert names("a") == ["1", "2", "3"]
     assert names("a/*.csv") == [".", "1", "2"]
     assert names("a/?.csv") == names("a/[12].csv") == ["1", "2"]
     assert sorted(names("*/*.csv")) == [".", "1", "2", "5"]
     assert sorted(names("a/**/[1-5].csv")) == ["1", "2", "3", "4"]
-    assert [file.path for file in find([tmp_path / "a/1.csv", tmp_path / "c"]).files] == [
+    assert [file.path for file in find_source([tmp_path / "a/1.csv", tmp_path / "c"]).files] == [
         f"{tmp_path}/a/1.csv",
         f"{tmp_path}/c/5.csv",
     ]
     (tmp_path / "odd[1].csv").write_text("text\na\n")
-    assert len(find(tmp_path / "odd[1].csv").files) == 1
+    assert len(find_source(tmp_path / "odd[1].csv").files) == 1

@@ -26,7 +26,7 @@ from roberta_hub.errors import (  # noqa: E402
 from roberta_hub.hub import load_model  # noqa: E402
 from roberta_hub.inference.batching import Options  # noqa: E402
 from roberta_hub.scale import Verb  # noqa: E402
-from roberta_hub.scale.columns import SHARED  # noqa: E402
+from roberta_hub.scale.columns import SHARED_OPTIONS  # noqa: E402
 from roberta_hub.verbs.table import QUESTIONS  # noqa: E402
 
 ROWS = 12
@@ -159,7 +159,7 @@ def test_options_are_those_of_the_interface() -> None:
         own = takes - shared - {"a", "b"} - ({"options"} if verb != "choose" else set())
         own -= {"query", "topk"} if verb == "rank" else set()  # of all texts of a query
         assert question.keywords == own | ({"scores"} if "multi_label" in own else set()), verb
-    assert set(Options.__annotations__) == SHARED | {"progress"}
+    assert set(Options.__annotations__) == SHARED_OPTIONS | {"progress"}
 
 
 def test_nulls_and_rows_at_fault(model: Path, table: Any) -> None:

@@ -1,4 +1,4 @@
-"""Tells which columns the files of a source have, and refuses files that differ."""
+"""Schema of a source: the columns of its files, which all have the same."""
 
 from __future__ import annotations
 
@@ -16,36 +16,38 @@ from roberta_hub.rows.lines import UTF16, Line, blocks, decoded, split_lines
 from roberta_hub.rows.tables import json_rows
 from roberta_hub.rows.values import Fault, is_utf8, sound
 from roberta_hub.scale.columns import arrow
-from roberta_hub.scale.sources import Source, opened_file, unreadable
+from roberta_hub.scale.sources import LakeSource, opened_file, unreadable
 
-LOOK = 1000
-"""Objects of a JSONL file that say which columns there are, and of which type."""
-HEAD = 10_000_000
-"""Bytes in which a header, or these objects, are looked for."""
-BLOCK = 1 << 20
-"""Of them, that are read at once: an object store answers each time after a while."""
+SAMPLE_OBJECTS = 1000
+"""Objects of a JSONL file from which columns and types are inferred."""
+HEADER_BYTES = 10_000_000
+"""Bytes that are searched for a header, or for these objects."""
+BLOCK_BYTES = 1 << 20
+"""Bytes per read: every request to an object store has a latency."""
 
 
 @dataclass(frozen=True)
-class Layout:
-    """What is read of each file: the same for all."""
+class SourceSchema:
+    """Columns that are read of every file."""
 
     text: tuple[str, ...]
-    """Columns with the texts."""
+    """Names of the text columns."""
     keep: Any
-    """Schema of the columns that are written beside the answers."""
+    """Arrow schema of the columns that are copied to the answers."""
     header: tuple[str, ...] = ()
-    """All columns of a CSV, in their order; of JSONL those that may come where all are kept."""
+    """CSV: all columns, in order. JSONL: the allowed columns if all are kept."""
     separator: str = ","
 
 
-def layout_of(source: Source, text: tuple[str, ...], keep: Sequence[str] | None) -> Layout:
-    """Tell what is read of the files, by the first of them.
+def find_schema(
+    source: LakeSource, text: tuple[str, ...], keep: Sequence[str] | None
+) -> SourceSchema:
+    """Find the schema of a source by its first file.
 
     Args:
         source: the files.
         text: columns with the texts; none: `text`, or the only one.
-        keep: columns to write beside the answers; None: all.
+        keep: columns to copy to the answers; None: all.
 
     Raises:
         UnknownNameError: no such column.
@@ -63,20 +65,22 @@ def layout_of(source: Source, text: tuple[str, ...], keep: Sequence[str] | None)
     else:
         looked = (_first_objects(source, file.path) for file in source.files)
         rows = next(filter(None, looked), [])
-        empty = dict.fromkeys((*text, *(keep or ())))  # of no rows the caller alone knows columns
+        empty = dict.fromkeys((*text, *(keep or ())))  # without rows only the caller names columns
         fields = _json_fields(rows or [empty])
         header = tuple(fields.names) if keep is None else ()
-    _check_twice(fields.names, (*text, *(fields.names if keep is None else keep)), path)
+    _check_duplicates(fields.names, (*text, *(fields.names if keep is None else keep)), path)
     named = text_columns(fields.names, text, path)
     kept: Sequence[str] = fields.names
     if keep is not None:
         kept = text_columns(fields.names, tuple(keep), path) if keep else ()
     if source.format == "parquet":
         _check_text(fields, named, path)
-    return Layout(named, arrow().schema([fields.field(name) for name in kept]), header, separator)
+    return SourceSchema(
+        named, arrow().schema([fields.field(name) for name in kept]), header, separator
+    )
 
 
-def _parquet_schema(source: Source, path: str) -> Any:
+def _parquet_schema(source: LakeSource, path: str) -> Any:
     try:
         with opened_file(source, path) as handle:
             return arrow().parquet.ParquetFile(handle).schema_arrow
@@ -85,7 +89,7 @@ def _parquet_schema(source: Source, path: str) -> Any:
 
 
 def _check_text(fields: Any, names: Sequence[str], path: str) -> None:
-    """Refuse columns that hold something else than text."""
+    """Refuse text columns of another type."""
     pa = arrow()
     for name in names:
         kind = fields.field(name).type
@@ -93,20 +97,20 @@ def _check_text(fields: Any, names: Sequence[str], path: str) -> None:
             raise InputError(f"{path}: the column {shown(name)} holds {kind}, not texts")
 
 
-def check_fields(schema: Any, layout: Layout, path: str) -> None:
+def check_fields(schema: Any, source_schema: SourceSchema, path: str) -> None:
     """Refuse a Parquet file whose columns differ from those of the first.
 
     Args:
         schema: of the file.
-        layout: what is read of each file.
+        source_schema: of the source.
         path: of the file, for the message.
     """
     fields = plain_schema(schema)
-    names = text_columns(fields.names, (*layout.text, *layout.keep.names), path)
-    _check_twice(fields.names, names, path)
-    _check_text(fields, layout.text, path)
-    for field in layout.keep:
-        kind = fields.field(field.name).type  # null: all is missing, as pandas writes it
+    names = text_columns(fields.names, (*source_schema.text, *source_schema.keep.names), path)
+    _check_duplicates(fields.names, names, path)
+    _check_text(fields, source_schema.text, path)
+    for field in source_schema.keep:
+        kind = fields.field(field.name).type  # null: pandas writes a column of missing values so
         if kind != field.type and not arrow().types.is_null(kind):
             raise InputError(
                 f"{path}: the column {shown(field.name)} holds {kind}, and {field.type} in the "
@@ -114,27 +118,27 @@ def check_fields(schema: Any, layout: Layout, path: str) -> None:
             )
 
 
-def _check_twice(names: Sequence[str], wanted: Sequence[str], path: str) -> None:
-    """Refuse columns that cannot be told apart; Parquet has them where nobody looked."""
+def _check_duplicates(names: Sequence[str], wanted: Sequence[str], path: str) -> None:
+    """Refuse two columns of the same name, which Parquet allows."""
     if twice := [name for name in wanted if names.count(name) > 1]:
         raise InputError(
             f"{path}: two columns have the same name, {shown(twice[0])}; keep others, or rename one"
         )
 
 
-def check_objects(source: Source, layout: Layout, path: str) -> None:
+def check_objects(source: LakeSource, source_schema: SourceSchema, path: str) -> None:
     """Refuse a JSONL file whose first objects all lack a column with the texts.
 
-    A row without it has a null text, as writers leave nulls out; a file without it has another name
-    for it.
+    A row without it has a null text, since writers leave nulls out; a file without it names it
+    otherwise.
     """
     rows = _first_objects(source, path)
     names = list(dict.fromkeys(name for row in rows for name in row))
     if names:
-        text_columns(names, layout.text, path)
+        text_columns(names, source_schema.text, path)
 
 
-def header_of(source: Source, path: str) -> Header:
+def header_of(source: LakeSource, path: str) -> Header:
     """Read a CSV's header.
 
     Raises:
@@ -150,26 +154,26 @@ def header_of(source: Source, path: str) -> Header:
     return header
 
 
-def _first_objects(source: Source, path: str) -> list[dict[str, Any]]:
-    """Read the first objects of a JSONL file; lines that are none are said when they are read."""
+def _first_objects(source: LakeSource, path: str) -> list[dict[str, Any]]:
+    """Read the first objects of a JSONL file; faulty lines are reported by `read_unit`."""
     try:
         with opened_file(source, path) as handle:
             lines = _lines(handle)
             first = next(lines, b"")
             if isinstance(first, bytes) and first.startswith(UTF16):
-                sound(decoded(first, 1), f"{path}:1")  # which says so
-            rows = islice(json_rows(chain([first], lines)), LOOK)
+                sound(decoded(first, 1), f"{path}:1")  # raises
+            rows = islice(json_rows(chain([first], lines)), SAMPLE_OBJECTS)
             return [values for _, values in rows if not isinstance(values, Fault)]
     except OSError as error:
         raise unreadable(path, error) from None
 
 
 def _lines(handle: Any) -> Iterator[Line]:
-    return chain.from_iterable(split_lines(blocks(handle.read, BLOCK, HEAD)))
+    return chain.from_iterable(split_lines(blocks(handle.read, BLOCK_BYTES, HEADER_BYTES)))
 
 
 def _json_fields(rows: Sequence[dict[str, Any]]) -> Any:
-    """Tell a type for each key: of Arrow where all values have one, else JSON as a string."""
+    """Infer a type for each key: an Arrow type that all values have, else JSON as a string."""
     pa = arrow()
     names = dict.fromkeys(name for row in rows for name in row if is_utf8(name))
 
