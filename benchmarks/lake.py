@@ -73,7 +73,7 @@ def host(source: Path, target: Path, workers: int) -> None:
     import pyarrow as pa
     import pyarrow.parquet as pq
 
-    from roberta_hub.inference.batching import once
+    from roberta_hub.inference.batching import deduplicate
     from roberta_hub.inference.classify import Prediction
     from roberta_hub.scale.reading import BATCH_ROWS
     from roberta_hub.text.tokenizer import Tokenizer
@@ -84,7 +84,7 @@ def host(source: Path, target: Path, workers: int) -> None:
     for batch in pq.ParquetFile(source).iter_batches(BATCH_ROWS):
         columns = [batch.column(name).to_pylist() for name in TEXT]
         texts = list(zip(*columns, strict=True))
-        once(texts)
+        deduplicate(texts)
         tokenizer.encode_batch(texts)
         found = [Prediction.of(labels, [0.1, 0.2, 0.7]) for _ in texts]
         answers = {"label": [p.label for p in found], "score": [p.score for p in found]}

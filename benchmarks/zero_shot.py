@@ -62,15 +62,15 @@ def measured(roberta: Any, drawn: Labelled, ways: Sequence[str]) -> dict[str, An
     found: dict[str, Any] = {"texts": len(drawn.texts), "labels": len(drawn.labels)}
     for way in ways:
         asked: Any = {"by": way.split(",")[0], "truncate": True, "progress": False}
-        nearest = zero_shot.NEAREST
+        nearest = zero_shot.ENTAILMENT_LABELS
         if way == ALL:
             if len(drawn.labels) <= nearest:
                 continue
-            zero_shot.NEAREST = len(drawn.labels)
+            zero_shot.ENTAILMENT_LABELS = len(drawn.labels)
         before = time.process_time()
         predictions = roberta.zero_shot(drawn.texts, drawn.labels, **asked)
         seconds = time.process_time() - before
-        zero_shot.NEAREST = nearest
+        zero_shot.ENTAILMENT_LABELS = nearest
         found[way] = {**scores_of(predictions, drawn.wanted), "cpu_seconds": round(seconds, 2)}
     return found
 

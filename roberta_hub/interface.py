@@ -23,7 +23,7 @@ from roberta_hub.export.folder import Exported
 from roberta_hub.export.graph import Output
 from roberta_hub.formats import saving
 from roberta_hub.inference import (
-    attention,
+    attention_view,
     classify,
     embed,
     explain,
@@ -36,15 +36,15 @@ from roberta_hub.inference import (
 )
 from roberta_hub.inference.answer import Answer
 from roberta_hub.inference.batching import Options, Runner
-from roberta_hub.inference.card import card, facts
-from roberta_hub.inference.choice import mention_bfloat16
 from roberta_hub.inference.classify import Prediction
+from roberta_hub.inference.dtype_choice import mention_bfloat16
 from roberta_hub.inference.features import Pooling
-from roberta_hub.inference.fill_mask import Filled
+from roberta_hub.inference.fill_mask import Fillings
 from roberta_hub.inference.heads import Heads, check_classes, check_labels
-from roberta_hub.inference.mode import drops
-from roberta_hub.inference.optimize import Asked, Optimization
+from roberta_hub.inference.mode import has_dropout
+from roberta_hub.inference.optimize import DtypeRequest, Optimization
 from roberta_hub.inference.search import Hit
+from roberta_hub.inference.summary import model_facts, summary
 from roberta_hub.inference.tag import Span
 from roberta_hub.inference.words import AlignedDoc, aligned_doc
 from roberta_hub.keywords import checks_keywords, unknown_attribute
@@ -598,7 +598,7 @@ class RobertaHubInterface(nn.Module):
         *,
         targets: Sequence[str] | None = None,
         **options: Unpack[Options],
-    ) -> Filled: ...
+    ) -> Fillings: ...
     @overload
     def fill_mask(
         self,
@@ -607,7 +607,7 @@ class RobertaHubInterface(nn.Module):
         *,
         targets: Sequence[str] | None = None,
         **options: Unpack[Options],
-    ) -> list[Filled]: ...
+    ) -> list[Fillings]: ...
     def fill_mask(
         self,
         masked_input: str | Iterable[str],
@@ -615,7 +615,7 @@ class RobertaHubInterface(nn.Module):
         *,
         targets: Sequence[str] | None = None,
         **options: Unpack[Options],
-    ) -> Filled | list[Filled]:
+    ) -> Fillings | list[Fillings]:
         """Find the most probable words for `<mask>`.
 
         A model whose own word is another (BERT's is `[MASK]`) takes both. Text before and behind a
@@ -864,7 +864,7 @@ class RobertaHubInterface(nn.Module):
             (1, None)
         """
         settings, runner = self._sentence_runner(**options)
-        asked, found = search.ask(runner, settings, queries, corpus, topk)
+        asked, found = search.search_texts(runner, settings, queries, corpus, topk)
         if isinstance(queries, str):
             return views.hits(queries, found[0])
         return views.hits_of_many(asked, found)
@@ -1146,7 +1146,9 @@ class RobertaHubInterface(nn.Module):
             >>> [round(sum(row), 3) for row in panel["weights"]]
             [1.0, 1.0, 1.0, 1.0, 1.0]
         """
-        return attention.attention(self._runner(), explain.one_text(text), layer, attention_head)
+        return attention_view.attention(
+            self._runner(), explain.one_text(text), layer, attention_head
+        )
 
     # ---- on ids, as in fairseq ----
 
@@ -1305,7 +1307,7 @@ class RobertaHubInterface(nn.Module):
 
     def _warn_of_dropout(self, verb: str, consequence: str) -> None:
         """Warn once of each verb that keeps the mode: a model is loaded in train mode."""
-        if not self.model.training or verb in self._warned or not drops(self.model):
+        if not self.model.training or verb in self._warned or not has_dropout(self.model):
             return
         with _warning:
             if verb in self._warned:
@@ -1323,7 +1325,7 @@ class RobertaHubInterface(nn.Module):
 
     def __repr__(self) -> str:
         """Write a card with a property a line; `print(roberta.model)` shows the modules."""
-        return card(type(self).__name__, self._facts())
+        return summary(type(self).__name__, self._facts())
 
     def _repr_html_(self) -> str:
         """Draw the card in a notebook."""
@@ -1331,7 +1333,7 @@ class RobertaHubInterface(nn.Module):
         return Display(type(self).__name__, [Facts(list(lines.items()))], lines)._repr_html_()
 
     def _facts(self) -> dict[str, str]:
-        return facts(
+        return model_facts(
             self.model,
             self.tokenizer,
             self._heads,
@@ -1440,7 +1442,9 @@ class RobertaHubInterface(nn.Module):
             optimized=self.optimized,
         )
 
-    def optimize(self, dtype: Asked | None = None, least_cosine: float | None = None) -> Self:
+    def optimize(
+        self, dtype: DtypeRequest | None = None, least_cosine: float | None = None
+    ) -> Self:
         """Make inference faster, in place: lay the weights out for the CPU, or quantize them.
 
         The prepared copies serve what runs in eval mode without gradients: our verbs always,

@@ -25,7 +25,7 @@ import roberta_hub
 from roberta_hub import RobertaHubInterface
 from roberta_hub.errors import CheckpointError, InputError, RobertaHubError
 from roberta_hub.fairseq_bridge import from_fairseq, to_fairseq
-from roberta_hub.inference.windows import fit
+from roberta_hub.inference.windows import fit_windows
 from roberta_hub.train.config import compose
 from roberta_hub.train.run import make_task, result, run
 
@@ -630,7 +630,7 @@ def test_windows_of_pairs_are_those_of_transformers(case: Case) -> None:
         stride=8,
         return_overflowing_tokens=True,
     )
-    (ours,) = fit([case.ours.encode(question, LONG)], [""], limit, layout, stride=8)
+    (ours,) = fit_windows([case.ours.encode(question, LONG)], [""], limit, layout, stride=8)
     assert len(ours.ids) == len(theirs_["input_ids"]) > 2
     for window, ids, segments in zip(
         ours.ids[:-1], theirs_["input_ids"], theirs_["token_type_ids"], strict=False

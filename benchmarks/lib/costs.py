@@ -100,7 +100,7 @@ def ceiling(roberta: Any, lengths: list[int], *, prepared: bool) -> Callable[[],
 
     cores = torch.get_num_threads()
     workers = cores if prepared else 1
-    budget = threads.BATCH_TOKENS if workers > 1 else BATCH_TOKENS["cpu"]
+    budget = threads.WORKER_BATCH_TOKENS if workers > 1 else BATCH_TOKENS["cpu"]
     parts = [[lengths[i] for i in part] for part in batches(lengths, budget, workers)]
     own = [shapes(roberta.model.config, part) for part in parts]
     weights = []  # one of each product of the model: a cache holds no more of them

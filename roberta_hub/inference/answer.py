@@ -1,11 +1,11 @@
-"""Answers questions with stretches of a text that knows (Rajpurkar et al. 2016, 2018).
+"""Extractive question answering (Rajpurkar et al. 2016, 2018).
 
 Within a window the search is BERT's and SpanBERT's own (`run_squad.py`): the pair of start and end
 in the context with the largest sum of logits, the end not before the start and within 30 tokens,
-against the sum at `<s>` or `[CLS]` for no answer. Three things are ours. Every pair is looked at,
-and not only the 20 best starts with the 20 best ends. A window is as long as the model takes, 512
-tokens and not 384, and the question stays whole. Where a context has several windows, each span is
-measured against its own window's `[CLS]`, and not against the least of all windows.
+against the sum at `<s>` or `[CLS]` for no answer. Three things differ. Every pair is searched, not
+only the 20 best starts with the 20 best ends. A window is as long as the model allows, 512 tokens
+instead of 384, and the question is never cut. In a context of several windows each span is compared
+with the `[CLS]` of its own window, not with the minimum over all windows.
 """
 
 from __future__ import annotations
@@ -21,7 +21,7 @@ from torch import Tensor
 
 from roberta_hub.arguments import advise, no_item, shown, switch, whole_number
 from roberta_hub.errors import InputError, InputTypeError
-from roberta_hub.inference.batching import Rows, Runner
+from roberta_hub.inference.batching import BatchStates, Runner
 from roberta_hub.model.known_head import known_head
 from roberta_hub.settings import MAX_ANSWER
 from roberta_hub.show.display import Display, Part
@@ -32,12 +32,12 @@ from roberta_hub.text.layout import FIRST
 from roberta_hub.text.tokenizer import Tokenizer
 
 STRIDE = 128
-"""Tokens that two windows over a long context share, unless the caller says otherwise."""
+"""Default overlap in tokens of two windows over a long context."""
 
 
 @dataclass(frozen=True)
 class Answer:
-    """A stretch of the context; `str` gives it with its score, or says that there is none."""
+    """Span of the context; `str` gives it with its score, or "no answer"."""
 
     text: str
     """`context[start:end]`; "" where the context has no answer."""
@@ -46,9 +46,9 @@ class Answer:
     end: int
     """One past the last character."""
     score: float
-    """Probability of this start times that of this end; without answer, the first token twice."""
+    """Probability of the start times that of the end; for no answer, both at the first token."""
     _asked: ClassVar[tuple[str, str]] = ("", "")
-    """Question and context, where they are known."""
+    """Question and context, if known."""
 
     def __str__(self) -> str:
         return f"{self.text or 'no answer'} {self.score:.2f}"
@@ -88,9 +88,9 @@ class Answer:
 
 
 def within(answer: Answer, question: str, context: str) -> Answer:
-    """Return the answer itself, which is drawn inside what was asked from now on.
+    """Attach the question and context to an answer, to draw it in its context; return it.
 
-    This is no field: an answer is equal, written and pickled as without it.
+    They are no fields: equality, `to_dict` and pickles ignore them.
     """
     object.__setattr__(answer, "_asked", (question, context))
     return answer
@@ -98,16 +98,16 @@ def within(answer: Answer, question: str, context: str) -> Answer:
 
 @dataclass(frozen=True)
 class Window:
-    """Holds one input: `<s> question </s> </s> part of the context </s>`."""
+    """One input: `<s> question </s> </s> part of the context </s>`."""
 
     ids: Tensor
     """Shape: (T,)"""
     column: int
-    """Where the part of the context begins in `ids`."""
+    """Index in `ids` of the first token of the context."""
     first: int
-    """Which of the context's tokens stands there."""
+    """Index of that token in the whole context."""
     count: int
-    """How many of the context's tokens there are."""
+    """Number of tokens of the context."""
 
 
 def answers(
@@ -130,7 +130,7 @@ def answers(
     ]
     flat = [window for own in inputs for window in own]
 
-    def answer(rows: Rows) -> list[tuple[int, int, float, float]]:
+    def answer(rows: BatchStates) -> list[tuple[int, int, float, float]]:
         logits = rows.split(module(rows.states).float())  # each (T_i, 2)
         return [
             best_span(part, flat[i], max_tokens, no_answer=no_answer)
@@ -147,7 +147,7 @@ def answers(
 def _advise(question: object, context: object) -> None:
     """Warn of a question and a context that look forgotten or swapped."""
     if not (isinstance(question, str) and isinstance(context, str)):
-        return  # the windows' error says it
+        return  # `windows` raises
     for what, text in (("question", question), ("context", context)):
         if not text.strip():
             advise(
@@ -169,11 +169,11 @@ def windows(
     stride: int | None = None,
     truncate: bool = False,
 ) -> list[Window]:
-    """Lay out one question: one input where all fits, else windows over the context.
+    """Lay out one question: one input if it fits, else windows over the context.
 
     Args:
         tokenizer: of the model.
-        question: stands whole in every window.
+        question: repeated in every window.
         context: any length.
         limit: longest input in tokens.
         stride: tokens that two windows share; None: 128, or half of the room where that is less.
@@ -203,7 +203,7 @@ def windows(
     overlap = min(STRIDE, room // 2) if stride is None else stride
     if not 0 <= overlap < room:
         raise InputError(
-            f"stride is {overlap}; beside the question there is room for {room} tokens of the "
+            f"stride is {overlap}; the question leaves room for {room} tokens of the "
             "context, and two windows must share fewer than that",
             place="context",
         )
@@ -223,9 +223,9 @@ def best_span(
 
     Args:
         logits: of start and end. Shape: (T, 2)
-        window: where the context stands.
+        window: the input.
         max_tokens: of the span.
-        no_answer: whether `<s>` may win.
+        no_answer: whether `<s>` competes.
 
     Returns:
         (first, last, margin over `<s>` in nats, probability), in tokens of the whole context; (-1,
@@ -239,7 +239,7 @@ def best_span(
     if not size:
         return -1, -1, 0.0, float((null - norm).exp())
     pairs = start[1:, None] + end[None, 1:]  # (size, size)
-    # From the start on, and not further than the longest answer.
+    # start <= end < start + max_tokens
     allowed = torch.ones_like(pairs, dtype=torch.bool).triu().tril(max_tokens - 1)
     pairs = pairs.masked_fill(~allowed, -torch.inf)
     place = int(pairs.argmax())
@@ -254,7 +254,7 @@ def best_span(
 def _answer(
     tokenizer: Tokenizer, context: str, found: list[tuple[int, int, float, float]]
 ) -> Answer:
-    """Return the window that is surest of its span, each measured against its own `<s>`."""
+    """Return the span with the largest margin over `<s>` of its own window."""
     first, last, _, score = max(found, key=lambda span: span[2])
     if first < 0:
         return Answer("", 0, 0, score)

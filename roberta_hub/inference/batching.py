@@ -1,7 +1,7 @@
 """Runs lists of texts through a model; every verb is built on it.
 
-Texts are cut into windows; each text is run once; they are sorted and packed by a token budget; the
-order is restored.
+Texts are deduplicated, cut into windows, sorted by length and packed by a token budget; the results
+are in the order of the texts.
 """
 
 from __future__ import annotations
@@ -20,7 +20,7 @@ from roberta_hub.errors import InputError, Remedy
 from roberta_hub.inference import threads
 from roberta_hub.inference.mode import evaluating
 from roberta_hub.inference.threads import can_spread, is_prepared, spread
-from roberta_hub.inference.windows import Keep, Windows, fit, keep_evenly
+from roberta_hub.inference.windows import Keep, Windows, fit_windows, keep_evenly
 from roberta_hub.model.packing import PackedBatch, pack_sequences
 from roberta_hub.model.roberta import Roberta
 from roberta_hub.terminal import progress_bar
@@ -29,41 +29,40 @@ from roberta_hub.text.tokenizer import Text, Tokenizer
 Result = TypeVar("Result")
 Merged = TypeVar("Merged")
 Pick = Callable[[PackedBatch], Tensor | None]
-"""From a batch to the one row of each sequence, (B,), that an answer reads; None where it reads
-more."""
-FEW = 4
-"""Batches a worker, up to which they are made equal to a token. Then a wait for the last one counts
-(34 texts in four batches: 4 %), and texts of one length, whose attention can be shared, are rare.
+"""From a batch to the one row of each sequence that an answer reads, (B,); None: more than one."""
+BATCHES_BALANCED_PER_WORKER = 4
+"""Up to this many batches per worker, batches are balanced to the token: waiting for the slowest
+costs 4 % (34 texts in 4 batches). Of more, texts of one length stay together: they share attention.
 """
 BATCH_TOKENS = {"cpu": 1024, "cuda": 32768}
-"""Tokens a batch: on a CPU what its cache holds, and malloc without asking the system for fresh
-pages in each layer, which costs int8 a fifth at 2,048; on a GPU what keeps it busy."""
+"""Tokens per batch. CPU: fits its cache, and malloc needs no fresh pages in each layer, which costs
+int8 a fifth at 2,048. GPU: keeps it busy."""
 
 
-_NUMBERS = {
+_NUMBER_HINTS = {
     "batch_tokens": "it is the token budget of a batch, at least 1",
     "stride": "it is the overlap of two windows in tokens, 0 or more",
 }
 
 
 @dataclass(frozen=True)
-class Rows:
-    """Hidden states of one batch, as an answer function gets them."""
+class BatchStates:
+    """Hidden states of one batch."""
 
     states: Tensor
-    """Shape: (N, C), or (B, C) where only some rows were computed; to be copied before a caller
-    gets them, who may train on them."""
+    """Shape: (N, C), or (B, C) if only some rows were computed. Copy before returning them to
+    callers, who may train on them."""
     batch: PackedBatch
     indices: list[int]
-    """Which of the caller's sequences these are, in the batch's order."""
+    """Indices of the caller's sequences, in the batch's order."""
     rows: Tensor | None = None
-    """Which rows of the batch the states are, one of each sequence, in shape (B,); None: all."""
+    """Rows of the batch that were computed, one per sequence, (B,); None: all."""
 
     def at(self, rows: Tensor) -> Tensor:
         """Return the states of some rows of the batch: (M,) -> (M, C).
 
         Raises:
-            InputError: rows that were not computed, since `pick` chose others.
+            InputError: rows that `pick` did not choose.
         """
         if self.rows is None:
             return self.states[rows]
@@ -79,29 +78,29 @@ class Rows:
 
 @dataclass(frozen=True, kw_only=True)
 class Reading(Generic[Result, Merged]):
-    """What a verb reads of the hidden states of texts, and how it becomes one answer a text."""
+    """How a verb turns hidden states into one answer per text."""
 
-    read: Callable[[Rows], Sequence[Result]]
-    """From the states of a batch to a result for each window."""
+    read: Callable[[BatchStates], Sequence[Result]]
+    """From the states of a batch to one result per window."""
     merge: Callable[[Windows, list[Result]], Merged]
-    """From a text's windows and their results to what the text gets."""
+    """From a text's windows and their results to its answer."""
     layer: int = -1
     """Which hidden state: -1 the features, 0 the embeddings, k the k-th layer."""
     pick: Pick | None = None
-    """The rows that `read` looks at, with `Rows.at`; None: all."""
+    """Rows that `read` uses, through `BatchStates.at`; None: all."""
 
 
 class Options(TypedDict, total=False):
-    """How the verbs on lists of texts run; each takes these as keywords."""
+    """Keywords of the verbs on lists of texts."""
 
     batch_tokens: int | None
     """Token budget of a batch; the default suits the device."""
     progress: bool | None
-    """Show a bar; None: for long work, where somebody is looking."""
+    """Show a progress bar; None: for long runs in a terminal or notebook."""
     truncate: bool
     """Cut the longest sentence of texts that are too long."""
     stride: int | None
-    """Instead: windows that overlap by this many tokens, merged."""
+    """Overlap in tokens of windows over texts that are too long; their results are merged."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -115,14 +114,14 @@ class Runner:
     truncate: bool = False
     stride: int | None = None
     longest: int | None = None
-    """A limit of its own, where it is below the model's."""
+    """Limit in tokens, if below the model's."""
     keep: Keep = keep_evenly
-    """What `truncate` leaves of several sentences."""
+    """Tokens that `truncate` keeps of each sentence."""
 
     def __post_init__(self) -> None:
         for name, least in (("batch_tokens", 1), ("stride", 0)):
             if getattr(self, name) is not None:
-                number = whole_number(name, getattr(self, name), least, hint=_NUMBERS[name])
+                number = whole_number(name, getattr(self, name), least, hint=_NUMBER_HINTS[name])
                 object.__setattr__(self, name, number)
         for name in ("truncate", "progress"):
             if name == "truncate" or self.progress is not None:
@@ -140,35 +139,36 @@ class Runner:
         return int(self.model.args.encoder_embed_dim)  # type: ignore[union-attr, arg-type]
 
     def encode(self, texts: Sequence[Text]) -> tuple[list[Windows], list[int], list[int]]:
-        """Ids of each different text, in as many windows as it needs.
+        """Encode the distinct texts and cut them into windows.
 
         Args:
             texts: str, or tuples of sentences.
 
         Returns:
-            Windows of the different texts, and `once(texts)`.
+            Windows of the distinct texts, and `deduplicate(texts)`.
         """
-        # All of them, though some may come twice: an error then names the caller's item. And all
-        # before the first batch: a text that cannot be run is said at once, not after an hour; it
-        # takes a thousandth of a CPU's time.
+        # Encode before deduplicating, so that errors carry the caller's index, and before the first
+        # batch, so that they come at once. Encoding is about 0.1 % of the run time on a CPU.
         sequences = self.tokenizer.encode_batch(texts)
-        firsts, which = once(texts)
-        windows = self.fit([sequences[i] for i in firsts], [texts[i] for i in firsts], firsts)
+        firsts, which = deduplicate(texts)
+        windows = self.fit_windows(
+            [sequences[i] for i in firsts], [texts[i] for i in firsts], firsts
+        )
         return windows, firsts, which
 
     def ids(self, texts: Sequence[Text]) -> list[Tensor]:
-        """Ids that the model reads of each text, (T_i,): all of them, but what `truncate` cuts."""
+        """Ids of each text, (T_i,), after truncation."""
         ids = self.tokenizer.encode_batch(texts)
-        return [window.ids[0] for window in self.fit(ids, texts)] if self.truncate else ids
+        return [window.ids[0] for window in self.fit_windows(ids, texts)] if self.truncate else ids
 
-    def fit(
+    def fit_windows(
         self,
         sequences: Sequence[Tensor],
         texts: Sequence[object],
         numbers: Sequence[int] | None = None,
     ) -> list[Windows]:
-        """Windows of texts that are encoded already."""
-        return fit(
+        """Windows of encoded texts."""
+        return fit_windows(
             sequences,
             texts,
             self.limit,
@@ -182,19 +182,19 @@ class Runner:
     def run(
         self,
         sequences: Sequence[Tensor],
-        answer: Callable[[Rows], Sequence[Result]],
+        answer: Callable[[BatchStates], Sequence[Result]],
         *,
         layer: int = -1,
         pick: Pick | None = None,
     ) -> list[Result]:
-        """Run id sequences and answer each, in order.
+        """Run id sequences; return one result per sequence, in order.
 
         Args:
             sequences: 1-D ids without padding, none longer than `limit`.
-            answer: from the hidden states of one batch to one result a sequence.
+            answer: from the hidden states of one batch to one result per sequence.
             layer: which hidden state: -1 the features, 0 the embeddings, k the k-th layer.
-            pick: the rows that `answer` reads, which it gets with `Rows.at`: the last layer
-                computes no others.
+            pick: rows that `answer` reads, through `BatchStates.at`; the last layer computes only
+                these.
         """
         device = next(self.model.parameters()).device
         results: list[Any] = [None] * len(sequences)
@@ -209,7 +209,7 @@ class Runner:
             budget = self.batch_tokens or _budget(device, workers > 1)
             parts = list(batches(lengths, budget, workers))
             done = spread(work, parts) if workers > 1 else map(work, parts)
-            with _bar(sum(lengths), budget, self.progress) as bar:
+            with _progress_bar(sum(lengths), budget, self.progress) as bar:
                 for indices, answers in done:
                     for i, result in zip(indices, answers, strict=True):
                         results[i] = result
@@ -223,44 +223,46 @@ class Runner:
         layer: int,
         device: torch.device,
         pick: Pick | None,
-    ) -> Rows:
-        """Hidden states of one batch, whoever's the model is."""
+    ) -> BatchStates:
+        """Hidden states of one batch, of our model or fairseq's."""
         model = packing_model(self.model)
         padding_idx = self.tokenizer.layout.pad if model is None else model.config.padding_idx
         batch = pack_sequences(sequences, padding_idx=padding_idx, device=device)
         if model is None:
-            return Rows(_padded_states(self.model, batch, layer, padding_idx), batch, indices)
+            return BatchStates(
+                _padded_states(self.model, batch, layer, padding_idx), batch, indices
+            )
         encoder = model.transformer
         depth = _depth(layer, encoder.num_layers)
         rows = pick(batch) if pick is not None and depth == encoder.num_layers else None
         states = encoder.packed(batch, rows=rows)
-        # Inference mode saves 4 % of a short text. A caller's hooks would get tensors that nothing
-        # can be trained on.
+        # Inference mode saves 4 % of a short text, but hooks would get tensors without autograd.
         with torch.inference_mode() if is_prepared(encoder) else torch.no_grad():
-            state = next(islice(states, depth, None))  # no layer above it is run
-        return Rows(encoder.finish(state) if layer == -1 else state, batch, indices, rows)
+            state = next(islice(states, depth, None))  # higher layers are not run
+        return BatchStates(encoder.finish(state) if layer == -1 else state, batch, indices, rows)
 
     def _workers(self, lengths: Sequence[int]) -> int:
-        """Tell how many cores take batches side by side; 1: all of them share each batch.
+        """Number of cores that run batches in parallel; 1: all cores share each batch.
 
-        Sharing is faster where a core's part would be under half a batch, or one long sequence
-        would keep it busy alone.
+        Sharing is faster if a core would get less than half a batch, or one long sequence.
         """
         cores, total = torch.get_num_threads(), sum(lengths)
-        budget = self.batch_tokens or threads.BATCH_TOKENS
+        budget = self.batch_tokens or threads.WORKER_BATCH_TOKENS
         enough = 2 * total > cores * budget and total >= cores * max(lengths)
         ours = packing_model(self.model)
         return cores if enough and ours is not None and can_spread(ours) else 1
 
-    def ask(self, windows: Sequence[Windows], reading: Reading[Result, Merged]) -> list[Merged]:
-        """Run every window of every text, and merge what a text's windows gave.
+    def run_windows(
+        self, windows: Sequence[Windows], reading: Reading[Result, Merged]
+    ) -> list[Merged]:
+        """Run every window of every text, and merge the results of each text.
 
         Args:
-            windows: of the texts; see `encode` and `fit`.
-            reading: what is read of the hidden states.
+            windows: of the texts; see `encode` and `fit_windows`.
+            reading: how results are read and merged.
 
         Returns:
-            What `reading.merge` makes of each text, in order.
+            The merged result of each text, in order.
         """
         sequences = [ids for text in windows for ids in text.ids]
         found = iter(self.run(sequences, reading.read, layer=reading.layer, pick=reading.pick))
@@ -268,7 +270,7 @@ class Runner:
 
 
 def packing_model(model: nn.Module) -> Roberta | None:
-    """Return the model, if it takes packed batches as ours does; fairseq's gets padded ones.
+    """Return the model if it takes packed batches, else None (fairseq's takes padded ones).
 
     Every other module asks here, or works with both.
     """
@@ -276,15 +278,14 @@ def packing_model(model: nn.Module) -> Roberta | None:
 
 
 def batches(lengths: Sequence[int], budget: int, workers: int = 1) -> Iterator[list[int]]:
-    """Indices in batches of about one size and at most `budget` tokens.
+    """Split sequences into batches of similar size and at most `budget` tokens.
 
-    Longest first, so that a batch that does not fit into memory shows at once.
+    Longest first, so that running out of memory shows at once.
 
     Args:
         lengths: tokens of each sequence.
         budget: tokens of a batch at most. A longer sequence is a batch of its own.
-        workers: threads that take batches side by side. Each gets equally many, so that none
-            waits for another.
+        workers: threads that run batches in parallel. Each gets the same number of batches.
 
     Returns:
         Lists of indices into `lengths`, each index once.
@@ -296,17 +297,17 @@ def batches(lengths: Sequence[int], budget: int, workers: int = 1) -> Iterator[l
         [[1], [2, 0, 3]]
     """
     order = sorted(range(len(lengths)), key=lambda i: -lengths[i])
-    fewest = sum(1 for _ in _cut(order, lengths, budget, budget * len(order)))
+    fewest = sum(1 for _ in _cut_batches(order, lengths, budget, budget * len(order)))
     count = workers * max(1, -(-fewest // workers))
-    if workers > 1 and count <= FEW * workers:
-        parts = _dealt(order, lengths, count)
+    if workers > 1 and count <= BATCHES_BALANCED_PER_WORKER * workers:
+        parts = _balanced_batches(order, lengths, count)
         if all(sum(lengths[i] for i in part) <= budget for part in parts):
             return iter(parts)
-    return _cut(order, lengths, budget, max(1, sum(lengths)) / count)
+    return _cut_batches(order, lengths, budget, max(1, sum(lengths)) / count)
 
 
-def _dealt(order: Sequence[int], lengths: Sequence[int], count: int) -> list[list[int]]:
-    """Give each sequence, longest first, to the batch with the fewest tokens (Graham 1969)."""
+def _balanced_batches(order: Sequence[int], lengths: Sequence[int], count: int) -> list[list[int]]:
+    """Balance batches greedily, longest sequence first (Graham 1969)."""
     parts: list[list[int]] = [[] for _ in range(count)]
     sizes = [(0, part) for part in range(count)]
     for i in order:
@@ -316,12 +317,12 @@ def _dealt(order: Sequence[int], lengths: Sequence[int], count: int) -> list[lis
     return [part for part in parts if part]
 
 
-def _cut(
+def _cut_batches(
     order: Sequence[int], lengths: Sequence[int], budget: int, share: float
 ) -> Iterator[list[int]]:
-    """Cut `order` where the tokens so far come nearest to a multiple of `share`.
+    """Cut `order` where the running sum of tokens is nearest to a multiple of `share`.
 
-    A cut comes earlier where they would exceed the budget.
+    Cut earlier if a batch would exceed the budget.
     """
     mark, size, done = share, 0, 0
     current: list[int] = []
@@ -337,14 +338,14 @@ def _cut(
         yield current
 
 
-def _budget(device: torch.device, side_by_side: bool) -> int:
-    if side_by_side:
-        return threads.BATCH_TOKENS
+def _budget(device: torch.device, parallel: bool) -> int:
+    if parallel:
+        return threads.WORKER_BATCH_TOKENS
     return BATCH_TOKENS.get(device.type, BATCH_TOKENS["cuda"])
 
 
-def _bar(total: int, budget: int, progress: bool | None) -> Any:
-    if progress is None and total <= 4 * budget:  # over before anybody looks
+def _progress_bar(total: int, budget: int, progress: bool | None) -> Any:
+    if progress is None and total <= 4 * budget:  # too short for a bar
         progress = False
     return progress_bar(total, unit=" tokens", shown=progress)
 
@@ -363,13 +364,13 @@ def _padded_states(model: nn.Module, batch: PackedBatch, layer: int, padding_idx
     return rows if batch.slots is None else rows[batch.slots]
 
 
-def starts(batch: PackedBatch) -> Tensor:
+def pick_starts(batch: PackedBatch) -> Tensor:
     """`Pick` for heads that read `<s>`."""
     return batch.starts
 
 
 def _depth(layer: int, num_layers: int) -> int:
-    """Tell which of the L+1 states `layer` names, counted from the embeddings."""
+    """Index of `layer` among the L+1 states, counted from the embeddings."""
     if not -num_layers - 1 <= layer <= num_layers:
         raise InputError(f"layer {shown(layer)}: this model has 0 (embeddings) to {num_layers}")
     return layer if layer >= 0 else num_layers + 1 + layer
@@ -380,7 +381,7 @@ def check_lm_head(model: nn.Module, verb: str) -> None:
 
     Args:
         model: ours or fairseq's.
-        verb: what asks the head, for the error.
+        verb: name of the verb, for the error.
 
     Raises:
         InputError: it has none; an ELECTRA discriminator's generator has one.
@@ -403,19 +404,19 @@ def check_lm_head(model: nn.Module, verb: str) -> None:
 
 
 def lm_logits(model: nn.Module, rows: Tensor, symbols: int) -> Tensor:
-    """Logits of the `symbols` of the vocabulary, (M, C) -> (M, V), in float32.
+    """Logits over the vocabulary in float32: (M, C) -> (M, V).
 
-    A table may have more rows, which round its size up and were never trained.
+    Rows of the embedding table beyond `symbols` are padding and were never trained.
     """
     logits: Tensor = model.encoder.output_layer(rows)  # type: ignore[union-attr, operator]
     return logits[:, :symbols].float()
 
 
-def once(items: Sequence[Hashable]) -> tuple[list[int], list[int]]:
-    """(index of each distinct item's first appearance, which of those every item is).
+def deduplicate(items: Sequence[Hashable]) -> tuple[list[int], list[int]]:
+    """Deduplicate: indices of first occurrences, and for each item its position among them.
 
     Example:
-        >>> once(["a", "b", "a"])
+        >>> deduplicate(["a", "b", "a"])
         ([0, 1], [0, 1, 0])
     """
     number: dict[Hashable, int] = {}

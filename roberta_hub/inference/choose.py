@@ -18,7 +18,7 @@ from roberta_hub.text.tokenizer import Tokenizer
 
 OPTION_FIRST = "sentence_ranking"
 ONE_SEPARATOR = "commonsense_qa"
-"""fairseq's names of the tasks whose inputs are laid out otherwise than ours."""
+"""fairseq's tasks whose inputs have another layout."""
 
 
 def choose(
@@ -39,9 +39,9 @@ def choose(
         raise InputError("options is empty; pass a list of texts, at least one")
     ids = [encode_option(runner.tokenizer, context, option, task) for option in options]
     if len(set(options)) != len(options):
-        raise InputError(f"options is {shown(options)}; an option stands there twice")
+        raise InputError(f"options is {shown(options)}; an option is there twice")
     with placed(lambda at: f"options[{at.index}]"):
-        windows = runner.fit(ids, [f"{context[:20]}... {option}" for option in options])
+        windows = runner.fit_windows(ids, [f"{context[:20]}... {option}" for option in options])
     values = window_values(runner, windows, head)[:, 0]  # (options,)
     return Prediction.of(list(options), values.softmax(0).tolist())
 
@@ -49,9 +49,8 @@ def choose(
 def encode_option(tokenizer: Tokenizer, context: str, option: str, task: str = "") -> Tensor:
     """Ids of one option in its context, laid out as the head was trained.
 
-    `<s> context </s> </s> option </s>`, and for heads of fairseq's tasks as these do:
-    "sentence_ranking", for RACE, puts the option first; "commonsense_qa" has one `</s>` in the
-    middle.
+    `<s> context </s> </s> option </s>`; fairseq's task "sentence_ranking" (RACE) puts the option
+    first, "commonsense_qa" has a single `</s>` in the middle.
 
     Example:
         >>> encode_option(Tokenizer.shipped(), "Hello", "world").tolist()
@@ -66,7 +65,7 @@ def encode_option(tokenizer: Tokenizer, context: str, option: str, task: str = "
 
 
 def option_head(heads: Heads, head: str | None) -> str:
-    """Return the head that `choose` asks: the named one, else one with a single output."""
+    """Return the head for `choose`: the named one, else one with a single output."""
     return heads.find(
         head,
         "classification",
@@ -77,7 +76,7 @@ def option_head(heads: Heads, head: str | None) -> str:
 
 
 def check_outputs(module: torch.nn.Module, head: str) -> None:
-    """Refuse a head with several outputs: an option has one number, its score."""
+    """Refuse a head with several outputs: an option has a single score."""
     outputs = outputs_of(module)
     if outputs != 1:
         raise InputError(

@@ -1,4 +1,4 @@
-"""Labels texts with a classification head that was trained on these labels."""
+"""Text classification with a trained head."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from torch import Tensor
 
 from roberta_hub.arguments import no_item, switch
 from roberta_hub.errors import InputError
-from roberta_hub.inference.batching import Reading, Rows, Runner, starts
+from roberta_hub.inference.batching import BatchStates, Reading, Runner, pick_starts
 from roberta_hub.inference.heads import Heads, check_inputs
 from roberta_hub.inference.windows import Windows
 from roberta_hub.model.heads import pooling_of
@@ -27,28 +27,25 @@ from roberta_hub.show.facts import Remark
 from roberta_hub.show.sheet import Picture
 from roberta_hub.text.tokenizer import Text
 
-MOST_LABELS = 10
-"""Labels that are drawn."""
-Answering = Literal["softmax", "sigmoid", "none"]
-"""What becomes of logits: probabilities that add up to 1 (of one output nothing), a probability for
-each label by itself, or nothing."""
+LABELS_DRAWN = 10
+"""Most labels that are drawn."""
+Activation = Literal["softmax", "sigmoid", "none"]
+"""Activation of logits: softmax over labels (none for one output), sigmoid per label, or none."""
 
 
 @dataclass(frozen=True)
 class Prediction:
-    """The label of a text, with the probabilities of all labels; `str` gives label and score."""
+    """Label of a text, with the probabilities of all labels; `str` gives label and score."""
 
     label: str
-    """The most probable label, also of several labels none of which is probable."""
+    """The most probable label, even if none reaches its threshold."""
     score: float
-    """Its probability; of a head with one output (regression, reranking) the output itself, without
-    softmax or sigmoid."""
+    """Its probability; the raw output of a head with one output (regression, reranking)."""
     scores: Mapping[str, float]
-    """Every label with its probability, most probable first; of one output that alone."""
+    """Probability of every label, in descending order."""
     labels: tuple[str, ...] | None = None
-    """Where each label has a probability of its own (`multi_label`): those whose probability is at
-    or over their threshold, most probable first; there may be none. None: the labels exclude each
-    other, and `label` is the one."""
+    """With `multi_label`: labels whose probability reaches their threshold, most probable first,
+    possibly none. None: the labels exclude each other."""
 
     @classmethod
     def of(
@@ -62,8 +59,7 @@ class Prediction:
         Args:
             labels: different names.
             values: one for each label.
-            thresholds: one for each label that has a probability of its own; None: they exclude
-                each other.
+            thresholds: one for each label, with `multi_label`; None: labels exclude each other.
 
         Example:
             >>> Prediction.of(["art", "sport"], [0.2, 0.8]).label
@@ -92,7 +88,7 @@ class Prediction:
     def to_dict(self) -> dict[str, Any]:
         """Return the fields as a dict of plain values, which `json.dumps` takes.
 
-        `labels` is in it where each label has a probability of its own.
+        `labels` is included with `multi_label` only.
 
         Example:
             >>> Prediction.of(["art", "sport"], [0.2, 0.8]).to_dict()
@@ -118,20 +114,20 @@ class Prediction:
         return self._display()._repr_html_()
 
     def _display(self) -> Display:
-        return Display(str(self), parts_of(self), self.to_dict())
+        return Display(str(self), prediction_parts(self), self.to_dict())
 
     def __getitem__(self, key: object) -> NoReturn:
         raise no_item(self, key)
 
 
-def parts_of(prediction: Prediction, most: int = MOST_LABELS) -> list[Part]:
-    """Show the scores of a prediction, with bars where they are probabilities.
+def prediction_parts(prediction: Prediction, most: int = LABELS_DRAWN) -> list[Part]:
+    """Draw the scores of a prediction, with bars if they are probabilities.
 
-    Of several labels that a text may have, those that it has are marked, and all of them are shown.
+    With `multi_label`, the predicted labels are marked, and all of them are shown.
 
     Args:
         prediction: of one text.
-        most: labels that are shown; one more takes no more room than to say that it is left out.
+        most: labels to show.
     """
     scores, given = prediction.scores, prediction.labels
     are_shares = len(scores) > 1 and all(0 <= score <= 1 for score in scores.values())
@@ -169,13 +165,13 @@ def classify(
         texts: one answer each, in order.
         heads: of the model.
         head: name of a classification head.
-        multi_label: what the caller says of the labels; see `answering`.
+        multi_label: the caller's choice; see `activation_of`.
     """
     labels, inputs = heads.labels(head), heads.inputs(head)
-    way = answering(heads.kind(head), multi_label)
-    least = least_of(heads.thresholds(head), len(labels), way)
+    way = activation_of(heads.kind(head), multi_label)
+    least = thresholds_of(heads.thresholds(head), len(labels), way)
     check_inputs(texts, head, inputs)
-    values = answers_of(head_values(runner, texts, head, vote=way == "softmax"), way)
+    values = activate(head_values(runner, texts, head, vote=way == "softmax"), way)
     return [Prediction.of(labels, row, least) for row in values.tolist()]
 
 
@@ -192,10 +188,10 @@ def probabilities(runner: Runner, texts: Sequence[Text], heads: Heads, head: str
         (len(texts), K) float32 on the CPU, in the order of the head's labels.
 
     Raises:
-        InputError: the head's outputs are no probabilities.
+        InputError: the head has no probabilities.
     """
     labels, kind = heads.labels(head), heads.kind(head)
-    way = answering(kind, None)
+    way = activation_of(kind, None)
     if way == "none" or (len(labels) == 1 and way == "softmax"):
         raise InputError(
             f"head {head!r} gives a number and no probabilities; classify(texts) answers with it"
@@ -203,22 +199,22 @@ def probabilities(runner: Runner, texts: Sequence[Text], heads: Heads, head: str
     check_inputs(texts, head, heads.inputs(head))
     if not texts:
         return torch.empty(0, len(labels))
-    return answers_of(head_values(runner, texts, head, vote=way == "softmax"), way)
+    return activate(head_values(runner, texts, head, vote=way == "softmax"), way)
 
 
-def answering(kind: HeadKind | None, multi_label: object) -> Answering:
-    """Tell what becomes of a head's logits.
+def activation_of(kind: HeadKind | None, multi_label: object) -> Activation:
+    """Return the activation of a head's logits.
 
     Args:
-        kind: what the head learnt, if known.
-        multi_label: what the caller says of it; None: nothing.
+        kind: of the head, if known.
+        multi_label: the caller's choice; None: by the kind.
 
     Raises:
         InputTypeError: `multi_label` is neither True nor False nor None.
 
     Example:
-        >>> answering("multi_label", None), answering("multi_label", False), answering(None, None)
-        ('sigmoid', 'softmax', 'softmax')
+        >>> activation_of("multi_label", None), activation_of("multi_label", False)
+        ('sigmoid', 'softmax')
     """
     if multi_label is not None:
         return "sigmoid" if switch("multi_label", multi_label) else "softmax"
@@ -227,23 +223,22 @@ def answering(kind: HeadKind | None, multi_label: object) -> Answering:
     return "none" if kind == "regression" else "softmax"
 
 
-def answers_of(logits: Tensor, way: Answering) -> Tensor:
-    """Make probabilities of logits, or leave them: (N, K) -> (N, K)."""
+def activate(logits: Tensor, way: Activation) -> Tensor:
+    """Apply an activation to logits: (N, K) -> (N, K)."""
     if way == "sigmoid":
         return logits.sigmoid()
     return logits.softmax(-1) if way == "softmax" and logits.size(1) > 1 else logits
 
 
-def least_of(
-    thresholds: Sequence[float] | None, count: int, way: Answering
+def thresholds_of(
+    thresholds: Sequence[float] | None, count: int, way: Activation
 ) -> Sequence[float] | None:
-    """Return what `Prediction.of` compares with: thresholds, or None where labels exclude others.
+    """Return the thresholds for `Prediction.of`; None if labels exclude each other.
 
     Args:
-        thresholds: that are stored with the head; None: there are none, and each is
-            `DEFAULT_THRESHOLD`.
-        count: of the labels.
-        way: of `answering`.
+        thresholds: stored with the head; None: `DEFAULT_THRESHOLD` for each.
+        count: number of labels.
+        way: of `activation_of`.
     """
     if way != "sigmoid":
         return None
@@ -263,8 +258,8 @@ def head_values(
         runner: of the model.
         texts: one row each, in order.
         head: name of a classification head.
-        vote: the windows of a long text vote with their probabilities, whose logarithms are logits
-            too; False averages their logits.
+        vote: average the probabilities of a text's windows and return their logarithms; False
+            averages the logits.
 
     Returns:
         (len(texts), K) float32 on the CPU.
@@ -278,7 +273,7 @@ def head_values(
 def window_values(
     runner: Runner, windows: Sequence[Windows], head: str, *, vote: bool = True
 ) -> Tensor:
-    """Compute a head's logits of texts that are cut into windows.
+    """Compute a head's logits of texts in windows.
 
     Args:
         runner: of the model.
@@ -292,7 +287,7 @@ def window_values(
     module = known_head(runner.model, head)
     over_tokens = pooling_of(module) == "mean"
 
-    def read(rows: Rows) -> list[Tensor]:
+    def read(rows: BatchStates) -> list[Tensor]:
         batch = rows.batch
         vectors = batch.mean_rows(rows.states) if over_tokens else rows.at(batch.starts)  # (B, C)
         return list(module(vectors.unsqueeze(1)).float().cpu())
@@ -302,6 +297,6 @@ def window_values(
         voting = vote and len(own) > 1 and own.size(1) > 1
         return own.softmax(-1).mean(0).log() if voting else own.mean(0)
 
-    pick = None if over_tokens else starts
-    found = runner.ask(windows, Reading(read=read, merge=merge, pick=pick))
+    pick = None if over_tokens else pick_starts
+    found = runner.run_windows(windows, Reading(read=read, merge=merge, pick=pick))
     return torch.stack(found) if found else torch.empty(0, 1)

@@ -1,4 +1,4 @@
-"""Makes sentence vectors as a model's settings say, and compares them."""
+"""Sentence vectors by a model's settings, and their similarity."""
 
 from __future__ import annotations
 
@@ -18,18 +18,18 @@ from roberta_hub.settings import SentenceSettings
 from roberta_hub.text.texts import as_texts
 from roberta_hub.text.tokenizer import Text
 
-_COMPARED: Mapping[str, Callable[[Tensor, Tensor], Tensor]] = {
+_SIMILARITIES: Mapping[str, Callable[[Tensor, Tensor], Tensor]] = {
     "cosine": lambda a, b: F.normalize(a, dim=-1) @ F.normalize(b, dim=-1).T,
     "dot": lambda a, b: a @ b.T,
-    # Differences, and not products, which lose half of the digits of near vectors.
+    # Not by products, which lose half of the digits of near vectors.
     "euclidean": lambda a, b: -torch.cdist(a, b, compute_mode="donot_use_mm_for_euclid_dist"),
     "manhattan": lambda a, b: -torch.cdist(a, b, p=1.0),
 }
-"""Two sets of vectors, (m, C) and (n, C) -> (m, n); more is nearer."""
+"""Two sets of vectors, (m, C) and (n, C) -> (m, n); larger is nearer."""
 
 
 def within_limit(runner: Runner, settings: SentenceSettings) -> Runner:
-    """Give a runner the limit of sentence vectors, and what `truncate` leaves of a pair there."""
+    """Set the limit of sentence vectors, and sentence-transformers' truncation of pairs."""
     return dataclasses.replace(runner, longest=settings.max_length, keep=keep_as_tokenizers)
 
 
@@ -45,19 +45,19 @@ def embed(
         runner: of the model, with the settings' limit.
         texts: one vector each, in order.
         settings: of the model.
-        prompt: stands before each text, and before the first sentence of a pair.
+        prompt: put before each text, and before the first sentence of a pair.
 
     Returns:
         (len(texts), C) on the model's device; C times the number of poolings.
     """
     if prompt or settings.lower_case:
-        texts = [_prepared(text, prompt, settings.lower_case) for text in texts]
+        texts = [_with_prompt(text, prompt, settings.lower_case) for text in texts]
     windows, _, which = runner.encode(texts)
     vectors = pooled(runner, windows, settings.pooling)
     return (F.normalize(vectors, dim=-1) if settings.normalize else vectors)[which]
 
 
-def _prepared(text: Text, prompt: str, lower_case: bool) -> Text:
+def _with_prompt(text: Text, prompt: str, lower_case: bool) -> Text:
     if isinstance(text, str):
         return lowered(prompt + text) if lower_case else prompt + text
     first, *rest = text
@@ -66,7 +66,7 @@ def _prepared(text: Text, prompt: str, lower_case: bool) -> Text:
 
 
 def lowered(text: str) -> str:
-    """Lower-case each character by itself, as tokenizers does; `str.lower` has a final sigma.
+    """Lower-case each character separately, as tokenizers does; `str.lower` has a final sigma.
 
     Example:
         >>> lowered("ΣΑΣ"), "ΣΑΣ".lower()
@@ -117,7 +117,7 @@ def similarities(a: Tensor, b: Tensor, similarity: str) -> Tensor:
         tensor([[1.]])
     """
     dtype = torch.float64 if a.dtype == b.dtype == torch.float64 else torch.float32
-    return _COMPARED[similarity](a.to(dtype), b.to(dtype))
+    return _SIMILARITIES[similarity](a.to(dtype), b.to(dtype))
 
 
 def check_vectors(vectors: Tensor, name: str, width: int | None = None) -> Tensor:
@@ -125,8 +125,8 @@ def check_vectors(vectors: Tensor, name: str, width: int | None = None) -> Tenso
 
     Args:
         vectors: (n, C) or (C,)
-        name: what an error calls them.
-        width: the C that they must have; None: any.
+        name: of the argument, for errors.
+        width: the required C; None: any.
 
     Raises:
         InputTypeError: no floating-point numbers.
@@ -152,7 +152,7 @@ def check_vectors(vectors: Tensor, name: str, width: int | None = None) -> Tenso
 
 
 def are_vectors(value: object) -> bool:
-    """Tell vectors, a Tensor or numpy's array of numbers, from texts.
+    """Whether a value is vectors (a Tensor or numeric numpy array) rather than texts.
 
     Example:
         >>> are_vectors(torch.ones(2, 3)), are_vectors(["a text"])
@@ -170,11 +170,11 @@ def as_tensor(value: Any) -> Tensor:
 
 
 def vectors_of(value: Any, name: str, embed: Callable[[Sequence[Text]], Tensor]) -> Tensor:
-    """Return the vectors of texts, or vectors as they were passed: (n, C).
+    """Return the vectors of texts; vectors are passed through: (n, C).
 
     Args:
         value: one str, texts, or vectors of shape (n, C) or (C,).
-        name: what an error calls it.
+        name: of the argument, for errors.
         embed: from texts to vectors.
 
     Raises:

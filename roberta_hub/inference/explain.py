@@ -1,8 +1,8 @@
-"""Explains a model's answers by its words: how surprising each is, or what each contributes.
+"""Explains a model by words: the surprisal of each, or its contribution to an answer.
 
-Surprise is that of a word masked as a whole: a word of several pieces is guessed from left to
-right, and the pieces that follow in it are masked too (Kauf and Ivanova 2023, PLL-word-l2r).
-Contributions are measured by leaving each word out.
+Surprisal masks whole words: the pieces of a word are predicted from left to right, with its later
+pieces masked too (Kauf and Ivanova 2023, PLL-word-l2r). A contribution is the change of the output
+when the word is left out.
 """
 
 from __future__ import annotations
@@ -17,19 +17,19 @@ from torch import Tensor
 
 from roberta_hub.arguments import shown, text_of
 from roberta_hub.errors import InputTypeError, placed
-from roberta_hub.inference.batching import Rows, Runner, check_lm_head, lm_logits
+from roberta_hub.inference.batching import BatchStates, Runner, check_lm_head, lm_logits
 from roberta_hub.inference.classify import (
-    Answering,
+    Activation,
     Prediction,
-    answering,
-    answers_of,
-    least_of,
-    parts_of,
+    activate,
+    activation_of,
+    prediction_parts,
+    thresholds_of,
     window_values,
 )
 from roberta_hub.inference.heads import Heads, check_inputs
-from roberta_hub.inference.units import Unit, units_of
 from roberta_hub.inference.windows import Windows
+from roberta_hub.inference.word_spans import WordSpan, word_spans
 from roberta_hub.model.packing import PackedBatch
 from roberta_hub.show.bars import Bar, Bars
 from roberta_hub.show.colours import BLUE, ORANGE
@@ -37,25 +37,25 @@ from roberta_hub.show.display import Display, Part
 from roberta_hub.show.facts import Remark
 from roberta_hub.show.words import Mark, Words
 
-TOPK = 5
-"""Words that are told instead of one."""
-MOST_BITS = 15.0
-"""The surprise of the strongest colour: of one word among 33,000, about a vocabulary."""
-LEAST_SCALE = 0.1
-"""The contribution, as probability, below which no word gets the strongest colour."""
-BRIEF = 3
-"""Of these, how many are listed below a text."""
-LISTED = 5
-"""Words that are listed below a text."""
+ALTERNATIVES = 5
+"""Alternatives kept for each word."""
+MAX_BITS = 15.0
+"""Surprisal of the strongest colour: one word among 33,000, about a vocabulary."""
+MIN_SCALE = 0.1
+"""Least contribution (as probability) of the strongest colour."""
+ALTERNATIVES_LISTED = 3
+"""Alternatives listed below a text."""
+WORDS_LISTED = 5
+"""Words listed below a text."""
 _SCALE = Words(
     "key: 0 5 10 15 bits or more",
-    [Mark(5, 6, 0.0), Mark(7, 8, 5 / MOST_BITS), Mark(9, 11, 10 / MOST_BITS), Mark(12, 27)],
+    [Mark(5, 6, 0.0), Mark(7, 8, 5 / MAX_BITS), Mark(9, 11, 10 / MAX_BITS), Mark(12, 27)],
 )
-"""What the colours of surprise mean, up to `MOST_BITS`."""
+"""Legend of the colours of surprisal, up to `MAX_BITS`."""
 
 
 def one_text(value: object) -> tuple[str, ...]:
-    """Return the sentences of the one text that a display shows: a str, or a tuple for a pair.
+    """Return the sentences of a single text: a str, or a tuple for a pair.
 
     Raises:
         InputTypeError: something else; a list would be several texts.
@@ -77,7 +77,7 @@ def one_text(value: object) -> tuple[str, ...]:
 def explain(
     runner: Runner, text: str | tuple[str, ...], heads: Heads, head: str | None = None
 ) -> Display:
-    """Show the surprise of each word, or its contribution. See `RobertaHubInterface.explain`.
+    """Show the surprisal of each word, or its contribution. See `RobertaHubInterface.explain`.
 
     Args:
         runner: of the model.
@@ -97,20 +97,20 @@ def explain(
 
 @dataclass(frozen=True)
 class Surprise:
-    """What the model expected in the place of a word."""
+    """Surprisal of a word, and the model's alternatives."""
 
-    unit: Unit
+    unit: WordSpan
     bits: float
     """-log2 of the word's probability."""
     rank: int
-    """1 where no piece is more probable than the word's first one."""
+    """Rank of the word's first piece; 1 is the most probable."""
     instead: list[tuple[str, float]]
-    """Other words with their probabilities, the most probable first; where the word has several
-    pieces, first pieces of words of as many."""
+    """Alternatives with their probabilities, most probable first; for a word of several pieces,
+    first pieces of words of the same length."""
 
 
 def surprise(runner: Runner, sentences: tuple[str, ...]) -> Display:
-    """Show how surprising each word is. See `RobertaHubInterface.explain`."""
+    """Show the surprisal of each word. See `RobertaHubInterface.explain`."""
     check_lm_head(runner.model, "explain without a head")
     found = surprises(runner, sentences)
     bits = sum(word.bits for word in found)
@@ -125,14 +125,14 @@ def surprise(runner: Runner, sentences: tuple[str, ...]) -> Display:
                 "signs. 0 bits: the model is sure of it; each bit halves its probability"
             )
         )
-        parts += [_SCALE, Remark(f"most surprising, with bars to {MOST_BITS:.0f} bits:")]
-    most = sorted(found, key=lambda word: -word.bits)[:LISTED]
+        parts += [_SCALE, Remark(f"most surprising, with bars to {MAX_BITS:.0f} bits:")]
+    most = sorted(found, key=lambda word: -word.bits)[:WORDS_LISTED]
     rows = [
         Bar(
             _text(sentences, word.unit),
             f"{word.bits:.1f}",
-            word.bits / MOST_BITS,
-            "instead: " + _listed(word, BRIEF),
+            word.bits / MAX_BITS,
+            "instead: " + _listed(word, ALTERNATIVES_LISTED),
         )
         for word in most
     ]
@@ -152,14 +152,14 @@ def surprise(runner: Runner, sentences: tuple[str, ...]) -> Display:
 
 
 def surprises(runner: Runner, sentences: tuple[str, ...]) -> list[Surprise]:
-    """Compute the surprise of each word of a text; words that were cut off are left out."""
+    """Compute the surprisal of each word of a text; truncated words are left out."""
     tokenizer = runner.tokenizer
     mask = tokenizer.mask_idx
-    windows = runner.fit([tokenizer.encode(*sentences)], [_named(sentences)])[0]
+    windows = runner.fit_windows([tokenizer.encode(*sentences)], [_text_in_errors(sentences)])[0]
     copies: list[Tensor] = []
     targets: list[int] = []
-    owners: list[Unit] = []
-    for unit in units_of(tokenizer, sentences):
+    owners: list[WordSpan] = []
+    for unit in word_spans(tokenizer, sentences):
         window, columns = _in_window(windows, unit)
         for i, column in enumerate(columns):
             masked = window.clone()
@@ -168,7 +168,7 @@ def surprises(runner: Runner, sentences: tuple[str, ...]) -> list[Surprise]:
             targets.append(int(window[column]))
             owners.append(unit)
 
-    def answer(rows: Rows) -> list[tuple[float, int, list[tuple[int, float]]]]:
+    def answer(rows: BatchStates) -> list[tuple[float, int, list[tuple[int, float]]]]:
         logits = lm_logits(runner.model, rows.at(first_masks(rows.batch)), len(tokenizer))
         logs = logits.log_softmax(-1)  # (B, V)
         own = torch.tensor([targets[i] for i in rows.indices], device=logs.device).unsqueeze(1)
@@ -176,7 +176,7 @@ def surprises(runner: Runner, sentences: tuple[str, ...]) -> list[Surprise]:
         words = tokenizer.words.to(logs.device)
         ranks = ((logs > wanted) & words).sum(1) + 1
         others = logs.masked_fill(~words, -torch.inf).scatter(1, own, -torch.inf)
-        values, ids = others.topk(min(TOPK, others.size(1)), dim=1)
+        values, ids = others.topk(min(ALTERNATIVES, others.size(1)), dim=1)
         pairs = zip(ids.tolist(), values.exp().tolist(), strict=True)
         best = [list(zip(*pair, strict=True)) for pair in pairs]
         return list(zip(wanted.squeeze(1).tolist(), ranks.tolist(), best, strict=True))
@@ -201,8 +201,8 @@ def surprises(runner: Runner, sentences: tuple[str, ...]) -> list[Surprise]:
     return found
 
 
-def _in_window(windows: Windows, unit: Unit) -> tuple[Tensor, list[int]]:
-    """Find the window in which a word stands best, and its places there; none if it was cut off."""
+def _in_window(windows: Windows, unit: WordSpan) -> tuple[Tensor, list[int]]:
+    """Window where a word is farthest from a cut, and its columns there; none if truncated."""
     if len(windows.ids) == 1:
         places = windows.columns[0].tolist()
         w = 0
@@ -216,10 +216,10 @@ def _in_window(windows: Windows, unit: Unit) -> tuple[Tensor, list[int]]:
 def _surprise_mark(sentences: Sequence[str], word: Surprise) -> Mark:
     rank = "first guess" if word.rank == 1 else f"guess number {word.rank:,}"
     note = f"{_text(sentences, word.unit)}: {word.bits:.1f} bits, {rank}\ninstead: {_listed(word)}"
-    return Mark(word.unit.start, word.unit.end, min(1.0, word.bits / MOST_BITS), note)
+    return Mark(word.unit.start, word.unit.end, min(1.0, word.bits / MAX_BITS), note)
 
 
-def _listed(word: Surprise, most: int = TOPK) -> str:
+def _listed(word: Surprise, most: int = ALTERNATIVES) -> str:
     more = "…" if len(word.unit.columns) > 1 else ""
     guesses = [(name.strip() + more, share) for name, share in word.instead[:most]]
     return ", ".join(f"{name} {_percent(share)}" for name, share in guesses)
@@ -241,25 +241,25 @@ def contribution(
     """Show what each word contributes to a head's answer. See `RobertaHubInterface.explain`."""
     text = sentences if len(sentences) > 1 else sentences[0]
     labels, inputs = heads.labels(head), heads.inputs(head)
-    way = answering(heads.kind(head), None)
-    least = least_of(heads.thresholds(head), len(labels), way)
+    way = activation_of(heads.kind(head), None)
+    least = thresholds_of(heads.thresholds(head), len(labels), way)
     check_inputs([text], head, inputs)
-    units = units_of(runner.tokenizer, sentences)
+    units = word_spans(runner.tokenizer, sentences)
     values = left_out(runner, sentences, head, units, way)  # (1 + words, K)
     prediction = Prediction.of(labels, values[0].tolist(), least)
     best = labels.index(prediction.label)
     shares = way == "sigmoid" or (way == "softmax" and values.size(1) > 1)
     changes = (values[0, best] - values[1:, best]).tolist()
     found = [(unit, change) for unit, change in zip(units, changes, strict=True)]
-    scale = max([*map(abs, changes), LEAST_SCALE if shares else 0.0]) or 1.0
+    scale = max([*map(abs, changes), MIN_SCALE if shares else 0.0]) or 1.0
     what = f'"{prediction.label}"' if shares else "the output"
 
-    def mark(unit: Unit, change: float) -> Mark:
+    def mark(unit: WordSpan, change: float) -> Mark:
         without = prediction.score - change
         note = f"without {_text(sentences, unit)}: {what} {without:.2f} ({_signed(-change)})"
         return Mark(unit.start, unit.end, change / scale, note)
 
-    parts: list[Part] = parts_of(prediction)
+    parts: list[Part] = prediction_parts(prediction)
     parts += [
         Words(words, [mark(u, c) for u, c in found if u.sentence == i], BLUE, ORANGE)
         for i, words in enumerate(sentences)
@@ -268,12 +268,12 @@ def contribution(
     parts.append(
         Remark(f"how much {what} falls without a word; orange, dotted: it rises instead{strongest}")
     )
-    ranked = sorted(found, key=lambda pair: -abs(pair[1]))[:LISTED]
+    ranked = sorted(found, key=lambda pair: -abs(pair[1]))[:WORDS_LISTED]
     rows = [
         Bar(
             _text(sentences, unit),
             _signed(change),
-            abs(change) / (1.0 if shares else scale),  # as the bars of the labels above
+            abs(change) / (1.0 if shares else scale),  # the scale of the labels above
             f"in sentence {unit.sentence + 1}" if len(sentences) > 1 else "",
             colour=BLUE if change > 0 else ORANGE,
         )
@@ -289,50 +289,51 @@ def left_out(
     runner: Runner,
     sentences: tuple[str, ...],
     head: str,
-    units: Sequence[Unit],
-    way: Answering = "softmax",
+    units: Sequence[WordSpan],
+    way: Activation = "softmax",
 ) -> Tensor:
-    """Ask a head about a text, and about the text without each of its words.
+    """Run a head on a text, and on the text without each of its words.
 
     Args:
         runner: of the model.
         sentences: of the text.
         head: name of a classification head.
         units: the words of the text.
-        way: what becomes of the head's logits.
+        way: activation of the head's logits.
 
     Returns:
-        What `way` makes, probabilities or values, of the whole text and then without each word:
-        (1 + len(units), K).
+        Outputs for the whole text, then without each word: (1 + len(units), K).
     """
     ids = runner.tokenizer.encode(*sentences)
     copies = [ids]
     for unit in units:
         copies.append(_without(ids, unit))
-    windows = runner.fit(copies, [_named(sentences)] * len(copies), [0] * len(copies))
-    return answers_of(window_values(runner, windows, head, vote=way == "softmax"), way)
+    windows = runner.fit_windows(
+        copies, [_text_in_errors(sentences)] * len(copies), [0] * len(copies)
+    )
+    return activate(window_values(runner, windows, head, vote=way == "softmax"), way)
 
 
 def _signed(change: float) -> str:
     return f"{change:+.2f}" if abs(change) >= 0.005 else "0.00"
 
 
-def _without(ids: Tensor, unit: Unit) -> Tensor:
+def _without(ids: Tensor, unit: WordSpan) -> Tensor:
     kept = torch.ones(len(ids), dtype=torch.bool)
     kept[unit.columns] = False
     return ids[kept]
 
 
-def _named(sentences: tuple[str, ...]) -> object:
-    """Name a text in an error."""
+def _text_in_errors(sentences: tuple[str, ...]) -> object:
+    """The text as errors quote it."""
     return sentences if len(sentences) > 1 else sentences[0]
 
 
-def _text(sentences: Sequence[str], unit: Unit) -> str:
+def _text(sentences: Sequence[str], unit: WordSpan) -> str:
     return sentences[unit.sentence][unit.start : unit.end]
 
 
-def _place(sentences: Sequence[str], unit: Unit) -> dict[str, Any]:
+def _place(sentences: Sequence[str], unit: WordSpan) -> dict[str, Any]:
     return {
         "word": _text(sentences, unit),
         "sentence": unit.sentence,

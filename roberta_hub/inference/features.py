@@ -1,4 +1,4 @@
-"""Computes vectors of texts."""
+"""Hidden states of texts, per token or pooled."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ import torch.nn.functional as F
 from torch import Tensor
 
 from roberta_hub.arguments import one_of, switch, whole_number
-from roberta_hub.inference.batching import Reading, Rows, Runner
+from roberta_hub.inference.batching import BatchStates, Reading, Runner
 from roberta_hub.inference.pooling import pooled
 from roberta_hub.inference.windows import Windows
 from roberta_hub.text.tokenizer import Text
@@ -37,7 +37,7 @@ def features(
         vectors = pooled(runner, windows, (pooling,), layer=layer)
         return (F.normalize(vectors, dim=-1) if normalize else vectors)[which]
 
-    def read(rows: Rows) -> list[Tensor]:
+    def read(rows: BatchStates) -> list[Tensor]:
         # A view would keep its whole batch alive as long as the caller keeps one text.
         return [part.clone() for part in rows.split()]
 
@@ -45,6 +45,6 @@ def features(
         states = text.merge(parts)
         return F.normalize(states, dim=-1) if normalize else states
 
-    merged = runner.ask(windows, Reading(read=read, merge=merge, layer=layer))
-    # A text that is asked for twice comes back as two tensors, which the caller may change.
+    merged = runner.run_windows(windows, Reading(read=read, merge=merge, layer=layer))
+    # Duplicate texts get tensors of their own, which the caller may change.
     return [merged[n] if firsts[n] == i else merged[n].clone() for i, n in enumerate(which)]

@@ -1,4 +1,4 @@
-"""Finds the most probable words for `<mask>`, or for the model's own word, such as `[MASK]`."""
+"""Fills `<mask>`, or the model's own mask token such as `[MASK]`."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from torch import Tensor
 
 from roberta_hub.arguments import whole_number
 from roberta_hub.errors import InputError, Place, Remedy
-from roberta_hub.inference.batching import Reading, Rows, Runner, check_lm_head, lm_logits
+from roberta_hub.inference.batching import BatchStates, Reading, Runner, check_lm_head, lm_logits
 from roberta_hub.inference.windows import Windows
 from roberta_hub.model.packing import PackedBatch
 from roberta_hub.text.dictionary import MASK
@@ -20,35 +20,35 @@ from roberta_hub.text.tokenizer import Tokenizer
 
 Candidates = tuple[list[float], list[int]]
 """(probabilities, ids) for one mask."""
-Filled = list[tuple[str, float, str]]
+Fillings = list[tuple[str, float, str]]
 """(the text with the word in place, its probability, the word), most probable first."""
 
-_NEARLY = re.compile(r"[\[<{(]+mask[\]>})]+|_{2,}|\bMASK\b", re.IGNORECASE)
-"""What people write for a mask that other models have: BERT's `[MASK]`, a gap."""
+_FOREIGN_MASKS = re.compile(r"[\[<{(]+mask[\]>})]+|_{2,}|\bMASK\b", re.IGNORECASE)
+"""Masks of other models and gaps: BERT's `[MASK]`, `___`."""
 
 
 @dataclass(frozen=True)
-class Masked:
-    """Holds a text with masks, cut at them."""
+class MaskedText:
+    """A text, split at its masks."""
 
     parts: list[str]
-    """What stands before, between and behind the masks; one more than there are masks."""
+    """Text before, between and after the masks; one part more than masks."""
     marks: list[str]
-    """The masks as the text writes them: `<mask>`, or the model's own word."""
+    """The masks as written: `<mask>`, or the model's own token."""
 
     @classmethod
-    def of(cls, text: str, tokenizer: Tokenizer) -> Masked:
-        """Cut a text.
+    def of(cls, text: str, tokenizer: Tokenizer) -> MaskedText:
+        """Split a text at its masks.
 
         Example:
-            >>> Masked.of("a <mask> b", Tokenizer.shipped())
-            Masked(parts=['a ', ' b'], marks=['<mask>'])
+            >>> MaskedText.of("a <mask> b", Tokenizer.shipped())
+            MaskedText(parts=['a ', ' b'], marks=['<mask>'])
         """
         cut = re.split(f"({'|'.join(map(re.escape, tokenizer.placeholders))})", text)
         return cls(cut[::2], cut[1::2])
 
     def around(self, number: int) -> tuple[str, str]:
-        """Tell what stands before and behind mask `number`, the other masks as they were."""
+        """Text before and after mask `number`, with the other masks."""
         pieces = [self.parts[0]]
         for mark, part in zip(self.marks, self.parts[1:], strict=True):
             pieces += [mark, part]
@@ -57,27 +57,27 @@ class Masked:
 
 def fill_mask(
     runner: Runner, texts: Sequence[str], *, topk: int = 5, targets: Sequence[str] | None = None
-) -> list[list[Filled]]:
-    """For each text, for each of its masks, the most probable words.
+) -> list[list[Fillings]]:
+    """The most probable words of each mask of each text.
 
     See `RobertaHubInterface.fill_mask`.
     """
     tokenizer = runner.tokenizer
     check_lm_head(runner.model, "fill_mask")
-    cut = [Masked.of(text, tokenizer) for text in texts]
+    cut = [MaskedText.of(text, tokenizer) for text in texts]
     topk = _check(texts, cut, topk, tokenizer)
     if targets is not None:
         targets = as_strings(targets, "targets", "words")
     chosen = None if targets is None else _target_ids(tokenizer, targets, _after_space(cut))
-    windows = runner.fit([tokenizer.encode_masked(text) for text in texts], texts)
+    windows = runner.fit_windows([tokenizer.encode_masked(text) for text in texts], texts)
 
-    def read(rows: Rows) -> list[list[Candidates]]:
+    def read(rows: BatchStates) -> list[list[Candidates]]:
         """Candidates for the masks of each sequence, in order."""
         masked = rows.batch.ids.eq(tokenizer.mask_idx)
         logits = lm_logits(runner.model, rows.at(masked.nonzero().squeeze(1)), len(tokenizer))
         probabilities = logits.softmax(-1)  # (M, V)
         if chosen is None:
-            # Probabilities are over the whole vocabulary; specials are only left out of the list.
+            # The softmax is over the whole vocabulary; specials are only not listed.
             words = tokenizer.words.to(probabilities.device)
             values, ids = probabilities.masked_fill(~words, -1.0).topk(topk)
         else:
@@ -96,7 +96,7 @@ def fill_mask(
         return _at_masks(text, parts, tokenizer.mask_idx)
 
     results = []
-    found = runner.ask(windows, Reading(read=read, merge=merge, pick=masks))
+    found = runner.run_windows(windows, Reading(read=read, merge=merge, pick=masks))
     for i, (text, masked, at_masks) in enumerate(zip(texts, cut, found, strict=True)):
         if len(at_masks) != len(masked.marks):
             raise InputError(
@@ -114,10 +114,10 @@ def fill_mask(
     return results
 
 
-def _check(texts: Sequence[str], cut: Sequence[Masked], topk: int, tokenizer: Tokenizer) -> int:
+def _check(texts: Sequence[str], cut: Sequence[MaskedText], topk: int, tokenizer: Tokenizer) -> int:
     for i, (text, masked) in enumerate(zip(texts, cut, strict=True)):
         if not masked.marks:
-            near = _NEARLY.search(text)
+            near = _FOREIGN_MASKS.search(text)
             meant = f"; write it in the place of {near.group()!r}" if near else ""
             raise InputError(
                 f"{text[:40]!r} has no mask: please add one {MASK} token for the input, eg: "
@@ -129,16 +129,15 @@ def _check(texts: Sequence[str], cut: Sequence[Masked], topk: int, tokenizer: To
     return whole_number("topk", topk, 1, words, hint=hint)
 
 
-def _after_space(cut: Sequence[Masked]) -> set[bool]:
-    """Tell whether masks stand after a space, right after other characters, or some so, some so."""
+def _after_space(cut: Sequence[MaskedText]) -> set[bool]:
+    """Whether masks follow a space: the values that occur."""
     return {part.endswith(" ") for masked in cut for part in masked.parts[:-1]}
 
 
 def _target_ids(tokenizer: Tokenizer, targets: Sequence[str], after_space: set[bool]) -> Tensor:
-    """Find the one id of each target, after no space and then after a space: (2K,).
+    """Ids of the targets without a space before them, then with one: (2K,).
 
-    Most words are one piece in one of the two forms; the form that no mask needs is filled with
-    zeros.
+    Most words are a single piece in only one of the two forms; a form that no mask needs is zero.
     """
     if not targets:
         raise InputError("targets is empty; pass a list of words, at least one")
@@ -173,26 +172,26 @@ def _target_ids(tokenizer: Tokenizer, targets: Sequence[str], after_space: set[b
 
 
 def _ranked(candidates: Candidates, count: int, *, after_space: bool) -> Candidates:
-    """Return the half of the target ids that fits the place of the mask, most probable first."""
+    """Targets in the form that fits the mask, most probable first."""
     half = slice(count, None) if after_space else slice(count)
     pairs = sorted(zip(candidates[0][half], candidates[1][half], strict=True), reverse=True)
     return [value for value, _ in pairs], [index for _, index in pairs]
 
 
 def _at_masks(text: Windows, own: list[list[Candidates]], mask_idx: int) -> list[Candidates]:
-    """Return the candidates of each mask, from the window in which it stands best."""
+    """Candidates of each mask, from the window where it is farthest from a cut."""
     found: dict[int, Candidates] = {}
     for w, (window, column, masks) in enumerate(zip(text.ids, text.columns, own, strict=True)):
         for place, candidates in zip(column[window.eq(mask_idx)].tolist(), masks, strict=True):
-            # After a cut, columns point into the uncut text and there is one window only.
+            # A truncated text has one window, whose columns index the uncut text.
             if len(text.ids) == 1 or int(text.best[place]) == w:
                 found[place] = candidates
     return [found[place] for place in sorted(found)]
 
 
-def _fill(tokenizer: Tokenizer, before: str, after: str, candidates: Candidates) -> Filled:
-    # A token carries its own space, so the one before the mask goes. What begins a text is decoded
-    # as a text: some engines write no space there.
+def _fill(tokenizer: Tokenizer, before: str, after: str, candidates: Candidates) -> Fillings:
+    # A token carries its own space, so the one before the mask is dropped. The first token of a
+    # text is decoded as a text: some tokenizers write no space there.
     bare = before.removesuffix(" ")
     filled = []
     for probability, index in zip(*candidates, strict=True):

@@ -1,4 +1,4 @@
-"""Finds the head that a verb asks, and checks that it was trained on such texts."""
+"""Finds the head for a verb, and checks its inputs."""
 
 from __future__ import annotations
 
@@ -32,7 +32,7 @@ from roberta_hub.text.dictionary import MASK
 from roberta_hub.text.tokenizer import Text
 
 ENTAILMENT = "entailment"
-"""The label by which a head for natural-language inference is known."""
+"""Label that identifies a head for natural-language inference."""
 _PAIRS = Remedy(
     "pass (text, other text) for each, or ask zero_shot(texts, labels), which takes single texts "
     "and labels in words",
@@ -60,15 +60,15 @@ def _listed(
 
 
 def check_labels(head: str, labels: Sequence[str], count: int | None = None) -> tuple[str, ...]:
-    """Return the labels of a head's classes, each different, or an error that says what is wrong.
+    """Return the labels of a head's classes, checked.
 
     Args:
         head: for the error.
         labels: in the order of the outputs.
-        count: how many there must be; None: as many as there are.
+        count: required number; None: any.
 
     Raises:
-        InputError: too few or too many, or one that stands there twice.
+        InputError: too few or too many, or a duplicate.
         InputTypeError: not strings.
     """
     if isinstance(labels, str):
@@ -82,7 +82,7 @@ def check_labels(head: str, labels: Sequence[str], count: int | None = None) -> 
     twice = [name for name, times in Counter(names).items() if times > 1]
     if twice:
         raise InputError(
-            f"head {head!r}: label {shown(twice[0])} stands twice in {shown(list(names), 200)}; "
+            f"head {head!r}: label {shown(twice[0])} is twice in {shown(list(names), 200)}; "
             "give each class a name of its own"
         )
     if count is not None and len(names) != count:
@@ -95,15 +95,15 @@ def check_labels(head: str, labels: Sequence[str], count: int | None = None) -> 
 def check_classes(
     head: str, labels: Sequence[str] | None, count: int | None
 ) -> tuple[tuple[str, ...] | None, int | None]:
-    """Return the labels of a new head, checked, and its number of classes.
+    """Return the labels and the number of classes of a new head, checked.
 
     Args:
         head: its name, checked too.
-        labels: names of the classes; None: it has none.
-        count: of the classes; None: as many as labels.
+        labels: names of the classes; None: unnamed.
+        count: number of classes; None: as many as labels.
 
     Raises:
-        InputError: a name that cannot be, or labels that are not all different.
+        InputError: an invalid name, or duplicate labels.
 
     Example:
         >>> check_classes("topic", ["art", "sport"], None)
@@ -117,12 +117,12 @@ def check_classes(
 
 
 def entails(labels: Sequence[str]) -> bool:
-    """Tell whether a head with these labels judges entailment."""
+    """Whether a head with these labels judges entailment."""
     return ENTAILMENT in map(str.lower, labels)
 
 
 def trained_on(head: str, marks: Mapping[str, Inputs], labels: Sequence[str]) -> Inputs | None:
-    """Tell what a head was trained on: its mark, else pairs if it judges entailment, else unknown.
+    """What a head was trained on: its recorded inputs, else pairs for entailment, else unknown.
 
     Example:
         >>> trained_on("mnli", {}, ["Contradiction", "Neutral", "Entailment"])
@@ -136,11 +136,10 @@ def trained_on(head: str, marks: Mapping[str, Inputs], labels: Sequence[str]) ->
 def check_inputs(texts: Sequence[Text], head: str, inputs: Inputs | None) -> None:
     """Refuse single texts for a head of pairs, and pairs for one of single texts.
 
-    The head would answer, and the answer would mean nothing. What is no text at all passes, for
-    the encoder to name.
+    The head would answer, meaninglessly. Values that are no texts pass; the tokenizer refuses them.
 
     Raises:
-        InputError: it names the first such text and the remedy.
+        InputError: names the first such text and the remedy.
     """
     if inputs is None:
         return
@@ -148,83 +147,82 @@ def check_inputs(texts: Sequence[Text], head: str, inputs: Inputs | None) -> Non
         count = len(text) if isinstance(text, tuple) else isinstance(text, str)  # 0: no text
         if inputs == "pair" and count == 1:
             raise InputError(
-                f"a single text ({_start(text)}), and head {head!r} judges pairs",
+                f"a single text ({_beginning(text)}), and head {head!r} judges pairs",
                 place=Place("texts", i),
                 remedy=_PAIRS,
             )
         if inputs == "one" and count > 1:
             raise InputError(
-                f"a tuple of {count} texts ({_start(text)}), and head {head!r} was trained on "
+                f"a tuple of {count} texts ({_beginning(text)}), and head {head!r} was trained on "
                 "single texts; join each pair to one text, or ask a head that was trained on pairs",
                 place=Place("texts", i),
             )
 
 
-def _start(text: Text) -> str:
+def _beginning(text: Text) -> str:
     return repr(text if isinstance(text, str) else text[0])[:40]
 
 
 @dataclass(frozen=True)
 class Heads:
-    """A model's heads, with what is known of each; a verb finds here the head that it asks."""
+    """The heads of a model, with their labels and settings."""
 
     model: nn.Module
     """Ours or fairseq's."""
     given: Mapping[str, Sequence[str]]
-    """Class names of heads, where they were given."""
+    """Class names of heads, if given."""
     marks: Mapping[str, Inputs]
-    """What heads were trained on, where known."""
+    """Inputs that heads were trained on, if known."""
     own: str | None
-    """The head that the model was trained for, where known."""
+    """The head that the model was trained for, if known."""
     dictionary: Any = None
-    """fairseq's label dictionary, ours or its own, of a task that has one."""
+    """Label dictionary of the task, ours or fairseq's, if any."""
     kinds: Mapping[str, HeadKind] = field(default_factory=dict)
-    """What classification heads learnt, where known."""
+    """Kinds of classification heads, if known."""
     given_thresholds: Mapping[str, Sequence[float]] = field(default_factory=dict)
-    """For each label of a head the least probability that gives it, where it was chosen."""
+    """Thresholds of each label of multi-label heads, if chosen."""
     word_rules: Mapping[str, WordRule] = field(default_factory=dict)
-    """How texts are cut for token heads, where it is known."""
+    """How token heads split texts into words, if known."""
 
     def labels(self, head: str) -> tuple[str, ...]:
-        """Name a head's classes: the given names, else the label dictionary's, else numbers."""
+        """Labels of a head: given, else from the label dictionary, else numbers."""
         is_token = isinstance(head, str) and head in heads_of(self.model, "token")
         kind: Kind = "token" if is_token else "classification"
         count = outputs_of(known_head(self.model, head, kind))
         known = self.given.get(head)
         if known is None and self.dictionary is not None and kind == "classification":
             names = self.dictionary.symbols[self.dictionary.nspecial :]
-            # fairseq fills dictionaries up to a multiple of eight, and adds <mask> to those of
-            # labels too.
+            # fairseq pads dictionaries to a multiple of eight, and adds <mask> to those of labels.
             known = tuple(n for n in names if not n.startswith("madeupword") and n != MASK)
         if known is None or len(set(known)) != count or len(known) != count:
             return tuple(str(i) for i in range(count))  # also where two classes share a name
         return tuple(known)
 
     def inputs(self, head: str) -> Inputs | None:
-        """Tell what a head was trained on, where that is known."""
+        """Inputs that a head was trained on; None: unknown."""
         return trained_on(head, self.marks, self.labels(head))
 
     def kind(self, head: str) -> HeadKind | None:
-        """Tell what a classification head learnt, where that is known.
+        """Kind of a classification head; None: unknown.
 
         Raises:
-            InputError: `roberta.kinds` says something that is no kind.
+            InputError: `roberta.kinds` has an invalid kind.
         """
         return check_kind(head, self.kinds.get(head))
 
     def thresholds(self, head: str) -> tuple[float, ...] | None:
-        """Return the thresholds of a classification head's labels; None: there are none.
+        """Thresholds of a classification head's labels; None: it has none.
 
         Raises:
-            InputError: `roberta.thresholds` has other than a number in 0 to 1 for each label.
+            InputError: `roberta.thresholds` is not a number in 0 to 1 for each label.
         """
         return check_thresholds(head, self.given_thresholds.get(head), len(self.labels(head)))
 
     def words(self, head: str) -> WordRule:
-        """Tell how texts are cut for a token head.
+        """How a token head splits texts into words.
 
         Raises:
-            InputError: `roberta.word_rules` says something that is no rule.
+            InputError: `roberta.word_rules` has an invalid rule.
         """
         return check_words(head, self.word_rules.get(head, "words"))
 
@@ -238,19 +236,19 @@ class Heads:
         need: str = "",
         remedy: Remedy = _MAKE,
     ) -> str:
-        """Find the head that a verb asks: the named one, else the model's own, else the only one.
+        """Find the head for a verb: the named one, else the model's default, else the only one.
 
         Args:
-            head: what the caller said; None: nothing.
-            kind: of the heads that the verb asks.
+            head: name; None: not given.
+            kind: of head that the verb needs.
             verb: for the error.
-            fits: which heads of the kind the verb can ask; None: all.
-            need: what these are called, for the error.
-            remedy: what to do where there is none.
+            fits: whether the verb can use a head of the kind; None: any.
+            need: description of such heads, for the error.
+            remedy: for the error if there is none.
 
         Raises:
-            UnknownNameError: no such head, or none that the verb could ask.
-            InputError: several, and no reason to take one.
+            UnknownNameError: no such head, or none for the verb.
+            InputError: several, and none is the default.
         """
         if head is not None:
             known_head(self.model, head, kind)

@@ -1,4 +1,4 @@
-"""Computes what fairseq's methods answer on ids, with gradients and in the current mode."""
+"""Outputs of fairseq's methods on ids, with gradients and in the current mode."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ def hidden_states(model: nn.Module, ids: Tensor, every_layer: bool) -> Tensor | 
     Args:
         model: ours or fairseq's.
         ids: checked. Shape: (B, T)
-        every_layer: False returns the last layer's alone.
+        every_layer: False returns the last layer only.
 
     Returns:
         (B, T, C), or a list of L+1 such tensors.
@@ -32,10 +32,10 @@ def logits(model: nn.Module, ids: Tensor, head: str) -> Tensor:
 
 
 def log_probabilities(logits: Tensor, kind: HeadKind | None) -> Tensor:
-    """Make log-probabilities of logits, as fairseq does; of several labels each has its own.
+    """Log-probabilities of logits, as fairseq's; log-sigmoid for multi-label heads.
 
     Args:
         logits: (B, num_classes)
-        kind: what the head learnt, if known.
+        kind: of the head, if known.
     """
     return F.logsigmoid(logits) if kind == "multi_label" else F.log_softmax(logits, dim=-1)

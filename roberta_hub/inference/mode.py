@@ -10,25 +10,23 @@ import torch
 from torch import nn
 
 _users: dict[nn.Module, int] = {}
-"""How many callers hold each module in eval mode. The count is no attribute of the module, so that
-copies and pickles of a model do not carry it."""
+"""Number of callers that hold each module in eval mode; no attribute of the module, so that copies
+and pickles of a model do not carry it."""
 _training: set[nn.Module] = set()
-"""The modules among them that go back to train mode."""
+"""The modules among them to restore to train mode."""
 _lock = threading.RLock()  # re-entrant: a module's own `train` may do anything
 
 
 @contextmanager
 def evaluating(model: nn.Module) -> Iterator[None]:
-    """Eval mode and no gradients inside; every module's own mode afterwards, whatever happens.
+    """Switch to eval mode without gradients; restore every module's mode at the end.
 
-    Any number of threads may be inside at once, with one model or with models that share modules,
-    and one thread may enter several times: who comes first sets eval mode, who leaves last restores
-    what was. A mode belongs to the module and not to a thread, so a training step beside it runs
-    without dropout meanwhile. A `train()` from elsewhere takes effect at once, until the next one
-    enters, and is kept; an `eval()` on a model that was in train mode is not: call it before or
-    after.
+    Re-entrant and thread-safe, also for models that share modules: the first entry switches to
+    eval, the last exit restores the previous modes. The mode belongs to the module, so a training
+    step in another thread runs without dropout meanwhile. `train()` called meanwhile is kept;
+    `eval()` is lost: call it before or after.
 
-    `no_grad` and not `inference_mode`: what comes out feeds the caller's own training.
+    `no_grad` instead of `inference_mode`: the caller may train on the results.
 
     Example:
         >>> layer = nn.Dropout(0.5)
@@ -49,7 +47,7 @@ def evaluating(model: nn.Module) -> Iterator[None]:
 
 def _hold(model: nn.Module, modules: list[nn.Module]) -> None:
     with _lock:
-        # Each module's: a frozen encoder may be in eval mode under a head that trains.
+        # By module: a frozen encoder may be in eval mode and the head in train mode.
         training = [module for module in modules if module.training]
         for module in modules:
             _users[module] = _users.get(module, 0) + 1
@@ -75,11 +73,11 @@ def _release(modules: list[nn.Module]) -> None:
                 module.training = True
 
 
-def drops(model: nn.Module) -> bool:
-    """Tell whether dropout is on: a module in train mode has a probability above 0.
+def has_dropout(model: nn.Module) -> bool:
+    """Whether dropout is active: a module in train mode has a probability above 0.
 
     Example:
-        >>> drops(nn.Dropout(0.5)), drops(nn.Dropout(0.5).eval())
+        >>> has_dropout(nn.Dropout(0.5)), has_dropout(nn.Dropout(0.5).eval())
         (True, False)
     """
     names = (

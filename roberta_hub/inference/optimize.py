@@ -1,4 +1,4 @@
-"""Prepares a model for inference, and measures how near the result is to float32."""
+"""Prepares a model for inference, and measures its deviation from float32."""
 
 from __future__ import annotations
 
@@ -13,7 +13,12 @@ from torch import Tensor, nn
 
 from roberta_hub.arguments import shown
 from roberta_hub.errors import InputError, VocabularyError
-from roberta_hub.inference.choice import Candidate, Choice, bound, candidates
+from roberta_hub.inference.dtype_choice import (
+    DtypeCandidate,
+    DtypeChoice,
+    candidates,
+    check_least_cosine,
+)
 from roberta_hub.inference.mode import evaluating
 from roberta_hub.inference.threads import is_prepared
 from roberta_hub.model.kernels import Pin, pinned
@@ -22,11 +27,11 @@ from roberta_hub.model.packing import pack_sequences
 from roberta_hub.model.roberta import Roberta, require_roberta
 from roberta_hub.text.tokenizer import Tokenizer
 
-Asked = Dtype | Literal["auto"]
-DTYPES: tuple[Asked, ...] = ("int8", "bfloat16", "auto")
+DtypeRequest = Dtype | Literal["auto"]
+DTYPES: tuple[DtypeRequest, ...] = ("int8", "bfloat16", "auto")
 _lock = threading.RLock()
-"""One model at a time: no other thread's form may be compared with the plain features."""
-SENTENCES = (
+"""Serializes calls: the plain features must not come from another thread's prepared form."""
+PROBE_SENTENCES = (
     "The committee postponed its decision until Thursday.",
     "She sold 1,250 shares at $37.50 each; nobody asked why!",
     "Photosynthesis turns light, water and carbon dioxide into sugar.",
@@ -34,23 +39,23 @@ SENTENCES = (
     "Il pleut depuis trois jours à Strasbourg.",
     "def area(r): return 3.14159 * r ** 2",
 )
-"""Of several kinds, on which accuracy is measured: a model's outliers show on any text."""
+"""Sentences of several kinds, to measure accuracy: a model's outliers show on any text."""
 
 
 @dataclass(frozen=True)
 class Optimization:
-    """What `optimize` did, and how near its features are to those of the plain weights."""
+    """Result of `optimize`: dtype, and deviation from the plain weights' features."""
 
     dtype: Dtype | None
     """None for float32."""
     cosine: float
-    """The least cosine between a token's two features, over all tokens of `SENTENCES`."""
+    """Least cosine between a token's two features, over all tokens of `PROBE_SENTENCES`."""
     error: float
-    """The largest difference of a number in them, in standard deviations of all."""
+    """Largest absolute difference of the features, in their standard deviations."""
     pinned: Pin | None = None
-    """What `$ROBERTA_HUB_MATRICES` said, where it said something."""
-    choice: Choice | None = None
-    """What `optimize("auto")` weighed; None where the caller named the dtype."""
+    """Value of `$ROBERTA_HUB_MATRICES`, if set."""
+    choice: DtypeChoice | None = None
+    """Candidates of `optimize("auto")`; None if the caller named the dtype."""
 
     def __str__(self) -> str:
         off = f"least cosine {self.cosine:.4f}, largest error {self.error:.2g} deviations"
@@ -62,14 +67,14 @@ class Optimization:
 def optimize(
     model: nn.Module,
     tokenizer: Tokenizer,
-    dtype: Asked | None,
+    dtype: DtypeRequest | None,
     least_cosine: float | None = None,
 ) -> Optimization:
     """Prepare a model in place. See `RobertaHubInterface.optimize`."""
     if dtype is not None and not (isinstance(dtype, str) and dtype in DTYPES):
         choices = "choose None, 'int8' or 'bfloat16', or 'auto', which chooses by the CPU"
         raise InputError(f"dtype is {shown(dtype)}; {choices}")
-    least = bound(least_cosine, dtype)
+    least = check_least_cosine(least_cosine, dtype)
     model = require_roberta(model, "optimize prepares")
     device = model.transformer.embed_positions.weight.device
     check_dtype(None if dtype == "auto" else dtype, device)
@@ -93,16 +98,16 @@ def _restored_after_errors(model: Roberta) -> Iterator[None]:
 
 
 def _fastest(
-    model: Roberta, tokenizer: Tokenizer, found: list[Candidate], least: float
+    model: Roberta, tokenizer: Tokenizer, found: list[DtypeCandidate], least: float
 ) -> Optimization:
-    """Prepare the fastest form whose features are near enough; float32's always are."""
+    """Prepare the fastest dtype whose cosine is high enough; float32 always qualifies."""
     now = None
-    # The fastest comes last: where it is near enough, and it mostly is, nothing is made twice.
+    # The fastest comes last: if its cosine is high enough, as mostly, nothing is prepared twice.
     for i, candidate in enumerate(found):
         if candidate.is_open:
             now = _prepare(model, tokenizer, candidate.dtype)
             found[i] = replace(candidate, cosine=now.cosine)
-    choice = Choice(least, tuple(found))
+    choice = DtypeChoice(least, tuple(found))
     if now is None or now.dtype != choice.dtype:
         now = _prepare(model, tokenizer, choice.dtype)
     return replace(now, choice=choice)
@@ -122,10 +127,10 @@ def _prepare(model: Roberta, tokenizer: Tokenizer, dtype: Dtype | None) -> Optim
                 "parametrizations, a forward of somebody else's or autocast, which it would leave "
                 "out; merge or remove them first"
             )
-        # Rounding there would go straight into probabilities, and it only sees the masked tokens.
+        # Kept in float32: rounding would go straight into probabilities, and it sees few tokens.
         if head is not None and dtype is None:
             head.prepare(dtype)
-            model.encoder.output_layer(wanted[:1])  # packs it now, not in the first call
+            model.encoder.output_layer(wanted[:1])  # packs it now instead of in the first call
         ours = _features(model, tokenizer)
     wanted, ours = wanted.float(), ours.float()
     return Optimization(
@@ -143,9 +148,9 @@ def _features(model: Roberta, tokenizer: Tokenizer) -> Tensor:
 
 
 def _sequences(tokenizer: Tokenizer) -> list[Tensor]:
-    """Return `SENTENCES` as ids; any pieces, where the vocabulary is missing and ids are all."""
+    """Return `PROBE_SENTENCES` as ids; arbitrary ids if the vocabulary is missing."""
     try:
-        return tokenizer.encode_batch(SENTENCES)
+        return tokenizer.encode_batch(PROBE_SENTENCES)
     except VocabularyError:
         layout = tokenizer.layout
         steps = torch.arange(60).view(3, 20) * 7919 % len(tokenizer)  # spread over the table

@@ -1,4 +1,4 @@
-"""Makes one vector of each text's hidden states, batch by batch, so that memory stays small."""
+"""Pools hidden states to one vector per text, batch by batch to save memory."""
 
 from __future__ import annotations
 
@@ -9,11 +9,11 @@ import torch
 from torch import Tensor
 
 from roberta_hub.errors import InputError
-from roberta_hub.inference.batching import Reading, Rows, Runner, starts
+from roberta_hub.inference.batching import BatchStates, Reading, Runner, pick_starts
 from roberta_hub.inference.windows import Windows
 
-FIRST = {"cls", "pooler"}
-"""Poolings that read `<s>` alone."""
+FIRST_TOKEN_POOLINGS = {"cls", "pooler"}
+"""Poolings that read only `<s>`."""
 _OVER_TOKENS: Mapping[str, Callable[[Tensor], Tensor]] = {
     "mean": lambda states: states.mean(0),
     "max": lambda states: states.amax(0),
@@ -25,16 +25,16 @@ _OVER_TOKENS: Mapping[str, Callable[[Tensor], Tensor]] = {
 def pooled(
     runner: Runner, windows: Sequence[Windows], pooling: Sequence[str], *, layer: int = -1
 ) -> Tensor:
-    """Compute one vector of each text; several poolings lie side by side in it.
+    """Compute one vector per text; several poolings are concatenated.
 
-    Of a text in several windows each token counts once, from the window in which it stands farthest
-    from a cut; the vectors of `<s>` are averaged.
+    In a text of several windows each token counts once, from the window where it is farthest from a
+    cut; the vectors of `<s>` are averaged.
 
     Args:
         runner: of the model.
         windows: of the texts.
         pooling: of "cls", "pooler", "mean", "max" and "mean_sqrt_len".
-        layer: which hidden state; "pooler" has but the last.
+        layer: which hidden state; "pooler" needs the last.
 
     Returns:
         (len(windows), C * len(pooling)) on the model's device.
@@ -43,15 +43,17 @@ def pooled(
         InputError: the model has no pooler.
     """
     head = pooler_of(runner, layer) if "pooler" in pooling else None
-    alone = FIRST.issuperset(pooling)
-    whole = [len(text.ids) == 1 for text in windows for _ in text.ids]  # a window, or a part
+    alone = FIRST_TOKEN_POOLINGS.issuperset(pooling)
+    whole = [
+        len(text.ids) == 1 for text in windows for _ in text.ids
+    ]  # whether a window is a whole text
 
-    def read(rows: Rows) -> list[Tensor]:
+    def read(rows: BatchStates) -> list[Tensor]:
         if alone:
             return list(_first(rows.at(rows.batch.starts), pooling, head))
         first = _first(rows.states[rows.batch.starts], pooling, head)
         return [
-            _joined(states, own, pooling) if whole[i] else states.clone()
+            _concatenated(states, own, pooling) if whole[i] else states.clone()
             for states, own, i in zip(rows.split(), first, rows.indices, strict=True)
         ]
 
@@ -59,10 +61,10 @@ def pooled(
         if alone or len(parts) == 1:
             return torch.stack(parts).mean(0)
         first = _first(torch.stack([states[0] for states in parts]), pooling, head).mean(0)
-        return _joined(text.merge(parts), first, pooling)
+        return _concatenated(text.merge(parts), first, pooling)
 
-    pick = starts if alone else None
-    vectors = runner.ask(windows, Reading(read=read, merge=merge, layer=layer, pick=pick))
+    pick = pick_starts if alone else None
+    vectors = runner.run_windows(windows, Reading(read=read, merge=merge, layer=layer, pick=pick))
     if not vectors:
         width = runner.width * len(pooling)
         return next(runner.model.parameters()).new_empty(0, width)
@@ -74,10 +76,10 @@ def pooler_of(runner: Runner, layer: int = -1) -> Callable[[Tensor], Tensor]:
 
     Args:
         runner: of the model.
-        layer: the hidden state that is asked for.
+        layer: the requested hidden state.
 
     Raises:
-        InputError: the model has none; or another layer than the last is asked for.
+        InputError: the model has none, or the layer is not the last.
     """
     pooler = getattr(runner.model, "pooler", None)
     if pooler is None:
@@ -94,19 +96,22 @@ def pooler_of(runner: Runner, layer: int = -1) -> Callable[[Tensor], Tensor]:
 def _first(
     states: Tensor, pooling: Sequence[str], head: Callable[[Tensor], Tensor] | None
 ) -> Tensor:
-    """Vectors of `<s>`, those of "cls" and "pooler" side by side: (B, C) -> (B, C * k)."""
+    """Concatenated "cls" and "pooler" vectors: (B, C) -> (B, C * k)."""
     if "cls" not in pooling and head is None:
         return states[:, :0]
     parts = {"cls": states}
     if head is not None:
         with torch.no_grad():
             parts["pooler"] = head(states)
-    return torch.cat([parts[name] for name in pooling if name in FIRST], dim=-1)
+    return torch.cat([parts[name] for name in pooling if name in FIRST_TOKEN_POOLINGS], dim=-1)
 
 
-def _joined(states: Tensor, first: Tensor, pooling: Sequence[str]) -> Tensor:
-    """Put all poolings of one text into one vector: (T, C), (C * k,) -> (C * len(pooling),)."""
+def _concatenated(states: Tensor, first: Tensor, pooling: Sequence[str]) -> Tensor:
+    """Concatenate the poolings of a text: (T, C), (C * k,) -> (C * len(pooling),)."""
     ready = iter(torch.split(first, states.size(-1)))
     return torch.cat(
-        [next(ready) if name in FIRST else _OVER_TOKENS[name](states) for name in pooling]
+        [
+            next(ready) if name in FIRST_TOKEN_POOLINGS else _OVER_TOKENS[name](states)
+            for name in pooling
+        ]
     )

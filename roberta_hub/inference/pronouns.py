@@ -1,8 +1,8 @@
-"""Finds what a pronoun refers to: the Winograd schemas of fairseq's `roberta.large.wsc`.
+"""Resolves pronouns in Winograd schemas, as fairseq's `roberta.large.wsc`.
 
 "The trophy would not fit in the suitcase because _the trophy_ [it] was too big.": brackets mark the
-pronoun, underscores a guess. Each candidate takes the pronoun's place, masked; the mean
-log-probability of its tokens is its score (fairseq `examples/roberta/wsc/wsc_task.py`).
+pronoun, underscores a guess. The score of a candidate is the mean log-probability of its tokens,
+masked, in the pronoun's place (fairseq `examples/roberta/wsc/wsc_task.py`).
 """
 
 from __future__ import annotations
@@ -16,7 +16,7 @@ from torch import Tensor
 
 from roberta_hub.arguments import shown
 from roberta_hub.errors import InputError, InputTypeError, MissingExtraError
-from roberta_hub.inference.batching import Rows, Runner, check_lm_head, lm_logits
+from roberta_hub.inference.batching import BatchStates, Runner, check_lm_head, lm_logits
 from roberta_hub.inference.words import require_spacy
 from roberta_hub.text.alignment import align
 from roberta_hub.text.bpe import GPT2BPE
@@ -27,7 +27,7 @@ from roberta_hub.text.tokenizer import Tokenizer
 
 @dataclass(frozen=True)
 class Schema:
-    """A sentence around a pronoun, and the guess that is to be judged, if any."""
+    """A sentence around a pronoun, and the guess to judge, if any."""
 
     before: str
     pronoun: str
@@ -109,7 +109,7 @@ def span_scores(
     tokenizer = runner.tokenizer
     masked, answers, spans = [], [], []
     for candidate in candidates:
-        ids, start, end = replaced(tokenizer, schema, candidate, init_token=init_token)
+        ids, start, end = with_candidate(tokenizer, schema, candidate, init_token=init_token)
         if len(ids) > runner.limit:
             raise InputError(
                 f"{schema.text[:40]!r}... is too long: {len(ids)} tokens > {runner.limit}; shorten "
@@ -121,7 +121,7 @@ def span_scores(
         hidden[start:end] = tokenizer.mask_idx
         masked.append(hidden)
 
-    def answer(rows: Rows) -> list[float]:
+    def answer(rows: BatchStates) -> list[float]:
         scores = []
         for i, states in zip(rows.indices, rows.split(), strict=True):
             start, end = spans[i]
@@ -133,16 +133,16 @@ def span_scores(
     return runner.run(masked, answer)
 
 
-def replaced(
+def with_candidate(
     tokenizer: Tokenizer, schema: Schema, candidate: str, *, init_token: bool
 ) -> tuple[Tensor, int, int]:
-    """Give the ids with the candidate for the pronoun, and where its tokens stand.
+    """Replace the pronoun by a candidate: (ids, start, end) with the span of its tokens.
 
-    fairseq, which knows only GPT-2's BPE here, tokenizes the sentence as a whole, and counts the
-    span from its parts. Of other engines the pieces are those that lie in the candidate.
+    As fairseq (GPT-2's BPE only), tokenize the whole sentence and count the span from its parts.
+    With other tokenizers the span is the pieces inside the candidate.
 
     Raises:
-        InputError: no piece lies there.
+        InputError: the candidate has no piece.
     """
     lead = schema.before[len(schema.before.rstrip()) :]
     prefix, name = schema.before.rstrip(), candidate.strip()
@@ -165,7 +165,7 @@ def replaced(
 def find_candidates(schema: Schema) -> list[str]:
     """Noun phrases of the sentence that could be meant, by an installed spaCy pipeline.
 
-    Noun chunks and maximal runs of nouns, without pronouns and without what overlaps the guess.
+    Noun chunks and maximal runs of nouns, without pronouns and spans that overlap the guess.
     """
     nlp = _pipeline()
     return candidates_in(nlp(schema.text), schema)
@@ -219,9 +219,9 @@ def _pipeline() -> Any:
 
 
 def trained_with_bos(task: Any) -> bool:
-    """Tell whether inputs began with `<s>`, as all do but those of wsc without an init_token.
+    """Whether inputs began with `<s>`: all but those of wsc without an init_token.
 
-    Our task says so itself, fairseq's in its `cfg` or, its older ones, in `args`.
+    Our task has the attributes itself, fairseq's in `cfg` or, if older, in `args`.
     """
     arguments = getattr(task, "cfg", None) or getattr(task, "args", None)
     names = [getattr(task, "name", None)]

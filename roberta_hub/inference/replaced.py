@@ -1,4 +1,4 @@
-"""Finds pieces that do not belong in a text, with ELECTRA's discriminator (Clark et al. 2020)."""
+"""Replaced-token detection with ELECTRA's discriminator (Clark et al. 2020)."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ import torch
 from torch import Tensor, nn
 
 from roberta_hub.errors import InputError
-from roberta_hub.inference.batching import Reading, Rows, Runner
+from roberta_hub.inference.batching import BatchStates, Reading, Runner
 from roberta_hub.inference.windows import Windows
 from roberta_hub.text.tokenizer import Text
 
@@ -20,22 +20,22 @@ def replaced(runner: Runner, texts: Sequence[Text]) -> list[list[float]]:
     layout = runner.tokenizer.layout
     specials = torch.tensor(sorted(layout.begins | layout.ends))
 
-    def read(rows: Rows) -> list[Tensor]:
+    def read(rows: BatchStates) -> list[Tensor]:
         logits: Tensor = head(rows.states)
         probabilities = logits.float().sigmoid().flatten().cpu()  # (N,)
         return [part.clone() for part in rows.split(probabilities)]
 
     def merge(text: Windows, parts: list[Tensor]) -> list[float]:
-        merged = text.merge(parts)  # (T,), or fewer where the text was cut
+        merged = text.merge(parts)  # (T,), or fewer if truncated
         pieces: list[float] = merged[~torch.isin(text.merge(text.ids), specials)].tolist()
         return pieces
 
-    found = runner.ask(windows, Reading(read=read, merge=merge))
+    found = runner.run_windows(windows, Reading(read=read, merge=merge))
     return [list(found[n]) for n in which]
 
 
 def discriminator(model: nn.Module) -> nn.Module:
-    """Return the head that tells replaced tokens.
+    """Return the head for replaced-token detection.
 
     Raises:
         InputError: the model has none.

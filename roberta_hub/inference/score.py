@@ -1,4 +1,4 @@
-"""Scores how natural a text is, by its pseudo-log-likelihood (Salazar et al. 2020)."""
+"""Pseudo-log-likelihood of texts (Salazar et al. 2020)."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from typing import Any
 import torch
 from torch import Tensor
 
-from roberta_hub.inference.batching import Rows, Runner, check_lm_head, lm_logits
+from roberta_hub.inference.batching import BatchStates, Runner, check_lm_head, lm_logits
 from roberta_hub.inference.windows import Windows
 from roberta_hub.model.packing import PackedBatch
 from roberta_hub.text.tokenizer import Text
@@ -27,7 +27,7 @@ def score(runner: Runner, texts: Sequence[Text]) -> list[float]:
         copies.places += places
         owners += [owner] * len(places)
 
-    def answer(rows: Rows) -> list[float]:
+    def answer(rows: BatchStates) -> list[float]:
         logits = lm_logits(runner.model, rows.at(masks(rows.batch)), len(tokenizer))
         wanted = torch.tensor([copies.target(i) for i in rows.indices], device=logits.device)
         found: list[float] = (
@@ -46,9 +46,9 @@ def score(runner: Runner, texts: Sequence[Text]) -> list[float]:
 
 
 class _MaskedCopies(Sequence[Tensor]):
-    """Each text once for each of its tokens, with that one masked.
+    """Copies of each text with one token masked, for each of its tokens.
 
-    A copy is made when asked for, T x T ids being many.
+    Copies are made on access: T x T ids are many.
     """
 
     def __init__(self, mask_idx: int) -> None:
@@ -65,13 +65,13 @@ class _MaskedCopies(Sequence[Tensor]):
         return copy
 
     def target(self, i: int) -> int:
-        """Return the id that is masked in copy i."""
+        """Return the masked id of copy i."""
         ids, column = self.places[i]
         return int(ids[column])
 
 
 def _masked_places(text: Windows, specials: Tensor) -> list[tuple[Tensor, int]]:
-    """(window, column) of every token but the specials, each in the window where it stands best."""
+    """(window, column) of each token but specials, where it is farthest from a cut."""
     places = []
     for w, (window, columns) in enumerate(zip(text.ids, text.columns, strict=True)):
         mine = ~torch.isin(window, specials)

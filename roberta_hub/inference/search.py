@@ -1,4 +1,4 @@
-"""Finds the texts of a corpus whose vectors are nearest to those of queries: exactly, in blocks."""
+"""Exact nearest-neighbour search in a corpus, block by block."""
 
 from __future__ import annotations
 
@@ -30,21 +30,21 @@ from roberta_hub.text.tokenizer import Text
 
 _OF_QUERIES = ("query",)
 _OF_CORPUS = ("document", "passage", "corpus")
-"""Names of prompts by which sentence-transformers tells what is searched from what is found."""
-BLOCK = 2048
-"""Texts or vectors of a corpus that are looked at together, and queries too: 16 MB of scores."""
+"""Names of sentence-transformers' prompts for queries and for documents."""
+BLOCK_ROWS = 2048
+"""Texts or vectors per block, of the corpus and of the queries: 16 MB of scores."""
 
 
 @dataclass(frozen=True)
 class Hit:
-    """One text of a corpus that a query found; `str` gives the score and the text."""
+    """A text of the corpus found for a query; `str` gives the score and the text."""
 
     index: int
-    """Its place in the corpus."""
+    """Index in the corpus."""
     score: float
-    """How near it is; by default the cosine."""
+    """Similarity to the query; by default the cosine."""
     text: str | tuple[str, ...] | None
-    """The text itself; None where the corpus is given as vectors."""
+    """The text; None if the corpus is vectors."""
 
     def __str__(self) -> str:
         return f"{self.score:.2f} {self.named()}"
@@ -62,7 +62,7 @@ class Hit:
         raise no_item(self, key)
 
     def named(self) -> str:
-        """Name it by its text, or by its place in the corpus where that has no texts.
+        """Return its text, or "corpus[index]" if the corpus is vectors.
 
         Example:
             >>> Hit(7, 0.9, None).named()
@@ -73,27 +73,27 @@ class Hit:
         return self.text if isinstance(self.text, str) else " | ".join(self.text)
 
 
-def ask(
+def search_texts(
     runner: Runner, settings: SentenceSettings, queries: Any, corpus: Any, topk: int
 ) -> tuple[list[Text], list[list[Hit]]]:
     """Find the nearest of a corpus for each query. See `RobertaHubInterface.search`.
 
     Args:
         runner: of the model, with the settings' limit.
-        settings: of the model; its prompts for queries and for what is searched are put before.
+        settings: of the model; its prompts for queries and documents are applied.
         queries: one str, texts or vectors.
         corpus: texts or vectors.
         topk: most hits of a query.
 
     Returns:
-        The queries, those without a text by their number, and the hits of each.
+        The queries ("query 0", ... if they are vectors), and the hits of each.
     """
     topk = whole_number("topk", topk, 1)
     asked, found = (
         next((settings.prompts[name] for name in names if name in settings.prompts), "")
         for names in (_OF_QUERIES, _OF_CORPUS)
     )
-    texts: list[Text] = []  # of the queries, an iterator's too; vectors have none
+    texts: list[Text] = []  # of the queries, also of an iterator; none if they are vectors
 
     def of_queries(given: Sequence[Text]) -> Tensor:
         texts.extend(given)
@@ -101,23 +101,25 @@ def ask(
 
     vectors = vectors_of(queries, "queries", of_queries)
     blocks = corpus_blocks(corpus, lambda given: embed(runner, given, settings, found))
-    hits = search(vectors, blocks, topk, settings.similarity)
+    hits = search_vectors(vectors, blocks, topk, settings.similarity)
     return texts or [f"query {i}" for i in range(len(hits))], hits
 
 
 @dataclass(frozen=True)
-class Block:
-    """Neighbours in a corpus."""
+class CorpusBlock:
+    """Consecutive vectors of a corpus."""
 
     start: int
-    """The place of the first."""
+    """Index of the first in the corpus."""
     vectors: Tensor
     """(m, C)"""
     texts: Sequence[Text] | None
 
 
-def search(queries: Tensor, blocks: Iterable[Block], topk: int, similarity: str) -> list[list[Hit]]:
-    """Find the nearest of all vectors for each query; of equals, those that come first.
+def search_vectors(
+    queries: Tensor, blocks: Iterable[CorpusBlock], topk: int, similarity: str
+) -> list[list[Hit]]:
+    """Find the nearest vectors for each query; ties go to the lower index.
 
     Args:
         queries: (q, C)
@@ -128,7 +130,7 @@ def search(queries: Tensor, blocks: Iterable[Block], topk: int, similarity: str)
     Returns:
         The hits of each query, the nearest first.
     """
-    asked = torch.split(queries, BLOCK)
+    asked = torch.split(queries, BLOCK_ROWS)
     best = [Nearest.none(part) for part in asked]
     texts: dict[int, Text] = {}
     for block in blocks:
@@ -152,41 +154,41 @@ def search(queries: Tensor, blocks: Iterable[Block], topk: int, similarity: str)
 
 @dataclass(frozen=True)
 class Nearest:
-    """The best of what was seen so far, for some queries."""
+    """The nearest vectors so far, for some queries."""
 
     scores: Tensor
     """(q, k), the highest first."""
     indices: Tensor
-    """(q, k), of the corpus."""
+    """Indices in the corpus, (q, k)."""
 
     @classmethod
     def none(cls, queries: Tensor) -> Nearest:
-        """Return what is known before the first block."""
+        """Return the state before the first block."""
         return cls(
             queries.new_empty(len(queries), 0, dtype=torch.float32),
             queries.new_empty(len(queries), 0, dtype=torch.long),
         )
 
     def with_block(self, scores: Tensor, start: int, topk: int) -> Nearest:
-        """Return the best of these and of a block.
+        """Merge a block into the nearest vectors.
 
         Args:
             scores: of the block. Shape: (q, m)
-            start: the place of its first vector in the corpus.
+            start: index of its first vector in the corpus.
             topk: how many to keep.
         """
-        places = first_best(scores, topk)
+        places = stable_topk(scores, topk)
         scores = torch.cat([self.scores.to(scores.dtype), scores.gather(1, places)], dim=1)
         indices = torch.cat([self.indices, places + start], dim=1)
-        # What was seen before stands in front, so that it stays there among equals.
+        # Earlier vectors come first, so the stable sort keeps them first among ties.
         scores, order = scores.sort(dim=1, descending=True, stable=True)
         return Nearest(scores[:, :topk], indices.gather(1, order)[:, :topk])
 
 
-def first_best(scores: Tensor, topk: int) -> Tensor:
-    """Find the places of the highest scores of each row, in order of place.
+def stable_topk(scores: Tensor, topk: int) -> Tensor:
+    """Indices of the highest scores of each row, ascending; ties go to the lower index.
 
-    Among equal scores `torch.topk` takes any; here the first are taken.
+    `torch.topk` breaks ties arbitrarily.
 
     Args:
         scores: (q, m)
@@ -196,7 +198,7 @@ def first_best(scores: Tensor, topk: int) -> Tensor:
         (q, min(topk, m)) int64.
 
     Example:
-        >>> first_best(torch.tensor([[1.0, 3.0, 2.0, 2.0]]), 2)
+        >>> stable_topk(torch.tensor([[1.0, 3.0, 2.0, 2.0]]), 2)
         tensor([[1, 2]])
     """
     count = min(topk, scores.size(1))
@@ -212,19 +214,19 @@ def first_best(scores: Tensor, topk: int) -> Tensor:
 
 
 def _in_corpus(start: int) -> Callable[[Place], Place]:
-    """Make what tells the place in the corpus from the one in a block that begins at `start`."""
+    """Return a function from places in a block to places in the corpus."""
     return lambda at: Place("corpus", at.index + start)
 
 
-def corpus_blocks(corpus: Any, embed: Callable[[Sequence[Text]], Tensor]) -> Iterator[Block]:
-    """Cut a corpus into blocks: vectors, a list of texts, or what yields texts one by one.
+def corpus_blocks(corpus: Any, embed: Callable[[Sequence[Text]], Tensor]) -> Iterator[CorpusBlock]:
+    """Split a corpus into blocks: vectors, a list of texts, or an iterator of texts.
 
     Args:
-        corpus: what the caller passed.
+        corpus: as passed by the caller.
         embed: from some texts to vectors.
 
     Raises:
-        InputTypeError: it is none of these; the message names the item.
+        InputTypeError: none of these; the message names the item.
     """
     if isinstance(corpus, str):
         raise InputTypeError(f"corpus is one str, {shown(corpus)}; pass a list of texts")
@@ -234,17 +236,17 @@ def corpus_blocks(corpus: Any, embed: Callable[[Sequence[Text]], Tensor]) -> Ite
                 f"corpus has shape {tuple(corpus.shape)}; pass vectors of shape (n, C), as embed "
                 "gives them for a list"
             )
-        for start in range(0, len(corpus), BLOCK):
-            yield Block(start, as_tensor(corpus[start : start + BLOCK]), None)
+        for start in range(0, len(corpus), BLOCK_ROWS):
+            yield CorpusBlock(start, as_tensor(corpus[start : start + BLOCK_ROWS]), None)
         return
     one_by_one = isinstance(corpus, Iterator) and not isinstance(corpus, io.IOBase)  # no lines
     items = corpus if one_by_one else iter(as_texts(corpus, "corpus")[0])
     start = 0
-    while part := list(islice(items, BLOCK)):
+    while part := list(islice(items, BLOCK_ROWS)):
         with placed(_in_corpus(start)):
             texts = as_texts(part, "corpus")[0] if one_by_one else part
             vectors = embed(texts)
-        yield Block(start, vectors, texts)
+        yield CorpusBlock(start, vectors, texts)
         start += len(part)
     if one_by_one and not start:
         advise_of_nothing(corpus, "corpus")

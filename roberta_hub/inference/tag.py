@@ -1,4 +1,4 @@
-"""Labels words and merges them to spans: named entities, parts of speech."""
+"""Token classification: labels words and merges them into spans."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from typing import Any, NoReturn
 from torch import Tensor
 
 from roberta_hub.arguments import no_item
-from roberta_hub.inference.batching import Reading, Rows, Runner
+from roberta_hub.inference.batching import BatchStates, Reading, Runner
 from roberta_hub.inference.heads import Heads
 from roberta_hub.inference.windows import Windows
 from roberta_hub.model.known_head import known_head
@@ -20,24 +20,24 @@ from roberta_hub.text.alignment import Extent, align
 from roberta_hub.text.tokenizer import Tokenizer
 
 OUTSIDE = "O"
-"""The label of words in no span."""
+"""Label of words outside any span."""
 UNSPACED = (
     "[\u0e00-\u0eff\u1000-\u109f\u1780-\u17ff\u3040-\u30ff\u3400-\u9fff\uf900-\ufaff"
     "\U00020000-\U0003ffff]"
 )
 """A character of the scripts that write no spaces between words: Thai, Lao, Burmese, Khmer, Chinese
 and Japanese."""
-_PART = re.compile(rf"{UNSPACED}|(?:(?!{UNSPACED})[^\W_])+|[^\w\s]|_")
+_WORD_PART = re.compile(rf"{UNSPACED}|(?:(?!{UNSPACED})[^\W_])+|[^\w\s]|_")
 _CLITIC = re.compile(r"(?:n['’]t|['’](?:s|re|ve|ll|d|m))$", re.IGNORECASE)
 _PREFIX = re.compile(r"([BIESLU])-(.+)")
 
 
 @dataclass(frozen=True)
 class Span:
-    """A stretch of text and its label; `str` gives label, text and score."""
+    """Labelled span of a text; `str` gives label, text and score."""
 
     label: str
-    """Without its "B-" or "I-"."""
+    """Label without "B-" or "I-"."""
     start: int
     """First character."""
     end: int
@@ -78,10 +78,10 @@ def tag(
         head: name of a token head.
     """
     labels, rule = heads.labels(head), heads.words(head)
-    words = [cut(text, rule) for text in texts]
+    words = [split_words(text, rule) for text in texts]
     answers = tag_words(runner, texts, words, head, labels)
     return [
-        merge(text, spans, [label for label, _ in found], [p for _, p in found], labels)
+        merge_spans(text, spans, [label for label, _ in found], [p for _, p in found], labels)
         for text, spans, found in zip(texts, words, answers, strict=True)
     ]
 
@@ -93,33 +93,33 @@ def tag_words(
     head: str,
     labels: Sequence[str],
 ) -> list[list[tuple[str, float]]]:
-    """(label, probability) of every word: what the head says at its first piece.
+    """(label, probability) of every word, read at its first piece.
 
-    A word that was cut off, or that no piece belongs to, is outside with probability 0.
+    A truncated word, or one without pieces, is outside with probability 0.
 
     Args:
         runner: of the model.
         texts: whole texts.
-        words: where each text's words lie, in characters.
+        words: (start, end) of each text's words, in characters.
         head: name of a token head.
         labels: names of its classes.
     """
     module = known_head(runner.model, head, "token")
-    windows = runner.fit(runner.tokenizer.encode_batch(texts), texts)
+    windows = runner.fit_windows(runner.tokenizer.encode_batch(texts), texts)
 
-    def read(rows: Rows) -> list[Tensor]:
+    def read(rows: BatchStates) -> list[Tensor]:
         probabilities = module(rows.states).float().softmax(-1).cpu()  # (N, K)
         return [part.clone() for part in rows.split(probabilities)]
 
     def merge(text: Windows, parts: list[Tensor]) -> dict[int, tuple[str, float]]:
-        """What each piece that was read is, by its number in the text."""
-        merged = text.merge(parts)  # (T, K), or fewer rows where the text was cut
+        """(label, probability) of each piece, by its index in the text."""
+        merged = text.merge(parts)  # (T, K), or fewer rows if truncated
         columns = text.columns[0].tolist() if len(parts) == 1 else range(len(merged))
         names = [labels[k] for k in merged.argmax(-1).tolist()]
         return dict(zip(columns, zip(names, merged.amax(-1).tolist(), strict=True), strict=True))
 
     answers = []
-    found = runner.ask(windows, Reading(read=read, merge=merge))
+    found = runner.run_windows(windows, Reading(read=read, merge=merge))
     for text, spans, seen in zip(texts, words, found, strict=True):
         pieces = first_pieces(runner.tokenizer, text, spans)
         answers.append(
@@ -131,7 +131,7 @@ def tag_words(
 def first_pieces(
     tokenizer: Tokenizer, text: str, words: Sequence[tuple[int, int]]
 ) -> list[int | None]:
-    """Find each word's first piece in `tokenizer.encode(text)`; None for a word without.
+    """Index of each word's first piece in `tokenizer.encode(text)`; None if it has none.
 
     Example:
         >>> first_pieces(Tokenizer.shipped(), "sudden epipheny", [(0, 6), (7, 15)])
@@ -140,43 +140,43 @@ def first_pieces(
     return [pieces[0] if pieces else None for pieces in align(tokenizer, text, list(words))]
 
 
-def cut(text: str, rule: WordRule = "words") -> list[Extent]:
-    """Find the words of a text by the rule that a head was trained with.
+def split_words(text: str, rule: WordRule = "words") -> list[Extent]:
+    """Split a text into words by the rule that a head was trained with.
 
     Args:
         text: whole.
-        rule: "words" are those of treebanks (`words_of`), "parts" are smaller (`parts_of`).
+        rule: "words" (`treebank_words`), or the smaller "parts" (`word_parts`).
 
     Example:
-        >>> cut("a £20-note"), cut("a £20-note", "parts")
+        >>> split_words("a £20-note"), split_words("a £20-note", "parts")
         ([(0, 1), (2, 10)], [(0, 1), (2, 3), (3, 5), (5, 6), (6, 10)])
     """
-    return parts_of(text) if rule == "parts" else words_of(text)
+    return word_parts(text) if rule == "parts" else treebank_words(text)
 
 
-def parts_of(text: str) -> list[Extent]:
-    """Find runs of letters and digits, and every other character that is no white space.
+def word_parts(text: str) -> list[Extent]:
+    """Find runs of letters and digits, and every other character except whitespace.
 
-    A span that people mark begins and ends between such parts: "Berlin" of "Berlin-based", "20" of
-    "£20". In scripts without spaces each character is a part.
+    Annotated spans begin and end between such parts: "Berlin" in "Berlin-based", "20" in "£20". In
+    scripts without spaces each character is a part.
 
     Example:
         >>> text = "Mary's U.S. trip_1"
-        >>> [text[start:end] for start, end in parts_of(text)]
+        >>> [text[start:end] for start, end in word_parts(text)]
         ['Mary', "'", 's', 'U', '.', 'S', '.', 'trip', '_', '1']
     """
-    return [match.span() for match in _PART.finditer(text)]
+    return [match.span() for match in _WORD_PART.finditer(text)]
 
 
-def words_of(text: str) -> list[tuple[int, int]]:
-    """Find the words of a text, in characters, about as treebanks and CoNLL's files cut them.
+def treebank_words(text: str) -> list[tuple[int, int]]:
+    """Split a text into words, about as treebanks and CoNLL do: (start, end) in characters.
 
-    Whitespace separates words; punctuation at a word's edges stands alone; "'s" and its like are
-    cut off.
+    Whitespace separates words; punctuation at a word's edges and clitics such as "'s" are words of
+    their own.
 
     Example:
         >>> text = "Mary's dog (a U.S. one) didn't bark."
-        >>> [text[start:end] for start, end in words_of(text)]
+        >>> [text[start:end] for start, end in treebank_words(text)]
         ['Mary', "'s", 'dog', '(', 'a', 'U.S.', 'one', ')', 'did', "n't", 'bark', '.']
     """
     spans: list[tuple[int, int]] = []
@@ -200,37 +200,37 @@ def words_of(text: str) -> list[tuple[int, int]]:
 
 
 def _is_edge(character: str) -> bool:
-    """Punctuation, but not what belongs to a word: "#tag", "@name", "50%", "$5"."""
+    """Whether punctuation is split off; not in "#tag", "@name", "50%", "$5"."""
     return not character.isalnum() and character not in "#@$%&_-+*/\\=~^€£"
 
 
 def _is_abbreviation(word: str) -> bool:
-    """Single letters with full stops between them."""
+    """Whether a word is single letters with full stops."""
     return re.fullmatch(r"(?:[^\W\d_]\.){2,}", word) is not None
 
 
-def merge(
+def merge_spans(
     text: str,
     words: Sequence[tuple[int, int]],
     tags: Sequence[str],
     scores: Sequence[float],
     labels: Sequence[str],
 ) -> list[Span]:
-    """Spans out of the words' labels.
+    """Merge the labels of words into spans.
 
-    With "O" among the labels, "B-X", "I-X" and equal plain labels beside each other make one span,
-    as in CoNLL's `conlleval`; "S-", "E-", "L-" and "U-" close it. Without "O" every word is a span.
+    With "O" among the labels, adjacent "B-X", "I-X" and equal plain labels make one span, as in
+    CoNLL's `conlleval`; "S-", "E-", "L-" and "U-" close it. Without "O" every word is a span.
 
     Args:
-        text: that the words lie in.
+        text: of the words.
         words: (start, end) in characters.
-        tags: a label a word.
-        scores: a probability a word.
-        labels: all that the head knows.
+        tags: one label per word.
+        scores: one probability per word.
+        labels: all labels of the head.
 
     Example:
         >>> words, tags = [(0, 2), (3, 6), (7, 11)], ["O", "B-LOC", "I-LOC"]
-        >>> merge("in New York", words, tags, [0.9, 0.8, 0.6], ["O"])
+        >>> merge_spans("in New York", words, tags, [0.9, 0.8, 0.6], ["O"])
         [Span(label='LOC', start=3, end=11, text='New York', score=0.7)]
     """
     return [
@@ -246,10 +246,10 @@ def merge(
 
 
 def entities(tags: Sequence[str], *, joined: bool = True) -> list[tuple[str, int, int]]:
-    """(label, first word, last word) of every span that the tags mark.
+    """(label, first word, last word) of every span.
 
     Args:
-        tags: a label a word.
+        tags: one label per word.
         joined: False: every word is a span of its own.
 
     Example:
@@ -261,7 +261,7 @@ def entities(tags: Sequence[str], *, joined: bool = True) -> list[tuple[str, int
     for i, tag in enumerate(tags):
         match = _PREFIX.fullmatch(tag) if joined else None
         prefix, label = match.groups() if match else ("", tag)
-        if tag == OUTSIDE:  # where no label is "O", a word that was cut off
+        if tag == OUTSIDE:  # without "O" among the labels: a truncated word
             is_open = False
             continue
         begins = prefix in ("B", "S", "U") or not joined

@@ -1,10 +1,10 @@
-"""Shows the pieces of a text as the model gets them, with their ids."""
+"""Display of the pieces of a text with their ids."""
 
 from __future__ import annotations
 
 from typing import Any
 
-from roberta_hub.inference.units import units_of
+from roberta_hub.inference.word_spans import word_spans
 from roberta_hub.show.display import Display
 from roberta_hub.show.strip import Chip, Strip
 from roberta_hub.text.layout import FIRST
@@ -16,7 +16,7 @@ def token_strip(tokenizer: Tokenizer, sentences: tuple[str, ...]) -> Display:
     ids: list[int] = tokenizer.encode(*sentences).tolist()
     word_at = {
         column: word
-        for word, unit in enumerate(units_of(tokenizer, sentences))
+        for word, unit in enumerate(word_spans(tokenizer, sentences))
         for column in unit.columns
     }
     places = _places(tokenizer, sentences)
@@ -36,7 +36,7 @@ def token_strip(tokenizer: Tokenizer, sentences: tuple[str, ...]) -> Display:
 
 
 def _places(tokenizer: Tokenizer, sentences: tuple[str, ...]) -> dict[int, tuple[int, int, int]]:
-    """Find (sentence, start, end) in characters of each column that is a piece."""
+    """(sentence, start, end) in characters of each column that is a piece."""
     found: dict[int, tuple[int, int, int]] = {}
     column = FIRST
     for sentence, text in enumerate(sentences):

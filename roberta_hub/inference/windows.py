@@ -1,4 +1,4 @@
-"""Fits texts into a model that are longer than it takes: by an error, a cut, or merged windows."""
+"""Handles texts that are too long: an error, truncation, or overlapping windows."""
 
 from __future__ import annotations
 
@@ -12,15 +12,15 @@ from roberta_hub.errors import InputError, Place, Remedy
 from roberta_hub.text.layout import SequenceLayout
 
 Keep = Callable[[Sequence[int], int], list[int]]
-"""From the lengths of sentences and the room there is to how many tokens each keeps."""
-_CUT = Remedy(
+"""From the lengths of sentences and the room to the number of tokens each keeps."""
+_TOO_LONG = Remedy(
     "pass truncate=True to cut it or stride=N for windows that overlap by N tokens",
     "--truncate cuts it, --stride N reads windows that overlap by N tokens",
 )
 
 
 def keep_evenly(lengths: Sequence[int], room: int) -> list[int]:
-    """Take one token at a time off the longest sentence, off the later of equals.
+    """Truncate the longest sentence token by token, the later one of equals.
 
     Example:
         >>> keep_evenly([9, 3], 8), keep_evenly([9, 9], 5)
@@ -34,10 +34,9 @@ def keep_evenly(lengths: Sequence[int], room: int) -> list[int]:
 
 
 def keep_as_tokenizers(lengths: Sequence[int], room: int) -> list[int]:
-    """As `keep_evenly`; of a pair, an odd token is left to the sentence that was longer.
+    """As `keep_evenly`; in a pair an odd token goes to the longer sentence.
 
-    So does the library behind transformers' tokenizers; of two equals it takes the second for the
-    longer one.
+    Hugging Face's tokenizers does so, and takes the second of equals for the longer one.
 
     Example:
         >>> keep_as_tokenizers([8, 9], 5), keep_as_tokenizers([9, 8], 5)
@@ -51,17 +50,17 @@ def keep_as_tokenizers(lengths: Sequence[int], room: int) -> list[int]:
 
 @dataclass(frozen=True)
 class Windows:
-    """Holds one text as the model can take it."""
+    """One text, in windows that fit into the model."""
 
     ids: list[Tensor]
-    """Each window's ids, specials included; one window where the text fits."""
+    """Ids of each window, with specials; one window if the text fits."""
     columns: list[Tensor]
-    """Where each window's tokens stand in the whole text. Same shapes as `ids`."""
+    """Index of each window's tokens in the whole text. Same shapes as `ids`."""
     best: Tensor
-    """The window in which each token of the whole text stands farthest from a cut. Shape: (T,)"""
+    """For each token of the text, the window where it is farthest from a cut. Shape: (T,)"""
 
     def merge(self, rows: list[Tensor]) -> Tensor:
-        """Put the rows of every window together to those of the whole text: (T_w, *) -> (T, *)."""
+        """Merge the rows of the windows into rows of the whole text: (T_w, *) -> (T, *)."""
         if len(rows) == 1:
             return rows[0]
         merged = rows[0].new_empty(len(self.best), *rows[0].shape[1:])
@@ -71,7 +70,7 @@ class Windows:
         return merged
 
 
-def fit(
+def fit_windows(
     sequences: Sequence[Tensor],
     texts: Sequence[object],
     limit: int,
@@ -82,20 +81,20 @@ def fit(
     numbers: Sequence[int] | None = None,
     keep: Keep = keep_evenly,
 ) -> list[Windows]:
-    """Make every encoded text fit into `limit` tokens.
+    """Fit every encoded text into `limit` tokens.
 
     Args:
         sequences: ids of whole texts as encode() makes them. Shapes: (T_i,)
-        texts: the same texts, to name one in an error.
+        texts: the same texts, for errors.
         limit: the model's max_positions.
-        layout: finds the sentences of a sequence.
+        layout: of special tokens; finds the sentences of a sequence.
         truncate: cut the longest sentence of a text until it fits.
         stride: slide windows that overlap by this many tokens instead.
-        numbers: what an error calls each text; None: its place.
-        keep: how much of each sentence a cut leaves.
+        numbers: number of each text in errors; None: its index.
+        keep: tokens that truncation keeps of each sentence.
 
     Raises:
-        InputError: a text is too long and neither was asked for, or both were.
+        InputError: a text is too long without `truncate` or `stride`, or both were given.
     """
     if truncate and stride is not None:
         raise InputError("truncate=True and stride=N exclude each other; choose one")
@@ -113,22 +112,24 @@ def fit(
                 Windows([ids], [torch.arange(len(ids))], torch.zeros(len(ids), dtype=torch.long))
             )
         elif truncate:
-            columns = _cut(ids, limit, layout, keep, place)
+            columns = _kept_columns(ids, limit, layout, keep, place)
             fitted.append(
                 Windows([ids[columns]], [columns], torch.zeros(len(columns), dtype=torch.long))
             )
         elif stride is not None:
-            fitted.append(_slide(ids, limit, stride, layout, place))
+            fitted.append(_sliding_windows(ids, limit, stride, layout, place))
         else:
             raise InputError(
                 f"too long: {len(ids)} tokens > {limit} ({str(texts[i])[:40]!r}...)",
                 place=place,
-                remedy=_CUT,
+                remedy=_TOO_LONG,
             )
     return fitted
 
 
-def _cut(ids: Tensor, limit: int, layout: SequenceLayout, keep: Keep, place: Place) -> Tensor:
+def _kept_columns(
+    ids: Tensor, limit: int, layout: SequenceLayout, keep: Keep, place: Place
+) -> Tensor:
     sentences = layout.sentences(ids)
     room = limit - (len(ids) - sum(end - start for start, end in sentences))
     if room < len(sentences):
@@ -142,8 +143,10 @@ def _cut(ids: Tensor, limit: int, layout: SequenceLayout, keep: Keep, place: Pla
     return kept.nonzero().squeeze(1)
 
 
-def _slide(ids: Tensor, limit: int, stride: int, layout: SequenceLayout, place: Place) -> Windows:
-    """Windows over the longest sentence; everything else stands in each of them."""
+def _sliding_windows(
+    ids: Tensor, limit: int, stride: int, layout: SequenceLayout, place: Place
+) -> Windows:
+    """Windows over the longest sentence; all other tokens are repeated in each."""
     start, end = max(layout.sentences(ids), key=lambda found: found[1] - found[0])
     room = limit - (len(ids) - (end - start))
     if room <= stride:

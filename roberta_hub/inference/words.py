@@ -1,4 +1,4 @@
-"""Gives features of words instead of pieces, as a spaCy Doc."""
+"""Features of words instead of pieces, as a spaCy Doc."""
 
 from __future__ import annotations
 
@@ -20,11 +20,11 @@ POOLINGS = ("sum", "mean", "first", "max")
 
 
 class AlignedWord(Protocol):
-    """What type checkers see of a token of `AlignedDoc`: spaCy's Token, but for its vector."""
+    """Static type of a token of `AlignedDoc`: spaCy's Token with a Tensor as vector."""
 
     @property
     def i(self) -> int:
-        """Its place in the Doc; 0 is `<s>`."""
+        """Index in the Doc; 0 is `<s>`."""
 
     @property
     def text(self) -> str:
@@ -35,13 +35,13 @@ class AlignedWord(Protocol):
         """The word's feature. Shape: (C,), or (L+1, C) with the states of every layer."""
 
     def __getattr__(self, name: str) -> Any:
-        """Return all else that spaCy's Token has."""
+        """Return any other attribute of spaCy's Token."""
 
 
 class AlignedDoc(Protocol):
-    """What type checkers see of `aligned_doc`'s result: spaCy's Doc, but for its tokens' vectors.
+    """Static type of `aligned_doc`'s result: spaCy's Doc with Tensors as vectors.
 
-    spaCy itself says that a vector is an array.
+    spaCy declares vectors as arrays.
     """
 
     def __len__(self) -> int: ...
@@ -54,7 +54,7 @@ class AlignedDoc(Protocol):
     def __getitem__(self, places: slice, /) -> Any: ...
 
     def __getattr__(self, name: str) -> Any:
-        """Return all else that spaCy's Doc has."""
+        """Return any other attribute of spaCy's Doc."""
 
 
 def aligned_doc(
@@ -84,7 +84,7 @@ def aligned_doc(
             raise InputError(f"words[{words.index('')}] is empty; leave it out")
     spacy = require_spacy("extract_features_aligned_to_words")
     ids = tokenizer.encode(sentence)
-    # First: a text that is too long is refused here, and spaCy takes its time.
+    # Before spaCy, which is slow: a text that is too long is refused here.
     states = extract(ids, return_all_hiddens)
     layers = [state[0] for state in states] if isinstance(states, list) else None
     features = states[0] if layers is None else torch.stack(layers, dim=1)  # (T, C), (T, L+1, C)

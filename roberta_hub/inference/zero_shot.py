@@ -1,4 +1,4 @@
-"""Gives texts labels that no head was trained on: by entailment, by meaning, or by both."""
+"""Zero-shot classification: by entailment, by sentence vectors, or by both."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from torch import Tensor
 
 from roberta_hub.arguments import advise, one_of, shown, switch, text_of
 from roberta_hub.errors import InputError, Place, Remedy, placed
-from roberta_hub.inference.batching import Runner, once
+from roberta_hub.inference.batching import Runner, deduplicate
 from roberta_hub.inference.classify import Prediction, window_values
 from roberta_hub.inference.embed import embed, within_limit
 from roberta_hub.inference.heads import ENTAILMENT, Heads, entails
@@ -27,13 +27,12 @@ from roberta_hub.settings import (
 from roberta_hub.text.texts import as_strings
 from roberta_hub.text.tokenizer import Text
 
-ABOUT = "This text is about {}."
-"""By meaning, a text is compared with a label by itself and in this sentence: the mean counts."""
-SOFTER = 2.0
-"""With `multi_label`, logits with cosines in them are divided by this: that a label is nearer than
-others says more than that it is near."""
-NEAREST = 10
-"""By both, entailment is asked of so many labels of a text, the nearest by meaning."""
+ABOUT_TEMPLATE = "This text is about {}."
+"""By meaning, a text is compared with the label and with this sentence; the mean is taken."""
+MULTI_LABEL_TEMPERATURE = 2.0
+"""Temperature of logits with cosines under `multi_label`: a cosine says less than its rank."""
+ENTAILMENT_LABELS = 10
+"""By both, entailment is computed for this many labels of a text, the nearest by meaning."""
 _NLI = Remedy(
     "load a model that has one, or register and train one; roberta.labels[HEAD] = [...] names the "
     "classes of a head",
@@ -51,25 +50,26 @@ _VECTORS = Remedy(
 
 @dataclass(frozen=True)
 class ZeroShotModel:
-    """What of a model answers `zero_shot`."""
+    """Parts of a model that `zero_shot` uses."""
 
     runner: Runner
-    """Of the model, with the caller's options."""
+    """Runner of the model, with the caller's options."""
     heads: Heads
     """The model's heads."""
     sentence: SentenceSettings | None
-    """How it makes sentence vectors; None: it was not trained to."""
+    """Settings of sentence vectors; None: not trained to make them."""
     settings: ZeroShotSettings | None
-    """What is recorded with it; None: nothing."""
+    """Recorded settings of zero-shot labelling, if any."""
 
     def way(self, by: str | None, labels: Sequence[str], head: str | None, hypothesis: str) -> Way:
-        """Find what is asked: what the caller says, else what is recorded, else entailment.
+        """Choose the way: the caller's, else the recorded one, else entailment.
 
-        One label, a head and, where a model goes by meaning alone, a hypothesis mean entailment.
+        A single label or a head means entailment; so does a hypothesis if the recorded way is
+        meaning.
 
         Raises:
-            InputError: no such way; a head or a hypothesis for meaning, which has none; or meaning
-                of a model without sentence vectors.
+            InputError: no such way; a head or a hypothesis with "meaning"; or a model without
+                sentence vectors.
         """
         one_of("by", by, (None, *WAYS))
         own_words = hypothesis != HYPOTHESIS
@@ -100,11 +100,11 @@ class ZeroShotModel:
         return found
 
     def entailment_head(self, head: str | None) -> str:
-        """Find the head that is asked: the named one, else one that judges entailment.
+        """Find the head: the named one, else one that judges entailment.
 
         Raises:
             UnknownNameError: no such head.
-            InputError: several; or one that cannot judge entailment of pairs.
+            InputError: several, or one that does not judge entailment of pairs.
         """
         heads = self.heads
         name = heads.find(
@@ -146,9 +146,9 @@ def zero_shot(
 ) -> list[Prediction]:
     """Judge labels in words. See `RobertaHubInterface.zero_shot`."""
     multi_label = switch("multi_label", multi_label)
-    labels = _checked(labels)
+    labels = _check_labels(labels)
     if "{}" not in text_of("hypothesis", hypothesis):
-        raise InputError(f"hypothesis {shown(hypothesis)} has no {{}} for the label to stand in")
+        raise InputError(f"hypothesis {shown(hypothesis)} has no {{}} for the label")
     way = model.way(by, labels, head, hypothesis)
     asked = None if way == "meaning" else model.entailment_head(head)
     if len(labels) == 1 and not multi_label:
@@ -167,8 +167,8 @@ def zero_shot(
     return [Prediction.of(labels, row, thresholds) for row in scores.tolist()]
 
 
-def _checked(labels: Sequence[str]) -> Sequence[str]:
-    """Return the labels, each another word."""
+def _check_labels(labels: Sequence[str]) -> Sequence[str]:
+    """Return the labels, checked."""
     labels = as_strings(labels, "labels", "labels")
     if not labels or len(set(labels)) != len(labels):
         raise InputError(
@@ -191,8 +191,10 @@ def _scores(
 ) -> Tensor:
     """Compute the probability of each label of each text: (texts, labels)."""
     settings = model.settings or ZeroShotSettings()
-    sequences = model.runner.tokenizer.encode_batch(texts)  # of all texts, so that errors name them
-    firsts, which = once(texts)
+    sequences = model.runner.tokenizer.encode_batch(
+        texts
+    )  # before deduplication, so that errors carry the caller's index
+    firsts, which = deduplicate(texts)
     if not firsts:
         return torch.empty(0, len(labels))
     distinct = [texts[i] for i in firsts]
@@ -200,21 +202,21 @@ def _scores(
     near = cosines = None
     if way != "entailment":
         cosines, apart = _cosines(model, distinct, ids, firsts, labels)
-        above = cosines - settings.middle  # which the softmax over labels does not see
+        above = cosines - settings.middle  # has no effect under the softmax over labels
     if head is not None:
-        if cosines is not None and len(labels) > NEAREST:
-            near = cosines.topk(NEAREST, dim=-1).indices
+        if cosines is not None and len(labels) > ENTAILMENT_LABELS:
+            near = cosines.topk(ENTAILMENT_LABELS, dim=-1).indices
         table = _entailments(model.runner, distinct, ids, firsts, hypotheses, head, near)
         logits = _entailed(table, model.heads.labels(head), against=multi_label)
         if near is not None:
-            logits = _with_others(logits, near, len(labels))
+            logits = _fill_unasked(logits, near, len(labels))
         if cosines is not None:
             logits = (logits + settings.weight * apart**2 * above) / settings.temperature
     else:
         logits = settings.scale * above
     if not multi_label:
         return logits.softmax(-1)[which]
-    return (logits if cosines is None else logits / SOFTER).sigmoid()[which]
+    return (logits if cosines is None else logits / MULTI_LABEL_TEMPERATURE).sigmoid()[which]
 
 
 def _entailed(table: Tensor, classes: Sequence[str], *, against: bool) -> Tensor:
@@ -223,8 +225,8 @@ def _entailed(table: Tensor, classes: Sequence[str], *, against: bool) -> Tensor
     Args:
         table: the head's logits.
         classes: of the head.
-        against: less those of "contradiction", or of all other classes of a head that has no such
-            class; for probabilities of each label by itself.
+        against: subtract the logits of "contradiction", or else of all other classes; for a
+            probability per label.
     """
     names = [name.lower() for name in classes]
     entailed = table[..., names.index(ENTAILMENT)]
@@ -246,16 +248,16 @@ def _entailments(
     head: str,
     near: Tensor | None,
 ) -> Tensor:
-    """Compute a head's logits of texts with hypotheses; each text and each hypothesis is cut once.
+    """Compute a head's logits of texts with hypotheses; each is tokenized once.
 
     Args:
         runner: of the model.
-        texts: different ones.
+        texts: distinct.
         ids: of the texts.
-        numbers: what an error calls each text.
+        numbers: number of each text in errors.
         hypotheses: of the labels.
         head: name of the head.
-        near: (texts, k) which hypotheses each text is asked about; None: all.
+        near: indices of the hypotheses of each text, (texts, k); None: all.
 
     Returns:
         (texts, k, classes) float32 on the CPU.
@@ -270,7 +272,7 @@ def _entailments(
     pairs = [
         torch.cat([own, seconds[k]]) for own, row in zip(ids, chosen, strict=True) for k in row
     ]
-    windows = runner.fit(
+    windows = runner.fit_windows(
         pairs,
         [text for text in texts for _ in range(count)],
         [number for number in numbers for _ in range(count)],
@@ -287,22 +289,22 @@ def _cosines(
 ) -> tuple[Tensor, float]:
     """Compare the vectors of texts with those of labels.
 
-    A text beyond the vectors' own limit and within the model's is read whole, in windows; one
-    beyond the model's too is cut or read in windows as the caller says, else refused.
+    A text over the limit of sentence vectors but within the model's is read in windows; one over
+    the model's is cut or read in windows as the caller says, else refused.
 
     Returns:
-        The cosines, (texts, labels) float32 on the CPU; and how far the labels lie from each other:
-        1 less their mean cosine, 1 of a single label. Opposites lie near each other ("positive"
-        and "negative" 0.25), and then the nearer one says little.
+        Cosines, (texts, labels) float32 on the CPU; and the distance between labels, 1 minus their
+        mean cosine (1 for a single label). Opposites have a small distance ("positive" and
+        "negative" 0.25), and then the nearer one says little.
     """
     settings, runner = model.sentence or SentenceSettings(), model.runner
-    runner.fit(ids, texts, numbers)  # for its errors
+    runner.fit_windows(ids, texts, numbers)  # for its errors
     if not runner.truncate and runner.stride is None:
         runner = replace(runner, stride=0)
     runner = within_limit(runner, settings)
     prompt = settings.find_prompt(None, None)
     of_texts = embed(runner, texts, settings, prompt)
-    forms = [*labels, *(ABOUT.replace("{}", label) for label in labels)]
+    forms = [*labels, *(ABOUT_TEMPLATE.replace("{}", label) for label in labels)]
     with placed(lambda at: Place("labels", at.index % len(labels))):
         of_forms = embed(replace(runner, progress=False), forms, settings, prompt)
     of_texts, of_forms = (F.normalize(v.float(), dim=-1).cpu() for v in (of_texts, of_forms))
@@ -313,15 +315,15 @@ def _cosines(
     return (alone + about) / 2, 1 - alike
 
 
-def _with_others(logits: Tensor, near: Tensor, count: int) -> Tensor:
-    """Give the labels that were not asked about the least logit of those that were.
+def _fill_unasked(logits: Tensor, near: Tensor, count: int) -> Tensor:
+    """Fill the logits of labels that were not asked with the least of those that were.
 
-    Each of them is less near than any of these, so none comes before one of these.
+    They are farther by meaning than any label that was asked, so they must not rank before one.
 
     Args:
-        logits: (n, k) of entailment.
-        near: (n, k) which labels these are.
-        count: of all labels.
+        logits: of entailment. Shape: (n, k)
+        near: indices of their labels. Shape: (n, k)
+        count: number of all labels.
 
     Returns:
         (n, count)
@@ -331,7 +333,7 @@ def _with_others(logits: Tensor, near: Tensor, count: int) -> Tensor:
 
 
 def in_words(label: str) -> str:
-    """Write a label as words, as people name columns: underscores are blanks.
+    """Turn an identifier into words: underscores become spaces.
 
     Example:
         >>> in_words("card_not_working")

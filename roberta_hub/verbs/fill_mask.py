@@ -23,7 +23,7 @@ from roberta_hub.verbs.question import (
 from roberta_hub.verbs.views import each_below
 
 if TYPE_CHECKING:
-    from roberta_hub.inference.fill_mask import Filled
+    from roberta_hub.inference.fill_mask import Fillings
 
 
 def answers(
@@ -32,14 +32,14 @@ def answers(
     *,
     topk: int = 5,
     targets: Sequence[str] | None = None,
-) -> list[list[Filled]]:
+) -> list[list[Fillings]]:
     """Ask the language model. See `RobertaHubInterface.fill_mask`."""
     from roberta_hub.inference.fill_mask import fill_mask
 
     return fill_mask(model.runner, texts, topk=topk, targets=targets)
 
 
-def _columns(model: Model, texts: Sequence[str], found: list[list[Filled]]) -> Columns:
+def _columns(model: Model, texts: Sequence[str], found: list[list[Fillings]]) -> Columns:
     words = [
         [
             {"mask": number, "word": word.strip(), "score": score, "filled": filled}
@@ -62,7 +62,7 @@ def _form(settings: Settings) -> Form:
     return Form(Parts(most=1), sample={"words": [word]}, block=_block)
 
 
-def view_one(text: str, masks: list[Filled]) -> ShownList[Any]:
+def view_one(text: str, masks: list[Fillings]) -> ShownList[Any]:
     """Draw what fills the masks of one text.
 
     Args:
@@ -79,14 +79,14 @@ def view_one(text: str, masks: list[Filled]) -> ShownList[Any]:
     return ShownList(masks[0] if len(masks) == 1 else masks, display)
 
 
-def _view(texts: Sequence[str], found: list[list[Filled]]) -> ShownList[Any]:
+def _view(texts: Sequence[str], found: list[list[Fillings]]) -> ShownList[Any]:
     """Draw what fills the masks of several texts."""
     drawn = [view_one(text, masks) for text, masks in zip(texts, found, strict=True)]
     return each_below(texts, drawn, _word_parts, _fillings)
 
 
 def _word_parts(found: Sequence[Any]) -> list[Part]:
-    masks: Sequence[Filled] = found if found and isinstance(found[0], list) else [list(found)]
+    masks: Sequence[Fillings] = found if found and isinstance(found[0], list) else [list(found)]
     parts: list[Part] = []
     for number, mask in enumerate(masks, 1):
         if len(masks) > 1:
@@ -95,7 +95,7 @@ def _word_parts(found: Sequence[Any]) -> list[Part]:
     return parts
 
 
-def _word_bar(word: str, probability: float, mask: Filled) -> Bar:
+def _word_bar(word: str, probability: float, mask: Fillings) -> Bar:
     """Draw a word, and say of one that is there with and without a space before which it is."""
     name = word.strip()
     twice = sum(other.strip() == name for _, _, other in mask) > 1
@@ -109,7 +109,7 @@ def _fillings(found: Sequence[Any]) -> list[Any]:
     return [{"word": word, "probability": p, "text": text} for text, p, word in found]
 
 
-FILL_MASK: Question[Filled, list[Any]] = Question(
+FILL_MASK: Question[Fillings, list[Any]] = Question(
     name="fill_mask",
     help="""Find the most probable words for each <mask> of a text.
 

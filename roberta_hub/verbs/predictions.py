@@ -40,9 +40,11 @@ def prediction_form(settings: Settings) -> Form:
 
 def prediction_view(texts: Sequence[Any], found: list[Prediction]) -> list[Prediction]:
     """Draw the most probable labels of each text."""
-    from roberta_hub.inference.classify import parts_of
+    from roberta_hub.inference.classify import prediction_parts
 
-    return each_below(texts, found, lambda one: parts_of(one, LABELS), lambda one: one.to_dict())
+    return each_below(
+        texts, found, lambda one: prediction_parts(one, LABELS), lambda one: one.to_dict()
+    )
 
 
 def _shares(record: Record) -> Sequence[Cells]:

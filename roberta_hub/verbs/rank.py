@@ -38,7 +38,7 @@ def scores(
     label: str | None = None,
 ) -> list[float]:
     """Ask a head about (query, text): its sigmoid, or the probability of one of its labels."""
-    from roberta_hub.inference.classify import answering, answers_of, head_values
+    from roberta_hub.inference.classify import activate, activation_of, head_values
     from roberta_hub.inference.heads import check_inputs
 
     heads = model.heads
@@ -61,9 +61,9 @@ def scores(
             "one of them",
             remedy=Remedy("pass label=NAME", "say --label NAME"),
         )
-    way = answering(heads.kind(head), None)
+    way = activation_of(heads.kind(head), None)
     logits = head_values(model.runner, pairs, head, vote=way == "softmax")
-    return answers_of(logits, way)[:, labels.index(label)].tolist() if pairs else []
+    return activate(logits, way)[:, labels.index(label)].tolist() if pairs else []
 
 
 def best(

@@ -15,7 +15,7 @@ import torch
 from small_models import assert_close, copied, small_roberta
 
 from roberta_hub import RobertaHubInterface
-from roberta_hub.inference import choice
+from roberta_hub.inference import dtype_choice
 from roberta_hub.model import kernels, matrices, speeds
 from roberta_hub.model.kernels import CPU
 
@@ -34,7 +34,7 @@ runs_all = pytest.mark.skipif(
 
 @pytest.fixture(autouse=True)
 def _nothing_said(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(choice, "_said", False)
+    monkeypatch.setattr(dtype_choice, "_mentioned", False)
     for name in ("ONEDNN_MAX_CPU_ISA", "DNNL_MAX_CPU_ISA", kernels.PIN):
         monkeypatch.delenv(name, raising=False)
 
@@ -187,7 +187,7 @@ def test_on_this_cpu(roberta: RobertaHubInterface) -> None:
 
 
 def test_on_another_device() -> None:
-    found = choice.candidates(torch.device("cuda:0"))
+    found = dtype_choice.candidates(torch.device("cuda:0"))
     assert all(not c.is_open and "on cuda:0 nothing is measured" in str(c) for c in found)
 
 
@@ -211,7 +211,7 @@ def test_an_error_leaves_what_there_was(
 ) -> None:
     roberta.optimize()
     before = roberta.optimized, roberta.model.encoder.sentence_encoder.prepared  # type: ignore[union-attr]
-    monkeypatch.setattr(choice.Choice, "dtype", property(lambda self: 1 / 0))
+    monkeypatch.setattr(dtype_choice.DtypeChoice, "dtype", property(lambda self: 1 / 0))
     with pytest.raises(ZeroDivisionError):
         roberta.optimize("auto")
     after = roberta.optimized, roberta.model.encoder.sentence_encoder.prepared  # type: ignore[union-attr]

@@ -73,7 +73,7 @@ def test_windows_count_each_token_once(roberta: RobertaHubInterface, pooling: st
     vectors = told.embed(["Hello", LONG], stride=4)
     assert_close(vectors[0], vector_of(roberta, ids_of(roberta, "Hello"), pooling))
     ids = ids_of(roberta, LONG)
-    runs = told._sentence_runner(stride=4)[1].fit([ids], [LONG])[0]
+    runs = told._sentence_runner(stride=4)[1].fit_windows([ids], [LONG])[0]
     states = [states_of(roberta, window) for window in runs.ids]
     assert len(states) > 3
     if pooling == "cls":

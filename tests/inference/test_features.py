@@ -15,8 +15,8 @@ from small_models import assert_close, small_roberta
 from torch import Tensor, nn
 
 from roberta_hub import RobertaHubInterface
-from roberta_hub.inference.batching import batches, once
-from roberta_hub.inference.windows import fit
+from roberta_hub.inference.batching import batches, deduplicate
+from roberta_hub.inference.windows import fit_windows
 from roberta_hub.text import SequenceLayout
 
 
@@ -255,9 +255,9 @@ def test_windows_cover_every_token_and_fit(
     others = len(ids) - max(map(len, sentences))
     if len(ids) > limit and limit - others <= stride:
         with pytest.raises(ValueError, match="stride"):
-            fit([ids], ["x"], limit, LAYOUT, stride=stride)
+            fit_windows([ids], ["x"], limit, LAYOUT, stride=stride)
         return
-    (windows,) = fit([ids], ["x"], limit, LAYOUT, stride=stride)
+    (windows,) = fit_windows([ids], ["x"], limit, LAYOUT, stride=stride)
     for own, columns in zip(windows.ids, windows.columns, strict=True):
         assert len(own) <= limit
         assert torch.equal(own, ids[columns])
@@ -282,9 +282,9 @@ def test_truncation_keeps_the_beginnings_of_all_sentences(
     needed = 1 + sum(map(bool, sentences[1:]))  # a token of each sentence that is not empty
     if len(ids) > limit and room < needed:
         with pytest.raises(ValueError, match="no room"):
-            fit([ids], ["x"], limit, LAYOUT, truncate=True)
+            fit_windows([ids], ["x"], limit, LAYOUT, truncate=True)
         return
-    (windows,) = fit([ids], ["x"], limit, LAYOUT, truncate=True)
+    (windows,) = fit_windows([ids], ["x"], limit, LAYOUT, truncate=True)
     kept = list(windows.ids[0].tolist())
     assert len(kept) == min(len(ids), limit)
     # The level to which the longest are cut: no shorter sentence loses anything.
@@ -345,7 +345,7 @@ def test_few_batches_are_equal_but_for_one_sequence(workers: int) -> None:
 def test_once_points_every_item_to_its_first_appearance() -> None:
     rng = random.Random(0)
     items = [rng.choice("abcdef") for _ in range(40)]
-    firsts, which = once(items)
+    firsts, which = deduplicate(items)
     assert [items[firsts[n]] for n in which] == items
     assert len({items[i] for i in firsts}) == len(firsts) == len(set(items))
     assert all(items.index(items[i]) == i for i in firsts)

@@ -50,9 +50,10 @@ def test_blocks_find_what_the_plain_search_finds(
     corpus = torch.randint(-1, 2, (rows, 2), generator=generator).float() * 2 + 0.5
     asked = torch.randint(-1, 2, (queries, 2), generator=generator).float() + 0.5
     parts = [
-        search.Block(start, corpus[start : start + block], None) for start in range(0, rows, block)
+        search.CorpusBlock(start, corpus[start : start + block], None)
+        for start in range(0, rows, block)
     ]
-    found = search.search(asked, parts, topk, "dot")
+    found = search.search_vectors(asked, parts, topk, "dot")
     scores = (asked @ corpus.T).tolist()
     wanted = [sorted(enumerate(row), key=lambda pair: -pair[1])[:topk] for row in scores]
     assert_hits(found, wanted)
@@ -61,7 +62,7 @@ def test_blocks_find_what_the_plain_search_finds(
 def test_every_form_of_a_corpus(
     roberta: RobertaHubInterface, monkeypatch: pytest.MonkeyPatch, tmp_path: Path
 ) -> None:
-    monkeypatch.setattr(search, "BLOCK", 4)
+    monkeypatch.setattr(search, "BLOCK_ROWS", 4)
     queries = ["A dog ate.", "Mary sat"]
     vectors, corpus = roberta.embed(queries), roberta.embed(CORPUS)
     wanted = plain(vectors, corpus, 3)
@@ -92,7 +93,7 @@ def test_sizes_at_the_edge(roberta: RobertaHubInterface) -> None:
 def test_a_corpus_that_comes_one_by_one_is_not_held(
     roberta: RobertaHubInterface, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(search, "BLOCK", 8)
+    monkeypatch.setattr(search, "BLOCK_ROWS", 8)
     ahead = []
 
     def texts() -> Iterator[str]:
@@ -103,7 +104,7 @@ def test_a_corpus_that_comes_one_by_one_is_not_held(
     sizes: list[int] = []
     embed = search.corpus_blocks
 
-    def watched(corpus: Any, function: Any) -> Iterator[search.Block]:
+    def watched(corpus: Any, function: Any) -> Iterator[search.CorpusBlock]:
         for block in embed(corpus, function):
             sizes.append(len(ahead) - block.start)
             yield block
@@ -156,7 +157,7 @@ def test_what_is_no_corpus(
 def test_an_error_names_the_place_in_the_whole_corpus(
     roberta: RobertaHubInterface, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(search, "BLOCK", 2)
+    monkeypatch.setattr(search, "BLOCK_ROWS", 2)
     with pytest.raises(TypeError, match=r"corpus\[3\]: a int"):
         roberta.search("Mary", itertools.chain(["a", "b", "c"], [3]))
     with pytest.raises(ValueError, match=r"corpus\[3\]: too long"):

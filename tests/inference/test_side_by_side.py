@@ -177,7 +177,7 @@ def test_verbs_ask_for_the_rows_they_read(
     shapes.clear()
     monkeypatch.setattr(encoder, "packed", lambda batch, rows=None: packed(batch))
     monkeypatch.setattr(
-        "roberta_hub.inference.batching.Rows.at", lambda self, rows: self.states[rows]
+        "roberta_hub.inference.batching.BatchStates.at", lambda self, rows: self.states[rows]
     )
     many = all_of_it()
     assert counted < sum(shapes) / 4

@@ -12,7 +12,7 @@ from small_models import randomise, small_roberta
 from roberta_hub import RobertaHubInterface
 from roberta_hub.errors import InputError, InputTypeError, UnknownNameError
 from roberta_hub.inference.batching import Runner
-from roberta_hub.inference.tag import Span, entities, merge, tag_words, words_of
+from roberta_hub.inference.tag import Span, entities, merge_spans, tag_words, treebank_words
 from roberta_hub.text.alignment import align
 
 LABELS = ("O", "B-PER", "I-PER", "B-LOC", "I-LOC")
@@ -48,7 +48,7 @@ def plain(roberta: RobertaHubInterface, text: str) -> list[tuple[str, float]]:
     with torch.no_grad():
         rows = roberta.model.token_heads["ner"](states_of(roberta, ids_of(roberta, text)))
     found = []
-    for pieces in align(roberta.tokenizer, text, words_of(text)):
+    for pieces in align(roberta.tokenizer, text, treebank_words(text)):
         best = rows.softmax(-1)[pieces[0]].max(0)
         found.append((LABELS[int(best.indices)], float(best.values)))
     return found
@@ -57,7 +57,7 @@ def plain(roberta: RobertaHubInterface, text: str) -> list[tuple[str, float]]:
 @pytest.mark.parametrize("batch_tokens", [None, 9])
 def test_a_word_gets_the_label_of_its_first_piece(roberta, batch_tokens):
     runner = Runner(model=roberta.model, tokenizer=roberta.tokenizer, batch_tokens=batch_tokens)
-    words = [words_of(text) for text in TEXTS]
+    words = [treebank_words(text) for text in TEXTS]
     found = tag_words(runner, TEXTS, words, "ner", LABELS)
     assert len({label for own in found for label, _ in own}) > 2  # the head tells words apart
     for text, own in zip(TEXTS, found, strict=True):
@@ -93,7 +93,7 @@ def test_mode_and_labels(roberta):
 def test_long_texts(roberta):
     with pytest.raises(InputError, match=r"texts\[1\]: too long: 102 tokens > 48"):
         roberta.tag(["Ada", LONG], "ner")
-    whole = words_of(LONG)
+    whole = treebank_words(LONG)
     runner = Runner(model=roberta.model, tokenizer=roberta.tokenizer, truncate=True)
     (cut,) = tag_words(runner, [LONG], [whole], "ner", LABELS)
     seen = [p for _, p in cut]
@@ -148,7 +148,7 @@ def test_labels_to_spans(tags, spans):
 
 
 def test_a_span_has_the_mean_probability_of_its_words():
-    found = merge("a b", [(0, 1), (2, 3)], ["B-X", "I-X"], [0.5, 1.0], ["O", "B-X", "I-X"])
+    found = merge_spans("a b", [(0, 1), (2, 3)], ["B-X", "I-X"], [0.5, 1.0], ["O", "B-X", "I-X"])
     assert found == [Span("X", 0, 3, "a b", 0.75)]
 
 
@@ -164,5 +164,5 @@ def test_a_span_has_the_mean_probability_of_its_words():
     ],
 )
 def test_words(text, words):
-    spans = words_of(text)
+    spans = treebank_words(text)
     assert [text[start:end] for start, end in spans] == words

@@ -192,19 +192,19 @@ def test_of_many_labels_entailment_judges_the_nearest_alone(
     sets = ("subject_lines", "headlines", "requests", "feelings")
     labels = sorted({label for name in sets for label in OWN[name]})
     texts = [text for name in sets for own in OWN[name].values() for text in own[:1]]
-    assert len(labels) > 2 * module.NEAREST
+    assert len(labels) > 2 * module.ENTAILMENT_LABELS
     found = tiny.zero_shot(texts, labels, by="both")
     near = cosines(tiny, texts, labels).argsort(descending=True)
-    monkeypatch.setattr(module, "NEAREST", len(labels))
+    monkeypatch.setattr(module, "ENTAILMENT_LABELS", len(labels))
     whole = tiny.zero_shot(texts, labels, by="both")
     monkeypatch.undo()
     for prediction, other, row in zip(found, whole, near, strict=True):
         assert sum(prediction.scores.values()) == pytest.approx(1)
         order, nearest = list(prediction.scores), [labels[i] for i in row]
-        assert set(order[: module.NEAREST]) == set(nearest[: module.NEAREST])
-        assert order[module.NEAREST :] == nearest[module.NEAREST :]
-        judged = [label for label in other.scores if label in nearest[: module.NEAREST]]
-        assert order[: module.NEAREST] == judged  # as when every label is asked about
+        assert set(order[: module.ENTAILMENT_LABELS]) == set(nearest[: module.ENTAILMENT_LABELS])
+        assert order[module.ENTAILMENT_LABELS :] == nearest[module.ENTAILMENT_LABELS :]
+        judged = [label for label in other.scores if label in nearest[: module.ENTAILMENT_LABELS]]
+        assert order[: module.ENTAILMENT_LABELS] == judged  # as when every label is asked about
     same = sum(a.label == b.label for a, b in zip(found, whole, strict=True))
     assert same >= 0.9 * len(texts)
 

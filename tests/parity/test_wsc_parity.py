@@ -14,7 +14,7 @@ import torch.nn.functional as F
 
 from roberta_hub import load_model
 from roberta_hub.inference.batching import Runner
-from roberta_hub.inference.pronouns import parse, replaced, span_scores
+from roberta_hub.inference.pronouns import parse, span_scores, with_candidate
 
 from . import peers
 
@@ -65,7 +65,9 @@ def test_ids_spans_and_scores(
     wanted, mask = wsc_task(theirs, init_token).binarize_with_mask(  # type: ignore[attr-defined]
         candidate, schema.before.rstrip(), schema.after.lstrip(), lead, trail
     )
-    ids, start, end = replaced(ours.tokenizer, schema, candidate, init_token=init_token is not None)
+    ids, start, end = with_candidate(
+        ours.tokenizer, schema, candidate, init_token=init_token is not None
+    )
     assert ids.tolist() == wanted.tolist()
     span = mask.nonzero().squeeze(1).tolist()
     if init_token is not None:

@@ -13,7 +13,7 @@ from small_models import small_roberta
 
 import roberta_hub
 from roberta_hub.errors import CheckpointError, InputError
-from roberta_hub.inference.tag import cut, parts_of, words_of
+from roberta_hub.inference.tag import split_words, treebank_words, word_parts
 from roberta_hub.train.fitting.learning_options import LearningOptions
 from roberta_hub.train.fitting.spans import Annotated
 from roberta_hub.train.fitting.tag_examples import TagExamples, read_tag_examples
@@ -65,9 +65,9 @@ def examples_of(table: Any, **given: Any) -> TagExamples:
     ],
 )
 def test_parts_of_a_text(text: str, parts: list[str]) -> None:
-    assert [text[start:end] for start, end in parts_of(text)] == parts
-    assert cut(text, "parts") == parts_of(text)
-    assert cut(text) == words_of(text)
+    assert [text[start:end] for start, end in word_parts(text)] == parts
+    assert split_words(text, "parts") == word_parts(text)
+    assert split_words(text) == treebank_words(text)
 
 
 def test_a_heads_rule_of_words_is_kept(tmp_path: Path) -> None:
@@ -117,7 +117,7 @@ def test_each_part_of_a_long_text_is_learnt_once(base: Path, limit: int) -> None
     assert max(lengths) <= limit
     batch = task.batch(range(len(lengths)), epoch=0)
     labels = batch.targets["labels"].tolist()
-    assert len(labels) == batch.count == len(parts_of(row.text))
+    assert len(labels) == batch.count == len(word_parts(row.text))
     assert labels.count(1) == 1 and labels.count(2) == 0
     # Where it says the first label, the first piece of the text stands.
     ids = torch.cat([task._train.sequences[i][0] for i in range(len(lengths))])

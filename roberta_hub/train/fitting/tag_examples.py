@@ -9,7 +9,7 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from roberta_hub.errors import InputError, Remedy
-from roberta_hub.inference.tag import OUTSIDE, cut
+from roberta_hub.inference.tag import OUTSIDE, split_words
 from roberta_hub.settings import WordRule
 from roberta_hub.train.data.labels import alike
 from roberta_hub.train.data.sentences import Sentences
@@ -174,7 +174,7 @@ def _usable(source: SpanTable, left: Unlearnt) -> list[Annotated]:
     """Keep the rows whose spans begin and end between parts of the text."""
     found = []
     for row in checked(source.read(), left):
-        starts, ends = zip(*cut(row.text, RULE), strict=True)
+        starts, ends = zip(*split_words(row.text, RULE), strict=True)
         odd = next((s for s in row.spans if s[0] not in starts or s[1] not in ends), None)
         if odd is None:
             found.append(row)

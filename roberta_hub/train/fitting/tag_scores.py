@@ -9,7 +9,7 @@ from dataclasses import dataclass
 import torch
 
 from roberta_hub.inference.batching import Runner
-from roberta_hub.inference.tag import OUTSIDE, Span, cut, merge, parts_of, tag_words
+from roberta_hub.inference.tag import OUTSIDE, Span, merge_spans, split_words, tag_words, word_parts
 from roberta_hub.settings import WordRule
 from roberta_hub.train.fitting.fitted import Judged
 from roberta_hub.train.fitting.judging import FEW, MISTAKES, beside
@@ -47,7 +47,7 @@ def tagged(
         labels: names of its classes.
         rule: which words the head was trained to label.
     """
-    words = [cut(text, rule) for text in texts]
+    words = [split_words(text, rule) for text in texts]
     found = []
     for text, own, said in zip(
         texts, words, tag_words(runner, texts, words, head, labels), strict=True
@@ -58,7 +58,7 @@ def tagged(
             for (start, end), (name, score) in zip(own, said, strict=True)
             if name == OUTSIDE
         ]
-        found.append(Tagged(merge(text, own, names, scores, labels), outside))
+        found.append(Tagged(merge_spans(text, own, names, scores, labels), outside))
     return found
 
 
@@ -168,10 +168,10 @@ def looked_up(learnt: Sequence[Annotated]) -> dict[str, str]:
     for row in learnt:
         for start, end, label in row.spans:
             labels[row.text[start:end]][label] += 1
-    longest = min(max((len(parts_of(text)) for text in labels), default=0), LONGEST)
+    longest = min(max((len(word_parts(text)) for text in labels), default=0), LONGEST)
     there: Counter[str] = Counter()
     for row in learnt:
-        parts = parts_of(row.text)
+        parts = word_parts(row.text)
         for i, (start, _) in enumerate(parts):
             seen = (row.text[start:end] for _, end in parts[i : i + longest])
             there.update(text for text in seen if text in labels)
@@ -189,8 +189,8 @@ def look_up(text: str, known: Mapping[str, str]) -> set[Place]:
         >>> sorted(look_up("New York and York", {"York": "LOC", "New York": "LOC"}))
         [(0, 8, 'LOC'), (13, 17, 'LOC')]
     """
-    parts, found, i = parts_of(text), set(), 0
-    longest = max((len(parts_of(span)) for span in known), default=0)
+    parts, found, i = word_parts(text), set(), 0
+    longest = max((len(word_parts(span)) for span in known), default=0)
     while i < len(parts):
         start = parts[i][0]
         ends = [end for _, end in parts[i : i + longest] if text[start:end] in known]

@@ -18,7 +18,7 @@ from roberta_hub.errors import InputError, Remedy
 from roberta_hub.hub import load_model
 from roberta_hub.inference import windows
 from roberta_hub.inference.batching import Runner
-from roberta_hub.inference.tag import OUTSIDE, cut, first_pieces
+from roberta_hub.inference.tag import OUTSIDE, first_pieces, split_words
 from roberta_hub.interface import RobertaHubInterface
 from roberta_hub.model.roberta import require_roberta
 from roberta_hub.train.fitting.card import duration_of, versions
@@ -270,7 +270,7 @@ def prepare_tagger(
 
 def _is_cut(roberta: RobertaHubInterface, row: Annotated, left: Unlearnt) -> bool:
     """Tell whether a piece has parts inside and outside of a span, which it cannot label."""
-    parts = cut(row.text, RULE)
+    parts = split_words(row.text, RULE)
     pieces = first_pieces(roberta.tokenizer, row.text, parts)
     seen: dict[int, tuple[str, int]] = {}
     for part, piece, tag in zip(parts, pieces, tags_of(parts, row.spans), strict=True):
@@ -338,13 +338,13 @@ def tagging_of(
     texts = [row.text for row in rows]
     sequences = interface.tokenizer.encode_batch(texts)
     layout = interface.tokenizer.layout
-    fitted = windows.fit(sequences, texts, limit, layout, stride=min(OVERLAP, limit // 4))
+    fitted = windows.fit_windows(sequences, texts, limit, layout, stride=min(OVERLAP, limit // 4))
     numbers = {name: i for i, name in enumerate(names)}
     ids: list[Tensor] = []
     columns: list[Tensor] = []
     labels: list[Tensor] = []
     for row, own in zip(rows, fitted, strict=True):
-        parts = cut(row.text, RULE)
+        parts = split_words(row.text, RULE)
         pieces = first_pieces(interface.tokenizer, row.text, parts)
         tags = tags_of(parts, row.spans)
         seen = {p: numbers[tag] for p, tag in zip(pieces[::-1], tags[::-1], strict=True) if p}

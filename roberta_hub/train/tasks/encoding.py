@@ -11,7 +11,7 @@ from typing import Any
 from torch import Tensor
 
 from roberta_hub.errors import InputError, InputTypeError, placed
-from roberta_hub.inference.windows import fit
+from roberta_hub.inference.windows import fit_windows
 from roberta_hub.interface import RobertaHubInterface
 from roberta_hub.text.task import Task
 from roberta_hub.train.tasks.options import FinetuningOptions
@@ -60,7 +60,7 @@ def shorten(
             )
     layout = interface.tokenizer.layout
     with placed(lambda at: where[at.index]):
-        fitted = fit(sequences, where, limit, layout, truncate=options.truncate)
+        fitted = fit_windows(sequences, where, limit, layout, truncate=options.truncate)
     return [window.ids[0] for window in fitted]
 
 

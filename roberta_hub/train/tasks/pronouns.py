@@ -15,7 +15,7 @@ import torch.nn.functional as F
 from torch import Tensor
 
 from roberta_hub.errors import InputError
-from roberta_hub.inference.pronouns import Schema, find_candidates, replaced
+from roberta_hub.inference.pronouns import Schema, find_candidates, with_candidate
 from roberta_hub.interface import RobertaHubInterface
 from roberta_hub.model.roberta import Roberta
 from roberta_hub.train.data.pronouns import Pronoun, read_pronouns
@@ -185,7 +185,7 @@ def _queries(
         if not text.strip():
             raise InputError(f"{example.where}: a candidate is empty")
         with located(example.where):
-            ids, start, end = replaced(tokenizer, schema, text, init_token=options.init_token)
+            ids, start, end = with_candidate(tokenizer, schema, text, init_token=options.init_token)
         if len(ids) > limit:
             raise InputError(f"{example.where}: {len(ids)} tokens > {limit}; leave it out")
         answers.append(ids[start:end])

@@ -1,4 +1,4 @@
-"""Shows which tokens each token takes from, layer by layer and head by head."""
+"""Display of attention weights, by layer and head."""
 
 from __future__ import annotations
 
@@ -14,8 +14,8 @@ from roberta_hub.model.roberta import require_roberta
 from roberta_hub.show.display import Display
 from roberta_hub.show.grid import Grid, Panel
 
-MOST_TOKENS = 128
-"""Of a text; of more, no map could be read."""
+MAX_TOKENS = 128
+"""Longest text in tokens; larger maps are unreadable."""
 
 
 def attention(
@@ -23,7 +23,7 @@ def attention(
 ) -> Display:
     """Show attention weights. See `RobertaHubInterface.attention`."""
     tokenizer = runner.tokenizer
-    layers, heads = sizes(runner.model)
+    layers, heads = attention_shape(runner.model)
     if layer is not None:
         hint = f"1 to {layers} are the layers, from the embeddings up, and -1 is the last"
         layer = whole_number("layer", layer, -layers, layers, hint=hint)
@@ -33,13 +33,13 @@ def attention(
     if attention_head is not None:
         attention_head = whole_number("attention_head", attention_head, 0, heads - 1)
     ids = tokenizer.encode(*sentences)
-    if len(ids) > min(runner.limit, MOST_TOKENS):
+    if len(ids) > min(runner.limit, MAX_TOKENS):
         raise InputError(
             f"text is too long: {len(ids)} tokens, and attention shows at most "
-            f"{min(runner.limit, MOST_TOKENS)}; pass a part of it"
+            f"{min(runner.limit, MAX_TOKENS)}; pass a part of it"
         )
     weights = attention_weights(runner.model, ids)  # (L, H, T, T)
-    asked = _asked(layer, attention_head, layers, heads)
+    asked = _maps_shown(layer, attention_head, layers, heads)
     panels = [Panel(_title(*one), _mean(weights, *one).tolist()) for one in asked]
     pieces = tokenizer.pieces(ids)
     values: dict[str, Any] = {
@@ -53,8 +53,8 @@ def attention(
     return Display("Attention", [Grid(pieces, panels)], values)
 
 
-def sizes(model: nn.Module) -> tuple[int, int]:
-    """Tell how many layers a model has, and how many attention heads each of them."""
+def attention_shape(model: nn.Module) -> tuple[int, int]:
+    """(number of layers, number of attention heads) of a model."""
     config = require_roberta(model, "attention looks into").config
     return config.num_layers, config.num_heads
 
@@ -66,10 +66,10 @@ def attention_weights(model: nn.Module, ids: Tensor) -> Tensor:
         return ours.transformer.attention_weights(ids).float().cpu()
 
 
-def _asked(
+def _maps_shown(
     layer: int | None, head: int | None, layers: int, heads: int
 ) -> list[tuple[int, int | None]]:
-    """List what is shown: one map, or the heads of a layer, or all layers."""
+    """The maps shown, as (layer, head): one, the heads of a layer, or all layers."""
     if layer is None:
         return [(one, head) for one in range(1, layers + 1)]
     if head is None:

@@ -1,6 +1,6 @@
-"""Weighs float32, bfloat16 and int8: by a table of speeds, and by how near a model's features stay.
+"""Chooses float32, bfloat16 or int8, by a table of speeds and the cosine to float32 features.
 
-`optimize("auto")` takes the fastest that is near enough, and says what the others would give.
+`optimize("auto")` takes the fastest whose cosine is high enough, and reports the others.
 """
 
 from __future__ import annotations
@@ -16,30 +16,30 @@ from roberta_hub.model import kernels
 from roberta_hub.model.matrices import Dtype, check_dtype
 from roberta_hub.model.speeds import speeds
 
-LEAST_COSINE = 0.999
-"""What `optimize("auto")` keeps where nothing else is asked; int8 of random weights, ours and the
-peers', has 0.9995 to 0.9998 (benchmarks/results/speed_corpus_base_zen_4.md)."""
-WORTH_SAYING = 1.5
-"""How many times as fast as float32 bfloat16 must be for `optimize()` to mention it."""
-_TRIED: tuple[Dtype, ...] = ("bfloat16", "int8")
-_said = False
+MIN_COSINE = 0.999
+"""Default lower bound of the cosine; int8 of random weights, ours and the peers', has 0.9995 to
+0.9998 (benchmarks/results/speed_corpus_base_zen_4.md)."""
+MENTIONED_SPEEDUP = 1.5
+"""Speed-up of bfloat16 over float32 from which `optimize()` mentions it."""
+_DTYPES: tuple[Dtype, ...] = ("bfloat16", "int8")
+_mentioned = False
 
 
 @dataclass(frozen=True)
-class Candidate:
-    """A dtype, and what it would give."""
+class DtypeCandidate:
+    """A dtype, with its speed-up and its cosine."""
 
     dtype: Dtype
     times: float | None
-    """How many times as fast as float32 on CPUs of this kind; None where nobody measured it."""
+    """Speed-up over float32 on such CPUs; None: not measured."""
     refused: str = ""
-    """Why this machine cannot, or need not, try it."""
+    """Why it is not tried on this machine; "": it is."""
     cosine: float | None = None
-    """The least between a token's features and float32's; None where it was not tried."""
+    """Least cosine of a token's features to float32's; None: not tried."""
 
     @property
     def is_open(self) -> bool:
-        """Whether it may be the fastest, so that its cosine is worth knowing."""
+        """Whether it may be the fastest, so that its cosine is needed."""
         return not self.refused and self.times is not None
 
     def __str__(self) -> str:
@@ -52,15 +52,15 @@ class Candidate:
 
 
 @dataclass(frozen=True)
-class Choice:
-    """What was weighed, and what is taken."""
+class DtypeChoice:
+    """Candidate dtypes, and the one that is chosen."""
 
     least_cosine: float
-    candidates: tuple[Candidate, ...]
+    candidates: tuple[DtypeCandidate, ...]
 
     @property
     def dtype(self) -> Dtype | None:
-        """The fastest that is near enough; None for float32."""
+        """The fastest dtype whose cosine is high enough; None: float32."""
         near = [c for c in self.candidates if c.cosine is not None and self._is_near(c.cosine)]
         best = max(near, key=lambda c: c.times or 0, default=None)
         return best.dtype if best is not None and (best.times or 0) > 1 else None
@@ -73,17 +73,17 @@ class Choice:
         return f"auto takes the fastest of least cosine {self.least_cosine:g} here: {others}"
 
 
-def candidates(device: torch.device) -> list[Candidate]:
-    """Return what may be faster than float32 on a device, the fastest last.
+def candidates(device: torch.device) -> list[DtypeCandidate]:
+    """Return dtypes that may be faster than float32 on a device, the fastest last.
 
     Example:
         >>> [c.dtype for c in candidates(torch.device("meta")) if not c.refused]
         []
     """
     if device.type != "cpu":
-        return [Candidate(d, None, f"on {device} nothing is measured") for d in _TRIED]
+        return [DtypeCandidate(d, None, f"on {device} nothing is measured") for d in _DTYPES]
     times = speeds(kernels.usable(kernels.cpu(), "onednn")).times
-    found = [Candidate(dtype, times.get(dtype), _refused(dtype, device)) for dtype in _TRIED]
+    found = [DtypeCandidate(dtype, times.get(dtype), _refused(dtype, device)) for dtype in _DTYPES]
     return sorted(found, key=lambda candidate: candidate.times or 0)
 
 
@@ -95,22 +95,22 @@ def _refused(dtype: Dtype, device: torch.device) -> str:
     return ""
 
 
-def bound(least_cosine: object, dtype: str | None) -> float:
-    """Check the bound that a caller passed; None is `LEAST_COSINE`.
+def check_least_cosine(least_cosine: object, dtype: str | None) -> float:
+    """Check the argument `least_cosine`; None gives `MIN_COSINE`.
 
     Args:
-        least_cosine: what was passed.
-        dtype: beside it.
+        least_cosine: as passed.
+        dtype: as passed.
 
     Raises:
         InputError: the value is no number in 0 to 1, or `dtype` leaves nothing to choose.
 
     Example:
-        >>> bound(None, "auto"), bound(0.99, "auto")
+        >>> check_least_cosine(None, "auto"), check_least_cosine(0.99, "auto")
         (0.999, 0.99)
     """
     if least_cosine is None:
-        return LEAST_COSINE
+        return MIN_COSINE
     is_number = isinstance(least_cosine, Real) and not isinstance(least_cosine, bool)
     if not is_number or not 0 <= least_cosine <= 1:  # type: ignore[operator]
         raise InputError(f"least_cosine is {shown(least_cosine)}; give a number in 0 to 1")
@@ -123,14 +123,14 @@ def bound(least_cosine: object, dtype: str | None) -> float:
 
 
 def mention_bfloat16(device: torch.device) -> None:
-    """Say once a process that bfloat16 would be much faster than float32, where it is so."""
-    global _said
-    if _said:
+    """Advise bfloat16, once per process, if it is much faster than float32 here."""
+    global _mentioned
+    if _mentioned:
         return
     for candidate in candidates(device):
         times = candidate.times or 0
-        if candidate.dtype == "bfloat16" and candidate.is_open and times > WORTH_SAYING:
-            _said = True
+        if candidate.dtype == "bfloat16" and candidate.is_open and times > MENTIONED_SPEEDUP:
+            _mentioned = True
             advise(
                 f"optimize() computes in float32; on this CPU bfloat16 is about {times:.1f} times "
                 'as fast: call optimize("bfloat16"), or optimize("auto"), which takes the fastest '

@@ -1,4 +1,4 @@
-"""Describes a model in a few lines, as `print(roberta)` and notebooks show it."""
+"""Summary of a model, as `print(roberta)` and notebooks show it."""
 
 from __future__ import annotations
 
@@ -15,10 +15,10 @@ from roberta_hub.settings import SentenceSettings, ZeroShotSettings
 from roberta_hub.text.tokenizer import Tokenizer
 
 _KINDS: tuple[Literal["classification", "token"], ...] = ("classification", "token")
-"""Kinds of heads whose outputs have labels."""
+"""Kinds of heads with labels."""
 
 
-def facts(
+def model_facts(
     model: nn.Module,
     tokenizer: Tokenizer,
     heads: Heads,
@@ -30,23 +30,23 @@ def facts(
     sentence: SentenceSettings | None = None,
     zero_shot: ZeroShotSettings | None = None,
 ) -> dict[str, str]:
-    """Describe a model by its properties, in words.
+    """Collect the properties of a model, in words.
 
     Args:
         model: ours or fairseq's.
         tokenizer: of the model.
         heads: of the model, with their labels.
-        source: where the weights came from.
+        source: origin of the weights.
         longest: longest input in tokens.
         training: whether the interface is in train mode.
-        optimized: what `optimize` did, if it was called.
-        sentence: how it makes sentence vectors, if known.
-        zero_shot: by which way it labels, if known.
+        optimized: result of `optimize`, if called.
+        sentence: settings of sentence vectors, if known.
+        zero_shot: settings of zero-shot labelling, if known.
     """
     first = next(model.parameters())
     count = sum(parameter.numel() for parameter in model.parameters())
     shown = [
-        f"{name} ({', '.join(heads.labels(name))}{_more(name, head, heads)})"
+        f"{name} ({', '.join(heads.labels(name))}{_head_notes(name, head, heads)})"
         for kind in _KINDS
         for name, head in heads_of(model, kind).items()
     ]
@@ -68,8 +68,8 @@ def facts(
     return lines
 
 
-def _more(name: str, head: nn.Module, heads: Heads) -> str:
-    """Say what a head learnt, where it is not one of its labels, and that it reads the mean."""
+def _head_notes(name: str, head: nn.Module, heads: Heads) -> str:
+    """Notes on a head: multi-label or regression, mean pooling, normalization."""
     said = {"multi_label": "any of them", "regression": "a number"}
     kind = said.get(heads.kind(name) or "", "")
     pooling = "mean pooling" if pooling_of(head) == "mean" else ""
@@ -78,11 +78,11 @@ def _more(name: str, head: nn.Module, heads: Heads) -> str:
     return f"; {found}" if found else ""
 
 
-def card(title: str, lines: Mapping[str, str]) -> str:
-    """Write a model's card, one property a line.
+def summary(title: str, lines: Mapping[str, str]) -> str:
+    """Write the summary of a model, one property per line.
 
     Args:
         title: the first line.
-        lines: of `facts`.
+        lines: of `model_facts`.
     """
     return "\n".join([title, *(f"  {key:<14}{value}" for key, value in lines.items())])
