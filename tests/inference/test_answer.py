@@ -157,7 +157,7 @@ def test_a_span_by_hand():
 def test_what_cannot_be_answered(roberta):
     with pytest.raises(InputError, match="question: too long: with its marks 65 tokens"):
         roberta.answer("word " * 60, "Ada", "squad")
-    with pytest.raises(InputError, match="stride is 44; beside the question there is room for 42"):
+    with pytest.raises(InputError, match="stride is 44; the question leaves room for 42"):
         roberta.answer("Who?", LONG, "squad", stride=44)
     with pytest.raises(InputError, match="exclude each other"):
         roberta.answer("Who?", LONG, "squad", stride=4, truncate=True)

@@ -65,7 +65,7 @@ def test_long_contexts(roberta):
     [
         ("in water", InputError, "pass a list of texts"),
         ([], InputError, "at least one"),
-        (["a", "b", "a"], InputError, "stands there twice"),
+        (["a", "b", "a"], InputError, "is there twice"),
         (["a", 5], InputTypeError, "an option is a int"),
         (["a", ["b"]], InputTypeError, "an option is a list"),
     ],

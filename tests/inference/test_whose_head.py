@@ -207,7 +207,7 @@ def test_labels_are_enough(register: str) -> None:
     assert roberta.head_labels("topic") == ("art", "news", "sport")
     with pytest.raises(InputError, match=r"2 labels \['a', 'b'\] for 3 classes"):
         getattr(roberta, register)("topic", 3, labels=["a", "b"])
-    with pytest.raises(InputError, match=r"'a' stands twice in \['a', 'b', 'a'\]"):
+    with pytest.raises(InputError, match=r"'a' is twice in \['a', 'b', 'a'\]"):
         getattr(roberta, register)("topic", labels=["a", "b", "a"])
     for labels in ("ab", b"ab", 5, ["a", 1], [None]):
         with pytest.raises(InputTypeError, match=r"head 'topic': label.* pass a list of str"):
@@ -218,7 +218,7 @@ def test_labels_are_enough(register: str) -> None:
 
 
 def test_the_constructor_refuses_a_label_of_two_classes() -> None:
-    with pytest.raises(InputError, match=r"head 'mood': label 'good' stands twice"):
+    with pytest.raises(InputError, match=r"head 'mood': label 'good' is twice"):
         small_roberta(heads={"mood": 3}, labels={"mood": ("good", "bad", "good")})
 
 
