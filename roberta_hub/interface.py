@@ -79,7 +79,7 @@ from roberta_hub.verbs.classify import CLASSIFY
 from roberta_hub.verbs.embed import EMBED
 from roberta_hub.verbs.features import FEATURES
 from roberta_hub.verbs.fill_mask import FILL_MASK
-from roberta_hub.verbs.question import Model, answer_texts
+from roberta_hub.verbs.question import VerbModel, answer_texts
 from roberta_hub.verbs.score import SCORE
 from roberta_hub.verbs.tag import TAG
 from roberta_hub.verbs.zero_shot import ZERO_SHOT
@@ -1665,14 +1665,14 @@ class RobertaHubInterface(nn.Module):
             )
 
 
-def verb_model(roberta: RobertaHubInterface, **options: Unpack[Options]) -> Model:
+def verb_model(roberta: RobertaHubInterface, **options: Unpack[Options]) -> VerbModel:
     """Put together what of a model the verbs ask.
 
     Args:
         roberta: the model.
         options: batch_tokens, progress, truncate, stride; see `RobertaHubInterface.features`.
     """
-    return Model(
+    return VerbModel(
         Runner(model=roberta.model, tokenizer=roberta.tokenizer, **options),
         roberta._heads,
         roberta.sentence,

@@ -1,4 +1,4 @@
-"""Compares what was written with the packed model, on batches that a service sends."""
+"""Compares an export with the packed model, on batches as a service sends them."""
 
 from __future__ import annotations
 
@@ -8,38 +8,38 @@ import torch
 from torch import Tensor
 
 from roberta_hub.errors import ExportError, Remedy
-from roberta_hub.export.graph import Answer, head_of
+from roberta_hub.export.graph import ExportedAnswer, head_of
 from roberta_hub.model.embeddings import padded_segments
 from roberta_hub.model.heads import pooling_of
 from roberta_hub.model.packing import PackedBatch, pack
 from roberta_hub.model.roberta import Roberta
 
-Run = Callable[[Mapping[str, Tensor]], Mapping[str, Tensor]]
+RunInputs = Callable[[Mapping[str, Tensor]], Mapping[str, Tensor]]
 """Inputs by name, (B, T) each -> outputs by name."""
-LIMIT = 1e-4
-"""Largest difference of any number; rounding makes about 1e-5."""
-SHAPES = ((1, 2), (1, 9), (3, 16), (5, 33))
-"""(B, T) of the batches that are compared; the last of five is one row of the longest."""
+MAX_DIFFERENCE = 1e-4
+"""Largest allowed absolute difference; rounding makes about 1e-5."""
+BATCH_SHAPES = ((1, 2), (1, 9), (3, 16), (5, 33))
+"""(B, T) of the compared batches; a fifth is one row of the longest input."""
 
 
-def check(model: Roberta, answer: Answer, inputs: tuple[str, ...], run: Run) -> float:
-    """Compare the answers to five batches: padded left and right, and rows of nothing else.
+def check(model: Roberta, answer: ExportedAnswer, inputs: tuple[str, ...], run: RunInputs) -> float:
+    """Compare the answers to five batches: padded left, right, and wholly.
 
     Args:
         model: in eval mode, on the CPU.
-        answer: that was exported.
-        inputs: which it takes.
-        run: what was written, loaded again.
+        answer: the exported one.
+        inputs: names of its inputs.
+        run: the export, loaded again.
 
     Returns:
-        The largest difference of any number.
+        The largest absolute difference.
 
     Raises:
-        ExportError: it is over `LIMIT`, or a shape is another; the message names the batch.
+        ExportError: it exceeds `MAX_DIFFERENCE`, or a shape differs; the message names the batch.
     """
     worst = 0.0
     longest = model.max_positions()
-    for rows, columns in (*SHAPES, (1, longest)):
+    for rows, columns in (*BATCH_SHAPES, (1, longest)):
         shape = (rows, min(columns, longest))
         ids, mask = _batch(model, shape)
         given = {"input_ids": ids, "attention_mask": mask}
@@ -50,12 +50,12 @@ def check(model: Roberta, answer: Answer, inputs: tuple[str, ...], run: Run) -> 
                 tokens, mask.bool(), separator=model.transformer.separator_idx
             )
         found = run(given)
-        for name, wanted in zip(answer.outputs, packed(model, answer, tokens), strict=True):
+        for name, wanted in zip(answer.outputs, answer_packed(model, answer, tokens), strict=True):
             worst = max(worst, _difference(name, found[name], wanted, shape))
     return worst
 
 
-def packed(model: Roberta, answer: Answer, tokens: Tensor) -> tuple[Tensor, ...]:
+def answer_packed(model: Roberta, answer: ExportedAnswer, tokens: Tensor) -> tuple[Tensor, ...]:
     """Answer a padded batch, (B, T), by the packed model, as `Graph` does by the padded twin."""
     batch = pack(tokens, padding_idx=model.config.padding_idx)
     rows = model.features(batch)  # (N, C)
@@ -80,7 +80,7 @@ def packed(model: Roberta, answer: Answer, tokens: Tensor) -> tuple[Tensor, ...]
 
 
 def _over_tokens(rows: Tensor, batch: PackedBatch, pooling: str) -> Tensor:
-    """(N, C) -> (B, C), 0 for a row without tokens."""
+    """(N, C) -> (B, C); zeros for a row without tokens."""
     vectors = [
         states.new_zeros(states.size(1))
         if not len(states)
@@ -116,10 +116,10 @@ def _difference(name: str, found: Tensor, wanted: Tensor, shape: tuple[int, int]
             "runtime: another opset may do"
         )
     worst = float((found - wanted).abs().max())
-    if not worst <= LIMIT:  # NaN too
+    if not worst <= MAX_DIFFERENCE:  # NaN too
         raise ExportError(
             f"{name} of {batch} differs from the model's by {worst:.2g}, over the limit of "
-            f"{LIMIT:g}; nothing was written. Another opset may do",
+            f"{MAX_DIFFERENCE:g}; nothing was written. Another opset may do",
             remedy=Remedy(
                 "check=False writes it all the same", "--no-check writes it all the same"
             ),

@@ -24,9 +24,9 @@ from roberta_hub.checkpoint.checkpoint import (
 from roberta_hub.errors import CheckpointError, InputError, Remedy, RobertaHubError
 from roberta_hub.export import onnx, program
 from roberta_hub.export.check import check
-from roberta_hub.export.graph import Answer, Graph, Output, find_answer
-from roberta_hub.export.place import check_vacant, earlier_files
+from roberta_hub.export.graph import ExportedAnswer, Graph, Output, find_answer
 from roberta_hub.export.stages import stage
+from roberta_hub.export.target import check_vacant, earlier_files
 from roberta_hub.files import publishing_all, write_files
 from roberta_hub.formats import saving
 from roberta_hub.inference.features import Pooling
@@ -38,23 +38,24 @@ from roberta_hub.text.added import SETTINGS
 from roberta_hub.text.tokenizer import Tokenizer
 
 Format = Literal["onnx", "torch"]
-_TORCH = Remedy("Another version of torch may do")
-_LOWER = f"A lower opset asks less, down to {onnx.OPSETS[0]}; "
-_ONNX = Remedy(
-    f"{_LOWER}format='torch' needs torch alone", f"{_LOWER}--format torch needs torch alone"
+_OTHER_TORCH = Remedy("Another version of torch may do")
+_LOWER_OPSET = f"A lower opset asks less, down to {onnx.OPSETS[0]}; "
+_OTHER_ONNX = Remedy(
+    f"{_LOWER_OPSET}format='torch' needs torch alone",
+    f"{_LOWER_OPSET}--format torch needs torch alone",
 )
-_KINDS = {
+_HEAD_PREFIXES = {
     "classification": HEADS,
     "token": TOKEN_HEADS,
     "span": SPAN_HEADS,
     "replaced": REPLACED_HEAD,
 }
-"""What the names of a head's weights begin with."""
+"""Prefixes of the names of a head's weights."""
 
 
 @dataclass(frozen=True)
 class Exported:
-    """What `export` wrote, and how near it is to the model.
+    """Result of `export`: files, inputs, outputs, and difference from the model.
 
     Example:
         >>> print(Exported(Path("out"), ("model.onnx",), ("input_ids",), ("logits",), 2e-6))
@@ -65,17 +66,17 @@ class Exported:
 
     directory: Path
     files: tuple[str, ...]
-    """Names in the directory."""
+    """Names of files in the directory."""
     inputs: tuple[str, ...]
     """Names of the inputs, (B, T) int64 each."""
     outputs: tuple[str, ...]
     """Names of the outputs, float32."""
     difference: float | None
-    """The largest one from the packed model's numbers; None: nothing was compared."""
+    """Largest absolute difference from the packed model; None: not compared."""
     unchecked: str = ""
-    """Why nothing was compared."""
+    """Why it was not compared."""
     without: str = ""
-    """Why no tokenizer lies beside the model; "" where one does."""
+    """Why no tokenizer was written; "": it was."""
 
     def __str__(self) -> str:
         found = (
@@ -106,7 +107,7 @@ def export(
 
     Args:
         model: in any mode.
-        tokenizer: whose files are written beside it.
+        tokenizer: of the model; its files are written too.
         checkpoint: of the model, for config.json.
         directory: made if missing.
         format: "onnx" or "torch".
@@ -114,8 +115,8 @@ def export(
         output: "features", "logits" or None.
         pooling: of features.
         opset: of ONNX.
-        check_it: whether what was written is compared with the model.
-        optimized: what `optimize` did to it.
+        check_it: compare the export with the model.
+        optimized: result of `optimize`, if called.
     """
     one_of("format", format, ("onnx", "torch"))
     opset = whole_number("opset", opset, *onnx.OPSETS)
@@ -123,14 +124,14 @@ def export(
     answer = find_answer(model, head, output, pooling)
     directory = path_of("the directory to export into", directory)
     _check_float32(model, optimized)
-    with _told(directory):
+    with _disk_errors_explained(directory):
         check_vacant(directory, format)
     if format == "onnx":
         onnx.check_installed()
     files = saving.beside_weights(_with_only(checkpoint, answer), tokenizer, _head(answer))
-    unchecked, without = _why_not(format, check_it), _why_no_tokenizer(tokenizer, files)
+    unchecked, without = _why_unchecked(format, check_it), _why_no_tokenizer(tokenizer, files)
     _advise_of_settings(model, answer, checkpoint.sentence)
-    with evaluating(model), _on_cpu(model) as own, _told(directory):
+    with evaluating(model), _on_cpu(model) as own, _disk_errors_explained(directory):
         graph = Graph(own, answer).eval()
         with publishing_all(directory, earlier_files(format)) as work:
             _write(graph, work, format, opset)
@@ -142,19 +143,19 @@ def export(
 
 
 def _write(graph: Graph, folder: Path, format: Format, opset: int) -> None:
-    with stage("tracing the model", format, opset, _TORCH):
+    with stage("tracing the model", format, opset, _OTHER_TORCH):
         traced = program.trace(graph)
     if format == "torch":
-        with stage("writing the program", format, opset, _TORCH):
+        with stage("writing the program", format, opset, _OTHER_TORCH):
             program.write_program(traced, folder)
         return
     names = {"inputs": graph.inputs, "outputs": graph.answer.outputs}
-    with stage("writing ONNX", format, opset, _ONNX):
+    with stage("writing ONNX", format, opset, _OTHER_ONNX):
         onnx.write_onnx(traced, folder, **names, opset=opset)
 
 
 def _compare(model: Roberta, graph: Graph, folder: Path, format: Format, opset: int) -> float:
-    lower = _LOWER if format == "onnx" else ""
+    lower = _LOWER_OPSET if format == "onnx" else ""
     anyway = "writes it without running it here"
     remedy = Remedy(f"{lower}check=False {anyway}", f"{lower}--no-check {anyway}")
     with stage("running what was written", format, opset, remedy):
@@ -167,8 +168,8 @@ def _compare(model: Roberta, graph: Graph, folder: Path, format: Format, opset: 
             return check(model, graph.answer, graph.inputs, run)
 
 
-def _why_not(format: Format, check_it: bool) -> str:
-    """Say why nothing will be compared; "" where it will."""
+def _why_unchecked(format: Format, check_it: bool) -> str:
+    """Why the export is not compared; "": it is."""
     if not check_it:
         return "check=False"
     if format == "onnx" and not onnx.has_runtime():
@@ -186,8 +187,10 @@ def _why_no_tokenizer(tokenizer: Tokenizer, files: Mapping[str, bytes]) -> str:
     )
 
 
-def _advise_of_settings(model: Roberta, answer: Answer, own: SentenceSettings | None) -> None:
-    """Warn where a vector is not the one of `embed`: a graph pools, and does nothing else."""
+def _advise_of_settings(
+    model: Roberta, answer: ExportedAnswer, own: SentenceSettings | None
+) -> None:
+    """Warn if vectors differ from those of `embed`: a graph only pools."""
     if answer.kind != "pooled" or own is None:
         return
     longest = model.max_positions()
@@ -197,7 +200,7 @@ def _advise_of_settings(model: Roberta, answer: Answer, own: SentenceSettings | 
     advise(
         f"sentence_embedding is {answer.name} pooling and nothing else, and embed makes this "
         f"model's vectors by {own.summary(longest)}; leave pooling out to have these settings "
-        "written beside the token vectors, or do the rest where the file is run"
+        "written with the token vectors, or do the rest where the file is run"
     )
 
 
@@ -217,19 +220,19 @@ def _check_float32(model: Roberta, optimized: Optimization | None) -> None:
         )
 
 
-def _head(answer: Answer) -> str | None:
-    return answer.name if answer.kind in _KINDS else None
+def _head(answer: ExportedAnswer) -> str | None:
+    return answer.name if answer.kind in _HEAD_PREFIXES else None
 
 
-def _with_only(checkpoint: Checkpoint, answer: Answer) -> Checkpoint:
-    """Return the checkpoint with no other head than the one that answers."""
-    own = _KINDS.get(answer.kind, "none")
+def _with_only(checkpoint: Checkpoint, answer: ExportedAnswer) -> Checkpoint:
+    """Return the checkpoint without the other heads."""
+    own = _HEAD_PREFIXES.get(answer.kind, "none")
     if own != REPLACED_HEAD:
         own += f"{answer.name}."
     weights = {
         name: weight
         for name, weight in checkpoint.weights.items()
-        if not name.startswith(tuple(_KINDS.values())) or name.startswith(own)
+        if not name.startswith(tuple(_HEAD_PREFIXES.values())) or name.startswith(own)
     }
     # transformers' class of some heads has an LM head too.
     keeps = answer.kind == "language" or (_head(answer) is not None and checkpoint.config.lm_head)
@@ -243,14 +246,14 @@ def _with_only(checkpoint: Checkpoint, answer: Answer) -> Checkpoint:
 
 @contextmanager
 def _on_cpu(model: Roberta) -> Iterator[Roberta]:
-    """Lend the model, or a copy where it lies on another device: files are for any."""
+    """Yield the model, or a copy on the CPU: exports are for any device."""
     on_cpu = all(p.device.type == "cpu" for p in model.parameters())
     yield model if on_cpu else copy.deepcopy(model).cpu()
 
 
 @contextmanager
-def _told(directory: Path) -> Iterator[None]:
-    """Turn what a disk refuses into a sentence."""
+def _disk_errors_explained(directory: Path) -> Iterator[None]:
+    """Turn OSErrors into CheckpointErrors."""
     try:
         yield
     except RobertaHubError:

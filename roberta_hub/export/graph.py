@@ -1,4 +1,4 @@
-"""Makes the module that is exported: ids and masks of a padded batch in, one answer out.
+"""Module for export: ids and mask of a padded batch in, one answer out.
 
 Shapes: B rows, T columns, C embed_dim, K classes, V vocabulary. What is answered of a token, and
 what is pooled over tokens, is 0 at padding; a row of padding alone has a class and a pooler vector
@@ -22,32 +22,34 @@ from roberta_hub.model.known_head import kind_of_head, unknown_head
 from roberta_hub.model.roberta import Roberta
 
 Output = Literal["features", "logits"]
-Kind = Literal["features", "pooled", "language", "classification", "token", "span", "replaced"]
-REPLACED = "replaced_head"
-"""What the head of ELECTRA's discriminators is called, which has no name of its own."""
-_OUTPUTS: dict[Kind, tuple[str, ...]] = {
+AnswerKind = Literal[
+    "features", "pooled", "language", "classification", "token", "span", "replaced"
+]
+REPLACED_HEAD_NAME = "replaced_head"
+"""Name of the head of ELECTRA's discriminators."""
+_OUTPUTS: dict[AnswerKind, tuple[str, ...]] = {
     "features": ("last_hidden_state",),
     "pooled": ("sentence_embedding",),
     # optimum reads the last two of a span head.
     "span": ("logits", "start_logits", "end_logits"),
 }
-"""What outputs are called, as optimum and sentence-transformers do; others are `logits`."""
+"""Names of outputs, as in optimum and sentence-transformers; others are `logits`."""
 
 
 @dataclass(frozen=True)
-class Answer:
-    """Which of a model's answers is exported.
+class ExportedAnswer:
+    """The answer of a model to export.
 
     Example:
         >>> Answer("classification", "mnli").outputs
         ('logits',)
     """
 
-    kind: Kind
+    kind: AnswerKind
     """Features (B, T, C), pooled ones (B, C), LM logits (B, T, V); of a head for sentences (B, K),
     tokens (B, T, K), spans (B, T, 2), replaced tokens (B, T)."""
     name: str = ""
-    """Of the head, or of the pooling."""
+    """Name of the head, or of the pooling."""
 
     @property
     def outputs(self) -> tuple[str, ...]:
@@ -57,11 +59,11 @@ class Answer:
 
 def find_answer(
     model: Roberta, head: str | None, output: Output | None, pooling: Pooling | None
-) -> Answer:
-    """Find the answer that is meant, or say which there are.
+) -> ExportedAnswer:
+    """Find the answer to export.
 
     Args:
-        model: whose answer it is.
+        model: of the answer.
         head: name of a head of any kind; None: none.
         output: "features", or "logits", which without a head are the language model's; None:
             logits of a head, else features.
@@ -69,7 +71,7 @@ def find_answer(
 
     Raises:
         UnknownNameError: no such head.
-        InputError: choices that exclude each other, or a part that the model lacks.
+        InputError: options that exclude each other, or a part that the model lacks.
     """
     one_of("output", output, (None, "features", "logits"))
     one_of("pooling", pooling, (None, "cls", "mean", "max", "pooler"))
@@ -80,35 +82,35 @@ def find_answer(
     if head is not None:
         if output == "features":
             raise InputError("a head makes logits, and output is 'features'; leave one of both out")
-        return Answer(_kind_of_head(model, head), head)
+        return ExportedAnswer(_kind_of_head(model, head), head)
     if output == "logits":
         if model.encoder.lm_head is None and model.replaced_head is not None:
             raise InputError(
                 "this discriminator has no language-model head",
                 remedy=Remedy(
-                    f"head={REPLACED!r} exports the one that judges its tokens",
-                    f"--head {REPLACED} exports the one that judges its tokens",
+                    f"head={REPLACED_HEAD_NAME!r} exports the one that judges its tokens",
+                    f"--head {REPLACED_HEAD_NAME} exports the one that judges its tokens",
                 ),
             )
         check_lm_head(model, "output 'logits'")
-        return Answer("language")
+        return ExportedAnswer("language")
     if pooling == "pooler" and model.pooler is None:
         raise InputError("this model has no pooler; pooling takes 'cls', 'mean' or 'max'")
-    return Answer("features") if pooling is None else Answer("pooled", pooling)
+    return ExportedAnswer("features") if pooling is None else ExportedAnswer("pooled", pooling)
 
 
-def _kind_of_head(model: Roberta, head: object) -> Kind:
+def _kind_of_head(model: Roberta, head: object) -> AnswerKind:
     kind = kind_of_head(model, head) if isinstance(head, str) else None
     if kind is not None:
         return kind
-    more = () if model.replaced_head is None else (REPLACED,)
+    more = () if model.replaced_head is None else (REPLACED_HEAD_NAME,)
     if head not in more:
         raise unknown_head(model, head, None, more)
     return "replaced"
 
 
-def head_of(model: Roberta, answer: Answer) -> nn.Module | None:
-    """Return the module that makes an answer of features; None: it is they, or pooled of them."""
+def head_of(model: Roberta, answer: ExportedAnswer) -> nn.Module | None:
+    """Return the head that makes the answer; None for features, pooled or not."""
     if answer.kind == "language":
         return model.encoder.lm_head
     if answer.kind == "replaced":
@@ -122,15 +124,15 @@ def head_of(model: Roberta, answer: Answer) -> nn.Module | None:
 
 
 class Graph(nn.Module):
-    """One answer of a model, as other programs ask for it.
+    """One answer of a model, with the inputs of transformers.
 
-    What they call padding is where `attention_mask` is 0, on whichever side. `token_type_ids` are
-    an input of models that tell a second sentence by segments; the ids do not tell it then.
+    Padding is where `attention_mask` is 0, on either side. `token_type_ids` are an input of models
+    with segments, which are then not derived from the ids.
     """
 
-    def __init__(self, model: Roberta, answer: Answer) -> None:
+    def __init__(self, model: Roberta, answer: ExportedAnswer) -> None:
         super().__init__()
-        # The parts alone: torch.export keeps the weights of every module below this one.
+        # Only the parts needed: torch.export keeps the weights of every submodule.
         self.encoder = model.transformer
         self.head = head_of(model, answer)
         self.answer = answer

@@ -1,4 +1,4 @@
-"""Writes a traced program as an ONNX file, and runs it in ONNX Runtime."""
+"""Writes a traced program as ONNX, and runs it in ONNX Runtime."""
 
 from __future__ import annotations
 
@@ -16,18 +16,18 @@ from torch import Tensor
 
 from roberta_hub import extras
 from roberta_hub.errors import MissingExtraError, Remedy
-from roberta_hub.export.check import Run
+from roberta_hub.export.check import RunInputs
 from roberta_hub.formats.saving import EXPORTS
 
 if TYPE_CHECKING:
     from torch.export import ExportedProgram
 
-FILE = EXPORTS["onnx"][0]
-"""Beside it, `model.onnx.data` has the weights of a large model."""
-LARGE = 1_500_000_000
-"""Bytes of weights from which they lie in a file of their own; ONNX's own limit is 2 GiB."""
+ONNX_FILE = EXPORTS["onnx"][0]
+"""Name of the file; large models keep their weights in `model.onnx.data`."""
+EXTERNAL_DATA_BYTES = 1_500_000_000
+"""Bytes of weights above which they get a separate file; ONNX's own limit is 2 GiB."""
 OPSETS = (18, 23)
-"""The first has attention in its parts, the last as one operator; both are tested."""
+"""First and last opset, both tested; the last has attention as a single operator."""
 _AXES = {0: "batch_size", 1: "sequence_length"}
 
 
@@ -75,12 +75,12 @@ def write_onnx(
             verbose=False,
         )
         assert made is not None  # with dynamo=True
-        made.save(folder / FILE, external_data=size > LARGE)
+        made.save(folder / ONNX_FILE, external_data=size > EXTERNAL_DATA_BYTES)
 
 
 @contextmanager
 def _silence() -> Iterator[None]:
-    """Keep back what the exporter says of torchvision, of axes and of its own code."""
+    """Silence the exporter's warnings on torchvision, axes and its own code."""
     log = logging.getLogger("torch.onnx")
     before = log.level
     log.setLevel(logging.ERROR)
@@ -93,19 +93,19 @@ def _silence() -> Iterator[None]:
 
 
 def has_runtime() -> bool:
-    """Tell whether ONNX Runtime is installed."""
+    """Whether ONNX Runtime is installed."""
     return find_spec("onnxruntime") is not None
 
 
 @contextmanager
-def onnx_in(folder: Path) -> Iterator[Run]:
-    """Lend a written file, run by ONNX Runtime on the CPU."""
+def onnx_in(folder: Path) -> Iterator[RunInputs]:
+    """Load a written file in ONNX Runtime on the CPU."""
     runtime: Any = importlib.import_module("onnxruntime")
     options = runtime.SessionOptions()
     options.log_severity_level = 3  # errors
     options.intra_op_num_threads = torch.get_num_threads()
     session = runtime.InferenceSession(
-        str(folder / FILE), options, providers=["CPUExecutionProvider"]
+        str(folder / ONNX_FILE), options, providers=["CPUExecutionProvider"]
     )
     names = [output.name for output in session.get_outputs()]
 

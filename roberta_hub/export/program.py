@@ -11,14 +11,14 @@ from typing import TYPE_CHECKING
 import torch
 from torch import Tensor
 
-from roberta_hub.export.check import Run
+from roberta_hub.export.check import RunInputs
 from roberta_hub.export.graph import Graph
 from roberta_hub.formats.saving import EXPORTS
 
 if TYPE_CHECKING:
     from torch.export import ExportedProgram
 
-FILE = EXPORTS["torch"][0]
+PROGRAM_FILE = EXPORTS["torch"][0]
 
 
 def trace(graph: Graph) -> ExportedProgram:
@@ -28,7 +28,7 @@ def trace(graph: Graph) -> ExportedProgram:
         graph: whose `inputs` the program takes, all (B, T) int64.
     """
     longest = graph.encoder.max_positions()
-    # A torch-made constant of 1 would stand for sizes of 1, so the sample is larger.
+    # torch would specialize sizes of 1 as constants, so the sample is larger.
     ids = torch.full((2, min(7, longest)), graph.encoder.padding_idx + 1)
     sample: dict[str, Tensor] = {"input_ids": ids, "attention_mask": torch.ones_like(ids)}
     sample |= {name: torch.zeros_like(ids) for name in graph.inputs if name not in sample}
@@ -49,11 +49,11 @@ def write_program(program: ExportedProgram, folder: Path) -> None:
     # Not straight into the file: torch's own writer ends the process where a disk is full.
     archive = BytesIO()
     torch.export.save(program, archive)
-    (folder / FILE).write_bytes(archive.getbuffer())
+    (folder / PROGRAM_FILE).write_bytes(archive.getbuffer())
 
 
 @contextmanager
-def program_in(folder: Path, outputs: tuple[str, ...]) -> Iterator[Run]:
+def program_in(folder: Path, outputs: tuple[str, ...]) -> Iterator[RunInputs]:
     """Lend a written program: it is asked by named inputs, and answers by named outputs."""
-    module = torch.export.load(folder / FILE).module()
+    module = torch.export.load(folder / PROGRAM_FILE).module()
     yield lambda inputs: dict(zip(outputs, module(*inputs.values()), strict=True))

@@ -1,4 +1,4 @@
-"""Turns what torch, the ONNX exporter and ONNX Runtime raise into an `ExportError`."""
+"""Turns errors of torch, the ONNX exporter and ONNX Runtime into `ExportError`."""
 
 from __future__ import annotations
 
@@ -9,23 +9,23 @@ from importlib.metadata import PackageNotFoundError, version
 from roberta_hub.errors import ExportError, Remedy, RobertaHubError
 
 _PACKAGES = {"onnx": ("torch", "onnx", "onnxscript", "onnxruntime"), "torch": ("torch",)}
-"""By the format, whose versions decide what works."""
+"""Packages of each format, whose versions are reported."""
 
 
 @contextmanager
 def stage(what: str, format: str, opset: int, remedy: Remedy) -> Iterator[None]:
-    """Name the step of an export that fails, and with which versions.
+    """Report the failing step of an export, with versions.
 
-    What a disk refuses, lack of memory and Ctrl-C pass as they are.
+    OSErrors, MemoryErrors and Ctrl-C pass unchanged.
 
     Args:
         what: the step, "tracing the model".
         format: "onnx" or "torch".
         opset: of ONNX.
-        remedy: what may do instead.
+        remedy: alternative, for the error.
 
     Raises:
-        ExportError: anything else was raised inside.
+        ExportError: for any other exception.
 
     Example:
         >>> with stage("tracing the model", "torch", 18, Remedy("Another torch may do")):

@@ -52,7 +52,7 @@ def answer_rows(
 
     own = {name: value for name, value in options.items() if name in question.keywords}
     wanted = {name: bool(own.pop(name, False)) for name in question.asked_columns}
-    if "vectors" in question.form(own).sample:
+    if "vectors" in question.answer_format(own).sample:
         raise InputError(
             "features in a lake are one vector a row; embed pools as the model was trained to",
             remedy=Remedy(

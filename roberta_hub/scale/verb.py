@@ -291,7 +291,7 @@ class Verb:
         if key not in _schemas:
             example = tuple(f"text {i} <mask>" for i in range(max(1, len(self.text))))
             found = self._ask([example if len(example) > 1 else example[0]])
-            sample = QUESTIONS[self.verb].form(self.options).sample
+            sample = QUESTIONS[self.verb].answer_format(self.options).sample
             _schemas[key] = schema(found, sample, self.vectors)
         return _schemas[key]
 
@@ -301,7 +301,7 @@ class Verb:
 
     def _check_count(self) -> None:
         question = QUESTIONS[self.verb]
-        parts = question.form(self.options).parts
+        parts = question.answer_format(self.options).parts
         least, count = parts.least, max(1, len(self.text))
         most = None if question.any_count else parts.most
         if count < least or (most is not None and count > most):

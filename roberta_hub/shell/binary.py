@@ -1,4 +1,4 @@
-"""Writes answers as Parquet, and vectors as numpy's .npy."""
+"""Sinks for Parquet, and for vectors as numpy's .npy."""
 
 from __future__ import annotations
 
@@ -10,18 +10,18 @@ from typing import Any, TextIO
 from roberta_hub.errors import MissingExtraError
 from roberta_hub.extras import install
 from roberta_hub.shell.reading import Item
-from roberta_hub.verbs.question import Form, Record
+from roberta_hub.verbs.question import AnswerFormat, Record
 
-GROUP = 8192
-"""Rows that make one group of a Parquet file."""
+ROW_GROUP_ROWS = 8192
+"""Rows per row group of a Parquet file."""
 NPY_HEADER = 128
-"""Bytes in front of the numbers of a .npy file."""
+"""Bytes of the header of a .npy file."""
 
 
 class Parquet:
-    """Answers as Parquet: vectors as lists of a fixed size, of float32."""
+    """Answers as Parquet, with vectors as fixed-size lists of float32."""
 
-    def __init__(self, stream: TextIO, form: Form, *, blocks: bool) -> None:
+    def __init__(self, stream: TextIO, answer_format: AnswerFormat, *, blocks: bool) -> None:
         """Write to the bytes of a stream."""
         try:
             import pyarrow.parquet
@@ -29,26 +29,28 @@ class Parquet:
             raise MissingExtraError(
                 f"Parquet needs pyarrow ({error}): {install('tables')}"
             ) from None
-        self._arrow, self._file, self._form = pyarrow, stream.buffer, form
+        self._arrow, self._file, self._answer_format = pyarrow, stream.buffer, answer_format
         self._rows: list[dict[str, Any]] = []
         self._writer: Any = None
 
     def write(self, items: Sequence[Item], answers: Sequence[Record]) -> None:
-        """Take a row for each input, and write them when there are enough for a group."""
-        self._rows += map(self._form.row, (item.texts for item in items), answers)
-        if len(self._rows) >= GROUP:
+        """Collect a row for each input, and write full row groups."""
+        self._rows += map(self._answer_format.row, (item.texts for item in items), answers)
+        if len(self._rows) >= ROW_GROUP_ROWS:
             self._put()
 
     def close(self) -> None:
-        """Write the last rows and what ends the file."""
+        """Write the last rows and the footer."""
         if self._rows or self._writer is None:
             self._put()
         self._writer.close()
 
     def _put(self) -> None:
         if self._writer is None:
-            row = self._rows[0] if self._rows else self._form.empty_row()
-            kinds = {name: self._type(row[name], self._form.sample.get(name)) for name in row}
+            row = self._rows[0] if self._rows else self._answer_format.empty_row()
+            kinds = {
+                name: self._type(row[name], self._answer_format.sample.get(name)) for name in row
+            }
             self._writer = self._arrow.parquet.ParquetWriter(self._file, self._arrow.schema(kinds))
         schema = self._writer.schema
         rows = [as_lists(row) for row in self._rows]
@@ -56,7 +58,7 @@ class Parquet:
         self._rows = []
 
     def _type(self, value: Any, sample: Any) -> Any:
-        """Tell the type of a column by a value, or by the sample where a list is empty."""
+        """Arrow type of a column, from a value, or from the sample if a list is empty."""
         arrow = self._arrow
         if isinstance(value, array):
             return arrow.list_(arrow.float32(), len(value))
@@ -70,10 +72,10 @@ class Parquet:
 
 
 class Npy:
-    """Vectors alone, as numpy's file of float32 (numpy.lib.format, version 1.0)."""
+    """Vectors as a .npy file of float32 (numpy.lib.format, version 1.0)."""
 
-    def __init__(self, stream: TextIO, form: Form, *, blocks: bool) -> None:
-        """Write to the bytes of a file, and leave room for the header."""
+    def __init__(self, stream: TextIO, answer_format: AnswerFormat, *, blocks: bool) -> None:
+        """Write to the bytes of a file, after room for the header."""
         self._file = stream.buffer
         self._shape = (0, 0)
         self._file.write(b"\0" * NPY_HEADER)
@@ -85,7 +87,7 @@ class Npy:
         self._shape = (self._shape[0] + len(answers), len(answers[0]["vector"]))
 
     def close(self) -> None:
-        """Write the header, which tells how many there are."""
+        """Write the header, which has the shape."""
         order = "<" if sys.byteorder == "little" else ">"
         about = {"descr": f"{order}f4", "fortran_order": False, "shape": self._shape}
         magic = b"\x93NUMPY\x01\x00" + (NPY_HEADER - 10).to_bytes(2, "little")
@@ -94,7 +96,7 @@ class Npy:
 
 
 def as_lists(value: Any) -> Any:
-    """Return a value with lists in the place of vectors.
+    """Convert vectors to lists.
 
     Example:
         >>> as_lists({"vector": array("f", [1, 2])})

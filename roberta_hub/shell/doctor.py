@@ -1,6 +1,6 @@
-"""Runs `roberta-hub doctor`: finds what is wrong with an installation, and says how to mend it.
+"""Runs `roberta-hub doctor`: diagnoses an installation, and names remedies.
 
-It looks at versions, the cache and the environment, and runs a self-test.
+It checks versions, the cache and the environment, and runs a self-test.
 """
 
 from __future__ import annotations
@@ -40,9 +40,9 @@ from roberta_hub.terminal import clean, without_secrets
 from roberta_hub.text.dictionary import Dictionary
 from roberta_hub.text.task import Task
 
-ROOM = 3 << 30
-"""Bytes that a first download of roberta.large needs, for the archive and its unpacked files."""
-VARIABLES = (
+DOWNLOAD_BYTES = 3 << 30
+"""Bytes for a first download of roberta.large, archive and unpacked files."""
+ENVIRONMENT_VARIABLES = (
     "TORCH_HOME",
     "XDG_CACHE_HOME",
     "PYTORCH_FAIRSEQ_CACHE",
@@ -63,9 +63,18 @@ VARIABLES = (
     "no_proxy",
 )
 """Environment variables that change what the package does."""
-NEEDED = ("torch", "tiktoken", "regex", "requests", "safetensors", "filelock", "tqdm", "click")
+REQUIRED_PACKAGES = (
+    "torch",
+    "tiktoken",
+    "regex",
+    "requests",
+    "safetensors",
+    "filelock",
+    "tqdm",
+    "click",
+)
 """Packages without which something fails."""
-PACKAGES = (*NEEDED, "sentencepiece", "numpy", "spacy", "fairseq", "transformers")
+PACKAGES = (*REQUIRED_PACKAGES, "sentencepiece", "numpy", "spacy", "fairseq", "transformers")
 
 
 def doctor(*, verify: bool = False) -> int:
@@ -79,7 +88,7 @@ def doctor(*, verify: bool = False) -> int:
     """
     problems: list[str] = []
     print("\n".join([*_versions(problems), *_cache(problems, verify), "", "Environment"]))
-    for name in VARIABLES:
+    for name in ENVIRONMENT_VARIABLES:
         if name in os.environ:
             print(f"  {name} = {without_secrets(os.environ[name])}")
     for name in (transfer.MIRROR_ENV, download.ENDPOINT_ENV):
@@ -88,10 +97,10 @@ def doctor(*, verify: bool = False) -> int:
             problems.append(f"{name} is no https URL and is refused; correct or unset it")
     try:
         print(f"\nSelf-test\n  {_self_test()}")
-    except Exception as error:  # whatever is broken here is what the doctor was asked to find
+    except Exception as error:  # any failure here is a finding
         what = f"{type(error).__name__}: {clean(error)}"
         again = "pip install --force-reinstall tiktoken regex safetensors"
-        problems.append(f"self-test: {what}; install what it stands on again: {again}")
+        problems.append(f"self-test: {what}; reinstall its dependencies: {again}")
     print(f"\n{len(problems)} problems" if problems else "\nNo problems")
     print(*(f"  {number}. {text}" for number, text in enumerate(problems, 1)), sep="\n")
     return 1 if problems else 0
@@ -122,7 +131,7 @@ def _versions(problems: list[str]) -> Iterator[str]:
         if name == "roberta-hub" and version not in ("not installed", roberta_hub.__version__):
             here = f"{roberta_hub.__version__} from {clean(package)} is imported"
             problems.append(f"pip has roberta-hub {version}, but {here}; pip uninstall one of them")
-        elif version == "not installed" and name in NEEDED:
+        elif version == "not installed" and name in REQUIRED_PACKAGES:
             problems.append(f"{name} is not installed; pip install {name}")
         yield f"  {name} {version}"
     if tuple(map(int, re.findall(r"\d+", torch.__version__)[:2])) < (2, 10):
@@ -138,7 +147,7 @@ def _versions(problems: list[str]) -> Iterator[str]:
 
 
 def _compiled() -> str:
-    """Tell what computes layers, and why."""
+    """Which implementation computes layers, and why."""
     if not compiled.BUILT.is_file():
         return "torch's operators; the compiled part was not built (pip install builds it by g++)"
     if not compiled.can():
@@ -159,11 +168,12 @@ def _cache(problems: list[str], verify: bool) -> Iterator[str]:
     there = next(place for place in (root, *root.parents) if place.exists())
     free, writable = shutil.disk_usage(there).free, os.access(there, os.W_OK | os.X_OK)
     yield f"\nCache {clean(root)}, {_size(free)} free, {'' if writable else 'NOT '}writable"
-    if not writable or free < ROOM:
+    if not writable or free < DOWNLOAD_BYTES:
+        size = _size(DOWNLOAD_BYTES)
+        fault = f"has less than {size} free" if writable else "cannot be written"
         problems.append(
-            f"{clean(there)} "
-            f"{f'has less than {_size(ROOM)} free' if writable else 'cannot be written'}: cached "
-            "models load, new downloads may fail; make room, or set TORCH_HOME to another folder"
+            f"{clean(there)} {fault}: cached models load, new downloads may fail; make room, or set "
+            "TORCH_HOME to another folder"
         )
     stages = copies().glob(".incomplete-*")
     for folder in sorted(place for place in (*root.glob("*"), *stages) if place.is_dir()):
@@ -200,7 +210,7 @@ def _cache(problems: list[str], verify: bool) -> Iterator[str]:
 
 
 def _in_use(lock: Path) -> bool:
-    """Tell whether a process holds this lock. The lock's file is not made where there is none."""
+    """Whether a process holds this lock. A missing lock file is not created."""
     from filelock import FileLock, Timeout
 
     try:
@@ -211,7 +221,7 @@ def _in_use(lock: Path) -> bool:
 
 
 def _defects(folder: Path, verify: bool) -> str:
-    """Tell what is wrong with a folder of the cache, "" if nothing is."""
+    """Defects of a folder of the cache; "": none."""
     try:
         files = read_json(folder / MANIFEST)["files"]
         checkpoint = next((name for name in files if name not in DICTIONARIES), MODEL)

@@ -1,4 +1,4 @@
-"""Draws answers for people: cells in columns, and bars for numbers between 0 and 1."""
+"""Draws answers in a terminal: aligned columns, and bars for numbers between 0 and 1."""
 
 from __future__ import annotations
 
@@ -11,22 +11,22 @@ from typing import TextIO
 from roberta_hub.terminal import clean, width_of
 from roberta_hub.verbs.question import Cell, Cells, Share
 
-BAR = 20
-"""Characters of the bar that stands for 1; half of it in a narrow terminal."""
-NARROW = 70
-TEXT = 60
-"""Most characters of a text beside its answers."""
-LEAST = 12
-"""Characters that the widest column keeps in the narrowest terminal."""
-GAP = "  "
+BAR_WIDTH = 20
+"""Width of a full bar in characters; half of it in a narrow terminal."""
+NARROW_COLUMNS = 70
+MAX_TEXT_WIDTH = 60
+"""Most characters of a text in a line with its answer."""
+MIN_COLUMN_WIDTH = 12
+"""Least width of the widest column."""
+COLUMN_GAP = "  "
 _EIGHTHS = " ▏▎▍▌▋▊▉"
 
 
 class Page:
-    """A stream that people read, with its width, its characters and its colours."""
+    """Text output to a terminal, with its width, encoding and colours."""
 
     def __init__(self, stream: TextIO) -> None:
-        """Look at a stream.
+        """Detect the properties of a stream.
 
         Args:
             stream: a terminal; a pipe or a file gets no colours.
@@ -52,8 +52,8 @@ class Page:
         for text in texts:
             self._write(self._bold(self._cut(self._written(text), self._columns)))
         self._widths = []
-        for line in self._laid_out(rows, self._columns - len(GAP)):
-            self._write(GAP + line)
+        for line in self._laid_out(rows, self._columns - len(COLUMN_GAP)):
+            self._write(COLUMN_GAP + line)
 
     def lines(self, titles: Sequence[str], rows: Sequence[Cells], texts: int = 1) -> None:
         """Write a line for each input, and titles above the first one.
@@ -83,13 +83,13 @@ class Page:
         return f"\x1b[1m{line.rstrip()}\x1b[0m" if self._colours else line
 
     def _laid_out(self, rows: Sequence[Cells], room: int, texts: int = 0) -> list[str]:
-        """Make a line of each row.
+        """Format rows as lines.
 
-        Columns are as wide as their widest cell, also of rows before. Texts take what is left;
-        without any, the widest column gives way.
+        Columns are as wide as their widest cell, earlier rows included. Texts take the rest of the
+        line; without any, the widest column shrinks.
 
         Args:
-            rows: with as many cells each.
+            rows: with the same number of cells.
             room: characters of a line.
             texts: how many columns, from the first on, are texts.
         """
@@ -100,14 +100,14 @@ class Page:
         widths = list(map(max, widths, self._widths)) if self._widths else widths
         self._widths = list(widths)
         widest = range(texts) or [max(range(len(widths)), key=lambda i: widths[i])]
-        spare = room - len(GAP) * (len(widths) - 1)
+        spare = room - len(COLUMN_GAP) * (len(widths) - 1)
         spare -= sum(width for i, width in enumerate(widths) if i not in widest)
         for i in widest:
-            most = TEXT // texts if texts else widths[i]
-            widths[i] = max(LEAST, min(most, spare // len(widest)))
+            most = MAX_TEXT_WIDTH // texts if texts else widths[i]
+            widths[i] = max(MIN_COLUMN_WIDTH, min(most, spare // len(widest)))
         numbers = [not isinstance(cell, (str, Share)) for cell in rows[-1]]
         return [
-            GAP.join(
+            COLUMN_GAP.join(
                 self._padded(cell, width, right=number)
                 for cell, width, number in zip(row, widths, numbers, strict=True)
             )
@@ -116,13 +116,13 @@ class Page:
 
     def _written(self, cell: Cell) -> str:
         if isinstance(cell, Share):
-            return f"{float(cell):.2f}{GAP}{self._bar(float(cell))}"
+            return f"{float(cell):.2f}{COLUMN_GAP}{self._bar(float(cell))}"
         if isinstance(cell, str):
             return clean(cell).encode(self._encoding, "backslashreplace").decode(self._encoding)
         return f"{cell:,}" if isinstance(cell, int) else f"{cell:.3f}"
 
     def _bar(self, share: float) -> str:
-        length = BAR if self._columns >= NARROW else BAR // 2
+        length = BAR_WIDTH if self._columns >= NARROW_COLUMNS else BAR_WIDTH // 2
         eighths = round(min(max(share, 0), 1) * length * 8)
         if not self._fine:
             return ("#" * round(eighths / 8)).ljust(length)
@@ -134,7 +134,7 @@ class Page:
         return space + cell if right else cell + space
 
     def _cut(self, text: str, width: int) -> str:
-        """Cut a text that is wider, and mark the cut."""
+        """Truncate a text to a width, with an ellipsis."""
         if width_of(text) <= width:
             return text
         mark = "…" if self._fine else "..."

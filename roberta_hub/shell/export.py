@@ -6,7 +6,7 @@ from typing import Any
 
 import click
 
-from roberta_hub.shell.grammar import complete_model, examples
+from roberta_hub.shell.options import complete_model, examples
 
 
 @click.command(
@@ -49,8 +49,7 @@ from roberta_hub.shell.grammar import complete_model, examples
 def export(source: str, target: str, **choices: Any) -> int:
     """Write one answer of the model SOURCE, a name or a path, into the folder TARGET.
 
-    Labels and the tokenizer's files lie beside it, named as optimum and sentence-transformers read
-    them.
+    The folder also gets labels and tokenizer files, as optimum and sentence-transformers read them.
     """
     from roberta_hub.hub import load_model
     from roberta_hub.terminal import clean

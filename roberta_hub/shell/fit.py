@@ -8,7 +8,7 @@ from typing import Any
 import click
 
 from roberta_hub.settings import HeadPooling
-from roberta_hub.shell.grammar import complete_model, examples, listed
+from roberta_hub.shell.options import complete_model, examples, parse_list
 
 
 @click.command(
@@ -21,13 +21,13 @@ from roberta_hub.shell.grammar import complete_model, examples, listed
 @click.argument("table", type=click.Path())
 @click.option(
     "--text",
-    callback=listed,
+    callback=parse_list,
     metavar="COLUMN",
     help="Column of the texts; A,B of pairs. Without it: found by name or by content.",
 )
 @click.option(
     "--label",
-    callback=listed,
+    callback=parse_list,
     metavar="COLUMN",
     help="Column of the labels, or of spans, found likewise; A,B,C of columns of 0 and 1, a label "
     "each.",

@@ -9,21 +9,21 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
-from roberta_hub.shell.grammar import DEFAULT_MODEL, Asked, Lake
+from roberta_hub.shell.options import DEFAULT_MODEL, LakeOptions, Request
 from roberta_hub.shell.writing import terminable
 from roberta_hub.verbs.question import Parts
 
 if TYPE_CHECKING:
     from roberta_hub.scale import Report
 
-_WILD = "*?["
+_WILDCARDS = "*?["
 
 
-def is_lake(asked: Asked) -> bool:
-    """Tell whether a command line means a lake.
+def is_lake(request: Request) -> bool:
+    """Whether a command line asks for a lake.
 
     Args:
-        asked: what was given.
+        request: of the command line.
 
     Example:
         >>> from types import SimpleNamespace
@@ -32,8 +32,8 @@ def is_lake(asked: Asked) -> bool:
         >>> is_lake(SimpleNamespace(lake=Lake(), source="a.parquet", target="out.parquet"))
         False
     """
-    return asked.lake is not None and (
-        asked.lake != Lake() or _is_folder(asked.target) or _is_several(asked.source)
+    return request.lake is not None and (
+        request.lake != LakeOptions() or _is_folder(request.target) or _is_several(request.source)
     )
 
 
@@ -44,60 +44,60 @@ def _is_folder(target: str | None) -> bool:
 def _is_several(source: str | None) -> bool:
     if source is None or os.path.isfile(source):
         return False
-    return "://" in source or os.path.isdir(source) or any(c in source for c in _WILD)
+    return "://" in source or os.path.isdir(source) or any(c in source for c in _WILDCARDS)
 
 
-def run(asked: Asked, parts: Parts, settings: Mapping[str, Any]) -> int:
-    """Answer a lake, or tell how far it is.
+def run_lake(request: Request, parts: Parts, settings: Mapping[str, Any]) -> int:
+    """Run a lake, or print its status.
 
     Args:
-        asked: what was given.
-        parts: how many texts an input has.
-        settings: the verb's own options, by the library's names; None stands for one not given.
+        request: of the command line.
+        parts: number of texts of an input.
+        settings: the verb's options by their Python names; None: not given.
 
     Returns:
         The exit status.
     """
     from roberta_hub.scale import status
 
-    if asked.target in (None, "-"):
+    if request.target in (None, "-"):
         raise click.UsageError("a lake is written to a folder, or to one file: give -o OUT/")
-    assert asked.lake is not None
-    if asked.lake.status:
-        print(status(asked.target))
+    assert request.lake is not None
+    if request.lake.status:
+        print(status(request.target))
         return 0
-    _check(asked)
-    report = _run(asked, asked.lake, _columns(asked, parts), settings)
+    _check(request)
+    report = _call_lake(request, request.lake, _columns(request, parts), settings)
     print(f"roberta-hub: {report}", file=sys.stderr)
     return 0
 
 
-def _check(asked: Asked) -> None:
-    if asked.texts or asked.pairs or asked.source in (None, "-"):
+def _check(request: Request) -> None:
+    if request.texts or request.pairs or request.source in (None, "-"):
         raise click.UsageError(
             "a lake is read from files: give -i FILE, a folder or 'in/*.parquet'"
         )
-    if asked.format not in (None, "parquet"):
-        raise click.UsageError(f"a lake is written as parquet, not as {asked.format}")
-    if asked.truncate and asked.stride is not None:
+    if request.format not in (None, "parquet"):
+        raise click.UsageError(f"a lake is written as parquet, not as {request.format}")
+    if request.truncate and request.stride is not None:
         raise click.UsageError("--truncate and --stride exclude each other; choose one")
 
 
-def _columns(asked: Asked, parts: Parts) -> tuple[str, ...]:
-    """Name the columns with the texts; none: the library finds the only one."""
-    if not asked.columns:
+def _columns(request: Request, parts: Parts) -> tuple[str, ...]:
+    """Names of the text columns; (): the library finds the only one."""
+    if not request.columns:
         return parts.two if parts.least > 1 else ()
-    if not parts.least <= len(asked.columns) <= parts.most:
-        raise click.UsageError(parts.refusal(len(asked.columns)))
-    return asked.columns
+    if not parts.least <= len(request.columns) <= parts.most:
+        raise click.UsageError(parts.refusal(len(request.columns)))
+    return request.columns
 
 
-def _run(
-    asked: Asked, given: Lake, columns: tuple[str, ...], settings: Mapping[str, Any]
+def _call_lake(
+    request: Request, given: LakeOptions, columns: tuple[str, ...], settings: Mapping[str, Any]
 ) -> Report:
     from roberta_hub.scale import Verb, lake
 
-    options = {**settings, "truncate": asked.truncate or None, "stride": asked.stride}
+    options = {**settings, "truncate": request.truncate or None, "stride": request.stride}
     own: Any = {name: value for name, value in options.items() if value is not None}
     ways: Any = {
         "engine": given.engine,
@@ -108,8 +108,8 @@ def _run(
         "part": given.part,
         "address": given.address,
     }
-    model = asked.model or DEFAULT_MODEL
-    verb = Verb(asked.verb, model, text=columns or None, device=asked.device, **own)
+    model = request.model or DEFAULT_MODEL
+    verb = Verb(request.verb, model, text=columns or None, device=request.device, **own)
     ways = {name: value for name, value in ways.items() if value is not None}
     with terminable():
-        return lake(str(asked.source), str(asked.target), verb, **ways)
+        return lake(str(request.source), str(request.target), verb, **ways)

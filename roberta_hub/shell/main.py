@@ -1,4 +1,4 @@
-"""Runs the command roberta-hub: finds the verb that is asked for, and imports only that."""
+"""Runs the command roberta-hub: finds the verb, and imports only that."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ import roberta_hub
 from roberta_hub.errors import Advice, RobertaHubError, near_names
 from roberta_hub.terminal import clean
 
-SECTIONS = {
+VERBS_BY_SECTION = {
     "ask a model": {
         "classify": "a label for each text or pair, or all that it has, by a head trained for it",
         "zero-shot": "a label of your own for each text, without training",
@@ -45,10 +45,10 @@ SECTIONS = {
         "pin": "for maintainers: catalogue rows with the digests on record here",
     },
 }
-"""The verbs with their help. It stands here, so that `roberta-hub --help` imports none of them."""
-VERBS = {name: text for verbs in SECTIONS.values() for name, text in verbs.items()}
-COMPLETE = "_ROBERTA_HUB_COMPLETE"
-"""The variable by which a shell asks for completions: `eval "$(... =bash_source roberta-hub)"`."""
+"""The verbs with their help, here so that `roberta-hub --help` imports none of them."""
+VERBS = {name: text for verbs in VERBS_BY_SECTION.values() for name, text in verbs.items()}
+COMPLETION_VARIABLE = "_ROBERTA_HUB_COMPLETE"
+"""Variable with which a shell asks for completions: `eval "$(... =bash_source roberta-hub)"`."""
 _EXAMPLES = """\b
 examples:
   roberta-hub zero-shot "I was charged twice." --labels billing,delivery
@@ -67,26 +67,26 @@ Completion: eval "$(_ROBERTA_HUB_COMPLETE=bash_source roberta-hub)", zsh_source 
 
 
 class Verbs(click.Group):
-    """The command: it knows its verbs by name, and imports one when it is asked for."""
+    """The command group, which imports a verb on first use."""
 
     def list_commands(self, ctx: click.Context) -> list[str]:
         """Name the verbs."""
         return list(VERBS)
 
     def get_command(self, ctx: click.Context, cmd_name: str) -> click.Command | None:
-        """Import a verb; None: there is none of that name."""
+        """Import a verb; None if there is none of that name."""
         return verb(cmd_name) if cmd_name in VERBS else None
 
     def format_commands(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:
         """Write the list of verbs, without importing them."""
-        for section, verbs in SECTIONS.items():
+        for section, verbs in VERBS_BY_SECTION.items():
             with formatter.section(section):
                 formatter.write_dl(list(verbs.items()))
 
     def resolve_command(
         self, ctx: click.Context, args: list[str]
     ) -> tuple[str | None, click.Command | None, list[str]]:
-        """Find the verb of a command line, or say which there are."""
+        """Find the verb of a command line; the error lists all."""
         if not ctx.resilient_parsing and args[0] not in VERBS and not args[0].startswith("-"):
             near = near_names(args[0], VERBS)
             hint = f"did you mean {near}? There are" if near else "there are"
@@ -114,14 +114,14 @@ def main(arguments: Sequence[str] | None = None) -> int:
         The exit status.
     """
     arguments = sys.argv[1:] if arguments is None else arguments
-    if instruction := os.environ.get(COMPLETE):
+    if instruction := os.environ.get(COMPLETION_VARIABLE):
         from click.shell_completion import shell_complete
 
-        return shell_complete(command, {}, "roberta-hub", COMPLETE, instruction)
+        return shell_complete(command, {}, "roberta-hub", COMPLETION_VARIABLE, instruction)
     for name in ("stdout", "stderr"):
         if getattr(sys, name) is None:  # closed by the shell: 2>&-
             setattr(sys, name, open(os.devnull, "w"))  # noqa: SIM115  # for the whole run
-    for stream in (sys.stdout, sys.stderr):  # an odd character in a path is no reason to crash
+    for stream in (sys.stdout, sys.stderr):  # unprintable characters in a path must not crash
         getattr(stream, "reconfigure", dict)(errors="backslashreplace")
     with warnings.catch_warnings():
         warnings.showwarning = _show_warning
@@ -132,7 +132,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
             except click.exceptions.Exit as end:  # after --help and --version
                 sys.stdout.flush()
                 sys.exit(end.exit_code)
-            sys.stdout.flush()  # here, where a closed pipe is no fault
+            sys.stdout.flush()  # here, where a closed pipe is handled
             return status
         except click.exceptions.NoArgsIsHelpError as error:
             error.show()
@@ -141,12 +141,12 @@ def main(arguments: Sequence[str] | None = None) -> int:
             place = error.ctx.command_path if error.ctx else "roberta-hub"
             what = clean(error.format_message())
             if isinstance(error, click.NoSuchOption) and not error.possibilities:
-                what += " A text that begins with - stands behind --, after all options."
+                what += " Put a text that begins with - after --, which follows all options."
             print(f"{place}: {what}", file=sys.stderr)
             print(f"{place} --help shows what it takes.", file=sys.stderr)
             sys.exit(error.exit_code)
         except (KeyboardInterrupt, click.Abort):
-            newline = "\n" if sys.stderr.isatty() else ""  # behind the ^C
+            newline = "\n" if sys.stderr.isatty() else ""  # after the ^C
             print(f"{newline}roberta-hub: interrupted", file=sys.stderr)
             return 130
         except BrokenPipeError:  # `| head` has seen enough
@@ -166,7 +166,7 @@ def _show_warning(message: Warning | str, *place: object, **more: object) -> Non
 
 
 def verb(name: str) -> click.Command:
-    """Import the module of one verb. It brings torch and all else only when the verb runs."""
+    """Import the module of one verb; torch is imported only when the verb runs."""
     from roberta_hub.verbs.table import QUESTIONS
 
     own = name.replace("-", "_")
@@ -199,6 +199,7 @@ def _module(name: str) -> ModuleType:
         from roberta_hub.shell import fit
 
         return fit
-    from roberta_hub.shell import upkeep
 
-    return upkeep
+    from roberta_hub.shell import maintenance
+
+    return maintenance

@@ -8,13 +8,13 @@ from roberta_hub.checkpoint.fetch.records import MODELS, Record
 from roberta_hub.hub import RobertaModel
 from roberta_hub.model.skeleton import shapes_only
 
-TITLES = ("name", "shape", "parameters", "licence", "cached")
+COLUMN_TITLES = ("name", "shape", "parameters", "licence", "cached")
 
 
 def models() -> int:
     """Print a table of the catalogue."""
-    rows = [TITLES, *map(_row, MODELS)]
-    widths = [max(len(row[column]) for row in rows) for column in range(len(TITLES))]
+    rows = [COLUMN_TITLES, *map(_row, MODELS)]
+    widths = [max(len(row[column]) for row in rows) for column in range(len(COLUMN_TITLES))]
     for name, shape, count, licence, cached in rows:
         print(
             f"{name:<{widths[0]}}  {shape:<{widths[1]}}  {count:>{widths[2]}}  "
@@ -24,7 +24,7 @@ def models() -> int:
 
 
 def _row(record: Record) -> tuple[str, str, str, str, str]:
-    """Write what is known of a model, and where its files lie."""
+    """Describe a model, and where its files are."""
     with shapes_only():
         model = RobertaModel(config_of(record))
         if record.pooler:
@@ -43,6 +43,6 @@ def _row(record: Record) -> tuple[str, str, str, str, str]:
     cached = "in the package"
     if not ships(record):
         cached = next((place for place, find in places.items() if find(record)), "no")
-    # Behind it some records say where that is written.
+    # Some records add where the licence is stated.
     licence = record.licence.partition(";")[0].partition(" by ")[0]
     return record.name, shape, f"{count:,}", licence, cached

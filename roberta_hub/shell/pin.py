@@ -23,14 +23,14 @@ from roberta_hub.checkpoint.fetch.records import (
 from roberta_hub.checkpoint.fetch.transfer import Received
 from roberta_hub.terminal import clean, without_secrets
 
-OFFICIAL = (urlsplit(BASE_URL)[:2], urlsplit(HUGGINGFACE)[:2])
+PUBLISHERS = (urlsplit(BASE_URL)[:2], urlsplit(HUGGINGFACE)[:2])
 """Scheme and host of the publishers."""
 
 
 def pin() -> int:
     """Print the rows of published models; 1 if two digests of a file differ, else 0."""
     first_use, status = known_digests(), 0
-    print(f"# From {clean(cache_root() / DIGESTS)} and the manifests beside it;")
+    print(f"# From {clean(cache_root() / DIGESTS)} and the manifests there;")
     print(
         "# paste into checkpoint/fetch/records.py, those of relatives' origins into relatives.py."
     )
@@ -93,7 +93,7 @@ def _row(
         elif value != field.default and value:
             values.append(f"    {field.name}={value!r},")
     source = manifest.get("source")
-    official = source is None or urlsplit(str(source))[:2] in OFFICIAL
+    official = source is None or urlsplit(str(source))[:2] in PUBLISHERS
     origin = f"# {record.name}: from {without_secrets(source)}, not from the publisher"
     return "\n".join([*([] if official else [origin]), "Record(", *values, "),"])
 

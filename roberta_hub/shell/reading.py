@@ -16,18 +16,18 @@ from roberta_hub.errors import InputError, UnknownNameError
 from roberta_hub.rows.lines import blocks, decoded, lines, split_lines
 from roberta_hub.rows.tables import Row, Table, format_of, json_row, open_table
 from roberta_hub.rows.values import sound
-from roberta_hub.shell.grammar import Asked
+from roberta_hub.shell.options import Request
 from roberta_hub.verbs.question import Parts
 
 STDIN = "standard input"
-CHUNK = 1 << 16
-"""Bytes of standard input that are asked for at once; a pipe holds so many."""
-NO_LINES = (".json", ".xlsx", ".xls", ".ods")
-"""Endings of tables that are not read; each of their lines would pass for a text."""
-FIRST, MOST = 32, 512
-"""Texts of the first window, and of the largest: each is twice as large as the one before it."""
-CHARACTERS = 1_000_000
-"""Characters at which a window ends all the same."""
+CHUNK_BYTES = 1 << 16
+"""Bytes per read of standard input, the size of a pipe."""
+UNREADABLE_ENDINGS = (".json", ".xlsx", ".xls", ".ods")
+"""Endings of files that are not read: each of their lines would be taken for a text."""
+FIRST_WINDOW_TEXTS, MAX_WINDOW_TEXTS = 32, 512
+"""Texts of the first and of the largest window; the size doubles from one to the next."""
+MAX_WINDOW_CHARACTERS = 1_000_000
+"""Characters at which a window ends."""
 
 Texts = tuple[str, ...]
 
@@ -38,53 +38,55 @@ class Item:
 
     texts: Texts
     where: str
-    """For messages: "reviews.csv:12"."""
+    """Place for messages: "reviews.csv:12"."""
 
 
-def checked(item: Item, parts: Parts) -> Item:
-    """Return an input that has as many texts as the verb takes."""
+def check_count(item: Item, parts: Parts) -> Item:
+    """Return an input, if it has as many texts as the verb takes."""
     count = len(item.texts)
     if parts.least <= count <= parts.most:
         return item
     raise InputError(f"{item.where}: {parts.refusal(count)}")
 
 
-def windows(items: Iterator[Item | None], most: int = MOST) -> Iterator[list[Item]]:
-    """Put inputs together to windows, which are answered one after the other.
+def group_in_windows(
+    items: Iterator[Item | None], most: int = MAX_WINDOW_TEXTS
+) -> Iterator[list[Item]]:
+    """Group inputs in windows, which are answered one after the other.
 
-    The first is small, so that something is soon to be seen.
+    The first is small, so that the first answers come soon.
 
     Args:
-        items: inputs; None ends a window: no more are there yet.
+        items: inputs; None ends a window, since no more are available yet.
         most: inputs of the largest window.
     """
     window: list[Item] = []
-    size, characters = min(FIRST, most), 0
+    size, characters = min(FIRST_WINDOW_TEXTS, most), 0
     for item in items:
         if item is not None:
             window.append(item)
             characters += sum(map(len, item.texts))
-        if window and (item is None or len(window) == size or characters > CHARACTERS):
+        if window and (item is None or len(window) == size or characters > MAX_WINDOW_CHARACTERS):
             yield window
             window, characters, size = [], 0, min(2 * size, most)
     if window:
         yield window
 
 
-def items(asked: Asked, parts: Parts) -> Iterator[Item | None]:
-    """Return the inputs that a command line names, one by one; None: more are still to come.
+def read_items(request: Request, parts: Parts) -> Iterator[Item | None]:
+    """Yield the inputs of a command line; None if the next is not available yet.
 
     Args:
-        asked: what was given.
+        request: of the command line.
         parts: how many texts an input has.
 
     Raises:
-        InputError: an input that cannot be read, or that has another number of texts.
+        InputError: an input that cannot be read, or with a wrong number of texts.
     """
-    _check(asked, parts)
-    if asked.texts or asked.pairs:
-        return iter(_arguments(asked, parts))
-    return from_file(asked.source or "-", asked.columns, parts)
+    _check(request, parts)
+    if request.texts or request.pairs:
+        return iter(_arguments(request, parts))
+    return from_file(request.source or "-", request.columns, parts)
 
 
 def from_file(source: str, columns: Sequence[str], parts: Parts) -> Iterator[Item | None]:
@@ -92,7 +94,7 @@ def from_file(source: str, columns: Sequence[str], parts: Parts) -> Iterator[Ite
 
     Args:
         source: a path, or "-".
-        columns: of a table; none: the only one, or the one called text.
+        columns: of a table; (): the only one, or the one called text.
         parts: how many texts an input has.
     """
     if source == "-":
@@ -100,38 +102,42 @@ def from_file(source: str, columns: Sequence[str], parts: Parts) -> Iterator[Ite
             raise click.UsageError("no texts: give some as arguments, -i FILE, or standard input")
         if sys.stdin.isatty():
             click.echo("reading texts from the terminal, one a line; Ctrl-D ends them", err=True)
-        return _stream(sys.stdin.buffer, STDIN, _line(STDIN, columns, parts))
+        return _stream_lines(sys.stdin.buffer, STDIN, _line_reader(STDIN, columns, parts))
     path = Path(source)
-    if format_of(path) is not None or path.suffix.lower() in NO_LINES:
+    if format_of(path) is not None or path.suffix.lower() in UNREADABLE_ENDINGS:
         return _table(open_table(path), columns, parts)
     if path.exists() and not path.is_file() and not path.is_dir():  # <(command) of a shell
-        file = open(path, "rb")  # noqa: SIM115  # read to its end by what is returned
-        return _stream(file, source, _line(source, columns, parts))
+        file = open(path, "rb")  # noqa: SIM115  # the returned iterator reads it to its end
+        return _stream_lines(file, source, _line_reader(source, columns, parts))
     if columns:
         raise click.UsageError(
             f"--column names a column, and {source} is no table: its name ends in none of .csv, "
             ".tsv, .jsonl, .parquet"
         )
-    line = _line(source, columns, parts)
+    line = _line_reader(source, columns, parts)
     return (line(text, number) for number, text in lines(path))
 
 
-def _check(asked: Asked, parts: Parts) -> None:
-    """Refuse a command line that names its texts in two ways, or a file as if it were a text."""
-    named = [name for name in asked.texts if _is_file(name)]
-    if asked.texts and len(named) == len(asked.texts):
+def _check(request: Request, parts: Parts) -> None:
+    """Refuse texts from two sources, and a file given as a text."""
+    named = [name for name in request.texts if _is_file(name)]
+    if request.texts and len(named) == len(request.texts):
         raise click.UsageError(
             f"{shown(named[0])} is a file, and arguments are texts; -i {named[0]} reads it"
         )
-    if asked.truncate and asked.stride is not None:
+    if request.truncate and request.stride is not None:
         raise click.UsageError("--truncate and --stride exclude each other; choose one")
-    given = {"texts": asked.texts, "--pair": asked.pairs, "-i": asked.source}
+    given = {"texts": request.texts, "--pair": request.pairs, "-i": request.source}
     ways = [name for name, value in given.items() if value]
     if len(ways) > 1:
         raise click.UsageError(f"give {' or '.join(ways)}, not both")
-    if asked.columns and (asked.texts or asked.pairs):
+    if request.columns and (request.texts or request.pairs):
         raise click.UsageError("--column is for a table: give -i FILE, or JSONL on standard input")
-    for names, count in ((asked.columns, len(asked.columns)), (asked.texts, 1), (asked.pairs, 2)):
+    for names, count in (
+        (request.columns, len(request.columns)),
+        (request.texts, 1),
+        (request.pairs, 2),
+    ):
         if names and not parts.least <= count <= parts.most:
             raise click.UsageError(parts.refusal(count))
 
@@ -143,21 +149,21 @@ def _is_file(name: str) -> bool:
         return False
 
 
-def _arguments(asked: Asked, parts: Parts) -> list[Item]:
-    several = [(text,) for text in asked.texts] or asked.pairs
+def _arguments(request: Request, parts: Parts) -> list[Item]:
+    several = [(text,) for text in request.texts] or request.pairs
     return [Item(texts, f"argument {number}") for number, texts in enumerate(several, 1)]
 
 
 # ---- lines ----
 
-Line = Callable[[str, int], Item | None]
-"""From a line and its number, counted from 1, to an input; None: to none."""
+LineReader = Callable[[str, int], Item | None]
+"""From a line and its number, from 1, to an input; None: a blank line."""
 
 
-def _line(name: str, columns: Sequence[str], parts: Parts) -> Line:
-    """Make what reads a line: a text, texts with tabs between them, or a JSON object.
+def _line_reader(name: str, columns: Sequence[str], parts: Parts) -> LineReader:
+    """Make a reader of lines: a text, texts separated by tabs, or a JSON object.
 
-    Every line has as many texts as the first one.
+    Every line has as many texts as the first.
     """
     if columns:
         return lambda text, number: _object(text, name, number, columns, parts)
@@ -173,7 +179,7 @@ def _line(name: str, columns: Sequence[str], parts: Parts) -> Line:
                 f"{first[0][0]}; a tab separates the texts of a pair, so put spaces in its place "
                 "(tr '\\t' ' '), or give a table with -i"
             )
-        return checked(Item(texts, where), parts)
+        return check_count(Item(texts, where), parts)
 
     return read
 
@@ -186,13 +192,13 @@ def _object(text: str, name: str, number: int, columns: Sequence[str], parts: Pa
         )
     if not text.strip():
         return None
-    return checked(_item(json_row(text, number, name), columns), parts)
+    return check_count(_item_of_row(json_row(text, number, name), columns), parts)
 
 
-def _stream(file: BinaryIO, name: str, line: Line) -> Iterator[Item | None]:
-    """Read lines as they come; None where what has come is read, and more may follow."""
+def _stream_lines(file: BinaryIO, name: str, line: LineReader) -> Iterator[Item | None]:
+    """Yield inputs as lines arrive; None when no more is available yet."""
     number = 0
-    for found in split_lines(blocks(file.read1, CHUNK)):  # type: ignore[attr-defined]
+    for found in split_lines(blocks(file.read1, CHUNK_BYTES)):  # type: ignore[attr-defined]
         for raw in found:
             number += 1
             yield line(sound(decoded(raw, number), f"{name}:{number}"), number)
@@ -203,16 +209,16 @@ def _stream(file: BinaryIO, name: str, line: Line) -> Iterator[Item | None]:
 
 
 def _table(table: Table, columns: Sequence[str], parts: Parts) -> Iterator[Item]:
-    columns = columns or _found(table, parts)
+    columns = columns or _find_columns(table, parts)
     try:
         chosen = [table.check(column) for column in columns]
     except UnknownNameError as error:
         raise click.UsageError(str(error)) from None
-    return (checked(_item(row, chosen), parts) for row in table.rows())
+    return (check_count(_item_of_row(row, chosen), parts) for row in table.rows())
 
 
-def _found(table: Table, parts: Parts) -> Sequence[str]:
-    """Return the columns with the texts where there is no doubt which they are."""
+def _find_columns(table: Table, parts: Parts) -> Sequence[str]:
+    """Return the text columns if they are unambiguous."""
     if len(table.columns) == 1 == parts.least:
         return table.columns
     for names in ((parts.one,), parts.two):
@@ -226,5 +232,5 @@ def _found(table: Table, parts: Parts) -> Sequence[str]:
     )
 
 
-def _item(row: Row, columns: Sequence[str]) -> Item:
+def _item_of_row(row: Row, columns: Sequence[str]) -> Item:
     return Item(tuple(row.text(column) for column in columns), row.where)

@@ -1,4 +1,4 @@
-"""Makes the command of a verb that answers each row by itself from its record."""
+"""Makes the command of a verb from its Question."""
 
 from __future__ import annotations
 
@@ -7,8 +7,8 @@ from typing import Any
 
 import click
 
-from roberta_hub.shell.asking import answer_rows
-from roberta_hub.shell.grammar import Asked, examples, listed, takes_rows
+from roberta_hub.shell.options import Request, examples, parse_list, takes_rows
+from roberta_hub.shell.run_verb import answer_rows
 from roberta_hub.verbs.question import Option, Question
 
 
@@ -19,14 +19,14 @@ def command_of(question: Question[Any, Any]) -> click.Command:
         question: the verb.
     """
 
-    def answer(asked: Asked, **given: Any) -> int:
+    def answer(request: Request, **given: Any) -> int:
         for option in question.options:
             if option.kind == "texts":
                 given[option.name] = given[option.name] or None
-            if option.required and given[option.name] is None and not _tells_status(asked):
+            if option.required and given[option.name] is None and not _tells_status(request):
                 flag = f"'--{option.name}'"
                 raise click.MissingParameter(param_type="option", param_hint=flag)
-        return answer_rows(asked, question, given)
+        return answer_rows(request, question, given)
 
     answer = takes_rows(answer)
     for option in reversed(question.options):
@@ -35,12 +35,12 @@ def command_of(question: Question[Any, Any]) -> click.Command:
     return click.command(name, help=question.help, epilog=examples(*question.examples))(answer)
 
 
-def _tells_status(asked: Asked) -> bool:
-    return asked.lake is not None and asked.lake.status
+def _tells_status(request: Request) -> bool:
+    return request.lake is not None and request.lake.status
 
 
 def _declared(option: Option) -> Callable[[Callable[..., int]], Callable[..., int]]:
-    """Declare an option as click has it."""
+    """Convert an option to click's."""
     flags = (option.flags or f"--{option.name.replace('_', '-')}",)
     if option.kind == "flag":
         way: Any = {"default": option.default}
@@ -49,7 +49,7 @@ def _declared(option: Option) -> Callable[[Callable[..., int]], Callable[..., in
         return click.option(*flags, option.name, help=option.help, **way)
     way = {"metavar": option.metavar, "help": option.help}
     if option.kind == "texts":
-        way["callback"] = listed
+        way["callback"] = parse_list
     if option.kind == "choice":
         way["type"] = click.Choice(option.choices)
     if option.kind == "number":

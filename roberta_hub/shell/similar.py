@@ -1,4 +1,4 @@
-"""Declares the verb that searches: similar."""
+"""Declares `roberta-hub similar`: semantic search."""
 
 from __future__ import annotations
 
@@ -9,14 +9,14 @@ from itertools import chain, islice
 import click
 
 from roberta_hub.errors import InputError, placed
-from roberta_hub.shell.asking import load
-from roberta_hub.shell.grammar import Asked, examples, takes_texts, takes_topk
+from roberta_hub.shell.options import Request, examples, takes_texts, takes_topk
 from roberta_hub.shell.reading import STDIN, Item, from_file
-from roberta_hub.shell.writing import opened
-from roberta_hub.verbs.question import Cells, Form, Parts, Record, Share
+from roberta_hub.shell.run_verb import load_requested
+from roberta_hub.shell.writing import open_sink
+from roberta_hub.verbs.question import AnswerFormat, Cells, Parts, Record, Share
 
-BLOCK = 2048
-"""Texts that the search looks at together (inference/search.py, which brings torch)."""
+BLOCK_ROWS = 2048
+"""Texts per block of the search (that of inference/search.py, which imports torch)."""
 
 
 @click.command(
@@ -27,26 +27,26 @@ BLOCK = 2048
 )
 @takes_topk("How many texts for each query.")
 @takes_texts
-def similar(asked: Asked, topk: int) -> int:
+def similar(request: Request, topk: int) -> int:
     """Find the texts of a file, or of standard input, that are nearest to each TEXT.
 
     The answer has `hits`, the nearest first: the text, its place `index`, counted from 0, and its
     `score`, the cosine. The search is exact, and the file may be larger than memory.
     """
-    if not asked.texts or asked.pairs:
+    if not request.texts or request.pairs:
         raise click.UsageError("give the texts to look for as arguments, and the corpus with -i")
-    queries = [Item((text,), f"argument {n}") for n, text in enumerate(asked.texts, 1)]
+    queries = [Item((text,), f"argument {n}") for n, text in enumerate(request.texts, 1)]
     hit = {"index": 0, "score": 0.0, "text": ""}
-    form = Form(Parts(most=1, one="query"), sample={"hits": [hit]}, block=_hits)
-    corpus = _Corpus(asked)
-    with opened(asked, form) as sink:
-        roberta = load(asked)
+    answer_format = AnswerFormat(Parts(most=1, one="query"), sample={"hits": [hit]}, block=_hits)
+    corpus = _Corpus(request)
+    with open_sink(request, answer_format) as sink:
+        roberta = load_requested(request)
         with placed(
             lambda at: (
                 queries[at.index].where if at.argument == "queries" else corpus.where(at.index)
             )
         ):
-            found = roberta.search(list(asked.texts), corpus.texts(), topk, **asked.options)
+            found = roberta.search(list(request.texts), corpus.texts(), topk, **request.options)
         sink.write(queries, [{"hits": [hit.to_dict() for hit in hits]} for hits in found])
     return 0
 
@@ -62,21 +62,21 @@ def _hits(answer: Record) -> Sequence[Cells]:
 
 
 class _Corpus:
-    """The texts that are searched, and where the last of them stand."""
+    """The texts to search, and the places of the latest."""
 
-    def __init__(self, asked: Asked) -> None:
-        """Open a corpus, and read its first text: what is wrong is said before a model is loaded.
+    def __init__(self, request: Request) -> None:
+        """Open a corpus and read its first text, so that errors come before the model is loaded.
 
         Args:
-            asked: names the file and the column.
+            request: names the file and the column.
         """
-        every = from_file(asked.source or "-", asked.columns, Parts(most=1))
+        every = from_file(request.source or "-", request.columns, Parts(most=1))
         self._items = (item for item in every if item is not None)
         self._ahead = list(islice(self._items, 1))
         if not self._ahead:
-            raise InputError(f"{asked.source or STDIN}: no texts, so nothing is similar")
+            raise InputError(f"{request.source or STDIN}: no texts, so nothing is similar")
         self._count = 0
-        self._places: deque[str] = deque(maxlen=2 * BLOCK)
+        self._places: deque[str] = deque(maxlen=2 * BLOCK_ROWS)
 
     def texts(self) -> Iterator[str]:
         """Read the texts, one by one."""
@@ -86,5 +86,5 @@ class _Corpus:
             yield item.texts[0]
 
     def where(self, number: int) -> str:
-        """Tell where one of the last texts stands."""
+        """Place of one of the latest texts."""
         return self._places[number - self._count]

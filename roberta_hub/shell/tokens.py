@@ -1,4 +1,4 @@
-"""Declares the verb that asks the vocabulary: tokens."""
+"""Declares `roberta-hub tokens`: pieces and ids."""
 
 from __future__ import annotations
 
@@ -7,9 +7,9 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
-from roberta_hub.shell.asking import ask
-from roberta_hub.shell.grammar import Asked, examples, takes_texts
-from roberta_hub.verbs.question import Cells, Form, Parts, Record
+from roberta_hub.shell.options import Request, examples, takes_texts
+from roberta_hub.shell.run_verb import run_windows
+from roberta_hub.verbs.question import AnswerFormat, Cells, Parts, Record
 
 if TYPE_CHECKING:
     from roberta_hub.interface import RobertaHubInterface
@@ -22,30 +22,30 @@ if TYPE_CHECKING:
     )
 )
 @takes_texts
-def tokens(asked: Asked) -> int:
+def tokens(request: Request) -> int:
     """Show the pieces and the ids that the model reads of each text.
 
     The answer has `tokens` and `ids`, marks of begin and end included. A text may be of any length,
     unless --truncate cuts it.
     """
-    if asked.stride is not None:
+    if request.stride is not None:
         raise click.UsageError("--stride is for verbs that ask the model")
 
     def question(roberta: RobertaHubInterface, texts: list[Any]) -> Sequence[Record]:
         from roberta_hub.interface import verb_model
 
-        runner = verb_model(roberta, truncate=asked.truncate).runner
+        runner = verb_model(roberta, truncate=request.truncate).runner
         pieces = runner.tokenizer.pieces
         return [{"tokens": pieces(ids), "ids": ids.tolist()} for ids in runner.ids(texts)]
 
     def block(answer: Record) -> Sequence[Cells]:
         return list(zip(map(str, answer["ids"]), answer["tokens"], strict=True))
 
-    form = Form(
+    answer_format = AnswerFormat(
         Parts(),
         sample={"tokens": [""], "ids": [0]},
         titles=("tokens",),
         line=lambda answer: (" ".join(answer["tokens"]),),
         block=block,
     )
-    return ask(asked, form, question)
+    return run_windows(request, answer_format, question)

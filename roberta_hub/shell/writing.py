@@ -1,4 +1,4 @@
-"""Opens what answers are written to: a terminal, a pipe, or a file that is replaced when done."""
+"""Opens the output: a terminal, a pipe, or a file that is replaced at the end."""
 
 from __future__ import annotations
 
@@ -17,70 +17,70 @@ import click
 from roberta_hub.errors import InputError
 from roberta_hub.files import publishing
 from roberta_hub.shell.binary import Npy, Parquet
-from roberta_hub.shell.formats import Jsonl, Sink, Table, comma, tab
-from roberta_hub.shell.grammar import FORMATS, Asked
-from roberta_hub.verbs.question import Form
+from roberta_hub.shell.formats import Jsonl, Sink, Table, csv_sink, tsv_sink
+from roberta_hub.shell.options import ANSWER_FORMATS, Request
+from roberta_hub.verbs.question import AnswerFormat
 
 SINKS: dict[str, Callable[..., Sink]] = {
-    **{"table": Table, "jsonl": Jsonl, "csv": comma, "tsv": tab},
+    **{"table": Table, "jsonl": Jsonl, "csv": csv_sink, "tsv": tsv_sink},
     **{"parquet": Parquet, "npy": Npy},
 }
-ENDINGS = {"ndjson": "jsonl", "pq": "parquet", "txt": "table"}
-"""Endings of names that stand for a format of another name."""
+FORMAT_OF_ENDING = {"ndjson": "jsonl", "pq": "parquet", "txt": "table"}
+"""Formats of endings with another name."""
 
 
 @contextlib.contextmanager
-def opened(asked: Asked, form: Form) -> Iterator[Sink]:
-    """Open what takes the answers of a verb.
+def open_sink(request: Request, answer_format: AnswerFormat) -> Iterator[Sink]:
+    """Open the sink for the answers of a verb.
 
     Args:
-        asked: says where to and how.
-        form: of the answers.
+        request: with format and target.
+        answer_format: of the answers.
 
     Yields:
-        What takes them. A file is in its place, whole, when this ends without an error.
+        The sink. A file is replaced when the block ends without an error.
     """
-    kind = format_of(asked, form)
-    blocks = bool(asked.texts or asked.pairs)
-    if asked.target in (None, "-"):
-        sink = SINKS[kind](sys.stdout, form, blocks=blocks)
+    kind = format_of(request, answer_format)
+    blocks = bool(request.texts or request.pairs)
+    if request.target in (None, "-"):
+        sink = SINKS[kind](sys.stdout, answer_format, blocks=blocks)
         yield sink
         sink.close()
         return
-    with _file(Path(str(asked.target)), asked.source) as stream:
-        sink = SINKS[kind](stream, form, blocks=blocks)
+    with _open_target(Path(str(request.target)), request.source) as stream:
+        sink = SINKS[kind](stream, answer_format, blocks=blocks)
         yield sink
         sink.close()
 
 
-def format_of(asked: Asked, form: Form) -> str:
-    """Tell the format of the answers: the one that was asked for, or that fits the place.
+def format_of(request: Request, answer_format: AnswerFormat) -> str:
+    """Format of the answers: as requested, else by the target.
 
     Args:
-        asked: says where to and how.
-        form: of the answers.
+        request: with format and target.
+        answer_format: of the answers.
 
     Raises:
-        UsageError: the name of the file does not tell, or the format cannot hold the answers.
+        UsageError: an unknown ending, or a format that cannot hold the answers.
     """
-    kind = asked.format or _fitting(asked.target)
-    has_vectors = not form.sample.keys().isdisjoint(("vector", "vectors"))
-    if kind in ("parquet", "npy") and asked.target in (None, "-"):
+    kind = request.format or _default_format(request.target)
+    has_vectors = not answer_format.sample.keys().isdisjoint(("vector", "vectors"))
+    if kind in ("parquet", "npy") and request.target in (None, "-"):
         raise click.UsageError(f"{kind} is no text; give -o FILE")
-    if kind == "npy" and "vector" not in form.sample:
+    if kind == "npy" and "vector" not in answer_format.sample:
         why = "it holds one vector a text: --pooling mean" if has_vectors else "it is for vectors"
-        raise click.UsageError(f".npy cannot hold what {asked.verb} answers; {why}")
+        raise click.UsageError(f".npy cannot hold what {request.verb} answers; {why}")
     if kind in ("csv", "tsv") and has_vectors:
         raise click.UsageError(f"{kind} has no cells for vectors; take jsonl, parquet or npy")
     return kind
 
 
-def _fitting(target: str | None) -> str:
+def _default_format(target: str | None) -> str:
     if target in (None, "-"):
         return "table" if sys.stdout.isatty() else "jsonl"
     ending = Path(str(target)).suffix[1:].lower()
-    kind = ENDINGS.get(ending, ending)
-    if kind not in FORMATS:
+    kind = FORMAT_OF_ENDING.get(ending, ending)
+    if kind not in ANSWER_FORMATS:
         raise click.UsageError(
             f"{target}: its name does not say the format; end it in .jsonl, .csv, .tsv, .parquet, "
             ".npy or .txt, or give --format"
@@ -89,8 +89,8 @@ def _fitting(target: str | None) -> str:
 
 
 @contextlib.contextmanager
-def _file(path: Path, source: str | None) -> Iterator[io.TextIOWrapper]:
-    """Open a file that is written beside and put in its place; a pipe or a device as it is."""
+def _open_target(path: Path, source: str | None) -> Iterator[io.TextIOWrapper]:
+    """Open a temporary file that replaces the target; a pipe or a device directly."""
     if path.is_dir():
         raise InputError(f"{path} is a folder; give a file for the answers")
     if not path.parent.is_dir():
@@ -111,7 +111,7 @@ def _file(path: Path, source: str | None) -> Iterator[io.TextIOWrapper]:
 
 @contextlib.contextmanager
 def terminable() -> Iterator[None]:
-    """Have SIGTERM end the process as an exception does, so that no half of a file is left."""
+    """Let SIGTERM raise SystemExit, so that no partial file is left."""
     if threading.current_thread() is not threading.main_thread():
         yield
         return

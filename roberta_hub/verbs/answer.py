@@ -1,4 +1,4 @@
-"""The verb answer: the stretch of a context that answers a question."""
+"""The verb answer: extractive question answering."""
 
 from __future__ import annotations
 
@@ -7,18 +7,18 @@ from typing import TYPE_CHECKING
 
 from roberta_hub.settings import MAX_ANSWER
 from roberta_hub.verbs.question import (
-    FEW,
     HEAD,
+    SLOW_ROWS_AT_ONCE,
+    AnswerFormat,
     Cells,
     Columns,
-    Form,
-    Model,
     Option,
     Parts,
     Question,
     Record,
     Settings,
     Share,
+    VerbModel,
     one_by_one,
 )
 
@@ -32,7 +32,7 @@ _PAIRS = (
 
 
 def answer(
-    model: Model,
+    model: VerbModel,
     question: str,
     context: str,
     *,
@@ -54,7 +54,7 @@ def answer(
 
 
 def _answers(
-    model: Model,
+    model: VerbModel,
     pairs: Sequence[tuple[str, str]],
     *,
     head: str | None = None,
@@ -69,7 +69,7 @@ def _answers(
     return one_by_one(pairs, one)
 
 
-def _columns(model: Model, pairs: Sequence[tuple[str, str]], found: list[Answer]) -> Columns:
+def _columns(model: VerbModel, pairs: Sequence[tuple[str, str]], found: list[Answer]) -> Columns:
     return {
         "answer": [a.text for a in found],
         "start": [a.start for a in found],
@@ -82,8 +82,8 @@ def _line(record: Record) -> Cells:
     return record["answer"] or "(the text does not say it)", Share(record["score"])
 
 
-def _form(settings: Settings) -> Form:
-    return Form(
+def _answer_format(settings: Settings) -> AnswerFormat:
+    return AnswerFormat(
         Parts(least=2, two=("question", "context"), hint=_PAIRS),
         sample={"answer": "", "start": 0, "end": 0, "score": 0.0},
         titles=("answer", "score"),
@@ -123,7 +123,7 @@ ANSWER: Question[Answer, list[Answer]] = Question(
     ),
     answers=_answers,
     columns=_columns,
-    form=_form,
-    rows_at_once=FEW,
+    answer_format=_answer_format,
+    rows_at_once=SLOW_ROWS_AT_ONCE,
     what_columns='text=("question", "context")',
 )

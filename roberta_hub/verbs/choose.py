@@ -6,28 +6,28 @@ from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any
 
 from roberta_hub.verbs.question import (
-    FEW,
     HEAD,
+    SLOW_ROWS_AT_ONCE,
+    AnswerFormat,
     Columns,
-    Form,
-    Model,
     Option,
     Parts,
     Question,
     Settings,
     Share,
+    VerbModel,
     one_by_one,
 )
 
 if TYPE_CHECKING:
     from roberta_hub.inference.classify import Prediction
 
-MOST = 1000
-"""Options of one text."""
+MAX_OPTIONS = 1000
+"""Most options of one text."""
 
 
 def choose(
-    model: Model, context: str, options: Sequence[str], *, head: str | None = None
+    model: VerbModel, context: str, options: Sequence[str], *, head: str | None = None
 ) -> Prediction:
     """Ask a head with one output. See `RobertaHubInterface.choose`."""
     from roberta_hub.inference import choose as choosing
@@ -36,7 +36,7 @@ def choose(
 
 
 def _answers(
-    model: Model,
+    model: VerbModel,
     rows: Sequence[Any],
     *,
     options: Sequence[str] | None = None,
@@ -49,7 +49,7 @@ def _answers(
     return one_by_one(rows, one)
 
 
-def _columns(model: Model, rows: Sequence[Any], found: list[Prediction]) -> Columns:
+def _columns(model: VerbModel, rows: Sequence[Any], found: list[Prediction]) -> Columns:
     return {
         "label": [p.label for p in found],
         "score": [p.score for p in found],
@@ -57,11 +57,11 @@ def _columns(model: Model, rows: Sequence[Any], found: list[Prediction]) -> Colu
     }
 
 
-def _form(settings: Settings) -> Form:
-    hint = "give --options A,B, or options behind each text, in columns or after tabs"
+def _answer_format(settings: Settings) -> AnswerFormat:
+    hint = "give --options A,B, or options after each text, in columns or after tabs"
     fixed = settings.get("options") is not None
-    return Form(
-        Parts(most=1) if fixed else Parts(least=3, most=MOST, two=("text",), hint=hint),
+    return AnswerFormat(
+        Parts(most=1) if fixed else Parts(least=3, most=MAX_OPTIONS, two=("text",), hint=hint),
         sample={"label": "", "score": 0.0, "options": [{"option": "", "score": 0.0}]},
         titles=("label", "score"),
         line=lambda record: (record["label"], Share(record["score"])),
@@ -73,7 +73,7 @@ CHOOSE: Question[Prediction, list[Prediction]] = Question(
     name="choose",
     help="""Choose the best of several options for each text, or question.
 
-    Options are --options, or stand behind the text: further columns, or after tabs. It takes a
+    Options are --options, or follow the text in further columns or after tabs. It takes a
     model with a head of one output: `roberta-hub train finetune=race` trains one.
     """,
     examples=(
@@ -83,8 +83,8 @@ CHOOSE: Question[Prediction, list[Prediction]] = Question(
     options=(Option("options", "texts", "The same for each text.", metavar="A,B,C"), HEAD),
     answers=_answers,
     columns=_columns,
-    form=_form,
-    rows_at_once=FEW,
+    answer_format=_answer_format,
+    rows_at_once=SLOW_ROWS_AT_ONCE,
     any_count=True,
     what_columns="a text and its options, or the text alone with options=[...]",
 )

@@ -5,8 +5,8 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any
 
-from roberta_hub.verbs.predictions import prediction_columns, prediction_form, prediction_view
-from roberta_hub.verbs.question import HEAD, Model, Option, Parts, Question
+from roberta_hub.verbs.predictions import prediction_columns, prediction_format, prediction_view
+from roberta_hub.verbs.question import HEAD, Option, Parts, Question, VerbModel
 
 if TYPE_CHECKING:
     from roberta_hub.inference.classify import Prediction
@@ -19,7 +19,11 @@ _NO_HEAD = (
 
 
 def answers(
-    model: Model, texts: Sequence[Any], *, head: str | None = None, multi_label: bool | None = None
+    model: VerbModel,
+    texts: Sequence[Any],
+    *,
+    head: str | None = None,
+    multi_label: bool | None = None,
 ) -> list[Prediction]:
     """Ask a classification head. See `RobertaHubInterface.classify`."""
     from roberta_hub.inference.classify import classify
@@ -53,7 +57,7 @@ CLASSIFY: Question[Prediction, list[Prediction]] = Question(
     ),
     answers=answers,
     columns=prediction_columns,
-    form=prediction_form,
+    answer_format=prediction_format,
     view=prediction_view,
     parts_of_tiny=Parts(least=2, hint=_NO_HEAD),
     asked_columns=("scores",),

@@ -6,15 +6,15 @@ from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any
 
 from roberta_hub.settings import SentenceSettings
-from roberta_hub.verbs.question import Model, Option, Question
-from roberta_hub.verbs.vectors import vector_columns, vector_form
+from roberta_hub.verbs.question import Option, Question, VerbModel
+from roberta_hub.verbs.vectors import vector_columns, vector_format
 
 if TYPE_CHECKING:
     from torch import Tensor
 
 
 def answers(
-    model: Model,
+    model: VerbModel,
     texts: Sequence[Any],
     *,
     prompt: str | None = None,
@@ -45,5 +45,5 @@ EMBED: Question[Tensor, Tensor] = Question(
     ),
     answers=answers,
     columns=vector_columns,
-    form=vector_form,
+    answer_format=vector_format,
 )

@@ -6,8 +6,16 @@ from array import array
 from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any
 
-from roberta_hub.verbs.question import Columns, Form, Model, Option, Parts, Question, Settings
-from roberta_hub.verbs.vectors import vector_columns, vector_form
+from roberta_hub.verbs.question import (
+    AnswerFormat,
+    Columns,
+    Option,
+    Parts,
+    Question,
+    Settings,
+    VerbModel,
+)
+from roberta_hub.verbs.vectors import vector_columns, vector_format
 
 if TYPE_CHECKING:
     from torch import Tensor
@@ -16,7 +24,7 @@ if TYPE_CHECKING:
 
 
 def answers(
-    model: Model,
+    model: VerbModel,
     texts: Sequence[Any],
     *,
     layer: int = -1,
@@ -29,17 +37,17 @@ def answers(
     return features(model.runner, texts, layer=layer, pooling=pooling, normalize=normalize)
 
 
-def _columns(model: Model, texts: Sequence[Any], found: list[Tensor] | Tensor) -> Columns:
+def _columns(model: VerbModel, texts: Sequence[Any], found: list[Tensor] | Tensor) -> Columns:
     if not isinstance(found, list):
         return vector_columns(model, texts, found)
     pieces = model.runner.tokenizer.pieces
     return {"tokens": [pieces(ids) for ids in model.runner.ids(texts)], "vectors": found}
 
 
-def _form(settings: Settings) -> Form:
+def _answer_format(settings: Settings) -> AnswerFormat:
     if settings.get("pooling") is not None:
-        return vector_form(settings)
-    return Form(
+        return vector_format(settings)
+    return AnswerFormat(
         Parts(),
         sample={"tokens": [""], "vectors": [array("f")]},
         titles=("tokens", "width"),
@@ -72,5 +80,5 @@ FEATURES: Question[Tensor, list[Tensor] | Tensor] = Question(
     ),
     answers=answers,
     columns=_columns,
-    form=_form,
+    answer_format=_answer_format,
 )

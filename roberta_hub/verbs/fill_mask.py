@@ -9,25 +9,25 @@ from roberta_hub.show.bars import Bar, Bars
 from roberta_hub.show.display import Display, Part, ShownList
 from roberta_hub.show.facts import Remark
 from roberta_hub.verbs.question import (
+    AnswerFormat,
     Cells,
     Columns,
-    Form,
-    Model,
     Option,
     Parts,
     Question,
     Record,
     Settings,
     Share,
+    VerbModel,
 )
-from roberta_hub.verbs.views import each_below
+from roberta_hub.verbs.views import draw_each
 
 if TYPE_CHECKING:
     from roberta_hub.inference.fill_mask import Fillings
 
 
 def answers(
-    model: Model,
+    model: VerbModel,
     texts: Sequence[str],
     *,
     topk: int = 5,
@@ -39,7 +39,7 @@ def answers(
     return fill_mask(model.runner, texts, topk=topk, targets=targets)
 
 
-def _columns(model: Model, texts: Sequence[str], found: list[list[Fillings]]) -> Columns:
+def _columns(model: VerbModel, texts: Sequence[str], found: list[list[Fillings]]) -> Columns:
     words = [
         [
             {"mask": number, "word": word.strip(), "score": score, "filled": filled}
@@ -57,20 +57,20 @@ def _block(record: Record) -> Sequence[Cells]:
     return [(*([w["mask"]] if several else []), w["word"], Share(w["score"])) for w in words]
 
 
-def _form(settings: Settings) -> Form:
+def _answer_format(settings: Settings) -> AnswerFormat:
     word = {"mask": 0, "word": "", "score": 0.0, "filled": ""}
-    return Form(Parts(most=1), sample={"words": [word]}, block=_block)
+    return AnswerFormat(Parts(most=1), sample={"words": [word]}, block=_block)
 
 
 def view_one(text: str, masks: list[Fillings]) -> ShownList[Any]:
-    """Draw what fills the masks of one text.
+    """Draw the fillings of the masks of one text.
 
     Args:
         text: with one mask or more.
-        masks: what fills each.
+        masks: fillings of each mask.
 
     Returns:
-        What fills the mask, where there is one; else a list of these.
+        The fillings of a single mask, else a list of fillings.
     """
 
     def display(items: Sequence[Any]) -> Display:
@@ -80,9 +80,9 @@ def view_one(text: str, masks: list[Fillings]) -> ShownList[Any]:
 
 
 def _view(texts: Sequence[str], found: list[list[Fillings]]) -> ShownList[Any]:
-    """Draw what fills the masks of several texts."""
+    """Draw the fillings of the masks of several texts."""
     drawn = [view_one(text, masks) for text, masks in zip(texts, found, strict=True)]
-    return each_below(texts, drawn, _word_parts, _fillings)
+    return draw_each(texts, drawn, _word_parts, _fillings)
 
 
 def _word_parts(found: Sequence[Any]) -> list[Part]:
@@ -96,7 +96,7 @@ def _word_parts(found: Sequence[Any]) -> list[Part]:
 
 
 def _word_bar(word: str, probability: float, mask: Fillings) -> Bar:
-    """Draw a word, and say of one that is there with and without a space before which it is."""
+    """Draw a word; note the space if it also occurs without one."""
     name = word.strip()
     twice = sum(other.strip() == name for _, _, other in mask) > 1
     note = "after a space" if twice and word != name else ""
@@ -126,7 +126,7 @@ FILL_MASK: Question[Fillings, list[Any]] = Question(
     ),
     answers=answers,
     columns=_columns,
-    form=_form,
+    answer_format=_answer_format,
     argument="masked_input",
     no_pairs="fill_mask takes str with <mask> in it",
     view=_view,

@@ -1,35 +1,46 @@
-"""Writes and draws predictions, for the verbs that answer with them."""
+"""Columns, format and view of predictions."""
 
 from __future__ import annotations
 
 from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any
 
-from roberta_hub.verbs.question import Cells, Columns, Form, Model, Parts, Record, Settings, Share
-from roberta_hub.verbs.views import each_below
+from roberta_hub.verbs.question import (
+    AnswerFormat,
+    Cells,
+    Columns,
+    Parts,
+    Record,
+    Settings,
+    Share,
+    VerbModel,
+)
+from roberta_hub.verbs.views import draw_each
 
 if TYPE_CHECKING:
     from roberta_hub.inference.classify import Prediction
 
-LABELS = 3
-"""Labels that are drawn of each of several texts."""
+LABELS_DRAWN = 3
+"""Most labels drawn for each of several texts."""
 
 
-def prediction_columns(model: Model, rows: Sequence[Any], found: Sequence[Prediction]) -> Columns:
-    """Write predictions as columns; `labels` is one of them where labels do not exclude others."""
+def prediction_columns(
+    model: VerbModel, rows: Sequence[Any], found: Sequence[Prediction]
+) -> Columns:
+    """Predictions as columns; `labels` only for multi-label heads."""
     columns: Columns = {
         "label": [p.label for p in found],
         "score": [p.score for p in found],
         "scores": [dict(p.scores) for p in found],
     }
-    if found and found[0].labels is not None:  # of one head, so of all or none
+    if found and found[0].labels is not None:  # the same for all predictions of a head
         columns["labels"] = [list(p.labels or ()) for p in found]
     return columns
 
 
-def prediction_form(settings: Settings) -> Form:
+def prediction_format(settings: Settings) -> AnswerFormat:
     """Draw the best label of each text, or all of them below it."""
-    return Form(
+    return AnswerFormat(
         Parts(),
         sample={"label": "", "score": 0.0},
         titles=("label", "score"),
@@ -42,15 +53,15 @@ def prediction_view(texts: Sequence[Any], found: list[Prediction]) -> list[Predi
     """Draw the most probable labels of each text."""
     from roberta_hub.inference.classify import prediction_parts
 
-    return each_below(
-        texts, found, lambda one: prediction_parts(one, LABELS), lambda one: one.to_dict()
+    return draw_each(
+        texts, found, lambda one: prediction_parts(one, LABELS_DRAWN), lambda one: one.to_dict()
     )
 
 
 def _shares(record: Record) -> Sequence[Cells]:
-    """Draw every label with its share; what a regression says, its one number, is none.
+    """Draw every label with its share; a regression has a plain number.
 
-    Of labels that do not exclude each other, those that the text has are marked.
+    Predicted labels of a multi-label head are marked.
     """
     scores = record["scores"].items()
     if "labels" in record:

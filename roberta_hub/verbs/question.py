@@ -1,6 +1,6 @@
-"""Defines Question: a verb as one record, from which Python, shell, lakes and notebooks take it.
+"""Defines Question: the record of a verb, shared by Python, shell, lakes and notebooks.
 
-Nothing here imports torch, so the shell shows a verb's help at once.
+Nothing here imports torch, so that the shell shows help at once.
 """
 
 from __future__ import annotations
@@ -17,26 +17,26 @@ if TYPE_CHECKING:
     from roberta_hub.inference.heads import Heads
     from roberta_hub.settings import SentenceSettings, ZeroShotSettings
 
-FEW = 8
-"""Rows that a shell answers together where each of them takes many runs."""
+SLOW_ROWS_AT_ONCE = 8
+"""Rows per batch of the shell for verbs that run the model many times per row."""
 
 Answer = TypeVar("Answer")
-One = TypeVar("One")
-"""What a verb answers one text with."""
-Many = TypeVar("Many")
-"""What it answers many with: a list of these, or a Tensor (n, C)."""
+AnswerT = TypeVar("AnswerT")
+"""Answer to one text."""
+AnswersT = TypeVar("AnswersT")
+"""Answers to many texts: a list, or a Tensor (n, C)."""
 Record = Mapping[str, Any]
 """The answer to one row, by name: str, int, float, a vector as `array("f")`, lists and dicts of
 these."""
 Columns = dict[str, Any]
-"""The answers to many rows by name: a list with a value for each row, or a Tensor (n, C)."""
+"""The answers to many rows, by name: a list with a value for each row, or a Tensor (n, C)."""
 Settings = Mapping[str, Any]
-"""A verb's own options by the library's names."""
-Kind = Literal["text", "texts", "number", "choice", "flag"]
+"""A verb's options, by their Python names."""
+OptionKind = Literal["text", "texts", "number", "choice", "flag"]
 
 
 class Share(float):
-    """A number between 0 and 1, which is drawn with a bar."""
+    """A number between 0 and 1, drawn as a bar."""
 
 
 Cell = str | int | float
@@ -44,160 +44,160 @@ Cells = Sequence[Cell]
 
 
 @dataclass(frozen=True)
-class Model:
-    """What of a model the verbs ask."""
+class VerbModel:
+    """Parts of a model that the verbs use."""
 
     runner: Runner
-    """Of the model, with the caller's options."""
+    """Runner of the model, with the caller's options."""
     heads: Heads
     """The model's heads."""
     sentence: SentenceSettings | None
-    """How it makes sentence vectors; None: it was not trained to."""
+    """Settings of sentence vectors; None: not trained to make them."""
     zero_shot: ZeroShotSettings | None
-    """By which way it labels without training; None: nothing is recorded."""
+    """Recorded settings of zero-shot labelling, if any."""
     task: str
-    """fairseq's name of the task that it was trained for; "": none."""
+    """fairseq's name of its training task; "": none."""
 
 
 @dataclass(frozen=True)
 class Parts:
-    """How many texts a row of a verb has."""
+    """Number and names of the texts in a row."""
 
     least: int = 1
     most: int = 2
     one: str = "text"
-    """What a single text is called, in tables and answers."""
+    """Name of a single text, in tables and answers."""
     two: tuple[str, ...] = ("first", "second")
-    """What the texts of a pair are called."""
+    """Names of the texts of a pair."""
     hint: str = ""
-    """What an error says of too few or too many, instead of counting them."""
+    """Error message for too few or too many texts; "": their number."""
 
     def called(self, count: int) -> tuple[str, ...]:
-        """Return the names of the texts of a row that has so many."""
+        """Names of the texts of a row with `count` texts."""
         return (self.one,) if count == 1 else self.two
 
     def refusal(self, count: int) -> str:
-        """Say that a row has too few or too many texts."""
+        """Error message for a row with too few or too many texts."""
         needs = f"{self.least}" if self.least == self.most else f"{self.least} to {self.most}"
         names = f" ({' and '.join(self.two)})" if self.least > 1 else ""
         return self.hint or f"{count} {'text' if count == 1 else 'texts'}; it takes {needs}{names}"
 
 
 @dataclass(frozen=True)
-class Form:
-    """How the records of a verb look."""
+class AnswerFormat:
+    """Layout of a verb's records in tables and files."""
 
     parts: Parts
-    """What the texts of a row are called."""
+    """Number and names of the texts of a row."""
     sample: Record
-    """A record with one of everything: it tells the columns where there is no answer."""
+    """Example record; defines the columns if there are no answers."""
     titles: tuple[str, ...] = ()
-    """Above the cells of `line`."""
+    """Titles of the cells of `line`."""
     line: Callable[[Record], Cells] | None = None
-    """A record on the line of its text; None: it is always a block."""
+    """From a record to cells on its text's line; None: always a block."""
     block: Callable[[Record], Sequence[Cells]] | None = None
-    """A record as rows below its text; None: it is always a line."""
+    """From a record to rows below its text; None: always a line."""
 
     def row(self, texts: Sequence[str], record: Record) -> dict[str, Any]:
-        """Put the texts of a row and its record together."""
+        """Row of the texts and their record."""
         names = self.parts.called(len(texts))
         return {**dict(zip(names, texts, strict=False)), **record}
 
     def empty_row(self) -> dict[str, Any]:
-        """Return a row with all columns."""
+        """Example row with all columns."""
         return {**dict.fromkeys(self.parts.called(self.parts.least), ""), **self.sample}
 
 
 @dataclass(frozen=True)
 class Option:
-    """One of a verb's own options, as a shell declares it."""
+    """An option of a verb, as the shell declares it."""
 
     name: str
-    """The keyword of Python and of lakes."""
-    kind: Kind
+    """Keyword in Python and lakes."""
+    kind: OptionKind
     """"text" and "texts", which is a list; "number" is whole; "flag" is on or off."""
     help: str
     flags: str = ""
-    """As a command line writes it, several with blanks between them; "": `--name`."""
+    """Flags on the command line, separated by spaces; "": `--name`."""
     default: Any = None
-    """None: not given."""
+    """Default value; None: not given."""
     least: int | None = None
-    """Of a number."""
+    """Minimum of a number."""
     choices: tuple[str, ...] = ()
-    """Of a choice."""
+    """Values of a choice."""
     metavar: str | None = None
-    """What stands for the value in the help."""
+    """Placeholder for the value in the help."""
     sets: bool = True
-    """What a flag says: `--always` says False of `no_answer`."""
+    """Value that a flag sets: `--always` sets `no_answer` to False."""
     required: bool = False
 
 
 HEAD = Option("head", "text", "The head to ask, where there are several.", metavar="NAME")
 
 
-def _as_they_are(rows: Any, found: Many) -> Many:
+def _unchanged(rows: Any, found: AnswersT) -> AnswersT:
     return found
 
 
 @dataclass(frozen=True, kw_only=True)
-class Question(Generic[One, Many]):
-    """A verb that answers each row by itself.
+class Question(Generic[AnswerT, AnswersT]):
+    """A verb that answers each row separately.
 
-    Its method of `RobertaHubInterface` has the signature and the words for Python; the command of
-    the shell, the column of a lake and the view of a notebook are made from what stands here.
+    The method of `RobertaHubInterface` has the signature and docstring for Python; the shell's
+    command, the lake's columns and the notebook's view are made from this record.
     """
 
     name: str
-    """Of the method."""
+    """Name of the method."""
     help: str
-    """Of the shell's command."""
+    """Help of the shell's command."""
     examples: tuple[str, ...]
-    """Command lines, which a test runs; none: the shell has no such command."""
+    """Command lines, run by a test; none: the shell has no such command."""
     options: tuple[Option, ...] = ()
-    """The verb's own options, in the order of the help."""
-    answers: Callable[..., Many]
+    """Options of the verb, in the order of the help."""
+    answers: Callable[..., AnswersT]
     """Ask a model: (Model, rows, the verb's options as keywords) -> an answer for each row, in a
     list or a Tensor (n, C). A row is one str, or a tuple of them."""
-    columns: Callable[[Model, Any, Many], Columns]
+    columns: Callable[[VerbModel, Any, AnswersT], Columns]
     """Write answers as records: (Model, rows, answers) -> their columns."""
-    form: Callable[[Settings], Form]
-    """How the records look with these options."""
+    answer_format: Callable[[Settings], AnswerFormat]
+    """Format of the records under these options."""
     argument: str = "texts"
-    """What Python calls the texts."""
+    """Name of the argument with the texts in Python."""
     no_pairs: str = ""
-    """What an error says that the verb takes, where it takes no pairs."""
-    view: Callable[[Any, Many], Many] = _as_they_are
-    """Draw answers in a notebook: (rows, answers) -> the same list, which draws itself."""
+    """Error message for pairs; "": pairs are allowed."""
+    view: Callable[[Any, AnswersT], AnswersT] = _unchanged
+    """(rows, answers) -> the same list with a notebook view."""
     rows_at_once: int | None = None
-    """Rows that a shell answers together; None: as many as it likes."""
+    """Most rows per batch of the shell; None: its default."""
     parts_of_tiny: Parts | None = None
-    """What a row has where no model is named, if `roberta.tiny` takes less than other models."""
+    """Texts of a row without a named model, if `roberta.tiny` takes fewer than other models."""
     asked_columns: tuple[str, ...] = ()
-    """Columns that a lake has only where an option of that name asks for them; they come last."""
+    """Columns that a lake has only on request, by an option of that name; they come last."""
     any_count: bool = False
-    """Whether a row of a lake has any number of texts from the least on."""
+    """Whether a row of a lake may have any number of texts above the least."""
     what_columns: str = ""
-    """How an error about the number of a lake's columns calls them, where there is no doubt."""
+    """Description of a lake's text columns, for errors about their number."""
 
     @property
     def keywords(self) -> set[str]:
-        """Names of the options that are the verb's own, in a lake."""
+        """Names of the verb's options in a lake."""
         return {option.name for option in self.options} | {*self.asked_columns}
 
 
 def answer_texts(
-    question: Question[One, Many], model: Model, texts: Any, settings: Settings
-) -> One | Many:
+    question: Question[AnswerT, AnswersT], model: VerbModel, texts: Any, settings: Settings
+) -> AnswerT | AnswersT:
     """Answer a caller's texts, as the methods of `RobertaHubInterface` do.
 
     Args:
         question: the verb.
-        model: that is asked.
-        texts: one str, or what holds several; see `as_texts`.
-        settings: the verb's own options.
+        model: parts of the model.
+        texts: one str, or a collection; see `as_texts`.
+        settings: options of the verb.
 
     Returns:
-        What `view` makes of the answers; for one str the answer itself.
+        The answers with their view; for one str the answer itself.
     """
     from roberta_hub.text.texts import as_single_texts, as_texts
 
@@ -211,22 +211,22 @@ def answer_texts(
         found = question.view(rows, question.answers(model, rows, **settings))
     if not one:
         return found
-    first: One = found[0]  # type: ignore[index]  # a list or a Tensor
+    first: AnswerT = found[0]  # type: ignore[index]  # a list or a Tensor
     return first
 
 
 def answer_as_columns(
     question: Question[Any, Any],
-    model: Model,
+    model: VerbModel,
     rows: Sequence[Any],
     settings: Settings,
 ) -> Columns:
-    """Answer rows, and write the answers as columns."""
+    """Answer rows as columns."""
     return question.columns(model, rows, question.answers(model, rows, **settings))
 
 
 def records(columns: Columns) -> list[Record]:
-    """Return columns row by row, with vectors as arrays of float32.
+    """Transpose columns into records, with vectors as arrays of float32.
 
     Example:
         >>> records({"label": ["art", "sport"], "score": [0.5, 0.75]})
@@ -234,24 +234,28 @@ def records(columns: Columns) -> list[Record]:
     """
     names = list(columns)
     return [
-        {name: _numbers(value) for name, value in zip(names, values, strict=True)}
+        {name: _plain_vectors(value) for name, value in zip(names, values, strict=True)}
         for values in zip(*columns.values(), strict=True)
     ]
 
 
-def _numbers(value: Any) -> Any:
-    """Return a Tensor (C,) as an array, (T, C) as a list of arrays, and all else as it is."""
+def _plain_vectors(value: Any) -> Any:
+    """A Tensor (C,) as an array, (T, C) as a list of arrays, other values unchanged."""
     if not hasattr(value, "detach"):
         return value
-    return array("f", value.float().cpu().tolist()) if value.dim() == 1 else [*map(_numbers, value)]
+    return (
+        array("f", value.float().cpu().tolist())
+        if value.dim() == 1
+        else [*map(_plain_vectors, value)]
+    )
 
 
 def one_by_one(rows: Sequence[Any], answer: Callable[[Any], Answer]) -> list[Answer]:
-    """Ask about each row by itself; an error about a part of one says which it was.
+    """Answer row by row; errors about a part of a row also name the row.
 
     Args:
         rows: str, or tuples of them.
-        answer: asks about one.
+        answer: answers one row.
     """
     answers = []
     for i, row in enumerate(rows):

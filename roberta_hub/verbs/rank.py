@@ -9,16 +9,16 @@ from roberta_hub.arguments import shown, text_of, whole_number
 from roberta_hub.errors import InputError, Remedy
 from roberta_hub.verbs.question import (
     HEAD,
+    AnswerFormat,
     Cells,
     Columns,
-    Form,
-    Model,
     Option,
     Parts,
     Question,
     Record,
     Settings,
     Share,
+    VerbModel,
 )
 
 if TYPE_CHECKING:
@@ -31,7 +31,7 @@ _PAIRS = (
 
 
 def scores(
-    model: Model,
+    model: VerbModel,
     pairs: Sequence[tuple[str, str]],
     *,
     head: str | None = None,
@@ -67,7 +67,7 @@ def scores(
 
 
 def best(
-    model: Model,
+    model: VerbModel,
     query: str,
     texts: Sequence[str],
     *,
@@ -84,7 +84,7 @@ def best(
     return [Hit(i, found[i], texts[i]) for i in order[:most]]
 
 
-def _columns(model: Model, pairs: Sequence[tuple[str, str]], found: list[float]) -> Columns:
+def _columns(model: VerbModel, pairs: Sequence[tuple[str, str]], found: list[float]) -> Columns:
     return {"score": found}
 
 
@@ -92,8 +92,8 @@ def _line(record: Record) -> Cells:
     return (Share(record["score"]),)
 
 
-def _form(settings: Settings) -> Form:
-    return Form(
+def _answer_format(settings: Settings) -> AnswerFormat:
+    return AnswerFormat(
         Parts(least=2, two=("query", "text"), hint=_PAIRS),
         sample={"score": 0.0},
         titles=("score",),
@@ -119,6 +119,6 @@ RANK: Question[float, list[float]] = Question(
     ),
     answers=scores,
     columns=_columns,
-    form=_form,
+    answer_format=_answer_format,
     what_columns='text=("query", "text")',
 )

@@ -5,17 +5,25 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Any
 
-from roberta_hub.verbs.question import FEW, Columns, Form, Model, Parts, Question, Settings
+from roberta_hub.verbs.question import (
+    SLOW_ROWS_AT_ONCE,
+    AnswerFormat,
+    Columns,
+    Parts,
+    Question,
+    Settings,
+    VerbModel,
+)
 
 
-def answers(model: Model, texts: Sequence[Any]) -> list[float]:
+def answers(model: VerbModel, texts: Sequence[Any]) -> list[float]:
     """Ask the language model. See `RobertaHubInterface.score`."""
     from roberta_hub.inference.score import score
 
     return score(model.runner, texts)
 
 
-def _columns(model: Model, texts: Sequence[Any], found: list[float]) -> Columns:
+def _columns(model: VerbModel, texts: Sequence[Any], found: list[float]) -> Columns:
     layout = model.runner.tokenizer.layout
     counts = [
         sum(end - start for start, end in layout.sentences(ids)) for ids in model.runner.ids(texts)
@@ -24,8 +32,8 @@ def _columns(model: Model, texts: Sequence[Any], found: list[float]) -> Columns:
     return {"score": found, "tokens": counts, "per_token": each}
 
 
-def _form(settings: Settings) -> Form:
-    return Form(
+def _answer_format(settings: Settings) -> AnswerFormat:
+    return AnswerFormat(
         Parts(),
         sample={"score": 0.0, "tokens": 0, "per_token": 0.0},
         titles=("score", "tokens", "per token"),
@@ -47,6 +55,6 @@ SCORE: Question[float, list[float]] = Question(
     ),
     answers=answers,
     columns=_columns,
-    form=_form,
-    rows_at_once=FEW,
+    answer_format=_answer_format,
+    rows_at_once=SLOW_ROWS_AT_ONCE,
 )

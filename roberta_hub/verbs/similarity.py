@@ -6,13 +6,13 @@ from collections.abc import Sequence
 
 from roberta_hub.settings import SentenceSettings
 from roberta_hub.verbs import embed
-from roberta_hub.verbs.question import Columns, Form, Model, Parts, Question, Settings
+from roberta_hub.verbs.question import AnswerFormat, Columns, Parts, Question, Settings, VerbModel
 
 PAIRS_AT_ONCE = 64
-"""Pairs whose vectors are compared at once: each costs so many cosines, and one is kept."""
+"""Pairs per block; a block of n computes n² cosines and keeps the diagonal."""
 
 
-def answers(model: Model, pairs: Sequence[tuple[str, str]]) -> list[float]:
+def answers(model: VerbModel, pairs: Sequence[tuple[str, str]]) -> list[float]:
     """Compare the first text of each row with its second. See `RobertaHubInterface.similarity`."""
     from roberta_hub.inference.embed import similarities
 
@@ -26,12 +26,12 @@ def answers(model: Model, pairs: Sequence[tuple[str, str]]) -> list[float]:
     return found
 
 
-def _columns(model: Model, pairs: Sequence[tuple[str, str]], found: list[float]) -> Columns:
+def _columns(model: VerbModel, pairs: Sequence[tuple[str, str]], found: list[float]) -> Columns:
     return {"similarity": found}
 
 
-def _form(settings: Settings) -> Form:
-    return Form(Parts(least=2), sample={"similarity": 0.0})
+def _answer_format(settings: Settings) -> AnswerFormat:
+    return AnswerFormat(Parts(least=2), sample={"similarity": 0.0})
 
 
 SIMILARITY: Question[float, list[float]] = Question(
@@ -40,6 +40,6 @@ SIMILARITY: Question[float, list[float]] = Question(
     examples=(),
     answers=answers,
     columns=_columns,
-    form=_form,
+    answer_format=_answer_format,
     what_columns='text=("first", "second")',
 )

@@ -1,4 +1,4 @@
-"""Lists the verbs that answer each row by itself."""
+"""Table of the verbs that answer each row separately."""
 
 from __future__ import annotations
 
@@ -33,4 +33,4 @@ QUESTIONS: dict[str, Question[Any, Any]] = {
         RANK,
     )
 }
-"""The verbs by the interface's names; another verb is another file here, and a line."""
+"""Verbs by method name; a new verb is a file here and a line in this table."""

@@ -10,30 +10,30 @@ from roberta_hub.show.display import Display, ShownList
 from roberta_hub.show.words import Mark, Words
 from roberta_hub.verbs.question import (
     HEAD,
+    AnswerFormat,
     Cells,
     Columns,
-    Form,
-    Model,
     Parts,
     Question,
     Record,
     Settings,
     Share,
+    VerbModel,
 )
-from roberta_hub.verbs.views import MOST, more
+from roberta_hub.verbs.views import TEXTS_DRAWN, count_undrawn
 
 if TYPE_CHECKING:
     from roberta_hub.inference.tag import Span
 
 
-def answers(model: Model, texts: Sequence[str], *, head: str | None = None) -> list[list[Span]]:
+def answers(model: VerbModel, texts: Sequence[str], *, head: str | None = None) -> list[list[Span]]:
     """Ask a token head. See `RobertaHubInterface.tag`."""
     from roberta_hub.inference.tag import tag
 
     return tag(model.runner, texts, model.heads, model.heads.find(head, "token", "tag"))
 
 
-def _columns(model: Model, texts: Sequence[str], found: list[list[Span]]) -> Columns:
+def _columns(model: VerbModel, texts: Sequence[str], found: list[list[Span]]) -> Columns:
     return {"spans": [[span.to_dict() for span in spans] for spans in found]}
 
 
@@ -41,9 +41,9 @@ def _block(record: Record) -> Sequence[Cells]:
     return [(s["label"], s["text"], Share(s["score"])) for s in record["spans"]] or [("(none)",)]
 
 
-def _form(settings: Settings) -> Form:
+def _answer_format(settings: Settings) -> AnswerFormat:
     span = {"label": "", "start": 0, "end": 0, "text": "", "score": 0.0}
-    return Form(Parts(most=1), sample={"spans": [span]}, block=_block)
+    return AnswerFormat(Parts(most=1), sample={"spans": [span]}, block=_block)
 
 
 def _view_one(text: str, found: list[Span]) -> ShownList[Span]:
@@ -62,8 +62,8 @@ def _view(texts: Sequence[str], found: list[list[Span]]) -> ShownList[list[Span]
     def display(items: Sequence[list[Span]]) -> Display:
         pairs = list(zip(texts, items, strict=True))
         values = [{"text": t, "spans": [s.to_dict() for s in own]} for t, own in pairs]
-        parts = [_marked(text, own) for text, own in pairs[:MOST]]
-        return Display("", [*parts, *more(pairs)], {"texts": values})
+        parts = [_marked(text, own) for text, own in pairs[:TEXTS_DRAWN]]
+        return Display("", [*parts, *count_undrawn(pairs)], {"texts": values})
 
     return ShownList([_view_one(t, own) for t, own in zip(texts, found, strict=True)], display)
 
@@ -97,7 +97,7 @@ TAG: Question[list[Span], list[list[Span]]] = Question(
     options=(HEAD,),
     answers=answers,
     columns=_columns,
-    form=_form,
+    answer_format=_answer_format,
     no_pairs="tag takes single texts",
     view=_view,
 )

@@ -1,4 +1,4 @@
-"""Draws vectors, for the verbs that answer with them."""
+"""Columns and format of vectors."""
 
 from __future__ import annotations
 
@@ -6,20 +6,28 @@ from array import array
 from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any
 
-from roberta_hub.verbs.question import Cells, Columns, Form, Model, Parts, Record, Settings
+from roberta_hub.verbs.question import (
+    AnswerFormat,
+    Cells,
+    Columns,
+    Parts,
+    Record,
+    Settings,
+    VerbModel,
+)
 
 if TYPE_CHECKING:
     from torch import Tensor
 
 
-def vector_columns(model: Model, texts: Sequence[Any], found: Tensor) -> Columns:
+def vector_columns(model: VerbModel, texts: Sequence[Any], found: Tensor) -> Columns:
     """Write the vectors of texts, (n, C)."""
     return {"vector": found}
 
 
-def vector_form(settings: Settings) -> Form:
+def vector_format(settings: Settings) -> AnswerFormat:
     """Draw the width of a vector, and its first numbers."""
-    return Form(
+    return AnswerFormat(
         Parts(), sample={"vector": array("f")}, titles=("width", "begins with"), line=_summary
     )
 

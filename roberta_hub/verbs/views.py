@@ -1,4 +1,4 @@
-"""Makes the verbs' lists drawable: each text with its answer below; and the hits of a search."""
+"""Notebook views of lists of answers and of search hits."""
 
 from __future__ import annotations
 
@@ -13,12 +13,12 @@ if TYPE_CHECKING:
     from roberta_hub.inference.search import Hit
     from roberta_hub.text.tokenizer import Text
 
-MOST = 20
-"""Texts whose answers are drawn; of the others their number is."""
+TEXTS_DRAWN = 20
+"""Most texts whose answers are drawn; the others are counted."""
 Answer = TypeVar("Answer")
 
 
-def each_below(
+def draw_each(
     texts: Sequence[Text],
     found: list[Answer],
     parts: Callable[[Answer], Sequence[Part]],
@@ -29,17 +29,17 @@ def each_below(
     def display(items: Sequence[Answer]) -> Display:
         pairs = list(zip(texts, items, strict=True))
         drawn: list[Part] = []
-        for text, answer in pairs[:MOST]:
+        for text, answer in pairs[:TEXTS_DRAWN]:
             drawn += [Remark(_one_line(text)), *parts(answer)]
         values = [{"text": text, "answer": plain(answer)} for text, answer in pairs]
-        return Display("", [*drawn, *more(pairs)], {"texts": values})
+        return Display("", [*drawn, *count_undrawn(pairs)], {"texts": values})
 
     return ShownList(found, display)
 
 
-def more(items: Sequence[object]) -> list[Part]:
-    """Say how many texts are not drawn."""
-    left = len(items) - MOST
+def count_undrawn(items: Sequence[object]) -> list[Part]:
+    """Remark on the number of texts that are not drawn."""
+    left = len(items) - TEXTS_DRAWN
     return [Remark(f"and {left:,} more texts")] if left > 0 else []
 
 
@@ -59,7 +59,7 @@ def hits(query: str, found: list[Hit]) -> ShownList[Hit]:
 
 def hits_of_many(queries: Sequence[Text], found: list[list[Hit]]) -> ShownList[list[Hit]]:
     """Draw the hits of several queries."""
-    return each_below(queries, found, _hit_parts, lambda own: [hit.to_dict() for hit in own])
+    return draw_each(queries, found, _hit_parts, lambda own: [hit.to_dict() for hit in own])
 
 
 def _hit_parts(found: Sequence[Hit]) -> list[Part]:

@@ -1,4 +1,4 @@
-"""The verb zero_shot: a label of the caller's own for each text, which nothing was trained on."""
+"""The verb zero_shot: zero-shot classification with the caller's labels."""
 
 from __future__ import annotations
 
@@ -6,15 +6,15 @@ from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any
 
 from roberta_hub.settings import HYPOTHESIS, WAYS
-from roberta_hub.verbs.predictions import prediction_columns, prediction_form, prediction_view
-from roberta_hub.verbs.question import HEAD, Model, Option, Question
+from roberta_hub.verbs.predictions import prediction_columns, prediction_format, prediction_view
+from roberta_hub.verbs.question import HEAD, Option, Question, VerbModel
 
 if TYPE_CHECKING:
     from roberta_hub.inference.classify import Prediction
 
 
 def answers(
-    model: Model,
+    model: VerbModel,
     texts: Sequence[Any],
     *,
     labels: Sequence[str],
@@ -70,7 +70,7 @@ ZERO_SHOT: Question[Prediction, list[Prediction]] = Question(
     ),
     answers=answers,
     columns=prediction_columns,
-    form=prediction_form,
+    answer_format=prediction_format,
     view=prediction_view,
     asked_columns=("scores",),
 )

@@ -15,14 +15,14 @@ from roberta_hub.errors import CheckpointError, VocabularyError
 from roberta_hub.folder import Folder
 from roberta_hub.formats.source import FORMATS, detect, formats_in
 from roberta_hub.settings import SentenceSettings
-from roberta_hub.shell import upkeep
+from roberta_hub.shell import maintenance
 
 NAMES = ["fairseq", "roberta_hub", "huggingface"]
 
 
 def test_the_formats_are_called_alike_everywhere() -> None:
     assert [format.name for format in FORMATS] == NAMES
-    assert {*upkeep.FORMATS} == {*get_args(interface.Format)} == {*NAMES}
+    assert {*maintenance.MODEL_FORMATS} == {*get_args(interface.Format)} == {*NAMES}
 
 
 @pytest.mark.parametrize("format", NAMES)

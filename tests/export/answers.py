@@ -14,8 +14,8 @@ from torch import Tensor
 
 import roberta_hub
 from roberta_hub import RobertaHubInterface
-from roberta_hub.export.check import Run
-from roberta_hub.export.graph import REPLACED, Answer, Graph
+from roberta_hub.export.check import RunInputs
+from roberta_hub.export.graph import REPLACED_HEAD_NAME, ExportedAnswer, Graph
 
 FAMILIES: dict[str, tuple[str, Head]] = {
     "roberta": ("roberta", "lm"),
@@ -54,23 +54,23 @@ def made(name: str, folder: Path) -> RobertaHubInterface:
     return roberta.eval()
 
 
-def answers(roberta: RobertaHubInterface) -> Iterator[Answer]:
+def answers(roberta: RobertaHubInterface) -> Iterator[ExportedAnswer]:
     """Every answer that a model has."""
     model = roberta.model
-    yield Answer("features")
+    yield ExportedAnswer("features")
     for pooling in ("cls", "mean", "max", *("pooler",) * (model.pooler is not None)):
-        yield Answer("pooled", pooling)
+        yield ExportedAnswer("pooled", pooling)
     if model.encoder.lm_head is not None:
-        yield Answer("language")
-    yield Answer("classification", "topic")
-    yield Answer("classification", "mood")  # of the mean of all tokens
-    yield Answer("token", "ner")
-    yield Answer("span", "squad")
+        yield ExportedAnswer("language")
+    yield ExportedAnswer("classification", "topic")
+    yield ExportedAnswer("classification", "mood")  # of the mean of all tokens
+    yield ExportedAnswer("token", "ner")
+    yield ExportedAnswer("span", "squad")
     if model.replaced_head is not None:
-        yield Answer("replaced", REPLACED)
+        yield ExportedAnswer("replaced", REPLACED_HEAD_NAME)
 
 
-def asked(answer: Answer) -> dict[str, str]:
+def asked(answer: ExportedAnswer) -> dict[str, str]:
     """The arguments of `export` that mean an answer."""
     if answer.kind == "pooled":
         return {"pooling": answer.name}
@@ -79,7 +79,7 @@ def asked(answer: Answer) -> dict[str, str]:
     return {"head": answer.name} if answer.name else {}
 
 
-def untraced(graph: Graph) -> Run:
+def untraced(graph: Graph) -> RunInputs:
     """Run a module as it is, without gradients."""
 
     def run(inputs: Mapping[str, Tensor]) -> dict[str, Tensor]:

@@ -15,8 +15,8 @@ from torch import Tensor
 import roberta_hub
 from roberta_hub import RobertaHubInterface
 from roberta_hub.errors import ExportError
-from roberta_hub.export.check import check, packed
-from roberta_hub.export.graph import Answer, Graph
+from roberta_hub.export.check import answer_packed, check
+from roberta_hub.export.graph import ExportedAnswer, Graph
 
 pytestmark = pytest.mark.system
 
@@ -40,7 +40,7 @@ def test_every_answer_is_the_packed_models(roberta: RobertaHubInterface) -> None
 
 def test_texts_have_the_vectors_that_the_verbs_give(roberta: RobertaHubInterface) -> None:
     for pooling in ("cls", "mean", "max"):
-        graph = Graph(roberta.model, Answer("pooled", pooling)).eval()
+        graph = Graph(roberta.model, ExportedAnswer("pooled", pooling)).eval()
         wanted = roberta.features(TEXTS, pooling=pooling)
         for side in ("left", "right"):
             inputs = padded(roberta, TEXTS, side)
@@ -53,7 +53,7 @@ def test_inputs_are_those_of_the_family(roberta: RobertaHubInterface) -> None:
     tells = roberta.model.transformer.separator_idx is not None
     kind = str(roberta.tokenizer.engine.settings["tokenizer_class"])
     assert tells == kind.startswith(("Bert", "Albert", "Electra"))
-    names = Graph(roberta.model, Answer("features")).inputs
+    names = Graph(roberta.model, ExportedAnswer("features")).inputs
     assert names == ("input_ids", "attention_mask") + ("token_type_ids",) * tells
 
 
@@ -62,7 +62,7 @@ def test_token_types_replace_the_segments_of_the_ids(tmp_path: Path) -> None:
     folder = write_family("bert", tmp_path)
     ours = roberta_hub.load_model(folder).eval()
     ids = ours.encode("The train was late.", "Why?").unsqueeze(0)
-    graph = Graph(ours.model, Answer("features")).eval()
+    graph = Graph(ours.model, ExportedAnswer("features")).eval()
     for types in (torch.zeros_like(ids), torch.ones_like(ids), ids % 2):
         inputs = {"input_ids": ids, "attention_mask": torch.ones_like(ids), "token_type_ids": types}
         with torch.no_grad():
@@ -82,7 +82,7 @@ WRONG: dict[str, tuple[Callable[[Tensor], Tensor], str]] = {
 @pytest.mark.parametrize("wrong", WRONG)
 def test_a_difference_is_an_error_that_names_the_batch(wrong: str, tmp_path: Path) -> None:
     change, sentence = WRONG[wrong]
-    roberta, answer = made(FACTORIZED, tmp_path), Answer("features")
+    roberta, answer = made(FACTORIZED, tmp_path), ExportedAnswer("features")
     graph = Graph(roberta.model, answer).eval()
     run = untraced(graph)
     with torch.no_grad(), pytest.raises(ExportError, match=sentence):
@@ -100,8 +100,8 @@ def test_the_packed_answer_is_that_of_the_verbs(tmp_path: Path) -> None:
     inputs = padded(roberta, TEXTS, "right")
     tokens = inputs["input_ids"].where(inputs["attention_mask"].bool(), 1)
     with torch.no_grad():
-        (logits,) = packed(roberta.model, Answer("classification", "topic"), tokens)
-        (words,) = packed(roberta.model, Answer("language"), tokens)
+        (logits,) = answer_packed(roberta.model, ExportedAnswer("classification", "topic"), tokens)
+        (words,) = answer_packed(roberta.model, ExportedAnswer("language"), tokens)
         wanted = roberta.model(tokens)[0]
     for row, found in zip(logits.softmax(-1), roberta.classify(TEXTS, "topic"), strict=True):
         scores = [found.scores[label] for label in roberta.head_labels("topic")]

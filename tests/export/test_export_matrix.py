@@ -70,7 +70,7 @@ def test_weights_of_a_large_model_lie_beside(
     pytest.importorskip("onnxruntime")
     from roberta_hub.export import onnx
 
-    monkeypatch.setattr(onnx, "LARGE", 1000)
+    monkeypatch.setattr(onnx, "EXTERNAL_DATA_BYTES", 1000)
     roberta = made(FACTORIZED, tmp_path)
     done = roberta.export(tmp_path / "out", pooling="cls")
     assert {"model.onnx", "model.onnx.data"} <= {*done.files}
@@ -78,7 +78,7 @@ def test_weights_of_a_large_model_lie_beside(
     assert (tmp_path / "out/model.onnx.data").stat().st_size >= 4 * size * 0.9
     assert (tmp_path / "out/model.onnx").stat().st_size < 500_000
     # An earlier export of a small one leaves no old weights there.
-    monkeypatch.setattr(onnx, "LARGE", 10**12)
+    monkeypatch.setattr(onnx, "EXTERNAL_DATA_BYTES", 10**12)
     assert "model.onnx.data" not in roberta.export(tmp_path / "out", pooling="cls").files
     assert not (tmp_path / "out/model.onnx.data").exists()
 

@@ -17,7 +17,7 @@ import roberta_hub
 from roberta_hub import RobertaHubInterface, files
 from roberta_hub.errors import CheckpointError, ExportError
 from roberta_hub.export import folder as folder_module
-from roberta_hub.export import onnx, place, program
+from roberta_hub.export import onnx, program, target
 from roberta_hub.formats import saving
 from roberta_hub.formats.saving import EXPORTS
 
@@ -81,10 +81,10 @@ def test_weights_beside_a_graph_are_another_model(
     (tmp_path / "config.json").write_text(json.dumps({"exported_by": mark, "id2label": {}}))
     (tmp_path / EXPORTS[format][0]).touch()
     if mark:
-        place.check_vacant(tmp_path, format)
+        target.check_vacant(tmp_path, format)
     (tmp_path / other).touch()
     with pytest.raises(CheckpointError, match=f"holds files of another model .*{other}.*choose"):
-        place.check_vacant(tmp_path, format)
+        target.check_vacant(tmp_path, format)
 
 
 @pytest.mark.parametrize(
@@ -93,7 +93,7 @@ def test_weights_beside_a_graph_are_another_model(
 def test_what_is_not_ours_is_not_replaced(name: str, tmp_path: Path) -> None:
     files.write_bytes(tmp_path / name, b'{"model_type": "bert"}')
     with pytest.raises(CheckpointError, match=f"holds files of another model .*{name}"):
-        place.check_vacant(tmp_path, "onnx")
+        target.check_vacant(tmp_path, "onnx")
 
 
 def test_labels_beside_weights_stay(roberta: RobertaHubInterface, tmp_path: Path) -> None:
@@ -254,4 +254,4 @@ def test_files_are_on_the_disk_before_they_move_and_data_before_its_graph(
             (work / name).write_text("new")
     assert done[:4] == ["flush"] * 4 and done[-1] == "flush"
     assert done[4:8] == ["model.onnx.data", "model.onnx", "config.json", "config.json"]
-    assert place.earlier_files("onnx")[:2] == ("model.onnx", "model.onnx.data")
+    assert target.earlier_files("onnx")[:2] == ("model.onnx", "model.onnx.data")

@@ -19,8 +19,8 @@ from torch import Tensor
 
 from roberta_hub import RobertaHubInterface, RobertaModel, collate_tokens
 from roberta_hub.errors import InputError, InputTypeError
-from roberta_hub.export.check import packed
-from roberta_hub.export.graph import Answer, Graph
+from roberta_hub.export.check import answer_packed
+from roberta_hub.export.graph import ExportedAnswer, Graph
 from roberta_hub.fairseq_bridge import from_fairseq, to_fairseq
 from roberta_hub.model import matrices
 from roberta_hub.model.packing import pack, pack_sequences
@@ -86,10 +86,10 @@ def test_packed_padded_traced_and_exported_are_the_definition(
         found = model(tokens, classification_head_name="topic")[0]
         batch = Batch(pack_sequences(ids, padding_idx=PAD), {}, len(ids))
         trained = head_logits(model, batch, "topic")
-        answer = Answer("classification", "topic")
+        answer = ExportedAnswer("classification", "topic")
         mask = tokens.ne(PAD).long()
         exported = Graph(model, answer)(tokens.masked_fill(mask.eq(0), 7), mask)[0]
-        checked = packed(model, answer, tokens)[0]
+        checked = answer_packed(model, answer, tokens)[0]
         first = head_logits(model, batch, "first")
         assert_close(first, torch.stack([by_hand(model, row, "first") for row in ids]))
     for ours in (found, trained, exported, checked):
@@ -103,7 +103,7 @@ def test_rows_of_padding_are_zeros_before_the_head(model: RobertaModel) -> None:
         wanted = head(torch.zeros(1, 1, 16))[0]
         for logits in (
             model(tokens, classification_head_name="topic")[0],
-            packed(model, Answer("classification", "topic"), tokens)[0],
+            answer_packed(model, ExportedAnswer("classification", "topic"), tokens)[0],
         ):
             assert_close(logits[0], wanted)
             assert_close(logits[2], wanted)

@@ -18,7 +18,7 @@ from small_models import small_roberta
 from roberta_hub import load_model
 from roberta_hub.errors import Advice, InputError, Remedy
 from roberta_hub.shell import main as shell
-from roberta_hub.shell.grammar import listed
+from roberta_hub.shell.options import parse_list
 
 ROOT = Path(__file__).resolve().parents[2]
 TEXTS = ["A dog ran.", "Goal!"]
@@ -143,13 +143,13 @@ def test_without_standard_input_texts_are_asked_for(
 )
 def test_a_list_is_a_line_of_a_csv(value: str | None, names: tuple[str, ...]) -> None:
     context = click.Context(shell.command)
-    assert listed(context, click.Option(["--labels"]), value) == names
+    assert parse_list(context, click.Option(["--labels"]), value) == names
 
 
 @pytest.mark.parametrize("value", ["", "a,,b", "a,a", 'a,"b', "a\nb"])
 def test_what_is_no_list_is_refused(value: str) -> None:
     with pytest.raises(click.BadParameter):
-        listed(click.Context(shell.command), click.Option(["--labels"]), value)
+        parse_list(click.Context(shell.command), click.Option(["--labels"]), value)
 
 
 def completed(words: str) -> list[str]:

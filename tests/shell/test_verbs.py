@@ -20,7 +20,7 @@ from shell.running import Run, runner, write_model
 from roberta_hub import RobertaHubInterface, hub, load_model
 from roberta_hub.arguments import shown
 from roberta_hub.rows.tables import open_table
-from roberta_hub.shell.reading import FIRST, MOST, Item, windows
+from roberta_hub.shell.reading import FIRST_WINDOW_TEXTS, MAX_WINDOW_TEXTS, Item, group_in_windows
 
 TEXTS = ["A dog ran.", 'He said "no", twice.', "naïve 🙂 漢字", "Goal!"]
 HARD = ["two\nlines", "a\ttab", ' spaces and "quotes" ', "=1+1", "\u2028 \x1b[31m", "Ende\r"]
@@ -354,12 +354,15 @@ def test_windows_grow_and_end_where_nothing_is_there_yet() -> None:
             yield from [Item(("text",), "here")] * count
             yield None
 
-    sizes = [len(window) for window in windows(items(2000))]
-    assert sizes[:3] == [FIRST, 2 * FIRST, 4 * FIRST] and max(sizes) == MOST
+    sizes = [len(window) for window in group_in_windows(items(2000))]
+    assert (
+        sizes[:3] == [FIRST_WINDOW_TEXTS, 2 * FIRST_WINDOW_TEXTS, 4 * FIRST_WINDOW_TEXTS]
+        and max(sizes) == MAX_WINDOW_TEXTS
+    )
     assert sum(sizes) == 2000
-    assert [len(window) for window in windows(items(1, 3, 0, 2))] == [1, 3, 2]
+    assert [len(window) for window in group_in_windows(items(1, 3, 0, 2))] == [1, 3, 2]
     large = [Item(("x" * 600_000,), "here")] * 4
-    assert [len(window) for window in windows(iter(large))] == [2, 2]
+    assert [len(window) for window in group_in_windows(iter(large))] == [2, 2]
 
 
 # ---- what is written ----
@@ -424,7 +427,7 @@ def test_a_parquet_file_has_large_groups(
     pytest.importorskip("pyarrow")
     import pyarrow.parquet
 
-    monkeypatch.setattr("roberta_hub.shell.binary.GROUP", 300)
+    monkeypatch.setattr("roberta_hub.shell.binary.ROW_GROUP_ROWS", 300)
     lines = "\n".join(f"text {i}" for i in range(1000)).encode()
     assert run("tokens", "-o", "x.parquet", stdin=lines)[0] == 0
     file = pyarrow.parquet.ParquetFile(tmp_path / "x.parquet")
@@ -519,7 +522,10 @@ def test_errors_name_the_line_in_a_later_window(run: Run) -> None:
     status, out, err = run("classify", stdin=b"\n".join(lines))
     assert status == 1 and "standard input:78: too long" in err
     assert "--truncate cuts it, --stride N reads windows" in err
-    assert len(answers(out)) in (FIRST, 3 * FIRST)  # what was done before is whole
+    assert len(answers(out)) in (
+        FIRST_WINDOW_TEXTS,
+        3 * FIRST_WINDOW_TEXTS,
+    )  # what was done before is whole
     status, _, err = run("fill-mask", stdin=b"a <mask>\nb\n")
     assert status == 1 and "standard input:2: 'b' has no mask" in err
     status, _, err = run("similar", "a", stdin=b"\n".join(lines))

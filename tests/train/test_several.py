@@ -15,7 +15,7 @@ from learning import parquet
 from roberta_hub.errors import InputError, InputTypeError, UnknownNameError
 from roberta_hub.rows.columns import flag_columns, shell_list
 from roberta_hub.rows.tables import table_of
-from roberta_hub.shell.grammar import listed as shell_listed
+from roberta_hub.shell.options import parse_list as shell_listed
 from roberta_hub.train.fitting.card import command
 from roberta_hub.train.fitting.examples import Examples, read_examples
 from roberta_hub.train.fitting.learning_options import LearningOptions

@@ -1,6 +1,6 @@
 """Declares the verbs on files and the installation: models, download, convert, scan, doctor, pin.
 
-What a verb needs is imported when it runs, so that its help is shown at once.
+Imports are inside the verbs, so that help is shown at once.
 """
 
 from __future__ import annotations
@@ -10,9 +10,9 @@ from pathlib import Path
 
 import click
 
-from roberta_hub.shell.grammar import complete_model, examples
+from roberta_hub.shell.options import complete_model, examples
 
-FORMATS = ("fairseq", "huggingface", "roberta_hub")
+MODEL_FORMATS = ("fairseq", "huggingface", "roberta_hub")
 
 
 @click.command(
@@ -70,7 +70,9 @@ def download(names: Sequence[str], force: bool) -> int:
 )
 @click.argument("source", shell_complete=complete_model)
 @click.argument("target", type=click.Path())
-@click.option("--to", "form", required=True, type=click.Choice(FORMATS), help="The new format.")
+@click.option(
+    "--to", "form", required=True, type=click.Choice(MODEL_FORMATS), help="The new format."
+)
 @click.option("--head", metavar="NAME", help="The head that a Hugging Face model gets, of several.")
 def convert(source: str, target: str, form: str, head: str | None) -> int:
     """Read the model SOURCE, a name or a path of any format, and write it into the folder TARGET.

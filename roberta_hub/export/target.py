@@ -1,4 +1,4 @@
-"""Decides whether a folder may take an export: nothing of a model is there, or one of ours."""
+"""Checks the target folder of an export: no model in it, or an earlier export of ours."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from roberta_hub.files import check_regular, read_note
 from roberta_hub.formats.huggingface import HUGGINGFACE
 from roberta_hub.formats.saving import EXPORTED, EXPORTS
 
-_WEIGHTS = (
+_WEIGHT_ENDINGS = (
     ".safetensors",
     ".safetensors.index.json",
     ".bin",
@@ -24,11 +24,11 @@ _WEIGHTS = (
     ".msgpack",
     ".gguf",
 )
-"""How the names of files of weights end, whoever wrote them."""
+"""Endings of weight files, of any library."""
 
 
 def earlier_files(format: str) -> tuple[str, ...]:
-    """Return what an export may write beside config.json; an earlier one's files go.
+    """Files that an export may write next to config.json; those of an earlier one are removed.
 
     Example:
         >>> "modules.json" in earlier_files("torch"), "model.onnx" in earlier_files("torch")
@@ -38,14 +38,14 @@ def earlier_files(format: str) -> tuple[str, ...]:
 
 
 def check_vacant(directory: Path, format: str) -> None:
-    """Refuse a directory with files of a model that is no earlier export of ours.
+    """Refuse a directory with a model that is not an earlier export of ours.
 
     Args:
         directory: may be missing.
-        format: of the new export; an earlier one of another format is another model.
+        format: of the new export; an earlier one of another format is refused.
 
     Raises:
-        CheckpointError: such files are there, or the directory is a file.
+        CheckpointError: there are such files, or the directory is a file.
         OSError: it cannot be listed.
     """
     if os.path.isfile(directory):
@@ -54,10 +54,12 @@ def check_vacant(directory: Path, format: str) -> None:
         return
     ours = _is_ours(directory)
     own = EXPORTS[format] if ours else ()
-    found = [n for n in os.listdir(directory) if n.lower().endswith(_WEIGHTS) and n not in own]
+    found = [
+        n for n in os.listdir(directory) if n.lower().endswith(_WEIGHT_ENDINGS) and n not in own
+    ]
     if not ours:
-        beside = ("config.json", *HUGGINGFACE.passing)
-        found += [name for name in beside if os.path.lexists(directory / name)]
+        others = ("config.json", *HUGGINGFACE.passing)
+        found += [name for name in others if os.path.lexists(directory / name)]
     if found:
         more = f", ... ({len(found)} in all)" if len(found) > 8 else ""
         listed = ", ".join(name[:100] for name in sorted(found)[:8]) + more

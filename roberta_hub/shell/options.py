@@ -1,4 +1,4 @@
-"""Defines what every verb on texts takes: texts, files and columns; a model; where answers go."""
+"""Shared options of verbs on texts: input, model and output."""
 
 from __future__ import annotations
 
@@ -11,13 +11,13 @@ from typing import Any
 import click
 from click.shell_completion import CompletionItem
 
-FORMATS = ("table", "jsonl", "csv", "tsv", "parquet", "npy")
+ANSWER_FORMATS = ("table", "jsonl", "csv", "tsv", "parquet", "npy")
 DEFAULT_MODEL = "roberta.tiny"
 
 
 @dataclass(frozen=True)
-class Lake:
-    """What the options for lakes were given; all None: nothing."""
+class LakeOptions:
+    """Values of the options for lakes; all None: not given."""
 
     engine: str | None = None
     address: str | None = None
@@ -30,41 +30,43 @@ class Lake:
 
 
 @dataclass(frozen=True)
-class Asked:
-    """What the options that all verbs on texts share were given."""
+class Request:
+    """Values of the options that all verbs on texts share."""
 
     verb: str
     texts: tuple[str, ...]
-    """The arguments."""
+    """Positional arguments."""
     pairs: tuple[tuple[str, str], ...]
     source: str | None
-    """Of `-i`: a path, or "-" for standard input."""
+    """Value of `-i`: a path, or "-" for standard input."""
     columns: tuple[str, ...]
-    """Names of the columns with the texts; none: they were not given."""
+    """Names of the text columns; (): not given."""
     model: str | None
-    """None: it was not given."""
+    """Name or path; None: not given."""
     device: str | None
     format: str | None
     target: str | None
-    """Of `-o`: a path, or "-" for standard output."""
+    """Value of `-o`: a path, or "-" for standard output."""
     truncate: bool
     stride: int | None
-    lake: Lake | None = None
-    """None: the verb has no such options, since it answers no row by itself."""
+    lake: LakeOptions | None = None
+    """None: the verb has no such options."""
 
     @property
     def options(self) -> dict[str, Any]:
-        """The keywords that every verb of the interface takes; the shell has its own bar."""
+        """Keywords of every verb of the interface; the shell has its own progress bar."""
         return {"truncate": self.truncate, "stride": self.stride, "progress": False}
 
 
 def examples(*lines: str) -> str:
-    """Lay out examples as the end of a verb's help; a test runs them."""
+    """Format examples for the end of a verb's help; a test runs them."""
     return "\b\nexamples:\n" + "\n".join(f"  {line}" for line in lines)
 
 
-def listed(context: click.Context, option: click.Parameter, value: str | None) -> tuple[str, ...]:
-    """Read a list as a line of a CSV: `a,b`, and `"a, b",c` for names with a comma."""
+def parse_list(
+    context: click.Context, option: click.Parameter, value: str | None
+) -> tuple[str, ...]:
+    """Parse a list as a line of a CSV: `a,b`, and `"a, b",c` for names with a comma."""
     if value is None:
         return ()
     try:
@@ -79,7 +81,7 @@ def listed(context: click.Context, option: click.Parameter, value: str | None) -
 def complete_model(
     context: click.Context, parameter: click.Parameter, incomplete: str
 ) -> list[CompletionItem]:
-    """Offer the models' names, and files where none begins so."""
+    """Complete names of models, else files."""
     from roberta_hub.checkpoint.fetch.records import available_models
 
     names = [name for name in available_models() if name.startswith(incomplete)]
@@ -87,7 +89,7 @@ def complete_model(
 
 
 def takes_topk(help: str) -> Callable[[Callable[..., int]], Callable[..., int]]:
-    """Make the option -k, which says how many answers a text gets."""
+    """Make the option -k, the number of answers per text."""
     return click.option(
         "-k",
         "--topk",
@@ -99,7 +101,7 @@ def takes_topk(help: str) -> Callable[[Callable[..., int]], Callable[..., int]]:
     )
 
 
-_SHARED = (
+_SHARED_OPTIONS = (
     click.argument("texts", nargs=-1, metavar="[TEXT]..."),
     click.option(
         "--pair",
@@ -122,7 +124,7 @@ _SHARED = (
         "--column",
         "columns",
         metavar="NAME[,NAME]",
-        callback=listed,
+        callback=parse_list,
         help="The column with the texts, or two for pairs. Standard input then holds JSONL.",
     ),
     click.option(
@@ -137,7 +139,7 @@ _SHARED = (
         "-f",
         "--format",
         metavar="FORMAT",
-        type=click.Choice(FORMATS),
+        type=click.Choice(ANSWER_FORMATS),
         help="table, jsonl, csv, tsv, parquet or npy.  [default: what FILE's name says; else table "
         "in a terminal, jsonl elsewhere]",
     ),
@@ -160,28 +162,28 @@ _SHARED = (
 
 
 def takes_texts(function: Callable[..., int]) -> Callable[..., int]:
-    """Give a verb the arguments and options that all verbs on texts share.
+    """Decorate a verb with the options that all verbs on texts share.
 
     Args:
-        function: gets them as `Asked`, and its own options behind it.
+        function: takes them as a `Request`, followed by its own options.
     """
-    names = [name for name in Asked.__dataclass_fields__ if name not in ("verb", "lake")]
+    names = [name for name in Request.__dataclass_fields__ if name not in ("verb", "lake")]
 
     @functools.wraps(function)
-    def with_asked(**given: Any) -> int:
+    def with_request(**given: Any) -> int:
         shared = {name: given.pop(name) for name in names}
         verb = click.get_current_context().info_name or ""
-        return function(Asked(verb=verb, **shared), **given)
+        return function(Request(verb=verb, **shared), **given)
 
-    for option in reversed(_SHARED):
-        with_asked = option(with_asked)
-    return with_asked
+    for option in reversed(_SHARED_OPTIONS):
+        with_request = option(with_request)
+    return with_request
 
 
-def part_of(
+def parse_part(
     context: click.Context, option: click.Parameter, value: str | None
 ) -> tuple[int, int] | None:
-    """Read a part: `3/16` is the third of sixteen."""
+    """Parse a part: `3/16` is the third of sixteen."""
     if value is None:
         return None
     k, slash, n = value.partition("/")
@@ -190,7 +192,7 @@ def part_of(
     raise click.BadParameter(f"{value!r} is no part like 3/16, the third of sixteen")
 
 
-_LAKES = (
+_LAKE_OPTIONS = (
     click.option(
         "--engine",
         metavar="NAME",
@@ -205,8 +207,8 @@ _LAKES = (
     click.option(
         "--keep",
         metavar="NAME[,NAME]",
-        callback=listed,
-        help="Columns that are written beside the answers of a lake.  [default: all]",
+        callback=parse_list,
+        help="Columns that a lake copies to its answers.  [default: all]",
     ),
     click.option(
         "--errors",
@@ -222,24 +224,24 @@ _LAKES = (
         help="Rows of a lake that make one file of answers.  [default: 50000]",
     ),
     click.option(
-        "--part", metavar="K/N", callback=part_of, help="Do the K-th of N parts of a lake."
+        "--part", metavar="K/N", callback=parse_part, help="Do the K-th of N parts of a lake."
     ),
     click.option("--status", is_flag=True, help="Tell how far the lake in -o OUT/ is."),
 )
 
 
 def takes_rows(function: Callable[..., int]) -> Callable[..., int]:
-    """Give a verb that answers each row by itself the options for lakes too.
+    """Decorate a verb with the options for lakes too.
 
     Args:
-        function: as `takes_texts` wants it.
+        function: as for `takes_texts`.
     """
 
     @functools.wraps(function)
-    def with_lake(asked: Asked, **given: Any) -> int:
-        lake = Lake(**{name: given.pop(name) for name in Lake.__dataclass_fields__})
-        return function(replace(asked, lake=lake), **given)
+    def with_lake(request: Request, **given: Any) -> int:
+        lake = LakeOptions(**{name: given.pop(name) for name in LakeOptions.__dataclass_fields__})
+        return function(replace(request, lake=lake), **given)
 
-    for option in reversed(_LAKES):
+    for option in reversed(_LAKE_OPTIONS):
         with_lake = option(with_lake)
     return takes_texts(with_lake)
