@@ -172,8 +172,8 @@ def _cache(problems: list[str], verify: bool) -> Iterator[str]:
         size = _size(DOWNLOAD_BYTES)
         fault = f"has less than {size} free" if writable else "cannot be written"
         problems.append(
-            f"{clean(there)} {fault}: cached models load, new downloads may fail; make room, or set "
-            "TORCH_HOME to another folder"
+            f"{clean(there)} {fault}: cached models load, new downloads may fail; make room, or "
+            "set TORCH_HOME to another folder"
         )
     stages = copies().glob(".incomplete-*")
     for folder in sorted(place for place in (*root.glob("*"), *stages) if place.is_dir()):

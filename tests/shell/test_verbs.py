@@ -565,7 +565,7 @@ USAGE: dict[str, tuple[tuple[str, ...], str]] = {
     "windows without a model": (("tokens", "a", "--stride", "3"), "verbs that ask the model"),
     "a stride below 0": (("tokens", "a", "--stride", "-1"), "--stride"),
     "an option that is none": (("tokens", "a", "--colum", "b"), "Did you mean '--column'?"),
-    "a text with a dash": (("tokens", "-7"), "begins with - stands behind --"),
+    "a text with a dash": (("tokens", "-7"), "begins with - after --"),
 }
 
 
