@@ -31,7 +31,7 @@ from roberta_hub.show.words import Mark, Words
 from roberta_hub.text.layout import FIRST
 from roberta_hub.text.tokenizer import Tokenizer
 
-STRIDE = 128
+DEFAULT_STRIDE = 128
 """Default overlap in tokens of two windows over a long context."""
 
 
@@ -47,7 +47,7 @@ class Answer:
     """One past the last character."""
     score: float
     """Probability of the start times that of the end; for no answer, both at the first token."""
-    _asked: ClassVar[tuple[str, str]] = ("", "")
+    _question_and_context: ClassVar[tuple[str, str]] = ("", "")
     """Question and context, if known."""
 
     def __str__(self) -> str:
@@ -75,7 +75,7 @@ class Answer:
         return self._display()._repr_html_()
 
     def _display(self) -> Display:
-        question, context = self._asked
+        question, context = self._question_and_context
         marks = [Mark(self.start, self.end)] if self.text else []
         parts: list[Part] = [Remark(question), Words(context, marks)] if context else []
         return Display(str(self), parts, self.to_dict())
@@ -87,17 +87,17 @@ class Answer:
         raise no_item(self, key)
 
 
-def within(answer: Answer, question: str, context: str) -> Answer:
+def with_context(answer: Answer, question: str, context: str) -> Answer:
     """Attach the question and context to an answer, to draw it in its context; return it.
 
     They are no fields: equality, `to_dict` and pickles ignore them.
     """
-    object.__setattr__(answer, "_asked", (question, context))
+    object.__setattr__(answer, "_question_and_context", (question, context))
     return answer
 
 
 @dataclass(frozen=True)
-class Window:
+class ContextWindow:
     """One input: `<s> question </s> </s> part of the context </s>`."""
 
     ids: Tensor
@@ -125,7 +125,9 @@ def answers(
     for question, context in questions:
         _advise(question, context)
     inputs = [
-        windows(runner.tokenizer, question, context, runner.limit, runner.stride, runner.truncate)
+        context_windows(
+            runner.tokenizer, question, context, runner.limit, runner.stride, runner.truncate
+        )
         for question, context in questions
     ]
     flat = [window for own in inputs for window in own]
@@ -147,7 +149,7 @@ def answers(
 def _advise(question: object, context: object) -> None:
     """Warn of a question and a context that look forgotten or swapped."""
     if not (isinstance(question, str) and isinstance(context, str)):
-        return  # `windows` raises
+        return  # `context_windows` raises
     for what, text in (("question", question), ("context", context)):
         if not text.strip():
             advise(
@@ -161,14 +163,14 @@ def _advise(question: object, context: object) -> None:
         )
 
 
-def windows(
+def context_windows(
     tokenizer: Tokenizer,
     question: str,
     context: str,
     limit: int,
     stride: int | None = None,
     truncate: bool = False,
-) -> list[Window]:
+) -> list[ContextWindow]:
     """Lay out one question: one input if it fits, else windows over the context.
 
     Args:
@@ -191,7 +193,7 @@ def windows(
     column = FIRST + len(tokenizer.ids_of(question)) + tokenizer.layout.separators
     length, room = len(ids) - column - 1, limit - column - 1  # the last `</s>` takes one
     if length <= room:
-        return [Window(ids, column, 0, length)]
+        return [ContextWindow(ids, column, 0, length)]
     if room < 1:
         raise InputError(
             f"too long: with its marks {column + 1} tokens, and the model takes {limit}, the "
@@ -200,7 +202,7 @@ def windows(
         )
     if truncate and stride is not None:
         raise InputError("truncate=True and stride=N exclude each other; choose one")
-    overlap = min(STRIDE, room // 2) if stride is None else stride
+    overlap = min(DEFAULT_STRIDE, room // 2) if stride is None else stride
     if not 0 <= overlap < room:
         raise InputError(
             f"stride is {overlap}; the question leaves room for {room} tokens of the "
@@ -211,13 +213,13 @@ def windows(
     before, after = ids[:column], ids[-1:]
     parts = [ids[column + first : column + first + room] for first in firsts]
     return [
-        Window(torch.cat([before, part, after]), column, first, room)
+        ContextWindow(torch.cat([before, part, after]), column, first, room)
         for part, first in zip(parts, firsts, strict=True)
     ]
 
 
 def best_span(
-    logits: Tensor, window: Window, max_tokens: int, *, no_answer: bool
+    logits: Tensor, window: ContextWindow, max_tokens: int, *, no_answer: bool
 ) -> tuple[int, int, float, float]:
     """Return the best span of one window.
 

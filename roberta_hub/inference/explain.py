@@ -88,15 +88,17 @@ def explain(
     sentences = one_text(text)
     with placed(lambda _: "text"):
         if head is None:
-            return surprise(runner, sentences)
-        return contribution(runner, sentences, heads, heads.find(head, "classification", "explain"))
+            return surprisal_display(runner, sentences)
+        return contribution_display(
+            runner, sentences, heads, heads.find(head, "classification", "explain")
+        )
 
 
 # ---- surprise ----
 
 
 @dataclass(frozen=True)
-class Surprise:
+class Surprisal:
     """Surprisal of a word, and the model's alternatives."""
 
     unit: WordSpan
@@ -109,13 +111,13 @@ class Surprise:
     first pieces of words of the same length."""
 
 
-def surprise(runner: Runner, sentences: tuple[str, ...]) -> Display:
+def surprisal_display(runner: Runner, sentences: tuple[str, ...]) -> Display:
     """Show the surprisal of each word. See `RobertaHubInterface.explain`."""
     check_lm_head(runner.model, "explain without a head")
-    found = surprises(runner, sentences)
+    found = surprisals(runner, sentences)
     bits = sum(word.bits for word in found)
     parts: list[Part] = [
-        Words(text, [_surprise_mark(sentences, w) for w in found if w.unit.sentence == i])
+        Words(text, [_surprisal_mark(sentences, w) for w in found if w.unit.sentence == i])
         for i, text in enumerate(sentences)
     ]
     if found:
@@ -151,7 +153,7 @@ def surprise(runner: Runner, sentences: tuple[str, ...]) -> Display:
     return Display("Surprise", parts, values)
 
 
-def surprises(runner: Runner, sentences: tuple[str, ...]) -> list[Surprise]:
+def surprisals(runner: Runner, sentences: tuple[str, ...]) -> list[Surprisal]:
     """Compute the surprisal of each word of a text; truncated words are left out."""
     tokenizer = runner.tokenizer
     mask = tokenizer.mask_idx
@@ -187,17 +189,17 @@ def surprises(runner: Runner, sentences: tuple[str, ...]) -> list[Surprise]:
         places = [part.int().argmax() for part in torch.split(masked, list(batch.lengths))]
         return batch.starts + torch.stack(places)
 
-    found: list[Surprise] = []
+    found: list[Surprisal] = []
     for unit, (log, rank, best) in zip(
         owners, runner.run(copies, answer, pick=first_masks), strict=True
     ):
         bits = max(0.0, -log / math.log(2))
         if found and found[-1].unit is unit:  # a later piece of the word
             last = found[-1]
-            found[-1] = Surprise(unit, last.bits + bits, last.rank, last.instead)
+            found[-1] = Surprisal(unit, last.bits + bits, last.rank, last.instead)
         else:
             instead = [(tokenizer.decode_id(i), p) for i, p in best if p > 0]
-            found.append(Surprise(unit, bits, rank, instead))
+            found.append(Surprisal(unit, bits, rank, instead))
     return found
 
 
@@ -213,13 +215,13 @@ def _in_window(windows: Windows, unit: WordSpan) -> tuple[Tensor, list[int]]:
     return windows.ids[w], [at[column] for column in unit.columns if column in at]
 
 
-def _surprise_mark(sentences: Sequence[str], word: Surprise) -> Mark:
+def _surprisal_mark(sentences: Sequence[str], word: Surprisal) -> Mark:
     rank = "first guess" if word.rank == 1 else f"guess number {word.rank:,}"
     note = f"{_text(sentences, word.unit)}: {word.bits:.1f} bits, {rank}\ninstead: {_listed(word)}"
     return Mark(word.unit.start, word.unit.end, min(1.0, word.bits / MAX_BITS), note)
 
 
-def _listed(word: Surprise, most: int = ALTERNATIVES) -> str:
+def _listed(word: Surprisal, most: int = ALTERNATIVES) -> str:
     more = "…" if len(word.unit.columns) > 1 else ""
     guesses = [(name.strip() + more, share) for name, share in word.instead[:most]]
     return ", ".join(f"{name} {_percent(share)}" for name, share in guesses)
@@ -232,7 +234,7 @@ def _percent(share: float) -> str:
 # ---- contributions ----
 
 
-def contribution(
+def contribution_display(
     runner: Runner,
     sentences: tuple[str, ...],
     heads: Heads,
@@ -245,7 +247,7 @@ def contribution(
     least = thresholds_of(heads.thresholds(head), len(labels), way)
     check_inputs([text], head, inputs)
     units = word_spans(runner.tokenizer, sentences)
-    values = left_out(runner, sentences, head, units, way)  # (1 + words, K)
+    values = outputs_without_words(runner, sentences, head, units, way)  # (1 + words, K)
     prediction = Prediction.of(labels, values[0].tolist(), least)
     best = labels.index(prediction.label)
     shares = way == "sigmoid" or (way == "softmax" and values.size(1) > 1)
@@ -285,7 +287,7 @@ def contribution(
     return Display(f"{head}: {prediction}", parts, {**data, "words": dicts})
 
 
-def left_out(
+def outputs_without_words(
     runner: Runner,
     sentences: tuple[str, ...],
     head: str,

@@ -33,13 +33,13 @@ from roberta_hub.text.tokenizer import Text
 
 ENTAILMENT = "entailment"
 """Label that identifies a head for natural-language inference."""
-_PAIRS = Remedy(
+_GIVE_PAIRS = Remedy(
     "pass (text, other text) for each, or ask zero_shot(texts, labels), which takes single texts "
     "and labels in words",
     "give pairs (--pair A B, or two columns), or take zero-shot, for labels in words",
 )
-_NAME = Remedy("pass head=NAME, or set roberta.own_head once", "say --head NAME")
-_MAKE = Remedy(
+_NAME_A_HEAD = Remedy("pass head=NAME, or set roberta.own_head once", "say --head NAME")
+_NO_HEAD = Remedy(
     "load a model that has one, or register and train one",
     "-m takes a model that has one; `roberta-hub fit` and `roberta-hub train` make them",
 )
@@ -149,7 +149,7 @@ def check_inputs(texts: Sequence[Text], head: str, inputs: Inputs | None) -> Non
             raise InputError(
                 f"a single text ({_beginning(text)}), and head {head!r} judges pairs",
                 place=Place("texts", i),
-                remedy=_PAIRS,
+                remedy=_GIVE_PAIRS,
             )
         if inputs == "one" and count > 1:
             raise InputError(
@@ -173,7 +173,7 @@ class Heads:
     """Class names of heads, if given."""
     marks: Mapping[str, Inputs]
     """Inputs that heads were trained on, if known."""
-    own: str | None
+    default: str | None
     """The head that the model was trained for, if known."""
     dictionary: Any = None
     """Label dictionary of the task, ours or fairseq's, if any."""
@@ -234,7 +234,7 @@ class Heads:
         *,
         fits: Callable[[str], bool] | None = None,
         need: str = "",
-        remedy: Remedy = _MAKE,
+        remedy: Remedy = _NO_HEAD,
     ) -> str:
         """Find the head for a verb: the named one, else the model's default, else the only one.
 
@@ -254,15 +254,15 @@ class Heads:
             known_head(self.model, head, kind)
             return head
         able = [name for name in heads_of(self.model, kind) if fits is None or fits(name)]
-        if self.own in able:
-            return self.own
+        if self.default in able:
+            return self.default
         if len(able) == 1:
             return able[0]
         if able:
             raise InputError(
                 f"{verb} is not told which head to ask, and this model has {len(able)}: "
                 f"{_listed(able, kind, self.labels)}",
-                remedy=_NAME,
+                remedy=_NAME_A_HEAD,
             )
         kinds = [k for k in VERBS if len(heads_of(self.model, k))]
         there = [_listed(heads_of(self.model, k), k, self.labels) for k in kinds]

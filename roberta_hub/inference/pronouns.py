@@ -26,7 +26,7 @@ from roberta_hub.text.tokenizer import Tokenizer
 
 
 @dataclass(frozen=True)
-class Schema:
+class WinogradSchema:
     """A sentence around a pronoun, and the guess to judge, if any."""
 
     before: str
@@ -40,7 +40,7 @@ class Schema:
         return self.before + self.pronoun + self.after
 
 
-def parse(sentence: str) -> Schema:
+def parse(sentence: str) -> WinogradSchema:
     """Read the marks of a sentence.
 
     Example:
@@ -68,7 +68,7 @@ def parse(sentence: str) -> Schema:
         query = query[:-1]
     if query is not None and not query.strip():
         raise InputError(f"{shown(sentence, 200)}: there is no guess between the underscores")
-    return Schema(before, bare, pronoun[len(bare) :] + after, query)
+    return WinogradSchema(before, bare, pronoun[len(bare) :] + after, query)
 
 
 def disambiguate_pronoun(
@@ -103,7 +103,7 @@ def disambiguate_pronoun(
 
 
 def span_scores(
-    runner: Runner, schema: Schema, candidates: Sequence[str], *, init_token: bool
+    runner: Runner, schema: WinogradSchema, candidates: Sequence[str], *, init_token: bool
 ) -> list[float]:
     """Mean log-probability of each candidate's tokens, all masked, in the pronoun's place."""
     tokenizer = runner.tokenizer
@@ -134,7 +134,7 @@ def span_scores(
 
 
 def with_candidate(
-    tokenizer: Tokenizer, schema: Schema, candidate: str, *, init_token: bool
+    tokenizer: Tokenizer, schema: WinogradSchema, candidate: str, *, init_token: bool
 ) -> tuple[Tensor, int, int]:
     """Replace the pronoun by a candidate: (ids, start, end) with the span of its tokens.
 
@@ -162,7 +162,7 @@ def with_candidate(
     return ids, start, end
 
 
-def find_candidates(schema: Schema) -> list[str]:
+def find_candidates(schema: WinogradSchema) -> list[str]:
     """Noun phrases of the sentence that could be meant, by an installed spaCy pipeline.
 
     Noun chunks and maximal runs of nouns, without pronouns and spans that overlap the guess.
@@ -171,7 +171,7 @@ def find_candidates(schema: Schema) -> list[str]:
     return candidates_in(nlp(schema.text), schema)
 
 
-def candidates_in(doc: Any, schema: Schema) -> list[str]:
+def candidates_in(doc: Any, schema: WinogradSchema) -> list[str]:
     """Return the candidates among a parsed sentence's noun phrases."""
     start, end = len(schema.before), len(schema.before) + len(schema.pronoun)
     spans = {(chunk.start, chunk.end) for chunk in doc.noun_chunks}

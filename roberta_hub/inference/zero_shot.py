@@ -33,16 +33,16 @@ MULTI_LABEL_TEMPERATURE = 2.0
 """Temperature of logits with cosines under `multi_label`: a cosine says less than its rank."""
 ENTAILMENT_LABELS = 10
 """By both, entailment is computed for this many labels of a text, the nearest by meaning."""
-_NLI = Remedy(
+_NO_NLI_HEAD = Remedy(
     "load a model that has one, or register and train one; roberta.labels[HEAD] = [...] names the "
     "classes of a head",
     "-m takes a model that has one; `roberta-hub train finetune=mnli` trains one",
 )
-_NLI_OR_MEANING = Remedy(
+_NO_NLI_HEAD_BUT_VECTORS = Remedy(
     'pass by="meaning", which asks this model\'s sentence vectors, or load a model that has one',
     "say --by meaning, which asks this model's sentence vectors; or -m takes a model that has one",
 )
-_VECTORS = Remedy(
+_NO_VECTORS = Remedy(
     'pass by="entailment", or set roberta.sentence = SentenceSettings(...) if its vectors compare',
     "say --by entailment, or -m takes a model with sentence vectors",
 )
@@ -95,7 +95,7 @@ class ZeroShotModel:
             raise InputError(
                 f"by is {found!r}, and this model was not trained to make sentence vectors "
                 "(roberta.sentence is None)",
-                remedy=_VECTORS,
+                remedy=_NO_VECTORS,
             )
         return found
 
@@ -113,7 +113,7 @@ class ZeroShotModel:
             "zero_shot",
             fits=lambda name: heads.inputs(name) == "pair" and entails(heads.labels(name)),
             need="head for entailment, one of whose labels is 'entailment'",
-            remedy=_NLI if self.sentence is None else _NLI_OR_MEANING,
+            remedy=_NO_NLI_HEAD if self.sentence is None else _NO_NLI_HEAD_BUT_VECTORS,
         )
         labels = heads.labels(name)
         if not entails(labels):

@@ -58,7 +58,7 @@ class Plan:
             folder: the target on it.
             verb: of the plan.
         """
-        verb = verb.but(threads=self.settings["threads"], text=self.source_schema.text)
+        verb = verb.replace(threads=self.settings["threads"], text=self.source_schema.text)
         bare = dataclasses.replace(source, files=())
         digest = self.settings["model"]
         return Job(bare, self.source_schema, system, folder, verb, digest, self.fingerprint)

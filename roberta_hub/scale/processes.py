@@ -60,27 +60,27 @@ def run_units(
     gpus = _gpus(job.verb.device)
     wanted = schedule.workers or len(gpus) or max(1, _cores() // CORES_PER_WORKER)
     waiting, attempts = deque(units), Attempts(schedule.attempts)
-    places = {
-        number: _Place(gpus[number % len(gpus)] if gpus else None) for number in range(wanted)
+    slots = {
+        number: _WorkerSlot(gpus[number % len(gpus)] if gpus else None) for number in range(wanted)
     }
     try:
-        while waiting or any(place.unit for place in places.values()):
-            for place in places.values():
-                if waiting and place.unit is None:
-                    place.give(job, waiting.popleft(), schedule.time_limit)
-            for done in _ended([place for place in places.values() if place.unit]):
+        while waiting or any(slot.unit for slot in slots.values()):
+            for slot in slots.values():
+                if waiting and slot.unit is None:
+                    slot.give(job, waiting.popleft(), schedule.time_limit)
+            for done in _ended([slot for slot in slots.values() if slot.unit]):
                 final = attempts.final(done)
                 if final is None:
                     waiting.append(next(unit for unit in units if unit.number == done.unit))
                 else:
                     yield final
     finally:
-        for place in places.values():
-            place.stop()
+        for slot in slots.values():
+            slot.stop()
 
 
 @dataclass
-class _Place:
+class _WorkerSlot:
     """Slot of a worker, which is started on demand and restarted after it died."""
 
     gpu: str | None
@@ -171,12 +171,12 @@ class _Place:
         self.process = self.pipe = self.unit = None
 
 
-def _ended(busy: Sequence[_Place]) -> list[Done]:
+def _ended(busy: Sequence[_WorkerSlot]) -> list[Done]:
     """Wait for a worker or a deadline; return the results that are ready."""
-    pipes = [place.pipe for place in busy if place.pipe is not None]
-    rest = min(place.deadline for place in busy) - time.monotonic()
+    pipes = [slot.pipe for slot in busy if slot.pipe is not None]
+    rest = min(slot.deadline for slot in busy) - time.monotonic()
     wait(pipes, timeout=min(max(rest, 0), threading.TIMEOUT_MAX))
-    found = [place.end_of() for place in busy]
+    found = [slot.end_of() for slot in busy]
     return [done for done in found if done is not None]
 
 

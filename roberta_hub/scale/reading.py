@@ -25,7 +25,7 @@ BATCH_ROWS = 4096
 
 
 @dataclass(frozen=True)
-class Batch:
+class RowBatch:
     """Consecutive rows of a unit."""
 
     kept: Any
@@ -35,7 +35,9 @@ class Batch:
     """Row or line of each in its file, from 1."""
 
 
-def read_unit(source: LakeSource, source_schema: SourceSchema, unit: WorkUnit) -> Iterator[Batch]:
+def read_unit(
+    source: LakeSource, source_schema: SourceSchema, unit: WorkUnit
+) -> Iterator[RowBatch]:
     """Read a unit.
 
     Args:
@@ -66,7 +68,7 @@ def read_unit(source: LakeSource, source_schema: SourceSchema, unit: WorkUnit) -
         raise unreadable(unit.file, error) from None
 
 
-def _parquet(handle: Any, source_schema: SourceSchema, unit: WorkUnit) -> Iterator[Batch]:
+def _parquet(handle: Any, source_schema: SourceSchema, unit: WorkUnit) -> Iterator[RowBatch]:
     file = arrow().parquet.ParquetFile(handle)
     names = list(dict.fromkeys([*source_schema.text, *source_schema.keep.names]))
     number = unit.first
@@ -77,7 +79,7 @@ def _parquet(handle: Any, source_schema: SourceSchema, unit: WorkUnit) -> Iterat
         )  # casting a table without columns loses its row count
         kept = kept.cast(source_schema.keep) if source_schema.keep.names else kept
         numbers = range(number, number + len(table))
-        yield Batch(kept, texts_in(columns, source_schema.text), numbers)
+        yield RowBatch(kept, texts_in(columns, source_schema.text), numbers)
         number += len(table)
 
 
@@ -107,7 +109,7 @@ def _check_columns(values: Values, known: frozenset[str]) -> Values:
     return Fault(f"a column {shown(new)} that the first rows have not; name the columns to keep")
 
 
-def _batches(rows: Iterable[tuple[int, Values]], source_schema: SourceSchema) -> Iterator[Batch]:
+def _batches(rows: Iterable[tuple[int, Values]], source_schema: SourceSchema) -> Iterator[RowBatch]:
     """Group numbered rows into batches of `BATCH_ROWS`."""
     pa = arrow()
     rows = iter(rows)
@@ -135,7 +137,7 @@ def _batches(rows: Iterable[tuple[int, Values]], source_schema: SourceSchema) ->
             else faults.get(i) or _texts(values, source_schema.text)
             for i, (_, values) in enumerate(batch)
         ]
-        yield Batch(kept, texts, [number for number, _ in batch])
+        yield RowBatch(kept, texts, [number for number, _ in batch])
 
 
 def _table_without_columns(rows: int) -> Any:

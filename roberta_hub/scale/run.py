@@ -121,7 +121,7 @@ def lake(
     began = clock()
     if not isinstance(verb, Verb):
         raise InputTypeError(f"verb is a {kind_of(verb)}; pass Verb('classify', ...)")
-    verb = verb if errors is None else verb.but(errors=errors)
+    verb = verb if errors is None else verb.replace(errors=errors)
     one_of("engine", engine, ("processes", "ray"))
     kept = None if keep is None else as_strings(keep, "keep", "columns' names")
     unit_rows = whole_number("unit_rows", unit_rows, 1)
@@ -138,7 +138,7 @@ def lake(
         _check_target(files, system, folder, path)
         plan = plans.load(system, folder)
         source_schema = find_schema(files, verb.text, kept)
-        plain = verb.but(
+        plain = verb.replace(
             text=source_schema.text, device=None, optimize=None
         )  # any machine can load that
         check_clash(

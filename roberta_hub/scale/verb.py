@@ -190,7 +190,7 @@ class Verb:
         inner = ", ".join(f"{name}={value!r}" for name, value in names.items())
         return f"Verb({self.verb!r}, {inner})"
 
-    def but(self, **changes: Any) -> Verb:
+    def replace(self, **changes: Any) -> Verb:
         """Return a copy with other arguments.
 
         Args:
@@ -208,6 +208,16 @@ class Verb:
         message = "Verb.names() is now Verb.arguments()"
         warnings.warn(message, DeprecationWarning, stacklevel=2)
         return self.arguments()
+
+    def but(self, **changes: Any) -> Verb:
+        """Return `replace(**changes)`; deprecated.
+
+        Args:
+            changes: arguments of the constructor.
+        """
+        message = "Verb.but() is now Verb.replace()"
+        warnings.warn(message, DeprecationWarning, stacklevel=2)
+        return self.replace(**changes)
 
     def schema(self) -> Any:
         """Arrow schema of the answers; loads the model.

@@ -20,7 +20,7 @@ from typing import Any, Literal
 from roberta_hub.errors import InputError, RobertaHubError
 from roberta_hub.scale.columns import arrow
 from roberta_hub.scale.outputs import write_whole
-from roberta_hub.scale.reading import Batch, read_unit
+from roberta_hub.scale.reading import RowBatch, read_unit
 from roberta_hub.scale.source_schema import SourceSchema
 from roberta_hub.scale.sources import LakeSource
 from roberta_hub.scale.units import WorkUnit
@@ -234,7 +234,7 @@ def _write_unit(job: Job, unit: WorkUnit) -> Done:
     return Done(unit.number, "done", count, faults, tuple(errors))
 
 
-def _answer_rows(job: Job, unit: WorkUnit, rows: Batch) -> tuple[Any, list[InputError]]:
+def _answer_rows(job: Job, unit: WorkUnit, rows: RowBatch) -> tuple[Any, list[InputError]]:
     """Answer some rows: (Table of kept columns and answers, errors of rows)."""
     found, faults = job.verb.answers(rows.texts)
     for i, error in faults.items():

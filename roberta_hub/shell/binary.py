@@ -14,11 +14,11 @@ from roberta_hub.verbs.question import AnswerFormat, Record
 
 ROW_GROUP_ROWS = 8192
 """Rows per row group of a Parquet file."""
-NPY_HEADER = 128
+NPY_HEADER_BYTES = 128
 """Bytes of the header of a .npy file."""
 
 
-class Parquet:
+class ParquetSink:
     """Answers as Parquet, with vectors as fixed-size lists of float32."""
 
     def __init__(self, stream: TextIO, answer_format: AnswerFormat, *, blocks: bool) -> None:
@@ -71,14 +71,14 @@ class Parquet:
         return {str: arrow.string(), int: arrow.int64(), float: arrow.float64()}[type(value)]
 
 
-class Npy:
+class NpySink:
     """Vectors as a .npy file of float32 (numpy.lib.format, version 1.0)."""
 
     def __init__(self, stream: TextIO, answer_format: AnswerFormat, *, blocks: bool) -> None:
         """Write to the bytes of a file, after room for the header."""
         self._file = stream.buffer
         self._shape = (0, 0)
-        self._file.write(b"\0" * NPY_HEADER)
+        self._file.write(b"\0" * NPY_HEADER_BYTES)
 
     def write(self, items: Sequence[Item], answers: Sequence[Record]) -> None:
         """Write a vector for each input."""
@@ -90,9 +90,9 @@ class Npy:
         """Write the header, which has the shape."""
         order = "<" if sys.byteorder == "little" else ">"
         about = {"descr": f"{order}f4", "fortran_order": False, "shape": self._shape}
-        magic = b"\x93NUMPY\x01\x00" + (NPY_HEADER - 10).to_bytes(2, "little")
+        magic = b"\x93NUMPY\x01\x00" + (NPY_HEADER_BYTES - 10).to_bytes(2, "little")
         self._file.seek(0)
-        self._file.write(magic + repr(about).encode().ljust(NPY_HEADER - 11) + b"\n")
+        self._file.write(magic + repr(about).encode().ljust(NPY_HEADER_BYTES - 11) + b"\n")
 
 
 def as_lists(value: Any) -> Any:

@@ -143,10 +143,10 @@ def _versions(problems: list[str]) -> Iterator[str]:
     cards = [torch.cuda.get_device_name(i) for i in range(torch.cuda.device_count())]
     cards += ["Apple MPS"] if torch.backends.mps.is_available() else []
     yield f"  devices: CPU with {torch.get_num_threads()} threads{''.join(f', {c}' for c in cards)}"
-    yield f"  layers after optimize(): {_compiled()}"
+    yield f"  layers after optimize(): {_layer_implementation()}"
 
 
-def _compiled() -> str:
+def _layer_implementation() -> str:
     """Which implementation computes layers, and why."""
     if not compiled.BUILT.is_file():
         return "torch's operators; the compiled part was not built (pip install builds it by g++)"

@@ -30,7 +30,7 @@ class Sink(Protocol):
         """Write the rest."""
 
 
-class Table:
+class TableSink:
     """Answers for terminals: a line each, or a block below each text given as an argument."""
 
     def __init__(self, stream: TextIO, answer_format: AnswerFormat, *, blocks: bool) -> None:
@@ -65,7 +65,7 @@ class Table:
         """Do nothing."""
 
 
-class Jsonl:
+class JsonlSink:
     """Answers as JSONL in UTF-8."""
 
     def __init__(self, stream: TextIO, answer_format: AnswerFormat, *, blocks: bool) -> None:
@@ -83,7 +83,7 @@ class Jsonl:
         """Do nothing."""
 
 
-class Separated:
+class DelimitedSink:
     """Answers as CSV or TSV; an answer that is a list has a row per item."""
 
     def __init__(
@@ -135,15 +135,15 @@ class Separated:
         csv.writer(buffer, lineterminator="\n", **dialect).writerow(cells)
 
 
-def csv_sink(stream: TextIO, answer_format: AnswerFormat, *, blocks: bool) -> Separated:
+def csv_sink(stream: TextIO, answer_format: AnswerFormat, *, blocks: bool) -> DelimitedSink:
     """Make a CSV sink."""
-    return Separated(stream, answer_format, blocks=blocks, dialect={"delimiter": ","})
+    return DelimitedSink(stream, answer_format, blocks=blocks, dialect={"delimiter": ","})
 
 
-def tsv_sink(stream: TextIO, answer_format: AnswerFormat, *, blocks: bool) -> Separated:
+def tsv_sink(stream: TextIO, answer_format: AnswerFormat, *, blocks: bool) -> DelimitedSink:
     """Make a TSV sink; texts are quoted, so that tabs in them can be read back."""
     dialect = {"delimiter": "\t", "quoting": csv.QUOTE_NONNUMERIC}
-    return Separated(stream, answer_format, blocks=blocks, dialect=dialect)
+    return DelimitedSink(stream, answer_format, blocks=blocks, dialect=dialect)
 
 
 def _escaped(line: str) -> str:

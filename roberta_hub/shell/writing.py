@@ -16,14 +16,14 @@ import click
 
 from roberta_hub.errors import InputError
 from roberta_hub.files import publishing
-from roberta_hub.shell.binary import Npy, Parquet
-from roberta_hub.shell.formats import Jsonl, Sink, Table, csv_sink, tsv_sink
+from roberta_hub.shell.binary import NpySink, ParquetSink
+from roberta_hub.shell.formats import JsonlSink, Sink, TableSink, csv_sink, tsv_sink
 from roberta_hub.shell.options import ANSWER_FORMATS, Request
 from roberta_hub.verbs.question import AnswerFormat
 
 SINKS: dict[str, Callable[..., Sink]] = {
-    **{"table": Table, "jsonl": Jsonl, "csv": csv_sink, "tsv": tsv_sink},
-    **{"parquet": Parquet, "npy": Npy},
+    **{"table": TableSink, "jsonl": JsonlSink, "csv": csv_sink, "tsv": tsv_sink},
+    **{"parquet": ParquetSink, "npy": NpySink},
 }
 FORMAT_OF_ENDING = {"ndjson": "jsonl", "pq": "parquet", "txt": "table"}
 """Formats of endings with another name."""
@@ -101,7 +101,7 @@ def _open_target(path: Path, source: str | None) -> Iterator[io.TextIOWrapper]:
     special = path.exists() and not path.is_file()
     place = contextlib.nullcontext(path) if special else publishing(path)
     with (
-        terminable(),
+        sigterm_as_exception(),
         place as new,
         open(new, "wb") as file,
         io.TextIOWrapper(file, encoding="utf-8", newline="\n", write_through=True) as stream,
@@ -110,7 +110,7 @@ def _open_target(path: Path, source: str | None) -> Iterator[io.TextIOWrapper]:
 
 
 @contextlib.contextmanager
-def terminable() -> Iterator[None]:
+def sigterm_as_exception() -> Iterator[None]:
     """Let SIGTERM raise SystemExit, so that no partial file is left."""
     if threading.current_thread() is not threading.main_thread():
         yield

@@ -41,7 +41,7 @@ def answer(
     no_answer: bool = True,
 ) -> Answer:
     """Ask a span head. See `RobertaHubInterface.answer`."""
-    from roberta_hub.inference.answer import answers, within
+    from roberta_hub.inference.answer import answers, with_context
 
     [found] = answers(
         model.runner,
@@ -50,7 +50,7 @@ def answer(
         max_tokens=max_answer_tokens,
         no_answer=no_answer,
     )
-    return within(found, question, context)
+    return with_context(found, question, context)
 
 
 def _answers(

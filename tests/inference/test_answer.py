@@ -11,7 +11,7 @@ from small_models import randomise, small_roberta
 
 from roberta_hub import RobertaHubInterface
 from roberta_hub.errors import InputError, InputTypeError, UnknownNameError
-from roberta_hub.inference.answer import Window, answers, best_span, windows
+from roberta_hub.inference.answer import ContextWindow, answers, best_span, context_windows
 from roberta_hub.inference.batching import Runner
 
 CASES = [
@@ -99,7 +99,7 @@ def test_a_context_without_tokens_has_no_answer(roberta):
 def test_windows_cover_a_long_context(roberta):
     tokenizer = roberta.tokenizer
     whole = tokenizer.encode(LONG)[1:-1]
-    found = windows(tokenizer, "Who is it?", LONG, 48, 10)
+    found = context_windows(tokenizer, "Who is it?", LONG, 48, 10)
     head = [*tokenizer.encode("Who is it?").tolist(), 2]
     covered: set[int] = set()
     for window in found:
@@ -115,7 +115,7 @@ def test_windows_cover_a_long_context(roberta):
 
 def test_the_surest_window_answers(roberta):
     tokenizer = roberta.tokenizer
-    own = windows(tokenizer, "Who?", LONG, 48, 10)
+    own = context_windows(tokenizer, "Who?", LONG, 48, 10)
     offsets, best = tokenizer.offsets(LONG), []
     for window in own:
         with torch.no_grad():
@@ -135,7 +135,7 @@ def test_the_surest_window_answers(roberta):
 
 def test_a_span_by_hand():
     """Four tokens of context behind `<s> question </s> </s>`, the window beginning at the 10th."""
-    window = Window(torch.arange(9), 4, 10, 4)
+    window = ContextWindow(torch.arange(9), 4, 10, 4)
     logits = torch.zeros(9, 2)
     logits[0] = torch.tensor([1.0, 1.0])
     logits[5, 0], logits[6, 1], logits[4, 1] = (

@@ -269,8 +269,8 @@ def test_lakes_have_a_column_of_labels(folder: Path, roberta: RobertaHubInterfac
     found = verb({"text": [*TEXTS, None]})
     assert list(found["labels"]) == [*wanted, None]
     assert str(verb.schema().field("labels").type.value_type) == "string"
-    assert "labels" not in verb.but(multi_label=False).schema().names
-    assert "labels" not in verb.but(head="topic").schema().names
+    assert "labels" not in verb.replace(multi_label=False).schema().names
+    assert "labels" not in verb.replace(head="topic").schema().names
 
 
 def test_an_export_says_it_beside_the_file(folder: Path, tmp_path: Path) -> None:

@@ -115,16 +115,16 @@ def test_what_differs_is_named_and_nothing_touched(
     other = write_model(tmp_path / "other", seed=1)
     moved = tmp_path / "moved"
     shutil.copytree(verb.model, moved)
-    assert lake(source, out, verb.but(model=moved), unit_rows=UNIT).rows == ROWS
+    assert lake(source, out, verb.replace(model=moved), unit_rows=UNIT).rows == ROWS
     for changed, word in (
-        (verb.but(model=other), "model"),
-        (verb.but(head="race"), "head"),
-        (verb.but(truncate=True), "truncate"),
-        (verb.but(optimize="float32"), "optimize"),
-        (verb.but(dtype="bfloat16"), "model"),
-        (verb.but(threads=2), "threads: it was 1 and is 2"),
-        (verb.but(text=TEXT[::-1]), "columns with the texts"),
-        (verb.but(errors="column"), "errors"),
+        (verb.replace(model=other), "model"),
+        (verb.replace(head="race"), "head"),
+        (verb.replace(truncate=True), "truncate"),
+        (verb.replace(optimize="float32"), "optimize"),
+        (verb.replace(dtype="bfloat16"), "model"),
+        (verb.replace(threads=2), "threads: it was 1 and is 2"),
+        (verb.replace(text=TEXT[::-1]), "columns with the texts"),
+        (verb.replace(errors="column"), "errors"),
     ):
         with pytest.raises(InputError, match=word):
             lake(source, out, changed, unit_rows=UNIT)
@@ -146,7 +146,7 @@ def test_what_differs_is_named_and_nothing_touched(
 def test_threads_are_those_of_the_plan_unless_given(
     tmp_path: Path, source: Path, verb: Verb
 ) -> None:
-    free = verb.but(threads=None)
+    free = verb.replace(threads=None)
     lake(source, tmp_path / "out", free, unit_rows=UNIT, workers=1, part=(1, 2))
     lake(source, tmp_path / "out", free, unit_rows=UNIT, workers=64)
     assert status(tmp_path / "out").finished
@@ -215,7 +215,7 @@ def test_one_file_is_put_together_at_the_end(
     assert status(one).finished
     assert lake(source, one, verb, unit_rows=UNIT).rows == ROWS
     assert ran == []
-    lake(source, one, verb.but(truncate=True), unit_rows=UNIT)
+    lake(source, one, verb.replace(truncate=True), unit_rows=UNIT)
     assert len(ran) == 5
 
 
@@ -295,14 +295,14 @@ def test_what_cannot_be_a_lake(tmp_path: Path, source: Path, verb: Verb) -> None
         with pytest.raises(error, match=said):
             lake(given, target, verb)
     with pytest.raises(UnknownNameError, match="no column 'hypothesi'; did you mean hypothesis"):
-        lake(source, out, verb.but(text=("premise", "hypothesi")))
+        lake(source, out, verb.replace(text=("premise", "hypothesi")))
     with pytest.raises(UnknownNameError, match="no column 'key'"):
         lake(source, out, verb, keep=["key"])
     pq.write_table(pa.table({**{name: ["a"] for name in TEXT}, "label": [1]}), number)
     with pytest.raises(InputError, match="'label' already"):
         lake(number, out, verb)
     assert not out.exists()
-    lake(number, out, verb.but(prefix="predicted_"))
+    lake(number, out, verb.replace(prefix="predicted_"))
     assert pq.read_table(parts(out)[0]).column_names[2:] == [
         "label",
         "predicted_label",
@@ -333,7 +333,7 @@ def test_hostile_arguments(tmp_path: Path, source: Path, verb: Verb) -> None:
 def test_a_full_disk_stops_with_a_sentence_and_the_same_call_goes_on(
     tmp_path: Path, source: Path, verb: Verb
 ) -> None:
-    wide = verb.but(prefix="x" * 2000)  # names in the footer: a file of more than the limit
+    wide = verb.replace(prefix="x" * 2000)  # names in the footer: a file of more than the limit
     lake(source, tmp_path / "out", wide, unit_rows=UNIT, part=(1, 5))
     soft, hard = resource.getrlimit(resource.RLIMIT_FSIZE)
     resource.setrlimit(resource.RLIMIT_FSIZE, (4096, hard))

@@ -177,7 +177,7 @@ def test_a_changed_source_and_other_options_are_refused(
     with pytest.raises(InputError, match="unit_rows"):
         run(store, "refused", verb, unit_rows=UNIT + 1)
     with pytest.raises(InputError, match="prefix"):
-        run(store, "refused", verb.but(prefix="of_"))
+        run(store, "refused", verb.replace(prefix="of_"))
     store.put("in/b.parquet", pairs(3))
     try:
         with pytest.raises(InputError, match=r"b\.parquet is new"):

@@ -107,4 +107,4 @@ def test_a_verb_does_not_mind_what_engines_hang_on_it() -> None:
     verb.pool = object()  # type: ignore[attr-defined]
     assert verb.arguments() == before
     assert verb({"text": ["Goal!"]})["label"][0] in ("sport", "art")
-    assert type(verb.but(threads=2)) is Actor
+    assert type(verb.replace(threads=2)) is Actor

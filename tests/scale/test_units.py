@@ -20,7 +20,7 @@ from roberta_hub.errors import InputError, UnknownNameError  # noqa: E402
 from roberta_hub.rows.values import Fault  # noqa: E402
 from roberta_hub.scale import reading as reading_module  # noqa: E402
 from roberta_hub.scale import units as units_module  # noqa: E402
-from roberta_hub.scale.reading import Batch, read_unit  # noqa: E402
+from roberta_hub.scale.reading import RowBatch, read_unit  # noqa: E402
 from roberta_hub.scale.source_schema import find_schema  # noqa: E402
 from roberta_hub.scale.sources import find_source  # noqa: E402
 from roberta_hub.scale.units import WorkUnit, plan_units, row_cuts  # noqa: E402
@@ -37,14 +37,14 @@ def small_blocks(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(reading_module, "BATCH_ROWS", 4)
 
 
-def all_rows(path: Path, unit_rows: int) -> tuple[list[WorkUnit], list[list[Batch]]]:
+def all_rows(path: Path, unit_rows: int) -> tuple[list[WorkUnit], list[list[RowBatch]]]:
     source = find_source(path)
     layout = find_schema(source, ("text",), None)
     units = plan_units(source, layout, unit_rows)
     return units, [list(read_unit(source, layout, unit)) for unit in units]
 
 
-def texts_of(batches: list[list[Batch]]) -> list[Any]:
+def texts_of(batches: list[list[RowBatch]]) -> list[Any]:
     return [text for unit in batches for batch in unit for text in batch.texts]
 
 

@@ -251,3 +251,11 @@ def test_hostile_arguments_of_a_verb(model: Path) -> None:
                 Verb(**{**told, name: value})({"text": ["a dog"]})
             except RobertaHubError as error:
                 assert str(error)
+
+
+def test_old_names_of_methods_warn() -> None:
+    verb = Verb("score", threads=1)
+    with pytest.warns(DeprecationWarning, match=r"Verb\.arguments"):
+        assert verb.names() == verb.arguments()
+    with pytest.warns(DeprecationWarning, match=r"Verb\.replace"):
+        assert verb.but(threads=2).arguments() == {**verb.arguments(), "threads": 2}

@@ -15,7 +15,7 @@ import torch.nn.functional as F
 from torch import Tensor
 
 from roberta_hub.errors import InputError
-from roberta_hub.inference.pronouns import Schema, find_candidates, with_candidate
+from roberta_hub.inference.pronouns import WinogradSchema, find_candidates, with_candidate
 from roberta_hub.interface import RobertaHubInterface
 from roberta_hub.model.roberta import Roberta
 from roberta_hub.train.data.pronouns import Pronoun, read_pronouns
@@ -173,7 +173,7 @@ def _queries(
 ) -> _Queries:
     """Put the query and each rival in the pronoun's place, masked."""
     tokenizer, limit = interface.tokenizer, options.max_length or interface.max_positions
-    schema = Schema(example.before, example.pronoun, example.after, example.query)
+    schema = WinogradSchema(example.before, example.pronoun, example.after, example.query)
     rivals = example.candidates or tuple(find_candidates(schema))
     if not rivals:
         raise InputError(

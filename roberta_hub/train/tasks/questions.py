@@ -11,7 +11,7 @@ import torch
 import torch.nn.functional as F
 from torch import Tensor
 
-from roberta_hub.inference.answer import answers, windows
+from roberta_hub.inference.answer import answers, context_windows
 from roberta_hub.inference.batching import Runner
 from roberta_hub.interface import RobertaHubInterface
 from roberta_hub.model.roberta import Roberta
@@ -87,7 +87,7 @@ def _prepare(config: Config, interface: RobertaHubInterface, examples: list[Ques
     for example in examples:
         texts = (example.question, example.context)
         with located(example.where):
-            own = windows(tokenizer, *texts, limit, options.stride, options.truncate)
+            own = context_windows(tokenizer, *texts, limit, options.stride, options.truncate)
         found = answer_tokens(tokenizer, example)
         for window in own:
             first, last = found if found is not None else (-1, -1)
