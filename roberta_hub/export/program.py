@@ -46,7 +46,7 @@ def trace(graph: Graph) -> ExportedProgram:
 
 def write_program(program: ExportedProgram, folder: Path) -> None:
     """Write a program as `model.pt2`, which `torch.export.load` reads."""
-    # Not straight into the file: torch's own writer ends the process where a disk is full.
+    # Through memory: torch's own writer ends the process if the disk is full.
     archive = BytesIO()
     torch.export.save(program, archive)
     (folder / PROGRAM_FILE).write_bytes(archive.getbuffer())

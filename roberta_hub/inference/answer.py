@@ -40,7 +40,7 @@ class Answer:
     """Span of the context; `str` gives it with its score, or "no answer"."""
 
     text: str
-    """`context[start:end]`; "" where the context has no answer."""
+    """`context[start:end]`; "" if the context has no answer."""
     start: int
     """First character."""
     end: int
@@ -178,7 +178,7 @@ def context_windows(
         question: repeated in every window.
         context: any length.
         limit: longest input in tokens.
-        stride: tokens that two windows share; None: 128, or half of the room where that is less.
+        stride: overlap of two windows in tokens; None: 128, or half of the room if that is less.
         truncate: the first window only.
 
     Raises:

@@ -1,4 +1,4 @@
-"""Runs one machine's verbs over a lake of text: a table in, a table out; planned units of work."""
+"""Batch inference over files: a verb as a function from table to table, planned units of work."""
 
 from roberta_hub.scale.run import lake
 from roberta_hub.scale.status import Report, Status, status

@@ -72,7 +72,7 @@ def write(system: Any, path: str, data: bytes, run: str) -> None:
 
 
 def create(system: Any, path: str, data: bytes) -> bool:
-    """Write a small file unless it exists; of several writers at once, one wins.
+    """Write a small file unless it exists; of several concurrent writers one wins.
 
     pyarrow has no such call for object stores: there the last of two simultaneous writers wins, and
     the caller reads the file again.

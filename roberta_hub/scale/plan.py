@@ -74,7 +74,7 @@ def collect_settings(
         source_schema: of the files.
         digest: of the model; its name does not matter.
         threads: of a worker.
-        unit_rows: about so many rows make a unit.
+        unit_rows: approximate rows per unit.
     """
     settings = {
         "verb": verb.verb,

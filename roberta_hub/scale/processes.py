@@ -195,7 +195,7 @@ def _gpus(device: str | None) -> list[str]:
 
 
 def work(pipe: int, life: int) -> None:
-    """Do the units that come through a pipe: what a worker runs.
+    """Main function of a worker: do the units that come through a pipe.
 
     Args:
         pipe: the end of a socket pair: a job comes, then units; how they ended goes back.

@@ -71,41 +71,41 @@ def lake(
     attempts: int = ATTEMPTS,
     progress: bool | None = None,
 ) -> Report:
-    r"""Answer a lake of text: many rows in files, on one machine or a cluster.
+    r"""Run a verb over files of texts: batch inference on one machine or a cluster.
 
-    The source is cut into units, and each makes one file of answers in the target, with its rows in
-    the order of the source. The same call goes on with what was begun: a unit that has a file is
-    not done again. Whatever is killed, and whenever, no row is lost and none comes twice.
+    The source is cut into units of work. Each unit writes one file of answers to the target, with
+    the rows in the order of the source. The same call resumes an interrupted run: a unit with a
+    file is not repeated. Whatever is killed, no row is lost and none is duplicated.
 
     Args:
         source: Parquet, JSONL or CSV: a file, a folder, a pattern (`in/*.parquet`), an address of
             pyarrow.fs (`s3://bucket/in`), or a list of these.
-        target: a folder, which is made; or a name that ends in .parquet, for one file, which is put
-            together when all units are done.
-        verb: what to ask.
-        engine: "processes" on this machine; "ray" on a cluster, or on this machine where there is
+        target: a folder, made if missing; or a name that ends in .parquet, for one file, merged
+            when all units are done.
+        verb: to run.
+        engine: "processes" on this machine; "ray" on a cluster, or on this machine if there is
             none.
-        workers: how many; each holds the model. None: with "processes" one for every four cores,
-            with "ray" one a machine, or one a GPU.
-        unit_rows: about so many rows make a unit.
+        workers: number of workers, each with a copy of the model. None: one per four cores
+            ("processes"), one per machine or GPU ("ray").
+        unit_rows: approximate rows per unit.
         keep: columns of the source to copy to the answers; None: all.
-        errors: "raise" leaves a unit with a row that cannot be answered without a file, does all
-            others, and names file and row at the end; "column" gives the row null answers and says
-            why in a column `error`. None: what the verb says.
+        errors: "raise" does all units, leaves those with a faulty row without a file, and names
+            file and row at the end; "column" gives the row null answers and the reason in a
+            column `error`. None: as the verb.
         part: (k, n) does the k-th of n parts of the units, from 1: for n machines that share
-            nothing but a disk.
+            only a disk.
         address: of the Ray cluster.
-        time_limit: seconds after which an attempt at a unit is given up.
-        attempts: times that a unit is begun whose worker dies.
-        progress: show a bar; None: where somebody is looking.
+        time_limit: seconds after which an attempt at a unit is stopped.
+        attempts: most attempts at a unit whose worker dies.
+        progress: show a progress bar; None: in a terminal or notebook.
 
     Returns:
-        What was done, and how it went.
+        Units and rows that were done, failed, and are left.
 
     Raises:
-        InputError: the source cannot be read, or the target belongs to something else; or model,
-            verb, options or source are not those that the target was begun with.
-        LakeError: units that could not be done; all others are. Its `report` says which.
+        InputError: the source cannot be read, or the target belongs to something else; or it was
+            begun with another model, verb, source or other options.
+        LakeError: some units failed; all others are done. Its `report` lists them.
         MissingExtraError: pyarrow or ray is not installed.
 
     Example:

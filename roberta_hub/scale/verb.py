@@ -96,32 +96,31 @@ class Verb:
         prefix: str = "",
         **options: Any,
     ) -> None:
-        """Say what to ask; nothing is loaded.
+        """Check the arguments; nothing is loaded yet.
 
         Args:
             verb: classify, zero_shot, embed, features, similarity, score, fill_mask, tag, answer,
-                choose or rank: the methods of `RobertaHubInterface` that answer a row by itself.
+                choose or rank: the methods of `RobertaHubInterface` that answer row by row.
             model: a name or a path, as `load_model` takes it; a path that every machine sees.
             text: the column with the texts, or two for pairs. `answer` takes question and context,
                 `choose` a text and then its options, unless `options` names the same for all. None
                 takes the column `text`, or the only one.
-            optimize: "float32" lays the weights out for the CPU; "int8" and "bfloat16" quantize
-                them, as `roberta.optimize` does. "auto" takes what it takes, by each machine's own
-                CPU. None: none of them.
+            optimize: as `roberta.optimize`: "float32" prepacks the weights for the CPU, "int8" and
+                "bfloat16" convert them, "auto" chooses by each machine's CPU. None: not optimized.
             device: "cuda", "cpu", "auto"; see `load_model`.
             dtype: "bfloat16", "float16"; of the weights, see `load_model`.
-            threads: of torch while it answers. None is 1, since engines run many workers; `lake`
-                divides the cores among its workers.
-            vectors: what vectors are written as.
-            errors: "raise" stops at a row that cannot be answered; "column" gives it null answers,
-                and says why in one more column, `error`.
-            prefix: in front of the names of all columns with answers.
-            options: the verb's own keywords, and batch_tokens, truncate, stride.
+            threads: of torch. None is 1, since engines run many workers; `lake` divides the cores
+                among its workers.
+            vectors: dtype of vectors in the table.
+            errors: "raise" stops at a faulty row; "column" gives it null answers, and the reason in
+                a column `error`.
+            prefix: of the names of all answer columns.
+            options: keywords of the verb, and batch_tokens, truncate, stride.
 
         Raises:
-            UnknownNameError: no such verb, or none that answers a row by itself.
+            UnknownNameError: no such verb, or none that answers each row separately.
             InputTypeError: an argument of another type, or a keyword that the verb does not take.
-            InputError: a value that cannot be used.
+            InputError: an invalid value.
         """
         self.verb = _verb_of(verb)
         question = QUESTIONS[self.verb]

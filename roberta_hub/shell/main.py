@@ -108,7 +108,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
     """Run the command.
 
     Args:
-        arguments: what follows `roberta-hub`; None: this process's own.
+        arguments: of the command line, without `roberta-hub`; None: this process's.
 
     Returns:
         The exit status.

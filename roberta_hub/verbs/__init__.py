@@ -1,1 +1,1 @@
-"""Verbs as records: what each takes of a row, how it is asked, and how its answers are written."""
+"""Verbs as records: their inputs, how they run, and the format of their answers."""
