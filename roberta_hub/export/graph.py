@@ -41,7 +41,7 @@ class ExportedAnswer:
     """The answer of a model to export.
 
     Example:
-        >>> Answer("classification", "mnli").outputs
+        >>> ExportedAnswer("classification", "mnli").outputs
         ('logits',)
     """
 

@@ -44,8 +44,9 @@ def parse(sentence: str) -> WinogradSchema:
     """Read the marks of a sentence.
 
     Example:
-        >>> parse("The dog bit _the man_ because [he] ran.")
-        Schema(before='The dog bit the man because ', pronoun='he', after=' ran.', query='the man')
+        >>> schema = parse("The dog bit _the man_ because [he] ran.")
+        >>> schema.before, schema.pronoun, schema.after, schema.query
+        ('The dog bit the man because ', 'he', ' ran.', 'the man')
     """
     if not isinstance(sentence, str) or sentence.count("[") != 1 or sentence.count("]") != 1:
         raise InputError(

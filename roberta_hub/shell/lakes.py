@@ -27,9 +27,9 @@ def is_lake(request: Request) -> bool:
 
     Example:
         >>> from types import SimpleNamespace
-        >>> is_lake(SimpleNamespace(lake=Lake(), source="a.parquet", target="out/"))
+        >>> is_lake(SimpleNamespace(lake=LakeOptions(), source="a.parquet", target="out/"))
         True
-        >>> is_lake(SimpleNamespace(lake=Lake(), source="a.parquet", target="out.parquet"))
+        >>> is_lake(SimpleNamespace(lake=LakeOptions(), source="a.parquet", target="out.parquet"))
         False
     """
     return request.lake is not None and (
