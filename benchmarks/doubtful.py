@@ -30,7 +30,7 @@ from lib.fit_sets import REPORTED, Row  # noqa: E402
 from lib.label_next import most_useful, uncertainty  # noqa: E402
 from lib.report import about, write  # noqa: E402
 
-from roberta_hub.train.data.sentences import Sentences  # noqa: E402
+from roberta_hub.train.data.sentences import LabelledText  # noqa: E402
 from roberta_hub.train.fitting.doubtful import doubts, likely_wrong  # noqa: E402
 
 SETS = {"sst2": 1000, "imdb": 600, "banking10": 1000, "banking10b": 1000, "banking10c": 1000}
@@ -108,7 +108,7 @@ def wrong_labels(name: str, rows: int, noise: float, seed: int) -> dict[str, flo
     confidence = -get_label_quality_scores(given, p, method="self_confidence")
     margin = -get_label_quality_scores(given, p, method="normalized_margin")
     names = [str(k) for k in range(classes)]
-    table = [Sentences("", (names[k],), str(i)) for i, k in enumerate(given)]
+    table = [LabelledText("", (names[k],), str(i)) for i, k in enumerate(given)]
     listed = np.zeros(len(y), bool)
     listed[[int(found.where) for found in likely_wrong(table, names, p.tolist())]] = True
     return {

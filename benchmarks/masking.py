@@ -91,7 +91,7 @@ def _docstrings() -> Iterator[str]:
 def prepare(scale: Scale) -> str:
     """Write training and held-out tokens; return where the text is from."""
     from roberta_hub.text.tokenizer import Tokenizer
-    from roberta_hub.train.data.streams import build
+    from roberta_hub.train.data.streams import build_stream
 
     source, found = articles()
     scale.folder.mkdir(parents=True, exist_ok=True)
@@ -103,7 +103,7 @@ def prepare(scale: Scale) -> str:
         text = "\n".join(documents)
         if not path.is_file() or path.read_text(encoding="utf-8") != text:
             path.write_text(text, encoding="utf-8")
-        build(path, scale.folder / name, Tokenizer.shipped(), progress=False)
+        build_stream(path, scale.folder / name, Tokenizer.shipped(), progress=False)
     return source
 
 

@@ -154,13 +154,13 @@ def padded_batches(folder: Path, steps: int, limits: Limits) -> tuple[list[Any],
     import torch
 
     from roberta_hub.train.config import compose
-    from roberta_hub.train.data.batches import plan
+    from roberta_hub.train.data.batches import plan_epoch
     from roberta_hub.train.run import make_task
 
     config = compose(settings(folder, steps, limits))
     task = make_task(config)
     size = config.batch
-    updates = plan(
+    updates = plan_epoch(
         task.lengths(0), size.max_tokens, seed=config.seed, epoch=0, batch_size=size.batch_size
     )
     batches, tokens = [], []

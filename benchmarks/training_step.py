@@ -58,21 +58,21 @@ def blocks() -> tuple[Tensor, Tensor, Tensor]:
 
 
 def ours(task: str, dtype: torch.dtype) -> Step:
-    """Make updates as `roberta_hub/train/loop/fit.py` does them, of whichever checkout this is."""
+    """Make updates as `roberta_hub/train/loop/training_loop.py` does, in any checkout."""
     from roberta_hub import RobertaConfig, RobertaModel
     from roberta_hub.model.packing import pack, pack_sequences
-    from roberta_hub.train.data.batches import plan
+    from roberta_hub.train.data.batches import plan_epoch
     from roberta_hub.train.loop.optimizer import make_optimizer
     from roberta_hub.train.tasks.masked_lm import MaskedLM
     from roberta_hub.train.tasks.sentences import SentenceObjective
     from roberta_hub.train.tasks.training_task import Batch, Loss
 
     try:
-        from roberta_hub.train.loop.memory import bound_caches
+        from roberta_hub.train.loop.memory import limit_caches
     except ImportError:  # an older checkout
         pass
     else:
-        bound_caches()
+        limit_caches()
     sizes = {"embed_dim": WIDTH, "ffn_dim": FFN, "num_layers": LAYERS, "num_heads": HEADS}
     model = RobertaModel(RobertaConfig(**sizes, vocab_size=SYMBOLS, embedding_dim=FACTOR)).train()
     objective = SentenceObjective("nli", "classification")
@@ -81,7 +81,7 @@ def ours(task: str, dtype: torch.dtype) -> Step:
     def pairs() -> Iterator[Batch]:
         epoch = 0
         while True:
-            for (micro,) in plan(known, None, seed=1, epoch=epoch, batch_size=PAIRS):
+            for (micro,) in plan_epoch(known, None, seed=1, epoch=epoch, batch_size=PAIRS):
                 packed = pack_sequences([sequence(known[i]) for i in micro], padding_idx=1)
                 yield Batch(packed, {"labels": torch.randint(0, 3, (len(micro),))}, len(micro))
             epoch += 1

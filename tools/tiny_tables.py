@@ -290,14 +290,14 @@ def as_many(rows: list[list[str]], luck: random.Random) -> list[list[str]]:
 def write_prose() -> None:
     """Write the text of the masked LM of the step `distil`."""
     from roberta_hub.text.tokenizer import Tokenizer
-    from roberta_hub.train.data.streams import build
+    from roberta_hub.train.data.streams import build_stream
 
     with (WORK / "distil.txt").open("w") as out:
         for name in (*PROSE, "simplewiki_2022"):
             for number, lines in enumerate(learnable(name)):
                 if name in PROSE or number % ARTICLES == 0:
                     out.write("\n".join(lines) + "\n\n")
-    build(WORK / "distil.txt", WORK / "distil_tokens", Tokenizer.shipped())
+    build_stream(WORK / "distil.txt", WORK / "distil_tokens", Tokenizer.shipped())
 
 
 def cover_words(said: Iterable[str], left_out: Collection[str]) -> None:

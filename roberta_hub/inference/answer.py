@@ -25,9 +25,9 @@ from roberta_hub.inference.batching import BatchStates, Runner
 from roberta_hub.model.known_head import known_head
 from roberta_hub.settings import MAX_ANSWER
 from roberta_hub.show.display import Display, Part
-from roberta_hub.show.facts import Remark
+from roberta_hub.show.facts import Note
+from roberta_hub.show.marked_text import Mark, MarkedText
 from roberta_hub.show.sheet import Picture
-from roberta_hub.show.words import Mark, Words
 from roberta_hub.text.layout import FIRST
 from roberta_hub.text.tokenizer import Tokenizer
 
@@ -77,7 +77,7 @@ class Answer:
     def _display(self) -> Display:
         question, context = self._question_and_context
         marks = [Mark(self.start, self.end)] if self.text else []
-        parts: list[Part] = [Remark(question), Words(context, marks)] if context else []
+        parts: list[Part] = [Note(question), MarkedText(context, marks)] if context else []
         return Display(str(self), parts, self.to_dict())
 
     def __getstate__(self) -> dict[str, Any]:

@@ -23,7 +23,7 @@ from roberta_hub.settings import DEFAULT_THRESHOLD, HeadKind
 from roberta_hub.show.bars import Bar, Bars
 from roberta_hub.show.colours import GREY
 from roberta_hub.show.display import Display, Part
-from roberta_hub.show.facts import Remark
+from roberta_hub.show.facts import Note
 from roberta_hub.show.sheet import Picture
 from roberta_hub.text.tokenizer import Text
 
@@ -148,7 +148,7 @@ def prediction_parts(prediction: Prediction, most: int = LABELS_DRAWN) -> list[P
         for label, score in islice(scores.items(), most)
     ]
     more = len(scores) - len(rows)
-    return [Bars(rows), *([Remark(f"and {more} more labels")] if more else [])]
+    return [Bars(rows), *([Note(f"and {more} more labels")] if more else [])]
 
 
 def classify(

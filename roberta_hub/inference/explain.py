@@ -34,8 +34,8 @@ from roberta_hub.model.packing import PackedBatch
 from roberta_hub.show.bars import Bar, Bars
 from roberta_hub.show.colours import BLUE, ORANGE
 from roberta_hub.show.display import Display, Part
-from roberta_hub.show.facts import Remark
-from roberta_hub.show.words import Mark, Words
+from roberta_hub.show.facts import Note
+from roberta_hub.show.marked_text import Mark, MarkedText
 
 ALTERNATIVES = 5
 """Alternatives kept for each word."""
@@ -47,7 +47,7 @@ ALTERNATIVES_LISTED = 3
 """Alternatives listed below a text."""
 WORDS_LISTED = 5
 """Words listed below a text."""
-_SCALE = Words(
+_SCALE = MarkedText(
     "key: 0 5 10 15 bits or more",
     [Mark(5, 6, 0.0), Mark(7, 8, 5 / MAX_BITS), Mark(9, 11, 10 / MAX_BITS), Mark(12, 27)],
 )
@@ -117,17 +117,17 @@ def surprisal_display(runner: Runner, sentences: tuple[str, ...]) -> Display:
     found = surprisals(runner, sentences)
     bits = sum(word.bits for word in found)
     parts: list[Part] = [
-        Words(text, [_surprisal_mark(sentences, w) for w in found if w.unit.sentence == i])
+        MarkedText(text, [_surprisal_mark(sentences, w) for w in found if w.unit.sentence == i])
         for i, text in enumerate(sentences)
     ]
     if found:
         parts.append(
-            Remark(
+            Note(
                 f"{bits:.1f} bits: {bits / len(found):.1f} for each of {len(found)} words and "
                 "signs. 0 bits: the model is sure of it; each bit halves its probability"
             )
         )
-        parts += [_SCALE, Remark(f"most surprising, with bars to {MAX_BITS:.0f} bits:")]
+        parts += [_SCALE, Note(f"most surprising, with bars to {MAX_BITS:.0f} bits:")]
     most = sorted(found, key=lambda word: -word.bits)[:WORDS_LISTED]
     rows = [
         Bar(
@@ -263,12 +263,12 @@ def contribution_display(
 
     parts: list[Part] = prediction_parts(prediction)
     parts += [
-        Words(words, [mark(u, c) for u, c in found if u.sentence == i], BLUE, ORANGE)
+        MarkedText(words, [mark(u, c) for u, c in found if u.sentence == i], BLUE, ORANGE)
         for i, words in enumerate(sentences)
     ]
     strongest = f"; strongest colour: {scale:.2f}" if found else ""
     parts.append(
-        Remark(f"how much {what} falls without a word; orange, dotted: it rises instead{strongest}")
+        Note(f"how much {what} falls without a word; orange, dotted: it rises instead{strongest}")
     )
     ranked = sorted(found, key=lambda pair: -abs(pair[1]))[:WORDS_LISTED]
     rows = [

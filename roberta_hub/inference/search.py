@@ -23,7 +23,7 @@ from roberta_hub.inference.embed import (
     similarities,
     vectors_of,
 )
-from roberta_hub.rows.frames import advise_of_nothing
+from roberta_hub.rows.frames import warn_if_exhausted
 from roberta_hub.settings import SentenceSettings
 from roberta_hub.text.texts import as_texts
 from roberta_hub.text.tokenizer import Text
@@ -249,4 +249,4 @@ def corpus_blocks(corpus: Any, embed: Callable[[Sequence[Text]], Tensor]) -> Ite
         yield CorpusBlock(start, vectors, texts)
         start += len(part)
     if one_by_one and not start:
-        advise_of_nothing(corpus, "corpus")
+        warn_if_exhausted(corpus, "corpus")

@@ -10,7 +10,7 @@ from roberta_hub.extras import install
 from roberta_hub.rows.values import is_utf8
 
 
-def arrow(what: str) -> Any:
+def import_arrow(what: str) -> Any:
     """Import pyarrow with its Parquet.
 
     Args:

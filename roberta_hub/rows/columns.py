@@ -11,11 +11,11 @@ from typing import Any
 from roberta_hub.arguments import shown
 from roberta_hub.errors import InputError, InputTypeError, Remedy
 from roberta_hub.rows.tables import Table, unknown_column
-from roberta_hub.rows.values import Fault, blank, flag_in
+from roberta_hub.rows.values import Fault, flag_in, is_blank
 
-NAMED = "text"
+DEFAULT_TEXT_COLUMN = "text"
 """The column that verbs take where none is named."""
-LABELS = (
+LABEL_COLUMNS = (
     "label",
     "labels",
     "cats",
@@ -32,7 +32,7 @@ LABELS = (
     "y",
 )
 """Names by which a column of labels is known, in any case."""
-TEXTS = (
+TEXT_COLUMNS = (
     "text",
     "sentence",
     "review",
@@ -44,7 +44,7 @@ TEXTS = (
     "document",
 )
 """Names by which a column of texts is known, in any case."""
-PAIRS = (
+PAIR_COLUMNS = (
     ("sentence1", "sentence2"),
     ("sentence", "sentence2"),
     ("text1", "text2"),
@@ -57,9 +57,9 @@ PAIRS = (
     ("query", "document"),
 )
 """Names by which two columns of texts are known to be pairs, in any case."""
-_LOOK = 100
+_PROSE_ROWS = 100
 """Rows by which a column shows whether it is prose."""
-_MANY = 1000
+_HEADER_ROWS = 1000
 """Rows by which it shows whether its name is one of its values, or whether it holds 0 and 1."""
 
 
@@ -83,8 +83,8 @@ def text_columns(
             raise unknown_column(what, name, names, f"Its columns: {listed}")
     if wanted:
         return wanted
-    if NAMED in names:
-        return (NAMED,)
+    if DEFAULT_TEXT_COLUMN in names:
+        return (DEFAULT_TEXT_COLUMN,)
     if len(names) == 1:
         return (names[0],)
     raise InputError(
@@ -119,9 +119,9 @@ def find_columns(
 ) -> tuple[tuple[str, ...], tuple[str, ...]]:
     """Find the column of texts, or the two of pairs, and the column or columns of labels.
 
-    A column is the one that the caller names; else the one that has a name of `PAIRS`, `TEXTS` or
-    `LABELS`; else the only one that can be it. A column of prose, whose values mostly have several
-    words, can be text; any other can be the labels. Two columns of prose are pairs.
+    In this order: the column that the caller names, the one with a name of `PAIR_COLUMNS`,
+    `TEXT_COLUMNS` or `LABEL_COLUMNS`, the only candidate. Columns of prose (most values have
+    several words) are candidates for texts, all others for labels. Two columns of prose are pairs.
 
     Args:
         table: with a header.
@@ -146,7 +146,7 @@ def find_columns(
     if not table.columns:
         raise InputError(f"{table.name}: is empty")
     if not labels:
-        labels = _known(table, LABELS, "labels", "label", without=texts)
+        labels = _known(table, LABEL_COLUMNS, "labels", "label", without=texts)
     texts = texts or _known_texts(table, labels)
     if texts and labels:
         return texts, labels
@@ -200,18 +200,18 @@ def _known(
 
 def _known_texts(table: Table, labels: Sequence[str]) -> tuple[str, ...]:
     by_name = {column.casefold(): column for column in table.columns if column not in labels}
-    for pair in PAIRS:
+    for pair in PAIR_COLUMNS:
         if all(name in by_name for name in pair):
             return tuple(by_name[name] for name in pair)
-    return _known(table, TEXTS, "texts", "text", without=labels)
+    return _known(table, TEXT_COLUMNS, "texts", "text", without=labels)
 
 
 def _prose(table: Table) -> set[str]:
     """Tell which columns are prose: half of their values or more have several words."""
-    rows = [row.values for row in islice(table.rows(), _LOOK)]
+    rows = [row.values for row in islice(table.rows(), _PROSE_ROWS)]
     found = set()
     for column in table.columns:
-        values = [row[column] for row in rows if not blank(row.get(column))]
+        values = [row[column] for row in rows if not is_blank(row.get(column))]
         several = sum(isinstance(value, str) and len(value.split()) > 1 for value in values)
         if values and 2 * several >= len(values):
             found.add(column)
@@ -227,14 +227,14 @@ def _unclear(table: Table, what: str, argument: str, found: Sequence[str]) -> In
         shell += f", or learn several with --label {shell_list(flags)}"
     data = ""
     if is_headless(table):
-        data = f"{HEADLESS}. "
+        data = f"{HEADLESS_NOTE}. "
         python, shell = f"pass header=False, or {python}", f"say --no-header, or {shell}"
     return InputError(
         f"{table.name}: {why} the {what}. {data}{table.listed()}", remedy=Remedy(python, shell)
     )
 
 
-HEADLESS = "The first row looks like data and not like names of columns"
+HEADLESS_NOTE = "The first row looks like data and not like names of columns"
 
 
 def is_headless(table: Table) -> bool:
@@ -252,7 +252,7 @@ def is_headless(table: Table) -> bool:
         return False
     texts = {name for name in table.columns if len(name.split()) > 1}
     labels = [name for name in table.columns if texts - {name}]
-    rows = islice(table.read(), _MANY) if labels else ()
+    rows = islice(table.read(), _HEADER_ROWS) if labels else ()
     found = (values for _, values in rows if not isinstance(values, Fault))
     return any(str(values.get(name)).strip() == name for values in found for name in labels)
 
@@ -265,10 +265,10 @@ def flag_columns(table: Table, names: Sequence[str]) -> list[str]:
         names: of the columns to look at.
     """
     held: dict[str, set[bool | None]] = {name: set() for name in names}
-    for row in islice(table.rows(), _MANY):
+    for row in islice(table.rows(), _HEADER_ROWS):
         for name in names:
             value = row.values.get(name)
-            if not blank(value):
+            if not is_blank(value):
                 held[name].add(flag_in(value))
     return [name for name in names if held[name] == {True, False}]
 

@@ -12,12 +12,12 @@ from typing import Any, TypeAlias
 
 from roberta_hub.arguments import shown
 from roberta_hub.errors import InputError
-from roberta_hub.rows.lines import MARK, MAX_ROW, Line, decoded, why_not_utf8
-from roberta_hub.rows.values import Fault, is_utf8, sound
+from roberta_hub.rows.lines import MAX_ROW_BYTES, UTF8_BOM, Line, decoded, why_not_utf8
+from roberta_hub.rows.values import Fault, is_utf8, value_or_raise
 
-LOOK = 1000
+QUOTE_LINES = 1000
 """Lines by which a TSV shows whether its fields are quoted."""
-Values: TypeAlias = "dict[str, Any] | Fault"
+RowValues: TypeAlias = "dict[str, Any] | Fault"
 """The values of a row by column, or what is wrong with it."""
 
 
@@ -50,7 +50,7 @@ def csv_header(lines: Iterable[Line], name: object, named: bool = True) -> Heade
     """
     lines = iter(lines)
     first = next(lines, b"")
-    text = sound(decoded(first, 1), f"{name}:1")
+    text = value_or_raise(decoded(first, 1), f"{name}:1")
     said = re.fullmatch(r'sep=([^"\r\n])', text)  # how Excel is told the separator
     bare = re.sub(r'"[^"]*"', "", text)
     separator = said[1] if said else next((sign for sign in ",;\t" if sign in bare), ",")
@@ -75,8 +75,10 @@ def tsv_header(read: Callable[[], Iterable[Line]], name: object, named: bool = T
     Raises:
         InputError: see `csv_header`.
     """
-    first = enumerate(islice(read(), LOOK), 1)
-    quoted = _is_quoted(sound(decoded(line, number), f"{name}:{number}") for number, line in first)
+    first = enumerate(islice(read(), QUOTE_LINES), 1)
+    quoted = _is_quoted(
+        value_or_raise(decoded(line, number), f"{name}:{number}") for number, line in first
+    )
     counted = _Counted(read())
     records = _records(counted, "\t") if quoted else _fields(counted)
     if not quoted:
@@ -109,7 +111,7 @@ def _first(records: Records, name: object) -> tuple[list[str], str]:
     """Read the cells of the first record, and where it is."""
     number, found = next(records, (1, list[str]()))
     where = f"{name}:{number}"
-    return sound(found, where), where
+    return value_or_raise(found, where), where
 
 
 def _numbered(records: Records, name: object) -> tuple[str, ...]:
@@ -147,7 +149,7 @@ def _is_quoted(texts: Iterable[str]) -> bool:
 
 def delimited_rows(
     lines: Iterable[Line], header: Header, first: int
-) -> Iterator[tuple[int, Values]]:
+) -> Iterator[tuple[int, RowValues]]:
     """Read rows, each with the line it begins on; behind one that is at fault it goes on.
 
     Args:
@@ -162,7 +164,7 @@ def delimited_rows(
         yield number, _values(cells, header.columns)
 
 
-def _values(cells: list[str] | Fault, columns: Sequence[str]) -> Values:
+def _values(cells: list[str] | Fault, columns: Sequence[str]) -> RowValues:
     if isinstance(cells, Fault):
         return cells
     if len(cells) != len(columns):
@@ -204,11 +206,11 @@ def _records(
         seen = number
         if isinstance(line, Fault):
             raise _TooLong(line.why)
-        line = line.removeprefix(MARK) if number == 1 else line
+        line = line.removeprefix(UTF8_BOM) if number == 1 else line
         return line.decode(errors="surrogateescape")
 
     # The limit belongs to the process; it is only ever raised.
-    csv.field_size_limit(max(MAX_ROW, csv.field_size_limit()))
+    csv.field_size_limit(max(MAX_ROW_BYTES, csv.field_size_limit()))
     texts = starmap(text, enumerate(lines, first))
     reader = csv.reader(texts, delimiter=separator, strict=True)
     while True:

@@ -15,11 +15,11 @@ from typing import Any, Literal
 from roberta_hub.arguments import advise, kind_of, shown
 from roberta_hub.errors import InputTypeError
 
-_TO_LIST = ("to_pylist", "tolist", "to_list")
+_TO_LIST_METHODS = ("to_pylist", "tolist", "to_list")
 """How Arrow's arrays; numpy's, pandas'; polars' columns become lists of Python's own values."""
-_SHOWN = 8
+_NAMES_SHOWN = 8
 """Columns and keys that an error lists."""
-Kind = Literal["dict", "arrow", "polars", "pandas", "lazy", "other"]
+FrameKind = Literal["dict", "arrow", "polars", "pandas", "lazy", "other"]
 """Whose frame it is; "lazy": of polars, without rows yet; "other": it has columns all the same."""
 
 
@@ -40,7 +40,7 @@ def list_of(value: Any, name: str) -> list[Any]:
         return value.copy()
     _refuse_tables(value, name)
     kind = type(value)
-    for method in _TO_LIST:
+    for method in _TO_LIST_METHODS:
         if callable(getattr(kind, method, None)):
             return list(getattr(value, method)())
     if hasattr(kind, "__array__") and not hasattr(kind, "__iter__"):
@@ -53,11 +53,11 @@ def list_of(value: Any, name: str) -> list[Any]:
         ) from None
     found = list(items)
     if not found and items is value:
-        advise_of_nothing(value, name)
+        warn_if_exhausted(value, name)
     return found
 
 
-def advise_of_nothing(value: object, name: str) -> None:
+def warn_if_exhausted(value: object, name: str) -> None:
     """Warn of an iterator that yields nothing: most often it was read before.
 
     Args:
@@ -86,7 +86,7 @@ def _refuse_tables(value: Any, name: str) -> None:
             "search"
         )
     if isinstance(value, Mapping):
-        keys = named(value)
+        keys = list_names(value)
         raise InputTypeError(f"{what} with the keys {keys}; pass the values of one: {name}[...]")
     if isinstance(value, (set, frozenset)) or (
         isinstance(value, AbstractSet) and not hasattr(kind, "mapping")  # a dict's keys have order
@@ -101,7 +101,7 @@ def _refuse_tables(value: Any, name: str) -> None:
         )
     if names := getattr(getattr(value, "dtype", None), "names", None):
         raise InputTypeError(
-            f"{what} with the columns {named(names)}; pass one of them: {name}[...]"
+            f"{what} with the columns {list_names(names)}; pass one of them: {name}[...]"
         )
     shape = getattr(value, "shape", None) if hasattr(kind, "shape") else None
     if isinstance(shape, tuple) and len(shape) != 1:
@@ -119,22 +119,25 @@ def _columns(table: Any) -> str:
     )
     for found in names:
         try:
-            return named(found())
+            return list_names(found())
         except Exception:  # the name of a column is a courtesy; some tables find them by computing
             continue
     return "that it has"
 
 
-def named(names: Iterable[object]) -> str:
+def list_names(names: Iterable[object]) -> str:
     """List the names of columns or keys for a message, the first of them."""
     listed = [shown(name, 40) for name in names]
-    return ", ".join(listed[:_SHOWN]) + (", ..." if len(listed) > _SHOWN else "") or "of none"
+    return (
+        ", ".join(listed[:_NAMES_SHOWN]) + (", ..." if len(listed) > _NAMES_SHOWN else "")
+        or "of none"
+    )
 
 
 # ---- frames ----
 
 
-def frame_kind(value: object) -> Kind | None:
+def frame_kind(value: object) -> FrameKind | None:
     """Tell whose frame a value is; None: it has no columns.
 
     Example:
@@ -229,7 +232,7 @@ def _arrow_append(table: Any, answers: Any) -> Any:
         for name in answers.column_names:
             table = table.append_column(answers.schema.field(name), answers.column(name))
         return table
-    columns = [*table.columns, *(_whole(answers.column(name)) for name in answers.column_names)]
+    columns = [*table.columns, *(_combined(answers.column(name)) for name in answers.column_names)]
     fields = [*table.schema, *answers.schema]
     return pa.RecordBatch.from_arrays(
         columns, schema=pa.schema(fields, metadata=table.schema.metadata)
@@ -243,7 +246,7 @@ def _plain(column: Any, lists: bool) -> Any:
     import pyarrow as pa
 
     if not pa.types.is_fixed_size_list(column.type):
-        return _whole(column).to_numpy(zero_copy_only=False)
+        return _combined(column).to_numpy(zero_copy_only=False)
     import numpy
 
     kind = column.type.value_type.to_pandas_dtype()
@@ -252,7 +255,7 @@ def _plain(column: Any, lists: bool) -> Any:
     return numpy.array(rows, kind).reshape(len(rows), column.type.list_size)
 
 
-def _whole(column: Any) -> Any:
+def _combined(column: Any) -> Any:
     """Return a chunked column as one array."""
     import pyarrow as pa
 

@@ -16,25 +16,25 @@ from pathlib import Path
 from typing import IO, TypeAlias
 
 from roberta_hub.errors import InputError
-from roberta_hub.rows.values import Fault, sound
+from roberta_hub.rows.values import Fault, value_or_raise
 
-MAX_ROW = 40_000_000
+MAX_ROW_BYTES = 40_000_000
 """Bytes of a row, and of a line of one. A quote that is never closed makes the rest of a file one
 row, and a pipe may have no end of lines."""
-ENDLESS = sys.maxsize
+NO_LINE_LIMIT = sys.maxsize
 """The limit of lines that are no rows: a corpus may be one line, and SQuAD's JSON is."""
-BLOCK = 1 << 14
+BLOCK_BYTES = 1 << 14
 """Bytes of a file that are looked at together."""
-MARK = b"\xef\xbb\xbf"
+UTF8_BOM = b"\xef\xbb\xbf"
 """UTF-8's byte order mark."""
-UTF16 = (b"\xff\xfe", b"\xfe\xff")
+UTF16_BOMS = (b"\xff\xfe", b"\xfe\xff")
 """Those of UTF-16."""
 
 Line: TypeAlias = "bytes | Fault"
 """A line with its end, which the last line may lack; or the fault of a line that is too long."""
 
 
-def blocks(read: Callable[[int], bytes], size: int, left: int = ENDLESS) -> Iterator[bytes]:
+def blocks(read: Callable[[int], bytes], size: int, left: int = NO_LINE_LIMIT) -> Iterator[bytes]:
     """Read blocks up to the end.
 
     Args:
@@ -52,8 +52,8 @@ def split_lines(blocks: Iterable[bytes], most: int | None = None) -> Iterator[li
 
     Args:
         blocks: of bytes, one after the other.
-        most: bytes of a line with its end; None: `MAX_ROW`. What follows in a longer one is passed
-            over.
+        most: bytes of a line with its end; None: `MAX_ROW_BYTES`. The rest of a longer line is
+            skipped.
 
     Yields:
         For each block the lines that end in it; at last what has no end.
@@ -62,7 +62,7 @@ def split_lines(blocks: Iterable[bytes], most: int | None = None) -> Iterator[li
         >>> list(split_lines([b"a\nb", b"c\n", b"d"]))
         [[b'a\n'], [b'bc\n'], [], [b'd']]
     """
-    limit = MAX_ROW if most is None else most
+    limit = MAX_ROW_BYTES if most is None else most
     too_long = Fault(f"a line of more than {limit:,} bytes")
     begun: list[bytes] = []
     size, over = 0, False  # of what has begun; whether a line that was too long goes on
@@ -99,7 +99,7 @@ def raw_lines(path: Path, most: int | None = None) -> Iterator[Line]:
     check_file(path)
     try:
         with _open(path) as file:
-            yield from chain.from_iterable(split_lines(blocks(file.read, BLOCK), most))
+            yield from chain.from_iterable(split_lines(blocks(file.read, BLOCK_BYTES), most))
     except (OSError, EOFError, lzma.LZMAError, zlib.error) as error:
         damaged = "; damaged, or not what its name says" if path.suffix in (".gz", ".xz") else ""
         raise InputError(f"{path}: cannot be read: {error}{damaged}") from None
@@ -116,7 +116,7 @@ def lines(path: Path, most: int | None = None) -> Iterator[tuple[int, str]]:
         InputError: no such file, not UTF-8, or one that cannot be unpacked.
     """
     for number, line in enumerate(raw_lines(path, most), 1):
-        yield number, sound(decoded(line, number), f"{path}:{number}")
+        yield number, value_or_raise(decoded(line, number), f"{path}:{number}")
 
 
 def decoded(line: Line, number: int) -> str | Fault:
@@ -135,9 +135,9 @@ def decoded(line: Line, number: int) -> str | Fault:
     if isinstance(line, Fault):
         return line
     try:
-        return (line.removeprefix(MARK) if number == 1 else line).decode().rstrip("\r\n")
+        return (line.removeprefix(UTF8_BOM) if number == 1 else line).decode().rstrip("\r\n")
     except UnicodeDecodeError as error:
-        return Fault((_kind(line) if number == 1 else "") or _not_utf8(error))
+        return Fault((_guess_file_type(line) if number == 1 else "") or _not_utf8(error))
 
 
 def why_not_utf8(text: str) -> str:
@@ -153,9 +153,9 @@ def _not_utf8(error: UnicodeDecodeError) -> str:
     return f"not UTF-8: {error}; convert the file, as iconv does"
 
 
-def _kind(begin: bytes) -> str:
+def _guess_file_type(begin: bytes) -> str:
     """Say what a file is that is not UTF-8, by its first bytes."""
-    if begin.startswith(UTF16):
+    if begin.startswith(UTF16_BOMS):
         way = "save it as CSV UTF-8, or convert it: iconv -f UTF-16 -t UTF-8"
         return f"not UTF-8 but UTF-16; {way}"
     kinds = {b"PK\x03\x04": "a zip or Excel file", b"PAR1": "a Parquet file", b"\x1f\x8b": "gzip"}

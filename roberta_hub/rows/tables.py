@@ -23,29 +23,29 @@ from roberta_hub.errors import (
     UnknownNameError,
     near_names,
 )
-from roberta_hub.rows.arrow import arrow, column_values, parquet_tables
-from roberta_hub.rows.delimited import Values, csv_header, delimited_rows, tsv_header
+from roberta_hub.rows.arrow import column_values, import_arrow, parquet_tables
+from roberta_hub.rows.delimited import RowValues, csv_header, delimited_rows, tsv_header
 from roberta_hub.rows.frames import column_names, column_of
 from roberta_hub.rows.lines import Line, check_file, decoded, raw_lines
-from roberta_hub.rows.values import Fault, missing, sound, text_in
+from roberta_hub.rows.values import Fault, is_missing, text_in, value_or_raise
 from roberta_hub.terminal import clean
 
 FORMATS = ("tsv", "jsonl", "parquet", "csv")
 """What `open_table` reads."""
 SUFFIXES = {**{name: name for name in FORMATS}, "ndjson": "jsonl", "pq": "parquet"}
 """The format that each ending of a file's name stands for; `.gz` and `.xz` may follow."""
-TAKES = (
+TABLE_FORMS = (
     "give a path to a CSV, TSV, JSONL or Parquet file, a data frame of pandas, polars or Arrow, "
     "a dict of columns or a list of dicts"
 )
 """What `table_of` takes, in words."""
-SHOWN = 20
+COLUMNS_SHOWN = 20
 """Columns that an error lists."""
-FEW = 100
+JSONL_HEADER_OBJECTS = 100
 """Objects of a JSONL file that say which columns there are."""
-BATCH = 4096
+PARQUET_BATCH_ROWS = 4096
 """Rows of Parquet that are read together."""
-Rows = Iterator[tuple[int, Values]]
+NumberedRows = Iterator[tuple[int, RowValues]]
 """Rows with their numbers."""
 
 
@@ -85,7 +85,7 @@ class Row:
         if column not in self.values:
             raise self.error(f"no column {column!r}; there are {', '.join(map(str, self.values))}")
         value = self.values[column]
-        if missing(value):
+        if is_missing(value):
             raise self.nothing(column)
         return value
 
@@ -98,7 +98,7 @@ class Row:
         Raises:
             InputError: the row has no such column, nothing in it, or something else than a text.
         """
-        return sound(text_in(self.value(column), column), self.where) or ""
+        return value_or_raise(text_in(self.value(column), column), self.where) or ""
 
     def texts(self, column: str | list[str] | tuple[str, ...]) -> list[str]:
         """Return the list of texts in a column, or the texts of several columns.
@@ -125,7 +125,7 @@ class Table:
     """What errors call it: the path."""
     columns: list[str]
     """Names in the file's order; of JSONL those of its first 100 objects."""
-    read: Callable[[], Rows]
+    read: Callable[[], NumberedRows]
     """Reads the rows anew, with their numbers; also those that are at fault."""
     headed: bool = False
     """Whether the names are the first row of a file, which may be a row of data as well."""
@@ -138,7 +138,7 @@ class Table:
         """
         for number, values in self.read():
             where = f"{self.name}:{number}"
-            yield Row(sound(values, where), number, where)
+            yield Row(value_or_raise(values, where), number, where)
 
     def check(self, column: object) -> str:
         """Return the name of a column that the table has.
@@ -168,9 +168,9 @@ Its columns, with two rows: text ('Fine.')
         rows = list(islice(first, 2))
         columns = [
             f"{clean(name)[:60]} ({', '.join(clean(shown(row.get(name), 40)) for row in rows)})"
-            for name in self.columns[:SHOWN]
+            for name in self.columns[:COLUMNS_SHOWN]
         ]
-        more = len(self.columns) - SHOWN
+        more = len(self.columns) - COLUMNS_SHOWN
         columns += [f"and {more} more"] if more > 0 else []
         return f"Its columns, with two rows: {'; '.join(columns)}"
 
@@ -306,11 +306,11 @@ def table_of(value: Any, name: str = "table", header: bool = True) -> Table:
     except Exception as error:  # of another package's frame
         raise InputTypeError(
             f"{name} is a {kind_of(value)} whose columns cannot be read ({shown(str(error))}); "
-            f"{TAKES}"
+            f"{TABLE_FORMS}"
         ) from None
     if isinstance(value, Sequence) and not isinstance(value, (bytes, bytearray, memoryview)):
         return _of_rows(value, name)
-    raise InputTypeError(f"{name} is a {kind_of(value)}; {TAKES}")
+    raise InputTypeError(f"{name} is a {kind_of(value)}; {TABLE_FORMS}")
 
 
 def _key(key: object, name: str) -> str:
@@ -325,7 +325,7 @@ def _of_columns(columns: Mapping[str, list[Any]], name: str) -> Table:
         said = ", ".join(f"{shown(key)} {size:,}" for key, size in sizes.items())
         raise InputError(f"{name} has columns of different lengths: {said}")
 
-    def read() -> Rows:
+    def read() -> NumberedRows:
         for number, row in enumerate(zip(*columns.values(), strict=True), 1):
             yield number, dict(zip(columns, row, strict=True))
 
@@ -335,7 +335,7 @@ def _of_columns(columns: Mapping[str, list[Any]], name: str) -> Table:
 def _of_rows(rows: Sequence[Any], name: str) -> Table:
     for number, row in enumerate(rows, 1):
         if not isinstance(row, Mapping):
-            raise InputTypeError(f"{name}:{number} is a {kind_of(row)}, not a dict; {TAKES}")
+            raise InputTypeError(f"{name}:{number} is a {kind_of(row)}, not a dict; {TABLE_FORMS}")
         if odd := [key for key in row if not isinstance(key, str)]:
             raise InputTypeError(f"{name}:{number} has a key {shown(odd[0])}; keys are str")
     columns = list(dict.fromkeys(key for row in rows for key in row))
@@ -351,7 +351,7 @@ def _delimited(path: Path, format: str, named: bool) -> Table:
     else:
         header = tsv_header(lambda: raw_lines(path), path, named)
 
-    def read() -> Rows:
+    def read() -> NumberedRows:
         return delimited_rows(islice(raw_lines(path), header.lines, None), header, header.lines + 1)
 
     return Table(str(path), list(header.columns), read, headed=named)
@@ -359,14 +359,14 @@ def _delimited(path: Path, format: str, named: bool) -> Table:
 
 def _jsonl(path: Path) -> Table:
     columns: dict[str, None] = {}
-    for k, (number, values) in enumerate(islice(json_rows(raw_lines(path)), FEW)):
+    for k, (number, values) in enumerate(islice(json_rows(raw_lines(path)), JSONL_HEADER_OBJECTS)):
         if isinstance(values, Fault) and k:  # it is said when that row is read
             break
-        columns |= dict.fromkeys(sound(values, f"{path}:{number}"))
+        columns |= dict.fromkeys(value_or_raise(values, f"{path}:{number}"))
     return Table(str(path), list(columns), lambda: json_rows(raw_lines(path)))
 
 
-def json_rows(lines: Iterable[Line], first: int = 1) -> Rows:
+def json_rows(lines: Iterable[Line], first: int = 1) -> NumberedRows:
     """Read JSONL: an object a line, blank lines left out.
 
     Args:
@@ -381,7 +381,7 @@ def json_rows(lines: Iterable[Line], first: int = 1) -> Rows:
             yield number, json_object(text)
 
 
-def json_object(text: str) -> Values:
+def json_object(text: str) -> RowValues:
     """Read the JSON object that a line holds.
 
     Example:
@@ -409,21 +409,23 @@ def json_row(text: str, number: int, name: object) -> Row:
         InputError: no object; the message has file and line.
     """
     where = f"{name}:{number}"
-    return Row(sound(json_object(text), where), number, where)
+    return Row(value_or_raise(json_object(text), where), number, where)
 
 
 def _parquet(path: Path) -> Table:
-    pa = arrow(f"{path}: Parquet")
+    pa = import_arrow(f"{path}: Parquet")
     failures = (pa.ArrowException, OSError, ValueError, OverflowError)
 
     def unreadable(error: Exception) -> InputError:
         return InputError(f"{path}: not a readable Parquet file: {str(error)[:200]}")
 
-    def read() -> Rows:
+    def read() -> NumberedRows:
         number = 0
         try:
             file = pa.parquet.ParquetFile(path)
-            for table in parquet_tables(file, columns, 0, file.metadata.num_rows, BATCH):
+            for table in parquet_tables(
+                file, columns, 0, file.metadata.num_rows, PARQUET_BATCH_ROWS
+            ):
                 values = [column_values(column) for column in table.columns]
                 for row in zip(*values, strict=True):
                     number += 1

@@ -17,9 +17,9 @@ from roberta_hub.errors import InputError
 
 T = TypeVar("T")
 
-_NOTHING = ("NoneType", "NAType", "NaTType", "MaskedConstant")
+_MISSING_TYPES = ("NoneType", "NAType", "NaTType", "MaskedConstant")
 """Types whose only value says that there is none: of Python, pandas and numpy."""
-_TIMES = ("datetime64", "timedelta64")
+_TIME_TYPES = ("datetime64", "timedelta64")
 """numpy's types that have a "not a time"."""
 
 
@@ -30,7 +30,7 @@ class Fault:
     why: str
 
 
-def sound(value: T | Fault, where: str) -> T:
+def value_or_raise(value: T | Fault, where: str) -> T:
     """Return what could be read.
 
     Args:
@@ -49,35 +49,35 @@ RowTexts: TypeAlias = "str | tuple[str, ...] | Fault | None"
 """The text, or the texts, of a row; None: one of them is missing."""
 
 
-def missing(value: object) -> bool:
+def is_missing(value: object) -> bool:
     """Tell whether a cell holds nothing: None, NaN of any type, pandas' NA and NaT, Arrow's null.
 
     A str is never missing, whatever it says: "", " " and "nan" are texts.
 
     Example:
-        >>> [missing(value) for value in (None, float("nan"), Decimal("nan"), "nan", "", 0, [])]
+        >>> [is_missing(value) for value in (None, float("nan"), Decimal("nan"), "nan", "", 0, [])]
         [True, True, True, False, False, False, False]
     """
     if isinstance(value, str):
         return False
     kind = type(value)
-    if kind.__name__ in _NOTHING:
+    if kind.__name__ in _MISSING_TYPES:
         return True
     if isinstance(value, Decimal):  # a signalling NaN raises where it is compared
         return value.is_nan()
-    if isinstance(value, Number) or kind.__name__ in _TIMES:
+    if isinstance(value, Number) or kind.__name__ in _TIME_TYPES:
         return bool(value != value)
     return hasattr(kind, "as_py") and getattr(value, "is_valid", True) is False  # Arrow's scalars
 
 
-def blank(value: object) -> bool:
+def is_blank(value: object) -> bool:
     """Tell whether a cell holds nothing that can be learnt: it is missing, or white space.
 
     Example:
-        >>> [blank(value) for value in (None, float("nan"), " ", 0, [])]
+        >>> [is_blank(value) for value in (None, float("nan"), " ", 0, [])]
         [True, True, True, False, False]
     """
-    return not value.strip() if isinstance(value, str) else missing(value)
+    return not value.strip() if isinstance(value, str) else is_missing(value)
 
 
 def text_in(value: object, column: object) -> str | Fault | None:
@@ -95,7 +95,7 @@ def text_in(value: object, column: object) -> str | Fault | None:
     """
     if isinstance(value, str):
         return value if type(value) is str else str.__str__(value)  # str() of an enum is another
-    if missing(value):
+    if is_missing(value):
         return None
     what = f"{shown(value)}, a {kind_of(value)}, not a text"
     return Fault(f"the column {shown(column)} holds {what}")
@@ -147,7 +147,7 @@ def number_in(value: Any) -> float | None:
     return number if math.isfinite(number) else None
 
 
-FLAGS = {"1": True, "true": True, "yes": True, "0": False, "false": False, "no": False}
+FLAG_WORDS = {"1": True, "true": True, "yes": True, "0": False, "false": False, "no": False}
 """Words that say yes or no, in any case."""
 
 
@@ -160,8 +160,8 @@ def flag_in(value: Any) -> bool | None:
     """
     if isinstance(value, bool):
         return value
-    if isinstance(value, str) and value.strip().casefold() in FLAGS:
-        return FLAGS[value.strip().casefold()]
+    if isinstance(value, str) and value.strip().casefold() in FLAG_WORDS:
+        return FLAG_WORDS[value.strip().casefold()]
     number = number_in(value)
     return bool(number) if number in (0, 1) else None
 

@@ -11,10 +11,10 @@ from typing import Any
 from roberta_hub.arguments import shown
 from roberta_hub.errors import InputError
 from roberta_hub.rows.arrow import column_values, parquet_tables
-from roberta_hub.rows.delimited import Header, Values, delimited_rows
+from roberta_hub.rows.delimited import Header, RowValues, delimited_rows
 from roberta_hub.rows.lines import blocks, split_lines
 from roberta_hub.rows.tables import json_rows
-from roberta_hub.rows.values import Fault, RowTexts, is_utf8, missing, texts_in
+from roberta_hub.rows.values import Fault, RowTexts, is_missing, is_utf8, texts_in
 from roberta_hub.scale.columns import arrow
 from roberta_hub.scale.source_schema import SourceSchema
 from roberta_hub.scale.sources import LakeSource, changed, opened_file, unreadable
@@ -85,7 +85,7 @@ def _parquet(handle: Any, source_schema: SourceSchema, unit: WorkUnit) -> Iterat
 
 def _text_rows(
     format: str, handle: Any, source_schema: SourceSchema, unit: WorkUnit
-) -> Iterator[tuple[int, Values]]:
+) -> Iterator[tuple[int, RowValues]]:
     """Stream the rows of a byte range of a CSV or JSONL file."""
     handle.seek(unit.start)
     stretch = blocks(handle.read, SCAN_BYTES, unit.stop - unit.start)
@@ -99,7 +99,7 @@ def _text_rows(
     )
 
 
-def _check_columns(values: Values, known: frozenset[str]) -> Values:
+def _check_columns(values: RowValues, known: frozenset[str]) -> RowValues:
     """Return a row; a Fault if it has a column that the first rows lack."""
     if not known or isinstance(values, Fault):
         return values
@@ -109,7 +109,9 @@ def _check_columns(values: Values, known: frozenset[str]) -> Values:
     return Fault(f"a column {shown(new)} that the first rows have not; name the columns to keep")
 
 
-def _batches(rows: Iterable[tuple[int, Values]], source_schema: SourceSchema) -> Iterator[RowBatch]:
+def _batches(
+    rows: Iterable[tuple[int, RowValues]], source_schema: SourceSchema
+) -> Iterator[RowBatch]:
     """Group numbered rows into batches of `BATCH_ROWS`."""
     pa = arrow()
     rows = iter(rows)
@@ -151,7 +153,7 @@ def _texts(values: dict[str, Any], names: tuple[str, ...]) -> RowTexts:
 
 def _column_value(value: Any, kind: str, name: str) -> Any:
     """Return a value in the type of its column, or a Fault."""
-    if value is None or (kind == "string" and missing(value)):
+    if value is None or (kind == "string" and is_missing(value)):
         return None
     if kind == "string":
         text = _json_text(value)

@@ -12,9 +12,9 @@ from roberta_hub.errors import InputError
 from roberta_hub.rows.arrow import plain_schema
 from roberta_hub.rows.columns import text_columns
 from roberta_hub.rows.delimited import Header, csv_header
-from roberta_hub.rows.lines import UTF16, Line, blocks, decoded, split_lines
+from roberta_hub.rows.lines import UTF16_BOMS, Line, blocks, decoded, split_lines
 from roberta_hub.rows.tables import json_rows
-from roberta_hub.rows.values import Fault, is_utf8, sound
+from roberta_hub.rows.values import Fault, is_utf8, value_or_raise
 from roberta_hub.scale.columns import arrow
 from roberta_hub.scale.sources import LakeSource, opened_file, unreadable
 
@@ -160,8 +160,8 @@ def _first_objects(source: LakeSource, path: str) -> list[dict[str, Any]]:
         with opened_file(source, path) as handle:
             lines = _lines(handle)
             first = next(lines, b"")
-            if isinstance(first, bytes) and first.startswith(UTF16):
-                sound(decoded(first, 1), f"{path}:1")  # raises
+            if isinstance(first, bytes) and first.startswith(UTF16_BOMS):
+                value_or_raise(decoded(first, 1), f"{path}:1")  # raises
             rows = islice(json_rows(chain([first], lines)), SAMPLE_OBJECTS)
             return [values for _, values in rows if not isinstance(values, Fault)]
     except OSError as error:

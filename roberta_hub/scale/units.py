@@ -12,7 +12,7 @@ from typing import Any
 
 from roberta_hub.errors import InputError, RobertaHubError
 from roberta_hub.rows.delimited import row_ends
-from roberta_hub.rows.lines import MARK, MAX_ROW
+from roberta_hub.rows.lines import MAX_ROW_BYTES, UTF8_BOM
 from roberta_hub.scale.columns import arrow
 from roberta_hub.scale.source_schema import SourceSchema, check_fields, check_objects, header_of
 from roberta_hub.scale.sources import LakeSource, SourceFile, opened_file, unreadable
@@ -155,14 +155,14 @@ def _text_cuts(
                 done = (ends[-1] if ends else 0) if separator else len(data)
                 lines += data.count(b"\n", seen, done)
                 offset, data = offset + done, data[done:]
-                if len(data) > MAX_ROW:
+                if len(data) > MAX_ROW_BYTES:
                     break
     except RobertaHubError:
         raise
     except Exception as error:
         raise unreadable(file.path, error) from None
-    if opens or len(data) > MAX_ROW:
-        what = f"a row of more than {MAX_ROW:,} bytes"
+    if opens or len(data) > MAX_ROW_BYTES:
+        what = f"a row of more than {MAX_ROW_BYTES:,} bytes"
         raise InputError(
             f"{file.path}:{line + lines}: "
             + ("a quote opens in this row that is never closed" if opens else what)
@@ -183,7 +183,7 @@ def _text_start(handle: Any, lines: int) -> tuple[int, int]:
     handle.seek(0)
     head = handle.read(SCAN_BYTES)
     if not lines:
-        return len(MARK) if head.startswith(MARK) else 0, 1
+        return len(UTF8_BOM) if head.startswith(UTF8_BOM) else 0, 1
     while head.count(b"\n") < lines and (block := handle.read(SCAN_BYTES)):
         head += block
     ends = [end.end() for end in islice(re.finditer(b"\n", head), lines)]

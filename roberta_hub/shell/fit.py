@@ -149,9 +149,9 @@ def fit(
     """
     from roberta_hub.terminal import clean
     from roberta_hub.train.fitting.examples import read_examples
-    from roberta_hub.train.fitting.fit import Ready, prepare
-    from roberta_hub.train.fitting.folder import check_output
+    from roberta_hub.train.fitting.fit import ReadyClassifier, prepare_classifier
     from roberta_hub.train.fitting.learning_options import LearningOptions
+    from roberta_hub.train.fitting.model_folder import check_output
     from roberta_hub.train.fitting.tag_examples import read_tag_examples
     from roberta_hub.train.fitting.tagger import ReadyTagger, prepare_tagger
     from roberta_hub.train.reports import duration
@@ -181,7 +181,7 @@ def fit(
         "separator": separator,
         "header": header,
     }
-    ready: Ready | ReadyTagger
+    ready: ReadyClassifier | ReadyTagger
     if (spans := read_tag_examples(table, **given)) is not None:
         say(spans.summary())
         ready = prepare_tagger(spans, model=model, output=output, options=options)
@@ -189,7 +189,7 @@ def fit(
     else:
         found = read_examples(table, **given)
         say(found.summary())
-        ready = prepare(found, model=model, output=output, options=options)
+        ready = prepare_classifier(found, model=model, output=output, options=options)
         following = _next(output, pair=len(found.columns) == 2)
     say(ready.summary())
     fitted = ready.train().fitted

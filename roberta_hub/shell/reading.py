@@ -15,7 +15,7 @@ from roberta_hub.arguments import shown
 from roberta_hub.errors import InputError, UnknownNameError
 from roberta_hub.rows.lines import blocks, decoded, lines, split_lines
 from roberta_hub.rows.tables import Row, Table, format_of, json_row, open_table
-from roberta_hub.rows.values import sound
+from roberta_hub.rows.values import value_or_raise
 from roberta_hub.shell.options import Request
 from roberta_hub.verbs.question import Parts
 
@@ -201,7 +201,7 @@ def _stream_lines(file: BinaryIO, name: str, line: LineReader) -> Iterator[Item 
     for found in split_lines(blocks(file.read1, CHUNK_BYTES)):  # type: ignore[attr-defined]
         for raw in found:
             number += 1
-            yield line(sound(decoded(raw, number), f"{name}:{number}"), number)
+            yield line(value_or_raise(decoded(raw, number), f"{name}:{number}"), number)
         yield None
 
 

@@ -5,29 +5,29 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass
 
-from roberta_hub.show.colours import BLUE, GREY, QUIET, Colour, css
+from roberta_hub.show.colours import BLUE, CAPTION_OPACITY, GREY, Colour, css
 from roberta_hub.show.markup import Html, element, harmless
-from roberta_hub.show.sheet import LINE, SIZE, SMALL, Sheet
-from roberta_hub.show.terminal_text import COLUMNS, cut
+from roberta_hub.show.sheet import LINE_HEIGHT, SMALL_SIZE, TEXT_SIZE, Sheet
+from roberta_hub.show.terminal_text import TERMINAL_COLUMNS, cut
 from roberta_hub.terminal import width_of
 
-BAR = 16
+BAR_CHARACTERS = 16
 """Characters of a whole bar in a terminal."""
 _NUMBERED, _LABELLED = 12, 24
 """Most columns of a number, and of a label with a note behind it."""
 _EIGHTHS = " ▏▎▍▌▋▊▉"
-_POINTS = 130.0
+_BAR_POINTS = 130.0
 """Of a whole bar in a picture."""
-_REST = 0.2
+_REST_OPACITY = 0.2
 """Opacity of what a bar lacks to be whole."""
 _TABLE = "border-collapse:collapse;border:0;background:none;margin:.2em 0"
 _CELL = "padding:.1em .5em;border:0;background:none;text-align:left;vertical-align:top"
 _NUMBER = f"{_CELL};text-align:right;white-space:nowrap;font-variant-numeric:tabular-nums"
 _BAR = f"{_CELL};width:7em;min-width:5em"
-_WHOLE = f"margin-top:.35em;border-radius:2px;background:{css(GREY, _REST)}"
+_WHOLE = f"margin-top:.35em;border-radius:2px;background:{css(GREY, _REST_OPACITY)}"
 _FILLED = "min-width:1px;height:.8em;border-radius:2px"
 _LABEL = f"{_CELL};white-space:pre-wrap;overflow-wrap:anywhere"
-_NOTE = f"font-size:.85em;opacity:{QUIET}"
+_NOTE = f"font-size:.85em;opacity:{CAPTION_OPACITY}"
 
 
 @dataclass(frozen=True)
@@ -74,8 +74,8 @@ class Bars:
         for row, value in zip(self.rows, values, strict=True):
             line = "  " + " " * (width - width_of(value)) + value
             if self._has_bars:
-                line += "  " + _blocks(_share(row)).ljust(BAR)
-            room = COLUMNS - width_of(line) - 2
+                line += "  " + _blocks(_share(row)).ljust(BAR_CHARACTERS)
+            room = TERMINAL_COLUMNS - width_of(line) - 2
             label = cut(row.label, min(room, _LABELLED) if row.note else room)
             if row.note:
                 label += " " * (min(labels, _LABELLED) - width_of(label)) + "  "
@@ -88,22 +88,22 @@ class Bars:
         if not self.rows:
             return
         left = sheet.left + max(sheet.width_of(row.value) for row in self.rows)
-        start = left + 8 + (_POINTS + 8 if self._has_bars else 0)
+        start = left + 8 + (_BAR_POINTS + 8 if self._has_bars else 0)
         labels = max(sheet.width_of(row.label) for row in self.rows)
         for row in self.rows:
             sheet.text(left, row.value, align="right")
             if self._has_bars:
-                length = max(_share(row) * _POINTS, 0.5)
-                sheet.box(left + 8, _POINTS, SIZE, GREY, _REST, below=1.5)
-                sheet.box(left + 8, length, SIZE, row.colour or self.colour, below=1.5)
+                length = max(_share(row) * _BAR_POINTS, 0.5)
+                sheet.box(left + 8, _BAR_POINTS, TEXT_SIZE, GREY, _REST_OPACITY, below=1.5)
+                sheet.box(left + 8, length, TEXT_SIZE, row.colour or self.colour, below=1.5)
             room = sheet.right - start
             label = sheet.cut(row.label, room * 0.6 if row.note else room)
             sheet.text(start, label)
             if row.note:
                 x = start + min(labels, room * 0.6) + 10
-                note = sheet.cut(row.note, sheet.right - x, SMALL)
-                sheet.text(x, note, SMALL, quiet=True, below=1.5)
-            sheet.down(SIZE * LINE)
+                note = sheet.cut(row.note, sheet.right - x, SMALL_SIZE)
+                sheet.text(x, note, SMALL_SIZE, quiet=True, below=1.5)
+            sheet.down(TEXT_SIZE * LINE_HEIGHT)
 
     @property
     def _has_bars(self) -> bool:
@@ -116,5 +116,5 @@ def _share(row: Bar) -> float:
 
 
 def _blocks(share: float) -> str:
-    eighths = round(share * BAR * 8)
+    eighths = round(share * BAR_CHARACTERS * 8)
     return "█" * (eighths // 8) + _EIGHTHS[eighths % 8].strip()

@@ -16,11 +16,11 @@ GREEN: Colour = (0, 158, 115)
 PURPLE: Colour = (204, 121, 167)
 GREY: Colour = (128, 128, 128)
 """Okabe and Ito's (2008), told apart by the colour-blind; and grey for what says nothing."""
-CYCLE = (BLUE, ORANGE, GREEN, PURPLE)
+COLOUR_CYCLE = (BLUE, ORANGE, GREEN, PURPLE)
 """For kinds that have no order."""
-STRONGEST = 0.5
+MAX_OPACITY = 0.5
 """Opacity of the strongest tint."""
-QUIET = 0.75
+CAPTION_OPACITY = 0.75
 """Opacity of captions."""
 
 

@@ -11,8 +11,8 @@ from roberta_hub.arguments import path_of
 from roberta_hub.errors import InputError
 from roberta_hub.files import write_bytes
 from roberta_hub.show.markup import Html, element
-from roberta_hub.show.sheet import LINE, SIZE, Picture, Sheet
-from roberta_hub.show.terminal_text import COLUMNS, cut
+from roberta_hub.show.sheet import LINE_HEIGHT, TEXT_SIZE, Picture, Sheet
+from roberta_hub.show.terminal_text import TERMINAL_COLUMNS, cut
 
 Item = TypeVar("Item")
 _WHOLE = "max-width:46em;overflow-x:auto;line-height:1.5"
@@ -67,7 +67,7 @@ class Display:
 
     def __str__(self) -> str:
         lines = [line for part in self._parts for line in part.lines()]
-        return "\n".join([*([cut(self._title, COLUMNS)] if self._title else []), *lines])
+        return "\n".join([*([cut(self._title, TERMINAL_COLUMNS)] if self._title else []), *lines])
 
     def __repr__(self) -> str:
         return str(self)
@@ -89,7 +89,7 @@ class Display:
         if self._title:
             title = sheet.cut(self._title, sheet.right - sheet.left, bold=True)
             sheet.text(sheet.left, title, bold=True)
-            sheet.down(SIZE * LINE + 2)
+            sheet.down(TEXT_SIZE * LINE_HEIGHT + 2)
         for part in self._parts:
             part.draw(sheet)
             sheet.down(2)

@@ -5,19 +5,19 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass
 
-from roberta_hub.show.colours import QUIET
+from roberta_hub.show.colours import CAPTION_OPACITY
 from roberta_hub.show.markup import Html, element, harmless
-from roberta_hub.show.sheet import LINE, SIZE, SMALL, Sheet
-from roberta_hub.show.terminal_text import COLUMNS, cut, rows_of, wrapped
+from roberta_hub.show.sheet import LINE_HEIGHT, SMALL_SIZE, TEXT_SIZE, Sheet
+from roberta_hub.show.terminal_text import TERMINAL_COLUMNS, cut, rows_of, wrapped
 from roberta_hub.terminal import width_of
 
-_NAMED = 24
+_NAME_COLUMNS = 24
 """Most columns of a name."""
 _TABLE = "border-collapse:collapse;border:0;background:none;margin:.2em 0"
 _CELL = "padding:.1em 1em .1em 0;border:0;background:none;text-align:left;vertical-align:top"
-_NAME = f"{_CELL};opacity:{QUIET};white-space:nowrap"
+_NAME = f"{_CELL};opacity:{CAPTION_OPACITY};white-space:nowrap"
 _VALUE = f"{_CELL};overflow-wrap:anywhere"
-_REMARK = f"font-size:.85em;opacity:{QUIET};overflow-wrap:anywhere"
+_REMARK = f"font-size:.85em;opacity:{CAPTION_OPACITY};overflow-wrap:anywhere"
 
 
 @dataclass(frozen=True)
@@ -36,11 +36,11 @@ class Facts:
 
     def lines(self) -> list[str]:
         """Write at most 80 columns a line; a longer value goes on below itself."""
-        names = [cut(name, _NAMED) for name, _ in self.rows]
+        names = [cut(name, _NAME_COLUMNS) for name, _ in self.rows]
         width = max(map(width_of, names), default=0)
         found = []
         for name, (_, value) in zip(names, self.rows, strict=True):
-            parts = wrapped(value, COLUMNS - width - 4)
+            parts = wrapped(value, TERMINAL_COLUMNS - width - 4)
             space = " " * (width - width_of(name) + 2)
             found.append(f"  {name}{space}{parts[0]}".rstrip())
             found += [" " * (width + 4) + part for part in parts[1:]]
@@ -51,13 +51,13 @@ class Facts:
         start = sheet.left + max((sheet.width_of(name) for name, _ in self.rows), default=0) + 14
         for name, value in self.rows:
             sheet.text(sheet.left, name, quiet=True)
-            for line in _wrapped(value, sheet, sheet.right - start, SIZE):
+            for line in _wrapped(value, sheet, sheet.right - start, TEXT_SIZE):
                 sheet.text(start, line)
-                sheet.down(SIZE * LINE)
+                sheet.down(TEXT_SIZE * LINE_HEIGHT)
 
 
 @dataclass(frozen=True)
-class Remark:
+class Note:
     """A line of text in small letters: a legend, a sum, or what was left out."""
 
     text: str
@@ -68,13 +68,13 @@ class Remark:
 
     def lines(self) -> list[str]:
         """Write at most 80 columns a line."""
-        return [f"  {line}".rstrip() for line in wrapped(self.text, COLUMNS - 2)]
+        return [f"  {line}".rstrip() for line in wrapped(self.text, TERMINAL_COLUMNS - 2)]
 
     def draw(self, sheet: Sheet) -> None:
         """Draw it in grey."""
-        for line in _wrapped(self.text, sheet, sheet.right - sheet.left, SMALL):
-            sheet.text(sheet.left, line, SMALL, quiet=True)
-            sheet.down(SMALL * LINE)
+        for line in _wrapped(self.text, sheet, sheet.right - sheet.left, SMALL_SIZE):
+            sheet.text(sheet.left, line, SMALL_SIZE, quiet=True)
+            sheet.down(SMALL_SIZE * LINE_HEIGHT)
 
 
 def _wrapped(text: str, sheet: Sheet, room: float, size: float) -> list[str]:

@@ -5,21 +5,21 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass
 
-from roberta_hub.show.colours import BLUE, QUIET
-from roberta_hub.show.facts import Remark
+from roberta_hub.show.colours import BLUE, CAPTION_OPACITY
+from roberta_hub.show.facts import Note
 from roberta_hub.show.markup import Html, element, harmless
 from roberta_hub.show.pixels import data_address, shades_png
-from roberta_hub.show.sheet import LINE, SIZE, SMALL, Sheet
-from roberta_hub.show.terminal_text import COLUMNS, cut
+from roberta_hub.show.sheet import LINE_HEIGHT, SMALL_SIZE, TEXT_SIZE, Sheet
+from roberta_hub.show.terminal_text import TERMINAL_COLUMNS, cut
 from roberta_hub.terminal import width_of
 
-LABEL = 12
+TOKEN_COLUMNS = 12
 """Columns of a token beside a map."""
-TITLE = 32
+TITLE_COLUMNS = 32
 """Columns of a map's title."""
-_SMALL_MAP = 130
+_SMALL_MAP_PIXELS = 130
 """Pixels of a map beside others."""
-_FINE = 12
+_FINE_MAPS = 12
 """Maps that get 16 shades; more of them get 4, and a page stays small."""
 _NEIGHBOURS = ("itself", "the token before", "the token behind", "the first token")
 _NAMES = "line-height:{};font-size:{};white-space:nowrap;vertical-align:"
@@ -50,8 +50,8 @@ class Grid:
         maps = [
             element(
                 "div",
-                element("div", panel.title, style=f"font-size:.8em;opacity:{QUIET}"),
-                _image(panel, _SMALL_MAP, bits=4 if len(self.panels) <= _FINE else 2),
+                element("div", panel.title, style=f"font-size:.8em;opacity:{CAPTION_OPACITY}"),
+                _image(panel, _SMALL_MAP_PIXELS, bits=4 if len(self.panels) <= _FINE_MAPS else 2),
                 style="display:inline-block;margin:.2em .6em .2em 0",
                 title=_summary(panel),
             )
@@ -60,15 +60,15 @@ class Grid:
         return element("div", *maps, self._names.html(), self._legend.html())
 
     @property
-    def _names(self) -> Remark:
-        return Remark("rows from above, columns from the left: " + " ".join(self.tokens))
+    def _names(self) -> Note:
+        return Note("rows from above, columns from the left: " + " ".join(self.tokens))
 
     @property
-    def _legend(self) -> Remark:
+    def _legend(self) -> Note:
         """Say what is read from where, and what the strongest shades are."""
         largest = sorted(_largest(panel) for panel in self.panels)
         span = f"{largest[0]:.2f}" + (f" to {largest[-1]:.2f}" if len(largest) > 1 else "")
-        return Remark(
+        return Note(
             "each row is a token, and what it takes of the tokens in the columns. Strongest shade: "
             f"a map's largest weight, here {span}. Half the shade: a quarter of it"
         )
@@ -80,10 +80,10 @@ class Grid:
         side = f"clamp(9px,calc((100vw - 150px)/{count}),{cell}px)"
         names = _NAMES.format(side, f"min(13px,calc({side} - 1px))")
         rows = [
-            element("div", cut(token, LABEL), title=f"{token}: {_most(self.tokens, row)}")
+            element("div", cut(token, TOKEN_COLUMNS), title=f"{token}: {_most(self.tokens, row)}")
             for token, row in zip(self.tokens, panel.weights, strict=True)
         ]
-        columns = [element("div", cut(token, LABEL)) for token in self.tokens]
+        columns = [element("div", cut(token, TOKEN_COLUMNS)) for token in self.tokens]
         scaled = f"width:calc({count}*{side});height:calc({count}*{side})"
         turned = f"writing-mode:vertical-lr;text-align:right;{names}bottom"
         top = element(
@@ -91,7 +91,7 @@ class Grid:
             element(
                 "td",
                 panel.title,
-                style=f"{_CELL};font-size:.8em;opacity:{QUIET};white-space:nowrap",
+                style=f"{_CELL};font-size:.8em;opacity:{CAPTION_OPACITY};white-space:nowrap",
             ),
             element("td", element("div", *columns, style=turned), style=_CELL),
         )
@@ -107,18 +107,21 @@ class Grid:
     def lines(self) -> list[str]:
         """Write at most 80 columns a line: what each token takes most of, or sums of each map."""
         if len(self.panels) > 1:
-            titles = [cut(panel.title, TITLE) for panel in self.panels]
+            titles = [cut(panel.title, TITLE_COLUMNS) for panel in self.panels]
             width = max(map(width_of, titles))
             return [
-                cut(f"  {title}{' ' * (width - width_of(title))}  {_summary(panel)}", COLUMNS)
+                cut(
+                    f"  {title}{' ' * (width - width_of(title))}  {_summary(panel)}",
+                    TERMINAL_COLUMNS,
+                )
                 for title, panel in zip(titles, self.panels, strict=True)
             ]
         (panel,) = self.panels
-        found = [f"  {cut(panel.title, TITLE)}: what each token takes most of"]
+        found = [f"  {cut(panel.title, TITLE_COLUMNS)}: what each token takes most of"]
         for token, row in zip(self.tokens, panel.weights, strict=True):
-            name = cut(token, LABEL)
-            padded = " " * (LABEL - width_of(name)) + name
-            found.append(cut(f"  {padded}  {_most(self.tokens, row)}", COLUMNS))
+            name = cut(token, TOKEN_COLUMNS)
+            padded = " " * (TOKEN_COLUMNS - width_of(name)) + name
+            found.append(cut(f"  {padded}  {_most(self.tokens, row)}", TERMINAL_COLUMNS))
         return found
 
     def draw(self, sheet: Sheet) -> None:
@@ -132,8 +135,8 @@ class Grid:
                 row = self.panels[first : first + across]
                 for i, panel in enumerate(row):
                     x = sheet.left + i * (size + gap)
-                    sheet.text(x, sheet.cut(panel.title, size, SMALL), SMALL, quiet=True)
-                sheet.down(SMALL * LINE + 1)
+                    sheet.text(x, sheet.cut(panel.title, size, SMALL_SIZE), SMALL_SIZE, quiet=True)
+                sheet.down(SMALL_SIZE * LINE_HEIGHT + 1)
                 for i, panel in enumerate(row):
                     sheet.image(sheet.left + i * (size + gap), size, _shades(panel), BLUE)
                 sheet.down(size + gap)
@@ -142,11 +145,11 @@ class Grid:
 
     def _draw_map(self, panel: Panel, sheet: Sheet) -> None:
         sheet.text(sheet.left, panel.title, quiet=True)
-        sheet.down(SIZE * LINE)
-        names = [cut(token, LABEL) for token in self.tokens]
-        room = max(sheet.width_of(name, SMALL) for name in names) + 6
+        sheet.down(TEXT_SIZE * LINE_HEIGHT)
+        names = [cut(token, TOKEN_COLUMNS) for token in self.tokens]
+        room = max(sheet.width_of(name, SMALL_SIZE) for name in names) + 6
         cell = min(18.0, (sheet.right - sheet.left - room) / len(names))
-        size = min(SMALL, cell)
+        size = min(SMALL_SIZE, cell)
         sheet.down(room)
         left = sheet.left + room
         for i, name in enumerate(names):

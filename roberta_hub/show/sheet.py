@@ -16,17 +16,17 @@ from roberta_hub.extras import install
 from roberta_hub.show.colours import GREY, Colour
 from roberta_hub.show.markup import harmless
 
-WIDTH = 520.0
+SHEET_WIDTH = 520.0
 """Of a sheet, about the column of a notebook."""
-MARGIN = 10.0
-SIZE = 10.0
+SHEET_MARGIN = 10.0
+TEXT_SIZE = 10.0
 """Of text."""
-SMALL = 8.0
-LINE = 1.45
+SMALL_SIZE = 8.0
+LINE_HEIGHT = 1.45
 """Height of a line, in sizes of its text."""
-SCALE = 2
+PIXEL_SCALE = 2
 """Pixels of the picture for each one at which it is shown, for screens of high resolution."""
-_DPI = 96 * SCALE
+_DPI = 96 * PIXEL_SCALE
 _BLACK: Colour = (0, 0, 0)
 
 
@@ -35,7 +35,7 @@ class Picture(bytes):
 
     def _repr_png_(self) -> tuple[bytes, dict[str, int]]:
         width, height = self.size
-        return bytes(self), {"width": width // SCALE, "height": height // SCALE}
+        return bytes(self), {"width": width // PIXEL_SCALE, "height": height // PIXEL_SCALE}
 
     @property
     def size(self) -> tuple[int, int]:
@@ -66,10 +66,10 @@ class Sheet:
         canvas: Any = FigureCanvasAgg(Figure((1, 1), dpi=_DPI))
         self._renderer = canvas.get_renderer()
         self._marks: list[Callable[[Any], None]] = []
-        self.y = MARGIN
-        self.left, self.right = MARGIN, WIDTH - MARGIN
+        self.y = SHEET_MARGIN
+        self.left, self.right = SHEET_MARGIN, SHEET_WIDTH - SHEET_MARGIN
 
-    def width_of(self, text: str, size: float = SIZE, *, bold: bool = False) -> float:
+    def width_of(self, text: str, size: float = TEXT_SIZE, *, bold: bool = False) -> float:
         """Tell how wide a text is."""
         with warnings.catch_warnings():
             warnings.simplefilter("ignore")  # the font lacks a character: its box has a width too
@@ -78,7 +78,7 @@ class Sheet:
             )
         return float(found[0]) * 72 / _DPI
 
-    def cut(self, text: str, room: float, size: float = SIZE, *, bold: bool = False) -> str:
+    def cut(self, text: str, room: float, size: float = TEXT_SIZE, *, bold: bool = False) -> str:
         """Cut a text that is wider than a room, and mark the cut."""
         text = harmless(text)
         if self.width_of(text, size, bold=bold) <= room:
@@ -94,7 +94,7 @@ class Sheet:
         self,
         x: float,
         text: str,
-        size: float = SIZE,
+        size: float = TEXT_SIZE,
         *,
         align: str = "left",
         bold: bool = False,
@@ -193,13 +193,13 @@ class Sheet:
         from matplotlib.backends.backend_agg import FigureCanvasAgg
         from matplotlib.figure import Figure
 
-        height = self.y + MARGIN
-        figure = Figure(figsize=(WIDTH / 72, height / 72), dpi=_DPI, facecolor="white")
+        height = self.y + SHEET_MARGIN
+        figure = Figure(figsize=(SHEET_WIDTH / 72, height / 72), dpi=_DPI, facecolor="white")
         FigureCanvasAgg(figure)
         axes = figure.add_axes((0, 0, 1, 1))
         for mark in self._marks:
             mark(axes)
-        axes.set(xlim=(0, WIDTH), ylim=(height, 0), aspect="auto")
+        axes.set(xlim=(0, SHEET_WIDTH), ylim=(height, 0), aspect="auto")
         axes.axis("off")
         file = io.BytesIO()
         with warnings.catch_warnings():

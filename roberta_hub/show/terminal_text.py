@@ -7,7 +7,7 @@ from collections.abc import Iterator, Sequence
 from roberta_hub.show.markup import harmless
 from roberta_hub.terminal import width_of
 
-COLUMNS = 80
+TERMINAL_COLUMNS = 80
 """Of a terminal; no line of a display is wider."""
 
 

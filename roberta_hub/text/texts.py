@@ -9,8 +9,8 @@ from typing import Any, NoReturn, TypeAlias
 
 from roberta_hub.arguments import advise, kind_of, shown
 from roberta_hub.errors import InputError, InputTypeError, Place
-from roberta_hub.rows.frames import list_of, named
-from roberta_hub.rows.values import missing
+from roberta_hub.rows.frames import list_names, list_of
+from roberta_hub.rows.values import is_missing
 from roberta_hub.text.tokenizer import Text
 
 Texts: TypeAlias = "Iterable[str | tuple[str, ...] | list[str]]"
@@ -69,7 +69,7 @@ def as_single_texts(value: object, name: str, *, needs: str) -> tuple[list[str],
         return items, False
     for i, item in enumerate(items):
         if not isinstance(item, str):
-            hint = "; it is missing: drop it or fill it" if missing(item) else ""
+            hint = "; it is missing: drop it or fill it" if is_missing(item) else ""
             raise InputTypeError(f"a {kind_of(item)}; {needs}{hint}", place=Place(name, i))
     return [_plain(item) for item in items], False
 
@@ -137,7 +137,7 @@ def _text(item: object, name: str, i: int) -> Text:
 def _refuse_item(item: object, place: Place, which: str = "") -> NoReturn:
     """Refuse one item, or one sentence of it, that is no text."""
     kind = kind_of(item)
-    if missing(item):
+    if is_missing(item):
         why = (
             f"{which}missing (a {kind}); drop such rows, as dropna() does, or fill them with a "
             "text: fillna('')"
@@ -145,7 +145,7 @@ def _refuse_item(item: object, place: Place, which: str = "") -> NoReturn:
     elif isinstance(item, (bytes, bytearray)):
         why = f"{which}{kind}, not text; decode them"
     elif isinstance(item, Mapping):
-        why = f"{which}a {kind} with the keys {named(item)}; pass the values of one key"
+        why = f"{which}a {kind} with the keys {list_names(item)}; pass the values of one key"
     elif isinstance(item, (list, tuple)) and not which:
         size = "an empty" if not item else "a"
         of = f" of {len(item)}" if item else ""

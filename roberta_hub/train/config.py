@@ -17,7 +17,7 @@ from roberta_hub.errors import InputError, InputTypeError, MissingExtraError, Un
 from roberta_hub.extras import install
 from roberta_hub.rows.tables import FORMATS, format_of
 from roberta_hub.terminal import clean
-from roberta_hub.train.limits import check, near
+from roberta_hub.train.limits import check, suggestion
 from roberta_hub.train.settings import (
     BatchConfig,
     Config,
@@ -200,7 +200,9 @@ def _checked(override: str) -> str:
     name, value = found[2], found[3]
     if name in GROUPS:
         if value not in recipes(name):
-            raise UnknownNameError(f"no configuration {name}={value}{near(value, recipes(name))}")
+            raise UnknownNameError(
+                f"no configuration {name}={value}{suggestion(value, recipes(name))}"
+            )
         return override
     try:
         OverridesParser.create().parse_override(override)

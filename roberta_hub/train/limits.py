@@ -65,7 +65,7 @@ def check(config: Config) -> Config:
     names = [f.name for f in dataclasses.fields(RobertaConfig)]
     for name in config.architecture:
         if name not in names:
-            raise UnknownNameError(f"no field architecture.{name}{near(name, names)}")
+            raise UnknownNameError(f"no field architecture.{name}{suggestion(name, names)}")
     return config
 
 
@@ -161,7 +161,7 @@ def _choices(config: Config) -> None:
         section, key = name.split(".")
         value = getattr(getattr(config, section), key)
         if value not in choices:
-            raise UnknownNameError(f"{name} is {_shown(value)}{near(value, choices)}")
+            raise UnknownNameError(f"{name} is {_shown(value)}{suggestion(value, choices)}")
 
 
 _MINIMA: dict[str, float] = {
@@ -209,7 +209,7 @@ def read_options(
     known = {item.name: str(item.type) for item in dataclasses.fields(kind)}  # type: ignore[arg-type]
     for name, value in values.items():
         if name not in known:
-            raise UnknownNameError(f"no option {where}.{name}{near(name, list(known))}")
+            raise UnknownNameError(f"no option {where}.{name}{suggestion(name, list(known))}")
         kinds = [each.partition("[")[0] for each in known[name].split(" | ")]
         given = type(value).__name__
         if given == "NoneType":
@@ -219,7 +219,7 @@ def read_options(
     return kind(**values)
 
 
-def near(name: object, names: Sequence[str]) -> str:
+def suggestion(name: object, names: Sequence[str]) -> str:
     """End a sentence about an unknown name: with the names that look like it, else with all."""
     close = near_names(name, names, cutoff=0.5)
     if close:

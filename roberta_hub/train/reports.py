@@ -19,7 +19,7 @@ from typing import Any
 from roberta_hub.terminal import bar_class, clean
 
 logger = logging.getLogger("roberta_hub")
-EVERY = 30.0
+MESSAGE_SECONDS = 30.0
 """Seconds between messages about the updates."""
 
 
@@ -41,7 +41,7 @@ class Messages:
         self.directory = directory
         self.first, self.end = update, end
         self.began = time.monotonic()
-        self.last = -EVERY  # of the last message about updates: the first comes at once
+        self.last = -MESSAGE_SECONDS  # of the last message about updates: the first comes at once
 
     def begin(self, model: str, parameters: int, lengths: Any, epoch: int, warmup: int) -> None:
         """Say what is trained, on how much, for how long, and where it is written.
@@ -71,9 +71,9 @@ class Messages:
         )
 
     def updated(self, row: Mapping[str, Any]) -> None:
-        """Say loss, learning rate, speed and time left, at most once in `EVERY` seconds."""
+        """Log loss, learning rate, speed and time left, at most every `MESSAGE_SECONDS`."""
         now = time.monotonic()
-        if now - self.began < self.last + EVERY:
+        if now - self.began < self.last + MESSAGE_SECONDS:
             return
         self.last = now - self.began
         update = row["update"]
@@ -104,13 +104,13 @@ class Messages:
         logger.info(
             "stopped after update %s, %s (%s); the model is in %s",
             f"{update:,}",
-            REASONS[why],
+            STOP_REASONS[why],
             why,
             self.directory / "last",
         )
 
 
-REASONS = {
+STOP_REASONS = {
     "max_updates": "all updates are done",
     "max_epochs": "all epochs are done",
     "patience": "evaluations got no better",
@@ -129,7 +129,7 @@ class Report:
     update: int
     epoch: int
     stopped: str
-    """A key of `REASONS`; after "max_minutes" and "interrupted" the run can go on."""
+    """A key of `STOP_REASONS`; after "max_minutes" and "interrupted" the run can go on."""
     metrics: dict[str, float]
     """Numbers of the last evaluation."""
     best: float | None

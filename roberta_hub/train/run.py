@@ -20,7 +20,7 @@ from roberta_hub.model.heads import normalizes, pooling_of
 from roberta_hub.model.roberta import require_roberta
 from roberta_hub.train.config import compose
 from roberta_hub.train.limits import check, read_options
-from roberta_hub.train.rates import scaled
+from roberta_hub.train.rates import scale_rate
 from roberta_hub.train.reports import Report, first_process, logger, on_stderr
 from roberta_hub.train.settings import Config
 from roberta_hub.train.usage import usage
@@ -29,7 +29,13 @@ if TYPE_CHECKING:
     from roberta_hub.interface import RobertaHubInterface
     from roberta_hub.train.tasks.training_task import TrainingTask
 
-SIZELESS = ("dropout", "attention_dropout", "activation_dropout", "pooler_dropout", "layerdrop")
+SIZELESS_FIELDS = (
+    "dropout",
+    "attention_dropout",
+    "activation_dropout",
+    "pooler_dropout",
+    "layerdrop",
+)
 """Fields of the architecture that no tensor's shape depends on."""
 
 
@@ -51,16 +57,16 @@ def train(config: Config) -> RobertaHubInterface:
 def run(config: Config) -> Report:
     """Train as `train` does, and return how the run ended instead of its model."""
     started = time.monotonic()
-    from roberta_hub.train.loop.fit import fit
-    from roberta_hub.train.loop.output_folder import claimed
+    from roberta_hub.train.loop.output_folder import claim_folder
+    from roberta_hub.train.loop.training_loop import train_loop
 
     config = check(config)
     _check_task(config)
-    with claimed(config.output) as directory:  # before a model is fetched for it
+    with claim_folder(config.output) as directory:  # before a model is fetched for it
         task = make_task(config)
         model: Any = task.module.roberta
         config = at_width(config, model.config.embed_dim)
-        report = fit(task, config, started=started)
+        report = train_loop(task, config, started=started)
         if first_process():
             write_json(directory / "train.json", dataclasses.asdict(config))
     return report
@@ -82,7 +88,7 @@ def at_width(config: Config, width: int) -> Config:
     optimizer = config.optimizer
     if optimizer.width is None:
         return config
-    rate = scaled(optimizer.lr, width, optimizer.width)
+    rate = scale_rate(optimizer.lr, width, optimizer.width)
     if rate != optimizer.lr and first_process():
         logger.info(
             "learning rate %.2g: the recipe's %.2g is for models of width %s, and this one has %s; "
@@ -99,14 +105,14 @@ def at_width(config: Config, width: int) -> Config:
 
 def _check_task(config: Config) -> None:
     """Check the task and the paths of its data before a model is fetched for them."""
-    from roberta_hub.train.data.streams import sources
+    from roberta_hub.train.data.streams import source_files
     from roberta_hub.train.tasks.build import check_name
     from roberta_hub.train.tasks.options import PretrainingOptions, options_of, train_path
-    from roberta_hub.train.tasks.pretraining import PRETRAINING
+    from roberta_hub.train.tasks.pretraining import PRETRAINING_TASKS
 
     name = config.task.name
     check_name(name)
-    if name in PRETRAINING:
+    if name in PRETRAINING_TASKS:
         read_options(PretrainingOptions, config.task.options)
     else:
         options_of(config)
@@ -116,8 +122,8 @@ def _check_task(config: Config) -> None:
         path = getattr(config.data, field)
         if path is None:
             continue
-        if name in PRETRAINING:
-            sources(path)
+        if name in PRETRAINING_TASKS:
+            source_files(path)
         elif not os.path.exists(path):  # which also answers for names that no file can have
             raise InputError(f"data.{field}: {path}: no such file or folder")
 
@@ -155,10 +161,10 @@ def make_model(config: Config) -> RobertaHubInterface:
     old = require_roberta(interface.model, "training changes")
     has = dataclasses.asdict(old.config)
     changed = {name for name, value in config.architecture.items() if value != has[name]}
-    if config.pretrained and (odd := sorted(changed - set(SIZELESS))):
+    if config.pretrained and (odd := sorted(changed - set(SIZELESS_FIELDS))):
         raise InputError(
             f"architecture.{odd[0]} cannot change in a model that has weights, only "
-            f"{', '.join(SIZELESS)}; pretrained=false begins with random weights"
+            f"{', '.join(SIZELESS_FIELDS)}; pretrained=false begins with random weights"
         )
     for name in changed & {"vocab_size", "padding_idx", "separator_idx"}:
         raise InputError(

@@ -97,7 +97,7 @@ class BatchConfig:
 
 @dataclass
 class LoopConfig:
-    """How long the run lasts, how precisely it computes, what it writes; see `loop/fit.py`."""
+    """Length, precision and output of a run; see `loop/training_loop.py`."""
 
     max_updates: int | None = None
     max_epochs: int | None = None

@@ -22,7 +22,7 @@ from roberta_hub.model.roberta import Roberta, require_roberta
 from roberta_hub.text.task import Task
 from roberta_hub.text.tokenizer import Tokenizer
 
-LOGITS = 4.0
+FIRST_LOGITS_SPREAD = 4.0
 """Spread of the LM head's first logits around the words' frequencies, for a feature of length
 sqrt(E): some words stand out, none is sure."""
 
@@ -195,4 +195,4 @@ def _set_lm_head(model: Roberta, frequencies: Tensor) -> None:
     shares = (frequencies + 0.1) / (frequencies + 0.1).sum()
     head.bias.copy_(shares.log())
     spread = head.weight[shares.topk(min(1000, len(shares))).indices].norm(dim=1).mean()
-    head.layer_norm.weight.fill_(float(LOGITS / spread) / head.weight.size(1) ** 0.5)
+    head.layer_norm.weight.fill_(float(FIRST_LOGITS_SPREAD / spread) / head.weight.size(1) ** 0.5)

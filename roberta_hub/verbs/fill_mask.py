@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any
 
 from roberta_hub.show.bars import Bar, Bars
 from roberta_hub.show.display import Display, Part, ShownList
-from roberta_hub.show.facts import Remark
+from roberta_hub.show.facts import Note
 from roberta_hub.verbs.question import (
     AnswerFormat,
     Cells,
@@ -90,7 +90,7 @@ def _word_parts(found: Sequence[Any]) -> list[Part]:
     parts: list[Part] = []
     for number, mask in enumerate(masks, 1):
         if len(masks) > 1:
-            parts.append(Remark(f"mask {number}"))
+            parts.append(Note(f"mask {number}"))
         parts.append(Bars([_word_bar(word, p, mask) for _, p, word in mask]))
     return parts
 

@@ -5,9 +5,9 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import TYPE_CHECKING
 
-from roberta_hub.show.colours import CYCLE
+from roberta_hub.show.colours import COLOUR_CYCLE
 from roberta_hub.show.display import Display, ShownList
-from roberta_hub.show.words import Mark, Words
+from roberta_hub.show.marked_text import Mark, MarkedText
 from roberta_hub.verbs.question import (
     HEAD,
     AnswerFormat,
@@ -68,7 +68,7 @@ def _view(texts: Sequence[str], found: list[list[Span]]) -> ShownList[list[Span]
     return ShownList([_view_one(t, own) for t, own in zip(texts, found, strict=True)], display)
 
 
-def _marked(text: str, found: Sequence[Span]) -> Words:
+def _marked(text: str, found: Sequence[Span]) -> MarkedText:
     kinds = {label: i for i, label in enumerate(dict.fromkeys(span.label for span in found))}
     marks = [
         Mark(
@@ -76,11 +76,11 @@ def _marked(text: str, found: Sequence[Span]) -> Words:
             span.end,
             note=str(span),
             tag=span.label,
-            colour=CYCLE[kinds[span.label] % len(CYCLE)],
+            colour=COLOUR_CYCLE[kinds[span.label] % len(COLOUR_CYCLE)],
         )
         for span in found
     ]
-    return Words(text, marks)
+    return MarkedText(text, marks)
 
 
 TAG: Question[list[Span], list[list[Span]]] = Question(

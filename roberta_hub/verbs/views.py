@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any, TypeVar
 
 from roberta_hub.show.bars import Bar, Bars
 from roberta_hub.show.display import Display, Part, ShownList
-from roberta_hub.show.facts import Remark
+from roberta_hub.show.facts import Note
 
 if TYPE_CHECKING:
     from roberta_hub.inference.search import Hit
@@ -30,7 +30,7 @@ def draw_each(
         pairs = list(zip(texts, items, strict=True))
         drawn: list[Part] = []
         for text, answer in pairs[:TEXTS_DRAWN]:
-            drawn += [Remark(_one_line(text)), *parts(answer)]
+            drawn += [Note(_one_line(text)), *parts(answer)]
         values = [{"text": text, "answer": plain(answer)} for text, answer in pairs]
         return Display("", [*drawn, *count_undrawn(pairs)], {"texts": values})
 
@@ -40,7 +40,7 @@ def draw_each(
 def count_undrawn(items: Sequence[object]) -> list[Part]:
     """Remark on the number of texts that are not drawn."""
     left = len(items) - TEXTS_DRAWN
-    return [Remark(f"and {left:,} more texts")] if left > 0 else []
+    return [Note(f"and {left:,} more texts")] if left > 0 else []
 
 
 def _one_line(text: Text) -> str:

@@ -9,8 +9,8 @@ from typing import Any
 import pytest
 import torch
 
-from roberta_hub.train.tasks.choices import ChoiceObjective
-from roberta_hub.train.tasks.pronouns import PronounObjective, judge
+from roberta_hub.train.tasks.multiple_choice import ChoiceObjective
+from roberta_hub.train.tasks.pronouns import PronounObjective, query_wins
 
 from . import peers
 
@@ -43,7 +43,7 @@ def test_wsc_and_winogrande(cross_entropy: bool, alpha: float, beta: float) -> N
     wanted.backward()
     torch.testing.assert_close(ours.grad, theirs.grad)
     answers = [bool((row[0] >= row[1 : 1 + n]).all()) for row, n in zip(table, counts, strict=True)]
-    assert judge(table).tolist() == answers and len(set(answers)) == 2
+    assert query_wins(table).tolist() == answers and len(set(answers)) == 2
 
 
 def test_sentence_ranking() -> None:

@@ -10,7 +10,7 @@ import pytest
 import torch
 
 from roberta_hub.train import metrics
-from roberta_hub.train.fitting.judging import judge
+from roberta_hub.train.fitting.evaluation import compute_scores
 from roberta_hub.train.fitting.measures import log_loss
 from roberta_hub.train.metrics import squad_score
 from roberta_hub.train.tasks.tokens import entity_scores
@@ -109,16 +109,16 @@ def test_a_model_that_gives_nan_has_no_answer():
 def test_fits_numbers_are_scikit_learns(count, always):
     """Of one row, of answers that are always one, and of a class that is never wanted."""
     from roberta_hub.inference.classify import Prediction
-    from roberta_hub.train.data.sentences import Sentences
+    from roberta_hub.train.data.sentences import LabelledText
 
     draw = random.Random(count)
     wanted = [draw.choice(["a", "a", "c"]) for _ in range(count)]
-    rows = [Sentences(f"text {i}", (label,), str(i)) for i, label in enumerate(wanted)]
+    rows = [LabelledText(f"text {i}", (label,), str(i)) for i, label in enumerate(wanted)]
     answers = []
     for label in wanted:
         top = always or draw.choice(["a", "b", "c", label])
         answers.append(Prediction.of(list("abc"), [0.6 if n == top else 0.2 for n in "abc"]))
-    found = judge("classification", rows, answers, {"a": 4, "b": 1, "c": 1}).numbers
+    found = compute_scores("classification", rows, answers, {"a": 4, "b": 1, "c": 1}).numbers
     given = [answer.label for answer in answers]
     assert found["accuracy"] == pytest.approx(sklearn.accuracy_score(wanted, given))
     assert found["macro-F1"] == pytest.approx(

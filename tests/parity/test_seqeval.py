@@ -7,7 +7,7 @@ import random
 import pytest
 
 from roberta_hub.inference.tag import Span
-from roberta_hub.train.fitting.confusions import confusions
+from roberta_hub.train.fitting.confusions import confusion_display
 from roberta_hub.train.fitting.spans import Annotated
 from roberta_hub.train.fitting.tag_scores import Tagged, judge_spans
 from roberta_hub.train.fitting.tagger import tags_of
@@ -63,7 +63,7 @@ def test_scores_are_seqevals(seed: int) -> None:
         assert right / (right + wrong) == pytest.approx(report[label]["precision"])
         assert right / (right + missed) == pytest.approx(report[label]["recall"])
         assert right + missed == report[label]["support"]
-    assert confusions("tagging", found.confusion)
+    assert confusion_display("tagging", found.confusion)
 
 
 def test_the_trained_heads_own_measure_is_seqevals_too() -> None:

@@ -52,7 +52,7 @@ def test_a_small_gz_of_one_line_fills_no_memory(
     from roberta_hub.rows.tables import open_table
     from roberta_hub.shell.reading import Parts, from_file
 
-    monkeypatch.setattr("roberta_hub.rows.lines.MAX_ROW", 1_000_000)
+    monkeypatch.setattr("roberta_hub.rows.lines.MAX_ROW_BYTES", 1_000_000)
     path = tmp_path / name
     path.write_bytes(gzip.compress(b"text\n" * name.startswith("x.csv") + b"a" * 100_000_000))
     tracemalloc.start()

@@ -12,7 +12,7 @@ from small_models import small_roberta
 from roberta_hub import RobertaHubInterface
 from roberta_hub.errors import InputError, InputTypeError
 from roberta_hub.rows.tables import table_of
-from roberta_hub.rows.values import blank, missing, text_in
+from roberta_hub.rows.values import is_blank, is_missing, text_in
 from roberta_hub.train.data.sentences import read_sentences
 from roberta_hub.train.fitting.examples import read_examples
 
@@ -52,13 +52,13 @@ def model(roberta: RobertaHubInterface, tmp_path_factory: pytest.TempPathFactory
 
 @KINDS
 def test_a_cell_is_missing(value: Any) -> None:
-    assert missing(value) is True and blank(value) is True and text_in(value, "text") is None
+    assert is_missing(value) is True and is_blank(value) is True and text_in(value, "text") is None
 
 
 @pytest.mark.parametrize("value", THERE, ids=[repr(value).partition(" at ")[0] for value in THERE])
 def test_a_cell_is_there(value: Any) -> None:
-    assert missing(value) is False
-    assert blank(value) is (isinstance(value, str) and not value.strip())
+    assert is_missing(value) is False
+    assert is_blank(value) is (isinstance(value, str) and not value.strip())
 
 
 @KINDS
@@ -80,7 +80,7 @@ def test_a_verb_on_a_table_answers_null(model: Path, value: Any) -> None:
     frame = pd.DataFrame({"text": pd.Series(texts, dtype=object)})
     for table in ({"text": texts}, frame):
         found = list(verb(table)["label"])
-        assert isinstance(found[0], str) and missing(found[1])
+        assert isinstance(found[0], str) and is_missing(found[1])
     pairs = {"a": texts, "b": ["It ran."] * 2}
     assert Verb("embed", model, text=["a", "b"])(pairs)["vector"][1] is None
 

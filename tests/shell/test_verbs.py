@@ -511,7 +511,7 @@ def test_a_bad_line_of_standard_input_is_named(run: Run, kind: str) -> None:
 def test_a_line_without_an_end_is_no_way_to_fill_memory(
     run: Run, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("roberta_hub.rows.lines.MAX_ROW", 100_000)
+    monkeypatch.setattr("roberta_hub.rows.lines.MAX_ROW_BYTES", 100_000)
     status, _, err = run("tokens", stdin=b"x" * 1_000_000)
     assert status == 1 and "standard input:1: a line of more than 100,000 bytes" in err
 

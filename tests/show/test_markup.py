@@ -11,15 +11,24 @@ import pytest
 from hostile_strings import hostile_strings
 
 from roberta_hub.show.bars import Bar, Bars
-from roberta_hub.show.colours import BLUE, CYCLE, GREY, QUIET, STRONGEST, contrast, css, over
-from roberta_hub.show.columns import HEIGHT, Column, Columns
+from roberta_hub.show.colours import (
+    BLUE,
+    CAPTION_OPACITY,
+    COLOUR_CYCLE,
+    GREY,
+    MAX_OPACITY,
+    contrast,
+    css,
+    over,
+)
+from roberta_hub.show.column_chart import COLUMN_LETTERS, ChartColumn, ColumnChart
 from roberta_hub.show.display import Display
-from roberta_hub.show.facts import Facts, Remark
+from roberta_hub.show.facts import Facts, Note
 from roberta_hub.show.grid import Grid, Panel
+from roberta_hub.show.marked_text import Mark, MarkedText
 from roberta_hub.show.markup import ATTRIBUTES, TAGS, harmless
+from roberta_hub.show.shaded_table import Cell, ShadedTable
 from roberta_hub.show.strip import Chip, Strip
-from roberta_hub.show.table import Cell, Table
-from roberta_hub.show.words import Mark, Words
 from roberta_hub.terminal import width_of
 
 html5lib = pytest.importorskip("html5lib", reason="no html5lib; pip install '.[test]'")
@@ -52,16 +61,16 @@ def parts_with(text: str) -> list[Any]:
     marks = [Mark(0, middle, 0.5, text, text), Mark(middle, len(text), -0.5, text)]
     weights = [[0.75, 0.25], [0.5, 0.5]]
     return [
-        Words(text, marks),
-        Words(text, [Mark(middle, len(text), note=text, tag=text, colour=GREY)]),
+        MarkedText(text, marks),
+        MarkedText(text, [Mark(middle, len(text), note=text, tag=text, colour=GREY)]),
         Bars([Bar(text, text, 0.5, text), Bar(text, "1", None)]),
         Strip([Chip(text, text, 0, text), Chip(text, text)]),
         Grid([text, text], [Panel(text, weights)]),
         Grid([text, text], [Panel(text, weights)] * 2),
         Facts([(text, text)]),
-        Columns([Column(text, 0.5, 0.7, text), Column(text, 1.0, 0.2)], text),
-        Table([text, "a"], [(text, [Cell(text), Cell("1", 0.5)])], left=text, above=text),
-        Remark(text),
+        ColumnChart([ChartColumn(text, 0.5, 0.7, text), ChartColumn(text, 1.0, 0.2)], text),
+        ShadedTable([text, "a"], [(text, [Cell(text), Cell("1", 0.5)])], left=text, above=text),
+        Note(text),
     ]
 
 
@@ -74,7 +83,7 @@ def test_parts_hold_text_as_text(first: int) -> None:
             tree = parsed(display._repr_html_())
             shown = text_of(tree)
             assert shown.startswith(harmless(text)), text
-            if not isinstance(part, (Words, Grid)):  # marks divide a text; a map cuts tokens
+            if not isinstance(part, (MarkedText, Grid)):  # marks divide a text; a map cuts tokens
                 assert shown.count(harmless(text)) >= 2, text
             for line in str(display).splitlines():
                 assert width_of(line) <= 80, line
@@ -84,9 +93,9 @@ def test_parts_hold_text_as_text(first: int) -> None:
 
 def test_words_come_back_as_they_were() -> None:
     for text in HOSTILE:
-        assert text_of(parsed(Words(text, []).html().markup)) == harmless(text, "\n\t")
+        assert text_of(parsed(MarkedText(text, []).html().markup)) == harmless(text, "\n\t")
         marks = [Mark(i, i + 2, 0.3, "note") for i in range(0, len(text), 3)]
-        assert text_of(parsed(Words(text, marks).html().markup)) == harmless(text, "\n\t")
+        assert text_of(parsed(MarkedText(text, marks).html().markup)) == harmless(text, "\n\t")
 
 
 def test_nothing_is_obeyed_or_hidden() -> None:
@@ -124,15 +133,15 @@ PAGES = {
 @pytest.mark.parametrize("page", PAGES)
 def test_colours_can_be_read(page: str) -> None:
     ink, paper = PAGES[page]
-    for colour in (*CYCLE, GREY):
+    for colour in (*COLOUR_CYCLE, GREY):
         assert contrast(colour, paper) >= 2.7  # a bar
-        for opacity in (0.3, STRONGEST):
+        for opacity in (0.3, MAX_OPACITY):
             assert contrast(over(ink, 1.0, paper), over(colour, opacity, paper)) >= 4.5, colour
-    assert contrast(over(ink, QUIET, paper), paper) >= 4.5
+    assert contrast(over(ink, CAPTION_OPACITY, paper), paper) >= 4.5
 
 
 def test_bars_have_three_to_one_against_white_and_black() -> None:
-    for colour in CYCLE:
+    for colour in COLOUR_CYCLE:
         for paper in ((255, 255, 255), (0, 0, 0)):
             assert contrast(colour, paper) >= 3
 
@@ -140,25 +149,29 @@ def test_bars_have_three_to_one_against_white_and_black() -> None:
 def test_columns_are_as_high_as_their_shares() -> None:
     """What is filled, what is left and the mark add up to a whole column."""
     for share, mark in ((0.66, 0.96), (1.0, 0.4), (0.5, 0.5), (0.0, 0.0), (1.0, 1.0), (0.01, 0.0)):
-        html = str(Columns([Column("a", share, mark)], "").html())
+        html = str(ColumnChart([ChartColumn("a", share, mark)], "").html())
         parts = re.findall(r"height:([\d.]+)em;background:([^\"]+)", html)
-        assert sum(float(height) for height, _ in parts) == pytest.approx(HEIGHT, abs=0.03)
+        assert sum(float(height) for height, _ in parts) == pytest.approx(COLUMN_LETTERS, abs=0.03)
         filled = sum(float(height) for height, colour in parts if colour == css(BLUE))
-        assert filled == pytest.approx(share * HEIGHT, abs=0.03 * HEIGHT)
+        assert filled == pytest.approx(share * COLUMN_LETTERS, abs=0.03 * COLUMN_LETTERS)
         below = [float(height) for height, _ in parts]
         at = [colour for _, colour in parts].index("currentColor")
-        assert sum(below[at + 1 :]) == pytest.approx(mark * HEIGHT, abs=0.03 * HEIGHT)
+        assert sum(below[at + 1 :]) == pytest.approx(
+            mark * COLUMN_LETTERS, abs=0.03 * COLUMN_LETTERS
+        )
 
 
 def test_a_wide_table_fits_a_terminal() -> None:
     names = [f"a class with a name of some length {i}" for i in range(30)]
-    table = Table(names, [(name, [Cell("1,234")] * 30) for name in names], "right", "answered")
+    table = ShadedTable(
+        names, [(name, [Cell("1,234")] * 30) for name in names], "right", "answered"
+    )
     assert len(table.lines()) == 32
     assert all(width_of(line) <= 80 for line in table.lines())
 
 
 def test_marks_that_overlap_lose_no_text() -> None:
-    words = Words("abcdef", [Mark(0, 3), Mark(2, 4), Mark(1, 2), Mark(4, 4), Mark(5, 99)])
+    words = MarkedText("abcdef", [Mark(0, 3), Mark(2, 4), Mark(1, 2), Mark(4, 4), Mark(5, 99)])
     assert text_of(parsed(words.html().markup)) == "abcdef"
 
 

@@ -11,8 +11,8 @@ from scripts import TOOLS, load_script
 from small_models import small_roberta
 
 from roberta_hub.show.display import Display
+from roberta_hub.show.marked_text import Mark, MarkedText
 from roberta_hub.show.strip import Chip, Strip
-from roberta_hub.show.words import Mark, Words
 
 pytest.importorskip("playwright", reason="no playwright; pip install '.[dev]'")
 ROOT = Path(__file__).resolve().parents[2]
@@ -41,7 +41,7 @@ def test_every_display_fits_and_can_be_read(tmp_path: Path) -> None:
 def test_no_text_breaks_a_page(tmp_path: Path) -> None:
     texts = [text for text in hostile_strings(60) if text.strip()]
     marks = [[Mark(0, len(text), 1.0, text, text[:20])] for text in texts]
-    parts = [Words(text, own) for text, own in zip(texts, marks, strict=True)]
+    parts = [MarkedText(text, own) for text, own in zip(texts, marks, strict=True)]
     chips = Strip([Chip(text[:200], "1", 1, text) for text in texts])
     shown = {"words": Display("", parts, {}), "pieces": Display(texts[0], [chips], {})}
     for seen in looks(shown, tmp_path):

@@ -269,7 +269,7 @@ def sentences() -> list[tuple[str, str]]:
 
 
 def test_training_and_saving(tmp_path: Path) -> None:
-    from roberta_hub.train.loop.fit import fit
+    from roberta_hub.train.loop.training_loop import train_loop
     from roberta_hub.train.settings import (
         BatchConfig,
         Config,
@@ -292,7 +292,7 @@ def test_training_and_saving(tmp_path: Path) -> None:
         loop=LoopConfig(max_updates=40, evaluate_every=20, progress=False),
     )
     roberta = model_of()
-    report = fit(build_task(config, roberta), config)
+    report = train_loop(build_task(config, roberta), config)
     assert report.metrics["accuracy"] == 1.0
     found = roberta.eval().classify([text for text, _ in sentences()], "mood")
     assert [prediction.label for prediction in found] == [label for _, label in sentences()]
@@ -381,7 +381,7 @@ def test_formats_without_room_say_so(
 
 @pytest.mark.parametrize("unit", ["token", "word"])
 def test_pretraining(tmp_path: Path, unit: str) -> None:
-    from roberta_hub.train.loop.fit import fit
+    from roberta_hub.train.loop.training_loop import train_loop
     from roberta_hub.train.settings import (
         BatchConfig,
         Config,
@@ -404,7 +404,7 @@ def test_pretraining(tmp_path: Path, unit: str) -> None:
     )
     roberta = model_of()
     task = build_task(config, roberta)
-    fit(task, config)
+    train_loop(task, config)
     roberta.eval()
     best = roberta.fill_mask("The film <mask> good.", topk=1)[0]
     assert best[0] == "The film was good."

@@ -11,11 +11,11 @@ from small_models import small_roberta
 
 from roberta_hub import RobertaHubInterface
 from roberta_hub.train.fitting.examples import Examples, read_examples
-from roberta_hub.train.fitting.learner import Learner, lesson_of
+from roberta_hub.train.fitting.learner import Learner, encode_rows
 from roberta_hub.train.fitting.learning import Learnt, learn
 from roberta_hub.train.fitting.learning_options import LearningOptions
-from roberta_hub.train.fitting.recipe import recipe
-from roberta_hub.train.loop.fit import fit as train
+from roberta_hub.train.fitting.recipe import choose_recipe
+from roberta_hub.train.loop.training_loop import train_loop
 from roberta_hub.train.settings import Config
 from roberta_hub.train.tasks.finetuning import FineTuning
 
@@ -49,7 +49,7 @@ def nothing(config: Config, task: FineTuning) -> None:
 
 def in_earnest(config: Config, task: FineTuning) -> None:
     """The training of `fit`."""
-    assert train(task, config).finished
+    assert train_loop(task, config).finished
 
 
 def with_own_head(seed: int = 0) -> RobertaHubInterface:
@@ -72,7 +72,7 @@ def plain(seed: int = 0) -> RobertaHubInterface:
 
 def config_of(examples: Examples, roberta: RobertaHubInterface, options: LearningOptions) -> Config:
     texts = [row.text for row in examples.train]
-    config = recipe(
+    config = choose_recipe(
         width=32,
         lengths=[len(ids) for ids in roberta.tokenizer.encode_batch(texts)],
         limit=options.max_length or 48,
@@ -103,5 +103,5 @@ def learner_of(roberta: RobertaHubInterface, rows: Rows, folder: Path, run: Run)
     config = config_of(examples, roberta, options)
     names = examples.classes
     roberta.register_classification_head(config.task.head, len(names), labels=names)
-    lesson = lesson_of(roberta, config, examples.train, names, (0.0, 1.0))
+    lesson = encode_rows(roberta, config, examples.train, names, (0.0, 1.0))
     return Learner(roberta, config, "classification", lesson, folder, run, False)

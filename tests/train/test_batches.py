@@ -10,7 +10,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from roberta_hub.errors import InputError
-from roberta_hub.train.data.batches import plan, share
+from roberta_hub.train.data.batches import batches_of_process, plan_epoch
 
 LENGTHS = st.lists(st.integers(1, 50), min_size=1, max_size=80)
 
@@ -29,7 +29,7 @@ def examples(updates):
     st.integers(0, 3),
 )
 def test_each_example_once_within_the_limits(lengths, budget, freq, world, size, epoch):
-    updates = plan(
+    updates = plan_epoch(
         lengths, budget, seed=3, epoch=epoch, update_freq=freq, world=world, batch_size=size
     )
     assert examples(updates) == list(range(len(lengths)))
@@ -46,38 +46,38 @@ def test_each_example_once_within_the_limits(lengths, budget, freq, world, size,
 @given(LENGTHS, st.integers(1, 4), st.sampled_from([None, 3]))
 def test_updates_do_not_depend_on_the_number_of_processes(lengths, freq, size):
     plans = [
-        plan(lengths, 60, seed=1, epoch=2, update_freq=freq, world=world, batch_size=size)
+        plan_epoch(lengths, 60, seed=1, epoch=2, update_freq=freq, world=world, batch_size=size)
         for world in (1, 2, 3)
     ]
     sets = [[sorted(chain.from_iterable(update)) for update in found] for found in plans]
     assert sets[0] == sets[1] == sets[2]
     for world, found in zip((1, 2, 3), plans, strict=True):
         for update in found:
-            shares = [share(update, rank, world) for rank in range(world)]
+            shares = [batches_of_process(update, rank, world) for rank in range(world)]
             assert len({len(s) for s in shares}) == 1
             assert sorted(map(tuple, chain(*shares))) == sorted(map(tuple, update))
 
 
 def test_accumulation_is_a_larger_batch():
     lengths = [5] * 40
-    two = plan(lengths, None, seed=0, epoch=0, update_freq=2, batch_size=4)
-    one = plan(lengths, None, seed=0, epoch=0, update_freq=1, batch_size=8)
+    two = plan_epoch(lengths, None, seed=0, epoch=0, update_freq=2, batch_size=4)
+    one = plan_epoch(lengths, None, seed=0, epoch=0, update_freq=1, batch_size=8)
     assert [sorted(chain(*u)) for u in two] == [sorted(chain(*u)) for u in one]
 
 
 def test_order_is_of_seed_and_epoch():
     lengths = list(range(1, 60))
-    first = plan(lengths, 100, seed=1, epoch=0)
-    assert first == plan(lengths, 100, seed=1, epoch=0)
-    assert first != plan(lengths, 100, seed=1, epoch=1)
-    assert first != plan(lengths, 100, seed=2, epoch=0)
+    first = plan_epoch(lengths, 100, seed=1, epoch=0)
+    assert first == plan_epoch(lengths, 100, seed=1, epoch=0)
+    assert first != plan_epoch(lengths, 100, seed=1, epoch=1)
+    assert first != plan_epoch(lengths, 100, seed=2, epoch=0)
 
 
 def test_lengths_come_together_and_little_room_is_wasted():
     import random
 
     lengths = random.Random(0).choices(range(5, 120), k=5000)
-    updates = plan(lengths, 4096, seed=0, epoch=0)
+    updates = plan_epoch(lengths, 4096, seed=0, epoch=0)
     tokens = sum(lengths) / (4096 * len(updates))
     assert tokens > 0.97
     distinct = [len({lengths[i] for i in micro}) for (micro,) in updates]
@@ -98,4 +98,4 @@ def test_lengths_come_together_and_little_room_is_wasted():
 )
 def test_what_cannot_be_is_said(arguments, words):
     with pytest.raises(InputError, match=words):
-        plan(seed=0, epoch=0, **arguments)
+        plan_epoch(seed=0, epoch=0, **arguments)

@@ -16,9 +16,9 @@ from hypothesis import strategies as st
 from roberta_hub.errors import InputError
 from roberta_hub.text.tokenizer import Tokenizer
 from roberta_hub.train.data import blocks
-from roberta_hub.train.data.batches import count_updates, growing, plan
-from roberta_hub.train.data.blocks import cut, indexed
-from roberta_hub.train.data.streams import build, open_stream
+from roberta_hub.train.data.batches import count_updates, plan_epoch, update_freq_at
+from roberta_hub.train.data.blocks import cached_blocks, cut_blocks
+from roberta_hub.train.data.streams import build_stream, open_stream
 
 TOKENIZER = Tokenizer.shipped()
 WORDS = ["river", "stone", " cloud", "42", "so", "a"]
@@ -76,13 +76,13 @@ def before(lengths, max_tokens, *, seed, epoch, update_freq=1, world=1, batch_si
 )
 def test_a_plan_is_what_it_was(lengths, budget, freq, world, size, epoch):
     options = {"seed": 3, "epoch": epoch, "update_freq": freq, "world": world, "batch_size": size}
-    assert list(plan(lengths, budget, **options)) == before(lengths, budget, **options)
+    assert list(plan_epoch(lengths, budget, **options)) == before(lengths, budget, **options)
     if size is not None:
-        assert plan(lengths, None, **options) == before(lengths, None, **options)
+        assert plan_epoch(lengths, None, **options) == before(lengths, None, **options)
 
 
 def test_a_plan_is_read_like_a_list():
-    made = plan(list(range(1, 40)), 60, seed=0, epoch=0, update_freq=2)
+    made = plan_epoch(list(range(1, 40)), 60, seed=0, epoch=0, update_freq=2)
     everything = list(made)
     assert made[-1] == everything[-1] and made[1:3] == everything[1:3] and len(made) > 3
     with pytest.raises(IndexError, match="update 99 of"):
@@ -91,13 +91,13 @@ def test_a_plan_is_read_like_a_list():
 
 def test_updates_grow_until_they_are_whole():
     lengths = [1] * 40
-    sizes = [len(u) for u in plan(lengths, 1, seed=0, epoch=0, update_freq=6, warmup=6)]
+    sizes = [len(u) for u in plan_epoch(lengths, 1, seed=0, epoch=0, update_freq=6, warmup=6)]
     assert sizes == [1, 2, 3, 4, 5, 6, 6, 6, 6, 1]
-    assert sizes[:6] == [growing(number, 6, 6) for number in range(6)]
+    assert sizes[:6] == [update_freq_at(number, 6, 6) for number in range(6)]
     # The next epoch goes on where this one stopped: with whole updates, or still growing.
-    later = plan(lengths, 1, seed=0, epoch=1, update_freq=6, warmup=6, done=10)
+    later = plan_epoch(lengths, 1, seed=0, epoch=1, update_freq=6, warmup=6, done=10)
     assert [len(u) for u in later] == [6, 6, 6, 6, 6, 6, 4]
-    still = plan(lengths, 1, seed=0, epoch=1, update_freq=6, warmup=18, done=15)
+    still = plan_epoch(lengths, 1, seed=0, epoch=1, update_freq=6, warmup=18, done=15)
     assert [len(u) for u in still] == [5, 5, 6, 6, 6, 6, 6]
     assert count_updates(40, 2, 6, 6) == len(sizes) + len(later)
     assert count_updates(40, 3, 6, 0) == 3 * 7
@@ -110,43 +110,43 @@ def stream(tmp_path):
     draw = random.Random(1)
     lines = (" ".join(draw.choices(WORDS, k=draw.randint(0, 30))) for _ in range(300))
     (tmp_path / "text.txt").write_text("\n".join(lines), encoding="utf-8")
-    return build(tmp_path / "text.txt", tmp_path / "tokens", TOKENIZER)
+    return build_stream(tmp_path / "text.txt", tmp_path / "tokens", TOKENIZER)
 
 
 @pytest.mark.parametrize("mode", ["full", "doc"])
 @pytest.mark.parametrize("size", [8, 64])
 def test_mapped_blocks_are_those_that_were_cut(stream, tmp_path, monkeypatch, mode, size):
-    wanted = cut(stream, size, mode=mode, bos=0, eos=2)
-    first = indexed(stream, tmp_path / "tokens", size, mode=mode, bos=0, eos=2)
-    monkeypatch.setattr(blocks, "cut", None)  # the second time nothing is cut
-    monkeypatch.setattr(blocks, "SCAN", 7)
-    second = indexed(stream, tmp_path / "tokens", size, mode=mode, bos=0, eos=2)
+    wanted = cut_blocks(stream, size, mode=mode, bos=0, eos=2)
+    first = cached_blocks(stream, tmp_path / "tokens", size, mode=mode, bos=0, eos=2)
+    monkeypatch.setattr(blocks, "cut_blocks", None)  # the second time nothing is cut
+    monkeypatch.setattr(blocks, "TOKENS_PER_SCAN", 7)
+    second = cached_blocks(stream, tmp_path / "tokens", size, mode=mode, bos=0, eos=2)
     for found in (first, second):
         assert torch.equal(found.starts, wanted.starts) and torch.equal(found.ends, wanted.ends)
         assert list(found.sizes()) == found.lengths() == wanted.lengths()
         for a, b in zip(found.sequences([0, 3]), wanted.sequences([0, 3]), strict=True):
             assert torch.equal(a, b)
     options = {"seed": 1, "epoch": 2, "update_freq": 3}
-    assert plan(second.sizes(), 640, **options) == before(wanted.lengths(), 640, **options)
+    assert plan_epoch(second.sizes(), 640, **options) == before(wanted.lengths(), 640, **options)
 
 
 def test_an_index_of_another_stream_is_not_used(stream, tmp_path):
     folder = tmp_path / "tokens"
-    indexed(stream, folder, 16, bos=0, eos=2)
-    indexed(stream, folder, 16, mode="doc", bos=0, eos=2)
+    cached_blocks(stream, folder, 16, bos=0, eos=2)
+    cached_blocks(stream, folder, 16, mode="doc", bos=0, eos=2)
     (old,) = folder.glob("blocks-16-full-*.bin")
     # Other text of the same source, then other ids of the same size and number.
     (tmp_path / "text.txt").write_text("The sea.\nA stone in the sea.\n" * 9, encoding="utf-8")
-    other = build(tmp_path / "text.txt", folder, TOKENIZER)
-    found = indexed(other, folder, 16, bos=0, eos=2)
-    assert found.lengths() == cut(other, 16, bos=0, eos=2).lengths() and not old.exists()
+    other = build_stream(tmp_path / "text.txt", folder, TOKENIZER)
+    found = cached_blocks(other, folder, 16, bos=0, eos=2)
+    assert found.lengths() == cut_blocks(other, 16, bos=0, eos=2).lengths() and not old.exists()
     ids = other.clone()
     ids[1::3] = 2
     ids.numpy().tofile(folder / "tokens.bin")
     os.utime(folder / "tokens.bin", (1, 1))
     changed = open_stream(folder, TOKENIZER)
-    found = indexed(changed, folder, 16, bos=0, eos=2)
-    assert found.lengths() == cut(changed, 16, bos=0, eos=2).lengths()
+    found = cached_blocks(changed, folder, 16, bos=0, eos=2)
+    assert found.lengths() == cut_blocks(changed, 16, bos=0, eos=2).lengths()
     assert len(list(folder.glob("blocks-16-full-*.bin"))) == 1
 
 
@@ -155,7 +155,7 @@ def test_an_index_of_another_stream_is_not_used(stream, tmp_path):
 )
 def test_a_damaged_index_is_cut_again(stream, tmp_path, damage):
     folder = tmp_path / "tokens"
-    wanted = indexed(stream, folder, 16, bos=0, eos=2).lengths()
+    wanted = cached_blocks(stream, folder, 16, bos=0, eos=2).lengths()
     (path,) = folder.glob("blocks-16-full-*.bin")
     whole = path.read_bytes()
     path.write_bytes(
@@ -167,7 +167,7 @@ def test_a_damaged_index_is_cut_again(stream, tmp_path, damage):
             "past the end": whole[:-8] + (1 << 40).to_bytes(8, "little"),
         }[damage]
     )
-    assert indexed(stream, folder, 16, bos=0, eos=2).lengths() == wanted
+    assert cached_blocks(stream, folder, 16, bos=0, eos=2).lengths() == wanted
     assert path.read_bytes() == whole
 
 
@@ -176,11 +176,11 @@ def test_a_corpus_that_may_only_be_read(stream, tmp_path, monkeypatch):
         raise PermissionError(13, "Permission denied")
 
     monkeypatch.setattr(blocks, "publishing", refuse)  # root may write anywhere
-    found = indexed(stream, tmp_path / "tokens", 16, bos=0, eos=2)
-    assert found.lengths() == cut(stream, 16, bos=0, eos=2).lengths()
+    found = cached_blocks(stream, tmp_path / "tokens", 16, bos=0, eos=2)
+    assert found.lengths() == cut_blocks(stream, 16, bos=0, eos=2).lengths()
     assert not list((tmp_path / "tokens").glob("blocks-*"))
     with pytest.raises(InputError, match="block size 2"):
-        indexed(stream, tmp_path / "tokens", 2, bos=0, eos=2)
+        cached_blocks(stream, tmp_path / "tokens", 2, bos=0, eos=2)
 
 
 @pytest.mark.system
@@ -189,11 +189,11 @@ def test_of_three_processes_one_cuts(stream, tmp_path):
     program = (
         "import sys, time\nfrom pathlib import Path\nfrom roberta_hub.train.data import blocks\n"
         "from roberta_hub.text.tokenizer import Tokenizer\n"
-        "from roberta_hub.train.data.streams import open_stream\nown = blocks.cut\n"
+        "from roberta_hub.train.data.streams import open_stream\nown = blocks.cut_blocks\n"
         "def slow(*args, **kwargs):\n    print('cut')\n    time.sleep(1)\n"
-        "    return own(*args, **kwargs)\nblocks.cut = slow\n"
+        "    return own(*args, **kwargs)\nblocks.cut_blocks = slow\n"
         "stream = open_stream(Path(sys.argv[1]), Tokenizer.shipped())\n"
-        "print(len(blocks.indexed(stream, Path(sys.argv[1]), 16, bos=0, eos=2)))\n"
+        "print(len(blocks.cached_blocks(stream, Path(sys.argv[1]), 16, bos=0, eos=2)))\n"
     )
     command = [sys.executable, "-c", program, str(tmp_path / "tokens")]
     environment = {**os.environ, "PYTHONPATH": str(Path(__file__).parents[2])}
@@ -203,4 +203,4 @@ def test_of_three_processes_one_cuts(stream, tmp_path):
     ]
     said = "".join(process.communicate(timeout=300)[0] for process in started).split()
     assert said.count("cut") == 1
-    assert said.count(str(len(cut(stream, 16, bos=0, eos=2)))) == 3
+    assert said.count(str(len(cut_blocks(stream, 16, bos=0, eos=2)))) == 3

@@ -14,8 +14,8 @@ import torch
 from roberta_hub.errors import InputError, UnknownNameError
 from roberta_hub.text.tokenizer import Tokenizer
 from roberta_hub.train.data import blocks, streams
-from roberta_hub.train.data.blocks import cut
-from roberta_hub.train.data.streams import build, documents, open_stream, sources
+from roberta_hub.train.data.blocks import cut_blocks
+from roberta_hub.train.data.streams import build_stream, open_stream, read_documents, source_files
 
 TOKENIZER = Tokenizer.shipped()
 WORDS = ["river", "stone", " über", "42", "—", "“so”", "naïve", "🙂", "a", "</s>", "<mask>"]
@@ -53,7 +53,7 @@ def written(tmp_path):
 
 def test_the_stream_is_every_line_and_every_boundary(written):
     folder, found = written
-    stream = build(folder / "text.txt", folder / "tokens", TOKENIZER)
+    stream = build_stream(folder / "text.txt", folder / "tokens", TOKENIZER)
     assert stream.dtype == torch.uint16
     assert torch.equal(stream.long(), expected(found))
     assert torch.equal(open_stream(folder / "tokens", TOKENIZER).long(), expected(found))
@@ -62,12 +62,13 @@ def test_the_stream_is_every_line_and_every_boundary(written):
 @pytest.mark.parametrize("chunk", [1, 50, 700])
 def test_chunks_and_threads_do_not_show(written, monkeypatch, chunk):
     folder, found = written
-    monkeypatch.setattr(streams, "CHUNK", chunk)
-    monkeypatch.setattr(blocks, "SCAN", 7)
-    stream = build(folder / "text.txt", folder / "tokens", TOKENIZER, threads=5)
+    monkeypatch.setattr(streams, "CHUNK_CHARACTERS", chunk)
+    monkeypatch.setattr(blocks, "TOKENS_PER_SCAN", 7)
+    stream = build_stream(folder / "text.txt", folder / "tokens", TOKENIZER, threads=5)
     assert torch.equal(stream.long(), expected(found))
     assert (
-        cut(stream, 32, bos=0, eos=2).lengths() == cut(expected(found), 32, bos=0, eos=2).lengths()
+        cut_blocks(stream, 32, bos=0, eos=2).lengths()
+        == cut_blocks(expected(found), 32, bos=0, eos=2).lengths()
     )
 
 
@@ -87,16 +88,16 @@ def test_every_kind_of_file(written):
         else:
             body = table({"body": ["\n".join(d) for d in found]})
             parquet.write_table(body, path, row_group_size=7)
-        stream = build(folder / name, folder / f"{name}.tokens", TOKENIZER, column="body")
+        stream = build_stream(folder / name, folder / f"{name}.tokens", TOKENIZER, column="body")
         assert torch.equal(stream.long(), plain), name
 
 
 def test_folders_and_patterns_are_read_in_order(tmp_path):
     for name in ("b.txt", "a.txt", "c.md"):
         (tmp_path / name).write_text(f"{name}\n")
-    assert [p.name for p in sources(tmp_path)] == ["a.txt", "b.txt", "c.md"]
-    assert [p.name for p in sources(str(tmp_path / "*.txt"))] == ["a.txt", "b.txt"]
-    assert [lines for p in sources(tmp_path) for lines in documents(p)] == [
+    assert [p.name for p in source_files(tmp_path)] == ["a.txt", "b.txt", "c.md"]
+    assert [p.name for p in source_files(str(tmp_path / "*.txt"))] == ["a.txt", "b.txt"]
+    assert [lines for p in source_files(tmp_path) for lines in read_documents(p)] == [
         ["a.txt"],
         ["b.txt"],
         ["c.md"],
@@ -105,14 +106,14 @@ def test_folders_and_patterns_are_read_in_order(tmp_path):
 
 def test_built_once_and_again_where_the_text_changed(written):
     folder, _ = written
-    build(folder / "text.txt", folder / "tokens", TOKENIZER)
+    build_stream(folder / "text.txt", folder / "tokens", TOKENIZER)
     before = (folder / "tokens/tokens.bin").stat().st_mtime_ns
-    build(folder / "text.txt", folder / "tokens", TOKENIZER)
+    build_stream(folder / "text.txt", folder / "tokens", TOKENIZER)
     assert (folder / "tokens/tokens.bin").stat().st_mtime_ns == before
     more = corpus(2)
     (folder / "text.txt").write_text(text_of(more), encoding="utf-8")
     assert torch.equal(
-        build(folder / "text.txt", folder / "tokens", TOKENIZER).long(), expected(more)
+        build_stream(folder / "text.txt", folder / "tokens", TOKENIZER).long(), expected(more)
     )
 
 
@@ -128,7 +129,7 @@ def test_killed_and_started_again(tmp_path):
         "def slow(self, texts, threads=None):\n    time.sleep(0.05)\n    return own(self, texts, "
         "threads)\n"
         "Tokenizer.encode_batch = slow\n"
-        "streams.build(sys.argv[1], sys.argv[2], Tokenizer.shipped(), threads=1)\n"
+        "streams.build_stream(sys.argv[1], sys.argv[2], Tokenizer.shipped(), threads=1)\n"
     )
     process = forks.start("-c", program, tmp_path / "text.txt", tmp_path / "tokens")
     parts = tmp_path / "tokens/parts"
@@ -146,12 +147,12 @@ def test_killed_and_started_again(tmp_path):
         done.append(Path(target).name)
         return original(self, target)
 
-    chunk, streams.CHUNK = streams.CHUNK, 20000
+    chunk, streams.CHUNK_CHARACTERS = streams.CHUNK_CHARACTERS, 20000
     try:
         Path.replace = watched
-        stream = build(tmp_path / "text.txt", tmp_path / "tokens", TOKENIZER, threads=1)
+        stream = build_stream(tmp_path / "text.txt", tmp_path / "tokens", TOKENIZER, threads=1)
     finally:
-        Path.replace, streams.CHUNK = original, chunk
+        Path.replace, streams.CHUNK_CHARACTERS = original, chunk
     assert len(kept) >= 3 and not set(kept) & set(done)
     assert torch.equal(stream.long(), expected(found))
     assert not parts.exists()
@@ -162,7 +163,7 @@ def test_full_sentences(size):
     """Every token of text is in one block, in order; only separators at a block's edge go."""
     found = corpus(4)
     stream = expected(found)
-    made = cut(stream, size, bos=0, eos=2)
+    made = cut_blocks(stream, size, bos=0, eos=2)
     pieces = made.sequences(range(len(made)))
     assert all(len(ids) <= size and ids[0] == 0 and len(ids) > 1 for ids in pieces)
     assert made.lengths() == [len(ids) for ids in pieces]
@@ -185,7 +186,7 @@ def test_full_sentences(size):
 def test_doc_sentences_stay_within_documents(size):
     found = corpus(5)
     stream = expected(found)
-    pieces = cut(stream, size, mode="doc", bos=0, eos=2)
+    pieces = cut_blocks(stream, size, mode="doc", bos=0, eos=2)
     texts = [torch.cat([TOKENIZER.encode(line)[1:] for line in d]) for d in found]
     if size == 500:
         whole = [t for t in texts if len(t) < 500]
@@ -210,19 +211,19 @@ def test_what_is_no_text(tmp_path, content, words):
     if content is not None:
         path.write_bytes(content if isinstance(content, bytes) else content.encode())
     with pytest.raises(InputError, match=words):
-        build(path, tmp_path / "tokens", TOKENIZER)
+        build_stream(path, tmp_path / "tokens", TOKENIZER)
     assert not (tmp_path / "tokens/index.json").exists()
 
 
 def test_a_table_without_the_column(tmp_path):
     (tmp_path / "x.jsonl").write_text('{"body": "Hello."}\n')
     with pytest.raises(InputError, match=r"x\.jsonl:1: no text in column 'text'; it has body"):
-        build(tmp_path / "x.jsonl", tmp_path / "tokens", TOKENIZER)
+        build_stream(tmp_path / "x.jsonl", tmp_path / "tokens", TOKENIZER)
 
 
 def test_damaged_and_impossible(written):
     folder, _ = written
-    build(folder / "text.txt", folder / "tokens", TOKENIZER)
+    build_stream(folder / "text.txt", folder / "tokens", TOKENIZER)
     with (folder / "tokens/tokens.bin").open("ab") as file:
         file.write(b"more")
     with pytest.raises(InputError, match=r"delete the folder"):
@@ -234,9 +235,9 @@ def test_damaged_and_impossible(written):
     with pytest.raises(InputError, match="holds no token blocks"):
         open_stream(folder, TOKENIZER)
     with pytest.raises(InputError, match="block size 2"):
-        cut(torch.tensor([5, 2]), 2, bos=0, eos=2)
+        cut_blocks(torch.tensor([5, 2]), 2, bos=0, eos=2)
     with pytest.raises(UnknownNameError, match="did you mean full"):
-        cut(torch.tensor([5, 2]), 9, mode="ful", bos=0, eos=2)
+        cut_blocks(torch.tensor([5, 2]), 9, mode="ful", bos=0, eos=2)
 
 
 @pytest.mark.parametrize("name", ["x.ndjson", "x.JSONL", "x.csv", "x.tsv"])
@@ -246,6 +247,6 @@ def test_tables_are_read_whatever_their_ending(tmp_path, name):
         f"id{sign}text\n7{sign}The sun rises.\n" if sign else '{"id": 7, "text": "The sun rises."}'
     )
     (tmp_path / name).write_text(row)
-    assert list(documents(tmp_path / name)) == [["The sun rises."]]
+    assert list(read_documents(tmp_path / name)) == [["The sun rises."]]
     with pytest.raises(InputError, match=r"no text in column 'body'; it has id, text"):
-        list(documents(tmp_path / name, "body"))
+        list(read_documents(tmp_path / name, "body"))

@@ -28,7 +28,7 @@ def both(dtype, rows=37, words=101, width=16, scale=1.0):
 
 @pytest.mark.parametrize("elements", [1, 500, 101 * 37, 1 << 22])
 def test_equal_to_the_plain_twin_however_it_is_cut(monkeypatch, elements):
-    monkeypatch.setattr(cross_entropy, "ELEMENTS", elements)
+    monkeypatch.setattr(cross_entropy, "LOGITS_PER_CHUNK", elements)
     (loss, gradients), (wanted, expected) = both(torch.float64, scale=0.3)
     assert torch.allclose(loss, wanted, atol=1e-12)
     for ours, theirs in zip(gradients, expected, strict=True):

@@ -10,20 +10,20 @@ from hypothesis import strategies as st
 import roberta_hub
 from roberta_hub.errors import InputError
 from roberta_hub.inference.classify import Prediction
-from roberta_hub.train.data.sentences import Sentences
+from roberta_hub.train.data.sentences import LabelledText
 from roberta_hub.train.fitting.doubtful import doubtful_answers, likely_wrong
 
 NAMES = ["art", "sport", "war"]
 
 
-def made(count: int = 90, wrong: int = 9) -> tuple[list[Sentences], torch.Tensor, set[str]]:
+def made(count: int = 90, wrong: int = 9) -> tuple[list[LabelledText], torch.Tensor, set[str]]:
     """Rows of three classes of which every tenth has the next class's label, and probabilities."""
     right = torch.arange(count) % 3
     label = right.clone()
     label[: wrong * 10 : 10] = (right[: wrong * 10 : 10] + 1) % 3
     noise = torch.rand(count, 3, generator=torch.Generator().manual_seed(0))
     values = (noise + 2.5 * torch.nn.functional.one_hot(right, 3)).softmax(1)
-    rows = [Sentences(f"text {i}", (NAMES[k],), f"t:{i}") for i, k in enumerate(label.tolist())]
+    rows = [LabelledText(f"text {i}", (NAMES[k],), f"t:{i}") for i, k in enumerate(label.tolist())]
     return rows, values, {f"t:{i}" for i in range(0, wrong * 10, 10)}
 
 
@@ -52,15 +52,15 @@ def test_answers_of_the_interface() -> None:
 def test_labels_that_nobody_could_know_are_not_doubted() -> None:
     """A class of one row is never learnt when that row is answered."""
     rows, values, wrong = made()
-    rows[3] = Sentences("text 3", ("rare",), "t:3")
-    rows[4] = Sentences("text 4", ("unheard",), "t:4")
+    rows[3] = LabelledText("text 3", ("rare",), "t:3")
+    rows[4] = LabelledText("text 4", ("unheard",), "t:4")
     values = torch.cat([values, torch.zeros(90, 1)], 1)
     found = {doubtful.where for doubtful in likely_wrong(rows, [*NAMES, "rare"], values)}
     assert found and found <= wrong
 
 
 def test_several_labels_are_judged_one_by_one() -> None:
-    rows = [Sentences(f"text {i}", ("a",) if i % 2 else ("a", "b"), f"t:{i}") for i in range(20)]
+    rows = [LabelledText(f"text {i}", ("a",) if i % 2 else ("a", "b"), f"t:{i}") for i in range(20)]
     values = [[0.9, 0.1] if i % 2 else [0.9, 0.9] for i in range(20)]
     values[3], values[6] = [0.9, 0.95], [0.9, 0.02]
     found = likely_wrong(rows, ["a", "b"], values, several=True)
@@ -84,7 +84,7 @@ def test_any_numbers(data: st.DataObject, count: int, classes: int, several: boo
     labels = [data.draw(st.sets(st.sampled_from(NAMES), max_size=2)) for _ in range(count)]
     numbers = st.lists(st.floats(0, 1), min_size=len(names), max_size=len(names))
     values = torch.tensor([data.draw(numbers) for _ in range(count)]).reshape(count, len(names))
-    rows = [Sentences(f"text {i}", tuple(own), f"t:{i}") for i, own in enumerate(labels)]
+    rows = [LabelledText(f"text {i}", tuple(own), f"t:{i}") for i, own in enumerate(labels)]
     for doubtful in likely_wrong(rows, names, values, several=several):
         assert 0.5 <= doubtful.score <= 1 and doubtful.given != doubtful.suggested
 

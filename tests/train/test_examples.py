@@ -10,11 +10,11 @@ import pytest
 from learning import jsonl, table
 
 from roberta_hub.errors import InputError, UnknownNameError
-from roberta_hub.train.data.choices import read_choices
+from roberta_hub.train.data.multiple_choice import read_choices
 from roberta_hub.train.data.pronouns import read_pronouns
 from roberta_hub.train.data.questions import read_questions
-from roberta_hub.train.data.sentences import GLUE, read_sentences
-from roberta_hub.train.data.words import read_words
+from roberta_hub.train.data.sentences import GLUE_LAYOUTS, read_sentences
+from roberta_hub.train.data.tagged_words import read_words
 
 PAIRS = [{"text": 'A "good" film.', "more": "So it is.", "stars": "5"}]
 PAIRS += [{"text": " naïve 🙂 ", "more": "", "stars": "1"}]
@@ -116,7 +116,7 @@ ROWS: dict[str, tuple[str, list[str], Any, str]] = {
 }
 
 
-@pytest.mark.parametrize("name", list(GLUE))
+@pytest.mark.parametrize("name", list(GLUE_LAYOUTS))
 def test_glue(tmp_path, name):
     header, row, text, label = ROWS[name]
     path = tmp_path / "train.tsv"
@@ -124,7 +124,7 @@ def test_glue(tmp_path, name):
     (found,) = read_sentences(path, name)
     assert (found.text, found.labels) == (text, (label,))
     assert found.where == f"{path}:{2 if header else 1}"
-    names = GLUE[name].labels
+    names = GLUE_LAYOUTS[name].labels
     assert names is None or label in names
     if name == "mnli":  # its dev sets have labels of five people before the last column
         path.write_text(f"{header}\n" + "\t".join([*row[:-1], *"wxyz", "contradiction"]))

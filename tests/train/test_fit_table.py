@@ -29,11 +29,11 @@ import roberta_hub
 from roberta_hub.errors import InputError, InputTypeError, RobertaHubError, UnknownNameError
 from roberta_hub.rows.columns import find_columns
 from roberta_hub.rows.tables import table_of
-from roberta_hub.train.fitting.card import command
 from roberta_hub.train.fitting.examples import Examples, read_examples
-from roberta_hub.train.fitting.fit import prepare
-from roberta_hub.train.fitting.folder import workplace, write_folder
+from roberta_hub.train.fitting.fit import prepare_classifier
 from roberta_hub.train.fitting.learning_options import LearningOptions
+from roberta_hub.train.fitting.model_card import fit_command
+from roberta_hub.train.fitting.model_folder import staging_folder, write_folder
 from roberta_hub.train.settings import Config
 
 pytestmark = pytest.mark.filterwarnings("ignore:.*rows are few to learn from")
@@ -383,10 +383,12 @@ def fitted(base: Path, tmp_path_factory: pytest.TempPathFactory) -> tuple[Any, P
     folder = tmp_path_factory.mktemp("fitted")
     table = written(folder / "animals.csv", animals(240))
     options = LearningOptions(epochs=14)
-    ready = prepare(read_examples(table), model=base, output=folder / "mine", options=options)
+    ready = prepare_classifier(
+        read_examples(table), model=base, output=folder / "mine", options=options
+    )
     done = ready.train(progress=False)
     assert ready.output is not None
-    made = command(ready.examples, ready.config, options, ready.output)
+    made = fit_command(ready.examples, ready.config, options, ready.output)
     return done, folder / "mine", made
 
 
@@ -472,7 +474,7 @@ def test_a_regression_answers_in_the_tables_numbers(lively: Path, tmp_path: Path
     prices = {"cat": 1000.5, "dog": 2000.5, "cow": 9000.5, "duck": 10000.5}
     rows = [{"text": row["text"], "price": prices[row["label"]]} for row in animals(200)]
     found = read_examples(rows, label="price")
-    ready = prepare(
+    ready = prepare_classifier(
         found, model=lively, output=tmp_path / "mine", options=LearningOptions(epochs=20)
     )
     scores = ready.train(progress=False).fitted.scores
@@ -489,7 +491,9 @@ def test_several_labels(base: Path, tmp_path: Path) -> None:
         for i, (a, b) in enumerate([(a, b) for a in ANIMALS for b in ANIMALS] * 8)
     ]
     options = LearningOptions(epochs=16)
-    ready = prepare(read_examples(rows), model=base, output=tmp_path / "mine", options=options)
+    ready = prepare_classifier(
+        read_examples(rows), model=base, output=tmp_path / "mine", options=options
+    )
     done = ready.train(False)
     scores = done.fitted.scores
     assert scores.numbers["micro-F1"] > scores.simplest
@@ -511,7 +515,7 @@ def remarks(count: int, seed: int) -> Rows:
 
 def test_rare_labels_are_learnt_and_not_all_denied(lively: Path, tmp_path: Path) -> None:
     examples = read_examples(remarks(600, 1), valid=remarks(100, 2))
-    done = prepare(examples, model=lively, output=tmp_path / "mine").train(False)
+    done = prepare_classifier(examples, model=lively, output=tmp_path / "mine").train(False)
     scores = done.fitted.scores
     assert scores.numbers["micro-F1"] > 0.6 > 0.2 > scores.simplest
 
@@ -617,7 +621,7 @@ def test_a_run_that_fails_leaves_nothing(
     rows = [{"text": f"a text {i}", "label": [1e200, -1e200, 1e-3][i % 3]} for i in range(60)]
     with pytest.raises(InputError, match="too far apart"):
         roberta_hub.fit(rows, model=base, task="regression")
-    with pytest.raises(RuntimeError), workplace(None) as work:
+    with pytest.raises(RuntimeError), staging_folder(None) as work:
         assert stat.S_IMODE(work.stat().st_mode) == 0o700
         raise RuntimeError
     assert not left(tmp_path)
@@ -686,7 +690,7 @@ def test_texts_and_labels_apart_are_answered_with_the_estimator() -> None:
 
 def test_rates_batches_and_lengths_are_taken(base: Path) -> None:
     options = LearningOptions(learning_rate=3e-5, batch_size=7, max_length=9, epochs=2)
-    config = prepare(read_examples(good(40)), model=base, options=options).config
+    config = prepare_classifier(read_examples(good(40)), model=base, options=options).config
     assert (config.optimizer.lr, config.batch.batch_size) == (3e-5, 7)
     assert config.task.options["max_length"] == 9 and config.loop.max_epochs == 2
     for name, value in (
@@ -738,9 +742,9 @@ def test_a_signal_leaves_nothing(base: Path, tmp_path: Path, to: str, number: in
 
 CHOOSING = """
 import sys, tempfile, time
-from roberta_hub.train.fitting.folder import workplace
+from roberta_hub.train.fitting.model_folder import staging_folder
 tempfile.tempdir = sys.argv[1]
-with workplace(None):
+with staging_folder(None):
     print("ready", flush=True)
     time.sleep(60)
 """
@@ -765,7 +769,7 @@ def test_what_a_killed_run_left_goes_with_the_next(tmp_path: Path) -> None:
     (killed,) = tmp_path.iterdir()
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr("tempfile.tempdir", str(tmp_path))
-        with workplace(None) as work:
+        with staging_folder(None) as work:
             assert not killed.exists() and work.exists()
     assert list(tmp_path.iterdir()) == []
 
@@ -795,7 +799,9 @@ def test_an_infinite_label_is_no_class(label: float) -> None:
 
 def test_numbers_too_far_apart(base: Path, tmp_path: Path) -> None:
     rows = [{"text": f"a text {i}", "label": [1e200, -1e200, 1e-3][i % 3]} for i in range(60)]
-    ready = prepare(read_examples(rows, task="regression"), model=base, output=tmp_path / "mine")
+    ready = prepare_classifier(
+        read_examples(rows, task="regression"), model=base, output=tmp_path / "mine"
+    )
     with pytest.raises(InputError, match="too far apart; take their logarithms"):
         ready.train(progress=False)
 
@@ -861,12 +867,12 @@ def test_an_output_whose_parent_cannot_be_written() -> None:
         output.mkdir()
         output.chmod(0o777)
         Path(closed).chmod(0o555)
-        with nobody(), workplace(output) as work:
+        with nobody(), staging_folder(output) as work:
             assert work.parent == output
         assert not list(output.iterdir())
         output.chmod(0o555)
         words = r"cannot be written \(Permission denied\); name another"
-        with pytest.raises(InputError, match=words), nobody(), workplace(output):
+        with pytest.raises(InputError, match=words), nobody(), staging_folder(output):
             pass
         Path(closed).chmod(0o755)
 
@@ -875,5 +881,5 @@ def test_the_command_for_data_in_memory_names_the_share() -> None:
     rows = animals(60)
     for valid, words in ((0.4, "valid=0.4, "), (rows[:20], "valid=valid, ")):
         found = read_examples(rows, valid=valid)
-        made = command(found, Config(), LearningOptions(), Path("mine"))
+        made = fit_command(found, Config(), LearningOptions(), Path("mine"))
         assert made.startswith(f"roberta_hub.fit(table, {words}text='text', ")

@@ -11,13 +11,13 @@ from typing import Any
 import pytest
 
 from roberta_hub.inference.classify import Prediction
-from roberta_hub.train.data.sentences import Sentences
-from roberta_hub.train.fitting.card import card
+from roberta_hub.train.data.sentences import LabelledText
 from roberta_hub.train.fitting.choice import Choice, Tried
+from roberta_hub.train.fitting.evaluation import compute_scores
 from roberta_hub.train.fitting.examples import read_examples
 from roberta_hub.train.fitting.fitted import Fitted, judged_rows
-from roberta_hub.train.fitting.judging import judge
 from roberta_hub.train.fitting.learning_options import LearningOptions
+from roberta_hub.train.fitting.model_card import model_card
 from roberta_hub.train.settings import Config
 
 CHOICE = Choice(
@@ -39,7 +39,9 @@ def made(task: str = "classification", pairs: bool = False) -> Fitted:
         "regression": [("1.5",), ("2.5",), ("3.5",), ("4.0",)] * 10,
     }
     rows = [
-        Sentences((f"one {i}", f"<b>two</b> {i}") if pairs else f"<b>text</b> {i}", own, f"a:{i}")
+        LabelledText(
+            (f"one {i}", f"<b>two</b> {i}") if pairs else f"<b>text</b> {i}", own, f"a:{i}"
+        )
         for i, own in enumerate(wanted[task])
     ]
     sure = [0.95, 0.7, 0.2, 0.55] * 10
@@ -48,7 +50,7 @@ def made(task: str = "classification", pairs: bool = False) -> Fitted:
     learnt = {"ok": 20, "bad": 20}
     if task == "regression":
         answers, learnt = [Prediction.of(["0"], [4 * p]) for p in sure], {"1.5": 1, "4.0": 1}
-    scores = judge(task, rows, answers, learnt, "cross-validated")
+    scores = compute_scores(task, rows, answers, learnt, "cross-validated")
     return Fitted(
         "reviews.csv", scores, judged_rows(task, rows, answers), CHOICE, 12.0, ("a note",)
     )
@@ -113,7 +115,7 @@ def test_it_is_plain_values_and_can_be_pickled() -> None:
 def carded(fitted: Fitted, **options: Any) -> str:
     rows = [{"text": f"some words {i}", "label": "ab"[i % 2]} for i in range(20)]
     made = read_examples(rows)
-    return card(
+    return model_card(
         made, fitted, Config(model="roberta.tiny"), LearningOptions(**options), Path("mine")
     )
 

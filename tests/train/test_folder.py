@@ -14,9 +14,9 @@ from toy import ToyTask, config
 
 from roberta_hub.errors import CheckpointError, InputError
 from roberta_hub.train.config import compose
-from roberta_hub.train.loop.fit import fit
-from roberta_hub.train.loop.output_folder import claimed
+from roberta_hub.train.loop.output_folder import claim_folder
 from roberta_hub.train.loop.state import find_state
+from roberta_hub.train.loop.training_loop import train_loop
 from roberta_hub.train.run import train
 
 SPLIT = Path(__file__).with_name("split.py")
@@ -43,7 +43,7 @@ def test_a_folder_that_cannot_be_is_said_before_a_model_is_fetched(tmp_path, mon
 def test_no_name_at_all(tmp_path, monkeypatch):
     monkeypatch.chdir(tmp_path)
     with pytest.raises(InputError, match="output is empty"):
-        fit(ToyTask(), config(""))
+        train_loop(ToyTask(), config(""))
     assert not list(tmp_path.iterdir())
 
 
@@ -58,27 +58,27 @@ def test_what_would_be_in_the_way_of_a_model_is_said_first(tmp_path, name, kind)
         place.mkdir()
         (place / kind).write_text('{"model_type": "roberta"}')
     with pytest.raises(InputError, match=rf"{name} is not a model that a run left"):
-        fit(ToyTask(), config(tmp_path, loop__max_updates=2))
+        train_loop(ToyTask(), config(tmp_path, loop__max_updates=2))
     assert find_state(tmp_path) is None and place.exists()
 
 
 def test_a_log_that_is_none(tmp_path):
     (tmp_path / "log.csv").write_bytes(b"\xff\xfe\x00")
     with pytest.raises(CheckpointError, match=r"log\.csv: not the log of a run"):
-        fit(ToyTask(), config(tmp_path, loop__max_updates=2))
+        train_loop(ToyTask(), config(tmp_path, loop__max_updates=2))
     shutil.rmtree(tmp_path)
     (tmp_path / "log.csv").mkdir(parents=True)
     with pytest.raises(InputError, match=r"log\.csv is no file"):
-        fit(ToyTask(), config(tmp_path, loop__max_updates=2))
+        train_loop(ToyTask(), config(tmp_path, loop__max_updates=2))
 
 
 def test_folders_made_for_a_run_that_fails_go_again_but_nothing_else(tmp_path):
     (tmp_path / "there").mkdir()
     for output in ("there", "new/deep"):
-        with pytest.raises(ZeroDivisionError), claimed(f"{tmp_path}/{output}"):
+        with pytest.raises(ZeroDivisionError), claim_folder(f"{tmp_path}/{output}"):
             raise ZeroDivisionError
     assert [p.name for p in tmp_path.iterdir()] == ["there"]
-    with pytest.raises(ZeroDivisionError), claimed(f"{tmp_path}/kept") as folder:
+    with pytest.raises(ZeroDivisionError), claim_folder(f"{tmp_path}/kept") as folder:
         (folder / "x").write_text("")
         raise ZeroDivisionError
     assert (tmp_path / "kept/x").exists()
@@ -102,7 +102,7 @@ def split(folders, updates):
 def test_processes_that_would_go_on_from_different_updates_are_refused(tmp_path):
     one, two = tmp_path / "one", tmp_path / "two"
     options = {"optimizer__total_updates": 8, "loop__evaluate_every": 0}
-    fit(ToyTask(), config(one, **options, loop__max_updates=4))
+    train_loop(ToyTask(), config(one, **options, loop__max_updates=4))
     before = find_state(one)
     said = split([one, two], 8)
     for words in (f"process 0: {one} on ", "has update 4", f"process 1: {two} on "):
@@ -111,7 +111,7 @@ def test_processes_that_would_go_on_from_different_updates_are_refused(tmp_path)
     assert find_state(one) == before and find_state(two) is None
     # Of the same update, but of another run.
     options["optimizer__lr"] = 0.02
-    fit(ToyTask(), config(two, **options, loop__max_updates=4))
+    train_loop(ToyTask(), config(two, **options, loop__max_updates=4))
     assert "from different states" in split([one, two], 8)
     # A copy of the state is the same one.
     shutil.rmtree(two)
@@ -122,8 +122,8 @@ def test_processes_that_would_go_on_from_different_updates_are_refused(tmp_path)
 
 HOLD = """
 import sys
-from roberta_hub.train.loop.output_folder import claimed
-with claimed(sys.argv[1]):
+from roberta_hub.train.loop.output_folder import claim_folder
+with claim_folder(sys.argv[1]):
     print("held", flush=True)
     sys.stdin.read()
 """
@@ -134,22 +134,22 @@ def test_another_run_that_writes_there_is_said_and_a_killed_one_holds_nothing(tm
     with forks.start("-c", HOLD, tmp_path, stdin=forks.PIPE, stdout=forks.PIPE) as other:
         assert other.stdout.readline() == "held\n"
         with pytest.raises(InputError, match="another run writes there; wait until it has ended"):
-            fit(ToyTask(), config(tmp_path, loop__max_updates=2))
+            train_loop(ToyTask(), config(tmp_path, loop__max_updates=2))
         assert not (tmp_path / "log.csv").exists()
         other.kill()
-    with claimed(str(tmp_path)):  # as `run` does, and `fit` inside it
-        assert fit(ToyTask(), config(tmp_path, loop__max_updates=2)).update == 2
+    with claim_folder(str(tmp_path)):  # as `run` does, and `fit` inside it
+        assert train_loop(ToyTask(), config(tmp_path, loop__max_updates=2)).update == 2
     assert not (tmp_path / ".run.lock").exists()
 
 
 def test_the_best_model_of_an_earlier_run_goes_with_it(tmp_path):
-    fit(ToyTask(), config(tmp_path, loop__max_updates=4, loop__evaluate_every=2))
+    train_loop(ToyTask(), config(tmp_path, loop__max_updates=4, loop__evaluate_every=2))
     assert (tmp_path / "best").is_dir()
     again = config(tmp_path, loop__max_updates=4, loop__evaluate_every=0, resume=False)
-    assert fit(ToyTask(), again).best is None
+    assert train_loop(ToyTask(), again).best is None
     assert not (tmp_path / "best").exists() and (tmp_path / "last").is_dir()
 
 
 def test_a_log_of_blank_lines(tmp_path):
     (tmp_path / "log.csv").write_text("\n\n")
-    assert fit(ToyTask(), config(tmp_path, loop__max_updates=2)).update == 2
+    assert train_loop(ToyTask(), config(tmp_path, loop__max_updates=2)).update == 2

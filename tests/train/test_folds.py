@@ -9,19 +9,19 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from roberta_hub.errors import InputError
-from roberta_hub.train.data.sentences import Sentences
-from roberta_hub.train.fitting.split import doubles, folds
+from roberta_hub.train.data.sentences import LabelledText
+from roberta_hub.train.fitting.split import folds, group_duplicates
 
 NAMES = st.sampled_from("abcde")
 
 
-def rows(texts: list[int], labels: list[tuple[str, ...]]) -> list[Sentences]:
+def rows(texts: list[int], labels: list[tuple[str, ...]]) -> list[LabelledText]:
     pairs = zip(texts, labels, strict=True)
-    return [Sentences(f"text {text}", own, f"t:{i}") for i, (text, own) in enumerate(pairs, 1)]
+    return [LabelledText(f"text {text}", own, f"t:{i}") for i, (text, own) in enumerate(pairs, 1)]
 
 
-def made(found: list[Sentences], count: int, task: str, seed: int = 1) -> list[list[int]]:
-    groups = doubles(found, [])
+def made(found: list[LabelledText], count: int, task: str, seed: int = 1) -> list[list[int]]:
+    groups = group_duplicates(found, [])
     parts = folds(found, groups, count, seed, task)
     assert len(parts) == count and all(part == sorted(part) for part in parts)
     assert sorted(i for part in parts for i in part) == list(range(len(found)))
@@ -111,4 +111,4 @@ def test_texts_with_several_classes_are_spread_too() -> None:
 def test_more_folds_than_texts() -> None:
     found = rows([0, 0, 1], [("a",), ("a",), ("b",)])
     with pytest.raises(InputError, match="3 folds of 2 different texts; there are too few"):
-        folds(found, doubles(found, []), 3, 1, "classification")
+        folds(found, group_duplicates(found, []), 3, 1, "classification")

@@ -9,9 +9,9 @@ from learning import jsonl, parquet, tsv
 
 from roberta_hub.errors import InputError
 from roberta_hub.train.config import compose
-from roberta_hub.train.data.labels import alike, label_of
+from roberta_hub.train.data.labels import group_alike, label_of
 from roberta_hub.train.data.sentences import read_sentences
-from roberta_hub.train.data.words import read_words
+from roberta_hub.train.data.tagged_words import read_words
 from roberta_hub.train.run import make_task, run
 
 
@@ -132,8 +132,8 @@ def test_labels_alike_are_listed_with_their_counts(base, tmp_path, caplog):
 
 
 def test_alike():
-    assert alike(["a", "b", "e\u0301", "\u00e9"]) == [["e\u0301", "\u00e9"]]
-    assert alike(["yes", "no"]) == []
+    assert group_alike(["a", "b", "e\u0301", "\u00e9"]) == [["e\u0301", "\u00e9"]]
+    assert group_alike(["yes", "no"]) == []
 
 
 @pytest.mark.parametrize("value", ["a b", "n/a", "0", 1, 1.0, "👍🏽", "מחמאה", "क्षमा"])

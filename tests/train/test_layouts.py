@@ -14,10 +14,10 @@ import pytest
 from learning import jsonl, table, tsv
 
 from roberta_hub.errors import InputError
-from roberta_hub.train.data.choices import read_choices
+from roberta_hub.train.data.multiple_choice import read_choices
 from roberta_hub.train.data.pronouns import read_pronouns
 from roberta_hub.train.data.questions import read_questions
-from roberta_hub.train.data.words import read_words
+from roberta_hub.train.data.tagged_words import read_words
 
 
 def test_conll(tmp_path):

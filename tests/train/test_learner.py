@@ -12,8 +12,8 @@ from small_models import assert_close
 from table_lessons import in_earnest, learner_of, nothing, plain, sentences
 from torch import Tensor
 
-from roberta_hub.train.fitting.choosing import Chooser
-from roberta_hub.train.fitting.learner import SPEED, Learner
+from roberta_hub.train.fitting.learner import FLOPS_PER_SECOND, Learner
+from roberta_hub.train.fitting.method_selection import MethodSelector
 from roberta_hub.train.fitting.regression import solve
 from roberta_hub.train.loop.flops import training_flops
 from roberta_hub.train.settings import Config
@@ -110,7 +110,7 @@ def test_embeddings_are_free_again_where_a_training_fails(tmp_path: Path) -> Non
 
 def test_work_is_counted_by_tokens(learner: Learner) -> None:
     lengths = [len(ids) for ids in learner.lesson.ids]
-    wanted = training_flops(learner.model.config, lengths) / SPEED
+    wanted = training_flops(learner.model.config, lengths) / FLOPS_PER_SECOND
     assert learner.work_of(ROWS) == wanted
     assert learner.work_of(ROWS[:12]) < wanted
     assert learner.work_of_training(ROWS) == learner.config.loop.max_epochs * wanted
@@ -131,7 +131,7 @@ def test_a_fold_is_answered_by_what_the_others_teach(tmp_path: Path) -> None:
     learner = learner_of(plain(), sentences(24), tmp_path, run)
     start.append(weights(learner))
     folds = [ROWS[:4], ROWS[4:14], ROWS[14:]]
-    chooser = Chooser(learner, folds)
+    chooser = MethodSelector(learner, folds)
     way = chooser.by_training("all", lambda rows: learner.restore())
     answers = chooser.answers(way, folds)
     assert [count for count, _ in seen] == [20, 14, 14]
@@ -144,7 +144,7 @@ def test_the_answers_of_a_regression_are_those_of_its_way(learner: Learner) -> N
     """To learn the other folds and to ask the model gives the same logits, but for calibration."""
     learner.open(ROWS)
     folds = [ROWS[::2], ROWS[1::2]]
-    chooser = Chooser(learner, folds)
+    chooser = MethodSelector(learner, folds)
     found = chooser.by_regression(None)
     asked = chooser.answers(found.way, folds)
     assert_close(asked.logits, found.logits, 1e-3)

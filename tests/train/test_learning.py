@@ -24,9 +24,14 @@ from torch import Tensor
 from roberta_hub import RobertaHubInterface
 from roberta_hub.errors import InputError
 from roberta_hub.train.fitting import learning
-from roberta_hub.train.fitting.choosing import AS_IS, HEAD, OWN, WHOLE
 from roberta_hub.train.fitting.examples import Examples, read_examples
-from roberta_hub.train.fitting.learning import ONCE, own_head
+from roberta_hub.train.fitting.learning import METHOD_ONCE, reusable_head
+from roberta_hub.train.fitting.method_selection import (
+    METHOD_AS_IS,
+    METHOD_HEAD,
+    METHOD_OWN,
+    METHOD_WHOLE,
+)
 from roberta_hub.train.settings import Config
 from roberta_hub.train.tasks.finetuning import FineTuning
 
@@ -68,7 +73,7 @@ def own_rows(roberta: RobertaHubInterface, count: int) -> list[dict[str, Any]]:
 
 def test_a_head_with_the_tables_labels_is_found() -> None:
     def found(roberta: RobertaHubInterface, rows: list[dict[str, Any]], **more: Any) -> str | None:
-        return own_head(roberta, read_examples(rows), **more)
+        return reusable_head(roberta, read_examples(rows), **more)
 
     roberta = with_own_head()
     rows = pairs(12, MNLI)
@@ -91,11 +96,11 @@ def test_what_is_not_beaten_comes_back_as_it_was(tmp_path: Path, run: Any) -> No
     scores = roberta.classify(texts)
     learnt = taught(roberta, read_examples(rows), tmp_path, run)
     right = sum(one.label == row["label"].casefold() for one, row in zip(scores, rows, strict=True))
-    assert learnt.choice.taken == AS_IS and learnt.temperature is None
+    assert learnt.choice.taken == METHOD_AS_IS and learnt.temperature is None
     assert learnt.choice.why == (
         f"training is not better than the model as it is ({100 * right / 45:.1f} %)"
     )
-    assert [way.name for way in learnt.choice.ways] == [AS_IS, OWN]
+    assert [way.name for way in learnt.choice.ways] == [METHOD_AS_IS, METHOD_OWN]
     assert learnt.choice.ways[0].score == pytest.approx(right / 45)
     after = weights(roberta)
     assert all(torch.equal(before[name], after[name]) for name in before)
@@ -118,7 +123,7 @@ def test_balance_does_not_touch_what_stays_as_it_is(tmp_path: Path) -> None:
     assert len(set(Counter(row["label"] for row in rows).values())) > 1  # shares differ
     before = weights(roberta)
     learnt = taught(roberta, read_examples(rows), tmp_path, ruin, balance=True)
-    assert learnt.choice.taken == AS_IS
+    assert learnt.choice.taken == METHOD_AS_IS
     assert all(torch.equal(before[name], value) for name, value in weights(roberta).items())
     asked = roberta.classify([row.text for row in learnt.rows])
     assert [one.score for one in learnt.answers] == pytest.approx(
@@ -145,7 +150,7 @@ def test_training_that_is_better_begins_at_the_own_head(tmp_path: Path) -> None:
             head.out_proj.bias.copy_(head.out_proj.bias[place].clone())
 
     learnt = taught(roberta, read_examples(rows), tmp_path, turn)
-    assert learnt.choice.taken == OWN and all(starts)
+    assert learnt.choice.taken == METHOD_OWN and all(starts)
     assert learnt.temperature is not None and learnt.choice.ways[1].score is not None
     assert learnt.choice.ways[1].score > 0.7 > (learnt.choice.ways[0].score or 0)
     assert not torch.equal(output(roberta).weight, before)
@@ -156,7 +161,7 @@ def test_another_pooling_than_the_own_heads_makes_a_new_one(tmp_path: Path) -> N
     learnt = taught(
         roberta, read_examples(pairs(30, MNLI)), tmp_path, pooling="mean", minutes=LITTLE
     )
-    assert learnt.choice.taken == HEAD and roberta.own_head != "mnli"
+    assert learnt.choice.taken == METHOD_HEAD and roberta.own_head != "mnli"
     assert roberta.model.classification_heads[roberta.own_head].pooling == "mean"  # type: ignore[index, union-attr]
 
 
@@ -182,7 +187,7 @@ def test_the_temperature_is_in_the_last_layer(
     monkeypatch.setattr(learning._Table, "finish", lambda *given: None)
     taught(raw, examples, tmp_path, minutes=LITTLE)
     divisor = learnt.temperature
-    assert learnt.choice.taken == HEAD
+    assert learnt.choice.taken == METHOD_HEAD
     assert divisor is not None and abs(divisor - 1) > 0.01
     assert_close(output(made).weight, output(raw).weight / divisor)
     assert_close(output(made).bias, output(raw).bias / divisor)
@@ -315,7 +320,7 @@ def test_nothing_is_learnt_twice(tmp_path: Path) -> None:
 
         examples = read_examples(sentences(60, noise=0.5), valid=valid)
         learnt = taught(plain(), examples, tmp_path, better)
-        if learnt.choice.taken == WHOLE:
+        if learnt.choice.taken == METHOD_WHOLE:
             assert len(sizes) == wanted
             assert sizes[-1] == len(examples.train) + (wanted == 7) * len(examples.valid)
         else:
@@ -353,8 +358,8 @@ def test_a_large_table_is_learnt_once_and_its_held_out_rows_never(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """Its classes alternate: every second row would be of one class alone."""
-    monkeypatch.setattr(learning, "FEW", 60)
-    monkeypatch.setattr(learning, "SAMPLE", 60)
+    monkeypatch.setattr(learning, "SMALL_TABLE_ROWS", 60)
+    monkeypatch.setattr(learning, "HEAD_SAMPLE_ROWS", 60)
     rows = [{"text": f"A {w} of {i}.", "label": w} for i in range(60) for w in ("cat", "dog")]
     valid = [{"text": f"The {w} in {i}.", "label": w} for i in range(6) for w in ("cat", "dog")]
     examples = read_examples(rows, valid=valid)
@@ -365,7 +370,7 @@ def test_a_large_table_is_learnt_once_and_its_held_out_rows_never(
 
     roberta = plain()
     learnt = taught(roberta, examples, tmp_path, run)
-    assert learnt.choice.taken == ONCE and sizes == [120]
+    assert learnt.choice.taken == METHOD_ONCE and sizes == [120]
     assert learnt.how == "held out" and learnt.rows == examples.valid
     found = roberta.classify([row["text"] for row in rows])
     right = sum(one.label == row["label"] for one, row in zip(found, rows, strict=True))
@@ -380,7 +385,7 @@ def test_a_large_table_is_learnt_once_and_its_held_out_rows_never(
 def test_trials_of_a_large_table_are_said_not_to_be_made(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(learning, "FEW", 20)
+    monkeypatch.setattr(learning, "SMALL_TABLE_ROWS", 20)
     rows = [{"text": f"A {w} of {i}.", "label": w} for i in range(30) for w in ("cat", "dog")]
     examples = read_examples(rows, valid=0.2)
     found = taught(plain(), examples, tmp_path, lambda config, task: None, trials=3)

@@ -15,7 +15,7 @@ from learning import tsv
 from roberta_hub.errors import InputError, InputTypeError, RobertaHubError
 from roberta_hub.train.config import Config, check, compose, fields
 from roberta_hub.train.data.sentences import read_sentences
-from roberta_hub.train.data.streams import sources
+from roberta_hub.train.data.streams import source_files
 from roberta_hub.train.run import run
 
 OBJECTS = [
@@ -187,4 +187,4 @@ def test_damaged_data(tmp_path, suffix, module):
 @pytest.mark.parametrize("name", ["n" * 5000, "a\0b", "x**y", "", "/", "[", "/nowhere/**x"])
 def test_names_that_no_text_can_have(name, tmp_path, monkeypatch):
     monkeypatch.chdir(tmp_path)
-    family(lambda: sources(name))
+    family(lambda: source_files(name))

@@ -19,9 +19,9 @@ from toy import ToyTask, config
 import roberta_hub
 from roberta_hub.checkpoint.safetensors import read_safetensors
 from roberta_hub.errors import UnknownNameError
-from roberta_hub.train.loop.fit import fit
+from roberta_hub.train.loop.divergence import DivergedError
 from roberta_hub.train.loop.state import find_state
-from roberta_hub.train.loop.watch import DivergedError
+from roberta_hub.train.loop.training_loop import train_loop
 
 TOY = Path(__file__).with_name("toy.py")
 
@@ -58,7 +58,7 @@ def losses(directory):
 
 
 def test_learns_and_writes_models_that_load(tmp_path):
-    report = fit(ToyTask(), config(tmp_path, loop__max_updates=100))
+    report = train_loop(ToyTask(), config(tmp_path, loop__max_updates=100))
     assert report.stopped == "max_updates" and report.finished
     assert report.best > 0.8 and losses(tmp_path)[-1] < 0.5
     best = roberta_hub.load_model(tmp_path / "best")
@@ -78,9 +78,13 @@ differ by up to 5e-5."""
 
 
 def test_accumulation_equals_a_larger_batch(tmp_path):
-    fit(ToyTask(**EXACT), config(tmp_path / "one", batch__batch_size=8))
-    fit(ToyTask(**EXACT), config(tmp_path / "two", batch__batch_size=4, batch__update_freq=2))
-    fit(ToyTask(**EXACT), config(tmp_path / "eight", batch__batch_size=1, batch__update_freq=8))
+    train_loop(ToyTask(**EXACT), config(tmp_path / "one", batch__batch_size=8))
+    train_loop(
+        ToyTask(**EXACT), config(tmp_path / "two", batch__batch_size=4, batch__update_freq=2)
+    )
+    train_loop(
+        ToyTask(**EXACT), config(tmp_path / "eight", batch__batch_size=1, batch__update_freq=8)
+    )
     assert gap(tmp_path / "one", tmp_path / "two") < 1e-9
     assert gap(tmp_path / "one", tmp_path / "eight") < 1e-9
 
@@ -97,7 +101,7 @@ PARALLEL = {
 
 def alone(about):
     about = dict(about)
-    return fit(ToyTask(**about.pop("task")), config(**about))
+    return train_loop(ToyTask(**about.pop("task")), config(**about))
 
 
 @pytest.mark.system
@@ -134,9 +138,9 @@ def test_two_processes_resume(tmp_path):
 
 
 def test_recomputed_layers_change_nothing(tmp_path):
-    fit(ToyTask(dropout=0.1), config(tmp_path / "plain"))
+    train_loop(ToyTask(dropout=0.1), config(tmp_path / "plain"))
     task = ToyTask(dropout=0.1)
-    fit(task, config(tmp_path / "again", loop__gradient_checkpointing=True))
+    train_loop(task, config(tmp_path / "again", loop__gradient_checkpointing=True))
     assert gap(tmp_path / "plain", tmp_path / "again") == 0
     layer = task.module.roberta.encoder.sentence_encoder.layers[0]
     assert "forward" not in vars(layer)
@@ -144,27 +148,27 @@ def test_recomputed_layers_change_nothing(tmp_path):
 
 def test_bfloat16_learns_and_leaves_the_module_plain(tmp_path):
     task = ToyTask()
-    report = fit(task, config(tmp_path, loop__precision="bf16", loop__max_updates=60))
+    report = train_loop(task, config(tmp_path, loop__precision="bf16", loop__max_updates=60))
     assert report.best > 0.7
     assert "forward" not in vars(task.module)
     assert {p.dtype for p in task.module.parameters()} == {torch.float32}
 
 
 def test_evaluation_disturbs_nothing(tmp_path):
-    fit(ToyTask(dropout=0.1), config(tmp_path / "often", loop__evaluate_every=1))
-    fit(ToyTask(dropout=0.1), config(tmp_path / "never", loop__evaluate_every=0))
+    train_loop(ToyTask(dropout=0.1), config(tmp_path / "often", loop__evaluate_every=1))
+    train_loop(ToyTask(dropout=0.1), config(tmp_path / "never", loop__evaluate_every=0))
     assert gap(tmp_path / "often", tmp_path / "never") == 0
 
 
 def test_patience(tmp_path):
     task = ToyTask()
     task.evaluate = lambda interface=None: {"accuracy": 0.5}
-    report = fit(task, config(tmp_path, loop__evaluate_every=2, loop__patience=3))
+    report = train_loop(task, config(tmp_path, loop__evaluate_every=2, loop__patience=3))
     assert (report.stopped, report.update, report.best_update) == ("patience", 8, 2)
 
 
 def test_epochs(tmp_path):
-    report = fit(ToyTask(), config(tmp_path, loop__max_updates=None, loop__max_epochs=2))
+    report = train_loop(ToyTask(), config(tmp_path, loop__max_updates=None, loop__max_epochs=2))
     assert (report.stopped, report.update, report.epoch) == ("max_epochs", 24, 2)
 
 
@@ -183,15 +187,15 @@ def test_max_minutes_stops_in_time_saves_and_goes_on(tmp_path, monkeypatch):
         patch.setattr(
             "roberta_hub.train.loop.clock.time", SimpleNamespace(monotonic=lambda: now[0])
         )
-        report = fit(Slow(dropout=0.1), limited)
+        report = train_loop(Slow(dropout=0.1), limited)
     # All 150 updates are 4.5 s; it keeps 0.3 s and one and a half updates in hand.
     assert 2.1 < now[0] < 2.5
     assert report.stopped == "max_minutes" and not report.finished
     assert 0 < report.update < 150
     assert find_state(tmp_path).name == f"state-{report.update:09d}"
     limited.loop.max_minutes = None
-    assert fit(ToyTask(dropout=0.1), limited).update == 150
-    fit(ToyTask(dropout=0.1), config(tmp_path / "whole", **options))
+    assert train_loop(ToyTask(dropout=0.1), limited).update == 150
+    train_loop(ToyTask(dropout=0.1), config(tmp_path / "whole", **options))
     assert gap(tmp_path, tmp_path / "whole") == 0
 
 
@@ -207,11 +211,11 @@ def test_ctrl_c_saves_and_goes_on(tmp_path, number):
 
     assert threading.current_thread() is threading.main_thread()
     before = signal.getsignal(number)
-    report = fit(Interrupted(dropout=0.1), config(tmp_path, **options))
+    report = train_loop(Interrupted(dropout=0.1), config(tmp_path, **options))
     assert signal.getsignal(number) is before
     assert report.stopped == "interrupted" and report.update == 6
-    assert fit(ToyTask(dropout=0.1), config(tmp_path, **options)).update == 40
-    fit(ToyTask(dropout=0.1), config(tmp_path / "whole", **options))
+    assert train_loop(ToyTask(dropout=0.1), config(tmp_path, **options)).update == 40
+    train_loop(ToyTask(dropout=0.1), config(tmp_path / "whole", **options))
     assert gap(tmp_path, tmp_path / "whole") == 0
 
 
@@ -219,21 +223,24 @@ def test_a_degenerate_run_is_said(tmp_path):
     task = ToyTask()
     task.module.dead = True
     with pytest.warns(RuntimeWarning, match=r"learnt nothing.*ln 3 = 1\.0986"):
-        report = fit(task, config(tmp_path, loop__max_updates=120))
+        report = train_loop(task, config(tmp_path, loop__max_updates=120))
     assert report.stopped == "max_updates" and "chance" in report.degenerate
     with pytest.warns(RuntimeWarning, match="learnt nothing"):
         stopped = config(tmp_path / "stop", loop__max_updates=120, loop__degenerate="stop")
-        assert fit(task, stopped).stopped == "degenerate"
+        assert train_loop(task, stopped).stopped == "degenerate"
     with warnings.catch_warnings():
         warnings.simplefilter("error", RuntimeWarning)
-        assert fit(ToyTask(), config(tmp_path / "good", loop__max_updates=120)).degenerate is None
+        assert (
+            train_loop(ToyTask(), config(tmp_path / "good", loop__max_updates=120)).degenerate
+            is None
+        )
 
 
 def test_a_diverged_run_is_an_error_and_keeps_its_state(tmp_path):
     task = ToyTask()
     task.module.poison = 13
     with pytest.raises(DivergedError, match=r"update 13: the loss is nan \(learning rate 0\.0"):
-        fit(task, config(tmp_path, loop__save_every=5))
+        train_loop(task, config(tmp_path, loop__save_every=5))
     assert find_state(tmp_path).name == "state-000000010"
     assert all(torch.isfinite(w).all() for w in weights(tmp_path).values())
 
@@ -250,13 +257,13 @@ def test_exploding_gradients_are_said(tmp_path):
             return batch
 
     with pytest.warns(RuntimeWarning, match=r"gradient norm .* times the usual"):
-        fit(Exploding(), config(tmp_path))
+        train_loop(Exploding(), config(tmp_path))
 
 
 def test_clipping(tmp_path):
     loose, tight = ToyTask(), ToyTask()
-    fit(loose, config(tmp_path / "loose", loop__max_updates=5))
-    fit(tight, config(tmp_path / "tight", loop__max_updates=5, optimizer__clip_norm=1e-9))
+    train_loop(loose, config(tmp_path / "loose", loop__max_updates=5))
+    train_loop(tight, config(tmp_path / "tight", loop__max_updates=5, optimizer__clip_norm=1e-9))
     start = ToyTask().module.roberta.head("toy").dense.bias
     assert (loose.module.roberta.head("toy").dense.bias - start).abs().max() > 1e-3
     assert (tight.module.roberta.head("toy").dense.bias - start).abs().max() < 1e-3
@@ -266,7 +273,7 @@ def test_the_loss_is_the_mean_over_all_targets(tmp_path):
     """Batches of unlike size count by their targets, as fairseq's normalization has it."""
     task = ToyTask(examples=11)
     options = {"optimizer__lr": 0.0, "batch__batch_size": 4, "batch__update_freq": 3}
-    fit(task, config(tmp_path, **options, loop__max_updates=1, loop__log_every=1))
+    train_loop(task, config(tmp_path, **options, loop__max_updates=1, loop__log_every=1))
     everything = task.module(task.batch(range(11), 0)).total / 11
     assert losses(tmp_path)[0] == pytest.approx(float(everything), abs=1e-6)
 
@@ -275,15 +282,15 @@ def test_unknown_metric_and_schedule_that_does_not_fit(tmp_path):
     task = ToyTask()
     task.metric = "acuracy"
     with pytest.raises(UnknownNameError, match="did you mean accuracy"):
-        fit(task, config(tmp_path))
+        train_loop(task, config(tmp_path))
     with pytest.warns(UserWarning, match="warm-up takes 1000 updates, and this data gives only 5"):
         short = config(tmp_path / "b", loop__max_updates=5, optimizer__warmup_updates=1000)
-        fit(ToyTask(), short)
+        train_loop(ToyTask(), short)
 
 
 def test_tensorboard(tmp_path):
     pytest.importorskip("tensorboard")
-    fit(ToyTask(), config(tmp_path, loop__tensorboard=True))
+    train_loop(ToyTask(), config(tmp_path, loop__tensorboard=True))
     from tensorboard.backend.event_processing.event_accumulator import EventAccumulator
 
     events = EventAccumulator(str(tmp_path / "tensorboard")).Reload()

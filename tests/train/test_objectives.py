@@ -13,10 +13,10 @@ from small_models import small_roberta
 import roberta_hub
 from roberta_hub.errors import InputError, UnknownNameError
 from roberta_hub.train.config import compose
-from roberta_hub.train.loop.fit import fit
+from roberta_hub.train.loop.training_loop import train_loop
 from roberta_hub.train.run import make_task, result, run
 from roberta_hub.train.tasks.build import build_task
-from roberta_hub.train.tasks.replaced_tokens import REPLACED
+from roberta_hub.train.tasks.replaced_tokens import REPLACED_HEAD
 
 ANIMALS = {"cat": "meows", "dog": "barks", "cow": "moos", "duck": "quacks", "lion": "roars"}
 
@@ -93,8 +93,8 @@ def test_a_model_learns_to_find_replaced_words(material, tmp_path):
     # Who says "original" always finds none. An animal in place of another shows by its verb alone.
     assert report.metrics["recall"] > 0.25 and report.metrics["precision"] > 0.5
     roberta = result(report).eval()
-    assert roberta.labels[REPLACED] == ("original", "replaced")
-    assert roberta.own_head == REPLACED
+    assert roberta.labels[REPLACED_HEAD] == ("original", "replaced")
+    assert roberta.own_head == REPLACED_HEAD
     with pytest.raises(InputError, match="language-model head"):
         roberta.fill_mask("The dog<mask> at night.")
 
@@ -170,7 +170,7 @@ def test_the_loss_is_chance_at_first_and_is_watched(material, tmp_path):
     config = compose(settings(material, tmp_path, "loop.max_updates=1"))
     task = make_task(config)
     assert task.chance() == pytest.approx(math.log(50265))
-    report = fit(task, config)
+    report = train_loop(task, config)
     assert report.update == 1 and not report.degenerate
 
 

@@ -9,7 +9,7 @@ import pytest
 from learning import ANIMALS, jsonl
 
 from roberta_hub.train.config import CONF, GROUPS, compose, recipes
-from roberta_hub.train.rates import MOST, WIDTH, rate_for, scaled
+from roberta_hub.train.rates import BASE_WIDTH, MAX_RATE, rate_for, scale_rate
 from roberta_hub.train.run import at_width, run
 
 RECIPES = json.loads(Path(__file__).parents[1].joinpath("data/recipes.json").read_text())
@@ -51,12 +51,14 @@ def test_a_glue_recipe_says_only_what_differs(name):
 
 def test_the_rate_grows_where_the_model_is_narrower_and_never_falls():
     for rate in (1e-5, 3e-5):
-        found = [scaled(rate, width) for width in (64, 128, 256, 384, 512, 767, 768, 1024, 4096)]
+        found = [
+            scale_rate(rate, width) for width in (64, 128, 256, 384, 512, 767, 768, 1024, 4096)
+        ]
         assert found == sorted(found, reverse=True)
-        assert found[-3:] == [rate] * 3 and max(found) <= MOST
-        assert scaled(rate, WIDTH // 2) == pytest.approx(8 * rate)
-    assert scaled(0.005, 64) == 0.005  # what is above the highest peak stays
-    assert rate_for(384) == scaled(2e-5, 384)
+        assert found[-3:] == [rate] * 3 and max(found) <= MAX_RATE
+        assert scale_rate(rate, BASE_WIDTH // 2) == pytest.approx(8 * rate)
+    assert scale_rate(0.005, 64) == 0.005  # what is above the highest peak stays
+    assert rate_for(384) == scale_rate(2e-5, 384)
 
 
 @pytest.mark.parametrize("setting", ["optimizer.lr=2e-5", "++optimizer.lr=3e-5"])
@@ -65,7 +67,7 @@ def test_a_rate_that_the_caller_sets_is_never_scaled(setting):
     assert config.optimizer.width is None
     assert at_width(config, 64) is config
     asked = compose(["finetune=ner", setting, "optimizer.width=768"])
-    assert at_width(asked, 64).optimizer.lr == MOST
+    assert at_width(asked, 64).optimizer.lr == MAX_RATE
 
 
 def test_a_run_says_the_rate_that_it_takes(base, tmp_path, caplog):
@@ -80,11 +82,12 @@ def test_a_run_says_the_rate_that_it_takes(base, tmp_path, caplog):
         mine = len(caplog.messages)
         run(compose([*settings, f"output={tmp_path}/two", "optimizer.lr=3e-5"]))
     width = json.loads((base / "config.json").read_text())["model"]["embed_dim"]
-    said = f"learning rate {scaled(3e-5, width):.2g}: the recipe's 3e-05 is for models of width 768"
+    rate = scale_rate(3e-5, width)
+    said = f"learning rate {rate:.2g}: the recipe's 3e-05 is for models of width 768"
     first = next(message for message in caplog.messages[:mine] if "learning rate" in message)
     assert first.startswith(f"{said}, and this one has {width}; optimizer.lr=... sets another")
     assert caplog.messages.index(first) < 2
     assert not any("the recipe's" in message for message in caplog.messages[mine:])
     written = json.loads((tmp_path / "one/train.json").read_text())["optimizer"]
-    assert (written["lr"], written["width"]) == (scaled(3e-5, width), None)
+    assert (written["lr"], written["width"]) == (scale_rate(3e-5, width), None)
     assert json.loads((tmp_path / "two/train.json").read_text())["optimizer"]["lr"] == 3e-5

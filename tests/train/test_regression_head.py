@@ -11,8 +11,8 @@ from torch import Tensor
 
 from roberta_hub.settings import HeadKind
 from roberta_hub.train.fitting.regression import (
-    STRENGTHS,
-    TRUSTS,
+    LABEL_WORD_TRUSTS,
+    ROW_STRENGTHS,
     Regression,
     losses,
     regression,
@@ -128,7 +128,7 @@ def test_no_row_is_answered_by_what_it_taught(kind: HeadKind) -> None:
 def test_another_label_of_a_row_changes_the_answers_to_others_alone(
     kind: HeadKind, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("roberta_hub.train.fitting.regression.STRENGTHS", (30.0,))
+    monkeypatch.setattr("roberta_hub.train.fitting.regression.ROW_STRENGTHS", (30.0,))
     features, targets = rows_of(kind)
     other = targets.clone()
     other[5] = targets[5].roll(1) + (kind == "regression")
@@ -145,10 +145,10 @@ def test_another_label_of_a_row_changes_the_answers_to_others_alone(
 def test_settings_have_the_least_loss_on_unseen_rows() -> None:
     features, targets = rows_of("single_label")
     targets = targets[torch.randperm(60, generator=torch.Generator().manual_seed(0))]
-    assert chosen("single_label", features, targets).settings.strength == min(STRENGTHS)
+    assert chosen("single_label", features, targets).settings.strength == min(ROW_STRENGTHS)
     clear = torch.eye(3).double()[torch.arange(60) % 3]
     sharp = torch.cat([clear, torch.zeros(60, 3).double()], 1)
-    assert chosen("single_label", sharp, clear).settings.strength == max(STRENGTHS)
+    assert chosen("single_label", sharp, clear).settings.strength == max(ROW_STRENGTHS)
 
 
 def test_words_are_trusted_where_they_help() -> None:
@@ -163,7 +163,7 @@ def test_words_are_trusted_where_they_help() -> None:
     helped = chosen("single_label", features, targets, words=centres)
     misled = chosen("single_label", features, targets, words=centres.roll(1, 0))
     assert plain.settings.trust == 0.0 == misled.settings.trust
-    assert helped.settings.trust in TRUSTS[1:]
+    assert helped.settings.trust in LABEL_WORD_TRUSTS[1:]
     before, after = (losses(f.unseen, targets, "single_label").mean() for f in (plain, helped))
     assert float(after) < float(before)
 

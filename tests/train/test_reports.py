@@ -10,7 +10,7 @@ from learning import tsv
 from toy import ToyTask, config
 
 from roberta_hub.train import reports
-from roberta_hub.train.loop.fit import fit
+from roberta_hub.train.loop.training_loop import train_loop
 from roberta_hub.train.reports import Messages
 
 ROOT = Path(__file__).resolve().parents[2]
@@ -52,11 +52,11 @@ def test_the_command_reports_on_stderr(base, tmp_path):
 
 
 def test_a_library_says_nothing_unless_asked(tmp_path, capfd, caplog):
-    fit(ToyTask(), config(tmp_path / "quiet", loop__max_updates=5))
+    train_loop(ToyTask(), config(tmp_path / "quiet", loop__max_updates=5))
     assert capfd.readouterr() == ("", "")
     assert not logging.getLogger("roberta_hub").handlers
     caplog.set_level(logging.INFO, "roberta_hub")
-    fit(ToyTask(), config(tmp_path / "asked", loop__max_updates=12))
+    train_loop(ToyTask(), config(tmp_path / "asked", loop__max_updates=12))
     text = caplog.text
     for words in ("on 96 examples", "update 5 of 12", "evaluated after update 12", "stopped after"):
         assert words in text, text
@@ -64,9 +64,9 @@ def test_a_library_says_nothing_unless_asked(tmp_path, capfd, caplog):
 
 
 def test_a_resumed_run_says_where_it_goes_on(tmp_path, caplog):
-    fit(ToyTask(), config(tmp_path, loop__max_updates=5, optimizer__total_updates=10))
+    train_loop(ToyTask(), config(tmp_path, loop__max_updates=5, optimizer__total_updates=10))
     caplog.set_level(logging.INFO, "roberta_hub")
-    fit(ToyTask(), config(tmp_path, loop__max_updates=10, optimizer__total_updates=10))
+    train_loop(ToyTask(), config(tmp_path, loop__max_updates=10, optimizer__total_updates=10))
     assert "10 updates, 5 of them done" in caplog.text
 
 
@@ -90,7 +90,7 @@ def test_lines_come_by_the_clock_and_know_the_time_left(tmp_path, caplog, monkey
 
 def test_where_a_bar_is_shown_the_line_is_not_doubled(tmp_path, caplog, capfd):
     caplog.set_level(logging.INFO, "roberta_hub")
-    fit(ToyTask(), config(tmp_path, loop__progress=True, loop__max_updates=12))
+    train_loop(ToyTask(), config(tmp_path, loop__progress=True, loop__max_updates=12))
     assert "tokens/s" not in caplog.text and "evaluated after update 12" in caplog.text
     assert "tokens/s" in capfd.readouterr().err
 

@@ -16,9 +16,9 @@ from roberta_hub.errors import InputError, InputTypeError, UnknownNameError
 from roberta_hub.rows.columns import flag_columns, shell_list
 from roberta_hub.rows.tables import table_of
 from roberta_hub.shell.options import parse_list as shell_listed
-from roberta_hub.train.fitting.card import command
 from roberta_hub.train.fitting.examples import Examples, read_examples
 from roberta_hub.train.fitting.learning_options import LearningOptions
+from roberta_hub.train.fitting.model_card import fit_command
 from roberta_hub.train.settings import Config
 
 pytestmark = pytest.mark.filterwarnings("ignore:.*rows are few to learn from")
@@ -336,16 +336,16 @@ def test_the_command_names_what_was_said(tmp_path: Path) -> None:
     )
     names = ("b", 'c, "d"')
     found = read_examples(path, label=names)
-    words = shlex.split(command(found, Config(), LearningOptions(), Path("mine")))
+    words = shlex.split(fit_command(found, Config(), LearningOptions(), Path("mine")))
     said = words[words.index("--label") + 1]
     option = click.Option(["--label"])
     assert shell_listed(click.Context(click.Command("fit")), option, said) == names
     assert shell_list(names) == said and "--no-header" not in words
     path.write_text("".join(f"some words {i},a|b\nother words {i},b\n" for i in range(20)))
     found = read_examples(path, separator="|", header=False)
-    words = shlex.split(command(found, Config(), LearningOptions(), Path("mine")))
+    words = shlex.split(fit_command(found, Config(), LearningOptions(), Path("mine")))
     assert words[words.index("--separator") + 1] == "|" and words[-1] == "--no-header"
-    python = command(
+    python = fit_command(
         read_examples(FLAGS, label=["toxic", "threat"]), Config(), LearningOptions(), Path("mine")
     )
     assert "label=['toxic', 'threat'], " in python and "separator" not in python

@@ -12,9 +12,9 @@ from toy import ToyTask, config
 
 from roberta_hub.errors import CheckpointError, InputError
 from roberta_hub.train.loop import background, sharded
-from roberta_hub.train.loop.fit import fit
 from roberta_hub.train.loop.sharded import to_sharded, to_whole
 from roberta_hub.train.loop.state import find_state, is_sharded, load_state
+from roberta_hub.train.loop.training_loop import train_loop
 
 OPTIONS = {
     "optimizer__total_updates": 12,
@@ -28,7 +28,7 @@ def run(folder, updates, state="sharded", task=None, **more):
     options = {**OPTIONS, **more, "loop__max_updates": updates, "loop__state": state}
     if updates % 4:  # a run that ends evaluates, and an uninterrupted one would not do so here
         options["loop__evaluate_every"] = 0
-    return fit(task or ToyTask(dropout=0.2), config(folder, **options))
+    return train_loop(task or ToyTask(dropout=0.2), config(folder, **options))
 
 
 @pytest.fixture(scope="module")

@@ -11,7 +11,7 @@ import pytest
 from learning import parquet
 
 from roberta_hub.errors import InputError, MissingExtraError
-from roberta_hub.train.data.words import read_words
+from roberta_hub.train.data.tagged_words import read_words
 from roberta_hub.train.fitting.span_layouts import span_table
 from roberta_hub.train.fitting.spans import Annotated, Unlearnt, checked
 

@@ -9,8 +9,8 @@ from small_models import small_model
 from roberta_hub.errors import InputError
 from roberta_hub.model.packing import pack_sequences
 from roberta_hub.train.tasks.initialization import (
-    OFFSETS,
-    embed,
+    HEAD_OFFSETS,
+    cooccurrence_embeddings,
     informed_start,
     rotation,
     sinusoids,
@@ -80,7 +80,7 @@ def test_heads_look_at_their_offsets(sizes):
     # in 30.
     wanted = 0.8 if "embedding_dim" in sizes else 0.4
     scores = heads[0] @ heads[1].transpose(1, 2)  # (H, T, T)
-    for offset, own in zip(OFFSETS[0], scores, strict=True):
+    for offset, own in zip(HEAD_OFFSETS[0], scores, strict=True):
         inner = torch.arange(4, 26)
         hits = own.argmax(1)[inner].eq(inner + offset).float().mean()
         assert hits > wanted, (offset, float(hits))
@@ -100,10 +100,10 @@ def test_a_projected_sum_starts_alike(width):
         x = encoder.embed(batch.ids, batch.positions)
         attention = encoder.layers[0].self_attn
         query, key = (
-            part.view(30, 8, -1).transpose(0, 1)[: len(OFFSETS[0])]
+            part.view(30, 8, -1).transpose(0, 1)[: len(HEAD_OFFSETS[0])]
             for part in (attention.q_proj(x), attention.k_proj(x))
         )
-    for offset, own in zip(OFFSETS[0], query @ key.transpose(1, 2), strict=True):
+    for offset, own in zip(HEAD_OFFSETS[0], query @ key.transpose(1, 2), strict=True):
         inner = torch.arange(4, 26)
         assert own.argmax(1)[inner].eq(inner + offset).float().mean() > 0.4, offset
     matching_heads(model, stream(400), seed=1)
@@ -139,7 +139,7 @@ def test_words_that_the_text_lacks_stay_as_they_were():
     used = torch.bincount(stream(400).long(), minlength=WORDS) > 0
     assert torch.equal(weight[~used], before[~used])
     assert not weight[used].eq(before[used]).all(1).any()
-    assert embed(stream(400), used.float(), 8)[~used].eq(0).all()
+    assert cooccurrence_embeddings(stream(400), used.float(), 8)[~used].eq(0).all()
 
 
 def test_odd_heads_and_shared_layers():

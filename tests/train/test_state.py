@@ -19,8 +19,8 @@ from toy import ToyTask, config
 from roberta_hub.checkpoint.safetensors import read_safetensors
 from roberta_hub.errors import CheckpointError, InputError
 from roberta_hub.train.loop import state as states
-from roberta_hub.train.loop.fit import fit
 from roberta_hub.train.loop.state import find_state
+from roberta_hub.train.loop.training_loop import train_loop
 
 pytestmark = pytest.mark.system
 
@@ -66,7 +66,7 @@ RUN = {"loop__max_updates": 60, "loop__save_every": 3, "loop__evaluate_every": 1
 
 def test_stopped_anywhere_and_resumed_is_bit_for_bit(tmp_path):
     """In one process: every stop is between two updates, at each of which everything is dropped."""
-    fit(ToyTask(dropout=0.2), config(tmp_path / "whole", **RUN))
+    train_loop(ToyTask(dropout=0.2), config(tmp_path / "whole", **RUN))
     torch.manual_seed(99)  # nothing may rest on what the process drew before
     for end in (1, 2, 13, 14, 30, 60):
         parts = config(tmp_path / "parts", **RUN, optimizer__total_updates=60)
@@ -74,7 +74,7 @@ def test_stopped_anywhere_and_resumed_is_bit_for_bit(tmp_path):
         parts.loop.save_every = 3
         parts.loop.evaluate_every = 10 if end % 10 == 0 else 0
         task = ToyTask(dropout=0.2)
-        fit(task, parts)
+        train_loop(task, parts)
     whole, pieces = (numbers(tmp_path / name) for name in ("whole", "parts"))
     for a, b in zip(whole[:2], pieces[:2], strict=True):
         assert_same(a, b)
@@ -82,7 +82,7 @@ def test_stopped_anywhere_and_resumed_is_bit_for_bit(tmp_path):
 
 
 def _killed(tmp_path, kills, seed):
-    fit(ToyTask(dropout=0.2), config(tmp_path / "whole", **RUN))
+    train_loop(ToyTask(dropout=0.2), config(tmp_path / "whole", **RUN))
     about = {"output": str(tmp_path / "killed"), "task": {"dropout": 0.2}, **RUN}
     chance = random.Random(seed)
     deaths, places = 0, []
@@ -125,7 +125,7 @@ def test_kill_9_many_times(tmp_path, seed):
 def test_a_death_while_saving_loses_nothing(tmp_path, monkeypatch, instant):
     """The newest whole state is found wherever the saving of the next one broke off."""
     options = {"loop__save_every": 5, "loop__evaluate_every": 5, "optimizer__total_updates": 20}
-    fit(ToyTask(), config(tmp_path, **options, loop__max_updates=5))
+    train_loop(ToyTask(), config(tmp_path, **options, loop__max_updates=5))
     before = find_state(tmp_path)
 
     class Death(BaseException):
@@ -152,10 +152,10 @@ def test_a_death_while_saving_loses_nothing(tmp_path, monkeypatch, instant):
             patch.setattr(os, "rename", rename)
         with pytest.raises(Death):
             # the same place again: the older one must make way
-            fit(ToyTask(), config(tmp_path, **options, loop__max_updates=5))
+            train_loop(ToyTask(), config(tmp_path, **options, loop__max_updates=5))
     assert find_state(tmp_path) is not None
-    report = fit(ToyTask(), config(tmp_path, **options, loop__max_updates=20))
-    fit(ToyTask(), config(tmp_path / "whole", **options, loop__max_updates=20))
+    report = train_loop(ToyTask(), config(tmp_path, **options, loop__max_updates=20))
+    train_loop(ToyTask(), config(tmp_path / "whole", **options, loop__max_updates=20))
     assert report.update == 20 and before is not None
     weights = [
         read_safetensors(find_state(f) / "weights.safetensors")
@@ -171,51 +171,53 @@ def test_a_death_after_the_last_state_was_renamed(tmp_path):
     The end saves its update a second time.
     """
     options = {"loop__save_every": 5, "loop__max_updates": 5, "optimizer__total_updates": 20}
-    fit(ToyTask(), config(tmp_path, **options))
+    train_loop(ToyTask(), config(tmp_path, **options))
     newest = find_state(tmp_path)
     shutil.copytree(newest, tmp_path / f".{newest.name}.old")
     shutil.rmtree(tmp_path / "last")
-    assert fit(ToyTask(), config(tmp_path, **options)).update == 5
+    assert train_loop(ToyTask(), config(tmp_path, **options)).update == 5
     assert (tmp_path / "last").is_dir() and not list(tmp_path.glob(".state*"))
 
 
 def test_another_model_is_refused(tmp_path):
-    fit(ToyTask(), config(tmp_path, loop__max_updates=3))
+    train_loop(ToyTask(), config(tmp_path, loop__max_updates=3))
     other = ToyTask()
     other.module.roberta.config = replace(other.module.roberta.config, layer_norm_eps=1e-3)
     with pytest.raises(InputError, match=r"model's layer_norm_eps was .* and is now 0\.001"):
-        fit(other, config(tmp_path, loop__max_updates=3))
+        train_loop(other, config(tmp_path, loop__max_updates=3))
 
 
 def test_another_configuration_is_refused(tmp_path):
-    fit(ToyTask(), config(tmp_path, loop__max_updates=3))
+    train_loop(ToyTask(), config(tmp_path, loop__max_updates=3))
     with pytest.raises(InputError, match=r"optimizer\.lr was 0\.01 and is now 0\.02.*resume=false"):
-        fit(ToyTask(), config(tmp_path, loop__max_updates=3, optimizer__lr=0.02))
+        train_loop(ToyTask(), config(tmp_path, loop__max_updates=3, optimizer__lr=0.02))
     with pytest.raises(InputError, match="training examples was 96 and is now 95"):
-        fit(ToyTask(examples=95), config(tmp_path, loop__max_updates=3))
+        train_loop(ToyTask(examples=95), config(tmp_path, loop__max_updates=3))
     with pytest.raises(InputError, match="model's num_layers was 2 and is now 3"):
-        fit(ToyTask(layers=3), config(tmp_path, loop__max_updates=3))
-    again = fit(ToyTask(), config(tmp_path, loop__max_updates=3, optimizer__lr=0.02, resume=False))
+        train_loop(ToyTask(layers=3), config(tmp_path, loop__max_updates=3))
+    again = train_loop(
+        ToyTask(), config(tmp_path, loop__max_updates=3, optimizer__lr=0.02, resume=False)
+    )
     assert again.update == 3
 
 
 def test_a_state_from_before_a_field_of_the_architecture_goes_on(tmp_path):
     """A model written before a field existed had what is the field's default now."""
-    fit(ToyTask(), config(tmp_path, loop__max_updates=3))
+    train_loop(ToyTask(), config(tmp_path, loop__max_updates=3))
     path = find_state(tmp_path) / "run.pt"
     rest = torch.load(path, weights_only=True)
     assert rest["identity"].pop("model's activation_fn") == "gelu"
     torch.save(rest, path)
-    assert fit(ToyTask(), config(tmp_path, loop__max_updates=3)).update == 3
+    assert train_loop(ToyTask(), config(tmp_path, loop__max_updates=3)).update == 3
     rest["identity"].pop("model's num_layers")  # the toy's is no default
     torch.save(rest, path)
     with pytest.raises(InputError, match="model's num_layers was 12 and is now 2"):
-        fit(ToyTask(), config(tmp_path, loop__max_updates=3))
+        train_loop(ToyTask(), config(tmp_path, loop__max_updates=3))
 
 
 def test_a_state_holds_no_class_of_the_package(tmp_path):
     """So that renaming one cannot make a state unreadable."""
-    fit(ToyTask(), config(tmp_path, loop__max_updates=2))
+    train_loop(ToyTask(), config(tmp_path, loop__max_updates=2))
     for name in ("optimizer.pt", "run.pt"):
         data = zipfile.ZipFile(find_state(tmp_path) / name)
         (pickled,) = [n for n in data.namelist() if n.endswith("data.pkl")]
@@ -225,21 +227,21 @@ def test_a_state_holds_no_class_of_the_package(tmp_path):
 
 @pytest.mark.parametrize("name", ["weights.safetensors", "optimizer.pt", "run.pt"])
 def test_a_damaged_state_is_said(tmp_path, name):
-    fit(ToyTask(), config(tmp_path, loop__max_updates=2))
+    train_loop(ToyTask(), config(tmp_path, loop__max_updates=2))
     path = find_state(tmp_path) / name
     path.write_bytes(path.read_bytes()[:100])
     with pytest.raises(CheckpointError, match="state-000000002"):
-        fit(ToyTask(), config(tmp_path, loop__max_updates=2))
+        train_loop(ToyTask(), config(tmp_path, loop__max_updates=2))
     shutil.rmtree(find_state(tmp_path))
 
 
 def test_logs_are_cut_to_the_place(tmp_path):
     whole = config(tmp_path, loop__max_updates=10, optimizer__total_updates=20)
-    fit(ToyTask(), whole)
+    train_loop(ToyTask(), whole)
     log = tmp_path / "log.csv"
     log.write_text(log.read_text() + "15,1,0.1,0,0,0,0,0,1\n99")
     whole.loop.max_updates = 20
-    fit(ToyTask(), whole)
+    train_loop(ToyTask(), whole)
     updates = [line.split(",")[0] for line in log.read_text().splitlines()]
     assert updates == ["update", "5", "10", "12", "15", "20"]
 
@@ -251,9 +253,9 @@ def test_settings_of_numpys_kind_are_read_again(tmp_path):
     chosen.optimizer.lr = numpy.float64(1e-3)
     chosen.optimizer.betas = [numpy.float64(0.9), 0.98]
     chosen.optimizer.total_updates = 8
-    fit(ToyTask(), chosen)
+    train_loop(ToyTask(), chosen)
     chosen.loop.max_updates = 4
-    assert fit(ToyTask(), chosen).update == 4
+    assert train_loop(ToyTask(), chosen).update == 4
 
 
 def test_what_was_written_of_a_state_goes_where_the_disk_is_full(tmp_path, monkeypatch):
@@ -263,5 +265,5 @@ def test_what_was_written_of_a_state_goes_where_the_disk_is_full(tmp_path, monke
     with monkeypatch.context() as patch:
         patch.setattr(states, "commit_state", full)
         with pytest.raises(CheckpointError, match=r"No space left.*as it was"):
-            fit(ToyTask(), config(tmp_path, loop__max_updates=2))
+            train_loop(ToyTask(), config(tmp_path, loop__max_updates=2))
     assert not list(tmp_path.glob(".state*"))

@@ -12,7 +12,7 @@ from learning import ANIMALS
 import roberta_hub
 from roberta_hub.errors import InputError
 from roberta_hub.train.fitting.learning_options import LearningOptions
-from roberta_hub.train.fitting.trials import trials
+from roberta_hub.train.fitting.trials import list_trials
 from roberta_hub.train.settings import Config, LoopConfig, OptimizerConfig
 
 pytestmark = pytest.mark.filterwarnings("ignore:.*rows are few to learn from")
@@ -30,29 +30,29 @@ def both(configs: list[Config]) -> list[tuple[float, int | None]]:
 
 
 def test_rates_and_epochs_lie_around_ours_and_fill_the_range() -> None:
-    found = both(trials(OURS, LearningOptions(trials=60)))
+    found = both(list_trials(OURS, LearningOptions(trials=60)))
     assert len(set(found)) == 60 and (1e-3, 8) not in found
     rates, epochs = zip(*found, strict=True)
     assert min(rates) < 3.5e-4 and max(rates) > 3e-3 and all(2.5e-4 <= r <= 4e-3 for r in rates)
     assert set(epochs) >= set(range(5, 16)) and all(4 <= count <= 16 for count in epochs)
     lower = sum(rate < 1e-3 for rate in rates)
     assert 25 <= lower <= 35
-    assert both(trials(OURS, LearningOptions(trials=5))) == found[:5]
-    assert trials(OURS, LearningOptions()) == []
+    assert both(list_trials(OURS, LearningOptions(trials=5))) == found[:5]
+    assert list_trials(OURS, LearningOptions()) == []
 
 
 def test_what_is_said_stays() -> None:
-    assert {r for r, _ in both(trials(OURS, LearningOptions(trials=5, learning_rate=1e-3)))} == {
-        1e-3
-    }
-    found = trials(OURS, LearningOptions(trials=9, epochs=8))
+    assert {
+        r for r, _ in both(list_trials(OURS, LearningOptions(trials=5, learning_rate=1e-3)))
+    } == {1e-3}
+    found = list_trials(OURS, LearningOptions(trials=9, epochs=8))
     assert {epochs for _, epochs in both(found)} == {8} and len(found) == 9
     with pytest.raises(InputError, match="trials vary epochs and learning_rate; leave one"):
         LearningOptions(trials=2, epochs=3, learning_rate=1e-3)
 
 
 def test_the_warmup_grows_with_the_epochs() -> None:
-    for one in trials(OURS, LearningOptions(trials=9)):
+    for one in list_trials(OURS, LearningOptions(trials=9)):
         epochs = one.loop.max_epochs or 0
         assert one.optimizer.warmup_updates == round(12 * epochs / 8)
 

@@ -12,9 +12,9 @@ from roberta_hub.config import RobertaConfig
 from roberta_hub.errors import InputError
 from roberta_hub.model.roberta import Roberta
 from roberta_hub.train.config import OptimizerConfig, compose
-from roberta_hub.train.loop.fit import fit
-from roberta_hub.train.loop.flops import PEAKS, peak_flops, training_flops
+from roberta_hub.train.loop.flops import DEVICE_PEAKS, peak_flops, training_flops
 from roberta_hub.train.loop.optimizer import Schedule, learning_rate
+from roberta_hub.train.loop.training_loop import train_loop
 
 SIZES = {"num_layers": 2, "embed_dim": 32, "ffn_dim": 64, "num_heads": 4, "vocab_size": 60}
 
@@ -40,7 +40,7 @@ def rows(folder):
 
 
 def test_utilization_is_logged_where_the_peak_is_known(tmp_path):
-    fit(ToyTask(), config(tmp_path / "known", loop__peak_flops=1e9))
+    train_loop(ToyTask(), config(tmp_path / "known", loop__peak_flops=1e9))
     task = ToyTask()
     for row in rows(tmp_path / "known"):
         share = float(row["model_flops_utilization"])
@@ -49,7 +49,7 @@ def test_utilization_is_logged_where_the_peak_is_known(tmp_path):
         about = training_flops(task.module.roberta.config, lengths)
         speed = float(row["tokens_per_second"]) / int(row["tokens"])
         assert share == pytest.approx(about * speed / 1e9, rel=0.1, abs=2e-4)
-    fit(ToyTask(), config(tmp_path / "unknown"))
+    train_loop(ToyTask(), config(tmp_path / "unknown"))
     assert "model_flops_utilization" not in rows(tmp_path / "unknown")[0]
 
 
@@ -59,13 +59,13 @@ def test_a_peak_is_never_guessed(monkeypatch):
         monkeypatch.setattr(torch.cuda, "get_device_name", lambda device, name=name: name)
         assert peak_flops(cuda, "bf16") == known
         assert peak_flops(cuda, "no") is None and peak_flops(torch.device("cpu"), "bf16") is None
-    assert all(1e13 < peak < 1e16 for peak in PEAKS.values())
+    assert all(1e13 < peak < 1e16 for peak in DEVICE_PEAKS.values())
 
 
 def test_the_rate_stays_and_then_falls(tmp_path):
     options = {"optimizer__schedule": "constant_then_decay", "optimizer__decay_updates": 6}
     options |= {"loop__log_every": 1, "loop__evaluate_every": 0, "optimizer__power": 2.0}
-    fit(ToyTask(), config(tmp_path, **options))
+    train_loop(ToyTask(), config(tmp_path, **options))
     rates = [float(row["lr"]) for row in rows(tmp_path)]
     assert rates[4:15] == [0.01] * 11 and rates[0] == 0
     assert rates[15:] == pytest.approx([0.01 * (1 - n / 6) ** 2 for n in range(1, 6)])
@@ -75,7 +75,7 @@ def test_the_rate_stays_and_then_falls(tmp_path):
     open_ = OptimizerConfig(schedule="constant_then_decay")
     assert (Schedule.of(open_, 40).warmup, Schedule.of(open_, 40).decay) == (3, 4)
     with pytest.raises(InputError, match=r"warmup_updates 4 and decay_updates 6 are more than"):
-        fit(ToyTask(), config(tmp_path / "wrong", **options, optimizer__total_updates=8))
+        train_loop(ToyTask(), config(tmp_path / "wrong", **options, optimizer__total_updates=8))
     assert not (tmp_path / "wrong").exists()
 
 
@@ -84,11 +84,11 @@ def test_batches_that_grow_go_on_where_a_run_stopped(tmp_path):
     options = {"batch__batch_size": 4, "batch__update_freq": 4, "batch__warmup_updates": 10}
     options |= {"loop__log_every": 1, "loop__max_updates": None, "loop__max_epochs": 2}
     options |= {"loop__evaluate_every": 0, "optimizer__total_updates": 30}
-    report = fit(ToyTask(), config(tmp_path / "whole", **options))
+    report = train_loop(ToyTask(), config(tmp_path / "whole", **options))
     parts = config(tmp_path / "parts", **options)
     for stop in (5, 12, None):  # within the first epoch, and within the second
         parts.loop.max_updates = stop
-        stopped = fit(ToyTask(), parts)
+        stopped = train_loop(ToyTask(), parts)
     whole, again = rows(tmp_path / "whole"), rows(tmp_path / "parts")
     tokens = [int(row["tokens"]) for row in whole]
     assert report.update == stopped.update == len(whole) and report.epoch == 2

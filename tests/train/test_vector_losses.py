@@ -13,7 +13,14 @@ from torch import Tensor
 
 from roberta_hub.model.packing import pack_sequences
 from roberta_hub.settings import POOLINGS
-from roberta_hub.train.tasks.vector_losses import contrast, cosines, distance, order, pool, twins
+from roberta_hub.train.tasks.vector_losses import (
+    contrastive_loss,
+    cosent_loss,
+    cosine_matrix,
+    false_negatives,
+    pool_sequences,
+    teacher_distance,
+)
 
 SCALE = 20.0
 
@@ -39,9 +46,9 @@ def assert_same(
 
 def ours(a: Tensor, p: Tensor, *n: Tensor, symmetric: bool = False) -> Tensor:
     numbers = [torch.arange(len(part)) + 100 * i for i, part in enumerate((a, p, torch.cat(n)))]
-    table = SCALE * cosines(a, torch.cat([p, *n]))
-    table = table.masked_fill(twins(*numbers), -torch.inf)
-    return contrast(table, symmetric=symmetric) / len(a)
+    table = SCALE * cosine_matrix(a, torch.cat([p, *n]))
+    table = table.masked_fill(false_negatives(*numbers), -torch.inf)
+    return contrastive_loss(table, symmetric=symmetric) / len(a)
 
 
 class Peers:
@@ -98,7 +105,7 @@ def test_the_order_of_scores_is_learnt_as_by_cosent(peers: Peers, levels: int) -
     """Many scores are equal, and ask for no order."""
     scores = torch.randint(levels, (12,), generator=torch.Generator().manual_seed(4)).double()
     assert_same(
-        lambda a, b: order(torch.cosine_similarity(a, b), scores, SCALE),
+        lambda a, b: cosent_loss(torch.cosine_similarity(a, b), scores, SCALE),
         lambda a, b: peers.cosent(a, b, scores),
         drawn(12, 5, seed=1),
         drawn(12, 5, seed=2),
@@ -108,25 +115,33 @@ def test_the_order_of_scores_is_learnt_as_by_cosent(peers: Peers, levels: int) -
 def test_another_models_vectors_are_learnt_as_theirs(peers: Peers) -> None:
     wanted = drawn(9, 5, seed=2)
     assert_same(
-        lambda v: distance(v, wanted), lambda v: peers.distilled(v, wanted), drawn(9, 5, seed=1)
+        lambda v: teacher_distance(v, wanted),
+        lambda v: peers.distilled(v, wanted),
+        drawn(9, 5, seed=1),
     )
 
 
 def test_scores_count_by_their_order_alone() -> None:
     found, scores = drawn(12, seed=1).tanh(), drawn(12, seed=2)
     for same in (5 * scores + 1, scores.exp(), scores.argsort().argsort().double()):
-        torch.testing.assert_close(order(found, scores, SCALE), order(found, same, SCALE))
+        torch.testing.assert_close(
+            cosent_loss(found, scores, SCALE), cosent_loss(found, same, SCALE)
+        )
     equal = torch.zeros(12, dtype=torch.float64)
-    assert float(order(found, equal, SCALE)) == 0.0
+    assert float(cosent_loss(found, equal, SCALE)) == 0.0
     sorted_scores = found.clone()
-    assert float(order(found, sorted_scores, 1e4)) < 1e-6 < float(order(found, -scores, SCALE))
+    assert (
+        float(cosent_loss(found, sorted_scores, 1e4))
+        < 1e-6
+        < float(cosent_loss(found, -scores, SCALE))
+    )
 
 
 def test_vectors_of_another_width_have_the_same_cosines() -> None:
     vectors = drawn(6, 4, seed=1)
     turned = F.pad(3 * vectors, (2, 1))  # longer, and in more dimensions: no angle has changed
-    assert float(distance(vectors, turned)) == pytest.approx(0, abs=1e-12)
-    assert float(distance(vectors, drawn(6, 7, seed=3))) > 0.05
+    assert float(teacher_distance(vectors, turned)) == pytest.approx(0, abs=1e-12)
+    assert float(teacher_distance(vectors, drawn(6, 7, seed=3))) > 0.05
 
 
 def test_equal_texts_are_no_negatives() -> None:
@@ -134,7 +149,7 @@ def test_equal_texts_are_no_negatives() -> None:
     generator = torch.Generator().manual_seed(0)
     for hard in (0, 3, 8):
         a, p, n = (torch.randint(7, (k,), generator=generator) for k in (8, 8, hard))
-        found = twins(a, p, n)
+        found = false_negatives(a, p, n)
         assert found.shape == (8, 8 + hard)
         for i in range(8):
             for j in range(8):
@@ -149,15 +164,15 @@ def test_a_doubled_row_finds_its_positive_as_before() -> None:
     """Its twin, which has the same cosine, would take half of the probability."""
     a = drawn(5, 4, seed=1)
     p = a + 0.3 * drawn(5, 4, seed=2)
-    once = F.cross_entropy(SCALE * cosines(a, p), torch.arange(5), reduction="none")
+    once = F.cross_entropy(SCALE * cosine_matrix(a, p), torch.arange(5), reduction="none")
     rows = torch.tensor([0, 1, 2, 3, 4, 2])
-    table = SCALE * cosines(a[rows], p[rows])
-    masked = table.masked_fill(twins(rows, rows + 5, rows[:0]), -torch.inf)
+    table = SCALE * cosine_matrix(a[rows], p[rows])
+    masked = table.masked_fill(false_negatives(rows, rows + 5, rows[:0]), -torch.inf)
     found = F.cross_entropy(masked, torch.arange(6), reduction="none")
     torch.testing.assert_close(found[[2, 5]], once[[2, 2]])
     assert float(F.cross_entropy(table, torch.arange(6), reduction="none")[2] - once[2]) > 0.1
     alone = masked[[2, 5]][:, [2, 5]]
-    assert float(contrast(alone, symmetric=True)) == 0.0  # two equal rows teach nothing
+    assert float(contrastive_loss(alone, symmetric=True)) == 0.0  # two equal rows teach nothing
 
 
 @pytest.mark.parametrize("pooling", [*((name,) for name in POOLINGS), ("cls", "mean", "max")])
@@ -172,8 +187,8 @@ def test_pooling(pooling: tuple[str, ...]) -> None:
         "mean_sqrt_len": lambda own: own.sum(0) / math.sqrt(len(own)),
     }
     wanted = [torch.cat([by_hand[name](own) for name in pooling]) for own in rows.split(lengths)]
-    torch.testing.assert_close(pool(rows, packed, pooling), torch.stack(wanted))
-    assert torch.autograd.gradcheck(lambda rows: pool(rows, packed, pooling), rows)
+    torch.testing.assert_close(pool_sequences(rows, packed, pooling), torch.stack(wanted))
+    assert torch.autograd.gradcheck(lambda rows: pool_sequences(rows, packed, pooling), rows)
 
 
 def test_gradients() -> None:
@@ -181,14 +196,18 @@ def test_gradients() -> None:
     numbers = torch.tensor([0, 1, 2, 0]), torch.tensor([4, 5, 6, 7]), torch.tensor([8, 9, 4, 11])
 
     def loss(a: Tensor, p: Tensor, n: Tensor, symmetric: bool) -> Tensor:
-        table = SCALE * cosines(a, torch.cat([p, n]))
-        return contrast(table.masked_fill(twins(*numbers), -torch.inf), symmetric=symmetric)
+        table = SCALE * cosine_matrix(a, torch.cat([p, n]))
+        return contrastive_loss(
+            table.masked_fill(false_negatives(*numbers), -torch.inf), symmetric=symmetric
+        )
 
     assert torch.autograd.gradcheck(lambda *v: loss(*v, False), (a, p, n))
     assert torch.autograd.gradcheck(lambda *v: loss(*v, True), (a, p, n))
     scores = torch.tensor([1.0, 3.0, 3.0, 0.0])
     assert torch.autograd.gradcheck(
-        lambda a, p: order(torch.cosine_similarity(a, p), scores, SCALE), (a, p)
+        lambda a, p: cosent_loss(torch.cosine_similarity(a, p), scores, SCALE), (a, p)
     )
     for width in (3, 5):
-        assert torch.autograd.gradcheck(lambda a, w=width: distance(a, drawn(4, w, seed=9)), a)
+        assert torch.autograd.gradcheck(
+            lambda a, w=width: teacher_distance(a, drawn(4, w, seed=9)), a
+        )

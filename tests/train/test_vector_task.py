@@ -283,7 +283,7 @@ def test_beside_another_task(base: Path, tmp_path: Path, teachers: dict[int, Pat
     more = ["task.name=classification", "task.head=which", f"data.train={path}"]
     config = compose(settings(tmp_path, base, *more, f"task.options={{beside: [{{{side}}}]}}"))
     task: Any = make_task(config)
-    first, again, other = (task.batch(rows, 0).beside[0] for rows in ([3, 4], [3, 4], [4, 3]))
+    first, again, other = (task.batch(rows, 0).side_batches[0] for rows in ([3, 4], [3, 4], [4, 3]))
     assert torch.equal(first.packed.ids, again.packed.ids)
     assert torch.equal(first.targets["teacher"], again.targets["teacher"])
     assert not torch.equal(first.packed.ids[:9], other.packed.ids[:9])

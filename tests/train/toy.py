@@ -131,10 +131,10 @@ def config(output: Path | str, **changes: Any) -> Config:
 if __name__ == "__main__":
     import json
 
-    from roberta_hub.train.loop.fit import fit
+    from roberta_hub.train.loop.training_loop import train_loop
 
     torch.set_num_threads(1)
     for about in json.loads(sys.argv[1]):
         toy = ToyTask(**about.pop("task", {}))
-        report = fit(toy, config(**about))
+        report = train_loop(toy, config(**about))
         print(report.stopped, report.update, flush=True)

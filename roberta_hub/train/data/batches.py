@@ -18,11 +18,11 @@ from roberta_hub.errors import InputError
 
 Update = list[list[int]]
 """The micro-batches of one step of the optimizer: indices of examples, longest first in each."""
-WINDOW = 64
+SORT_WINDOW = 64
 """Micro-batches that are sorted by length together; the order of larger pieces stays random."""
 
 
-class Plan(Sequence[Update]):
+class EpochPlan(Sequence[Update]):
     """The updates of an epoch, kept as tensors and made into lists one by one.
 
     A hundred million examples take 8 bytes each, not a list's 36.
@@ -31,7 +31,7 @@ class Plan(Sequence[Update]):
     def __init__(
         self, order: Tensor, starts: Tensor, ends: Tensor, cuts: Tensor, lengths: Tensor, world: int
     ) -> None:
-        """Keep what `plan` has made.
+        """Keep what `plan_epoch` has made.
 
         Args:
             order: examples, those of a micro-batch side by side. Shape: (examples,)
@@ -73,7 +73,7 @@ class Plan(Sequence[Update]):
     __hash__ = None  # type: ignore[assignment]
 
 
-def plan(
+def plan_epoch(
     lengths: Sequence[int],
     max_tokens: int | None,
     *,
@@ -84,7 +84,7 @@ def plan(
     batch_size: int | None = None,
     done: int = 0,
     warmup: int = 0,
-) -> Plan:
+) -> EpochPlan:
     """Plan every update of an epoch; each example comes once.
 
     An update is `update_freq` micro-batches, of at most `max_tokens` tokens and `batch_size`
@@ -101,16 +101,17 @@ def plan(
         batch_size: examples a micro-batch, in purely random order; None: as many as fit, lengths
             together.
         done: updates before this epoch.
-        warmup: updates over which an update grows to `update_freq` micro-batches, see `growing`.
+        warmup: updates over which an update grows to `update_freq` micro-batches; see
+            `update_freq_at`.
 
     Returns:
-        Updates; `share` says which micro-batches of one are a process's own.
+        Updates; `batches_of_process` says which micro-batches of one are a process's own.
 
     Raises:
         InputError: no limit at all, no examples, or one example over the budget.
 
     Example:
-        >>> list(plan([3, 3, 3, 3, 3], 6, seed=0, epoch=0, update_freq=2))
+        >>> list(plan_epoch([3, 3, 3, 3, 3], 6, seed=0, epoch=0, update_freq=2))
         [[[0, 1], [3]], [[2, 4]]]
     """
     _check(lengths, max_tokens, batch_size, update_freq, world)
@@ -125,10 +126,12 @@ def plan(
     if batch_size is None:  # lengths are sorted within windows: not the updates as well
         shuffled = torch.randperm(len(ends), generator=_generator(seed, epoch, "updates"))
         starts, ends = starts[shuffled], ends[shuffled]
-    return Plan(order, starts, ends, _updates(len(ends), update_freq, done, warmup), sizes, world)
+    return EpochPlan(
+        order, starts, ends, _updates(len(ends), update_freq, done, warmup), sizes, world
+    )
 
 
-def growing(number: int, update_freq: int, warmup: int) -> int:
+def update_freq_at(number: int, update_freq: int, warmup: int) -> int:
     """Count the micro-batches of an update while batches grow, in a straight line from 1.
 
     Args:
@@ -137,7 +140,7 @@ def growing(number: int, update_freq: int, warmup: int) -> int:
         warmup: updates that the growth takes.
 
     Example:
-        >>> [growing(number, 4, 8) for number in range(10)]
+        >>> [update_freq_at(number, 4, 8) for number in range(10)]
         [1, 1, 1, 2, 2, 3, 3, 4, 4, 4]
     """
     return update_freq if number >= warmup else max(1, update_freq * (number + 1) // warmup)
@@ -162,14 +165,14 @@ def _updates(count: int, update_freq: int, done: int, warmup: int) -> Tensor:
     """Cut so many micro-batches into updates: where each begins, and the end."""
     cuts = [0]
     while cuts[-1] < count and done < warmup:
-        cuts.append(min(count, cuts[-1] + growing(done, update_freq, warmup)))
+        cuts.append(min(count, cuts[-1] + update_freq_at(done, update_freq, warmup)))
         done += 1
     rest = torch.arange(cuts[-1], count, update_freq)[1:]
     end = [count] if cuts[-1] < count else []
     return torch.cat([torch.tensor(cuts), rest, torch.tensor(end, dtype=torch.long)])
 
 
-def share(update: Update, rank: int, world: int) -> Update:
+def batches_of_process(update: Update, rank: int, world: int) -> Update:
     """Pick one process's micro-batches; one is empty if examples are fewer than processes."""
     return update[rank::world]
 
@@ -213,9 +216,9 @@ _OF_ARRAY = {"i": torch.int32, "q": torch.int64}
 
 
 def _together(order: Tensor, lengths: Tensor, max_tokens: int) -> Tensor:
-    """Sort by length within windows of about WINDOW micro-batches; ties keep their order."""
+    """Sort by length within windows of about `SORT_WINDOW` micro-batches; ties keep their order."""
     mean = max(1.0, int(lengths.sum()) / len(lengths))
-    size = max(1, int(WINDOW * max_tokens / mean))
+    size = max(1, int(SORT_WINDOW * max_tokens / mean))
     return _sorted(order, lengths, torch.arange(len(order)) // size)
 
 

@@ -21,11 +21,11 @@ from torch import Tensor
 from roberta_hub.checkpoint.fetch.cache import turn
 from roberta_hub.errors import InputError, UnknownNameError
 from roberta_hub.files import publishing
-from roberta_hub.train.limits import near
+from roberta_hub.train.limits import suggestion
 
-MODES = ("full", "doc")
+BLOCK_MODES = ("full", "doc")
 """FULL-SENTENCES and DOC-SENTENCES (Liu et al. 2019, section 4.2)."""
-SCAN = 16_000_000
+TOKENS_PER_SCAN = 16_000_000
 """Tokens that are searched for line ends at once."""
 
 
@@ -35,9 +35,9 @@ class Blocks:
 
     Example:
         >>> stream = torch.tensor([10, 11, 2, 12, 2, 2, 13, 14, 15, 2])  # two documents
-        >>> [ids.tolist() for ids in cut(stream, 7, bos=0, eos=2).sequences([0, 1])]
+        >>> [ids.tolist() for ids in cut_blocks(stream, 7, bos=0, eos=2).sequences([0, 1])]
         [[0, 10, 11, 2, 12, 2], [0, 13, 14, 15, 2]]
-        >>> [ids.tolist() for ids in cut(stream, 11, bos=0, eos=2).sequences([0])]
+        >>> [ids.tolist() for ids in cut_blocks(stream, 11, bos=0, eos=2).sequences([0])]
         [[0, 10, 11, 2, 12, 2, 2, 13, 14, 15, 2]]
     """
 
@@ -60,8 +60,8 @@ class Blocks:
     def sizes(self) -> array[int]:
         """Count them as 32-bit numbers in one piece; a list takes nine times as much."""
         found = array("i")
-        for at in range(0, len(self), SCAN):
-            part = self.ends[at : at + SCAN] - self.starts[at : at + SCAN] + 1
+        for at in range(0, len(self), TOKENS_PER_SCAN):
+            part = self.ends[at : at + TOKENS_PER_SCAN] - self.starts[at : at + TOKENS_PER_SCAN] + 1
             found.frombytes(part.to(torch.int32).numpy().tobytes())
         return found
 
@@ -74,14 +74,14 @@ class Blocks:
         ]
 
 
-def cut(stream: Tensor, size: int, *, mode: str = "full", bos: int, eos: int) -> Blocks:
+def cut_blocks(stream: Tensor, size: int, *, mode: str = "full", bos: int, eos: int) -> Blocks:
     """Cut a stream into blocks of at most `size` tokens, `<s>` included.
 
     A block ends where a line ends. A line that is longer than a block is cut, so that nothing is
     lost (fairseq's `TokenBlockDataset` leaves it whole, and its trainer then fails or skips it).
 
     Args:
-        stream: ids as `streams.build` writes them. Shape: (S,)
+        stream: ids as `streams.build_stream` writes them. Shape: (S,)
         size: most tokens of a block.
         mode: "full": blocks run over the ends of documents, with a separator (fairseq's
             `complete`); "doc": they end with their document.
@@ -116,10 +116,10 @@ def cut(stream: Tensor, size: int, *, mode: str = "full", bos: int, eos: int) ->
     return Blocks(stream, places[0], places[1], bos)
 
 
-def indexed(
+def cached_blocks(
     stream: Tensor, folder: Path, size: int, *, mode: str = "full", bos: int, eos: int
 ) -> Blocks:
-    r"""Cut a stream as `cut` does, or map the blocks that an earlier call has cut.
+    r"""Cut a stream as `cut_blocks` does, or map the blocks that an earlier call has cut.
 
     One process of several cuts, the others wait. A stream that was built anew, copied or changed
     has other blocks: they are cut again, and those of the old one are deleted. Where the folder
@@ -127,11 +127,11 @@ def indexed(
 
     Args:
         stream: of the folder.
-        folder: where `streams.build` wrote the stream.
-        size: see `cut`.
-        mode: see `cut`.
-        bos: see `cut`.
-        eos: see `cut`.
+        folder: where `streams.build_stream` wrote the stream.
+        size: see `cut_blocks`.
+        mode: see `cut_blocks`.
+        bos: see `cut_blocks`.
+        eos: see `cut_blocks`.
 
     Raises:
         InputError: a size below 3.
@@ -140,38 +140,38 @@ def indexed(
     Example:
         >>> import tempfile
         >>> from roberta_hub.text.tokenizer import Tokenizer
-        >>> from roberta_hub.train.data.streams import build
+        >>> from roberta_hub.train.data.streams import build_stream
         >>> work = Path(tempfile.mkdtemp())
         >>> _ = (work / "text.txt").write_text("Hello world!\nHello.\n")
-        >>> stream = build(work / "text.txt", work / "tokens", Tokenizer.shipped())
+        >>> stream = build_stream(work / "text.txt", work / "tokens", Tokenizer.shipped())
         >>> for _ in range(2):  # the second time it is mapped
-        ...     found = indexed(stream, work / "tokens", 8, bos=0, eos=2)
+        ...     found = cached_blocks(stream, work / "tokens", 8, bos=0, eos=2)
         >>> found.lengths(), len(list((work / "tokens").glob("blocks-8-full-*.bin")))
         ([8], 1)
     """
     _check(size, mode)
     kind = f"blocks-{size}-{mode}-"
     path = folder / f"{kind}{_stream_name(folder, eos)}.bin"
-    found = _mapped(path, stream, size, bos)
+    found = _load_index(path, stream, size, bos)
     if found is not None:
         return found
     with turn(folder / ".lock"):
-        found = _mapped(path, stream, size, bos)  # another process was faster
+        found = _load_index(path, stream, size, bos)  # another process was faster
         if found is None:
-            found = cut(stream, size, mode=mode, bos=bos, eos=eos)
-            head = torch.tensor([MAGIC, len(found)])
+            found = cut_blocks(stream, size, mode=mode, bos=bos, eos=eos)
+            head = torch.tensor([INDEX_MAGIC, len(found)])
             with suppress(OSError):  # a corpus that may only be read
                 with publishing(path) as new, open(new, "wb") as file:
                     for numbers in (head, found.starts, found.ends):
                         numbers.numpy().tofile(file)
-                found = _mapped(path, stream, size, bos) or found
+                found = _load_index(path, stream, size, bos) or found
                 for old in folder.glob(f"{kind}*.bin"):
                     if old != path:
                         old.unlink(missing_ok=True)
     return found
 
 
-MAGIC = 0x6B636F6C62_6872
+INDEX_MAGIC = 0x6B636F6C62_6872
 """Begins the file of an index: "rhblock" as a little-endian number."""
 
 
@@ -182,7 +182,7 @@ def _stream_name(folder: Path, eos: int) -> str:
     return hashlib.blake2b(known + f" {eos}".encode(), digest_size=8).hexdigest()
 
 
-def _mapped(path: Path, stream: Tensor, size: int, bos: int) -> Blocks | None:
+def _load_index(path: Path, stream: Tensor, size: int, bos: int) -> Blocks | None:
     """Map the index in a file; None where there is none that fits the stream."""
     try:
         count, odd = divmod(path.stat().st_size - 16, 16)
@@ -192,10 +192,10 @@ def _mapped(path: Path, stream: Tensor, size: int, bos: int) -> Blocks | None:
         return None
     found = torch.from_file(str(path), shared=False, size=2 * count + 2, dtype=torch.long)
     starts, ends = found[2 : count + 2], found[count + 2 :]
-    if found[:2].tolist() != [MAGIC, count]:
+    if found[:2].tolist() != [INDEX_MAGIC, count]:
         return None
-    for at in range(0, count, SCAN):
-        some, until = starts[at : at + SCAN], ends[at : at + SCAN]
+    for at in range(0, count, TOKENS_PER_SCAN):
+        some, until = starts[at : at + TOKENS_PER_SCAN], ends[at : at + TOKENS_PER_SCAN]
         whole = some.lt(until) & (until - some).lt(size)
         if not whole.all() or not some[1:].ge(until[:-1]).all():
             return None
@@ -205,8 +205,8 @@ def _mapped(path: Path, stream: Tensor, size: int, bos: int) -> Blocks | None:
 
 
 def _check(size: int, mode: str) -> None:
-    if mode not in MODES:
-        raise UnknownNameError(f"blocks are cut {mode!r}{near(mode, MODES)}")
+    if mode not in BLOCK_MODES:
+        raise UnknownNameError(f"blocks are cut {mode!r}{suggestion(mode, BLOCK_MODES)}")
     if size < 3:
         raise InputError(f"block size {size} holds no text between <s> and </s>; give at least 3")
 
@@ -214,8 +214,8 @@ def _check(size: int, mode: str) -> None:
 def _line_ends(stream: Tensor, eos: int) -> array[int]:
     """Find the positions after each `</s>`."""
     ends = array("q")
-    for at in range(0, len(stream), SCAN):
+    for at in range(0, len(stream), TOKENS_PER_SCAN):
         # torch compares no unsigned 16-bit numbers
-        found = stream[at : at + SCAN].to(torch.int32).eq(eos).nonzero().squeeze(1)
+        found = stream[at : at + TOKENS_PER_SCAN].to(torch.int32).eq(eos).nonzero().squeeze(1)
         ends.extend((found + at + 1).tolist())
     return ends

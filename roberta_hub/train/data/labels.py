@@ -20,9 +20,9 @@ from roberta_hub.terminal import clean
 from roberta_hub.train.reports import first_process, logger
 from roberta_hub.train.settings import Config
 
-SHOWN = 20
+CLASSES_SHOWN = 20
 """How many classes are listed with their counts."""
-UNWRITABLE = ("Cc", "Cs", "Zl", "Zp")
+UNWRITABLE_CATEGORIES = ("Cc", "Cs", "Zl", "Zp")
 """Unicode's categories of control characters, half surrogate pairs and line breaks."""
 
 
@@ -51,7 +51,7 @@ def label_of(value: Any, where: str) -> str:
     if not label:
         raise InputError(f"{where}: the label is empty")
     if not label.isprintable():
-        odd = next((c for c in label if unicodedata.category(c) in UNWRITABLE), None)
+        odd = next((c for c in label if unicodedata.category(c) in UNWRITABLE_CATEGORIES), None)
         if odd is not None:
             raise InputError(
                 f"{where}: label '{clean(label)[:60]}' holds U+{ord(odd):04X}, a control "
@@ -76,11 +76,11 @@ def labels_of(value: Any, separator: str, where: str) -> tuple[str, ...]:
     return tuple(label_of(item, where) for item in (many if isinstance(many, list) else [many]))
 
 
-def alike(labels: Iterable[str]) -> list[list[str]]:
+def group_alike(labels: Iterable[str]) -> list[list[str]]:
     """Group labels that differ only in case or in the spelling of the same characters or number.
 
     Example:
-        >>> alike(["Good", "bad", "good", "GOOD", "1", "1.0"])
+        >>> group_alike(["Good", "bad", "good", "GOOD", "1", "1.0"])
         [['1', '1.0'], ['GOOD', 'Good', 'good']]
     """
     groups: dict[str | float, list[str]] = {}
@@ -152,10 +152,10 @@ def label_names(
 
 def _report(counts: Mapping[str, int], names: Sequence[str]) -> None:
     ordered = sorted(counts, key=lambda name: -counts[name])
-    more = f", and {len(counts) - SHOWN} more" if len(counts) > SHOWN else ""
-    shown = ", ".join(f"{name} {counts[name]:,}" for name in ordered[:SHOWN])
+    more = f", and {len(counts) - CLASSES_SHOWN} more" if len(counts) > CLASSES_SHOWN else ""
+    shown = ", ".join(f"{name} {counts[name]:,}" for name in ordered[:CLASSES_SHOWN])
     logger.info("labels of %s examples: %s%s", f"{sum(counts.values()):,}", shown, more)
-    groups = alike({*counts, *names})
+    groups = group_alike({*counts, *names})
     if groups:
         listed = "; ".join(
             ", ".join(f"{name!r} ({counts.get(name, 0):,})" for name in group) for group in groups

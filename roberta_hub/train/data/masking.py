@@ -19,9 +19,9 @@ from roberta_hub.errors import InputError, UnknownNameError
 from roberta_hub.text.tokenizer import Tokenizer
 from roberta_hub.train.data.fairseq_masking import fairseq_mask
 from roberta_hub.train.data.random_hash import uniform
-from roberta_hub.train.limits import near
+from roberta_hub.train.limits import suggestion
 
-UNITS = ("token", "word", "span", "fairseq")
+MASKING_UNITS = ("token", "word", "span", "fairseq")
 _CHOICE, _ROUNDING, _FATE, _REPLACEMENT, _LENGTH = range(5)
 """Purposes of random numbers: each decision draws its own."""
 
@@ -77,8 +77,10 @@ class Masking:
     dynamic."""
 
     def __post_init__(self) -> None:
-        if self.unit not in UNITS:
-            raise UnknownNameError(f"masking unit {self.unit!r}{near(self.unit, UNITS)}")
+        if self.unit not in MASKING_UNITS:
+            raise UnknownNameError(
+                f"masking unit {self.unit!r}{suggestion(self.unit, MASKING_UNITS)}"
+            )
         if not 0.0 < self.prob < 1.0:
             raise InputError(f"mask probability {self.prob} must lie between 0 and 1")
         if min(self.leave, self.random) < 0.0 or self.leave + self.random > 1.0:
@@ -161,13 +163,15 @@ def mask(
         taken = unit >= 0
         leader = candidates[unit.clamp(min=0)]  # a span has one fate
     else:
-        taken = choose(keys, sequence[candidates], budget)
+        taken = choose_tokens(keys, sequence[candidates], budget)
         leader = candidates
     of_word = torch.full((len(heads),), -1)
     of_word[word[candidates[taken]]] = leader[taken]
     owner = of_word[word]  # the token whose draw decides, or -1: (N,)
     chosen = owner >= 0
-    return replace(ids, chosen, draw(_FATE, owner.clamp(min=0)), draw, maskable, masking), chosen
+    return replace_tokens(
+        ids, chosen, draw(_FATE, owner.clamp(min=0)), draw, maskable, masking
+    ), chosen
 
 
 def _by_fairseq(
@@ -193,7 +197,7 @@ def _by_fairseq(
     )
 
 
-def replace(
+def replace_tokens(
     ids: Tensor,
     chosen: Tensor,
     fate: Tensor,
@@ -221,7 +225,7 @@ def replace(
     return seen
 
 
-def choose(keys: Tensor, sequence: Tensor, budget: Tensor) -> Tensor:
+def choose_tokens(keys: Tensor, sequence: Tensor, budget: Tensor) -> Tensor:
     """Choose each sequence's `budget` candidates with the smallest keys.
 
     Args:
@@ -234,7 +238,7 @@ def choose(keys: Tensor, sequence: Tensor, budget: Tensor) -> Tensor:
 
     Example:
         >>> keys, sequence = torch.tensor([0.9, 0.1, 0.5, 0.2]), torch.tensor([0, 0, 0, 1])
-        >>> choose(keys, sequence, torch.tensor([2, 0]))
+        >>> choose_tokens(keys, sequence, torch.tensor([2, 0]))
         tensor([False,  True,  True, False])
     """
     order = torch.argsort(sequence + keys)  # sequence after sequence, smallest key first

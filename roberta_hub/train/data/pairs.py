@@ -13,14 +13,14 @@ import torch
 from roberta_hub.errors import InputError
 from roberta_hub.rows.lines import lines
 from roberta_hub.rows.tables import FORMATS, Row
-from roberta_hub.rows.values import blank
-from roberta_hub.train.data.roles import check_format, nonempty, roles, rows
+from roberta_hub.rows.values import is_blank
+from roberta_hub.train.data.roles import check_format, column_roles, nonempty, read_rows
 
 PAIR_ROLES = ("sentence", "sentence2", "sentence3", "score")
 
 
 @dataclass(frozen=True)
-class Pair:
+class PairExample:
     """A sentence, and what belongs to it."""
 
     texts: tuple[str, ...]
@@ -34,7 +34,7 @@ class Pair:
 
 def read_pairs(
     path: str | Path, format: str | None = None, columns: Mapping[str, Any] | None = None
-) -> list[Pair]:
+) -> list[PairExample]:
     r"""Read pairs, triples, scored pairs or single sentences; all rows of a file are of one kind.
 
     Args:
@@ -57,18 +57,22 @@ def read_pairs(
     check_format(format, (*FORMATS, "txt"))
     if format is None and [s for s in path.suffixes if s not in (".gz", ".xz")][-1:] == [".txt"]:
         format = "txt"
-    named = roles(columns, PAIR_ROLES, {role: role for role in PAIR_ROLES})
+    named = column_roles(columns, PAIR_ROLES, {role: role for role in PAIR_ROLES})
     if format != "txt":
-        found = list(_examples(rows(path, format), named, {"sentence", *(columns or {})}))
+        found = list(_examples(read_rows(path, format), named, {"sentence", *(columns or {})}))
     else:
-        found = [Pair((text,), None, f"{path}:{n}") for n, text in lines(path) if text.strip()]
+        found = [
+            PairExample((text,), None, f"{path}:{n}") for n, text in lines(path) if text.strip()
+        ]
     nonempty(found, path)
     if found[0].score is not None and len({pair.score for pair in found}) == 1:
         raise InputError(f"{path}: every score is {found[0].score:g}, which orders nothing")
     return found
 
 
-def _examples(table: Iterator[Row], named: Mapping[str, Any], asked: set[str]) -> Iterator[Pair]:
+def _examples(
+    table: Iterator[Row], named: Mapping[str, Any], asked: set[str]
+) -> Iterator[PairExample]:
     first: set[str] = set()
     for row in table:
         own = {role for role in PAIR_ROLES if role in asked or named[role] in row.values}
@@ -83,16 +87,16 @@ def _examples(table: Iterator[Row], named: Mapping[str, Any], asked: set[str]) -
                 )
         second = ("sentence", "sentence2") if "sentence2" in first else ("sentence",)
         texts = [_sentence(row, named[role]) for role in second]
-        if "sentence3" in own and not blank(row.values.get(named["sentence3"])):
+        if "sentence3" in own and not is_blank(row.values.get(named["sentence3"])):
             texts.append(_sentence(row, named["sentence3"]))
         score = _score(row, named["score"]) if "score" in first else None
         _check(texts, score, row)
-        yield Pair(tuple(texts), score, row.where)
+        yield PairExample(tuple(texts), score, row.where)
 
 
 def _sentence(row: Row, column: str) -> str:
     text = row.text(column)
-    if blank(text):
+    if is_blank(text):
         raise row.nothing(column)
     return text
 

@@ -7,12 +7,12 @@ from pathlib import Path
 
 from roberta_hub.errors import UnknownNameError
 from roberta_hub.rows.tables import Row
-from roberta_hub.train.data.roles import digits_in, nonempty, rows
-from roberta_hub.train.limits import near
+from roberta_hub.train.data.roles import nonempty, parse_digits, read_rows
+from roberta_hub.train.limits import suggestion
 
 
 @dataclass(frozen=True)
-class Pronoun:
+class PronounExample:
     """A pronoun in its sentence, the name it may refer to, and the rivals of that name."""
 
     before: str
@@ -27,7 +27,7 @@ class Pronoun:
     where: str
 
 
-def read_pronouns(path: str | Path, format: str | None = None) -> list[Pronoun]:
+def read_pronouns(path: str | Path, format: str | None = None) -> list[PronounExample]:
     """Read ambiguous pronouns.
 
     Args:
@@ -40,18 +40,20 @@ def read_pronouns(path: str | Path, format: str | None = None) -> list[Pronoun]:
     """
     path = Path(path)
     if format == "wsc":
-        return nonempty([_wsc(row) for row in rows(path, "jsonl")], path)
+        return nonempty([_wsc(row) for row in read_rows(path, "jsonl")], path)
     if format == "winogrande":
-        return nonempty([_winogrande(row) for row in rows(path, "jsonl")], path)
+        return nonempty([_winogrande(row) for row in read_rows(path, "jsonl")], path)
     if format == "gap":
-        return nonempty([_gap(row) for row in rows(path, "tsv")], path)
-    raise UnknownNameError(f"data.format is {format!r}{near(format, ('wsc', 'winogrande', 'gap'))}")
+        return nonempty([_gap(row) for row in read_rows(path, "tsv")], path)
+    raise UnknownNameError(
+        f"data.format is {format!r}{suggestion(format, ('wsc', 'winogrande', 'gap'))}"
+    )
 
 
-_BEHIND = '.,"'
+_PUNCTUATION = '.,"'
 
 
-def _wsc(row: Row) -> Pronoun:
+def _wsc(row: Row) -> PronounExample:
     """Read a row of WSC: `target.span2` is the pronoun, counted in words, `span1` the query.
 
     Some indices are one too low, and punctuation behind the pronoun belongs to the sentence
@@ -63,11 +65,13 @@ def _wsc(row: Row) -> Pronoun:
     spans = Row(target, row.number, row.where)
     text, query = row.text("text"), spans.text("span1_text")
     pronoun, place = spans.text("span2_text"), target.get("span2_index")
-    words, pronoun = text.split(" "), pronoun.rstrip(_BEHIND)
+    words, pronoun = text.split(" "), pronoun.rstrip(_PUNCTUATION)
     if not isinstance(place, int) or not 0 <= place < len(words):
         raise row.error(f"span2_index {place!r} is outside the text of {len(words)} words")
     there = [
-        i for i in (place, place + 1) if words[i : i + 1] and words[i].rstrip(_BEHIND) == pronoun
+        i
+        for i in (place, place + 1)
+        if words[i : i + 1] and words[i].rstrip(_PUNCTUATION) == pronoun
     ]
     if not there or not pronoun:
         raise row.error(f"{pronoun!r} does not stand at word {place}")
@@ -78,10 +82,10 @@ def _wsc(row: Row) -> Pronoun:
     candidates = tuple(row.texts("candidates")) if "candidates" in row.values else ()
     rest = text[start + len(pronoun) :]
     query = query[:-1] if query.endswith((".", ",")) else query
-    return Pronoun(text[:start], pronoun, rest, query, candidates, label, row.where)
+    return PronounExample(text[:start], pronoun, rest, query, candidates, label, row.where)
 
 
-def _winogrande(row: Row) -> Pronoun:
+def _winogrande(row: Row) -> PronounExample:
     """Read a row of Winogrande: `_` is the blank, the right option the query."""
     text, answer = row.text("sentence"), str(row.value("answer"))
     if text.count("_") != 1 or answer not in ("1", "2"):
@@ -89,13 +93,13 @@ def _winogrande(row: Row) -> Pronoun:
     before, after = text.split("_")
     right = row.text(f"option{answer}")
     wrong = row.text(f"option{3 - int(answer)}")
-    return Pronoun(before, "_", after, right, (wrong,), True, row.where)
+    return PronounExample(before, "_", after, right, (wrong,), True, row.where)
 
 
-def _gap(row: Row) -> Pronoun:
+def _gap(row: Row) -> PronounExample:
     """Read a row of GAP: the query is the name that is meant, and A with label False if none is."""
     text, pronoun = row.text("Text"), row.text("Pronoun")
-    start = digits_in(row.values.get("Pronoun-offset"))
+    start = parse_digits(row.values.get("Pronoun-offset"))
     if start is None or text[start : start + len(pronoun)] != pronoun:
         raise row.error(f"{pronoun!r} does not stand at character {start}")
     names = [row.text(name) for name in "AB"]
@@ -103,4 +107,4 @@ def _gap(row: Row) -> Pronoun:
     if truth[1] and not truth[0]:
         names.reverse()
     rest = text[start + len(pronoun) :]
-    return Pronoun(text[:start], pronoun, rest, names[0], (names[1],), any(truth), row.where)
+    return PronounExample(text[:start], pronoun, rest, names[0], (names[1],), any(truth), row.where)

@@ -8,13 +8,13 @@ from pathlib import Path
 from typing import Any
 
 from roberta_hub.errors import InputError
-from roberta_hub.rows.lines import ENDLESS, lines
+from roberta_hub.rows.lines import NO_LINE_LIMIT, lines
 from roberta_hub.rows.tables import FORMATS, json_row
-from roberta_hub.train.data.roles import check_format, nonempty, roles, rows
+from roberta_hub.train.data.roles import check_format, column_roles, nonempty, read_rows
 
 
 @dataclass(frozen=True)
-class Question:
+class QuestionExample:
     """A question, a context, and where the context answers it."""
 
     question: str
@@ -26,7 +26,7 @@ class Question:
 
 def read_questions(
     path: str | Path, format: str | None = None, columns: Mapping[str, Any] | None = None
-) -> list[Question]:
+) -> list[QuestionExample]:
     """Read questions with contexts that answer them.
 
     Args:
@@ -45,9 +45,9 @@ def read_questions(
         return nonempty(list(_squad(path)), path)
     check_format(format, ("squad", *FORMATS))
     names = ("question", "context", "answers")
-    named = roles(columns, names, {name: name for name in names})
+    named = column_roles(columns, names, {name: name for name in names})
     found = []
-    for row in rows(path, format):
+    for row in read_rows(path, format):
         context, question = row.text(named["context"]), row.text(named["question"])
         given = row.value(named["answers"])
         if isinstance(given, dict):
@@ -58,12 +58,14 @@ def read_questions(
         else:
             texts = given if isinstance(given, list) else [given]
             pairs = [(context.find(str(text)), str(text)) for text in texts if str(text)]
-        found.append(Question(question, context, _checked(pairs, context, row.where), row.where))
+        found.append(
+            QuestionExample(question, context, _checked(pairs, context, row.where), row.where)
+        )
     return nonempty(found, path)
 
 
-def _squad(path: Path) -> Iterator[Question]:
-    about = json_row("".join(text for _, text in lines(path, ENDLESS)), 1, path).values
+def _squad(path: Path) -> Iterator[QuestionExample]:
+    about = json_row("".join(text for _, text in lines(path, NO_LINE_LIMIT)), 1, path).values
     where = str(path)
     try:
         for article in about["data"]:
@@ -73,7 +75,9 @@ def _squad(path: Path) -> Iterator[Question]:
                     where = f"{path}:question {qa['id']}"
                     given = [] if qa.get("is_impossible") else qa["answers"]
                     pairs = [(a["answer_start"], a["text"]) for a in given]
-                    yield Question(qa["question"], context, _checked(pairs, context, where), where)
+                    yield QuestionExample(
+                        qa["question"], context, _checked(pairs, context, where), where
+                    )
     except (KeyError, TypeError, AttributeError) as error:
         raise InputError(
             f"{where}: not in SQuAD's layout: {type(error).__name__}: {error}"

@@ -9,12 +9,12 @@ from typing import Any, TypeVar
 
 from roberta_hub.errors import InputError, UnknownNameError
 from roberta_hub.rows.tables import FORMATS, Row, format_of, open_table
-from roberta_hub.train.limits import near
+from roberta_hub.train.limits import suggestion
 
 Example = TypeVar("Example")
 
 
-def rows(path: Path, format: str | None = None) -> Iterator[Row]:
+def read_rows(path: Path, format: str | None = None) -> Iterator[Row]:
     """Read the rows of a table.
 
     Args:
@@ -36,16 +36,16 @@ def rows(path: Path, format: str | None = None) -> Iterator[Row]:
 def check_format(format: str | None, known: Sequence[str]) -> None:
     """Refuse a format that is not known; the message lists those that are."""
     if format is not None and format not in known:
-        raise UnknownNameError(f"data.format is {format!r}{near(format, known)}")
+        raise UnknownNameError(f"data.format is {format!r}{suggestion(format, known)}")
 
 
-def roles(
+def column_roles(
     columns: Mapping[str, Any] | None, known: Sequence[str], default: Mapping[str, str]
 ) -> dict[str, Any]:
     """Say which column plays which role; UnknownNameError for a role that does not exist."""
     for role in columns or {}:
         if role not in known:
-            raise UnknownNameError(f"no role data.columns.{role}{near(role, known)}")
+            raise UnknownNameError(f"no role data.columns.{role}{suggestion(role, known)}")
     for role, column in (columns or {}).items():
         several = isinstance(column, (list, tuple)) and role == "options"
         if not all(isinstance(name, str) for name in (column if several else [column])):
@@ -53,11 +53,11 @@ def roles(
     return {**default, **(columns or {})}
 
 
-def digits_in(value: Any) -> int | None:
+def parse_digits(value: Any) -> int | None:
     """Read a whole number of up to six digits; None for anything else.
 
     Example:
-        >>> digits_in("12"), digits_in(3), digits_in("-1")
+        >>> parse_digits("12"), parse_digits(3), parse_digits("-1")
         (12, 3, None)
     """
     return int(value) if re.fullmatch(r"\d{1,6}", str(value)) else None

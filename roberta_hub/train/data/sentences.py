@@ -13,13 +13,13 @@ from roberta_hub.rows.lines import lines
 from roberta_hub.rows.tables import FORMATS
 from roberta_hub.text.tokenizer import Text
 from roberta_hub.train.data.labels import label_of, labels_of, probabilities_of
-from roberta_hub.train.data.roles import check_format, nonempty, roles, rows
+from roberta_hub.train.data.roles import check_format, column_roles, nonempty, read_rows
 
 SENTENCE_ROLES = ("sentence", "sentence2", "label", "probabilities")
 
 
 @dataclass(frozen=True)
-class Sentences:
+class LabelledText:
     """A text or a pair of texts, with its labels."""
 
     text: Text
@@ -32,8 +32,8 @@ class Sentences:
 
 
 @dataclass(frozen=True)
-class Glue:
-    """Where a GLUE file has its columns, counted from 0 (fairseq `preprocess_GLUE_tasks.sh`)."""
+class GlueLayout:
+    """Columns of a GLUE file, counted from 0 (fairseq `preprocess_GLUE_tasks.sh`)."""
 
     sentences: tuple[int, ...]
     label: int
@@ -55,15 +55,15 @@ def _same(*names: str) -> dict[str, str]:
     return {name: name for name in names}
 
 
-GLUE = {
-    "mnli": Glue((8, 9), -1, names=_same("contradiction", "neutral", "entailment")),
-    "qnli": Glue((1, 2), 3, names=_same("not_entailment", "entailment")),
-    "qqp": Glue((3, 4), 5, fields=6, names={"0": "different", "1": "duplicate"}),
-    "rte": Glue((1, 2), 3, names=_same("not_entailment", "entailment")),
-    "sst_2": Glue((0,), 1, names={"0": "negative", "1": "positive"}),
-    "mrpc": Glue((3, 4), 0, names={"0": "different", "1": "paraphrase"}),
-    "cola": Glue((3,), 1, header=False, names={"0": "unacceptable", "1": "acceptable"}),
-    "sts_b": Glue((7, 8), 9, scale=5.0),
+GLUE_LAYOUTS = {
+    "mnli": GlueLayout((8, 9), -1, names=_same("contradiction", "neutral", "entailment")),
+    "qnli": GlueLayout((1, 2), 3, names=_same("not_entailment", "entailment")),
+    "qqp": GlueLayout((3, 4), 5, fields=6, names={"0": "different", "1": "duplicate"}),
+    "rte": GlueLayout((1, 2), 3, names=_same("not_entailment", "entailment")),
+    "sst_2": GlueLayout((0,), 1, names={"0": "negative", "1": "positive"}),
+    "mrpc": GlueLayout((3, 4), 0, names={"0": "different", "1": "paraphrase"}),
+    "cola": GlueLayout((3,), 1, header=False, names={"0": "unacceptable", "1": "acceptable"}),
+    "sts_b": GlueLayout((7, 8), 9, scale=5.0),
 }
 
 
@@ -73,13 +73,13 @@ def read_sentences(
     columns: Mapping[str, Any] | None = None,
     *,
     separator: str | None = None,
-) -> list[Sentences]:
+) -> list[LabelledText]:
     r"""Read texts or pairs with their labels.
 
     Args:
         path: a file; `.gz` and `.xz` are unpacked on the fly.
-        format: "csv", "tsv", "jsonl", "parquet" (see `open_table`), or one of `GLUE`; None: by the
-            file's name.
+        format: "csv", "tsv", "jsonl", "parquet" (see `open_table`), or one of `GLUE_LAYOUTS`; None:
+            by the file's name.
         columns: which column is `sentence`, `sentence2` (optional), `label` and `probabilities`
             (optional); None: sentence, label and, where the table has it, sentence2, by these
             names. White space around labels is no part of them.
@@ -97,12 +97,12 @@ def read_sentences(
         ('five',)
     """
     path = Path(path)
-    if format in GLUE:
-        return nonempty(list(_glue(path, GLUE[format])), path)
-    check_format(format, (*FORMATS, *GLUE))
-    named = roles(columns, SENTENCE_ROLES, {"sentence": "sentence", "label": "label"})
-    found: list[Sentences] = []
-    for row in rows(path, format):
+    if format in GLUE_LAYOUTS:
+        return nonempty(list(_glue(path, GLUE_LAYOUTS[format])), path)
+    check_format(format, (*FORMATS, *GLUE_LAYOUTS))
+    named = column_roles(columns, SENTENCE_ROLES, {"sentence": "sentence", "label": "label"})
+    found: list[LabelledText] = []
+    for row in read_rows(path, format):
         if (
             not found
             and "sentence2" in row.values
@@ -115,7 +115,7 @@ def read_sentences(
         likely = None
         if "probabilities" in named:
             likely = probabilities_of(row.value(named["probabilities"]), row.where)
-        found.append(Sentences(text, labels, row.where, likely))
+        found.append(LabelledText(text, labels, row.where, likely))
     return nonempty(found, path)
 
 
@@ -127,7 +127,7 @@ def _labels(value: Any, separator: str | None, where: str) -> tuple[str, ...]:
     return (label_of(value, where),)  # JSON has 1 and 1.0 and true, labels like any other
 
 
-def _glue(path: Path, layout: Glue) -> Iterator[Sentences]:
+def _glue(path: Path, layout: GlueLayout) -> Iterator[LabelledText]:
     left_out = []
     for line, text in lines(path):
         if line == 1 and layout.header:
@@ -144,7 +144,7 @@ def _glue(path: Path, layout: Glue) -> Iterator[Sentences]:
             raise InputError(f"{where}: label {label[:40]!r}; there are {', '.join(layout.names)}")
         texts = tuple(cells[i] for i in layout.sentences)
         name = layout.names[label] if layout.names else label
-        yield Sentences(texts if len(texts) > 1 else texts[0], (name,), where)
+        yield LabelledText(texts if len(texts) > 1 else texts[0], (name,), where)
     if left_out:
         warnings.warn(
             f"{path}: left out {len(left_out)} rows that do not have {layout.fields} fields, as "

@@ -23,19 +23,19 @@ from torch import Tensor
 from roberta_hub.checkpoint.fetch.cache import turn
 from roberta_hub.errors import InputError
 from roberta_hub.files import flush, read_note, write_json
-from roberta_hub.rows.lines import ENDLESS, lines
+from roberta_hub.rows.lines import NO_LINE_LIMIT, lines
 from roberta_hub.rows.tables import format_of
 from roberta_hub.terminal import progress_bar
 from roberta_hub.text.tokenizer import Tokenizer
-from roberta_hub.train.data.roles import rows
+from roberta_hub.train.data.roles import read_rows
 
-VERSION = 1
-CHUNK = 4_000_000
+STREAM_VERSION = 1
+CHUNK_CHARACTERS = 4_000_000
 """Characters that are tokenized at once, and done again after a crash."""
 
 
 def open_stream(folder: Path, tokenizer: Tokenizer) -> Tensor:
-    """Map the ids of a folder that `build` wrote into memory: (S,), of 16 or 32 bits.
+    """Map the ids of a folder that `build_stream` wrote into memory: (S,), of 16 or 32 bits.
 
     Raises:
         InputError: no such folder, a damaged one, or ids of another tokenizer.
@@ -59,7 +59,7 @@ def open_stream(folder: Path, tokenizer: Tokenizer) -> Tensor:
     return torch.from_file(str(path), shared=False, size=about["tokens"], dtype=dtype)
 
 
-def build(
+def build_stream(
     source: str | Path,
     folder: str | Path,
     tokenizer: Tokenizer,
@@ -92,13 +92,13 @@ def build(
         >>> import tempfile
         >>> work = Path(tempfile.mkdtemp())
         >>> _ = (work / "text.txt").write_text("Hello world!\nHello.\n\nHello again.\n")
-        >>> build(work / "text.txt", work / "tokens", Tokenizer.shipped()).tolist()
+        >>> build_stream(work / "text.txt", work / "tokens", Tokenizer.shipped()).tolist()
         [31414, 232, 328, 2, 31414, 4, 2, 2, 31414, 456, 4, 2, 2]
     """
-    paths, folder = sources(source), Path(folder)
+    paths, folder = source_files(source), Path(folder)
     about: dict[str, Any] = {
         "format": "roberta_hub token stream",
-        "version": VERSION,
+        "version": STREAM_VERSION,
         "sources": [[str(p.resolve()), p.stat().st_size, p.stat().st_mtime_ns] for p in paths],
         "vocabulary": _fingerprint(tokenizer),
         "column": column,
@@ -117,7 +117,7 @@ def build(
     return open_stream(folder, tokenizer)
 
 
-def sources(source: str | Path) -> list[Path]:
+def source_files(source: str | Path) -> list[Path]:
     """List the files that a name, a folder or a pattern stands for, sorted.
 
     Raises:
@@ -138,13 +138,13 @@ def sources(source: str | Path) -> list[Path]:
     return found
 
 
-def documents(path: Path, column: str = "text") -> Iterator[list[str]]:
+def read_documents(path: Path, column: str = "text") -> Iterator[list[str]]:
     """Read the lines of each document of a file, without the blank ones.
 
     Of a table each row is a document; every other file is text, a blank line between documents.
     """
     if format_of(path) is not None:
-        for row in rows(path):
+        for row in read_rows(path):
             text = row.values.get(column)
             if not isinstance(text, str):
                 raise row.error(
@@ -154,7 +154,7 @@ def documents(path: Path, column: str = "text") -> Iterator[list[str]]:
             yield [part for part in text.splitlines() if part.strip()]
         return
     document: list[str] = []
-    for _, text in lines(path, ENDLESS):
+    for _, text in lines(path, NO_LINE_LIMIT):
         if text.strip():
             document.append(text)
         elif document:
@@ -165,15 +165,15 @@ def documents(path: Path, column: str = "text") -> Iterator[list[str]]:
 
 
 def _chunks(paths: Sequence[Path], column: str) -> Iterator[list[str]]:
-    """Gather lines to about CHUNK characters, with an empty line after each document."""
+    """Gather lines to about `CHUNK_CHARACTERS` characters."""
     chunk: list[str] = []
     size = 0
     for path in paths:
-        for document in documents(path, column):
+        for document in read_documents(path, column):
             for text in [*document, ""]:
                 chunk.append(text)
                 size += len(text) + 1
-                if size >= CHUNK:
+                if size >= CHUNK_CHARACTERS:
                     yield chunk
                     chunk, size = [], 0
     if chunk:

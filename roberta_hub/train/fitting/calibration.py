@@ -15,14 +15,14 @@ from torch import Tensor
 from roberta_hub.settings import HeadKind
 from roberta_hub.train.fitting.regression import losses
 
-SPREAD = 0.4
+LOG_TEMPERATURE_STD = 0.4
 """Standard deviation of the logarithm of the expected temperature: it holds that of few rows."""
-STEPS = 100
-SHARED = 8.0
+SEARCH_STEPS = 100
+SHARED_THRESHOLD_ROWS = 8.0
 """Rows' worth of all labels that each label's own threshold is held by."""
 
 
-def temperature(logits: Tensor, targets: Tensor, kind: HeadKind, usual: float = 1.0) -> float:
+def fit_temperature(logits: Tensor, targets: Tensor, kind: HeadKind, usual: float = 1.0) -> float:
     """Find the number by which logits are divided so that probabilities are true (Guo et al. 2017).
 
     The temperature is the likeliest one, given the rows and a log-normal prior. There is always one
@@ -36,7 +36,7 @@ def temperature(logits: Tensor, targets: Tensor, kind: HeadKind, usual: float = 
 
     Example:
         >>> sure, targets = torch.tensor([[5.0, -5.0]] * 40), torch.eye(2)[[0, 0, 0, 1] * 10]
-        >>> temperature(sure, targets, "single_label") > 2
+        >>> fit_temperature(sure, targets, "single_label") > 2
         True
     """
     if kind == "regression":
@@ -44,12 +44,12 @@ def temperature(logits: Tensor, targets: Tensor, kind: HeadKind, usual: float = 
     logits, targets = logits.double(), targets.double()
     expected = math.log(usual)
     log_t = torch.full((), expected, dtype=torch.float64, requires_grad=True)
-    search = torch.optim.LBFGS([log_t], max_iter=STEPS, line_search_fn="strong_wolfe")
+    search = torch.optim.LBFGS([log_t], max_iter=SEARCH_STEPS, line_search_fn="strong_wolfe")
 
     def closure() -> Tensor:
         search.zero_grad()
         fit = losses(logits / log_t.exp(), targets, kind).sum()
-        total = fit + ((log_t - expected) / SPREAD).square() / 2
+        total = fit + ((log_t - expected) / LOG_TEMPERATURE_STD).square() / 2
         total.backward()  # type: ignore[no-untyped-call]
         return total
 
@@ -58,7 +58,7 @@ def temperature(logits: Tensor, targets: Tensor, kind: HeadKind, usual: float = 
     return math.exp(float(log_t.detach()))
 
 
-def calibrated(
+def cross_calibrated(
     logits: Tensor,
     targets: Tensor,
     kind: HeadKind,
@@ -74,17 +74,17 @@ def calibrated(
         targets: (n, K).
         kind: of the head.
         folds: of the rows; every row is in one.
-        usual: see `temperature`.
+        usual: see `fit_temperature`.
     """
     found = logits.clone()
     for fold in folds:
         others = torch.ones(len(logits), dtype=torch.bool)
         others[list(fold)] = False
-        found[list(fold)] /= temperature(logits[others], targets[others], kind, usual)
+        found[list(fold)] /= fit_temperature(logits[others], targets[others], kind, usual)
     return found
 
 
-def thresholds(probabilities: Tensor, targets: Tensor) -> tuple[float, ...]:
+def choose_thresholds(probabilities: Tensor, targets: Tensor) -> tuple[float, ...]:
     """Choose from which probability on each label is given, for the largest micro-F1.
 
     A label with few rows would choose by chance. So each is judged together with some rows' worth
@@ -95,14 +95,15 @@ def thresholds(probabilities: Tensor, targets: Tensor) -> tuple[float, ...]:
         targets: 1.0 where a row has a label. Shape: (n, K)
 
     Example:
-        >>> thresholds(torch.tensor([[0.2], [0.3], [0.1]]), torch.tensor([[1.0], [1.0], [0.0]]))
+        >>> probabilities = torch.tensor([[0.2], [0.3], [0.1]])
+        >>> choose_thresholds(probabilities, torch.tensor([[1.0], [1.0], [0.0]]))
         (0.175,)
     """
     grid = torch.arange(1, 20, dtype=probabilities.dtype) / 20  # 0.05 ... 0.95
     given = probabilities.unsqueeze(0) >= grid.view(-1, 1, 1)  # (thresholds, n, K)
     right = (given * targets).sum(1)  # (thresholds, K)
     answered, wanted = given.sum(1), targets.sum(0)
-    share = SHARED / max(len(targets), 1)
+    share = SHARED_THRESHOLD_ROWS / max(len(targets), 1)
     numerator = 2 * (right + share * right.mean(1, keepdim=True))
     denominator = answered + wanted + share * (answered + wanted).mean(1, keepdim=True)
     found = numerator / denominator.clamp(min=1e-9)

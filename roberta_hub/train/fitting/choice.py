@@ -5,7 +5,7 @@ from __future__ import annotations
 import textwrap
 from dataclasses import dataclass
 
-WIDTH = 80
+TERMINAL_COLUMNS = 80
 """Of a terminal."""
 
 
@@ -50,7 +50,7 @@ class Choice:
               accuracy  0.810  head alone (taken)
                             -  all: over two minutes
         """
-        lines = [textwrap.fill(self.said(), WIDTH, subsequent_indent="  ")]
+        lines = [textwrap.fill(self.said(), TERMINAL_COLUMNS, subsequent_indent="  ")]
         width = len(self.measure)
         for i, way in enumerate(self.ways):
             score = "-" if way.score is None else f"{way.score:.3f}"
@@ -58,5 +58,7 @@ class Choice:
             note += f": {way.why_not}" if way.why_not else ""
             name = self.measure if i == 0 else ""
             line = f"  {name:<{width}}  {score:>5}  {way.name}{note}"
-            lines.append(textwrap.fill(line, WIDTH, subsequent_indent=" " * (width + 11)))
+            lines.append(
+                textwrap.fill(line, TERMINAL_COLUMNS, subsequent_indent=" " * (width + 11))
+            )
         return "\n".join(lines)

@@ -8,17 +8,17 @@ from collections.abc import Mapping
 from roberta_hub.show.bars import Bar, Bars
 from roberta_hub.show.colours import BLUE, ORANGE
 from roberta_hub.show.display import Part
-from roberta_hub.show.facts import Remark
-from roberta_hub.show.table import Cell, Table
+from roberta_hub.show.facts import Note
+from roberta_hub.show.shaded_table import Cell, ShadedTable
 from roberta_hub.train.metrics import f1
 
-SHOWN = 8
+CLASSES_IN_TABLE = 8
 """Classes of a confusion table; with more the most frequent confusions are listed."""
-LABELS = 20
+LABELS_SHOWN = 20
 """Labels that have a line where a text may have several, or spans."""
 
 
-def confusions(task: str, confusion: Mapping[tuple[str, str], int]) -> list[Part]:
+def confusion_display(task: str, confusion: Mapping[tuple[str, str], int]) -> list[Part]:
     r"""Show which class was taken for which; of several labels, or spans, how each was found.
 
     Args:
@@ -26,7 +26,7 @@ def confusions(task: str, confusion: Mapping[tuple[str, str], int]) -> list[Part
         confusion: see `Scores.confusion`.
 
     Example:
-        >>> (table,) = confusions("classification", {("bad", "bad"): 3, ("good", "bad"): 1})
+        >>> (table,) = confusion_display("classification", {("bad", "bad"): 3, ("good", "bad"): 1})
         >>> print("\n".join(table.lines()))
           right  answered
                     bad    good
@@ -38,20 +38,20 @@ def confusions(task: str, confusion: Mapping[tuple[str, str], int]) -> list[Part
     if task in ("multi_label", "tagging"):
         return _of_labels(confusion)
     names = sorted({name for pair in confusion for name in pair})
-    if len(names) <= SHOWN:
+    if len(names) <= CLASSES_IN_TABLE:
         return [_square(names, confusion)]
     wrong = Counter({pair: n for pair, n in confusion.items() if pair[0] != pair[1]})
     rows = [Bar(f"{a} taken for {b}", f"{n:,}") for (a, b), n in wrong.most_common(10)]
-    return [Remark("most often confused:"), Bars(rows)] if rows else []
+    return [Note("most often confused:"), Bars(rows)] if rows else []
 
 
-def _square(names: list[str], confusion: Mapping[tuple[str, str], int]) -> Table:
+def _square(names: list[str], confusion: Mapping[tuple[str, str], int]) -> ShadedTable:
     """Make a row for each right class and a column for each answer."""
     rows = []
     for right in names:
         total = max(sum(confusion.get((right, name), 0) for name in names), 1)
         rows.append((right, [_count(confusion, right, name, total) for name in names]))
-    return Table(names, rows, left="right", above="answered")
+    return ShadedTable(names, rows, left="right", above="answered")
 
 
 def _count(confusion: Mapping[tuple[str, str], int], right: str, answered: str, total: int) -> Cell:
@@ -62,15 +62,15 @@ def _count(confusion: Mapping[tuple[str, str], int], right: str, answered: str, 
 def _of_labels(confusion: Mapping[tuple[str, str], int]) -> list[Part]:
     names = sorted({name for name, _ in confusion})
     rows = []
-    for name in names[:LABELS]:
+    for name in names[:LABELS_SHOWN]:
         right, missed, wrong = (confusion.get((name, k), 0) for k in ("right", "missed", "wrong"))
         shares = [_share(right, right + wrong), _share(right, right + missed)]
         counts = [Cell(f"{count:,}") for count in (right, missed, wrong)]
         rows.append((name, [*counts, *shares, Cell(f"{f1(right, missed, wrong):.2f}")]))
     columns = ("right", "missed", "wrong", "precision", "recall", "F1")
-    found: list[Part] = [Table(columns, rows)]
-    if len(names) > LABELS:
-        found.append(Remark(f"and {len(names) - LABELS} more labels"))
+    found: list[Part] = [ShadedTable(columns, rows)]
+    if len(names) > LABELS_SHOWN:
+        found.append(Note(f"and {len(names) - LABELS_SHOWN} more labels"))
     return found
 
 

@@ -14,7 +14,7 @@ from torch import Tensor
 from roberta_hub.errors import InputError
 from roberta_hub.inference.classify import Prediction
 from roberta_hub.text.tokenizer import Text
-from roberta_hub.train.data.sentences import Sentences
+from roberta_hub.train.data.sentences import LabelledText
 
 
 @dataclass(frozen=True)
@@ -36,7 +36,7 @@ class Doubtful:
 
 
 def doubtful_answers(
-    task: str, rows: Sequence[Sentences], answers: Sequence[Prediction]
+    task: str, rows: Sequence[LabelledText], answers: Sequence[Prediction]
 ) -> tuple[Doubtful, ...]:
     """Find the rows whose label is likely wrong; see `likely_wrong`.
 
@@ -46,7 +46,7 @@ def doubtful_answers(
         answers: one to each row, of a model that had not learnt it.
 
     Example:
-        >>> rows = [Sentences(f"text {i}", ("ab"[i % 2],), f"t:{i}") for i in range(8)]
+        >>> rows = [LabelledText(f"text {i}", ("ab"[i % 2],), f"t:{i}") for i in range(8)]
         >>> sure = {"a": Prediction.of(["a", "b"], [0.9, 0.1]),
         ...         "b": Prediction.of(["a", "b"], [0.1, 0.9])}
         >>> answers = [sure["b" if i == 2 else row.labels[0]] for i, row in enumerate(rows)]
@@ -61,7 +61,7 @@ def doubtful_answers(
 
 
 def likely_wrong(
-    rows: Sequence[Sentences],
+    rows: Sequence[LabelledText],
     names: Sequence[str],
     probabilities: Tensor | Sequence[Sequence[float]],
     *,
@@ -84,7 +84,7 @@ def likely_wrong(
         InputError: the probabilities are not those of these rows and names.
 
     Example:
-        >>> rows = [Sentences(f"text {i}", ("ab"[i % 2],), f"t:{i}") for i in range(8)]
+        >>> rows = [LabelledText(f"text {i}", ("ab"[i % 2],), f"t:{i}") for i in range(8)]
         >>> sure = [[0.9, 0.1] if i % 2 == 0 else [0.2, 0.8] for i in range(8)]
         >>> sure[2] = [0.05, 0.95]
         >>> [(found.where, found.suggested) for found in likely_wrong(rows, ["a", "b"], sure)]
@@ -129,7 +129,7 @@ def doubts(probabilities: Tensor, given: Tensor) -> Tensor:
 
 
 def _ranked(
-    rows: Sequence[Sentences], names: Sequence[str], values: Tensor, own: Tensor
+    rows: Sequence[LabelledText], names: Sequence[str], values: Tensor, own: Tensor
 ) -> list[Doubtful]:
     """Judge rows of one class each.
 

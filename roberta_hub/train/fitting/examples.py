@@ -13,43 +13,49 @@ from typing import Any
 from roberta_hub.arguments import one_of, shown, switch, whole_number
 from roberta_hub.errors import InputError, Remedy
 from roberta_hub.rows.columns import (
-    HEADLESS,
+    HEADLESS_NOTE,
     find_columns,
     flag_columns,
     is_headless,
     shell_list,
 )
 from roberta_hub.rows.tables import Row, Table, table_of
-from roberta_hub.rows.values import Fault, blank, number_in, text_in
+from roberta_hub.rows.values import Fault, is_blank, number_in, text_in
 from roberta_hub.text.tokenizer import Text
-from roberta_hub.train.data.labels import alike
-from roberta_hub.train.data.sentences import Sentences
-from roberta_hub.train.fitting.several import (
+from roberta_hub.train.data.labels import group_alike
+from roberta_hub.train.data.sentences import LabelledText
+from roberta_hub.train.fitting.multi_label import (
     about_dicts,
     check_vectors,
     flags_in,
     holds_texts_of_lists,
+    label_name,
+    labels_in,
     likely_separator,
-    name_of,
-    names_in,
-    opened,
-    plain,
+    parse_cell,
     separator_of,
     separator_words,
+    to_python,
 )
-from roberta_hub.train.fitting.split import counted, doubles, near, split, without
+from roberta_hub.train.fitting.split import (
+    drop_held_out,
+    group_duplicates,
+    row_count,
+    short_place,
+    split,
+)
 from roberta_hub.train.limits import MAX_SEED
 
-TASKS = ("classification", "regression", "multi_label")
+FIT_TASKS = ("classification", "regression", "multi_label")
 MAX_CLASSES = 20
 """Whole numbers with more different values than this are no classes but a quantity."""
-FEW = 100
+FEW_TRAINING_ROWS = 100
 """With fewer rows to learn from the report says that they are few."""
-CROSSED = 200
+CROSS_VALIDATED_ROWS = 200
 """With fewer rows none is held out, unless the caller says so: cross-validation judges."""
-SHARE = 0.1
+HELD_OUT_SHARE = 0.1
 """Of the rows that are held out of larger tables, unless the caller says so."""
-SHOWN = 12
+SUMMARY_CLASSES = 12
 """Classes that the summary lists."""
 
 
@@ -60,13 +66,13 @@ class Examples:
     source: str
     """What errors and reports call the table."""
     task: str
-    """One of `TASKS`."""
+    """One of `FIT_TASKS`."""
     columns: tuple[str, ...]
     """Of the texts: one, or two for pairs."""
     label: str
     """Column of the labels; of several columns their names in a row."""
-    train: list[Sentences]
-    valid: list[Sentences]
+    train: list[LabelledText]
+    valid: list[LabelledText]
     held_out: str
     """How `valid` was chosen, in words."""
     share: str | None = None
@@ -112,13 +118,13 @@ class Examples:
             f"task: {self.task.replace('_', '-')}{self._spread()}",
         ]
         counts = self.counts().most_common() if self.task != "regression" else []
-        width = max((len(name) for name, _ in counts[:SHOWN]), default=0)
-        for name, count in counts[:SHOWN]:
+        width = max((len(name) for name, _ in counts[:SUMMARY_CLASSES]), default=0)
+        for name, count in counts[:SUMMARY_CLASSES]:
             bar = "█" * max(1, round(24 * count / counts[0][1]))
             lines.append(f"  {name[:40]:<{min(width, 40)}} {count:>8,}  {bar}")
-        if len(counts) > SHOWN:
-            lines.append(f"  and {len(counts) - SHOWN} more")
-        lines += [wrapped(note) for note in self.notes]
+        if len(counts) > SUMMARY_CLASSES:
+            lines.append(f"  and {len(counts) - SUMMARY_CLASSES} more")
+        lines += [wrap_note(note) for note in self.notes]
         lines.append(f"{len(self.train):,} to learn from, {len(self.valid):,} {self.held_out}")
         return "\n".join(lines)
 
@@ -129,7 +135,7 @@ class Examples:
         return f", numbers from {min(values):g} to {max(values):g}"
 
 
-def wrapped(note: str) -> str:
+def wrap_note(note: str) -> str:
     """Lay a note out for a terminal of 80 columns."""
     return textwrap.fill(f"note: {note}", 80, subsequent_indent="  ", break_on_hyphens=False)
 
@@ -160,7 +166,7 @@ def read_examples(
         label: see `find_columns`.
         valid: the share of rows to hold out, the same of each class; or a table with the same
             columns. None: a tenth of 200 rows or more, and of fewer none.
-        task: one of `TASKS`; None: see `find_task`.
+        task: one of `FIT_TASKS`; None: see `find_task`.
         seed: decides which rows are held out.
         separator: between the labels in a cell of text, of which an empty one then is none; None: a
             text is one label.
@@ -169,7 +175,7 @@ def read_examples(
     Raises:
         RobertaHubError: a table, a column or a row that cannot be used.
     """
-    one_of("task", task, (None, *TASKS, "tagging"))  # whose tables are read before
+    one_of("task", task, (None, *FIT_TASKS, "tagging"))  # whose tables are read before
     seed, header = whole_number("seed", seed, 0, MAX_SEED), switch("header", header)
     share, separator = held_out_share(valid), separator_of(separator)
     source = table_of(table, header=header)
@@ -177,7 +183,7 @@ def read_examples(
     name = _in_a_row(labels)
     notes: list[str] = []
     if is_headless(source):
-        notes.append(f"{HEADLESS}; header=False (in a shell --no-header) takes it as a row")
+        notes.append(f"{HEADLESS_NOTE}; header=False (in a shell --no-header) takes it as a row")
     if label is None:
         notes += _other_columns(source, columns)
     rows = _with_texts(source, columns, labels, notes)
@@ -190,14 +196,14 @@ def read_examples(
     if task == "multi_label":
         notes += about_dicts([(row, value) for row, _, value in rows], name)
     notes += _about_labels(found, task)
-    groups = doubles(found, notes)
+    groups = group_duplicates(found, notes)
     if valid is None and len(groups) < 2:
         raise InputError(
             "all rows have the same text; there must be two different ones at least",
             place=source.name,
         )
-    if valid is None and len(found) < CROSSED:
-        train, held_out = found, list[Sentences]()
+    if valid is None and len(found) < CROSS_VALIDATED_ROWS:
+        train, held_out = found, list[LabelledText]()
         words = "held out; scores are cross-validated"
     elif share is not None:
         train, held_out = split(found, groups, share, seed, task)
@@ -211,10 +217,10 @@ def read_examples(
         rows = _with_labels(_with_texts(other, columns, labels, notes), reading, notes)
         _check_rows(other, rows, columns, name)
         held_out = [_example(task, *row, name) for row in rows]
-        train = without(found, held_out, other.name, notes)
+        train = drop_held_out(found, held_out, other.name, notes)
         words = f"held out ({other.name})"
     _check_sides(source.name, train, held_out, task, crossed=not held_out and valid is None)
-    if len(train) < FEW:
+    if len(train) < FEW_TRAINING_ROWS:
         notes.append(f"{len(train)} rows are few to learn from; some hundreds make a better model")
     share_of = "" if valid is None else f"{share:g}" if share is not None else _path(valid)
     return Examples(
@@ -237,7 +243,9 @@ def read_examples(
 
 def _in_a_row(labels: Sequence[str]) -> str:
     """Write the names of several columns for errors and reports."""
-    return ", ".join(labels if len(labels) <= SHOWN else (*labels[:SHOWN], "..."))
+    return ", ".join(
+        labels if len(labels) <= SUMMARY_CLASSES else (*labels[:SUMMARY_CLASSES], "...")
+    )
 
 
 def _other_columns(source: Table, columns: Sequence[str]) -> list[str]:
@@ -260,7 +268,7 @@ def held_out_share(valid: Any) -> float | None:
     if isinstance(valid, str) and number_in(valid) is not None and not os.path.exists(valid):
         valid = number_in(valid)
     if valid is None:
-        return SHARE
+        return HELD_OUT_SHARE
     if isinstance(valid, (int, float)):
         if isinstance(valid, bool) or not 0 < valid < 1:
             raise InputError(
@@ -301,7 +309,7 @@ def _with_texts(
             without.append(row.where)
             continue
         several = len(labels) > 1
-        value = flags_in(row, labels) if several else plain(row.values.get(labels[0]))
+        value = flags_in(row, labels) if several else to_python(row.values.get(labels[0]))
         found.append((row, texts[0] if len(texts) == 1 else tuple(texts), value))
     notes += _left_out("text", without)
     return found
@@ -310,7 +318,7 @@ def _with_texts(
 def _left_out(what: str, places: Sequence[str]) -> list[str]:
     if not places:
         return []
-    return [f"{counted(len(places))} without a {what} left out, first {near(places[0])}"]
+    return [f"{row_count(len(places))} without a {what} left out, first {short_place(places[0])}"]
 
 
 def _reading(
@@ -322,7 +330,7 @@ def _reading(
     notes: list[str],
 ) -> _Reading:
     """Tell how the cells are read, and note what they look like."""
-    cells = [(row, value) for row, _, value in rows if not blank(value)]
+    cells = [(row, value) for row, _, value in rows if not is_blank(value)]
     values = [value for _, value in cells]
     if len(labels) > 1 and separator is not None:
         raise InputError(f"a separator parts the labels of one column; label names {len(labels)}")
@@ -334,7 +342,7 @@ def _reading(
         if not any(isinstance(value, str) and separator in value for value in values):
             notes.append(f"no cell of {label} has the separator {separator!r}")
         return _Reading("multi_label", separator, texts, empty=not texts, nan=False)
-    values = [opened(value, None, texts) for value in values]
+    values = [parse_cell(value, None, texts) for value in values]
     if any(isinstance(value, (list, Mapping)) for value in values):
         return _Reading(task or "multi_label", None, texts, empty=False, nan=False)
     numbers = [value for value in values if not _is_nan(value)]
@@ -354,7 +362,9 @@ def _with_labels(rows: Sequence[Usable], reading: _Reading, notes: list[str]) ->
     found: list[Usable] = []
     without, empty = [], []
     for row, text, value in rows:
-        missing = blank(value) or (isinstance(value, Mapping) and all(map(blank, value.values())))
+        missing = is_blank(value) or (
+            isinstance(value, Mapping) and all(map(is_blank, value.values()))
+        )
         missing = (missing and value != {}) or (reading.nan and _is_nan(value))
         if missing and reading.empty and value is not None:
             empty.append(row.where)
@@ -362,12 +372,12 @@ def _with_labels(rows: Sequence[Usable], reading: _Reading, notes: list[str]) ->
         elif missing:
             without.append(row.where)
         else:
-            found.append((row, text, opened(value, reading.separator, reading.texts)))
+            found.append((row, text, parse_cell(value, reading.separator, reading.texts)))
     notes += _left_out("label", without)
     if empty:
         notes.append(
-            f"{counted(len(empty))} with an empty cell are learnt as texts without a label, first "
-            f"{near(empty[0])}"
+            f"{row_count(len(empty))} with an empty cell are learnt as texts without a label, "
+            f"first {short_place(empty[0])}"
         )
     return found
 
@@ -382,7 +392,7 @@ def _check_rows(table: Table, rows: Sequence[Usable], columns: Sequence[str], la
 
 def _text(row: Row, column: str) -> str:
     value = row.values.get(column)
-    text = "" if blank(value) else text_in(value, column)
+    text = "" if is_blank(value) else text_in(value, column)
     if isinstance(text, Fault):
         raise row.error(
             text.why,
@@ -425,9 +435,9 @@ def find_task(values: Sequence[Any]) -> str:
     return "classification" if whole and len(set(numbers)) <= MAX_CLASSES else "regression"
 
 
-def _example(task: str, row: Row, text: Text, value: Any, label: str) -> Sentences:
+def _example(task: str, row: Row, text: Text, value: Any, label: str) -> LabelledText:
     if task == "multi_label":
-        return Sentences(text, names_in(value, row, label), row.where)
+        return LabelledText(text, labels_in(value, row, label), row.where)
     if task == "regression":
         number = number_in(value)
         if number is None:
@@ -435,15 +445,15 @@ def _example(task: str, row: Row, text: Text, value: Any, label: str) -> Sentenc
                 f"{row.where}: {label} is {shown(value)}, no number; task classification learns "
                 "classes"
             )
-        return Sentences(text, (repr(number),), row.where)
+        return LabelledText(text, (repr(number),), row.where)
     if isinstance(value, (list, Mapping)):
         what = "list" if isinstance(value, list) else "dict"
         raise InputError(f"{row.where}: {label} is a {what}; task multi_label learns those")
-    return Sentences(text, (name_of(value, row.where),), row.where)
+    return LabelledText(text, (label_name(value, row.where),), row.where)
 
 
 def _check(
-    name: str, found: Sequence[Sentences], rows: Sequence[Usable], task: str, label: str
+    name: str, found: Sequence[LabelledText], rows: Sequence[Usable], task: str, label: str
 ) -> None:
     """Refuse labels that nothing can be learnt from."""
     different = {example.labels for example in found}
@@ -461,7 +471,7 @@ def _check(
             f"{name}: {label} is {shown(found[0].labels[0])} in every row; classes to tell apart "
             "must be at least two"
         )
-    if len(names) > max(MANY, len(found) // 2):
+    if len(names) > max(PLAUSIBLE_CLASSES, len(found) // 2):
         likely = likely_separator(value for _, _, value in rows)
         raise InputError(
             f"{label} has {len(names):,} different values in {len(found):,} rows, too many for "
@@ -474,17 +484,17 @@ def _check(
         )
 
 
-MANY = 20
+PLAUSIBLE_CLASSES = 20
 """So many classes are never too many."""
 
 
-def _about_labels(found: Sequence[Sentences], task: str) -> list[str]:
+def _about_labels(found: Sequence[LabelledText], task: str) -> list[str]:
     """Note labels that look like one, and classes that have one row only."""
     if task == "regression":
         return []
     counts = Counter(name for example in found for name in example.labels)
     notes = []
-    for group in alike(counts):
+    for group in group_alike(counts):
         listed = ", ".join(f"{name!r} ({counts[name]:,})" for name in group)
         notes.append(f"labels that look alike are different classes: {listed}; write them alike")
     single = [name for name, count in counts.items() if count == 1]
@@ -496,15 +506,15 @@ def _about_labels(found: Sequence[Sentences], task: str) -> list[str]:
 
 def _check_sides(
     name: str,
-    train: Sequence[Sentences],
-    held_out: Sequence[Sentences],
+    train: Sequence[LabelledText],
+    held_out: Sequence[LabelledText],
     task: str,
     *,
     crossed: bool,
 ) -> None:
     if not train or not (held_out or crossed):
         raise InputError(
-            f"{counted(len(train))} to learn from and {len(held_out)} to hold out; there must be "
+            f"{row_count(len(train))} to learn from and {len(held_out)} to hold out; there must be "
             "some of both",
             place=name,
             remedy=Remedy(

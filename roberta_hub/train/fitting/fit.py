@@ -17,16 +17,21 @@ from roberta_hub.interface import RobertaHubInterface
 from roberta_hub.keywords import checked
 from roberta_hub.model.roberta import require_roberta
 from roberta_hub.settings import HeadPooling
-from roberta_hub.train.fitting.card import card
-from roberta_hub.train.fitting.choosing import AS_IS, MINUTES
-from roberta_hub.train.fitting.examples import Examples, read_examples, wrapped
+from roberta_hub.train.fitting.evaluation import compute_scores
+from roberta_hub.train.fitting.examples import Examples, read_examples, wrap_note
 from roberta_hub.train.fitting.fitted import Fitted, judged_rows
-from roberta_hub.train.fitting.folder import check_output, holds_model, workplace, write_folder
-from roberta_hub.train.fitting.judging import judge
 from roberta_hub.train.fitting.learning import Learnt, learn
 from roberta_hub.train.fitting.learning_options import LearningOptions
-from roberta_hub.train.fitting.recipe import FEW, length_for, recipe
-from roberta_hub.train.fitting.split import near
+from roberta_hub.train.fitting.method_selection import DEFAULT_MINUTES, METHOD_AS_IS
+from roberta_hub.train.fitting.model_card import model_card
+from roberta_hub.train.fitting.model_folder import (
+    check_output,
+    holds_model,
+    staging_folder,
+    write_folder,
+)
+from roberta_hub.train.fitting.recipe import SMALL_TABLE_ROWS, choose_recipe, length_for
+from roberta_hub.train.fitting.split import short_place
 from roberta_hub.train.fitting.starting_model import count_tokens, keep_head, load_to_train
 from roberta_hub.train.fitting.tag_examples import TagExamples, read_tag_examples
 from roberta_hub.train.fitting.tagger import ReadyTagger, prepare_tagger
@@ -134,21 +139,21 @@ def fit(
         "separator": separator,
         "header": header,
     }
-    ready: Ready | ReadyTagger
+    ready: ReadyClassifier | ReadyTagger
     examples: Examples | TagExamples
     if (spans := read_tag_examples(table, **given)) is not None:
         ready = prepare_tagger(spans, model=model, output=directory, options=options)
         examples = spans
     else:
         examples = read_examples(table, **given)
-        ready = prepare(examples, model=model, output=directory, options=options)
+        ready = prepare_classifier(examples, model=model, output=directory, options=options)
     for note in (*examples.notes, *ready.notes):
         warnings.warn(f"{examples.source}: {note}", stacklevel=3)
     return ready.train(progress)
 
 
 @dataclass(frozen=True)
-class Ready:
+class ReadyClassifier:
     """A model and examples that are ready to be learnt."""
 
     examples: Examples
@@ -164,11 +169,11 @@ class Ready:
         """Write which model learns, and how its way is found, under what is cut."""
         size = sum(parameter.numel() for parameter in self.roberta.model.parameters())
         about = f"{self.config.model} ({size / 1e6:,.1f} M parameters) learns "
-        minutes = self.options.minutes or MINUTES
+        minutes = self.options.minutes or DEFAULT_MINUTES
         plan = f"each row {self.config.loop.max_epochs} times"
-        if self.examples.to_learn <= FEW:
+        if self.examples.to_learn <= SMALL_TABLE_ROWS:
             plan = f"in the best way that {minutes:g} minutes of two cores allow"
-        return "\n".join([*map(wrapped, self.notes), about + plan])
+        return "\n".join([*map(wrap_note, self.notes), about + plan])
 
     def train(self, progress: bool | None = None) -> RobertaHubInterface:
         """Train, measure and write the folder; on Ctrl-C nothing is left.
@@ -176,23 +181,23 @@ class Ready:
         Args:
             progress: whether to show a bar; None: if a person looks at a terminal.
         """
-        from roberta_hub.train.loop.fit import fit as run
+        from roberta_hub.train.loop.training_loop import train_loop
 
         def finished(config: Config, task: TrainingTask) -> None:
-            if not run(task, config).finished:
+            if not train_loop(task, config).finished:
                 raise KeyboardInterrupt
 
         began = time.monotonic()
         loop = dataclasses.replace(self.config.loop, progress=progress)
         config = dataclasses.replace(self.config, loop=loop)
-        with workplace(self.output) as work:
+        with staging_folder(self.output) as work:
             learnt = learn(self.roberta, self.examples, config, self.options, work, finished)
-            if learnt.choice.taken != AS_IS:
+            if learnt.choice.taken != METHOD_AS_IS:
                 keep_head(self.roberta, "classification", self.roberta.own_head or "")
             fitted = self._fitted(learnt, began)
             made = self.roberta
             if self.output is not None:
-                about = card(self.examples, fitted, self.config, self.options, self.output)
+                about = model_card(self.examples, fitted, self.config, self.options, self.output)
                 write_folder(self.roberta, self.output, about)
                 made = load_model(self.output)
         if self.output is None:
@@ -203,7 +208,7 @@ class Ready:
 
     def _fitted(self, learnt: Learnt, began: float) -> Fitted:
         """Judge the answers to rows that were not learnt when they were answered."""
-        scores = judge(
+        scores = compute_scores(
             self.examples.task,
             learnt.rows,
             learnt.answers,
@@ -233,13 +238,13 @@ class Ready:
         return None if least is None else dict(zip(names, least, strict=True))
 
 
-def prepare(
+def prepare_classifier(
     examples: Examples,
     *,
     model: str | os.PathLike[str] = "roberta.tiny",
     output: str | os.PathLike[str] | None = None,
     options: LearningOptions | None = None,
-) -> Ready:
+) -> ReadyClassifier:
     """Load the model, and choose how it learns the examples.
 
     Args:
@@ -268,7 +273,7 @@ def prepare(
     if cut:
         notes.append(
             f"{len(cut):,} of {len(every):,} texts have more than {limit} tokens and are cut "
-            f"while it learns, first {near(cut[0])}"
+            f"while it learns, first {short_place(cut[0])}"
         )
     if directory is not None and holds_model(directory):
         notes.append(f"{directory} holds a model that fit made before; the new one replaces it")
@@ -277,7 +282,7 @@ def prepare(
             f"{model} was made by fit: where it has learnt rows of this table already, its scores "
             "are too good and its probabilities too sure"
         )
-    config = recipe(
+    config = choose_recipe(
         width=require_roberta(roberta.model, "fit trains").config.embed_dim,
         lengths=lengths[: len(examples.train)],
         limit=limit,
@@ -285,4 +290,4 @@ def prepare(
         options=options,
     )
     config = dataclasses.replace(config, model=model)
-    return Ready(examples, roberta, config, options, directory, notes)
+    return ReadyClassifier(examples, roberta, config, options, directory, notes)

@@ -13,11 +13,11 @@ from roberta_hub.inference.classify import Prediction
 from roberta_hub.show.display import Display
 from roberta_hub.show.sheet import Picture
 from roberta_hub.text.tokenizer import Text
-from roberta_hub.train.data.sentences import Sentences
+from roberta_hub.train.data.sentences import LabelledText
 from roberta_hub.train.fitting.choice import Choice
 from roberta_hub.train.fitting.doubtful import Doubtful
-from roberta_hub.train.fitting.drawn import display
-from roberta_hub.train.fitting.judging import labels_of
+from roberta_hub.train.fitting.evaluation import labels_of
+from roberta_hub.train.fitting.score_display import display
 from roberta_hub.train.fitting.scores import Mistake, Scores
 
 Label = str | float | tuple[str, ...] | tuple[tuple[int, int, str], ...]
@@ -137,7 +137,7 @@ class Fitted:
 
 
 def judged_rows(
-    task: str, rows: Sequence[Sentences], answers: Sequence[Prediction]
+    task: str, rows: Sequence[LabelledText], answers: Sequence[Prediction]
 ) -> tuple[Judged, ...]:
     """Put each judged row beside its answer.
 
@@ -147,7 +147,7 @@ def judged_rows(
         answers: one to each row.
 
     Example:
-        >>> rows = [Sentences("fine", ("good",), "1")]
+        >>> rows = [LabelledText("fine", ("good",), "1")]
         >>> answers = [Prediction.of(["good", "bad"], [0.9, 0.1])]
         >>> judged_rows("classification", rows, answers)[0].probability
         0.9

@@ -18,35 +18,35 @@ from roberta_hub.interface import RobertaHubInterface
 from roberta_hub.model.heads import ClassificationHead
 from roberta_hub.model.roberta import Roberta, require_roberta
 from roberta_hub.settings import HeadKind
-from roberta_hub.train.data.sentences import Sentences
+from roberta_hub.train.data.sentences import LabelledText
 from roberta_hub.train.fitting.regression import Linear, solve
 from roberta_hub.train.loop.flops import training_flops
-from roberta_hub.train.loop.state import undisturbed
+from roberta_hub.train.loop.state import restore_generators_after
 from roberta_hub.train.settings import Config
 from roberta_hub.train.tasks.encoding import encode
+from roberta_hub.train.tasks.evaluation import run_examples
 from roberta_hub.train.tasks.features import head_vectors
 from roberta_hub.train.tasks.finetuning import Encoded, FineTuning, Targets
-from roberta_hub.train.tasks.measures import outputs
 from roberta_hub.train.tasks.options import options_of
 from roberta_hub.train.tasks.sentences import SentenceObjective
 from roberta_hub.train.tasks.training_task import Batch, Loss
 
-SMALL = 0.15
+NEW_HEAD_SCALE = 0.15
 """Size of a new head's inner values, where tanh is nearly straight."""
-KINDS: dict[str, HeadKind] = {
+HEAD_KINDS: dict[str, HeadKind] = {
     "classification": "single_label",
     "multi_label": "multi_label",
     "regression": "regression",
 }
 """What a head learns, by `Examples.task`."""
-STRENGTH = 100.0
+START_STRENGTH = 100.0
 """How much rows count beside the prior, where a regression is only the start of a training."""
-SPEED = 1e11
+FLOPS_PER_SECOND = 1e11
 """Floating-point operations that two cores do in a second; work is counted by it."""
 
 
 @dataclass(frozen=True)
-class Lesson:
+class EncodedRows:
     """Rows as ids and numbers."""
 
     ids: list[Tensor]
@@ -58,7 +58,7 @@ class Lesson:
         """Make the training examples of some rows.
 
         Args:
-            task: see `KINDS`.
+            task: see `HEAD_KINDS`.
             rows: their numbers.
         """
         table = self.targets[list(rows)]
@@ -72,13 +72,13 @@ class Lesson:
         return Encoded([(self.ids[i],) for i in rows], targets)
 
 
-def lesson_of(
+def encode_rows(
     roberta: RobertaHubInterface,
     config: Config,
-    rows: Sequence[Sentences],
+    rows: Sequence[LabelledText],
     names: Sequence[str],
     scale: tuple[float, float],
-) -> Lesson:
+) -> EncodedRows:
     """Encode rows, cut as the configuration says.
 
     Args:
@@ -93,12 +93,12 @@ def lesson_of(
     if not names:
         mean, deviation = scale
         numbers = [[(float(row.labels[0]) - mean) / deviation] for row in rows]
-        return Lesson(ids, torch.tensor(numbers, dtype=torch.float64).view(-1, 1))
+        return EncodedRows(ids, torch.tensor(numbers, dtype=torch.float64).view(-1, 1))
     place = {name: k for k, name in enumerate(names)}
     targets = torch.zeros(len(rows), len(names), dtype=torch.float64)
     for i, row in enumerate(rows):
         targets[i, [place[name] for name in row.labels]] = 1.0
-    return Lesson(ids, targets)
+    return EncodedRows(ids, targets)
 
 
 class Learner:
@@ -109,7 +109,7 @@ class Learner:
         roberta: RobertaHubInterface,
         config: Config,
         task: str,
-        lesson: Lesson,
+        lesson: EncodedRows,
         work: Path,
         run: Callable[[Config, FineTuning], None],
         embeddings: bool,
@@ -119,14 +119,14 @@ class Learner:
         Args:
             roberta: its head `config.task.head` is registered.
             config: of `recipe`.
-            task: see `KINDS`.
+            task: see `HEAD_KINDS`.
             lesson: all rows.
             work: a folder for the runs.
             run: trains a task.
             embeddings: whether those of the tokens learn too, the same in every training.
         """
         self.roberta, self.config, self.task, self.lesson = roberta, config, task, lesson
-        self.kind, self.work, self._run = KINDS[task], work, run
+        self.kind, self.work, self._run = HEAD_KINDS[task], work, run
         self.embeddings = embeddings
         self.model: Roberta = require_roberta(roberta.model, "fit trains")
         self.objective = SentenceObjective(config.task.head, task)
@@ -148,7 +148,7 @@ class Learner:
     def work_of(self, rows: Sequence[int]) -> float:
         """Count the seconds of two cores that training on some rows takes, each seen once."""
         lengths = [len(self.lesson.ids[i]) for i in rows]
-        return training_flops(self.model.config, lengths) / SPEED
+        return training_flops(self.model.config, lengths) / FLOPS_PER_SECOND
 
     def work_of_training(self, rows: Sequence[int]) -> float:
         """Count the seconds of two cores that `train` takes."""
@@ -176,16 +176,16 @@ class Learner:
                 middle = vectors.mean(0)
                 spread, size = ((vectors - m).square().mean().sqrt() for m in (middle, 0.0))
                 # Vectors that hardly differ are not blown up: the body would learn too fast.
-                gain = float(torch.minimum(SMALL / spread, 5 / size))
+                gain = float(torch.minimum(NEW_HEAD_SCALE / spread, 5 / size))
                 dense.weight.copy_(torch.eye(len(middle)) * gain)
                 dense.bias.copy_(-middle * gain)
         self._start = _copied(self.model)
 
     def vectors(self, examples: Encoded) -> Tensor:
         """Compute what the head's inner layer reads of each example: (n, C)."""
-        objective = _Reads(self.objective.head)
+        objective = _InnerInputs(self.objective.head)
         found: dict[int, Tensor] = {}
-        for indices, values, _ in outputs(self.roberta, objective, examples):
+        for indices, values, _ in run_examples(self.roberta, objective, examples):
             found |= dict(zip(indices, values, strict=True))
         return torch.stack([found[i] for i in range(len(found))])
 
@@ -218,7 +218,7 @@ class Learner:
         """
         self._train(self.lesson.encoded(self.task, rows), self.config)
 
-    def teach(self, lesson: Lesson, config: Config) -> None:
+    def teach(self, lesson: EncodedRows, config: Config) -> None:
         """Train head and body on another lesson, and begin there from now on.
 
         Args:
@@ -228,7 +228,7 @@ class Learner:
         examples = lesson.encoded(self.task, range(len(lesson.ids)))
         features = self.features(examples)
         scale = float(features.norm(dim=1).mean().clamp(min=1e-9))
-        self.set(solve(features / scale, lesson.targets, self.kind, STRENGTH), scale)
+        self.set(solve(features / scale, lesson.targets, self.kind, START_STRENGTH), scale)
         self._train(examples, config)
         self._start = _copied(self.model)
 
@@ -239,7 +239,7 @@ class Learner:
         config = dataclasses.replace(config, output=str(self.work / f"run-{self.runs}"))
         task = FineTuning(self.roberta, self.objective, examples, None, metric="loss")
         try:
-            with undisturbed():
+            with restore_generators_after():
                 self._run(config, task)
         finally:
             tokens.requires_grad_(True)
@@ -251,17 +251,17 @@ class Learner:
 
     # ---- answers ----
 
-    def logits(self, lesson: Lesson, rows: Sequence[int]) -> Tensor:
+    def logits(self, lesson: EncodedRows, rows: Sequence[int]) -> Tensor:
         """Answer some rows of a lesson: (len(rows), K), float64."""
         found = torch.zeros(len(rows), lesson.targets.size(1), dtype=torch.float64)
         encoded = lesson.encoded(self.task, rows)
-        for indices, values, _ in outputs(self.roberta, self.objective, encoded):
+        for indices, values, _ in run_examples(self.roberta, self.objective, encoded):
             found[indices] = values.double()
         return found
 
 
 @dataclass(frozen=True)
-class _Reads:
+class _InnerInputs:
     """An objective whose answers are what a head's inner layer reads; nothing is learnt by it."""
 
     head: str

@@ -26,57 +26,72 @@ from roberta_hub.model.heads import pooling_of
 from roberta_hub.model.known_head import heads_of
 from roberta_hub.model.roberta import require_roberta
 from roberta_hub.settings import HeadPooling
-from roberta_hub.train.data.sentences import Sentences
-from roberta_hub.train.fitting.by_name import are_words, by_name
-from roberta_hub.train.fitting.calibration import calibrated, temperature, thresholds
-from roberta_hub.train.fitting.choice import Choice, Tried
-from roberta_hub.train.fitting.choosing import (
-    AS_IS,
-    MEASURES,
-    MINUTES,
-    OWN,
-    WHOLE,
-    Answers,
-    Chooser,
-    Way,
-    best_of,
-    folds_for,
-    luck,
-    parts_of,
-    worth,
+from roberta_hub.train.data.sentences import LabelledText
+from roberta_hub.train.fitting.calibration import (
+    choose_thresholds,
+    cross_calibrated,
+    fit_temperature,
 )
+from roberta_hub.train.fitting.choice import Choice, Tried
 from roberta_hub.train.fitting.doubtful import Doubtful, doubtful_answers
 from roberta_hub.train.fitting.examples import Examples
-from roberta_hub.train.fitting.learner import KINDS, STRENGTH, Learner, Lesson, lesson_of
+from roberta_hub.train.fitting.learner import (
+    HEAD_KINDS,
+    START_STRENGTH,
+    EncodedRows,
+    Learner,
+    encode_rows,
+)
 from roberta_hub.train.fitting.learning_options import LearningOptions
-from roberta_hub.train.fitting.likeness import PAIRS, can_compare, cosines, new_pairs
-from roberta_hub.train.fitting.recipe import FEW, learns_embeddings
+from roberta_hub.train.fitting.method_selection import (
+    DEFAULT_MINUTES,
+    METHOD_AS_IS,
+    METHOD_MEASURES,
+    METHOD_OWN,
+    METHOD_WHOLE,
+    Method,
+    MethodAnswers,
+    MethodSelector,
+    best_method,
+    folds_for,
+    measure_of,
+    rows_of_folds,
+    selection_optimism,
+)
+from roberta_hub.train.fitting.pair_cosines import (
+    PAIRS_PER_ROW,
+    can_compare_pairs,
+    new_pairs,
+    pair_cosines,
+)
+from roberta_hub.train.fitting.recipe import SMALL_TABLE_ROWS, learns_embeddings
 from roberta_hub.train.fitting.regression import solve
-from roberta_hub.train.fitting.scores import How
-from roberta_hub.train.fitting.split import doubles, folds
-from roberta_hub.train.fitting.trials import name_of, trials
+from roberta_hub.train.fitting.scores import EvaluationKind
+from roberta_hub.train.fitting.split import folds, group_duplicates
+from roberta_hub.train.fitting.trials import list_trials, trial_name
+from roberta_hub.train.fitting.zero_shot_baseline import labels_are_words, zero_shot_probabilities
 from roberta_hub.train.metrics import spearman
 from roberta_hub.train.settings import Config
 from roberta_hub.train.tasks.finetuning import Encoded, FineTuning
 from roberta_hub.train.tasks.trained_head import seeded
 
-SAMPLE = 2000
+HEAD_SAMPLE_ROWS = 2000
 """Rows of a large table by which its head begins."""
-TAUGHT = 60_000
+COSINE_TOKENS = 60_000
 """Tokens of new pairs that teach a model what its vectors say of them."""
-LARGEST = 1e30
+MAX_NUMBER = 1e30
 """Numbers of a regression are smaller, in float32."""
-NEAREST = 1e-5
+MIN_RELATIVE_SPREAD = 1e-5
 """They differ by more than this share of their mean, else float32 would not tell them apart."""
-LEAST = 2
+MIN_EPOCHS = 2
 """So often at least each row is seen where the whole model learns."""
-ONCE = "the whole model, once"
-COSINE = "the cosine of the model's vectors, nothing learnt"
-BY_NAME = "zero_shot by the labels' names, nothing learnt"
-ASKED = 100
+METHOD_ONCE = "the whole model, once"
+METHOD_COSINE = "the cosine of the model's vectors, nothing learnt"
+METHOD_ZERO_SHOT = "zero_shot by the labels' names, nothing learnt"
+ZERO_SHOT_ROWS = 100
 """Rows at most that are answered by the labels' names: only a few thousand tokens."""
 
-Run = Callable[[Config, FineTuning], None]
+RunTask = Callable[[Config, FineTuning], None]
 """Trains a task."""
 
 
@@ -85,8 +100,8 @@ class Learnt:
     """What is known of a model that has learnt a table."""
 
     choice: Choice
-    how: How
-    rows: list[Sentences]
+    how: EvaluationKind
+    rows: list[LabelledText]
     """The judged rows."""
     answers: list[Prediction]
     """One to each, by weights, temperature and thresholds that it had no part in."""
@@ -108,7 +123,7 @@ def learn(
     config: Config,
     options: LearningOptions,
     work: Path,
-    run: Run,
+    run: RunTask,
 ) -> Learnt:
     """Teach a model the rows of a table, in place.
 
@@ -129,7 +144,7 @@ def learn(
             "have thresholds, and numbers have no classes"
         )
     table = _Table(roberta, examples, config, options, work, run)
-    return table.choose() if examples.to_learn <= FEW else table.once()
+    return table.choose() if examples.to_learn <= SMALL_TABLE_ROWS else table.once()
 
 
 class _Table:
@@ -142,17 +157,17 @@ class _Table:
         config: Config,
         options: LearningOptions,
         work: Path,
-        run: Run,
+        run: RunTask,
     ) -> None:
         self.roberta, self.examples, self.options = roberta, examples, options
-        self.task, self.kind = examples.task, KINDS[examples.task]
-        self.own = own_head(roberta, examples, options.pooling)
+        self.task, self.kind = examples.task, HEAD_KINDS[examples.task]
+        self.own = reusable_head(roberta, examples, options.pooling)
         self.names = examples.classes
         self.scale = _scale(examples.train) if self.task == "regression" else (0.0, 1.0)
         self.config = self._with_head(config)
         # Rows of a table of the caller's own that judges have no part in anything.
         rows = [*examples.train, *(examples.valid if examples.of_the_table else [])]
-        lesson = lesson_of(roberta, self.config, rows, self.names, self.scale)
+        lesson = encode_rows(roberta, self.config, rows, self.names, self.scale)
         embeddings = learns_embeddings(len(examples.train))
         self.learner = Learner(roberta, self.config, self.task, lesson, work, run, embeddings)
         self.every = list(range(len(rows)))
@@ -224,7 +239,7 @@ class _Table:
         head = self.learner.head
         if self.kind == "regression" or len(self.names) < 2 or pooling_of(head) != "mean":
             return None
-        if not are_words(self.names):
+        if not labels_are_words(self.names):
             return None
         plain = [name.replace("_", " ") for name in self.names]
         ids = self.roberta.tokenizer.encode_batch(plain)
@@ -241,11 +256,11 @@ class _Table:
         """Try what the amount of work allows, and learn in the best way."""
         learner, options = self.learner, self.options
         train = self.examples.train
-        groups = doubles(train, [])
+        groups = group_duplicates(train, [])
         count = max(2, min(folds_for(len(train)), len(groups)))
         parts = folds(train, groups, count, options.seed, self.task)
-        chooser = Chooser(learner, parts)
-        found: list[Answers] = []
+        chooser = MethodSelector(learner, parts)
+        found: list[MethodAnswers] = []
         if self.own is not None:
             found.append(chooser.as_it_is())
         else:
@@ -254,7 +269,7 @@ class _Table:
             self.spent = self._compare()
             found.append(chooser.by_regression(self._words()))
         begin = found[0].way.learn
-        name = WHOLE if self.own is None else OWN
+        name = METHOD_WHOLE if self.own is None else METHOD_OWN
         usable, why_not = self._affordable(chooser.by_training(name, begin), parts)
         if not usable:
             return self._learnt(found, found[0], [Tried(name, why_not=why_not)])
@@ -264,8 +279,8 @@ class _Table:
             more, left_out = self._trials(chooser, training, begin, usable)
             trained += more
         rows = trained[0].rows
-        top = max(trained, key=lambda answers: worth(answers, rows, learner))
-        best = top if self._told else best_of([*found, top], learner)
+        top = max(trained, key=lambda answers: measure_of(answers, rows, learner))
+        best = top if self._told else best_method([*found, top], learner)
         return self._learnt([*found, *trained], best, left_out)
 
     @property
@@ -276,24 +291,24 @@ class _Table:
 
     def _trials(
         self,
-        chooser: Chooser,
-        training: Way,
+        chooser: MethodSelector,
+        training: Method,
         begin: Callable[[Sequence[int]], None],
         folds: list[list[int]],
-    ) -> tuple[list[Answers], list[Tried]]:
+    ) -> tuple[list[MethodAnswers], list[Tried]]:
         """Try other rates and epochs on the same folds, as long as the amount of work lasts."""
 
-        def last(way: Way) -> float:
+        def last(way: Method) -> float:
             return way.work(self.train) + (way.work(self.every) if self._holds_out else 0.0)
 
-        def crossed(way: Way) -> float:
+        def crossed(way: Method) -> float:
             return sum(way.work([i for i in self.train if i not in set(part)]) for part in folds)
 
-        minutes = self.options.minutes or MINUTES
+        minutes = self.options.minutes or DEFAULT_MINUTES
         left = 60 * minutes - self.learner.work_of(self.every) - self.spent - crossed(training)
         found, left_out = [], []
-        for config in trials(self.learner.config, self.options):
-            way = chooser.by_training(f"{training.name}, {name_of(config)}", begin, config)
+        for config in list_trials(self.learner.config, self.options):
+            way = chooser.by_training(f"{training.name}, {trial_name(config)}", begin, config)
             if crossed(way) + max(last(way), last(training)) > left:
                 left_out.append(Tried(way.name, why_not=f"{minutes:g} minutes are spent before"))
                 continue
@@ -304,16 +319,18 @@ class _Table:
     def _compare(self) -> float:
         """Teach a model of scored pairs what its vectors say; return the seconds of two cores."""
         rows = self.examples.train
-        if self.task != "regression" or not can_compare(self.roberta, rows):
+        if self.task != "regression" or not can_compare_pairs(self.roberta, rows):
             return 0.0
-        self.rival = spearman([float(row.labels[0]) for row in rows], cosines(self.roberta, rows))
+        self.rival = spearman(
+            [float(row.labels[0]) for row in rows], pair_cosines(self.roberta, rows)
+        )
         mean = sum(len(self.learner.lesson.ids[i]) for i in self.train) / len(rows)
-        count = min(round(TAUGHT / mean), (1 + PAIRS) * len(rows))
+        count = min(round(COSINE_TOKENS / mean), (1 + PAIRS_PER_ROW) * len(rows))
         work = self.learner.work_of(self.train) * count / len(rows)
-        if work > 60 * (self.options.minutes or MINUTES) / 2:
+        if work > 60 * (self.options.minutes or DEFAULT_MINUTES) / 2:
             return 0.0
         pairs = new_pairs(self.roberta, rows, count, self.options.seed)
-        lesson = lesson_of(self.roberta, self.config, pairs, (), (0.0, 1.0))
+        lesson = encode_rows(self.roberta, self.config, pairs, (), (0.0, 1.0))
         adam = dataclasses.replace(self.config.optimizer, lr=2 * self.config.optimizer.lr)
         batch = self.config.batch.batch_size or 1
         adam = dataclasses.replace(adam, warmup_updates=round(0.06 * len(pairs) / batch))
@@ -326,23 +343,23 @@ class _Table:
         if self.kind != "single_label" or not isinstance(self.examples.train[0].text, str):
             return None
         draw = random.Random(self.options.seed)
-        rows = draw.sample(self.examples.train, min(ASKED, len(self.train)))
-        found = by_name(self.roberta, [row.text for row in rows], self.names)
+        rows = draw.sample(self.examples.train, min(ZERO_SHOT_ROWS, len(self.train)))
+        found = zero_shot_probabilities(self.roberta, [row.text for row in rows], self.names)
         if found is None:
             return None
         answers = [self.names[k] for k in found.argmax(1).tolist()]
         right = [name in row.labels for name, row in zip(answers, rows, strict=True)]
         return sum(right) / len(right)
 
-    def _affordable(self, way: Way, parts: list[list[int]]) -> tuple[list[list[int]], str]:
+    def _affordable(self, way: Method, parts: list[list[int]]) -> tuple[list[list[int]], str]:
         """Tell which folds the amount of work allows to answer by training, else why none.
 
         Where it does not allow one, the rows are seen less often.
         """
         options, config = self.options, self.config
-        budget = 60 * (options.minutes or MINUTES)
+        budget = 60 * (options.minutes or DEFAULT_MINUTES)
         usual = config.loop.max_epochs or 1
-        for epochs in range(usual, min(usual, LEAST) - 1, -1):
+        for epochs in range(usual, min(usual, MIN_EPOCHS) - 1, -1):
             self.learner.config = _shorter(config, epochs)
             spent = self._works(way, parts)
             if usable := parts[: sum(work <= budget for work in spent)]:
@@ -355,7 +372,7 @@ class _Table:
         more = "minutes=... in Python and --minutes in a shell allow it"
         return [], f"not tried, as it takes {minutes:,} min of two cores; {more}"
 
-    def _works(self, way: Way, parts: list[list[int]]) -> list[float]:
+    def _works(self, way: Method, parts: list[list[int]]) -> list[float]:
         """Count all work where the first fold is answered by training, the first two, and so on."""
         learns = way.work(self.train) + (way.work(self.every) if self._holds_out else 0.0)
         others = [[i for i in self.train if i not in part] for part in map(set, parts)]
@@ -367,16 +384,18 @@ class _Table:
         """Whether the held-out rows are learnt too at last: a table of the caller's own is not."""
         return bool(self.examples.valid) and self.examples.of_the_table
 
-    def _learnt(self, found: list[Answers], best: Answers, left_out: list[Tried]) -> Learnt:
+    def _learnt(
+        self, found: list[MethodAnswers], best: MethodAnswers, left_out: list[Tried]
+    ) -> Learnt:
         targets = self.learner.lesson.targets[best.rows]
         divisor = best.temperature
         least = None
         if self.kind == "multi_label":
-            least = thresholds(best.logits.sigmoid(), targets)
-        kept = best.way.name == AS_IS
+            least = choose_thresholds(best.logits.sigmoid(), targets)
+        kept = best.way.name == METHOD_AS_IS
         if kept:
             least = self.roberta.thresholds.get(self.config.task.head)
-        how: How = "cross-validated"
+        how: EvaluationKind = "cross-validated"
         if self.examples.valid:
             best.way.learn(self.train)
             logits = self.learner.logits(self._judged(), range(len(self.examples.valid)))
@@ -391,13 +410,17 @@ class _Table:
         if not kept:
             self.finish(divisor, least)
         chosen = bool(self.options.trials) or not self._told
-        gain = luck(found, self.learner) if how == "cross-validated" and chosen else 0.0
+        gain = (
+            selection_optimism(found, self.learner) if how == "cross-validated" and chosen else 0.0
+        )
         choice, notes = self._choice(found, best, left_out)
         counts = Counter(name for row in self.examples.train for name in row.labels)
         warmth = None if kept or self.kind == "regression" else divisor
         return Learnt(choice, how, rows, answers, gain, warmth, counts, notes, doubted)
 
-    def _doubtful(self, found: list[Answers], held_out: list[Prediction]) -> tuple[Doubtful, ...]:
+    def _doubtful(
+        self, found: list[MethodAnswers], held_out: list[Prediction]
+    ) -> tuple[Doubtful, ...]:
         """Find likely wrong labels: of a row the first way's answer that has one, and held out."""
         unseen: dict[int, Prediction] = {}
         for answers in found:
@@ -407,18 +430,18 @@ class _Table:
         return doubtful_answers(self.task, rows, [*unseen.values(), *held_out])
 
     def _choice(
-        self, found: list[Answers], best: Answers, left_out: list[Tried]
+        self, found: list[MethodAnswers], best: MethodAnswers, left_out: list[Tried]
     ) -> tuple[Choice, list[str]]:
         """Say which way was taken, and what the others would have reached."""
         learner, notes = self.learner, []
         rows = sorted(set.intersection(*(set(answers.rows) for answers in found)))
-        scores = [worth(answers, rows, learner) for answers in found]
+        scores = [measure_of(answers, rows, learner) for answers in found]
         ways = [
             Tried(answers.way.name, score, answers.way.work(self.train) * len(answers.folds))
             for answers, score in zip(found, scores, strict=True)
         ]
         ways += left_out
-        top = worth(best, rows, learner)
+        top = measure_of(best, rows, learner)
         why = (
             f"the best of {len(found)} by cross-validation"
             if len(found) > 1
@@ -429,25 +452,25 @@ class _Table:
         elif top < max(scores):
             first = found[scores.index(max(scores))].way.name
             why = f"mostly this is better, and the lead of {first} may be luck"
-        if best.way.name == AS_IS and len(found) > 1:
+        if best.way.name == METHOD_AS_IS and len(found) > 1:
             why = f"training is not better than the model as it is ({_score(top, self.task)})"
         rival = self.rival
         if rival is not None:
-            ways.append(Tried(COSINE, rival))
+            ways.append(Tried(METHOD_COSINE, rival))
             if rival >= top:
                 notes.append(
                     "the cosine of the model's vectors, which learns nothing, orders these pairs "
                     f"better (Spearman {rival:.3f}, learnt {top:.3f}): `similarity` computes it"
                 )
         if self.named is not None:
-            ways.append(Tried(BY_NAME, self.named))
+            ways.append(Tried(METHOD_ZERO_SHOT, self.named))
             if self.named >= top:
-                asked = min(ASKED, len(self.train))
+                asked = min(ZERO_SHOT_ROWS, len(self.train))
                 notes.append(
                     f"`zero_shot` is right on {_score(self.named, self.task)} of {asked} rows by "
                     f"the names of the labels alone, what was learnt on {_score(top, self.task)}"
                 )
-        return Choice(best.way.name, why, tuple(ways), MEASURES[self.task]), notes
+        return Choice(best.way.name, why, tuple(ways), METHOD_MEASURES[self.task]), notes
 
     # ---- a large table ----
 
@@ -457,49 +480,53 @@ class _Table:
         if self.own is None:
             # Drawn: every second row of a table may be of one class.
             draw = random.Random(self.options.seed)
-            sample = sorted(draw.sample(self.train, min(SAMPLE, len(self.train))))
+            sample = sorted(draw.sample(self.train, min(HEAD_SAMPLE_ROWS, len(self.train))))
             learner.open(sample, self.inner)
             examples = learner.lesson.encoded(self.task, sample)
             features = learner.features(examples)
             scale = float(features.norm(dim=1).mean().clamp(min=1e-9))
             targets = learner.lesson.targets[sample]
-            learner.set(solve(features / scale, targets, self.kind, STRENGTH), scale)
+            learner.set(solve(features / scale, targets, self.kind, START_STRENGTH), scale)
         learner.train(self.train)
         judged = self._judged()
         logits = learner.logits(judged, range(len(self.examples.valid)))
-        halves = parts_of([list(range(len(logits)))])
-        even = calibrated(logits, judged.targets, self.kind, halves)
-        divisor = temperature(logits, judged.targets, self.kind)
+        halves = rows_of_folds([list(range(len(logits)))])
+        even = cross_calibrated(logits, judged.targets, self.kind, halves)
+        divisor = fit_temperature(logits, judged.targets, self.kind)
         least = None
         if self.kind == "multi_label":
-            least = thresholds((logits / divisor).sigmoid(), judged.targets)
+            least = choose_thresholds((logits / divisor).sigmoid(), judged.targets)
         answers = self._by_parts(even, judged.targets, halves)
         self.finish(divisor, least)
         counts = Counter(name for row in self.examples.train for name in row.labels)
-        choice = Choice(ONCE, f"{len(self.train):,} rows teach it enough", (), MEASURES[self.task])
+        choice = Choice(
+            METHOD_ONCE, f"{len(self.train):,} rows teach it enough", (), METHOD_MEASURES[self.task]
+        )
         rows = self.examples.valid
         doubted = doubtful_answers(self.task, rows, answers)
         notes = []
         if self.options.trials:
-            notes.append(f"trials are made with at most {FEW:,} rows; these were learnt once")
+            notes.append(
+                f"trials are made with at most {SMALL_TABLE_ROWS:,} rows; these were learnt once"
+            )
         return Learnt(choice, "held out", rows, answers, 0.0, divisor, counts, notes, doubted)
 
     # ---- answers ----
 
-    def _judged(self) -> Lesson:
+    def _judged(self) -> EncodedRows:
         """Encode the held-out rows, cut as verbs cut them and not as training does."""
         options = {**self.config.task.options, "max_length": self.roberta.max_positions}
         task = dataclasses.replace(self.config.task, options=options)
         config = dataclasses.replace(self.config, task=task)
-        return lesson_of(self.roberta, config, self.examples.valid, self.names, self.scale)
+        return encode_rows(self.roberta, config, self.examples.valid, self.names, self.scale)
 
-    def _unseen(self, answers: Answers) -> list[Prediction]:
+    def _unseen(self, answers: MethodAnswers) -> list[Prediction]:
         """Answer the rows that choose, each by what the others say."""
-        if answers.way.name == AS_IS:
+        if answers.way.name == METHOD_AS_IS:
             least = self.roberta.thresholds.get(self.config.task.head)
             return self._predictions(answers.logits, least, kept=True)
         targets = self.learner.lesson.targets[answers.rows]
-        return self._by_parts(answers.logits, targets, parts_of(answers.folds))
+        return self._by_parts(answers.logits, targets, rows_of_folds(answers.folds))
 
     def _by_parts(
         self, logits: Tensor, targets: Tensor, parts: list[list[int]]
@@ -511,7 +538,7 @@ class _Table:
         for part in parts:
             others = torch.ones(len(logits), dtype=torch.bool)
             others[part] = False
-            least = thresholds(logits[others].sigmoid(), targets[others])
+            least = choose_thresholds(logits[others].sigmoid(), targets[others])
             found |= dict(zip(part, self._predictions(logits[part], least), strict=True))
         return [found[i] for i in range(len(found))]
 
@@ -543,7 +570,7 @@ def _shorter(config: Config, epochs: int) -> Config:
     )
 
 
-def own_head(
+def reusable_head(
     roberta: RobertaHubInterface, examples: Examples, pooling: HeadPooling | None = None
 ) -> str | None:
     """Find the model's own head that has the labels of a table, for such texts; None: none has.
@@ -558,7 +585,7 @@ def own_head(
         >>> from roberta_hub.train.fitting.examples import read_examples
         >>> rows = [{"a": f"It rains, {label}.", "b": "It is wet.", "label": label}
         ...         for label in ("Entailment", "neutral", "contradiction")]
-        >>> own_head(load_model("roberta.tiny"), read_examples(rows, text=["a", "b"]))
+        >>> reusable_head(load_model("roberta.tiny"), read_examples(rows, text=["a", "b"]))
         'mnli'
     """
     own = roberta.own_head
@@ -574,7 +601,7 @@ def own_head(
     folded = [{label.casefold() for label in labels} for labels in (wanted, known)]
     alike = folded[0] == folded[1] and len(folded[0]) == len(wanted) == len(known)
     same = alike or set(wanted) == set(known)
-    return own if kind == KINDS[examples.task] and same else None
+    return own if kind == HEAD_KINDS[examples.task] and same else None
 
 
 def _knows_pairs(roberta: RobertaHubInterface) -> nn.Linear | None:
@@ -589,14 +616,14 @@ def _knows_pairs(roberta: RobertaHubInterface) -> nn.Linear | None:
     return dense if fits and pooling_of(head) == "cls" else None
 
 
-def _scale(rows: Sequence[Sentences]) -> tuple[float, float]:
+def _scale(rows: Sequence[LabelledText]) -> tuple[float, float]:
     """Compute the mean and the deviation of a regression's numbers."""
     values = [float(row.labels[0]) for row in rows]
     mean = sum(values) / len(values)
     deviation = (sum((v - mean) * (v - mean) for v in values) / len(values)) ** 0.5
-    if not max(deviation, abs(mean)) < LARGEST:
+    if not max(deviation, abs(mean)) < MAX_NUMBER:
         raise InputError("the numbers of the labels are too far apart; take their logarithms")
-    if deviation < max(1 / LARGEST, NEAREST * abs(mean)):
+    if deviation < max(1 / MAX_NUMBER, MIN_RELATIVE_SPREAD * abs(mean)):
         raise InputError(
             f"the numbers of the labels differ by about {deviation:.3g} around {mean:.10g}, too "
             "little for a model's float32; subtract a number from all of them, or multiply them"

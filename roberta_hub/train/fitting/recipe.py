@@ -8,7 +8,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from roberta_hub.train.fitting.learning_options import LearningOptions
-from roberta_hub.train.rates import MOST, rate_for
+from roberta_hub.train.rates import MAX_RATE, rate_for
 from roberta_hub.train.settings import (
     BatchConfig,
     Config,
@@ -17,21 +17,21 @@ from roberta_hub.train.settings import (
     TaskConfig,
 )
 
-FEW = 2000
+SMALL_TABLE_ROWS = 2000
 """Tables with at most so many rows are small: how they are learnt is chosen."""
-SEEN = 1200
+MIN_ROWS_SEEN = 1200
 """So many rows are seen in all where the table has fewer."""
-TOKENS = 40_000
+MIN_TOKENS_SEEN = 40_000
 """So many tokens, where they are fewer."""
-MORE = 2
+MULTI_LABEL_EPOCHS = 2
 """Times as often a small table of several labels is seen: each of them is in few rows."""
-STEEPER = 3
+MULTI_LABEL_RATE = 3
 """Times as high is the rate of several labels."""
-GENTLER = 0.5
+SMALL_TABLE_RATE = 0.5
 """Share of the rate by which a small table is learnt: its head begins as a regression."""
 
 
-def recipe(
+def choose_recipe(
     *, width: int, lengths: Sequence[int], limit: int, task: str, options: LearningOptions
 ) -> Config:
     """Make the configuration of a run.
@@ -47,11 +47,11 @@ def recipe(
     batch = options.batch_size or batch_for(rows)
     tokens = sum(min(length, limit) for length in lengths)
     several = task == "multi_label"
-    more = MORE if several and rows < FEW else 1
+    more = MULTI_LABEL_EPOCHS if several and rows < SMALL_TABLE_ROWS else 1
     epochs = options.epochs or epochs_for(rows, tokens) * more
-    gentler = GENTLER if rows <= FEW else 1.0
+    gentler = SMALL_TABLE_RATE if rows <= SMALL_TABLE_ROWS else 1.0
     rate = options.learning_rate or min(
-        rate_for(width) * gentler * (STEEPER if several else 1), MOST
+        rate_for(width) * gentler * (MULTI_LABEL_RATE if several else 1), MAX_RATE
     )
     return run_config(
         TaskConfig(name=task, options={"truncate": True, "max_length": limit}),
@@ -110,9 +110,9 @@ def batch_for(rows: int) -> int:
 
 
 def epochs_for(rows: int, tokens: int) -> int:
-    """Choose how often each row is seen: `SEEN` rows or `TOKENS` tokens in all, at least twice.
+    """Choose the epochs: `MIN_ROWS_SEEN` rows or `MIN_TOKENS_SEEN` tokens in all, at least two.
 
-    A table of more than `FEW` rows is seen three times, one of 20,000 or more twice.
+    A table of more than `SMALL_TABLE_ROWS` rows is seen three times, one of 20,000 or more twice.
 
     Args:
         rows: examples to learn from.
@@ -124,9 +124,9 @@ def epochs_for(rows: int, tokens: int) -> int:
         >>> epochs_for(360, 60 * 360), epochs_for(360, 128 * 360)
         (2, 2)
     """
-    if rows > FEW:
+    if rows > SMALL_TABLE_ROWS:
         return 2 if rows >= 20_000 else 3
-    return max(2, min(round(SEEN / rows), round(TOKENS / tokens), 20))
+    return max(2, min(round(MIN_ROWS_SEEN / rows), round(MIN_TOKENS_SEEN / tokens), 20))
 
 
 def length_for(rows: int) -> int:
@@ -136,7 +136,7 @@ def length_for(rows: int) -> int:
         >>> length_for(400), length_for(4_000)
         (128, 256)
     """
-    return 128 if rows < FEW else 256
+    return 128 if rows < SMALL_TABLE_ROWS else 256
 
 
 def learns_embeddings(rows: int) -> bool:
@@ -149,4 +149,4 @@ def learns_embeddings(rows: int) -> bool:
         >>> learns_embeddings(400), learns_embeddings(4_000)
         (False, True)
     """
-    return rows > FEW
+    return rows > SMALL_TABLE_ROWS

@@ -14,13 +14,13 @@ from torch import Tensor
 
 from roberta_hub.settings import HeadKind
 
-STRENGTHS = (10.0, 30.0, 100.0, 300.0)
+ROW_STRENGTHS = (10.0, 30.0, 100.0, 300.0)
 """How much the rows count beside the prior, for features of mean norm 1 (scikit-learn's C)."""
-TRUSTS = (0.0, 3.0, 6.0, 12.0)
+LABEL_WORD_TRUSTS = (0.0, 3.0, 6.0, 12.0)
 """Lengths of the weights that a label's own words suggest; 0: they suggest nothing."""
-FIRST = 100.0
+FIRST_STRENGTH = 100.0
 """The strength with which the trust is chosen."""
-MOST_STEPS = 200
+MAX_STEPS = 200
 
 
 @dataclass(frozen=True)
@@ -38,7 +38,7 @@ class Linear:
 
 
 @dataclass(frozen=True)
-class Settings:
+class RegressionSettings:
     """What a regression is told."""
 
     strength: float
@@ -51,7 +51,7 @@ class Regression:
 
     layer: Linear
     """Learnt on all rows."""
-    settings: Settings
+    settings: RegressionSettings
     """Those with the least loss on rows that were not learnt."""
     unseen: Tensor
     """Logits of each row by a layer that learnt the other folds. Shape: (n, K)"""
@@ -111,7 +111,7 @@ def solve(
     bias.requires_grad_()
     search = torch.optim.LBFGS(
         [weight, bias],
-        max_iter=MOST_STEPS,
+        max_iter=MAX_STEPS,
         tolerance_grad=1e-5,
         tolerance_change=1e-8,
         line_search_fn="strong_wolfe",
@@ -165,9 +165,9 @@ def regression(
         [0, 0, 1, 1]
     """
     search = _Search(features, targets, kind, folds, words)
-    trusts = TRUSTS if words is not None else TRUSTS[:1]
-    trust = min(trusts, key=lambda trust: search.loss(Settings(FIRST, trust)))
-    best = min((Settings(s, trust) for s in STRENGTHS), key=search.loss)
+    trusts = LABEL_WORD_TRUSTS if words is not None else LABEL_WORD_TRUSTS[:1]
+    trust = min(trusts, key=lambda trust: search.loss(RegressionSettings(FIRST_STRENGTH, trust)))
+    best = min((RegressionSettings(s, trust) for s in ROW_STRENGTHS), key=search.loss)
     layer = solve(features, targets, kind, best.strength, search.prior(best))
     return Regression(layer, best, search.unseen[best])
 
@@ -187,18 +187,18 @@ class _Search:
         self.words = words
         self.parts = [torch.tensor(sorted(fold)) for fold in folds]
         self.layers: list[Linear | None] = [None] * len(folds)  # where the next search starts
-        self.unseen: dict[Settings, Tensor] = {}
+        self.unseen: dict[RegressionSettings, Tensor] = {}
 
-    def prior(self, settings: Settings) -> Tensor | None:
+    def prior(self, settings: RegressionSettings) -> Tensor | None:
         return None if self.words is None else settings.trust * self.words
 
-    def loss(self, settings: Settings) -> float:
+    def loss(self, settings: RegressionSettings) -> float:
         """Compute the mean loss on rows that were not learnt."""
         if settings not in self.unseen:
             self.unseen[settings] = self._answers(settings)
         return float(losses(self.unseen[settings], self.targets, self.kind).mean())
 
-    def _answers(self, settings: Settings) -> Tensor:
+    def _answers(self, settings: RegressionSettings) -> Tensor:
         found = torch.zeros_like(self.targets)
         for k, part in enumerate(self.parts):
             kept = torch.ones(len(self.targets), dtype=torch.bool)

@@ -9,13 +9,13 @@ from typing import Literal
 from roberta_hub.errors import Remedy, sentence
 from roberta_hub.show.terminal_text import cut
 from roberta_hub.text.tokenizer import Text
-from roberta_hub.train.fitting.confusions import confusions
+from roberta_hub.train.fitting.confusions import confusion_display
 from roberta_hub.train.fitting.measures import Bin, Interval
-from roberta_hub.train.fitting.split import counted
+from roberta_hub.train.fitting.split import row_count
 
-How = Literal["held out", "cross-validated"]
+EvaluationKind = Literal["held out", "cross-validated"]
 """How the judged rows were kept from being learnt: by a share or table of their own, or in turn."""
-SHOWN = 8
+RECALLS_SHOWN = 8
 """Classes whose recall is listed, lowest first."""
 
 
@@ -73,7 +73,7 @@ class Scores:
     """What a model reaches on the judged rows, which it has not learnt."""
 
     task: str
-    how: How
+    how: EvaluationKind
     count: int
     """Judged rows."""
     numbers: dict[str, float]
@@ -130,9 +130,9 @@ class Scores:
     def headline(self) -> str:
         """Write the first number with its interval, beside that of the simplest guess."""
         name, value = next(iter(self.numbers.items()))
-        rows = f"on {counted(self.count)} held out"
+        rows = f"on {row_count(self.count)} held out"
         if self.how == "cross-validated":
-            rows = f"cross-validated on {counted(self.count)}"
+            rows = f"cross-validated on {row_count(self.count)}"
         low, high = self.interval
         if self.task == "regression":
             between = f"(95 %: {low:.3g} to {high:.3g})"
@@ -154,7 +154,7 @@ class Scores:
 
     def table(self) -> list[str]:
         """Write the confusions: a table, or the most frequent ones of many classes."""
-        parts = confusions(self.task, self.confusion)
+        parts = confusion_display(self.task, self.confusion)
         return [line for part in parts for line in part.lines()]
 
 
@@ -164,10 +164,10 @@ class Scores:
 def _recalls(recalls: dict[str, Recall]) -> list[str]:
     """Write a line for each class, the lowest recall first."""
     lines = ["found of each class (recall):"]
-    for name, recall in list(recalls.items())[:SHOWN]:
+    for name, recall in list(recalls.items())[:RECALLS_SHOWN]:
         lines.append(f"  {recall.share:5.2f}  {name[:40]} ({recall.found} of {recall.count})")
-    if len(recalls) > SHOWN:
-        lines.append(f"  and {len(recalls) - SHOWN} more classes, found more often")
+    if len(recalls) > RECALLS_SHOWN:
+        lines.append(f"  and {len(recalls) - RECALLS_SHOWN} more classes, found more often")
     return lines
 
 

@@ -21,11 +21,11 @@ from roberta_hub.arguments import shown
 from roberta_hub.errors import InputError, MissingExtraError, Remedy
 from roberta_hub.extras import install
 from roberta_hub.inference.tag import OUTSIDE, entities
-from roberta_hub.rows.arrow import arrow
-from roberta_hub.rows.columns import LABELS, TEXTS, find_columns
-from roberta_hub.rows.lines import ENDLESS, decoded, lines, raw_lines
+from roberta_hub.rows.arrow import import_arrow
+from roberta_hub.rows.columns import LABEL_COLUMNS, TEXT_COLUMNS, find_columns
+from roberta_hub.rows.lines import NO_LINE_LIMIT, decoded, lines, raw_lines
 from roberta_hub.rows.tables import Row, Table, format_of, json_object, json_rows, table_of
-from roberta_hub.rows.values import Fault, blank
+from roberta_hub.rows.values import Fault, is_blank
 from roberta_hub.train.data.labels import label_of
 from roberta_hub.train.fitting.spans import Marked, is_span
 
@@ -121,7 +121,7 @@ def _file(path: Path, text: Any, label: str | None, header: bool) -> SpanTable |
 def _begin(path: Path) -> str:
     """Return the first two lines that are not blank: JSON that is laid out begins with a "["."""
     found: list[str] = []
-    for number, line in enumerate(islice(raw_lines(path, ENDLESS), _LOOK), 1):
+    for number, line in enumerate(islice(raw_lines(path, NO_LINE_LIMIT), _LOOK), 1):
         text = decoded(line, number)
         if isinstance(text, Fault):
             break  # whoever reads the file says it
@@ -146,7 +146,7 @@ def _json(path: Path) -> Any:
     Raises:
         InputError: it is neither.
     """
-    rows = [text for _, text in lines(path, ENDLESS)]
+    rows = [text for _, text in lines(path, NO_LINE_LIMIT)]
     if isinstance(json_object(next(row for row in rows if row.strip())), dict):
         return None
     try:
@@ -217,19 +217,21 @@ def _sound(table: Table) -> Iterator[Row]:
 
 def _span_column(table: Table, rows: Sequence[Mapping[str, Any]], label: str | None) -> str | None:
     if label is not None:
-        lists = [items_of(row.get(label)) for row in rows if not blank(row.get(label))]
+        lists = [items_of(row.get(label)) for row in rows if not is_blank(row.get(label))]
         empty = label not in SPANS and not any(lists)
         return None if empty or not _all_spans(lists, labelled=True) else label
     found = [
         column
         for column in table.columns
-        if any(lists := [items_of(row.get(column)) for row in rows if not blank(row.get(column))])
+        if any(
+            lists := [items_of(row.get(column)) for row in rows if not is_blank(row.get(column))]
+        )
         and _all_spans(lists)
     ]
-    plain = [c for c in table.columns if c.casefold() in LABELS and c not in found]
-    if not found or any(not blank(row.get(c)) for row in rows for c in plain):
+    plain = [c for c in table.columns if c.casefold() in LABEL_COLUMNS and c not in found]
+    if not found or any(not is_blank(row.get(c)) for row in rows for c in plain):
         return None
-    known = [column for column in found if column.casefold() in (*SPANS, *LABELS)] or found
+    known = [column for column in found if column.casefold() in (*SPANS, *LABEL_COLUMNS)] or found
     if len(known) > 1:
         raise InputError(
             f"{table.name}: {', '.join(known)} could each hold the spans. {table.listed()}",
@@ -280,10 +282,10 @@ def _of_spans(table: Table, text: str, column: str) -> SpanTable:
     def read() -> Iterator[Marked]:
         for row in table.rows():
             value, answer = row.values.get(column), row.values.get("answer")
-            spans: Any = None if blank(value) else items_of(value)
+            spans: Any = None if is_blank(value) else items_of(value)
             if answer in ("reject", "ignore"):
                 spans = Fault(f"its answer is {answer!r}")
-            elif spans is None and blank(value):
+            elif spans is None and is_blank(value):
                 # A tool that leaves the key out has found nothing there; null is no answer.
                 spans = Fault("nothing in the column of spans") if column in row.values else []
             elif spans is None:
@@ -344,7 +346,7 @@ def _task_text(data: Mapping[str, Any], marked: Sequence[Mapping[str, Any]]) -> 
     """Find the text of a task: the one that its results name, a known name, or the only one."""
     texts = {name: value for name, value in data.items() if isinstance(value, str)}
     wanted = [str(r["to_name"]) for r in marked[:1] if "to_name" in r]
-    named = [name for name in (*wanted, *TEXTS) if name in texts]
+    named = [name for name in (*wanted, *TEXT_COLUMNS) if name in texts]
     return texts[named[0]] if named else max(texts.values(), key=len, default=None)
 
 
@@ -435,7 +437,7 @@ def _word_columns(
         return None
     sentence = next((by_name[name] for name in SENTENCES if name in by_name), None)
     for tags in [label] if label is not None else [by_name[n] for n in TAG if n in by_name]:
-        values = [row.get(tags) for row in rows if not blank(row.get(tags))]
+        values = [row.get(tags) for row in rows if not is_blank(row.get(tags))]
         if tags == words or not values or not all(isinstance(value, str) for value in values):
             continue
         marks = sum(_MARK.fullmatch(str(value).strip()) is not None for value in values)
@@ -448,7 +450,7 @@ def _word_columns(
 
 def _of_words(table: Table, words: str, tags: str, sentence: str | None) -> SpanTable:
     rows = [row.values for row in islice(_sound(table), _LOOK)]
-    if sentence is None and not any(blank(row.get(words)) for row in rows):
+    if sentence is None and not any(is_blank(row.get(words)) for row in rows):
         raise InputError(
             f"{table.name}: no column says which sentence a word is in; call it "
             f"{SENTENCES[0]!r}, or leave a row with an empty {words!r} between sentences. "
@@ -462,12 +464,12 @@ def _of_words(table: Table, words: str, tags: str, sentence: str | None) -> Span
         where, last = "", None
         for row in table.rows():
             word, number = row.values.get(words), row.values.get(sentence or "")
-            begins = not blank(number) and number != last
+            begins = not is_blank(number) and number != last
             last = number if begins else last
-            if (begins or (blank(word) and sentence is None)) and own:
+            if (begins or (is_blank(word) and sentence is None)) and own:
                 yield marked_words(own, marks, where, joined)
                 own, marks = [], []
-            if not blank(word):
+            if not is_blank(word):
                 where = where if own else row.where
                 own.append(str(word).strip())
                 marks.append(label_of(row.values.get(tags), row.where))
@@ -564,7 +566,7 @@ def _features_of(table: Any) -> dict[str, Sequence[str]]:
 
 def _features_in(path: Path) -> dict[str, Sequence[str]]:
     """Read the names of classes that `datasets` writes into a Parquet file."""
-    pa = arrow(f"{path}: Parquet")
+    pa = import_arrow(f"{path}: Parquet")
     try:
         written = pa.parquet.ParquetFile(path).schema_arrow.metadata or {}
         features = json.loads(written.get(b"huggingface", b"{}"))["info"]["features"]

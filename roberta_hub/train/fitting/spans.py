@@ -10,7 +10,7 @@ from roberta_hub.arguments import shown
 from roberta_hub.errors import InputError
 from roberta_hub.rows.values import Fault
 from roberta_hub.train.data.labels import label_of
-from roberta_hub.train.fitting.split import counted, near
+from roberta_hub.train.fitting.split import row_count, short_place
 
 Span = tuple[int, int, str]
 """(first character, one past the last, label)."""
@@ -73,13 +73,15 @@ class Unlearnt:
         """
         found = []
         for reason, places in self.rows.items():
-            said = [f"{near(w)} ({why})" if why else near(w) for w, why in places[:PLACES]]
+            said = [
+                f"{short_place(w)} ({why})" if why else short_place(w) for w, why in places[:PLACES]
+            ]
             more = f" and {len(places) - PLACES:,} more" if len(places) > PLACES else ""
-            found.append(f"{counted(len(places))} not learnt, {reason}: {', '.join(said)}{more}")
+            found.append(f"{row_count(len(places))} not learnt, {reason}: {', '.join(said)}{more}")
         if self.mended:
             found.append(
                 f"{len(self.mended):,} span{'' if len(self.mended) == 1 else 's'} with blanks at "
-                f"an edge, which are taken off; first {near(self.mended[0])}"
+                f"an edge, which are taken off; first {short_place(self.mended[0])}"
             )
         return found
 

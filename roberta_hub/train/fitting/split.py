@@ -9,46 +9,47 @@ from collections.abc import Mapping, Sequence
 
 from roberta_hub.errors import InputError
 from roberta_hub.text.tokenizer import Text
-from roberta_hub.train.data.sentences import Sentences
+from roberta_hub.train.data.sentences import LabelledText
 
 
-def key(text: Text) -> tuple[str, ...]:
+def text_key(text: Text) -> tuple[str, ...]:
     """Make what is equal for texts that differ in case and white space only."""
     parts = (text,) if isinstance(text, str) else text
     return tuple(" ".join(part.casefold().split()) for part in parts)
 
 
-def doubles(found: Sequence[Sentences], notes: list[str]) -> list[list[int]]:
+def group_duplicates(found: Sequence[LabelledText], notes: list[str]) -> list[list[int]]:
     """Group the rows of equal texts, in order; note how many groups have several."""
     groups: dict[tuple[str, ...], list[int]] = {}
     for i, example in enumerate(found):
-        groups.setdefault(key(example.text), []).append(i)
+        groups.setdefault(text_key(example.text), []).append(i)
     several = [group for group in groups.values() if len(group) > 1]
     if several:
         count = sum(map(len, several))
         notes.append(
-            f"{counted(count)} with a text that occurs more than once, {len(several):,} texts in "
-            f"all; all rows of one text are on one side; first {near(found[several[0][1]].where)}"
+            f"{row_count(count)} with a text that occurs more than once, {len(several):,} texts in "
+            f"all; all rows of one text are on one side; first "
+            f"{short_place(found[several[0][1]].where)}"
         )
     odd = [group for group in several if len({found[i].labels for i in group}) > 1]
     if odd:
-        first = " and ".join(near(found[i].where) for i in _differing(odd[0], found))
+        first = " and ".join(short_place(found[i].where) for i in _differing(odd[0], found))
         notes.append(f"{len(odd):,} of these texts with different labels, first {first}")
     return list(groups.values())
 
 
-def _differing(group: Sequence[int], found: Sequence[Sentences]) -> tuple[int, int]:
+def _differing(group: Sequence[int], found: Sequence[LabelledText]) -> tuple[int, int]:
     first = group[0]
     return first, next(i for i in group if found[i].labels != found[first].labels)
 
 
 def split(
-    found: Sequence[Sentences],
+    found: Sequence[LabelledText],
     groups: Sequence[list[int]],
     share: float,
     seed: int,
     task: str,
-) -> tuple[list[Sentences], list[Sentences]]:
+) -> tuple[list[LabelledText], list[LabelledText]]:
     """Hold out a share of the rows, of each class alike, and no text on both sides.
 
     The last row of a label is learnt, whatever the share.
@@ -84,14 +85,14 @@ def split(
     if not held_out and len(groups) > 1:
         largest = max(classes.values(), key=len)[::-1]
         held_out.update(next((group for group in largest if spare(group)), largest[0]))
-    sides: Mapping[bool, list[Sentences]] = {True: [], False: []}
+    sides: Mapping[bool, list[LabelledText]] = {True: [], False: []}
     for i, example in enumerate(found):
         sides[i in held_out].append(example)
     return sides[False], sides[True]
 
 
 def folds(
-    found: Sequence[Sentences],
+    found: Sequence[LabelledText],
     groups: Sequence[list[int]],
     count: int,
     seed: int,
@@ -106,7 +107,7 @@ def folds(
 
     Args:
         found: the rows.
-        groups: of `doubles`: numbers of the rows of one text.
+        groups: of `group_duplicates`: numbers of the rows of one text.
         count: of folds, at least 2.
         seed: decides among folds that are alike, and which group is placed first.
         task: one of `TASKS`.
@@ -118,7 +119,7 @@ def folds(
         InputError: fewer texts than folds.
 
     Example:
-        >>> rows = [Sentences(f"text {i}", ("ab"[i % 2],), f"t:{i}") for i in range(8)]
+        >>> rows = [LabelledText(f"text {i}", ("ab"[i % 2],), f"t:{i}") for i in range(8)]
         >>> parts = folds(rows, [[i] for i in range(8)], 2, seed=1, task="classification")
         >>> [sorted(rows[i].labels[0] for i in part) for part in parts]
         [['a', 'a', 'b', 'b'], ['a', 'a', 'b', 'b']]
@@ -135,7 +136,7 @@ def folds(
 
 
 def _by_label(
-    found: Sequence[Sentences], groups: Sequence[list[int]], count: int
+    found: Sequence[LabelledText], groups: Sequence[list[int]], count: int
 ) -> list[list[int]]:
     labels = [Counter(name for i in group for name in found[i].labels or ("",)) for group in groups]
     members: dict[str, list[int]] = {}
@@ -161,7 +162,7 @@ def _by_label(
 
 
 def _by_value(
-    found: Sequence[Sentences], groups: Sequence[list[int]], count: int, draw: random.Random
+    found: Sequence[LabelledText], groups: Sequence[list[int]], count: int, draw: random.Random
 ) -> list[list[int]]:
     """Give each fold one of every `count` groups that follow each other by their mean number."""
     means = [sum(float(found[i].labels[0]) for i in group) / len(group) for group in groups]
@@ -176,26 +177,28 @@ def _by_value(
     return parts
 
 
-def without(
-    found: Sequence[Sentences], held_out: Sequence[Sentences], name: str, notes: list[str]
-) -> list[Sentences]:
+def drop_held_out(
+    found: Sequence[LabelledText], held_out: Sequence[LabelledText], name: str, notes: list[str]
+) -> list[LabelledText]:
     """Leave out of the training what is in the held-out table too."""
-    there = {key(example.text) for example in held_out}
-    train = [example for example in found if key(example.text) not in there]
+    there = {text_key(example.text) for example in held_out}
+    train = [example for example in found if text_key(example.text) not in there]
     if len(train) < len(found):
-        first = next(near(example.where) for example in found if key(example.text) in there)
+        first = next(
+            short_place(example.where) for example in found if text_key(example.text) in there
+        )
         notes.append(
-            f"{counted(len(found) - len(train))} with a text that {near(name)} has too, not "
-            f"learnt; first {first}"
+            f"{row_count(len(found) - len(train))} with a text that {short_place(name)} has too, "
+            f"not learnt; first {first}"
         )
     return train
 
 
-def counted(count: int) -> str:
+def row_count(count: int) -> str:
     """Write a number of rows."""
     return f"{count:,} row{'' if count == 1 else 's'}"
 
 
-def near(where: str) -> str:
+def short_place(where: str) -> str:
     """Shorten a place for a note to the file's own name."""
     return os.path.basename(where)

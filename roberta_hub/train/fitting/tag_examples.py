@@ -11,12 +11,17 @@ from typing import Any
 from roberta_hub.errors import InputError, Remedy
 from roberta_hub.inference.tag import OUTSIDE, split_words
 from roberta_hub.settings import WordRule
-from roberta_hub.train.data.labels import alike
-from roberta_hub.train.data.sentences import Sentences
-from roberta_hub.train.fitting.examples import FEW, SHOWN, held_out_share, wrapped
+from roberta_hub.train.data.labels import group_alike
+from roberta_hub.train.data.sentences import LabelledText
+from roberta_hub.train.fitting.examples import (
+    FEW_TRAINING_ROWS,
+    SUMMARY_CLASSES,
+    held_out_share,
+    wrap_note,
+)
 from roberta_hub.train.fitting.span_layouts import TAKES, SpanTable, span_table
 from roberta_hub.train.fitting.spans import Annotated, Unlearnt, checked
-from roberta_hub.train.fitting.split import doubles, split, without
+from roberta_hub.train.fitting.split import drop_held_out, group_duplicates, split
 
 TAGGING = "tagging"
 """The task of `fit` that learns spans."""
@@ -68,13 +73,13 @@ class TagExamples:
             f"task: {TAGGING}, {len(counts)} label{'' if len(counts) == 1 else 's'}, "
             f"{sum(count for _, count in counts):,} spans",
         ]
-        width = min(max(len(name) for name, _ in counts[:SHOWN]), 40)
-        for name, count in counts[:SHOWN]:
+        width = min(max(len(name) for name, _ in counts[:SUMMARY_CLASSES]), 40)
+        for name, count in counts[:SUMMARY_CLASSES]:
             bar = "█" * max(1, round(24 * count / counts[0][1]))
             lines.append(f"  {name[:40]:<{width}} {count:>8,}  {bar}")
-        if len(counts) > SHOWN:
-            lines.append(f"  and {len(counts) - SHOWN} more")
-        lines += [wrapped(note) for note in self.notes]
+        if len(counts) > SUMMARY_CLASSES:
+            lines.append(f"  and {len(counts) - SUMMARY_CLASSES} more")
+        lines += [wrap_note(note) for note in self.notes]
         lines.append(f"{len(self.train):,} to learn from, {len(self.valid):,} {self.held_out}")
         return "\n".join(lines)
 
@@ -138,7 +143,7 @@ def read_tag_examples(
     found = _usable(source, left)
     notes = left.notes()
     share = held_out_share(valid)
-    groups = doubles([_labelled(row) for row in found], notes)
+    groups = group_duplicates([_labelled(row) for row in found], notes)
     if share is not None:
         train, held_out = _split(found, groups, share, seed)
         words = f"held out ({share:.3g} of the rows, seed {seed})"
@@ -187,9 +192,9 @@ def _usable(source: SpanTable, left: Unlearnt) -> list[Annotated]:
     return found
 
 
-def _labelled(row: Annotated) -> Sentences:
+def _labelled(row: Annotated) -> LabelledText:
     """Make what `split.py` spreads: a text with the labels of its spans."""
-    return Sentences(row.text, tuple(sorted({label for _, _, label in row.spans})), row.where)
+    return LabelledText(row.text, tuple(sorted({label for _, _, label in row.spans})), row.where)
 
 
 def _split(
@@ -208,7 +213,9 @@ def _without(
     found: Sequence[Annotated], held_out: Sequence[Annotated], name: str, notes: list[str]
 ) -> list[Annotated]:
     rows = [_labelled(row) for row in found]
-    kept = {id(row) for row in without(rows, [_labelled(row) for row in held_out], name, notes)}
+    kept = {
+        id(row) for row in drop_held_out(rows, [_labelled(row) for row in held_out], name, notes)
+    }
     return [own for row, own in zip(rows, found, strict=True) if id(row) in kept]
 
 
@@ -226,12 +233,12 @@ def _check(examples: TagExamples) -> None:
         raise InputError(
             f"{examples.source}: no row to learn from has a span, so there is nothing to learn{why}"
         )
-    for group in alike(examples.counts()):
+    for group in group_alike(examples.counts()):
         notes.append(f"labels that look alike: {', '.join(map(repr, group))}")
     unseen = sorted(set(examples.counts()) - set(examples.labels))
     if unseen:
         notes.append(f"only in rows that are held out, and so not learnt: {', '.join(unseen)}")
-    if len(examples.train) < FEW:
+    if len(examples.train) < FEW_TRAINING_ROWS:
         notes.append(
             f"{len(examples.train)} rows are few to learn from; some hundreds make a better model"
         )

@@ -11,9 +11,9 @@ import torch
 from roberta_hub.inference.batching import Runner
 from roberta_hub.inference.tag import OUTSIDE, Span, merge_spans, split_words, tag_words, word_parts
 from roberta_hub.settings import WordRule
+from roberta_hub.train.fitting.evaluation import FEW_JUDGED_ROWS, MISTAKES_KEPT, compare_with_guess
 from roberta_hub.train.fitting.fitted import Judged
-from roberta_hub.train.fitting.judging import FEW, MISTAKES, beside
-from roberta_hub.train.fitting.measures import bootstrap, of_share
+from roberta_hub.train.fitting.measures import bootstrap_interval, share_interval
 from roberta_hub.train.fitting.scores import Mistake, Scores
 from roberta_hub.train.fitting.spans import Annotated
 from roberta_hub.train.fitting.spans import Span as Place
@@ -90,11 +90,11 @@ def judge_spans(
     totals = counts.sum(0)
     right, missed, wrong = totals.tolist()
     score, simplest = f1(right, missed, wrong), f1(*simple_counts.sum(0).tolist())
-    interval = bootstrap(counts, _f1s)
+    interval = bootstrap_interval(counts, _f1s)
     if score in (0.0, 1.0):  # of which all tables that are drawn have the same
-        interval = of_share(score, max(int(right + missed), 1))
+        interval = share_interval(score, max(int(right + missed), 1))
     both = torch.cat([counts, simple_counts], 1)
-    better = bootstrap(both, lambda means: _f1s(means[:, :3]) - _f1s(means[:, 3:]))
+    better = bootstrap_interval(both, lambda means: _f1s(means[:, :3]) - _f1s(means[:, 3:]))
     return Scores(
         task="tagging",
         how="held out",
@@ -107,7 +107,10 @@ def judge_spans(
         interval=interval,
         simplest=simplest,
         guess=LOOKED_UP,
-        conclusions=(beside(LOOKED_UP, better, len(rows)), *_about(confusion, right + missed)),
+        conclusions=(
+            compare_with_guess(LOOKED_UP, better, len(rows)),
+            *_about(confusion, right + missed),
+        ),
         recalls={},
         remedy=None,
         confusion=dict(confusion),
@@ -156,7 +159,7 @@ def _about(confusion: Counter[tuple[str, str]], spans: float) -> list[str]:
     said = [f"no {label} was found (0 of {confusion[label, 'missed']})" for label in lost[:3]]
     if len(lost) > 3:
         said.append(f"nor was any of {len(lost) - 3} other labels")
-    return ([f"{spans:.0f} spans are few to judge by"] if spans < FEW else []) + said
+    return ([f"{spans:.0f} spans are few to judge by"] if spans < FEW_JUDGED_ROWS else []) + said
 
 
 # ---- spans, looked up ----
@@ -226,7 +229,7 @@ def _mistakes(rows: Sequence[Annotated], answers: Sequence[Tagged]) -> list[Mist
                 wrong.append(
                     Mistake(_context(row.text, place), row.where, right, "nothing", place.score)
                 )
-    return sorted(wrong, key=lambda mistake: -mistake.score)[:MISTAKES]
+    return sorted(wrong, key=lambda mistake: -mistake.score)[:MISTAKES_KEPT]
 
 
 def _written(text: str, span: Place) -> str:

@@ -21,25 +21,30 @@ from roberta_hub.inference.batching import Runner
 from roberta_hub.inference.tag import OUTSIDE, first_pieces, split_words
 from roberta_hub.interface import RobertaHubInterface
 from roberta_hub.model.roberta import require_roberta
-from roberta_hub.train.fitting.card import duration_of, versions
-from roberta_hub.train.fitting.examples import wrapped
+from roberta_hub.train.fitting.examples import wrap_note
 from roberta_hub.train.fitting.fitted import Fitted
-from roberta_hub.train.fitting.folder import check_output, holds_model, workplace, write_folder
 from roberta_hub.train.fitting.learning_options import LearningOptions
+from roberta_hub.train.fitting.model_card import duration_of, versions
+from roberta_hub.train.fitting.model_folder import (
+    check_output,
+    holds_model,
+    staging_folder,
+    write_folder,
+)
 from roberta_hub.train.fitting.recipe import batch_for, learns_embeddings, run_config
 from roberta_hub.train.fitting.spans import Annotated, Unlearnt
-from roberta_hub.train.fitting.split import near
+from roberta_hub.train.fitting.split import short_place
 from roberta_hub.train.fitting.starting_model import count_tokens, keep_head, load_to_train
 from roberta_hub.train.fitting.tag_examples import RULE, TagExamples
 from roberta_hub.train.fitting.tag_scores import judge_spans, judged, tagged
-from roberta_hub.train.rates import scaled
+from roberta_hub.train.rates import scale_rate
 from roberta_hub.train.reports import duration
 from roberta_hub.train.settings import (
     Config,
     TaskConfig,
 )
+from roberta_hub.train.tasks.evaluation import chance_loss
 from roberta_hub.train.tasks.finetuning import Encoded, FineTuning, Targets
-from roberta_hub.train.tasks.measures import chance_of
 from roberta_hub.train.tasks.tokens import TokenObjective
 from roberta_hub.train.tasks.trained_head import make_head
 
@@ -99,7 +104,7 @@ class ReadyTagger:
         size = sum(parameter.numel() for parameter in self.roberta.model.parameters())
         about = f"{self.config.model} ({size / 1e6:,.1f} M parameters) learns "
         plan = duration_of(self.config, len(self.train_on))
-        return "\n".join([*map(wrapped, self.notes), about + plan])
+        return "\n".join([*map(wrap_note, self.notes), about + plan])
 
     def train(self, progress: bool | None = None) -> RobertaHubInterface:
         """Train once, measure on the held-out rows, write the folder; on Ctrl-C nothing is left.
@@ -107,19 +112,19 @@ class ReadyTagger:
         Args:
             progress: whether to show a bar; None: if a person looks at a terminal.
         """
-        from roberta_hub.train.loop.fit import fit as run
+        from roberta_hub.train.loop.training_loop import train_loop
 
         began = time.monotonic()
         roberta, tags = self.roberta, self.examples.tags
         pieces = require_roberta(roberta.model, "fit trains").transformer.embed_tokens
         pieces.requires_grad_(learns_embeddings(len(self.train_on)))
-        with workplace(self.output) as work:
+        with staging_folder(self.output) as work:
             loop = dataclasses.replace(self.config.loop, progress=progress)
             config = dataclasses.replace(self.config, output=str(work / "run"), loop=loop)
             names = make_head(roberta, config, len(tags), tags, "token")
             roberta.word_rules[HEAD] = RULE
             task = tagging_of(config, roberta, names, self.train_on)
-            if not run(task, config).finished:
+            if not train_loop(task, config).finished:
                 raise KeyboardInterrupt
             keep_head(roberta, "token", HEAD)
             fitted = self._judged(names, began)
@@ -258,7 +263,7 @@ def prepare_tagger(
     if long:
         notes.append(
             f"{len(long):,} of {len(every):,} texts have more than {limit} tokens and are read in "
-            f"windows, first {near(long[0])}; `tag` reads a text in windows with stride=..."
+            f"windows, first {short_place(long[0])}; `tag` reads a text in windows with stride=..."
         )
     if directory is not None and holds_model(directory):
         notes.append(f"{directory} holds a model that fit made before; the new one replaces it")
@@ -312,7 +317,7 @@ def _recipe(rows: int, width: int, limit: int, options: LearningOptions) -> Conf
         rows=rows,
         batch=options.batch_size or batch_for(rows),
         epochs=options.epochs or min(max(SEEN // rows, EPOCHS[0]), EPOCHS[1]),
-        rate=options.learning_rate or scaled(RATE, width),
+        rate=options.learning_rate or scale_rate(RATE, width),
         seed=options.seed,
     )
 
@@ -370,5 +375,5 @@ def tagging_of(
         Encoded([(own,) for own in ids], targets),
         None,
         metric="loss",
-        chance=chance_of(len(names)),
+        chance=chance_loss(len(names)),
     )

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any
 from roberta_hub.arguments import shown
 from roberta_hub.errors import InputError, Place
 from roberta_hub.rows.frames import list_of
-from roberta_hub.rows.values import blank, missing
+from roberta_hub.rows.values import is_blank, is_missing
 from roberta_hub.train.data.labels import label_of
 
 if TYPE_CHECKING:
@@ -89,8 +89,8 @@ def _of_classes(values: Sequence[Any], dtype: Any) -> Target:
     import numpy as np
 
     for i, value in enumerate(values):
-        odd = "is missing" if missing(value) else "is empty" if blank(value) else ""
-        if missing(value) and isinstance(value, float):
+        odd = "is missing" if is_missing(value) else "is empty" if is_blank(value) else ""
+        if is_missing(value) and isinstance(value, float):
             odd = "is NaN; Input y contains NaN"  # scikit-learn's words
         elif isinstance(value, float) and value in (float("inf"), -float("inf")):
             odd = "is infinite; Input y contains infinity"

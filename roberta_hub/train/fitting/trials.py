@@ -8,17 +8,17 @@ import math
 from roberta_hub.train.fitting.learning_options import LearningOptions
 from roberta_hub.train.settings import Config
 
-GOLDEN = (math.sqrt(5) - 1) / 2
+GOLDEN_RATIO = (math.sqrt(5) - 1) / 2
 """Its multiples fill an interval evenly, however many there are (Weyl's sequence)."""
-SQUARE = math.sqrt(2) - 1
+SQUARE_ROOT_STEP = math.sqrt(2) - 1
 """Another such number, for the second of two dimensions."""
-RATES = 4.0
-"""A rate is tried from a share of 1 / `RATES` of ours to so many times it."""
-EPOCHS = 2.0
+RATE_FACTOR = 4.0
+"""A rate is tried from a share of 1 / `RATE_FACTOR` of ours to so many times it."""
+EPOCHS_FACTOR = 2.0
 """The same of epochs."""
 
 
-def trials(config: Config, options: LearningOptions) -> list[Config]:
+def list_trials(config: Config, options: LearningOptions) -> list[Config]:
     """Vary the rate and the epochs of a recipe; what the caller says of either stays.
 
     The list is the same each time, and a longer one begins as a shorter one.
@@ -30,9 +30,9 @@ def trials(config: Config, options: LearningOptions) -> list[Config]:
     Example:
         >>> from roberta_hub.train.settings import LoopConfig, OptimizerConfig
         >>> ours = Config(optimizer=OptimizerConfig(lr=1e-3), loop=LoopConfig(max_epochs=8))
-        >>> [name_of(one) for one in trials(ours, LearningOptions(trials=2))]
+        >>> [trial_name(one) for one in list_trials(ours, LearningOptions(trials=2))]
         ['rate 0.0014, 7 epochs', 'rate 0.00048, 13 epochs']
-        >>> [name_of(one) for one in trials(ours, LearningOptions(trials=2, epochs=8))]
+        >>> [trial_name(one) for one in list_trials(ours, LearningOptions(trials=2, epochs=8))]
         ['rate 0.0014, 8 epochs', 'rate 0.00048, 8 epochs']
     """
     found: list[Config] = []
@@ -42,9 +42,9 @@ def trials(config: Config, options: LearningOptions) -> list[Config]:
         k += 1
         rate, epochs = config.optimizer.lr, usual
         if options.learning_rate is None:
-            rate = float(f"{rate * RATES ** _between(k * GOLDEN):.2g}")
+            rate = float(f"{rate * RATE_FACTOR ** _between(k * GOLDEN_RATIO):.2g}")
         if options.epochs is None:
-            epochs = max(1, round(usual * EPOCHS ** _between(k * SQUARE)))
+            epochs = max(1, round(usual * EPOCHS_FACTOR ** _between(k * SQUARE_ROOT_STEP)))
         if (rate, epochs) in seen:
             continue
         seen.add((rate, epochs))
@@ -52,7 +52,7 @@ def trials(config: Config, options: LearningOptions) -> list[Config]:
     return found
 
 
-def name_of(config: Config) -> str:
+def trial_name(config: Config) -> str:
     """Write the rate and the epochs of a configuration."""
     return f"rate {config.optimizer.lr:.2g}, {config.loop.max_epochs} epochs"
 

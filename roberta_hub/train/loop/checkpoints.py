@@ -21,11 +21,11 @@ from roberta_hub.train.loop.state import (
     find_state,
     generators,
     is_sharded,
-    load_rest,
     load_state,
-    rest_of,
+    load_without_tensors,
     save_state,
     set_generators,
+    state_without_tensors,
 )
 from roberta_hub.train.tasks.training_task import TrainingTask
 
@@ -82,7 +82,7 @@ class Checkpoints:
         if is_sharded(path):
             from roberta_hub.train.loop.sharded import read_parts
 
-            state = load_rest(path)
+            state = load_without_tensors(path)
             check_same(path, state.identity, identity)
             group = None if devices.world == 1 else torch.distributed.group.WORLD
             read_parts(path, state, module, optimizer, group)
@@ -110,7 +110,7 @@ class Checkpoints:
         if self.writer is not None:
             from roberta_hub.train.loop.sharded import groups_of, tensors_of
 
-            rest = {**rest_of(state), "param_groups": groups_of(optimizer)}
+            rest = {**state_without_tensors(state), "param_groups": groups_of(optimizer)}
             self.writer.start(self.directory, tensors_of(module, optimizer), rest)
             return before
         state.weights, state.optimizer = devices.weights(module), devices.optimizer_state(optimizer)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import time
 
-BYTES_PER_SECOND = 2e8
+SLOW_DISK_SPEED = 2e8
 """Speed of a slow disk, for a first estimate of how long saving takes."""
 
 
@@ -28,7 +28,7 @@ class Clock:
         """When the last row of the log ended, and when the last state was saved."""
         self.update = self.evaluation = 0.0
         """Seconds of the slowest ones so far."""
-        self.saving = 0.1 + 4 * size / BYTES_PER_SECOND
+        self.saving = 0.1 + 4 * size / SLOW_DISK_SPEED
         """Seconds of the last saving of state and model; an estimate before the first."""
         self.model = self.saving / 3
 

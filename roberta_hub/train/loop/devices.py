@@ -18,9 +18,9 @@ from torch import Tensor, nn
 from roberta_hub.errors import InputError, MissingExtraError
 from roberta_hub.extras import install
 from roberta_hub.model.layer import TransformerLayer
-from roberta_hub.train.loop.memory import bound_caches
+from roberta_hub.train.loop.memory import limit_caches
 from roberta_hub.train.loop.optimizer import gradient_norm
-from roberta_hub.train.loop.state import own_weights, put_weights
+from roberta_hub.train.loop.state import distinct_weights, put_weights
 
 
 class Devices:
@@ -50,7 +50,7 @@ class Devices:
             )
             precision = "no"
         if cpu:
-            bound_caches()
+            limit_caches()
         # accelerate keeps its state for the whole process, and refuses another precision.
         AcceleratorState._reset_state()
         self.sharded = parallel == "fsdp" and PartialState(cpu=cpu).num_processes > 1
@@ -173,9 +173,9 @@ class Devices:
     def weights(self, module: nn.Module) -> dict[str, Tensor]:
         """Return all weights as whole tensors; every process must call."""
         if not self.sharded:
-            return own_weights(module)
+            return distinct_weights(module)
         with self.whole(module):
-            return {name: tensor.cpu() for name, tensor in own_weights(module).items()}
+            return {name: tensor.cpu() for name, tensor in distinct_weights(module).items()}
 
     def put_weights(self, module: nn.Module, weights: Mapping[str, Tensor], where: Path) -> None:
         """Copy weights that `weights` returned into the module."""

@@ -8,7 +8,7 @@ import torch
 
 from roberta_hub.config import RobertaConfig
 
-PEAKS = {
+DEVICE_PEAKS = {
     "NVIDIA B200": 2250e12,
     "NVIDIA H200": 989.4e12,
     "NVIDIA H100 80GB HBM3": 989.4e12,
@@ -62,4 +62,4 @@ def peak_flops(device: torch.device, precision: str) -> float | None:
     """
     if device.type != "cuda" or precision == "no":
         return None
-    return PEAKS.get(torch.cuda.get_device_name(device))
+    return DEVICE_PEAKS.get(torch.cuda.get_device_name(device))

@@ -15,7 +15,7 @@ from roberta_hub.terminal import bar_class
 from roberta_hub.train.reports import Messages, logger
 
 
-class Table:
+class CsvLog:
     """A CSV file whose first column is `update`.
 
     A resumed run cuts off the rows that come after its state.
@@ -77,8 +77,8 @@ class Logs:
         progress: bool | None,
     ) -> None:
         self.messages = Messages(directory, update, total)
-        self.train = Table(directory / "log.csv", update)
-        self.valid = Table(directory / "valid.csv", update)
+        self.train = CsvLog(directory / "log.csv", update)
+        self.valid = CsvLog(directory / "valid.csv", update)
         self.board = _board(directory / "tensorboard", update) if tensorboard else None
         # None is tqdm's own: no bar unless stderr is a terminal
         disable = None if progress is None else not progress

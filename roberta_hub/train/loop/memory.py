@@ -4,13 +4,13 @@ from __future__ import annotations
 
 import os
 
-CAPACITY = "128"
+CACHE_CAPACITY = "128"
 """A step multiplies matrices of 9 shapes and, where attention is in bfloat16, of 6 for each length.
 Every layer meets them again: if they were more than are kept, each would compile them anew, half a
 millisecond apiece."""
 
 
-def bound_caches() -> None:
+def limit_caches() -> None:
     """Bound what oneDNN and torch's layer over it keep of products in bfloat16 on a CPU.
 
     They compile code for each product of other sizes, and by default keep 1,024 of them, each up to
@@ -18,4 +18,4 @@ def bound_caches() -> None:
     their variable when the process first multiplies in bfloat16; a value that is set already stays.
     """
     for name in ("ONEDNN_PRIMITIVE_CACHE_CAPACITY", "LRU_CACHE_CAPACITY"):
-        os.environ.setdefault(name, CAPACITY)
+        os.environ.setdefault(name, CACHE_CAPACITY)

@@ -22,7 +22,7 @@ class UpdateNumbers:
     norm: float
 
 
-class Reading(NamedTuple):
+class MeterReading(NamedTuple):
     """The numbers since the last reading, over all processes."""
 
     updates: list[UpdateNumbers]
@@ -69,7 +69,7 @@ class Meters:
         """
         self.pending.append((update, rate, total, count, norm, tokens, flops))
 
-    def read(self, devices: Devices) -> Reading | None:
+    def read(self, devices: Devices) -> MeterReading | None:
         """Read and clear; None where no update was added. Only this waits for the device."""
         if not self.pending:
             return None
@@ -88,4 +88,4 @@ class Meters:
         tokens, flops = sum(p[5] for p in self.pending), sum(p[6] for p in self.pending)
         self.pending.clear()
         self.sums.clear()
-        return Reading(updates, sum(totals[: len(counts)]) / sum(counts), tokens, flops, means)
+        return MeterReading(updates, sum(totals[: len(counts)]) / sum(counts), tokens, flops, means)

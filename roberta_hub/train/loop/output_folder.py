@@ -18,7 +18,7 @@ from roberta_hub.train.reports import first_process
 
 
 @contextmanager
-def claimed(output: str) -> Iterator[Path]:
+def claim_folder(output: str) -> Iterator[Path]:
     """Make a folder, check that it can be written, and keep other runs out of it.
 
     If the run fails, the folders that were made and stayed empty are removed.
@@ -31,7 +31,7 @@ def claimed(output: str) -> Iterator[Path]:
             be in the way of a model.
 
     Example:
-        >>> with claimed(tempfile.mkdtemp() + "/run") as directory:
+        >>> with claim_folder(tempfile.mkdtemp() + "/run") as directory:
         ...     directory.is_dir()
         True
     """

@@ -24,15 +24,15 @@ from torch.distributed.checkpoint.state_dict_loader import load
 from torch.distributed.checkpoint.state_dict_saver import save
 
 from roberta_hub.train.loop.state import (
-    PARTS,
+    PARTS_FOLDER,
     State,
     begin_state,
     check_shapes,
     commit_state,
-    load_rest,
     load_state,
-    rest_of,
+    load_without_tensors,
     save_state,
+    state_without_tensors,
     unreadable,
     unwritable,
 )
@@ -101,7 +101,7 @@ def write_parts(work: Path, tensors: Mapping[str, Tensor], group: Any = None) ->
     Raises:
         Exception: what any of them has met.
     """
-    writer, alone = FileSystemWriter(work / PARTS), group is None
+    writer, alone = FileSystemWriter(work / PARTS_FOLDER), group is None
     with _torch_errors(alone):
         save(dict(tensors), storage_writer=writer, process_group=group, no_dist=alone)
 
@@ -177,14 +177,14 @@ class _Unpickler(pickle.Unpickler):
 
 def _sizes(path: Path) -> dict[str, TensorStorageMetadata]:
     try:
-        found: Any = _Reader(path / PARTS).read_metadata().state_dict_metadata
+        found: Any = _Reader(path / PARTS_FOLDER).read_metadata().state_dict_metadata
         return dict(found)
     except Exception as error:  # unpickling damaged bytes raises anything
         raise unreadable(path, error) from None
 
 
 def _read(path: Path, wanted: dict[str, Tensor], group: Any) -> None:
-    reader, alone = _Reader(path / PARTS), group is None
+    reader, alone = _Reader(path / PARTS_FOLDER), group is None
     try:
         with _torch_errors(alone):
             load(wanted, storage_reader=reader, process_group=group, no_dist=alone)
@@ -225,7 +225,7 @@ def to_whole(path: Path, directory: Path) -> Path:
     Raises:
         CheckpointError: a state that cannot be read, or no room for the new one.
     """
-    state = load_rest(path)
+    state = load_without_tensors(path)
     tensors = {n: torch.empty(a.size, dtype=a.properties.dtype) for n, a in _sizes(path).items()}
     _read(path, tensors, None)
     for name, tensor in tensors.items():
@@ -263,4 +263,4 @@ def to_sharded(path: Path, directory: Path) -> Path:
     with unwritable(directory / path.name):
         work = begin_state(directory, state.progress.update)
         write_parts(work, tensors)
-        return commit_state(work, {**rest_of(state), "param_groups": groups})
+        return commit_state(work, {**state_without_tensors(state), "param_groups": groups})

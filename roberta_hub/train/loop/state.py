@@ -28,8 +28,8 @@ from roberta_hub.files import publish_folder
 from roberta_hub.terminal import clean
 from roberta_hub.train.settings import Config
 
-VERSION = 1
-PARTS = "parts"
+STATE_VERSION = 1
+PARTS_FOLDER = "parts"
 """The folder of tensors inside a state that is in parts, see `sharded.py`."""
 
 
@@ -72,7 +72,7 @@ class State:
     """fp16's loss scale."""
 
 
-def own_weights(module: nn.Module) -> dict[str, Tensor]:
+def distinct_weights(module: nn.Module) -> dict[str, Tensor]:
     """List parameters and buffers by name; those that share memory come once."""
     found: dict[str, Tensor] = {}
     seen: set[tuple[int, torch.Size]] = set()
@@ -87,7 +87,7 @@ def own_weights(module: nn.Module) -> dict[str, Tensor]:
 
 def put_weights(module: nn.Module, weights: Mapping[str, Tensor], where: object) -> None:
     """Copy weights into a module in place; CheckpointError if names or shapes differ."""
-    live = own_weights(module)
+    live = distinct_weights(module)
     check_shapes(
         {name: tensor.shape for name, tensor in live.items()},
         {name: tensor.shape for name, tensor in weights.items()},
@@ -117,13 +117,13 @@ def save_state(directory: Path, state: State) -> Path:
         work = begin_state(directory, state.progress.update)
         write_safetensors(work / "weights.safetensors", state.weights, {"format": "pt"})
         torch.save(state.optimizer, work / "optimizer.pt")
-        return commit_state(work, rest_of(state))
+        return commit_state(work, state_without_tensors(state))
 
 
-def rest_of(state: State) -> dict[str, Any]:
+def state_without_tensors(state: State) -> dict[str, Any]:
     """Return what a state has besides weights and moments, as run.pt holds it."""
     return {
-        "version": VERSION,
+        "version": STATE_VERSION,
         "progress": asdict(state.progress),
         "generators": state.generators,
         "identity": state.identity,
@@ -184,7 +184,7 @@ def find_state(directory: Path) -> Path | None:
 
 def is_sharded(path: Path) -> bool:
     """Tell whether a state is in parts."""
-    return (path / PARTS).is_dir()
+    return (path / PARTS_FOLDER).is_dir()
 
 
 def load_state(path: Path) -> State:
@@ -195,10 +195,10 @@ def load_state(path: Path) -> State:
     """
     weights = read_safetensors(path / "weights.safetensors")
     optimizer = _read(path, "optimizer.pt")
-    return replace(load_rest(path), weights=weights, optimizer=optimizer)
+    return replace(load_without_tensors(path), weights=weights, optimizer=optimizer)
 
 
-def load_rest(path: Path) -> State:
+def load_without_tensors(path: Path) -> State:
     """Read what a state has besides weights and moments; it has none of these.
 
     Raises:
@@ -206,10 +206,11 @@ def load_rest(path: Path) -> State:
     """
     rest = _read(path, "run.pt")
     try:
-        if rest["version"] != VERSION:
+        if rest["version"] != STATE_VERSION:
             raise CheckpointError(
-                f"{path}: state version {rest['version']}, this package reads {VERSION}; was it "
-                "written by a newer roberta_hub? Install that one"
+                f"{path}: state version {rest['version']}, this package reads "
+                f"{STATE_VERSION}; was it written by a newer "
+                "roberta_hub? Install that one"
             )
         return State(
             weights={},
@@ -267,7 +268,7 @@ def check_same(path: Path, was: Mapping[str, Any], now: Mapping[str, Any]) -> No
         )
 
 
-FREE = ("loop", "output", "resume", "pretrained", "model")
+CHANGEABLE_FIELDS = ("loop", "output", "resume", "pretrained", "model")
 """Sections and fields that may change when a run goes on: they say when it stops and where things
 lie. Where the model came from no longer matters, but its architecture does."""
 
@@ -279,7 +280,7 @@ def identity_of(
     found: dict[str, Any] = {"loop.precision": config.loop.precision}
     found |= _of_model(model)
     for section, value in asdict(config).items():
-        if section in FREE:
+        if section in CHANGEABLE_FIELDS:
             continue
         for key, item in value.items() if isinstance(value, dict) else [("", value)]:
             found[f"{section}.{key}".rstrip(".")] = item
@@ -329,7 +330,7 @@ def set_generators(state: Mapping[str, Any]) -> None:
 
 
 @contextmanager
-def undisturbed() -> Iterator[None]:
+def restore_generators_after() -> Iterator[None]:
     """Restore every generator after the block, whatever was drawn inside."""
     before = generators()
     try:

@@ -8,14 +8,14 @@ from torch.nn import Module
 
 from roberta_hub.errors import InputError, UnknownNameError
 from roberta_hub.interface import RobertaHubInterface
-from roberta_hub.train.limits import near
+from roberta_hub.train.limits import suggestion
 from roberta_hub.train.settings import Config
-from roberta_hub.train.tasks.beside import Beside, SideTask, side_tasks
-from roberta_hub.train.tasks.choices import choice
 from roberta_hub.train.tasks.features import roberta_of
 from roberta_hub.train.tasks.finetuning import FineTuning
+from roberta_hub.train.tasks.multiple_choice import choice
+from roberta_hub.train.tasks.multitask import MultitaskTask, SideTask, side_tasks
 from roberta_hub.train.tasks.options import options_of
-from roberta_hub.train.tasks.pretraining import PRETRAINING, build_pretraining
+from roberta_hub.train.tasks.pretraining import PRETRAINING_TASKS, build_pretraining
 from roberta_hub.train.tasks.pronouns import winogrande, wsc
 from roberta_hub.train.tasks.questions import questions
 from roberta_hub.train.tasks.sentence_vectors import sentence_vectors
@@ -23,7 +23,7 @@ from roberta_hub.train.tasks.sentences import classification, multi_label, regre
 from roberta_hub.train.tasks.tokens import tokens
 from roberta_hub.train.tasks.training_task import TrainingTask
 
-FINETUNING: dict[str, Callable[[Config, RobertaHubInterface], FineTuning]] = {
+FINETUNING_BUILDERS: dict[str, Callable[[Config, RobertaHubInterface], FineTuning]] = {
     "classification": classification,
     "regression": regression,
     "multi_label": multi_label,
@@ -71,13 +71,17 @@ def build_task(
     """
     check_name(config.task.name)
     interface.zero_shot_settings = None
-    if config.task.name in PRETRAINING:
+    if config.task.name in PRETRAINING_TASKS:
         return build_pretraining(config, interface, fresh=fresh)
     sides = side_tasks(options_of(config), roberta_of(interface).config.max_positions)
     for side in sides:
         check_name(side.name)
-    task = FINETUNING[config.task.name](config, interface)
-    return Beside(task, sides, _others(config, interface, sides), config.seed) if sides else task
+    task = FINETUNING_BUILDERS[config.task.name](config, interface)
+    return (
+        MultitaskTask(task, sides, _others(config, interface, sides), config.seed)
+        if sides
+        else task
+    )
 
 
 def _others(
@@ -108,6 +112,6 @@ def _heads(interface: RobertaHubInterface) -> dict[tuple[str, str], Module]:
 
 def check_name(name: str) -> None:
     """Refuse the name of a task that does not exist; the message lists near ones."""
-    known = [*PRETRAINING, *FINETUNING]
+    known = [*PRETRAINING_TASKS, *FINETUNING_BUILDERS]
     if name not in known:
-        raise UnknownNameError(f"task.name is {name!r}{near(name, known)}")
+        raise UnknownNameError(f"task.name is {name!r}{suggestion(name, known)}")

@@ -13,7 +13,7 @@ import torch
 import torch.nn.functional as F
 from torch import Tensor
 
-ELEMENTS = 1 << 22
+LOGITS_PER_CHUNK = 1 << 22
 """Logits at once: 16 MB, about what a last-level cache holds."""
 
 
@@ -51,7 +51,7 @@ class _LinearCrossEntropy(torch.autograd.Function):
         wide = torch.float64 if rows.dtype == torch.float64 else torch.float32
         total = torch.zeros((), dtype=wide, device=rows.device)
         gradient = rows.new_empty(len(rows), len(weight))  # of the logits, (M, V)
-        step = max(1, ELEMENTS // len(weight))
+        step = max(1, LOGITS_PER_CHUNK // len(weight))
         bias_gradient = torch.zeros(len(weight), dtype=wide, device=rows.device)
         for start in range(0, len(rows), step):
             part = slice(start, start + step)

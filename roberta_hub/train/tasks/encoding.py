@@ -64,7 +64,7 @@ def shorten(
     return [window.ids[0] for window in fitted]
 
 
-LAID_OUT = ("sentence_ranking", "commonsense_qa", "wsc")
+OWN_LAYOUT_TASKS = ("sentence_ranking", "commonsense_qa", "wsc")
 """fairseq's tasks that lay out their inputs in another way than all others."""
 
 
@@ -76,7 +76,7 @@ def name_task(interface: RobertaHubInterface, name: str, init_token: int | None 
     task = interface.task
     if not isinstance(task, Task):
         return
-    if task.name in LAID_OUT and task.name != name:
+    if task.name in OWN_LAYOUT_TASKS and task.name != name:
         warnings.warn(
             f"this model's inputs were laid out as fairseq's task {task.name!r} has them, and from "
             f"now on as {name!r}: what it learnt before will be asked in the new layout, and "

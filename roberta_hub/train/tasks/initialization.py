@@ -27,24 +27,24 @@ from roberta_hub.model.attention import MultiheadSelfAttention
 from roberta_hub.model.encoder import TransformerEncoder
 from roberta_hub.model.roberta import Roberta
 
-CONTEXTS = 8192
+NUM_CONTEXTS = 8192
 """K, the most frequent tokens; (V, K) counts are 1.6 GB for RoBERTa's vocabulary."""
-WINDOW = 4
+CONTEXT_WINDOW = 4
 """Neighbours on each side; one at distance d counts 1/d."""
-SMOOTHING = 0.75
+CONTEXT_SMOOTHING = 0.75
 """Power of the contexts' frequencies."""
-EIGENVALUE = 0.5
+SINGULAR_VALUE_POWER = 0.5
 """Power of the singular values in the embedding."""
-SCAN = 4_000_000
+TOKENS_PER_COUNT = 4_000_000
 """Tokens that are counted at once."""
-STD = 0.05
+EMBEDDING_STD = 0.05
 """Standard deviation of an embedding's entries; random ones have 0.02."""
-OFFSETS = ((-1, 1, -2, 2), (-1, 1, -3, 3), (-1, 1))
+HEAD_OFFSETS = ((-1, 1, -2, 2), (-1, 1, -3, 3), (-1, 1))
 """Offsets that the first heads of the first, the second and any later layer look at; other heads
 stay random."""
-PEAK = 6.0
+OFFSET_SCORE = 6.0
 """Attention score of the place that such a head looks at, before anything is learnt."""
-FREQUENCIES = (1.5, 0.02)
+SINUSOID_FREQUENCIES = (1.5, 0.02)
 """Radians a token of the fastest and the slowest sinusoid: periods of 4 and 314 tokens."""
 
 
@@ -71,9 +71,9 @@ def _set_words(model: Roberta, stream: Tensor) -> None:
     """Set token embeddings and LM biases; tokens that the text lacks stay random."""
     embedding = model.transformer.embed_tokens.weight
     frequencies = torch.zeros(len(embedding))
-    for part in stream.split(SCAN):  # type: ignore[no-untyped-call]
+    for part in stream.split(TOKENS_PER_COUNT):  # type: ignore[no-untyped-call]
         frequencies += torch.bincount(part.long(), minlength=len(embedding))
-    found = embed(stream, frequencies, embedding.size(1))
+    found = cooccurrence_embeddings(stream, frequencies, embedding.size(1))
     known = found.ne(0).any(1)
     embedding[known] = found[known].to(embedding)
     if model.encoder.lm_head is not None:
@@ -81,7 +81,7 @@ def _set_words(model: Roberta, stream: Tensor) -> None:
         model.encoder.lm_head.bias.copy_((smoothed / smoothed.sum()).log())
 
 
-def embed(stream: Tensor, frequencies: Tensor, width: int) -> Tensor:
+def cooccurrence_embeddings(stream: Tensor, frequencies: Tensor, width: int) -> Tensor:
     """Compute embeddings from co-occurrences: (V, E), zeros for tokens that never occur.
 
     Args:
@@ -93,33 +93,33 @@ def embed(stream: Tensor, frequencies: Tensor, width: int) -> Tensor:
         >>> # 0 and 4 stand in the same place
         >>> text = torch.tensor([0, 2, 6, 7, 8, 9, 1, 3, 4, 2, 6, 7, 8, 9, 5, 3] * 50)
         >>> near = torch.nn.functional.cosine_similarity
-        >>> rows = embed(text, torch.bincount(text).float(), 3)
+        >>> rows = cooccurrence_embeddings(text, torch.bincount(text).float(), 3)
         >>> bool(near(rows[0], rows[4], dim=0) > near(rows[0], rows[2], dim=0))
         True
     """
     size = len(frequencies)
-    contexts = frequencies.argsort(descending=True)[: min(CONTEXTS, size)]
+    contexts = frequencies.argsort(descending=True)[: min(NUM_CONTEXTS, size)]
     column = torch.full((size,), -1)
     column[contexts] = torch.arange(len(contexts))
     counts = _cooccurrences(stream, column, size, len(contexts))
     rows = counts.sum(1, keepdim=True).clamp(min=1e-9)
-    columns = counts.sum(0, keepdim=True).clamp(min=1e-9) ** SMOOTHING
+    columns = counts.sum(0, keepdim=True).clamp(min=1e-9) ** CONTEXT_SMOOTHING
     columns /= columns.sum()
     information = counts.div_(rows).div_(columns).log_().clamp_(min=0.0)  # log 0 is -inf, hence 0
     left, values, _ = torch.svd_lowrank(information, q=min(width + 16, *information.shape), niter=3)
-    found = left[:, :width] * values[:width] ** EIGENVALUE
+    found = left[:, :width] * values[:width] ** SINGULAR_VALUE_POWER
     found = nn.functional.pad(found, (0, width - found.size(1)))
     used = frequencies > 0
-    return found * (STD / found[used].std()) * used.unsqueeze(1)
+    return found * (EMBEDDING_STD / found[used].std()) * used.unsqueeze(1)
 
 
 def _cooccurrences(stream: Tensor, column: Tensor, size: int, width: int) -> Tensor:
     """Count how often a context stands near a token, nearer ones more: (V, K)."""
     counts = torch.zeros(size * width)
-    for part in stream.split(SCAN):  # type: ignore[no-untyped-call]
+    for part in stream.split(TOKENS_PER_COUNT):  # type: ignore[no-untyped-call]
         ids = part.long()
         places = column[ids]
-        for distance in range(1, WINDOW + 1):
+        for distance in range(1, CONTEXT_WINDOW + 1):
             for token, place in (
                 (ids[distance:], places[:-distance]),
                 (ids[:-distance], places[distance:]),
@@ -149,16 +149,18 @@ def _set_places(encoder: TransformerEncoder, num_heads: int) -> None:
         subspace, seen = _project_sum(projection, subspace)
     elif projection is not None and words <= width:
         projection.weight.copy_(basis[:, :words])
-    fast, slow = map(math.log, FREQUENCIES)
+    fast, slow = map(math.log, SINUSOID_FREQUENCIES)
     frequencies = torch.linspace(fast, slow, used // 2).exp()
-    places = sinusoids(len(positions), frequencies) * STD * math.sqrt(words)  # as long as words
+    places = (
+        sinusoids(len(positions), frequencies) * EMBEDDING_STD * math.sqrt(words)
+    )  # as long as words
     positions.copy_(places @ subspace.t())
     positions[encoder.padding_idx] = 0.0
     # After the LayerNorm words and places have norms of sqrt(width / 2), and scores are divided by
     # sqrt(C / H).
-    gain = math.sqrt(PEAK * math.sqrt(size) / (width / 2))
+    gain = math.sqrt(OFFSET_SCORE * math.sqrt(size) / (width / 2))
     for number, attention in enumerate(attentions):
-        for head, offset in enumerate(OFFSETS[min(number, len(OFFSETS) - 1)][:num_heads]):
+        for head, offset in enumerate(HEAD_OFFSETS[min(number, len(HEAD_OFFSETS) - 1)][:num_heads]):
             rows = slice(head * size, head * size + used)
             for weight, turn in ((attention.q_proj.weight, offset), (attention.k_proj.weight, 0)):
                 own = gain * rotation(frequencies, turn) @ seen.t()  # (D, C)

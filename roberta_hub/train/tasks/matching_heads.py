@@ -16,16 +16,16 @@ from roberta_hub.errors import InputError
 from roberta_hub.model.attention import MultiheadSelfAttention
 from roberta_hub.model.roberta import Roberta
 
-SAMPLE = 20_000
+SAMPLE_TOKENS = 20_000
 """Tokens on which sizes are measured."""
 MATCHING_LAYERS = 2
 """How many layers, from the first, get matching heads: the second half of each layer's."""
-SAME_WORD = 5.0
+SAME_WORD_SCORE = 5.0
 """Attention score that a matching head gives to the same word, before anything is learnt."""
-SAME_PLACE = 8.0
+SAME_PLACE_SCORE = 8.0
 """Attention score that it takes off for the same place, and in part for neighbours: else a word
 would find itself."""
-CANCELLED = 0.3
+CANCELLED_SHARE = 0.3
 """Share of a match that is subtracted from the word's own vector: words of both sentences fade."""
 
 
@@ -51,7 +51,7 @@ def matching_heads(model: Roberta, stream: Tensor, *, seed: int) -> None:
     if not places:
         raise InputError(f"matching heads need heads of 4 dimensions or more, these have {size}")
     random = torch.Generator().manual_seed(seed)
-    ids = stream[:SAMPLE].long()
+    ids = stream[:SAMPLE_TOKENS].long()
     with torch.no_grad():
         words = encoder.embed_tokens.weight[torch.unique(ids)].float()
         positions = encoder.embed_positions.weight[encoder.padding_idx + 1 :].float()
@@ -72,7 +72,10 @@ def matching_heads(model: Roberta, stream: Tensor, *, seed: int) -> None:
             for head in range(heads // 2, heads):
                 mixed = torch.randn(len(alike), size - places, generator=random)
                 own = torch.linalg.qr(mixed)[0].t() @ alike  # (3D/4 at most, C)
-                gains = [_gain(x @ own.t(), SAME_WORD, size), _gain(x @ near.t(), SAME_PLACE, size)]
+                gains = [
+                    _gain(x @ own.t(), SAME_WORD_SCORE, size),
+                    _gain(x @ near.t(), SAME_PLACE_SCORE, size),
+                ]
                 _match(attention, head * size, own, near, gains)
 
 
@@ -90,7 +93,7 @@ def _match(
     attention.q_proj.weight[rows] = torch.cat([word, place])
     attention.k_proj.weight[rows] = torch.cat([word, -place])
     attention.v_proj.weight[rows] = torch.cat([own, none])
-    attention.out_proj.weight[:, rows] = torch.cat([-CANCELLED * own, none]).t()
+    attention.out_proj.weight[:, rows] = torch.cat([-CANCELLED_SHARE * own, none]).t()
     for linear in (attention.q_proj, attention.k_proj, attention.v_proj):
         linear.bias[rows] = 0.0
 

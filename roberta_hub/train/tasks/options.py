@@ -8,7 +8,7 @@ from typing import Any
 
 from roberta_hub.errors import InputError, UnknownNameError
 from roberta_hub.train.data.masking import Masking
-from roberta_hub.train.limits import near, read_options
+from roberta_hub.train.limits import read_options, suggestion
 from roberta_hub.train.settings import Config
 
 
@@ -37,7 +37,7 @@ class FinetuningOptions:
     margin_beta: float | None = None
     """Width of the margin; None: 0 for wsc, 0.4 for winogrande."""
     beside: list[Any] | None = None
-    """Other tasks that are trained at the same time: see beside.py."""
+    """Other tasks that are trained at the same time: see multitask.py."""
     rehearse: str | None = None
     """Text, or a folder of tokens, on which the masked LM goes on training: the same as an entry
     `{name: masked_lm, train: ...}` of `beside`."""
@@ -79,7 +79,7 @@ class PretrainingOptions:
     initialization.py. "matching": some heads of a trained model begin anew and look for the same
     word elsewhere; see matching_heads.py."""
     teacher: str | None = None
-    """A model, by name or path, whose hidden states are a second target; see teacher.py."""
+    """A model, by name or path, whose hidden states are a second target; see distillation.py."""
     teacher_weight: float = 1.0
     """Weight of the states' relative squared error beside the masked LM's loss."""
     generator_size: float = 0.25
@@ -124,5 +124,5 @@ def metric_of(config: Config, default: str, known: Sequence[str]) -> str:
     """Return the name of the number that chooses the best checkpoint."""
     metric = config.task.metric or default
     if metric not in known:
-        raise UnknownNameError(f"task.metric is {metric!r}{near(metric, known)}")
+        raise UnknownNameError(f"task.metric is {metric!r}{suggestion(metric, known)}")
     return metric

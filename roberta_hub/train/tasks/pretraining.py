@@ -15,27 +15,27 @@ from roberta_hub.inference.batching import BATCH_TOKENS
 from roberta_hub.inference.mode import evaluating
 from roberta_hub.interface import RobertaHubInterface
 from roberta_hub.model.packing import pack_sequences
-from roberta_hub.train.data.batches import plan
-from roberta_hub.train.data.blocks import Blocks, indexed
+from roberta_hub.train.data.batches import plan_epoch
+from roberta_hub.train.data.blocks import Blocks, cached_blocks
 from roberta_hub.train.data.masking import Maskable, Masking, mask
 from roberta_hub.train.data.random_hash import uniform
-from roberta_hub.train.data.streams import build, open_stream
-from roberta_hub.train.limits import near, read_options
+from roberta_hub.train.data.streams import build_stream, open_stream
+from roberta_hub.train.limits import read_options, suggestion
 from roberta_hub.train.settings import Config
+from roberta_hub.train.tasks.distillation import Distilled, Teacher
 from roberta_hub.train.tasks.features import roberta_of
 from roberta_hub.train.tasks.initialization import informed_start
 from roberta_hub.train.tasks.masked_lm import MaskedLM
 from roberta_hub.train.tasks.matching_heads import matching_heads
 from roberta_hub.train.tasks.options import PretrainingOptions, metric_of, train_path
-from roberta_hub.train.tasks.replaced_tokens import REPLACED, ReplacedTokens
-from roberta_hub.train.tasks.teacher import Taught, Teacher
+from roberta_hub.train.tasks.replaced_tokens import REPLACED_HEAD, ReplacedTokens
 from roberta_hub.train.tasks.training_task import Batch
 
-_SAMPLE = 16
+_GENERATOR_PURPOSE = 16
 """Purpose of the random numbers that draw the generator's tokens; masking.py has the others."""
-PRETRAINING = ("masked_lm", "replaced_tokens")
+PRETRAINING_TASKS = ("masked_lm", "replaced_tokens")
 """The names of these tasks."""
-STARTS = ("random", "informed", "matching")
+START_METHODS = ("random", "informed", "matching")
 
 
 def build_pretraining(
@@ -66,17 +66,17 @@ def build_pretraining(
         [14]
     """
     options = read_options(PretrainingOptions, config.task.options)
-    if options.start not in STARTS:
+    if options.start not in START_METHODS:
         raise UnknownNameError(
-            f"task.options.start is {options.start!r}{near(options.start, STARTS)}"
+            f"task.options.start is {options.start!r}{suggestion(options.start, START_METHODS)}"
         )
     if config.task.name == "masked_lm":
         return PreTraining(config, options, interface, MaskedLM(roberta_of(interface)), fresh=fresh)
     if options.teacher is not None:
         raise InputError("task.options.teacher goes with task.name=masked_lm")
     model = ReplacedTokens(roberta_of(interface), options, config.seed)
-    interface.labels[REPLACED] = ("original", "replaced")
-    interface.own_head = REPLACED
+    interface.labels[REPLACED_HEAD] = ("original", "replaced")
+    interface.own_head = REPLACED_HEAD
     return PreTraining(config, options, interface, model, fresh=fresh)
 
 
@@ -106,7 +106,7 @@ class PreTraining:
         self.teacher: Teacher | None = None
         if options.teacher is not None and isinstance(module, MaskedLM):
             self.teacher = Teacher(options.teacher, interface.tokenizer, config.loop.precision)
-            self.module = Taught(module, self.teacher, options.teacher_weight)
+            self.module = Distilled(module, self.teacher, options.teacher_weight)
         self.seed = config.seed
         self.masking = options.masking()
         self.maskable = Maskable.of(interface.tokenizer)
@@ -136,7 +136,7 @@ class PreTraining:
         batch = self._masked(self._train, indices, self.masking, self.seed, epoch)
         if self.teacher is None:
             return batch
-        return self.teacher.lesson(batch, self._train.sequences(indices))
+        return self.teacher.teacher_targets(batch, self._train.sequences(indices))
 
     def _masked(
         self, blocks: Blocks, indices: Sequence[int], masking: Masking, seed: int, epoch: int
@@ -158,7 +158,9 @@ class PreTraining:
         targets = {
             "rows": rows,
             "ids": packed.ids[rows],
-            "luck": uniform(seed, epoch, owners, packed.positions[rows], _SAMPLE).float(),
+            "luck": uniform(
+                seed, epoch, owners, packed.positions[rows], _GENERATOR_PURPOSE
+            ).float(),
         }
         return Batch(dataclasses.replace(packed, ids=seen), targets, count=len(rows))
 
@@ -178,7 +180,7 @@ class PreTraining:
         count = 0
         judge = Masking(prob=self.masking.prob, unit=self.masking.unit)
         with evaluating(module):
-            for update in plan(self._valid.sizes(), budget, seed=0, epoch=0):
+            for update in plan_epoch(self._valid.sizes(), budget, seed=0, epoch=0):
                 batch = self._masked(self._valid, update[0], judge, 0, 0)
                 loss = module(batch.to(device))
                 count += batch.count
@@ -219,6 +221,6 @@ def _blocks(
         column = str(config.data.columns.get("text", "text"))
         folder = Path(config.output) / "tokens" / name
         progress = config.loop.progress
-        stream = build(source, folder, tokenizer, column=column, progress=progress)
+        stream = build_stream(source, folder, tokenizer, column=column, progress=progress)
     bos, eos = tokenizer.bos, tokenizer.eos
-    return indexed(stream, folder, size, mode=options.sentences, bos=bos, eos=eos)
+    return cached_blocks(stream, folder, size, mode=options.sentences, bos=bos, eos=eos)

@@ -18,12 +18,12 @@ from roberta_hub.errors import InputError
 from roberta_hub.inference.pronouns import WinogradSchema, find_candidates, with_candidate
 from roberta_hub.interface import RobertaHubInterface
 from roberta_hub.model.roberta import Roberta
-from roberta_hub.train.data.pronouns import Pronoun, read_pronouns
+from roberta_hub.train.data.pronouns import PronounExample, read_pronouns
 from roberta_hub.train.settings import Config
 from roberta_hub.train.tasks.encoding import located, name_task
+from roberta_hub.train.tasks.evaluation import gather_outputs
 from roberta_hub.train.tasks.features import hidden, roberta_of
 from roberta_hub.train.tasks.finetuning import Encoded, FineTuning, Targets
-from roberta_hub.train.tasks.measures import gather
 from roberta_hub.train.tasks.options import FinetuningOptions, metric_of, options_of, train_path
 from roberta_hub.train.tasks.training_task import Batch, Loss
 
@@ -66,11 +66,11 @@ class PronounObjective:
             gap = (rivals.masked_fill(~there, 0) - query + self.beta).clamp(min=0) * there
             # fairseq adds -q once a candidate.
             each = (-query * there + self.alpha * gap).sum(1)
-        correct = judge(logits.detach()).eq(right).sum()
+        correct = query_wins(logits.detach()).eq(right).sum()
         return Loss(each[right].sum(), {"correct": correct})
 
 
-def judge(scores: Tensor) -> Tensor:
+def query_wins(scores: Tensor) -> Tensor:
     """Tell whether the query is as likely as every candidate: (B, 1 + candidates) -> bool (B,)."""
     return (scores[:, :1] >= scores[:, 1:]).all(1)
 
@@ -113,8 +113,8 @@ def _pronouns(
 
     def measure(model: RobertaHubInterface) -> dict[str, float]:
         assert valid is not None
-        scores, targets, loss = gather(model, objective, valid)
-        hits = [judge(s).eq(t["labels"]) for s, t in zip(scores, targets, strict=True)]
+        scores, targets, loss = gather_outputs(model, objective, valid)
+        hits = [query_wins(s).eq(t["labels"]) for s, t in zip(scores, targets, strict=True)]
         return {"accuracy": float(torch.cat(hits).float().mean()), "loss": loss}
 
     return FineTuning(
@@ -138,7 +138,7 @@ class _Queries:
 
 
 def _prepare(
-    interface: RobertaHubInterface, examples: Sequence[Pronoun], options: FinetuningOptions
+    interface: RobertaHubInterface, examples: Sequence[PronounExample], options: FinetuningOptions
 ) -> Encoded:
     found = [_queries(interface, example, options) for example in examples]
     labels = torch.tensor([example.label for example in examples])
@@ -169,7 +169,7 @@ def _prepare(
 
 
 def _queries(
-    interface: RobertaHubInterface, example: Pronoun, options: FinetuningOptions
+    interface: RobertaHubInterface, example: PronounExample, options: FinetuningOptions
 ) -> _Queries:
     """Put the query and each rival in the pronoun's place, masked."""
     tokenizer, limit = interface.tokenizer, options.max_length or interface.max_positions

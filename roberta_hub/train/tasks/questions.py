@@ -16,7 +16,7 @@ from roberta_hub.inference.batching import Runner
 from roberta_hub.interface import RobertaHubInterface
 from roberta_hub.model.roberta import Roberta
 from roberta_hub.text.tokenizer import Tokenizer
-from roberta_hub.train.data.questions import Question, read_questions
+from roberta_hub.train.data.questions import QuestionExample, read_questions
 from roberta_hub.train.metrics import squad_score
 from roberta_hub.train.settings import Config
 from roberta_hub.train.tasks.encoding import located
@@ -79,7 +79,9 @@ def questions(config: Config, interface: RobertaHubInterface) -> FineTuning:
     )
 
 
-def _prepare(config: Config, interface: RobertaHubInterface, examples: list[Question]) -> Encoded:
+def _prepare(
+    config: Config, interface: RobertaHubInterface, examples: list[QuestionExample]
+) -> Encoded:
     options, tokenizer = options_of(config), interface.tokenizer
     limit = min(options.max_length or interface.max_positions, interface.max_positions)
     ids: list[Tensor] = []
@@ -104,11 +106,11 @@ def _prepare(config: Config, interface: RobertaHubInterface, examples: list[Ques
     return Encoded([(window,) for window in ids], targets)
 
 
-def answer_tokens(tokenizer: Tokenizer, example: Question) -> tuple[int, int] | None:
+def answer_tokens(tokenizer: Tokenizer, example: QuestionExample) -> tuple[int, int] | None:
     """Find the first and last token of the context that the first answer covers; None without one.
 
     Example:
-        >>> question = Question("Who?", "It was Ada.", ((7, "Ada"),), "")
+        >>> question = QuestionExample("Who?", "It was Ada.", ((7, "Ada"),), "")
         >>> answer_tokens(Tokenizer.shipped(), question)
         (2, 2)
     """
@@ -123,7 +125,7 @@ def answer_tokens(tokenizer: Tokenizer, example: Question) -> tuple[int, int] | 
 
 
 def evaluate_answers(
-    config: Config, model: RobertaHubInterface, examples: Sequence[Question]
+    config: Config, model: RobertaHubInterface, examples: Sequence[QuestionExample]
 ) -> dict[str, float]:
     """Measure exact match and F1 of the answers' words as SQuAD's scripts do, in 0..1.
 

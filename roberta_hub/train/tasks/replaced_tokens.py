@@ -16,7 +16,7 @@ from roberta_hub.train.tasks.masked_lm import masked_logits
 from roberta_hub.train.tasks.options import PretrainingOptions
 from roberta_hub.train.tasks.training_task import Batch, Loss
 
-REPLACED = "replaced"
+REPLACED_HEAD = "replaced"
 """Name of the head that tells replaced tokens from original ones."""
 
 
@@ -35,8 +35,8 @@ class ReplacedTokens(nn.Module):
         self.roberta = roberta
         self.weight = options.discriminator_weight
         torch.manual_seed(seed)
-        if REPLACED not in roberta.token_heads:
-            roberta.register_token_head(REPLACED, 2)
+        if REPLACED_HEAD not in roberta.token_heads:
+            roberta.register_token_head(REPLACED_HEAD, 2)
         self.generator = Roberta(_smaller(roberta, options.generator_size))
         shared = roberta.transformer.embed_tokens
         self.generator.transformer.embed_tokens = shared
@@ -57,7 +57,7 @@ class ReplacedTokens(nn.Module):
             replaced[rows] = sample.ne(wanted).long()
         packed = dataclasses.replace(batch.packed, ids=ids)
         rebuilt = hidden(self.roberta, dataclasses.replace(batch, packed=packed))  # (N, C)
-        verdicts = self.roberta.token_heads[REPLACED](rebuilt).float()  # (N, 2)
+        verdicts = self.roberta.token_heads[REPLACED_HEAD](rebuilt).float()  # (N, 2)
         # A sum over all tokens, scaled to the chosen ones, as the loop divides by their number.
         share = len(rows) / max(len(ids), 1)
         found = F.cross_entropy(verdicts, replaced, reduction="sum") * share

@@ -13,25 +13,32 @@ from roberta_hub.inference.embed import lowered
 from roberta_hub.interface import RobertaHubInterface
 from roberta_hub.model.roberta import Roberta
 from roberta_hub.settings import SentenceSettings
-from roberta_hub.train.data.pairs import Pair, read_pairs
+from roberta_hub.train.data.pairs import PairExample, read_pairs
 from roberta_hub.train.metrics import correlations, likeliest
 from roberta_hub.train.reports import first_process, logger
 from roberta_hub.train.settings import Config
+from roberta_hub.train.tasks.distillation import load_teacher
 from roberta_hub.train.tasks.encoding import encode
+from roberta_hub.train.tasks.evaluation import run_examples
 from roberta_hub.train.tasks.features import hidden
 from roberta_hub.train.tasks.finetuning import Encoded, FineTuning, Measure, Targets
-from roberta_hub.train.tasks.measures import outputs
 from roberta_hub.train.tasks.options import metric_of, options_of, train_path
-from roberta_hub.train.tasks.teacher import load_teacher
 from roberta_hub.train.tasks.training_task import Batch, Loss
-from roberta_hub.train.tasks.vector_losses import contrast, cosines, distance, order, pool, twins
+from roberta_hub.train.tasks.vector_losses import (
+    contrastive_loss,
+    cosent_loss,
+    cosine_matrix,
+    false_negatives,
+    pool_sequences,
+    teacher_distance,
+)
 
-BLOCK = 100
+ROWS_PER_RANKING = 100
 """Rows of a held-out table among whose positives each anchor looks for its own."""
-COMPARED = 500
+SENTENCES_COMPARED = 500
 """Held-out single sentences whose cosines are compared with the teacher's."""
 
-Teacher = Callable[[list[str]], Tensor]
+TextVectors = Callable[[list[str]], Tensor]
 """Makes the vectors of texts: (len(texts), D)."""
 
 
@@ -49,7 +56,7 @@ class VectorObjective:
 
     def logits(self, roberta: Roberta, batch: Batch) -> Tensor:
         """Compute the vectors, not normalized: (S, C * poolings)."""
-        return pool(hidden(roberta, batch).float(), batch.packed, self.settings.pooling)
+        return pool_sequences(hidden(roberta, batch).float(), batch.packed, self.settings.pooling)
 
     def loss(self, logits: Tensor, batch: Batch) -> Loss:
         """Sum the losses for which there are targets over the batch's examples, in float32."""
@@ -58,15 +65,15 @@ class VectorObjective:
         with torch.autocast(logits.device.type, enabled=False):  # cosines in bfloat16 are coarse
             if "alike" in targets:
                 table = self.table(logits, targets)
-                total = contrast(table, symmetric=self.symmetric)
+                total = contrastive_loss(table, symmetric=self.symmetric)
                 found = table.detach().argmax(1)
                 logs["correct"] = found.eq(torch.arange(len(table), device=found.device)).sum()
             elif "scores" in targets:
                 first, second = logits[targets["anchors"]], logits[targets["positives"]]
                 found = torch.cosine_similarity(first, second)
-                total = batch.count * order(found, targets["scores"], self.scale)
+                total = batch.count * cosent_loss(found, targets["scores"], self.scale)
             if "teacher" in targets:
-                away = batch.count * distance(logits, targets["teacher"])
+                away = batch.count * teacher_distance(logits, targets["teacher"])
                 logs["teacher"] = away.detach()
                 total = total + self.teacher_weight * away
         return Loss(total, logs)
@@ -74,7 +81,7 @@ class VectorObjective:
     def table(self, vectors: Tensor, targets: Targets) -> Tensor:
         """Compare anchors with candidates: scaled cosines (B, B + M), or minus infinity."""
         candidates = torch.cat([targets["positives"], targets["negatives"]])
-        found = cosines(vectors[targets["anchors"]], vectors[candidates])
+        found = cosine_matrix(vectors[targets["anchors"]], vectors[candidates])
         return (self.scale * found).masked_fill(targets["alike"], -torch.inf)
 
 
@@ -113,7 +120,10 @@ def sentence_vectors(config: Config, interface: RobertaHubInterface) -> FineTuni
 
 
 def _check(
-    config: Config, settings: SentenceSettings, train: list[Pair], held_out: list[Pair] | None
+    config: Config,
+    settings: SentenceSettings,
+    train: list[PairExample],
+    held_out: list[PairExample] | None,
 ) -> None:
     options = options_of(config)
     for field, examples in (("train", train), ("valid", held_out)):
@@ -135,7 +145,7 @@ def _check(
         )
 
 
-def _report(train: list[Pair]) -> None:
+def _report(train: list[PairExample]) -> None:
     if not first_process():
         return
     kind = "single sentences" if len(train[0].texts) == 1 else "pairs"
@@ -145,7 +155,7 @@ def _report(train: list[Pair]) -> None:
     logger.info("sentence vectors of %s %s%s", f"{len(train):,}", kind, more)
 
 
-def _teacher(teacher: RobertaHubInterface, student: RobertaHubInterface) -> Teacher:
+def _teacher(teacher: RobertaHubInterface, student: RobertaHubInterface) -> TextVectors:
     """Make vectors by another model, which is no part of what is trained and saved."""
 
     def vectors(texts: list[str]) -> Tensor:
@@ -161,8 +171,8 @@ def _encoded(
     config: Config,
     interface: RobertaHubInterface,
     settings: SentenceSettings,
-    examples: Sequence[Pair],
-    teacher: Teacher | None,
+    examples: Sequence[PairExample],
+    teacher: TextVectors | None,
 ) -> Encoded:
     """Encode examples as `embed` does, each different text once."""
     number: dict[str, int] = {}
@@ -188,7 +198,9 @@ def _encoded(
             found["scores"] = scores[list(indices)]
         elif "positives" in found:
             flat = kinds[[text for row in rows for text in row]]
-            found["alike"] = twins(*(flat[found[n]] for n in ("anchors", "positives", "negatives")))
+            found["alike"] = false_negatives(
+                *(flat[found[n]] for n in ("anchors", "positives", "negatives"))
+            )
         if teacher is not None:
             found["teacher"] = teacher([texts[text] for row in rows for text in row])
         return found, len(indices)
@@ -232,27 +244,30 @@ def _vectors(
 ) -> list[Tensor]:
     """Compute the vectors of each example's texts: (texts, C) each."""
     found: dict[int, Tensor] = {}
-    for indices, rows, _ in outputs(model, objective, examples):
+    for indices, rows, _ in run_examples(model, objective, examples):
         parts = torch.split(rows, [len(examples.sequences[i]) for i in indices])
         found |= zip(indices, parts, strict=True)
     return [found[i] for i in range(len(examples.sequences))]
 
 
-def _accuracy(objective: VectorObjective, valid: Encoded, examples: Sequence[Pair]) -> Measure:
-    """Measure how often the positive is nearest among those of `BLOCK` rows and their negatives.
+def _accuracy(
+    objective: VectorObjective, valid: Encoded, examples: Sequence[PairExample]
+) -> Measure:
+    """Measure how often the positive is nearest, among positives and negatives of some rows.
 
-    In the order of the table. `triplet_accuracy` compares it with the row's own negative alone.
+    `ROWS_PER_RANKING` rows at a time, in the order of the table. `triplet_accuracy` compares
+    it with the row's own negative alone.
     """
     hard = [i for i, pair in enumerate(examples) if len(pair.texts) > 2]
 
     def measure(model: RobertaHubInterface) -> dict[str, float]:
         vectors = _vectors(model, objective, valid)
         right, loss = 0, 0.0
-        for start in range(0, len(vectors), BLOCK):
-            own = range(start, min(start + BLOCK, len(vectors)))
+        for start in range(0, len(vectors), ROWS_PER_RANKING):
+            own = range(start, min(start + ROWS_PER_RANKING, len(vectors)))
             targets, _ = valid.targets(own)
             table = objective.table(torch.cat([vectors[i] for i in own]), targets)
-            loss += float(contrast(table, symmetric=objective.symmetric))
+            loss += float(contrastive_loss(table, symmetric=objective.symmetric))
             right += int(likeliest(table).eq(torch.arange(len(table))).sum())
         found = {"accuracy": right / len(vectors), "loss": loss / len(vectors)}
         if hard:
@@ -265,21 +280,24 @@ def _accuracy(objective: VectorObjective, valid: Encoded, examples: Sequence[Pai
 
 
 def _correlation(
-    objective: VectorObjective, valid: Encoded, examples: Sequence[Pair], teacher: Teacher | None
+    objective: VectorObjective,
+    valid: Encoded,
+    examples: Sequence[PairExample],
+    teacher: TextVectors | None,
 ) -> Measure:
     """Measure the correlation of cosines with the scores, or of sentences with the teacher's."""
     if examples[0].score is not None:
         wanted = torch.tensor([float(pair.score or 0.0) for pair in examples])
     else:
         assert teacher is not None  # _check
-        wanted = _between(teacher([pair.texts[0] for pair in examples[:COMPARED]]).cpu())
+        wanted = _between(teacher([pair.texts[0] for pair in examples[:SENTENCES_COMPARED]]).cpu())
 
     def measure(model: RobertaHubInterface) -> dict[str, float]:
         vectors = torch.stack(_vectors(model, objective, valid))  # (n, texts, C)
         if vectors.size(1) == 2:
             found = torch.cosine_similarity(vectors[:, 0], vectors[:, 1])
         else:
-            found = _between(vectors[:COMPARED, 0])
+            found = _between(vectors[:SENTENCES_COMPARED, 0])
         return correlations(found, wanted)
 
     return measure
@@ -288,4 +306,4 @@ def _correlation(
 def _between(vectors: Tensor) -> Tensor:
     """Cosines of each two different vectors: (n, C) -> (n * (n - 1) / 2,)."""
     first, second = torch.triu_indices(len(vectors), len(vectors), offset=1)
-    return cosines(vectors, vectors)[first, second]
+    return cosine_matrix(vectors, vectors)[first, second]

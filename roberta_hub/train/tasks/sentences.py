@@ -15,7 +15,7 @@ from roberta_hub.errors import InputError
 from roberta_hub.interface import RobertaHubInterface
 from roberta_hub.model.roberta import Roberta
 from roberta_hub.train.data.labels import label_ids, label_names
-from roberta_hub.train.data.sentences import GLUE, Sentences, read_sentences
+from roberta_hub.train.data.sentences import GLUE_LAYOUTS, LabelledText, read_sentences
 from roberta_hub.train.metrics import (
     accuracy,
     correlations,
@@ -27,9 +27,9 @@ from roberta_hub.train.metrics import (
 )
 from roberta_hub.train.settings import Config
 from roberta_hub.train.tasks.encoding import encode
+from roberta_hub.train.tasks.evaluation import chance_loss, gather_outputs
 from roberta_hub.train.tasks.features import head_logits
 from roberta_hub.train.tasks.finetuning import Encoded, FineTuning, Targets
-from roberta_hub.train.tasks.measures import chance_of, gather
 from roberta_hub.train.tasks.options import metric_of, options_of, train_path
 from roberta_hub.train.tasks.trained_head import make_head
 from roberta_hub.train.tasks.training_task import Batch, Loss
@@ -72,7 +72,7 @@ def classification(config: Config, interface: RobertaHubInterface) -> FineTuning
     train, held_out = _train(config), _valid(config)
     if train[0].probabilities is not None and config.data.labels is None:
         raise InputError("data.columns.probabilities needs data.labels: the order of the classes")
-    glue = GLUE.get(config.data.format or "")
+    glue = GLUE_LAYOUTS.get(config.data.format or "")
     given = glue.labels if glue else None
     names = label_names(config, [e.labels[0] for e in train], given, least=2)
     return classification_of(config, interface, names, train, held_out)
@@ -82,15 +82,15 @@ def classification_of(
     config: Config,
     interface: RobertaHubInterface,
     names: tuple[str, ...],
-    train: list[Sentences],
-    held_out: list[Sentences] | None = None,
+    train: list[LabelledText],
+    held_out: list[LabelledText] | None = None,
 ) -> FineTuning:
     """Build the task of examples that are read already, with these classes."""
     inputs = _inputs(train)
     names = make_head(interface, config, len(names), names, inputs=inputs, learns="single_label")
     objective = SentenceObjective(config.task.head, "classification")
 
-    def prepare(examples: list[Sentences]) -> Encoded:
+    def prepare(examples: list[LabelledText]) -> Encoded:
         labels = torch.tensor([label_ids(e.labels, names, e.where)[0] for e in examples])
         if examples[0].probabilities is not None:
             labels = _likely(examples, names)
@@ -100,7 +100,7 @@ def classification_of(
 
     def measure(model: RobertaHubInterface) -> dict[str, float]:
         assert valid is not None
-        logits, targets, loss = gather(model, objective, valid)
+        logits, targets, loss = gather_outputs(model, objective, valid)
         answered = likeliest(torch.cat(logits))
         labels = torch.cat([t["labels"] for t in targets])
         # Of two classes the second is the one to find, as in MRPC and QQP.
@@ -120,11 +120,11 @@ def classification_of(
         measure if valid is not None else None,
         metric=metric_of(config, default, ("accuracy", "mcc", "f1", "loss")),
         # Doubts may leave no loss below chance: their entropy is the least there can be.
-        chance=None if train[0].probabilities is not None else chance_of(len(names)),
+        chance=None if train[0].probabilities is not None else chance_loss(len(names)),
     )
 
 
-def _likely(examples: Sequence[Sentences], names: Sequence[str]) -> Tensor:
+def _likely(examples: Sequence[LabelledText], names: Sequence[str]) -> Tensor:
     """Return how likely each class is: (n, K), float32."""
     for example in examples:
         found = example.probabilities or ()
@@ -144,21 +144,21 @@ def regression(config: Config, interface: RobertaHubInterface) -> FineTuning:
 def regression_of(
     config: Config,
     interface: RobertaHubInterface,
-    train: list[Sentences],
-    held_out: list[Sentences] | None = None,
+    train: list[LabelledText],
+    held_out: list[LabelledText] | None = None,
 ) -> FineTuning:
     """Build the task of examples that are read already."""
     make_head(interface, config, 1, None, inputs=_inputs(train), learns="regression")
     objective = SentenceObjective(config.task.head, "regression")
 
-    def prepare(examples: list[Sentences]) -> Encoded:
+    def prepare(examples: list[LabelledText]) -> Encoded:
         return _encoded(config, interface, examples, _values(config, examples), per=1)
 
     valid = prepare(held_out) if held_out else None
 
     def measure(model: RobertaHubInterface) -> dict[str, float]:
         assert valid is not None
-        logits, targets, loss = gather(model, objective, valid)
+        logits, targets, loss = gather_outputs(model, objective, valid)
         answered, wanted = torch.cat(logits)[:, 0], torch.cat([t["labels"] for t in targets])
         return {**correlations(answered, wanted), "loss": loss}
 
@@ -171,8 +171,8 @@ def regression_of(
     )
 
 
-def _values(config: Config, examples: Sequence[Sentences]) -> Tensor:
-    glue = GLUE.get(config.data.format or "")
+def _values(config: Config, examples: Sequence[LabelledText]) -> Tensor:
+    glue = GLUE_LAYOUTS.get(config.data.format or "")
     values = []
     for example in examples:
         try:
@@ -200,15 +200,15 @@ def multi_label_of(
     config: Config,
     interface: RobertaHubInterface,
     names: tuple[str, ...],
-    train: list[Sentences],
-    held_out: list[Sentences] | None = None,
+    train: list[LabelledText],
+    held_out: list[LabelledText] | None = None,
 ) -> FineTuning:
     """Build the task of examples that are read already, with these labels."""
     inputs = _inputs(train)
     names = make_head(interface, config, len(names), names, inputs=inputs, learns="multi_label")
     objective = SentenceObjective(config.task.head, "multi_label")
 
-    def prepare(examples: list[Sentences]) -> Encoded:
+    def prepare(examples: list[LabelledText]) -> Encoded:
         table = torch.zeros(len(examples), len(names))
         for row, example in zip(table, examples, strict=True):
             row[label_ids(example.labels, names, example.where)] = 1.0
@@ -218,7 +218,7 @@ def multi_label_of(
 
     def measure(model: RobertaHubInterface) -> dict[str, float]:
         assert valid is not None
-        logits, targets, loss = gather(model, objective, valid)
+        logits, targets, loss = gather_outputs(model, objective, valid)
         answered = over_half(torch.cat(logits))
         wanted = torch.cat([t["labels"] for t in targets]).long()
         return {
@@ -238,13 +238,13 @@ def multi_label_of(
     )
 
 
-def _train(config: Config, separator: str | None = None) -> list[Sentences]:
+def _train(config: Config, separator: str | None = None) -> list[LabelledText]:
     data = config.data
     if "probabilities" in data.columns and config.task.name != "classification":
         raise InputError(
             f"task {config.task.name} has no use for data.columns.probabilities; classification has"
         )
-    if "probabilities" in data.columns and data.format in GLUE:
+    if "probabilities" in data.columns and data.format in GLUE_LAYOUTS:
         raise InputError(
             f"data.format={data.format} has no columns with names, and data.columns.probabilities "
             "wants one; write the examples as a table"
@@ -253,7 +253,7 @@ def _train(config: Config, separator: str | None = None) -> list[Sentences]:
     return found[: data.limit]
 
 
-def _valid(config: Config, separator: str | None = None) -> list[Sentences] | None:
+def _valid(config: Config, separator: str | None = None) -> list[LabelledText] | None:
     data = config.data
     if data.valid is None:
         return None
@@ -261,7 +261,7 @@ def _valid(config: Config, separator: str | None = None) -> list[Sentences] | No
     return read_sentences(data.valid, data.format, columns, separator=separator)
 
 
-def _inputs(examples: Sequence[Sentences]) -> Inputs:
+def _inputs(examples: Sequence[LabelledText]) -> Inputs:
     """Tell whether the examples are texts or pairs; all rows of a table are of one kind."""
     return "one" if isinstance(examples[0].text, str) else "pair"
 
@@ -269,7 +269,7 @@ def _inputs(examples: Sequence[Sentences]) -> Inputs:
 def _encoded(
     config: Config,
     interface: RobertaHubInterface,
-    examples: Sequence[Sentences],
+    examples: Sequence[LabelledText],
     labels: Tensor,
     per: int,
 ) -> Encoded:

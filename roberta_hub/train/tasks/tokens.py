@@ -15,13 +15,13 @@ from roberta_hub.inference.tag import OUTSIDE, entities, first_pieces
 from roberta_hub.interface import RobertaHubInterface
 from roberta_hub.model.roberta import Roberta
 from roberta_hub.train.data.labels import label_ids, label_names
-from roberta_hub.train.data.words import Words, read_words
+from roberta_hub.train.data.tagged_words import TaggedWords, read_words
 from roberta_hub.train.metrics import NO_ANSWER, likeliest
 from roberta_hub.train.settings import Config
 from roberta_hub.train.tasks.encoding import encode
+from roberta_hub.train.tasks.evaluation import chance_loss, run_examples
 from roberta_hub.train.tasks.features import hidden
 from roberta_hub.train.tasks.finetuning import Encoded, FineTuning, Targets
-from roberta_hub.train.tasks.measures import chance_of, outputs
 from roberta_hub.train.tasks.options import metric_of, options_of, train_path
 from roberta_hub.train.tasks.trained_head import make_head
 from roberta_hub.train.tasks.training_task import Batch, Loss
@@ -77,12 +77,15 @@ def tokens(config: Config, interface: RobertaHubInterface) -> FineTuning:
         _prepare(config, interface, train, names).encoded,
         measure if valid is not None else None,
         metric=metric_of(config, "f1", ("f1", "precision", "recall", "accuracy", "loss")),
-        chance=chance_of(len(names)),
+        chance=chance_loss(len(names)),
     )
 
 
 def _prepare(
-    config: Config, interface: RobertaHubInterface, examples: list[Words], names: tuple[str, ...]
+    config: Config,
+    interface: RobertaHubInterface,
+    examples: list[TaggedWords],
+    names: tuple[str, ...],
 ) -> _Tagged:
     texts, where = [" ".join(e.words) for e in examples], [e.where for e in examples]
     ids = encode(interface, texts, where, options_of(config))
@@ -116,7 +119,7 @@ def evaluate_tags(
     """
     predicted = [[OUTSIDE] * len(tags) for tags in examples.tags]
     total, count = 0.0, 0
-    for indices, logits, batch in outputs(model, objective, examples.encoded):
+    for indices, logits, batch in run_examples(model, objective, examples.encoded):
         total += float(objective.loss(logits, batch).total)
         count += batch.count
         best = iter(likeliest(logits).tolist())

@@ -11,7 +11,7 @@ from torch import Tensor
 from roberta_hub.model.packing import PackedBatch, moved
 
 
-def pool(rows: Tensor, packed: PackedBatch, pooling: Sequence[str]) -> Tensor:
+def pool_sequences(rows: Tensor, packed: PackedBatch, pooling: Sequence[str]) -> Tensor:
     """Make one vector of each sequence's rows, with gradients; several poolings lie side by side.
 
     `inference/pooling.py` makes the same ones of whole lists of texts.
@@ -27,7 +27,7 @@ def pool(rows: Tensor, packed: PackedBatch, pooling: Sequence[str]) -> Tensor:
     Example:
         >>> from roberta_hub.model.packing import pack_sequences
         >>> packed = pack_sequences([torch.tensor([0, 2]), torch.tensor([0])], padding_idx=1)
-        >>> pool(torch.tensor([[1.0], [3.0], [5.0]]), packed, ("mean", "cls"))
+        >>> pool_sequences(torch.tensor([[1.0], [3.0], [5.0]]), packed, ("mean", "cls"))
         tensor([[2., 1.],
                 [5., 5.]])
     """
@@ -44,7 +44,7 @@ def pool(rows: Tensor, packed: PackedBatch, pooling: Sequence[str]) -> Tensor:
     return torch.cat(parts, dim=-1)
 
 
-def twins(anchors: Tensor, positives: Tensor, negatives: Tensor) -> Tensor:
+def false_negatives(anchors: Tensor, positives: Tensor, negatives: Tensor) -> Tensor:
     """Tell which candidates are no negatives of an anchor, though they are not its own positive.
 
     Equal texts have equal numbers. A candidate is none if it is the anchor itself or its positive,
@@ -60,7 +60,8 @@ def twins(anchors: Tensor, positives: Tensor, negatives: Tensor) -> Tensor:
         positive.
 
     Example:
-        >>> twins(torch.tensor([0, 2, 0]), torch.tensor([1, 1, 3]), torch.tensor([2])).int()
+        >>> anchors, positives = torch.tensor([0, 2, 0]), torch.tensor([1, 1, 3])
+        >>> false_negatives(anchors, positives, torch.tensor([2])).int()
         tensor([[0, 1, 1, 0],
                 [1, 0, 0, 1],
                 [1, 0, 0, 0]], dtype=torch.int32)
@@ -71,12 +72,12 @@ def twins(anchors: Tensor, positives: Tensor, negatives: Tensor) -> Tensor:
     return same.fill_diagonal_(False)
 
 
-def cosines(a: Tensor, b: Tensor) -> Tensor:
+def cosine_matrix(a: Tensor, b: Tensor) -> Tensor:
     """Cosines of each vector with each: (m, C), (n, C) -> (m, n)."""
     return F.normalize(a, dim=-1) @ F.normalize(b, dim=-1).T
 
 
-def contrast(logits: Tensor, *, symmetric: bool) -> Tensor:
+def contrastive_loss(logits: Tensor, *, symmetric: bool) -> Tensor:
     """Sum the cross-entropy of finding each anchor's positive among the candidates.
 
     Henderson et al. 2017, section 4.4; van den Oord et al. 2018.
@@ -90,12 +91,12 @@ def contrast(logits: Tensor, *, symmetric: bool) -> Tensor:
     forth = F.cross_entropy(logits, right, reduction="sum")
     if not symmetric:
         return forth
-    # `twins` is symmetric in what it leaves out: the columns of the positives serve both ways.
+    # `false_negatives` is symmetric: the columns of the positives serve both directions.
     back = F.cross_entropy(logits[:, : len(logits)].T, right, reduction="sum")
     return (forth + back) / 2
 
 
-def order(found: Tensor, scores: Tensor, scale: float) -> Tensor:
+def cosent_loss(found: Tensor, scores: Tensor, scale: float) -> Tensor:
     """Compute how far the cosines of pairs are from the order of their scores: CoSENT.
 
     log(1 + sum over i, j with score_i > score_j of exp(scale * (cosine_j - cosine_i))). It reads
@@ -114,7 +115,7 @@ def order(found: Tensor, scores: Tensor, scale: float) -> Tensor:
     return torch.cat([terms.new_zeros(1), terms]).logsumexp(0)
 
 
-def distance(vectors: Tensor, wanted: Tensor) -> Tensor:
+def teacher_distance(vectors: Tensor, wanted: Tensor) -> Tensor:
     """Compute the mean distance from another model's vectors of the same texts.
 
     Of vectors of one width it is 1 - cosine, half the squared difference of the unit vectors
@@ -128,4 +129,4 @@ def distance(vectors: Tensor, wanted: Tensor) -> Tensor:
     """
     if vectors.size(1) == wanted.size(1):
         return (1 - F.cosine_similarity(vectors, wanted)).mean()
-    return F.mse_loss(cosines(vectors, vectors), cosines(wanted, wanted))
+    return F.mse_loss(cosine_matrix(vectors, vectors), cosine_matrix(wanted, wanted))

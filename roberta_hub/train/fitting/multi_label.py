@@ -12,19 +12,19 @@ from typing import Any
 
 from roberta_hub.arguments import shown
 from roberta_hub.errors import InputTypeError, Remedy
-from roberta_hub.rows.listed import listed
+from roberta_hub.rows.list_text import parse_list
 from roberta_hub.rows.tables import Row
-from roberta_hub.rows.values import blank, flag_in, number_in
+from roberta_hub.rows.values import flag_in, is_blank, number_in
 from roberta_hub.train.data.labels import label_of
-from roberta_hub.train.fitting.split import counted, near
+from roberta_hub.train.fitting.split import row_count, short_place
 
 Cell = tuple[Row, Any]
 """A row, and the value of its label."""
-SEPARATORS = (",", ";", "|")
+LABEL_SEPARATORS = (",", ";", "|")
 """What people put between labels."""
-MOST = 0.9
+LIST_CELLS_SHARE = 0.9
 """So large a share of the cells must be texts of lists, that all of them are read so."""
-JOINED = 0.1
+SEPARATOR_CELLS_SHARE = 0.1
 """So large a share of the cells must have a separator, that it is likely to be one."""
 
 _DECIMAL = re.compile(r"[+-]?\d+(?:,\d+)?")
@@ -45,11 +45,11 @@ def separator_of(value: object) -> str | None:
 # ---- one cell ----
 
 
-def plain(value: Any) -> Any:
+def to_python(value: Any) -> Any:
     """Return what a cell holds as Python's own value: numpy's scalars and arrays, sets, tuples.
 
     Example:
-        >>> plain({"b", "a"}), plain((1, 2)), plain("a, b")
+        >>> to_python({"b", "a"}), to_python((1, 2)), to_python("a, b")
         (['a', 'b'], [1, 2], 'a, b')
     """
     if isinstance(value, str):
@@ -61,7 +61,7 @@ def plain(value: Any) -> Any:
     return list(value) if isinstance(value, tuple) else value
 
 
-def opened(value: Any, separator: str | None, texts: bool) -> Any:
+def parse_cell(value: Any, separator: str | None, texts: bool) -> Any:
     """Return the list or the dict that a cell of text holds; any other value as it is.
 
     Args:
@@ -70,30 +70,32 @@ def opened(value: Any, separator: str | None, texts: bool) -> Any:
         texts: whether a text that looks like a list is one.
 
     Example:
-        >>> opened("a; b;", ";", False), opened("['a']", None, True), opened("a; b", None, True)
-        (['a', 'b'], ['a'], 'a; b')
+        >>> parse_cell("a; b;", ";", False), parse_cell("['a']", None, True)
+        (['a', 'b'], ['a'])
+        >>> parse_cell("a; b", None, True)
+        'a; b'
     """
     if not isinstance(value, str):
         return value
-    found = listed(value) if texts else None
+    found = parse_list(value) if texts else None
     if found is None and separator is not None:
         return [part.strip() for part in value.split(separator) if part.strip()]
     return value if found is None else found
 
 
-def name_of(value: Any, where: str) -> str:
+def label_name(value: Any, where: str) -> str:
     """Read one label; a whole number stays whole, as which pandas has floats beside NaN.
 
     Raises:
         InputError: see `label_of`.
     """
-    value = plain(value)
+    value = to_python(value)
     if isinstance(value, float) and value.is_integer():
         value = int(value)
     return label_of(value, where)
 
 
-def names_in(value: Any, row: Row, label: str) -> tuple[str, ...]:
+def labels_in(value: Any, row: Row, label: str) -> tuple[str, ...]:
     """Read the labels of a text, each once and sorted.
 
     Args:
@@ -107,21 +109,21 @@ def names_in(value: Any, row: Row, label: str) -> tuple[str, ...]:
 
     Example:
         >>> row = Row({}, 1, "x.jsonl:1")
-        >>> names_in({"a": True, "b": 0.0, "c": 0.7, "d": None}, row, "cats")
+        >>> labels_in({"a": True, "b": 0.0, "c": 0.7, "d": None}, row, "cats")
         ('a', 'c')
-        >>> names_in(["b", "a", "b"], row, "labels"), names_in("New York, NY", row, "labels")
+        >>> labels_in(["b", "a", "b"], row, "labels"), labels_in("New York, NY", row, "labels")
         (('a', 'b'), ('New York, NY',))
     """
     if isinstance(value, Mapping):
         value = [name for name, amount in value.items() if _amount(name, amount, row, label) >= 0.5]
     items = value if isinstance(value, list) else [value]
-    return tuple(sorted({name_of(item, row.where) for item in items}))
+    return tuple(sorted({label_name(item, row.where) for item in items}))
 
 
 def _amount(name: object, value: Any, row: Row, label: str) -> float:
     """Read how much of a label a dict says; a null is as a label that is not there."""
-    value = plain(value)
-    if blank(value):  # Parquet gives every row all keys
+    value = to_python(value)
+    if is_blank(value):  # Parquet gives every row all keys
         return 0.0
     yes = flag_in(value)
     number = number_in(value) if yes is None else float(yes)
@@ -146,8 +148,8 @@ def flags_in(row: Row, columns: Sequence[str]) -> dict[str, bool] | None:
     """
     found: dict[str, bool] = {}
     for column in columns:
-        value = plain(row.values.get(column))
-        if blank(value):
+        value = to_python(row.values.get(column))
+        if is_blank(value):
             return None
         yes = flag_in(value)
         if yes is None:
@@ -174,17 +176,17 @@ def holds_texts_of_lists(cells: Sequence[Cell], label: str, notes: list[str]) ->
         InputError: at least half of the texts are such, but not nearly all.
     """
     texts = [(row, value) for row, value in cells if isinstance(value, str) and value.strip()]
-    others = [(row, value) for row, value in texts if listed(value) is None]
+    others = [(row, value) for row, value in texts if parse_list(value) is None]
     lists = len(texts) - len(others)
     if not lists:
         return False
     if not others:
         return True
     row, value = others[0]
-    if lists >= MOST * len(texts):
+    if lists >= LIST_CELLS_SHARE * len(texts):
         notes.append(
-            f"{label} holds texts of lists; {counted(len(others))} with another text are one label "
-            f"each, first {near(row.where)} ({shown(value, 40)})"
+            f"{label} holds texts of lists; {row_count(len(others))} with another text are one "
+            f"label each, first {short_place(row.where)} ({shown(value, 40)})"
         )
         return True
     if 2 * lists >= len(texts):
@@ -196,10 +198,10 @@ def holds_texts_of_lists(cells: Sequence[Cell], label: str, notes: list[str]) ->
                 "--task classification takes each cell as one label",
             ),
         )
-    row, value = next((row, value) for row, value in texts if listed(value) is not None)
+    row, value = next((row, value) for row, value in texts if parse_list(value) is not None)
     notes.append(
-        f"{counted(lists)} with the text of a list are one label each, as {label} holds other "
-        f"texts; first {near(row.where)} ({shown(value, 40)})"
+        f"{row_count(lists)} with the text of a list are one label each, as {label} holds other "
+        f"texts; first {short_place(row.where)} ({shown(value, 40)})"
     )
     return False
 
@@ -238,11 +240,11 @@ def about_dicts(cells: Sequence[Cell], label: str) -> list[str]:
     graded = [row for row, value in dicts if any(_is_graded(amount) for amount in value.values())]
     if graded:
         notes.append(
-            f"{label} holds numbers other than 0 and 1 in {counted(len(graded))}, first "
-            f"{near(graded[0].where)}; 0.5 and more is a yes"
+            f"{label} holds numbers other than 0 and 1 in {row_count(len(graded))}, first "
+            f"{short_place(graded[0].where)}; 0.5 and more is a yes"
         )
     known = dict.fromkeys(str(name) for _, value in dicts for name in value)
-    had = {name for row, value in dicts for name in names_in(value, row, label)}
+    had = {name for row, value in dicts for name in labels_in(value, row, label)}
     if never := [name for name in known if name.strip() not in had]:
         listed_names = ", ".join(never[:5]) + (", ..." if len(never) > 5 else "")
         notes.append(f"{len(never)} of the labels in no row, not learnt: {listed_names}")
@@ -250,7 +252,7 @@ def about_dicts(cells: Sequence[Cell], label: str) -> list[str]:
 
 
 def _is_graded(amount: Any) -> bool:
-    number = number_in(plain(amount))
+    number = number_in(to_python(amount))
     return number is not None and number not in (0, 1)
 
 
@@ -269,11 +271,15 @@ def likely_separator(values: Iterable[Any]) -> str | None:
         >>> likely_separator(["New York, NY", "Austin, TX", "Dallas, TX", "Buffalo, NY"])
     """
     cells = Counter(v.strip() for v in values if isinstance(v, str) and v.strip())
-    for separator in SEPARATORS:
+    for separator in LABEL_SEPARATORS:
         joined = sum(count for cell, count in cells.items() if separator in cell)
         parts = {part.strip() for cell in cells for part in cell.split(separator)}
         decimal = separator == "," and all(map(_DECIMAL.fullmatch, cells))
-        if joined >= JOINED * cells.total() and len(parts) < len(cells) and not decimal:
+        if (
+            joined >= SEPARATOR_CELLS_SHARE * cells.total()
+            and len(parts) < len(cells)
+            and not decimal
+        ):
             return separator
     return None
 

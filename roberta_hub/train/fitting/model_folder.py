@@ -19,7 +19,7 @@ from roberta_hub.folder import Folder
 from roberta_hub.formats.ours import OURS, is_ours
 from roberta_hub.interface import RobertaHubInterface
 
-MARK = "<!-- Made by roberta-hub fit, which may write over this folder. -->"
+README_MARK = "<!-- Made by roberta-hub fit, which may write over this folder. -->"
 """The first line of the README.md, by which a folder of ours is known."""
 README = "README.md"
 _ANOTHER = Remedy("name another folder with output=...", "name another folder with --output")
@@ -62,14 +62,14 @@ def holds_model(directory: Path) -> bool:
     """Tell whether a folder holds a model that `fit` made, which another one may replace."""
     try:
         with open(directory / README, encoding="utf-8") as file:
-            marked = file.readline().strip() == MARK
+            marked = file.readline().strip() == README_MARK
         return marked and is_ours(Folder(directory))
     except (OSError, ValueError, RobertaHubError):
         return False
 
 
 @contextmanager
-def workplace(output: Path | None) -> Iterator[Path]:
+def staging_folder(output: Path | None) -> Iterator[Path]:
     """Lend a folder for the run, which is gone afterwards, also where SIGTERM ends the process.
 
     It lies beside `output`, or inside where only `output` itself can be written, as where a
@@ -79,7 +79,7 @@ def workplace(output: Path | None) -> Iterator[Path]:
     Raises:
         InputError: nothing can be written there.
     """
-    with ending_tidily(), _in_temporary() if output is None else _beside(output) as work:
+    with sigterm_as_exit(), _in_temporary() if output is None else _sibling_folder(output) as work:
         yield work
 
 
@@ -91,7 +91,7 @@ def _in_temporary() -> Iterator[Path]:
 
 
 @contextmanager
-def ending_tidily() -> Iterator[None]:
+def sigterm_as_exit() -> Iterator[None]:
     """Have SIGTERM end the process by SystemExit, so that what was begun is cleared away.
 
     Where the program has an answer of its own to the signal, or in another thread than the main
@@ -113,7 +113,7 @@ def ending_tidily() -> Iterator[None]:
 
 
 @contextmanager
-def _beside(output: Path) -> Iterator[Path]:
+def _sibling_folder(output: Path) -> Iterator[Path]:
     output = Path(os.path.abspath(output))  # "." and ".." have no name
     place = output.parent
     while not place.is_dir() and place != place.parent:
@@ -144,4 +144,4 @@ def write_folder(roberta: RobertaHubInterface, output: Path, card: str) -> None:
     """
     with publishing_all(output, OURS.passing) as work:
         roberta.save(work)
-        (work / README).write_text(f"{MARK}\n{card}\n", encoding="utf-8")
+        (work / README).write_text(f"{README_MARK}\n{card}\n", encoding="utf-8")

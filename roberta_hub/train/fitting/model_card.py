@@ -17,12 +17,12 @@ from roberta_hub.rows.values import number_in
 from roberta_hub.train.fitting.examples import Examples
 from roberta_hub.train.fitting.fitted import Fitted
 from roberta_hub.train.fitting.learning_options import LearningOptions
-from roberta_hub.train.fitting.recipe import FEW
+from roberta_hub.train.fitting.recipe import SMALL_TABLE_ROWS
 from roberta_hub.train.reports import duration
 from roberta_hub.train.settings import Config
 
 
-def card(
+def model_card(
     examples: Examples, fitted: Fitted, config: Config, options: LearningOptions, output: Path
 ) -> str:
     """Write what a model is for, what it was made of, and what it reaches.
@@ -37,7 +37,7 @@ def card(
     pair = len(examples.columns) == 2
     asked = '[("a text", "another")]' if pair else '"a text"'
     kind = "number" if examples.task == "regression" else "label"
-    means = meaning(fitted, options)
+    means = probability_meaning(fitted, options)
     return f"""\
 # {output.absolute().name}
 
@@ -68,7 +68,7 @@ No row was answered by weights that had learnt it{_at_last(examples)}.
 ## How it was made
 
 ```
-{command(examples, config, options, output)}
+{fit_command(examples, config, options, output)}
 ```
 
 It began as {config.model}.
@@ -83,12 +83,12 @@ All of it took {duration(fitted.seconds)}, with {versions()}.
 
 def _at_last(examples: Examples) -> str:
     """Say what became of the judged rows."""
-    if len(examples.train) > FEW or not examples.of_the_table:
+    if len(examples.train) > SMALL_TABLE_ROWS or not examples.of_the_table:
         return ", and the rows held out stayed unlearnt"
     return "; the last learning took all rows"
 
 
-def meaning(fitted: Fitted, options: LearningOptions) -> list[str]:
+def probability_meaning(fitted: Fitted, options: LearningOptions) -> list[str]:
     """Say what the model's probabilities mean; a paragraph each.
 
     Args:
@@ -117,7 +117,7 @@ def meaning(fitted: Fitted, options: LearningOptions) -> list[str]:
     return found
 
 
-def command(examples: Examples, config: Config, options: LearningOptions, output: Path) -> str:
+def fit_command(examples: Examples, config: Config, options: LearningOptions, output: Path) -> str:
     """Write the command that makes a model again; of data in memory the call in Python."""
     labels = examples.labels_from
     said = {name: value for name, value in dataclasses.asdict(options).items() if value}

@@ -12,18 +12,18 @@ from torch import Tensor
 from roberta_hub.inference.choose import ONE_SEPARATOR, OPTION_FIRST, encode_option
 from roberta_hub.interface import RobertaHubInterface
 from roberta_hub.model.roberta import Roberta
-from roberta_hub.train.data.choices import Choice, read_choices
+from roberta_hub.train.data.multiple_choice import ChoiceExample, read_choices
 from roberta_hub.train.metrics import accuracy, likeliest
 from roberta_hub.train.settings import Config
 from roberta_hub.train.tasks.encoding import located, name_task, shorten
+from roberta_hub.train.tasks.evaluation import chance_loss, gather_outputs
 from roberta_hub.train.tasks.features import head_logits
 from roberta_hub.train.tasks.finetuning import Encoded, FineTuning, Targets
-from roberta_hub.train.tasks.measures import chance_of, gather
 from roberta_hub.train.tasks.options import metric_of, options_of, train_path
 from roberta_hub.train.tasks.trained_head import make_head
 from roberta_hub.train.tasks.training_task import Batch, Loss
 
-LAYOUTS = {"race": OPTION_FIRST, "commonsense_qa": ONE_SEPARATOR}
+CHOICE_LAYOUTS = {"race": OPTION_FIRST, "commonsense_qa": ONE_SEPARATOR}
 
 
 @dataclass(frozen=True)
@@ -53,13 +53,13 @@ def choice(config: Config, interface: RobertaHubInterface) -> FineTuning:
     train = read_choices(train_path(config), data.format, data.columns)[: data.limit]
     held_out = read_choices(data.valid, data.format, data.columns) if data.valid else None
     make_head(interface, config, 1, None, inputs="pair")
-    name_task(interface, LAYOUTS.get(config.data.format or "", "sentence_prediction"))
+    name_task(interface, CHOICE_LAYOUTS.get(config.data.format or "", "sentence_prediction"))
     objective = ChoiceObjective(config.task.head)
     valid = _prepare(config, interface, held_out) if held_out else None
 
     def measure(model: RobertaHubInterface) -> dict[str, float]:
         assert valid is not None
-        logits, targets, loss = gather(model, objective, valid)
+        logits, targets, loss = gather_outputs(model, objective, valid)
         answered = torch.cat([likeliest(part) for part in logits])
         labels = torch.cat([t["labels"] for t in targets])
         return {"accuracy": accuracy(answered, labels), "loss": loss}
@@ -71,12 +71,14 @@ def choice(config: Config, interface: RobertaHubInterface) -> FineTuning:
         _prepare(config, interface, train),
         measure if valid is not None else None,
         metric=metric_of(config, "accuracy", ("accuracy", "loss")),
-        chance=chance_of(options.pop()) if len(options) == 1 else None,
+        chance=chance_loss(options.pop()) if len(options) == 1 else None,
     )
 
 
-def _prepare(config: Config, interface: RobertaHubInterface, examples: Sequence[Choice]) -> Encoded:
-    options, layout = options_of(config), LAYOUTS.get(config.data.format or "", "")
+def _prepare(
+    config: Config, interface: RobertaHubInterface, examples: Sequence[ChoiceExample]
+) -> Encoded:
+    options, layout = options_of(config), CHOICE_LAYOUTS.get(config.data.format or "", "")
     ids, where = [], []
     for example in examples:
         for text in example.options:

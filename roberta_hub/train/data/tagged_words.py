@@ -11,11 +11,11 @@ from roberta_hub.errors import InputError
 from roberta_hub.rows.lines import lines
 from roberta_hub.rows.tables import format_of
 from roberta_hub.train.data.labels import label_of
-from roberta_hub.train.data.roles import check_format, nonempty, roles, rows
+from roberta_hub.train.data.roles import check_format, column_roles, nonempty, read_rows
 
 
 @dataclass(frozen=True)
-class Words:
+class TaggedWords:
     """A sentence cut into words, with a label for each."""
 
     words: tuple[str, ...]
@@ -25,7 +25,7 @@ class Words:
 
 def read_words(
     path: str | Path, format: str | None = None, columns: Mapping[str, Any] | None = None
-) -> list[Words]:
+) -> list[TaggedWords]:
     """Read sentences with a label for each word.
 
     Args:
@@ -44,18 +44,18 @@ def read_words(
     if format == "conll":
         return nonempty(list(_conll(path)), path)
     check_format(format, ("conll", "jsonl", "parquet"))
-    named = roles(columns, ("words", "tags"), {"words": "words", "tags": "tags"})
+    named = column_roles(columns, ("words", "tags"), {"words": "words", "tags": "tags"})
     found = []
-    for row in rows(path, format):
+    for row in read_rows(path, format):
         words = tuple(row.texts(named["words"]))
         tags = tuple(label_of(tag, row.where) for tag in row.texts(named["tags"]))
         if len(words) != len(tags) or not words:
             raise row.error(f"{len(words)} words and {len(tags)} tags")
-        found.append(Words(words, tags, row.where))
+        found.append(TaggedWords(words, tags, row.where))
     return nonempty(found, path)
 
 
-def _conll(path: Path) -> Iterator[Words]:
+def _conll(path: Path) -> Iterator[TaggedWords]:
     pairs: list[tuple[str, str]] = []
     first = 0
     for line, text in lines(path):
@@ -88,5 +88,5 @@ def _refuse_json(text: str, where: str) -> None:
         )
 
 
-def _sentence(pairs: list[tuple[str, str]], path: Path, line: int) -> Words:
-    return Words(tuple(w for w, _ in pairs), tuple(t for _, t in pairs), f"{path}:{line}")
+def _sentence(pairs: list[tuple[str, str]], path: Path, line: int) -> TaggedWords:
+    return TaggedWords(tuple(w for w, _ in pairs), tuple(t for _, t in pairs), f"{path}:{line}")

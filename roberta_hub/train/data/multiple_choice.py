@@ -10,11 +10,17 @@ from typing import Any
 from roberta_hub.errors import InputError
 from roberta_hub.rows.lines import lines
 from roberta_hub.rows.tables import FORMATS, Row, json_row
-from roberta_hub.train.data.roles import check_format, digits_in, nonempty, roles, rows
+from roberta_hub.train.data.roles import (
+    check_format,
+    column_roles,
+    nonempty,
+    parse_digits,
+    read_rows,
+)
 
 
 @dataclass(frozen=True)
-class Choice:
+class ChoiceExample:
     """A context and its options, one of which is right."""
 
     context: str
@@ -25,7 +31,7 @@ class Choice:
 
 def read_choices(
     path: str | Path, format: str | None = None, columns: Mapping[str, Any] | None = None
-) -> list[Choice]:
+) -> list[ChoiceExample]:
     """Read examples of multiple choice.
 
     Args:
@@ -41,22 +47,22 @@ def read_choices(
     if format == "race":
         return nonempty(list(_race(path)), path)
     if format == "commonsense_qa":
-        return nonempty([_commonsense(row) for row in rows(path, "jsonl")], path)
+        return nonempty([_commonsense(row) for row in read_rows(path, "jsonl")], path)
     check_format(format, ("race", "commonsense_qa", *FORMATS))
     names = ("context", "options", "answer")
-    named = roles(columns, names, {name: name for name in names})
+    named = column_roles(columns, names, {name: name for name in names})
     found = []
-    for row in rows(path, format):
+    for row in read_rows(path, format):
         options = tuple(row.texts(named["options"]))
         answer = row.value(named["answer"])
-        number = options.index(answer) if answer in options else digits_in(answer)
+        number = options.index(answer) if answer in options else parse_digits(answer)
         if number is None or not 0 <= number < len(options):
             raise row.error(f"answer {answer!r} is none of {len(options)} options")
-        found.append(Choice(row.text(named["context"]), options, number, row.where))
+        found.append(ChoiceExample(row.text(named["context"]), options, number, row.where))
     return nonempty(found, path)
 
 
-def _race(path: Path) -> Iterator[Choice]:
+def _race(path: Path) -> Iterator[ChoiceExample]:
     """Read RACE as fairseq's `preprocess_RACE.py` does.
 
     The option takes the place of `_` in a question; without a `_` it follows the question.
@@ -82,7 +88,7 @@ def _race(path: Path) -> Iterator[Choice]:
                     listed = ", ".join(letters)
                     raise InputError(f"{where}: answer {answer!r} is none of {listed}")
                 joined = tuple(_with_option(question, str(option)) for option in own)
-                yield Choice(article, joined, letters.index(answer), where)
+                yield ChoiceExample(article, joined, letters.index(answer), where)
 
 
 def _with_option(question: str, option: str) -> str:
@@ -93,7 +99,7 @@ def _one_line(text: str) -> str:
     return text.replace("\n", " ").strip()
 
 
-def _commonsense(row: Row) -> Choice:
+def _commonsense(row: Row) -> ChoiceExample:
     """Write `Q: question` and `A: option` (fairseq `examples/roberta/commonsense_qa`)."""
     try:
         question = row.values["question"]
@@ -102,4 +108,4 @@ def _commonsense(row: Row) -> Choice:
         stem, right = str(question["stem"]), letters.index(row.values["answerKey"])
     except (KeyError, TypeError, ValueError) as error:
         raise row.error(f"not CommonsenseQA: {type(error).__name__}: {error}") from None
-    return Choice(f"Q: {stem}", options, right, row.where)
+    return ChoiceExample(f"Q: {stem}", options, right, row.where)

@@ -10,8 +10,8 @@ import roberta_hub
 from roberta_hub.errors import InputError
 from roberta_hub.train.config import Config, DataConfig, TaskConfig, compose
 from roberta_hub.train.run import make_task, run
-from roberta_hub.train.tasks.beside import SeveralBatches
 from roberta_hub.train.tasks.build import build_task
+from roberta_hub.train.tasks.multitask import MultitaskBatch
 
 ANIMALS = {" cat": " white", " dog": " black", " cow": " brown", " bird": " green"}
 """One token each."""
@@ -103,15 +103,17 @@ def test_batches_depend_on_seed_epoch_and_examples_alone(material, tmp_path):
     task = make_task(compose(settings(material, tmp_path, *more)))
     first, again = task.batch([3, 1, 2], 0), task.batch([3, 1, 2], 0)
     other = task.batch([1, 2, 3], 0)
-    assert isinstance(first, SeveralBatches)
-    assert torch.equal(first.beside[0].packed.ids, again.beside[0].packed.ids)
-    assert not torch.equal(first.beside[0].packed.ids[:20], other.beside[0].packed.ids[:20])
-    share = len(first.beside[0].packed.ids) / len(first.packed.ids)
+    assert isinstance(first, MultitaskBatch)
+    assert torch.equal(first.side_batches[0].packed.ids, again.side_batches[0].packed.ids)
+    assert not torch.equal(
+        first.side_batches[0].packed.ids[:20], other.side_batches[0].packed.ids[:20]
+    )
+    share = len(first.side_batches[0].packed.ids) / len(first.packed.ids)
     assert 0.3 < share < 4  # a block is about as long as three sentences
     more = [f"task.options={{rehearse: {material}/text.txt, rehearse_share: 20}}"]
     task = make_task(compose(settings(material, tmp_path / "share", *more)))
     batch = task.batch([3, 1, 2], 0)
-    assert 15 < len(batch.beside[0].packed.ids) / len(batch.packed.ids) < 25
+    assert 15 < len(batch.side_batches[0].packed.ids) / len(batch.packed.ids) < 25
     with pytest.raises(InputError, match="rehearse_share is -1"):
         make_task(
             compose([*settings(material, tmp_path / "x", *more), "task.options.rehearse_share=-1"])
@@ -158,7 +160,7 @@ def test_a_side_task_learns_probabilities_in_the_order_of_its_own_labels(materia
     task = make_task(compose(beside(material, tmp_path / "run", f"[{entry}]")))
     task.module.eval()
     batch = task.batch([0, 1, 2, 3], 0)
-    (side,) = batch.beside
+    (side,) = batch.side_batches
     assert side.targets["labels"].unique(dim=0).tolist() == [[0.25, 0.75]]
     assert float(task.module(batch).logs["classification_loss"]) > 0.5  # the entropy is 0.56
     assert task.finish().head_labels("seen") == ("yes", "no")

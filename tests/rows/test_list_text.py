@@ -11,7 +11,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from roberta_hub.rows.listed import LONGEST, listed
+from roberta_hub.rows.list_text import MAX_LIST_CHARACTERS, parse_list
 
 VALUES = st.one_of(st.text(), st.integers(), st.booleans(), st.floats(allow_infinity=False))
 
@@ -28,23 +28,23 @@ def same(found: Any, wanted: Any) -> bool:
 @given(st.lists(VALUES))
 def test_what_python_and_json_write_is_read(values: list[Any]) -> None:
     for text in (str(values), str(tuple(values)), json.dumps(values)):
-        assert same(listed(text), values), text
+        assert same(parse_list(text), values), text
 
 
 @settings(deadline=None)
 @given(st.lists(st.text().filter(lambda text: "\0" not in text)))
 def test_what_numpy_writes_is_read(values: list[str]) -> None:
-    assert listed(str(np.array(values, dtype=object))) == values
-    assert listed(str([np.str_(value) for value in values])) == values
-    assert set(listed(str(set(values))) or ()) == set(values)
-    assert set(listed(str(frozenset(values))) or ()) == set(values)
+    assert parse_list(str(np.array(values, dtype=object))) == values
+    assert parse_list(str([np.str_(value) for value in values])) == values
+    assert set(parse_list(str(set(values))) or ()) == set(values)
+    assert set(parse_list(str(frozenset(values))) or ()) == set(values)
 
 
 @settings(deadline=None)
 @given(st.dictionaries(st.text(), st.one_of(st.booleans(), st.integers(), st.floats(0, 1))))
 def test_dicts(values: dict[str, Any]) -> None:
     for text in (str(values), json.dumps(values)):
-        assert listed(text) == values
+        assert parse_list(text) == values
 
 
 @pytest.mark.parametrize(
@@ -56,7 +56,7 @@ def test_dicts(values: dict[str, Any]) -> None:
     ],
 )  # fmt: skip
 def test_what_is_no_list(text: str) -> None:
-    assert listed(text) is None
+    assert parse_list(text) is None
 
 
 HOSTILE = (
@@ -75,11 +75,11 @@ HOSTILE = (
 @pytest.mark.parametrize("text", HOSTILE, ids=range(len(HOSTILE)))
 def test_a_hostile_text_is_soon_refused(text: str) -> None:
     began = time.process_time()
-    listed(text)
+    parse_list(text)
     assert time.process_time() - began < 1
 
 
 def test_a_text_that_is_too_long_stays_one() -> None:
-    names = ["a" * 99] * (LONGEST // 100)
-    assert listed(str(names[:-40])) == names[:-40]
-    assert listed(str(names)) is None
+    names = ["a" * 99] * (MAX_LIST_CHARACTERS // 100)
+    assert parse_list(str(names[:-40])) == names[:-40]
+    assert parse_list(str(names)) is None

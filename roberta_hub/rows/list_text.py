@@ -8,22 +8,22 @@ from typing import Any
 
 from roberta_hub.rows.values import number_in
 
-LONGEST = 100_000
+MAX_LIST_CHARACTERS = 100_000
 """Characters of a text that is read as a list; a longer one stays a text."""
 _QUOTED = r"""'(?:[^'\\]|\\.)*'|"(?:[^"\\]|\\.)*\""""
 _VALUE = rf"""(?:np\.\w+\()?({_QUOTED}|[^\s,:'"()\[\]{{}}]+)\)?"""
 _ITEM = re.compile(rf"{_VALUE}(?:\s*:\s*{_VALUE})?(?:\s*,\s*|\s+|$)", re.DOTALL)
 """A value, or a key and its value, and what parts it from the next: a comma, or blanks in numpy."""
-_WORDS = {
+_CONSTANTS = {
     **dict.fromkeys(("True", "np.True_"), True),
     **dict.fromkeys(("False", "np.False_"), False),
     **dict.fromkeys(("None", "nan"), None),
 }
 _ESCAPE = re.compile(r"\\(x[0-9a-fA-F]{2}|u[0-9a-fA-F]{4}|U00[01][0-9a-fA-F]{5}|.)", re.DOTALL)
-_SIGNS = {"n": "\n", "t": "\t", "r": "\r"}
+_ESCAPED_CHARACTERS = {"n": "\n", "t": "\t", "r": "\r"}
 
 
-def listed(text: str) -> list[Any] | dict[str, Any] | None:
+def parse_list(text: str) -> list[Any] | dict[str, Any] | None:
     r"""Read a text as a list, or as a dict; None: it is none.
 
     pandas writes lists, tuples, sets, dicts and arrays into a CSV as Python and numpy print them.
@@ -33,13 +33,15 @@ def listed(text: str) -> list[Any] | dict[str, Any] | None:
         text: of a cell.
 
     Example:
-        >>> listed("['a', 'b']"), listed("[]"), listed("['a'\n 'b']"), listed('["a", 1]')
-        (['a', 'b'], [], ['a', 'b'], ['a', 1])
-        >>> listed("{'a': True, 'b': 0.0}"), listed("('a',)"), listed("[a] and [b]")
+        >>> parse_list("['a', 'b']"), parse_list("[]")
+        (['a', 'b'], [])
+        >>> parse_list("['a'\n 'b']"), parse_list('["a", 1]')
+        (['a', 'b'], ['a', 1])
+        >>> parse_list("{'a': True, 'b': 0.0}"), parse_list("('a',)"), parse_list("[a] and [b]")
         ({'a': True, 'b': 0.0}, ['a'], None)
     """
     text = text.strip()
-    if len(text) > LONGEST:
+    if len(text) > MAX_LIST_CHARACTERS:
         return None
     if text.startswith("frozenset(") and text.endswith(")"):
         text = text[len("frozenset(") : -1] or "()"
@@ -89,8 +91,8 @@ def _value(text: str) -> Any:
     """
     if text[0] in "'\"":
         return _ESCAPE.sub(_sign, text[1:-1])
-    if text in _WORDS:
-        return _WORDS[text]
+    if text in _CONSTANTS:
+        return _CONSTANTS[text]
     if re.fullmatch(r"[+-]?\d{1,300}", text):
         return int(text)
     number = number_in(text)
@@ -103,4 +105,4 @@ def _sign(escape: re.Match[str]) -> str:
     code = escape[1]
     if len(code) > 1:
         return chr(int(code[1:], 16))
-    return _SIGNS.get(code, code)
+    return _ESCAPED_CHARACTERS.get(code, code)

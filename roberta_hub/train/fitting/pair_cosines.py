@@ -13,21 +13,21 @@ from collections.abc import Sequence
 import torch
 
 from roberta_hub.interface import RobertaHubInterface
-from roberta_hub.train.data.sentences import Sentences
+from roberta_hub.train.data.sentences import LabelledText
 
-NEAREST = 12
+NEAREST_PARTNERS = 12
 """New partners of a text are drawn from so many that are most like it."""
-PAIRS = 4
+PAIRS_PER_ROW = 4
 """New pairs for each row at most, and the row's own."""
 
 
-def can_compare(roberta: RobertaHubInterface, rows: Sequence[Sentences]) -> bool:
+def can_compare_pairs(roberta: RobertaHubInterface, rows: Sequence[LabelledText]) -> bool:
     """Tell whether rows are pairs, and the model makes sentence vectors."""
     pairs = all(isinstance(row.text, tuple) and len(row.text) == 2 for row in rows)
     return pairs and roberta.sentence is not None
 
 
-def cosines(roberta: RobertaHubInterface, rows: Sequence[Sentences]) -> list[float]:
+def pair_cosines(roberta: RobertaHubInterface, rows: Sequence[LabelledText]) -> list[float]:
     """Compute the cosine of each pair.
 
     Args:
@@ -42,14 +42,14 @@ def cosines(roberta: RobertaHubInterface, rows: Sequence[Sentences]) -> list[flo
 
 
 def new_pairs(
-    roberta: RobertaHubInterface, rows: Sequence[Sentences], count: int, seed: int
-) -> list[Sentences]:
+    roberta: RobertaHubInterface, rows: Sequence[LabelledText], count: int, seed: int
+) -> list[LabelledText]:
     """Pair the texts of rows anew, each pair with its cosine as its number.
 
     Args:
         roberta: makes sentence vectors.
         rows: pairs; the labels are not read.
-        count: of the pairs that are wanted; the rows' own come first, and `PAIRS` more for each are
+        count: number of pairs; the rows' own come first, and `PAIRS_PER_ROW` more for each are
             the most.
         seed: of the draw.
 
@@ -59,7 +59,7 @@ def new_pairs(
     Example:
         >>> from roberta_hub.hub import load_model
         >>> texts = [("A cat.", "Cats."), ("Rain.", "Sun.")]
-        >>> rows = [Sentences(pair, ("5",), "x") for pair in texts]
+        >>> rows = [LabelledText(pair, ("5",), "x") for pair in texts]
         >>> [pair.text for pair in new_pairs(load_model("roberta.tiny"), rows, 2, seed=1)]
         [('A cat.', 'Cats.'), ('Rain.', 'Sun.')]
     """
@@ -70,10 +70,10 @@ def new_pairs(
         for k in (0, 1)
     ]
     alike = sides[0] @ sides[1].t()  # (n, n)
-    near = alike.topk(min(NEAREST + 1, len(rows)), dim=1).indices.tolist()
+    near = alike.topk(min(NEAREST_PARTNERS + 1, len(rows)), dim=1).indices.tolist()
     draw = random.Random(seed)
     found = [(i, i) for i in range(len(rows))]
-    for round_ in range(PAIRS):
+    for round_ in range(PAIRS_PER_ROW):
         for i, partners in enumerate(near):
             others = [j for j in partners if j != i] if round_ else list(range(len(rows)))
             if others:
@@ -82,6 +82,6 @@ def new_pairs(
     numbers = alike[[i for i, _ in found], [j for _, j in found]].double()
     numbers = (numbers - numbers.mean()) / numbers.std(correction=0).clamp(min=1e-9)
     return [
-        Sentences((rows[i].text[0], rows[j].text[1]), (repr(number),), rows[i].where)
+        LabelledText((rows[i].text[0], rows[j].text[1]), (repr(number),), rows[i].where)
         for (i, j), number in zip(found, numbers.tolist(), strict=True)
     ]

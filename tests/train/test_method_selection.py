@@ -11,20 +11,20 @@ import torch
 from table_lessons import learner_of, nothing, plain, sentences, taught
 
 from roberta_hub.train.fitting import learner as learner_module
-from roberta_hub.train.fitting.choosing import (
-    AS_IS,
-    HEAD,
-    OWN,
-    WHOLE,
-    Answers,
-    Way,
-    best_of,
-    luck,
-    parts_of,
-    worth,
-)
 from roberta_hub.train.fitting.examples import read_examples
 from roberta_hub.train.fitting.learner import Learner
+from roberta_hub.train.fitting.method_selection import (
+    METHOD_AS_IS,
+    METHOD_HEAD,
+    METHOD_OWN,
+    METHOD_WHOLE,
+    Method,
+    MethodAnswers,
+    best_method,
+    measure_of,
+    rows_of_folds,
+    selection_optimism,
+)
 from roberta_hub.train.settings import Config
 from roberta_hub.train.tasks.finetuning import FineTuning
 
@@ -37,83 +37,87 @@ def learner(tmp_path_factory: pytest.TempPathFactory) -> Learner:
     return learner_of(plain(), sentences(COUNT), tmp_path_factory.mktemp("work"), nothing)
 
 
-def answers(learner: Learner, name: str, wrong: Any, folds: Any = FOLDS) -> Answers:
+def answers(learner: Learner, name: str, wrong: Any, folds: Any = FOLDS) -> MethodAnswers:
     """Answers that are right but for those of some rows."""
     rows = [i for fold in folds for i in fold]
     logits = learner.lesson.targets[rows].clone()
     for place, row in enumerate(rows):
         if row in set(wrong):
             logits[place] = logits[place].roll(1)
-    return Answers(Way(name, lambda rows: None, lambda rows: 1.0), folds, logits, 1.0)
+    return MethodAnswers(Method(name, lambda rows: None, lambda rows: 1.0), folds, logits, 1.0)
 
 
 def taken(learner: Learner, *ways: tuple[str, Any]) -> str:
-    return best_of([answers(learner, *way) for way in ways], learner).way.name
+    return best_method([answers(learner, *way) for way in ways], learner).way.name
 
 
 def test_the_share_of_right_answers(learner: Learner) -> None:
-    found = answers(learner, HEAD, range(12))
-    assert worth(found, found.rows, learner) == pytest.approx(0.8)
-    assert worth(found, range(12, 60), learner) == 1.0
-    assert worth(found, [3, 40, 5], learner) == pytest.approx(1 / 3)
+    found = answers(learner, METHOD_HEAD, range(12))
+    assert measure_of(found, found.rows, learner) == pytest.approx(0.8)
+    assert measure_of(found, range(12, 60), learner) == 1.0
+    assert measure_of(found, [3, 40, 5], learner) == pytest.approx(1 / 3)
 
 
 def test_balanced_every_class_counts_as_much(learner: Learner) -> None:
     targets = learner.lesson.targets
     wrong = [i for i in range(COUNT) if targets[i, 0] == 1][:10]
-    found = answers(learner, HEAD, wrong)
+    found = answers(learner, METHOD_HEAD, wrong)
     counts = targets.sum(0)
     learner.shares = targets.mean(0)
     try:
         # One of the logits is 1 and the others 0: shares nearly alike do not change the largest.
         recall = (3 - 10 / float(counts[0])) / 3
-        assert worth(found, found.rows, learner) == pytest.approx(recall)
+        assert measure_of(found, found.rows, learner) == pytest.approx(recall)
     finally:
         learner.shares = None
 
 
 def test_the_model_as_it_is_stays_unless_it_is_beaten(learner: Learner) -> None:
-    assert taken(learner, (AS_IS, range(10)), (OWN, range(10))) == AS_IS
-    assert taken(learner, (AS_IS, range(10)), (OWN, range(20, 30))) == AS_IS
-    assert taken(learner, (AS_IS, range(10)), (OWN, range(11))) == AS_IS
-    assert taken(learner, (AS_IS, range(10)), (OWN, range(9))) == OWN
+    assert taken(learner, (METHOD_AS_IS, range(10)), (METHOD_OWN, range(10))) == METHOD_AS_IS
+    assert taken(learner, (METHOD_AS_IS, range(10)), (METHOD_OWN, range(20, 30))) == METHOD_AS_IS
+    assert taken(learner, (METHOD_AS_IS, range(10)), (METHOD_OWN, range(11))) == METHOD_AS_IS
+    assert taken(learner, (METHOD_AS_IS, range(10)), (METHOD_OWN, range(9))) == METHOD_OWN
 
 
 def test_the_whole_model_is_taken_unless_the_regression_is_clearly_better(learner: Learner) -> None:
-    assert taken(learner, (HEAD, range(10)), (WHOLE, range(20, 30))) == WHOLE  # as many
-    assert taken(learner, (HEAD, range(10)), (WHOLE, range(20, 31))) == WHOLE  # by luck
-    assert taken(learner, (HEAD, range(10)), (WHOLE, range(20, 45))) == HEAD
-    assert taken(learner, (HEAD, range(10)), (WHOLE, [])) == WHOLE
+    assert (
+        taken(learner, (METHOD_HEAD, range(10)), (METHOD_WHOLE, range(20, 30))) == METHOD_WHOLE
+    )  # as many
+    assert (
+        taken(learner, (METHOD_HEAD, range(10)), (METHOD_WHOLE, range(20, 31))) == METHOD_WHOLE
+    )  # by luck
+    assert taken(learner, (METHOD_HEAD, range(10)), (METHOD_WHOLE, range(20, 45))) == METHOD_HEAD
+    assert taken(learner, (METHOD_HEAD, range(10)), (METHOD_WHOLE, [])) == METHOD_WHOLE
 
 
 def test_ways_are_compared_on_the_rows_that_both_answered(learner: Learner) -> None:
     """The whole model had no time for four of the folds, in which the regression is wrong."""
-    head = answers(learner, HEAD, [i for fold in FOLDS[1:] for i in fold])
-    whole = answers(learner, WHOLE, FOLDS[0][:6], FOLDS[:1])
-    assert best_of([head, whole], learner) is head
+    head = answers(learner, METHOD_HEAD, [i for fold in FOLDS[1:] for i in fold])
+    whole = answers(learner, METHOD_WHOLE, FOLDS[0][:6], FOLDS[:1])
+    assert best_method([head, whole], learner) is head
 
 
 # ---- luck ----
 
 
 def test_equal_ways_have_no_luck_and_one_way_has_none(learner: Learner) -> None:
-    one, other = (answers(learner, name, range(12)) for name in (HEAD, WHOLE))
-    assert luck([one], learner) == 0.0
-    assert luck([one, other], learner) == pytest.approx(0.0, abs=1e-9)
+    one, other = (answers(learner, name, range(12)) for name in (METHOD_HEAD, METHOD_WHOLE))
+    assert selection_optimism([one], learner) == 0.0
+    assert selection_optimism([one, other], learner) == pytest.approx(0.0, abs=1e-9)
 
 
 def test_the_best_of_ways_that_are_as_good_is_lucky(learner: Learner) -> None:
     ways = [answers(learner, str(k), range(15 * k, 15 * k + 15)) for k in range(4)]
-    found = luck(ways, learner)
+    found = selection_optimism(ways, learner)
     assert 0.02 < found < 0.2
-    assert luck(ways, learner) == found  # the draws are the same
-    best = [answers(learner, HEAD, range(40)), answers(learner, WHOLE, [50])]
-    assert 0 <= luck(best, learner) < 0.02  # it is always the same way
+    assert selection_optimism(ways, learner) == found  # the draws are the same
+    best = [answers(learner, METHOD_HEAD, range(40)), answers(learner, METHOD_WHOLE, [50])]
+    assert 0 <= selection_optimism(best, learner) < 0.02  # it is always the same way
 
 
 def test_parts_are_where_the_rows_of_the_folds_stand() -> None:
-    assert parts_of([[8, 2], [5], [1, 9]]) == [[0, 1], [2], [3, 4]]
-    assert parts_of([[8, 2, 5]]) == [[0, 2], [1]]
+    assert rows_of_folds([[8, 2], [5], [1, 9]]) == [[0, 1], [2], [3, 4]]
+    assert rows_of_folds([[8, 2, 5]]) == [[0, 2], [1]]
 
 
 # ---- work ----
@@ -126,17 +130,17 @@ def chosen(folder: Path, run: Any = nothing, rows: int = 40, **options: Any) -> 
 def test_little_work_gives_the_regression_and_says_why(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(learner_module, "SPEED", 2e4)  # as a large model
+    monkeypatch.setattr(learner_module, "FLOPS_PER_SECOND", 2e4)  # as a large model
     ran: list[int] = []
 
     def run(config: Config, task: FineTuning) -> None:
         ran.append(config.loop.max_epochs or 0)
 
     found = chosen(tmp_path, run)
-    assert found.taken == HEAD and not ran
+    assert found.taken == METHOD_HEAD and not ran
     head, whole = found.ways
-    assert head.name == HEAD and head.score is not None and whole.score is None
-    assert whole.name == WHOLE and found.why == f"{WHOLE} was {whole.why_not}"
+    assert head.name == METHOD_HEAD and head.score is not None and whole.score is None
+    assert whole.name == METHOD_WHOLE and found.why == f"{METHOD_WHOLE} was {whole.why_not}"
     told = re.fullmatch(
         r"not tried, as it takes ([\d,]+) min of two cores; minutes=\.\.\. in Python and "
         "--minutes in a shell allow it",
@@ -159,7 +163,7 @@ def test_warm_up_is_shorter_where_rows_are_seen_less_often(
 ) -> None:
     configs: list[Config] = []
     rows = sentences(100)
-    monkeypatch.setattr(learner_module, "SPEED", 5e5)
+    monkeypatch.setattr(learner_module, "FLOPS_PER_SECOND", 5e5)
     for minutes in (1e6, 20, 10):
         taught(
             plain(), read_examples(rows), tmp_path, lambda c, t: configs.append(c), minutes=minutes
@@ -174,7 +178,7 @@ def test_what_the_caller_says_of_training_is_done(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """The regression would have been better: it is told, and no luck is in what was not chosen."""
-    monkeypatch.setattr(learner_module, "SPEED", 1e3)
+    monkeypatch.setattr(learner_module, "FLOPS_PER_SECOND", 1e3)
 
     def ruin(config: Config, task: FineTuning) -> None:
         with torch.no_grad():
@@ -182,7 +186,7 @@ def test_what_the_caller_says_of_training_is_done(
 
     examples = read_examples(sentences(60, noise=0.0))
     learnt = taught(plain(), examples, tmp_path, ruin, epochs=3)
-    assert learnt.choice.taken == WHOLE
+    assert learnt.choice.taken == METHOD_WHOLE
     assert learnt.choice.why.startswith("epochs, learning_rate or batch_size are said")
     assert learnt.optimism == 0.0
     head, whole = learnt.choice.ways

@@ -6,26 +6,26 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 
 from roberta_hub.show.bars import Bar, Bars
-from roberta_hub.show.colours import BLUE, GREY, QUIET, css
-from roberta_hub.show.facts import Remark
+from roberta_hub.show.colours import BLUE, CAPTION_OPACITY, GREY, css
+from roberta_hub.show.facts import Note
 from roberta_hub.show.markup import Html, element
-from roberta_hub.show.sheet import LINE, SIZE, SMALL, Sheet
+from roberta_hub.show.sheet import LINE_HEIGHT, SMALL_SIZE, TEXT_SIZE, Sheet
 
-HEIGHT = 7.0
+COLUMN_LETTERS = 7.0
 """Of a whole column, in letters."""
-_MARK = 0.025
+_MARK_HEIGHT = 0.025
 """Height of a mark, in columns."""
 _POINTS, _WIDTH, _GAP = 110.0, 34.0, 8.0
 """Of a column in a picture: height, width, and what lies between two."""
-_REST = 0.2
+_REST_OPACITY = 0.2
 """Opacity of what a column lacks to be whole."""
 _TABLE = "border-collapse:collapse;border:0;background:none;margin:.2em 0"
 _CELL = "padding:.1em .25em;border:0;background:none;text-align:center;font-size:.85em"
-_QUIET = f"{_CELL};opacity:{QUIET};font-variant-numeric:tabular-nums"
+_QUIET = f"{_CELL};opacity:{CAPTION_OPACITY};font-variant-numeric:tabular-nums"
 
 
 @dataclass(frozen=True)
-class Column:
+class ChartColumn:
     """One share, and what was claimed."""
 
     label: str
@@ -37,10 +37,10 @@ class Column:
 
 
 @dataclass(frozen=True)
-class Columns:
+class ColumnChart:
     """Columns beside each other, with what they mean below."""
 
-    columns: Sequence[Column]
+    columns: Sequence[ChartColumn]
     legend: str
 
     def html(self) -> Html:
@@ -49,7 +49,7 @@ class Columns:
         labels = [element("td", one.label, style=_QUIET) for one in self.columns]
         notes = [element("td", one.note, style=_QUIET) for one in self.columns]
         rows = [element("tr", *cells) for cells in (drawn, labels, notes)]
-        return element("div", element("table", *rows, style=_TABLE), Remark(self.legend).html())
+        return element("div", element("table", *rows, style=_TABLE), Note(self.legend).html())
 
     def lines(self) -> list[str]:
         """Write a line for each column."""
@@ -57,7 +57,7 @@ class Columns:
             Bar(f"{one.share:.2f}", one.label, one.share, f"claimed {one.mark:.2f}, {one.note}")
             for one in self.columns
         ]
-        return [*Bars(bars).lines(), *Remark(self.legend).lines()]
+        return [*Bars(bars).lines(), *Note(self.legend).lines()]
 
     def draw(self, sheet: Sheet) -> None:
         """Draw the columns beside each other."""
@@ -66,38 +66,43 @@ class Columns:
             x = sheet.left + i * (_WIDTH + _GAP)
             middle = x + _WIDTH / 2
             share, mark = _within(one.share), _within(one.mark)
-            sheet.box(x, _WIDTH, _POINTS, GREY, _REST)
+            sheet.box(x, _WIDTH, _POINTS, GREY, _REST_OPACITY)
             if share:
                 sheet.box(x, _WIDTH, share * _POINTS, BLUE, below=(1 - share) * _POINTS)
             sheet.box(x - 2, _WIDTH + 4, 2, (0, 0, 0), below=(1 - mark) * _POINTS - 1)
             below = _POINTS + 4
-            sheet.text(middle, one.label, SMALL, align="center", below=below)
+            sheet.text(middle, one.label, SMALL_SIZE, align="center", below=below)
             sheet.text(
-                middle, one.note, SMALL, align="center", quiet=True, below=below + SMALL * LINE
+                middle,
+                one.note,
+                SMALL_SIZE,
+                align="center",
+                quiet=True,
+                below=below + SMALL_SIZE * LINE_HEIGHT,
             )
-        sheet.down(_POINTS + 2 * SMALL * LINE + SIZE)
-        Remark(self.legend).draw(sheet)
+        sheet.down(_POINTS + 2 * SMALL_SIZE * LINE_HEIGHT + TEXT_SIZE)
+        Note(self.legend).draw(sheet)
 
 
-def _column(one: Column) -> Html:
+def _column(one: ChartColumn) -> Html:
     """Stack what is left, what is filled and the mark, from the top down."""
-    share, mark = _within(one.share), min(_within(one.mark), 1 - _MARK)
-    empty, filled, line = css(GREY, _REST), css(BLUE), "currentColor"
-    high, low = max(share, mark + _MARK), min(share, mark)
+    share, mark = _within(one.share), min(_within(one.mark), 1 - _MARK_HEIGHT)
+    empty, filled, line = css(GREY, _REST_OPACITY), css(BLUE), "currentColor"
+    high, low = max(share, mark + _MARK_HEIGHT), min(share, mark)
     parts = [(1 - high, empty)]
-    if share > mark + _MARK:
-        parts += [(share - mark - _MARK, filled), (_MARK, line), (mark, filled)]
+    if share > mark + _MARK_HEIGHT:
+        parts += [(share - mark - _MARK_HEIGHT, filled), (_MARK_HEIGHT, line), (mark, filled)]
     else:
-        parts += [(_MARK, line), (mark - low, empty), (low, filled)]
+        parts += [(_MARK_HEIGHT, line), (mark - low, empty), (low, filled)]
     boxes = [
-        element("div", style=f"height:{HEIGHT * part:.2f}em;background:{colour}")
+        element("div", style=f"height:{COLUMN_LETTERS * part:.2f}em;background:{colour}")
         for part, colour in parts
         if part > 0
     ]
     return element("div", *boxes, style="width:2.4em;margin:0 auto")
 
 
-def _said(one: Column) -> str:
+def _said(one: ChartColumn) -> str:
     return f"{one.label}: {one.share:.2f}, claimed {one.mark:.2f}, {one.note}"
 
 

@@ -10,13 +10,13 @@ import pytest
 import torch
 
 from roberta_hub.inference.classify import Prediction
-from roberta_hub.train.data.sentences import Sentences
+from roberta_hub.train.data.sentences import LabelledText
+from roberta_hub.train.fitting.evaluation import compute_scores
 from roberta_hub.train.fitting.fitted import judged_rows
-from roberta_hub.train.fitting.judging import judge
 from roberta_hub.train.fitting.measures import (
-    bootstrap,
-    of_paired_shares,
-    of_share,
+    bootstrap_interval,
+    paired_difference_interval,
+    share_interval,
 )
 from roberta_hub.train.fitting.scores import Recall, Scores
 from roberta_hub.train.metrics import spearman
@@ -28,7 +28,7 @@ def classes(wanted: Sequence[str], answered: Sequence[str], sure: float = 0.9) -
     """Rows and answers of a classification; each answer has the probability `sure`."""
     names = sorted({*wanted, *answered})
     rest = (1 - sure) / max(len(names) - 1, 1)
-    rows = [Sentences(f"text {i}", (name,), f"table:{i + 1}") for i, name in enumerate(wanted)]
+    rows = [LabelledText(f"text {i}", (name,), f"table:{i + 1}") for i, name in enumerate(wanted)]
     answers = [
         Prediction.of(names, [sure if name == given else rest for name in names])
         for given in answered
@@ -38,18 +38,18 @@ def classes(wanted: Sequence[str], answered: Sequence[str], sure: float = 0.9) -
 
 def judged(wanted: Sequence[str], answered: Sequence[str], **options: Any) -> Scores:
     learnt = options.pop("learnt", {name: list(wanted).count(name) for name in set(wanted)})
-    return judge("classification", *classes(wanted, answered), learnt, **options)
+    return compute_scores("classification", *classes(wanted, answered), learnt, **options)
 
 
 def test_the_numbers_are_scikit_learns() -> None:
     metrics = pytest.importorskip("sklearn.metrics")
     draw = random.Random(3)
     wanted = [draw.choice(NAMES) for _ in range(200)]
-    rows = [Sentences("", (name,), "") for name in wanted]
+    rows = [LabelledText("", (name,), "") for name in wanted]
     draws = torch.rand(200, 3, generator=torch.Generator().manual_seed(1))
     table = draws.double().softmax(-1).tolist()
     answers = [Prediction.of(NAMES, own) for own in table]
-    found = judge("classification", rows, answers, dict.fromkeys(NAMES, 60)).numbers
+    found = compute_scores("classification", rows, answers, dict.fromkeys(NAMES, 60)).numbers
     given = [answer.label for answer in answers]
     assert found["accuracy"] == pytest.approx(metrics.accuracy_score(wanted, given))
     assert found["macro-F1"] == pytest.approx(metrics.f1_score(wanted, given, average="macro"))
@@ -62,11 +62,11 @@ def test_micro_f1_is_scikit_learns() -> None:
     wanted = torch.rand(80, 3, generator=draw) > 0.6
     scores = torch.rand(80, 3, generator=draw)
     rows = [
-        Sentences("", tuple(n for n, own in zip(NAMES, row, strict=True) if own), "")
+        LabelledText("", tuple(n for n, own in zip(NAMES, row, strict=True) if own), "")
         for row in wanted.tolist()
     ]
     answers = [Prediction.of(NAMES, row, [0.5] * 3) for row in scores.tolist()]
-    found = judge("multi_label", rows, answers, dict.fromkeys(NAMES, 60))
+    found = compute_scores("multi_label", rows, answers, dict.fromkeys(NAMES, 60))
     score = metrics.f1_score(wanted, scores >= 0.5, average="micro")
     assert found.numbers["micro-F1"] == pytest.approx(score)
     assert found.interval[0] < score < found.interval[1]
@@ -96,8 +96,8 @@ def test_calibration_is_the_mean_distance_of_ten_bins() -> None:
 
 def test_wilsons_interval_is_the_published_one() -> None:
     """Newcombe (1998), table I: 81 of 263, and 15 of 148."""
-    assert of_share(81 / 263, 263) == pytest.approx((0.2553, 0.3662), abs=5e-4)
-    assert of_share(15 / 148, 148) == pytest.approx((0.0624, 0.1605), abs=5e-4)
+    assert share_interval(81 / 263, 263) == pytest.approx((0.2553, 0.3662), abs=5e-4)
+    assert share_interval(15 / 148, 148) == pytest.approx((0.0624, 0.1605), abs=5e-4)
 
 
 def covered(draw: random.Random, count: int, both: float, only: float, other: float) -> bool:
@@ -107,7 +107,7 @@ def covered(draw: random.Random, count: int, both: float, only: float, other: fl
         place = draw.random()
         better += both <= place < both + only
         worse += both + only <= place < both + only + other
-    low, high = of_paired_shares(better, worse, count)
+    low, high = paired_difference_interval(better, worse, count)
     return low <= only - other <= high
 
 
@@ -122,11 +122,11 @@ def test_the_interval_of_a_difference_holds_it(only: float, other: float, count:
 def test_a_bootstrap_is_near_the_normal_interval_and_repeats() -> None:
     values = torch.randn(400, 1, generator=torch.Generator().manual_seed(1))
     state = torch.get_rng_state()
-    low, high = bootstrap(values, lambda means: means[:, 0])
+    low, high = bootstrap_interval(values, lambda means: means[:, 0])
     wide = 1.96 * float(values.std()) / 20
     assert low == pytest.approx(float(values.mean()) - wide, abs=0.02)
     assert high == pytest.approx(float(values.mean()) + wide, abs=0.02)
-    assert bootstrap(values, lambda means: means[:, 0]) == (low, high)
+    assert bootstrap_interval(values, lambda means: means[:, 0]) == (low, high)
     assert torch.equal(torch.get_rng_state(), state)
 
 
@@ -203,9 +203,9 @@ def test_cross_validated_scores_are_called_so() -> None:
 
 
 def numbers(wanted: Sequence[float], answered: Sequence[float]) -> Scores:
-    rows = [Sentences(f"text {i}", (repr(v),), f"table:{i}") for i, v in enumerate(wanted)]
+    rows = [LabelledText(f"text {i}", (repr(v),), f"table:{i}") for i, v in enumerate(wanted)]
     answers = [Prediction.of(["0"], [value]) for value in answered]
-    return judge("regression", rows, answers, {repr(v): 1 for v in wanted})
+    return compute_scores("regression", rows, answers, {repr(v): 1 for v in wanted})
 
 
 def test_a_regression_is_beside_the_mean() -> None:
@@ -221,9 +221,9 @@ def test_a_regression_is_beside_the_mean() -> None:
 
 
 def test_a_constant_multi_label_answer_is_no_better_than_its_label() -> None:
-    rows = [Sentences(f"{i}", ("a",) if i % 2 else ("b", "c"), "") for i in range(60)]
+    rows = [LabelledText(f"{i}", ("a",) if i % 2 else ("b", "c"), "") for i in range(60)]
     answers = [Prediction.of(["a", "b", "c"], [0.9, 0.2, 0.1], [0.5] * 3)] * 60
-    found = judge("multi_label", rows, answers, {"a": 30, "b": 29, "c": 29})
+    found = compute_scores("multi_label", rows, answers, {"a": 30, "b": 29, "c": 29})
     assert found.guess == "always 'a'" and found.numbers["micro-F1"] == found.simplest
     assert found.conclusions == (
         "not better than always 'a'",
@@ -239,7 +239,7 @@ def test_each_judged_row_is_kept_with_its_answer() -> None:
     assert (second.wanted, second.answered, second.where) == ("complaint", "ok", "table:2")
     (row,) = judged_rows(
         "multi_label",
-        [Sentences("x", ("b", "a"), "")],
+        [LabelledText("x", ("b", "a"), "")],
         [Prediction.of(["a", "b", "c"], [0.7, 0.2, 0.3], [0.5, 0.5, 0.3])],
     )
     assert (row.wanted, row.answered, row.probability) == (("b", "a"), ("a", "c"), None)

@@ -5,11 +5,11 @@ from __future__ import annotations
 from typing import Any
 
 from roberta_hub.show.bars import Bar, Bars
-from roberta_hub.show.columns import Column, Columns
+from roberta_hub.show.column_chart import ChartColumn, ColumnChart
 from roberta_hub.show.display import Display, Part
-from roberta_hub.show.facts import Facts, Remark
+from roberta_hub.show.facts import Facts, Note
 from roberta_hub.train.fitting.choice import Choice
-from roberta_hub.train.fitting.confusions import confusions
+from roberta_hub.train.fitting.confusions import confusion_display
 from roberta_hub.train.fitting.scores import Scores
 
 _CLASSES = (
@@ -28,28 +28,26 @@ def display(title: str, scores: Scores, choice: Choice | None, values: dict[str,
         choice: which way was taken; None: there was none.
         values: the same in plain words and numbers.
     """
-    parts: list[Part] = [Remark(scores.headline()), Remark(scores.details())]
-    parts += [Remark(said) for said in scores.conclusions]
+    parts: list[Part] = [Note(scores.headline()), Note(scores.details())]
+    parts += [Note(said) for said in scores.conclusions]
     if choice is not None:
         parts += _ways(choice)
     if scores.bins:
         parts.append(reliability(scores))
-    parts += confusions(scores.task, scores.confusion)
+    parts += confusion_display(scores.task, scores.confusion)
     if scores.mistakes:
-        parts.append(
-            Remark("largest errors:" if scores.task == "regression" else "surest mistakes:")
-        )
+        parts.append(Note("largest errors:" if scores.task == "regression" else "surest mistakes:"))
         parts.append(Facts([(wrong.where, wrong.said(scores.task)) for wrong in scores.mistakes]))
     return Display(title, parts, values)
 
 
-def reliability(scores: Scores) -> Columns:
+def reliability(scores: Scores) -> ColumnChart:
     """Draw how often answers of about one probability are right (Guo et al. 2017, figure 1)."""
     columns = [
-        Column(f"{one.low:.1f}–{one.high:.1f}", one.right, one.score, f"{one.count:,}")
+        ChartColumn(f"{one.low:.1f}–{one.high:.1f}", one.right, one.score, f"{one.count:,}")
         for one in scores.bins
     ]
-    return Columns(columns, _SEVERAL if scores.task == "multi_label" else _CLASSES)
+    return ColumnChart(columns, _SEVERAL if scores.task == "multi_label" else _CLASSES)
 
 
 def _ways(choice: Choice) -> list[Part]:
@@ -60,9 +58,9 @@ def _ways(choice: Choice) -> list[Part]:
         else:
             taken = "taken" if way.name == choice.taken else ""
             rows.append(Bar(way.name, f"{way.score:.3f}", way.score, taken))
-    found: list[Part] = [Remark(choice.said())]
+    found: list[Part] = [Note(choice.said())]
     if rows:
         found.append(Bars(rows))
     if left_out:
-        found.append(Remark(f"not tried: {', '.join(left_out)}"))
+        found.append(Note(f"not tried: {', '.join(left_out)}"))
     return found

@@ -10,26 +10,26 @@ from torch import Tensor
 
 from roberta_hub.errors import Remedy
 from roberta_hub.inference.classify import Prediction
-from roberta_hub.train.data.sentences import Sentences
+from roberta_hub.train.data.sentences import LabelledText
 from roberta_hub.train.fitting.measures import (
     Interval,
-    bootstrap,
+    bootstrap_interval,
     calibration_error,
     log_loss,
-    of_paired_shares,
-    of_share,
-    reliability,
+    paired_difference_interval,
+    reliability_bins,
+    share_interval,
 )
-from roberta_hub.train.fitting.scores import How, Mistake, Recall, Scores
+from roberta_hub.train.fitting.scores import EvaluationKind, Mistake, Recall, Scores
 from roberta_hub.train.metrics import f1, pearson, spearman
 
-MISTAKES = 5
+MISTAKES_KEPT = 5
 """How many of the surest mistakes are kept."""
-UNEVEN = 3
+IMBALANCE_RATIO = 3
 """Where the largest class has so many times the rows of the smallest, each has its recall."""
-FEW = 30
+FEW_JUDGED_ROWS = 30
 """Fewer judged rows tell a model that is a little better from one that is not at most by luck."""
-LOW = 0.5
+LOW_RECALL = 0.5
 """A rare class with a recall below this gets advice."""
 _BALANCE = Remedy(
     "balance=True finds more of the rare ones, and takes more of the others for them",
@@ -37,12 +37,12 @@ _BALANCE = Remedy(
 )
 
 
-def judge(
+def compute_scores(
     task: str,
-    rows: Sequence[Sentences],
+    rows: Sequence[LabelledText],
     answers: Sequence[Prediction],
     learnt: Mapping[str, int],
-    how: How = "held out",
+    how: EvaluationKind = "held out",
     *,
     balanced: bool = False,
     optimism: float = 0.0,
@@ -60,9 +60,9 @@ def judge(
             taken off that number and its interval.
 
     Example:
-        >>> rows = [Sentences("fine", ("good",), "1"), Sentences("dull", ("bad",), "2")]
+        >>> rows = [LabelledText("fine", ("good",), "1"), LabelledText("dull", ("bad",), "2")]
         >>> answers = [Prediction.of(["good", "bad"], [p, 1 - p]) for p in (0.9, 0.3)]
-        >>> found = judge("classification", rows, answers, {"good": 5, "bad": 4})
+        >>> found = compute_scores("classification", rows, answers, {"good": 5, "bad": 4})
         >>> found.numbers["accuracy"], found.simplest, found.guess
         (1.0, 0.5, "always 'good'")
     """
@@ -74,10 +74,10 @@ def judge(
 
 
 def _classification(
-    rows: Sequence[Sentences],
+    rows: Sequence[LabelledText],
     answers: Sequence[Prediction],
     learnt: Mapping[str, int],
-    how: How,
+    how: EvaluationKind,
     balanced: bool,
     optimism: float,
 ) -> Scores:
@@ -90,17 +90,21 @@ def _classification(
         is_right and label != common for label, is_right in zip(wanted, right, strict=True)
     )
     worse = sum(label == common and not ok for label, ok in zip(wanted, right, strict=True))
-    bins = reliability([answer.score for answer in answers], right)
+    bins = reliability_bins([answer.score for answer in answers], right)
     given = [answer.scores.get(label, 0.0) for label, answer in zip(wanted, answers, strict=True)]
     recalls = _recalls_of(confusion)
     guess = f"always {common!r}"
     conclusions = [
-        beside(guess, _without(of_paired_shares(better, worse, len(rows)), optimism), len(rows)),
+        compare_with_guess(
+            guess,
+            _without(paired_difference_interval(better, worse, len(rows)), optimism),
+            len(rows),
+        ),
         *_never_found(recalls),
     ]
     advice = None
     sizes = [n for n in learnt.values() if n]
-    uneven = max(sizes) >= UNEVEN * min(sizes)
+    uneven = max(sizes) >= IMBALANCE_RATIO * min(sizes)
     if uneven and not balanced:
         advice = _rarest_missed(recalls, learnt)
     wrong = [
@@ -118,7 +122,7 @@ def _classification(
             "log loss": log_loss(given),
             "ECE": calibration_error(bins),
         },
-        interval=of_share(max(accuracy, 0.0), len(rows)),
+        interval=share_interval(max(accuracy, 0.0), len(rows)),
         simplest=sum(label == common for label in wanted) / len(rows),
         guess=guess,
         conclusions=(*conclusions, *([advice] if advice else [])),
@@ -126,7 +130,7 @@ def _classification(
         remedy=_BALANCE if advice else None,
         confusion=dict(confusion),
         bins=bins,
-        mistakes=_surest(wrong),
+        mistakes=_most_confident(wrong),
         optimism=optimism,
     )
 
@@ -152,10 +156,10 @@ def _recalls_of(confusion: Mapping[tuple[str, str], int]) -> dict[str, Recall]:
 
 
 def _multi_label(
-    rows: Sequence[Sentences],
+    rows: Sequence[LabelledText],
     answers: Sequence[Prediction],
     learnt: Mapping[str, int],
-    how: How,
+    how: EvaluationKind,
     optimism: float,
 ) -> Scores:
     common = _most_common(learnt)
@@ -164,10 +168,10 @@ def _multi_label(
     for row, answer in zip(rows, answers, strict=True):
         wanted, given = set(row.labels), labels_of(answer)
         exact += given == wanted
-        own = _kinds(wanted, given)
+        own = _label_counts(wanted, given)
         for kind, names in own.items():
             confusion.update((name, kind) for name in names)
-        simple = _kinds(wanted, {common})
+        simple = _label_counts(wanted, {common})
         sums.append([float(len(names)) for names in (*own.values(), *simple.values())])
         for name, p in answer.scores.items():
             sure.append(p)
@@ -176,10 +180,12 @@ def _multi_label(
                 said = (f"not {name}", name) if name in given else (name, f"not {name}")
                 wrong.append(Mistake(row.text, row.where, *said, p if name in given else 1 - p))
     table = torch.tensor(sums)
-    bins, guess = reliability(sure, there), f"always {common!r}"
+    bins, guess = reliability_bins(sure, there), f"always {common!r}"
     ours, simplest = (float(_f1_of(part)) for part in table.mean(0).view(2, 3))
-    between = bootstrap(table, lambda means: _f1_of(means[:, :3]))
-    difference = bootstrap(table, lambda means: _f1_of(means[:, :3]) - _f1_of(means[:, 3:]))
+    between = bootstrap_interval(table, lambda means: _f1_of(means[:, :3]))
+    difference = bootstrap_interval(
+        table, lambda means: _f1_of(means[:, :3]) - _f1_of(means[:, 3:])
+    )
     recalls = {
         name: Recall(confusion[name, "right"], confusion[name, "right"] + confusion[name, "missed"])
         for name in sorted({name for row in rows for name in row.labels})
@@ -199,14 +205,14 @@ def _multi_label(
         simplest=simplest,
         guess=guess,
         conclusions=(
-            beside(guess, _without(difference, optimism), len(rows)),
+            compare_with_guess(guess, _without(difference, optimism), len(rows)),
             *_never_found(recalls),
         ),
-        recalls=recalls if max(sizes) >= UNEVEN * min(sizes) else {},
+        recalls=recalls if max(sizes) >= IMBALANCE_RATIO * min(sizes) else {},
         remedy=None,
         confusion=dict(confusion),
         bins=bins,
-        mistakes=_surest(wrong),
+        mistakes=_most_confident(wrong),
         optimism=optimism,
     )
 
@@ -216,7 +222,7 @@ def labels_of(answer: Prediction) -> set[str]:
     return set(answer.labels or ())
 
 
-def _kinds(wanted: set[str], given: set[str]) -> dict[str, set[str]]:
+def _label_counts(wanted: set[str], given: set[str]) -> dict[str, set[str]]:
     return {"right": wanted & given, "missed": wanted - given, "wrong": given - wanted}
 
 
@@ -228,10 +234,10 @@ def _f1_of(kinds: Tensor) -> Tensor:
 
 
 def _regression(
-    rows: Sequence[Sentences],
+    rows: Sequence[LabelledText],
     values: Sequence[float],
     learnt: Mapping[str, int],
-    how: How,
+    how: EvaluationKind,
     optimism: float,
 ) -> Scores:
     wanted = [float(row.labels[0]) for row in rows]
@@ -242,7 +248,7 @@ def _regression(
     ]
     simple = [abs(value - mean) for value in wanted]
     table = torch.tensor([[m.score, s] for m, s in zip(wrong, simple, strict=True)])
-    gain = bootstrap(table, lambda means: means[:, 1] - means[:, 0])
+    gain = bootstrap_interval(table, lambda means: means[:, 1] - means[:, 0])
     numbers = {"mean error": sum(m.score for m in wrong) / len(wrong) + optimism}
     for name, found in (
         ("Pearson", pearson(wanted, values)),
@@ -256,15 +262,15 @@ def _regression(
         how=how,
         count=len(rows),
         numbers=numbers,
-        interval=_without(bootstrap(table, lambda means: means[:, 0]), -optimism),
+        interval=_without(bootstrap_interval(table, lambda means: means[:, 0]), -optimism),
         simplest=sum(simple) / len(simple),
         guess=guess,
-        conclusions=(beside(guess, _without(gain, optimism), len(rows)),),
+        conclusions=(compare_with_guess(guess, _without(gain, optimism), len(rows)),),
         recalls={},
         remedy=None,
         confusion={},
         bins=(),
-        mistakes=_surest(wrong),
+        mistakes=_most_confident(wrong),
         optimism=optimism,
     )
 
@@ -277,14 +283,14 @@ def _without(interval: Interval, optimism: float) -> Interval:
     return interval[0] - optimism, interval[1] - optimism
 
 
-def _surest(wrong: Sequence[Mistake]) -> list[Mistake]:
-    return sorted(wrong, key=lambda mistake: -mistake.score)[:MISTAKES]
+def _most_confident(wrong: Sequence[Mistake]) -> list[Mistake]:
+    return sorted(wrong, key=lambda mistake: -mistake.score)[:MISTAKES_KEPT]
 
 
 # ---- in words ----
 
 
-def beside(guess: str, gain: Interval, count: int) -> str:
+def compare_with_guess(guess: str, gain: Interval, count: int) -> str:
     """Say whether a model is better than the simplest guess.
 
     Args:
@@ -294,7 +300,7 @@ def beside(guess: str, gain: Interval, count: int) -> str:
     """
     if gain[0] > 0:
         return f"better than {guess}"
-    if count < FEW and gain[1] > 0:
+    if count < FEW_JUDGED_ROWS and gain[1] > 0:
         return f"too few rows to say whether it is better than {guess}"
     return f"not better than {guess}"
 
@@ -312,6 +318,6 @@ def _rarest_missed(recalls: Mapping[str, Recall], learnt: Mapping[str, int]) -> 
     """Name the rare class that is found least, where that is seldom."""
     largest = max(learnt.values())
     for name, recall in recalls.items():  # lowest first
-        if recall.share < LOW and learnt.get(name, 0) * UNEVEN <= largest:
+        if recall.share < LOW_RECALL and learnt.get(name, 0) * IMBALANCE_RATIO <= largest:
             return f"{name} is rare and seldom found ({recall.found} of {recall.count})"
     return None

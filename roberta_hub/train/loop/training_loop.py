@@ -14,26 +14,37 @@ import torch
 from roberta_hub.errors import UnknownNameError
 from roberta_hub.inference.mode import evaluating
 from roberta_hub.model.roberta import require_roberta
-from roberta_hub.train.data.batches import Plan, Update, count_updates, plan, share
-from roberta_hub.train.limits import check, near
+from roberta_hub.train.data.batches import (
+    EpochPlan,
+    Update,
+    batches_of_process,
+    count_updates,
+    plan_epoch,
+)
+from roberta_hub.train.limits import check, suggestion
 from roberta_hub.train.loop.checkpoints import Checkpoints, restore_generators, save_model
 from roberta_hub.train.loop.clock import Clock, now
 from roberta_hub.train.loop.devices import Devices
+from roberta_hub.train.loop.divergence import DivergenceMonitor
 from roberta_hub.train.loop.flops import peak_flops, training_flops
 from roberta_hub.train.loop.logs import Logs
 from roberta_hub.train.loop.meters import Meters
 from roberta_hub.train.loop.optimizer import Schedule, make_optimizer, set_learning_rate
-from roberta_hub.train.loop.output_folder import claimed
+from roberta_hub.train.loop.output_folder import claim_folder
 from roberta_hub.train.loop.recompute import recomputed_layers
 from roberta_hub.train.loop.signals import Signals
-from roberta_hub.train.loop.state import Progress, identity_of, seed_generators, undisturbed
-from roberta_hub.train.loop.watch import Watch
+from roberta_hub.train.loop.state import (
+    Progress,
+    identity_of,
+    restore_generators_after,
+    seed_generators,
+)
 from roberta_hub.train.reports import Report
 from roberta_hub.train.settings import Config
 from roberta_hub.train.tasks.training_task import Batch, TrainingTask
 
 
-def fit(task: TrainingTask, config: Config, *, started: float | None = None) -> Report:
+def train_loop(task: TrainingTask, config: Config, *, started: float | None = None) -> Report:
     """Train a task, going on where a run in `config.output` stopped.
 
     Writes into that folder: `log.csv` and `valid.csv`; `state-<update>`, from which the same call
@@ -53,7 +64,7 @@ def fit(task: TrainingTask, config: Config, *, started: float | None = None) -> 
     """
     started, config = now() if started is None else started, check(config)
     # First: torch loads parts of itself at first use, and a KeyboardInterrupt there can get lost.
-    with Signals() as signals, claimed(config.output):
+    with Signals() as signals, claim_folder(config.output):
         return _Run(task, config, started, signals).run()
 
 
@@ -80,7 +91,7 @@ class _Run:
         self.peak = loop.peak_flops or peak_flops(self.devices.device, self.devices.precision)
         self.checkpoints = Checkpoints(self.devices, self.directory, loop.state)
         self._resume()
-        self.watch = Watch(
+        self.monitor = DivergenceMonitor(
             task.chance(),
             warmup=warmup,
             precision=loop.precision,
@@ -93,10 +104,10 @@ class _Run:
 
     # ---- before the first update ----
 
-    def _plan(self, epoch: int) -> Plan:
+    def _plan(self, epoch: int) -> EpochPlan:
         batch, progress = self.config.batch, self.progress
         self.lengths = self.task.lengths(epoch)
-        return plan(
+        return plan_epoch(
             self.lengths,
             batch.max_tokens,
             seed=self.config.seed,
@@ -213,7 +224,7 @@ class _Run:
             self._save()
         if ended is None and loop.patience is not None and progress.worse >= loop.patience:
             return "patience"
-        if ended is None and self.watch.said and loop.degenerate == "stop":
+        if ended is None and self.monitor.said and loop.degenerate == "stop":
             return "degenerate"
         if ended is None:
             self._update()
@@ -278,7 +289,7 @@ class _Run:
     def _batches(self, update: Update) -> list[Batch]:
         """Make this process's micro-batches; where it has none, one of count 0 keeps it in step."""
         epoch, batches = self.progress.epoch, []
-        for micro in share(update, self.devices.rank, self.devices.world):
+        for micro in batches_of_process(update, self.devices.rank, self.devices.world):
             if micro:
                 batches.append(self.task.batch(micro, epoch))
             else:
@@ -296,9 +307,9 @@ class _Run:
         seconds = now() - self.clock.logged
         self.progress.seconds += seconds
         for done in reading.updates:
-            self._warn(self.watch.see(done.update, done.loss, done.norm, done.rate))
+            self._warn(self.monitor.check(done.update, done.loss, done.norm, done.rate))
         last = reading.updates[-1]
-        self._warn(self.watch.degenerate(last.update))
+        self._warn(self.monitor.degenerate(last.update))
         row = {
             "update": last.update,
             "epoch": self.progress.epoch,
@@ -324,7 +335,11 @@ class _Run:
     def _evaluate(self) -> None:
         self._log()
         start, progress = now(), self.progress
-        with undisturbed(), evaluating(self.task.module), self.devices.evaluating(self.task.module):
+        with (
+            restore_generators_after(),
+            evaluating(self.task.module),
+            self.devices.evaluating(self.task.module),
+        ):
             numbers = self.task.evaluate()
         progress.evaluated, progress.metrics = progress.update, dict(numbers)
         if numbers:
@@ -337,7 +352,7 @@ class _Run:
         """Tell whether this is the best evaluation so far, and keep its model."""
         metric, progress = self.task.metric, self.progress
         if metric not in numbers:
-            raise UnknownNameError(f"no metric {metric!r}{near(metric, list(numbers))}")
+            raise UnknownNameError(f"no metric {metric!r}{suggestion(metric, list(numbers))}")
         value = numbers[metric]
         sign = 1 if self.task.larger_is_better else -1
         if not math.isnan(value) and (progress.best is None or sign * (value - progress.best) > 0):
@@ -352,7 +367,7 @@ class _Run:
             return
         self._log()
         start, progress = now(), self.progress
-        progress.watch = self.watch.memory()
+        progress.watch = self.monitor.memory()
         module, optimizer = self.task.module, self.optimizer
         self._saved(self.checkpoints.save(module, optimizer, progress, self.identity))
         self.saved = progress.update
@@ -378,5 +393,5 @@ class _Run:
             metrics=progress.metrics,
             best=progress.best,
             best_update=progress.best_update,
-            degenerate=self.watch.said,
+            degenerate=self.monitor.said,
         )

@@ -7,18 +7,18 @@ from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 from typing import NamedTuple
 
-from roberta_hub.show.colours import BLUE, ORANGE, STRONGEST, Colour, css
+from roberta_hub.show.colours import BLUE, MAX_OPACITY, ORANGE, Colour, css
 from roberta_hub.show.markup import Html, element, harmless
-from roberta_hub.show.sheet import SIZE, SMALL, Sheet
-from roberta_hub.show.terminal_text import COLUMNS, rows_of
+from roberta_hub.show.sheet import SMALL_SIZE, TEXT_SIZE, Sheet
+from roberta_hub.show.terminal_text import TERMINAL_COLUMNS, rows_of
 from roberta_hub.terminal import width_of
 
 _HEIGHTS = " ▁▂▃▄▅▆▇█"
-_AGAINST = " ░░░▒▒▒▓▓"
+_HEIGHTS_AGAINST = " ░░░▒▒▒▓▓"
 """How strong a word is, in eighths, below it in a terminal; and how strong against."""
-FAINT = 0.05
+FAINT_LEVEL = 0.05
 """Levels below this are not underlined."""
-_ROW = 2.0
+_ROW_HEIGHT = 2.0
 """Height of a line in a picture, in sizes of its text."""
 _TEXT = "white-space:pre-wrap;overflow-wrap:anywhere;line-height:1.9;margin:.2em 0"
 _MARK = "border-radius:3px;padding:.15em .2em"
@@ -43,7 +43,7 @@ class Mark:
     """Its own; None: that of all."""
 
 
-class Unit(NamedTuple):
+class TextUnit(NamedTuple):
     """Characters without a space in them."""
 
     text: str
@@ -53,12 +53,12 @@ class Unit(NamedTuple):
     """Whether they are the mark's tag, and not of the text."""
 
 
-Word = list[Unit]
+Word = list[TextUnit]
 """Units without a space between them, which stay on a line."""
 
 
 @dataclass(frozen=True)
-class Words:
+class MarkedText:
     """A text with marks in order, none of which overlaps another."""
 
     text: str
@@ -74,7 +74,7 @@ class Words:
 
     def _marked(self, part: str, mark: Mark) -> Html:
         style = f"background:{css(self._colour(mark), _opacity(mark))};{_MARK}"
-        if mark.level < -FAINT:
+        if mark.level < -FAINT_LEVEL:
             style += ";border-bottom:2px dotted"
         tag = (element("span", mark.tag, style=_TAG),) if mark.tag else ()
         return element("span", part, *tag, keep="\n\t", style=style, title=mark.note)
@@ -83,7 +83,7 @@ class Words:
         """Write at most 80 columns a line; where words differ in strength, blocks show it below."""
         levels = any(mark.level != 1.0 for mark in self.marks)
         found = []
-        for words in self._rows(COLUMNS - 2, 1, width_of, "[", "]"):
+        for words in self._rows(TERMINAL_COLUMNS - 2, 1, width_of, "[", "]"):
             line, below = " ", " "
             for word in words:
                 line, below = line + " ", below + " "
@@ -103,7 +103,7 @@ class Words:
             boxes: list[tuple[Mark | None, float, float]] = []  # joined where a mark goes on
             for word in words:
                 for unit in word:
-                    size = SMALL if unit.is_tag else SIZE
+                    size = SMALL_SIZE if unit.is_tag else TEXT_SIZE
                     sheet.text(x, unit.text, size, bold=unit.is_tag, below=3)
                     end = x + sheet.width_of(unit.text, size, bold=unit.is_tag)
                     goes_on = boxes and boxes[-1][0] is unit.mark
@@ -115,13 +115,13 @@ class Words:
                     sheet.box(
                         start - 1,
                         end - start + 2,
-                        SIZE * 1.5,
+                        TEXT_SIZE * 1.5,
                         self._colour(mark),
                         _opacity(mark),
                         below=1.5,
-                        dotted=mark.level < -FAINT,
+                        dotted=mark.level < -FAINT_LEVEL,
                     )
-            sheet.down(SIZE * _ROW)
+            sheet.down(TEXT_SIZE * _ROW_HEIGHT)
 
     def _rows(
         self,
@@ -164,10 +164,10 @@ class Words:
                 elif run.isspace():
                     found[-1].append([])
                 else:
-                    found[-1][-1].append(Unit(before + harmless(run), mark))
+                    found[-1][-1].append(TextUnit(before + harmless(run), mark))
                     before = ""
             if tagged and mark is not None:
-                found[-1][-1].append(Unit(f" {harmless(mark.tag)}{closing}", mark, is_tag=True))
+                found[-1][-1].append(TextUnit(f" {harmless(mark.tag)}{closing}", mark, is_tag=True))
         return [[word for word in paragraph if word] for paragraph in found]
 
     def _colour(self, mark: Mark) -> Colour:
@@ -175,12 +175,12 @@ class Words:
 
 
 def _opacity(mark: Mark) -> float:
-    return STRONGEST * min(1.0, abs(mark.level))
+    return MAX_OPACITY * min(1.0, abs(mark.level))
 
 
 def _block(mark: Mark) -> str:
     eighths = round(min(1.0, abs(mark.level)) * 8)
-    return _HEIGHTS[eighths] if mark.level >= 0 else _AGAINST[eighths]
+    return _HEIGHTS[eighths] if mark.level >= 0 else _HEIGHTS_AGAINST[eighths]
 
 
 def _broken(word: Word, room: float, measure: Callable[[str], float]) -> Iterator[Word]:

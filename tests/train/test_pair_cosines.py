@@ -7,8 +7,13 @@ import torch
 
 import roberta_hub
 from roberta_hub.interface import RobertaHubInterface
-from roberta_hub.train.data.sentences import Sentences
-from roberta_hub.train.fitting.likeness import PAIRS, can_compare, cosines, new_pairs
+from roberta_hub.train.data.sentences import LabelledText
+from roberta_hub.train.fitting.pair_cosines import (
+    PAIRS_PER_ROW,
+    can_compare_pairs,
+    new_pairs,
+    pair_cosines,
+)
 
 TEXTS = [
     ("A man plays a guitar.", "Someone makes music."),
@@ -25,9 +30,9 @@ def tiny() -> RobertaHubInterface:
     return roberta_hub.load_model("roberta.tiny")
 
 
-def rows_of(labels: list[str]) -> list[Sentences]:
+def rows_of(labels: list[str]) -> list[LabelledText]:
     return [
-        Sentences(pair, (label,), str(i))
+        LabelledText(pair, (label,), str(i))
         for i, (pair, label) in enumerate(zip(TEXTS[: len(labels)], labels, strict=True))
     ]
 
@@ -35,7 +40,7 @@ def rows_of(labels: list[str]) -> list[Sentences]:
 def test_own_pairs_come_first_and_each_pair_once(tiny: RobertaHubInterface) -> None:
     found = [pair.text for pair in new_pairs(tiny, rows_of(["1"] * 6), 1000, seed=1)]
     assert found[:6] == TEXTS
-    assert len(set(found)) == len(found) <= (1 + PAIRS) * 6
+    assert len(set(found)) == len(found) <= (1 + PAIRS_PER_ROW) * 6
     firsts, seconds = ({pair[k] for pair in TEXTS} for k in (0, 1))
     assert all(a in firsts and b in seconds for a, b in found)
     assert len(found) > 12
@@ -46,7 +51,7 @@ def test_numbers_are_the_cosines_up_to_their_scale(tiny: RobertaHubInterface) ->
     numbers = torch.tensor([float(pair.labels[0]) for pair in found])
     assert numbers.mean() == pytest.approx(0, abs=1e-5)
     assert numbers.std(correction=0) == pytest.approx(1, abs=1e-5)
-    direct = torch.tensor(cosines(tiny, found))
+    direct = torch.tensor(pair_cosines(tiny, found))
     assert torch.corrcoef(torch.stack([numbers, direct]))[0, 1] > 0.99999
 
 
@@ -61,14 +66,14 @@ def test_one_row_has_no_other_partner(tiny: RobertaHubInterface) -> None:
 
 
 def test_who_can_compare(tiny: RobertaHubInterface) -> None:
-    assert can_compare(tiny, rows_of(["1"] * 6))
-    assert not can_compare(tiny, [Sentences("one text", ("1",), "x")])
+    assert can_compare_pairs(tiny, rows_of(["1"] * 6))
+    assert not can_compare_pairs(tiny, [LabelledText("one text", ("1",), "x")])
 
 
 def test_the_cosine_is_named_where_it_orders_the_pairs_better(tiny: RobertaHubInterface) -> None:
     """Scores that are the cosines themselves cannot be learnt better from 24 rows."""
     pairs = [(a, b) for a, _ in TEXTS for _, b in TEXTS][:24]
-    scores = cosines(tiny, [Sentences(pair, ("0",), "x") for pair in pairs])
+    scores = pair_cosines(tiny, [LabelledText(pair, ("0",), "x") for pair in pairs])
     rows = [{"a": a, "b": b, "score": s} for (a, b), s in zip(pairs, scores, strict=True)]
     mine = roberta_hub.fit(rows, text=["a", "b"], label="score", minutes=0.01, progress=False)
     by_name = {way.name: way for way in mine.fitted.choice.ways}

@@ -17,17 +17,19 @@ from roberta_hub.text.tokenizer import Text
 _WORD = re.compile(r"[^\W\d_]{2,}")
 
 
-def are_words(labels: Sequence[str]) -> bool:
+def labels_are_words(labels: Sequence[str]) -> bool:
     """Tell labels that say what they mean from numbers, letters and codes.
 
     Each needs a word with a vowel, and none may hold a digit.
 
     Example:
-        >>> are_words(["card_arrival", "lost or stolen"]), are_words(["no", "yes"])
+        >>> labels_are_words(["card_arrival", "lost or stolen"]), labels_are_words(["no", "yes"])
         (True, True)
-        >>> are_words(["0", "1"]), are_words(["A", "B"]), are_words(["LABEL_0", "LABEL_1"])
-        (False, False, False)
-        >>> are_words(["NN", "VBD"])
+        >>> labels_are_words(["0", "1"]), labels_are_words(["LABEL_0", "LABEL_1"])
+        (False, False)
+        >>> labels_are_words(["A", "B"])
+        False
+        >>> labels_are_words(["NN", "VBD"])
         False
     """
     return all(
@@ -37,7 +39,7 @@ def are_words(labels: Sequence[str]) -> bool:
     )
 
 
-def by_name(
+def zero_shot_probabilities(
     roberta: RobertaHubInterface, texts: Sequence[Text], labels: Sequence[str]
 ) -> Tensor | None:
     """Compute the probabilities of labels by their names alone, as `zero_shot` judges them.
@@ -58,14 +60,15 @@ def by_name(
     Example:
         >>> import roberta_hub
         >>> roberta = roberta_hub.load_model("roberta.tiny")
-        >>> found = by_name(roberta, ["The team scored twice."], ["politics", "sports"])
+        >>> labels = ["politics", "sports"]
+        >>> found = zero_shot_probabilities(roberta, ["The team scored twice."], labels)
         >>> found.argmax(-1).tolist()
         [1]
-        >>> by_name(roberta, ["The team scored twice."], ["0", "1"]) is None
+        >>> zero_shot_probabilities(roberta, ["The team scored twice."], ["0", "1"]) is None
         True
     """
-    way = _way(roberta)
-    if way is None or len(labels) < 2 or not are_words(labels):
+    way = _zero_shot_method(roberta)
+    if way is None or len(labels) < 2 or not labels_are_words(labels):
         return None
     names = [label.replace("_", " ") for label in labels]
     if len(set(names)) < len(names):
@@ -75,7 +78,7 @@ def by_name(
     return torch.tensor(scores).view(len(scores), len(names))
 
 
-def _way(roberta: RobertaHubInterface) -> Way | None:
+def _zero_shot_method(roberta: RobertaHubInterface) -> Way | None:
     """Find how the model judges labels by name: as recorded, else by all that it has."""
     if roberta.zero_shot_settings is not None:
         return roberta.zero_shot_settings.by

@@ -15,7 +15,7 @@ from roberta_hub.train.tasks.finetuning import Encoded, Objective, Targets
 from roberta_hub.train.tasks.training_task import Batch
 
 
-def outputs(
+def run_examples(
     interface: RobertaHubInterface, objective: Objective, examples: Encoded
 ) -> Iterator[tuple[list[int], Tensor, Batch]]:
     """Run all examples in eval mode without gradients: (indices, logits on the CPU, batch)."""
@@ -28,12 +28,12 @@ def outputs(
             yield indices, objective.logits(roberta, batch.to(device)).float().cpu(), batch
 
 
-def gather(
+def gather_outputs(
     interface: RobertaHubInterface, objective: Objective, examples: Encoded
 ) -> tuple[list[Tensor], list[Targets], float]:
     """Gather logits and targets of each batch, and average the loss over all targets."""
     logits, targets, total, count = [], [], 0.0, 0
-    for _, values, batch in outputs(interface, objective, examples):
+    for _, values, batch in run_examples(interface, objective, examples):
         logits.append(values)
         targets.append(batch.targets)
         total += float(objective.loss(values, batch).total)
@@ -41,6 +41,6 @@ def gather(
     return logits, targets, total / max(count, 1)
 
 
-def chance_of(classes: int) -> float | None:
+def chance_loss(classes: int) -> float | None:
     """Compute the loss of guessing among so many classes, ln K."""
     return math.log(classes) if classes > 1 else None

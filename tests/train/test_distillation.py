@@ -13,7 +13,7 @@ from roberta_hub.errors import InputError
 from roberta_hub.inference.mode import evaluating
 from roberta_hub.train.config import compose
 from roberta_hub.train.run import make_task, run
-from roberta_hub.train.tasks.teacher import Taught, TaughtBatch
+from roberta_hub.train.tasks.distillation import DistillationBatch, Distilled
 
 TEXT = (
     "The train from Hamburg was late, so we had 2 cups of coffee.\n"
@@ -59,12 +59,12 @@ def settings(folder: Path, output: Path, teacher: str, *more: str) -> list[str]:
 def test_pieces_that_share_letters_belong_together(folder, tmp_path):
     task = make_task(compose(settings(folder, tmp_path, "bert")))
     batch = task.batch([0, 1, 2, 3], 0)
-    assert isinstance(batch, TaughtBatch)
+    assert isinstance(batch, DistillationBatch)
     teacher = task.teacher.interface.tokenizer
     student = task.interface.tokenizer
     seen = 0
     for number, ids in enumerate(task._train.sequences([0, 1, 2, 3])):
-        row, lesson = sum(batch.packed.lengths[:number]), sum(batch.lesson.lengths[:number])
+        row, lesson = sum(batch.packed.lengths[:number]), sum(batch.teacher_input.lengths[:number])
         lines = [student.decode(part) for part in split(ids[1:].tolist(), student.eos)]
         text = " ".join(lines)
         # Where each token lies, found again from the text of the lines alone.
@@ -84,7 +84,7 @@ def test_pieces_that_share_letters_belong_together(folder, tmp_path):
             for n, (c, d) in enumerate(spans)
             if max(a, c) < min(b, d)
         }
-        taught, pieces = batch.targets["taught"], batch.targets["pieces"]
+        taught, pieces = batch.targets["aligned"], batch.targets["pieces"]
         found = {(int(taught[i]), int(r)) for i, r in pieces.t().tolist()}
         end = row + len(ids)
         own = {pair for pair in found if row <= pair[0] < end}
@@ -122,11 +122,11 @@ def test_the_error_is_relative_and_weighted(folder, tmp_path):
     task = make_task(compose(settings(folder, tmp_path, "bert")))
     batch = task.batch([0, 1], 0)
     module = task.module
-    assert isinstance(module, Taught)
+    assert isinstance(module, Distilled)
     loss = module(batch)
     with torch.no_grad(), evaluating(module):
         wanted = task.teacher.states(batch)
-        states = module.roberta.features(batch.packed)[batch.targets["taught"]]
+        states = module.roberta.features(batch.packed)[batch.targets["aligned"]]
         error = (states - wanted).square().sum() / wanted.square().sum()
         words = module(batch).total  # evaluation: the masked LM alone
     assert_close(loss.logs["state_error"] / batch.count, error)

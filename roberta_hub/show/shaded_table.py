@@ -5,10 +5,10 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass
 
-from roberta_hub.show.colours import BLUE, QUIET, STRONGEST, Colour, css
+from roberta_hub.show.colours import BLUE, CAPTION_OPACITY, MAX_OPACITY, Colour, css
 from roberta_hub.show.markup import Html, element, harmless
-from roberta_hub.show.sheet import LINE, SIZE, SMALL, Sheet
-from roberta_hub.show.terminal_text import COLUMNS, cut
+from roberta_hub.show.sheet import LINE_HEIGHT, SMALL_SIZE, TEXT_SIZE, Sheet
+from roberta_hub.show.terminal_text import TERMINAL_COLUMNS, cut
 from roberta_hub.terminal import width_of
 
 _LEFT, _LEAST, _MOST = 20, 4, 12
@@ -16,7 +16,7 @@ _LEFT, _LEAST, _MOST = 20, 4, 12
 _TABLE = "border-collapse:separate;border-spacing:2px;border:0;background:none;margin:.2em 0"
 _CELL = "padding:.15em .5em;border:0;background:none;text-align:right"
 _NUMBER = f"{_CELL};font-variant-numeric:tabular-nums;border-radius:2px"
-_NAME = f"{_CELL};opacity:{QUIET};font-size:.85em;overflow-wrap:anywhere"
+_NAME = f"{_CELL};opacity:{CAPTION_OPACITY};font-size:.85em;overflow-wrap:anywhere"
 
 
 @dataclass(frozen=True)
@@ -31,7 +31,7 @@ class Cell:
 
 
 @dataclass(frozen=True)
-class Table:
+class ShadedTable:
     """Rows of numbers under the names of their columns."""
 
     columns: Sequence[str]
@@ -57,14 +57,14 @@ class Table:
         left = min(
             max(_width(name) for name in (self.left, *(name for name, _ in self.rows))), _LEFT
         )
-        room = (COLUMNS - 2 - left) // max(len(self.columns), 1) - 2
+        room = (TERMINAL_COLUMNS - 2 - left) // max(len(self.columns), 1) - 2
         width = max(min(room, _MOST), _LEAST)
-        fitting = (COLUMNS - 2 - left) // (width + 2)
+        fitting = (TERMINAL_COLUMNS - 2 - left) // (width + 2)
         widths = []
         for i, name in enumerate(self.columns[:fitting]):
             longest = max(_width(text) for text in (name, *(own[i].value for _, own in self.rows)))
             widths.append(max(min(longest, width), min(6, width)))
-        above = cut(self.above, COLUMNS - left - 4)
+        above = cut(self.above, TERMINAL_COLUMNS - left - 4)
         lines = [f"  {_padded(self.left, left)}  {above}".rstrip()] if above else []
         lines.append(_line("", left, self.columns, widths))
         for name, cells in self.rows:
@@ -73,24 +73,26 @@ class Table:
 
     def draw(self, sheet: Sheet) -> None:
         """Draw a row a line; of too many columns the first."""
-        names = [sheet.cut(name, 140, SMALL) for name, _ in self.rows]
-        start = sheet.left + max([sheet.width_of(name, SMALL) for name in names] + [40.0]) + 8
+        names = [sheet.cut(name, 140, SMALL_SIZE) for name, _ in self.rows]
+        start = sheet.left + max([sheet.width_of(name, SMALL_SIZE) for name in names] + [40.0]) + 8
         width = min((sheet.right - start) / max(len(self.columns), 1), 70.0)
-        height = SIZE * LINE + 4
+        height = TEXT_SIZE * LINE_HEIGHT + 4
         if self.above:
-            sheet.text(sheet.left, self.left, SMALL, quiet=True)
-            sheet.text(start, self.above, SMALL, quiet=True)
-            sheet.down(SMALL * LINE)
+            sheet.text(sheet.left, self.left, SMALL_SIZE, quiet=True)
+            sheet.text(start, self.above, SMALL_SIZE, quiet=True)
+            sheet.down(SMALL_SIZE * LINE_HEIGHT)
         for i, name in enumerate(self.columns):
             x = start + (i + 1) * width - 6
-            sheet.text(x, sheet.cut(name, width - 8, SMALL), SMALL, align="right", quiet=True)
-        sheet.down(SMALL * LINE + 1)
+            sheet.text(
+                x, sheet.cut(name, width - 8, SMALL_SIZE), SMALL_SIZE, align="right", quiet=True
+            )
+        sheet.down(SMALL_SIZE * LINE_HEIGHT + 1)
         for name, (_, cells) in zip(names, self.rows, strict=True):
-            sheet.text(start - 8, name, SMALL, align="right", quiet=True, below=4)
+            sheet.text(start - 8, name, SMALL_SIZE, align="right", quiet=True, below=4)
             for i, cell in enumerate(cells):
                 x = start + i * width
                 if cell.shade > 0:
-                    opacity = STRONGEST * min(cell.shade, 1.0)
+                    opacity = MAX_OPACITY * min(cell.shade, 1.0)
                     sheet.box(x + 1, width - 2, height - 2, cell.colour, opacity)
                 value = sheet.cut(cell.value, width - 8)
                 sheet.text(x + width - 6, value, align="right", below=2)
@@ -105,7 +107,7 @@ def _width(text: str) -> int:
 def _tint(cell: Cell) -> str:
     if cell.shade <= 0:
         return ""
-    return f";background:{css(cell.colour, STRONGEST * min(cell.shade, 1.0))}"
+    return f";background:{css(cell.colour, MAX_OPACITY * min(cell.shade, 1.0))}"
 
 
 def _line(name: str, left: int, values: Sequence[str], widths: Sequence[int]) -> str:

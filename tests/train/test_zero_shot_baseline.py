@@ -8,7 +8,7 @@ import pytest
 
 from roberta_hub import fit, load_model
 from roberta_hub.interface import RobertaHubInterface
-from roberta_hub.train.fitting.by_name import are_words, by_name
+from roberta_hub.train.fitting.zero_shot_baseline import labels_are_words, zero_shot_probabilities
 
 TEXTS = ["The goalkeeper saved a penalty.", "Stir the onions until they are brown."]
 LABELS = ["sports", "cooking", "foreign_politics"]
@@ -34,18 +34,18 @@ def tiny() -> RobertaHubInterface:
     ],
 )
 def test_words_are_told_from_codes(labels: list[str], words: bool) -> None:
-    assert are_words(labels) is words
+    assert labels_are_words(labels) is words
 
 
 def test_it_is_what_zero_shot_says(tiny: RobertaHubInterface) -> None:
-    found = by_name(tiny, TEXTS, LABELS)
+    found = zero_shot_probabilities(tiny, TEXTS, LABELS)
     assert found is not None
     names = [*LABELS[:2], "foreign politics"]
     for row, prediction in zip(found, tiny.zero_shot(TEXTS, names, by="both"), strict=True):
         assert row.tolist() == pytest.approx([prediction.scores[name] for name in names])
     assert found.argmax(-1).tolist() == [0, 1]
-    assert by_name(tiny, [], LABELS).shape == (0, 3)  # type: ignore[union-attr]
-    long = by_name(tiny, [" ".join(TEXTS * 100)], LABELS)  # is cut
+    assert zero_shot_probabilities(tiny, [], LABELS).shape == (0, 3)  # type: ignore[union-attr]
+    long = zero_shot_probabilities(tiny, [" ".join(TEXTS * 100)], LABELS)  # is cut
     assert long is not None and bool(long.isfinite().all())
 
 
@@ -53,22 +53,24 @@ def test_a_model_answers_by_what_it_has(tiny: RobertaHubInterface) -> None:
     own = copy.deepcopy(tiny)
     own.zero_shot_settings = None
     both = own.zero_shot(TEXTS, LABELS, by="both")
-    found = by_name(own, TEXTS, LABELS)
+    found = zero_shot_probabilities(own, TEXTS, LABELS)
     assert found is not None
     assert found[0].max().item() == pytest.approx(both[0].score, abs=1e-5)
     del own.model.classification_heads["mnli"]
-    found = by_name(own, TEXTS, LABELS)
+    found = zero_shot_probabilities(own, TEXTS, LABELS)
     assert found is not None
     meaning = own.zero_shot(TEXTS, LABELS, by="meaning")
     assert found[0].max().item() == pytest.approx(meaning[0].score, abs=1e-5)
     own.sentence = None
-    assert by_name(own, TEXTS, LABELS) is None
+    assert zero_shot_probabilities(own, TEXTS, LABELS) is None
 
 
 def test_labels_that_are_no_words_have_none(tiny: RobertaHubInterface) -> None:
-    assert by_name(tiny, TEXTS, ["0", "1"]) is None
-    assert by_name(tiny, TEXTS, ["sports"]) is None
-    assert by_name(tiny, TEXTS, ["a_match", "a match"]) is None  # zero_shot wants each once
+    assert zero_shot_probabilities(tiny, TEXTS, ["0", "1"]) is None
+    assert zero_shot_probabilities(tiny, TEXTS, ["sports"]) is None
+    assert (
+        zero_shot_probabilities(tiny, TEXTS, ["a_match", "a match"]) is None
+    )  # zero_shot wants each once
 
 
 def test_fit_says_where_the_names_alone_are_as_good() -> None:

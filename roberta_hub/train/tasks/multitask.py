@@ -22,9 +22,9 @@ from roberta_hub.train.settings import Config, DataConfig, TaskConfig
 from roberta_hub.train.tasks.options import FinetuningOptions
 from roberta_hub.train.tasks.training_task import Batch, Loss, TrainingTask
 
-BLOCK = 128
+REHEARSAL_BLOCK_SIZE = 128
 """Tokens of a block of ordinary text, in rehearsal."""
-_CHOICE = 32
+_SIDE_TASK_PURPOSE = 32
 """Purpose of the random numbers that choose the first side task's examples; the next has 33."""
 
 
@@ -87,26 +87,26 @@ def side_tasks(options: FinetuningOptions, max_positions: int) -> list[SideTask]
             raise InputError("task.options.beside is a list of {name: ..., train: ...}")
         found.append(read_options(SideTask, entry, where="task.options.beside"))
     if options.rehearse is not None:
-        block = {"block_size": min(BLOCK, max_positions)}
+        block = {"block_size": min(REHEARSAL_BLOCK_SIZE, max_positions)}
         share, weight = options.rehearse_share, options.rehearse_weight
         found.append(SideTask("masked_lm", options.rehearse, share, weight, options=block))
     return found
 
 
 @dataclass(frozen=True)
-class SeveralBatches(Batch):
+class MultitaskBatch(Batch):
     """A batch of the run's own task, and one of each task beside it."""
 
-    beside: tuple[Batch, ...]
+    side_batches: tuple[Batch, ...]
 
-    def to(self, device: torch.device) -> SeveralBatches:
+    def to(self, device: torch.device) -> MultitaskBatch:
         """Move all of them to a device."""
         own = super().to(device)
-        others = tuple(batch.to(device) for batch in self.beside)
-        return replace(self, packed=own.packed, targets=own.targets, beside=others)
+        others = tuple(batch.to(device) for batch in self.side_batches)
+        return replace(self, packed=own.packed, targets=own.targets, side_batches=others)
 
 
-class SeveralTasks(nn.Module):
+class MultitaskModule(nn.Module):
     """The module of a task, which adds the losses of others."""
 
     def __init__(
@@ -123,7 +123,7 @@ class SeveralTasks(nn.Module):
             name if names.count(name) == 1 else f"{name}_{n}" for n, name in enumerate(names, 1)
         ]
 
-    def train(self, mode: bool = True) -> SeveralTasks:
+    def train(self, mode: bool = True) -> MultitaskModule:
         """Set the mode of every task's module."""
         super().train(mode)
         for module in (*self._module, *self._others):
@@ -133,11 +133,11 @@ class SeveralTasks(nn.Module):
     def forward(self, batch: Batch) -> Loss:
         """Add the task's loss, summed over its targets, and each other's mean as many times."""
         loss: Loss = self._module[0](batch)
-        if not isinstance(batch, SeveralBatches):
+        if not isinstance(batch, MultitaskBatch):
             return loss
         total, logs = loss.total, dict(loss.logs)
         for side, label, module, other in zip(
-            self._sides, self._labels, self._others, batch.beside, strict=True
+            self._sides, self._labels, self._others, batch.side_batches, strict=True
         ):
             found: Loss = module(other)
             scale = batch.count / max(other.count, 1)
@@ -147,7 +147,7 @@ class SeveralTasks(nn.Module):
         return Loss(total, logs)
 
 
-class Beside:
+class MultitaskTask:
     """A `TrainingTask` of one task whose examples make the epochs, and others beside it."""
 
     def __init__(
@@ -167,7 +167,7 @@ class Beside:
         """
         self._task, self._sides, self._others, self._seed = task, sides, others, seed
         self._means = [sum(found) / len(found) for found in (o.lengths(0) for o in others)]
-        self.module: nn.Module = SeveralTasks(task.module, sides, others)
+        self.module: nn.Module = MultitaskModule(task.module, sides, others)
         self.metric, self.larger_is_better = task.metric, task.larger_is_better
 
     def lengths(self, epoch: int) -> Sequence[int]:
@@ -183,11 +183,11 @@ class Beside:
             lengths = other.lengths(epoch)
             places = torch.arange(max(1, round(side.share * tokens / self._means[number])))
             first = torch.full_like(places, indices[0])
-            luck = uniform(self._seed, epoch, first, places, _CHOICE + number)
+            luck = uniform(self._seed, epoch, first, places, _SIDE_TASK_PURPOSE + number)
             drawn = (luck * len(lengths)).long().tolist()
             # Like lengths side by side share a call of attention.
             others.append(other.batch(sorted(drawn, key=lambda i: -lengths[i]), epoch))
-        return SeveralBatches(own.packed, own.targets, own.count, tuple(others))
+        return MultitaskBatch(own.packed, own.targets, own.count, tuple(others))
 
     def evaluate(self, interface: RobertaHubInterface | None = None) -> dict[str, float]:
         """Measure the run's own task."""

@@ -13,32 +13,36 @@ from dataclasses import dataclass
 import torch
 from torch import Tensor
 
-from roberta_hub.train.fitting.calibration import calibrated, temperature, thresholds
+from roberta_hub.train.fitting.calibration import (
+    choose_thresholds,
+    cross_calibrated,
+    fit_temperature,
+)
 from roberta_hub.train.fitting.learner import Learner
 from roberta_hub.train.fitting.regression import regression, solve
 from roberta_hub.train.metrics import spearman
 from roberta_hub.train.settings import Config
 
-AS_IS = "the model as it is"
-HEAD = "a regression on the model's vectors"
-WHOLE = "that regression, then the whole model"
-OWN = "the model's own head, then the whole model"
-FOLDS = 5
+METHOD_AS_IS = "the model as it is"
+METHOD_HEAD = "a regression on the model's vectors"
+METHOD_WHOLE = "that regression, then the whole model"
+METHOD_OWN = "the model's own head, then the whole model"
+NUM_FOLDS = 5
 """Parts of a very small table, each answered by what the others taught."""
-FEWER = 3
+NUM_FOLDS_LARGER_TABLE = 3
 """Parts of a table that has enough rows for each of them to say something."""
-ENOUGH = 64
+LARGER_TABLE_ROWS = 64
 """Rows from which on they are fewer: the choice then takes two fifths less work."""
-DRAWS = 500
+OPTIMISM_DRAWS = 500
 """Tables that are drawn to see how lucky the best way was."""
-WARMTH = 28
+WARM_ROWS = 28
 """Rows at which a model that is trained as a whole mostly needs a temperature of 2; with more rows
 it comes near 1. By the tables for tuning: 1.3 to 6 at 16 rows, 1.6 to 2 at 40, 1.6 at 80."""
-DOUBT = 2.0
+DOUBT_STANDARD_ERRORS = 2.0
 """Standard errors by which the regression must be better than the whole model to be taken."""
-MINUTES = 2.0
+DEFAULT_MINUTES = 2.0
 """Of two cores' work that choosing and learning take, if nothing else is said."""
-MEASURES = {
+METHOD_MEASURES = {
     "classification": "accuracy",
     "multi_label": "micro-F1",
     "regression": "Spearman",
@@ -47,7 +51,7 @@ MEASURES = {
 
 
 @dataclass(frozen=True)
-class Way:
+class Method:
     """A way of learning, and what it answers to rows that it had not learnt."""
 
     name: str
@@ -60,10 +64,10 @@ class Way:
 
 
 @dataclass(frozen=True)
-class Answers:
+class MethodAnswers:
     """What a way answers to rows that it had not learnt."""
 
-    way: Way
+    way: Method
     folds: list[list[int]]
     """The rows that were answered, each fold by what the others taught."""
     logits: Tensor
@@ -77,7 +81,7 @@ class Answers:
         return [i for fold in self.folds for i in fold]
 
 
-class Chooser:
+class MethodSelector:
     """Tries ways of learning on some rows of a learner."""
 
     def __init__(self, learner: Learner, folds: list[list[int]]) -> None:
@@ -92,7 +96,7 @@ class Chooser:
 
     # ---- ways ----
 
-    def by_regression(self, words: Tensor | None) -> Answers:
+    def by_regression(self, words: Tensor | None) -> MethodAnswers:
         """Choose the settings of a regression, and answer every row.
 
         Args:
@@ -114,12 +118,12 @@ class Chooser:
             layer = solve(features[own], targets[own], learner.kind, strength, prior)
             learner.set(layer, scale)
 
-        way = Way(HEAD, learn, lambda rows: learner.work_of(rows) / 3)
+        way = Method(METHOD_HEAD, learn, lambda rows: learner.work_of(rows) / 3)
         return self._answered(way, self.folds, found.unseen[[i for p in parts for i in p]])
 
     def by_training(
         self, name: str, begin: Callable[[Sequence[int]], None], config: Config | None = None
-    ) -> Way:
+    ) -> Method:
         """Make a way that trains the whole model.
 
         Args:
@@ -137,10 +141,10 @@ class Chooser:
             self.learner.config = config or self.learner.config
             return self.learner.work_of_training(rows)
 
-        usual = 1 + WARMTH / len(self.rows)
-        return Way(name, learn, work, usual)
+        usual = 1 + WARM_ROWS / len(self.rows)
+        return Method(name, learn, work, usual)
 
-    def answers(self, way: Way, folds: Sequence[list[int]]) -> Answers:
+    def answers(self, way: Method, folds: Sequence[list[int]]) -> MethodAnswers:
         """Learn all but one fold and answer that, for each of some folds."""
         found = []
         for fold in folds:
@@ -149,27 +153,27 @@ class Chooser:
             found.append(self.learner.logits(self.learner.lesson, fold))
         return self._answered(way, [list(fold) for fold in folds], torch.cat(found))
 
-    def as_it_is(self) -> Answers:
+    def as_it_is(self) -> MethodAnswers:
         """Answer every row by the head that the model has."""
         learner = self.learner
-        way = Way(AS_IS, lambda rows: learner.restore(), lambda rows: 0.0)
+        way = Method(METHOD_AS_IS, lambda rows: learner.restore(), lambda rows: 0.0)
         logits = learner.logits(learner.lesson, [i for fold in self.folds for i in fold])
-        return Answers(way, self.folds, logits, 1.0)
+        return MethodAnswers(way, self.folds, logits, 1.0)
 
-    def _answered(self, way: Way, folds: list[list[int]], logits: Tensor) -> Answers:
+    def _answered(self, way: Method, folds: list[list[int]], logits: Tensor) -> MethodAnswers:
         targets = self.learner.lesson.targets[[i for fold in folds for i in fold]]
         kind = self.learner.kind
-        even = calibrated(logits, targets, kind, parts_of(folds), way.usual)
-        return Answers(way, folds, even, temperature(logits, targets, kind, way.usual))
+        even = cross_calibrated(logits, targets, kind, rows_of_folds(folds), way.usual)
+        return MethodAnswers(way, folds, even, fit_temperature(logits, targets, kind, way.usual))
 
 
-def parts_of(folds: Sequence[Sequence[int]]) -> list[list[int]]:
+def rows_of_folds(folds: Sequence[Sequence[int]]) -> list[list[int]]:
     """Tell where the rows of each fold stand, one fold after the other.
 
     A fold that is alone has two halves, so that each can be judged by what the other says.
 
     Example:
-        >>> parts_of([[7, 3], [5]]), parts_of([[4, 5, 6]])
+        >>> rows_of_folds([[7, 3], [5]]), rows_of_folds([[4, 5, 6]])
         ([[0, 1], [2]], [[0, 2], [1]])
     """
     if len(folds) == 1:
@@ -186,13 +190,13 @@ def folds_for(rows: int) -> int:
         >>> folds_for(16), folds_for(640)
         (5, 3)
     """
-    return FOLDS if rows < ENOUGH else FEWER
+    return NUM_FOLDS if rows < LARGER_TABLE_ROWS else NUM_FOLDS_LARGER_TABLE
 
 
 # ---- which way is best ----
 
 
-def best_of(found: Sequence[Answers], learner: Learner) -> Answers:
+def best_method(found: Sequence[MethodAnswers], learner: Learner) -> MethodAnswers:
     """Take the way that answers best.
 
     The model as it is stays, unless another way answers better. Training the whole model is taken
@@ -206,14 +210,18 @@ def best_of(found: Sequence[Answers], learner: Learner) -> Answers:
     best = found[0]
     for other in found[1:]:
         rows = sorted(set(best.rows) & set(other.rows))
-        gain = worth(other, rows, learner) - worth(best, rows, learner)
-        doubt = 0.0 if best.way.name == AS_IS else _doubt(best, other, rows, learner)
-        if gain > -DOUBT * doubt:
+        gain = measure_of(other, rows, learner) - measure_of(best, rows, learner)
+        doubt = (
+            0.0 if best.way.name == METHOD_AS_IS else _difference_error(best, other, rows, learner)
+        )
+        if gain > -DOUBT_STANDARD_ERRORS * doubt:
             best = other
     return best
 
 
-def _doubt(first: Answers, second: Answers, rows: Sequence[int], learner: Learner) -> float:
+def _difference_error(
+    first: MethodAnswers, second: MethodAnswers, rows: Sequence[int], learner: Learner
+) -> float:
     """Compute the standard error of the difference of two ways' measures on the same rows."""
     if learner.kind == "regression":
         return 1 / math.sqrt(max(len(rows), 1))
@@ -223,8 +231,8 @@ def _doubt(first: Answers, second: Answers, rows: Sequence[int], learner: Learne
     return float(each.std(correction=0)) / math.sqrt(max(len(rows), 1))
 
 
-def worth(answers: Answers, rows: Sequence[int], learner: Learner) -> float:
-    """Compute the measure of `MEASURES` on some of the answered rows."""
+def measure_of(answers: MethodAnswers, rows: Sequence[int], learner: Learner) -> float:
+    """Compute the measure of `METHOD_MEASURES` on some of the answered rows."""
     if learner.kind == "regression":
         place = {row: i for i, row in enumerate(answers.rows)}
         numbers = answers.logits[[place[row] for row in rows], 0].tolist()
@@ -232,7 +240,7 @@ def worth(answers: Answers, rows: Sequence[int], learner: Learner) -> float:
     return float(_share(_sums(answers, rows, learner).sum(0)))
 
 
-def luck(found: Sequence[Answers], learner: Learner, seed: int = 0) -> float:
+def selection_optimism(found: Sequence[MethodAnswers], learner: Learner, seed: int = 0) -> float:
     """Estimate what the best of several ways gains because it was chosen by the rows that judge it.
 
     In tables drawn from the rows, the way that is best there is judged by the rows that were not
@@ -251,7 +259,7 @@ def luck(found: Sequence[Answers], learner: Learner, seed: int = 0) -> float:
     rows = sorted(set.intersection(*(set(answers.rows) for answers in found)))
     sums = torch.stack([_sums(answers, rows, learner) for answers in found])  # (ways, m, 2)
     generator, lost = torch.Generator().manual_seed(seed), []
-    for _ in range(DRAWS):
+    for _ in range(OPTIMISM_DRAWS):
         drawn = torch.randint(len(rows), (len(rows),), generator=generator)
         left = torch.ones(len(rows), dtype=torch.bool)
         left[drawn] = False
@@ -267,7 +275,7 @@ def _share(sums: Tensor) -> Tensor:
     return sums[..., 0] / sums[..., 1].clamp(min=1e-9)
 
 
-def _sums(answers: Answers, rows: Sequence[int], learner: Learner) -> Tensor:
+def _sums(answers: MethodAnswers, rows: Sequence[int], learner: Learner) -> Tensor:
     """Compute what each row adds to the measure's numerator and denominator: (m, 2)."""
     place = {row: i for i, row in enumerate(answers.rows)}
     logits = answers.logits[[place[row] for row in rows]]
@@ -276,9 +284,11 @@ def _sums(answers: Answers, rows: Sequence[int], learner: Learner) -> Tensor:
         weights = torch.ones(len(rows), dtype=torch.float64)
         if learner.shares is not None:  # every class counts as much
             weights = 1 / (targets @ learner.shares)
-            if answers.way.name != AS_IS:  # whose weights stay
+            if answers.way.name != METHOD_AS_IS:  # whose weights stay
                 logits = logits - learner.shares.log()
         right = logits.argmax(1).eq(targets.argmax(1)).double()
         return torch.stack([weights * right, weights], 1)
-    given = (logits.sigmoid() >= torch.tensor(thresholds(logits.sigmoid(), targets))).double()
+    given = (
+        logits.sigmoid() >= torch.tensor(choose_thresholds(logits.sigmoid(), targets))
+    ).double()
     return torch.stack([2 * (given * targets).sum(1), given.sum(1) + targets.sum(1)], 1)

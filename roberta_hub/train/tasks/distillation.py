@@ -32,20 +32,20 @@ _BROKEN = re.compile("[\udc80-\udcff]")
 
 
 @dataclass(frozen=True)
-class TaughtBatch(Batch):
+class DistillationBatch(Batch):
     """A batch, the same text in the teacher's pieces, and which of them belong together.
 
-    Its targets hold `taught` (M,), rows of the student, and `pieces` (2, P), pairs of a place in
-    `taught` and a row of the teacher.
+    Its targets hold `aligned` (M,), rows of the student, and `pieces` (2, P), pairs of a place in
+    `aligned` and a row of the teacher.
     """
 
-    lesson: PackedBatch
+    teacher_input: PackedBatch
 
-    def to(self, device: torch.device) -> TaughtBatch:
+    def to(self, device: torch.device) -> DistillationBatch:
         """Move both to a device."""
         own = super().to(device)
-        lesson = Batch(self.lesson, {}, 0).to(device).packed
-        return replace(self, packed=own.packed, targets=own.targets, lesson=lesson)
+        teacher_input = Batch(self.teacher_input, {}, 0).to(device).packed
+        return replace(self, packed=own.packed, targets=own.targets, teacher_input=teacher_input)
 
 
 def load_teacher(name_or_path: str, precision: str) -> RobertaHubInterface:
@@ -88,7 +88,7 @@ class Teacher:
             for i, row in enumerate(student.rows)
         ]
 
-    def lesson(self, batch: Batch, sequences: Sequence[Tensor]) -> TaughtBatch:
+    def teacher_targets(self, batch: Batch, sequences: Sequence[Tensor]) -> DistillationBatch:
         """Write a batch's text in the teacher's pieces, and align the two.
 
         Args:
@@ -96,26 +96,26 @@ class Teacher:
             sequences: ids of the same batch before anything was masked, (T_i,) each.
         """
         tokenizer, limit = self.interface.tokenizer, self.roberta.config.max_positions
-        ids, taught, pieces = [], [], []
-        row = lesson_row = found = 0
+        ids, aligned, pieces = [], [], []
+        row = teacher_row = found = 0
         for sequence in sequences:
             text, places = self._read(sequence.tolist())
             own = tokenizer.ids_of(text)[: limit - 2]
             spans = torch.tensor(tokenizer.offsets(text)[: limit - 2]).reshape(-1, 2)
             rows, pairs = _align(places, spans)
-            taught.append(rows + row)
-            pieces.append(pairs + torch.tensor([[found], [lesson_row + 1]]))  # 1: after `<s>`
+            aligned.append(rows + row)
+            pieces.append(pairs + torch.tensor([[found], [teacher_row + 1]]))  # 1: after `<s>`
             ids.append(
                 torch.cat([own.new_tensor([tokenizer.bos]), own, own.new_tensor([tokenizer.eos])])
             )
-            row, lesson_row, found = (
+            row, teacher_row, found = (
                 row + len(sequence),
-                lesson_row + len(ids[-1]),
+                teacher_row + len(ids[-1]),
                 found + len(rows),
             )
-        targets = {**batch.targets, "taught": torch.cat(taught), "pieces": torch.cat(pieces, 1)}
-        lesson = pack_sequences(ids, padding_idx=self.roberta.config.padding_idx)
-        return TaughtBatch(batch.packed, targets, batch.count, lesson)
+        targets = {**batch.targets, "aligned": torch.cat(aligned), "pieces": torch.cat(pieces, 1)}
+        teacher_input = pack_sequences(ids, padding_idx=self.roberta.config.padding_idx)
+        return DistillationBatch(batch.packed, targets, batch.count, teacher_input)
 
     def _read(self, ids: list[int]) -> tuple[str, Tensor]:
         """Return a sequence's text, and where each token lies in it, in characters: (T, 2)."""
@@ -136,14 +136,14 @@ class Teacher:
         )
 
     @torch.no_grad()
-    def states(self, batch: TaughtBatch) -> Tensor:
+    def states(self, batch: DistillationBatch) -> Tensor:
         """Compute the states that a batch's tokens should have: (M, C)."""
         device = batch.packed.ids.device
         self.interface.to(device)
         with evaluating(self.roberta), torch.autocast(device.type, enabled=False):
-            states = self.roberta.features(batch.lesson)  # (K, C)
+            states = self.roberta.features(batch.teacher_input)  # (K, C)
         place, row = batch.targets["pieces"]
-        sums = states.new_zeros(len(batch.targets["taught"]), states.size(1))
+        sums = states.new_zeros(len(batch.targets["aligned"]), states.size(1))
         sums.index_add_(0, place, states[row])
         counts = torch.bincount(place, minlength=len(sums)).clamp(min=1)
         return sums / counts.unsqueeze(1)
@@ -176,7 +176,7 @@ def _align(places: Tensor, spans: Tensor) -> tuple[Tensor, Tensor]:
     return tokens, torch.stack([place, first[place] + step])
 
 
-class Taught(nn.Module):
+class Distilled(nn.Module):
     """A masked LM that learns its teacher's hidden states too."""
 
     METRICS = MaskedLM.METRICS
@@ -196,14 +196,14 @@ class Taught(nn.Module):
     def forward(self, batch: Batch) -> Loss:
         """Add the masked LM's loss and the states' relative squared error, as many times."""
         (lm,), (teacher,) = self._lm, self._teacher
-        if not isinstance(batch, TaughtBatch) or not torch.is_grad_enabled():
+        if not isinstance(batch, DistillationBatch) or not torch.is_grad_enabled():
             loss: Loss = lm(batch)
             return loss
         states = hidden(self.roberta, batch)  # (N, C)
         words = masked_loss(self.roberta, states[batch.targets["rows"]], batch.targets["ids"])
         wanted = teacher.states(batch)
         error = (
-            states[batch.targets["taught"]].float() - wanted
+            states[batch.targets["aligned"]].float() - wanted
         ).square().sum() / wanted.square().sum()
         total = words + self.weight * batch.count * error
         return Loss(total, {"lm_loss": words.detach(), "state_error": batch.count * error.detach()})
