@@ -31,7 +31,7 @@ class Header:
     lines: int
     """Lines before the first row."""
     quoted: bool = True
-    """Whether fields stand in quotes; in a TSV as GLUE's a quote is a character."""
+    """Whether fields are quoted; in a TSV like GLUE's a quote is a character."""
 
 
 def csv_header(lines: Iterable[Line], name: object, named: bool = True) -> Header:
@@ -68,7 +68,7 @@ def tsv_header(read: Callable[[], Iterable[Line]], name: object, named: bool = T
     and one of them has a doubled quote inside, or the whole header is quoted.
 
     Args:
-        read: reads the file's lines anew; 1,000 of them may be long.
+        read: reads the file's lines from the start.
         name: of the file, for errors.
         named: see `csv_header`.
 
@@ -150,10 +150,10 @@ def _is_quoted(texts: Iterable[str]) -> bool:
 def delimited_rows(
     lines: Iterable[Line], header: Header, first: int
 ) -> Iterator[tuple[int, RowValues]]:
-    """Read rows, each with the line it begins on; behind one that is at fault it goes on.
+    """Read rows, each with its first line's number; goes on after a faulty row.
 
     Args:
-        lines: of the file, behind the header.
+        lines: of the file, after the header.
         header: of the file.
         first: number of the first of these lines.
     """
@@ -233,7 +233,7 @@ def _trouble(error: csv.Error) -> str:
     if isinstance(error, _TooLong):
         return said
     if "expected after" in said:
-        return "text stands behind a closing quote; a quote inside a quoted field is doubled"
+        return "text follows a closing quote; a quote inside a quoted field is doubled"
     if "unexpected end" in said or "field larger" in said:
         return "a quote opens here that is never closed; a quote inside a quoted field is doubled"
     if "new-line character" in said:
@@ -248,7 +248,7 @@ def _trouble(error: csv.Error) -> str:
 def _marks(separator: str) -> re.Pattern[bytes]:
     """Return what matches ends of rows, and as a whole what may hold newlines that end none."""
     quote = rb'"(?<![^,\n]")[^"]*(?:""[^"]*)*'  # a field that begins with one, and may go on
-    closed = rb'(?:(")(?:[^,\r\n][^\n]*|\r+[^\r\n][^\n]*)?)?'  # text behind it: a bad line
+    closed = rb'(?:(")(?:[^,\r\n][^\n]*|\r+[^\r\n][^\n]*)?)?'  # text after it: a bad line
     bare = rb"\r+[^\r\n][^\n]*"  # a bad line too, in which no quote counts any more
     every = rb"\n|" + quote + closed + rb"|" + bare
     return re.compile(every.replace(b",", re.escape(separator.encode())))
@@ -257,7 +257,7 @@ def _marks(separator: str) -> re.Pattern[bytes]:
 def row_ends(data: bytes, separator: str | None) -> tuple[list[int], bool]:
     r"""Find the ends of rows in a stretch of text that begins with a row.
 
-    It sees rows as Python's `csv` does, which goes on with the next line behind a bad one. A quote
+    It sees rows as Python's `csv` does, which goes on with the line after a bad one. A quote
     counts where a field begins: one in the midst of text is text.
 
     Args:

@@ -1,4 +1,4 @@
-"""What holds values in memory: columns, and data frames of pandas, polars and Arrow.
+"""Columns and data frames in memory: pandas, polars, Arrow.
 
 Containers of other packages are known by what they offer (`tolist`, `to_pylist`, iteration), never
 by their class, so that none of those packages is imported.
@@ -66,7 +66,7 @@ def warn_if_exhausted(value: object, name: str) -> None:
     """
     advise(
         f"{name} is a {kind_of(value)} that yields nothing; if it was read before, it is used up: "
-        "make it anew, or a list of it"
+        "create it again, or pass a list"
     )
 
 
@@ -204,7 +204,7 @@ def is_stream(table: object) -> bool:
 
 
 def append_columns(frame: Any, answers: Any) -> Any:
-    """Return a frame of the same kind with more columns behind its own.
+    """Return a frame of the same kind with columns appended.
 
     Args:
         frame: of Arrow, pandas or polars, or a dict of columns.

@@ -62,7 +62,7 @@ def parse_list(text: str) -> list[Any] | dict[str, Any] | None:
 
 
 def _python(inside: str, *, keys: bool) -> list[Any] | dict[str, Any] | None:
-    """Read what stands between the brackets."""
+    """Parse the items between the brackets."""
     found: list[tuple[str, str | None]] = []
     position = 0
     while position < len(inside):

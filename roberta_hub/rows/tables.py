@@ -33,7 +33,7 @@ from roberta_hub.terminal import clean
 FORMATS = ("tsv", "jsonl", "parquet", "csv")
 """What `open_table` reads."""
 SUFFIXES = {**{name: name for name in FORMATS}, "ndjson": "jsonl", "pq": "parquet"}
-"""The format that each ending of a file's name stands for; `.gz` and `.xz` may follow."""
+"""File formats by suffix; `.gz` and `.xz` may follow."""
 TABLE_FORMS = (
     "give a path to a CSV, TSV, JSONL or Parquet file, a data frame of pandas, polars or Arrow, "
     "a dict of columns or a list of dicts"
@@ -126,7 +126,7 @@ class Table:
     columns: list[str]
     """Names in the file's order; of JSONL those of its first 100 objects."""
     read: Callable[[], NumberedRows]
-    """Reads the rows anew, with their numbers; also those that are at fault."""
+    """Reads numbered rows from the start, faulty ones included."""
     headed: bool = False
     """Whether the names are the first row of a file, which may be a row of data as well."""
 

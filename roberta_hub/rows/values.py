@@ -1,4 +1,4 @@
-"""Says what a cell of a table holds: a text, a number, or nothing. The opinion is the same for all.
+"""Reads table cells as text, number or missing value, the same way for all callers.
 
 Values of other packages are known by what they offer, so that none of those packages is imported.
 """
@@ -25,7 +25,7 @@ _TIME_TYPES = ("datetime64", "timedelta64")
 
 @dataclass(frozen=True)
 class Fault:
-    """Stands where a row, or a value of it, cannot be read."""
+    """Placeholder for a row or value that cannot be read."""
 
     why: str
 
@@ -50,7 +50,7 @@ RowTexts: TypeAlias = "str | tuple[str, ...] | Fault | None"
 
 
 def is_missing(value: object) -> bool:
-    """Tell whether a cell holds nothing: None, NaN of any type, pandas' NA and NaT, Arrow's null.
+    """Whether a cell is missing: None, any NaN, pandas' NA and NaT, Arrow's null.
 
     A str is never missing, whatever it says: "", " " and "nan" are texts.
 

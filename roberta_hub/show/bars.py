@@ -1,4 +1,4 @@
-"""Shows rows of numbers with bars: probabilities, scores, words with what would stand there."""
+"""Shows rows of numbers with bars: probabilities, scores, candidate words."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from roberta_hub.terminal import width_of
 BAR_CHARACTERS = 16
 """Characters of a whole bar in a terminal."""
 _NUMBERED, _LABELLED = 12, 24
-"""Most columns of a number, and of a label with a note behind it."""
+"""Maximal widths of a number, and of a label that a note follows."""
 _EIGHTHS = " ▏▎▍▌▋▊▉"
 _BAR_POINTS = 130.0
 """Of a whole bar in a picture."""

@@ -1,6 +1,6 @@
 """Holds the colours of displays, which are readable on white and on black pages.
 
-Text keeps the page's own colour; what lies behind it is a tint, a colour that lets part of the page
+Text keeps the page's own colour; its background is a tint, a colour that lets part of the page
 through. Each colour has at least 3 : 1 against white and against black (WCAG 2.2, 1.4.11), and text
 on the strongest tint at least 4.5 : 1 (1.4.3), on white, black and the pages of usual notebooks.
 """
@@ -38,7 +38,7 @@ def css(colour: Colour, opacity: float = 1.0) -> str:
 
 
 def over(colour: Colour, opacity: float, page: Colour) -> Colour:
-    """Mix a tint with the page behind it.
+    """Mix a tint with the page's background.
 
     Example:
         >>> over((0, 0, 0), 0.5, (255, 255, 255))

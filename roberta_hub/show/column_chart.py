@@ -1,4 +1,4 @@
-"""Shows shares beside what was claimed of them, as columns with a mark: a reliability diagram."""
+"""Reliability diagrams: columns of observed shares, with marks for the predicted ones."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ COLUMN_LETTERS = 7.0
 _MARK_HEIGHT = 0.025
 """Height of a mark, in columns."""
 _POINTS, _WIDTH, _GAP = 110.0, 34.0, 8.0
-"""Of a column in a picture: height, width, and what lies between two."""
+"""Height, width and gap of columns in a picture."""
 _REST_OPACITY = 0.2
 """Opacity of what a column lacks to be whole."""
 _TABLE = "border-collapse:collapse;border:0;background:none;margin:.2em 0"
@@ -38,7 +38,7 @@ class ChartColumn:
 
 @dataclass(frozen=True)
 class ColumnChart:
-    """Columns beside each other, with what they mean below."""
+    """Columns side by side, with a legend below."""
 
     columns: Sequence[ChartColumn]
     legend: str
@@ -60,7 +60,7 @@ class ColumnChart:
         return [*Bars(bars).lines(), *Note(self.legend).lines()]
 
     def draw(self, sheet: Sheet) -> None:
-        """Draw the columns beside each other."""
+        """Draw the columns side by side."""
         sheet.down(4)
         for i, one in enumerate(self.columns):
             x = sheet.left + i * (_WIDTH + _GAP)

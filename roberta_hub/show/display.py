@@ -54,7 +54,7 @@ class Display:
         """Put a display together.
 
         Args:
-            title: stands above the parts.
+            title: heading above the parts.
             parts: one below the other.
             values: the same in plain words and numbers, for `to_dict`.
         """

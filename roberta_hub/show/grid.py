@@ -14,14 +14,14 @@ from roberta_hub.show.terminal_text import TERMINAL_COLUMNS, cut
 from roberta_hub.terminal import width_of
 
 TOKEN_COLUMNS = 12
-"""Columns of a token beside a map."""
+"""Width of a token next to a map."""
 TITLE_COLUMNS = 32
 """Columns of a map's title."""
 _SMALL_MAP_PIXELS = 130
-"""Pixels of a map beside others."""
+"""Pixels of each map if there are several."""
 _FINE_MAPS = 12
 """Maps that get 16 shades; more of them get 4, and a page stays small."""
-_NEIGHBOURS = ("itself", "the token before", "the token behind", "the first token")
+_NEIGHBOURS = ("itself", "the token before", "the token after", "the first token")
 _NAMES = "line-height:{};font-size:{};white-space:nowrap;vertical-align:"
 _CELL = "padding:1px 3px;border:0;background:none"
 _IMAGE = "image-rendering:pixelated;display:block;max-width:none;margin:0"
@@ -38,13 +38,13 @@ class Panel:
 
 @dataclass(frozen=True)
 class Grid:
-    """One map with its tokens, or several small ones beside each other."""
+    """One map with its tokens, or several small ones side by side."""
 
     tokens: Sequence[str]
     panels: Sequence[Panel]
 
     def html(self) -> Html:
-        """Build pictures, which lie in the page itself."""
+        """Build pictures, embedded in the page."""
         if len(self.panels) == 1:
             return element("div", self._map(self.panels[0]), self._legend.html())
         maps = [

@@ -38,7 +38,7 @@ class Mark:
     note: str = ""
     """Shown where the mouse rests on it."""
     tag: str = ""
-    """A short word behind it."""
+    """A short label after it."""
     colour: Colour | None = None
     """Its own; None: that of all."""
 
@@ -48,7 +48,7 @@ class TextUnit(NamedTuple):
 
     text: str
     mark: Mark | None = None
-    """That they stand under."""
+    """Label below."""
     is_tag: bool = False
     """Whether they are the mark's tag, and not of the text."""
 

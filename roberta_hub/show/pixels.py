@@ -14,7 +14,7 @@ def shades_png(levels: Sequence[Sequence[float]], colour: Colour, bits: int = 4)
     r"""Write the PNG (ISO 15948: a palette of one colour, with opacities).
 
     Args:
-        levels: 0 to 1: how much of the colour covers what is behind. Shape: (rows, columns)
+        levels: 0 to 1: opacity of the colour. Shape: (rows, columns)
         colour: of all cells.
         bits: of a pixel, 1, 2 or 4; there are 2**bits shades.
 

@@ -1,6 +1,6 @@
 """Draws on a white sheet with matplotlib, from the top down, and makes a PNG of it.
 
-Lengths are points (1/72 inch), y grows downward. A sheet is as high as what stands on it, so that
+Lengths are points (1/72 inch), y grows downward. A sheet is as high as its content, so that
 nothing is clipped.
 """
 

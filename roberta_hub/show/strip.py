@@ -27,7 +27,7 @@ class Chip:
 
     text: str
     below: str
-    """What stands under it."""
+    """Text below the piece."""
     word: int | None = None
     """Which word it belongs to; neighbours of other words have other colours. None: to none."""
     note: str = ""
@@ -46,7 +46,7 @@ class Strip:
         return element("div", boxes, element("div", _KEY, style=_BELOW))
 
     def lines(self) -> list[str]:
-        """Write at most 80 columns a line: pieces, and below them what stands there."""
+        """Write at most 80 columns a line: pieces, and their ids below."""
         cells = [
             (cut(chip.text, _PIECE_COLUMNS), cut(chip.below, _PIECE_COLUMNS)) for chip in self.chips
         ]

@@ -96,7 +96,7 @@ class Messages:
         logger.info("evaluated after update %s: %s%s", f"{row['update']:,}", shown, kept)
 
     def saved(self, path: Path) -> None:
-        """Say where a state lies that the run can go on from."""
+        """Log the path of a state that the run can resume from."""
         logger.info("saved %s", path)
 
     def stopped(self, update: int, why: str) -> None:

@@ -109,7 +109,7 @@ class LoopConfig:
     """Stop after this many evaluations without a new best."""
     save_every: int | None = None
     """Updates between states to resume from; None: after each evaluation and every
-    `save_minutes`; 0: never, a run that is stopped begins anew."""
+    `save_minutes`; 0: never, a stopped run starts from scratch."""
     save_minutes: float = 10.0
     log_every: int = 10
     """Updates between rows of the log."""

@@ -24,7 +24,7 @@ from roberta_hub.text.tokenizer import Tokenizer
 
 FIRST_LOGITS_SPREAD = 4.0
 """Spread of the LM head's first logits around the words' frequencies, for a feature of length
-sqrt(E): some words stand out, none is sure."""
+sqrt(E): some words are likelier, none is certain."""
 
 
 def transfer(
@@ -36,7 +36,7 @@ def transfer(
 ) -> RobertaHubInterface:
     """Make a model with a donor's layers and another vocabulary.
 
-    Segments are given up: the donor's first one is added to the positions. Heads stay behind.
+    Segments are given up: the donor's first one is added to the positions. Heads are dropped.
 
     Args:
         donor: a model whose embeddings have the width of its layers (BERT, RoBERTa, MiniLM).
@@ -119,7 +119,7 @@ def mean_vectors(donor: RobertaHubInterface, tokenizer: Tokenizer) -> Tensor:
 
 
 def spellings(donor: Tokenizer, tokenizer: Tokenizer) -> Iterator[list[int]]:
-    """Spell each piece of a vocabulary in the donor's pieces; empty where it stands for no text.
+    """Spell each token of a vocabulary in the donor's tokens; empty for tokens without text.
 
     A piece that begins a word, or with a capital letter, is spelt as a word, another one as the
     rest of a word.

@@ -121,7 +121,13 @@ def test_behind_a_row_at_fault_reading_goes_on() -> None:
         ["8", "9"],
     ]
     faults = [values.why for _, values in found if isinstance(values, Fault)]
-    words = ("1 fields", "text stands behind", "not UTF-8", "a NUL", "a line of more than 9 bytes")
+    words = (
+        "1 fields",
+        "text follows a closing",
+        "not UTF-8",
+        "a NUL",
+        "a line of more than 9 bytes",
+    )
     assert all(word in why for word, why in zip(words, faults, strict=True))
 
 

@@ -163,7 +163,11 @@ BAD = {
     "too few fields": ("x.csv", b"a,b\n1,2\n\n3\n", "x.csv:4: 1 fields, the header has 2"),
     "a comma without quotes": ("x.csv", b"a,b\nNo, no.,1\n", "x.csv:2: 3 fields, the header has 2"),
     "a tab in a TSV": ("x.tsv", b"a\tb\nx\ty\tz\n", "x.tsv:2: 3 fields, the header has 2"),
-    "a quote that is not doubled": ("x.csv", b'a,b\n"He "x" b",1\n', "x.csv:2: text stands behind"),
+    "a quote that is not doubled": (
+        "x.csv",
+        b'a,b\n"He "x" b",1\n',
+        "x.csv:2: text follows a closing",
+    ),
     "a quote never closed": ("x.csv", b'a,b\n1,2\n"x,1\ny,2\n', "x.csv:3: a quote opens here"),
     "CR alone": ("x.csv", b"a,b\rc,1\rd,2", "x.csv:1: a line ends with CR alone"),
     "one name twice": ("x.csv", b"a,b,a\n1,2,3\n", "x.csv:1: two columns have the same name, 'a'"),

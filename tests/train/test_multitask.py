@@ -194,7 +194,7 @@ def test_the_head_of_the_runs_own_task_stays_the_models_own(material, tmp_path):
     assert roberta.eval().classify("It is two x.").label in ("warm", "cold")
 
 
-@pytest.mark.filterwarnings("ignore:re-registering", "ignore:.*it begins anew")
+@pytest.mark.filterwarnings("ignore:re-registering", "ignore:.*it starts from scratch")
 @pytest.mark.parametrize("labels", ["xyz", "xy"])
 def test_two_tasks_with_one_head_and_other_labels(material, tmp_path, labels):
     path = tmp_path / "other.tsv"

@@ -1,6 +1,6 @@
 """Cuts a token stream into blocks, the sequences that pre-training sees.
 
-Where they begin and end is written once, beside the stream, and mapped by every process from then
+Their boundaries are written once, next to the stream, and mapped by every process from then
 on: `blocks-<size>-<mode>-<stream>.bin` has a magic number, the number of blocks, all starts and all
 ends, as int64.
 """
@@ -121,7 +121,7 @@ def cached_blocks(
 ) -> Blocks:
     r"""Cut a stream as `cut_blocks` does, or map the blocks that an earlier call has cut.
 
-    One process of several cuts, the others wait. A stream that was built anew, copied or changed
+    One process of several cuts, the others wait. A stream that was rebuilt, copied or changed
     has other blocks: they are cut again, and those of the old one are deleted. Where the folder
     cannot be written, every process cuts for itself.
 

@@ -31,7 +31,7 @@ class Maskable:
     """Which ids may be masked and drawn, and which begin a word."""
 
     text: Tensor
-    """Ids that stand for text, bool (V,); the others are never chosen and replace nothing."""
+    """Ids of text, bool (V,); the others are never chosen and replace nothing."""
     begins: Tensor
     """Ids that begin a word: a space in front, or no text at all. Bool (V,)"""
     mask: int
@@ -205,7 +205,7 @@ def replace_tokens(
     maskable: Maskable,
     masking: Masking,
 ) -> Tensor:
-    """Tell what the model sees for each chosen token: `<mask>`, the token itself or another one.
+    """Replace each chosen token by `<mask>`, itself or a random token.
 
     Args:
         ids: (N,)
@@ -296,7 +296,7 @@ def span_lengths(numbers: Tensor, p: float, longest: int) -> Tensor:
 
 
 def _budget(prob: float, sequence: Tensor, indices: Tensor, seed: int, epoch: int) -> Tensor:
-    """Tell how many candidates of each sequence are taken: (B,).
+    """Number of candidates to mask in each sequence: (B,).
 
     The number is rounded up or down at random, so that its mean is exact.
     """

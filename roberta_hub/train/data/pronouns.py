@@ -56,7 +56,7 @@ _PUNCTUATION = '.,"'
 def _wsc(row: Row) -> PronounExample:
     """Read a row of WSC: `target.span2` is the pronoun, counted in words, `span1` the query.
 
-    Some indices are one too low, and punctuation behind the pronoun belongs to the sentence
+    Some indices are one too low, and punctuation after the pronoun belongs to the sentence
     (fairseq `wsc_utils.py`).
     """
     target = row.values.get("target")

@@ -46,7 +46,7 @@ def open_stream(folder: Path, tokenizer: Tokenizer) -> Tensor:
     if about.get("vocabulary") != _fingerprint(tokenizer):
         raise InputError(
             f"{folder} holds ids of another vocabulary than the model's; name the text files in "
-            "its place, and they are tokenized anew"
+            "its place, and they are tokenized again"
         )
     path = folder / "tokens.bin"
     width = 2 if about["dtype"] == "uint16" else 4
@@ -118,7 +118,7 @@ def build_stream(
 
 
 def source_files(source: str | Path) -> list[Path]:
-    """List the files that a name, a folder or a pattern stands for, sorted.
+    """List the files of a path, a folder or a pattern, sorted.
 
     Raises:
         InputError: there are none.

@@ -1,4 +1,4 @@
-"""Makes probabilities mean what they say: a temperature, and thresholds of several labels.
+"""Calibrates probabilities: temperature scaling, and thresholds for multi-label heads.
 
 Legend: n rows, K classes or labels.
 """
@@ -23,7 +23,7 @@ SHARED_THRESHOLD_ROWS = 8.0
 
 
 def fit_temperature(logits: Tensor, targets: Tensor, kind: HeadKind, usual: float = 1.0) -> float:
-    """Find the number by which logits are divided so that probabilities are true (Guo et al. 2017).
+    """Fit the temperature that calibrates logits (Guo et al. 2017).
 
     The temperature is the likeliest one, given the rows and a log-normal prior. There is always one
     and no edge of a search: the loss of the rows is convex in its inverse.
@@ -112,7 +112,7 @@ def choose_thresholds(probabilities: Tensor, targets: Tensor) -> tuple[float, ..
 
 
 def _middle(grid: list[float], best: list[bool]) -> float:
-    """Return the middle of the longest run of equally good thresholds; others lie between runs."""
+    """Middle of the longest run of equally good thresholds."""
     places = itertools.groupby(range(len(grid)), key=best.__getitem__)
     run = max((list(own) for good, own in places if good), key=len)
     return round((grid[run[0]] + grid[run[-1]]) / 2, 4)

@@ -116,7 +116,7 @@ class RobertaClassifier:
 
         Raises:
             RobertaHubError: texts or labels that cannot be learnt; the message says which.
-            KeyboardInterrupt: Ctrl-C; nothing is left behind.
+            KeyboardInterrupt: Ctrl-C; no files remain.
         """
         texts = _texts(X)
         columns, target = _columns(texts), read_target(y, len(texts))

@@ -1,4 +1,4 @@
-"""Judges answers to rows that were not learnt, beside the simplest guess."""
+"""Evaluates answers on held-out rows, and compares them with the simplest baseline."""
 
 from __future__ import annotations
 
@@ -291,11 +291,11 @@ def _most_confident(wrong: Sequence[Mistake]) -> list[Mistake]:
 
 
 def compare_with_guess(guess: str, gain: Interval, count: int) -> str:
-    """Say whether a model is better than the simplest guess.
+    """Write whether a model beats the simplest baseline.
 
     Args:
         guess: in words.
-        gain: where the gain over the guess lies, by 95 %.
+        gain: 95 % confidence interval of the gain over the baseline.
         count: of the judged rows.
     """
     if gain[0] > 0:

@@ -107,7 +107,7 @@ def fit(
 
     Raises:
         RobertaHubError: a table, column, row or folder that cannot be used; the message says which.
-        KeyboardInterrupt: Ctrl-C; nothing is left behind.
+        KeyboardInterrupt: Ctrl-C; no files remain.
 
     Example:
         >>> rows = [{"text": f"{word} film {i}", "label": word}

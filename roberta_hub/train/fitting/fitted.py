@@ -1,4 +1,4 @@
-"""Holds what `fit` learnt of a table: the way, the scores, and each judged row."""
+"""The result of `fit`: the method, the scores, and each judged row."""
 
 from __future__ import annotations
 
@@ -139,7 +139,7 @@ class Fitted:
 def judged_rows(
     task: str, rows: Sequence[LabelledText], answers: Sequence[Prediction]
 ) -> tuple[Judged, ...]:
-    """Put each judged row beside its answer.
+    """Pair each judged row with its answer.
 
     Args:
         task: "classification", "multi_label" or "regression".

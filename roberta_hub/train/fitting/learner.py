@@ -40,7 +40,7 @@ HEAD_KINDS: dict[str, HeadKind] = {
 }
 """What a head learns, by `Examples.task`."""
 START_STRENGTH = 100.0
-"""How much rows count beside the prior, where a regression is only the start of a training."""
+"""Weight of the rows relative to the prior, if a regression only initializes a training."""
 FLOPS_PER_SECOND = 1e11
 """Floating-point operations that two cores do in a second; work is counted by it."""
 

@@ -140,7 +140,7 @@ def learn(
     """
     if options.balance and examples.task != "classification":
         raise InputError(
-            "balance is for classes of which a text has one; labels that stand beside each other "
+            "balance is for classes of which a text has one; labels that occur together "
             "have thresholds, and numbers have no classes"
         )
     table = _Table(roberta, examples, config, options, work, run)

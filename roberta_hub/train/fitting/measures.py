@@ -86,7 +86,7 @@ def log_loss(given: Sequence[float]) -> float:
 
 
 def share_interval(share: float, count: int) -> Interval:
-    """Tell where a share lies by 95 %, from so many rows (Wilson 1927).
+    """95 % confidence interval of a share of `count` rows (Wilson 1927).
 
     Example:
         >>> [round(bound, 2) for bound in share_interval(1.0, 24)]
@@ -99,7 +99,7 @@ def share_interval(share: float, count: int) -> Interval:
 
 
 def paired_difference_interval(better: int, worse: int, count: int) -> Interval:
-    """Tell where the difference of two shares on the same rows lies by 95 %.
+    """95 % confidence interval of the difference of two shares on the same rows.
 
     It is the adjusted Wald interval of Bonett and Price (2012), which holds for few rows too.
 
@@ -120,7 +120,7 @@ def paired_difference_interval(better: int, worse: int, count: int) -> Interval:
 def bootstrap_interval(
     rows: Tensor, statistic: Callable[[Tensor], Tensor], seed: int = 0
 ) -> Interval:
-    """Tell where a statistic of sums over rows lies by 95 %, by tables drawn from the rows.
+    """95 % bootstrap interval of a statistic of means over rows.
 
     The same rows give the same interval, and the caller's random numbers stay as they are.
 

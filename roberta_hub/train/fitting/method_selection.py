@@ -52,7 +52,7 @@ METHOD_MEASURES = {
 
 @dataclass(frozen=True)
 class Method:
-    """A way of learning, and what it answers to rows that it had not learnt."""
+    """A way of learning, with its cross-validation."""
 
     name: str
     learn: Callable[[Sequence[int]], None]
@@ -65,7 +65,7 @@ class Method:
 
 @dataclass(frozen=True)
 class MethodAnswers:
-    """What a way answers to rows that it had not learnt."""
+    """Answers of a method to rows that it had not learnt."""
 
     way: Method
     folds: list[list[int]]
@@ -168,7 +168,7 @@ class MethodSelector:
 
 
 def rows_of_folds(folds: Sequence[Sequence[int]]) -> list[list[int]]:
-    """Tell where the rows of each fold stand, one fold after the other.
+    """Positions of each fold's rows when the folds are concatenated.
 
     A fold that is alone has two halves, so that each can be judged by what the other says.
 

@@ -72,8 +72,8 @@ def holds_model(directory: Path) -> bool:
 def staging_folder(output: Path | None) -> Iterator[Path]:
     """Lend a folder for the run, which is gone afterwards, also where SIGTERM ends the process.
 
-    It lies beside `output`, or inside where only `output` itself can be written, as where a
-    container mounts it. Without an output it lies where the system has temporary files, for its
+    It is next to `output`, or inside it if only `output` is writable, as in a container's mount.
+    Without an output it is in the system's folder for temporary files, for its
     owner's eyes only. What a process that was killed has left there goes.
 
     Raises:

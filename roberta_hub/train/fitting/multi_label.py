@@ -1,4 +1,4 @@
-"""Reads the labels of a text that may have several: lists, dicts, columns of 0 and 1, split text.
+"""Reads multi-label cells: lists, dicts, columns of 0 and 1, text with separators.
 
 It also tells where cells look as if they held several labels, so that a note can say what to type.
 """
@@ -84,7 +84,7 @@ def parse_cell(value: Any, separator: str | None, texts: bool) -> Any:
 
 
 def label_name(value: Any, where: str) -> str:
-    """Read one label; a whole number stays whole, as which pandas has floats beside NaN.
+    """Read one label; whole floats, as pandas has next to NaN, are read as integers.
 
     Raises:
         InputError: see `label_of`.

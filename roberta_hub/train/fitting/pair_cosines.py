@@ -1,4 +1,4 @@
-"""Teaches a model that reads pairs what its own sentence vectors say of them, before any label.
+"""Trains a pair model on the cosines of its own sentence vectors, before any label.
 
 A model reads a pair at once, and so forgets that it could compare two vectors. Texts of the table
 in new pairs, with the cosines of their vectors, remind it; no label is used. With it roberta.tiny
@@ -44,7 +44,7 @@ def pair_cosines(roberta: RobertaHubInterface, rows: Sequence[LabelledText]) -> 
 def new_pairs(
     roberta: RobertaHubInterface, rows: Sequence[LabelledText], count: int, seed: int
 ) -> list[LabelledText]:
-    """Pair the texts of rows anew, each pair with its cosine as its number.
+    """Make new pairs of the rows' texts, each scored by its cosine.
 
     Args:
         roberta: makes sentence vectors.

@@ -15,7 +15,7 @@ from torch import Tensor
 from roberta_hub.settings import HeadKind
 
 ROW_STRENGTHS = (10.0, 30.0, 100.0, 300.0)
-"""How much the rows count beside the prior, for features of mean norm 1 (scikit-learn's C)."""
+"""Weight of the rows relative to the prior, for features of mean norm 1 (scikit-learn's C)."""
 LABEL_WORD_TRUSTS = (0.0, 3.0, 6.0, 12.0)
 """Lengths of the weights that a label's own words suggest; 0: they suggest nothing."""
 FIRST_STRENGTH = 100.0

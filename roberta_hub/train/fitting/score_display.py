@@ -23,7 +23,7 @@ def display(title: str, scores: Scores, choice: Choice | None, values: dict[str,
     """Draw scores, and the choice that led to them.
 
     Args:
-        title: stands above.
+        title: heading of the display.
         scores: of the model.
         choice: which way was taken; None: there was none.
         values: the same in plain words and numbers.

@@ -81,7 +81,7 @@ class Scores:
     all right, and ECE; of a regression the mean error, Pearson's and Spearman's correlation; of
     spans micro-F1, precision and recall. The first is the one to look at."""
     interval: Interval
-    """Where the first number lies by 95 %."""
+    """95 % confidence interval of the first number."""
     simplest: float
     """The first number of the simplest guess."""
     guess: str
@@ -128,7 +128,7 @@ class Scores:
         return "\n".join(lines)
 
     def headline(self) -> str:
-        """Write the first number with its interval, beside that of the simplest guess."""
+        """Write the first number with its interval and the baseline's."""
         name, value = next(iter(self.numbers.items()))
         rows = f"on {row_count(self.count)} held out"
         if self.how == "cross-validated":

@@ -62,7 +62,7 @@ class SpanTable:
     layout: str
     """What it was found to be, in words."""
     read: Callable[[], Iterator[Marked]]
-    """Reads the rows anew."""
+    """Reads the rows from the start."""
 
 
 def span_table(
@@ -338,7 +338,7 @@ def _label_studio(table: Table) -> Iterator[Marked]:
         marked = [r for r in kept[0]["result"] if "labels" in r.get("value", {})]
         spans: Any = [r["value"] for r in marked]
         if any("globalOffsets" in span or "startOffset" in span for span in spans):
-            spans = Fault("its spans lie in HTML, whose text is not known")
+            spans = Fault("its spans refer to HTML, whose text is not known")
         yield Marked(_task_text(row.values["data"], marked), spans, row.where)
 
 

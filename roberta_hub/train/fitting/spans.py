@@ -129,7 +129,7 @@ class _Odd:
 
 
 def _spans(row: Marked, mended: list[str]) -> tuple[Span, ...] | _Odd:
-    """Read the spans of a row; the first that cannot be used stands for the row."""
+    """Read the spans of a row; the first unusable one is the row's fault."""
     places = places_of(row.text, row.spans)
     found: set[Span] = set()
     for item in places:
@@ -186,13 +186,13 @@ class Place:
 
 
 def places_of(text: str, spans: Any) -> list[Place]:
-    """Read spans as lists or as dicts; places that count UTF-16 are counted anew.
+    """Read spans as lists or as dicts; UTF-16 offsets are converted.
 
     Tools that run in a browser count an emoji as two. Where spans hold their own texts, and only
     such counting finds all of them, it is what the row means.
 
     Args:
-        text: that they lie in.
+        text: the spans' text.
         spans: lists of start, end and label; or dicts.
 
     Example:

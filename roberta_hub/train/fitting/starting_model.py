@@ -44,7 +44,7 @@ def count_tokens(
     Args:
         roberta: whose tokenizer cuts them.
         texts: of a table.
-        places: where each stands, for errors.
+        places: where each text comes from, for errors.
 
     Raises:
         InputError: a text that cannot be read; the error names its place.

@@ -1,4 +1,4 @@
-"""Judges the spans that a tagger finds in rows that it has not learnt, beside spans looked up."""
+"""Scores a tagger's spans on held-out rows, with a dictionary lookup as baseline."""
 
 from __future__ import annotations
 
@@ -120,7 +120,7 @@ def judge_spans(
 
 
 def judged(rows: Sequence[Annotated], answers: Sequence[Tagged]) -> tuple[Judged, ...]:
-    """Put each judged row's spans beside those that were found."""
+    """Pair each judged row's spans with those found."""
     return tuple(
         Judged(
             row.text,
@@ -238,7 +238,7 @@ def _written(text: str, span: Place) -> str:
 
 
 def _context(text: str, span: Span) -> str:
-    """Write a span in brackets, with what stands around it."""
+    """Write a span in brackets, with its context."""
     before, after = text[: span.start][-AROUND:], text[span.end :][:AROUND]
     left = "..." if span.start > AROUND else ""
     right = "..." if len(text) > span.end + AROUND else ""

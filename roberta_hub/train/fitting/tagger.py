@@ -331,7 +331,7 @@ def tagging_of(
     """Make the task of labelling the parts of texts, each by its first piece.
 
     A text that is too long becomes several examples, windows that overlap. Each of its parts is
-    learnt in the window in which it stands farthest from a cut.
+    learnt in the window in which it is farthest from a cut.
 
     Args:
         config: has the head and the longest input.

@@ -1,4 +1,4 @@
-"""Answers a table by the names of its labels alone: what learning has to beat."""
+"""Zero-shot answers by the labels' names: the baseline that learning has to beat."""
 
 from __future__ import annotations
 

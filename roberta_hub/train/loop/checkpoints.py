@@ -132,7 +132,7 @@ class Checkpoints:
 
     @property
     def seconds(self) -> float:
-        """How long the last state took that was written beside the training."""
+        """Seconds that writing the last state in the background took."""
         return 0.0 if self.writer is None else self.writer.seconds
 
 
@@ -181,7 +181,7 @@ def common_state(devices: Devices, directory: Path, *, resume: bool) -> Path | N
     raise InputError(
         f"the processes would go on from different states ({listed}). The folder `output` must be "
         "shared by all of them: put it on a file system that every machine sees, or copy the "
-        "newest state-* folder to each machine; resume=false begins anew"
+        "newest state-* folder to each machine; resume=false starts over"
     )
 
 

@@ -47,15 +47,15 @@ class Clock:
         self.logged = now()
         self.evaluation = max(self.evaluation, self.logged - start)
 
-    def saved_state(self, start: float, beside: float = 0.0) -> None:
+    def saved_state(self, start: float, background: float = 0.0) -> None:
         """Note a saving that began at `start`; the log does not count its time.
 
         Args:
             start: on the clock of `now`.
-            beside: seconds of the last one that was written while the training went on.
+            background: seconds of the last state written in the background.
         """
         self.saved = self.logged = now()
-        self.saving = max(self.saved - start, beside) + self.model
+        self.saving = max(self.saved - start, background) + self.model
 
     def saved_model(self, start: float) -> None:
         """Note the writing of a model that began at `start`."""

@@ -275,7 +275,7 @@ class Devices:
 def mesh_shape(local: Sequence[str | None]) -> tuple[int, ...]:
     """Choose the mesh of the processes: (nodes, devices of a node), or flat.
 
-    Flat where there is one node, where a node has one device (its parts lie on other nodes, or
+    Flat where there is one node, where a node has one device (its parts are on other nodes, or
     nothing would be sharded), and where nodes differ.
 
     Args:

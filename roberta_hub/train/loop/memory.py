@@ -6,7 +6,7 @@ import os
 
 CACHE_CAPACITY = "128"
 """A step multiplies matrices of 9 shapes and, where attention is in bfloat16, of 6 for each length.
-Every layer meets them again: if they were more than are kept, each would compile them anew, half a
+Every layer meets them again: if they were more than are kept, each would compile them again, half a
 millisecond apiece."""
 
 

@@ -27,7 +27,7 @@ def claim_folder(output: str) -> Iterator[Path]:
         output: the setting `output`.
 
     Raises:
-        InputError: it cannot be made or written, another run writes there, or what lies there would
+        InputError: it cannot be made or written, another run writes there, or its contents would
             be in the way of a model.
 
     Example:

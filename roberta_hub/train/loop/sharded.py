@@ -194,7 +194,7 @@ def _read(path: Path, wanted: dict[str, Tensor], group: Any) -> None:
 
 @contextmanager
 def _torch_errors(alone: bool) -> Iterator[None]:
-    """Raise what is behind torch's error, which lists the traces of all processes.
+    """Raise the cause of torch's error, which lists the traces of all processes.
 
     Args:
         alone: keep torch from warning that there is one process.

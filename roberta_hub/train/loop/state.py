@@ -2,7 +2,7 @@
 
 A state is a folder `state-<update>` with weights.safetensors, optimizer.pt and run.pt; the last two
 hold nothing but tensors, numbers and strings, and no class of this package. (`sharded.py` has a
-folder of parts in place of the first two.) It is written beside the older one, flushed to the disk
+folder of parts in place of the first two.) It is written next to the older one, flushed to the disk
 and renamed; only then is the older one deleted. So the newest folder is whole whenever the process
 dies.
 """
@@ -107,7 +107,7 @@ def check_shapes(
     if odd:
         raise CheckpointError(
             f"{where} is of another model: {', '.join(odd[:3])} differ in name or shape; choose "
-            "another output folder, or resume=false to start anew"
+            "another output folder, or resume=false to start over"
         )
 
 
@@ -121,7 +121,7 @@ def save_state(directory: Path, state: State) -> Path:
 
 
 def state_without_tensors(state: State) -> dict[str, Any]:
-    """Return what a state has besides weights and moments, as run.pt holds it."""
+    """Contents of run.pt: a state without weights and moments."""
     return {
         "version": STATE_VERSION,
         "progress": asdict(state.progress),
@@ -132,7 +132,7 @@ def state_without_tensors(state: State) -> dict[str, Any]:
 
 
 def begin_state(directory: Path, update: int) -> Path:
-    """Make the folder that a state is written into, beside the older one."""
+    """Make the folder for a new state, next to the older one."""
     directory.mkdir(parents=True, exist_ok=True)
     for leftover in directory.glob(".state-*.partial"):
         shutil.rmtree(leftover, ignore_errors=True)
@@ -199,7 +199,7 @@ def load_state(path: Path) -> State:
 
 
 def load_without_tensors(path: Path) -> State:
-    """Read what a state has besides weights and moments; it has none of these.
+    """Read a state without its weights and moments.
 
     Raises:
         CheckpointError: damaged, or written by a newer version.
@@ -238,7 +238,7 @@ def unreadable(path: Path, error: Exception) -> CheckpointError:
     """Make the error about a state that cannot be read."""
     return CheckpointError(
         f"{path}: not a readable state ({type(error).__name__}: "
-        f"{clean((str(error).splitlines() or [''])[0])}); delete it, or resume=false to start anew"
+        f"{clean((str(error).splitlines() or [''])[0])}); delete it, or resume=false to start over"
     )
 
 
@@ -264,13 +264,13 @@ def check_same(path: Path, was: Mapping[str, Any], now: Mapping[str, Any]) -> No
         raise InputError(
             f"{path} belongs to another run: "
             f"{'; '.join(differ[:6])}{f'; and {len(differ) - 6} more' if len(differ) > 6 else ''}. "
-            "Set them back to go on, choose another output folder, or resume=false to start anew"
+            "Set them back to go on, choose another output folder, or resume=false to start over"
         )
 
 
 CHANGEABLE_FIELDS = ("loop", "output", "resume", "pretrained", "model")
-"""Sections and fields that may change when a run goes on: they say when it stops and where things
-lie. Where the model came from no longer matters, but its architecture does."""
+"""Sections and fields that may change when a run goes on: they set its end and its
+paths. Where the model came from no longer matters, but its architecture does."""
 
 
 def identity_of(
@@ -284,7 +284,7 @@ def identity_of(
             continue
         for key, item in value.items() if isinstance(value, dict) else [("", value)]:
             found[f"{section}.{key}".rstrip(".")] = item
-    for name in ("data.train", "data.valid"):  # the data itself counts, wherever it lies now
+    for name in ("data.train", "data.valid"):  # the data itself counts, wherever it is now
         found.pop(name)
     found.pop("optimizer.width")  # it has done its work: the rate is that of the model's width
     found["optimizer.total_updates"], found["optimizer.warmup_updates"] = total, warmup

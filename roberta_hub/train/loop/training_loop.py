@@ -267,7 +267,7 @@ class _Run:
             with self.devices.accumulating(self.model, number == len(batches)):
                 with self.devices.computing():
                     loss = self.model(batch.to(self.devices.device))
-                weight = 1.0 if batch.count else 0.0  # a stand-in where there is nothing to do
+                weight = 1.0 if batch.count else 0.0  # a placeholder without examples
                 self.devices.backward(loss.total * (weight / count))
             total += weight * loss.total.detach()
             self.meters.add_micro_batch(loss, weight)
@@ -378,7 +378,7 @@ class _Run:
             self.logs.messages.saved(path)
 
     def _save_model(self, name: str) -> None:
-        """Write the model for people; its optimizer and generators stay behind."""
+        """Write the model alone, without optimizer and generators."""
         start = now()
         save_model(self.devices, self.task, self.directory / name)
         self.clock.saved_model(start)

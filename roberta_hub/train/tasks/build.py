@@ -53,7 +53,7 @@ def build_task(
 
     Raises:
         UnknownNameError: no such task, option, metric or format.
-        InputError: an example that cannot be used, with its file and line; tasks beside each other
+        InputError: an example that cannot be used, with its file and line; several tasks
             that want one head for different labels.
 
     Example:
@@ -87,7 +87,7 @@ def build_task(
 def _others(
     config: Config, interface: RobertaHubInterface, sides: Sequence[SideTask]
 ) -> list[TrainingTask]:
-    """Build the tasks beside a run's own, which stays the one that the model's verbs ask."""
+    """Build the side tasks of a run; the main task's head stays the default of the verbs."""
     own_head, task, others = interface.own_head, interface.task, []
     for number, side in enumerate(sides, 1):
         before = _heads(interface)

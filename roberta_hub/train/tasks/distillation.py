@@ -1,4 +1,4 @@
-"""Lets a model learn the hidden states of another one, its teacher (Sanh et al. 2019, section 3).
+"""Distillation: trains a model on the hidden states of a teacher (Sanh et al. 2019, section 3).
 
 The teacher may have another vocabulary: it reads the same text in its own pieces, and each token of
 the student gets the mean of the teacher's states over the letters that both have. Legend: N
@@ -33,7 +33,7 @@ _BROKEN = re.compile("[\udc80-\udcff]")
 
 @dataclass(frozen=True)
 class DistillationBatch(Batch):
-    """A batch, the same text in the teacher's pieces, and which of them belong together.
+    """A batch, the same text in the teacher's tokens, and the alignment of both.
 
     Its targets hold `aligned` (M,), rows of the student, and `pieces` (2, P), pairs of a place in
     `aligned` and a row of the teacher.
@@ -81,7 +81,7 @@ class Teacher:
         self.width = self.roberta.config.embed_dim
         self._student = student
         surface = student.engine.surface
-        # A special symbol is a blank: it stands between two lines. The first one begins the text.
+        # A special symbol is read as a blank between lines; the first one begins the text.
         begins = student.layout.begins
         self._surfaces = [
             b"" if i in begins else b" " if isinstance(row, str) else surface(row)
@@ -89,7 +89,7 @@ class Teacher:
         ]
 
     def teacher_targets(self, batch: Batch, sequences: Sequence[Tensor]) -> DistillationBatch:
-        """Write a batch's text in the teacher's pieces, and align the two.
+        """Encode a batch's text for the teacher, and align both tokenizations.
 
         Args:
             batch: of the student.
@@ -118,7 +118,7 @@ class Teacher:
         return DistillationBatch(batch.packed, targets, batch.count, teacher_input)
 
     def _read(self, ids: list[int]) -> tuple[str, Tensor]:
-        """Return a sequence's text, and where each token lies in it, in characters: (T, 2)."""
+        """Return a sequence's text, and the offsets of its tokens in characters: (T, 2)."""
         parts = [self._surfaces[i] for i in ids]
         text = _BROKEN.sub("?", b"".join(parts).decode(errors="surrogateescape"))
         begins = (
@@ -153,8 +153,8 @@ def _align(places: Tensor, spans: Tensor) -> tuple[Tensor, Tensor]:
     """Find which pieces share letters.
 
     Args:
-        places: of the student's tokens in the text; one that stands for nothing is empty. Shape:
-            (T, 2)
+        places: offsets of the student's tokens in the text; (i, i) for a token without text.
+            Shape: (T, 2)
         spans: of the teacher's pieces. Shape: (S, 2)
 
     Returns:

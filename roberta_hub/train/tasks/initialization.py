@@ -90,7 +90,7 @@ def cooccurrence_embeddings(stream: Tensor, frequencies: Tensor, width: int) -> 
         width: E.
 
     Example:
-        >>> # 0 and 4 stand in the same place
+        >>> # 0 and 4 have the same neighbours
         >>> text = torch.tensor([0, 2, 6, 7, 8, 9, 1, 3, 4, 2, 6, 7, 8, 9, 5, 3] * 50)
         >>> near = torch.nn.functional.cosine_similarity
         >>> rows = cooccurrence_embeddings(text, torch.bincount(text).float(), 3)
@@ -114,7 +114,7 @@ def cooccurrence_embeddings(stream: Tensor, frequencies: Tensor, width: int) -> 
 
 
 def _cooccurrences(stream: Tensor, column: Tensor, size: int, width: int) -> Tensor:
-    """Count how often a context stands near a token, nearer ones more: (V, K)."""
+    """Count contexts near each token, weighted by 1/distance: (V, K)."""
     counts = torch.zeros(size * width)
     for part in stream.split(TOKENS_PER_COUNT):  # type: ignore[no-untyped-call]
         ids = part.long()
@@ -144,7 +144,7 @@ def _set_places(encoder: TransformerEncoder, num_heads: int) -> None:
     words = encoder.embed_tokens.embedding_dim
     basis = torch.linalg.qr(torch.randn(width, width))[0]
     projection = encoder.embed_projection
-    subspace = seen = basis[:, -used:]  # (width, D), beside the words' where C >= E + D
+    subspace = seen = basis[:, -used:]  # (width, D), orthogonal to the words' where C >= E + D
     if projection is not None and encoder.project_sum:
         subspace, seen = _project_sum(projection, subspace)
     elif projection is not None and words <= width:
@@ -180,7 +180,7 @@ def _project_sum(projection: nn.Linear, subspace: Tensor) -> tuple[Tensor, Tenso
     c, e = projection.weight.shape
     basis = torch.linalg.qr(torch.randn(max(c, e), max(c, e)))[0]
     projection.weight.copy_(basis[:, :e] if e <= c else basis[:, :c].t())
-    if e > c:  # some directions are lost: places must lie in the others
+    if e > c:  # some directions are lost: positions use the others
         subspace = torch.linalg.qr(projection.weight.t() @ projection.weight @ subspace)[0]
     return subspace, projection.weight @ subspace
 

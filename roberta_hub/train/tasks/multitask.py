@@ -1,4 +1,4 @@
-"""Trains a model on several tasks at once: the task of a run, and others beside it.
+"""Multitask training: the main task of a run, and side tasks in every update.
 
 A fine-tuned encoder no longer fills masks (rehearsal; Robins 1995), and makes worse vectors of
 sentences. Where one model must do several things, as roberta.tiny must, each update also has
@@ -30,7 +30,7 @@ _SIDE_TASK_PURPOSE = 32
 
 @dataclass(frozen=True)
 class SideTask:
-    """One entry of `task.options.beside`: a task, its data, and how much it counts."""
+    """One entry of `task.options.beside`: a task, its data, and its weight."""
 
     name: str = ""
     """Name of the task, as in `task.name`."""
@@ -39,7 +39,7 @@ class SideTask:
     share: float = 1.0
     """Tokens of its examples for each token of the run's own task."""
     weight: float = 1.0
-    """Weight of its mean loss beside that of the run's own task."""
+    """Weight of its mean loss, relative to the main task's."""
     head: str | None = None
     """As `task.head`."""
     format: str | None = None
@@ -76,7 +76,7 @@ class SideTask:
 
 
 def side_tasks(options: FinetuningOptions, max_positions: int) -> list[SideTask]:
-    """Read which tasks are trained beside a run's own.
+    """Read the side tasks of a run.
 
     Raises:
         InputError: an entry that is no task, or a number out of range.
@@ -95,7 +95,7 @@ def side_tasks(options: FinetuningOptions, max_positions: int) -> list[SideTask]
 
 @dataclass(frozen=True)
 class MultitaskBatch(Batch):
-    """A batch of the run's own task, and one of each task beside it."""
+    """A batch of the main task, and one of each side task."""
 
     side_batches: tuple[Batch, ...]
 
@@ -107,7 +107,7 @@ class MultitaskBatch(Batch):
 
 
 class MultitaskModule(nn.Module):
-    """The module of a task, which adds the losses of others."""
+    """The main task's module, which adds the losses of the side tasks."""
 
     def __init__(
         self, module: nn.Module, sides: Sequence[SideTask], others: Sequence[TrainingTask]
@@ -148,7 +148,7 @@ class MultitaskModule(nn.Module):
 
 
 class MultitaskTask:
-    """A `TrainingTask` of one task whose examples make the epochs, and others beside it."""
+    """A `TrainingTask` of a main task, whose examples make the epochs, and of side tasks."""
 
     def __init__(
         self,
@@ -185,7 +185,7 @@ class MultitaskTask:
             first = torch.full_like(places, indices[0])
             luck = uniform(self._seed, epoch, first, places, _SIDE_TASK_PURPOSE + number)
             drawn = (luck * len(lengths)).long().tolist()
-            # Like lengths side by side share a call of attention.
+            # Neighbours of similar length share a call of attention.
             others.append(other.batch(sorted(drawn, key=lambda i: -lengths[i]), epoch))
         return MultitaskBatch(own.packed, own.targets, own.count, tuple(others))
 

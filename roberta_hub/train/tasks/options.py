@@ -42,7 +42,7 @@ class FinetuningOptions:
     """Text, or a folder of tokens, on which the masked LM goes on training: the same as an entry
     `{name: masked_lm, train: ...}` of `beside`."""
     rehearse_weight: float = 1.0
-    """Weight of that loss beside the task's."""
+    """Weight of that loss, relative to the task's."""
     rehearse_share: float = 1.0
     """Tokens of text for each token of the task's examples."""
     init_token: bool = False
@@ -56,7 +56,7 @@ class FinetuningOptions:
     """Name or path of a model whose sentence vectors are learnt, in its own tokens."""
     teacher_weight: float = 1.0
     """Weight of the distance from the teacher's vectors. Where their width is another, it is the
-    squared difference of cosines, a small number: beside pairs it needs a larger weight."""
+    squared difference of cosines, a small number: with pairs it needs a larger weight."""
 
 
 @dataclass(frozen=True)
@@ -76,12 +76,12 @@ class PretrainingOptions:
     """Static masking with this many masks of each sequence; None: dynamic."""
     start: str = "random"
     """"informed": weights from the text's statistics, which need pretrained=false; see
-    initialization.py. "matching": some heads of a trained model begin anew and look for the same
+    initialization.py. "matching": some heads of a trained model are reset and look for the same
     word elsewhere; see matching_heads.py."""
     teacher: str | None = None
     """A model, by name or path, whose hidden states are a second target; see distillation.py."""
     teacher_weight: float = 1.0
-    """Weight of the states' relative squared error beside the masked LM's loss."""
+    """Weight of the states' relative squared error, relative to the masked LM's loss."""
     generator_size: float = 0.25
     """Width of ELECTRA's generator, as a share of the model's."""
     discriminator_weight: float = 50.0

@@ -132,7 +132,7 @@ class _Queries:
 
     ids: tuple[Tensor, ...]
     places: list[tuple[int, int]]
-    """First masked token, and the one behind the last, of each sequence."""
+    """First masked token and one past the last, of each sequence."""
     answers: Tensor
     """The masked tokens of all sequences, end to end."""
 

@@ -34,7 +34,7 @@ class AnswerObjective:
     head: str
 
     def logits(self, roberta: Roberta, batch: Batch) -> Tensor:
-        """Score each token as start and as end: (B, T, 2), minus infinity behind each sequence."""
+        """Score each token as start and as end: (B, T, 2), minus infinity after each sequence."""
         packed = batch.packed
         logits = packed.unpack(roberta.span_heads[self.head](hidden(roberta, batch)))
         places = torch.arange(packed.shape[1], device=logits.device)

@@ -72,7 +72,8 @@ def _make_head(
                 interface.labels[head] = known if set(known) == set(names) else names
             return interface.labels.get(head, ())
         warnings.warn(
-            f"head {head!r} knows {', '.join(known)}, the data {', '.join(names)}: it begins anew",
+            f"head {head!r} knows {', '.join(known)}, the data {', '.join(names)}: "
+            "it starts from scratch",
             stacklevel=2,
         )
     with seeded(config.seed):

@@ -12,7 +12,7 @@ from roberta_hub.model.packing import PackedBatch, moved
 
 
 def pool_sequences(rows: Tensor, packed: PackedBatch, pooling: Sequence[str]) -> Tensor:
-    """Make one vector of each sequence's rows, with gradients; several poolings lie side by side.
+    """Make one vector of each sequence's rows, with gradients; several poolings are concatenated.
 
     `inference/pooling.py` makes the same ones of whole lists of texts.
 
@@ -45,7 +45,7 @@ def pool_sequences(rows: Tensor, packed: PackedBatch, pooling: Sequence[str]) ->
 
 
 def false_negatives(anchors: Tensor, positives: Tensor, negatives: Tensor) -> Tensor:
-    """Tell which candidates are no negatives of an anchor, though they are not its own positive.
+    """Mask of candidates that equal an anchor or its positive, and so are no negatives.
 
     Equal texts have equal numbers. A candidate is none if it is the anchor itself or its positive,
     or a positive of the same anchor in another row.
