@@ -31,7 +31,7 @@ from lib.timing import by_turns
 
 import roberta_hub
 from roberta_hub.model import compiled, kernels
-from roberta_hub.model.compiled import HELD
+from roberta_hub.model.compiled import WEIGHT_FORMATS
 
 LENGTHS = (8, 16, 32, 48, 128, 512)
 SIZES: dict[str, dict[str, int]] = {
@@ -58,12 +58,14 @@ def forms(size: str, held: str) -> dict[str, engines.Engine]:
     """Our engine with compiled layers for any number of rows, and on torch's operators."""
     dtype = held if held in ("int8", "bfloat16") else None
     found = {}
-    for name, rows in (("compiled", kernels.ANY), ("torch", 0)):
+    for name, rows in (("compiled", kernels.ANY_ROWS), ("torch", 0)):
         roberta = model(size)
         if held == "float16":
             engines.rounded(roberta)
-        limits = {form: rows if form == held else 0 for form in HELD}
-        with mock.patch.object(kernels, "COMPILED", dict.fromkeys(kernels.COMPILED, limits)):
+        limits = {form: rows if form == held else 0 for form in WEIGHT_FORMATS}
+        with mock.patch.object(
+            kernels, "COMPILED_ROWS", dict.fromkeys(kernels.COMPILED_ROWS, limits)
+        ):
             found[name] = engines.ours(roberta, dtype)
     return found
 
@@ -144,7 +146,7 @@ def main() -> None:
         size, held = options.here
         print(json.dumps(measure(size, held, options.folder, options.rounds)))
         return
-    if not compiled.can():
+    if not compiled.supported_formats():
         sys.exit("the compiled part is not there; python setup.py build_ext --inplace builds it")
     with tempfile.TemporaryDirectory() as temporary:
         numbers: dict[str, dict[str, Any]] = {}
@@ -152,7 +154,7 @@ def main() -> None:
             folder = (options.folder or Path(temporary)) / size.replace(" ", "")
             folder.mkdir(parents=True, exist_ok=True)
             numbers[size] = {}
-            for held in HELD:
+            for held in WEIGHT_FORMATS:
                 command = [sys.executable, __file__, "--here", size, held]
                 command += ["--rounds", str(options.rounds), "--folder", str(folder)]
                 ran = subprocess.run(command, check=True, stdout=subprocess.PIPE, env=os.environ)

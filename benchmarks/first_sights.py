@@ -23,7 +23,7 @@ from kernels import forms
 from lib.guard import short_name, this_cpu
 from lib.report import about, instruction_sets, write
 
-from roberta_hub.model.kernels import lacks
+from roberta_hub.model.kernels import missing_features
 from roberta_hub.model.products import Matrix
 
 MODELS = {"base": (768, 12), "6 x 384": (384, 6)}
@@ -78,7 +78,7 @@ def main() -> None:
     numbers: dict[str, object] = {"about": about("torch"), "counts": given.counts}
     for model, (width, layers) in MODELS.items():
         for name, form in forms().items():
-            if name == "bfloat16" and lacks("bfloat16"):
+            if name == "bfloat16" and missing_features("bfloat16"):
                 continue
             with torch.no_grad():
                 extra, after = measure(form, width, rows)

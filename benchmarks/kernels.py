@@ -42,13 +42,13 @@ SETTINGS: dict[str, dict[str, str]] = {
 def forms() -> dict[str, Callable[..., Matrix]]:
     """What can run here, whether it pays or not."""
     found: dict[str, Callable[..., Matrix]] = {"plain": Plain}
-    if quantize.available("onednn"):
+    if quantize.has_operators("onednn"):
         found["oneDNN"] = OneDNN
-    if quantize.available("mkl"):
+    if quantize.has_operators("mkl"):
         found["MKL"] = MKL
-    if quantize.available("int8"):
+    if quantize.has_operators("int8"):
         found["int8"] = Int8
-    if quantize.available("bfloat16"):
+    if quantize.has_operators("bfloat16"):
         found["bfloat16"] = lambda w, b, a: OneDNN(w.bfloat16(), b.bfloat16(), a)
     return found
 
@@ -93,7 +93,9 @@ def main() -> None:
     parser.add_argument("--here", action="store_true", help="measure in this process, print JSON")
     options = parser.parse_args()
     if options.here:
-        print(json.dumps({"chosen": quantize.float32_name(), "table": measure(options.rounds)}))
+        print(
+            json.dumps({"chosen": quantize.float32_kernel_here(), "table": measure(options.rounds)})
+        )
         return
     machine = kernels.cpu()
     page = [

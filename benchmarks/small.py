@@ -40,7 +40,7 @@ from lib.rounds import dealt, sampled_in_rounds  # noqa: E402
 from lib.sentence_engines import ENGINES  # noqa: E402
 from lib.timing import Sample, Samples, sampled  # noqa: E402
 
-from roberta_hub.model.kernels import lacks  # noqa: E402
+from roberta_hub.model.kernels import missing_features  # noqa: E402
 
 LEAST_COSINE = {"float32": 0.99999, "as it comes": 0.999, "auto": 0.99}
 """Between an engine's vectors and ours; less is another model. Of other dtypes 0.95."""
@@ -122,8 +122,8 @@ def wanted(only: str | None) -> list[str]:
         name
         for name in ENGINES
         if (name.startswith("roberta_hub") or not only or only in name)
-        and not ("bfloat16" in name and lacks("bfloat16"))
-        and not (name == "roberta_hub, int8" and lacks("int8"))
+        and not ("bfloat16" in name and missing_features("bfloat16"))
+        and not (name == "roberta_hub, int8" and missing_features("int8"))
     ]
 
 

@@ -44,7 +44,7 @@ from lib.timing import Sample, sample, sampled
 from torch import Tensor
 
 from roberta_hub import RobertaHubInterface
-from roberta_hub.model.matrices import matrix
+from roberta_hub.model.matrices import prepare_matrix
 
 ROOT = Path(__file__).resolve().parents[1]
 PACKAGES = ("torch", "transformers", "fairseq", "onnxruntime", "openvino", "ctranslate2")
@@ -72,7 +72,8 @@ def products(roberta: RobertaHubInterface, tokens: int = 512) -> tuple[Callable[
     shapes = [(3 * c.embed_dim, c.embed_dim), (c.embed_dim, c.embed_dim)]
     shapes += [(c.ffn_dim, c.embed_dim), (c.embed_dim, c.ffn_dim)]
     made = [
-        (matrix(torch.randn(n, k), torch.zeros(n), None), torch.randn(tokens, k)) for n, k in shapes
+        (prepare_matrix(torch.randn(n, k), torch.zeros(n), None), torch.randn(tokens, k))
+        for n, k in shapes
     ]
     turns = list(range(24 * torch.get_num_threads()))  # two seconds
 

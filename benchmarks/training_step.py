@@ -282,9 +282,9 @@ def main() -> None:
     sys.path[:0] = [str(ROOT), str(Path(__file__).parent)]
     from lib.report import about, write
 
-    from roberta_hub.model.kernels import cpu, lacks
+    from roberta_hub.model.kernels import cpu, missing_features
 
-    args.dtype = args.dtype or ("float32" if lacks("bfloat16") else "bfloat16")
+    args.dtype = args.dtype or ("float32" if missing_features("bfloat16") else "bfloat16")
     engines = {"transformers": ROOT, "now": ROOT, "ceiling": ROOT}
     engines |= {"before": args.before.resolve()} if args.before else {}
     found = {task: compare(task, engines, args) for task in ("pairs", "masked LM")}

@@ -13,11 +13,11 @@ from contextlib import contextmanager
 from dataclasses import dataclass
 
 
-def near_names(name: object, known: Iterable[str], cutoff: float = 0.6) -> str:
-    """Return the names that look like an unknown one, for a message; "" where none does.
+def suggestion(name: object, known: Iterable[str], cutoff: float = 0.6) -> str:
+    """Known names closest to an unknown one, joined by "or"; "" if there are none.
 
     Example:
-        >>> near_names("dropuot", ["dropout", "layers"])
+        >>> suggestion("dropuot", ["dropout", "layers"])
         'dropout'
     """
     return " or ".join(difflib.get_close_matches(str(name)[:100], list(known), n=3, cutoff=cutoff))

@@ -19,7 +19,7 @@ from typing import IO, Any
 
 from roberta_hub.errors import CheckpointError, RobertaHubError
 
-MAX_JSON = 10_000_000
+MAX_JSON_BYTES = 10_000_000
 """Bytes of a JSON file that is read whole; configurations have some thousand."""
 _SPECIAL = {
     stat.S_IFIFO: "a named pipe (FIFO)",
@@ -89,7 +89,7 @@ def too_large(
 
 
 def read_json(path: Path) -> dict[str, Any]:
-    """Read a JSON object from a file of at most `MAX_JSON` bytes.
+    """Read a JSON object from a file of at most `MAX_JSON_BYTES` bytes.
 
     What lies in a model's folder is read through `folder.Folder`, which reads a file once.
 
@@ -97,7 +97,7 @@ def read_json(path: Path) -> dict[str, Any]:
         CheckpointError: the file is missing, too large, damaged, or holds something else.
     """
     check_regular(path)
-    value = parse_json(read_bytes(path, MAX_JSON, CheckpointError, "JSON file"), path)
+    value = parse_json(read_bytes(path, MAX_JSON_BYTES, CheckpointError, "JSON file"), path)
     if not isinstance(value, dict):
         raise CheckpointError(f"{path}: expected a JSON object, found {type(value).__name__}")
     return value
@@ -334,7 +334,7 @@ def write_json(path: Path, value: Mapping[str, object]) -> None:
 
 # ---- stages: folders to work in, known as abandoned once their process is gone ----
 
-STALE = 86400.0
+STALE_SECONDS = 86400.0
 """Seconds without a change after which a stage from another machine counts as abandoned."""
 
 
@@ -348,7 +348,7 @@ def staging(target: Path, *, locked: bool = False) -> Iterator[Path]:
         target: what the folder is for.
         locked: whether the caller holds the lock of `target`, so that no one else works on it.
     """
-    sweep(target, locked=locked)
+    remove_leftovers(target, locked=locked)
     # Not tempfile.mkdtemp: its mode 0700 would survive a rename and lock other users out.
     work = target.with_name(f".incomplete-{target.name}~{stage_tag()}")
     work.mkdir()
@@ -359,7 +359,7 @@ def staging(target: Path, *, locked: bool = False) -> Iterator[Path]:
 
 
 def old_name(target: Path) -> Path:
-    """Name the folder that `target` is while another takes its place; `sweep` puts it back."""
+    """Name the folder that `target` is while another takes its place; `remove_leftovers` puts it back."""
     return target.with_name(f".old-{target.name}~{stage_tag()}")
 
 
@@ -372,7 +372,7 @@ def leftovers(target: Path) -> list[Path]:
     ]
 
 
-def sweep(target: Path, *, locked: bool = False) -> None:
+def remove_leftovers(target: Path, *, locked: bool = False) -> None:
     """Remove what killed processes left behind.
 
     A copy that such a process had moved out of the way is put back.
@@ -405,7 +405,7 @@ def abandoned(stage: Path, *, locked: bool = False) -> bool:
 
     Args:
         stage: of any process. One from another machine, which may not see the lock, counts as
-            abandoned after `STALE` seconds; so does one of this machine where the system does not
+            abandoned after `STALE_SECONDS` seconds; so does one of this machine where the system does not
             say when a process began.
         locked: whether the caller holds the lock under which such folders are made. Then one of
             this machine is nobody's.
@@ -419,7 +419,7 @@ def abandoned(stage: Path, *, locked: bool = False) -> bool:
     if machine == _machine() and locked:
         return True
     changes = [path.lstat().st_mtime for path in (stage, *stage.rglob("*")) if path.exists()]
-    return time.time() - max(changes, default=0.0) > STALE
+    return time.time() - max(changes, default=0.0) > STALE_SECONDS
 
 
 def _machine() -> str:

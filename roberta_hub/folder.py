@@ -12,7 +12,7 @@ from pathlib import Path
 from typing import Any
 
 from roberta_hub.errors import CheckpointError, RobertaHubError
-from roberta_hub.files import MAX_JSON, check_regular, parse_json, read_bytes, too_large
+from roberta_hub.files import MAX_JSON_BYTES, check_regular, parse_json, read_bytes, too_large
 
 __all__ = ["Folder"]
 
@@ -117,7 +117,7 @@ class Folder:
             return False
 
     def json(
-        self, name: str, error: type[RobertaHubError] = CheckpointError, limit: int = MAX_JSON
+        self, name: str, error: type[RobertaHubError] = CheckpointError, limit: int = MAX_JSON_BYTES
     ) -> dict[str, Any]:
         """Return the JSON object in a file; whoever asks gets the same one, and changes nothing.
 
@@ -133,7 +133,7 @@ class Folder:
         return self._typed(name, dict, error, limit)  # type: ignore[no-any-return]
 
     def json_list(
-        self, name: str, error: type[RobertaHubError] = CheckpointError, limit: int = MAX_JSON
+        self, name: str, error: type[RobertaHubError] = CheckpointError, limit: int = MAX_JSON_BYTES
     ) -> list[Any]:
         """Return the JSON list in a file; see `json`.
 
@@ -148,7 +148,7 @@ class Folder:
         return self._typed(name, list, error, limit)  # type: ignore[no-any-return]
 
     def optional(
-        self, name: str, error: type[RobertaHubError] = CheckpointError, limit: int = MAX_JSON
+        self, name: str, error: type[RobertaHubError] = CheckpointError, limit: int = MAX_JSON_BYTES
     ) -> dict[str, Any]:
         """Return the JSON object in a file; {}: nothing has this name.
 

@@ -13,19 +13,19 @@ import torch
 from roberta_hub.arguments import path_text, switch
 from roberta_hub.building import build
 from roberta_hub.checkpoint.checkpoint import POOLER, REPLACED_HEAD, Checkpoint
-from roberta_hub.checkpoint.fetch.catalogue import check_shape, config_of, name_heads
+from roberta_hub.checkpoint.fetch.catalogue import apply_head_names, check_shape, config_of
 from roberta_hub.checkpoint.fetch.records import Record, available_models
 from roberta_hub.checkpoint.tensors import check_finite
 from roberta_hub.errors import LicenceWarning
 from roberta_hub.formats.fairseq_arguments import check_overrides, override_config
-from roberta_hub.formats.source import Found, find_source
+from roberta_hub.formats.source import FoundCheckpoint, find_source
 from roberta_hub.formats.tokenizers import (
-    Brought,
     TokenizerParts,
-    Wanted,
+    TokenizerRequest,
+    UserTokenizer,
     complete,
     fit_segments,
-    wanted_tokenizer,
+    tokenizer_request,
 )
 from roberta_hub.interface import RobertaHubInterface
 from roberta_hub.model import roberta
@@ -116,7 +116,7 @@ def load_model(
     if "twin" in overrides:
         warnings.warn("twin= is converted= now", FutureWarning, stacklevel=2)
         converted = switch("twin", overrides.pop("twin"))
-    wanted_bpe = wanted_tokenizer(bpe, overrides)
+    wanted_bpe = tokenizer_request(bpe, overrides)
     pretrained, strict = switch("pretrained", pretrained), switch("strict", strict)
     allow_nonfinite = switch("allow_nonfinite", allow_nonfinite)
     force_download = switch("force_download", force_download)
@@ -173,7 +173,7 @@ class RobertaModel(roberta.Roberta):
 
 
 def read_checkpoint(
-    found: Found,
+    found: FoundCheckpoint,
     overrides: Mapping[str, object],
     dtype: torch.dtype | None,
     *,
@@ -194,7 +194,7 @@ def read_checkpoint(
     checkpoint = source.format.read(source, overrides, dtype, converted=converted)
     if record is not None:
         check_shape(record, checkpoint, overrides, source.folder.path)
-        name_heads(record, checkpoint)
+        apply_head_names(record, checkpoint)
         checkpoint.source = f"{record.name} ({checkpoint.source})"
     return checkpoint
 
@@ -216,7 +216,9 @@ def _random(record: Record, overrides: Mapping[str, object]) -> Checkpoint:
     )
 
 
-def read_tokenizer(found: Found, checkpoint: Checkpoint, wanted: Wanted) -> TokenizerParts:
+def read_tokenizer(
+    found: FoundCheckpoint, checkpoint: Checkpoint, wanted: TokenizerRequest
+) -> TokenizerParts:
     """Read the tables that turn text into the ids of a checkpoint.
 
     Args:
@@ -232,7 +234,7 @@ def read_tokenizer(found: Found, checkpoint: Checkpoint, wanted: Wanted) -> Toke
     record, source = found.record, found.source
     wanted = replace(wanted, data=found.data, files=record.vocabulary if record else None)
     if source is None:
-        parts = complete(Brought(), checkpoint, wanted, wanted.keywords)
+        parts = complete(UserTokenizer(), checkpoint, wanted, wanted.keywords)
         fit_segments(checkpoint, parts.layout, may_have_none=True)
     else:
         parts = source.format.read_tokenizer(source, checkpoint, wanted)

@@ -74,7 +74,7 @@ def copied(roberta: RobertaHubInterface) -> RobertaHubInterface:
 
 def take_any_shape(monkeypatch: pytest.MonkeyPatch) -> None:
     """Let every name stand for a model of any size: small ones are served in their place."""
-    models = [replace(record, unsure=catalogue.SHAPE) for record in catalogue.MODELS]
+    models = [replace(record, unsure=catalogue.SHAPE_FIELDS) for record in catalogue.MODELS]
     monkeypatch.setattr(catalogue, "MODELS", tuple(models))
 
 

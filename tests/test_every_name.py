@@ -16,7 +16,7 @@ import torch
 import roberta_hub
 from roberta_hub import load_model
 from roberta_hub.checkpoint.fetch import catalogue
-from roberta_hub.checkpoint.fetch.catalogue import config_of, find, names_of
+from roberta_hub.checkpoint.fetch.catalogue import config_of, find_record, names_of
 from roberta_hub.checkpoint.fetch.records import MODELS, RELATIVES, Record
 from roberta_hub.errors import InputError, LicenceWarning, UnknownNameError, VocabularyError
 from roberta_hub.text.missing import NoVocabulary
@@ -160,7 +160,7 @@ def test_the_largest_is_built_on_meta_within_seconds() -> None:
 
 @pytest.mark.parametrize("name", FAIRSEQ)
 def test_fairseqs_names_are_all_here(name: str) -> None:
-    record = find(name)
+    record = find_record(name)
     assert record is not None and name in (record.name, *record.aliases)
     assert record.origins[0].kind == "fairseq"
     own = {"camembert": "camembert-base", "camembert.v0": "camembert-base"}.get(name, name)
@@ -173,12 +173,12 @@ def archive(name: str) -> str:
 
 
 def test_camemberts_three_names_are_one_record() -> None:
-    assert find("camembert") is find("camembert.v0") is find("camembert-base")
+    assert find_record("camembert") is find_record("camembert.v0") is find_record("camembert-base")
 
 
 @pytest.mark.parametrize("name", HUGGING_FACE)
 def test_hugging_faces_names_are_aliases(name: str) -> None:
-    record = find(name)
+    record = find_record(name)
     assert record is not None and record.name == HUGGING_FACE[name]
 
 
@@ -238,7 +238,7 @@ def test_a_relative_without_a_vocabulary_takes_ids_and_no_texts(name: str) -> No
     roberta.register_classification_head("topic", num_classes=2)
     roberta.own_head = "topic"
     assert roberta.predict("topic", tokens).shape == (1, 2)
-    (file,) = find(name).vocabulary  # type: ignore[union-attr]
+    (file,) = find_record(name).vocabulary  # type: ignore[union-attr]
     for ask in (
         roberta.encode,
         roberta.tokenize,
@@ -294,7 +294,7 @@ def test_spanberts_licence_is_said_when_its_weights_are_loaded(
 ) -> None:
     families = pytest.importorskip("families")
     folder = families.write_family("bert-cased", tmp_path / "it", head="bare")
-    models = [replace(record, unsure=catalogue.SHAPE) for record in catalogue.MODELS]
+    models = [replace(record, unsure=catalogue.SHAPE_FIELDS) for record in catalogue.MODELS]
     monkeypatch.setattr(catalogue, "MODELS", tuple(models))
     monkeypatch.setattr("roberta_hub.formats.source.fetch_model", lambda *a, **k: folder)
     with pytest.warns(LicenceWarning, match=r"CC-BY-NC 4\.0, which forbids commercial use"):

@@ -15,8 +15,8 @@ from roberta_hub.files import (
     publish_new,
     publishing,
     publishing_all,
+    remove_leftovers,
     staging,
-    sweep,
 )
 
 
@@ -131,7 +131,7 @@ def test_a_death_between_the_two_renames_is_mended(tmp_path: Path) -> None:
     target = folder(tmp_path / "target", "old")
     assert forks.run("-c", DIE, target, "between the renames").returncode == -9
     assert len(names(tmp_path)) == 2 and not target.exists()
-    sweep(target)
+    remove_leftovers(target)
     assert ((target / "part/file").read_text(), names(tmp_path)) == ("old", ["target"])
 
 

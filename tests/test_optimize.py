@@ -30,7 +30,7 @@ TEXTS: list[str | tuple[str, ...]] = [
     "can’t 🙂 naïve",
 ]
 needs_int8 = pytest.mark.skipif(not quantize.can_int8(), reason="no VNNI")
-needs_bfloat16 = pytest.mark.skipif(not quantize.available("bfloat16"), reason="no bfloat16")
+needs_bfloat16 = pytest.mark.skipif(not quantize.has_operators("bfloat16"), reason="no bfloat16")
 
 
 @pytest.fixture(autouse=True)
@@ -44,7 +44,7 @@ def _one_thread() -> Iterator[None]:
 @pytest.fixture(autouse=True)
 def _any_speed(monkeypatch: pytest.MonkeyPatch) -> None:
     """int8 and bfloat16 also run where they are slower."""
-    monkeypatch.setattr(quantize, "lacks", lambda dtype: None)
+    monkeypatch.setattr(quantize, "missing_features", lambda dtype: None)
 
 
 @pytest.fixture(scope="module")
@@ -280,7 +280,7 @@ def test_without_the_operators_everything_still_runs(
     plain: RobertaHubInterface, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     before = answers(plain)
-    monkeypatch.setattr(quantize, "available", lambda what: False)
+    monkeypatch.setattr(quantize, "has_operators", lambda what: False)
     for ours, wanted in zip(answers(plain.optimize()), before, strict=True):
         assert_close(ours, wanted)
     with pytest.raises(ValueError, match="torch has no int8"):

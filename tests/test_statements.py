@@ -19,7 +19,7 @@ from small_models import take_any_shape
 
 import roberta_hub
 from roberta_hub import CamembertModel, load_model
-from roberta_hub.checkpoint.fetch import download, transfer
+from roberta_hub.checkpoint.fetch import download, http
 
 transformers = pytest.importorskip("transformers")
 
@@ -187,7 +187,7 @@ def server(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> Any:
     monkeypatch.setattr(torch.hub, "_hub_dir", None)
     take_any_shape(monkeypatch)
     with Server() as running:
-        monkeypatch.setenv(transfer.MIRROR_ENV, running.url)
+        monkeypatch.setenv(http.MIRROR_ENV, running.url)
         monkeypatch.setenv(download.ENDPOINT_ENV, running.url)
         yield running
 

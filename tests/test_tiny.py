@@ -11,10 +11,10 @@ from parity import peers
 
 import roberta_hub
 from roberta_hub import collate_tokens
-from roberta_hub.checkpoint.fetch.catalogue import embedded, find
+from roberta_hub.checkpoint.fetch.catalogue import bundled_path, find_record
 
 ROOT = Path(__file__).resolve().parents[1]
-FOLDER = embedded(find("roberta.tiny"))
+FOLDER = bundled_path(find_record("roberta.tiny"))
 CLOZE = {  # sentences of our own, which no training set holds
     "He put his hat on the table and left <mask> room.": " the",
     "They have lived in this town for many <mask>.": " years",

@@ -314,16 +314,16 @@ def ship() -> None:
     import torch
 
     from roberta_hub import load_model
-    from roberta_hub.checkpoint.fetch.catalogue import embedded, find
+    from roberta_hub.checkpoint.fetch.catalogue import bundled_path, find_record
 
-    record = find("roberta.tiny")
+    record = find_record("roberta.tiny")
     assert record is not None
     trained = load_model(mean([WORK / name for name in SHIPPED], WORK / "shipped"))
     shipped = load_model(record.name, pretrained=False)
     shipped.model.load_state_dict(trained.model.state_dict())
     assert trained.sentence is not None
     shipped.sentence = replace(trained.sentence, prompts=PROMPTS, default_prompt=DEFAULT_PROMPT)
-    shipped.to(torch.float16).save(embedded(record))
+    shipped.to(torch.float16).save(bundled_path(record))
 
 
 DONE = {

@@ -24,10 +24,10 @@ print(roberta.fill_mask("Paris is the <mask> of France.", topk=1))
 
 def folder_of(name_or_path: str) -> Path:
     """Where a model's files lie."""
-    from roberta_hub.checkpoint.fetch.catalogue import embedded, find
+    from roberta_hub.checkpoint.fetch.catalogue import bundled_path, find_record
 
-    record = find(name_or_path)
-    return embedded(record) if record else Path(name_or_path)
+    record = find_record(name_or_path)
+    return bundled_path(record) if record else Path(name_or_path)
 
 
 def file_bytes(folder: Path) -> int:
@@ -95,7 +95,7 @@ def ceiling(roberta: Any, lengths: list[int], *, prepared: bool) -> Callable[[],
 
     from roberta_hub.inference import threads
     from roberta_hub.inference.batching import BATCH_TOKENS, batches
-    from roberta_hub.model.matrices import matrix
+    from roberta_hub.model.matrices import prepare_matrix
     from roberta_hub.model.products import Plain
 
     cores = torch.get_num_threads()
@@ -106,7 +106,9 @@ def ceiling(roberta: Any, lengths: list[int], *, prepared: bool) -> Callable[[],
     weights = []  # one of each product of the model: a cache holds no more of them
     for _, k, n in own[0]:
         weight, bias = torch.randn(n, k) / k**0.5, torch.zeros(n)
-        weights.append(matrix(weight, bias, None) if prepared else Plain(weight, bias, None))
+        weights.append(
+            prepare_matrix(weight, bias, None) if prepared else Plain(weight, bias, None)
+        )
     widest = max(rows for part in own for rows, _, _ in part)
     inputs = {k: torch.randn(widest, k) for _, k, _ in own[0]}
 

@@ -22,7 +22,7 @@ from torch import Tensor, nn
 
 import roberta_hub
 from roberta_hub.inference.batching import Runner
-from roberta_hub.model.kernels import lacks
+from roberta_hub.model.kernels import missing_features
 
 Ids = list[Tensor]
 Engine = Callable[[Ids], list[Tensor]]
@@ -334,8 +334,8 @@ def makers_here() -> list[str]:
     return [
         name
         for name in MAKERS
-        if not ("bfloat16" in name and lacks("bfloat16"))
-        and not ("roberta_hub, int8" in name and lacks("int8"))
+        if not ("bfloat16" in name and missing_features("bfloat16"))
+        and not ("roberta_hub, int8" in name and missing_features("int8"))
     ]
 
 

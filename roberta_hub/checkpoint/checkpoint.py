@@ -1,4 +1,4 @@
-"""Describes a checkpoint in memory: the same configuration, weights and heads for every format."""
+"""A checkpoint in memory: configuration, weights and heads, the same for every format."""
 
 from __future__ import annotations
 
@@ -22,22 +22,22 @@ EMBEDDING = "encoder.sentence_encoder.embed_tokens.weight"
 PROJECTION = "encoder.sentence_encoder.embed_projection.weight"
 SEGMENTS = "encoder.sentence_encoder.segment_embeddings.weight"
 LM_WEIGHT = "encoder.lm_head.weight"
-VERSION = "encoder.sentence_encoder.version"
+VERSION_KEY = "encoder.sentence_encoder.version"
 LAYER = "encoder.sentence_encoder.layers."
 HEADS = "classification_heads."
 TOKEN_HEADS = "token_heads."
 SPAN_HEADS = "span_heads."
 POOLER = "pooler."
-"""What names of the pooler's parameters begin with: BERT's and ALBERT's."""
+"""Prefix of the pooler's parameters (BERT, ALBERT)."""
 REPLACED_HEAD = "replaced_head."
-"""What names of the parameters of a discriminator's head begin with: ELECTRA's."""
+"""Prefix of the parameters of the discriminator's head (ELECTRA)."""
 PRUNING = "encoder_layers_to_keep"
 """fairseq's argument that changes how many layers a checkpoint has."""
 
-MAX_DICTIONARY = 32 << 20
-"""Most bytes of a dict.txt; RoBERTa's has 0.6 MB, a million words have 15."""
+MAX_DICTIONARY_BYTES = 32 << 20
+"""Maximum size of a dict.txt; RoBERTa's has 0.6 MB, one of a million words 15."""
 MAX_HEADS = 1000
-"""Most heads of one kind; a file with more is taken for an attack."""
+"""Maximum number of heads of one kind; a file with more counts as an attack."""
 
 Size = TypeVar("Size")
 
@@ -49,33 +49,34 @@ class Checkpoint:
     config: RobertaConfig
     weights: dict[str, Tensor]
     source: str
-    """Where it came from, for messages."""
+    """Path, for messages."""
     dictionary: bytes | None = None
     """A fairseq dict.txt without `<mask>`; None: the shipped RoBERTa dictionary."""
     label_dictionary: bytes | None = None
     """fairseq's label/dict.txt of a sentence_prediction task."""
     labels: dict[str, tuple[str, ...]] = field(default_factory=dict)
-    """Class names of each head, where known."""
+    """Class names of each head, if known."""
     own_head: str | None = None
-    """The head that the model was trained for last, where known."""
+    """The head that the model was last trained for, if known."""
     inputs: dict[str, Inputs] = field(default_factory=dict)
-    """What each head was trained on, where known: single texts or pairs."""
+    """Inputs that each head was trained on, if known: single texts or pairs."""
     head_settings: dict[str, HeadSettings] = field(default_factory=dict)
-    """How classification heads read a text and what their outputs mean, where it is known."""
+    """Pooling and kind of classification heads, if known."""
     task: str = "masked_lm"
     """fairseq's name of the task it was trained on."""
     init_token: int | None = None
     """Id that the wsc task put before each sentence, if any."""
     finite: bool = False
-    """Whether the weights are known to hold neither NaN nor infinity."""
+    """Whether the weights are known to contain neither NaN nor infinity."""
     family: str = "roberta"
-    """`model_type` of the family whose class a Hugging Face directory makes of it."""
+    """`model_type` of its family at Hugging Face."""
     parts: tuple[str, ...] = ()
-    """Without weights: which of `POOLER` and `REPLACED_HEAD` the model has. Tensors say it else."""
+    """Without weights: which of `POOLER` and `REPLACED_HEAD` the model has. Otherwise inferred from
+    the tensors."""
     sentence: SentenceSettings | None = None
-    """How the model makes one vector of a text, where that is known."""
+    """Pooling of sentence embeddings, if known."""
     zero_shot: ZeroShotSettings | None = None
-    """By which way the model labels without training, where that is known; our format says it."""
+    """Zero-shot method, if known; only our format stores it."""
 
     def heads(self) -> dict[str, tuple[int, int]]:
         """Read (num_classes, inner_dim) of every classification head off the tensors."""
@@ -87,8 +88,7 @@ class Checkpoint:
             out = self.weights.get(f"{HEADS}{name}.out_proj.weight")
             if out is None:  # spectral norm keeps the raw matrix under another name
                 out = self.weights.get(f"{HEADS}{name}.out_proj.weight_orig")
-            # Without elements a matrix may claim a billion rows at no cost, and each would get a
-            # label.
+            # An empty matrix may claim a billion rows at no cost, and each would get a label.
             sound = (m is not None and m.dim() == 2 and m.numel() > 0 for m in (dense, out))
             if dense is None or out is None or not all(sound):
                 raise CheckpointError(
@@ -96,7 +96,7 @@ class Checkpoint:
                     "matrix"
                 )
             sizes[name] = (out.size(0), dense.size(0))
-        return self._few(sizes)
+        return self._check_count(sizes)
 
     def token_heads(self) -> dict[str, int]:
         """Read num_classes of every token head off the tensors."""
@@ -113,7 +113,7 @@ class Checkpoint:
         return found
 
     def has(self, part: str) -> bool:
-        """Tell whether there is a `POOLER`, or a `REPLACED_HEAD`."""
+        """Whether the model has a `POOLER` or a `REPLACED_HEAD`."""
         return part in self.parts or any(name.startswith(part) for name in self.weights)
 
     def _outputs(self, prefix: str, kind: str) -> dict[str, int]:
@@ -126,9 +126,9 @@ class Checkpoint:
                     f"{self.source}: {kind} head {name!r} lacks its out_proj matrix"
                 )
             sizes[name] = out.size(0)
-        return self._few(sizes)
+        return self._check_count(sizes)
 
-    def _few(self, sizes: dict[str, Size]) -> dict[str, Size]:
+    def _check_count(self, sizes: dict[str, Size]) -> dict[str, Size]:
         if len(sizes) > MAX_HEADS:
             raise CheckpointError(f"{self.source}: {len(sizes)} heads, the limit is {MAX_HEADS}")
         return sizes
@@ -142,10 +142,10 @@ def _head_of(key: str, prefix: str, source: str) -> str:
         raise CheckpointError(f"{source}: parameter {key[:120]!r}: {error}") from None
 
 
-def distinct(labels: Sequence[str], head: str, source: str) -> tuple[str, ...]:
-    """Tell apart classes to which a file gives the same label, by their numbers.
+def distinct_labels(labels: Sequence[str], head: str, source: str) -> tuple[str, ...]:
+    """Make duplicate labels distinct by appending class numbers.
 
-    Classes with one label would answer as one class, and probabilities would not add up to 1.
+    Otherwise classes with one label would be merged, and probabilities would not sum to 1.
 
     Args:
         labels: of a head's classes, as the file has them.
@@ -155,7 +155,7 @@ def distinct(labels: Sequence[str], head: str, source: str) -> tuple[str, ...]:
     Example:
         >>> import warnings
         >>> warnings.simplefilter("ignore")
-        >>> distinct(["good", "bad", "good"], "topic", "model.pt")
+        >>> distinct_labels(["good", "bad", "good"], "topic", "model.pt")
         ('good (0)', 'bad', 'good (2)')
     """
     counts = Counter(labels)
@@ -163,7 +163,7 @@ def distinct(labels: Sequence[str], head: str, source: str) -> tuple[str, ...]:
         return tuple(labels)
     twice = [label for label, count in counts.items() if count > 1]
     found = tuple(f"{la} ({i})" if counts[la] > 1 else la for i, la in enumerate(labels))
-    if len(set(found)) != len(found):  # such a name was another class's
+    if len(set(found)) != len(found):  # the new name is another class's label
         found = tuple(map(str, range(len(labels))))
     shown = ", ".join(repr(label[:40]) for label in twice[:5])
     warnings.warn(
@@ -175,27 +175,27 @@ def distinct(labels: Sequence[str], head: str, source: str) -> tuple[str, ...]:
 
 
 def plain_inputs(value: Any) -> dict[str, Inputs]:
-    """Keep of a value from a file only what says which inputs a head was trained on."""
+    """Keep only the valid entries of a file's table of head inputs."""
     items = value.items() if isinstance(value, dict) else ()
     known = get_args(Inputs)
     return {head: given for head, given in items if isinstance(head, str) and given in known}
 
 
 def read_dictionary(folder: Folder, name: str) -> bytes | None:
-    """Read the bytes of a dictionary file; None: there is no such file.
+    """Read the bytes of a dictionary file; None if there is none.
 
     Raises:
         CheckpointError: it cannot be read, or is too large to be one.
     """
     if not folder.is_file(name):
         return None
-    return read_bytes(folder / name, MAX_DICTIONARY, CheckpointError, "dictionary")
+    return read_bytes(folder / name, MAX_DICTIONARY_BYTES, CheckpointError, "dictionary")
 
 
 def expand(
     config: RobertaConfig, weights: dict[str, Tensor], known: Container[str] = ()
 ) -> tuple[RobertaConfig, dict[str, Tensor]]:
-    """Write a model out without our extensions, for formats that lack them.
+    """Expand our extensions of the architecture, for formats that lack them.
 
     Factorized token embeddings are multiplied out, shared layers are repeated for each use.
     Segments and a projected sum of embeddings stay: a format that has neither must refuse them.
@@ -203,10 +203,10 @@ def expand(
     Args:
         config: of the model.
         weights: of the model; not changed.
-        known: fields of the configuration that the format has too: what they stand for stays.
+        known: configuration fields that the format has too; these stay.
     """
     weights = dict(weights)
-    whole = in_full(config, known)
+    whole = expanded_config(config, known)
     if whole.embedding_dim != config.embedding_dim:
         table = weights[EMBEDDING] @ weights.pop(PROJECTION).T  # (V, E) @ (E, C)
         if not config.untie_weights and config.lm_head:
@@ -223,8 +223,8 @@ def expand(
     return whole, weights
 
 
-def in_full(config: RobertaConfig, known: Container[str] = ()) -> RobertaConfig:
-    """Return the configuration of a model that `expand` writes out.
+def expanded_config(config: RobertaConfig, known: Container[str] = ()) -> RobertaConfig:
+    """Configuration of the model that `expand` returns.
 
     Args:
         config: of the model.

@@ -28,32 +28,32 @@ from torch import Tensor
 
 from roberta_hub.checkpoint.fetch.archive import sha256_of
 from roberta_hub.checkpoint.fetch.cache import (
-    MANIFEST,
+    MANIFEST_FILE,
     cache_root,
+    remove_stale,
     require_room,
-    tidy,
-    workplace,
+    staging_folder,
 )
 from roberta_hub.checkpoint.safetensors import read_safetensors_and_metadata, write_safetensors
-from roberta_hub.checkpoint.tensors import Origin, give_back_pages, is_finite
+from roberta_hub.checkpoint.tensors import TensorOrigin, give_back_pages, is_finite
 from roberta_hub.errors import CheckpointError, Remedy, RobertaHubError
 from roberta_hub.files import abandoned, check_regular, publishing, read_note, write_json
 
-NEUTRAL_VERSION = 1
+COPY_VERSION = 1
 """Version of the neutral form; a higher one makes all older copies unknown."""
-SETTLED = 2.0
+SETTLED_SECONDS = 2.0
 """Seconds after a file's last change before its times are trusted: a second change in the same
 tick of the clock would not show."""
 
 
 @dataclass
-class Neutral:
+class RawCheckpoint:
     """What a file holds, under today's names, before overrides and a dtype are applied."""
 
     weights: dict[str, Tensor]
     about: dict[str, Any] = field(default_factory=dict)
     """What the file says about its model, as plain JSON values."""
-    origin: Origin = "memory"
+    origin: TensorOrigin = "memory"
     finite: bool = False
     """Whether the weights are known to hold neither NaN nor infinity."""
 
@@ -63,7 +63,7 @@ def copies() -> Path:
     return cache_root() / "twins"
 
 
-def through_copy(path: Path, kind: str, read: Callable[[Path], Neutral]) -> Neutral:
+def through_copy(path: Path, kind: str, read: Callable[[Path], RawCheckpoint]) -> RawCheckpoint:
     """Read a file from its copy; where there is none yet, read the file itself and make one.
 
     Args:
@@ -85,16 +85,16 @@ def through_copy(path: Path, kind: str, read: Callable[[Path], Neutral]) -> Neut
         return read(path)  # whose message says what is wrong
     if digest is not None:
         _check_manifest(path, digest)
-        copy = copies() / f"{digest}-{kind}-{NEUTRAL_VERSION}.safetensors"
+        copy = copies() / f"{digest}-{kind}-{COPY_VERSION}.safetensors"
     assert copy is not None
-    tidy(copy)
-    found = _read_if_there(copy)
+    remove_stale(copy)
+    found = _existing_copy(copy)
     if found is None:
         neutral = read(path)
         if not all(map(is_finite, neutral.weights.values())):
             return neutral  # the caller refuses it, or wants it so
         neutral.finite = True
-        found = _make(copy, neutral, path)
+        found = _make_copy(copy, neutral, path)
     with contextlib.suppress(OSError):
         if (
             _signature(path) != before
@@ -107,7 +107,7 @@ def through_copy(path: Path, kind: str, read: Callable[[Path], Neutral]) -> Neut
 
 def _check_manifest(path: Path, digest: str) -> None:
     """Refuse a file of our cache that has changed since it was downloaded."""
-    about = read_note(path.with_name(MANIFEST)) if cache_root() in path.parents else {}
+    about = read_note(path.with_name(MANIFEST_FILE)) if cache_root() in path.parents else {}
     try:
         expected = about["files"][path.name]["sha256"]
     except (LookupError, TypeError):
@@ -123,7 +123,7 @@ def _check_manifest(path: Path, digest: str) -> None:
         )
 
 
-def _read_if_there(copy: Path) -> Neutral | None:
+def _existing_copy(copy: Path) -> RawCheckpoint | None:
     if not copy.is_file():
         return None
     try:
@@ -134,7 +134,7 @@ def _read_if_there(copy: Path) -> Neutral | None:
         return None
 
 
-def read_copy(copy: Path) -> Neutral:
+def read_copy(copy: Path) -> RawCheckpoint:
     """Map the content of a copy.
 
     Raises:
@@ -144,15 +144,15 @@ def read_copy(copy: Path) -> Neutral:
     try:
         about, shared = json.loads(metadata["about"]), json.loads(metadata["shared"])
         weights |= {name: weights[other] for name, other in shared.items()}
-        return Neutral(weights, dict(about), "our file", finite=True)
+        return RawCheckpoint(weights, dict(about), "our file", finite=True)
     except (LookupError, ValueError, TypeError, AttributeError) as error:
         raise CheckpointError(f"{copy} is no copy that this package wrote ({error})") from None
 
 
-def _make(copy: Path, neutral: Neutral, source: Path) -> Neutral:
+def _make_copy(copy: Path, neutral: RawCheckpoint, source: Path) -> RawCheckpoint:
     """Write the copy and return its content, or `neutral` where the cache takes no copy."""
     try:
-        with workplace(copy, CheckpointError) as work:
+        with staging_folder(copy, CheckpointError) as work:
             if not copy.exists():  # else another process made it while this one waited
                 _forget_lost_copies()
                 with publishing(copy, work / copy.name) as stage:
@@ -165,7 +165,7 @@ def _make(copy: Path, neutral: Neutral, source: Path) -> Neutral:
         return neutral
 
 
-def write_copy(path: Path, neutral: Neutral, source: Path) -> None:
+def write_copy(path: Path, neutral: RawCheckpoint, source: Path) -> None:
     """Write a copy and compare it with its source, tensor by tensor."""
     first: dict[tuple[object, ...], str] = {}
     shared: dict[str, str] = {}
@@ -200,7 +200,7 @@ def _signature(path: Path) -> list[int]:
 
 
 def _note(path: Path, kind: str) -> Path:
-    name = f"{os.path.realpath(path)}\0{kind}\0{NEUTRAL_VERSION}".encode("utf-8", "surrogateescape")
+    name = f"{os.path.realpath(path)}\0{kind}\0{COPY_VERSION}".encode("utf-8", "surrogateescape")
     return copies() / f"{hashlib.sha256(name).hexdigest()[:32]}.json"
 
 
@@ -212,7 +212,7 @@ def _noted_copy(note: Path, signature: list[int]) -> Path | None:
 
 
 def _write_note(note: Path, path: Path, signature: list[int], copy: Path) -> None:
-    if time.time() - max(signature[3:]) / 1e9 < SETTLED:
+    if time.time() - max(signature[3:]) / 1e9 < SETTLED_SECONDS:
         return
     about = {"path": os.path.realpath(path), "signature": signature, "twin": copy.name}
     # A process that was killed while it wrote this note left these. One that is alive fails to

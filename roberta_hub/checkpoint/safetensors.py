@@ -13,7 +13,7 @@ from torch import Tensor
 
 from roberta_hub.checkpoint.tensors import check_plain
 from roberta_hub.errors import CheckpointError, MissingExtraError
-from roberta_hub.files import MAX_JSON, check_regular, publishing
+from roberta_hub.files import MAX_JSON_BYTES, check_regular, publishing
 
 _DTYPES = {
     torch.float64: "F64",
@@ -81,8 +81,8 @@ def _check_header(path: Path) -> None:
     """Refuse a header with one name twice, which safetensors itself accepts."""
     with open(path, "rb") as file:
         length = int.from_bytes(file.read(8), "little")
-        if length > MAX_JSON:
-            raise ValueError(f"header of {length:,} bytes, the limit is {MAX_JSON:,}")
+        if length > MAX_JSON_BYTES:
+            raise ValueError(f"header of {length:,} bytes, the limit is {MAX_JSON_BYTES:,}")
         header = file.read(length)
 
     def unique(pairs: list[tuple[str, Any]]) -> dict[str, Any]:

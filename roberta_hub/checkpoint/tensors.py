@@ -1,4 +1,4 @@
-"""Checks tensors that come from a file, and copies them into memory of their own."""
+"""Checks tensors of a file, and copies them to memory."""
 
 from __future__ import annotations
 
@@ -13,22 +13,24 @@ from torch import Tensor
 
 from roberta_hub.errors import CheckpointError, Remedy
 
-Origin = Literal["memory", "file", "our file"]
-"""Where tensors lie: in memory, mapped from a user's file, or mapped from a file of our cache."""
+TensorOrigin = Literal["memory", "file", "our file"]
+"""Storage of tensors: memory, mapped from a user's file, or mapped from a file of our cache."""
 
 
-def own(weights: dict[str, Tensor], dtype: torch.dtype | None, origin: Origin) -> dict[str, Tensor]:
-    """Copy every tensor into memory of its own, one at a time, emptying `weights` on the way.
+def copy_to_memory(
+    weights: dict[str, Tensor], dtype: torch.dtype | None, origin: TensorOrigin
+) -> dict[str, Tensor]:
+    """Copy tensors to memory one at a time, removing each from `weights`.
 
     A user may rewrite a file while the model lives; a mapped tensor would change with it, or crash
-    the process. Our own files are replaced and never rewritten: there, tensors of the wanted dtype
-    stay mapped. Each tensor's pages of a mapped file are given back after it, so the peak is one
-    copy of the weights and one tensor. Tensors that share memory go on sharing it.
+    the process. Our own files are replaced and never rewritten, so their tensors of the
+    requested dtype stay mapped. The pages of a copied tensor are released, so the peak is one copy
+    of the weights and one tensor. Tensors that share memory still share it.
 
     Args:
         weights: by name; empty afterwards.
         dtype: of floating-point tensors; None: float32, half precision is widened.
-        origin: where the tensors lie.
+        origin: storage of the tensors.
     """
     floating = {tensor.dtype for tensor in weights.values() if tensor.is_floating_point()}
     if origin == "our file" and floating == {dtype or torch.float32}:
@@ -48,7 +50,7 @@ def own(weights: dict[str, Tensor], dtype: torch.dtype | None, origin: Origin) -
 
 
 def give_back_pages(tensor: Tensor) -> None:
-    """Let the kernel forget the pages of a mapped tensor, which it reads again if needed.
+    """Release the pages of a mapped tensor; the kernel reads them again if needed.
 
     The tensor must be mapped from a file: other memory would lose its contents.
     """
@@ -71,7 +73,7 @@ _COUNTS = {torch.bool, torch.uint8, torch.int8, torch.int16, torch.int32, torch.
 
 
 def check_plain(tensor: Tensor, name: str, source: str) -> None:
-    """Refuse a tensor that is no plain numbers in memory, or has more of them than are stored."""
+    """Refuse a tensor that is not a plain one on a CPU, or claims more elements than are stored."""
     strided = tensor.layout == torch.strided and not tensor.is_quantized
     if not strided or tensor.device.type != "cpu" or tensor.dtype not in _READABLE | _COUNTS:
         raise CheckpointError(
@@ -97,21 +99,21 @@ def check_finite(weights: dict[str, Tensor], source: str) -> None:
             )
 
 
-def holds_all(weights: Mapping[str, Tensor], dtype: torch.dtype | None) -> bool:
-    """Tell whether every number stays finite when `own` converts it to the wanted dtype.
+def stays_finite(weights: Mapping[str, Tensor], dtype: torch.dtype | None) -> bool:
+    """Whether all numbers stay finite when `copy_to_memory` converts them to the dtype.
 
-    It does where the dtype reaches as far as that of each tensor.
+    They do if its range covers that of each tensor's dtype.
     """
-    reach = torch.finfo(dtype or torch.float32).max
+    largest = torch.finfo(dtype or torch.float32).max
     return all(
-        torch.finfo(tensor.dtype).max <= reach
+        torch.finfo(tensor.dtype).max <= largest
         for tensor in weights.values()
         if tensor.is_floating_point()
     )
 
 
 def is_finite(tensor: Tensor) -> bool:
-    """Tell whether a tensor holds neither NaN nor infinity."""
+    """Whether a tensor contains neither NaN nor infinity."""
     if not tensor.is_floating_point() or not tensor.numel():
         return True
     return all(bool(torch.isfinite(bound)) for bound in tensor.detach().aminmax())

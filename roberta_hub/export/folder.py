@@ -34,7 +34,7 @@ from roberta_hub.inference.mode import evaluating
 from roberta_hub.inference.optimize import Optimization
 from roberta_hub.model.roberta import Roberta
 from roberta_hub.settings import POOLINGS, SentenceSettings
-from roberta_hub.text.added import SETTINGS
+from roberta_hub.text.added import TOKENIZER_CONFIG_FILE
 from roberta_hub.text.tokenizer import Tokenizer
 
 Format = Literal["onnx", "torch"]
@@ -178,7 +178,7 @@ def _why_unchecked(format: Format, check_it: bool) -> str:
 
 
 def _why_no_tokenizer(tokenizer: Tokenizer, files: Mapping[str, bytes]) -> str:
-    if SETTINGS in files:
+    if TOKENIZER_CONFIG_FILE in files:
         return ""
     if not tokenizer.engine.settings:
         return "the model has no vocabulary"

@@ -15,15 +15,15 @@ from roberta_hub.checkpoint.checkpoint import (
     LM_WEIGHT,
     POOLER,
     REPLACED_HEAD,
-    VERSION,
+    VERSION_KEY,
     Checkpoint,
-    distinct,
+    distinct_labels,
     expand,
     plain_inputs,
 )
-from roberta_hub.checkpoint.converted import Neutral, through_copy
-from roberta_hub.checkpoint.fetch.cache import MODEL
-from roberta_hub.checkpoint.tensors import Origin, holds_all, own
+from roberta_hub.checkpoint.converted import RawCheckpoint, through_copy
+from roberta_hub.checkpoint.fetch.cache import CHECKPOINT_FILE
+from roberta_hub.checkpoint.tensors import TensorOrigin, copy_to_memory, stays_finite
 from roberta_hub.checkpoint.untrusted.unpickle import is_mapped, load_pickle, plain, tensors
 from roberta_hub.config import FAIRSEQ_ACTIVATIONS, RobertaConfig
 from roberta_hub.errors import CheckpointError, InputError, Remedy
@@ -44,9 +44,9 @@ from roberta_hub.formats.tokenizer_files import (
     lays_out_as_roberta,
 )
 from roberta_hub.formats.tokenizers import (
-    Brought,
     TokenizerParts,
-    Wanted,
+    TokenizerRequest,
+    UserTokenizer,
     complete,
     read_dictionaries,
 )
@@ -100,11 +100,11 @@ def read_fairseq(
         UnknownNameError: an override that fairseq's RoBERTa does not have.
     """
     check_overrides(overrides or {})
-    neutral = through_copy(path, "fairseq", neutral_file) if converted else neutral_file(path)
+    neutral = through_copy(path, "fairseq", read_raw_file) if converted else read_raw_file(path)
     return interpret(neutral, str(path), overrides or {}, dtype)
 
 
-def neutral_file(path: Path) -> Neutral:
+def read_raw_file(path: Path) -> RawCheckpoint:
     """Read a model.pt of any era into neutral form.
 
     That is its arguments in one flat dict, and its tensors under today's names.
@@ -112,13 +112,13 @@ def neutral_file(path: Path) -> Neutral:
     Raises:
         CheckpointError: missing, damaged, unsafe, or not fairseq's.
     """
-    origin: Origin = "file" if is_mapped(path) else "memory"
-    return neutral_state(load_pickle(path), str(path), origin, limit=path.stat().st_size)
+    origin: TensorOrigin = "file" if is_mapped(path) else "memory"
+    return raw_checkpoint(load_pickle(path), str(path), origin, limit=path.stat().st_size)
 
 
-def neutral_state(
-    state: Any, source: str, origin: Origin = "memory", limit: int | None = None
-) -> Neutral:
+def raw_checkpoint(
+    state: Any, source: str, origin: TensorOrigin = "memory", limit: int | None = None
+) -> RawCheckpoint:
     """Bring what was loaded from a fairseq file into neutral form.
 
     Args:
@@ -135,11 +135,11 @@ def neutral_state(
     raw = tensors(state["model"], source, limit)
     if is_post_norm_era(raw):
         arguments["encoder_normalize_before"] = False
-    return Neutral(upgrade(raw, source=source), arguments, origin)
+    return RawCheckpoint(upgrade(raw, source=source), arguments, origin)
 
 
 def interpret(
-    neutral: Neutral,
+    neutral: RawCheckpoint,
     source: str,
     overrides: Mapping[str, object],
     dtype: torch.dtype | None = None,
@@ -158,7 +158,7 @@ def interpret(
     """
     check_overrides(overrides)
     arguments, weights = neutral.about, dict(neutral.weights)
-    neutral.weights.clear()  # else `own` could not let go of them one by one
+    neutral.weights.clear()  # else `copy_to_memory` could not free them one by one
     keep = layers_to_keep(overrides.get("encoder_layers_to_keep"))
     try:
         own_keep = layers_to_keep(arguments.get("encoder_layers_to_keep"))
@@ -172,20 +172,22 @@ def interpret(
         _check_layers(arguments.get("encoder_layers"), count_layers(weights), source)
     config = read_config(arguments | dict(overrides), weights, overrides, source)
     config = _settle_lm_head(config, weights, source)
-    weights.pop(VERSION, None)  # in float32, beside which nothing in half precision stayed mapped
+    weights.pop(
+        VERSION_KEY, None
+    )  # in float32, beside which nothing in half precision stayed mapped
     labels = _as_dict(arguments.get("roberta_hub_labels"))
     own_head = arguments.get("roberta_hub_own_head")
     family = arguments.get("roberta_hub_family")
     tasks = (arguments.get("roberta_hub_task"), arguments.get("task"))
     tokens = (arguments.get("roberta_hub_init_token"), arguments.get("init_token"))
-    finite = neutral.finite and holds_all(weights, dtype)
-    weights = own(weights, dtype, neutral.origin) | {VERSION: torch.tensor([3.0])}
+    finite = neutral.finite and stays_finite(weights, dtype)
+    weights = copy_to_memory(weights, dtype, neutral.origin) | {VERSION_KEY: torch.tensor([3.0])}
     return Checkpoint(
         config=config,
         weights=weights,
         source=source,
         labels={
-            head: distinct(names, head, source)
+            head: distinct_labels(names, head, source)
             for head, names in labels.items()
             if isinstance(names, list) and all(isinstance(name, str) for name in names)
         },
@@ -225,7 +227,7 @@ def read_state(state: Any, source: str, overrides: Mapping[str, object]) -> Chec
     Raises:
         CheckpointError: no fairseq checkpoint, or not a RoBERTa.
     """
-    return interpret(neutral_state(state, source), source, overrides)
+    return interpret(raw_checkpoint(state, source), source, overrides)
 
 
 def _arguments(state: Any, source: str) -> dict[str, Any]:
@@ -364,7 +366,7 @@ def fairseq_state(checkpoint: Checkpoint, vocabulary: Container[str] = ()) -> di
     check_first_token(checkpoint, "fairseq", list(checkpoint.head_settings))
     if not config.untie_weights:
         weights.setdefault(LM_WEIGHT, weights[EMBEDDING])
-    weights[VERSION] = torch.tensor([3.0])
+    weights[VERSION_KEY] = torch.tensor([3.0])
     return {
         "args": None,
         "cfg": fairseq_cfg(config, vocabulary),
@@ -403,7 +405,7 @@ def write_fairseq(
     """
     state = fairseq_state(checkpoint, vocabulary or {})
     directory.mkdir(parents=True, exist_ok=True)
-    with publishing(directory / MODEL) as file:
+    with publishing(directory / CHECKPOINT_FILE) as file:
         torch.save(state, file)
     dictionaries = {
         "dict.txt": checkpoint.dictionary,
@@ -437,7 +439,11 @@ def fairseq_family(
 def _detect(folder: Folder, file: Path | None) -> CheckpointSource | None:
     """See `Format.detect`: any file that needs no config.json, or a model.pt."""
     if file is None:
-        return CheckpointSource(format=FAIRSEQ, folder=folder) if folder.is_file(MODEL) else None
+        return (
+            CheckpointSource(format=FAIRSEQ, folder=folder)
+            if folder.is_file(CHECKPOINT_FILE)
+            else None
+        )
     if file.suffix in WEIGHTS_BESIDE_CONFIG:
         return None
     return CheckpointSource(format=FAIRSEQ, folder=folder, file=file)
@@ -451,16 +457,18 @@ def _read(
     converted: bool,
 ) -> Checkpoint:
     """See `Format.read`."""
-    return read_fairseq(source.file or source.folder / MODEL, overrides, dtype, converted=converted)
+    return read_fairseq(
+        source.file or source.folder / CHECKPOINT_FILE, overrides, dtype, converted=converted
+    )
 
 
 def _read_tokenizer(
-    source: CheckpointSource, checkpoint: Checkpoint, wanted: Wanted
+    source: CheckpointSource, checkpoint: Checkpoint, wanted: TokenizerRequest
 ) -> TokenizerParts:
     """See `Format.read_tokenizer`: a model.pt does not say its family, its vocabulary does."""
     words, labels = read_dictionaries(source.folder, wanted.data)
     bpe = engine_in(source.folder, wanted.keywords)
-    brought = Brought(folder=source.folder, bpe=bpe, words=words, labels=labels)
+    brought = UserTokenizer(folder=source.folder, bpe=bpe, words=words, labels=labels)
     parts = complete(brought, checkpoint, wanted, Keywords())
     checkpoint.family = fairseq_family(parts.bpe, parts.dictionary, checkpoint.config)
     return parts

@@ -15,7 +15,7 @@ import torch
 
 from roberta_hub.checkpoint.checkpoint import Checkpoint
 from roberta_hub.folder import Folder
-from roberta_hub.formats.tokenizers import TokenizerParts, Wanted
+from roberta_hub.formats.tokenizers import TokenizerParts, TokenizerRequest
 from roberta_hub.text.tokenizer import Tokenizer
 
 WEIGHTS_BESIDE_CONFIG = (".safetensors", ".bin")
@@ -66,7 +66,7 @@ class Format:
     """(folder, the caller's weights file) -> source, or None for a folder of another format.
     Looks at file names and config.json only; `read` finds out whether the weights are valid."""
     read: Reader
-    read_tokenizer: Callable[[CheckpointSource, Checkpoint, Wanted], TokenizerParts]
+    read_tokenizer: Callable[[CheckpointSource, Checkpoint, TokenizerRequest], TokenizerParts]
     """Reads the tokenizer, and adds to the checkpoint what only a vocabulary knows."""
     write: Callable[[Checkpoint, Tokenizer, Path, str | None], None]
     """Writes a model into a folder, with the head of that name if the format stores one."""

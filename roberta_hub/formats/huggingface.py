@@ -20,15 +20,15 @@ from roberta_hub.checkpoint.checkpoint import (
     LAYER,
     LM_WEIGHT,
     POOLER,
-    VERSION,
+    VERSION_KEY,
     Checkpoint,
     expand,
-    in_full,
+    expanded_config,
 )
 from roberta_hub.checkpoint.names.families import family_of
 from roberta_hub.checkpoint.names.table import HeadNames, NameTable
 from roberta_hub.checkpoint.safetensors import write_safetensors
-from roberta_hub.checkpoint.tensors import holds_all, is_finite, own
+from roberta_hub.checkpoint.tensors import copy_to_memory, is_finite, stays_finite
 from roberta_hub.config import RobertaConfig
 from roberta_hub.errors import CheckpointError
 from roberta_hub.files import write_files, write_json
@@ -49,13 +49,13 @@ from roberta_hub.formats.huggingface_heads import (
 )
 from roberta_hub.formats.ours import is_ours
 from roberta_hub.formats.overrides import override
-from roberta_hub.formats.sentence_transformers import FILES as SENTENCE_FILES
 from roberta_hub.formats.sentence_transformers import (
-    MODULES,
+    MODULES_FILE,
     find_body,
     read_sentence_settings,
     sentence_files,
 )
+from roberta_hub.formats.sentence_transformers import SETTINGS_FILES as SENTENCE_FILES
 from roberta_hub.formats.shards import WHOLE, config_name, read_weights, weights_in
 from roberta_hub.formats.tokenizer_files import (
     VOCABULARIES,
@@ -65,12 +65,12 @@ from roberta_hub.formats.tokenizer_files import (
 )
 from roberta_hub.formats.tokenizers import (
     TokenizerParts,
-    Wanted,
-    bring,
+    TokenizerRequest,
     complete,
     fit_segments,
+    read_user_tokenizer,
 )
-from roberta_hub.text.added import SETTINGS
+from roberta_hub.text.added import TOKENIZER_CONFIG_FILE
 from roberta_hub.text.tokenizer import Tokenizer
 
 _POSITIONS = "encoder.sentence_encoder.embed_positions.weight"
@@ -156,15 +156,15 @@ def read_huggingface(
     )
     if not config.untie_weights:
         weights.pop(LM_WEIGHT, None)
-    finite = neutral.finite and holds_all(weights, dtype)
-    weights = own(weights, dtype, neutral.origin)
+    finite = neutral.finite and stays_finite(weights, dtype)
+    weights = copy_to_memory(weights, dtype, neutral.origin)
     if table.positions_from_zero:
         _move_positions(weights, config, str(folder))
     if row is not None and _POSITIONS in weights:
         _fold(row, weights, config, str(folder))
         finite = finite and is_finite(weights[_POSITIONS])  # of two large numbers it could be none
     _share_pooler(weights, table, heads)
-    weights[VERSION] = torch.tensor([3.0])
+    weights[VERSION_KEY] = torch.tensor([3.0])
     source = str(folder if file is None or file.name in WHOLE else file)
     checkpoint = Checkpoint(
         config=config, weights=weights, source=source, finite=finite, family=table.model_type
@@ -307,7 +307,7 @@ def description(
     """
     table = family_of({"model_type": checkpoint.family}, checkpoint.source)
     names = head_to_write(table, checkpoint, head)
-    shape = in_full(checkpoint.config, {*table.fields.values(), *table.fixed})
+    shape = expanded_config(checkpoint.config, {*table.fields.values(), *table.fixed})
     about = write_config(shape, table, checkpoint.weights[EMBEDDING].dtype, ends)
     return about if names is None else about | about_head(table, names, checkpoint)
 
@@ -354,7 +354,7 @@ def files_beside(checkpoint: Checkpoint, tokenizer: Tokenizer) -> dict[str, byte
 
 def _detect(folder: Folder, file: Path | None) -> CheckpointSource | None:
     """See `Format.detect`: a modules.json, or a config.json that is not ours."""
-    if file is None and folder.has(MODULES) and not is_ours(folder):
+    if file is None and folder.has(MODULES_FILE) and not is_ours(folder):
         try:
             body = find_body(folder)
         except CheckpointError:
@@ -365,7 +365,7 @@ def _detect(folder: Folder, file: Path | None) -> CheckpointSource | None:
     beside = folder_of(file, folder)
     if is_ours(beside) or not beside.has(config_name(beside)):
         return None
-    sentences = folder if folder.has(MODULES) else None
+    sentences = folder if folder.has(MODULES_FILE) else None
     return CheckpointSource(format=HUGGINGFACE, folder=beside, file=file, sentences=sentences)
 
 
@@ -386,10 +386,10 @@ def _read(
 
 
 def _read_tokenizer(
-    source: CheckpointSource, checkpoint: Checkpoint, wanted: Wanted
+    source: CheckpointSource, checkpoint: Checkpoint, wanted: TokenizerRequest
 ) -> TokenizerParts:
     """See `Format.read_tokenizer`: the vocabulary says whether there are segments."""
-    brought = bring(source.folder, checkpoint, wanted, whole=False)
+    brought = read_user_tokenizer(source.folder, checkpoint, wanted, whole=False)
     parts = complete(brought, checkpoint, wanted, wanted.keywords)
     fit_segments(checkpoint, parts.layout, may_have_none=True)
     return parts
@@ -408,6 +408,6 @@ HUGGINGFACE = Format(
     read=_read,
     read_tokenizer=_read_tokenizer,
     write=_write,
-    passing=(SETTINGS, *VOCABULARIES, *SENTENCE_FILES),
+    passing=(TOKENIZER_CONFIG_FILE, *VOCABULARIES, *SENTENCE_FILES),
 )
 """What transformers and sentence-transformers read and write."""

@@ -14,7 +14,7 @@ from roberta_hub.checkpoint.checkpoint import (
     SPAN_HEADS,
     TOKEN_HEADS,
     Checkpoint,
-    distinct,
+    distinct_labels,
     plain_inputs,
 )
 from roberta_hub.checkpoint.names.table import REPLACED, HeadNames, NameTable
@@ -119,7 +119,7 @@ def _labels(hf: dict[str, Any], num_classes: int, head: str, source: str) -> tup
     table = hf.get("id2label")
     table = table if isinstance(table, dict) else {}
     shown = [str(table.get(str(i), f"LABEL_{i}")) for i in range(num_classes)]
-    return distinct(shown, head, source)
+    return distinct_labels(shown, head, source)
 
 
 def head_to_write(table: NameTable, checkpoint: Checkpoint, head: str | None) -> HeadNames | None:

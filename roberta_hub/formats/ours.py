@@ -13,14 +13,14 @@ import torch
 
 from roberta_hub.arguments import brief
 from roberta_hub.checkpoint.checkpoint import (
-    VERSION,
+    VERSION_KEY,
     Checkpoint,
-    distinct,
+    distinct_labels,
     plain_inputs,
     read_dictionary,
 )
 from roberta_hub.checkpoint.safetensors import read_safetensors, write_safetensors
-from roberta_hub.checkpoint.tensors import own
+from roberta_hub.checkpoint.tensors import copy_to_memory
 from roberta_hub.config import RobertaConfig
 from roberta_hub.errors import CheckpointError, InputError
 from roberta_hub.files import write_files, write_json
@@ -34,10 +34,10 @@ from roberta_hub.formats.tokenizer_files import (
 )
 from roberta_hub.formats.tokenizers import (
     TokenizerParts,
-    Wanted,
-    bring,
+    TokenizerRequest,
     complete,
     fit_segments,
+    read_user_tokenizer,
 )
 from roberta_hub.settings import (
     SentenceSettings,
@@ -45,7 +45,7 @@ from roberta_hub.settings import (
     check_thresholds,
     head_settings_of,
 )
-from roberta_hub.text.added import SETTINGS
+from roberta_hub.text.added import TOKENIZER_CONFIG_FILE
 from roberta_hub.text.bpe import GPT2BPE
 from roberta_hub.text.dictionary import Dictionary
 from roberta_hub.text.tokenizer import Tokenizer
@@ -83,8 +83,8 @@ def read_store(
         )
     ours = file is None or file == folder / _WEIGHTS
     weights = read_safetensors(folder / _WEIGHTS if file is None else file)
-    weights = own(weights, dtype, "our file" if ours else "file")
-    weights[VERSION] = torch.tensor([3.0])
+    weights = copy_to_memory(weights, dtype, "our file" if ours else "file")
+    weights[VERSION_KEY] = torch.tensor([3.0])
     try:
         model = dict(about["model"].items())
         kept = model.pop("layers_to_keep", None)  # 0.1.0 wrote it, always null
@@ -123,7 +123,7 @@ def read_store(
         source=str(folder if ours else file),
         dictionary=read_dictionary(folder, "dict.txt"),
         label_dictionary=read_dictionary(folder, "label_dict.txt"),
-        labels={head: distinct(given, head, str(folder)) for head, given in labels.items()},
+        labels={head: distinct_labels(given, head, str(folder)) for head, given in labels.items()},
         own_head=own_head,
         inputs=inputs,
         head_settings=settings,
@@ -150,7 +150,7 @@ def _check_counts(checkpoint: Checkpoint, path: Path) -> None:
 def write_store(checkpoint: Checkpoint, directory: Path) -> None:
     """Write model.safetensors, config.json, and dict.txt where the vocabulary is not RoBERTa's."""
     directory.mkdir(parents=True, exist_ok=True)
-    weights = {k: v for k, v in checkpoint.weights.items() if k != VERSION}
+    weights = {k: v for k, v in checkpoint.weights.items() if k != VERSION_KEY}
     write_safetensors(directory / _WEIGHTS, weights, {"format": "pt"})
     files = {"dict.txt": checkpoint.dictionary, "label_dict.txt": checkpoint.label_dictionary}
     write_files(directory, {name: data for name, data in files.items() if data is not None})
@@ -214,10 +214,10 @@ def _read(
 
 
 def _read_tokenizer(
-    source: CheckpointSource, checkpoint: Checkpoint, wanted: Wanted
+    source: CheckpointSource, checkpoint: Checkpoint, wanted: TokenizerRequest
 ) -> TokenizerParts:
     """See `Format.read_tokenizer`: a folder without vocabulary files has RoBERTa's."""
-    brought = bring(source.folder, checkpoint, wanted, whole=True)
+    brought = read_user_tokenizer(source.folder, checkpoint, wanted, whole=True)
     parts = complete(brought, checkpoint, wanted, wanted.keywords)
     fit_segments(checkpoint, parts.layout, may_have_none=False)
     return parts
@@ -244,6 +244,6 @@ OURS = Format(
     read=_read,
     read_tokenizer=_read_tokenizer,
     write=_write,
-    passing=("dict.txt", "label_dict.txt", SETTINGS, *VOCABULARIES),
+    passing=("dict.txt", "label_dict.txt", TOKENIZER_CONFIG_FILE, *VOCABULARIES),
 )
 """What `save` writes unless told otherwise: whatever a model has, it holds."""

@@ -9,7 +9,7 @@ from roberta_hub.errors import InputError
 from roberta_hub.formats.fairseq_arguments import layers_to_keep, override_config
 from roberta_hub.formats.upgrade import prune
 
-FREE = (
+OVERRIDABLE_FIELDS = (
     "dropout",
     "attention_dropout",
     "activation_dropout",
@@ -28,11 +28,11 @@ def override(checkpoint: Checkpoint, overrides: Mapping[str, object]) -> None:
         CheckpointError: a layer to keep that is not there.
     """
     config = override_config(checkpoint.config, overrides)
-    fixed = [name for name in overrides if name not in (*FREE, PRUNING)]
+    fixed = [name for name in overrides if name not in (*OVERRIDABLE_FIELDS, PRUNING)]
     if fixed:
         raise InputError(
             f"{', '.join(fixed)}: fixed by the weights or by the format of {checkpoint.source}, "
-            f"which fairseq did not write; it takes {', '.join((*FREE, PRUNING))}"
+            f"which fairseq did not write; it takes {', '.join((*OVERRIDABLE_FIELDS, PRUNING))}"
         )
     keep = layers_to_keep(overrides.get(PRUNING))
     if keep is not None:

@@ -17,12 +17,18 @@ from roberta_hub.errors import CheckpointError, InputError
 from roberta_hub.folder import Folder
 from roberta_hub.settings import MAX_LENGTH, SentenceSettings
 
-MODULES = "modules.json"
+MODULES_FILE = "modules.json"
 _MODEL = "config_sentence_transformers.json"
 _BODY = "sentence_bert_config.json"
 _POOLING = "1_Pooling"
 _NORMALIZE = "2_Normalize"
-FILES = (MODULES, _MODEL, _BODY, f"{_POOLING}/config.json", f"{_NORMALIZE}/config.json")
+SETTINGS_FILES = (
+    MODULES_FILE,
+    _MODEL,
+    _BODY,
+    f"{_POOLING}/config.json",
+    f"{_NORMALIZE}/config.json",
+)
 """What `sentence_files` may write."""
 _BODIES = (
     _BODY,
@@ -92,7 +98,7 @@ def read_sentence_settings(folder: Folder) -> SentenceSettings | None:
     if kind == "CrossEncoder" and chain == ["Transformer"]:
         return None
     if chain not in _CHAINS:
-        raise _unread(folder / MODULES, f"the parts {', '.join(chain)}")
+        raise _unread(folder / MODULES_FILE, f"the parts {', '.join(chain)}")
     _check_body(body, inside)
     if len(parts) > 2:
         _check_normalize(parts[2][1])
@@ -145,7 +151,7 @@ def sentence_files(settings: SentenceSettings, width: int, longest: int) -> dict
     limit = min(settings.max_length or longest, longest)
     body = {"max_seq_length": limit, "do_lower_case": settings.lower_case}
     files: dict[str, object] = {
-        MODULES: modules,
+        MODULES_FILE: modules,
         _MODEL: about,
         _BODY: body,
         f"{_POOLING}/config.json": pooling,
@@ -160,7 +166,7 @@ def sentence_files(settings: SentenceSettings, width: int, longest: int) -> dict
 
 def _parts(folder: Folder) -> list[tuple[str, Folder]]:
     """Read modules.json: each part's kind, and its folder."""
-    path, listed = folder / MODULES, folder.json_list(MODULES)
+    path, listed = folder / MODULES_FILE, folder.json_list(MODULES_FILE)
     if not 1 <= len(listed) <= MAX_MODULES:
         raise CheckpointError(f"{path}: {len(listed)} parts, must be 1 to {MAX_MODULES}")
     parts = []
@@ -187,7 +193,7 @@ def _folder(place: object, folder: Folder) -> Folder:
         return folder
     if not isinstance(place, str) or not _FOLDER.fullmatch(place.removesuffix("/")):
         raise CheckpointError(
-            f"{folder / MODULES}: {brief(place)} is no folder of {folder}; a part lies in a "
+            f"{folder / MODULES_FILE}: {brief(place)} is no folder of {folder}; a part lies in a "
             "folder right below, whose name has letters, digits, '_', '-' and '.'"
         )
     part = folder.folder(place)

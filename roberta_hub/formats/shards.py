@@ -6,11 +6,11 @@ from pathlib import Path
 
 from torch import Tensor
 
-from roberta_hub.checkpoint.converted import Neutral, through_copy
+from roberta_hub.checkpoint.converted import RawCheckpoint, through_copy
 from roberta_hub.checkpoint.fetch.cache import cache_root
 from roberta_hub.checkpoint.foreign import instead
 from roberta_hub.checkpoint.safetensors import read_safetensors
-from roberta_hub.checkpoint.tensors import Origin
+from roberta_hub.checkpoint.tensors import TensorOrigin
 from roberta_hub.checkpoint.untrusted.unpickle import is_mapped, load_pickle, tensors
 from roberta_hub.errors import CheckpointError
 from roberta_hub.folder import Folder
@@ -44,7 +44,7 @@ def weights_in(folder: Folder) -> str:
     )
 
 
-def read_weights(folder: Folder, file: Path, *, converted: bool) -> Neutral:
+def read_weights(folder: Folder, file: Path, *, converted: bool) -> RawCheckpoint:
     """Read all tensors, under Hugging Face's names.
 
     Args:
@@ -60,21 +60,21 @@ def read_weights(folder: Folder, file: Path, *, converted: bool) -> Neutral:
     return _read_file(file, converted=converted)
 
 
-def _read_file(path: Path, *, converted: bool) -> Neutral:
+def _read_file(path: Path, *, converted: bool) -> RawCheckpoint:
     if path.suffix != ".bin":
         # What lies in our cache is replaced and never rewritten, so it may stay mapped.
-        origin: Origin = "our file" if cache_root() in path.parents else "file"
-        return Neutral(read_safetensors(path), origin=origin)
+        origin: TensorOrigin = "our file" if cache_root() in path.parents else "file"
+        return RawCheckpoint(read_safetensors(path), origin=origin)
     return through_copy(path, "bin", _read_bin) if converted else _read_bin(path)
 
 
-def _read_shards(folder: Folder, name: str, *, converted: bool) -> Neutral:
+def _read_shards(folder: Folder, name: str, *, converted: bool) -> RawCheckpoint:
     index, shards = folder / name, folder.json(name).get("weight_map")
     if not isinstance(shards, dict):
         raise CheckpointError(f"{index}: has no 'weight_map'")
     pickled = index.name == INDEXES[1]
     weights: dict[str, Tensor] = {}
-    read: list[Neutral] = []
+    read: list[RawCheckpoint] = []
     for shard in sorted({str(name) for name in shards.values()}):
         if Path(shard).name != shard or len(shard) > 255:
             raise CheckpointError(f"{index}: shard {shard[:80]!r} is not a plain file name")
@@ -88,9 +88,9 @@ def _read_shards(folder: Folder, name: str, *, converted: bool) -> Neutral:
     origins = {shard.origin for shard in read}
     # Where only some shards have a copy, none of them is treated as mapped.
     origin = origins.pop() if len(origins) == 1 else "memory"
-    return Neutral(weights, origin=origin, finite=bool(read) and all(s.finite for s in read))
+    return RawCheckpoint(weights, origin=origin, finite=bool(read) and all(s.finite for s in read))
 
 
-def _read_bin(path: Path) -> Neutral:
+def _read_bin(path: Path) -> RawCheckpoint:
     loaded = tensors(load_pickle(path), str(path), path.stat().st_size)
-    return Neutral(loaded, origin="file" if is_mapped(path) else "memory")
+    return RawCheckpoint(loaded, origin="file" if is_mapped(path) else "memory")

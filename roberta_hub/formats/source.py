@@ -12,8 +12,13 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 
 from roberta_hub.checkpoint.fetch.archive import extract_archive
-from roberta_hub.checkpoint.fetch.cache import MODEL
-from roberta_hub.checkpoint.fetch.catalogue import embedded, find, ships, suggest
+from roberta_hub.checkpoint.fetch.cache import CHECKPOINT_FILE
+from roberta_hub.checkpoint.fetch.catalogue import (
+    bundled_path,
+    find_record,
+    is_bundled,
+    suggestions,
+)
 from roberta_hub.checkpoint.fetch.download import fetch_model
 from roberta_hub.checkpoint.fetch.records import Record, available_models
 from roberta_hub.checkpoint.foreign import instead
@@ -29,14 +34,14 @@ from roberta_hub.other_names import task_advice
 
 FORMATS = (FAIRSEQ, OURS, HUGGINGFACE)
 """Every format. A folder with a model.pt is fairseq's, whatever lies beside it."""
-RUNS = ("best", "last")
+RUN_FILES = ("best", "last")
 """Folders in which a training run leaves models, the preferred one first."""
 _REPOSITORY = re.compile(r"[A-Za-z0-9][\w.-]{0,95}/[A-Za-z0-9][\w.-]{0,95}")
 """What a name at Hugging Face looks like: `owner/model`."""
 
 
 @dataclass(frozen=True)
-class Found:
+class FoundCheckpoint:
     """What a name or a path stands for."""
 
     record: Record | None
@@ -49,7 +54,7 @@ class Found:
 
 def find_source(
     name: str, file: str | None, data: str, *, pretrained: bool, force: bool, progress: bool
-) -> Found:
+) -> FoundCheckpoint:
     """Find the files that a name or a path stands for; fetch them if they are not here.
 
     Args:
@@ -60,25 +65,25 @@ def find_source(
         force: fetch a named model again.
         progress: show a bar while downloading.
     """
-    record = find(name)
-    if record is not None and file not in (None, MODEL):
+    record = find_record(name)
+    if record is not None and file not in (None, CHECKPOINT_FILE):
         raise CheckpointError(
             f"{record.name} has one checkpoint, and checkpoint_file={file[:200]!r} names another; "
             "leave it out, or give the directory that holds that file"
         )
     if record is not None and not pretrained:
-        return Found(record, source=None, data=None)
+        return FoundCheckpoint(record, source=None, data=None)
     if record is None:
         source = resolve(_path(name, pretrained), file)
-    elif ships(record):
-        source = resolve(embedded(record))
+    elif is_bundled(record):
+        source = resolve(bundled_path(record))
     else:
         source = resolve(fetch_model(record, force=force, progress=progress))
     if not data.startswith(".") and not os.path.isdir(data):
         raise CheckpointError(
             f"data_name_or_path {data[:500]!r} is no directory; it should hold dict.txt"
         )
-    return Found(record, source, _data_folder(source.folder, data))
+    return FoundCheckpoint(record, source, _data_folder(source.folder, data))
 
 
 def _path(name: str, pretrained: bool) -> Path:
@@ -93,7 +98,7 @@ def _path(name: str, pretrained: bool) -> Path:
 
 def _unknown(name: str) -> UnknownNameError:
     """Make the error for what is neither a name nor a path."""
-    near = suggest(name)
+    near = suggestions(name)
     hint = f"did you mean {' or '.join(near)}? " if near else ""
     if _REPOSITORY.fullmatch(name):
         fetch = f"pip install huggingface_hub; hf download {name} --local-dir FOLDER"
@@ -155,8 +160,8 @@ def resolve(path: Path, checkpoint_file: str | None = None) -> CheckpointSource:
         return _of_file(_named(folder, checkpoint_file), folder)
     check_regular(path)
     if is_archive(path):
-        folder = Folder(extract_archive(path, checkpoint_file or MODEL))
-        return _of_file(folder / (checkpoint_file or MODEL).split(os.pathsep)[0], folder)
+        folder = Folder(extract_archive(path, checkpoint_file or CHECKPOINT_FILE))
+        return _of_file(folder / (checkpoint_file or CHECKPOINT_FILE).split(os.pathsep)[0], folder)
     if checkpoint_file is not None and checkpoint_file != path.name:
         raise CheckpointError(
             f"{path} is a file, and checkpoint_file={checkpoint_file!r} names another; give the "
@@ -177,14 +182,14 @@ def is_archive(path: str | os.PathLike[str]) -> bool:
 
 
 def _in_folder(folder: Folder) -> CheckpointSource:
-    for name in (MODEL, *CONFIGS):
+    for name in (CHECKPOINT_FILE, *CONFIGS):
         check_regular(folder / name)
     if (source := detect(folder)) is not None:
         return source
-    for name in RUNS:
-        if any(folder.has(f"{name}/{file}") for file in (MODEL, "config.json")):
+    for name in RUN_FILES:
+        if any(folder.has(f"{name}/{file}") for file in (CHECKPOINT_FILE, "config.json")):
             return _in_folder(folder.folder(name))
-    holds = f"Model file not found: {folder} holds neither {MODEL} nor config.json but"
+    holds = f"Model file not found: {folder} holds neither {CHECKPOINT_FILE} nor config.json but"
     if other := instead(folder):
         raise CheckpointError(f"{holds} {other}")
     if folder.listing() == "nothing":

@@ -7,8 +7,8 @@ import json
 
 from roberta_hub.arguments import brief
 from roberta_hub.errors import CheckpointError
-from roberta_hub.text.added import SETTINGS
-from roberta_hub.text.dictionary import UNUSED
+from roberta_hub.text.added import TOKENIZER_CONFIG_FILE
+from roberta_hub.text.dictionary import UNUSED_SUFFIX
 from roberta_hub.text.huggingface import LAYOUT
 from roberta_hub.text.layout import SequenceLayout
 from roberta_hub.text.tokenizer import Tokenizer
@@ -42,7 +42,7 @@ def tokenizer_files(tokenizer: Tokenizer, max_length: int) -> dict[str, bytes]:
     if not lays_out_as_roberta(tokenizer):
         about[LAYOUT] = _described(tokenizer.layout)
     files = tokenizer.engine.files(_rows(tokenizer))
-    return files | {SETTINGS: json.dumps(about, indent=2).encode()}
+    return files | {TOKENIZER_CONFIG_FILE: json.dumps(about, indent=2).encode()}
 
 
 def is_written_by_its_class(tokenizer: Tokenizer) -> bool:
@@ -75,7 +75,7 @@ def _rows(tokenizer: Tokenizer) -> list[int | str]:
     }
     for i, symbol in enumerate(dictionary.symbols):
         if used.get(symbol, i) != i:
-            rows[i] = symbol + UNUSED
+            rows[i] = symbol + UNUSED_SUFFIX
     return rows
 
 

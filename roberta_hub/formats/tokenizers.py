@@ -16,10 +16,10 @@ from roberta_hub.files import check_regular
 from roberta_hub.folder import Folder
 from roberta_hub.text.bpe import GPT2BPE
 from roberta_hub.text.dictionary import MASK, SPECIALS, Dictionary
-from roberta_hub.text.fairseq_files import Keywords, engine_in, own_keywords
+from roberta_hub.text.fairseq_files import Keywords, engine_in, tokenizer_keywords
 from roberta_hub.text.huggingface import read_tokenizer as read_huggingface_tokenizer
 from roberta_hub.text.layout import SequenceLayout
-from roberta_hub.text.missing import FILES, NoVocabulary, no_vocabulary
+from roberta_hub.text.missing import VOCABULARY_FILES, NoVocabulary, no_vocabulary
 from roberta_hub.text.pieces import SubwordTokenizer
 from roberta_hub.text.table_fit import check_table
 
@@ -36,7 +36,7 @@ _NAMED_FILES = (
 
 
 @dataclass(frozen=True)
-class Wanted:
+class TokenizerRequest:
     """What is known of a tokenizer before the checkpoint is read."""
 
     keywords: Keywords
@@ -63,7 +63,7 @@ class TokenizerParts:
 
 
 @dataclass(frozen=True, kw_only=True)
-class Brought:
+class UserTokenizer:
     """What a folder brings of a tokenizer."""
 
     folder: Folder | None = None
@@ -77,7 +77,7 @@ class Brought:
     """Of a label/dict.txt."""
 
 
-def wanted_tokenizer(bpe: str, overrides: dict[str, object]) -> Wanted:
+def tokenizer_request(bpe: str, overrides: dict[str, object]) -> TokenizerRequest:
     """Take what is said of the tokenizer out of the caller's arguments.
 
     Raises:
@@ -87,10 +87,12 @@ def wanted_tokenizer(bpe: str, overrides: dict[str, object]) -> Wanted:
         warnings.warn("user_dir is not needed: the wsc task is built in", stacklevel=4)
     given = overrides.pop("vocabulary", None)
     vocabulary = None if given is None else Path(path_text("vocabulary", given))
-    return Wanted(own_keywords(bpe, overrides), vocabulary)
+    return TokenizerRequest(tokenizer_keywords(bpe, overrides), vocabulary)
 
 
-def bring(folder: Folder, checkpoint: Checkpoint, wanted: Wanted, *, whole: bool) -> Brought:
+def read_user_tokenizer(
+    folder: Folder, checkpoint: Checkpoint, wanted: TokenizerRequest, *, whole: bool
+) -> UserTokenizer:
     """Read the tokenizer's files of a folder of Hugging Face's kind.
 
     Args:
@@ -110,13 +112,13 @@ def bring(folder: Folder, checkpoint: Checkpoint, wanted: Wanted, *, whole: bool
             raise _own_vocabulary("data_name_or_path", wanted.data.path, folder)
         words, labels = read_dictionaries(folder, wanted.data)
     bpe, dictionary, layout = found or (None, None, None)
-    return Brought(
+    return UserTokenizer(
         folder=folder, bpe=bpe, dictionary=dictionary, layout=layout, words=words, labels=labels
     )
 
 
 def complete(
-    brought: Brought, checkpoint: Checkpoint, wanted: Wanted, asked: Keywords
+    brought: UserTokenizer, checkpoint: Checkpoint, wanted: TokenizerRequest, asked: Keywords
 ) -> TokenizerParts:
     """Complete what a folder brings by what the caller gives, or by RoBERTa's own tables.
 
@@ -240,16 +242,16 @@ def _asked_for(
     return bpe
 
 
-def _lacking(wanted: Wanted, checkpoint: Checkpoint) -> tuple[str, ...]:
+def _lacking(wanted: TokenizerRequest, checkpoint: Checkpoint) -> tuple[str, ...]:
     """Return the files that a relative without a vocabulary lacks; a RoBERTa lacks none."""
-    return FILES.get(checkpoint.family, ()) if wanted.files is None else wanted.files
+    return VOCABULARY_FILES.get(checkpoint.family, ()) if wanted.files is None else wanted.files
 
 
 def _foreign(dictionary: Dictionary) -> tuple[str, ...]:
     """Return the files of the engine that a dict.txt was made with; none: it may be GPT-2's."""
     pieces = GPT2BPE.shipped().symbols
     if any(symbol.startswith("▁") for symbol in dictionary.symbols):
-        return FILES["xlm-roberta"]
+        return VOCABULARY_FILES["xlm-roberta"]
     if any(symbol.isdecimal() and symbol not in pieces for symbol in dictionary.symbols):
         return ("vocab.json", "merges.txt")
     return ()

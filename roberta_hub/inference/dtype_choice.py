@@ -14,7 +14,7 @@ from roberta_hub.arguments import advise, shown
 from roberta_hub.errors import InputError
 from roberta_hub.model import kernels
 from roberta_hub.model.matrices import Dtype, check_dtype
-from roberta_hub.model.speeds import speeds
+from roberta_hub.model.speeds import measured_speeds
 
 MIN_COSINE = 0.999
 """Default lower bound of the cosine; int8 of random weights, ours and the peers', has 0.9995 to
@@ -82,7 +82,7 @@ def candidates(device: torch.device) -> list[DtypeCandidate]:
     """
     if device.type != "cpu":
         return [DtypeCandidate(d, None, f"on {device} nothing is measured") for d in _DTYPES]
-    times = speeds(kernels.usable(kernels.cpu(), "onednn")).times
+    times = measured_speeds(kernels.usable_features(kernels.cpu(), "onednn")).times
     found = [DtypeCandidate(dtype, times.get(dtype), _refused(dtype, device)) for dtype in _DTYPES]
     return sorted(found, key=lambda candidate: candidate.times or 0)
 

@@ -21,7 +21,7 @@ from roberta_hub.inference.dtype_choice import (
 )
 from roberta_hub.inference.mode import evaluating
 from roberta_hub.inference.threads import is_prepared
-from roberta_hub.model.kernels import Pin, pinned
+from roberta_hub.model.kernels import Pin, pinned_kernel
 from roberta_hub.model.matrices import Dtype, check_dtype
 from roberta_hub.model.packing import pack_sequences
 from roberta_hub.model.roberta import Roberta, require_roberta
@@ -137,7 +137,7 @@ def _prepare(model: Roberta, tokenizer: Tokenizer, dtype: Dtype | None) -> Optim
         dtype,
         cosine=float(torch.cosine_similarity(ours, wanted).min()),
         error=float((ours - wanted).abs().max() / wanted.std()),
-        pinned=pinned() if dtype is None else None,
+        pinned=pinned_kernel() if dtype is None else None,
     )
 
 

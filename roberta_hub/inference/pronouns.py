@@ -20,7 +20,7 @@ from roberta_hub.inference.batching import BatchStates, Runner, check_lm_head, l
 from roberta_hub.inference.words import require_spacy
 from roberta_hub.text.alignment import align
 from roberta_hub.text.bpe import GPT2BPE
-from roberta_hub.text.layout import FIRST
+from roberta_hub.text.layout import FIRST_PIECE
 from roberta_hub.text.texts import as_strings
 from roberta_hub.text.tokenizer import Tokenizer
 
@@ -150,7 +150,7 @@ def with_candidate(
     text = prefix + lead + name + schema.after
     ids = tokenizer.encode(text)
     if isinstance(tokenizer.engine, GPT2BPE):
-        start = FIRST + len(tokenizer.ids_of(prefix))
+        start = FIRST_PIECE + len(tokenizer.ids_of(prefix))
         end = start + len(tokenizer.ids_of(lead + name))
     else:
         first = len(prefix + lead)
@@ -159,7 +159,7 @@ def with_candidate(
             raise InputError(f"candidate {shown(candidate)} has no piece in the vocabulary")
         start, end = own[0], own[-1] + 1
     if not init_token:  # wsc models were trained without <s>
-        return ids[FIRST:], start - FIRST, end - FIRST
+        return ids[FIRST_PIECE:], start - FIRST_PIECE, end - FIRST_PIECE
     return ids, start, end
 
 

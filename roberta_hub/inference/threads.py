@@ -16,7 +16,7 @@ from typing import TypeVar
 import torch
 
 from roberta_hub.model.encoder import TransformerEncoder
-from roberta_hub.model.prepared import touched
+from roberta_hub.model.prepared import has_hooks
 from roberta_hub.model.roberta import Roberta
 
 Item = TypeVar("Item")
@@ -40,7 +40,7 @@ def can_spread(model: Roberta) -> bool:
     if torch.get_num_threads() == 1 or encoder.embed_positions.weight.device.type != "cpu":
         return False
     # Prepares the matrices once, before the workers use them.
-    return is_prepared(encoder) and not touched(model.modules())
+    return is_prepared(encoder) and not has_hooks(model.modules())
 
 
 def spread(work: Callable[[Item], Result], items: Sequence[Item]) -> Iterator[Result]:

@@ -7,7 +7,7 @@ from typing import Any
 from roberta_hub.inference.word_spans import word_spans
 from roberta_hub.show.display import Display
 from roberta_hub.show.strip import Chip, Strip
-from roberta_hub.text.layout import FIRST
+from roberta_hub.text.layout import FIRST_PIECE
 from roberta_hub.text.tokenizer import Tokenizer
 
 
@@ -38,7 +38,7 @@ def token_strip(tokenizer: Tokenizer, sentences: tuple[str, ...]) -> Display:
 def _places(tokenizer: Tokenizer, sentences: tuple[str, ...]) -> dict[int, tuple[int, int, int]]:
     """(sentence, start, end) in characters of each column that is a piece."""
     found: dict[int, tuple[int, int, int]] = {}
-    column = FIRST
+    column = FIRST_PIECE
     for sentence, text in enumerate(sentences):
         offsets = tokenizer.offsets(text)
         found |= {column + i: (sentence, *offset) for i, offset in enumerate(offsets)}

@@ -7,7 +7,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 
 from roberta_hub.inference.tag import UNSPACED, treebank_words
-from roberta_hub.text.layout import FIRST
+from roberta_hub.text.layout import FIRST_PIECE
 from roberta_hub.text.tokenizer import Tokenizer
 
 _UNSPACED = re.compile(UNSPACED)
@@ -39,7 +39,7 @@ def word_spans(tokenizer: Tokenizer, sentences: Sequence[str]) -> list[WordSpan]
         [(0, 1, [1]), (2, 8, [2]), (9, 17, [3, 4, 5])]
     """
     found: list[WordSpan] = []
-    column = FIRST
+    column = FIRST_PIECE
     for sentence, text in enumerate(sentences):
         pieces = tokenizer.offsets(text)
         word_at = [-1] * len(text)

@@ -1,7 +1,7 @@
-"""Computes self-attention, on a packed or on a padded batch.
+"""Self-attention on packed and on padded batches.
 
-The packed form computes nothing on padding. The padded form is its plain twin: tests compare the
-two, and graph export traces it, since it has no data-dependent shapes.
+The packed form computes nothing on padding. The padded form is the reference in tests and the one
+that graph export traces, since its shapes do not depend on the data.
 """
 
 from __future__ import annotations
@@ -20,9 +20,9 @@ from roberta_hub.model.packing import PackedBatch
 
 Attend = Callable[..., Tensor]
 """(query, key, value, *, num_heads, dropout) -> mixed values, all of one shape (*, C)."""
-FEW_RUNS, SHORT = 4, 64
-"""In training on a CPU, attention stays in bfloat16 for up to `FEW_RUNS` runs in a batch, and for
-sequences longer than `SHORT`; else see `_attend_of`."""
+FEW_RUNS, SHORT_TOKENS = 4, 64
+"""In training on a CPU, attention stays in bfloat16 for up to `FEW_RUNS` runs in a batch and for
+sequences longer than `SHORT_TOKENS`; otherwise see `_attend_of`."""
 
 
 def packed_attention(
@@ -42,7 +42,7 @@ def packed_attention(
         _attend_of(batch, q, length)(q, k, v, (count, length), num_heads=num_heads, dropout=dropout)
         for (count, length), q, k, v in pieces
     ]
-    # Nothing but padding: still of the graph, so that every parameter gets a gradient.
+    # Only padding: keep it in the graph, so that every parameter gets a gradient.
     return torch.cat(mixed) if mixed else query + key + value
 
 
@@ -85,7 +85,7 @@ def some_rows_attention(
 ) -> Tensor:
     """`packed_attention` for some tokens, any number of each sequence.
 
-    The others ask with zeros and get no answer: a layer's products, not its attention, take time.
+    Other rows get zero queries, whose result is dropped; attention is cheap next to the projections.
 
     Shapes: query and the result (M, C); rows, no two alike, (M,); key and value (N, C).
     """
@@ -111,7 +111,7 @@ def _ragged(
     mixed = varlen_attn(
         q, k, v, steps if one else batch.bounds, batch.bounds, 1 if one else longest, longest
     )
-    assert isinstance(mixed, Tensor)  # a pair only where more than that is asked for
+    assert isinstance(mixed, Tensor)  # a tuple only with return_lse
     return mixed.flatten(1)
 
 
@@ -129,7 +129,7 @@ def _has_ragged_kernel(query: Tensor, num_heads: int) -> bool:
 
 @lru_cache(maxsize=8)
 def _has_varlen(device: torch.device) -> bool:
-    """Tell whether this torch (2.10 or later) and this card (Ampere or later) have the kernel."""
+    """Whether this torch (2.10 or later) and GPU (Ampere or later) have the kernel."""
     there = find_spec("torch.nn.attention.varlen") is not None
     return there and torch.cuda.get_device_capability(device) >= (8, 0)
 
@@ -139,7 +139,7 @@ def padded_attention(
 ) -> Tensor:
     """Attention over a padded batch, with padding masked as keys.
 
-    A row of nothing but padding attends to its padding: finite numbers that the caller zeroes.
+    A row of padding only attends to its padding: finite numbers that the caller zeroes.
 
     Shapes: query, key, value and the result (B, T, C); real, true at real tokens, (B, T).
     """
@@ -153,10 +153,10 @@ def padded_attention(
 def plain_attention(
     query: Tensor, key: Tensor, value: Tensor, *, num_heads: int, dropout: float, kept: list[Tensor]
 ) -> Tensor:
-    """Attention of one sequence that keeps its weights: the plain twin of `packed_attention`.
+    """Attention of one sequence that also returns its weights in `kept`.
 
-    Shapes: query, key, value and the result (T, C). `kept` gets (H, T, T), whose row t says how
-    much token t takes of each token; rows add up to 1 (Vaswani et al. 2017, equation 1).
+    Shapes: query, key, value and the result (T, C). `kept` gets (H, T, T), whose row t has
+    the weights of token t over all tokens; rows sum to 1 (Vaswani et al. 2017, equation 1).
     """
     q, k, v = (x.view(len(x), num_heads, -1).transpose(0, 1) for x in (query, key, value))
     weights = (q @ k.transpose(1, 2) * q.size(-1) ** -0.5).softmax(-1)  # (H, T, T)
@@ -175,10 +175,10 @@ def _attend(
     mask: Tensor | None = None,
     keys: int | None = None,
 ) -> Tensor:
-    """Attention of padded sequences, each of T queries and as many keys, or `keys` if told.
+    """Attention of padded sequences, each of T queries and T keys, or `keys` keys.
 
-    Shapes: query (B * T, C), as told, or (B, T, C); key and value alike, of `keys` rows a sequence
-    if not T.
+    Shapes: query (B * T, C) or (B, T, C); key and value alike, with `keys` rows per sequence if
+    given.
     """
     b, t = shape
     size = query.size(-1) // num_heads
@@ -196,13 +196,13 @@ def _attend(
 
 
 def _attend_of(batch: PackedBatch, query: Tensor, length: int) -> Callable[..., Tensor]:
-    """Choose how a run of sequences of so many tokens attends.
+    """Attention function for a run of sequences of this length.
 
-    For products in bfloat16 oneDNN compiles code, half a millisecond for each new shape. Where
-    short sequences have many lengths, that takes longer than the products do in float32.
+    In bfloat16 oneDNN compiles code for half a millisecond per new shape. For short sequences of
+    many lengths that takes longer than the products in float32.
     """
     compiled = query.dtype == torch.bfloat16 and query.device.type == "cpu" and query.requires_grad
-    many = len(batch.runs) > FEW_RUNS and length <= SHORT
+    many = len(batch.runs) > FEW_RUNS and length <= SHORT_TOKENS
     return _attend_in_float32 if compiled and many else _attend
 
 
@@ -215,14 +215,14 @@ def _attend_in_float32(
 
 
 def _plain_is_faster(q: Tensor, dropout: float) -> bool:
-    """Tell whether plain products are faster than torch's function.
+    """Whether plain products are faster than torch's function.
 
-    On a CPU torch 2.13 has no fused kernel with dropout, and draws as `F.dropout` does. In bfloat16
-    its fused kernel goes backward three times as slowly.
+    On a CPU torch 2.13 has no fused kernel with dropout. In bfloat16 the backward pass of its fused
+    kernel takes three times as long.
     """
     if dropout and q.device.type == "cpu":
         return True
-    training = q.requires_grad and q.size(2) <= 512  # longer ones would fill memory with scores
+    training = q.requires_grad and q.size(2) <= 512  # longer ones would need much memory for scores
     return training and q.dtype == torch.bfloat16 and q.device.type == "cpu"
 
 
@@ -239,10 +239,7 @@ class MultiheadSelfAttention(nn.Module):
         self.out_proj = nn.Linear(embed_dim, embed_dim)
 
     def forward(self, x: Tensor, attend: Attend, rows: Tensor | None = None) -> Tensor:
-        """Mix the rows of x, (*, C), through `attend`, which knows the batch.
-
-        With `rows`, only for them: (B, C).
-        """
+        """Attend over the rows of x: (*, C) -> (*, C); with `rows`, for those only: (B, C)."""
         mixed = attend(
             self.q_proj(x if rows is None else x[rows]),
             self.k_proj(x),

@@ -1,9 +1,8 @@
-"""Runs layers in compiled code, which reads weights in one stream and makes a layer one call.
+"""Compiled (C++) layers: one call per layer, weights read sequentially.
 
-`compiled.cpp` is that code. `setup.py` builds it where there is a compiler; through torch.hub, and
-on a CPU without AVX-512, nothing of it runs, and `PreparedLayer` takes torch's operators. For how
-many rows layers run here, kernels.py knows. What the first of them reads is summed here too: one of
-torch's operators would wake OpenMP's threads, and wait for each.
+`setup.py` builds `compiled.cpp` if there is a compiler. Without it (through torch.hub) and on a CPU
+without AVX-512, `PreparedLayer` uses torch's operators. kernels.py decides for how many rows
+compiled layers run. The embedding sum is here too: a torch operator would wake the OpenMP pool.
 """
 
 from __future__ import annotations
@@ -19,24 +18,29 @@ import torch
 import torch.nn.functional as F
 from torch import Tensor, nn
 
-from roberta_hub.model.int8 import rounded
+from roberta_hub.model.int8 import quantize
 
-Held = Literal["float32", "float16", "int8", "bfloat16"]
-"""What holds the weights; float16 ones are multiplied in float32."""
-HELD: tuple[Held, ...] = ("float32", "float16", "int8", "bfloat16")
-BUILT = Path(__file__).with_name("_compiled.so")
-"""Where `setup.py` puts the library."""
-_PANEL = 32
-"""Outputs whose weights lie together."""
-_TOGETHER: dict[Held, int] = {"float32": 1, "float16": 1, "int8": 4, "bfloat16": 2}
-"""Inputs that one instruction multiplies."""
-_TILE = 12
-"""Rows that are multiplied together, as in compiled.cpp."""
-_LINE = 64
-"""Bytes of a cache line, on which weights begin."""
-VERSION = 5
-"""Of what passes between this module and compiled.cpp: structures and the order of weights. Both
-count it up when that changes, so that a library of an older source never runs."""
+WeightFormat = Literal["float32", "float16", "int8", "bfloat16"]
+"""Storage format of the weights; float16 weights are multiplied in float32."""
+WEIGHT_FORMATS: tuple[WeightFormat, ...] = ("float32", "float16", "int8", "bfloat16")
+LIBRARY_PATH = Path(__file__).with_name("_compiled.so")
+"""The library that `setup.py` builds."""
+_PANEL_OUTPUTS = 32
+"""Outputs per panel of packed weights."""
+_INPUTS_PER_INSTRUCTION: dict[WeightFormat, int] = {
+    "float32": 1,
+    "float16": 1,
+    "int8": 4,
+    "bfloat16": 2,
+}
+"""Inputs that one instruction multiplies, by format."""
+_TILE_ROWS = 12
+"""Rows per tile, as in compiled.cpp."""
+_CACHE_LINE_BYTES = 64
+"""Alignment of weights, in bytes."""
+COMPILED_ABI_VERSION = 5
+"""Version of the structures and weight order shared with compiled.cpp. Increase it in both when they
+change, so that a library built from an older source never runs."""
 
 
 class _Matrix(ctypes.Structure):
@@ -77,8 +81,8 @@ class _Batch(ctypes.Structure):
     ]
 
 
-class Parts(NamedTuple):
-    """A layer's weights, as the compiled code takes them: (outputs, inputs) and (outputs,) each."""
+class LayerWeights(NamedTuple):
+    """Weights of a layer, as the compiled code takes them: (outputs, inputs) and (outputs,) each."""
 
     query_key_value: tuple[Tensor, Tensor]
     mix: tuple[Tensor, Tensor]
@@ -89,10 +93,10 @@ class Parts(NamedTuple):
     num_heads: int
     normalize_before: bool
 
-    def fit(self) -> bool:
-        """Tell whether these are shapes that the compiled code reads: it checks none itself.
+    def has_regular_shapes(self) -> bool:
+        """Whether the compiled code, which checks nothing itself, can read these shapes.
 
-        A pruned layer may have fewer heads, or heads of another width, than it reads.
+        A pruned layer may have fewer heads, or heads of another width.
         """
         c, f = self.mix[0].size(0), self.widen[0].size(0)
         wanted = ((3 * c, c), (c, c), (f, c), (c, f))
@@ -107,15 +111,17 @@ class Parts(NamedTuple):
 
 
 class _Library:
-    """The compiled code."""
+    """The loaded library."""
 
     def __init__(self, path: Path) -> None:
         code = ctypes.CDLL(str(path))
-        if code.compiled_version() != VERSION:
+        if code.compiled_version() != COMPILED_ABI_VERSION:
             raise OSError(f"{path} was built of another compiled.cpp; install the package again")
-        can = code.compiled_can()
-        self.can = frozenset(held for bit, held in enumerate(HELD) if can >> bit & 1)
-        if self.can:
+        supported = code.compiled_can()
+        self.formats = frozenset(
+            name for bit, name in enumerate(WEIGHT_FORMATS) if supported >> bit & 1
+        )
+        if self.formats:
             self.space, self.layer = code.compiled_space, code.compiled_layer
             self.space.restype = c_int64
             self.space.argtypes = [c_void_p, c_void_p, c_int64]
@@ -123,22 +129,22 @@ class _Library:
             self.layer.argtypes = [*[c_void_p] * 5, c_int64]
             self.sum = code.compiled_sum
             self.sum.argtypes = [c_void_p, c_int64, c_void_p, c_int64]
-            cores = _places()
+            cores = _bound_cores()
             code.compiled_cores((c_int32 * len(cores))(*cores), c_int64(len(cores)))
 
     def threads(self, width: int, rows: int) -> int:
-        """Return how many threads take part: each has a tile of a product of this width."""
-        tiles = -(-width // _PANEL) * -(-rows // _TILE)
+        """Number of threads: at most one per tile of a product of this width."""
+        tiles = -(-width // _PANEL_OUTPUTS) * -(-rows // _TILE_ROWS)
         return min(torch.get_num_threads(), tiles)
 
 
-def _places() -> list[int]:
-    """Return the cores that OpenMP spreads its threads over; none where it binds no thread.
+def _bound_cores() -> list[int]:
+    """Cores that OpenMP binds its threads to; empty if it binds none.
 
-    With `$OMP_PROC_BIND` torch's import binds the program's thread to one of them, and what it
-    makes later inherits that.
+    With `$OMP_PROC_BIND` importing torch binds the main thread to one core, and later threads
+    inherit that.
     """
-    # Torch's library is loaded; its symbols are those of its own libraries too.
+    # Torch's library is loaded and exports the symbols of its dependencies.
     openmp = ctypes.CDLL(str(Path(torch.__file__).with_name("lib") / "libtorch_cpu.so"))
     found: list[int] = []
     for place in range(openmp.omp_get_num_places()):
@@ -150,47 +156,47 @@ def _places() -> list[int]:
 
 @lru_cache(maxsize=1)
 def library() -> _Library | None:
-    """Return the compiled code; None where it was not built, or does not load."""
+    """The loaded library; None if it was not built or cannot be loaded."""
     try:
-        return _Library(BUILT)
-    except (OSError, AttributeError):  # of another system or source; no OpenMP
+        return _Library(LIBRARY_PATH)
+    except (OSError, AttributeError):  # another system or source; no OpenMP
         return None
 
 
-def can() -> frozenset[Held]:
-    """Tell which forms of weights the compiled code computes with here."""
+def supported_formats() -> frozenset[WeightFormat]:
+    """Weight formats that the compiled code supports on this CPU."""
     there = library()
-    return frozenset() if there is None else there.can
+    return frozenset() if there is None else there.formats
 
 
 class CompiledLayer:
-    """A layer in the compiled code's own layout; a copy of the weights."""
+    """A layer in the compiled code's layout; holds a copy of the weights."""
 
-    def __init__(self, parts: Parts, held: Held) -> None:
+    def __init__(self, parts: LayerWeights, weight_format: WeightFormat) -> None:
         self._kept: list[Tensor] = []
-        self._held = held
+        self._format = weight_format
         self.width = parts.mix[0].size(0)
         self._layer = _Layer(
             *(self._matrix(weight.float(), bias.float()) for weight, bias in parts[:4]),
             *(self._norm(norm) for norm in parts[4:6]),
             parts.num_heads,
             parts.normalize_before,
-            HELD.index(held),
+            WEIGHT_FORMATS.index(weight_format),
         )
         self.address = ctypes.addressof(self._layer)
 
     def _matrix(self, weight: Tensor, bias: Tensor) -> _Matrix:
         outputs, inputs = weight.shape
         scale = sums = None
-        if self._held == "int8":
-            scale, weight, sums = rounded(weight)
-        elif self._held != "float32":
-            weight = weight.to(getattr(torch, self._held))
-        each = _TOGETHER[self._held]
-        weight = F.pad(weight, (0, -inputs % each, 0, -outputs % _PANEL))
-        weight = weight.view(-1, _PANEL, weight.size(1) // each, each).transpose(1, 2)
+        if self._format == "int8":
+            scale, weight, sums = quantize(weight)
+        elif self._format != "float32":
+            weight = weight.to(getattr(torch, self._format))
+        each = _INPUTS_PER_INSTRUCTION[self._format]
+        weight = F.pad(weight, (0, -inputs % each, 0, -outputs % _PANEL_OUTPUTS))
+        weight = weight.view(-1, _PANEL_OUTPUTS, weight.size(1) // each, each).transpose(1, 2)
         rows = [
-            None if row is None else F.pad(row, (0, -outputs % _PANEL))
+            None if row is None else F.pad(row, (0, -outputs % _PANEL_OUTPUTS))
             for row in (bias, scale, sums)
         ]
         addresses = (None if part is None else self._keep(part) for part in (weight, *rows))
@@ -201,23 +207,22 @@ class CompiledLayer:
         return _Norm(*map(self._keep, parts), norm.eps)
 
     def _keep(self, values: Tensor) -> int:
-        """Copy to where a cache line begins; return the address."""
+        """Copy to an aligned address and return it."""
         size = values.numel() * values.element_size()
-        place = torch.empty(size + _LINE, dtype=torch.uint8, device="cpu")
-        begin = -place.data_ptr() % _LINE
+        place = torch.empty(size + _CACHE_LINE_BYTES, dtype=torch.uint8, device="cpu")
+        begin = -place.data_ptr() % _CACHE_LINE_BYTES
         place[begin : begin + size].view(values.dtype).view(values.shape).copy_(values)
         self._kept.append(place)
         return place.data_ptr() + begin
 
 
-class Run:
+class CompiledRun:
     """Layers of one width on one packed batch.
 
     Args:
-        layers: all that will run; they share the space for what is between two products.
+        layers: all that will run; they share the space for intermediate results.
         lengths: tokens of each sequence; together N, at least one.
-        asked: one row of each sequence, where a layer is asked for those only; then no sequence is
-            empty.
+        asked: one row of each sequence, if only those are computed; no sequence may be empty.
     """
 
     def __init__(
@@ -232,16 +237,16 @@ class Run:
         self._some = None
         if asked is not None:
             rows = asked.tolist()
-            if len(rows) != len(lengths) or not all(lengths) or not _within(rows, sizes[0]):
+            if len(rows) != len(lengths) or not all(lengths) or not _in_range(rows, sizes[0]):
                 raise ValueError(f"rows {rows} of sequences of {list(lengths)} tokens")
             self._some = _Batch(*sizes, steps, (c_int64 * len(lengths))(*rows))
         batch = ctypes.addressof(self._all)
         need = max(there.space(layer.address, batch, self._threads) for layer in layers)
-        # Floats, whatever torch's default is.
-        self._space = torch.empty(need + _LINE // 4, dtype=torch.float32, device="cpu")
+        # float32, whatever torch's default dtype.
+        self._space = torch.empty(need + _CACHE_LINE_BYTES // 4, dtype=torch.float32, device="cpu")
 
     def __call__(self, layer: CompiledLayer, x: Tensor, only_asked: bool) -> Tensor:
-        """(N, C) -> (N, C), float32; (B, C) where only the rows asked for are wanted."""
+        """(N, C) -> (N, C), float32; (B, C) with `only_asked`."""
         batch = self._some if only_asked and self._some is not None else self._all
         wanted = (self._all.rows, layer.width)
         if x.shape != wanted or x.dtype != torch.float32 or x.device.type != "cpu":
@@ -254,7 +259,7 @@ class Run:
             ctypes.addressof(batch),
             x.data_ptr(),
             y.data_ptr(),
-            space + -space % _LINE,
+            space + -space % _CACHE_LINE_BYTES,
             self._threads,
         )
         return y
@@ -263,16 +268,16 @@ class Run:
 def add_rows(
     tables: Sequence[tuple[Tensor, Tensor | None]], norm: nn.LayerNorm | None
 ) -> Tensor | None:
-    """Add rows of tables, and normalize the sums: (N, C), float32.
+    """Sum of rows of tables, normalized: (N, C), float32.
 
     Args:
-        tables: at most three, (V, C) each, and the rows to take of each, (N,); None takes all.
+        tables: at most three pairs of a table, (V, C), and row indices, (N,); None: all rows.
         norm: over the sums.
 
     Returns:
-        None where torch has to do it, or to say what is wrong: no compiled code is there, something
-        is not a plain tensor on a CPU, tables are not in float32, sizes do not fit, or a table
-        lacks a row.
+        None if torch must compute it or raise the error: no compiled library, a tensor that is
+        not a plain one on a CPU, tables not in float32, sizes that do not fit, or an index out
+        of range.
 
     Example:
         >>> table, rows = torch.eye(3), torch.tensor([2, 0])
@@ -280,9 +285,9 @@ def add_rows(
     """
     there, width = library(), tables[0][0].size(-1)
     scales = [] if norm is None else [norm.weight, norm.bias]
-    if there is None or not there.can or not all(_readable(x, (width,)) for x in scales):
+    if there is None or not there.formats or not all(_is_readable(x, (width,)) for x in scales):
         return None
-    if not all(_readable(x, (len(x), width)) and _listed(rows) for x, rows in tables):
+    if not all(_is_readable(x, (len(x), width)) and _is_index(rows) for x, rows in tables):
         return None
     kept = [(table, rows if rows is None else rows.long().contiguous()) for table, rows in tables]
     counts = {len(table if rows is None else rows) for table, rows in kept}
@@ -303,20 +308,20 @@ def add_rows(
     return None if lacking else y
 
 
-def _readable(x: Tensor | None, shape: tuple[int, ...]) -> bool:
-    return _plain(x) and x.shape == shape and x.dtype == torch.float32 and x.is_contiguous()
+def _is_readable(x: Tensor | None, shape: tuple[int, ...]) -> bool:
+    return _is_plain(x) and x.shape == shape and x.dtype == torch.float32 and x.is_contiguous()
 
 
-def _listed(rows: Tensor | None) -> bool:
-    return rows is None or (_plain(rows) and rows.dim() == 1)
+def _is_index(rows: Tensor | None) -> bool:
+    return rows is None or (_is_plain(rows) and rows.dim() == 1)
 
 
-def _plain(x: Tensor | None) -> TypeGuard[Tensor]:
-    """Tell whether a tensor's memory is its own, and within reach."""
+def _is_plain(x: Tensor | None) -> TypeGuard[Tensor]:
+    """Whether a tensor is a plain strided one on a CPU."""
     if x is None or type(x) not in (Tensor, nn.Parameter):
         return False
     return x.is_cpu and x.layout == torch.strided
 
 
-def _within(rows: Sequence[int], count: int) -> bool:
+def _in_range(rows: Sequence[int], count: int) -> bool:
     return all(0 <= row < count for row in rows)

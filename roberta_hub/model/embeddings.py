@@ -22,7 +22,7 @@ from torch import Tensor, nn
 from roberta_hub.config import RobertaConfig
 from roberta_hub.model.compiled import add_rows
 from roberta_hub.model.dropout import dropout as drop
-from roberta_hub.model.prepared import is_plain, touched
+from roberta_hub.model.prepared import has_hooks, is_plain
 
 
 class EmbeddingModules(NamedTuple):
@@ -129,7 +129,7 @@ def embed_compiled(
         projection, or a module that is not torch's own.
     """
     there = [module for module in modules if module is not None]
-    if modules.embed_projection is not None or modules.quant_noise is not None or touched(there):
+    if modules.embed_projection is not None or modules.quant_noise is not None or has_hooks(there):
         return None
     if not all(is_plain(module, _FORWARDS) for module in there):
         return None

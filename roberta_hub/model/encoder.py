@@ -26,7 +26,7 @@ from roberta_hub.model.attention import (
     plain_attention,
     some_rows_attention,
 )
-from roberta_hub.model.compiled import Run
+from roberta_hub.model.compiled import CompiledRun
 from roberta_hub.model.embeddings import EmbeddingModules, packed_segments, padded_segments
 from roberta_hub.model.layer import PreparedLayer, TransformerLayer, prepare_layers
 from roberta_hub.model.matrices import Dtype
@@ -40,9 +40,9 @@ from roberta_hub.model.packing import (
 from roberta_hub.model.prepared import Prepared
 
 _is_exporting: Callable[[], bool] = getattr(torch.compiler, "is_exporting", lambda: False)
-"""Of torch 2.7; before it, torch.export of a model in train mode fails with an error of its own."""
-Last = tuple[Attend, Tensor | None]
-"""How a layer is called: which attention, and which rows it is for, None for all."""
+"""Since torch 2.7; older versions raise their own error when exporting in train mode."""
+LayerCall = tuple[Attend, Tensor | None]
+"""Arguments of a layer: attention function, and rows to compute, None for all."""
 
 
 class TransformerEncoder(nn.Module):
@@ -66,13 +66,11 @@ class TransformerEncoder(nn.Module):
         self.layerdrop = config.layerdrop
         self.dropout = config.dropout
         self.project_sum = config.project_sum
-        # A family with one segment, or none, has nothing to tell apart.
+        # Only with two or more segments.
         self.separator_idx = config.separator_idx if config.num_segments > 1 else None
-        self.register_buffer(
-            "version", torch.Tensor([3])
-        )  # fairseq's marker for this naming of keys
+        self.register_buffer("version", torch.Tensor([3]))  # fairseq's marker for these key names
         for name, table in embeddings.embedding_modules(config)._asdict().items():
-            setattr(self, name, table)  # here and not one module deeper, as in fairseq's files
+            setattr(self, name, table)  # directly on this module, as in fairseq's files
         self.layers = nn.ModuleList(
             TransformerLayer(
                 c,
@@ -95,7 +93,7 @@ class TransformerEncoder(nn.Module):
         return self.max_source_positions
 
     def prepare(self, dtype: Dtype | None) -> None:
-        """Run packed batches on prepared layers from now on, unless the plain ones are needed."""
+        """Run packed batches on prepared layers from now on, where possible."""
         self.prepared = Prepared(self.layers, prepare_layers, dtype)
 
     def forward(
@@ -133,7 +131,7 @@ class TransformerEncoder(nn.Module):
     def forward_embedding(
         self, src_tokens: Tensor, token_embedding: Tensor | None = None
     ) -> tuple[Tensor, Tensor]:
-        """Tell what the layers start from, and the tokens' embeddings alone: (B, T, C) both.
+        """Input of the first layer, and the token embeddings alone: (B, T, C) both.
 
         Args:
             src_tokens: ids, padding anywhere. Shape: (B, T)
@@ -150,16 +148,16 @@ class TransformerEncoder(nn.Module):
     ) -> tuple[Tensor, list[Tensor], PackedBatch | PaddedBatch]:
         """Encode a padded batch (B, T) into packed rows.
 
-        In a graph that torch.compile or torch.export traces, a model in eval mode computes on every
-        slot instead, since the shapes of packed rows depend on the data. In train mode rows stay
-        packed there too: dropout would otherwise be drawn for padding.
+        Under torch.compile or torch.export a model in eval mode computes on every slot instead,
+        since the shapes of packed rows depend on the data. In train mode rows stay packed:
+        otherwise dropout would be drawn for padding.
 
         Returns:
             Features (N, C); if asked the L+1 hidden states (N, C), else none; the batch, which lays
             them out as (B, T, C).
 
         Raises:
-            InputError: ids that cannot be, or torch.export of a model in train mode.
+            InputError: invalid ids, or torch.export of a model in train mode.
         """
         tokens = check_tokens(
             src_tokens, vocab_size=self.vocab_size, max_positions=self.max_source_positions
@@ -186,13 +184,13 @@ class TransformerEncoder(nn.Module):
         token_embeddings: Tensor | None = None,
         rows: Tensor | None = None,
     ) -> Iterator[Tensor]:
-        """Return the embedding output, then each layer's, of a packed batch: L+1 times (N, C).
+        """Yield the embedding output, then each layer's, of a packed batch: L+1 times (N, C).
 
-        `finish` the last one for the features. With `rows`, one of each sequence (none being
-        empty), the last layer computes those alone: (B, C).
+        `finish` the last one for the features. With `rows`, one of each
+        sequence (none empty), the last layer computes only those: (B, C).
         """
         prepared = self.prepared  # read once: another thread may be in `optimize`
-        if prepared is not None and prepared.owner is not self.layers:  # others took their place
+        if prepared is not None and prepared.owner is not self.layers:  # replaced since
             self.prepare(prepared.dtype)
             prepared = self.prepared
         layers = None if prepared is None else prepared.form()
@@ -204,14 +202,14 @@ class TransformerEncoder(nn.Module):
             return self._run(x, attend, last)
         return self._run_prepared(x, layers, attend, last, batch.lengths)
 
-    def chosen(self, batch: PackedBatch, rows: Tensor) -> Tensor:
-        """Compute the features of some tokens of a packed batch, to train on them: (M, C).
+    def features_at(self, batch: PackedBatch, rows: Tensor) -> Tensor:
+        """Features of some tokens of a packed batch, for training: (M, C).
 
-        The last layer computes those rows alone. It is the plain layers that run.
+        The last layer computes only those rows. Runs the plain layers.
 
         Args:
             batch: the sequences.
-            rows: of the tokens, no two alike; of first tokens `batch.starts` itself is the fastest.
+            rows: distinct rows of tokens; for first tokens pass `batch.starts` itself (fastest).
                 Shape: (M,)
         """
         last = partial(some_rows_attention, batch=batch, rows=rows)
@@ -226,10 +224,10 @@ class TransformerEncoder(nn.Module):
         token_embeddings: Tensor | None = None,
         segments: Tensor | None = None,
     ) -> list[Tensor]:
-        """Return the plain twin of `packed`: the same L+1 states computed on every slot, (B, T, C).
+        """Padded equivalent of `packed`: the same L+1 states, computed on every slot, (B, T, C).
 
-        No shape depends on the data, so this is the form that torch.export traces. `segments`,
-        (B, T), take the place of those that separators make.
+        No shape depends on the data, so torch.export traces this form. `segments`, (B, T),
+        replace those derived from separators.
         """
         real = tokens.ne(self.padding_idx)
         attend = partial(padded_attention, real=real)
@@ -238,16 +236,15 @@ class TransformerEncoder(nn.Module):
         return [state * mask for state in self._run(x, attend)]
 
     def attention_weights(self, ids: Tensor) -> Tensor:
-        """Compute how much each token takes of each other one, in each layer and head.
+        """Attention weights of each layer and head.
 
-        The other ways through the layers never hold these. This one runs the layers as they are,
-        prepared matrices left aside.
+        The other methods do not keep these. Runs the plain layers, without prepared matrices.
 
         Args:
             ids: of one sequence, without padding. Shape: (T,)
 
         Returns:
-            (L, H, T, T); [..., t, u] is what token t takes of token u, and sums to 1 over u.
+            (L, H, T, T); [..., t, u] is the weight of token u for token t; sums to 1 over u.
         """
         kept: list[Tensor] = []
         batch = pack_sequences([ids], padding_idx=self.padding_idx, device=self.version.device)
@@ -261,9 +258,9 @@ class TransformerEncoder(nn.Module):
         token_embeddings: Tensor | None = None,
         segments: Tensor | None = None,
     ) -> Tensor:
-        """Tell what the layers start from: (*,) -> (*, C); see `embeddings.embed`."""
+        """Input of the first layer: (*,) -> (*, C); see `embeddings.embed`."""
         return embeddings.embed(
-            self._tables,
+            self._embeddings,
             self._embed_tokens(ids, token_embeddings),
             positions,
             segments,
@@ -285,7 +282,7 @@ class TransformerEncoder(nn.Module):
             )
         if compiled and not self.training:
             tokens = batch.ids if token_embeddings is None else token_embeddings
-            x = embeddings.embed_compiled(self._tables, tokens, batch.positions, segments)
+            x = embeddings.embed_compiled(self._embeddings, tokens, batch.positions, segments)
             if x is not None:
                 return x
         return self.embed(batch.ids, batch.positions, token_embeddings, segments)
@@ -305,18 +302,18 @@ class TransformerEncoder(nn.Module):
     def _embed_tokens(self, ids: Tensor, token_embeddings: Tensor | None) -> Tensor:
         if token_embeddings is not None:
             return token_embeddings
-        return embeddings.embed_tokens(self._tables, ids, project_sum=self.project_sum)
+        return embeddings.embed_tokens(self._embeddings, ids, project_sum=self.project_sum)
 
     @property
-    def _tables(self) -> EmbeddingModules:
-        """The tables as they are now: a caller may have put others in their place."""
+    def _embeddings(self) -> EmbeddingModules:
+        """The current modules: a caller may have replaced them."""
         return EmbeddingModules(*(getattr(self, name) for name in EmbeddingModules._fields))
 
     def finish(self, x: Tensor) -> Tensor:
-        """Return the features from the last hidden state: a LayerNorm more in pre-norm models."""
+        """Features from the last hidden state: adds a LayerNorm in pre-norm models."""
         return x if self.layer_norm is None else self.layer_norm(x)
 
-    def _run(self, x: Tensor, attend: Attend, last: Last | None = None) -> Iterator[Tensor]:
+    def _run(self, x: Tensor, attend: Attend, last: LayerCall | None = None) -> Iterator[Tensor]:
         yield x
         group = self.num_layers // len(self.layers)
         # Drawn for every layer at once, as fairseq's LayerDropModuleList does.
@@ -324,7 +321,7 @@ class TransformerEncoder(nn.Module):
             torch.empty(self.num_layers).uniform_() if self.training and self.layerdrop else None
         )
         for i in range(self.num_layers):
-            how, rows = self._how(i, attend, last)
+            how, rows = self._layer_call(i, attend, last)
             if draws is None or draws[i] > self.layerdrop:
                 x = self.layers[i // group](x, how, rows)
                 yield x
@@ -337,34 +334,34 @@ class TransformerEncoder(nn.Module):
         x: Tensor,
         layers: Sequence[PreparedLayer],
         attend: Attend,
-        last: Last | None,
+        last: LayerCall | None,
         lengths: Sequence[int],
     ) -> Iterator[Tensor]:
         yield x
         dtype, group = x.dtype, self.num_layers // len(layers)
         if x.device.type == "cpu":
             x = x.float()
-        if not len(x):  # nothing is computed, so nothing is prepared for it
+        if not len(x):  # no rows: nothing to compute or prepare
             yield from repeat(x.to(dtype), self.num_layers)
             return
         forms = [layer.compiled_for(len(x)) for layer in layers]
         there = [form for form in forms if form is not None]
-        run = Run(there, lengths, last and last[1]) if there else None
+        run = CompiledRun(there, lengths, last and last[1]) if there else None
         for i in range(self.num_layers):
-            own, (how, rows) = i // group, self._how(i, attend, last)
-            form = forms[own]
+            index, (how, rows) = i // group, self._layer_call(i, attend, last)
+            form = forms[index]
             if run is not None and form is not None:
                 x = run(form, x, rows is not None)
             else:
-                x = layers[own](x, how, rows)
+                x = layers[index](x, how, rows)
             yield x.to(dtype)
 
-    def _how(self, i: int, attend: Attend, last: Last | None) -> Last:
-        """Tell what layer `i` is called with."""
+    def _layer_call(self, i: int, attend: Attend, last: LayerCall | None) -> LayerCall:
+        """Arguments of layer `i`."""
         return (attend, None) if last is None or i < self.num_layers - 1 else last
 
 
 def _last(states: Iterator[Tensor]) -> Tensor:
     for state in states:
-        last = state  # dropping the others at once keeps one state alive, not L+1
+        last = state  # keeps one state alive at a time, not L+1
     return last

@@ -10,7 +10,7 @@ import torch.nn.functional as F
 from torch import Tensor, nn
 
 from roberta_hub.model.activations import activation
-from roberta_hub.model.matrices import Dtype, matrix, norm
+from roberta_hub.model.matrices import Dtype, prepare_matrix, prepare_norm
 from roberta_hub.model.prepared import Prepared, is_plain
 from roberta_hub.settings import HeadPooling
 
@@ -95,9 +95,9 @@ class PreparedLMHead:
     """The same head for inference, on prepared matrices; `LMHead.forward` is its plain twin."""
 
     def __init__(self, head: LMHead, dtype: Dtype | None) -> None:
-        self.dense = matrix(head.dense.weight, head.dense.bias, dtype, head.activation_fn)
-        self.layer_norm = norm(head.layer_norm)
-        self.output = matrix(head.weight, head.bias, dtype)
+        self.dense = prepare_matrix(head.dense.weight, head.dense.bias, dtype, head.activation_fn)
+        self.layer_norm = prepare_norm(head.layer_norm)
+        self.output = prepare_matrix(head.weight, head.bias, dtype)
 
     def __call__(self, rows: Tensor, projection: Tensor | None) -> Tensor:
         """(N, C) -> (N, V); see `LMHead.forward`."""

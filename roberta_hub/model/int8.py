@@ -1,4 +1,4 @@
-"""Multiplies 8-bit weights by 8-bit rows, with oneDNN's operators."""
+"""8-bit matrix products with oneDNN's operators."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ import torch
 import torch.nn.functional as F
 from torch import Tensor
 
-from roberta_hub.model.products import Activation, finished, in_place
+from roberta_hub.model.products import Activation, apply_epilogue, inplace_activation
 
 
 class Int8:
@@ -22,17 +22,17 @@ class Int8:
     """
 
     def __init__(self, weight: Tensor, bias: Tensor, activation: Activation | None) -> None:
-        self.scale, whole, self.sums = rounded(weight)
-        # The rows that `embedding_bag_byte_prepack` writes end in step and low, 8 bytes, which meet
-        # zeros.
+        self.scale, whole, self.sums = quantize(weight)
+        # Rows written by `embedding_bag_byte_prepack` end in step and low, 8 bytes, which are
+        # multiplied by zeros.
         self.weight = torch.ops.onednn.qlinear_prepack(F.pad(whole, (0, 8)), None)
         self.zeros = torch.zeros(len(weight), dtype=torch.long)
-        self.bias, self.activation = bias, in_place(activation)
+        self.bias, self.activation = bias, inplace_activation(activation)
 
     def __call__(self, x: Tensor, residual: Tensor | None = None) -> Tensor:
         """(M, K) -> (M, N)."""
-        # Made for embedding tables, this operator quantizes rows in one vectorized pass. They end
-        # in two float32, which can be read in place where K is a multiple of 4.
+        # An operator for embedding tables that quantizes rows in one vectorized pass. They end in
+        # two float32, which can be read in place if K is a multiple of 4.
         rows = torch.ops.quantized.embedding_bag_byte_prepack(x.float())  # (M, K + 8) uint8
         widths = [x.size(1) // 4, 1, 1]
         _, step, low = rows.view(torch.float32).split_with_sizes(widths, 1)  # (M, 1) each
@@ -52,20 +52,20 @@ class Int8:
             "none",
         )
         torch.addcmul(self.bias, y, step, out=y).addcmul_(low, self.sums)
-        return finished(y, self.activation, residual)
+        return apply_epilogue(y, self.activation, residual)
 
 
-def rounded(weight: Tensor) -> tuple[Tensor, Tensor, Tensor]:
-    """Round a matrix, ~ scale * Q: scale (N,), Q (N, K) and the sums of scale * Q, (N,)."""
+def quantize(weight: Tensor) -> tuple[Tensor, Tensor, Tensor]:
+    """Quantize a matrix, ~ scale * Q: scale (N,), Q (N, K) and the sums of scale * Q, (N,)."""
     scale = weight.abs().amax(1).clamp(min=1e-12) / 127
     whole = (weight / scale.unsqueeze(1)).round().to(torch.int8)
-    # Of the rounded weights: the error then is x times the rounding, and x is around 0.
+    # Sums of the rounded weights: the error is then x times the rounding, and x is around 0.
     return scale, whole, whole.sum(1, dtype=torch.float32) * scale
 
 
 @lru_cache(maxsize=1)
 def is_exact() -> bool:
-    """Tell whether this CPU adds large products up; without VNNI pairs saturate 16 bits."""
+    """Whether this CPU sums large products exactly; without VNNI pairs saturate 16 bits."""
     weight = torch.full((16, 64), 127, dtype=torch.int8)
     one, zero = torch.ones(16), torch.zeros(16, dtype=torch.long)
     rows = torch.full((16, 64), 255, dtype=torch.uint8)

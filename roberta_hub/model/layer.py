@@ -1,7 +1,7 @@
-"""Computes one Transformer layer (Vaswani et al. 2017), plain or on prepared matrices.
+"""One Transformer layer (Vaswani et al. 2017), plain or on prepared matrices.
 
-Every module but attention is row-wise, so a layer runs on a packed batch (N, C) and on a padded one
-(B, T, C) alike. Parameter names are fairseq's.
+All modules except attention are row-wise, so a layer runs on packed batches (N, C) and on padded
+ones (B, T, C) alike. Parameter names are fairseq's.
 """
 
 from __future__ import annotations
@@ -14,10 +14,10 @@ from torch import Tensor, nn
 
 from roberta_hub.model.activations import activation
 from roberta_hub.model.attention import Attend, MultiheadSelfAttention
-from roberta_hub.model.compiled import CompiledLayer, Held, Parts, can
+from roberta_hub.model.compiled import CompiledLayer, LayerWeights, WeightFormat, supported_formats
 from roberta_hub.model.dropout import add_dropped, dropout
-from roberta_hub.model.kernels import ANY, SMALL, compiled_rows
-from roberta_hub.model.matrices import Dtype, held, matrix, norm
+from roberta_hub.model.kernels import ANY_ROWS, SMALL_LAYER_WEIGHTS, compiled_rows
+from roberta_hub.model.matrices import Dtype, prepare_matrix, prepare_norm, weight_format
 from roberta_hub.model.prepared import is_plain
 from roberta_hub.model.products import Matrix
 
@@ -52,7 +52,7 @@ class TransformerLayer(nn.Module):
     def forward(self, x: Tensor, attend: Attend, rows: Tensor | None = None) -> Tensor:
         """One layer: (*, C) -> (*, C).
 
-        With `rows`, one of each sequence, only what the layer gives for them: (B, C).
+        With `rows`, one of each sequence, only their outputs: (B, C).
         """
         kept = x if rows is None else x[rows]
         if self.normalize_before:
@@ -81,33 +81,34 @@ class Products(NamedTuple):
 
 
 class PreparedLayer:
-    """The same layer for inference: one product for query, key and value, on prepared matrices.
+    """A layer for inference on prepared matrices, with one product for query, key and value.
 
-    `TransformerLayer.forward` is its plain twin. Rows are (N, C), in float32 on a CPU. `compiled`
-    has its compiled forms, which `encoder.py` runs in its place: each with the number of rows up to
-    which it is the faster, the fewest first.
+    Equivalent to `TransformerLayer.forward`. Rows are (N, C), in float32 on a CPU. `compiled` has
+    sorted (max_rows, layer) pairs of its compiled forms, which `encoder.py` runs instead.
     """
 
     def __init__(self, layer: TransformerLayer, dtype: Dtype | None) -> None:
         self._layer, self._dtype = layer, dtype
-        self.attention_norm = norm(layer.self_attn_layer_norm)
-        self.final_norm = norm(layer.final_layer_norm)
+        self.attention_norm = prepare_norm(layer.self_attn_layer_norm)
+        self.final_norm = prepare_norm(layer.final_layer_norm)
         self.num_heads = layer.self_attn.num_heads
         self.normalize_before = layer.normalize_before
         self.compiled = self._compiled()
-        every = self.compiled_for(ANY) is not None
+        every = self.compiled_for(ANY_ROWS) is not None
         self.products: Products | None = None if every else self._products()
-        """On torch's operators; None where compiled forms take any number of rows."""
+        """On torch's operators; None if a compiled form covers any number of rows."""
 
     def compiled_for(self, rows: int) -> CompiledLayer | None:
-        """Return the compiled form of the layer that so many rows run on; None where none does."""
+        """Compiled form for this number of rows, or None."""
         fit = (form for limit, form in self.compiled if 0 < rows <= limit)
         return next(fit, None)
 
     def _products(self) -> Products:
         matrices, few = _matrices(self._layer), not self.compiled
         made = [
-            matrix(*pair, self._dtype, self._layer.activation_fn if i == 2 else None, few=few)
+            prepare_matrix(
+                *pair, self._dtype, self._layer.activation_fn if i == 2 else None, few=few
+            )
             for i, pair in enumerate(matrices)
         ]
         return Products(*made)
@@ -115,17 +116,17 @@ class PreparedLayer:
     def _compiled(self) -> list[tuple[int, CompiledLayer]]:
         layer, matrices = self._layer, _matrices(self._layer)
         norms = (layer.self_attn_layer_norm, layer.final_layer_norm)
-        parts = Parts(*matrices, *norms, self.num_heads, self.normalize_before)
+        parts = LayerWeights(*matrices, *norms, self.num_heads, self.normalize_before)
         weights = [weight for weight, _ in matrices]
-        form = held(weights, self._dtype)
-        if form is None or layer.activation_fn is not F.gelu or not parts.fit():
+        form = weight_format(weights, self._dtype)
+        if form is None or layer.activation_fn is not F.gelu or not parts.has_regular_shapes():
             return []
         found: list[tuple[int, CompiledLayer]] = []
-        forms: tuple[Held, ...] = (form, "float32") if form == "float16" else (form,)
+        forms: tuple[WeightFormat, ...] = (form, "float32") if form == "float16" else (form,)
         for name in forms:
-            rows = compiled_rows(name, can())
-            copied = name == "float32" and rows < ANY  # beside torch's form
-            if copied and sum(weight.numel() for weight in weights) > SMALL:
+            rows = compiled_rows(name, supported_formats())
+            copied = name == "float32" and rows < ANY_ROWS  # in addition to torch's form
+            if copied and sum(weight.numel() for weight in weights) > SMALL_LAYER_WEIGHTS:
                 continue
             if rows > max((limit for limit, _ in found), default=0):
                 found.append((rows, CompiledLayer(parts, name)))
@@ -144,17 +145,19 @@ class PreparedLayer:
         return self.final_norm(products.narrow(products.widen(x), x))
 
     def _attention(self, three: Tensor, attend: Attend, rows: Tensor | None) -> Tensor:
-        """Mix what query, key and value lie side by side in: (N, 3 * C) -> (N, C) or (B, C)."""
+        """Attend from concatenated query, key and value: (N, 3 * C) -> (N, C) or (B, C)."""
         query, key, value = three.chunk(3, dim=-1)  # (N, C) each
         query = query if rows is None else query[rows]
         return attend(query, key, value, num_heads=self.num_heads, dropout=0.0)
 
 
-Pair = tuple[Tensor, Tensor]
+WeightAndBias = tuple[Tensor, Tensor]
 
 
-def _matrices(layer: TransformerLayer) -> tuple[Pair, Pair, Pair, Pair]:
-    """Weight and bias of each product: query, key and value together, then the other three."""
+def _matrices(
+    layer: TransformerLayer,
+) -> tuple[WeightAndBias, WeightAndBias, WeightAndBias, WeightAndBias]:
+    """Weight and bias of each product: query, key and value concatenated, then the other three."""
     attention = layer.self_attn
     three = (attention.q_proj, attention.k_proj, attention.v_proj)
     weight = torch.cat([linear.weight.detach() for linear in three])
@@ -176,7 +179,7 @@ _FORWARDS: dict[type[nn.Module], object] = {
 def prepare_layers(layers: nn.ModuleList, dtype: Dtype | None) -> list[PreparedLayer] | None:
     """Prepared forms of an encoder's layers.
 
-    None where one has a part of another kind, say an adapter, or one without a bias.
+    None if a layer has a module of another class, say an adapter, or one without a bias.
     """
     prepared = []
     for layer in layers:

@@ -1,7 +1,7 @@
-"""Chooses the product that a layer's weights are prepared for: float32, bfloat16 or int8.
+"""Prepares weight matrices for inference in float32, bfloat16 or int8.
 
-What is chosen depends on the dtype that was asked for, on the machine, and on torch's operators.
-Prepared weights are copies: the model's own stay where they are, for training and saving.
+The choice depends on the requested dtype, the machine and torch's operators. Prepared weights are
+copies; the model keeps its own for training and saving.
 """
 
 from __future__ import annotations
@@ -16,9 +16,16 @@ from torch import Tensor, nn
 from roberta_hub.arguments import one_of
 from roberta_hub.errors import InputError, Remedy
 from roberta_hub.model import int8
-from roberta_hub.model.compiled import Held
+from roberta_hub.model.compiled import WeightFormat
 from roberta_hub.model.int8 import Int8
-from roberta_hub.model.kernels import Kernel, cpu, float32_kernel, knows_half, lacks, pinned
+from roberta_hub.model.kernels import (
+    Kernel,
+    cpu,
+    float32_kernel,
+    missing_features,
+    pinned_kernel,
+    prefers_float16_weights,
+)
 from roberta_hub.model.products import (
     MKL,
     Activation,
@@ -32,7 +39,7 @@ from roberta_hub.model.products import (
 Dtype = Literal["int8", "bfloat16"]
 
 
-def matrix(
+def prepare_matrix(
     weight: Tensor,
     bias: Tensor | None,
     dtype: Dtype | None,
@@ -45,14 +52,14 @@ def matrix(
     Args:
         weight: (N, K), of any floating dtype.
         bias: (N,)
-        dtype: None for float32, in which a CPU also computes half-precision weights, and what it
-            cannot do in another dtype: a model may come from a better machine.
-        activation: applied to the result; the exact GELU is fused where that can be.
-        few: whether few rows may get a form of their own; False where they never come here.
+        dtype: None for float32, which a CPU also uses for half-precision weights and for dtypes
+            it does not support.
+        activation: applied to the result; the exact GELU is fused if possible.
+        few: whether to prepare a second form for few rows.
 
     Example:
         >>> weight, x = torch.randn(5, 8), torch.randn(3, 8)
-        >>> torch.allclose(matrix(weight, None, None)(x), x @ weight.T, atol=1e-5)
+        >>> torch.allclose(prepare_matrix(weight, None, None)(x), x @ weight.T, atol=1e-5)
         True
     """
     weight = weight.detach()
@@ -65,35 +72,37 @@ def matrix(
         return Plain(weight, bias, activation)
     if dtype == "int8" and can_int8() and weight.size(1) % 4 == 0:  # see Int8.__call__
         return Int8(weight.float(), bias.float(), activation)
-    if dtype == "bfloat16" and available("bfloat16"):
+    if dtype == "bfloat16" and has_operators("bfloat16"):
         return OneDNN(weight.bfloat16(), bias.bfloat16(), activation)
     weight, bias = weight.float(), bias.float()
-    many = _FLOAT32[float32_name()](weight, bias, activation)
-    # True of checkpoints that were stored in float16.
-    if few and knows_half(cpu()) and available("half") and holds_half(weight):
+    many = _FLOAT32[float32_kernel_here()](weight, bias, activation)
+    # Checkpoints stored in float16.
+    if few and prefers_float16_weights(cpu()) and has_operators("half") and fits_float16(weight):
         return ByRows(HalfStored(weight, bias, activation), many)
     return many
 
 
-def holds_half(weight: Tensor) -> bool:
-    """Tell whether float16 holds every number of a matrix."""
+def fits_float16(weight: Tensor) -> bool:
+    """Whether all values are exactly representable in float16."""
     return torch.equal(weight.float(), weight.half().float())
 
 
-def held(weights: Sequence[Tensor], dtype: Dtype | None) -> Held | None:
-    """Tell what holds a layer's weights in compiled code; None where it cannot take them."""
+def weight_format(weights: Sequence[Tensor], dtype: Dtype | None) -> WeightFormat | None:
+    """Storage format for a compiled layer, or None if unsupported."""
     if any(weight.device.type != "cpu" for weight in weights):
         return None
     if dtype is None:
-        return "float16" if all(map(holds_half, weights)) else "float32"
+        return "float16" if all(map(fits_float16, weights)) else "float32"
     if dtype == "bfloat16":
-        return "bfloat16" if available("bfloat16") else None
-    fits = all(weight.size(1) % 4 == 0 for weight in weights)  # else `matrix` computes in float32
+        return "bfloat16" if has_operators("bfloat16") else None
+    fits = all(
+        weight.size(1) % 4 == 0 for weight in weights
+    )  # else `prepare_matrix` computes in float32
     return "int8" if can_int8() and fits else None
 
 
-def norm(layer_norm: nn.LayerNorm) -> Callable[[Tensor], Tensor]:
-    """Prepare a LayerNorm: in float32 on a CPU, whatever its weights' dtype."""
+def prepare_norm(layer_norm: nn.LayerNorm) -> Callable[[Tensor], Tensor]:
+    """Prepare a LayerNorm; on a CPU always in float32."""
     weight, bias = layer_norm.weight.detach(), layer_norm.bias.detach()
     if weight.device.type == "cpu":
         weight, bias = weight.float(), bias.float()
@@ -102,8 +111,8 @@ def norm(layer_norm: nn.LayerNorm) -> Callable[[Tensor], Tensor]:
 
 
 def check_dtype(dtype: str | None, device: torch.device) -> None:
-    """Refuse a dtype that this machine cannot do, or has no instructions for."""
-    pinned()  # a pin that names no kernel is said before any work
+    """Raise InputError for a dtype that this machine does not support or computes slowly."""
+    pinned_kernel()  # raises on an unknown kernel name before any work
     one_of("dtype", dtype, (None, "int8", "bfloat16"))
     if dtype is None:
         return
@@ -117,8 +126,8 @@ def check_dtype(dtype: str | None, device: torch.device) -> None:
             )
         return
     kind: Dtype = "int8" if dtype == "int8" else "bfloat16"
-    lacking = lacks(kind)  # before torch's answer, which names no instructions
-    if lacking is None and not available(kind):
+    lacking = missing_features(kind)  # first, since torch does not name the instructions
+    if lacking is None and not has_operators(kind):
         lacking = f"torch has no {dtype} matrix products here"
     if lacking is not None:
         raise InputError(f"{dtype} would be slower than float32: {lacking}", remedy=instead)
@@ -127,8 +136,8 @@ def check_dtype(dtype: str | None, device: torch.device) -> None:
         raise InputError(f"int8 would be less exact than float32: {lacking}", remedy=instead)
 
 
-def available(what: Literal["onednn", "mkl", "half", "int8", "bfloat16"]) -> bool:
-    """Tell whether this build of torch has the operators."""
+def has_operators(what: Literal["onednn", "mkl", "half", "int8", "bfloat16"]) -> bool:
+    """Whether this build of torch has the operators."""
     onednn: bool = torch.backends.mkldnn.is_available()  # type: ignore[no-untyped-call]
     mkl: bool = torch.backends.mkl.is_available()  # type: ignore[no-untyped-call]
     if what == "mkl":
@@ -146,16 +155,16 @@ def available(what: Literal["onednn", "mkl", "half", "int8", "bfloat16"]) -> boo
     )
 
 
-Kind = type[Plain] | type[OneDNN] | type[MKL] | type[HalfStored] | type[Int8]
-_FLOAT32: dict[Kernel, Kind] = {"onednn": OneDNN, "mkl": MKL, "plain": Plain}
+MatrixClass = type[Plain] | type[OneDNN] | type[MKL] | type[HalfStored] | type[Int8]
+_FLOAT32: dict[Kernel, MatrixClass] = {"onednn": OneDNN, "mkl": MKL, "plain": Plain}
 
 
-def float32_name() -> Kernel:
-    """Name the kernel that float32 products take here; see `kernels.float32_kernel`."""
-    there = frozenset(library for library in ("onednn", "mkl") if available(library))
+def float32_kernel_here() -> Kernel:
+    """Kernel of float32 products on this machine; see `kernels.float32_kernel`."""
+    there = frozenset(library for library in ("onednn", "mkl") if has_operators(library))
     return float32_kernel(cpu(), there)
 
 
 def can_int8() -> bool:
-    """Tell whether there are int8 products, and the largest of them add up."""
-    return available("int8") and int8.is_exact()
+    """Whether int8 products are available and exact."""
+    return has_operators("int8") and int8.is_exact()

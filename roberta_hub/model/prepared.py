@@ -1,4 +1,4 @@
-"""Decides when a module runs in its prepared form, and makes that form anew after a change."""
+"""Runs a module in a prepared form when possible, and rebuilds the form after changes."""
 
 from __future__ import annotations
 
@@ -18,11 +18,10 @@ Form = TypeVar("Form")
 class Prepared(Generic[Form]):
     """A faster form of a module, for inference.
 
-    The plain module runs instead with gradients, under autocast, in a graph that is traced, in
-    train mode, with hooks on the module, with a `forward` that a caller put on it, and where a
-    layer was replaced by another kind, say an adapter. The form is made anew when weights or
-    settings have changed: loaded, trained, moved or cast. Threads that ask at the same time wait
-    for the one that makes it.
+    The plain module runs instead with gradients, under autocast, while tracing, in train mode,
+    with hooks or a replaced `forward`, and if a layer was replaced by another class, say an
+    adapter. The form is rebuilt when weights or settings have changed: loaded, trained, moved or
+    cast. Only one thread builds it; others wait.
     """
 
     def __init__(
@@ -31,19 +30,19 @@ class Prepared(Generic[Form]):
         make: Callable[[Any, Dtype | None], Form | None],
         dtype: Dtype | None,
     ) -> None:
-        """Remember how to make the form; `form` makes it when it is first needed.
+        """Store how to build the form; `form` builds it on first use.
 
         Args:
             owner: the module.
-            make: from it and `dtype` to its form; None where it has parts that cannot be prepared.
-            dtype: see `matrices.matrix`.
+            make: builds the form from the module and `dtype`; None if a part cannot be prepared.
+            dtype: see `matrices.prepare_matrix`.
         """
         self.owner, self.make, self.dtype = owner, make, dtype
         self._made: tuple[Form | None, _Snapshot] | None = None
         self._making = threading.RLock()
 
     def form(self) -> Form | None:
-        """Return the form to run now; None where the plain module has to."""
+        """Form to run now; None if the plain module must run."""
         if torch.compiler.is_compiling() or torch.jit.is_tracing():  # type: ignore[attr-defined, no-untyped-call]
             return None
         if torch.is_grad_enabled():
@@ -53,64 +52,64 @@ class Prepared(Generic[Form]):
         if torch.is_autocast_enabled("cpu") or torch.is_autocast_enabled("cuda"):
             return None
         made = self._made  # read once: another thread may drop it
-        if made is None or not made[1].holds():
-            if touched(self.owner.modules()):  # weights may even lie elsewhere, as accelerate does
+        if made is None or not made[1].is_current():
+            if has_hooks(self.owner.modules()):  # accelerate's hooks may have moved the weights
                 return None
             made = self._make()
         form, snapshot = made
-        return form if snapshot.at_rest() else None
+        return form if snapshot.can_run() else None
 
     def _make(self) -> tuple[Form | None, _Snapshot]:
         with self._making:
             made = self._made
-            if made is None or not made[1].holds():
-                self._made = made = None  # before the new one, so that memory never holds both
+            if made is None or not made[1].is_current():
+                self._made = made = None  # freed before the new one is built
                 snapshot = _Snapshot(self.owner)
                 self._made = made = (self.make(self.owner, self.dtype), snapshot)
             return made
 
     def __getstate__(self) -> dict[str, Any]:
-        """Copies and pickles make their own form when they first run."""
+        """Copies and pickles build their own form on first use."""
         return {"owner": self.owner, "make": self.make, "dtype": self.dtype}
 
     def __setstate__(self, state: dict[str, Any]) -> None:
         self.__init__(state["owner"], state["make"], state["dtype"])  # type: ignore[misc]
 
 
-def touched(modules: Iterable[nn.Module]) -> bool:
-    """Tell whether a caller put hooks, or a `forward` of its own, on one of the modules.
-
-    Such a `forward` is how accelerate attaches its hooks.
+def has_hooks(modules: Iterable[nn.Module]) -> bool:
+    """Whether one of the modules has hooks or a replaced `forward` (as accelerate sets).
 
     Example:
         >>> layer = nn.Linear(2, 2)
         >>> plain = layer.forward
         >>> layer.forward = lambda x: plain(x) + 1
-        >>> touched([layer])
+        >>> has_hooks([layer])
         True
     """
-    return _has_global_hooks() or any(_is_touched(module.__dict__) for module in modules)
+    return _has_global_hooks() or any(_has_own_hooks(module.__dict__) for module in modules)
 
 
-def _is_touched(own: Mapping[str, Any]) -> bool:
-    return bool("forward" in own or own["_forward_hooks"] or own["_forward_pre_hooks"])
+def _has_own_hooks(attributes: Mapping[str, Any]) -> bool:
+    return bool(
+        "forward" in attributes or attributes["_forward_hooks"] or attributes["_forward_pre_hooks"]
+    )
 
 
 def _has_global_hooks() -> bool:
-    """Tell whether torch holds hooks that run on every module (`register_module_forward_hook`)."""
+    """Whether torch has global hooks (`register_module_forward_hook`)."""
     return bool(torch_modules._global_forward_hooks or torch_modules._global_forward_pre_hooks)
 
 
 def is_plain(module: nn.Module, forwards: Mapping[type[nn.Module], object]) -> bool:
-    """Tell whether a module and its parts are of these classes and keep their forwards."""
+    """Whether a module and its submodules are of these classes, with unchanged forwards."""
     kinds = {type(part) for part in module.modules()}
     return all(forwards.get(kind) is kind.forward for kind in kinds)
 
 
 class _Snapshot:
-    """The modules, settings and tensors of a module when its form was made.
+    """The submodules, settings and tensors of a module when its form was built.
 
-    They are compared with the present ones at every batch, so they are kept as flat lists.
+    They are compared at every batch, so they are flat lists.
     """
 
     def __init__(self, owner: nn.Module) -> None:
@@ -123,7 +122,7 @@ class _Snapshot:
             for name, value in m.__dict__.items()
             if name[0] != "_" and name not in ("training", "prepared", "forward")
         ]
-        """What the form has copied beside tensors: the number of heads, an activation."""
+        """Attributes other than tensors that the form copied: number of heads, activation."""
         self.children = [(m._modules, k, c) for m in modules for k, c in m._modules.items()]
         tensors = [
             (m._parameters, name, p)
@@ -132,21 +131,21 @@ class _Snapshot:
             if p is not None
         ]
         self.tensors = [(*at, at[2].data_ptr()) for at in tensors]
-        # Those made in inference mode cannot be written to, and count no versions.
+        # Tensors made in inference mode are read-only and have no version.
         self.versions = [(p, p._version) for _, _, p in tensors if not p.is_inference()]
-        # These keep the memory, so that no other tensor can come to lie at its address.
+        # Keep the memory alive, so that no other tensor gets its address.
         self.aliases = [p.detach() for _, _, p in tensors]
 
-    def holds(self) -> bool:
-        """Tell whether all of them are still in place and unchanged."""
+    def is_current(self) -> bool:
+        """Whether all of them are unchanged."""
         for m, kind, _ in self.modules:
             if type(m) is not kind:
                 return False
         for kind, forward in self.classes.items():
             if kind.forward is not forward:
                 return False
-        for own, name, value in self.settings:
-            if own.get(name) is not value:
+        for attributes, name, value in self.settings:
+            if attributes.get(name) is not value:
                 return False
         for home, name, child in self.children:
             if home.get(name) is not child:
@@ -156,13 +155,13 @@ class _Snapshot:
                 return False
         return all(p._version == version for p, version in self.versions)
 
-    def at_rest(self) -> bool:
-        """Tell whether all modules are in eval mode, without hooks, with their own forwards."""
+    def can_run(self) -> bool:
+        """Whether all modules are in eval mode, without hooks or replaced forwards."""
         if _has_global_hooks():
             return False
-        for _, _, own in self.modules:
-            if own["training"] or "forward" in own:
+        for _, _, attributes in self.modules:
+            if attributes["training"] or "forward" in attributes:
                 return False
-            if own["_forward_hooks"] or own["_forward_pre_hooks"]:
+            if attributes["_forward_hooks"] or attributes["_forward_pre_hooks"]:
                 return False
         return True

@@ -141,10 +141,10 @@ class Roberta(nn.Module):
     def features(self, batch: PackedBatch, rows: Tensor | None = None) -> Tensor:
         """Features of a packed batch, with gradients where they are on: (N, C).
 
-        With `rows`, those of some tokens alone, (M, C); see `TransformerEncoder.chosen`.
+        With `rows`, those of some tokens alone, (M, C); see `TransformerEncoder.features_at`.
         """
         if rows is not None:
-            return self.transformer.chosen(batch, rows)
+            return self.transformer.features_at(batch, rows)
         states = deque(self.transformer.packed(batch), maxlen=1)  # one is alive at a time
         return self.transformer.finish(states.pop())
 

@@ -1,7 +1,7 @@
-"""Tells how fast a CPU computes in each dtype beside float32, from measured tables.
+"""Measured speed of int8 and bfloat16 relative to float32, by CPU.
 
-As in `kernels.py` no stopwatch runs: the same CPU always gets the same answer. What nobody measured
-is not guessed.
+As in `kernels.py` nothing is timed at run time, so the same CPU always gets the same answer.
+Unmeasured dtypes are left out.
 """
 
 from __future__ import annotations
@@ -13,18 +13,18 @@ from typing import Literal
 
 @dataclass(frozen=True)
 class Speeds:
-    """What was measured on one kind of CPU, in tokens a second of ragged texts."""
+    """Relative speeds of one kind of CPU, from tokens per second on texts of mixed length."""
 
     kind: str
     needs: frozenset[str]
-    """Instruction sets, as `kernels.CPU` names them, that a CPU of this kind has."""
+    """Instruction sets of this kind of CPU, as in `kernels.CPU`."""
     times: Mapping[Literal["int8", "bfloat16"], float]
-    """How many times as fast as float32; a dtype that was not measured is not here."""
+    """Speed relative to float32, for the measured dtypes."""
     source: str
-    """Where the measurement stands."""
+    """File with the measurement."""
 
 
-TABLE = (
+SPEED_TABLE = (
     Speeds(
         "CPU with AMX",
         frozenset({"amx_int8", "amx_bf16"}),
@@ -41,24 +41,24 @@ TABLE = (
     Speeds(
         "CPU with AVX512-VNNI",
         frozenset({"avx512_vnni"}),
-        # Of products on one thread, the least and the most that 16 to 1,024 rows gave.
+        # From products on one thread, 16 to 1,024 rows: the minimum and the maximum.
         {"int8": 1.5, "bfloat16": 0.4},
         "benchmarks/results/kernels.md",
     ),
-    Speeds("CPU that nobody measured", frozenset(), {}, ""),
+    Speeds("CPU without measurements", frozenset(), {}, ""),
 )
-"""The first kind that a CPU has all instruction sets of is its own."""
+"""The first kind whose instruction sets a CPU has."""
 
 
-def speeds(there: frozenset[str]) -> Speeds:
-    """Return what was measured on CPUs with these instruction sets.
+def measured_speeds(there: frozenset[str]) -> Speeds:
+    """Measured speeds of a CPU with these instruction sets.
 
     Args:
-        there: those that oneDNN may use; see `kernels.usable`.
+        there: sets that oneDNN may use; see `kernels.usable_features`.
 
     Example:
         >>> zen4 = frozenset({"avx2", "avx512f", "avx512_vnni", "avx512_bf16"})
-        >>> speeds(zen4).times
+        >>> measured_speeds(zen4).times
         {'int8': 3.2, 'bfloat16': 1.8}
     """
-    return next(row for row in TABLE if row.needs <= there)
+    return next(row for row in SPEED_TABLE if row.needs <= there)

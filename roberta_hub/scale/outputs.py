@@ -35,7 +35,7 @@ def write_whole(system: Any, path: str, run: str) -> Iterator[Any]:
     Args:
         system: pyarrow's FileSystem.
         path: on it.
-        run: of the driver; `sweep` finds temporary files by it.
+        run: of the driver; `remove_leftovers` finds temporary files by it.
     """
     if not is_local(system):
         buffer = arrow().BufferOutputStream()

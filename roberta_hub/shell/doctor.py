@@ -18,16 +18,16 @@ import torch
 
 import roberta_hub
 from roberta_hub.checkpoint.converted import copies
-from roberta_hub.checkpoint.fetch import download, transfer
+from roberta_hub.checkpoint.fetch import download, http
 from roberta_hub.checkpoint.fetch.archive import sha256_of
 from roberta_hub.checkpoint.fetch.cache import (
-    DICTIONARIES,
-    MANIFEST,
-    MODEL,
+    DICTIONARY_FILES,
+    MANIFEST_FILE,
+    CHECKPOINT_FILE,
     cache_root,
     is_complete,
 )
-from roberta_hub.checkpoint.fetch.catalogue import PUBLISHED
+from roberta_hub.checkpoint.fetch.catalogue import DOWNLOADED_MODELS
 from roberta_hub.checkpoint.fetch.digests import known_digests
 from roberta_hub.config import RobertaConfig
 from roberta_hub.errors import RobertaHubError
@@ -48,11 +48,11 @@ ENVIRONMENT_VARIABLES = (
     "PYTORCH_FAIRSEQ_CACHE",
     "REQUESTS_CA_BUNDLE",
     download.OFFLINE_ENV,
-    transfer.MIRROR_ENV,
+    http.MIRROR_ENV,
     download.ENDPOINT_ENV,
     "CUDA_VISIBLE_DEVICES",
     "OMP_NUM_THREADS",
-    kernels.PIN,
+    kernels.PIN_VARIABLE,
     "HTTPS_PROXY",
     "https_proxy",
     "HTTP_PROXY",
@@ -91,7 +91,7 @@ def doctor(*, verify: bool = False) -> int:
     for name in ENVIRONMENT_VARIABLES:
         if name in os.environ:
             print(f"  {name} = {without_secrets(os.environ[name])}")
-    for name in (transfer.MIRROR_ENV, download.ENDPOINT_ENV):
+    for name in (http.MIRROR_ENV, download.ENDPOINT_ENV):
         base = os.environ.get(name) or "https://"
         if not re.match(r"https://|http://(localhost|127\.0\.0\.1|\[::1\])(:|/|$)", base):
             problems.append(f"{name} is no https URL and is refused; correct or unset it")
@@ -148,16 +148,16 @@ def _versions(problems: list[str]) -> Iterator[str]:
 
 def _layer_implementation() -> str:
     """Which implementation computes layers, and why."""
-    if not compiled.BUILT.is_file():
+    if not compiled.LIBRARY_PATH.is_file():
         return "torch's operators; the compiled part was not built (pip install builds it by g++)"
-    if not compiled.can():
+    if not compiled.supported_formats():
         return "torch's operators; the compiled part needs AVX-512, or is of an older version"
-    pin = os.environ.get(kernels.PIN, "").strip().lower()
+    pin = os.environ.get(kernels.PIN_VARIABLE, "").strip().lower()
     if pin not in ("", "compiled"):
-        return f"torch's operators, as {kernels.PIN} says"
-    rows = {name: kernels.compiled_rows(name, compiled.can()) for name in compiled.HELD}
-    many = [name for name in rows if rows[name] == kernels.ANY]
-    few = [f"{name} up to {rows[name]} tokens" for name in rows if 0 < rows[name] < kernels.ANY]
+        return f"torch's operators, as {kernels.PIN_VARIABLE} says"
+    rows = {name: kernels.compiled_rows(name, compiled.supported_formats()) for name in compiled.WEIGHT_FORMATS}
+    many = [name for name in rows if rows[name] == kernels.ANY_ROWS]
+    few = [f"{name} up to {rows[name]} tokens" for name in rows if 0 < rows[name] < kernels.ANY_ROWS]
     if not many and not few:
         return "torch's operators; AVX-512 is there, and $ONEDNN_MAX_CPU_ISA keeps it out"
     return f"compiled, with weights in {', '.join([*many, *few])}"
@@ -190,7 +190,7 @@ def _cache(problems: list[str], verify: bool) -> Iterator[str]:
         elif leftover:
             problems.append(f"{shown} was left by a killed process; load that model, or delete it")
         elif not (bad := _defects(folder, verify)):
-            manifest = read_json(folder / MANIFEST)
+            manifest = read_json(folder / MANIFEST_FILE)
             size = sum(about["size"] for about in manifest["files"].values())
             origin = f"from {without_secrets(manifest.get('source'))}"
             digest = f"archive sha256 {clean(manifest.get('archive_sha256') or 'none')}"
@@ -198,7 +198,7 @@ def _cache(problems: list[str], verify: bool) -> Iterator[str]:
             yield f"  {clean(folder.name)}: {state}, {_size(size)}, {digest}, {origin}"
         else:
             problems.append(f"{shown}: {bad}; delete that folder and load the model again")
-    for record in PUBLISHED:
+    for record in DOWNLOADED_MODELS:
         if (found := download.find_in_fairseq_cache(record)) is not None:
             yield f"  {record.name}: also in fairseq's cache, without digest: {clean(found)}"
         if (found := download.find_in_torch_hub(record)) is not None:
@@ -223,8 +223,8 @@ def _in_use(lock: Path) -> bool:
 def _defects(folder: Path, verify: bool) -> str:
     """Defects of a folder of the cache; "": none."""
     try:
-        files = read_json(folder / MANIFEST)["files"]
-        checkpoint = next((name for name in files if name not in DICTIONARIES), MODEL)
+        files = read_json(folder / MANIFEST_FILE)["files"]
+        checkpoint = next((name for name in files if name not in DICTIONARY_FILES), CHECKPOINT_FILE)
         if not is_complete(folder, checkpoint):
             return "not complete, files are missing or of another size than its manifest says"
         for name in files if verify else ():

@@ -44,20 +44,25 @@ def download(names: Sequence[str], force: bool) -> int:
 
     Each NAME is one that `roberta-hub models` lists. What is printed is the folder of each model.
     """
-    from roberta_hub.checkpoint.fetch.catalogue import embedded, find, ships, suggest
+    from roberta_hub.checkpoint.fetch.catalogue import (
+        bundled_path,
+        find_record,
+        is_bundled,
+        suggestions,
+    )
     from roberta_hub.checkpoint.fetch.download import fetch_model
     from roberta_hub.errors import UnknownNameError
     from roberta_hub.terminal import clean
 
     records = []
     for name in names:  # all of them before the first download
-        if (record := find(name)) is None:
-            near = suggest(name)
+        if (record := find_record(name)) is None:
+            near = suggestions(name)
             hint = f"did you mean {' or '.join(near)}? " if near else ""
             raise UnknownNameError(f"no model {name!r}; {hint}roberta-hub models lists all names")
         records.append(record)
     for record in records:
-        folder = embedded(record) if ships(record) else fetch_model(record, force=force)
+        folder = bundled_path(record) if is_bundled(record) else fetch_model(record, force=force)
         click.echo(clean(folder))
     return 0
 

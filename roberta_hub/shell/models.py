@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from roberta_hub.checkpoint.fetch import download
-from roberta_hub.checkpoint.fetch.catalogue import config_of, ships
+from roberta_hub.checkpoint.fetch.catalogue import config_of, is_bundled
 from roberta_hub.checkpoint.fetch.records import MODELS, Record
 from roberta_hub.hub import RobertaModel
 from roberta_hub.model.skeleton import shapes_only
@@ -41,7 +41,7 @@ def _row(record: Record) -> tuple[str, str, str, str, str]:
         "in torch.hub's cache": download.find_in_torch_hub,
     }
     cached = "in the package"
-    if not ships(record):
+    if not is_bundled(record):
         cached = next((place for place, find in places.items() if find(record)), "no")
     # Some records add where the licence is stated.
     licence = record.licence.partition(";")[0].partition(" by ")[0]

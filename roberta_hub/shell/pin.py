@@ -8,8 +8,9 @@ from typing import Any
 from urllib.parse import urlsplit
 
 from roberta_hub.checkpoint.fetch.cache import cache_root, read_manifest
-from roberta_hub.checkpoint.fetch.catalogue import PUBLISHED
+from roberta_hub.checkpoint.fetch.catalogue import DOWNLOADED_MODELS
 from roberta_hub.checkpoint.fetch.digests import DIGESTS, known_digests
+from roberta_hub.checkpoint.fetch.http import Received
 from roberta_hub.checkpoint.fetch.records import (
     BASE_URL,
     HUGGINGFACE,
@@ -20,7 +21,6 @@ from roberta_hub.checkpoint.fetch.records import (
     archive,
     repository,
 )
-from roberta_hub.checkpoint.fetch.transfer import Received
 from roberta_hub.terminal import clean, without_secrets
 
 PUBLISHERS = (urlsplit(BASE_URL)[:2], urlsplit(HUGGINGFACE)[:2])
@@ -34,7 +34,7 @@ def pin() -> int:
     print(
         "# paste into checkpoint/fetch/records.py, those of relatives' origins into relatives.py."
     )
-    for record in PUBLISHED:
+    for record in DOWNLOADED_MODELS:
         manifest = read_manifest(cache_root() / record.name) or {}
         known = _known(record, first_use, manifest)
         problems = [f"{url}: {', '.join(sorted(of))}" for url, of in known.items() if len(of) > 1]

@@ -13,7 +13,7 @@ from roberta_hub.checkpoint.fetch.archive import sha256_of
 from roberta_hub.checkpoint.safetensors import read_safetensors
 from roberta_hub.checkpoint.untrusted.opcodes import Survey
 from roberta_hub.checkpoint.untrusted.scan import survey, survey_archive
-from roberta_hub.checkpoint.untrusted.unpickle import NAMES as HARMLESS
+from roberta_hub.checkpoint.untrusted.unpickle import CLASS_NAMES as HARMLESS
 from roberta_hub.checkpoint.untrusted.unpickle import is_mapped
 from roberta_hub.errors import RobertaHubError
 from roberta_hub.terminal import clean

@@ -10,13 +10,13 @@ from roberta_hub.folder import Folder
 from roberta_hub.text.dictionary import MASK, SPECIALS
 from roberta_hub.text.tokenizer_json import Added, added_tokens, reading
 
-SETTINGS = "tokenizer_config.json"
+TOKENIZER_CONFIG_FILE = "tokenizer_config.json"
 """The file of a tokenizer's settings; it repeats the added tokens under their ids."""
-WORDS = "added_tokens.json"
+ADDED_TOKENS_FILE = "added_tokens.json"
 """The older file: ids by word, and no word on how each is found."""
-SPECIAL_MAP = "special_tokens_map.json"
+SPECIAL_TOKENS_FILE = "special_tokens_map.json"
 """The older file of special words."""
-_GENERIC = ("PreTrainedTokenizer", "TokenizersBackend")
+_GENERIC_CLASSES = ("PreTrainedTokenizer", "TokenizersBackend")
 _SPECIAL_KEYS = (
     "bos_token",
     "eos_token",
@@ -40,7 +40,7 @@ def is_generic(tokenizer_class: object) -> bool:
         >>> is_generic("PreTrainedTokenizerFast"), is_generic("RobertaTokenizerFast")
         (True, False)
     """
-    return base_class(tokenizer_class) in _GENERIC
+    return base_class(tokenizer_class) in _GENERIC_CLASSES
 
 
 def base_class(tokenizer_class: object) -> object:
@@ -56,12 +56,14 @@ def read_listed(folder: Folder) -> list[Added]:
     Raises:
         VocabularyError: a file is damaged.
     """
-    words = folder.optional(WORDS, VocabularyError)
-    listed = folder.optional(SETTINGS, VocabularyError).get("added_tokens_decoder") or {}
+    words = folder.optional(ADDED_TOKENS_FILE, VocabularyError)
+    listed = (
+        folder.optional(TOKENIZER_CONFIG_FILE, VocabularyError).get("added_tokens_decoder") or {}
+    )
     fault = "it lists no added tokens as transformers does"
-    with reading(folder / WORDS, fault):
+    with reading(folder / ADDED_TOKENS_FILE, fault):
         found = [replace(Added.of(i, {"content": w}), special=None) for w, i in words.items()]
-    with reading(folder / SETTINGS, fault):
+    with reading(folder / TOKENIZER_CONFIG_FILE, fault):
         found += [Added.of(int(number), entry) for number, entry in listed.items()]
     return found
 
@@ -85,7 +87,7 @@ def read_added(folder: Folder) -> dict[str, Added]:
 def special_names(folder: Folder) -> set[str]:
     """Return every special word that special_tokens_map.json and tokenizer_config.json name."""
     names: set[str] = set()
-    for file in (SPECIAL_MAP, SETTINGS):
+    for file in (SPECIAL_TOKENS_FILE, TOKENIZER_CONFIG_FILE):
         table = folder.optional(file, VocabularyError)
         for key in _SPECIAL_KEYS:
             value = table.get(key)

@@ -13,7 +13,7 @@ from collections.abc import Sequence
 from typing import TypeAlias
 
 from roberta_hub.errors import InputError, InputTypeError
-from roberta_hub.text.layout import FIRST
+from roberta_hub.text.layout import FIRST_PIECE
 from roberta_hub.text.tokenizer import Tokenizer
 
 Extent: TypeAlias = tuple[int, int]
@@ -44,7 +44,7 @@ def align(
     """
     pieces = tokenizer.offsets(text)
     found = overlapping(text, pieces, _extents(text, words))
-    return [[FIRST + i for i in own] for own in found]
+    return [[FIRST_PIECE + i for i in own] for own in found]
 
 
 def locate(text: str, words: Sequence[str]) -> list[Extent]:

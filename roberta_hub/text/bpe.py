@@ -30,7 +30,7 @@ from roberta_hub.text.gpt2_tables import (
 )
 from roberta_hub.text.merging import BEGIN, END, MAX_JOINED, Merger
 from roberta_hub.text.pieces import JoinedBatch
-from roberta_hub.text.tokenizer_json import TABLE, write_byte_level
+from roberta_hub.text.tokenizer_json import TOKENIZER_FILE, write_byte_level
 from roberta_hub.text.vocabulary import shipped_vocabulary
 
 
@@ -386,7 +386,7 @@ class GPT2BPE:
         pieces = {piece for left, right in pairs for piece in (left, right, left + right)}
         if pieces | {SPECIALS[0], SPECIALS[2]} <= ids.keys():
             prefix = self.add_prefix_space
-            files[TABLE] = write_byte_level(ids, added, pairs, add_prefix_space=prefix)
+            files[TOKENIZER_FILE] = write_byte_level(ids, added, pairs, add_prefix_space=prefix)
         return files
 
     def fairseq_files(self) -> dict[str, bytes]:

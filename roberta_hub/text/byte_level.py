@@ -13,13 +13,13 @@ from typing import Any
 from roberta_hub.arguments import brief
 from roberta_hub.errors import VocabularyError
 from roberta_hub.folder import Folder
-from roberta_hub.text.added import SETTINGS, is_generic, read_added
+from roberta_hub.text.added import TOKENIZER_CONFIG_FILE, is_generic, read_added
 from roberta_hub.text.bpe import GPT2BPE
 from roberta_hub.text.dictionary import SPECIALS, Dictionary, without_unused
-from roberta_hub.text.gpt2_tables import MAX_BYTES, check_merges, read_merges
+from roberta_hub.text.gpt2_tables import MAX_TABLE_BYTES, check_merges, read_merges
 from roberta_hub.text.layout import SequenceLayout
 from roberta_hub.text.tokenizer_json import (
-    TABLE,
+    TOKENIZER_FILE,
     Added,
     read_byte_level,
     read_byte_level_prefix,
@@ -27,7 +27,7 @@ from roberta_hub.text.tokenizer_json import (
     reading,
 )
 
-FILES = ("vocab.json", "merges.txt")
+BYTE_LEVEL_FILES = ("vocab.json", "merges.txt")
 
 
 def read(folder: Folder) -> tuple[GPT2BPE, Dictionary, SequenceLayout]:
@@ -42,12 +42,12 @@ def read(folder: Folder) -> tuple[GPT2BPE, Dictionary, SequenceLayout]:
     Raises:
         VocabularyError: a file is damaged, or holds a vocabulary that is not RoBERTa's kind.
     """
-    if all(map(folder.is_file, FILES)):
-        source = folder / FILES[0]
-        vocabulary = folder.json(FILES[0], VocabularyError, MAX_BYTES)
-        merges = read_merges(folder / FILES[1])
+    if all(map(folder.is_file, BYTE_LEVEL_FILES)):
+        source = folder / BYTE_LEVEL_FILES[0]
+        vocabulary = folder.json(BYTE_LEVEL_FILES[0], VocabularyError, MAX_TABLE_BYTES)
+        merges = read_merges(folder / BYTE_LEVEL_FILES[1])
     else:
-        source = folder / TABLE
+        source = folder / TOKENIZER_FILE
         vocabulary, merges = read_byte_level(folder)
     prefix, added = _add_prefix_space(folder), read_added(folder)
     words = [token for token in added.values() if not token.special]
@@ -62,10 +62,13 @@ def read(folder: Folder) -> tuple[GPT2BPE, Dictionary, SequenceLayout]:
 def _add_prefix_space(folder: Folder) -> bool:
     """As transformers: the class's argument, or for a generic class what tokenizer.json says."""
     in_table = read_byte_level_prefix(folder)
-    settings, source = folder.optional(SETTINGS, VocabularyError), SETTINGS
+    settings, source = (
+        folder.optional(TOKENIZER_CONFIG_FILE, VocabularyError),
+        TOKENIZER_CONFIG_FILE,
+    )
     value = settings.get("add_prefix_space")
     if read_table(folder) and is_generic(settings.get("tokenizer_class")):
-        value, source = in_table, TABLE
+        value, source = in_table, TOKENIZER_FILE
     if not isinstance(value, (bool, type(None))):
         raise VocabularyError(
             f"{folder / source}: add_prefix_space is {brief(value)}, not true or false"

@@ -24,15 +24,15 @@ SPECIALS = ("<s>", "<pad>", "</s>", "<unk>")
 """The symbols that fairseq gives the ids 0 to 3."""
 MASK = "<mask>"
 """Stands for a token to be guessed: in a dictionary, and in a text for `fill_mask`."""
-UNUSED = "NOTUSED"
+UNUSED_SUFFIX = "NOTUSED"
 """Behind a special symbol: a row that the symbol had before a dict.txt gave it another."""
-OVERWRITE = "#fairseq:overwrite"
+OVERWRITE_FLAG = "#fairseq:overwrite"
 """Behind a count: the symbol is in the dictionary already and moves to this line's id."""
-MAX_LINE = 65_536
+MAX_LINE_CHARACTERS = 65_536
 """Longest line, in characters."""
 MAX_SYMBOLS = 2_000_000
 """Most symbols a dictionary may have."""
-MAX_BYTES = 32 << 20
+MAX_DICTIONARY_BYTES = 32 << 20
 """Largest file; RoBERTa's has 0.6 MB, a million words have 15."""
 
 PathOrFile: TypeAlias = "str | os.PathLike[str] | IO[str] | IO[bytes]"
@@ -44,7 +44,7 @@ SUBWORD_KINDS = (*_JOINED, "silence", "subword_nmt", "@@ ", "@@", "none")
 
 def without_unused(row: str) -> str:
     """Return the special symbol that a row out of use is named after; other rows as they are."""
-    bare = row.removesuffix(UNUSED)
+    bare = row.removesuffix(UNUSED_SUFFIX)
     return bare if bare in SPECIALS else row
 
 
@@ -147,7 +147,7 @@ class Dictionary:
         """Number rows that begin with fairseq's special symbols, which may have a second row each.
 
         Args:
-            rows: a name for each id; a special symbol's row that is out of use has `UNUSED` behind.
+            rows: a name for each id; a special symbol's row that is not used ends in `UNUSED_SUFFIX`.
 
         Raises:
             VocabularyError: two rows have one name.
@@ -449,13 +449,13 @@ def _source_name(f: PathOrFile) -> str:
 def _read(f: PathOrFile, source: str) -> bytes:
     """Read a dictionary file whole, if it is not absurdly large."""
     if isinstance(f, (str, os.PathLike)):
-        return read_bytes(f, MAX_BYTES, VocabularyError, "dictionary")
-    data = f.read(MAX_BYTES + 1)
+        return read_bytes(f, MAX_DICTIONARY_BYTES, VocabularyError, "dictionary")
+    data = f.read(MAX_DICTIONARY_BYTES + 1)
     if isinstance(data, str):
         data = data.encode(errors="surrogatepass")
-    if len(data) > MAX_BYTES:
+    if len(data) > MAX_DICTIONARY_BYTES:
         raise VocabularyError(
-            f"{source} is larger than {MAX_BYTES} bytes, the limit for a dictionary"
+            f"{source} is larger than {MAX_DICTIONARY_BYTES} bytes, the limit for a dictionary"
         )
     return data
 
@@ -477,14 +477,16 @@ def _entries(data: bytes, source: str, present: Container[str]) -> Iterator[tupl
         raise VocabularyError(f"{source}, line {number}: not UTF-8 ({error.reason})") from None
     for number, line in enumerate(lines, start=1):
         where = f"{source}, line {number}"
-        if len(line) > MAX_LINE:
-            raise VocabularyError(f"{where}: {len(line)} characters, the limit is {MAX_LINE}")
+        if len(line) > MAX_LINE_CHARACTERS:
+            raise VocabularyError(
+                f"{where}: {len(line)} characters, the limit is {MAX_LINE_CHARACTERS}"
+            )
         if number > MAX_SYMBOLS:
             raise VocabularyError(f"{where}: more than {MAX_SYMBOLS} symbols")
         symbol, count, overwrite = _entry(line, where)
         if symbol in present and not overwrite:
             raise VocabularyError(
-                f"{where}: {symbol!r} again; `{OVERWRITE}` after the count permits it"
+                f"{where}: {symbol!r} again; `{OVERWRITE_FLAG}` after the count permits it"
             )
         yield symbol, count, overwrite
 
@@ -492,7 +494,7 @@ def _entries(data: bytes, source: str, present: Container[str]) -> Iterator[tupl
 def _entry(line: str, where: str) -> tuple[str, int, bool]:
     try:
         symbol, field = line.rstrip().rsplit(" ", 1)
-        overwrite = field == OVERWRITE
+        overwrite = field == OVERWRITE_FLAG
         if overwrite:
             symbol, field = symbol.rsplit(" ", 1)
         return symbol, int(field), overwrite
@@ -512,7 +514,7 @@ def _file_of(symbols: Sequence[str], counts: Sequence[int], first: int) -> bytes
         symbol = symbols[idx]
         if "\n" in symbol or "\r" in symbol:
             raise VocabularyError(f"symbol {idx}, {symbol!r}, holds a line break")
-        flag = f" {OVERWRITE}" if symbol in seen else ""
+        flag = f" {OVERWRITE_FLAG}" if symbol in seen else ""
         lines.append(f"{symbol} {counts[idx]}{flag}\n")
         seen.add(symbol)
     return "".join(lines).encode()

@@ -12,7 +12,7 @@ from roberta_hub.errors import InputError, VocabularyError
 from roberta_hub.files import check_regular
 from roberta_hub.folder import Folder
 from roberta_hub.text.bpe import GPT2BPE
-from roberta_hub.text.dictionary import OVERWRITE
+from roberta_hub.text.dictionary import OVERWRITE_FLAG
 from roberta_hub.text.gpt2_tables import read_merges
 from roberta_hub.text.pieces import SubwordTokenizer
 from roberta_hub.text.sentencepiece_file import read_model
@@ -21,7 +21,7 @@ from roberta_hub.text.unigram_family import CAMEMBERT, FILE, XLM_R
 
 GPT2 = ("encoder.json", "vocab.bpe")
 BYTE_BPE = ("vocab.json", "merges.txt")
-KINDS = ("gpt2", "sentencepiece", "hf_byte_bpe")
+TOKENIZER_KINDS = ("gpt2", "sentencepiece", "hf_byte_bpe")
 """What fairseq's keyword `bpe` may be."""
 SAMPLING = ("sentencepiece_enable_sampling", "sentencepiece_alpha")
 """fairseq's keywords that make the ids of a text random."""
@@ -38,17 +38,17 @@ class Keywords:
     """What fairseq's keywords say of the tokenizer."""
 
     kind: str | None = None
-    """One of `KINDS`; None: what the files say."""
+    """One of `TOKENIZER_KINDS`; None: what the files say."""
     paths: tuple[str, ...] = ()
     """The files of that kind, where the caller names them."""
     add_prefix_space: bool = False
 
 
-def own_keywords(bpe: str | None, keywords: MutableMapping[str, Any]) -> Keywords:
+def tokenizer_keywords(bpe: str | None, keywords: MutableMapping[str, Any]) -> Keywords:
     """Take fairseq's keywords of the tokenizer out of those of a call.
 
     Args:
-        bpe: one of `KINDS`; "gpt2", the default of fairseq's hub, and None take what the files say.
+        bpe: one of `TOKENIZER_KINDS`; "gpt2" (fairseq's default) and None: from the files.
         keywords: of `from_pretrained`; those of the tokenizer leave it.
 
     Raises:
@@ -56,11 +56,11 @@ def own_keywords(bpe: str | None, keywords: MutableMapping[str, Any]) -> Keyword
 
     Example:
         >>> keywords = {"sentencepiece_vocab": "my.model", "dropout": 0.0}
-        >>> own_keywords("gpt2", keywords).kind, keywords
+        >>> tokenizer_keywords("gpt2", keywords).kind, keywords
         ('sentencepiece', {'dropout': 0.0})
     """
-    if not (bpe is None or (isinstance(bpe, str) and bpe in KINDS)):
-        raise InputError(f"bpe is {brief(bpe)}; choose {', '.join(KINDS)}")
+    if not (bpe is None or (isinstance(bpe, str) and bpe in TOKENIZER_KINDS)):
+        raise InputError(f"bpe is {brief(bpe)}; choose {', '.join(TOKENIZER_KINDS)}")
     for name in SAMPLING:
         if keywords.pop(name, None) not in (None, False):
             raise InputError(
@@ -105,7 +105,7 @@ def engine_in(folder: Folder | None, keywords: Keywords) -> SubwordTokenizer | N
 
     Args:
         folder: where the checkpoint lies; None: only what the caller names counts.
-        keywords: from `own_keywords`.
+        keywords: from `tokenizer_keywords`.
 
     Returns:
         None: GPT-2's BPE in the package.
@@ -173,4 +173,4 @@ def _overwrites(folder: Folder) -> bool:
     if not folder.is_file("dict.txt"):
         return False
     with open(folder / "dict.txt", "rb") as file:
-        return OVERWRITE.encode() in file.read(1 << 16)
+        return OVERWRITE_FLAG.encode() in file.read(1 << 16)

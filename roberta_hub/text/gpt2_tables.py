@@ -11,7 +11,7 @@ from roberta_hub.errors import VocabularyError
 from roberta_hub.files import read_bytes
 from roberta_hub.folder import Folder
 
-MAX_BYTES = 20 << 20
+MAX_TABLE_BYTES = 20 << 20
 """Of one file of tables; the largest of RoBERTa's kind have 2 MB."""
 MAX_ID = 1 << 24
 """What every id of a token lies below."""
@@ -80,7 +80,7 @@ def merge_within(token: bytes, ranks: Mapping[bytes, int]) -> list[bytes]:
 
 def _read_text(path: Path) -> str:
     try:
-        return read_bytes(path, MAX_BYTES, VocabularyError, "table").decode()
+        return read_bytes(path, MAX_TABLE_BYTES, VocabularyError, "table").decode()
     except UnicodeDecodeError as error:
         raise VocabularyError(f"{path} is not UTF-8 at byte {error.start}") from None
 
@@ -88,7 +88,9 @@ def _read_text(path: Path) -> str:
 def read_encoder(path: Path) -> dict[bytes, int]:
     """Read fairseq's `gpt2_encoder_json`: from printable token to id."""
     ids = {}
-    for token, number in Folder(path.parent).json(path.name, VocabularyError, MAX_BYTES).items():
+    for token, number in (
+        Folder(path.parent).json(path.name, VocabularyError, MAX_TABLE_BYTES).items()
+    ):
         if type(number) is not int:
             raise VocabularyError(f"{path}: the id of {token!r} is {number!r}, not a whole number")
         try:

@@ -12,13 +12,13 @@ from roberta_hub.arguments import brief
 from roberta_hub.errors import VocabularyError
 from roberta_hub.folder import Folder
 from roberta_hub.text import byte_level, unigram_files, wordpiece_files
-from roberta_hub.text.added import SETTINGS, base_class, is_generic
+from roberta_hub.text.added import TOKENIZER_CONFIG_FILE, base_class, is_generic
 from roberta_hub.text.dictionary import Dictionary
 from roberta_hub.text.layout import SequenceLayout
 from roberta_hub.text.pieces import SubwordTokenizer
-from roberta_hub.text.tokenizer_json import MODELS, TABLE, kind_of_model, reading
+from roberta_hub.text.tokenizer_json import MODELS, TOKENIZER_FILE, kind_of_model, reading
 
-Found: TypeAlias = tuple[SubwordTokenizer, Dictionary, SequenceLayout]
+FoundTokenizer: TypeAlias = tuple[SubwordTokenizer, Dictionary, SequenceLayout]
 """What a tokenizer is made of."""
 
 LAYOUT = "layout"
@@ -33,15 +33,15 @@ CLASSES = {
 }
 """What transformers' classes read; each has a twin with `Fast` behind its name."""
 _FILES: dict[str, list[tuple[str, ...]]] = {
-    BYTE_LEVEL: [byte_level.FILES],
-    UNIGRAM: [(name,) for name in unigram_files.FILES],
-    WORDPIECE: [(wordpiece_files.FILE,)],
+    BYTE_LEVEL: [byte_level.BYTE_LEVEL_FILES],
+    UNIGRAM: [(name,) for name in unigram_files.UNIGRAM_FILES],
+    WORDPIECE: [(wordpiece_files.VOCABULARY_FILE,)],
 }
 """Files of each kind's own, the kind to prefer first; tokenizer.json may hold any."""
 _MODELS = dict(zip(MODELS, (BYTE_LEVEL, WORDPIECE, UNIGRAM), strict=True))
 
 
-def read_tokenizer(folder: Folder, model_type: str | None = None) -> Found | None:
+def read_tokenizer(folder: Folder, model_type: str | None = None) -> FoundTokenizer | None:
     """Read the engine, the dictionary and the layout of a Hugging Face directory.
 
     `tokenizer_class` decides which files are read, in tokenizer_config.json or else config.json;
@@ -61,7 +61,7 @@ def read_tokenizer(folder: Folder, model_type: str | None = None) -> Found | Non
     kind = _kind(folder)
     if kind is None:
         return None
-    found: Found
+    found: FoundTokenizer
     if kind == BYTE_LEVEL:
         found = byte_level.read(folder)
     elif kind == WORDPIECE:
@@ -69,17 +69,17 @@ def read_tokenizer(folder: Folder, model_type: str | None = None) -> Found | Non
     else:
         found = unigram_files.read(folder, model_type)
     engine, dictionary, layout = found
-    settings = folder.optional(SETTINGS, VocabularyError)
+    settings = folder.optional(TOKENIZER_CONFIG_FILE, VocabularyError)
     if LAYOUT in settings:
-        with reading(folder / SETTINGS):
+        with reading(folder / TOKENIZER_CONFIG_FILE):
             layout = layout.changed(settings[LAYOUT], len(dictionary))
     return engine, dictionary, layout
 
 
 def _kind(folder: Folder) -> str | None:
     """Tell which reader a directory wants; None: it has no file of a vocabulary."""
-    config, source = folder.optional("config.json", VocabularyError), SETTINGS
-    named = folder.optional(SETTINGS, VocabularyError).get("tokenizer_class")
+    config, source = folder.optional("config.json", VocabularyError), TOKENIZER_CONFIG_FILE
+    named = folder.optional(TOKENIZER_CONFIG_FILE, VocabularyError).get("tokenizer_class")
     if named is None:
         named, source = config.get("tokenizer_class"), "config.json"
     if named is None or is_generic(named):
@@ -92,7 +92,7 @@ def _kind(folder: Folder) -> str | None:
             "read: another vocabulary in its place would give other ids; it reads "
             f"{', '.join(CLASSES)}"
         )
-    if kind in _own_kinds(folder) or folder.is_file(TABLE):
+    if kind in _own_kinds(folder) or folder.is_file(TOKENIZER_FILE):
         return kind
     # Without files a model gets RoBERTa's vocabulary, or none if it is one of the relatives.
     relative = (config.get("family") or config.get("model_type") or "roberta") != "roberta"
@@ -123,4 +123,4 @@ def _kind_of_files(folder: Folder) -> str | None:
     own = _own_kinds(folder)
     if own:
         return own[0]
-    return _MODELS[kind_of_model(folder)] if folder.is_file(TABLE) else None
+    return _MODELS[kind_of_model(folder)] if folder.is_file(TOKENIZER_FILE) else None

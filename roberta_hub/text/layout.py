@@ -17,7 +17,7 @@ from roberta_hub.arguments import brief
 from roberta_hub.errors import InputError, VocabularyError
 from roberta_hub.text.dictionary import MASK, Dictionary
 
-FIRST = 1
+FIRST_PIECE = 1
 """Where the first piece of a sequence stands: behind the one id that begins it."""
 
 
@@ -146,7 +146,7 @@ class SequenceLayout:
             [(1, 3), (5, 6)]
         """
         found: list[tuple[int, int]] = []
-        start = FIRST
+        start = FIRST_PIECE
         for end in ids.eq(self.eos).nonzero().squeeze(1).tolist():
             if end > start or not found:
                 found.append((start, end))

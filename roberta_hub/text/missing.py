@@ -1,4 +1,4 @@
-"""Stands in for the tokenizer of a model whose vocabulary is not there: ids work, texts say why."""
+"""Placeholder tokenizer: ids work, encoding text raises an error that says what is missing."""
 
 from __future__ import annotations
 
@@ -10,17 +10,23 @@ from roberta_hub.text.dictionary import MASK, SPECIALS, Dictionary
 from roberta_hub.text.layout import SequenceLayout
 from roberta_hub.text.pieces import JoinedBatch
 
-WORDPIECE = {"pad": "[PAD]", "unk": "[UNK]", "bos": "[CLS]", "eos": "[SEP]", "mask": "[MASK]"}
-FAIRSEQ = {**dict(zip(("bos", "pad", "eos", "unk"), SPECIALS, strict=True)), "mask": MASK}
-"""Names of special symbols in a WordPiece vocabulary, and in fairseq's."""
-NAMES = {
-    "bert": WORDPIECE,
-    "distilbert": WORDPIECE,
-    "electra": WORDPIECE,
-    "albert": {**WORDPIECE, "pad": "<pad>", "unk": "<unk>"},
+WORDPIECE_SYMBOLS = {
+    "pad": "[PAD]",
+    "unk": "[UNK]",
+    "bos": "[CLS]",
+    "eos": "[SEP]",
+    "mask": "[MASK]",
 }
-"""What each family calls them; the others call them as fairseq does."""
-IDS = {
+FAIRSEQ_SYMBOLS = {**dict(zip(("bos", "pad", "eos", "unk"), SPECIALS, strict=True)), "mask": MASK}
+"""Special symbols of fairseq's vocabularies."""
+SPECIAL_SYMBOLS = {
+    "bert": WORDPIECE_SYMBOLS,
+    "distilbert": WORDPIECE_SYMBOLS,
+    "electra": WORDPIECE_SYMBOLS,
+    "albert": {**WORDPIECE_SYMBOLS, "pad": "<pad>", "unk": "<unk>"},
+}
+"""Special symbols of each family; the others use fairseq's."""
+SPECIAL_IDS = {
     "bert": {"pad": 0, "unk": 100, "bos": 101, "eos": 102, "mask": 103},
     "distilbert": {"pad": 0, "unk": 100, "bos": 101, "eos": 102, "mask": 103},
     "electra": {"pad": 0, "unk": 100, "bos": 101, "eos": 102, "mask": 103},
@@ -29,9 +35,9 @@ IDS = {
     "xlm-roberta-xl": {"bos": 0, "pad": 1, "eos": 2, "unk": 3, "mask": 250001},
     "camembert": {"bos": 5, "pad": 1, "eos": 6, "unk": 3, "mask": 32004},
 }
-"""Where they stand in every published vocabulary of a family."""
+"""Ids of the special symbols in every published vocabulary of a family."""
 ROBERTA_IDS = {"bos": 0, "pad": 1, "eos": 2, "unk": 3}
-FILES = {
+VOCABULARY_FILES = {
     "bert": ("vocab.txt",),
     "distilbert": ("vocab.txt",),
     "electra": ("vocab.txt",),
@@ -40,16 +46,16 @@ FILES = {
     "xlm-roberta-xl": ("sentencepiece.bpe.model",),
     "camembert": ("sentencepiece.bpe.model",),
 }
-"""The files that hold the vocabulary of a family; tokenizer.json may hold it too."""
+"""Vocabulary files of each family; tokenizer.json is an alternative."""
 
 
 class NoVocabulary:
-    """An engine whose pieces are not known: what needs them is an error that says what to do.
+    """A `SubwordTokenizer` without pieces: its methods raise an error with the remedy.
 
     Args:
-        model: what lacks the vocabulary, for messages.
-        files: those that would hold it.
-        symbols: of rows that stand for pieces; one is enough.
+        model: name, for messages.
+        files: names of the missing files.
+        symbols: symbols of ordinary rows; one is enough.
 
     Example:
         >>> engine = NoVocabulary("bert.base.uncased", ["vocab.txt"], [])
@@ -109,7 +115,7 @@ class NoVocabulary:
         self.refuse()
 
     def files(self, rows: Sequence[int | str]) -> dict[str, bytes]:
-        """Return no file: what is saved has no vocabulary either."""
+        """No files: the saved model has no vocabulary either."""
         return {}
 
     def fairseq_files(self) -> dict[str, bytes]:
@@ -143,28 +149,31 @@ def no_vocabulary(
     padding_idx: int,
     separator_idx: int | None = None,
 ) -> tuple[NoVocabulary, Dictionary, SequenceLayout]:
-    """Return an engine, a dictionary that only names the special symbols, and a family's layout.
+    """Placeholder tokenizer, dictionary of special symbols only, and the family's layout.
 
     Args:
-        model: what lacks the vocabulary, for messages.
-        files: those that would hold it.
+        model: name, for messages.
+        files: names of the missing files.
         family: as config.json's `model_type` names it.
-        rows: how many ids there are.
-        padding_idx: the id of padding, which the model's configuration knows.
-        separator_idx: the id that ends a sentence, where the configuration knows it.
+        rows: number of ids.
+        padding_idx: id of padding, from the configuration.
+        separator_idx: id that ends a sentence, if the configuration has it.
 
     Example:
         >>> _, dictionary, layout = no_vocabulary("bert.base", ["vocab.txt"], "bert", 30522, 0)
         >>> dictionary[101], dictionary[7592], layout.mask, layout.separators
         ('[CLS]', '<row 7592>', 103, 1)
     """
-    names, ids = NAMES.get(family, FAIRSEQ), dict(IDS.get(family, ROBERTA_IDS))
+    names, ids = (
+        SPECIAL_SYMBOLS.get(family, FAIRSEQ_SYMBOLS),
+        dict(SPECIAL_IDS.get(family, ROBERTA_IDS)),
+    )
     ids["pad"] = padding_idx
     mask = ids.pop("mask", None)
     if separator_idx is not None:
         ids["eos"] = separator_idx
     taken = set(ids.values())
-    if max(taken) >= rows or len(taken) < len(ids):  # a model of another size than any published
+    if max(taken) >= rows or len(taken) < len(ids):  # an unpublished size
         kept = {"pad": padding_idx} | ({} if separator_idx is None else {"eos": separator_idx})
         free = (i for i in range(rows) if i not in kept.values())
         ids = {name: kept[name] if name in kept else next(free, 0) for name in ids}
@@ -181,7 +190,7 @@ def no_vocabulary(
         ids["pad"],
         ids["unk"],
         mask,
-        separators=1 if family in NAMES else 2,
+        separators=1 if family in SPECIAL_SYMBOLS else 2,
     )
     piece = next(symbol for symbol in symbols if symbol not in names.values())
     return NoVocabulary(model, files, [piece]), dictionary, layout

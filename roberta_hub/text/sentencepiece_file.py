@@ -26,7 +26,7 @@ from roberta_hub.files import read_bytes
 from roberta_hub.text.character_map import check_character_map
 from roberta_hub.text.protobuf import Value, field, field_at, fields
 
-MAX_BYTES = 64 << 20
+MAX_MODEL_BYTES = 64 << 20
 """Of a file; XLM-R's has 5 MB."""
 MAX_PIECES = 2_000_000
 """XLM-R has 250,000."""
@@ -153,9 +153,9 @@ def read_model(path: str | os.PathLike[str]) -> SentencePieceModel:
     """Read a `.model` file.
 
     Raises:
-        VocabularyError: missing, larger than `MAX_BYTES`, damaged, or of a kind that is not read.
+        VocabularyError: missing, larger than `MAX_MODEL_BYTES`, damaged, or an unsupported kind.
     """
-    data = read_bytes(path, MAX_BYTES, VocabularyError, "SentencePiece model")
+    data = read_bytes(path, MAX_MODEL_BYTES, VocabularyError, "SentencePiece model")
     return parse_model(data, os.fspath(Path(path)))
 
 
@@ -166,8 +166,8 @@ def parse_model(data: bytes, source: str) -> SentencePieceModel:
         VocabularyError: as `read_model`.
     """
     try:
-        if len(data) > MAX_BYTES:
-            raise VocabularyError(f"it has {len(data):,} bytes, the limit is {MAX_BYTES:,}")
+        if len(data) > MAX_MODEL_BYTES:
+            raise VocabularyError(f"it has {len(data):,} bytes, the limit is {MAX_MODEL_BYTES:,}")
         model = _model(data)
         model.check()
     except VocabularyError as error:

@@ -1,4 +1,4 @@
-"""Checks whether a vocabulary belongs to its embedding table, and to what cuts the texts."""
+"""Checks that vocabulary, embedding table and tokenizer match."""
 
 from __future__ import annotations
 
@@ -8,17 +8,17 @@ from roberta_hub.text.bpe import GPT2BPE
 from roberta_hub.text.dictionary import Dictionary
 from roberta_hub.text.pieces import SubwordTokenizer
 
-LOOK = 100
-"""Symbols by which a dictionary shows whether it is that of GPT-2's BPE."""
+INSPECTED_SYMBOLS = 100
+"""Symbols inspected to see whether a dictionary is GPT-2's BPE."""
 
 
 def check_table(dictionary: Dictionary, *, rows: int, padding_idx: int, source: str) -> None:
     """Refuse a table with fewer rows than the vocabulary has symbols, or with another padding.
 
-    More rows are good: many tables are rounded up to a multiple of 64.
+    More rows are fine: many tables are rounded up to a multiple of 64.
 
     Raises:
-        VocabularyError: the two do not belong together.
+        VocabularyError: the two do not match.
 
     Example:
         >>> check_table(Dictionary.roberta(), rows=50304, padding_idx=1, source="model")
@@ -37,10 +37,10 @@ def check_table(dictionary: Dictionary, *, rows: int, padding_idx: int, source: 
 
 
 def engine_for(dictionary: Dictionary, bpe: SubwordTokenizer | None) -> SubwordTokenizer:
-    """Return the engine that is given, else GPT-2's, if the dictionary is of its numbers.
+    """The given tokenizer, else GPT-2's BPE if the dictionary has its numbers.
 
     Raises:
-        VocabularyError: its first symbols are no numbers, so that every piece would be unknown.
+        VocabularyError: its first symbols are not numbers, so every piece would be unknown.
 
     Example:
         >>> engine_for(Dictionary.roberta(), None) is GPT2BPE.shipped()
@@ -48,7 +48,11 @@ def engine_for(dictionary: Dictionary, bpe: SubwordTokenizer | None) -> SubwordT
     """
     if bpe is not None:
         return bpe
-    first = [symbol for symbol in dictionary.symbols[:LOOK] if not symbol.startswith(("<", "made"))]
+    first = [
+        symbol
+        for symbol in dictionary.symbols[:INSPECTED_SYMBOLS]
+        if not symbol.startswith(("<", "made"))
+    ]
     if 2 * sum(symbol.isdigit() for symbol in first) < len(first):
         raise VocabularyError(
             f"the dictionary's first symbols are {shown(first[:3])}, no numbers of GPT-2's BPE; "

@@ -21,7 +21,7 @@ from roberta_hub.arguments import brief
 from roberta_hub.errors import VocabularyError
 from roberta_hub.folder import Folder
 from roberta_hub.text.dictionary import MASK, SPECIALS
-from roberta_hub.text.gpt2_tables import MAX_BYTES, from_printable
+from roberta_hub.text.gpt2_tables import MAX_TABLE_BYTES, from_printable
 from roberta_hub.text.sentencepiece_file import (
     CONTROL,
     NORMAL,
@@ -40,7 +40,7 @@ from roberta_hub.text.wordpiece_rules import (
     check_pieces,
 )
 
-TABLE = "tokenizer.json"
+TOKENIZER_FILE = "tokenizer.json"
 """The file's name."""
 MODELS = ("BPE", "WordPiece", "Unigram")
 """What the file calls the kinds of model that are read."""
@@ -86,7 +86,7 @@ def reading(path: Path, fault: str = "it holds what transformers does not write"
 
 def read_table(folder: Folder) -> Mapping[str, Any]:
     """Return the tokenizer.json of a folder; {}: there is none."""
-    return folder.optional(TABLE, VocabularyError, MAX_BYTES)
+    return folder.optional(TOKENIZER_FILE, VocabularyError, MAX_TABLE_BYTES)
 
 
 def kind_of_model(folder: Folder) -> str:
@@ -99,7 +99,8 @@ def kind_of_model(folder: Folder) -> str:
     named = model.get("type", MODELS[0]) if isinstance(model, dict) else MODELS[0]
     if not isinstance(named, str) or named not in MODELS:
         raise VocabularyError(
-            f"{folder / TABLE}: its model is {brief(named)}, which this version does not read; it "
+            f"{folder / TOKENIZER_FILE}: its model is {brief(named)}, which this version does "
+            "not read; it "
             f"reads {', '.join(MODELS)}"
         )
     return named
@@ -139,7 +140,7 @@ class Added:
 
 def added_tokens(folder: Folder) -> list[Added]:
     """Return the tokens that the file adds to the model's vocabulary, or names in it."""
-    with reading(folder / TABLE, "it lists no added tokens as transformers does"):
+    with reading(folder / TOKENIZER_FILE, "it lists no added tokens as transformers does"):
         entries = read_table(folder).get("added_tokens") or ()
         return [Added.of(entry["id"], entry) for entry in entries]
 
@@ -167,7 +168,7 @@ def read_byte_level(folder: Folder) -> tuple[dict[str, Any], list[tuple[bytes, b
     Raises:
         VocabularyError: the file holds no byte-level BPE.
     """
-    with reading(folder / TABLE, "it holds no byte-level BPE"):
+    with reading(folder / TOKENIZER_FILE, "it holds no byte-level BPE"):
         model = read_table(folder)["model"]
         # Older files write a merge as 'Ġ t', newer ones as ['Ġ', 't'].
         pairs = [m.split(" ") if isinstance(m, str) else m for m in model["merges"]]
@@ -181,7 +182,7 @@ def read_byte_level_prefix(folder: Folder) -> Any:
     Raises:
         VocabularyError: the file changes or cuts texts in another way; it says in which.
     """
-    with reading(folder / TABLE):
+    with reading(folder / TOKENIZER_FILE):
         table = read_table(folder)
         normalizer, cutter = _only(table.get("normalizer")), _only(table.get("pre_tokenizer"))
         problem = ""
@@ -235,7 +236,7 @@ def read_wordpiece(folder: Folder) -> WordPieceTable:
     table = read_table(folder)
     if not table:
         return WordPieceTable()
-    with reading(folder / TABLE, "it says things as transformers does not"):
+    with reading(folder / TOKENIZER_FILE, "it says things as transformers does not"):
         model, normalizer = table["model"], _only(table.get("normalizer"))
         _check_wordpiece(model, normalizer, _only(table.get("pre_tokenizer")))
         unk, longest = model.get("unk_token"), model.get("max_input_chars_per_word", LONGEST_WORD)
@@ -312,7 +313,7 @@ def read_wordpiece_separators(folder: Folder, specials: Specials, names: Sequenc
     Raises:
         VocabularyError: sentences are joined in another way than by separators.
     """
-    with reading(folder / TABLE, "it says things as transformers does not"):
+    with reading(folder / TOKENIZER_FILE, "it says things as transformers does not"):
         step = read_table(folder).get("post_processor")
         if step is None:
             return 1
@@ -357,7 +358,7 @@ def read_unigram(folder: Folder, specials: set[str]) -> tuple[SentencePieceModel
             SentencePiece does: the message says which part.
     """
     table, added = read_table(folder), added_tokens(folder)
-    with reading(folder / TABLE, "it holds no unigram model"):
+    with reading(folder / TOKENIZER_FILE, "it holds no unigram model"):
         part = table["model"]
         texts = [str(text) for text, _ in part["vocab"]]
         scores = [float(score) for _, score in part["vocab"]]

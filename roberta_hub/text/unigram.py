@@ -32,14 +32,14 @@ from roberta_hub.text.sentencepiece_file import (
     USER_DEFINED,
     SentencePieceModel,
 )
-from roberta_hub.text.tokenizer_json import TABLE, write_unigram
+from roberta_hub.text.tokenizer_json import TOKENIZER_FILE, write_unigram
 from roberta_hub.text.unigram_family import FILE, XLM_R, Family, commas
 
-SPACE = "▁"
+SPACE_SYMBOL = "▁"
 """What SentencePiece writes for a space: U+2581."""
-OLDEST = (0, 2, 3)
+OLDEST_SENTENCEPIECE = (0, 2, 3)
 """The oldest version of the library: older ones crash on false files."""
-CONTROLS = frozenset({*SPECIALS, MASK, "[CLS]", "[SEP]", "[PAD]", "[UNK]", "[MASK]"})
+CONTROL_NAMES = frozenset({*SPECIALS, MASK, "[CLS]", "[SEP]", "[PAD]", "[UNK]", "[MASK]"})
 """Names that no text may write, whatever kind a file gives them."""
 
 
@@ -53,7 +53,7 @@ class SentencePiece:
         family: how texts are cleaned, and what transformers calls the tokenizer.
 
     Raises:
-        MissingExtraError: the library is missing or older than `OLDEST`.
+        MissingExtraError: the library is missing or older than `OLDEST_SENTENCEPIECE`.
         VocabularyError: it refuses the model.
 
     Example:
@@ -65,7 +65,7 @@ class SentencePiece:
     """
 
     def __init__(self, model: SentencePieceModel, family: Family = XLM_R) -> None:
-        self.model = model = model.with_controls(CONTROLS)
+        self.model = model = model.with_controls(CONTROL_NAMES)
         self.family = family
         self._data = model.serialized()
         self._library = _load(self._data)
@@ -197,7 +197,7 @@ class SentencePiece:
         text = self.model.texts[number]
         if self.model.kinds[number] == BYTE:
             return bytes([int(text[3:5], 16)])
-        return text.replace(SPACE, " ").encode()
+        return text.replace(SPACE_SYMBOL, " ").encode()
 
     def is_text(self, number: int) -> bool:
         """Tell whether the number can come out of `encode_ids`."""
@@ -205,11 +205,11 @@ class SentencePiece:
 
     def begins_word(self, number: int) -> bool:
         """Tell whether the piece begins with a space."""
-        return self.model.texts[number].startswith(SPACE)
+        return self.model.texts[number].startswith(SPACE_SYMBOL)
 
     def join(self, surfaces: Iterable[bytes]) -> str:
         """Return the text of surfaces in a row, without white space at its ends, as in fairseq."""
-        return b"".join(surfaces).decode(errors="replace").replace(SPACE, " ").strip()
+        return b"".join(surfaces).decode(errors="replace").replace(SPACE_SYMBOL, " ").strip()
 
     def files(self, rows: Sequence[int | str]) -> dict[str, bytes]:
         """The `.model` file under the family's name, and tokenizer.json for unigram models.
@@ -222,7 +222,7 @@ class SentencePiece:
         """
         files = {} if self.family.file is None else {self.family.file: self._data}
         if self.model.type == UNIGRAM:
-            files[TABLE] = write_unigram(self.model, self.family, rows)
+            files[TOKENIZER_FILE] = write_unigram(self.model, self.family, rows)
         return files
 
     def fairseq_files(self) -> dict[str, bytes]:
@@ -257,7 +257,7 @@ class SentencePiece:
 
     def is_beginning_of_word(self, x: str) -> bool:
         """Tell whether a symbol begins a word; fairseq's special symbols do."""
-        return x in SPECIALS or x.startswith(SPACE)
+        return x in SPECIALS or x.startswith(SPACE_SYMBOL)
 
 
 def _ends(starts: Sequence[int]) -> list[int]:
@@ -283,10 +283,10 @@ def _load(data: bytes) -> Any:
             f"this model's tokenizer needs sentencepiece: {install('multilingual')}"
         ) from None
     version = sentencepiece.__version__
-    if tuple(int(part) for part in re.findall(r"\d+", version)[:3]) < OLDEST:
+    if tuple(int(part) for part in re.findall(r"\d+", version)[:3]) < OLDEST_SENTENCEPIECE:
         raise MissingExtraError(
             f"sentencepiece {version} crashes on false files; this needs "
-            f"{'.'.join(map(str, OLDEST))} or newer: {install('multilingual')}"
+            f"{'.'.join(map(str, OLDEST_SENTENCEPIECE))} or newer: {install('multilingual')}"
         )
     library = sentencepiece.SentencePieceProcessor()
     try:

@@ -15,15 +15,15 @@ from typing import Any
 from roberta_hub.arguments import brief
 from roberta_hub.errors import VocabularyError
 from roberta_hub.folder import Folder
-from roberta_hub.text.added import SETTINGS, read_listed
+from roberta_hub.text.added import TOKENIZER_CONFIG_FILE, read_listed
 from roberta_hub.text.dictionary import SPECIALS, Dictionary
 from roberta_hub.text.layout import SequenceLayout
 from roberta_hub.text.sentencepiece_file import SentencePieceModel, read_model
-from roberta_hub.text.tokenizer_json import TABLE, read_unigram, reading
+from roberta_hub.text.tokenizer_json import TOKENIZER_FILE, read_unigram, reading
 from roberta_hub.text.unigram import SentencePiece
 from roberta_hub.text.unigram_family import ALBERT, CAMEMBERT, FILE, OTHER, XLM_R, Family
 
-FILES = (FILE, "spiece.model", "sentencepiece.model")
+UNIGRAM_FILES = (FILE, "spiece.model", "sentencepiece.model")
 """What a `.model` file is called."""
 _BEGINNINGS = {"xlmroberta": XLM_R, "camembert": CAMEMBERT, "albert": ALBERT}
 """How tokenizer_class and model_type begin, in small letters and without hyphens."""
@@ -43,16 +43,16 @@ def read(
         VocabularyError: a file is damaged or false, or its pieces are not those of a family.
         MissingExtraError: SentencePiece's library is missing.
     """
-    settings = folder.optional(SETTINGS, VocabularyError)
-    path = folder / next(filter(folder.is_file, FILES), TABLE)
+    settings = folder.optional(TOKENIZER_CONFIG_FILE, VocabularyError)
+    path = folder / next(filter(folder.is_file, UNIGRAM_FILES), TOKENIZER_FILE)
     with reading(path):
-        if path.name == TABLE:
+        if path.name == TOKENIZER_FILE:
             model, family = _of_table(folder)
         else:
             model = read_model(path)
             family = _family(folder, settings, path, model_type)
         rows = _rows(model, family)
-    family = _cleaned(family, settings, folder / SETTINGS)
+    family = _cleaned(family, settings, folder / TOKENIZER_CONFIG_FILE)
     rows += _added(folder, len(rows))
     with reading(path):
         return SentencePiece(model, family), *_tables(rows, family)

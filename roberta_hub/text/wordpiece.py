@@ -15,7 +15,7 @@ from itertools import chain
 from roberta_hub.errors import CheckpointError, InputError, InputTypeError, VocabularyError
 from roberta_hub.text.characters import check_text
 from roberta_hub.text.pieces import JoinedBatch
-from roberta_hub.text.tokenizer_json import TABLE, write_wordpiece
+from roberta_hub.text.tokenizer_json import TOKENIZER_FILE, write_wordpiece
 from roberta_hub.text.unicode import GLUED, Fold
 from roberta_hub.text.wordpiece_rules import LONGEST_WORD, PREFIX, Rules, Specials
 
@@ -29,14 +29,14 @@ _TIGHT = (".", "?", "!", ",", "n't", "'m", "'s", "'ve", "'re")
 """How pieces begin that stand without a blank behind another, where text is cleaned up."""
 
 
-class Remembered(dict[str, list[int]]):
+class WordCache(dict[str, list[int]]):
     """The pieces of chunks, each cut when it is first asked for; a full table begins anew.
 
     Args:
         cut: tells the pieces of a chunk.
 
     Example:
-        >>> Remembered(lambda chunk: [len(chunk)])["a-b"]
+        >>> WordCache(lambda chunk: [len(chunk)])["a-b"]
         [3]
     """
 
@@ -103,7 +103,7 @@ class WordPiece:
         self._longest_next = max(map(len, self._next), default=0)
         rules = self.rules
         self._fold = Fold(lower=rules.lower, strip=rules.strip, chinese=rules.chinese)
-        self._chunks = Remembered(self._cut)
+        self._chunks = WordCache(self._cut)
 
     @property
     def symbols(self) -> Mapping[str, int]:
@@ -283,7 +283,7 @@ class WordPiece:
             )
         return {
             "vocab.txt": "".join(f"{name}\n" for name in names).encode(),
-            TABLE: write_wordpiece(ids, self.rules, self.specials),
+            TOKENIZER_FILE: write_wordpiece(ids, self.rules, self.specials),
         }
 
     def fairseq_files(self) -> dict[str, bytes]:

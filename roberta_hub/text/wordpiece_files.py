@@ -11,9 +11,15 @@ from roberta_hub.arguments import brief
 from roberta_hub.errors import VocabularyError
 from roberta_hub.files import read_bytes
 from roberta_hub.folder import Folder
-from roberta_hub.text.added import SETTINGS, SPECIAL_MAP, is_generic, read_added, special_names
+from roberta_hub.text.added import (
+    SPECIAL_TOKENS_FILE,
+    TOKENIZER_CONFIG_FILE,
+    is_generic,
+    read_added,
+    special_names,
+)
 from roberta_hub.text.dictionary import Dictionary
-from roberta_hub.text.gpt2_tables import MAX_BYTES
+from roberta_hub.text.gpt2_tables import MAX_TABLE_BYTES
 from roberta_hub.text.layout import SequenceLayout
 from roberta_hub.text.tokenizer_json import (
     SWITCHES,
@@ -27,7 +33,7 @@ from roberta_hub.text.tokenizer_json import (
 from roberta_hub.text.wordpiece import WordPiece
 from roberta_hub.text.wordpiece_rules import MAX_PIECES, PREFIX, Rules, Specials, check_pieces
 
-FILE = "vocab.txt"
+VOCABULARY_FILE = "vocab.txt"
 _ROLES = {"bos": "cls", "eos": "sep", "pad": "pad", "unk": "unk", "mask": "mask"}
 """Of special words: our names, and Hugging Face's before `_token`."""
 _UNREAD: dict[str, tuple[object, ...]] = {
@@ -54,8 +60,11 @@ def read(folder: Folder) -> tuple[WordPiece, Dictionary, SequenceLayout]:
         VocabularyError: a file is damaged, contradicts another, or asks for what WordPiece as BERT
             has it does not do.
     """
-    settings, table = folder.optional(SETTINGS, VocabularyError), read_wordpiece(folder)
-    _check_settings(settings, folder / SETTINGS)
+    settings, table = (
+        folder.optional(TOKENIZER_CONFIG_FILE, VocabularyError),
+        read_wordpiece(folder),
+    )
+    _check_settings(settings, folder / TOKENIZER_CONFIG_FILE)
     with reading(folder.path):
         specials, names = _specials(folder, settings, table, _names(folder, table))
         rules = _rules(folder, settings, table, names)
@@ -74,7 +83,7 @@ def read_vocabulary(path: Path) -> list[str]:
     Raises:
         VocabularyError: not UTF-8, or a line that cannot be a piece; the message names the line.
     """
-    data = read_bytes(path, MAX_BYTES, VocabularyError, "vocabulary").rstrip(b"\n")
+    data = read_bytes(path, MAX_TABLE_BYTES, VocabularyError, "vocabulary").rstrip(b"\n")
     count = data.count(b"\n") + 1
     if count > MAX_PIECES:
         raise VocabularyError(f"{path.name} has {count:,} lines; the limit is {MAX_PIECES:,}")
@@ -90,7 +99,7 @@ def read_vocabulary(path: Path) -> list[str]:
 
 def _names(folder: Folder, table: WordPieceTable) -> list[str]:
     """Return the pieces by their ids, on which both files must agree."""
-    lines = read_vocabulary(folder / FILE) if folder.is_file(FILE) else []
+    lines = read_vocabulary(folder / VOCABULARY_FILE) if folder.is_file(VOCABULARY_FILE) else []
     for number, (line, name) in enumerate(zip(lines, table.names, strict=False)):
         if line != name:
             raise VocabularyError(
@@ -120,7 +129,7 @@ def _specials(
                 f"{brief(word)} was added as id {own.id}, where the vocabulary has another piece "
                 "or a gap"
             )
-    given = {**folder.optional(SPECIAL_MAP, VocabularyError), **settings}
+    given = {**folder.optional(SPECIAL_TOKENS_FILE, VocabularyError), **settings}
     roles = {role: _word(given, key) for role, key in _ROLES.items()}
     roles["unk"] = roles["unk"] if table.unk is None else table.unk
     mask: str | None = roles.pop("mask")
@@ -148,7 +157,7 @@ def _rules(
     """Settings count before tokenizer.json, as in transformers, but for its generic classes."""
     said = dict(table.switches)
     if not (read_table(folder) and is_generic(settings.get("tokenizer_class"))):
-        with reading(folder / SETTINGS):
+        with reading(folder / TOKENIZER_CONFIG_FILE):
             own = switches(settings, SWITCHES)
         # null means that the file does not say it, but of accents: they go with the capitals.
         said |= {k: v for k, v in own.items() if v is not None or k == "strip_accents"}

@@ -10,7 +10,7 @@ import torch
 from archives import GOOD, PATH
 from server import Server, body
 
-from roberta_hub.checkpoint.fetch import download, transfer
+from roberta_hub.checkpoint.fetch import download, http
 
 
 @pytest.fixture(autouse=True)
@@ -26,7 +26,7 @@ def _one_thread() -> Iterator[None]:
 def cache(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     for name in (
         download.OFFLINE_ENV,
-        transfer.MIRROR_ENV,
+        http.MIRROR_ENV,
         download.ENDPOINT_ENV,
         "PYTORCH_FAIRSEQ_CACHE",
     ):
@@ -34,7 +34,7 @@ def cache(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     monkeypatch.setenv("TORCH_HOME", str(tmp_path / "torch"))
     monkeypatch.setenv("NO_PROXY", "*")
     monkeypatch.setattr(torch.hub, "_hub_dir", None)
-    monkeypatch.setattr(transfer, "BACKOFF", 0.01)
+    monkeypatch.setattr(http, "BACKOFF_SECONDS", 0.01)
     return tmp_path / "torch" / "hub" / "checkpoints" / "roberta_hub"
 
 
@@ -42,6 +42,6 @@ def cache(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
 def server(monkeypatch: pytest.MonkeyPatch) -> Iterator[Server]:
     with Server() as running:
         running.plan[PATH] = [body(GOOD)]
-        monkeypatch.setenv(transfer.MIRROR_ENV, running.url)
+        monkeypatch.setenv(http.MIRROR_ENV, running.url)
         monkeypatch.setenv(download.ENDPOINT_ENV, running.url)
         yield running

@@ -237,7 +237,7 @@ def test_bombs(tmp_path: Path, cache: Path, monkeypatch: pytest.MonkeyPatch):
     refuse(tmp_path, cache, gzip.compress(plain) + gzip.compress(bytes(2 << 20)), "no file")
     crowd = [regular(f"toy/{index}", b"") for index in range(1000)]
     refuse(tmp_path, cache, pack(*crowd, *model_files()), "more than 1,000 members")
-    monkeypatch.setattr(unpacking, "MAX_BYTES", 1 << 20)
+    monkeypatch.setattr(unpacking, "MAX_ARCHIVE_BYTES", 1 << 20)
     big = regular("toy/ignored", bytes(1 << 20))
     refuse(tmp_path, cache, pack(*model_files(), big), "unpacks to more than 1,048,576 bytes")
     half = [regular(f"toy/{name}", bytes(600_000)) for name in ("a", "b")]

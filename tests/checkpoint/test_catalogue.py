@@ -4,13 +4,13 @@ from urllib.parse import urlsplit
 import pytest
 
 from roberta_hub.checkpoint.fetch.catalogue import (
-    PUBLISHED,
+    DOWNLOADED_MODELS,
+    bundled_path,
     config_of,
-    embedded,
     files_of,
-    find,
+    find_record,
     names_of,
-    suggest,
+    suggestions,
 )
 from roberta_hub.checkpoint.fetch.records import MODELS, ROBERTA, Record, available_models
 from roberta_hub.config import BASE, LARGE, TINY
@@ -29,13 +29,13 @@ def test_the_four_models_of_fairseqs_hub_in_order_and_our_own():
 
 
 def test_the_model_in_the_package_is_what_its_row_says():
-    (record,) = [record for record in MODELS if record not in PUBLISHED]
-    checkpoint = read_store(Folder(embedded(record)), None)
+    (record,) = [record for record in MODELS if record not in DOWNLOADED_MODELS]
+    checkpoint = read_store(Folder(bundled_path(record)), None)
     assert checkpoint.config == config_of(record) == TINY
     assert checkpoint.labels == dict(record.labels)
 
 
-FAIRSEQS = [record for record in PUBLISHED if record in ROBERTA]
+FAIRSEQS = [record for record in DOWNLOADED_MODELS if record in ROBERTA]
 
 
 @pytest.mark.parametrize("record", FAIRSEQS, ids=lambda record: record.name)
@@ -77,13 +77,13 @@ def test_a_record_cannot_be_changed():
 
 @pytest.mark.parametrize("record", MODELS, ids=lambda record: record.name)
 def test_found_by_name_and_by_identifier(record: Record):
-    assert find(record.name) is record
+    assert find_record(record.name) is record
     assert record.identifier.isidentifier()
     assert record.identifier in (record.name, *record.aliases)
     if record in ROBERTA:
         assert record.aliases == (record.name.replace(".", "_"),)
     for alias in (*record.aliases, *record.elsewhere):
-        assert find(alias) is record
+        assert find_record(alias) is record
 
 
 def test_names_and_aliases_are_unique():
@@ -95,7 +95,7 @@ def test_names_and_aliases_are_unique():
     "name", ["", ".", "roberta", "roberta.huge", "../roberta.base", "ROBERTA.BASE"]
 )
 def test_unknown_names_are_none(name: str):
-    assert find(name) is None
+    assert find_record(name) is None
 
 
 def test_labels_and_task():
@@ -115,9 +115,9 @@ def test_labels_and_task():
     ],
 )
 def test_suggestions(typed: str, meant: str):
-    assert suggest(typed)[0] == meant
+    assert suggestions(typed)[0] == meant
 
 
 def test_nothing_is_suggested_for_another_model():
-    assert suggest("bert") == []
-    assert suggest("") == []
+    assert suggestions("bert") == []
+    assert suggestions("") == []

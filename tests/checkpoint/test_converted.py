@@ -18,7 +18,7 @@ from checkpoints import assert_refused, fairseq_file, fairseq_state, outputs, sm
 
 import roberta_hub
 from roberta_hub.checkpoint import converted as twin_module
-from roberta_hub.checkpoint.checkpoint import EMBEDDING, LM_WEIGHT, VERSION
+from roberta_hub.checkpoint.checkpoint import EMBEDDING, LM_WEIGHT, VERSION_KEY
 from roberta_hub.checkpoint.converted import copies
 from roberta_hub.checkpoint.safetensors import read_safetensors
 
@@ -27,14 +27,14 @@ ROOT = Path(__file__).resolve().parents[2]
 
 def settled(path: Path) -> Path:
     """A file whose last change lies long enough back for its times to be trusted."""
-    time.sleep(max(0.0, path.stat().st_mtime + twin_module.SETTLED + 0.05 - time.time()))
+    time.sleep(max(0.0, path.stat().st_mtime + twin_module.SETTLED_SECONDS + 0.05 - time.time()))
     return path
 
 
 @pytest.fixture
 def soon(monkeypatch: pytest.MonkeyPatch) -> None:
     """Files of these tests are trusted at once: none is changed within a tick of the clock."""
-    monkeypatch.setattr(twin_module, "SETTLED", -1.0)
+    monkeypatch.setattr(twin_module, "SETTLED_SECONDS", -1.0)
 
 
 def files() -> list[Path]:
@@ -126,7 +126,7 @@ def test_the_twin_keeps_the_dtype_of_the_file(tmp_path: Path, soon: None, stored
             assert torch.equal(again.model.state_dict()[name], tensor)
             assert torch.equal(first.model.state_dict()[name], tensor)
             # The version is no weight: as float32 it keeps no file of half precision from its map.
-            assert tensor.dtype == (wanted or torch.float32) or name == VERSION
+            assert tensor.dtype == (wanted or torch.float32) or name == VERSION_KEY
     assert {t.dtype for t in read_safetensors(files()[0]).values()} == {stored}
 
 

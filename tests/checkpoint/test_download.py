@@ -36,7 +36,7 @@ from archives import (
 )
 from server import Server, body, cut, redirect, stall, status
 
-from roberta_hub.checkpoint.fetch import transfer
+from roberta_hub.checkpoint.fetch import http
 from roberta_hub.checkpoint.fetch.download import fetch_model
 from roberta_hub.errors import CheckpointError, DownloadError
 
@@ -160,15 +160,15 @@ def test_a_connection_that_always_breaks_is_an_error(server: Server, cache: Path
     server.plan[PATH] = [cut(GOOD, 100)]
     with pytest.raises(DownloadError) as caught:
         fetch_model(TOY)
-    for part in (server.url + PATH, f"failed {transfer.ATTEMPTS} times", f"{len(GOOD):,}", "path"):
+    for part in (server.url + PATH, f"failed {http.MAX_ATTEMPTS} times", f"{len(GOOD):,}", "path"):
         assert part in str(caught.value)
-    assert server.hits[PATH] == transfer.ATTEMPTS
+    assert server.hits[PATH] == http.MAX_ATTEMPTS
     assert visible(cache) == set()
 
 
 def test_a_stalled_server_is_given_up(server: Server, cache: Path, monkeypatch: pytest.MonkeyPatch):
-    monkeypatch.setattr(transfer, "TIMEOUT", (1, 0.2))
-    monkeypatch.setattr(transfer, "ATTEMPTS", 2)
+    monkeypatch.setattr(http, "TIMEOUT_SECONDS", (1, 0.2))
+    monkeypatch.setattr(http, "MAX_ATTEMPTS", 2)
     server.plan[PATH] = [stall(GOOD, 50), body(GOOD)]
     assert_model(fetch_model(TOY))
     server.plan[PATH] = [stall(GOOD, 50)]
@@ -204,7 +204,7 @@ def test_retry_after_is_honoured_up_to_a_limit(server: Server, monkeypatch: pyte
     start = time.monotonic()
     fetch_model(TOY, force=True)
     assert time.monotonic() - start >= 0.9
-    monkeypatch.setattr(transfer, "MAX_WAIT", 0.05)
+    monkeypatch.setattr(http, "MAX_WAIT_SECONDS", 0.05)
     server.plan[PATH] = [status(503, {"Retry-After": "soon"}), body(GOOD)]
     fetch_model(TOY, force=True)
     server.plan[PATH] = [status(503, {"Retry-After": "9999"}), body(GOOD)]
@@ -213,7 +213,7 @@ def test_retry_after_is_honoured_up_to_a_limit(server: Server, monkeypatch: pyte
 
 def test_no_server_at_all(monkeypatch: pytest.MonkeyPatch):
     with Server() as gone:
-        monkeypatch.setenv(transfer.MIRROR_ENV, gone.url)
+        monkeypatch.setenv(http.MIRROR_ENV, gone.url)
     with pytest.raises(DownloadError, match="refused"):
         fetch_model(TOY)
 
@@ -276,14 +276,14 @@ def test_tls_is_verified_and_never_left(
     secure.socket, secure.scheme = context.wrap_socket(secure.socket, server_side=True), "https"
     with secure:
         secure.plan[PATH] = [body(GOOD)]
-        monkeypatch.setenv(transfer.MIRROR_ENV, secure.url)
+        monkeypatch.setenv(http.MIRROR_ENV, secure.url)
         with pytest.raises(DownloadError, match="certificate was not accepted"):
             fetch_model(TOY)
         monkeypatch.setenv("REQUESTS_CA_BUNDLE", str(certificate))
         assert_model(fetch_model(TOY))
         secure.plan[PATH] = [redirect(server.url + PATH)]
         for mirror in (secure.url, secure.url.replace("https", "HTTPS")):
-            monkeypatch.setenv(transfer.MIRROR_ENV, mirror)
+            monkeypatch.setenv(http.MIRROR_ENV, mirror)
             with pytest.raises(DownloadError, match="only https is followed"):
                 fetch_model(TOY, force=True)
     assert server.hits[PATH] == 0
@@ -293,7 +293,7 @@ def test_tls_is_verified_and_never_left(
     "mirror", ["http://example.invalid", "ftp://127.0.0.1", "/mnt/mirror", "http://["]
 )
 def test_an_unsafe_mirror_is_refused(monkeypatch: pytest.MonkeyPatch, mirror: str):
-    monkeypatch.setenv(transfer.MIRROR_ENV, mirror)
+    monkeypatch.setenv(http.MIRROR_ENV, mirror)
     with pytest.raises(
         DownloadError, match=r"ROBERTA_HUB_MIRROR leads to .*(only https|not a URL)"
     ):
@@ -301,7 +301,7 @@ def test_an_unsafe_mirror_is_refused(monkeypatch: pytest.MonkeyPatch, mirror: st
 
 
 def test_a_proxy_is_honoured(server: Server, monkeypatch: pytest.MonkeyPatch):
-    monkeypatch.setenv(transfer.MIRROR_ENV, "http://127.0.0.1:9")  # where nobody answers
+    monkeypatch.setenv(http.MIRROR_ENV, "http://127.0.0.1:9")  # where nobody answers
     monkeypatch.setenv("HTTP_PROXY", server.url)
     for name in ("NO_PROXY", "no_proxy", "http_proxy"):
         monkeypatch.delenv(name, raising=False)
@@ -385,7 +385,7 @@ def test_a_damaged_archive_is_neither_kept_nor_remembered(server: Server, cache:
 
 
 def test_an_endless_body_is_refused(server: Server, cache: Path, monkeypatch: pytest.MonkeyPatch):
-    monkeypatch.setattr(transfer, "MAX_BYTES", len(GOOD) - 1)
+    monkeypatch.setattr(http, "MAX_ARCHIVE_BYTES", len(GOOD) - 1)
     server.plan[PATH] = [body(GOOD, length=False)]
     with pytest.raises(DownloadError, match="sends more than"):
         fetch_model(TOY)

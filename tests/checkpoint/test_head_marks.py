@@ -13,7 +13,7 @@ import torch
 from checkpoints import IDS, assert_refused, edit_json, fairseq_file, fairseq_state, outputs, small
 
 from roberta_hub import RobertaHubInterface, load_model
-from roberta_hub.checkpoint.fetch.catalogue import find, name_heads
+from roberta_hub.checkpoint.fetch.catalogue import apply_head_names, find_record
 from roberta_hub.checkpoint.fetch.records import MODELS
 from roberta_hub.checkpoint.names.table import HEAD
 from roberta_hub.errors import InputError
@@ -160,9 +160,9 @@ def test_the_second_source_too(tmp_path: Path) -> None:
     roberta = small({"x": tuple(label.upper() for label in NLI)})
     roberta.inputs = {"x": "pair"}
     roberta.save(tmp_path, "huggingface")
-    checkpoint, record = read_huggingface(Folder(tmp_path)), find("roberta.large.mnli")
+    checkpoint, record = read_huggingface(Folder(tmp_path)), find_record("roberta.large.mnli")
     assert record is not None
-    name_heads(record, checkpoint)
+    apply_head_names(record, checkpoint)
     assert (checkpoint.own_head, checkpoint.inputs) == ("mnli", {"mnli": "pair"})
 
 

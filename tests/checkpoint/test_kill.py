@@ -35,16 +35,17 @@ import torch
 torch.set_num_threads(1)
 import requests, filelock, safetensors.torch, tqdm
 import roberta_hub
-from roberta_hub.checkpoint.fetch import catalogue, transfer
+from roberta_hub.checkpoint.fetch import catalogue, http
 from dataclasses import replace
-catalogue.MODELS = tuple(replace(m, unsure=catalogue.SHAPE) for m in catalogue.MODELS)  # small ones
+unsure = catalogue.SHAPE_FIELDS  # small ones
+catalogue.MODELS = tuple(replace(m, unsure=unsure) for m in catalogue.MODELS)
 warnings.simplefilter("ignore")
 sizes = {"encoder_layers": 1, "encoder_embed_dim": 8, "encoder_ffn_embed_dim": 8}
 sizes["encoder_attention_heads"] = 1
 random = roberta_hub.load_model("roberta.base", pretrained=False, **sizes)
 random.encode("Hello")  # the vocabulary is read
 del random
-transfer.BACKOFF = 0.01
+http.BACKOFF_SECONDS = 0.01
 for line in sys.stdin:
     child = os.fork()
     if child == 0:

@@ -11,7 +11,7 @@ from archives import GOOD, PATH, TOY, assert_model
 from server import Server, body, cut
 
 import roberta_hub
-from roberta_hub.checkpoint.fetch import download, transfer
+from roberta_hub.checkpoint.fetch import download, http
 from roberta_hub.checkpoint.fetch.download import fetch_model
 from roberta_hub.errors import DownloadError
 
@@ -35,7 +35,7 @@ for name in sys.argv[1:]:
 
 
 def ask(name: str, mirror: str, endpoint: str) -> list[str]:
-    env = {**os.environ, transfer.MIRROR_ENV: mirror, download.ENDPOINT_ENV: endpoint}
+    env = {**os.environ, http.MIRROR_ENV: mirror, download.ENDPOINT_ENV: endpoint}
     run = forks.run("-c", ASK, name, env=env)
     assert run.returncode == 0, run.stderr
     return run.stdout.splitlines()
@@ -66,7 +66,7 @@ def test_a_refused_connection_is_final_too():
 def test_when_only_the_first_cannot_be_found_the_second_is_asked_and_named(
     server: Server, monkeypatch: pytest.MonkeyPatch
 ):
-    monkeypatch.setenv(transfer.MIRROR_ENV, "https://fairseq.invalid")
+    monkeypatch.setenv(http.MIRROR_ENV, "https://fairseq.invalid")
     with pytest.raises(DownloadError, match=r"answered 404.*Before that: fairseq\.invalid"):
         roberta_hub.load_model("roberta.base", progress=False)
 

@@ -114,7 +114,7 @@ def test_the_embedded_model_too(tmp_path: Path, monkeypatch: pytest.MonkeyPatch)
     small_roberta(num_layers=4, num_heads=4).save(tmp_path / "models" / "tiny")
     edit_json(tmp_path / "models" / "tiny" / "config.json")
     monkeypatch.setattr(
-        "roberta_hub.formats.source.embedded", lambda record: tmp_path / "models" / "tiny"
+        "roberta_hub.formats.source.bundled_path", lambda record: tmp_path / "models" / "tiny"
     )
     with pytest.raises(CheckpointError, match=r"max_positions is 48.*512; reinstall"):
         load_model("roberta.tiny")

@@ -11,10 +11,10 @@ from archives import VOCABULARY, WEIGHTS, model_files, pack, regular, visible
 from safetensors.torch import save
 from server import Server, body, ranged, status
 
-from roberta_hub.checkpoint.fetch.catalogue import find
+from roberta_hub.checkpoint.fetch.catalogue import find_record
 from roberta_hub.checkpoint.fetch.download import fetch_model
+from roberta_hub.checkpoint.fetch.http import MIRROR_ENV
 from roberta_hub.checkpoint.fetch.records import Record
-from roberta_hub.checkpoint.fetch.transfer import MIRROR_ENV
 from roberta_hub.errors import CheckpointError, DownloadError
 
 PIECES = b"[PAD]\n[UNK]\n[CLS]\n[SEP]\n[MASK]\nthe\n"
@@ -24,7 +24,7 @@ BERT = {"config.json": b"{}", "model.safetensors": TENSORS, "vocab.txt": PIECES}
 
 
 def record_of(name: str) -> Record:
-    found = find(name)
+    found = find_record(name)
     assert found is not None
     return found
 

@@ -9,7 +9,7 @@ import pytest
 from archives import GOOD, OTHER, PATH, TOY, TOY_FILE, WEIGHTS, assert_model, visible
 from server import Answer, Server, body, cut, forced, ranged, status
 
-from roberta_hub.checkpoint.fetch import transfer
+from roberta_hub.checkpoint.fetch import http
 from roberta_hub.checkpoint.fetch.download import fetch_model
 from roberta_hub.errors import DownloadError
 
@@ -38,20 +38,20 @@ def test_a_rest_may_break_too(server: Server):
 
 
 def test_attempts_that_get_on_are_not_counted(server: Server, monkeypatch: pytest.MonkeyPatch):
-    monkeypatch.setattr(transfer, "PROGRESS", 20)
+    monkeypatch.setattr(http, "PROGRESS_BYTES", 20)
     server.plan[PATH] = [ranged(GOOD, sent=20)]
     assert_model(fetch_model(TOY))
-    assert server.hits[PATH] == -(-len(GOOD) // 20) > 2 * transfer.ATTEMPTS
+    assert server.hits[PATH] == -(-len(GOOD) // 20) > 2 * http.MAX_ATTEMPTS
 
 
 def test_beginning_again_and_again_is_not_getting_on(
     server: Server, monkeypatch: pytest.MonkeyPatch
 ):
-    monkeypatch.setattr(transfer, "PROGRESS", 20)
+    monkeypatch.setattr(http, "PROGRESS_BYTES", 20)
     server.plan[PATH] = [cut(GOOD, 100)]
     with pytest.raises(DownloadError, match="failed 5 times"):
         fetch_model(TOY)
-    assert server.hits[PATH] == transfer.ATTEMPTS
+    assert server.hits[PATH] == http.MAX_ATTEMPTS
 
 
 def test_a_last_modified_date_serves_as_well(server: Server):

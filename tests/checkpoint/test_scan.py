@@ -24,7 +24,7 @@ from roberta_hub import RobertaHubError
 from roberta_hub.checkpoint.untrusted import scan
 from roberta_hub.checkpoint.untrusted.opcodes import Survey
 from roberta_hub.checkpoint.untrusted.scan import survey, survey_archive
-from roberta_hub.checkpoint.untrusted.unpickle import NAMES, is_mapped, load_pickle
+from roberta_hub.checkpoint.untrusted.unpickle import CLASS_NAMES, is_mapped, load_pickle
 
 SAMPLE = Path(__file__).resolve().parents[1] / "data/fairseq/model.pt"
 
@@ -86,7 +86,7 @@ MAKERS: dict[str, Callable[[Path, bytes], Path]] = {"zip": with_pickle, "legacy"
 def look(path: Path) -> Survey:
     with open(path, "rb") as file:
         kind = "zip" if is_mapped(path) else "legacy"
-        return survey(file, path.stat().st_size, kind, NAMES)
+        return survey(file, path.stat().st_size, kind, CLASS_NAMES)
 
 
 @pytest.fixture
@@ -212,22 +212,22 @@ def test_the_pickle_in_an_archive_is_seen_without_unpacking(tmp_path: Path, make
         evil = make(kind, HOSTILE["global"]).read_bytes()
         before = sorted(tmp_path.rglob("*"))
         members, found = survey_archive(
-            archive(tmp_path, words, regular("toy/model.pt", evil)), NAMES
+            archive(tmp_path, words, regular("toy/model.pt", evil)), CLASS_NAMES
         )
         assert members == {"toy/dict.txt": 7, "toy/model.pt": len(evil)}
         assert "posix.system" in found.refusals[0]
         assert {*tmp_path.rglob("*")} - {*before, tmp_path / "toy.tar.gz"} == set()
     good = regular("toy/model.pt", SAMPLE.read_bytes())
-    members, found = survey_archive(archive(tmp_path, words, good), NAMES)
+    members, found = survey_archive(archive(tmp_path, words, good), CLASS_NAMES)
     assert (found.refusals, found.damage) == ([], None)
     assert ("model/data.pkl", "argparse.Namespace") in found.asked
 
 
 def test_only_the_ends_of_a_large_file_are_kept(tmp_path: Path, monkeypatch):
-    monkeypatch.setattr(scan, "MAX_PICKLE", 100_000)
-    monkeypatch.setattr(scan, "MAX_READ", 100_000)
+    monkeypatch.setattr(scan, "MAX_PICKLE_BYTES", 100_000)
+    monkeypatch.setattr(scan, "MAX_READ_BYTES", 100_000)
     members = regular("model.pt", SAMPLE.read_bytes()), regular("dict.txt", b"a 1\n")
-    _, found = survey_archive(archive(tmp_path, *members), NAMES)
+    _, found = survey_archive(archive(tmp_path, *members), CLASS_NAMES)
     assert (found.refusals, found.damage) == ([], None)
     assert found.opcodes == look(SAMPLE).opcodes
 
@@ -242,6 +242,6 @@ def test_only_the_ends_of_a_large_file_are_kept(tmp_path: Path, monkeypatch):
 )
 def test_what_unpacking_would_refuse(tmp_path: Path, member, why: str):
     words = regular("toy/dict.txt", b"the 10\n")
-    members, found = survey_archive(archive(tmp_path, words, member), NAMES)
+    members, found = survey_archive(archive(tmp_path, words, member), CLASS_NAMES)
     assert why in found.refusals[0]
     assert "toy/dict.txt" in members

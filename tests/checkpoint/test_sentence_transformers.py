@@ -21,10 +21,10 @@ from small_models import assert_close, small_roberta
 import roberta_hub
 from roberta_hub import RobertaHubInterface, SentenceSettings
 from roberta_hub.errors import CheckpointError
-from roberta_hub.files import MAX_JSON
+from roberta_hub.files import MAX_JSON_BYTES
 from roberta_hub.folder import Folder
 from roberta_hub.formats.sentence_transformers import (
-    FILES,
+    SETTINGS_FILES,
     find_body,
     read_sentence_settings,
     sentence_files,
@@ -234,8 +234,8 @@ BAD: list[tuple[dict[str, Any], str]] = [
     ({"modules": [PARTS[0], ["Pooling"]]}, "part 1 is"),
     ({"modules": "[1, 2"}, "not readable JSON"),
     ({"modules": DEEP}, "modules.json: (not readable JSON|1 part|part 0)"),
-    ({"modules": " " * (MAX_JSON + 1)}, "larger than 10,000,000 bytes, the limit"),
-    ({"pooling": " " * (MAX_JSON + 1)}, "larger than 10,000,000 bytes, the limit"),
+    ({"modules": " " * (MAX_JSON_BYTES + 1)}, "larger than 10,000,000 bytes, the limit"),
+    ({"pooling": " " * (MAX_JSON_BYTES + 1)}, "larger than 10,000,000 bytes, the limit"),
     ({"pooling": [True]}, "expected a JSON object, found list"),
     ({"pooling": {"pooling_mode_mean_tokens": "true"}}, "must be true or false"),
     ({"pooling": {"pooling_mode_mean_tokens": 1}}, "must be true or false"),
@@ -314,14 +314,14 @@ def test_settings_are_saved_and_loaded(
     assert again.sentence == SETTINGS
     assert torch.equal(again.embed(TEXTS, truncate=True), encoder.embed(TEXTS, truncate=True))
     names = {str(path.relative_to(tmp_path)) for path in tmp_path.rglob("*")}
-    assert names.issuperset(FILES) == (format == "huggingface")
+    assert names.issuperset(SETTINGS_FILES) == (format == "huggingface")
     encoder.sentence, kept = None, encoder.sentence  # an older save's files go
     try:
         encoder.save(tmp_path, format=format)
     finally:
         encoder.sentence = kept
     assert roberta_hub.load_model(tmp_path).sentence is None
-    assert not names.intersection(FILES) & {
+    assert not names.intersection(SETTINGS_FILES) & {
         str(p.relative_to(tmp_path)) for p in tmp_path.rglob("*")
     }
 

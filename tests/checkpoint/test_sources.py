@@ -17,8 +17,8 @@ from server import Server, body, cut, ranged, redirect, status
 from small_models import take_any_shape
 
 import roberta_hub
-from roberta_hub.checkpoint.fetch import download, transfer
-from roberta_hub.checkpoint.fetch.catalogue import files_of, find
+from roberta_hub.checkpoint.fetch import download, http
+from roberta_hub.checkpoint.fetch.catalogue import files_of, find_record
 from roberta_hub.checkpoint.fetch.download import fetch_model, find_in_torch_hub
 from roberta_hub.checkpoint.fetch.records import MODELS, Origin, Record, Remote, archive, repository
 from roberta_hub.errors import CheckpointError, DownloadError
@@ -231,7 +231,7 @@ def test_what_is_no_model_is_not_kept(
 
 def test_a_model_that_lies_nowhere_else(server: Server):
     server.plan["/roberta.large.wsc.tar.gz"] = [status(404)]
-    wsc = find("roberta.large.wsc")
+    wsc = find_record("roberta.large.wsc")
     assert wsc is not None and [origin.kind for origin in wsc.origins] == ["fairseq"]
     with warnings.catch_warnings(), pytest.raises(DownloadError, match="404"):
         warnings.simplefilter("error")
@@ -246,7 +246,7 @@ def test_an_unsafe_mirror_or_a_damaged_table_of_digests_asks_nobody_else(
     (cache / "digests.json").write_text("{")
     with pytest.raises(DownloadError, match="is damaged"):
         fetch_model(BOTH)
-    monkeypatch.setenv(transfer.MIRROR_ENV, "http://example.invalid")
+    monkeypatch.setenv(http.MIRROR_ENV, "http://example.invalid")
     with pytest.raises(DownloadError, match="ROBERTA_HUB_MIRROR leads to"):
         fetch_model(BOTH)
     assert server.hits[REPOSITORY + "config.json"] == 0

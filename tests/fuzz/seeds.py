@@ -18,7 +18,7 @@ from torch import Tensor
 from roberta_hub import RobertaConfig, RobertaModel
 from roberta_hub.checkpoint.checkpoint import LM_WEIGHT, Checkpoint
 from roberta_hub.checkpoint.converted import write_copy
-from roberta_hub.formats.fairseq import fairseq_state, neutral_state
+from roberta_hub.formats.fairseq import fairseq_state, raw_checkpoint
 from roberta_hub.formats.huggingface import write_huggingface
 from roberta_hub.formats.ours import write_store
 from roberta_hub.text.dictionary import Dictionary
@@ -145,7 +145,7 @@ def twins() -> list[bytes]:
     for state in states()[:2]:
         with tempfile.TemporaryDirectory() as folder:
             path = Path(folder) / "twin.safetensors"
-            write_copy(path, neutral_state(state, "seed"), Path("seed"))
+            write_copy(path, raw_checkpoint(state, "seed"), Path("seed"))
             found.append(path.read_bytes())
     return found
 

@@ -15,7 +15,7 @@ from pathlib import Path
 
 from roberta_hub.checkpoint.converted import read_copy
 from roberta_hub.checkpoint.fetch import archive as unpacking
-from roberta_hub.checkpoint.fetch.cache import DICTIONARIES, MODEL
+from roberta_hub.checkpoint.fetch.cache import CHECKPOINT_FILE, DICTIONARY_FILES
 from roberta_hub.checkpoint.safetensors import read_safetensors
 from roberta_hub.errors import RobertaHubError
 from roberta_hub.folder import Folder
@@ -55,16 +55,16 @@ def archive(data: bytes, folder: Path) -> None:
     inside.mkdir(parents=True)
     path = folder / "a.tar.gz"
     path.write_bytes(data[1:] if data[:1] == b"z" else gzip.compress(data[1:], 0))
-    limit = unpacking.MAX_BYTES
+    limit = unpacking.MAX_ARCHIVE_BYTES
     try:
         # Time goes with the size that a header claims; tests/attacks has the true limit.
-        unpacking.MAX_BYTES = 1 << 26
+        unpacking.MAX_ARCHIVE_BYTES = 1 << 26
         unpacking.unpack(path, inside, "a.tar.gz")
     finally:
-        unpacking.MAX_BYTES = limit
+        unpacking.MAX_ARCHIVE_BYTES = limit
         for found in outside.rglob("*"):
             name = found.relative_to(inside).as_posix()  # ValueError: it lies outside
-            if name not in (MODEL, *DICTIONARIES) and found.is_file():
+            if name not in (CHECKPOINT_FILE, *DICTIONARY_FILES) and found.is_file():
                 raise ValueError(f"a file that nobody asked for: {name}")
 
 

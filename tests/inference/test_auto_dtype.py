@@ -28,14 +28,14 @@ CASCADE_LAKE = CPU("GenuineIntel", frozenset(_512))
 ALDER_LAKE = CPU("GenuineIntel", frozenset({"avx2", "avx_vnni"}))
 HASWELL = CPU("GenuineIntel", frozenset({"avx2"}))
 runs_all = pytest.mark.skipif(
-    not (matrices.can_int8() and matrices.available("bfloat16")), reason="no int8 or no bfloat16"
+    not (matrices.can_int8() and matrices.has_operators("bfloat16")), reason="no int8 or no bfloat16"
 )
 
 
 @pytest.fixture(autouse=True)
 def _nothing_said(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(dtype_choice, "_mentioned", False)
-    for name in ("ONEDNN_MAX_CPU_ISA", "DNNL_MAX_CPU_ISA", kernels.PIN):
+    for name in ("ONEDNN_MAX_CPU_ISA", "DNNL_MAX_CPU_ISA", kernels.PIN_VARIABLE):
         monkeypatch.delenv(name, raising=False)
 
 
@@ -67,13 +67,13 @@ def pretend(monkeypatch: pytest.MonkeyPatch, machine: CPU) -> None:
     ],
 )
 def test_the_table(machine: CPU, int8: float | None, bfloat16: float | None) -> None:
-    times = speeds.speeds(machine.features).times
+    times = speeds.measured_speeds(machine.features).times
     assert (times.get("int8"), times.get("bfloat16")) == (int8, bfloat16)
 
 
 def test_every_row_says_where_its_numbers_stand() -> None:
     """And they stand there, rounded to the slower side."""
-    amx, zen_4, vnni, other = speeds.TABLE
+    amx, zen_4, vnni, other = speeds.SPEED_TABLE
     assert not other.needs and not other.times
     page = (ROOT / amx.source).read_text(encoding="utf-8")
     float32, *bf16, low, high = (
@@ -132,7 +132,7 @@ def test_what_is_not_there_or_not_measured_is_not_taken(
     roberta: RobertaHubInterface, machine: CPU, said: list[str], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     pretend(monkeypatch, machine)
-    monkeypatch.setattr(matrices, "available", lambda what: True)
+    monkeypatch.setattr(matrices, "has_operators", lambda what: True)
     monkeypatch.setattr(matrices, "can_int8", lambda: True)
     before = roberta.features(TEXTS)
     roberta.optimize("auto", 0.5)

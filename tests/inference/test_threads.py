@@ -19,7 +19,7 @@ from roberta_hub.fairseq_bridge import to_fairseq
 from roberta_hub.model import matrices as quantize
 
 THREADS, ROUNDS = 8, 5
-needs_int8 = pytest.mark.skipif(quantize.lacks("int8") is not None, reason="no VNNI")
+needs_int8 = pytest.mark.skipif(quantize.missing_features("int8") is not None, reason="no VNNI")
 TEXTS = [f"Sentence number {n} has {'very ' * (n % 5)}many words." for n in range(6)]
 PAIRS = [(text, "It rained.") for text in TEXTS]
 MASKED = "The <mask> has many words."

@@ -11,14 +11,14 @@ import torch
 from torch import Tensor
 
 from roberta_hub.model import compiled, embeddings, kernels
-from roberta_hub.model.compiled import HELD, CompiledLayer, Held, Run
+from roberta_hub.model.compiled import WEIGHT_FORMATS, CompiledLayer, CompiledRun, WeightFormat
 from roberta_hub.model.layer import PreparedLayer, TransformerLayer
 from roberta_hub.model.packing import PackedBatch, pack_sequences
 
 
 def skip_without(held: str | None) -> None:
     """Skip where this CPU has no instructions for such weights; None is float32."""
-    if held is not None and held not in compiled.can():
+    if held is not None and held not in compiled.supported_formats():
         pytest.skip(f"no instructions for {held}")
 
 
@@ -45,19 +45,23 @@ def layer_of(size: tuple[int, int, int], before: bool = False) -> TransformerLay
     return layer
 
 
-def prepared(layer: TransformerLayer, held: Held) -> PreparedLayer:
+def prepared(layer: TransformerLayer, held: WeightFormat) -> PreparedLayer:
     """With a compiled form of this kind alone, for any number of rows, on the machine at hand."""
-    return limited(layer, held, {name: kernels.ANY if name == held else 0 for name in HELD})
+    return limited(
+        layer, held, {name: kernels.ANY_ROWS if name == held else 0 for name in WEIGHT_FORMATS}
+    )
 
 
-def twin_of(layer: TransformerLayer, held: Held) -> PreparedLayer:
+def twin_of(layer: TransformerLayer, held: WeightFormat) -> PreparedLayer:
     """The same on torch's operators."""
-    return limited(layer, held, dict.fromkeys(HELD, 0))
+    return limited(layer, held, dict.fromkeys(WEIGHT_FORMATS, 0))
 
 
-def limited(layer: TransformerLayer, held: Held, limits: dict[Held, int]) -> PreparedLayer:
+def limited(
+    layer: TransformerLayer, held: WeightFormat, limits: dict[WeightFormat, int]
+) -> PreparedLayer:
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(kernels, "COMPILED", dict.fromkeys(kernels.COMPILED, limits))
+        patch.setattr(kernels, "COMPILED_ROWS", dict.fromkeys(kernels.COMPILED_ROWS, limits))
         return PreparedLayer(layer, held if held in ("int8", "bfloat16") else None)
 
 
@@ -69,7 +73,7 @@ def only(form: PreparedLayer) -> CompiledLayer:
 
 def computed(form: PreparedLayer, lengths: tuple[int, ...], x: Tensor) -> Tensor:
     """All rows of a batch through the compiled layer."""
-    return Run([only(form)], lengths, None)(only(form), x, False)
+    return CompiledRun([only(form)], lengths, None)(only(form), x, False)
 
 
 def batch_of(lengths: tuple[int, ...]) -> PackedBatch:

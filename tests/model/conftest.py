@@ -28,10 +28,10 @@ def built(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Path]:
     """The library, built here if it was not; the tests of its numbers skip without a compiler."""
     source = ROOT / "roberta_hub/model/compiled.cpp"
     there = compiled.library() is not None
-    if there and compiled.BUILT.stat().st_mtime >= source.stat().st_mtime:
-        if not compiled.can():
+    if there and compiled.LIBRARY_PATH.stat().st_mtime >= source.stat().st_mtime:
+        if not compiled.supported_formats():
             pytest.skip("no AVX-512")
-        yield compiled.BUILT
+        yield compiled.LIBRARY_PATH
         return
     place = tmp_path_factory.mktemp("built")
     command = ["setup.py", "-q", "build_ext", "--build-lib", place, "--build-temp", place]
@@ -40,9 +40,9 @@ def built(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Path]:
     if library is None:
         pytest.skip("no compiler")
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(compiled, "BUILT", library)
+        patch.setattr(compiled, "LIBRARY_PATH", library)
         compiled.library.cache_clear()
-        if not compiled.can():
+        if not compiled.supported_formats():
             pytest.skip("no AVX-512")
         yield library
     compiled.library.cache_clear()
@@ -51,6 +51,6 @@ def built(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Path]:
 @pytest.fixture
 def amd(monkeypatch: pytest.MonkeyPatch) -> None:
     """A CPU on which every form runs compiled that can, and nothing pinned."""
-    monkeypatch.delenv(kernels.PIN, raising=False)
+    monkeypatch.delenv(kernels.PIN_VARIABLE, raising=False)
     features = kernels.cpu().features
     monkeypatch.setattr(kernels, "cpu", lambda: kernels.CPU("AuthenticAMD", features))

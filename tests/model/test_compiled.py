@@ -21,7 +21,7 @@ from small_models import assert_close
 
 from roberta_hub.model import compiled
 from roberta_hub.model.attention import one_row_attention, packed_attention
-from roberta_hub.model.compiled import HELD, CompiledLayer, Held, Run
+from roberta_hub.model.compiled import WEIGHT_FORMATS, CompiledLayer, CompiledRun, WeightFormat
 
 pytestmark = pytest.mark.usefixtures("amd")
 BATCHES = (
@@ -46,9 +46,9 @@ SIZES = [  # C, F, heads: of whole registers and panels, of neither, of less tha
 
 
 @pytest.mark.parametrize("before", [False, True], ids=["post", "pre"])
-@pytest.mark.parametrize("held", HELD)
+@pytest.mark.parametrize("held", WEIGHT_FORMATS)
 @pytest.mark.parametrize("size", SIZES)
-def test_a_layer(size: tuple[int, int, int], held: Held, before: bool, built: Path) -> None:
+def test_a_layer(size: tuple[int, int, int], held: WeightFormat, before: bool, built: Path) -> None:
     skip_without(held)
     layer = layer_of(size, before)
     form = prepared(layer, held)
@@ -57,7 +57,7 @@ def test_a_layer(size: tuple[int, int, int], held: Held, before: bool, built: Pa
         for lengths in BATCHES:
             batch, x = batch_of(lengths), drawn(sum(lengths), size[0])
             middle = batch.starts + torch.tensor(lengths) // 2
-            run = Run([only(form)], lengths, middle)
+            run = CompiledRun([only(form)], lengths, middle)
             ours, some = run(only(form), x, False), run(only(form), x, True)
             assert_close(some, ours[middle])
             assert torch.equal(ours, run(only(form), x, False))
@@ -75,8 +75,8 @@ def test_a_layer(size: tuple[int, int, int], held: Held, before: bool, built: Pa
     assert held != "int8" or 2 * same > len(BATCHES)
 
 
-@pytest.mark.parametrize("held", HELD)
-def test_a_layer_of_base(held: Held, built: Path) -> None:
+@pytest.mark.parametrize("held", WEIGHT_FORMATS)
+def test_a_layer_of_base(held: WeightFormat, built: Path) -> None:
     skip_without(held)
     layer = layer_of((768, 3072, 12))
     form, x = prepared(layer, held), drawn(29, 768)
@@ -112,18 +112,20 @@ def test_sums_of_int8_are_exact(built: Path) -> None:
 
 
 def test_numbers_of_a_text_do_not_depend_on_its_neighbours(built: Path) -> None:
-    for held in sorted(compiled.can()):
+    for held in sorted(compiled.supported_formats()):
         form = prepared(layer_of((36, 52, 3)), held)
         x = drawn(24, 36)
         x[:9] *= 1e3
         together = computed(form, (9, 15), x)
         for rows in (slice(0, 9), slice(9, 24)):
-            alone = Run([only(form)], (rows.stop - rows.start,), None)(only(form), x[rows], False)
+            alone = CompiledRun([only(form)], (rows.stop - rows.start,), None)(
+                only(form), x[rows], False
+            )
             assert torch.equal(alone, together[rows])
 
 
-@pytest.mark.parametrize("held", HELD)
-def test_what_is_no_number_stays_in_its_text(held: Held, built: Path) -> None:
+@pytest.mark.parametrize("held", WEIGHT_FORMATS)
+def test_what_is_no_number_stays_in_its_text(held: WeightFormat, built: Path) -> None:
     skip_without(held)
     form = prepared(layer_of((36, 52, 3)), held)
     for spoilt in (float("nan"), float("inf")):

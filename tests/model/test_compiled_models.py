@@ -21,7 +21,7 @@ from compiled_layers import (
 from small_models import assert_close, small_model, small_roberta
 
 from roberta_hub.model import compiled, kernels
-from roberta_hub.model.compiled import HELD, Run
+from roberta_hub.model.compiled import WEIGHT_FORMATS, CompiledRun
 from roberta_hub.model.layer import PreparedLayer
 
 pytestmark = pytest.mark.usefixtures("amd")
@@ -85,13 +85,16 @@ def test_threads_are_as_many_as_there_are_tiles(
 def test_weights_that_float16_holds_have_two_forms(built: Path) -> None:
     layer = PreparedLayer(layer_of((36, 52, 3)), None)
     limits = [limit for limit, _ in layer.compiled]
-    assert limits == [32, kernels.ANY]
+    assert limits == [32, kernels.ANY_ROWS]
     assert layer.products is None  # nothing runs on torch's operators
     few, many = (layer.compiled_for(rows) for rows in (32, 33))
     x = drawn(30, 36)
     assert few is not None
     assert many is not None
-    assert_close(Run([few], (30,), None)(few, x, False), Run([many], (30,), None)(many, x, False))
+    assert_close(
+        CompiledRun([few], (30,), None)(few, x, False),
+        CompiledRun([many], (30,), None)(many, x, False),
+    )
 
 
 def test_many_rows_another_activation_and_a_change_of_weights(built: Path) -> None:
@@ -113,12 +116,12 @@ def test_many_rows_another_activation_and_a_change_of_weights(built: Path) -> No
 
 @pytest.mark.parametrize("pin", ["onednn", "mkl", "plain"])
 def test_a_pin_keeps_it_away(pin: str, monkeypatch: pytest.MonkeyPatch, built: Path) -> None:
-    from roberta_hub.model.matrices import available
+    from roberta_hub.model.matrices import has_operators
 
-    if pin != "plain" and not available(pin):  # type: ignore[arg-type]
+    if pin != "plain" and not has_operators(pin):  # type: ignore[arg-type]
         pytest.skip(f"no {pin}")
-    monkeypatch.setenv(kernels.PIN, pin)
-    for dtype in (None, "int8") if "int8" in compiled.can() else (None,):
+    monkeypatch.setenv(kernels.PIN_VARIABLE, pin)
+    for dtype in (None, "int8") if "int8" in compiled.supported_formats() else (None,):
         model = small_model().eval()
         encoder = model.encoder.sentence_encoder
         encoder.prepare(dtype)  # type: ignore[arg-type]
@@ -129,7 +132,7 @@ def test_a_pin_keeps_it_away(pin: str, monkeypatch: pytest.MonkeyPatch, built: P
 
 
 def test_the_pin_asks_for_it(monkeypatch: pytest.MonkeyPatch, built: Path) -> None:
-    monkeypatch.setenv(kernels.PIN, "compiled")
+    monkeypatch.setenv(kernels.PIN_VARIABLE, "compiled")
     roberta = small_roberta().optimize()
     assert runs_compiled(roberta.model)
     assert "float32, prepacked (compiled, as" in str(roberta.optimized)
@@ -190,22 +193,22 @@ def test_torch_s_defaults_do_not_reach_it(built: Path) -> None:
 
 def test_what_it_cannot_read_is_refused(built: Path) -> None:
     form = prepared(layer_of((36, 52, 3)), "float16")
-    run = Run([only(form)], (4, 5), None)
+    run = CompiledRun([only(form)], (4, 5), None)
     for x in (drawn(8, 36), drawn(9, 35), drawn(9, 36).double(), drawn(9, 36).unsqueeze(0)):
         with pytest.raises(ValueError, match=r"wanted \(9, 36\)"):
             run(only(form), x, False)
     for lengths, rows in (((0, 9), [0, 0]), ((4, 5), [0]), ((4, 5), [0, 9]), ((4, 5), [-1, 4])):
         with pytest.raises(ValueError, match=r"rows .* of sequences"):
-            Run([only(form)], lengths, torch.tensor(rows))
+            CompiledRun([only(form)], lengths, torch.tensor(rows))
 
 
 def test_a_library_of_another_source_stays_away(
     monkeypatch: pytest.MonkeyPatch, built: Path
 ) -> None:
-    monkeypatch.setattr(compiled, "VERSION", compiled.VERSION + 1)
+    monkeypatch.setattr(compiled, "COMPILED_ABI_VERSION", compiled.COMPILED_ABI_VERSION + 1)
     compiled.library.cache_clear()
     try:
-        assert compiled.can() == frozenset()
+        assert compiled.supported_formats() == frozenset()
     finally:
         compiled.library.cache_clear()
 
@@ -216,35 +219,35 @@ def test_the_variable_that_holds_onednn_back_holds_it_back_too(
     with_it = kernels.CPU("AuthenticAMD", frozenset({"avx2", "avx512f", "avx512_vnni"}))
     monkeypatch.delenv("ONEDNN_MAX_CPU_ISA", raising=False)
     monkeypatch.setattr(kernels, "cpu", lambda: with_it)
-    assert kernels.compiled_rows("float16", frozenset(HELD)) == 32
+    assert kernels.compiled_rows("float16", frozenset(WEIGHT_FORMATS)) == 32
     monkeypatch.setenv("ONEDNN_MAX_CPU_ISA", "AVX2")
-    assert kernels.compiled_rows("float16", frozenset(HELD)) == 0
-    monkeypatch.setenv(kernels.PIN, "compiled")
-    assert kernels.compiled_rows("float16", frozenset(HELD)) == 32
-    assert kernels.compiled_rows("float32", frozenset(HELD)) == kernels.ANY
+    assert kernels.compiled_rows("float16", frozenset(WEIGHT_FORMATS)) == 0
+    monkeypatch.setenv(kernels.PIN_VARIABLE, "compiled")
+    assert kernels.compiled_rows("float16", frozenset(WEIGHT_FORMATS)) == 32
+    assert kernels.compiled_rows("float32", frozenset(WEIGHT_FORMATS)) == kernels.ANY_ROWS
 
 
 # ---- where it is not there ----
 
 
 def test_without_it(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(compiled, "BUILT", tmp_path / "nothing.so")
+    monkeypatch.setattr(compiled, "LIBRARY_PATH", tmp_path / "nothing.so")
     compiled.library.cache_clear()
     try:
-        assert compiled.can() == frozenset()
+        assert compiled.supported_formats() == frozenset()
         roberta = small_roberta()
         wanted = roberta.features(TEXTS)
         roberta.optimize()
         assert not runs_compiled(roberta.model)
         for ours, theirs in zip(roberta.features(TEXTS), wanted, strict=True):
             assert_close(ours, theirs, 2e-5)
-        monkeypatch.setenv(kernels.PIN, "compiled")
+        monkeypatch.setenv(kernels.PIN_VARIABLE, "compiled")
         with pytest.raises(ValueError, match=r"compiled part was not built here.*choose another"):
             small_roberta().optimize()
         broken = tmp_path / "nothing.so"
         broken.write_bytes(b"\x7fELF and no more")
         compiled.library.cache_clear()
-        assert compiled.can() == frozenset()
+        assert compiled.supported_formats() == frozenset()
     finally:
         compiled.library.cache_clear()
 
@@ -252,19 +255,21 @@ def test_without_it(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
 @pytest.mark.skipif(platform.machine() != "x86_64", reason="of x86")
 def test_the_processor_s_word_is_the_system_s(built: Path) -> None:
     features = kernels.cpu().features
-    assert ("int8" in compiled.can()) == ("avx512_vnni" in features)
-    assert ("float16" in compiled.can()) == ("avx512f" in features)
+    assert ("int8" in compiled.supported_formats()) == ("avx512_vnni" in features)
+    assert ("float16" in compiled.supported_formats()) == ("avx512f" in features)
 
 
 def test_int8_on_amx_asks_for_a_pin(monkeypatch: pytest.MonkeyPatch) -> None:
-    everything = frozenset(HELD)
+    everything = frozenset(WEIGHT_FORMATS)
     amx = kernels.CPU("GenuineIntel", frozenset({"avx512f", "avx512_vnni", "amx_int8"}))
     monkeypatch.delenv("ONEDNN_MAX_CPU_ISA", raising=False)
     monkeypatch.setattr(kernels, "cpu", lambda: amx)
-    rows = [kernels.compiled_rows(held, everything) for held in HELD]
-    assert [count > 0 for count in rows] == [held in ("float32", "float16") for held in HELD]
-    monkeypatch.setenv(kernels.PIN, "compiled")
-    assert kernels.compiled_rows("int8", everything) == kernels.ANY
+    rows = [kernels.compiled_rows(held, everything) for held in WEIGHT_FORMATS]
+    assert [count > 0 for count in rows] == [
+        held in ("float32", "float16") for held in WEIGHT_FORMATS
+    ]
+    monkeypatch.setenv(kernels.PIN_VARIABLE, "compiled")
+    assert kernels.compiled_rows("int8", everything) == kernels.ANY_ROWS
 
 
 @pytest.fixture

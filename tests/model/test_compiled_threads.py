@@ -12,15 +12,15 @@ import pytest
 import torch
 from compiled_layers import computed, drawn, layer_of, only, prepared, skip_without
 
-from roberta_hub.model.compiled import HELD, Held, Run
+from roberta_hub.model.compiled import WEIGHT_FORMATS, CompiledRun, WeightFormat
 
 ROOT = Path(__file__).resolve().parents[2]
 pytestmark = [pytest.mark.system, pytest.mark.usefixtures("amd")]
 
 
-@pytest.mark.parametrize("held", HELD)
+@pytest.mark.parametrize("held", WEIGHT_FORMATS)
 @pytest.mark.parametrize("before", [False, True], ids=["post", "pre"])
-def test_two_threads_compute_what_one_does(held: Held, before: bool, built: Path) -> None:
+def test_two_threads_compute_what_one_does(held: WeightFormat, before: bool, built: Path) -> None:
     skip_without(held)
     form = prepared(layer_of((36, 52, 3), before), held)
     for lengths in ((1,), (4, 13)):
@@ -28,7 +28,7 @@ def test_two_threads_compute_what_one_does(held: Held, before: bool, built: Path
         found = []
         for threads in (1, *[2] * 100):  # a helper comes sooner or later
             torch.set_num_threads(threads)
-            run = Run([only(form)], lengths, asked)
+            run = CompiledRun([only(form)], lengths, asked)
             found.append((run(only(form), x, False), run(only(form), x, True)))
         for every, some in found[1:]:
             assert torch.equal(every, found[0][0])
@@ -61,7 +61,7 @@ import os, sys, signal
 from pathlib import Path
 import torch
 from roberta_hub.model import compiled
-compiled.BUILT = Path(sys.argv[1])
+compiled.LIBRARY_PATH = Path(sys.argv[1])
 from compiled_layers import Run, drawn, layer_of, prepared
 from small_models import small_model
 def tasks():

@@ -5,7 +5,7 @@ import torch
 import torch.nn.functional as F
 from small_models import small_roberta
 
-from roberta_hub.model.dropout import add_dropped, drop_weights, dropout, kept, scale
+from roberta_hub.model.dropout import add_dropped, drop_weights, dropout, keep_mask, keep_scale
 
 
 @pytest.mark.parametrize("p", [0.001, 0.1, 0.25, 0.5, 0.9])
@@ -25,8 +25,8 @@ def test_no_two_values_know_of_each_other():
     """Four values share a word of the generator; neighbours and rows must not correlate."""
     torch.manual_seed(1)
     x = torch.empty(1000, 1000)
-    stays = kept(x, 0.5).double() - 0.5
-    again = kept(x, 0.5).double() - 0.5
+    stays = keep_mask(x, 0.5).double() - 0.5
+    again = keep_mask(x, 0.5).double() - 0.5
     for lag in (1, 2, 3, 4, 1000):
         flat = stays.flatten()
         assert abs(float((flat[lag:] * flat[:-lag]).mean())) < 5 * 0.25 / 1000
@@ -49,7 +49,7 @@ def test_values_and_gradients_are_those_of_the_mask(dtype):
         torch.manual_seed(3)
         found = way()
         torch.manual_seed(3)
-        mask = kept(x, 0.3).to(dtype) * scale(0.3)
+        mask = keep_mask(x, 0.3).to(dtype) * keep_scale(0.3)
         wanted = twin(mask)
         tolerance = {"rtol": 3e-2, "atol": 3e-2} if dtype == torch.bfloat16 else {}
         torch.testing.assert_close(found, wanted, **tolerance, msg=name)

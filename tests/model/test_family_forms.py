@@ -13,7 +13,7 @@ from small_models import assert_close, small_model
 from torch import Tensor
 
 from roberta_hub import RobertaModel
-from roberta_hub.model.matrices import Dtype, available, can_int8
+from roberta_hub.model.matrices import Dtype, can_int8, has_operators
 from roberta_hub.model.packing import pack_sequences
 
 SEP = 2
@@ -70,7 +70,7 @@ def packed(model: RobertaModel) -> Any:
 @pytest.mark.parametrize("dtype", ["int8", "bfloat16"])
 @pytest.mark.parametrize("kind", KINDS)
 def test_rounded_forms(kind: str, dtype: Dtype) -> None:
-    if not (can_int8() if dtype == "int8" else available("bfloat16")):
+    if not (can_int8() if dtype == "int8" else has_operators("bfloat16")):
         pytest.skip(f"no {dtype} here")
     model, ids, real = model_of(kind, 0.5)
     with torch.no_grad():

@@ -14,13 +14,13 @@ from small_models import small_roberta
 from roberta_hub.model import kernels
 from roberta_hub.model import matrices as quantize
 from roberta_hub.model.kernels import (
-    COMPILED,
+    COMPILED_ROWS,
     CPU,
     compiled_rows,
     float32_kernel,
-    knows_half,
-    lacks,
-    usable,
+    missing_features,
+    prefers_float16_weights,
+    usable_features,
 )
 
 BOTH = frozenset({"onednn", "mkl"})
@@ -28,7 +28,12 @@ CASCADE_LAKE = CPU("GenuineIntel", frozenset({"avx2", "avx512f", "avx512_vnni"})
 HASWELL = CPU("GenuineIntel", frozenset({"avx2"}))
 ZEN_3 = CPU("AuthenticAMD", frozenset({"avx2"}))
 ZEN_4 = CPU("AuthenticAMD", frozenset({"avx2", "avx512f", "avx512_vnni", "avx512_bf16"}))
-VARIABLES = ("ONEDNN_MAX_CPU_ISA", "DNNL_MAX_CPU_ISA", "MKL_ENABLE_INSTRUCTIONS", kernels.PIN)
+VARIABLES = (
+    "ONEDNN_MAX_CPU_ISA",
+    "DNNL_MAX_CPU_ISA",
+    "MKL_ENABLE_INSTRUCTIONS",
+    kernels.PIN_VARIABLE,
+)
 
 
 @pytest.fixture(autouse=True)
@@ -64,7 +69,7 @@ def test_nothing_is_slower_than_plain(vendor: str, flags: set[str], there: set[s
     level = "AVX-512" if "avx512f" in flags else "AVX2" if "avx2" in flags else "SSE 4"
     known = [kernel for kernel in FASTER.get((vendor, level), ()) if kernel in there]
     assert float32_kernel(machine, frozenset(there)) == [*known, "plain"][0]
-    assert knows_half(machine) == (level == "AVX-512")
+    assert prefers_float16_weights(machine) == (level == "AVX-512")
 
 
 @pytest.mark.parametrize("flags", FLAGS.values(), ids=FLAGS)
@@ -73,9 +78,9 @@ def test_compiled_layers_run_where_they_were_measured(
     vendor: str, flags: set[str], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(kernels, "cpu", lambda: CPU(vendor, frozenset(flags)))
-    every = frozenset(COMPILED["AuthenticAMD"])
+    every = frozenset(COMPILED_ROWS["AuthenticAMD"])
     rows = {held: compiled_rows(held, every) for held in every}
-    known = dict(COMPILED.get(vendor, {})) if "avx512f" in flags else {}
+    known = dict(COMPILED_ROWS.get(vendor, {})) if "avx512f" in flags else {}
     known |= {"int8": 0} if "amx_int8" in flags else {}
     assert rows == {held: known.get(held, 0) for held in every}
     monkeypatch.setenv("ONEDNN_MAX_CPU_ISA", "AVX2")
@@ -111,7 +116,7 @@ def test_what_lowers_one_library_prefers_the_other(monkeypatch: pytest.MonkeyPat
     assert float32_kernel(HASWELL, BOTH) == "mkl"
     monkeypatch.setenv("ONEDNN_MAX_CPU_ISA", "avx2")
     assert float32_kernel(CASCADE_LAKE, BOTH) == "mkl"
-    assert usable(ZEN_4, "onednn") == {"avx2"}
+    assert usable_features(ZEN_4, "onednn") == {"avx2"}
 
 
 @pytest.mark.parametrize(
@@ -130,17 +135,17 @@ def test_levels(level: str, int8: bool, bfloat16: bool, monkeypatch: pytest.Monk
     monkeypatch.setattr(kernels, "cpu", lambda: ZEN_4)
     monkeypatch.setenv("ONEDNN_MAX_CPU_ISA", level)
     for dtype, there in (("int8", int8), ("bfloat16", bfloat16)):
-        missing = lacks(dtype)  # type: ignore[arg-type]
+        missing = missing_features(dtype)  # type: ignore[arg-type]
         assert (missing is None) == there
         assert there or "ONEDNN_MAX_CPU_ISA" in str(missing)
 
 
-@pytest.mark.skipif(not quantize.available("onednn"), reason="no oneDNN")
+@pytest.mark.skipif(not quantize.has_operators("onednn"), reason="no oneDNN")
 @pytest.mark.parametrize("kernel", ["onednn", "mkl", "plain", " oneDNN "])
 def test_the_pin(kernel: str, monkeypatch: pytest.MonkeyPatch) -> None:
-    if kernel == "mkl" and not quantize.available("mkl"):
+    if kernel == "mkl" and not quantize.has_operators("mkl"):
         pytest.skip("no MKL")
-    monkeypatch.setenv(kernels.PIN, kernel)
+    monkeypatch.setenv(kernels.PIN_VARIABLE, kernel)
     roberta = small_roberta().optimize()
     with torch.no_grad():
         layers = roberta.model.encoder.sentence_encoder.prepared.form()
@@ -150,10 +155,10 @@ def test_the_pin(kernel: str, monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 def test_bad_pins(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setenv(kernels.PIN, "fast")
+    monkeypatch.setenv(kernels.PIN_VARIABLE, "fast")
     with pytest.raises(ValueError, match="'fast'; choose onednn, mkl, plain"):
         small_roberta().optimize()
-    monkeypatch.setenv(kernels.PIN, "mkl")
+    monkeypatch.setenv(kernels.PIN_VARIABLE, "mkl")
     with pytest.raises(ValueError, match="no such matrices here; choose onednn, plain"):
         float32_kernel(ZEN_4, frozenset({"onednn"}))
 

@@ -202,9 +202,9 @@ def test_optimized(shape: dict[str, Any]) -> None:
 def test_quantized(
     roberta: RobertaHubInterface, dtype: Any, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    if not matrices.available(dtype):
+    if not matrices.has_operators(dtype):
         pytest.skip(f"no {dtype} here")
-    monkeypatch.setattr(matrices, "lacks", lambda dtype: None)
+    monkeypatch.setattr(matrices, "missing_features", lambda dtype: None)
     before = scores(roberta)
     assert_close(scores(roberta.optimize(dtype)), before, 0.1)
 

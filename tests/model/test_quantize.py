@@ -19,13 +19,13 @@ from roberta_hub.model import kernels
 from roberta_hub.model import matrices as quantize
 from roberta_hub.model.int8 import Int8
 from roberta_hub.model.kernels import CPU
-from roberta_hub.model.matrices import Kind, check_dtype, matrix
+from roberta_hub.model.matrices import MatrixClass, check_dtype, prepare_matrix
 from roberta_hub.model.products import MKL, ByRows, HalfStored, OneDNN, Plain
 
 needs_int8 = pytest.mark.skipif(not quantize.can_int8(), reason="no VNNI")
-needs_bfloat16 = pytest.mark.skipif(not quantize.available("bfloat16"), reason="no bfloat16")
-needs_onednn = pytest.mark.skipif(not quantize.available("onednn"), reason="no oneDNN")
-needs_mkl = pytest.mark.skipif(not quantize.available("mkl"), reason="no MKL")
+needs_bfloat16 = pytest.mark.skipif(not quantize.has_operators("bfloat16"), reason="no bfloat16")
+needs_onednn = pytest.mark.skipif(not quantize.has_operators("onednn"), reason="no oneDNN")
+needs_mkl = pytest.mark.skipif(not quantize.has_operators("mkl"), reason="no MKL")
 DTYPES = [
     pytest.param(None, 1e-5, id="float32"),
     pytest.param("int8", 0.15, id="int8", marks=needs_int8),
@@ -49,7 +49,7 @@ def drawn(outputs: int, inputs: int) -> tuple[Tensor, Tensor]:
     "kind",
     [Plain, pytest.param(OneDNN, marks=needs_onednn), pytest.param(MKL, marks=needs_mkl)],
 )
-def test_float32_matrices(kind: Kind, size: tuple[int, int], activation: Any) -> None:
+def test_float32_matrices(kind: MatrixClass, size: tuple[int, int], activation: Any) -> None:
     weight, bias = drawn(*size)
     run = kind(weight, bias, activation)
     for rows in (0, 1, 2, 15, 512, 600):  # 512 is what they are packed for
@@ -70,13 +70,13 @@ def test_float32_matrices(kind: Kind, size: tuple[int, int], activation: Any) ->
         pytest.param(Int8, marks=needs_int8),
         pytest.param(
             HalfStored,
-            marks=pytest.mark.skipif(not quantize.available("half"), reason="no fbgemm"),
+            marks=pytest.mark.skipif(not quantize.has_operators("half"), reason="no fbgemm"),
         ),
     ],
 )
 @pytest.mark.parametrize("dtype", [torch.float32, torch.float64])
 def test_a_residual_is_added_after_the_activation_and_left_as_it_was(
-    kind: Kind, activation: Any, dtype: torch.dtype
+    kind: MatrixClass, activation: Any, dtype: torch.dtype
 ) -> None:
     run = kind(*drawn(48, 64), activation)
     for rows in (0, 1, 16, 200):
@@ -88,30 +88,30 @@ def test_a_residual_is_added_after_the_activation_and_left_as_it_was(
         assert torch.equal(residual, before)
 
 
-@pytest.mark.skipif(not quantize.available("half"), reason="no fbgemm")
+@pytest.mark.skipif(not quantize.has_operators("half"), reason="no fbgemm")
 @pytest.mark.parametrize("activation", [None, F.gelu])
 def test_float16_storage_is_exact(activation: Any, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(quantize, "knows_half", lambda machine: True)
+    monkeypatch.setattr(quantize, "prefers_float16_weights", lambda machine: True)
     weight, bias = (x.half().float() for x in drawn(24, 64))
     weight[0, :3] = torch.tensor([6e-8, 65504.0, -65504.0]).half().float()  # its least and largest
     unpacked = torch.ops.quantized.linear_unpack_fp16(HalfStored(weight, bias, None).weight)[0]
     assert torch.equal(unpacked, weight)
-    run = matrix(weight, bias, None, activation)
+    run = prepare_matrix(weight, bias, None, activation)
     assert isinstance(run, ByRows)
     for rows in (0, 1, 3, 16, 17, 60):
         x = torch.randn(rows, 64)
         wanted = F.linear(x, weight, bias)
         assert_close(run(x), wanted if activation is None else activation(wanted))
     weight[0, 0] = 1e-9
-    assert not isinstance(matrix(weight, bias, None), ByRows)
+    assert not isinstance(prepare_matrix(weight, bias, None), ByRows)
     weight[0, 0] = 1e6
-    assert not isinstance(matrix(weight, bias, None), ByRows)
+    assert not isinstance(prepare_matrix(weight, bias, None), ByRows)
 
 
 @needs_bfloat16
 def test_bfloat16_matrices() -> None:
     weight, bias = drawn(48, 64)
-    run = matrix(weight, bias, "bfloat16", F.gelu)
+    run = prepare_matrix(weight, bias, "bfloat16", F.gelu)
     for rows in (0, 1, 7, 200):
         x = torch.randn(rows, 64)
         ours = run(x)
@@ -125,7 +125,7 @@ def test_int8_errors_are_those_of_rounding(size: tuple[int, int]) -> None:
     weight, bias = drawn(*size)
     weight[0] = 0.0
     x = torch.randn(60, size[1]) * torch.logspace(-3, 3, 60).unsqueeze(1)
-    ours = matrix(weight, bias, "int8")(x)
+    ours = prepare_matrix(weight, bias, "int8")(x)
     # Each factor is off by half a step at most, and so each product by what both halves make of it.
     half = (x.amax(1, keepdim=True) - x.amin(1, keepdim=True)) / 255 / 2
     unit = weight.abs().amax(1) / 127 / 2
@@ -155,12 +155,12 @@ def test_int8_of_a_token_does_not_depend_on_its_neighbours() -> None:
 
 
 def test_a_build_without_the_operators(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(quantize, "available", lambda what: False)
+    monkeypatch.setattr(quantize, "has_operators", lambda what: False)
     weight, bias = drawn(8, 8)
     for dtype in (None, "int8", "bfloat16"):  # a model may come from a better machine
-        assert isinstance(matrix(weight, bias, dtype), Plain)
+        assert isinstance(prepare_matrix(weight, bias, dtype), Plain)
     check_dtype(None, torch.device("cpu"))
-    monkeypatch.setattr(quantize, "lacks", lambda dtype: None)  # a CPU that could
+    monkeypatch.setattr(quantize, "missing_features", lambda dtype: None)  # a CPU that could
     for dtype in ("int8", "bfloat16"):
         with pytest.raises(ValueError, match=f"torch has no {dtype}.*without dtype"):
             check_dtype(dtype, torch.device("cpu"))

@@ -15,7 +15,7 @@ from roberta_hub.errors import InputError, VocabularyError
 from roberta_hub.folder import Folder
 from roberta_hub.text import Dictionary, Tokenizer
 from roberta_hub.text.bpe import GPT2BPE
-from roberta_hub.text.fairseq_files import engine_in, own_keywords
+from roberta_hub.text.fairseq_files import engine_in, tokenizer_keywords
 
 spm = pytest.importorskip("sentencepiece")
 tokenizers = pytest.importorskip("tokenizers")
@@ -96,7 +96,7 @@ def hub_of(directory: Path, bpe: str, **keywords: object) -> Any:
 
 
 def ours_in(directory: Path, **keywords: object) -> Tokenizer:
-    engine = engine_in(Folder(directory), own_keywords("gpt2", dict(keywords)))
+    engine = engine_in(Folder(directory), tokenizer_keywords("gpt2", dict(keywords)))
     assert engine is not None
     words = (directory / "dict.txt").read_bytes()
     return Tokenizer(engine, Dictionary.parse(words, "dict.txt", add_mask=True))
@@ -202,18 +202,18 @@ def test_keywords_name_files_elsewhere(tmp_path: Path) -> None:
     there, empty = tmp_path / "tables", tmp_path / "model"
     for name in ("sentencepiece_model", "sentencepiece_vocab"):
         keywords: dict[str, Any] = {name: there / "sentencepiece.bpe.model", "dropout": 0.1}
-        chosen = own_keywords("gpt2", keywords)
+        chosen = tokenizer_keywords("gpt2", keywords)
         assert keywords == {"dropout": 0.1} and chosen.kind == "sentencepiece"
         engine = engine_in(Folder(empty), chosen)
         assert engine is not None and engine.encode("mela").startswith("▁")
     paths = {"bpe_vocab": there / "vocab.json", "bpe_merges": there / "merges.txt"}
-    engine = engine_in(Folder(empty), own_keywords("hf_byte_bpe", dict(paths)))
+    engine = engine_in(Folder(empty), tokenizer_keywords("hf_byte_bpe", dict(paths)))
     assert isinstance(engine, GPT2BPE) and engine is not GPT2BPE.shipped()
     # fairseq's GottBERT gives bare names, which mean the model's directory.
     bare = {"bpe_vocab": "vocab.json", "bpe_merges": "merges.txt"}
-    assert isinstance(engine_in(Folder(there), own_keywords("hf_byte_bpe", bare)), GPT2BPE)
-    assert engine_in(Folder(empty), own_keywords("gpt2", {})) is None
-    assert engine_in(None, own_keywords(None, {})) is None
+    assert isinstance(engine_in(Folder(there), tokenizer_keywords("hf_byte_bpe", bare)), GPT2BPE)
+    assert engine_in(Folder(empty), tokenizer_keywords("gpt2", {})) is None
+    assert engine_in(None, tokenizer_keywords(None, {})) is None
 
 
 def test_gpt2s_own_merges_are_gpt2s(tmp_path: Path) -> None:
@@ -221,7 +221,7 @@ def test_gpt2s_own_merges_are_gpt2s(tmp_path: Path) -> None:
     (tmp_path / "vocab.json").write_text("{}")
     merges = ["#version: 0.2", *GPT2BPE.shipped().printable_merges(), ""]
     (tmp_path / "merges.txt").write_text("\n".join(merges), encoding="utf-8")
-    assert engine_in(Folder(tmp_path), own_keywords("gpt2", {})) is None
+    assert engine_in(Folder(tmp_path), tokenizer_keywords("gpt2", {})) is None
 
 
 @pytest.mark.parametrize(
@@ -238,11 +238,11 @@ def test_gpt2s_own_merges_are_gpt2s(tmp_path: Path) -> None:
 )
 def test_keywords_that_cannot_be(bpe: str, keywords: dict[str, Any], reason: str) -> None:
     with pytest.raises(InputError, match=reason):
-        own_keywords(bpe, keywords)
+        tokenizer_keywords(bpe, keywords)
 
 
 def test_a_kind_without_its_files_is_refused(tmp_path: Path) -> None:
     with pytest.raises(VocabularyError, match=r"needs sentencepiece\.bpe\.model, which .* lacks"):
-        engine_in(Folder(tmp_path), own_keywords("sentencepiece", {}))
-    no = own_keywords("sentencepiece", {"sentencepiece_enable_sampling": False})
+        engine_in(Folder(tmp_path), tokenizer_keywords("sentencepiece", {}))
+    no = tokenizer_keywords("sentencepiece", {"sentencepiece_enable_sampling": False})
     assert no.kind == "sentencepiece"

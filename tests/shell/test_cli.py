@@ -18,9 +18,9 @@ from checkpoint.checkpoints import fairseq_file, legacy_pickle, small, with_pick
 from checkpoint.server import Server, body
 
 from roberta_hub import __version__, available_models, load_model
-from roberta_hub.checkpoint.fetch import download, transfer
+from roberta_hub.checkpoint.fetch import download, http
 from roberta_hub.checkpoint.fetch.cache import cache_root
-from roberta_hub.checkpoint.fetch.catalogue import PUBLISHED, files_of
+from roberta_hub.checkpoint.fetch.catalogue import DOWNLOADED_MODELS, files_of
 from roberta_hub.checkpoint.fetch.digests import known_digests
 from roberta_hub.checkpoint.fetch.records import (
     MODELS,
@@ -50,7 +50,7 @@ def run(*arguments: object, **environment: str) -> tuple[int, str, str]:
 
 @pytest.fixture(autouse=True)
 def cache(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
-    for name in (download.OFFLINE_ENV, transfer.MIRROR_ENV, download.ENDPOINT_ENV):
+    for name in (download.OFFLINE_ENV, http.MIRROR_ENV, download.ENDPOINT_ENV):
         monkeypatch.delenv(name, raising=False)
     monkeypatch.setenv("TORCH_HOME", str(tmp_path / "torch"))
     monkeypatch.setenv("NO_PROXY", "*")
@@ -65,7 +65,7 @@ def base(monkeypatch: pytest.MonkeyPatch) -> Path:
     members = regular("roberta.base/dict.txt", b"a 1\n"), regular("m/model.pt", SAMPLE.read_bytes())
     with Server() as server:
         server.plan["/roberta.base.tar.gz"] = [body(pack(*members))]
-        monkeypatch.setenv(transfer.MIRROR_ENV, server.url)
+        monkeypatch.setenv(http.MIRROR_ENV, server.url)
         return download.fetch_model(MODELS[0], progress=False)
 
 
@@ -213,11 +213,11 @@ def test_pin_gives_rows_that_the_catalogue_takes(base: Path, capsys: pytest.Capt
     assert file.url == files_of(MODELS[0], "fairseq")[0].url
     assert replace(row, origins=MODELS[0].origins) == MODELS[0]  # all that is no pin
     assert "not from the publisher" in out  # it came from a mirror
-    for name in [record.name for record in PUBLISHED[1:]]:
+    for name in [record.name for record in DOWNLOADED_MODELS[1:]]:
         assert f"# {name}: no digest on record" in out
     assert file.size == known_digests()[file.url].size
     assert row.origins[1:] == MODELS[0].origins[1:]
-    archives = [file for record in PUBLISHED for file in files_of(record, "fairseq")]
+    archives = [file for record in DOWNLOADED_MODELS for file in files_of(record, "fairseq")]
     table = {file.url: {"size": 7, "sha256": "0" * 64} for file in archives}
     for remote in files_of(MODELS[1], "huggingface"):
         table[remote.url] = {"size": 9, "sha256": "1" * 64}
@@ -235,7 +235,7 @@ def test_pin_gives_rows_that_the_catalogue_takes(base: Path, capsys: pytest.Capt
     second = files_of(rows[0], "huggingface")
     assert [(file.size, file.sha256) for file in second] == [(9, "1" * 64)] * 2
     assert rows[1].origins[1:] == MODELS[2].origins[1:]  # nothing on record, nothing invented
-    known = {record.name: record for record in PUBLISHED}
+    known = {record.name: record for record in DOWNLOADED_MODELS}
     for row in relatives:
         (file,) = files_of(row, "fairseq")
         assert (file.size, file.sha256) == (7, "0" * 64)

@@ -19,7 +19,7 @@ from checkpoint.archives import pack, regular
 from checkpoint.server import Server, body
 from shell.running import Run, runner, write_model
 
-from roberta_hub.checkpoint.fetch import download, transfer
+from roberta_hub.checkpoint.fetch import download, http
 from roberta_hub.shell.main import _EXAMPLES, VERBS, verb
 
 ROOT = Path(__file__).resolve().parents[2]
@@ -89,7 +89,7 @@ def done() -> set[tuple[object, ...]]:
 
 @pytest.fixture
 def run(monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str], folder: Path) -> Run:
-    for name in (download.OFFLINE_ENV, transfer.MIRROR_ENV, download.ENDPOINT_ENV):
+    for name in (download.OFFLINE_ENV, http.MIRROR_ENV, download.ENDPOINT_ENV):
         monkeypatch.delenv(name, raising=False)
     monkeypatch.setenv("TORCH_HOME", str(folder / "torch"))
     monkeypatch.setenv("NO_PROXY", "*")
@@ -134,7 +134,7 @@ def test_it_runs(
     with Server() as server:  # stands for the publisher
         for model in ("roberta.base", "roberta.large"):
             server.plan[f"/{model}.tar.gz"] = [body(pack(*MEMBERS))]
-        monkeypatch.setenv(transfer.MIRROR_ENV, server.url)
+        monkeypatch.setenv(http.MIRROR_ENV, server.url)
         status, out, err = run(*arguments, stdin=stdin)
     if arguments[0] == "doctor":
         assert status in (0, 1)  # what it finds on this machine

@@ -147,7 +147,7 @@ def test_limits(monkeypatch):
     monkeypatch.setattr(dictionary, "MAX_SYMBOLS", 2)
     with pytest.raises(VocabularyError, match="line 3: more than 2 symbols"):
         parse(b"a 1\nb 1\nc 1\n")
-    monkeypatch.setattr(dictionary, "MAX_BYTES", 5)
+    monkeypatch.setattr(dictionary, "MAX_DICTIONARY_BYTES", 5)
     with pytest.raises(VocabularyError, match="larger than 5 bytes"):
         parse(b"a 1\nb 1\n")
 

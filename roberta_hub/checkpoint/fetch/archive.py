@@ -18,31 +18,31 @@ from pathlib import Path, PurePosixPath
 from typing import IO
 
 from roberta_hub.checkpoint.fetch.cache import (
-    DICTIONARIES,
-    ENGINES,
-    MANIFEST,
-    MODEL,
+    CHECKPOINT_FILE,
+    DICTIONARY_FILES,
+    MANIFEST_FILE,
+    TOKENIZER_FILES,
     FileTable,
     cache_root,
+    check_room,
     is_complete,
     is_model,
     publish,
-    room,
-    tidy,
-    workplace,
+    remove_stale,
+    staging_folder,
 )
 from roberta_hub.errors import CheckpointError
 from roberta_hub.files import check_regular, flush
 
-CHUNK = 1 << 16
+CHUNK_BYTES = 1 << 16
 """Bytes moved at a time."""
 MAX_MEMBERS = 1000
 """Files and folders in an archive; fairseq's have four."""
-MAX_BYTES = 24 << 30
+MAX_ARCHIVE_BYTES = 24 << 30
 """Bytes of an archive, packed or unpacked; roberta.large unpacks to 1.4 GB, xlmr.xxl to 21."""
-HEADER_ROOM = 1 << 20
+HEADER_BYTES = 1 << 20
 """Bytes an archive may spend between two files and after the last: headers, padding."""
-MAX_VAIN = 10
+MAX_READS_AFTER_END = 10
 """Most reads behind the end of an archive; tarfile needs three to notice it."""
 UNREADABLE = (
     tarfile.TarError,
@@ -58,7 +58,7 @@ UNREADABLE = (
 archive's."""
 
 
-def extract_archive(path: str | os.PathLike[str], checkpoint_file: str = MODEL) -> Path:
+def extract_archive(path: str | os.PathLike[str], checkpoint_file: str = CHECKPOINT_FILE) -> Path:
     """Return the folder in our cache that holds the model of a `.tar.gz` on this machine.
 
     The folder is named after the archive's sha256, so an edited archive is unpacked anew. The
@@ -73,7 +73,7 @@ def extract_archive(path: str | os.PathLike[str], checkpoint_file: str = MODEL) 
         CheckpointError: The archive is missing, damaged or unsafe, or the cache cannot be written.
     """
     archive, name = Path(path), checkpoint_file.split(os.pathsep)[0]
-    kept = (MANIFEST, *DICTIONARIES, *ENGINES)
+    kept = (MANIFEST_FILE, *DICTIONARY_FILES, *TOKENIZER_FILES)
     if name != os.path.basename(name) or name in ("", ".", "..", *kept):
         raise CheckpointError(
             f"{archive}: checkpoint_file is {checkpoint_file!r}; in an archive it is a plain file "
@@ -86,16 +86,20 @@ def extract_archive(path: str | os.PathLike[str], checkpoint_file: str = MODEL) 
     except OSError as error:
         raise CheckpointError(f"cannot read the archive {archive}: {error.strerror}") from error
     # Only one checkpoint of an archive is unpacked, so each has a folder of its own.
-    key = digest if name == MODEL else hashlib.sha256(f"{digest}/{name}".encode()).hexdigest()
+    key = (
+        digest
+        if name == CHECKPOINT_FILE
+        else hashlib.sha256(f"{digest}/{name}".encode()).hexdigest()
+    )
     target = cache_root() / f"local-{key[:16]}"
-    tidy(target)
+    remove_stale(target)
     if is_complete(target, name):
         return target
     if (problem := not_gzip(archive)) is not None:
         raise CheckpointError(
             f"{archive}: {problem}. A .tar.gz with {name} and dict.txt is expected"
         )
-    with workplace(target, CheckpointError) as work:
+    with staging_folder(target, CheckpointError) as work:
         if not is_complete(target, name):
             files = unpack(archive, work, str(archive), name)
             publish(
@@ -114,7 +118,7 @@ def sha256_of(path: Path) -> str:
     """Return the sha256 of a file, in hexadecimal."""
     digest = hashlib.sha256()
     with open(path, "rb") as file:
-        while chunk := file.read(CHUNK):
+        while chunk := file.read(CHUNK_BYTES):
             digest.update(chunk)
     return digest.hexdigest()
 
@@ -145,7 +149,7 @@ class BoundedGzip(gzip.GzipFile):
     skips padding without end: both would be room for a bomb.
     """
 
-    limit = HEADER_ROOM
+    limit = HEADER_BYTES
     vain = 0
     """How many reads gave nothing."""
 
@@ -153,16 +157,20 @@ class BoundedGzip(gzip.GzipFile):
         """Read up to `size` bytes, as from any file, within the limit."""
         chunk = super().read(size)
         self.vain += not chunk
-        if not chunk and (self.tell() < self.limit - HEADER_ROOM or self.vain > MAX_VAIN):
+        if not chunk and (
+            self.tell() < self.limit - HEADER_BYTES or self.vain > MAX_READS_AFTER_END
+        ):
             # tarfile would go on asking for the rest, which a header of 200 bytes may put at 10**26
             # bytes.
             raise EOFError("it ends in the middle of a file")
         if self.tell() > self.limit:
-            raise tarfile.TarError(f"more than {HEADER_ROOM:,} bytes that belong to no file")
+            raise tarfile.TarError(f"more than {HEADER_BYTES:,} bytes that belong to no file")
         return chunk
 
 
-def unpack(archive: Path, folder: Path, source: str, checkpoint_file: str = MODEL) -> FileTable:
+def unpack(
+    archive: Path, folder: Path, source: str, checkpoint_file: str = CHECKPOINT_FILE
+) -> FileTable:
     """Stream the files of a model into `folder`.
 
     Args:
@@ -183,17 +191,19 @@ def unpack(archive: Path, folder: Path, source: str, checkpoint_file: str = MODE
         with BoundedGzip(archive) as plain:
             with tarfile.open(fileobj=plain, mode="r|") as tar:
                 for count, member in enumerate(tar, start=1):
-                    name = accept(member, count, (checkpoint_file, *DICTIONARIES, *ENGINES))
-                    plain.limit = member.offset_data + member.size + HEADER_ROOM
+                    name = accept(
+                        member, count, (checkpoint_file, *DICTIONARY_FILES, *TOKENIZER_FILES)
+                    )
+                    plain.limit = member.offset_data + member.size + HEADER_BYTES
                     content = tar.extractfile(member) if name else None
                     if name and content:
                         if name in files:
                             raise tarfile.TarError(f"there is a second {name}, {member.name!r}")
-                        with room(folder, member.size):
+                        with check_room(folder, member.size):
                             files[name] = _copy(content, folder / name)
             # Only the end of a gzip file tells whether the rest was right.
-            plain.limit = plain.tell() + HEADER_ROOM
-            while plain.read(CHUNK):
+            plain.limit = plain.tell() + HEADER_BYTES
+            while plain.read(CHUNK_BYTES):
                 pass
         if not is_model(files, checkpoint_file):
             lacking = "dict.txt" if checkpoint_file in files else checkpoint_file
@@ -220,8 +230,10 @@ def accept(member: tarfile.TarInfo, count: int, wanted: tuple[str, ...]) -> str 
         raise tarfile.TarError(
             f"member {member.name!r} is a link, a device or another special file"
         )
-    if member.size < 0 or member.offset_data + member.size > MAX_BYTES:
-        raise tarfile.TarError(f"it unpacks to more than {MAX_BYTES:,} bytes at {member.name!r}")
+    if member.size < 0 or member.offset_data + member.size > MAX_ARCHIVE_BYTES:
+        raise tarfile.TarError(
+            f"it unpacks to more than {MAX_ARCHIVE_BYTES:,} bytes at {member.name!r}"
+        )
     below = "/".join(path.parts[1:])  # without the top folder, if that is what comes first
     return next((name for name in (str(path), below) if name in wanted), None)
 
@@ -230,7 +242,7 @@ def _copy(content: IO[bytes], path: Path) -> dict[str, int | str]:
     digest = hashlib.sha256()
     path.parent.mkdir(exist_ok=True)
     with open(path, "xb") as file:
-        while chunk := content.read(CHUNK):
+        while chunk := content.read(CHUNK_BYTES):
             file.write(chunk)
             digest.update(chunk)
         flush(file)

@@ -20,23 +20,23 @@ from typing import Any
 import torch.hub
 
 from roberta_hub.errors import RobertaHubError
-from roberta_hub.files import leftovers, old_name, publish_folder, staging, sweep
+from roberta_hub.files import leftovers, old_name, publish_folder, remove_leftovers, staging
 
-MODEL = "model.pt"
+CHECKPOINT_FILE = "model.pt"
 """What the published archives call the checkpoint."""
-DICTIONARIES = ("dict.txt", "input0/dict.txt", "label/dict.txt")
+DICTIONARY_FILES = ("dict.txt", "input0/dict.txt", "label/dict.txt")
 """The vocabulary, by either of fairseq's names, and the class names."""
-ENGINES = ("sentencepiece.bpe.model", "vocab.json", "merges.txt")
+TOKENIZER_FILES = ("sentencepiece.bpe.model", "vocab.json", "merges.txt")
 """What cuts texts for XLM-R, CamemBERT and GottBERT; whatever else lies in an archive stays
 there."""
-CONFIG, WEIGHTS = "config.json", ("model.safetensors", "pytorch_model.bin")
+CONFIG_FILE, WEIGHT_FILES = "config.json", ("model.safetensors", "pytorch_model.bin")
 """The other kind of model that may lie in a folder: its configuration, and its weights in either
 form."""
-MANIFEST = "manifest.json"
+MANIFEST_FILE = "manifest.json"
 """Written last into a model's folder: sizes and digests of its files."""
-PATIENCE = 3600.0
+LOCK_SECONDS = 3600.0
 """Seconds to wait for a process that does the same work; then it is done a second time."""
-FULL = (errno.ENOSPC, errno.EFBIG, errno.EDQUOT)
+FULL_DISK_ERRORS = (errno.ENOSPC, errno.EFBIG, errno.EDQUOT)
 """What a write fails with when there is no room: on the disk, for a file so large, for this
 user."""
 FileTable = dict[str, dict[str, "int | str"]]
@@ -63,7 +63,7 @@ def fairseq_cache() -> Path:
 def read_manifest(folder: Path) -> dict[str, Any] | None:
     """Return the folder's manifest if every file has the size written there, None otherwise."""
     try:
-        manifest: dict[str, Any] = json.loads((folder / MANIFEST).read_text("utf-8"))
+        manifest: dict[str, Any] = json.loads((folder / MANIFEST_FILE).read_text("utf-8"))
         files = manifest["files"]
         sizes = [(folder / name).stat().st_size == files[name]["size"] for name in files]
         return manifest if all(sizes) else None
@@ -71,7 +71,7 @@ def read_manifest(folder: Path) -> dict[str, Any] | None:
         return None
 
 
-def is_complete(folder: Path, checkpoint_file: str = MODEL) -> bool:
+def is_complete(folder: Path, checkpoint_file: str = CHECKPOINT_FILE) -> bool:
     """Tell whether the folder holds a whole model by its manifest.
 
     Every file must have the size that the manifest names.
@@ -80,27 +80,27 @@ def is_complete(folder: Path, checkpoint_file: str = MODEL) -> bool:
     return manifest is not None and is_model(manifest["files"], checkpoint_file)
 
 
-def is_model(files: Container[str], checkpoint_file: str = MODEL) -> bool:
+def is_model(files: Container[str], checkpoint_file: str = CHECKPOINT_FILE) -> bool:
     """Tell whether these files are enough to load a model.
 
     Enough is a checkpoint and a vocabulary, or a configuration and weights.
     """
-    ours = checkpoint_file in files and any(name in files for name in DICTIONARIES[:2])
-    return ours or (CONFIG in files and any(name in files for name in WEIGHTS))
+    ours = checkpoint_file in files and any(name in files for name in DICTIONARY_FILES[:2])
+    return ours or (CONFIG_FILE in files and any(name in files for name in WEIGHT_FILES))
 
 
 # ---- a stage to work in ----
 
 
 @contextlib.contextmanager
-def workplace(target: Path, error_class: type[RobertaHubError]) -> Iterator[Path]:
+def staging_folder(target: Path, error_class: type[RobertaHubError]) -> Iterator[Path]:
     """Wait until nobody else works on `target`, and lend a private folder beside it.
 
     The folder is removed at the end.
     """
     try:
         target.parent.mkdir(parents=True, exist_ok=True)
-        with turn(_lock_of(target)), staging(target, locked=True) as work:
+        with lock(_lock_of(target)), staging(target, locked=True) as work:
             yield work
     except RobertaHubError:
         raise
@@ -112,7 +112,7 @@ def workplace(target: Path, error_class: type[RobertaHubError]) -> Iterator[Path
 
 
 @contextlib.contextmanager
-def turn(path: Path) -> Iterator[None]:
+def lock(path: Path) -> Iterator[None]:
     """Hold a lock while others wait, where that is possible; go on without it where it is not."""
     try:
         from filelock import FileLock
@@ -121,7 +121,7 @@ def turn(path: Path) -> Iterator[None]:
         return
     lock = FileLock(path)
     with contextlib.suppress(OSError):  # a Timeout among them
-        lock.acquire(timeout=PATIENCE)
+        lock.acquire(timeout=LOCK_SECONDS)
     try:
         yield
     finally:
@@ -132,7 +132,7 @@ def _lock_of(target: Path) -> Path:
     return target.parent / f".{target.name}.lock"
 
 
-def tidy(target: Path) -> None:
+def remove_stale(target: Path) -> None:
     """Remove what killed processes left of `target`, unless somebody is at work there.
 
     Usually nothing is there.
@@ -143,7 +143,7 @@ def tidy(target: Path) -> None:
         from filelock import FileLock
 
         with FileLock(_lock_of(target), timeout=0):
-            sweep(target, locked=True)
+            remove_leftovers(target, locked=True)
 
 
 # ---- publishing it ----
@@ -177,7 +177,7 @@ def publish(
         "archive_size": archive_size,
         "files": files,
     }
-    (work / MANIFEST).write_text(json.dumps(manifest, indent=2), encoding="utf-8")
+    (work / MANIFEST_FILE).write_text(json.dumps(manifest, indent=2), encoding="utf-8")
 
     def same() -> bool:
         there = read_manifest(target)
@@ -197,7 +197,7 @@ def require_room(folder: Path, needed: int) -> None:
 
 
 @contextlib.contextmanager
-def room(folder: Path, needed: int | None) -> Iterator[None]:
+def check_room(folder: Path, needed: int | None) -> Iterator[None]:
     """Refuse what does not fit before it is begun.
 
     If the disk fills up all the same, the error names the needed and the free bytes.
@@ -206,7 +206,7 @@ def room(folder: Path, needed: int | None) -> Iterator[None]:
     try:
         yield
     except OSError as error:
-        if error.errno not in FULL:
+        if error.errno not in FULL_DISK_ERRORS:
             raise
         want = "an unknown number of" if needed is None else format(needed, ",")
         free = shutil.disk_usage(folder).free

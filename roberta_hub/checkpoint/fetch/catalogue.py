@@ -1,4 +1,4 @@
-"""Finds the record of a model by its name, and holds a checkpoint against it."""
+"""Finds the record of a model by name, and checks a checkpoint against it."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from roberta_hub.checkpoint.fetch.records import MODELS, Kind, Record, Remote
 from roberta_hub.config import FAIRSEQ_FIELDS, RobertaConfig
 from roberta_hub.errors import CheckpointError
 
-SHAPE = (
+SHAPE_FIELDS = (
     "vocab_size",
     "padding_idx",
     "max_positions",
@@ -25,25 +25,25 @@ SHAPE = (
     "layernorm_embedding",
     "untie_weights",
 )
-"""Fields of the configuration in which a model must be what its record says."""
+"""Configuration fields in which a model must match its record."""
 
 
-def ships(record: Record) -> bool:
-    """Tell whether a model lies in the package, so that nothing is downloaded.
+def is_bundled(record: Record) -> bool:
+    """Whether a model is part of the package, so nothing is downloaded.
 
     Example:
-        >>> ships(find("roberta.base")), ships(find("roberta.tiny"))
+        >>> is_bundled(find_record("roberta.base")), is_bundled(find_record("roberta.tiny"))
         (False, True)
     """
     return any(origin.kind == "package" for origin in record.origins)
 
 
-PUBLISHED = tuple(record for record in MODELS if not ships(record))
+DOWNLOADED_MODELS = tuple(record for record in MODELS if not is_bundled(record))
 """The models that are downloaded."""
 
 
 def config_of(record: Record) -> RobertaConfig:
-    """Return the configuration of a named model, known before a byte of it is downloaded.
+    """Configuration of a named model, without a download.
 
     Example:
         >>> config_of(MODELS[1]).num_layers
@@ -53,79 +53,80 @@ def config_of(record: Record) -> RobertaConfig:
 
 
 def files_of(record: Record, kind: Kind) -> tuple[Remote, ...]:
-    """Return what one publisher has of a model, nothing where it has none of it.
+    """Files that one publisher has of a model; empty if none.
 
     Example:
         >>> [file.name for file in files_of(MODELS[0], "fairseq")]
         ['roberta.base.tar.gz']
-        >>> files_of(find("roberta.tiny"), "fairseq")
+        >>> files_of(find_record("roberta.tiny"), "fairseq")
         ()
     """
     return tuple(file for origin in record.origins if origin.kind == kind for file in origin.files)
 
 
-def embedded(record: Record) -> Path:
-    """Return the folder of a model that lies in the package.
+def bundled_path(record: Record) -> Path:
+    """Folder of a model that is part of the package.
 
     Example:
-        >>> sorted(path.name for path in embedded(find("roberta.tiny")).glob("*.safetensors"))
+        >>> folder = bundled_path(find_record("roberta.tiny"))
+        >>> [path.name for path in folder.glob("*.safetensors")]
         ['model.safetensors']
     """
     return Path(__file__).resolve().parents[2] / "models" / record.name.rpartition(".")[2]
 
 
-def find(name: str) -> Record | None:
-    """Return the record of a name or an alias, Hugging Face's too; None: there is no such model.
+def find_record(name: str) -> Record | None:
+    """Record by name or alias, Hugging Face's included; None if there is no such model.
 
     Example:
-        >>> find("roberta_large_mnli").name, find("FacebookAI/xlm-roberta-base").name
+        >>> find_record("roberta_large_mnli").name, find_record("FacebookAI/xlm-roberta-base").name
         ('roberta.large.mnli', 'xlmr.base')
-        >>> find("bert-base") is None
+        >>> find_record("bert-base") is None
         True
     """
     return next((record for record in MODELS if name in names_of(record)), None)
 
 
 def names_of(record: Record) -> tuple[str, ...]:
-    """Return every name that loads a model, the canonical one first.
+    """All names of a model, the canonical one first.
 
     Example:
-        >>> names_of(find("roberta.base"))
+        >>> names_of(find_record("roberta.base"))
         ('roberta.base', 'roberta_base', 'FacebookAI/roberta-base', 'roberta-base')
     """
     return (record.name, *record.aliases, *record.elsewhere)
 
 
-def suggest(name: str) -> list[str]:
-    """Return the canonical names that look most like `name`, nearest first: for "did you mean".
+def suggestions(name: str) -> list[str]:
+    """Canonical names closest to `name`, for "did you mean".
 
     Example:
-        >>> suggest("roberta-large-mnli")[0]
+        >>> suggestions("roberta-large-mnli")[0]
         'roberta.large.mnli'
-        >>> suggest("Roberta_Base")[0]
+        >>> suggestions("Roberta_Base")[0]
         'roberta.base'
-        >>> suggest("FacebookAI/roberta-base")[0]
+        >>> suggestions("FacebookAI/roberta-base")[0]
         'roberta.base'
-        >>> suggest("google/bert-base-uncasd")[0]
+        >>> suggestions("google/bert-base-uncasd")[0]
         'bert.base.uncased'
-        >>> suggest("gpt2")
+        >>> suggestions("gpt2")
         []
     """
     known: dict[str, str] = {}
-    for record in reversed(MODELS):  # of names that look alike the first row's
+    for record in reversed(MODELS):  # for equal spellings the first record wins
         known |= {_spelling(other): record.name for other in names_of(record)}
     near = difflib.get_close_matches(_spelling(name), known, n=9, cutoff=0.7)
     return list(dict.fromkeys(known[spelling] for spelling in near))[:3]
 
 
 def _spelling(name: str) -> str:
-    """Write a name as the canonical ones are: lower case, dots, no owner and no ending."""
+    """Normalize a name: lower case, dots, no owner and no suffix."""
     bare = name[-200:].rstrip("/").rpartition("/")[2].lower().removesuffix(".tar.gz")
     return bare.replace("_", ".").replace("-", ".")
 
 
-def name_heads(record: Record, checkpoint: Checkpoint) -> None:
-    """Give the heads of a checkpoint the names, labels and inputs that its record states.
+def apply_head_names(record: Record, checkpoint: Checkpoint) -> None:
+    """Set names, labels and inputs of a checkpoint's heads from its record.
 
     fairseq's files do not name the labels. Hugging Face's files do not name the head, and write
     the labels in capitals: `CONTRADICTION`.
@@ -141,7 +142,7 @@ def name_heads(record: Record, checkpoint: Checkpoint) -> None:
         if old in checkpoint.head_settings:
             checkpoint.head_settings[new] = checkpoint.head_settings.pop(old)
         labels = tuple(label.lower() for label in checkpoint.labels.pop(old, ()))
-        # A file that names its labels also says in which order they are.
+        # A file that names its labels also has their order.
         if sorted(labels) == sorted(record.labels[new]):
             checkpoint.labels[new] = labels
     checkpoint.labels = {**record.labels, **checkpoint.labels}
@@ -155,7 +156,7 @@ def check_shape(
     """Refuse a checkpoint whose shape is not that of the named model.
 
     Args:
-        record: whose shape is compared, but for the fields it is unsure of.
+        record: its shape is compared, except fields it is unsure of.
         checkpoint: as read, with `overrides`.
         overrides: fairseq's arguments that the caller changed; their fields are not compared.
         folder: where it was read from, for the message.
@@ -167,12 +168,12 @@ def check_shape(
     if "encoder_layers_to_keep" in overrides:
         asked.add("num_layers")
     config = config_of(record)
-    for name in SHAPE:
+    for name in SHAPE_FIELDS:
         found, stated = getattr(checkpoint.config, name), getattr(config, name)
         if found != stated and name not in record.unsure and name not in asked:
             remedy = (
                 "reinstall roberta-hub"
-                if ships(record)
+                if is_bundled(record)
                 else f"delete {folder} and load again, or load it by its path as the model that "
                 "it is"
             )

@@ -6,9 +6,9 @@ import json
 import re
 from pathlib import Path
 
-from roberta_hub.checkpoint.fetch.cache import cache_root, turn
+from roberta_hub.checkpoint.fetch.cache import cache_root, lock
+from roberta_hub.checkpoint.fetch.http import Received
 from roberta_hub.checkpoint.fetch.records import Remote
-from roberta_hub.checkpoint.fetch.transfer import Received
 from roberta_hub.errors import DownloadError
 from roberta_hub.files import publishing
 
@@ -65,7 +65,7 @@ def remember(seen: tuple[tuple[Remote, Received], ...], stage: Path) -> None:
     new = {remote.url: vars(got) for remote, got in seen if remote.sha256 is None}
     path = cache_root() / DIGESTS
     # One table for all models, each of which has its own lock.
-    with turn(path.with_name(f".{DIGESTS}.lock")):
+    with lock(path.with_name(f".{DIGESTS}.lock")):
         for remote, got in seen:  # again: it may have been recorded since
             check_digest(remote, remote.url, got)
         known = {url: vars(got) for url, got in known_digests().items()}

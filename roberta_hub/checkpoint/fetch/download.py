@@ -18,41 +18,41 @@ from urllib.parse import urlsplit
 import torch.hub
 
 from roberta_hub.checkpoint.fetch.archive import (
-    MAX_BYTES,
+    MAX_ARCHIVE_BYTES,
     is_web_page,
     not_gzip,
     sha256_of,
     unpack,
 )
 from roberta_hub.checkpoint.fetch.cache import (
-    MODEL,
-    WEIGHTS,
+    CHECKPOINT_FILE,
+    WEIGHT_FILES,
     FileTable,
     cache_root,
     fairseq_cache,
     is_model,
     publish,
     read_manifest,
-    tidy,
-    workplace,
+    remove_stale,
+    staging_folder,
 )
 from roberta_hub.checkpoint.fetch.catalogue import files_of
 from roberta_hub.checkpoint.fetch.digests import check_digest, remember
-from roberta_hub.checkpoint.fetch.records import (
-    ARCHIVES,
-    HUGGINGFACE,
-    Origin,
-    Record,
-    Remote,
-)
-from roberta_hub.checkpoint.fetch.transfer import (
-    BY_HAND,
+from roberta_hub.checkpoint.fetch.http import (
+    MANUAL_REMEDY,
     MIRROR_ENV,
     AbsentFileError,
     Received,
     UnreachableError,
     receive,
     safe_url,
+)
+from roberta_hub.checkpoint.fetch.records import (
+    ARCHIVES,
+    HUGGINGFACE,
+    Origin,
+    Record,
+    Remote,
 )
 from roberta_hub.checkpoint.safetensors import read_safetensors
 from roberta_hub.errors import CheckpointError, DownloadError, Remedy, RobertaHubError
@@ -100,13 +100,13 @@ def fetch_model(record: Record, *, force: bool = False, progress: bool = True) -
         CheckpointError: The archive is damaged or unsafe.
     """
     target = cache_root() / record.name
-    tidy(target)
+    remove_stale(target)
     if not force and (found := find_cached(record) or find_in_fairseq_cache(record)) is not None:
         return found
     at_hand = None if force else find_in_torch_hub(record)
     if at_hand is None:
         _require_online(record, target)
-    with workplace(target, DownloadError) as stage:
+    with staging_folder(target, DownloadError) as stage:
         # Another process may have finished it while this one waited for the lock.
         if not force and find_cached(record) is not None:
             return target
@@ -134,7 +134,7 @@ def _require_online(record: Record, target: Path) -> None:
         raise DownloadError(
             f"{record.name} has to be downloaded, and {OFFLINE_ENV} forbids it. Searched: "
             f"{', '.join(map(str, searched))}. Unset {OFFLINE_ENV}, point "
-            f"TORCH_HOME at a cache that has it, {BY_HAND}"
+            f"TORCH_HOME at a cache that has it, {MANUAL_REMEDY}"
         )
 
 
@@ -147,7 +147,7 @@ def find_cached(record: Record) -> Path | None:
     manifest = read_manifest(folder)
     if manifest is None or not is_model(files := manifest["files"]):
         return None
-    if MODEL in files:
+    if CHECKPOINT_FILE in files:
         found = [manifest.get("archive_sha256")]
         pinned = files_of(record, "fairseq")
     else:
@@ -175,7 +175,7 @@ def find_in_fairseq_cache(record: Record) -> Path | None:
                 fairseq_cache().glob(f"{name}*"), key=lambda path: path.lstat().st_mtime
             )
             for folder in reversed(versions):
-                if all((folder / wanted).is_file() for wanted in (MODEL, "dict.txt")):
+                if all((folder / wanted).is_file() for wanted in (CHECKPOINT_FILE, "dict.txt")):
                     return folder
     return None
 
@@ -281,7 +281,7 @@ def _from_fairseq(origin: Origin, stage: Path, label: str | None) -> _Delivery:
         got = receive(url, archive, label=label, limit=remote.size, copies=2)
         if (problem := not_gzip(archive)) is not None:
             raise DownloadError(
-                f"{url}: {problem}. Log in to the network, check {MIRROR_ENV}, {BY_HAND}"
+                f"{url}: {problem}. Log in to the network, check {MIRROR_ENV}, {MANUAL_REMEDY}"
             )
     except DownloadError as error:
         archive.unlink(missing_ok=True)
@@ -344,7 +344,7 @@ def _file(remote: Remote, folder: Path, label: str | None) -> Received:
     """Download one file of a repository under its own name."""
     path = folder / remote.name
     path.parent.mkdir(parents=True, exist_ok=True)
-    limit = MAX_BYTES if path.name in WEIGHTS else SMALL_BYTES
+    limit = MAX_ARCHIVE_BYTES if path.name in WEIGHT_FILES else SMALL_BYTES
     url = _mirrored(remote, (HUGGINGFACE,), ENDPOINT_ENV)
     try:
         return receive(url, path, label=label, limit=remote.size or limit)

@@ -42,7 +42,7 @@ class HostileError(Exception):
 
 
 @dataclass
-class Asked:
+class RequestedName:
     """A name that a pickle asks for."""
 
     name: str
@@ -61,7 +61,7 @@ class Survey:
     """What was found in the pickles of a file."""
 
     allowed: Container[str]
-    asked: dict[tuple[str, str], Asked] = field(default_factory=dict)
+    asked: dict[tuple[str, str], RequestedName] = field(default_factory=dict)
     refusals: list[str] = field(default_factory=list)
     """Why `load_model` does not read it; empty if it does."""
     damage: Exception | None = None
@@ -93,7 +93,9 @@ class Survey:
             if len(self.asked) >= MAX_NAMES:
                 raise HostileError(f"it asks for more than {MAX_NAMES:,} different names")
             verdict: Any = "tensor" if plumbing else "inert" if harmless else "refused"
-            entry = self.asked[self.where, full[:200]] = Asked(full[:200], verdict, self.where)
+            entry = self.asked[self.where, full[:200]] = RequestedName(
+                full[:200], verdict, self.where
+            )
         entry.times += 1
         return full
 

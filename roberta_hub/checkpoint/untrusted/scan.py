@@ -18,12 +18,12 @@ from pathlib import Path
 from typing import IO, Any
 
 from roberta_hub.checkpoint.fetch import archive as tgz
-from roberta_hub.checkpoint.fetch.cache import DICTIONARIES, MODEL, is_model
+from roberta_hub.checkpoint.fetch.cache import CHECKPOINT_FILE, DICTIONARY_FILES, is_model
 from roberta_hub.checkpoint.untrusted.opcodes import HostileError, Survey, follow
 
-MAX_PICKLE = 64 << 20
+MAX_PICKLE_BYTES = 64 << 20
 """Most bytes of a pickle without its tensors; that of roberta.large has 0.1 MB."""
-MAX_READ = 8 << 20
+MAX_READ_BYTES = 8 << 20
 """Most bytes of a zip file's directory, which zipfile reads at once; torch writes 100 a tensor."""
 _PICKLES = 5
 """Pickles in a legacy file: magic number, protocol, system, object, storage keys. Raw bytes
@@ -88,7 +88,7 @@ def _survey(file: IO[bytes], size: int, kind: str, found: Survey) -> None:
         if kind == "zip":
             _survey_zip(file, size, found)
         else:
-            bounded = _Bounded(file, MAX_PICKLE, MAX_PICKLE)
+            bounded = _Bounded(file, MAX_PICKLE_BYTES, MAX_PICKLE_BYTES)
             for index in range(_PICKLES):
                 start = found.opcodes
                 first = follow(bounded, found, f"pickle {index + 1} of {_PICKLES}")
@@ -120,19 +120,21 @@ def survey_archive(path: Path, allowed: Container[str]) -> tuple[dict[str, int],
             with tarfile.open(fileobj=plain, mode="r|") as tar:
                 for count, member in enumerate(tar, start=1):
                     members[member.name] = member.size
-                    name = tgz.accept(member, count, (MODEL, *DICTIONARIES))
-                    plain.limit = member.offset_data + member.size + tgz.HEADER_ROOM
+                    name = tgz.accept(member, count, (CHECKPOINT_FILE, *DICTIONARY_FILES))
+                    plain.limit = member.offset_data + member.size + tgz.HEADER_BYTES
                     if name in seen:
                         raise tarfile.TarError(f"there is a second {name}, {member.name!r}")
                     content = tar.extractfile(member) if name else None
                     seen |= {name} if name else set()
-                    if content and name == MODEL:
+                    if content and name == CHECKPOINT_FILE:
                         _survey_stream(content, member.size, found)
-            plain.limit = plain.tell() + tgz.HEADER_ROOM
-            while plain.read(tgz.CHUNK):
+            plain.limit = plain.tell() + tgz.HEADER_BYTES
+            while plain.read(tgz.CHUNK_BYTES):
                 pass
         if not is_model(seen):
-            raise tarfile.TarError(f"it has no {'dict.txt' if MODEL in seen else MODEL}")
+            raise tarfile.TarError(
+                f"it has no {'dict.txt' if CHECKPOINT_FILE in seen else CHECKPOINT_FILE}"
+            )
     except tgz.UNREADABLE as error:
         found.refuse(f"as an archive, {str(error)[:300]}")
     return members, found
@@ -145,11 +147,11 @@ def _survey_stream(stream: IO[bytes], size: int, found: Survey) -> None:
     """
     with tempfile.TemporaryFile() as ends:
         kept, tail = 0, b""
-        while chunk := stream.read(tgz.CHUNK):
-            if kept < MAX_PICKLE:
+        while chunk := stream.read(tgz.CHUNK_BYTES):
+            if kept < MAX_PICKLE_BYTES:
                 kept += ends.write(chunk)
             else:
-                tail = (tail + chunk)[-MAX_READ:]
+                tail = (tail + chunk)[-MAX_READ_BYTES:]
         ends.seek(max(kept, size - len(tail)))  # the hole before it reads as zeros
         ends.write(tail)
         ends.seek(0)
@@ -159,7 +161,7 @@ def _survey_stream(stream: IO[bytes], size: int, found: Survey) -> None:
 
 
 def _survey_zip(file: IO[bytes], size: int, found: Survey) -> None:
-    bounded: Any = _Bounded(file, MAX_READ)
+    bounded: Any = _Bounded(file, MAX_READ_BYTES)
     with zipfile.ZipFile(bounded) as archive:
         _check_end(bounded, size)
         entries = archive.infolist()
@@ -176,8 +178,10 @@ def _survey_zip(file: IO[bytes], size: int, found: Survey) -> None:
                 "it is a zip file without a checkpoint in it; unpack it, and give its folder"
             )
         for entry in pickles:
-            if entry.file_size > MAX_PICKLE:
-                raise HostileError(f"{entry.filename[:100]!r} has more than {MAX_PICKLE:,} bytes")
+            if entry.file_size > MAX_PICKLE_BYTES:
+                raise HostileError(
+                    f"{entry.filename[:100]!r} has more than {MAX_PICKLE_BYTES:,} bytes"
+                )
             if (
                 not entry.CRC
             ):  # torch.serialization.set_crc32_options(False); zipfile then compares nothing

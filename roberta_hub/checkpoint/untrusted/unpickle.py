@@ -81,7 +81,7 @@ _ALLOWED: list[Any] = [
 _allowing = threading.RLock()
 """Held while torch reads. Its list of allowed classes is one for the whole process, and leaving
 `safe_globals` takes ours off it: another thread's load would find them gone."""
-NAMES = frozenset(
+CLASS_NAMES = frozenset(
     {
         *_FOREIGN,
         "argparse.Namespace",
@@ -107,7 +107,7 @@ def load_pickle(path: Path) -> Any:
     kind = recognize(path)
     _check_torch(path)
     try:
-        scan(path, kind, NAMES)
+        scan(path, kind, CLASS_NAMES)
         if kind == "zip":
             check_sums(path)
         with _allowing, torch.serialization.safe_globals(_ALLOWED):

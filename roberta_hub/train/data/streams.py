@@ -20,7 +20,7 @@ from typing import Any
 import torch
 from torch import Tensor
 
-from roberta_hub.checkpoint.fetch.cache import turn
+from roberta_hub.checkpoint.fetch.cache import lock
 from roberta_hub.errors import InputError
 from roberta_hub.files import flush, read_note, write_json
 from roberta_hub.rows.lines import NO_LINE_LIMIT, lines
@@ -105,7 +105,7 @@ def build_stream(
         "dtype": "uint16" if len(tokenizer) <= 1 << 16 else "int32",
     }
     folder.mkdir(parents=True, exist_ok=True)
-    with turn(folder / ".lock"):  # one process of several builds, the others wait
+    with lock(folder / ".lock"):  # one process of several builds, the others wait
         known = _index(folder)
         if known is None or {k: known.get(k) for k in about} != about:
             parts = _tokenize(paths, folder / "parts", tokenizer, about, threads, progress)

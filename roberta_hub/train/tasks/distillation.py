@@ -19,7 +19,7 @@ from roberta_hub.errors import InputError
 from roberta_hub.hub import load_model
 from roberta_hub.inference.mode import evaluating
 from roberta_hub.interface import RobertaHubInterface
-from roberta_hub.model.kernels import lacks
+from roberta_hub.model.kernels import missing_features
 from roberta_hub.model.matrices import Dtype
 from roberta_hub.model.packing import PackedBatch, pack_sequences
 from roberta_hub.text.tokenizer import Tokenizer
@@ -56,7 +56,7 @@ def load_teacher(name_or_path: str, precision: str) -> RobertaHubInterface:
         precision: `loop.precision` of the run.
     """
     dtype: Dtype | None = None
-    if precision == "bf16" and lacks("bfloat16") is None:
+    if precision == "bf16" and missing_features("bfloat16") is None:
         dtype = "bfloat16"
     teacher = load_model(name_or_path).eval()
     with warnings.catch_warnings():

@@ -1,7 +1,7 @@
 """Downloads a URL into a file, and counts and hashes its bytes on the way.
 
-A connection that breaks is resumed where it broke. The rest is asked for with `If-Range` and taken
-only where the answer fits to the byte, so that no byte of another version gets in.
+A broken connection is resumed with `If-Range`, and the rest is accepted only if it continues at
+the exact byte, so that two versions of a file are never mixed.
 """
 
 from __future__ import annotations
@@ -17,8 +17,8 @@ from pathlib import Path
 from typing import IO, TYPE_CHECKING, Any
 from urllib.parse import urljoin, urlsplit
 
-from roberta_hub.checkpoint.fetch.archive import CHUNK, MAX_BYTES
-from roberta_hub.checkpoint.fetch.cache import room
+from roberta_hub.checkpoint.fetch.archive import CHUNK_BYTES, MAX_ARCHIVE_BYTES
+from roberta_hub.checkpoint.fetch.cache import check_room
 from roberta_hub.errors import DownloadError
 from roberta_hub.files import flush
 from roberta_hub.terminal import progress_bar
@@ -28,41 +28,41 @@ if TYPE_CHECKING:
 
 MIRROR_ENV = "ROBERTA_HUB_MIRROR"
 """A base URL that replaces fairseq's; plain http only for this machine."""
-TIMEOUT = (10, 60)
+TIMEOUT_SECONDS = (10, 60)
 """Seconds to connect, and seconds without a byte, before an attempt is given up."""
-ATTEMPTS = 5
+MAX_ATTEMPTS = 5
 """Attempts without progress, after which the last failure becomes an error."""
-PROGRESS = 1 << 20
+PROGRESS_BYTES = 1 << 20
 """Bytes that count as progress."""
-BACKOFF = 1.0
+BACKOFF_SECONDS = 1.0
 """Seconds before the second attempt; doubled for each further one."""
-MAX_WAIT = 60.0
-"""Most seconds that a server's Retry-After may make us wait."""
+MAX_WAIT_SECONDS = 60.0
+"""Limit of a server's Retry-After."""
 MAX_REDIRECTS = 10
-"""As browsers do, more or less; fairseq's server needs none, Hugging Face's one."""
-LOOPBACK = ("localhost", "127.0.0.1", "::1")
-"""The hosts that plain http may talk to."""
-NO_WAY = (errno.ENETUNREACH, errno.EHOSTUNREACH, errno.ENETDOWN, errno.EADDRNOTAVAIL)
-"""Errors that a machine without a network gives for any address."""
-BY_HAND = "or fetch the files another way and load them by their path"
-"""The remedy that always works."""
+"""Limit of redirects, similar to browsers'."""
+LOOPBACK_HOSTS = ("localhost", "127.0.0.1", "::1")
+"""Hosts allowed over plain http."""
+NO_NETWORK_ERRORS = (errno.ENETUNREACH, errno.EHOSTUNREACH, errno.ENETDOWN, errno.EADDRNOTAVAIL)
+"""Errors of a machine without a network, for any address."""
+MANUAL_REMEDY = "or fetch the files another way and load them by their path"
+"""The last remedy of every message."""
 
 
 @dataclass(frozen=True)
 class Received:
-    """Size and digest of a file as it arrived."""
+    """Size and digest of a downloaded file."""
 
     size: int
     sha256: str
 
 
 class UnreachableError(DownloadError):
-    """No server answers: no such name, no network, nothing there. A second try is of no use."""
+    """No server answers: unknown host, no network or no listener. Not retried."""
 
     def __init__(self, host: str, reason: str) -> None:
         super().__init__(
             f"{host} cannot be reached: {reason}. Check the connection (HTTPS_PROXY is honoured) "
-            f"or set {MIRROR_ENV}, {BY_HAND}"
+            f"or set {MIRROR_ENV}, {MANUAL_REMEDY}"
         )
         self.host, self.reason = host, reason
 
@@ -102,22 +102,24 @@ def receive(
 
     failures, best = 0, 0
     with requests.Session() as session, open(path, "wb") as file:
-        partial = _Partial(url, file, limit or MAX_BYTES)
+        partial = _Partial(url, file, limit or MAX_ARCHIVE_BYTES)
         while True:
             try:
                 _attempt(session, partial, label, copies)
                 break
             except _TransientError as error:
                 failure = error
-            if partial.received >= best + PROGRESS:
+            if partial.received >= best + PROGRESS_BYTES:
                 failures, best = 0, partial.received
             failures += 1
-            if failures >= ATTEMPTS:
+            if failures >= MAX_ATTEMPTS:
                 raise DownloadError(
-                    f"{url} failed {ATTEMPTS} times, the last time: {failure}. Try again later, "
-                    f"check the connection (HTTPS_PROXY is honoured) or set {MIRROR_ENV}, {BY_HAND}"
+                    f"{url} failed {MAX_ATTEMPTS} times, the last time: {failure}. Try again "
+                    "later, "
+                    f"check the connection (HTTPS_PROXY is honoured) or set {MIRROR_ENV}, "
+                    f"{MANUAL_REMEDY}"
                 ) from failure
-            time.sleep(max(BACKOFF * 2 ** (failures - 1), failure.wait))
+            time.sleep(max(BACKOFF_SECONDS * 2 ** (failures - 1), failure.wait))
         flush(file)
     return Received(partial.received, partial.digest.hexdigest())
 
@@ -193,11 +195,11 @@ def _attempt(session: requests.Session, partial: _Partial, label: str | None, co
         needed = None if total is None else copies * total - start
         shown = False if label is None else None
         bar = progress_bar(total, unit="B", shown=shown, start=start, label=label)
-        with room(Path(partial.file.name).parent, needed), bar:
+        with check_room(Path(partial.file.name).parent, needed), bar:
             try:
                 # Undecoded: some servers call a .tar.gz "Content-Encoding: gzip", and would have it
                 # unpacked here.
-                for chunk in response.raw.stream(CHUNK, decode_content=False):
+                for chunk in response.raw.stream(CHUNK_BYTES, decode_content=False):
                     partial.append(chunk)
                     bar.update(len(chunk))
                 partial.file.flush()
@@ -225,14 +227,14 @@ def _open(session: requests.Session, partial: _Partial) -> requests.Response:
             response = session.get(
                 url,
                 stream=True,
-                timeout=TIMEOUT,
+                timeout=TIMEOUT_SECONDS,
                 allow_redirects=False,
                 headers=partial.headers(),
             )
         except requests.exceptions.SSLError as error:
             raise DownloadError(
                 f"{url}: the server's certificate was not accepted ({error}). Behind a company "
-                f"proxy, set REQUESTS_CA_BUNDLE to its certificate, {BY_HAND}"
+                f"proxy, set REQUESTS_CA_BUNDLE to its certificate, {MANUAL_REMEDY}"
             ) from error
         except (requests.ConnectionError, requests.Timeout) as error:
             reason = _unreachable(error)
@@ -243,7 +245,7 @@ def _open(session: requests.Session, partial: _Partial) -> requests.Response:
             raise UnreachableError(str(host), reason) from None
         # ValueError: requests looks at a redirect's address even if it is not to follow it.
         except (requests.RequestException, ValueError) as error:
-            raise DownloadError(f"{url}: {error}. Check {MIRROR_ENV}, {BY_HAND}") from error
+            raise DownloadError(f"{url}: {error}. Check {MIRROR_ENV}, {MANUAL_REMEDY}") from error
         if not response.is_redirect:
             _require_body(response, url, ranged=partial.continues)
             return response
@@ -267,7 +269,7 @@ def _unreachable(error: BaseException) -> str | None:
             return "its name does not resolve"
         if isinstance(cause, ConnectionRefusedError):
             return "the connection was refused"
-        if isinstance(cause, OSError) and cause.errno in NO_WAY:
+        if isinstance(cause, OSError) and cause.errno in NO_NETWORK_ERRORS:
             return (cause.strerror or "no route").lower()
         # requests and urllib3 keep what they met in `args` and `reason` rather than as a cause.
         waiting += [cause.__cause__, cause.__context__, getattr(cause, "reason", None)]
@@ -283,13 +285,13 @@ def safe_url(location: str, origin: str) -> str:
     try:
         url = urljoin(origin, location)
         parts, downgrade = urlsplit(url), urlsplit(origin).scheme == "https"
-        local = parts.scheme == "http" and parts.hostname in LOOPBACK and not downgrade
+        local = parts.scheme == "http" and parts.hostname in LOOPBACK_HOSTS and not downgrade
     except ValueError as error:
         raise DownloadError(f"{origin} leads to {location!r}, not a URL ({error})") from error
     if parts.scheme != "https" and not local:
         raise DownloadError(
             f"{origin} leads to {url!r}, refused: only https is followed (http on this machine). "
-            f"Check the network and {MIRROR_ENV}, {BY_HAND}"
+            f"Check the network and {MIRROR_ENV}, {MANUAL_REMEDY}"
         )
     return url
 
@@ -303,15 +305,15 @@ def _require_body(response: requests.Response, url: str, *, ranged: bool) -> Non
     if status in (408, 429) or status >= 500:
         raise _TransientError(answer, _seconds(response.headers.get("Retry-After", "")))
     refusal = AbsentFileError if status in (404, 410) else DownloadError
-    raise refusal(f"{answer}, no file there or no access. Check {MIRROR_ENV}, {BY_HAND}")
+    raise refusal(f"{answer}, no file there or no access. Check {MIRROR_ENV}, {MANUAL_REMEDY}")
 
 
 def _seconds(retry_after: str) -> float:
     """Return how long to wait, which a server says in seconds or as a date."""
     if retry_after.isdecimal():
-        return min(float(retry_after), MAX_WAIT)
+        return min(float(retry_after), MAX_WAIT_SECONDS)
     try:
         date = email.utils.parsedate_to_datetime(retry_after).timestamp()
     except (TypeError, ValueError):
         return 0.0
-    return min(max(date - time.time(), 0.0), MAX_WAIT)
+    return min(max(date - time.time(), 0.0), MAX_WAIT_SECONDS)
