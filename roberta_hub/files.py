@@ -1,4 +1,4 @@
-"""Reads files with a limit, and writes them so that nobody ever sees half of one."""
+"""Reads files with a size limit, and writes them atomically."""
 
 from __future__ import annotations
 
@@ -91,7 +91,7 @@ def too_large(
 def read_json(path: Path) -> dict[str, Any]:
     """Read a JSON object from a file of at most `MAX_JSON_BYTES` bytes.
 
-    What lies in a model's folder is read through `folder.Folder`, which reads a file once.
+    Files of a model's folder are read through `folder.Folder`, which reads each once.
 
     Raises:
         CheckpointError: the file is missing, too large, damaged, or holds something else.
@@ -167,7 +167,7 @@ def publishing(target: Path, stage: Path | None = None) -> Iterator[Path]:
 
     Args:
         target: the file.
-        stage: the temporary name, on the same disk; None: a hidden one beside `target`.
+        stage: the temporary name, on the same disk; None: a hidden one in the same folder.
 
     Example:
         >>> import pathlib, tempfile
@@ -207,7 +207,7 @@ def publish_new(stage: Path, target: Path) -> bool:
 def publish_folder(
     stage: Path, target: Path, old: Path, keep: Callable[[], bool] = lambda: False
 ) -> None:
-    """Put a complete folder in place of `target`, so that nobody ever finds half of one.
+    """Replace `target` by a complete folder, atomically.
 
     A folder with files in it cannot be replaced in one step. In between it has the name `old`, from
     which whoever comes after a death can restore it.
@@ -340,7 +340,7 @@ STALE_SECONDS = 86400.0
 
 @contextlib.contextmanager
 def staging(target: Path, *, locked: bool = False) -> Iterator[Path]:
-    """Lend a private folder beside `target`, which is gone afterwards.
+    """Provide a private temporary folder in the folder of `target`.
 
     What killed processes left of `target` is removed first.
 
@@ -359,7 +359,7 @@ def staging(target: Path, *, locked: bool = False) -> Iterator[Path]:
 
 
 def old_name(target: Path) -> Path:
-    """Name the folder that `target` is while another takes its place; `remove_leftovers` puts it back."""
+    """Temporary name of `target` during a replacement; `remove_leftovers` restores it."""
     return target.with_name(f".old-{target.name}~{stage_tag()}")
 
 
@@ -373,7 +373,7 @@ def leftovers(target: Path) -> list[Path]:
 
 
 def remove_leftovers(target: Path, *, locked: bool = False) -> None:
-    """Remove what killed processes left behind.
+    """Remove the leftovers of killed processes.
 
     A copy that such a process had moved out of the way is put back.
 
@@ -405,10 +405,10 @@ def abandoned(stage: Path, *, locked: bool = False) -> bool:
 
     Args:
         stage: of any process. One from another machine, which may not see the lock, counts as
-            abandoned after `STALE_SECONDS` seconds; so does one of this machine where the system does not
-            say when a process began.
+            abandoned after `STALE_SECONDS`; so does one of this machine if the system does not say
+            when a process began.
         locked: whether the caller holds the lock under which such folders are made. Then one of
-            this machine is nobody's.
+            this machine is abandoned.
     """
     tag = stage.name.rpartition("~")[2].split("_")
     if len(tag) != 4 or not tag[1].isdecimal():

@@ -85,9 +85,10 @@ def some_rows_attention(
 ) -> Tensor:
     """`packed_attention` for some tokens, any number of each sequence.
 
-    Other rows get zero queries, whose result is dropped; attention is cheap next to the projections.
+    Other rows get zero queries, whose result is dropped; attention is cheap compared with the
+    projections.
 
-    Shapes: query and the result (M, C); rows, no two alike, (M,); key and value (N, C).
+    Shapes: query and the result (M, C); distinct rows (M,); key and value (N, C).
     """
     every = query.new_zeros(key.shape).index_copy(0, rows, query)
     mixed = packed_attention(every, key, value, batch=batch, num_heads=num_heads, dropout=dropout)

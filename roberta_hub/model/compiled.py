@@ -39,8 +39,8 @@ _TILE_ROWS = 12
 _CACHE_LINE_BYTES = 64
 """Alignment of weights, in bytes."""
 COMPILED_ABI_VERSION = 5
-"""Version of the structures and weight order shared with compiled.cpp. Increase it in both when they
-change, so that a library built from an older source never runs."""
+"""Version of the structures and weight order shared with compiled.cpp. Increase it in both files when
+they change, so that a library built from an older source never runs."""
 
 
 class _Matrix(ctypes.Structure):
@@ -82,7 +82,7 @@ class _Batch(ctypes.Structure):
 
 
 class LayerWeights(NamedTuple):
-    """Weights of a layer, as the compiled code takes them: (outputs, inputs) and (outputs,) each."""
+    """Weights of a layer for the compiled code: (outputs, inputs) and (outputs,) each."""
 
     query_key_value: tuple[Tensor, Tensor]
     mix: tuple[Tensor, Tensor]

@@ -1,9 +1,9 @@
 """Chooses matrix kernels by the CPU's instruction sets, from measured tables.
 
 Timing at run time gives different results on a busy machine. The rules here come from tables that
-name the CPU they were measured on, so a machine always gets the same kernels, and
-`$ROBERTA_HUB_MATRICES` overrides them: "onednn", "mkl" or "plain" for torch's, "compiled" for layers in
-the package's own code (compiled.py), with an error where that is not there.
+name the CPU they were measured on, so a machine always gets the same kernels.
+`$ROBERTA_HUB_MATRICES` overrides them: "onednn", "mkl" or "plain" for torch's, "compiled" for
+compiled layers (compiled.py), or an error if those are not available.
 """
 
 from __future__ import annotations
@@ -36,8 +36,8 @@ COMPILED_ROWS = {
 (benchmarks/results/compiled_zen_4.md) and a Cascade Lake (compiled_cascade_lake.md). For more rows,
 float16 weights are multiplied in float32. bfloat16 on Intel: not measured."""
 SMALL_LAYER_WEIGHTS = 4_000_000
-"""Up to this many weights a layer gets a second float32 form for few rows. For larger layers the copy
-saves nothing: both forms are memory-bound."""
+"""Up to this many weights a layer gets a second float32 form for few rows. For larger layers the
+copy saves nothing: both forms are memory-bound."""
 
 FLOAT32_KERNELS: tuple[tuple[str, Kernel, str], ...] = (
     ("GenuineIntel", "mkl", "avx512f"),
@@ -53,12 +53,12 @@ With AVX2 alone oneDNN's kernel is not faster than the plain one: on a Zen 3, 35
 for a corpus of base; plain 444, MKL 461."""
 
 INT8_FEATURES = ("avx512_vnni", "avx_vnni", "amx_int8")
-"""Instruction sets with int8 products faster than float32. With avx512_vnni: 1.5 to 2.3 times on one
-core of a Cascade Lake (benchmarks/results/kernels.md), 3.2 times the texts on a Zen 4
+"""Instruction sets with int8 products faster than float32. With avx512_vnni: 1.5 to 2.3 times on
+one core of a Cascade Lake (benchmarks/results/kernels.md), 3.2 times the texts on a Zen 4
 (benchmarks/results/speed_corpus_base_zen_4.md). Without them, sums of pairs saturate."""
 BFLOAT16_FEATURES = ("avx512_bf16", "amx_bf16")
-"""The same for bfloat16. Without them oneDNN emulates it, at 0.2 to 0.4 times float32's speed on one
-core (benchmarks/results/kernels.md). With them it has 1.8 times float32's speed on a Zen 4
+"""The same for bfloat16. Without them oneDNN emulates it, at 0.2 to 0.4 times float32's speed on
+one core (benchmarks/results/kernels.md). With them it has 1.8 times float32's speed on a Zen 4
 (benchmarks/results/speed_corpus_base_zen_4.md) and at least that on a Xeon with AMX
 (docs/speed.md)."""
 _BASE = ("avx2", "avx512f")
@@ -174,8 +174,8 @@ def compiled_rows(weight_format: str, there: frozenset[str]) -> int:
     pin = pinned_kernel()
     if pin == "compiled" and not there:
         raise InputError(
-            f"${PIN_VARIABLE} is 'compiled', and the compiled part was not built here or finds no AVX-512 "
-            "(roberta-hub doctor says which); choose another, or unset it"
+            f"${PIN_VARIABLE} is 'compiled', and the compiled part was not built here or finds no "
+            "AVX-512 (roberta-hub doctor says which); choose another, or unset it"
         )
     if weight_format not in there or pin not in (None, "compiled"):
         return 0
@@ -207,8 +207,8 @@ def float32_kernel(machine: CPU, there: frozenset[str]) -> Kernel:
     if pin is not None and pin != "compiled":
         if pin != "plain" and pin not in there:
             raise InputError(
-                f"${PIN_VARIABLE} is {pin!r}, and torch {torch.__version__} has no such matrices here; "
-                f"choose {', '.join(k for k in KERNELS if k in there or k == 'plain')}"
+                f"${PIN_VARIABLE} is {pin!r}, and torch {torch.__version__} has no such matrices "
+                f"here; choose {', '.join(k for k in KERNELS if k in there or k == 'plain')}"
             )
         return pin
     for vendor, kernel, needs in FLOAT32_KERNELS:
@@ -222,5 +222,5 @@ def float32_kernel(machine: CPU, there: frozenset[str]) -> Kernel:
 
 
 def prefers_float16_weights(machine: CPU) -> bool:
-    """Whether products of few rows are faster with float16 weights: with AVX-512, see `products`."""
+    """Whether products of few rows are faster with float16 weights: with AVX-512."""
     return "avx512f" in machine.features

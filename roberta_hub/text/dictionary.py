@@ -147,7 +147,7 @@ class Dictionary:
         """Number rows that begin with fairseq's special symbols, which may have a second row each.
 
         Args:
-            rows: a name for each id; a special symbol's row that is not used ends in `UNUSED_SUFFIX`.
+            rows: a symbol for each id; unused rows of special symbols end in `UNUSED_SUFFIX`.
 
         Raises:
             VocabularyError: two rows have one name.
