@@ -33,7 +33,7 @@ def build(
         checkpoint: without weights the model gets random ones.
         kind: the class to build.
         strict: False ignores tensors that have no place, with a warning.
-        empty: of a checkpoint without weights, shapes only: the model lies on the meta device.
+        empty: of a checkpoint without weights: the model is on the meta device.
 
     Raises:
         CheckpointError: tensors are missing, too many, or of another shape.

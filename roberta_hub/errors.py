@@ -40,7 +40,7 @@ class Place:
 
 @dataclass(frozen=True)
 class Remedy:
-    """What mends a fault, in the words of who reads it.
+    """Remedy of an error, worded for Python and for the command line.
 
     Example:
         >>> remedy = Remedy("pass truncate=True", "--truncate cuts it")
@@ -59,7 +59,7 @@ class Remedy:
 
 
 _BETWEEN = {"?": " ", ".": " ", "\n": ""}
-"""What stands before a remedy, by the last character before it."""
+"""Separator before a remedy, by the last character of the sentence."""
 
 
 def sentence(what: str, place: Place | str | None = None, remedy: str = "") -> str:
@@ -123,7 +123,7 @@ class RobertaHubError(Exception):
         self.args = (str(self),)  # who reads `args[0]` reads the sentence
 
     def within(self, place: Place | str) -> None:
-        """Say that the error, with the place that it has, lies inside another place.
+        """Put the error's place inside another place.
 
         Args:
             place: the wider one: the text of a sentence, the file of a line.

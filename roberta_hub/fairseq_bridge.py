@@ -40,7 +40,7 @@ def import_fairseq() -> ModuleType:
 
     Since Python 3.11 a dataclass refuses a default that has no hash, and fairseq's configs are
     full of them (`common: CommonConfig = CommonConfig()`): a plain `import fairseq` dies. The
-    check is eased for fairseq's own classes during the import and stands again afterwards.
+    check is relaxed for fairseq's own classes during the import and restored afterwards.
 
     Returns:
         The module `fairseq`; plain imports of it and of `fairseq_cli` work from then on.

@@ -26,7 +26,7 @@ class Folder:
     A name is a file's, or that of a file in a folder below: "label/dict.txt".
 
     Args:
-        path: of the directory; where there is none, nothing lies in it.
+        path: of the directory; a missing one is empty.
 
     Example:
         >>> import pathlib, tempfile

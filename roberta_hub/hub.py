@@ -74,17 +74,17 @@ def load_model(
             a relative of RoBERTa then takes ids, and texts where `vocabulary` is given.
         device: where the model goes: "cuda", "cuda:1", "mps"; "auto": CUDA where there is some,
             else the CPU; "meta": nowhere, for its shapes; None: the CPU.
-        dtype: of the weights; None widens half precision to float32. A pickle, and what lies in our
+        dtype: of the weights; None widens half precision to float32. A pickle, and a file of our
             cache, stays mapped in the dtype that it was stored in: XLM-R's XL (7 GB) then takes no
             memory of its own.
         checkpoint_file: the file of weights in a directory; of several, joined by os.pathsep, the
-            first is used. None: fairseq's model.pt where it lies, else what is there; of a training
-            run its best model, else its last.
-        data_name_or_path: where dict.txt lies; beginning with "." from the model's directory. A
+            first is used. None: fairseq's model.pt if there is one, else what is there; of a
+            training run its best model, else its last.
+        data_name_or_path: folder of dict.txt; beginning with "." from the model's directory. A
             model that brings its own vocabulary takes none.
-        bpe: what cuts texts: "gpt2" is what the model brings, else RoBERTa's; fairseq's
-            "sentencepiece" (XLM-R, CamemBERT) and "hf_byte_bpe" (GottBERT) are errors where the
-            model has no such files.
+        bpe: tokenizer kind. "gpt2" (default): the checkpoint's own, or RoBERTa's if it has none;
+            fairseq's "sentencepiece" (XLM-R, CamemBERT) and "hf_byte_bpe" (GottBERT) are errors if
+            the model has no such files.
         strict: False ignores tensors that have no place in the model, with a warning.
         allow_nonfinite: True accepts NaN and infinity in the weights.
         force_download: fetch a named model again.
@@ -158,8 +158,8 @@ class RobertaModel(roberta.Roberta):
 
         Args:
             model_name_or_path: a catalogue name, a directory, a model.pt or a .tar.gz.
-            checkpoint_file: in that directory; None: model.pt where it lies, else what is there.
-            data_name_or_path: where dict.txt lies; beginning with "." from the model's directory.
+            checkpoint_file: in that directory; None: model.pt if there is one, else what is there.
+            data_name_or_path: folder of dict.txt; beginning with "." from the model's directory.
             bpe: "gpt2", RoBERTa's.
             overrides: fairseq's arguments, and the keywords of `load_model`.
         """
@@ -306,8 +306,8 @@ class XLMRModel(RobertaModel):
         Args:
             model_name_or_path: "xlmr.large", or a directory with model.pt, dict.txt and
                 sentencepiece.bpe.model.
-            checkpoint_file: in that directory; None: model.pt where it lies, else what is there.
-            data_name_or_path: where dict.txt lies; beginning with "." from the model's directory.
+            checkpoint_file: in that directory; None: model.pt if there is one, else what is there.
+            data_name_or_path: folder of dict.txt; beginning with "." from the model's directory.
             bpe: "sentencepiece".
             overrides: fairseq's arguments, and the keywords of `load_model`.
         """
@@ -333,8 +333,8 @@ class CamembertModel(RobertaModel):
         Args:
             model_name_or_path: "camembert", or a directory with model.pt, dict.txt and
                 sentencepiece.bpe.model.
-            checkpoint_file: in that directory; None: model.pt where it lies, else what is there.
-            data_name_or_path: where dict.txt lies; beginning with "." from the model's directory.
+            checkpoint_file: in that directory; None: model.pt if there is one, else what is there.
+            data_name_or_path: folder of dict.txt; beginning with "." from the model's directory.
             bpe: "sentencepiece".
             overrides: fairseq's arguments, and the keywords of `load_model`.
         """
@@ -363,12 +363,12 @@ class GottbertModel(RobertaModel):
         Args:
             model_name_or_path: "gottbert-base", or a directory with model.pt, dict.txt, vocab.json
                 and merges.txt.
-            checkpoint_file: in that directory; None: model.pt where it lies, else what is there.
-            data_name_or_path: where dict.txt lies; beginning with "." from the model's directory.
+            checkpoint_file: in that directory; None: model.pt if there is one, else what is there.
+            data_name_or_path: folder of dict.txt; beginning with "." from the model's directory.
             bpe: "hf_byte_bpe".
-            bpe_vocab: the pieces' file; a name without folders may lie beside the model.
+            bpe_vocab: the pieces' file; a bare name may be in the model's folder.
             bpe_merges: the merges' file, likewise.
-            bpe_add_prefix_space: whether a text is read as if a space stood before it.
+            bpe_add_prefix_space: whether to add a space before each text.
             overrides: fairseq's arguments, and the keywords of `load_model`.
         """
         files = {"bpe_vocab": bpe_vocab, "bpe_merges": bpe_merges}

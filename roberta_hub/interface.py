@@ -107,14 +107,14 @@ class RobertaHubInterface(nn.Module):
         choose      the best of several options
         fill_mask   the most probable words for <mask>
         score       how natural a text is
-        replaced    how probable it is that a piece stands in another one's place
+        replaced    the probability that a piece was replaced
         disambiguate_pronoun                what the pronoun in [brackets] refers to
         embed       one vector of a text
         similarity  how near each of some texts is to each of some others
         search      the texts of a corpus that are nearest to a query
         rank        texts in the order in which they answer a query, by a cross-encoder
         features    the hidden states of a text, or one vector made of them
-        tokenize    the pieces of a text, and offsets where each of them lies
+        tokenize    the pieces of a text; offsets their character positions
         encode_batch                        the ids of many texts
     To look at, in a notebook or a terminal:
         explain     how surprising each word is, or what it contributes to a head's answer
@@ -327,7 +327,7 @@ class RobertaHubInterface(nn.Module):
             head: name of a classification head. None asks the model's own head, else the only one.
             multi_label: True gives each label a probability of its own, and `labels` those of them
                 that reach their thresholds; False gives probabilities that add up to 1; None does
-                what the head learnt, which `kinds` says, and False where nobody says it.
+                what the head learnt, which `kinds` says, and False if unknown.
             options: batch_tokens, progress, truncate, stride; see `features`. The windows of a long
                 text vote with their probabilities; with `multi_label` their logits are averaged.
 
@@ -428,7 +428,7 @@ class RobertaHubInterface(nn.Module):
         underscores are blanks: in a hundredth of the time, and better where labels are topics or
         intents. By both, the logit of entailment and the cosine are weighed together, as
         `roberta.zero_shot_settings` says; of more than ten labels, entailment is asked of the ten
-        nearest, and the others come behind these, in order of their cosines.
+        nearest, and the others follow in order of their cosines.
 
         Args:
             texts: one str, or many; see the class. The vector of a pair is that of `embed`.
@@ -491,7 +491,7 @@ class RobertaHubInterface(nn.Module):
             texts: one str, or many; pairs are refused.
             head: name of a token head. None asks the model's own head, else the only one.
             options: batch_tokens, progress, truncate, stride; see `features`. In a long text each
-                word is labelled by the window in which it stands farthest from a cut.
+                word is labelled by the window in which it is farthest from a cut.
 
         Returns:
             The spans of each text, in order: `label`, `start` and `end` in characters, `text`, and
@@ -618,8 +618,8 @@ class RobertaHubInterface(nn.Module):
     ) -> Fillings | list[Fillings]:
         """Find the most probable words for `<mask>`.
 
-        A model whose own word is another (BERT's is `[MASK]`) takes both. Text before and behind a
-        mask is cut into pieces apart, as in fairseq, so a piece behind a mask begins a word. A word
+        A model whose own word is another (BERT's is `[MASK]`) takes both. Text before and after a
+        mask is cut into pieces apart, as in fairseq, so a piece after a mask begins a word. A word
         that is found brings the space in front of it, a piece that goes on with a word (BERT's
         `##ing`) has none.
 
@@ -683,7 +683,7 @@ class RobertaHubInterface(nn.Module):
     def replaced(
         self, texts: str | Texts, **options: Unpack[Options]
     ) -> list[list[float]] | list[float]:
-        """Tell how probable it is that each piece stands in another one's place.
+        """Probability of each piece that it was replaced.
 
         ELECTRA's discriminators are trained to find the pieces that a generator has put in (Clark
         et al. 2020, section 2); a piece of more than 0.5 does not belong in its text.
@@ -765,10 +765,10 @@ class RobertaHubInterface(nn.Module):
             prompt_name: the name of one of the model's prompts instead ("query").
             options: batch_tokens, progress, truncate, stride; see `features`. The limit is the
                 model's `max_length`. In windows each token counts once, from the window in which it
-                stands farthest from a cut, and the vectors of `<s>` are averaged.
+                is farthest from a cut, and the vectors of `<s>` are averaged.
 
         Returns:
-            (len(texts), C) on the model's device, or (C,) for one str. Several poolings lie side by
+            (len(texts), C) on the model's device, or (C,) for one str. Several poolings are side by
             side, and make vectors of several times C.
 
         Raises:
@@ -842,7 +842,7 @@ class RobertaHubInterface(nn.Module):
         Args:
             queries: one str, texts, or vectors (q, C).
             corpus: texts, or the vectors (n, C) that `embed` gave; numpy's arrays too, also those
-                that lie on disk.
+                that are on disk.
             topk: most hits of a query.
             options: batch_tokens, progress, truncate, stride; see `embed`.
 
@@ -966,7 +966,7 @@ class RobertaHubInterface(nn.Module):
                 shows a bar or none; without it, long work in a terminal or notebook shows one.
                 `truncate=True` cuts the longest sentence of a text that is too long. `stride=N`
                 runs such a text in windows that overlap by N tokens instead: each token comes from
-                the window in which it stands farthest from a cut, and with "cls" and "pooler" the
+                the window in which it is farthest from a cut, and with "cls" and "pooler" the
                 vectors of `<s>` are averaged.
 
         Returns:
@@ -990,7 +990,7 @@ class RobertaHubInterface(nn.Module):
     def tokenize(self, text: str) -> list[str]:
         """Cut a text into the pieces of the vocabulary.
 
-        RoBERTa's "Ġ" and XLM-R's "▁" stand for the space before a piece; BERT's "##" says that a
+        RoBERTa's "Ġ" and XLM-R's "▁" are the space before a piece; BERT's "##" says that a
         piece goes on with a word.
 
         Args:
@@ -1006,7 +1006,7 @@ class RobertaHubInterface(nn.Module):
         return self.tokenizer.tokenize(text)
 
     def offsets(self, text: str) -> list[tuple[int, int]]:
-        """Find where in the text each piece of `tokenize(text)` lies.
+        """Character offsets of each piece of `tokenize(text)`.
 
         Args:
             text: one text.
@@ -1055,7 +1055,7 @@ class RobertaHubInterface(nn.Module):
         model gives it there, in bits: 0 where the model is sure of it, 1 more for each halving. A
         word of several pieces is guessed from left to right, with the pieces that follow masked
         too (Kauf and Ivanova 2023, PLL-word-l2r), so that its end does not give its beginning away;
-        `score` masks single pieces. Where the mouse rests on a word stand other words and their
+        `score` masks single pieces. Hovering over a word shows other words and their
         probabilities.
 
         With a classification head, each word is left out, and its contribution is how much the
@@ -1106,7 +1106,7 @@ class RobertaHubInterface(nn.Module):
 
         Returns:
             A `Display`; see `explain`. `to_dict()` has `pieces`, each with `piece`, `id`, and where
-            it lies: `sentence`, `start`, `end`.
+            it is: `sentence`, `start`, `end`.
 
         Example:
             >>> print(roberta.token_strip("A sudden epipheny"))
@@ -1357,8 +1357,8 @@ class RobertaHubInterface(nn.Module):
             directory: made if missing.
             format: "roberta_hub" (safetensors, memory-mapped at load), "fairseq" (model.pt and
                 dict.txt) or "huggingface" (for transformers). fairseq's file has `labels`,
-                `own_head` and `inputs` beside its own keys: we read them again, fairseq ignores
-                them, and a file that fairseq writes has lost them.
+                `own_head` and `inputs` in addition to its own keys: we read them
+                again, fairseq ignores them, and a file that fairseq writes has lost them.
             head: which head a Hugging Face model gets, where there are several.
 
         Raises:
@@ -1390,12 +1390,12 @@ class RobertaHubInterface(nn.Module):
         tells a second sentence by segments. It computes on padding, so on texts of many lengths the
         model itself is faster: see docs/export.md. Outputs of tokens are 0 at padding.
 
-        Beside it lie config.json with the labels and the tokenizer's files, named as optimum and
+        With it come config.json with the labels and the tokenizer's files, named as optimum and
         sentence-transformers read them.
 
         Args:
             directory: made if missing; an earlier export of the same format in it is replaced.
-            format: "onnx" writes `model.onnx`, over 1.5 GB with `model.onnx.data` beside it;
+            format: "onnx" writes `model.onnx`, over 1.5 GB with `model.onnx.data` next to it;
                 "torch" writes `model.pt2`, which `torch.export.load` reads.
             head: answer with this head, of any kind: `logits` of shape (B, K), of a token head
                 (B, T, K), of a span head (B, T, 2), also as `start_logits` and `end_logits`.
@@ -1516,7 +1516,7 @@ class RobertaHubInterface(nn.Module):
                 mean of those of all tokens, as `features(texts, pooling="mean")` makes it. Formats
                 of other libraries hold heads of "cls" alone.
             kind: what the head learns: "single_label", "multi_label", where `classify` gives each
-                label a probability of its own, or "regression"; None: nobody knows.
+                label a probability of its own, or "regression"; None: unknown.
             normalize: whether what the head reads gets length 1, as the vectors of most sentence
                 encoders do.
 

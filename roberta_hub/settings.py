@@ -25,11 +25,11 @@ DEFAULT_THRESHOLD = 0.5
 """Of a label for which none is stored."""
 POOLINGS = ("cls", "max", "mean", "mean_sqrt_len")
 """The vector of `<s>`, the largest value of each dimension, the mean over all tokens, and their sum
-divided by the root of their number. Several of them lie side by side in one vector."""
+divided by the root of their number. Several of them are concatenated in one vector."""
 SIMILARITIES = ("cosine", "dot", "euclidean", "manhattan")
 """How two vectors compare; the last two are distances with a minus, so that more is nearer."""
 MAX_LENGTH = 1_000_000
-"""Largest limit in tokens; more stands in files for "no limit"."""
+"""Largest limit in tokens; larger numbers in files mean "no limit"."""
 Way = Literal["entailment", "meaning", "both"]
 """What `zero_shot` asks: a head for entailment, the nearest label's vector, or both."""
 WAYS: tuple[Way, ...] = get_args(Way)
@@ -60,14 +60,14 @@ class HeadSettings:
     normalize: bool = False
     """Of a classification head: whether the vector that it reads gets length 1."""
     kind: HeadKind | None = None
-    """Of a classification head; None: nobody said it."""
+    """Of a classification head; None: unknown."""
     thresholds: tuple[float, ...] | None = None
     """For each label the least probability that gives it; None: `DEFAULT_THRESHOLD` for all."""
     words: WordRule = "words"
     """Of a token head."""
 
     def to_dict(self) -> dict[str, Any]:
-        """Plain values for a JSON file, without those that nobody set.
+        """Plain values for a JSON file, without unset ones.
 
         `head_settings_of` reads them.
         """
@@ -159,7 +159,7 @@ def check_pooling(head: object, pooling: Any) -> HeadPooling:
 
 
 def check_kind(head: object, kind: Any) -> HeadKind | None:
-    """Return what a head learnt; None: nobody said it.
+    """Kind of a head; None: unknown.
 
     Args:
         head: its name, for the error.
@@ -406,7 +406,7 @@ class ZeroShotSettings:
     """By meaning alone, a cosine times this is a logit."""
     weight: float = 90.0
     """By both, a cosine is added to the logit of entailment, times this and the square of how far
-    the labels lie from each other (1 less their mean cosine)."""
+    the labels are from each other (1 less their mean cosine)."""
     temperature: float = 2.0
     """By both, the sum is divided by this."""
     middle: float = 0.2

@@ -19,7 +19,7 @@ def clean(text: object) -> str:
 
 
 def width_of(text: str) -> int:
-    """Tell how many columns of a terminal a text takes.
+    """Width of a text in terminal columns.
 
     Example:
         >>> width_of("naïve"), width_of("漢字"), width_of("e\u0301")
@@ -57,7 +57,7 @@ def progress_bar(
         unit: name of what is counted: "B", " tokens".
         shown: whether to show it; None: only if a person looks at a terminal.
         start: the count at which it starts.
-        label: stands in front of the bar.
+        label: text before the bar.
 
     Returns:
         A bar as tqdm's, for `with`, with `update(n)`.
@@ -72,7 +72,7 @@ def progress_bar(
         bar = bar_class()
     except ImportError:  # torch.hub's users may lack it: the work is done without
         return _NoBar()
-    # tqdm's own None: off where nobody is looking at a terminal
+    # tqdm's own None: off unless stderr is a terminal
     hidden = None if shown is None else False
     return bar(total=total, initial=start, desc=label, unit=unit, unit_scale=True, disable=hidden)
 

@@ -1,12 +1,11 @@
-"""Keeps a safetensors copy of every pickle in our cache, and maps it from the next load on.
+"""Caches a safetensors copy of every pickle, which later loads map into memory.
 
     user's file ─► signature ─► known? ─► copy, mapped
                        └─► digest ─► read the pickle ─► write the copy ─► compare ─► rename
 
-A copy is named after the sha256 of its file and holds the same numbers in the same dtype. A note
-remembers that digest for a path, size, times and inode, so that 1.4 GB are not read for it at each
-load. Nothing is written beside the user's file. Where the cache cannot be written, loading goes on
-without a copy.
+A copy is named by the sha256 of its file and has the same values and dtypes. A note stores that
+digest for a path, size, times and inode, so that the file is not hashed at each load. Nothing is
+written to the user's folder. If the cache is not writable, loading continues without a copy.
 """
 
 from __future__ import annotations
@@ -40,36 +39,35 @@ from roberta_hub.errors import CheckpointError, Remedy, RobertaHubError
 from roberta_hub.files import abandoned, check_regular, publishing, read_note, write_json
 
 COPY_VERSION = 1
-"""Version of the neutral form; a higher one makes all older copies unknown."""
+"""Version of the copies' format; increasing it invalidates all older copies."""
 SETTLED_SECONDS = 2.0
-"""Seconds after a file's last change before its times are trusted: a second change in the same
-tick of the clock would not show."""
+"""mtime is trusted only this many seconds after a change (same-tick edits are invisible)."""
 
 
 @dataclass
 class RawCheckpoint:
-    """What a file holds, under today's names, before overrides and a dtype are applied."""
+    """Content of a weights file under current names, before overrides and dtype."""
 
     weights: dict[str, Tensor]
     about: dict[str, Any] = field(default_factory=dict)
-    """What the file says about its model, as plain JSON values."""
+    """Metadata of the model, as plain JSON values."""
     origin: TensorOrigin = "memory"
     finite: bool = False
-    """Whether the weights are known to hold neither NaN nor infinity."""
+    """Whether the weights are known to contain neither NaN nor infinity."""
 
 
 def copies() -> Path:
-    """Return the folder of all copies, `cache_root()/twins`."""
+    """Folder of all copies, `cache_root()/twins`."""
     return cache_root() / "twins"
 
 
 def through_copy(path: Path, kind: str, read: Callable[[Path], RawCheckpoint]) -> RawCheckpoint:
-    """Read a file from its copy; where there is none yet, read the file itself and make one.
+    """Read a file from its copy; without one, read the file and write a copy.
 
     Args:
         path: the user's file.
-        kind: what `read` makes of it; part of the copy's name.
-        read: reads the file itself. Where it raises, that error passes and no copy is made.
+        kind: part of the copy's name.
+        read: reads the file itself; its errors propagate, and no copy is written.
     """
     check_regular(path)  # before it is hashed: a pipe has no end
     if (
@@ -82,7 +80,7 @@ def through_copy(path: Path, kind: str, read: Callable[[Path], RawCheckpoint]) -
         copy = _noted_copy(note, before)
         digest = None if copy else sha256_of(path)
     except OSError:
-        return read(path)  # whose message says what is wrong
+        return read(path)  # raises the error with a message
     if digest is not None:
         _check_manifest(path, digest)
         copy = copies() / f"{digest}-{kind}-{COPY_VERSION}.safetensors"
@@ -90,15 +88,13 @@ def through_copy(path: Path, kind: str, read: Callable[[Path], RawCheckpoint]) -
     remove_stale(copy)
     found = _existing_copy(copy)
     if found is None:
-        neutral = read(path)
-        if not all(map(is_finite, neutral.weights.values())):
-            return neutral  # the caller refuses it, or wants it so
-        neutral.finite = True
-        found = _make_copy(copy, neutral, path)
+        raw = read(path)
+        if not all(map(is_finite, raw.weights.values())):
+            return raw  # accepted or refused by the caller
+        raw.finite = True
+        found = _make_copy(copy, raw, path)
     with contextlib.suppress(OSError):
-        if (
-            _signature(path) != before
-        ):  # another file by now; what was hashed may not be what was read
+        if _signature(path) != before:  # changed meanwhile: the hash may not be of the content read
             return read(path)
         if found.origin == "our file":
             _write_note(note, path, before, copy)
@@ -128,7 +124,7 @@ def _existing_copy(copy: Path) -> RawCheckpoint | None:
         return None
     try:
         return read_copy(copy)
-    except CheckpointError:  # cut short or tampered with: it is made anew
+    except CheckpointError:  # truncated or modified: written again
         with contextlib.suppress(OSError):
             copy.unlink(missing_ok=True)
         return None
@@ -149,44 +145,44 @@ def read_copy(copy: Path) -> RawCheckpoint:
         raise CheckpointError(f"{copy} is no copy that this package wrote ({error})") from None
 
 
-def _make_copy(copy: Path, neutral: RawCheckpoint, source: Path) -> RawCheckpoint:
-    """Write the copy and return its content, or `neutral` where the cache takes no copy."""
+def _make_copy(copy: Path, raw: RawCheckpoint, source: Path) -> RawCheckpoint:
+    """Write the copy and return its content, or `raw` if the cache is not writable."""
     try:
         with staging_folder(copy, CheckpointError) as work:
-            if not copy.exists():  # else another process made it while this one waited
+            if not copy.exists():  # unless another process wrote it meanwhile
                 _forget_lost_copies()
                 with publishing(copy, work / copy.name) as stage:
-                    write_copy(stage, neutral, source)
+                    write_copy(stage, raw, source)
             return read_copy(copy)
     except (
         OSError,
         RobertaHubError,
-    ):  # full, read-only, another user's: the model was read, that is enough
-        return neutral
+    ):  # the cache is full or read-only; the model is read
+        return raw
 
 
-def write_copy(path: Path, neutral: RawCheckpoint, source: Path) -> None:
+def write_copy(path: Path, raw: RawCheckpoint, source: Path) -> None:
     """Write a copy and compare it with its source, tensor by tensor."""
     first: dict[tuple[object, ...], str] = {}
     shared: dict[str, str] = {}
-    for name, tensor in neutral.weights.items():
+    for name, tensor in raw.weights.items():
         identity = (tensor.data_ptr(), tensor.shape, tensor.stride(), tensor.dtype)
         if tensor.numel() and first.setdefault(identity, name) != name:
             shared[name] = first[identity]
-    single = {name: tensor for name, tensor in neutral.weights.items() if name not in shared}
+    single = {name: tensor for name, tensor in raw.weights.items() if name not in shared}
     require_room(path.parent, sum(tensor.nbytes for tensor in single.values()))
     metadata = {
-        "about": json.dumps(neutral.about),
+        "about": json.dumps(raw.about),
         "shared": json.dumps(shared),
         "source": str(source).encode("unicode_escape").decode(),
     }
     write_safetensors(path, single, metadata)
     copy = read_copy(path).weights
-    for name, tensor in neutral.weights.items():
+    for name, tensor in raw.weights.items():
         if not torch.equal(copy[name], tensor):
             raise CheckpointError(f"{path}: {name} differs from what was written")
         give_back_pages(copy[name])
-        if neutral.origin == "file":
+        if raw.origin == "file":
             give_back_pages(tensor)
 
 
@@ -194,7 +190,7 @@ def write_copy(path: Path, neutral: RawCheckpoint, source: Path) -> None:
 
 
 def _signature(path: Path) -> list[int]:
-    """Return numbers that change with a file's content; a change time cannot be set back."""
+    """Numbers that change with a file's content; ctime cannot be set back."""
     stat = path.stat()
     return [stat.st_dev, stat.st_ino, stat.st_size, stat.st_mtime_ns, stat.st_ctime_ns]
 
@@ -215,8 +211,7 @@ def _write_note(note: Path, path: Path, signature: list[int], copy: Path) -> Non
     if time.time() - max(signature[3:]) / 1e9 < SETTLED_SECONDS:
         return
     about = {"path": os.path.realpath(path), "signature": signature, "twin": copy.name}
-    # A process that was killed while it wrote this note left these. One that is alive fails to
-    # write its own, and finds this one.
+    # Left by processes killed while writing this note.
     for half in note.parent.glob(f".{note.name}.*.tmp"):
         half.unlink(missing_ok=True)
     write_json(note, about)
@@ -240,7 +235,7 @@ def _forget_lost_copies() -> None:
         else:
             note.unlink(missing_ok=True)
     for copy in copies().glob("*.safetensors"):
-        old = time.time() - copy.stat().st_mtime > 60  # a younger one may get its note this instant
+        old = time.time() - copy.stat().st_mtime > 60  # a younger one may be about to get its note
         if copy.name not in wanted and old:
             copy.unlink(missing_ok=True)
             (copies() / f".{copy.name}.lock").unlink(missing_ok=True)

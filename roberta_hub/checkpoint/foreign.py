@@ -26,7 +26,7 @@ _TOKENIZERS = (
     "spiece.model",
 )
 ADAPTER = "adapter_config.json"
-"""What peft writes beside the weights of a LoRA adapter."""
+"""peft's file next to the weights of a LoRA adapter."""
 
 
 def reader_of(name: str) -> str | None:

@@ -89,7 +89,7 @@ def check_plain(tensor: Tensor, name: str, source: str) -> None:
 
 
 def check_finite(weights: dict[str, Tensor], source: str) -> None:
-    """Refuse NaN and infinity, which a damaged file or a diverged training leaves behind."""
+    """Raise CheckpointError for NaN and infinity, from damaged files or diverged training."""
     for name, tensor in weights.items():
         if not is_finite(tensor):
             raise CheckpointError(

@@ -124,7 +124,7 @@ def raw_checkpoint(
     Args:
         state: what was loaded; anything.
         source: for messages.
-        origin: where its tensors lie.
+        origin: storage of its tensors.
         limit: bytes of the file; all tensors together cannot have more.
 
     Raises:
@@ -172,9 +172,7 @@ def interpret(
         _check_layers(arguments.get("encoder_layers"), count_layers(weights), source)
     config = read_config(arguments | dict(overrides), weights, overrides, source)
     config = _settle_lm_head(config, weights, source)
-    weights.pop(
-        VERSION_KEY, None
-    )  # in float32, beside which nothing in half precision stayed mapped
+    weights.pop(VERSION_KEY, None)  # in float32: then no half-precision tensor is mapped
     labels = _as_dict(arguments.get("roberta_hub_labels"))
     own_head = arguments.get("roberta_hub_own_head")
     family = arguments.get("roberta_hub_family")
@@ -331,7 +329,7 @@ def fairseq_state(checkpoint: Checkpoint, vocabulary: Container[str] = ()) -> di
 
     Args:
         checkpoint: of the model.
-        vocabulary: names of the files that lie beside it, which say what cuts texts.
+        vocabulary: names of the tokenizer files written with it.
 
     Raises:
         CheckpointError: a configuration that fairseq cannot express.
@@ -431,7 +429,7 @@ def fairseq_family(
     """
     if engine is None or isinstance(engine, GPT2BPE):
         return "roberta"
-    if SequenceLayout.of(dictionary).bos != dictionary.bos():  # `<s>` stands there twice
+    if SequenceLayout.of(dictionary).bos != dictionary.bos():  # `<s>` occurs twice
         return "camembert"
     return "xlm-roberta-xl" if config.normalize_before else "xlm-roberta"
 

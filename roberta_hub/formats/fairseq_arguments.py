@@ -54,7 +54,7 @@ def check_overrides(overrides: Mapping[str, object], ours: Iterable[str] = ()) -
     """Refuse names that fairseq's RoBERTa has no argument of.
 
     Args:
-        overrides: what the caller gave beside our keywords.
+        overrides: keywords of the caller that are not ours.
         ours: our keywords, one of which may be meant.
 
     Raises:
@@ -202,7 +202,7 @@ def fairseq_cfg(config: RobertaConfig, vocabulary: Container[str]) -> dict[str, 
 
     Args:
         config: of the model.
-        vocabulary: names of the files that lie beside it, which say what cuts texts.
+        vocabulary: names of the tokenizer files written with it.
     """
     # Also for classifiers: fairseq's sentence_prediction task has no mask_idx and so no fill_mask.
     task = {"_name": "masked_lm", "data": ".", "tokens_per_sample": config.max_positions}
@@ -212,7 +212,7 @@ def fairseq_cfg(config: RobertaConfig, vocabulary: Container[str]) -> dict[str, 
 
 
 def _bpe(vocabulary: Container[str]) -> dict[str, Any]:
-    """Say what cuts texts; fairseq's hub finds files of these names beside the model."""
+    """Fairseq's `bpe` settings; its hub finds files of these names in the model's folder."""
     if "sentencepiece.bpe.model" in vocabulary:
         return {"_name": "sentencepiece", "sentencepiece_model": "sentencepiece.bpe.model"}
     if "vocab.json" in vocabulary:

@@ -1,4 +1,4 @@
-"""Hugging Face's format: config.json with safetensors or .bin; sentence-transformers' beside it.
+"""Hugging Face's format: config.json with safetensors or .bin; with sentence-transformers' files.
 
 The table of the family that config.json names says what everything is called (`names/`); nothing
 here knows a family's names.
@@ -128,7 +128,7 @@ def read_huggingface(
     Args:
         folder: holds config.json and the weights.
         dtype: of the weights; None widens half precision to float32.
-        file: the weights; None: what lies there, whole or in shards.
+        file: the weights; None: those of the folder, whole or in shards.
         converted: of a pytorch_model.bin, keep a safetensors copy in our cache and read that the
             next time.
 

@@ -128,8 +128,8 @@ def head_to_write(table: NameTable, checkpoint: Checkpoint, head: str | None) ->
     Args:
         table: of the family.
         checkpoint: of the model.
-        head: the head's name; None: the only one. One that the family was pre-trained with stands
-            back behind others.
+        head: the head's name; None: the only one. A head of the family's pre-training
+            comes after others.
 
     Raises:
         CheckpointError: no such head, or several and none is chosen; or no class of the family has

@@ -36,7 +36,7 @@ from roberta_hub.text.dictionary import Dictionary
 from roberta_hub.text.tokenizer import Tokenizer
 
 EXPORTS = {"onnx": ("model.onnx", "model.onnx.data"), "torch": ("model.pt2",)}
-"""What holds the model in a folder of `export`, by its format; the first is always there."""
+"""Model files of `export` by format; the first is always there."""
 EXPORTED = {"exported_by": "roberta_hub"}
 """Marks config.json in such a folder: only what has it may be replaced."""
 THRESHOLDS = "roberta_hub_thresholds"
@@ -153,7 +153,7 @@ def write(
 
     Args:
         checkpoint: of the model.
-        tokenizer: whose files are written beside it.
+        tokenizer: its files are written too.
         directory: made if missing; another model of the same format in it is replaced.
         format: one of `FORMATS`.
         head: for Hugging Face's format, which holds one; None: the only one.

@@ -1,4 +1,4 @@
-"""Reads and writes what a sentence-transformers directory says beside its model.
+"""Reads and writes the settings of a sentence-transformers directory.
 
 modules.json lists the parts in order: the model itself, the pooling, perhaps a normalization. Its
 dotted names are data: they are compared with a short list, and nothing is imported.
@@ -188,7 +188,7 @@ def _kind(dotted: object, path: Path) -> str:
 
 
 def _folder(place: object, folder: Folder) -> Folder:
-    """Return a part's folder, which lies in the given one or is it."""
+    """Folder of a module, which is in the given one or the given one itself."""
     if place in ("", "."):
         return folder
     if not isinstance(place, str) or not _FOLDER.fullmatch(place.removesuffix("/")):

@@ -21,7 +21,7 @@ CONFIGS = ("config.json", "bert_config.json")
 """Names of the file that says what the weights are; Google's and SpanBERT's archives have the
 second."""
 INDEXES = tuple(f"{name}.index.json" for name in WHOLE)
-"""Names of the files that say in which shard each tensor lies."""
+"""Index files, which map tensors to shards."""
 
 
 def config_name(folder: Folder) -> str:
@@ -48,7 +48,7 @@ def read_weights(folder: Folder, file: Path, *, converted: bool) -> RawCheckpoin
     """Read all tensors, under Hugging Face's names.
 
     Args:
-        folder: where they lie.
+        folder: of the files.
         file: that holds them, or the index of its shards.
         converted: of a pickle, keep a safetensors copy in our cache and read that the next time.
 
@@ -62,7 +62,7 @@ def read_weights(folder: Folder, file: Path, *, converted: bool) -> RawCheckpoin
 
 def _read_file(path: Path, *, converted: bool) -> RawCheckpoint:
     if path.suffix != ".bin":
-        # What lies in our cache is replaced and never rewritten, so it may stay mapped.
+        # Files of our cache are replaced and never rewritten, so they may stay mapped.
         origin: TensorOrigin = "our file" if cache_root() in path.parents else "file"
         return RawCheckpoint(read_safetensors(path), origin=origin)
     return through_copy(path, "bin", _read_bin) if converted else _read_bin(path)

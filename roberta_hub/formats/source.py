@@ -1,4 +1,4 @@
-"""Decides once which files a name or a path stands for.
+"""Resolves a name or a path to the files of a checkpoint.
 
 name or path ─► Found(record, source, data)
 path, checkpoint_file ─► CheckpointSource(format, folder, file)
@@ -33,7 +33,7 @@ from roberta_hub.formats.shards import CONFIGS
 from roberta_hub.other_names import task_advice
 
 FORMATS = (FAIRSEQ, OURS, HUGGINGFACE)
-"""Every format. A folder with a model.pt is fairseq's, whatever lies beside it."""
+"""All formats. A folder with a model.pt is fairseq's, whatever else is there."""
 RUN_FILES = ("best", "last")
 """Folders in which a training run leaves models, the preferred one first."""
 _REPOSITORY = re.compile(r"[A-Za-z0-9][\w.-]{0,95}/[A-Za-z0-9][\w.-]{0,95}")
@@ -42,7 +42,7 @@ _REPOSITORY = re.compile(r"[A-Za-z0-9][\w.-]{0,95}/[A-Za-z0-9][\w.-]{0,95}")
 
 @dataclass(frozen=True)
 class FoundCheckpoint:
-    """What a name or a path stands for."""
+    """The result of resolving a name or a path."""
 
     record: Record | None
     """The row of the catalogue; None for a path."""
@@ -55,7 +55,7 @@ class FoundCheckpoint:
 def find_source(
     name: str, file: str | None, data: str, *, pretrained: bool, force: bool, progress: bool
 ) -> FoundCheckpoint:
-    """Find the files that a name or a path stands for; fetch them if they are not here.
+    """Resolve a name or a path to its files, downloading them if needed.
 
     Args:
         name: of a model, or a path.
@@ -138,10 +138,10 @@ def _data_folder(folder: Folder, data: str) -> Folder:
 
 
 def resolve(path: Path, checkpoint_file: str | None = None) -> CheckpointSource:
-    """Decide what a path stands for.
+    """Resolve a path.
 
-    A file stands for itself, whatever lies beside it. In a directory `checkpoint_file` is read.
-    Without one it is fairseq's model.pt where that lies, else what config.json says, else the best
+    A file is read itself, whatever else its folder has. In a directory `checkpoint_file` is read.
+    Without one it is fairseq's model.pt if there is one, else what config.json says, else the best
     model of a training run.
 
     Args:
@@ -172,7 +172,7 @@ def resolve(path: Path, checkpoint_file: str | None = None) -> CheckpointSource:
 
 
 def is_archive(path: str | os.PathLike[str]) -> bool:
-    """Tell whether a name is that of an archive we unpack.
+    """Whether a name is that of an archive we unpack.
 
     Example:
         >>> is_archive("roberta.base.tar.gz"), is_archive("model.pt")
@@ -229,7 +229,7 @@ def _of_file(file: Path, folder: Folder) -> CheckpointSource:
 
 
 def detect(folder: Folder, file: Path | None = None) -> CheckpointSource | None:
-    """Find what is read of a folder; None: no model lies there.
+    """Detect the format of a folder; None: it has no model.
 
     Args:
         folder: with a model.

@@ -46,7 +46,7 @@ def tokenizer_files(tokenizer: Tokenizer, max_length: int) -> dict[str, bytes]:
 
 
 def is_written_by_its_class(tokenizer: Tokenizer) -> bool:
-    """Tell whether the class that transformers makes of the files joins sentences as we do."""
+    """Whether transformers' class for the files joins sentences as we do."""
     kind = str(tokenizer.engine.settings.get("tokenizer_class"))
     single = kind.startswith(_ONE_SEPARATOR) and tokenizer.layout.separators == 1
     return single or lays_out_as_roberta(tokenizer)
@@ -65,7 +65,7 @@ def _described(layout: SequenceLayout) -> dict[str, int | None]:
 
 
 def _rows(tokenizer: Tokenizer) -> list[int | str]:
-    """Tell what each id is; a special symbol's rows that are out of use are named after it."""
+    """Piece number or symbol of each id; unused rows of a special symbol are named after it."""
     dictionary, layout, rows = tokenizer.dictionary, tokenizer.layout, list(tokenizer.rows)
     used = {
         dictionary.bos_word: layout.bos,

@@ -40,13 +40,13 @@ class TokenizerRequest:
     """What is known of a tokenizer before the checkpoint is read."""
 
     keywords: Keywords
-    """fairseq's, of the caller: which engine, and where its files lie."""
+    """The caller's fairseq keywords: tokenizer kind and files."""
     vocabulary: Path | None
     """Where a model without a vocabulary gets one."""
     data: Folder | None = None
     """Where dict.txt is looked for first; None: random weights are wanted."""
     files: tuple[str, ...] | None = None
-    """What holds the vocabulary of a model of the catalogue; None: its family says it."""
+    """Vocabulary files of a catalogue model; None: those of its family."""
 
 
 @dataclass(frozen=True)
@@ -67,7 +67,7 @@ class UserTokenizer:
     """What a folder brings of a tokenizer."""
 
     folder: Folder | None = None
-    """None: random weights, which lie nowhere."""
+    """None: random weights, without files."""
     bpe: SubwordTokenizer | None = None
     dictionary: Dictionary | None = None
     layout: SequenceLayout | None = None
@@ -99,7 +99,7 @@ def read_user_tokenizer(
         folder: of the model.
         checkpoint: brings the dictionaries of our own format.
         wanted: a dict.txt elsewhere counts where the folder has no vocabulary.
-        whole: whether a model of this format has a vocabulary whatever lies in the folder.
+        whole: whether a model of this format always has a vocabulary.
 
     Raises:
         VocabularyError: a file is damaged.
@@ -194,7 +194,7 @@ def fit_segments(
 def read_dictionaries(
     folder: Folder, data: Folder | None = None
 ) -> tuple[bytes | None, bytes | None]:
-    """Read dict.txt and label/dict.txt, from the data directory or beside the model.
+    """Read dict.txt and label/dict.txt, from the data directory or the model's folder.
 
     Args:
         folder: of the model.

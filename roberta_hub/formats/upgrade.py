@@ -45,7 +45,7 @@ def upgrade(weights: Weights, *, source: str) -> Weights:
 
 
 def is_stale(name: str) -> bool:
-    """U10: tell whether a name belongs to 0.12's unused second copy of a layer.
+    """U10: whether a name belongs to 0.12's unused second copy of a layer.
 
     Training does not change that copy, so it must not be read.
     """
@@ -100,7 +100,7 @@ def _drop_data2vec(weights: Weights) -> Weights:
 
 
 def prune(weights: Weights, keep: Sequence[int], source: str) -> Weights:
-    """U9: keep some layers and number them anew.
+    """U9: keep some layers and renumber them.
 
     Args:
         weights: under today's names; not changed.

@@ -39,7 +39,7 @@ _TILE_ROWS = 12
 _CACHE_LINE_BYTES = 64
 """Alignment of weights, in bytes."""
 COMPILED_ABI_VERSION = 5
-"""Version of the structures and weight order shared with compiled.cpp. Increase it in both files when
+"""Version of the structures and weight order shared with compiled.cpp. Increase it in both when
 they change, so that a library built from an older source never runs."""
 
 

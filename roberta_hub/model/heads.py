@@ -1,7 +1,4 @@
-"""Turns features into answers: the LM head, and heads for sentences, tokens and spans.
-
-A pooler makes one vector of a sequence, and a discriminator's head judges its tokens.
-"""
+"""Heads: masked LM, classification, tokens and spans; BERT's pooler; ELECTRA's discriminator."""
 
 from __future__ import annotations
 
@@ -83,7 +80,7 @@ class LMHead(nn.Module):
         return F.linear(self.rows(features, projection), self.weight, self.bias)
 
     def rows(self, features: Tensor, projection: Tensor | None = None) -> Tensor:
-        """Tell what the output matrix is multiplied with: (*, C) -> (*, width).
+        """Input of the output matrix: (*, C) -> (*, width).
 
         With a `projection`, (*, C) -> (*, E).
         """
@@ -166,13 +163,13 @@ class ClassificationHead(nn.Module):
 
 
 def pooling_of(head: nn.Module) -> HeadPooling:
-    """Tell what a classification head reads; fairseq's and a caller's own read `<s>`."""
+    """Pooling of a classification head; "cls" for fairseq's and a caller's own."""
     pooling: HeadPooling = getattr(head, "pooling", "cls")  # of a wrapped head too
     return pooling
 
 
 def normalizes(head: nn.Module) -> bool:
-    """Tell whether a classification head reads vectors of length 1; fairseq's do not."""
+    """Whether a classification head normalizes its input; fairseq's do not."""
     normalize: bool = getattr(head, "normalize", False)
     return normalize
 

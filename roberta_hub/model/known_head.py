@@ -60,7 +60,7 @@ def known_head(model: nn.Module, head: object, kind: Kind = "classification") ->
 
 
 def outputs_of(head: nn.Module) -> int:
-    """Tell how many outputs a classification or token head has."""
+    """Number of outputs of a classification or token head."""
     return int(head.out_proj.out_features)  # type: ignore[union-attr, arg-type]
 
 

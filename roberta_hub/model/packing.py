@@ -46,8 +46,7 @@ class PackedBatch:
     shape: tuple[int, int]
     """(B, T) of the padded batch."""
     slots: Tensor | None = None
-    """Where each token stands in the flattened padded batch, (N,); None where nothing was
-    padded."""
+    """Index of each token in the flattened padded batch, (N,); None without padding."""
 
     @cached_property
     def runs(self) -> list[tuple[int, int]]:
@@ -177,7 +176,7 @@ def moved(tensor: Tensor, device: torch.device | None) -> Tensor:
 def check_tokens(tokens: object, *, vocab_size: int, max_positions: int) -> Tensor:
     """Turn what a user passed into a batch of ids (B, T), or say what is wrong with it.
 
-    Ids are range-checked where they lie on the CPU, before a GPU could fail on them. For tensors
+    Ids on the CPU are range-checked, before a GPU could fail on them. For tensors
     already on another device the check would cost a synchronization, and a graph that torch.compile
     or torch.export traces cannot hold it: there it is left out.
 
@@ -244,7 +243,7 @@ def collate_tokens(
     Args:
         values: ids of each sequence. Shapes: (T_i,)
         pad_idx: what fills the empty places.
-        eos_idx: what `move_eos_to_beginning` puts first; None: whatever stands last.
+        eos_idx: the token that `move_eos_to_beginning` puts first; None: the last one.
         left_pad: pad before the tokens instead of after them.
         move_eos_to_beginning: drop each sequence's last token and put `eos_idx` before the rest.
         pad_to_length: pad to at least this many columns.

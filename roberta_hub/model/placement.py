@@ -87,7 +87,7 @@ def moved(
 
 
 def _lacking(device: torch.device) -> tuple[str, Remedy] | None:
-    """Tell what keeps this torch from using a device, and what mends it; None: nothing does."""
+    """Reason why this torch cannot use a device, with the remedy; None if it can."""
     if device.type == "cpu" and device.index:
         return "counts all cores as one device", Remedy(
             "pass 'cpu', and torch.set_num_threads(N) for cores",

@@ -245,7 +245,7 @@ class Roberta(nn.Module):
             normalize: whether what it reads gets length 1.
 
         Raises:
-            InputError: a name, size or pooling that cannot be.
+            InputError: an invalid name, size or pooling.
         """
         self._check_vacant(name, self.classification_heads)
         check_pooling(name, pooling)
@@ -253,7 +253,7 @@ class Roberta(nn.Module):
         inner_dim = self.config.embed_dim if inner_dim is None else inner_dim
         for what, size in (("num_classes", num_classes), ("inner_dim", inner_dim)):
             _check_size(name, what, size)
-        assert num_classes is not None  # the loop has seen to it
+        assert num_classes is not None  # checked by the loop
         old = dict(self.classification_heads.items()).get(name)
         if isinstance(old, ClassificationHead):
             was = (old.out_proj.out_features, old.dense.out_features)
@@ -274,21 +274,21 @@ class Roberta(nn.Module):
             normalize=normalize,
         )
         if self.pooler is not None and inner_dim == self.config.embed_dim:
-            # As in BERT: what the pooler has learnt is where a head's training starts.
+            # As in BERT: initialize the head with the pre-trained pooler.
             head.dense.load_state_dict(self.pooler.dense.state_dict())
         self.classification_heads[name] = self._like_us(head)
 
     def register_token_head(self, name: str, num_classes: int | None) -> None:
         """Add a randomly initialized head that labels every token, replacing one of the same name.
 
-        It stands in `token_heads[name]`; its dropout is the configuration's `pooler_dropout`.
+        It is stored in `token_heads[name]`; its dropout is the configuration's `pooler_dropout`.
 
         Args:
             name: any without a dot; of no other kind of head.
             num_classes: labels, "O" included.
 
         Raises:
-            InputError: a name or size that cannot be.
+            InputError: an invalid name or size.
 
         Example:
             >>> import torch
@@ -300,20 +300,20 @@ class Roberta(nn.Module):
         """
         self._check_vacant(name, self.token_heads)
         _check_size(name, "num_classes", num_classes)
-        assert num_classes is not None  # `_check_size` has seen to it
+        assert num_classes is not None  # checked by `_check_size`
         head = TokenHead(self.config.embed_dim, num_classes, dropout=self.config.pooler_dropout)
         self.token_heads[name] = self._like_us(head)
 
     def register_span_head(self, name: str) -> None:
         """Add a random head for start and end of an answer, replacing one of the same name.
 
-        It stands in `span_heads[name]`.
+        It is stored in `span_heads[name]`.
 
         Args:
             name: any without a dot; of no other kind of head.
 
         Raises:
-            InputError: a name that cannot be.
+            InputError: an invalid name.
         """
         self._check_vacant(name, self.span_heads)
         self.span_heads[name] = self._like_us(SpanHead(self.config.embed_dim))
@@ -321,15 +321,15 @@ class Roberta(nn.Module):
     def add_pooler(self) -> None:
         """Add a random pooler, BERT's and ALBERT's, in place of the one there is.
 
-        It stands in `pooler`, and makes (*, C) of the features of first tokens, (*, C).
+        It is stored in `pooler`, and maps the features of first tokens, (*, C) -> (*, C).
         """
         self.pooler = self._like_us(Pooler(self.config.embed_dim))
 
     def add_replaced_head(self) -> None:
         """Add a random head that judges which tokens were replaced, ELECTRA's discriminator's.
 
-        It stands in `replaced_head`, and makes logits (*) of features (*, C). Its activation is
-        that of the layers.
+        It is stored in `replaced_head`, and maps features (*, C) to logits (*), with the layers'
+        activation.
         """
         head = ReplacedTokenHead(self.config.embed_dim, activation_fn=self.config.activation_fn)
         self.replaced_head = self._like_us(head)
@@ -350,7 +350,7 @@ class Roberta(nn.Module):
 
     def _like_us(self, head: Head) -> Head:
         like = self.transformer.embed_positions.weight
-        # In the model's mode: a head added after .eval() would else drop out at random.
+        # In the model's mode: otherwise a head added after .eval() would apply dropout.
         return head.to(like.device, like.dtype).train(self.training)
 
     def get_normalized_probs(
@@ -402,11 +402,11 @@ def add_classification_head(
 
 
 def require_roberta(model: object, what: str) -> Roberta:
-    """Return the model, if it is one of this package.
+    """Check that a model is a `Roberta`, and return it.
 
     Args:
-        model: ours, or another that a hub interface wraps, say fairseq's.
-        what: what is possible with ours only, for the error: "save writes".
+        model: any that a hub interface may wrap.
+        what: subject and verb of the error: "save writes".
 
     Raises:
         InputTypeError: a model of another package; the message names the remedy.

@@ -1,9 +1,8 @@
-"""Finds the pieces of each word, by where pieces and words lie in the text.
+"""Aligns words and pieces by their character extents in the text.
 
-What the words look like once decoded plays no part. An extent is (start, end) in characters, the
-end exclusive. The space in front of a piece does not count: `Ġday` overlaps the word `day` and not
-what lies before it. A piece that covers several words belongs to each; a word cut into several
-pieces has them all.
+An extent is (start, end) in characters, the end exclusive. The space before a piece does not count:
+`Ġday` overlaps the word `day` only. A piece that covers several words belongs to each of them; a
+word split into several pieces has all of them.
 """
 
 from __future__ import annotations
@@ -25,7 +24,7 @@ def align(
     """Find the pieces of each word.
 
     Args:
-        tokenizer: cuts the text into pieces.
+        tokenizer: splits the text into pieces.
         text: one sentence.
         words: words in the order of the text, or their extents.
 
@@ -35,8 +34,8 @@ def align(
         often none.
 
     Raises:
-        InputError: a word is not in the text behind the one before it, or an extent lies outside
-            the text.
+        InputError: a word does not follow the previous one in the text, or an extent is outside the
+            text.
 
     Example:
         >>> align(Tokenizer.shipped(), "You can’t.", ["You", "can", "’t", "."])
@@ -48,7 +47,7 @@ def align(
 
 
 def locate(text: str, words: Sequence[str]) -> list[Extent]:
-    """Find words in a text, each behind the one before; what lies between them is skipped.
+    """Find words in a text, each after the previous one; text in between is skipped.
 
     Returns:
         The extent of each word.
@@ -66,7 +65,7 @@ def locate(text: str, words: Sequence[str]) -> list[Extent]:
         start = text.find(word, end)
         if start < 0:
             raise InputError(
-                f"words[{number}], {word!r}, does not occur in the text behind character {end}: "
+                f"words[{number}], {word!r}, does not occur in the text after character {end}: "
                 f"{text[end : end + 40]!r}; words must be spelled as in the text and in its order"
             )
         end = start + len(word)
@@ -80,8 +79,8 @@ def overlapping(text: str, pieces: Sequence[Extent], words: Sequence[Extent]) ->
     Whitespace in front of both is left out.
 
     Args:
-        text: what the extents lie in.
-        pieces: extents whose starts and ends never go back.
+        text: of the extents.
+        pieces: extents with non-decreasing starts and ends.
         words: extents in any order.
 
     Example:
@@ -98,8 +97,7 @@ def overlapping(text: str, pieces: Sequence[Extent], words: Sequence[Extent]) ->
         if word_ink == end:
             found.append([i for i in near if ink[i] == ends[i]])
         else:
-            # The later of two first characters that are no whitespace lies in both, or there is
-            # nothing in common.
+            # They overlap if the later of their first non-whitespace characters is in both.
             found.append([i for i in near if max(ink[i], word_ink) < min(ends[i], end)])
     return found
 
@@ -109,7 +107,7 @@ def _start(extent: Extent) -> int:
 
 
 def _first_ink(blank: Sequence[bool], extent: Extent) -> int:
-    """Return the first character of an extent that is no whitespace; its end if there is none."""
+    """First non-whitespace character of an extent; its end if there is none."""
     start, end = extent
     return next((i for i in range(start, end) if not blank[i]), end)
 

@@ -43,7 +43,7 @@ class GPT2BPE:
         merges: the two parts of each merge, earliest first.
         ids: the id of each token; None for GPT-2's numbering: bytes in `BYTE_ORDER`, merge k = 256
             + k, then `<|endoftext|>`.
-        added: words that are one token each wherever they stand in a text, even inside other
+        added: words that are always one token each, even inside other
             words, as transformers' `add_tokens` makes them.
         add_prefix_space: a text, and what follows an added word, is read with a space before it
             unless it has one.
@@ -270,11 +270,11 @@ class GPT2BPE:
         return symbol.encode() if number is None else self._bytes[number]
 
     def is_text(self, number: int) -> bool:
-        """Tell whether an id can come out of `encode_ids`: `<|endoftext|>` cannot."""
+        """Whether `encode_ids` can return an id: not `<|endoftext|>`."""
         return self._bytes.get(number) in self._text_tokens
 
     def begins_word(self, number: int) -> bool:
-        """Tell whether a token begins with a space.
+        """Whether a token begins with a space.
 
         Example:
             >>> [GPT2BPE.shipped().begins_word(number) for number in (995, 6894)]
@@ -296,7 +296,7 @@ class GPT2BPE:
         return b"".join(surfaces).decode(errors="replace")
 
     def is_beginning_of_word(self, x: str) -> bool:
-        """Tell whether the decoded symbols begin with a space, as in fairseq.
+        """Whether the decoded symbols begin with a space, as in fairseq.
 
         Example:
             >>> [GPT2BPE.shipped().is_beginning_of_word(x) for x in ("995", "6894")]
@@ -360,7 +360,7 @@ class GPT2BPE:
     def files(self, rows: Sequence[int | str]) -> dict[str, bytes]:
         """vocab.json, merges.txt and tokenizer.json; added_tokens.json where words were added.
 
-        tokenizer.json says it all again, for `tokenizers` and the servers that stand on it. It is
+        tokenizer.json repeats it, for `tokenizers` and servers based on it. It is
         left out where a merge makes a piece without an id, which `tokenizers` refuses.
 
         Args:
@@ -412,7 +412,7 @@ def _any_of(words: Sequence[str]) -> re.Pattern[str] | None:
 
 
 class GPT2Encoder:
-    """GPT-2 ids as numbers, and the tables behind them (`fairseq/data/encoders/gpt2_bpe_utils.py`).
+    """GPT-2 ids as numbers, and their tables (`fairseq/data/encoders/gpt2_bpe_utils.py`).
 
     Example:
         >>> from roberta_hub.text.bpe import GPT2BPE

@@ -1,4 +1,4 @@
-"""Reads a byte-level BPE that lies in `vocab.json` and `merges.txt`, or in `tokenizer.json`.
+"""Reads a byte-level BPE from `vocab.json` and `merges.txt`, or from `tokenizer.json`.
 
 Hugging Face numbers the pieces as the model does, fairseq numbers them twice: GPT-2's way in the
 BPE and the model's in the dictionary. Reading gives fairseq's two tables, so that one tokenizer

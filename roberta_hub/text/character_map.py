@@ -73,13 +73,13 @@ def _check_trie(units: Tensor, strings: Tensor) -> None:
 
     Args:
         units: 32 bits each, in blocks of 256. Shape: (N,)
-        strings: the bytes behind the trie. Shape: (M,)
+        strings: the bytes after the trie. Shape: (M,)
     """
     place = torch.arange(len(units))
     inner = units < _LEAF
     if not inner[0]:
         raise _false("the root of its trie is a leaf")
-    # A unit's children, its value among them, lie at `base ^ byte`: in one block of 256.
+    # A unit's children and its value are at `base ^ byte`: in one block of 256.
     base = place ^ ((units >> 10) << ((units & 512) >> 6))
     if bool((base[inner] >= len(units)).any()):
         raise _false("its trie leads outside itself")

@@ -23,11 +23,11 @@ from roberta_hub.text.vocabulary import shipped_vocabulary
 SPECIALS = ("<s>", "<pad>", "</s>", "<unk>")
 """The symbols that fairseq gives the ids 0 to 3."""
 MASK = "<mask>"
-"""Stands for a token to be guessed: in a dictionary, and in a text for `fill_mask`."""
+"""The mask symbol, in a dictionary and in a text for `fill_mask`."""
 UNUSED_SUFFIX = "NOTUSED"
-"""Behind a special symbol: a row that the symbol had before a dict.txt gave it another."""
+"""Suffix of a special symbol's row that a dict.txt has replaced by another row."""
 OVERWRITE_FLAG = "#fairseq:overwrite"
-"""Behind a count: the symbol is in the dictionary already and moves to this line's id."""
+"""Flag after a count: moves a symbol of the dictionary to this line's id."""
 MAX_LINE_CHARACTERS = 65_536
 """Longest line, in characters."""
 MAX_SYMBOLS = 2_000_000
@@ -37,7 +37,7 @@ MAX_DICTIONARY_BYTES = 32 << 20
 
 PathOrFile: TypeAlias = "str | os.PathLike[str] | IO[str] | IO[bytes]"
 _JOINED = {"sentencepiece": "\u2581", "wordpiece": "_", "letter": "|", "_EOW": "_EOW"}
-"""Kinds whose spaces all go; what then stands for a space in each."""
+"""Subword kinds whose spaces are removed, with the symbol that becomes a space."""
 SUBWORD_KINDS = (*_JOINED, "silence", "subword_nmt", "@@ ", "@@", "none")
 """Every `bpe_symbol` besides None."""
 
@@ -60,7 +60,7 @@ class Dictionary:
         bos: the symbol that begins a sequence, id 0.
         pad: padding, id 1.
         eos: the symbol that ends a sequence, id 2.
-        unk: stands for any unknown symbol, id 3.
+        unk: the unknown symbol, id 3.
         extra_special_symbols: further symbols ahead of the ordinary ones.
 
     Example:
@@ -97,8 +97,8 @@ class Dictionary:
 
         A new copy each time.
 
-        The counts of fairseq's file are not part of the package. Descending numbers stand in for
-        them, so that sorting by count keeps the order; they are ranks, not frequencies.
+        The counts of fairseq's file are not part of the package; counts are descending ranks
+        instead, so that sorting by count keeps the order.
 
         Example:
             >>> d = Dictionary.roberta()
@@ -117,10 +117,10 @@ class Dictionary:
     def from_symbols(
         cls, symbols: Iterable[str], *, bos: str, pad: str, eos: str, unk: str
     ) -> Dictionary:
-        """Number symbols in their order; the special ones stand anywhere, as in BERT's vocabulary.
+        """Number symbols in order; special ones may be anywhere, as in BERT's vocabulary.
 
         Raises:
-            VocabularyError: a symbol stands there twice, or a special one is missing.
+            VocabularyError: a duplicate symbol, or a missing special one.
 
         Example:
             >>> names = {"bos": "[CLS]", "pad": "[PAD]", "eos": "[SEP]", "unk": "[UNK]"}
@@ -195,7 +195,7 @@ class Dictionary:
         return len(self.symbols)
 
     def get_count(self, idx: int) -> int:
-        """Tell how often a symbol was seen in training."""
+        """Count of a symbol in training."""
         return self.count[idx]
 
     def __getitem__(self, idx: int) -> str:
@@ -204,7 +204,7 @@ class Dictionary:
         return self.symbols[idx] if idx < len(self) else self.unk_word
 
     def __iter__(self) -> Iterator[str]:
-        return iter(self.symbols)  # by __getitem__, which knows no end, it would run for ever
+        return iter(self.symbols)  # __getitem__ never raises, so iterating by it would not end
 
     def __contains__(self, sym: object) -> bool:
         return sym in self.indices
@@ -440,7 +440,7 @@ class Dictionary:
 
 
 def _source_name(f: PathOrFile) -> str:
-    """Tell what to call a file in messages."""
+    """Name of a file for messages."""
     return (
         os.fspath(f) if isinstance(f, (str, os.PathLike)) else str(getattr(f, "name", "dictionary"))
     )

@@ -104,7 +104,7 @@ def engine_in(folder: Folder | None, keywords: Keywords) -> SubwordTokenizer | N
     in the directory first.
 
     Args:
-        folder: where the checkpoint lies; None: only what the caller names counts.
+        folder: of the checkpoint; None: use only files that the caller names.
         keywords: from `tokenizer_keywords`.
 
     Returns:
@@ -139,7 +139,7 @@ def engine_in(folder: Folder | None, keywords: Keywords) -> SubwordTokenizer | N
 
 
 def _kind_in(folder: Folder | None) -> str | None:
-    """Tell which kind's files lie in a directory; None: those of GPT-2, or none."""
+    """Tokenizer kind by the files of a directory; None: GPT-2's, or none."""
     if folder is None:
         return None
     kinds = {"gpt2": GPT2, "sentencepiece": (FILE,), "hf_byte_bpe": BYTE_BPE}
@@ -150,9 +150,9 @@ def _kind_in(folder: Folder | None) -> str | None:
 
 
 def _is_not_fairseqs(folder: Folder) -> bool:
-    """Tell whether vocab.json and merges.txt are no tables of this fairseq model.
+    """Whether vocab.json and merges.txt belong to another model than this fairseq one.
 
-    They are Hugging Face's, of another model, beside its config.json. GPT-2's own merges go with a
+    They are Hugging Face's, with its config.json. GPT-2's own merges go with a
     dict.txt that names their pieces by GPT-2's ids.
     """
     if folder.is_file("config.json"):
@@ -169,7 +169,7 @@ def _found(path: str, folder: Folder | None) -> Path:
 
 
 def _overwrites(folder: Folder) -> bool:
-    """Tell whether a dict.txt gives special symbols second ids, as CamemBERT's does."""
+    """Whether a dict.txt gives special symbols second ids, as CamemBERT's does."""
     if not folder.is_file("dict.txt"):
         return False
     with open(folder / "dict.txt", "rb") as file:

@@ -14,7 +14,7 @@ from roberta_hub.folder import Folder
 MAX_TABLE_BYTES = 20 << 20
 """Of one file of tables; the largest of RoBERTa's kind have 2 MB."""
 MAX_ID = 1 << 24
-"""What every id of a token lies below."""
+"""Upper bound of token ids, exclusive."""
 MAX_WORK = 20_000_000
 """Sum of the squared token lengths, to which the time of `check_merges` is proportional; GPT-2's is
 2.5 million."""
@@ -46,7 +46,7 @@ def from_printable(picture: str) -> bytes:
     """Undo `printable`.
 
     Raises:
-        KeyError: a character stands for no byte.
+        KeyError: a character that represents no byte.
 
     Example:
         >>> from_printable("Ġhad")
@@ -154,7 +154,7 @@ def check_merges(merges: Sequence[tuple[bytes, bytes]]) -> None:
 
 
 def check_ids(tokens: Sequence[bytes], ids: Mapping[bytes, int]) -> None:
-    """Refuse ids that leave a token out, share a number, or lie beyond all reason."""
+    """Raise VocabularyError for missing, duplicate or too large ids."""
     missing = next((token for token in tokens if token not in ids), None)
     if missing is not None:
         raise VocabularyError(f"token {printable(missing)!r} has no id")

@@ -31,7 +31,7 @@ CLASSES = {
     **dict.fromkeys(("BertTokenizer", "ElectraTokenizer", "DistilBertTokenizer"), WORDPIECE),
     **dict.fromkeys(("XLMRobertaTokenizer", "CamembertTokenizer", "AlbertTokenizer"), UNIGRAM),
 }
-"""What transformers' classes read; each has a twin with `Fast` behind its name."""
+"""Tokenizer kinds by transformers' class, without the suffix `Fast`."""
 _FILES: dict[str, list[tuple[str, ...]]] = {
     BYTE_LEVEL: [byte_level.BYTE_LEVEL_FILES],
     UNIGRAM: [(name,) for name in unigram_files.UNIGRAM_FILES],
@@ -106,7 +106,7 @@ def _kind(folder: Folder) -> str | None:
 
 
 def _own_kinds(folder: Folder) -> list[str]:
-    """Kinds whose own files lie in a directory, the one to prefer first."""
+    """Kinds whose files are in a directory, the preferred one first."""
     return [
         kind
         for kind, groups in _FILES.items()

@@ -18,12 +18,12 @@ from roberta_hub.errors import InputError, VocabularyError
 from roberta_hub.text.dictionary import MASK, Dictionary
 
 FIRST_PIECE = 1
-"""Where the first piece of a sequence stands: behind the one id that begins it."""
+"""Position of a sequence's first piece, after `bos`."""
 
 
 @dataclass(frozen=True)
 class SequenceLayout:
-    """Which ids are special, and how many stand between two sentences.
+    """Special ids of sequences, and the number of separators between sentences.
 
     Raises:
         InputError: neither one nor two separators.
@@ -41,11 +41,11 @@ class SequenceLayout:
     pad: int
     """Fills batches, and is no part of a sequence."""
     unk: int
-    """Stands for every piece that the dictionary lacks."""
+    """For pieces that are not in the dictionary."""
     mask: int | None = None
-    """Stands for a token to be guessed; None: the model has none."""
+    """The mask; None: the model has none."""
     separators: int = 2
-    """How many `eos` stand between two sentences: 2 for RoBERTa, 1 for BERT."""
+    """Number of `eos` between two sentences: 2 for RoBERTa, 1 for BERT."""
     begins: frozenset[int] = frozenset()
     """Every id that begins a sequence: a dict.txt may give `<s>` two (CamemBERT's does)."""
     ends: frozenset[int] = frozenset()
@@ -67,7 +67,7 @@ class SequenceLayout:
         Args:
             dictionary: knows the ids.
             mask: the symbol of a token to be guessed.
-            separators: how many ids stand between two sentences.
+            separators: number of ids between two sentences.
         """
         return cls(
             bos=dictionary.index(dictionary.bos_word),
@@ -109,10 +109,11 @@ class SequenceLayout:
         return replace(self, **settings)
 
     def split(self, ids: Sequence[int]) -> list[list[int]]:
-        """Cut a sequence where two sentences meet; padding and what begins the sequence go.
+        """Split a sequence into sentences; padding and `bos` are dropped.
 
-        With two separators the cut is between two equal ends: a single one inside a sequence, as
-        `no_separator=True` writes it, is no cut (fairseq's `decode`). With one it is behind each.
+        With two separators only two consecutive `eos` split: a single one inside a sequence, as
+        `no_separator=True` writes it, does not (fairseq's `decode`). With one separator, each
+        `eos` splits.
 
         Example:
             >>> SequenceLayout(bos=0, pad=1, eos=2, unk=3).split([0, 7, 2, 2, 8, 2, 1])
@@ -154,7 +155,7 @@ class SequenceLayout:
         return found
 
     def segments(self, ids: Tensor) -> Tensor:
-        """0 up to the first `eos`, 1 behind it, 0 for padding: (..., T) -> (..., T).
+        """0 up to the first `eos`, 1 after it, 0 for padding: (..., T) -> (..., T).
 
         These are transformers' `token_type_ids` of a sentence and of a pair.
 
@@ -172,14 +173,14 @@ class SequenceLayout:
 def lay_out(
     flat: array[int], sentences: Sequence[Sequence[int]], begin: int, end: int, separators: int
 ) -> None:
-    """Put one sequence behind what an array holds.
+    """Append one sequence to an array.
 
     Args:
         flat: is appended to.
         sentences: numbers of each sentence's pieces; at least one sentence.
         begin: what begins the sequence.
         end: what ends each sentence.
-        separators: how many ends stand between two sentences.
+        separators: number of ends between two sentences.
 
     Example:
         >>> flat = array("i")

@@ -13,7 +13,7 @@ from typing import TypeAlias
 from roberta_hub.errors import VocabularyError
 
 Value: TypeAlias = "int | float | bytes"
-"""Of a field: a whole number, a number of 32 bits, or what holds text or a message."""
+"""Value of a field: an integer, a 32-bit number, or the bytes of a text or message."""
 
 _VARINT, _FIXED32, _BYTES = 0, 5, 2
 
@@ -27,7 +27,7 @@ def fields(data: bytes) -> Iterator[tuple[int, Value]]:
 
 
 def field_at(data: bytes, place: int) -> tuple[int, Value, int]:
-    """Return the number and the value of the field at a place, and the place behind it."""
+    """Number and value of the field at an offset, and the offset after it."""
     key, place = _varint(data, place)
     number, kind = key >> 3, key & 7
     left = len(data) - place
@@ -45,7 +45,7 @@ def field_at(data: bytes, place: int) -> tuple[int, Value, int]:
 
 
 def _varint(data: bytes, place: int) -> tuple[int, int]:
-    """Return the whole number that begins at a place, and the place behind it."""
+    """Integer at an offset, and the offset after it."""
     value = 0
     for shift in range(0, 70, 7):
         if place == len(data):

@@ -1,8 +1,8 @@
 """Reads and writes SentencePiece's `.model` files, and checks every field that it reads.
 
-What a file may hold is checked here, before a library sees it: older ones crash on false files. A
-model is written anew from what was checked. It holds whatever changes the ids of a text; what the
-training was like is left out, and a field that is not known is refused.
+Files are checked before the library reads them: older versions crash on invalid files. A model is
+rewritten from the checked values, with everything that changes the ids of a text; settings of the
+training are left out, and unknown fields are refused.
 
 Field numbers: `sentencepiece_model.proto` of SentencePiece; wire types: the encoding of protocol
 buffers.
@@ -33,7 +33,7 @@ MAX_PIECES = 2_000_000
 MAX_PIECE = 1024
 """Bytes of a piece; XLM-R's longest has 48."""
 MAX_SCORE = 1e9
-"""What a score lies within; they are logarithms of probabilities, or the ranks of merges."""
+"""Bound of a score's absolute value; scores are log-probabilities or merge ranks."""
 
 NORMAL, UNKNOWN, CONTROL, USER_DEFINED, UNUSED, BYTE = range(1, 7)
 """The kinds of a piece: a control piece is never cut out of a text, a user's always."""
@@ -53,7 +53,7 @@ class SentencePieceModel:
     """What a `.model` file says, checked."""
 
     texts: tuple[str, ...]
-    """The pieces; a piece's place is its number. None stands there twice."""
+    """The pieces, without duplicates; a piece's index is its number."""
     scores: array[float]
     """Of each piece, in 32 bits."""
     kinds: bytes
@@ -73,7 +73,7 @@ class SentencePieceModel:
 
     @property
     def unknown(self) -> int:
-        """The number of the piece that stands for unknown characters."""
+        """Number of the unknown piece."""
         return self.kinds.index(UNKNOWN)
 
     def with_controls(self, names: Collection[str]) -> SentencePieceModel:
@@ -254,7 +254,7 @@ class _Pieces:
         since there are 250,000.
 
         Returns:
-            The place behind the last one.
+            The offset after the last one.
         """
         raw, scores, kinds = self.raw, self.scores, self.kinds
         end = place

@@ -58,7 +58,7 @@ def as_single_texts(value: object, name: str, *, needs: str) -> tuple[list[str],
     """As `as_texts`, for verbs that take no pairs.
 
     Args:
-        value: one str, or what holds several.
+        value: a str, or an iterable of several.
         name: what an error calls the argument.
         needs: what the verb takes, in an error.
     """

@@ -1,4 +1,4 @@
-"""Turns sentences into a model's ids and back, and says where each piece lies in the text.
+"""Sentences to a model's ids and back, with the character offsets of pieces.
 
 Shapes: T tokens of one sequence, `<s>` and `</s>` included; V symbols of the dictionary.
 """
@@ -118,7 +118,7 @@ class Tokenizer:
 
     @functools.cached_property
     def words(self) -> Tensor:
-        """Which ids stand for text, not for a special symbol or a filler: bool (V,).
+        """Ids of text, without special symbols and fillers: bool (V,).
 
         Example:
             >>> Tokenizer.shipped().words.sum()  # all of GPT-2's tokens but <|endoftext|>
@@ -213,7 +213,7 @@ class Tokenizer:
 
     @functools.cached_property
     def placeholders(self) -> tuple[str, ...]:
-        """What stands for a token to be guessed in a text: `<mask>`, and the model's own word.
+        """Mask words in a text: `<mask>`, and the model's own.
 
         Example:
             >>> Tokenizer.shipped().placeholders  # of BERT ('<mask>', '[MASK]')
@@ -292,7 +292,7 @@ class Tokenizer:
         return list(map(self.engine.piece, self.engine.encode_ids(text)))
 
     def pieces(self, tokens: Tensor | Sequence[int] | None = None) -> list[str]:
-        """Return the printable piece behind each id; `<s>` and the like are themselves.
+        """Printable piece of each id; special symbols are unchanged.
 
         None: the whole vocabulary.
 
@@ -306,10 +306,10 @@ class Tokenizer:
         return [row if isinstance(row, str) else self.engine.piece(row) for row in rows]
 
     def offsets(self, text: str) -> list[tuple[int, int]]:
-        """Tell where each piece of `tokenize(text)` lies in the text, in characters.
+        """Character offsets of each piece of `tokenize(text)`.
 
         A piece with only some of a character's bytes covers that whole character, as its neighbour
-        does; one that stands for nothing in the text covers nothing.
+        does; one without text has an empty span.
 
         Example:
             >>> Tokenizer.shipped().offsets("can’t")

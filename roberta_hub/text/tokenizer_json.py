@@ -210,7 +210,7 @@ class WordPieceTable:
     names: Sequence[str] = ()
     """The pieces in the order of their ids."""
     unk: str | None = None
-    """Stands for a word that is unknown; None: the file does not say."""
+    """Symbol of unknown words; None: not in the file."""
     switches: Mapping[str, bool | None] = field(default_factory=dict)
     """What it says of lower case, accents and ideographs, by tokenizer_config.json's names."""
     longest_word: int = LONGEST_WORD
@@ -331,7 +331,7 @@ def read_wordpiece_separators(folder: Folder, specials: Specials, names: Sequenc
         else:
             raise VocabularyError(f"its post_processor is {brief(step['type'])}")
         wrong = [word for word in (begin, end) if given.get(word) != [names.index(word)]]
-        separators = len(order) - 4  # beside the first word, both sentences and the last one
+        separators = len(order) - 4  # besides the first word, both sentences and the last one
         if wrong or order != [begin, "A", *[end] * separators, "B", end]:
             raise VocabularyError(
                 f"its post_processor makes pairs as {brief(order)}, with ids {brief(given)}; this "
@@ -348,7 +348,7 @@ def read_unigram(folder: Folder, specials: set[str]) -> tuple[SentencePieceModel
 
     Args:
         folder: holds the file.
-        specials: names that no text may write, beside those that the file adds.
+        specials: further symbols that are never encoded from text, besides the file's.
 
     Returns:
         (model, ALBERT's cleaning where the normalizer has one).
@@ -438,7 +438,7 @@ def write_byte_level(
 
     Args:
         ids: of each printable piece or symbol.
-        words: ids of those that are one piece wherever they stand.
+        words: ids of words that are always one piece.
         merges: the two printable parts of each, earliest first.
         add_prefix_space: whether a text is read with a space before it.
     """

@@ -1,4 +1,4 @@
-"""Tells what WordPiece makes of each character, by tables that are the same on every Python.
+"""Character tables of WordPiece's normalization, the same on every Python.
 
 `unicode.json` holds them: what Hugging Face's tokenizers does, with which most models are used.
 `tools/build_unicode.py` asks it. Its tables are of several years, and that is their use: a
@@ -85,7 +85,7 @@ def unicode_tables() -> UnicodeTables:
 class Fold(dict[int, str]):
     """What each character becomes, as a table for `str.translate`.
 
-    Words stand between blanks in what comes out: punctuation and ideographs have a blank on each
+    The result separates words by blanks: punctuation and ideographs have a blank on each
     side.
 
     Args:
@@ -126,7 +126,7 @@ class Fold(dict[int, str]):
         return f" {text} " if self.chinese and is_in(known.chinese, code) else text
 
     def is_mark(self, code: int) -> bool:
-        """Tell whether a character is an accent that goes."""
+        """Whether a character is an accent to strip."""
         return self.strip and is_in(self._tables.marks, code)
 
     def ordered(self, text: str) -> list[tuple[str, int]]:
@@ -156,7 +156,7 @@ class Fold(dict[int, str]):
 
 
 def is_in(ranges: Ranges, code: int) -> bool:
-    """Tell whether a code point lies in one of the ranges, which are in order.
+    """Whether a code point is in one of the sorted ranges.
 
     Example:
         >>> is_in([[1, 3], [7, 7]], 3), is_in([[1, 3], [7, 7]], 4)

@@ -2,7 +2,7 @@
 
 fairseq's XLM-R and CamemBERT read texts so, and ALBERT after a cleaning of its own. The library
 gets nothing but a model that `sentencepiece_file.py` has checked. A cache of words would be faster
-and give other ids: ties between scores fall as what stands before them does.
+and give other ids: ties between scores are broken by context.
 """
 
 from __future__ import annotations
@@ -193,18 +193,18 @@ class SentencePiece:
         return self.model.texts[number]
 
     def surface(self, number: int) -> bytes:
-        """Tell what a piece adds to a text: its space is a space, and a byte is itself."""
+        """Text of a piece in UTF-8, with a plain space; a byte piece is its byte."""
         text = self.model.texts[number]
         if self.model.kinds[number] == BYTE:
             return bytes([int(text[3:5], 16)])
         return text.replace(SPACE_SYMBOL, " ").encode()
 
     def is_text(self, number: int) -> bool:
-        """Tell whether the number can come out of `encode_ids`."""
+        """Whether `encode_ids` can return this number."""
         return self.model.kinds[number] in (NORMAL, USER_DEFINED, BYTE)
 
     def begins_word(self, number: int) -> bool:
-        """Tell whether the piece begins with a space."""
+        """Whether the piece begins with a space."""
         return self.model.texts[number].startswith(SPACE_SYMBOL)
 
     def join(self, surfaces: Iterable[bytes]) -> str:
@@ -256,7 +256,7 @@ class SentencePiece:
         )
 
     def is_beginning_of_word(self, x: str) -> bool:
-        """Tell whether a symbol begins a word; fairseq's special symbols do."""
+        """Whether a symbol begins a word; fairseq's special symbols do."""
         return x in SPECIALS or x.startswith(SPACE_SYMBOL)
 
 

@@ -91,7 +91,7 @@ class Cleaning:
 
 
 def ends_in_comma(piece: str) -> bool:
-    """Tell whether a piece ends in a digit and a comma."""
+    """Whether a piece ends in a digit and a comma."""
     return piece.endswith(",") and piece[-2:-1].isdigit()
 
 
@@ -100,7 +100,7 @@ def commas(
 ) -> dict[int, list[tuple[int, int]]]:
     """Cut pieces that end in a digit and a comma again, without the comma.
 
-    `▁9,` becomes `▁9` and `,`, so that a number is the same with and without a comma behind it.
+    `▁9,` becomes `▁9` and `,`, so that a number is the same with and without a comma after it.
 
     Args:
         texts: every piece.
@@ -140,7 +140,7 @@ class Family:
     left_out: int = 3
     """How many of the file's first pieces are no further rows of the model."""
     mask: str = MASK
-    """Stands for a token to be guessed."""
+    """The mask."""
     bos: str = SPECIALS[0]
     """Begins a sequence."""
     eos: str = SPECIALS[2]
@@ -148,9 +148,9 @@ class Family:
     pad: str = SPECIALS[1]
     """Fills batches."""
     unk: str = SPECIALS[3]
-    """Stands for unknown characters."""
+    """The unknown symbol."""
     separators: int = 2
-    """How many `eos` stand between two sentences."""
+    """Number of `eos` between two sentences."""
     cleaning: Cleaning | None = None
     """What happens to a text first; None: nothing."""
 

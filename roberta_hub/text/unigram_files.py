@@ -1,7 +1,7 @@
 """Reads a SentencePiece vocabulary of a Hugging Face directory: XLM-R's, CamemBERT's or ALBERT's.
 
-It lies in a `.model` file or in tokenizer.json. The rows of a model are the file's pieces in their
-order, behind special symbols of its family's own.
+It is read from a `.model` file or tokenizer.json. The rows of a model are its family's special
+symbols, then the file's pieces in order.
 """
 
 from __future__ import annotations
@@ -81,7 +81,7 @@ def _of_table(folder: Folder) -> tuple[SentencePieceModel, Family]:
     for family in (CAMEMBERT, XLM_R):
         head = len(family.first)
         if texts[:head] == family.first and texts[-1] == family.mask:
-            # The file begins with <unk>, <s>, </s>: CamemBERT's rows have the last two behind.
+            # The file begins with <unk>, <s>, </s>: CamemBERT's rows have the last two at the end.
             begin = [model.unknown, 0, 2] if family is XLM_R else [model.unknown]
             return _picked(model, [*begin, *range(head, len(texts) - 1)]), family
     return model, OTHER
@@ -122,7 +122,7 @@ def _rows(model: SentencePieceModel, family: Family) -> list[str]:
 
 
 def _added(folder: Folder, rows: int) -> list[str]:
-    """Return the special symbols that were added behind the rows."""
+    """Special symbols that were added after the rows."""
     behind = {token.id: token for token in read_listed(folder) if token.id >= rows}
     words = [token.word for token in behind.values() if token.special is False]
     if words:

@@ -26,11 +26,11 @@ _LONGEST_REMEMBERED = 32
 _GLUED = str.maketrans("", "", GLUED)
 _ASCII_WORD = re.compile(r"[a-zA-Z0-9]+|[^a-zA-Z0-9]")
 _TIGHT = (".", "?", "!", ",", "n't", "'m", "'s", "'ve", "'re")
-"""How pieces begin that stand without a blank behind another, where text is cleaned up."""
+"""Prefixes of pieces that follow without a blank when text is cleaned up."""
 
 
 class WordCache(dict[str, list[int]]):
-    """The pieces of chunks, each cut when it is first asked for; a full table begins anew.
+    """Cache of the pieces of chunks, filled on lookup and cleared when full.
 
     Args:
         cut: tells the pieces of a chunk.
@@ -238,7 +238,7 @@ class WordPiece:
         return self.names[number]
 
     def surface(self, number: int) -> bytes:
-        """Tell what a piece adds to a text: b' world', b'ing', or b'.' where text is cleaned up."""
+        """Text of a piece: b' world', b'ing', or b'.' with clean-up."""
         name = self.piece(number)
         if name.startswith(PREFIX):
             return name.removeprefix(PREFIX).encode()
@@ -246,7 +246,7 @@ class WordPiece:
         return (name if tight else f" {name}").encode()
 
     def is_text(self, number: int) -> bool:
-        """Tell whether a text can write the piece: no special word, and no `[unused1]` either."""
+        """Whether `encode_ids` can return this number: not a special word, nor `[unused1]`."""
         name = self.piece(number)
         if name in self.specials.names:
             return False
@@ -254,7 +254,7 @@ class WordPiece:
         return len(word) <= self.rules.longest_word and self._fold.words(word) == [word]
 
     def begins_word(self, number: int) -> bool:
-        """Tell whether the piece has no `##` before it."""
+        """Whether the piece has no prefix `##`."""
         return not self.piece(number).startswith(PREFIX)
 
     def join(self, surfaces: Iterable[bytes]) -> str:
@@ -318,5 +318,5 @@ class WordPiece:
         )
 
     def is_beginning_of_word(self, x: str, /) -> bool:
-        """Tell whether a symbol has no `##` before it."""
+        """Whether a symbol has no prefix `##`."""
         return not x.startswith(PREFIX)

@@ -1,4 +1,4 @@
-"""Reads a WordPiece tokenizer: `vocab.txt`, `tokenizer.json`, or both, and the settings beside."""
+"""Reads a WordPiece tokenizer: `vocab.txt`, `tokenizer.json`, or both, and the settings."""
 
 from __future__ import annotations
 
@@ -112,7 +112,7 @@ def _names(folder: Folder, table: WordPieceTable) -> list[str]:
 def _specials(
     folder: Folder, settings: Mapping[str, Any], table: WordPieceTable, names: list[str]
 ) -> tuple[Specials, list[str]]:
-    """Return the special words, and the pieces with those words that were added behind them."""
+    """Special words, and the pieces with the words that were added after them."""
     added = read_added(folder)
     plain = [word for word, own in added.items() if not own.special]
     if plain:

@@ -65,7 +65,7 @@ class Specials:
 
 
 def check_pieces(names: Sequence[str], where: str, first: int) -> None:
-    """Refuse what no file of transformers' holds, and what lines cannot tell apart.
+    """Raise VocabularyError for pieces that vocab.txt cannot express.
 
     Args:
         names: the pieces in their order.

@@ -1,4 +1,4 @@
-"""Unpacks the few files of a model from a .tar.gz that nobody vouches for.
+"""Unpacks the files of a model from an untrusted .tar.gz.
 
     archive on disk ─► our cache? ─► unpack ─► manifest ─► rename
 
@@ -43,7 +43,7 @@ MAX_ARCHIVE_BYTES = 24 << 30
 HEADER_BYTES = 1 << 20
 """Bytes an archive may spend between two files and after the last: headers, padding."""
 MAX_READS_AFTER_END = 10
-"""Most reads behind the end of an archive; tarfile needs three to notice it."""
+"""Maximum reads after the end of an archive; tarfile needs three to notice it."""
 UNREADABLE = (
     tarfile.TarError,
     gzip.BadGzipFile,
@@ -61,7 +61,7 @@ archive's."""
 def extract_archive(path: str | os.PathLike[str], checkpoint_file: str = CHECKPOINT_FILE) -> Path:
     """Return the folder in our cache that holds the model of a `.tar.gz` on this machine.
 
-    The folder is named after the archive's sha256, so an edited archive is unpacked anew. The
+    The folder is named after the archive's sha256, so an edited archive is unpacked again. The
     archive is only read.
 
     Args:
@@ -124,7 +124,7 @@ def sha256_of(path: Path) -> str:
 
 
 def is_web_page(path: Path) -> bool:
-    """Tell whether a file begins as a web page does, which no file of a model does."""
+    """Whether a file begins like a web page."""
     with open(path, "rb") as file:
         return file.read(256).lstrip().startswith(b"<")
 
@@ -174,7 +174,7 @@ def unpack(
     """Stream the files of a model into `folder`.
 
     Args:
-        archive: a .tar.gz; the files lie at its top or in its one top folder.
+        archive: a .tar.gz; the files are at the top level or in a single folder.
         folder: exists, and is empty.
         source: what to call the archive in messages.
         checkpoint_file: name of the checkpoint in there.

@@ -1,9 +1,9 @@
-"""Keeps models in a cache, where the folder of a model appears at once and whole.
+"""Cache of models; the folder of a model appears atomically.
 
-All work happens in a private stage, `.incomplete-*`, inside the cache; one rename publishes it. A
-folder without a fitting manifest does not count, so a crash at any moment leaves nothing that could
-be mistaken for a model. The lock only saves bandwidth: on file systems where it does nothing,
-several processes do the same work and the first to finish wins.
+Work happens in a private staging folder, `.incomplete-*`, inside the cache; one rename publishes
+it. A folder without a matching manifest is ignored, so a crash at any time leaves nothing that
+looks like a model. The lock only saves bandwidth: without it several processes do the same work,
+and the first to finish wins.
 """
 
 from __future__ import annotations
@@ -23,33 +23,31 @@ from roberta_hub.errors import RobertaHubError
 from roberta_hub.files import leftovers, old_name, publish_folder, remove_leftovers, staging
 
 CHECKPOINT_FILE = "model.pt"
-"""What the published archives call the checkpoint."""
+"""Checkpoint file of the published archives."""
 DICTIONARY_FILES = ("dict.txt", "input0/dict.txt", "label/dict.txt")
 """The vocabulary, by either of fairseq's names, and the class names."""
 TOKENIZER_FILES = ("sentencepiece.bpe.model", "vocab.json", "merges.txt")
-"""What cuts texts for XLM-R, CamemBERT and GottBERT; whatever else lies in an archive stays
-there."""
+"""Tokenizer files of XLM-R, CamemBERT and GottBERT; other files of an archive are not
+unpacked."""
 CONFIG_FILE, WEIGHT_FILES = "config.json", ("model.safetensors", "pytorch_model.bin")
-"""The other kind of model that may lie in a folder: its configuration, and its weights in either
-form."""
+"""Configuration and weights of Hugging Face's format."""
 MANIFEST_FILE = "manifest.json"
 """Written last into a model's folder: sizes and digests of its files."""
 LOCK_SECONDS = 3600.0
-"""Seconds to wait for a process that does the same work; then it is done a second time."""
+"""Seconds to wait for the lock; then the work is done without it."""
 FULL_DISK_ERRORS = (errno.ENOSPC, errno.EFBIG, errno.EDQUOT)
-"""What a write fails with when there is no room: on the disk, for a file so large, for this
-user."""
+"""errno of a write without room: disk full, file too large, quota exceeded."""
 FileTable = dict[str, dict[str, "int | str"]]
 """Size and sha256 of each file by its name in the model's folder."""
 
 
 def cache_root() -> Path:
-    """Return the folder of our models; TORCH_HOME and `torch.hub.set_dir` move it."""
+    """Folder of our models; TORCH_HOME and `torch.hub.set_dir` move it."""
     return Path(torch.hub.get_dir()) / "checkpoints" / "roberta_hub"
 
 
 def fairseq_cache() -> Path:
-    """Return the folder where fairseq itself unpacks models (`fairseq/file_utils.py`)."""
+    """Folder where fairseq itself unpacks models (`fairseq/file_utils.py`)."""
     torch_home = os.environ.get("TORCH_HOME") or os.path.join(
         os.environ.get("XDG_CACHE_HOME") or "~/.cache", "torch"
     )
@@ -61,7 +59,7 @@ def fairseq_cache() -> Path:
 
 
 def read_manifest(folder: Path) -> dict[str, Any] | None:
-    """Return the folder's manifest if every file has the size written there, None otherwise."""
+    """The folder's manifest if every file has the recorded size, else None."""
     try:
         manifest: dict[str, Any] = json.loads((folder / MANIFEST_FILE).read_text("utf-8"))
         files = manifest["files"]
@@ -72,18 +70,15 @@ def read_manifest(folder: Path) -> dict[str, Any] | None:
 
 
 def is_complete(folder: Path, checkpoint_file: str = CHECKPOINT_FILE) -> bool:
-    """Tell whether the folder holds a whole model by its manifest.
-
-    Every file must have the size that the manifest names.
-    """
+    """Whether the folder has a complete model: every file with the size in the manifest."""
     manifest = read_manifest(folder)
     return manifest is not None and is_model(manifest["files"], checkpoint_file)
 
 
 def is_model(files: Container[str], checkpoint_file: str = CHECKPOINT_FILE) -> bool:
-    """Tell whether these files are enough to load a model.
+    """Whether these files suffice to load a model.
 
-    Enough is a checkpoint and a vocabulary, or a configuration and weights.
+    That is a checkpoint and a vocabulary, or a configuration and weights.
     """
     ours = checkpoint_file in files and any(name in files for name in DICTIONARY_FILES[:2])
     return ours or (CONFIG_FILE in files and any(name in files for name in WEIGHT_FILES))
@@ -94,10 +89,7 @@ def is_model(files: Container[str], checkpoint_file: str = CHECKPOINT_FILE) -> b
 
 @contextlib.contextmanager
 def staging_folder(target: Path, error_class: type[RobertaHubError]) -> Iterator[Path]:
-    """Wait until nobody else works on `target`, and lend a private folder beside it.
-
-    The folder is removed at the end.
-    """
+    """Lock `target`, and provide a private folder in its parent, removed at the end."""
     try:
         target.parent.mkdir(parents=True, exist_ok=True)
         with lock(_lock_of(target)), staging(target, locked=True) as work:
@@ -113,19 +105,19 @@ def staging_folder(target: Path, error_class: type[RobertaHubError]) -> Iterator
 
 @contextlib.contextmanager
 def lock(path: Path) -> Iterator[None]:
-    """Hold a lock while others wait, where that is possible; go on without it where it is not."""
+    """Hold a file lock; continue without it where locking is not possible."""
     try:
         from filelock import FileLock
     except ImportError:  # torch.hub's users may lack it
         yield
         return
-    lock = FileLock(path)
+    file_lock = FileLock(path)
     with contextlib.suppress(OSError):  # a Timeout among them
-        lock.acquire(timeout=LOCK_SECONDS)
+        file_lock.acquire(timeout=LOCK_SECONDS)
     try:
         yield
     finally:
-        lock.release()
+        file_lock.release()
 
 
 def _lock_of(target: Path) -> Path:
@@ -133,10 +125,7 @@ def _lock_of(target: Path) -> Path:
 
 
 def remove_stale(target: Path) -> None:
-    """Remove what killed processes left of `target`, unless somebody is at work there.
-
-    Usually nothing is there.
-    """
+    """Remove leftovers of killed processes for `target`, unless it is locked."""
     if not leftovers(target):
         return
     with contextlib.suppress(OSError, ImportError):
@@ -159,17 +148,17 @@ def publish(
     archive_size: int | None = None,
     replace: bool = True,
 ) -> None:
-    """Write the manifest, then put `work` in the place of `target`.
+    """Write the manifest, then replace `target` by `work`.
 
     Args:
         work: the stage, or a folder in it.
         target: the model's folder, which may exist.
         source: where the files come from.
-        archive_sha256: of the archive they were in, None: they were in none.
+        archive_sha256: of their archive; None: no archive.
         files: size and digest of each.
         archive_size: bytes of that archive.
-        replace: False leaves the same files alone if another process was faster, so that nobody who
-            reads them is disturbed.
+        replace: False keeps identical files that another process has published meanwhile, since
+            they may be in use.
     """
     manifest = {
         "source": source,
@@ -190,7 +179,7 @@ def publish(
 
 
 def require_room(folder: Path, needed: int) -> None:
-    """Raise the error of a full disk before filling it."""
+    """Raise OSError (ENOSPC) if the disk has too little room."""
     free = shutil.disk_usage(folder).free
     if needed > free:
         raise OSError(errno.ENOSPC, f"{needed:,} bytes needed, {free:,} bytes free")
@@ -198,9 +187,9 @@ def require_room(folder: Path, needed: int) -> None:
 
 @contextlib.contextmanager
 def check_room(folder: Path, needed: int | None) -> Iterator[None]:
-    """Refuse what does not fit before it is begun.
+    """Check for room first.
 
-    If the disk fills up all the same, the error names the needed and the free bytes.
+    If the disk fills up nevertheless, the error has the needed and the free bytes.
     """
     require_room(folder, needed or 0)
     try:

@@ -92,7 +92,7 @@ def fetch_model(record: Record, *, force: bool = False, progress: bool = True) -
 
     Returns:
         A folder with `model.pt` and `dict.txt`, or, from Hugging Face, `config.json` and weights;
-        the files of a vocabulary that is not RoBERTa's beside them.
+        and the files of a vocabulary that is not RoBERTa's.
 
     Raises:
         DownloadError: No network, a refused redirect, a wrong digest, no room, offline, a cache
@@ -294,7 +294,7 @@ def _from_fairseq(origin: Origin, stage: Path, label: str | None) -> _Delivery:
 
 
 def _no_network(record: Record, *failures: DownloadError) -> DownloadError:
-    """One short error for a machine without network; its last line says what works all the same."""
+    """One short error for a machine without network; its last line says what still works."""
     hosts = {
         failure.host: failure.reason
         for failure in failures

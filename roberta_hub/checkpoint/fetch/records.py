@@ -1,9 +1,9 @@
-"""Lists the models that can be loaded by name: what they are, and where their files lie.
+"""Records of the models that can be loaded by name, with the addresses of their files.
 
 This file imports the standard library alone. hubconf.py runs it by its path, before it knows
 whether the rest can be imported, and without a place in `sys.modules`. Dataclasses look up
 annotations there when they are strings, so `from __future__ import annotations` must not be used.
-The rows of RoBERTa's relatives lie in relatives.py, which this file runs by its path in turn.
+The rows of RoBERTa's relatives are in relatives.py, which this file runs by its path in turn.
 """
 
 import importlib.util
@@ -18,7 +18,7 @@ https."""
 ARCHIVES = (BASE_URL, "https://dl.gottbert.de/fairseq/models")
 """Every server that has archives; a mirror takes the place of each."""
 HUGGINGFACE = "https://huggingface.co"
-"""Where the same weights lie a second time, as safetensors."""
+"""Mirror of the same weights, as safetensors."""
 SAFETENSORS, PICKLE = "model.safetensors", "pytorch_model.bin"
 """The weights in a repository there, in the form that is asked for first, and in the old one."""
 TOKENIZER = ("tokenizer.json", "tokenizer_config.json", "special_tokens_map.json")
@@ -33,7 +33,7 @@ SENTENCES = (
 
 
 _MAIN = "/resolve/main/"
-"""Behind the name of a repository, before that of a file in it."""
+"""Between the name of a repository and that of a file."""
 
 
 @dataclass(frozen=True)
@@ -86,7 +86,7 @@ def archive(
         name: of the .tar.gz.
         size: its bytes, once a maintainer has pinned them.
         sha256: its digest, likewise.
-        base: what lies before the name.
+        base: prefix of the name.
 
     Example:
         >>> archive("roberta.base.tar.gz").files[0].url

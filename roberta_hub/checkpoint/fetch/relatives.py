@@ -4,7 +4,7 @@ records.py runs this file by its path and makes records of the rows. hubconf.py 
 before the package can be imported; this file therefore imports the standard library alone.
 
 Sources: fairseq's hub (`fairseq/models/roberta/model_{xlmr,camembert,gottbert}.py`) and the model
-cards of the repositories that the rows name. What could not be looked up stands in `unsure`.
+cards of the repositories that the rows name. Fields that could not be looked up are in `unsure`.
 """
 
 from typing import Any

@@ -8,7 +8,7 @@ from roberta_hub.checkpoint.names.roberta import SPANS, TOKENS
 from roberta_hub.checkpoint.names.table import HEAD, HeadNames, NameTable
 
 SENTENCE_ORDER = "sop"
-"""What the head is called here that ALBERT learnt with: do two sentences stand in order?"""
+"""Our name of ALBERT's pre-trained head: are two sentences in order?"""
 _POOLED = {"dense": "albert.pooler", "out_proj": "classifier"}
 
 ALBERT = NameTable(

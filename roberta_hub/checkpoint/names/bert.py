@@ -63,7 +63,7 @@ BERT = NameTable(
         "pooler_activation_fn": "tanh",
     },
     only=ROBERTA.only,
-    # Google's vocabularies have [SEP] at 102, one's own in general behind [PAD], [UNK] and [CLS].
+    # Google's vocabularies have [SEP] at 102, custom ones usually after [PAD], [UNK] and [CLS].
     separators=(102, 3),
 )
 """BERT, and what has its layers: SpanBERT, MiniLM, BGE, E5."""

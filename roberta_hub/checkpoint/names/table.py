@@ -1,7 +1,7 @@
-"""Says what a family's table holds: its names in Hugging Face's directories, beside ours.
+"""Tables of parameter names: Hugging Face's of a family, with ours.
 
 A table is read both ways. Rows of parameters name either one tensor ("... .weight") or a module,
-which stands for its weight and its bias.
+for both weight and bias.
 """
 
 from __future__ import annotations
@@ -78,7 +78,7 @@ class NameTable:
     the family has none, or none that anything was trained with."""
     doubles: Mapping[str, str] = field(default_factory=dict)
     """A second name of theirs for a tensor -> the first. transformers keeps both for a bias that
-    it ties; where both lie in a file the second holds."""
+    it ties; if a file has both, the second counts."""
     dropped: tuple[str, ...] = ()
     """Beginnings of names of theirs that are read and mean nothing to our model."""
     folded: str | None = None
@@ -105,4 +105,4 @@ class NameTable:
     """Ids that may end a segment where config.json has no `sep_token_id`: the first of them that is
     in the vocabulary. A tokenizer knows better (`hub.read_tokenizer`)."""
     projects_equal: bool = False
-    """Whether a sum of embeddings that is as wide as the layers is projected all the same."""
+    """Whether the embedding sum is projected even if it is as wide as the layers."""

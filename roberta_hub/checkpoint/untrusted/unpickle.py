@@ -32,7 +32,7 @@ time."""
 
 
 class _StandIn:
-    """Takes any state and does nothing; a subclass has the name of the class it stands for."""
+    """Accepts any state and does nothing; a subclass has the name of the class it replaces."""
 
     state: Any = None
 
@@ -47,7 +47,7 @@ class _StandIn:
 
 
 class _InertDict(dict):  # type: ignore[type-arg]
-    """Stands for collections.defaultdict, and forgets the default factory."""
+    """Replaces collections.defaultdict, without the default factory."""
 
     def __init__(self, *args: Any) -> None:
         super().__init__()
@@ -93,7 +93,7 @@ CLASS_NAMES = frozenset(
 
 
 def is_mapped(path: Path) -> bool:
-    """Tell whether `load_pickle` maps a file: it maps zip files and copies the legacy format."""
+    """Whether `load_pickle` maps a file: zip files are mapped, the legacy format is copied."""
     return recognize(path) == "zip"
 
 
@@ -195,7 +195,7 @@ def tensors(value: Any, source: str, limit: int | None = None) -> dict[str, Tens
 def plain(value: Any, source: str) -> Any:
     """Turn Namespaces and omegaconf trees into dicts and lists; interpolations stay text.
 
-    The name of its type stands for what is no plain value.
+    Values that are not plain are replaced by the name of their type.
 
     Raises:
         CheckpointError: nested too deep or too large, for which sharing parts of parts is enough.
