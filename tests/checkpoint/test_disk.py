@@ -223,7 +223,7 @@ def test_waiting_has_an_end(server: Server, cache: Path):
 
     cache.mkdir(parents=True)
     with FileLock(cache / ".toy.lock"):
-        code = "from roberta_hub.checkpoint.fetch import cache\ncache.PATIENCE = 0.2\n"
+        code = "from roberta_hub.checkpoint.fetch import cache\ncache.LOCK_SECONDS = 0.2\n"
         process = python(code + "print(download.fetch_model(TOY))")
         assert process.communicate(timeout=60) == (f"{cache / 'toy'}\n", "")
     assert_model(cache / "toy")

@@ -62,7 +62,7 @@ from pathlib import Path
 import torch
 from roberta_hub.model import compiled
 compiled.LIBRARY_PATH = Path(sys.argv[1])
-from compiled_layers import Run, drawn, layer_of, prepared
+from compiled_layers import CompiledRun, drawn, layer_of, prepared
 from small_models import small_model
 def tasks():
     names = Path("/proc/self/task").glob("*/comm")
@@ -72,9 +72,9 @@ FORK = """
 form = prepared(layer_of((36, 52, 3)), "float16").compiled[0][1]
 x = drawn(9, 36)
 torch.set_num_threads(2)
-wanted = Run([form], (9,), None)(form, x, False)
+wanted = CompiledRun([form], (9,), None)(form, x, False)
 child = os.fork()
-assert torch.equal(Run([form], (9,), None)(form, x, False), wanted)
+assert torch.equal(CompiledRun([form], (9,), None)(form, x, False), wanted)
 assert list(tasks().values()).count("roberta_hub") == 1
 if child == 0:
     os._exit(0)
@@ -105,7 +105,7 @@ def helper():
     (task,) = [task for task, name in tasks().items() if name == "roberta_hub"]
     return task
 for _ in range(8):
-    Run([form], (400,), None)(form, x, False)
+    CompiledRun([form], (400,), None)(form, x, False)
 took = int((helper() / "stat").read_text().rsplit(")", 1)[1].split()[11])  # of the user's time
 assert took > 0, took
 cores = os.sched_getaffinity(int(helper().name))

@@ -121,7 +121,7 @@ def test_round_trip_of_several(tokenizer, sentences):
 @given(st.lists(st.one_of(texts(), tuples), max_size=12), st.sampled_from([None, 1, 2]))
 def test_batch_is_singles(tokenizer, batch, threads):
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(sequences, "_JOINED", 5)
+        patch.setattr(sequences, "_JOINED_TEXTS", 5)
         encoded = tokenizer.encode_batch(batch, threads)
     singles = [tokenizer.encode(*([t] if isinstance(t, str) else t)) for t in batch]
     assert [ids.tolist() for ids in encoded] == [ids.tolist() for ids in singles]
