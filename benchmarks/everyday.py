@@ -114,7 +114,7 @@ def prepare(folder: Path, texts: int, *, small: bool) -> None:
     )
     for name, head in (("mine", "sentence_classification_head"), ("names", "ner")):
         model = roberta_hub.load_model(folder / name)
-        model.save(folder / f"{name}-hf", format="huggingface", head=model.own_head or head)
+        model.save(folder / f"{name}-hf", format="huggingface", head=model.default_head or head)
 
 
 def ran(folder: Path, program: str, limit: float) -> dict[str, Any]:

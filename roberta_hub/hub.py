@@ -210,7 +210,7 @@ def _random(record: Record, overrides: Mapping[str, object]) -> Checkpoint:
         family=record.family,
         parts=tuple(part for part, present in parts.items() if present),
         labels=dict(record.labels),
-        own_head=record.own_head,
+        default_head=record.default_head,
         inputs=dict(record.inputs),
         task=record.task,
     )
@@ -276,7 +276,7 @@ def assemble(
         model,
         bpe=parts.bpe,
         labels=checkpoint.labels,
-        own_head=checkpoint.own_head,
+        default_head=checkpoint.default_head,
         inputs=checkpoint.inputs,
         source=checkpoint.source,
         family=checkpoint.family,

@@ -150,8 +150,8 @@ class RobertaHubInterface(nn.Module):
         bpe: turns text into ids and back, as str: `encode(str) -> str`, `decode(str) -> str`.
         cfg: what was given to the constructor.
         labels: class names of each head, where known.
-        own_head: the head that the model was trained for, where known. A verb that is not told
-            which head to ask asks this one.
+        default_head: the head that a verb asks unless told another; the one that the model was
+            trained for, if known.
         inputs: what each head was trained on, where known: "one" for single texts, or "pair".
         kinds: what each classification head learnt, where known: "single_label", "multi_label" or
             "regression". `classify` answers by it.
@@ -182,13 +182,14 @@ class RobertaHubInterface(nn.Module):
         *,
         bpe: SubwordTokenizer | None = None,
         labels: Mapping[str, Sequence[str]] | None = None,
-        own_head: str | None = None,
+        default_head: str | None = None,
         inputs: Mapping[str, Inputs] | None = None,
         source: str = "random weights",
         family: str = "roberta",
         sentence: SentenceSettings | None = None,
         head_settings: Mapping[str, HeadSettings] | None = None,
         zero_shot_settings: ZeroShotSettings | None = None,
+        own_head: str | None = None,
     ) -> None:
         """Wrap a model, as fairseq's constructor does.
 
@@ -198,7 +199,7 @@ class RobertaHubInterface(nn.Module):
             model: a `RobertaModel`, ours or a real fairseq one.
             bpe: cuts texts into pieces, see `text/pieces.py`; None is GPT-2's BPE, RoBERTa's.
             labels: class names of heads.
-            own_head: the head that the model was trained for.
+            default_head: the head that the model was trained for.
             inputs: what heads were trained on: "one" for single texts, or "pair".
             source: where the weights came from, for `print`.
             family: `model_type` of the class that `save(..., "huggingface")` makes of it.
@@ -207,6 +208,7 @@ class RobertaHubInterface(nn.Module):
                 for token heads, which `kinds`, `thresholds` and `word_rules` then hold. What a head
                 pools is the model's own.
             zero_shot_settings: by which way `zero_shot` labels; None: the model does not say it.
+            own_head: the earlier name of `default_head`; deprecated.
 
         Raises:
             InputTypeError: a part is of another type.
@@ -214,6 +216,9 @@ class RobertaHubInterface(nn.Module):
             VocabularyError: the dictionary is not GPT-2's, and no `bpe` is given.
         """
         super().__init__()
+        if own_head is not None:
+            _warn_of_own_head()
+            default_head = own_head if default_head is None else default_head
         _check_parts(task, model, bpe)
         _check_by_head(labels=labels, inputs=inputs, head_settings=head_settings)
         _check_settings(sentence, zero_shot_settings)
@@ -224,7 +229,7 @@ class RobertaHubInterface(nn.Module):
         self.task = task
         self.model = model
         self.labels = {head: check_labels(head, names) for head, names in (labels or {}).items()}
-        self.own_head = own_head
+        self.default_head = default_head
         self.inputs = dict(inputs or {})
         self.kinds = {head: own.kind for head, own in heads.items() if own.kind}
         self.thresholds = {head: own.thresholds for head, own in heads.items() if own.thresholds}
@@ -243,6 +248,17 @@ class RobertaHubInterface(nn.Module):
     # ---- what it holds ----
 
     @property
+    def own_head(self) -> str | None:
+        """The earlier name of `default_head`; deprecated."""
+        _warn_of_own_head()
+        return self.default_head
+
+    @own_head.setter
+    def own_head(self, head: str | None) -> None:
+        _warn_of_own_head()
+        self.default_head = head
+
+    @property
     def device(self) -> torch.device:
         """The device of the weights; inputs are moved there."""
         return self._float_tensor.device
@@ -259,7 +275,7 @@ class RobertaHubInterface(nn.Module):
             self.model,
             self.labels,
             self.inputs,
-            self.own_head,
+            self.default_head,
             getattr(self.task, "label_dictionary", None),
             kinds=self.kinds,
             given_thresholds=self.thresholds,
@@ -280,7 +296,7 @@ class RobertaHubInterface(nn.Module):
             self.tokenizer,
             self.task,
             self.labels,
-            self.own_head,
+            self.default_head,
             self.inputs,
             self.sentence,
             self.family,
@@ -1679,6 +1695,10 @@ def verb_model(roberta: RobertaHubInterface, **options: Unpack[Options]) -> Verb
         roberta.zero_shot_settings,
         getattr(roberta.task, "name", ""),
     )
+
+
+def _warn_of_own_head() -> None:
+    warnings.warn("own_head is now called default_head", DeprecationWarning, stacklevel=3)
 
 
 def _check_parts(task: Any, model: object, bpe: object) -> None:

@@ -236,7 +236,7 @@ def test_a_relative_without_a_vocabulary_takes_ids_and_no_texts(name: str) -> No
     tokens = torch.tensor([layout.bos, 7, 9, layout.eos])
     assert roberta.extract_features(tokens).shape[:2] == (1, 4)
     roberta.register_classification_head("topic", num_classes=2)
-    roberta.own_head = "topic"
+    roberta.default_head = "topic"
     assert roberta.predict("topic", tokens).shape == (1, 2)
     (file,) = find_record(name).vocabulary  # type: ignore[union-attr]
     for ask in (

@@ -940,7 +940,7 @@ def test_training(name: str, task: str, starts: dict[str, Path], tmp_path: Path)
 def asked(trained: RobertaHubInterface, again: RobertaHubInterface, task: str) -> None:
     """The verb of the task answers, and as before once saved and loaded."""
     for roberta in (trained, again):
-        head = roberta.own_head
+        head = roberta.default_head
         if task in ("classification", "multi_label"):
             assert set(roberta.classify("The dog").scores) == set(roberta.head_labels(head))
         elif task == "regression":
@@ -957,7 +957,7 @@ def asked(trained: RobertaHubInterface, again: RobertaHubInterface, task: str) -
             candidates = ["the dog", "the house"]
             assert roberta.disambiguate_pronoun("He saw it because [it] was big.", candidates)
         elif task == "replaced_tokens":
-            assert roberta.own_head == "replaced"
+            assert roberta.default_head == "replaced"
 
 
 @pytest.mark.parametrize("name", ["bert", "albert", "electra-generator", "xlm-roberta"])

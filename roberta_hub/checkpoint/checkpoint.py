@@ -56,7 +56,7 @@ class Checkpoint:
     """fairseq's label/dict.txt of a sentence_prediction task."""
     labels: dict[str, tuple[str, ...]] = field(default_factory=dict)
     """Class names of each head, if known."""
-    own_head: str | None = None
+    default_head: str | None = None
     """The head that the model was last trained for, if known."""
     inputs: dict[str, Inputs] = field(default_factory=dict)
     """Inputs that each head was trained on, if known: single texts or pairs."""

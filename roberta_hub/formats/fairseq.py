@@ -189,7 +189,7 @@ def interpret(
             for head, names in labels.items()
             if isinstance(names, list) and all(isinstance(name, str) for name in names)
         },
-        own_head=own_head if isinstance(own_head, str) else None,
+        default_head=own_head if isinstance(own_head, str) else None,
         inputs=plain_inputs(arguments.get("roberta_hub_inputs")),
         head_settings=_kinds(arguments.get("roberta_hub_kinds")),
         task=next((task for task in tasks if isinstance(task, str) and task), "masked_lm"),
@@ -376,7 +376,7 @@ def fairseq_state(checkpoint: Checkpoint, vocabulary: Container[str] = ()) -> di
         "roberta_hub_task": checkpoint.task,
         "roberta_hub_init_token": checkpoint.init_token,
         "roberta_hub_labels": {head: list(names) for head, names in checkpoint.labels.items()},
-        "roberta_hub_own_head": checkpoint.own_head,
+        "roberta_hub_own_head": checkpoint.default_head,
         "roberta_hub_inputs": dict(checkpoint.inputs),
         "roberta_hub_kinds": {
             head: known.kind for head, known in checkpoint.head_settings.items() if known.kind

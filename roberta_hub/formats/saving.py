@@ -48,7 +48,7 @@ def checkpoint_of(
     tokenizer: Tokenizer,
     task: Any,
     labels: Mapping[str, Sequence[str]],
-    own_head: str | None = None,
+    default_head: str | None = None,
     inputs: Mapping[str, Inputs] | None = None,
     sentence: SentenceSettings | None = None,
     family: str = "roberta",
@@ -64,7 +64,7 @@ def checkpoint_of(
         tokenizer: whose dictionary the checkpoint gets.
         task: gives the label dictionary, the task's name and its first token, where it has them.
         labels: class names by head; those of heads that the model lacks are left out.
-        own_head: the head that the model was trained for last, if known.
+        default_head: the head that the model was last trained for, if known.
         inputs: what each head was trained on, if known.
         sentence: how it makes sentence vectors, if known.
         family: `model_type` of the model's kind.
@@ -98,7 +98,7 @@ def checkpoint_of(
             for head, names in labels.items()
             if head in heads and head not in model.span_heads
         },
-        own_head=own_head if own_head in heads else None,
+        default_head=default_head if default_head in heads else None,
         inputs={head: given for head, given in (inputs or {}).items() if head in heads},
         head_settings={
             **_settings(model, kinds or {}, thresholds or {}),

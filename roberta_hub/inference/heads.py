@@ -38,7 +38,7 @@ _GIVE_PAIRS = Remedy(
     "and labels in words",
     "give pairs (--pair A B, or two columns), or take zero-shot, for labels in words",
 )
-_NAME_A_HEAD = Remedy("pass head=NAME, or set roberta.own_head once", "say --head NAME")
+_NAME_A_HEAD = Remedy("pass head=NAME, or set roberta.default_head once", "say --head NAME")
 _NO_HEAD = Remedy(
     "load a model that has one, or register and train one",
     "-m takes a model that has one; `roberta-hub fit` and `roberta-hub train` make them",

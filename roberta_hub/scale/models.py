@@ -45,7 +45,7 @@ class LoadedModel:
             found.update(memoryview(flat.view(uint8).numpy()))
         about: list[Any] = [
             roberta.labels,
-            roberta.own_head,
+            roberta.default_head,
             roberta.inputs,
             repr(roberta.sentence),
             repr(roberta.zero_shot_settings),

@@ -28,7 +28,7 @@ ODD = ("mnli_", "_cls", "my head", "настроение", "主题", "می\u200c
 
 def marked() -> RobertaHubInterface:
     roberta = small({"mnli": NLI, "mood": ("bad", "good")})
-    roberta.own_head = "mood"
+    roberta.default_head = "mood"
     roberta.inputs = {"mnli": "pair", "mood": "one"}
     return roberta
 
@@ -37,11 +37,11 @@ def marked() -> RobertaHubInterface:
 def test_own_head_and_inputs_come_back(tmp_path: Path, format: Any) -> None:
     marked().save(tmp_path, format)
     again = load_model(tmp_path).eval()
-    assert again.own_head == "mood"
+    assert again.default_head == "mood"
     assert again.inputs == {"mnli": "pair", "mood": "one"}
     assert set(again.classify(["a"])[0].scores) == {"bad", "good"}
     twice = load_model(tmp_path)  # from its twin
-    assert (twice.own_head, twice.inputs) == (again.own_head, again.inputs)
+    assert (twice.default_head, twice.inputs) == (again.default_head, again.inputs)
 
 
 @pytest.mark.parametrize("format", FORMATS)
@@ -50,7 +50,7 @@ def test_heads_that_are_gone_are_not_written(tmp_path: Path, format: Any) -> Non
     del roberta.model.classification_heads["mood"]
     roberta.save(tmp_path, format)
     again = load_model(tmp_path)
-    assert (again.own_head, again.inputs) == (None, {"mnli": "pair"})
+    assert (again.default_head, again.inputs) == (None, {"mnli": "pair"})
 
 
 @pytest.mark.parametrize(("head", "inputs"), [("mnli", "pair"), ("mood", "one")])
@@ -92,7 +92,7 @@ def test_an_older_version_reads_what_we_write(tmp_path: Path, format: Any) -> No
             state.pop(key)
         torch.save(state, tmp_path / "model.pt")
     again = load_model(tmp_path)
-    assert (again.own_head, again.inputs) == (None, {})
+    assert (again.default_head, again.inputs) == (None, {})
     assert again.head_labels("mood") == ("bad", "good")
 
 
@@ -133,7 +133,7 @@ def test_a_strangers_marks_are_read_or_left(tmp_path: Path, value: Any) -> None:
 
 
 def test_records_state_theirs() -> None:
-    stated = {record.name: (record.own_head, dict(record.inputs)) for record in MODELS}
+    stated = {record.name: (record.default_head, dict(record.inputs)) for record in MODELS}
     learnt_with = {"bert": {"nsp": "pair"}, "albert": {"sop": "pair"}, "spanbert": {}}
     for name in [name for name in stated if name.partition(".")[0] in learnt_with]:
         assert stated.pop(name) == (None, learnt_with[name.partition(".")[0]])
@@ -143,14 +143,14 @@ def test_records_state_theirs() -> None:
     }
     for record in MODELS:
         if record.name in stated:  # the others' heads are those that they learnt with
-            assert (record.own_head is None) == (not record.labels)
+            assert (record.default_head is None) == (not record.labels)
         assert set(record.inputs) == set(record.labels)
 
 
 @pytest.mark.parametrize("pretrained", [True, False])
 def test_a_named_model_knows_them(pretrained: bool) -> None:
     tiny = load_model("roberta.tiny", pretrained=pretrained).eval()
-    assert (tiny.own_head, tiny.inputs) == ("mnli", {"mnli": "pair"})
+    assert (tiny.default_head, tiny.inputs) == ("mnli", {"mnli": "pair"})
     with pytest.raises(InputError, match="zero_shot"):
         tiny.classify(["A dull film."])
     assert tiny.zero_shot(["A dull film."], ["fun", "boredom"])[0].label in ("fun", "boredom")
@@ -163,7 +163,7 @@ def test_the_second_source_too(tmp_path: Path) -> None:
     checkpoint, record = read_huggingface(Folder(tmp_path)), find_record("roberta.large.mnli")
     assert record is not None
     apply_head_names(record, checkpoint)
-    assert (checkpoint.own_head, checkpoint.inputs) == ("mnli", {"mnli": "pair"})
+    assert (checkpoint.default_head, checkpoint.inputs) == ("mnli", {"mnli": "pair"})
 
 
 # ---- names ----

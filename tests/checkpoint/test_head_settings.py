@@ -31,7 +31,7 @@ def pooled() -> RobertaHubInterface:
     )
     roberta.thresholds["tags"] = (0.5, 0.25, 1.0)
     roberta.kinds["mood"] = "single_label"
-    roberta.own_head = "tags"
+    roberta.default_head = "tags"
     return roberta.eval()
 
 

@@ -24,7 +24,7 @@ def _shared_model() -> RobertaHubInterface:
     made = small_roberta(
         heads={"mnli": 3, "grade": 1, "topic": 3}, labels={"mnli": NLI, "topic": TOPICS}
     )
-    made.own_head = "topic"
+    made.default_head = "topic"
     return made
 
 

@@ -32,7 +32,7 @@ def made() -> RobertaHubInterface:
     roberta.register_classification_head("grades", num_classes=2, kind="regression")
     randomise(roberta.model.classification_heads, 3, 0.7)
     roberta.thresholds["mean"] = THRESHOLDS
-    roberta.own_head = "mean"
+    roberta.default_head = "mean"
     return roberta.eval()
 
 

@@ -20,7 +20,7 @@ FEELINGS = ("negative", "positive")
 def tuned() -> RobertaHubInterface:
     """As fine-tuning leaves it: a head of its own beside the one that was there."""
     roberta = small_roberta(heads={"mnli": 3, "mood": 2}, labels={"mnli": NLI, "mood": FEELINGS})
-    roberta.own_head = "mood"
+    roberta.default_head = "mood"
     roberta.inputs = {"mnli": "pair", "mood": "one"}
     return roberta
 
@@ -49,7 +49,7 @@ def test_the_models_own_head_answers(tuned: RobertaHubInterface) -> None:
 def test_the_only_head_answers() -> None:
     roberta = small_roberta(heads={"topic": 2}, labels={"topic": ("art", "sport")})
     assert set(roberta.classify(["Goal!"])[0].scores) == {"art", "sport"}
-    roberta.own_head = "gone"  # as where it was deleted
+    roberta.default_head = "gone"  # as where it was deleted
     assert set(roberta.classify(["Goal!"])[0].scores) == {"art", "sport"}
 
 
@@ -57,7 +57,7 @@ def test_every_kind_has_its_own_default(many: RobertaHubInterface) -> None:
     context, options = "Ada wrote it.", ["yes", "no"]
     for kind, head in (("token", "ner"), ("span", "squad"), ("race", "race")):
         own = copy.deepcopy(many)
-        own.own_head = head
+        own.default_head = head
         if kind == "token":
             assert own.tag([context]) == own.tag([context], "ner")
         elif kind == "span":
@@ -66,7 +66,7 @@ def test_every_kind_has_its_own_default(many: RobertaHubInterface) -> None:
             assert own.choose(context, options) == own.choose(context, options, "race")
     del many.model.token_heads["pos"], many.model.span_heads["quac"]
     del many.model.classification_heads["grade"]
-    many.own_head = "topic"  # which only classify can ask
+    many.default_head = "topic"  # which only classify can ask
     assert many.tag([context]) == many.tag([context], "ner")
     assert many.answer("Who?", context) == many.answer("Who?", context, "squad")
     assert many.choose(context, options) == many.choose(context, options, "race")
@@ -97,7 +97,7 @@ def test_zero_shot_takes_the_only_head_for_entailment(tuned: RobertaHubInterface
     tuned.eval()
     with pytest.raises(InputError, match=r"zero_shot .* has 2: mnli .*, rte \(not_entailment"):
         tuned.zero_shot(["a film"], ["fun", "dull"])
-    tuned.own_head = "rte"
+    tuned.default_head = "rte"
     assert tuned.zero_shot(["a"], ["fun"]) == tuned.zero_shot(["a"], ["fun"], head="rte")
     tuned.inputs["rte"] = "one"
     with pytest.raises(InputError, match="'rte' was trained on single texts; zero_shot needs"):
@@ -227,3 +227,14 @@ def test_labels_that_were_made_equal_later_are_numbers(tuned: RobertaHubInterfac
     (found,) = tuned.classify(["a"])
     assert set(found.scores) == {"0", "1"}
     assert sum(found.scores.values()) == pytest.approx(1)
+
+
+def test_the_earlier_name_own_head_warns(tuned: RobertaHubInterface) -> None:
+    with pytest.warns(DeprecationWarning, match="default_head"):
+        tuned.own_head = "rte"
+    assert tuned.default_head == "rte"
+    with pytest.warns(DeprecationWarning, match="default_head"):
+        assert tuned.own_head == "rte"
+    with pytest.warns(DeprecationWarning, match="default_head"):
+        again = RobertaHubInterface(tuned.cfg, tuned.task, tuned.model, own_head="mood")
+    assert again.default_head == "mood"

@@ -58,7 +58,7 @@ def test_heads_of_every_name_that_fairseq_takes(data: Path, tmp_path: Path, era:
     (tmp_path / "dict.txt").write_bytes((data / "dict.txt").read_bytes())
     peers.save_era(peer, tmp_path, era)
     ours, theirs = load_model(tmp_path).eval(), peers.hub_interface(tmp_path)
-    ours.own_head, ours.inputs = "主题", {"my head": "pair"}
+    ours.default_head, ours.inputs = "主题", {"my head": "pair"}
     ours.save(tmp_path / "again", "fairseq")
     stock = peers.hub_interface(tmp_path / "again", stock=True)
     tokens = ours.encode("Hello world!")

@@ -46,7 +46,7 @@ def write_model(folder: Path, seed: int = 0) -> Path:
     roberta = small_roberta(seed, heads=heads, labels=labels, num_layers=2)
     roberta.register_token_head("ner", labels=["O", "B-PER", "I-PER"])
     roberta.register_span_head("squad")
-    roberta.own_head = "mnli"
+    roberta.default_head = "mnli"
     roberta.save(folder)
     return folder
 

@@ -32,7 +32,7 @@ def write_model(folder: Path) -> Path:
     )
     roberta.register_token_head("ner", labels=["O", "B-PER", "I-PER"])
     roberta.register_span_head("squad")
-    roberta.own_head = "topic"
+    roberta.default_head = "topic"
     roberta.inputs["topic"] = "one"
     roberta.save(folder)
     return folder

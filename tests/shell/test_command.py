@@ -35,7 +35,7 @@ def test_convert_writes_what_loads_alike(run: Run, tmp_path: Path, form: str) ->
     heads = {"topic": ("art", "sport"), "other": ("a", "b", "c")}
     sizes = {name: len(labels) for name, labels in heads.items()}
     roberta = small_roberta(heads=sizes, labels=heads, num_layers=2)
-    roberta.own_head = "topic"
+    roberta.default_head = "topic"
     roberta.save(tmp_path / "model")
     options = ("--head", "topic") if form == "huggingface" else ()
     status, out, err = run("convert", "model", "new", "--to", form, *options)

@@ -71,7 +71,7 @@ def test_text_that_is_none(tokenizer, text, error):
 def test_locate():
     assert locate("no, no no", ["no", "no", "no"]) == [(0, 2), (4, 6), (7, 9)]
     with pytest.raises(
-        InputError, match=r"words\[1\], 'No', does not occur in the text behind character 2: ', no'"
+        InputError, match=r"words\[1\], 'No', does not occur in the text after character 2: ', no'"
     ):
         locate("no, no", ["no", "No"])
     with pytest.raises(InputError, match=r"words\[2\]"):

@@ -408,3 +408,13 @@ def test_pretraining(tmp_path: Path, unit: str) -> None:
     roberta.eval()
     best = roberta.fill_mask("The film <mask> good.", topk=1)[0]
     assert best[0] == "The film was good."
+
+
+def test_earlier_names_warn() -> None:
+    from roberta_hub import text
+
+    for old, new in (("Engine", SubwordTokenizer), ("Layout", SequenceLayout)):
+        with pytest.warns(DeprecationWarning, match=new.__name__):
+            assert getattr(text, old) is new
+    with pytest.raises(AttributeError, match="nothing"):
+        _ = text.nothing  # type: ignore[attr-defined]

@@ -61,7 +61,7 @@ def with_own_head(seed: int = 0) -> RobertaHubInterface:
         num_layers=1,
         embedding_dim=16,
     )
-    roberta.own_head, roberta.inputs["mnli"] = "mnli", "pair"
+    roberta.default_head, roberta.inputs["mnli"] = "mnli", "pair"
     return roberta
 
 

@@ -99,7 +99,7 @@ def test_pairs(base: Path) -> None:
     pairs = [(f"A cat {i}.", f"A dog {i}.") for i in range(20)]
     mine = made(base).fit(pairs, [i % 2 for i in range(20)])
     assert mine.predict_proba(pairs[:3]).shape == (3, 2)
-    assert mine.model_.inputs == {mine.model_.own_head: "pair"}
+    assert mine.model_.inputs == {mine.model_.default_head: "pair"}
 
 
 def several(kind: str) -> Any:

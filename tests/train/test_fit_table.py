@@ -401,7 +401,7 @@ def test_it_learns_and_answers_with_its_own_head(fitted: Any) -> None:
         answer = mine.classify(f"The {word} in row 999 makes a noise.")
         assert answer.label == word
         assert done.classify(f"The {word} in row 999 makes a noise.") == answer
-    assert mine.head_labels(mine.own_head) == tuple(sorted(ANIMALS))
+    assert mine.head_labels(mine.default_head) == tuple(sorted(ANIMALS))
 
 
 def test_the_folder_has_a_card_and_nothing_else(fitted: Any) -> None:
@@ -465,7 +465,7 @@ def test_pairs(base: Path, tmp_path: Path) -> None:
             }
         )
     mine = roberta_hub.fit(rows, model=base, output=tmp_path / "mine", epochs=1, progress=False)
-    assert mine.inputs == {mine.own_head: "pair"}
+    assert mine.inputs == {mine.default_head: "pair"}
     assert mine.classify([("A cat.", "A cat.")])[0].label in ("True", "False")
     assert '[("a text", "another")]' in (tmp_path / "mine/README.md").read_text()
 
@@ -526,7 +526,7 @@ def test_other_heads_go(base: Path, tmp_path: Path) -> None:
     old.register_token_head("ner", labels=["O", "B-X"])
     old.save(tmp_path / "old")
     mine = roberta_hub.fit(good(), model=tmp_path / "old", output=tmp_path / "mine", epochs=1)
-    assert list(mine.labels) == [mine.own_head]
+    assert list(mine.labels) == [mine.default_head]
     with pytest.raises(UnknownNameError, match="zero_shot needs"):
         mine.zero_shot("a", ["b", "c"])
 
@@ -642,7 +642,7 @@ def test_one_goes_on_from_ones_own(base: Path, tmp_path: Path) -> None:
     assert f"model='{tmp_path}/mine'" in (tmp_path / "mine/README.md").read_text()
     fewer = [row for row in rows if row["label"] != "cat"]
     other = roberta_hub.fit(fewer, model=tmp_path / "mine", epochs=1, **options)
-    assert set(other.head_labels(other.own_head)) == set(ANIMALS) - {"cat"}
+    assert set(other.head_labels(other.default_head)) == set(ANIMALS) - {"cat"}
 
 
 def test_a_regression_goes_on_in_the_tables_numbers(base: Path, tmp_path: Path) -> None:

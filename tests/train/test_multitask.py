@@ -189,7 +189,7 @@ def test_the_head_of_the_runs_own_task_stays_the_models_own(material, tmp_path):
     path.write_text("sentence\tlabel\n" + "The cat.\tx\nThe dog.\ty\nThe cow.\tz\n" * 4)
     entry = f"{{name: classification, train: {path}, head: other}}"
     roberta = make_task(compose(beside(material, tmp_path / "run", f"[{entry}]"))).finish()
-    assert roberta.own_head == "sst_2"
+    assert roberta.default_head == "sst_2"
     assert roberta.head_labels("other") == ("x", "y", "z")
     assert roberta.eval().classify("It is two x.").label in ("warm", "cold")
 

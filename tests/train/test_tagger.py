@@ -181,7 +181,7 @@ def test_what_cannot_be_learnt_is_refused(base: Path, tmp_path: Path) -> None:
 def test_a_table_with_spans_can_be_classified_too(base: Path) -> None:
     rows = [{**row, "kind": "some" if row["spans"] else "none"} for row in notes(40)]
     found = roberta_hub.fit(rows, label="kind", model=base, epochs=1, progress=False)
-    assert set(found.head_labels(found.own_head or "")) == {"none", "some"}
+    assert set(found.head_labels(found.default_head or "")) == {"none", "some"}
 
 
 # ---- the model ----
@@ -204,7 +204,7 @@ def test_it_learns_and_tags(made: Any) -> None:
     assert list(scores.numbers) == ["F1", "precision", "recall"] and scores.task == "tagging"
     assert scores.interval[0] <= scores.numbers["F1"] <= scores.interval[1]
     for model in (mine, roberta_hub.load_model(folder / "tagger")):
-        assert model.own_head == HEAD and model.word_rules == {HEAD: "parts"}
+        assert model.default_head == HEAD and model.word_rules == {HEAD: "parts"}
         assert model.head_labels(HEAD) == ("O", "B-LOC", "I-LOC", "B-PER", "I-PER")
         (found,) = model.tag("Note 7: Berlin-based work")
         assert (found.label, found.text) == ("LOC", "Berlin")

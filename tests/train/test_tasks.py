@@ -38,7 +38,7 @@ def test_classification(base, tmp_path):
     for roberta in both(trained, tmp_path):
         assert [p.label for p in roberta.classify(texts, head="sound")] == ["yes", "no"]
         assert roberta.head_labels("sound") == ("no", "yes")
-        assert (roberta.own_head, roberta.inputs) == ("sound", {"sound": "pair"})
+        assert (roberta.default_head, roberta.inputs) == ("sound", {"sound": "pair"})
         assert [p.label for p in roberta.classify(texts)] == ["yes", "no"]
 
 
@@ -114,7 +114,7 @@ def test_regression(base, tmp_path):
     for roberta in both(trained, tmp_path):
         up, down = roberta.classify(["up up up up", "down down down down"], head="sts_b")
         assert up.score > 0.8 and down.score < 0.2
-        assert (roberta.own_head, roberta.inputs) == ("sts_b", {"sts_b": "one"})
+        assert (roberta.default_head, roberta.inputs) == ("sts_b", {"sts_b": "one"})
         values.append(up.score)
     assert values[0] == pytest.approx(values[1])
 
@@ -135,7 +135,7 @@ def test_multi_label(base, tmp_path):
         assert roberta.classify(["I saw cat and duck"]) == [answer]  # as the head learnt
         assert {*(answer.labels or ())} == {"cat", "duck"}
         assert roberta.head_labels("seen") == tuple(sorted(ANIMALS))
-        assert (roberta.own_head, roberta.inputs) == ("seen", {"seen": "one"})
+        assert (roberta.default_head, roberta.inputs) == ("seen", {"seen": "one"})
 
 
 def race(draw: Random) -> dict[str, Any]:
@@ -177,7 +177,7 @@ def test_choice(lively, tmp_path, recipe, make, context, option):
         ]
         right = [option.format(sound) for sound in SOUNDS]
         head = "sentence_classification_head"
-        assert (roberta.own_head, roberta.inputs) == (head, {head: "pair"})
+        assert (roberta.default_head, roberta.inputs) == (head, {head: "pair"})
         assert roberta.choose(context.format("cat"), options).label == answers[0]
         assert sum(a == r for a, r in zip(answers, right, strict=True)) >= 3
 
@@ -209,17 +209,17 @@ def test_a_head_that_learns_on_is_marked_anew(base, tmp_path):
     first = sst(base, tmp_path, "Good!\tyes\nBad.\tno").finish()
     first.register_classification_head("other", labels=["a", "b"])
     first.inputs["other"] = "pair"
-    first.own_head = "other"
+    first.default_head = "other"
     first.save(tmp_path / "model")
     kept = make_model(
         compose(["finetune=sst_2", f"model={tmp_path}/model", "architecture.dropout=0.2"])
     )
-    assert (kept.own_head, kept.inputs) == ("other", {"other": "pair", "sst_2": "one"})
+    assert (kept.default_head, kept.inputs) == ("other", {"other": "pair", "sst_2": "one"})
     (tmp_path / "pairs.tsv").write_text("sentence\tsentence2\tlabel\nA\tB\tyes\nC\tD\tno\n")
     columns = "data.columns={sentence: sentence, sentence2: sentence2, label: label}"
     more = [f"model={tmp_path}/model", f"data.train={tmp_path}/pairs.tsv", "data.format=tsv"]
     found = make_task(compose(["finetune=sst_2", *more, columns])).finish()
-    assert (found.own_head, found.inputs) == ("sst_2", {"other": "pair", "sst_2": "pair"})
+    assert (found.default_head, found.inputs) == ("sst_2", {"other": "pair", "sst_2": "pair"})
 
 
 def test_a_new_head_comes_from_the_seed(base, tmp_path):

@@ -45,7 +45,7 @@ def test_tokens(base, tmp_path):
     text = "met Ada Byron and in Lima"
     for roberta in both(trained, tmp_path):
         (spans,) = roberta.tag([text], "ner")
-        assert roberta.own_head == "ner" and roberta.tag([text]) == [spans]
+        assert roberta.default_head == "ner" and roberta.tag([text]) == [spans]
         assert [(s.label, s.text) for s in spans] == [("PER", "Ada Byron"), ("LOC", "Lima")]
         assert all(text[s.start : s.end] == s.text and 0.5 < s.score <= 1 for s in spans)
         assert set(roberta.head_labels("ner")) == {
@@ -89,7 +89,7 @@ def test_span(base, tmp_path):
     for roberta in both(trained, tmp_path):
         answers = [roberta.answer(f"{kind}?", context, "squad") for kind in KINDS]
         assert [a.text for a in answers] == ["Cy Young", "", "green"]
-        assert roberta.own_head == "squad" and roberta.answer("Who?", context) == answers[0]
+        assert roberta.default_head == "squad" and roberta.answer("Who?", context) == answers[0]
         assert all(context[a.start : a.end] == a.text for a in answers)
         forced = roberta.answer("Where?", context, "squad", no_answer=False)
         assert forced.text and forced.text in context

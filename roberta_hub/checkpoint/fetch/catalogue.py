@@ -147,7 +147,7 @@ def apply_head_names(record: Record, checkpoint: Checkpoint) -> None:
             checkpoint.labels[new] = labels
     checkpoint.labels = {**record.labels, **checkpoint.labels}
     checkpoint.inputs = {**record.inputs, **checkpoint.inputs}
-    checkpoint.own_head = checkpoint.own_head or record.own_head
+    checkpoint.default_head = checkpoint.default_head or record.default_head
 
 
 def check_shape(

@@ -149,7 +149,7 @@ class Record:
     labels: Mapping[str, tuple[str, ...]] = field(default_factory=dict)
     """Classification head -> what its outputs mean, in order: fairseq's files carry numbers
     only."""
-    own_head: str | None = None
+    default_head: str | None = None
     """The head that the model was trained for; None: it was trained for none."""
     inputs: Mapping[str, Literal["one", "pair"]] = field(default_factory=dict)
     """What each head was trained on: single texts or pairs."""
@@ -223,7 +223,7 @@ ROBERTA: tuple[Record, ...] = (
         origins=(archive("roberta.large.mnli.tar.gz"), repository("FacebookAI/roberta-large-mnli")),
         shape=_LARGE,
         labels={"mnli": _NLI},
-        own_head="mnli",
+        default_head="mnli",
         inputs={"mnli": "pair"},
         summary='RoBERTa large fine-tuned on MNLI, with the head "mnli"; 0.7 GB download.',
         details=("Its classes are contradiction, neutral and entailment.",),
@@ -263,7 +263,7 @@ ROBERTA: tuple[Record, ...] = (
             **{"ffn_dim": 1536, "num_heads": 12},
         },
         labels={"mnli": _NLI},
-        own_head="mnli",
+        default_head="mnli",
         inputs={"mnli": "pair"},
         licence="Apache-2.0; trained on CC BY-SA text, see its MODEL_CARD.md and NOTICE",
         summary='RoBERTa tiny, with 24 M parameters and the head "mnli", in the package; '

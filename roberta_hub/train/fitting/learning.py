@@ -210,7 +210,7 @@ class _Table:
                 kind=self.kind,
             )
         inputs: Inputs = "pair" if pair else "one"
-        roberta.own_head, roberta.inputs[name] = name, inputs
+        roberta.default_head, roberta.inputs[name] = name, inputs
         return config
 
     def finish(self, divisor: float, least: tuple[float, ...] | None) -> None:
@@ -588,7 +588,7 @@ def reusable_head(
         >>> reusable_head(load_model("roberta.tiny"), read_examples(rows, text=["a", "b"]))
         'mnli'
     """
-    own = roberta.own_head
+    own = roberta.default_head
     if own is None or own not in heads_of(roberta.model) or examples.task == "regression":
         return None
     if pooling not in (None, pooling_of(heads_of(roberta.model)[own])):
@@ -606,7 +606,7 @@ def reusable_head(
 
 def _knows_pairs(roberta: RobertaHubInterface) -> nn.Linear | None:
     """Return the inner layer of the model's own head of pairs; None: it has none."""
-    own = roberta.own_head
+    own = roberta.default_head
     if own is None or own not in heads_of(roberta.model) or roberta.inputs.get(own) != "pair":
         return None
     head = heads_of(roberta.model)[own]

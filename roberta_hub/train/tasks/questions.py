@@ -61,7 +61,7 @@ def questions(config: Config, interface: RobertaHubInterface) -> FineTuning:
     if head not in roberta_of(interface).span_heads:
         with seeded(config.seed):
             interface.register_span_head(head)
-    interface.own_head = head
+    interface.default_head = head
     encoded = _prepare(config, interface, train)
 
     def measure(model: RobertaHubInterface) -> dict[str, float]:

@@ -44,7 +44,7 @@ def make_head(
     """
     names = _make_head(interface, config, count, names, kind)
     head = config.task.head
-    interface.own_head = head
+    interface.default_head = head
     if inputs is not None:
         interface.inputs[head] = inputs
     interface.thresholds.pop(head, None)  # they were chosen for the weights of before
