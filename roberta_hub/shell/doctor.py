@@ -21,9 +21,9 @@ from roberta_hub.checkpoint.converted import copies
 from roberta_hub.checkpoint.fetch import download, http
 from roberta_hub.checkpoint.fetch.archive import sha256_of
 from roberta_hub.checkpoint.fetch.cache import (
+    CHECKPOINT_FILE,
     DICTIONARY_FILES,
     MANIFEST_FILE,
-    CHECKPOINT_FILE,
     cache_root,
     is_complete,
 )
@@ -155,9 +155,14 @@ def _layer_implementation() -> str:
     pin = os.environ.get(kernels.PIN_VARIABLE, "").strip().lower()
     if pin not in ("", "compiled"):
         return f"torch's operators, as {kernels.PIN_VARIABLE} says"
-    rows = {name: kernels.compiled_rows(name, compiled.supported_formats()) for name in compiled.WEIGHT_FORMATS}
+    rows = {
+        name: kernels.compiled_rows(name, compiled.supported_formats())
+        for name in compiled.WEIGHT_FORMATS
+    }
     many = [name for name in rows if rows[name] == kernels.ANY_ROWS]
-    few = [f"{name} up to {rows[name]} tokens" for name in rows if 0 < rows[name] < kernels.ANY_ROWS]
+    few = [
+        f"{name} up to {rows[name]} tokens" for name in rows if 0 < rows[name] < kernels.ANY_ROWS
+    ]
     if not many and not few:
         return "torch's operators; AVX-512 is there, and $ONEDNN_MAX_CPU_ISA keeps it out"
     return f"compiled, with weights in {', '.join([*many, *few])}"

@@ -28,7 +28,8 @@ CASCADE_LAKE = CPU("GenuineIntel", frozenset(_512))
 ALDER_LAKE = CPU("GenuineIntel", frozenset({"avx2", "avx_vnni"}))
 HASWELL = CPU("GenuineIntel", frozenset({"avx2"}))
 runs_all = pytest.mark.skipif(
-    not (matrices.can_int8() and matrices.has_operators("bfloat16")), reason="no int8 or no bfloat16"
+    not (matrices.can_int8() and matrices.has_operators("bfloat16")),
+    reason="no int8 or no bfloat16",
 )
 
 
