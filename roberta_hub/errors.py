@@ -13,11 +13,11 @@ from contextlib import contextmanager
 from dataclasses import dataclass
 
 
-def suggestion(name: object, known: Iterable[str], cutoff: float = 0.6) -> str:
+def close_names(name: object, known: Iterable[str], cutoff: float = 0.6) -> str:
     """Known names closest to an unknown one, joined by "or"; "" if there are none.
 
     Example:
-        >>> suggestion("dropuot", ["dropout", "layers"])
+        >>> close_names("dropuot", ["dropout", "layers"])
         'dropout'
     """
     return " or ".join(difflib.get_close_matches(str(name)[:100], list(known), n=3, cutoff=cutoff))

@@ -9,7 +9,7 @@ from collections.abc import Callable
 from typing import Any, TypeVar, cast
 
 from roberta_hub.arguments import shown
-from roberta_hub.errors import InputTypeError, UnknownAttributeError, suggestion
+from roberta_hub.errors import InputTypeError, UnknownAttributeError, close_names
 from roberta_hub.other_names import CALLS, FITTERS, FITTING, KEYWORDS, METHODS
 
 Class = TypeVar("Class", bound=type)
@@ -91,7 +91,7 @@ def unknown_attribute(owner: type, name: str) -> UnknownAttributeError:
         a str has no 'jion'; did you mean join?
     """
     known = [attribute for attribute in dir(owner) if not attribute.startswith("_")]
-    near = suggestion(name, known, 0.7)
+    near = close_names(name, known, 0.7)
     advice = METHODS.get(name) or (
         f"did you mean {near}?" if near else "help(...) lists what it has"
     )

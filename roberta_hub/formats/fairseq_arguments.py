@@ -12,7 +12,7 @@ from roberta_hub.arguments import brief
 from roberta_hub.checkpoint.checkpoint import EMBEDDING, LAYER
 from roberta_hub.config import BASE, LARGE, RobertaConfig, fairseq_arguments
 from roberta_hub.config import FAIRSEQ_FIELDS as FIELDS
-from roberta_hub.errors import CheckpointError, InputError, Remedy, UnknownNameError, suggestion
+from roberta_hub.errors import CheckpointError, InputError, Remedy, UnknownNameError, close_names
 from roberta_hub.formats.upgrade import count_layers
 from roberta_hub.other_names import LOADING
 
@@ -63,7 +63,7 @@ def check_overrides(overrides: Mapping[str, object], ours: Iterable[str] = ()) -
     known = [*FIELDS, *_UNSUPPORTED, *_OTHER_ARGUMENTS]
     for name in overrides:
         if name not in known:
-            near = suggestion(name, [*ours, *known], 0.7)
+            near = close_names(name, [*ours, *known], 0.7)
             hint = f"did you mean {near}?" if near else ""
             listed = f"there are {', '.join([*ours, *sorted(known)])}"
             raise UnknownNameError(

@@ -28,7 +28,7 @@ from roberta_hub.show.display import Display, Part
 from roberta_hub.show.facts import Note
 from roberta_hub.show.marked_text import Mark, MarkedText
 from roberta_hub.show.sheet import Picture
-from roberta_hub.text.layout import FIRST
+from roberta_hub.text.layout import FIRST_PIECE
 from roberta_hub.text.tokenizer import Tokenizer
 
 DEFAULT_STRIDE = 128
@@ -190,7 +190,7 @@ def context_windows(
                 f"{what} is a {type(text).__name__}, not a str; several are asked one by one"
             )
     ids = tokenizer.encode(question, context)
-    column = FIRST + len(tokenizer.ids_of(question)) + tokenizer.layout.separators
+    column = FIRST_PIECE + len(tokenizer.ids_of(question)) + tokenizer.layout.separators
     length, room = len(ids) - column - 1, limit - column - 1  # the last `</s>` takes one
     if length <= room:
         return [ContextWindow(ids, column, 0, length)]

@@ -7,7 +7,7 @@ from typing import Literal
 from torch import nn
 
 from roberta_hub.arguments import kind_of, shown
-from roberta_hub.errors import InputTypeError, Remedy, UnknownNameError, suggestion
+from roberta_hub.errors import InputTypeError, Remedy, UnknownNameError, close_names
 from roberta_hub.other_names import task_advice
 
 Kind = Literal["classification", "token", "span"]
@@ -83,7 +83,7 @@ def unknown_head(
     listed = list_heads(model, kind or "classification")
     listed = ", ".join([*([] if listed == "none" else [listed]), *more]) or "none"
     what = f"no {f'{kind} head' if kind else 'head'} {shown(head)}; this model has {listed}"
-    if near := suggestion(head, able):
+    if near := close_names(head, able):
         what += f"; did you mean {near}?"
     return UnknownNameError(what, remedy=_remedy(model, head, kind))
 

@@ -21,7 +21,7 @@ from roberta_hub.errors import (
     Remedy,
     RobertaHubError,
     UnknownNameError,
-    suggestion,
+    close_names,
 )
 from roberta_hub.rows.arrow import column_values, import_arrow, parquet_tables
 from roberta_hub.rows.delimited import RowValues, csv_header, delimited_rows, tsv_header
@@ -187,7 +187,7 @@ def unknown_column(
         listed: the columns in words, as a sentence.
     """
     names = [name for name in known if isinstance(name, str)]
-    near = suggestion(column, names) if isinstance(column, str) else ""
+    near = close_names(column, names) if isinstance(column, str) else ""
     hint = f"; did you mean {clean(near)}?" if near else ";"
     return UnknownNameError(f"{what} has no column {shown(column)}{hint} {listed}")
 
@@ -229,7 +229,7 @@ def open_table(
     """
     path = path_of("the table", path)
     if format is not None and format not in FORMATS:
-        near = suggestion(format, FORMATS)
+        near = close_names(format, FORMATS)
         raise UnknownNameError(
             f"format is {shown(format)}; " + (f"did you mean {near}?" if near else _among())
         )

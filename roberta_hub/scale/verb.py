@@ -16,7 +16,7 @@ from roberta_hub.errors import (
     Remedy,
     RobertaHubError,
     UnknownNameError,
-    suggestion,
+    close_names,
 )
 from roberta_hub.keywords import unknown_keyword
 from roberta_hub.rows.columns import check_clash, text_columns
@@ -337,7 +337,7 @@ def _verb_of(name: object) -> str:
     text = text_of("verb", name).replace("-", "_")
     if text in QUESTIONS:
         return text
-    near = suggestion(text, QUESTIONS)
+    near = close_names(text, QUESTIONS)
     hint = f"did you mean {near}? There are" if near else "there are"
     raise UnknownNameError(
         f"no verb {shown(name)} answers a row by itself; {hint} {', '.join(QUESTIONS)}"

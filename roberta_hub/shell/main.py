@@ -11,7 +11,7 @@ from types import ModuleType
 import click
 
 import roberta_hub
-from roberta_hub.errors import Advice, RobertaHubError, suggestion
+from roberta_hub.errors import Advice, RobertaHubError, close_names
 from roberta_hub.terminal import clean
 
 VERBS_BY_SECTION = {
@@ -88,7 +88,7 @@ class Verbs(click.Group):
     ) -> tuple[str | None, click.Command | None, list[str]]:
         """Find the verb of a command line; the error lists all."""
         if not ctx.resilient_parsing and args[0] not in VERBS and not args[0].startswith("-"):
-            near = suggestion(args[0], VERBS)
+            near = close_names(args[0], VERBS)
             hint = f"did you mean {near}? There are" if near else "there are"
             ctx.fail(f"no verb {args[0]!r}; {hint} {', '.join(VERBS)}")
         return super().resolve_command(ctx, args)

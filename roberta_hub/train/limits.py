@@ -11,7 +11,7 @@ from collections.abc import Mapping, Sequence
 from typing import Any, TypeVar
 
 from roberta_hub.config import RobertaConfig
-from roberta_hub.errors import InputError, InputTypeError, UnknownNameError, suggestion
+from roberta_hub.errors import InputError, InputTypeError, UnknownNameError, close_names
 from roberta_hub.terminal import clean
 from roberta_hub.train.settings import (
     DECAYS,
@@ -221,7 +221,7 @@ def read_options(
 
 def suggestion(name: object, names: Sequence[str]) -> str:
     """End a sentence about an unknown name: with the names that look like it, else with all."""
-    close = suggestion(name, names, cutoff=0.5)
+    close = close_names(name, names, cutoff=0.5)
     if close:
         return f"; did you mean {close}?"
     return f"; there are {', '.join(names)}"

@@ -54,7 +54,7 @@ def weights(roberta: RobertaHubInterface) -> dict[str, Tensor]:
 
 
 def output(roberta: RobertaHubInterface) -> Any:
-    return roberta.model.classification_heads[roberta.own_head].out_proj  # type: ignore[index, union-attr]
+    return roberta.model.classification_heads[roberta.default_head].out_proj  # type: ignore[index, union-attr]
 
 
 def own_rows(roberta: RobertaHubInterface, count: int) -> list[dict[str, Any]]:
@@ -83,7 +83,7 @@ def test_a_head_with_the_tables_labels_is_found() -> None:
     assert found(roberta, pairs(12, (*MNLI[:2], "contradicts"))) is None
     assert found(roberta, [{"text": r["premise"], "label": r["label"]} for r in rows]) is None
     assert found(roberta, [{**row, "label": [row["label"]]} for row in rows]) is None
-    roberta.own_head = None
+    roberta.default_head = None
     assert found(roberta, rows) is None and found(plain(), rows) is None
 
 
@@ -105,7 +105,7 @@ def test_what_is_not_beaten_comes_back_as_it_was(tmp_path: Path, run: Any) -> No
     after = weights(roberta)
     assert all(torch.equal(before[name], after[name]) for name in before)
     assert list(after) == list(before)  # no head came, and none went
-    assert roberta.own_head == "mnli"
+    assert roberta.default_head == "mnli"
     assert roberta.labels["mnli"] == ("contradiction", "Neutral", "ENTAILMENT")
     again = {one.label.casefold() for one in roberta.classify(texts)}
     assert again == {one.label for one in scores}
@@ -161,16 +161,16 @@ def test_another_pooling_than_the_own_heads_makes_a_new_one(tmp_path: Path) -> N
     learnt = taught(
         roberta, read_examples(pairs(30, MNLI)), tmp_path, pooling="mean", minutes=LITTLE
     )
-    assert learnt.choice.taken == METHOD_HEAD and roberta.own_head != "mnli"
-    assert roberta.model.classification_heads[roberta.own_head].pooling == "mean"  # type: ignore[index, union-attr]
+    assert learnt.choice.taken == METHOD_HEAD and roberta.default_head != "mnli"
+    assert roberta.model.classification_heads[roberta.default_head].pooling == "mean"  # type: ignore[index, union-attr]
 
 
 # ---- temperature, balance, thresholds ----
 
 
 def logits_of(roberta: RobertaHubInterface, texts: list[str]) -> Tensor:
-    head: Any = roberta.model.classification_heads[roberta.own_head]  # type: ignore[index]
-    names = roberta.head_labels(roberta.own_head or "")
+    head: Any = roberta.model.classification_heads[roberta.default_head]  # type: ignore[index]
+    names = roberta.head_labels(roberta.default_head or "")
     found = roberta.classify(texts)
     assert isinstance(head.out_proj, torch.nn.Linear)
     return torch.tensor([[one.scores[name] for name in names] for one in found]).double().log()
@@ -209,7 +209,7 @@ def test_balance_is_for_classes(tmp_path: Path, task: str) -> None:
     roberta = plain()
     with pytest.raises(InputError, match="balance is for classes of which a text has one"):
         taught(roberta, read_examples(rows), tmp_path, balance=True)
-    assert roberta.own_head is None  # nothing was made
+    assert roberta.default_head is None  # nothing was made
 
 
 def listed(count: int) -> list[dict[str, Any]]:
@@ -223,7 +223,7 @@ def listed(count: int) -> list[dict[str, Any]]:
 def test_thresholds_are_stored_and_answer(tmp_path: Path) -> None:
     roberta, examples = plain(), read_examples(listed(60))
     learnt = taught(roberta, examples, tmp_path, minutes=LITTLE)
-    least = roberta.thresholds[roberta.own_head or ""]
+    least = roberta.thresholds[roberta.default_head or ""]
     assert len(least) == 3 and all(0 < one < 1 for one in least) and least != (0.5,) * 3
     limits = dict(zip(("cat", "dog", "rare"), least, strict=True))
     given = []

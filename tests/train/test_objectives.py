@@ -94,7 +94,7 @@ def test_a_model_learns_to_find_replaced_words(material, tmp_path):
     assert report.metrics["recall"] > 0.25 and report.metrics["precision"] > 0.5
     roberta = result(report).eval()
     assert roberta.labels[REPLACED_HEAD] == ("original", "replaced")
-    assert roberta.own_head == REPLACED_HEAD
+    assert roberta.default_head == REPLACED_HEAD
     with pytest.raises(InputError, match="language-model head"):
         roberta.fill_mask("The dog<mask> at night.")
 

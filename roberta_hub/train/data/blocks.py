@@ -18,7 +18,7 @@ from pathlib import Path
 import torch
 from torch import Tensor
 
-from roberta_hub.checkpoint.fetch.cache import turn
+from roberta_hub.checkpoint.fetch.cache import lock
 from roberta_hub.errors import InputError, UnknownNameError
 from roberta_hub.files import publishing
 from roberta_hub.train.limits import suggestion
@@ -155,7 +155,7 @@ def cached_blocks(
     found = _load_index(path, stream, size, bos)
     if found is not None:
         return found
-    with turn(folder / ".lock"):
+    with lock(folder / ".lock"):
         found = _load_index(path, stream, size, bos)  # another process was faster
         if found is None:
             found = cut_blocks(stream, size, mode=mode, bos=bos, eos=eos)

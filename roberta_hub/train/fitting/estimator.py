@@ -13,7 +13,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, NoReturn
 
 from roberta_hub.arguments import shown
-from roberta_hub.errors import InputError, Place, UnknownNameError, suggestion
+from roberta_hub.errors import InputError, Place, UnknownNameError, close_names
 from roberta_hub.files import write_files
 from roberta_hub.hub import load_model
 from roberta_hub.inference.classify import Prediction
@@ -237,7 +237,7 @@ class RobertaClassifier:
         known = self.get_params()
         for name in params:
             if name not in known:
-                near = suggestion(name, known)
+                near = close_names(name, known)
                 hint = f"did you mean {near}?" if near else f"it has {', '.join(known)}"
                 raise UnknownNameError(f"RobertaClassifier has no option {shown(name)}; {hint}")
         for name, value in params.items():

@@ -193,7 +193,7 @@ class ReadyClassifier:
         with staging_folder(self.output) as work:
             learnt = learn(self.roberta, self.examples, config, self.options, work, finished)
             if learnt.choice.taken != METHOD_AS_IS:
-                keep_head(self.roberta, "classification", self.roberta.own_head or "")
+                keep_head(self.roberta, "classification", self.roberta.default_head or "")
             fitted = self._fitted(learnt, began)
             made = self.roberta
             if self.output is not None:
@@ -232,7 +232,7 @@ class ReadyClassifier:
 
     def _thresholds(self) -> dict[str, float] | None:
         """Return the thresholds of the head's labels, where it has some."""
-        head = self.roberta.own_head or ""
+        head = self.roberta.default_head or ""
         least = self.roberta.thresholds.get(head)
         names = self.roberta.labels.get(head, ())
         return None if least is None else dict(zip(names, least, strict=True))

@@ -88,7 +88,7 @@ def _others(
     config: Config, interface: RobertaHubInterface, sides: Sequence[SideTask]
 ) -> list[TrainingTask]:
     """Build the side tasks of a run; the main task's head stays the default of the verbs."""
-    own_head, task, others = interface.own_head, interface.task, []
+    own_head, task, others = interface.default_head, interface.task, []
     for number, side in enumerate(sides, 1):
         before = _heads(interface)
         own = side.config(config, number)
@@ -99,7 +99,7 @@ def _others(
                 f"task.options.beside: {side.name} would learn in the head {own.task.head!r}, "
                 "which has other labels; give it one of its own with head: ..."
             )
-    interface.own_head, interface.task = own_head, task
+    interface.default_head, interface.task = own_head, task
     return others
 
 

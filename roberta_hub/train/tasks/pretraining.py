@@ -76,7 +76,7 @@ def build_pretraining(
         raise InputError("task.options.teacher goes with task.name=masked_lm")
     model = ReplacedTokens(roberta_of(interface), options, config.seed)
     interface.labels[REPLACED_HEAD] = ("original", "replaced")
-    interface.own_head = REPLACED_HEAD
+    interface.default_head = REPLACED_HEAD
     return PreTraining(config, options, interface, model, fresh=fresh)
 
 
