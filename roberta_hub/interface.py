@@ -55,6 +55,7 @@ from roberta_hub.model.roberta import add_classification_head, require_roberta
 from roberta_hub.settings import (
     HYPOTHESIS,
     MAX_ANSWER,
+    Aggregation,
     HeadKind,
     HeadPooling,
     HeadSettings,
@@ -488,24 +489,46 @@ class RobertaHubInterface(nn.Module):
 
     @overload
     def tag(  # type: ignore[overload-overlap]
-        self, texts: str, head: str | None = None, **options: Unpack[Options]
+        self,
+        texts: str,
+        head: str | None = None,
+        *,
+        aggregation: Aggregation = "word",
+        **options: Unpack[Options],
     ) -> list[Span]: ...
     @overload
     def tag(
-        self, texts: Iterable[str], head: str | None = None, **options: Unpack[Options]
+        self,
+        texts: Iterable[str],
+        head: str | None = None,
+        *,
+        aggregation: Aggregation = "word",
+        **options: Unpack[Options],
     ) -> list[list[Span]]: ...
     def tag(
-        self, texts: str | Iterable[str], head: str | None = None, **options: Unpack[Options]
+        self,
+        texts: str | Iterable[str],
+        head: str | None = None,
+        *,
+        aggregation: Aggregation = "word",
+        **options: Unpack[Options],
     ) -> list[list[Span]] | list[Span]:
         """Find the labelled spans of each text: named entities, or parts of speech.
 
         A word gets the label that the head gives its first piece. "B-" and "I-" labels of
         neighbours are merged to one span. Texts are cut as they were for the head's training: as
         treebanks do it, or into smaller parts for a head that `fit` trained; `word_rules` says it.
+        A text without blanks is cut too: at brackets, colons and the like, and in Chinese, Thai and
+        other scripts without spaces as the model's pieces are.
 
         Args:
             texts: one str, or many; pairs are refused.
             head: name of a token head. None asks the model's own head, else the only one.
+            aggregation: "word" is what is said above. The others are transformers' strategies,
+                which merge equal neighbours also where no label is "O": "first", "average" and
+                "max" label a word by its first piece, the mean of its pieces, or its surest piece;
+                "piece" labels each piece, as their "simple". A word is WordPiece's own where the
+                model has WordPiece, and as with "word" elsewhere.
             options: batch_tokens, progress, truncate, stride; see `features`. In a long text each
                 word is labelled by the window in which it is farthest from a cut.
 
@@ -515,13 +538,15 @@ class RobertaHubInterface(nn.Module):
 
         Raises:
             UnknownNameError: the model has no such head.
-            InputError: the model has several token heads, and none was named.
+            InputError: the model has several token heads, and none was named; or there is no such
+                aggregation.
 
         Example:
             >>> roberta.register_token_head("ner", labels=["O", "B-PER", "I-PER"])
             >>> [spans] = roberta.tag(["Ada Lovelace wrote it."], "ner")
         """
-        return answer_texts(TAG, verb_model(self, **options), texts, {"head": head})
+        settings = {"head": head, "aggregation": aggregation}
+        return answer_texts(TAG, verb_model(self, **options), texts, settings)
 
     def answer(
         self,

@@ -21,6 +21,9 @@ HeadKind = Literal["single_label", "multi_label", "regression"]
 """What a head learnt: one label of several, any number of labels, or numbers."""
 WordRule = Literal["words", "parts"]
 """What a token head labels: words as treebanks cut them, or runs of letters and digits."""
+Aggregation = Literal["word", "first", "average", "max", "piece"]
+"""How the labels of pieces become those of words in `tag`."""
+AGGREGATIONS: tuple[Aggregation, ...] = get_args(Aggregation)
 DEFAULT_THRESHOLD = 0.5
 """Of a label for which none is stored."""
 POOLINGS = ("cls", "max", "mean", "mean_sqrt_len")

@@ -3,21 +3,26 @@
 from __future__ import annotations
 
 import dataclasses
+import math
 import re
+import unicodedata
 from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any, NoReturn
 
 from torch import Tensor
 
-from roberta_hub.arguments import no_item
+from roberta_hub.arguments import no_item, one_of
 from roberta_hub.inference.batching import BatchStates, Reading, Runner
 from roberta_hub.inference.heads import Heads
 from roberta_hub.inference.windows import Windows
 from roberta_hub.model.known_head import known_head
-from roberta_hub.settings import WordRule
-from roberta_hub.text.alignment import Extent, align
+from roberta_hub.settings import AGGREGATIONS, Aggregation, WordRule
+from roberta_hub.text.alignment import Extent, align, ink_of
+from roberta_hub.text.layout import FIRST_PIECE
 from roberta_hub.text.tokenizer import Tokenizer
+from roberta_hub.text.wordpiece import WordPiece
+from roberta_hub.text.wordpiece_rules import PREFIX
 
 OUTSIDE = "O"
 """Label of words outside any span."""
@@ -30,6 +35,13 @@ and Japanese."""
 _WORD_PART = re.compile(rf"{UNSPACED}|(?:(?!{UNSPACED})[^\W_])+|[^\w\s]|_")
 _CLITIC = re.compile(r"(?:n['’]t|['’](?:s|re|ve|ll|d|m))$", re.IGNORECASE)
 _PREFIX = re.compile(r"([BIESLU])-(.+)")
+_SPACE = "▁"
+"""How a SentencePiece vocabulary writes the space before a word; also a piece by itself."""
+_JOINS = "'’.‐‑_&@#*%+~^$€£·°-"
+"""What joins letters to one word: "O'Brien", "U.S.", "a-b", "a@b.org"."""
+_ADDRESS = r"[A-Za-z][A-Za-z0-9+.-]{0,15}://[^\s,;|<>\"'()]+"
+_UNIT = re.compile(rf"{_ADDRESS}|.", re.DOTALL)
+_UNSPACED = re.compile(UNSPACED)
 
 
 @dataclass(frozen=True)
@@ -68,6 +80,7 @@ def tag(
     texts: Sequence[str],
     heads: Heads,
     head: str,
+    aggregation: Aggregation = "word",
 ) -> list[list[Span]]:
     """Return the labelled spans of each text. See `RobertaHubInterface.tag`.
 
@@ -76,14 +89,30 @@ def tag(
         texts: whole texts.
         heads: of the model.
         head: name of a token head.
+        aggregation: how the labels of pieces become those of words.
+
+    Raises:
+        InputError: there is no such aggregation.
     """
+    one_of("aggregation", aggregation, AGGREGATIONS)
     labels, rule = heads.labels(head), heads.words(head)
-    words = [split_words(text, rule) for text in texts]
-    answers = tag_words(runner, texts, words, head, labels)
-    return [
-        merge_spans(text, spans, [label for label, _ in found], [p for _, p in found], labels)
-        for text, spans, found in zip(texts, words, answers, strict=True)
-    ]
+    # transformers joins neighbours of one label also where no label is "O".
+    known = labels if aggregation == "word" else (*labels, OUTSIDE)
+    found = []
+    for text, own in zip(texts, probabilities(runner, texts, head), strict=True):
+        words, pieces = words_and_pieces(runner.tokenizer, text, rule, aggregation)
+        said = label_words(own, pieces, labels, aggregation)
+        found.append(merge_spans(text, words, [la for la, _ in said], [p for _, p in said], known))
+    return [[_without_blanks(span) for span in spans if span.text.strip()] for spans in found]
+
+
+def _without_blanks(span: Span) -> Span:
+    """Return a span without the blanks at its edges: a piece may be a blank."""
+    text = span.text.strip()
+    if len(text) == len(span.text):
+        return span
+    start = span.start + span.text.index(text)
+    return dataclasses.replace(span, start=start, end=start + len(text), text=text)
 
 
 def tag_words(
@@ -92,52 +121,187 @@ def tag_words(
     words: Sequence[Sequence[tuple[int, int]]],
     head: str,
     labels: Sequence[str],
+    rule: WordRule = "words",
 ) -> list[list[tuple[str, float]]]:
-    """(label, probability) of every word, read at its first piece.
+    """(label, probability) of every word: what the head says at its first piece.
 
-    A truncated word, or one without pieces, is outside with probability 0.
+    A word that was cut off, or that no piece belongs to, is outside with probability 0.
 
     Args:
         runner: of the model.
         texts: whole texts.
-        words: (start, end) of each text's words, in characters.
+        words: where each text's words lie, in characters.
         head: name of a token head.
         labels: names of its classes.
+        rule: which words the head was trained to label.
+    """
+    found = []
+    for text, spans, own in zip(texts, words, probabilities(runner, texts, head), strict=True):
+        firsts = first_pieces(runner.tokenizer, text, spans, rule)
+        pieces = [[] if first is None else [first] for first in firsts]
+        found.append(label_words(own, pieces, labels, "first"))
+    return found
+
+
+def probabilities(runner: Runner, texts: Sequence[str], head: str) -> list[Tensor]:
+    """Compute the probability of each class at each piece of each text.
+
+    Args:
+        runner: of the model.
+        texts: whole texts.
+        head: name of a token head.
+
+    Returns:
+        (T, K) float32 on the CPU for each text, by the piece's place in `tokenizer.encode(text)`;
+        NaN where a piece was cut off, and fewer rows where all later pieces were.
     """
     module = known_head(runner.model, head, "token")
     windows = runner.fit_windows(runner.tokenizer.encode_batch(texts), texts)
 
     def read(rows: BatchStates) -> list[Tensor]:
-        probabilities = module(rows.states).float().softmax(-1).cpu()  # (N, K)
-        return [part.clone() for part in rows.split(probabilities)]
+        found = module(rows.states).float().softmax(-1).cpu()  # (N, K)
+        return [part.clone() for part in rows.split(found)]
 
-    def merge(text: Windows, parts: list[Tensor]) -> dict[int, tuple[str, float]]:
-        """(label, probability) of each piece, by its index in the text."""
-        merged = text.merge(parts)  # (T, K), or fewer rows if truncated
-        columns = text.columns[0].tolist() if len(parts) == 1 else range(len(merged))
-        names = [labels[k] for k in merged.argmax(-1).tolist()]
-        return dict(zip(columns, zip(names, merged.amax(-1).tolist(), strict=True), strict=True))
+    def merge(text: Windows, parts: list[Tensor]) -> Tensor:
+        merged = text.merge(parts)  # (T, K), or fewer rows where the text was cut
+        if len(parts) > 1:
+            return merged
+        columns = text.columns[0]
+        whole = merged.new_full((int(columns.max()) + 1, merged.size(1)), math.nan)
+        whole[columns] = merged
+        return whole
 
-    answers = []
-    found = runner.run_windows(windows, Reading(read=read, merge=merge))
-    for text, spans, seen in zip(texts, words, found, strict=True):
-        pieces = first_pieces(runner.tokenizer, text, spans)
-        answers.append(
-            [(OUTSIDE, 0.0) if p is None else seen.get(p, (OUTSIDE, 0.0)) for p in pieces]
-        )
-    return answers
+    return runner.run_windows(windows, Reading(read=read, merge=merge))
+
+
+def label_words(
+    found: Tensor, pieces: Sequence[Sequence[int]], labels: Sequence[str], aggregation: Aggregation
+) -> list[tuple[str, float]]:
+    """Give each word a label and its probability, by those of its pieces.
+
+    A word without a piece that was read is outside with probability 0.
+
+    Args:
+        found: the probabilities of each piece. Shape: (T, K)
+        pieces: of each word, by their places.
+        labels: names of the K classes.
+        aggregation: "max" takes the label of the piece that is surest, "average" the likeliest of
+            the mean, all others that of the first piece.
+
+    Example:
+        >>> found = torch.tensor([[0.75, 0.25], [0.125, 0.875], [0.625, 0.375]])
+        >>> [label_words(found, [[0, 1, 2]], "ab", how) for how in ("first", "max", "average")]
+        [[('a', 0.75)], [('b', 0.875)], [('b', 0.5)]]
+    """
+    best = found.max(-1)
+    names = [labels[k] for k in best.indices.tolist()]
+    scores = best.values.tolist()  # NaN where a piece was not read
+    said = []
+    for all_of_word in pieces:
+        own = all_of_word if aggregation in ("average", "max") else all_of_word[:1]
+        own = [p for p in own if p < len(scores) and not math.isnan(scores[p])]
+        if not own:
+            said.append((OUTSIDE, 0.0))
+        elif aggregation == "average":
+            score, k = found[own].mean(0).max(0)
+            said.append((labels[int(k)], float(score)))
+        else:
+            piece = max(own, key=scores.__getitem__)  # the first of equals
+            said.append((names[piece], scores[piece]))
+    return said
+
+
+def words_and_pieces(
+    tokenizer: Tokenizer, text: str, rule: WordRule, aggregation: Aggregation
+) -> tuple[list[Extent], list[list[int]]]:
+    """Find the words that `tag` labels, and the pieces of each by their places.
+
+    Args:
+        tokenizer: of the model.
+        text: whole.
+        rule: which words the head was trained to label.
+        aggregation: "piece" makes each piece a word. "first", "average" and "max" take the words of
+            a WordPiece tokenizer; other tokenizers do not say where a word ends.
+
+    Example:
+        >>> tokenizer = Tokenizer.shipped()
+        >>> words_and_pieces(tokenizer, "in epipheny", "words", "word")
+        ([(0, 2), (3, 11)], [[1], [2, 3, 4]])
+        >>> words_and_pieces(tokenizer, "in epipheny", "words", "piece")
+        ([(0, 2), (3, 5), (5, 7), (7, 11)], [[1], [2], [3], [4]])
+    """
+    if aggregation == "piece":
+        extents = ink_of(text, tokenizer.offsets(text))
+        return extents, [[place] for place in range(FIRST_PIECE, FIRST_PIECE + len(extents))]
+    if aggregation != "word" and rule == "words" and isinstance(tokenizer.engine, WordPiece):
+        return _wordpiece_words(tokenizer, text)
+    if rule == "parts":
+        words = word_parts(text)
+        return words, align(tokenizer, text, words)
+    words = words_to_label(text)
+    pieces = _with_space(tokenizer, text, align(tokenizer, text, words))
+    # What begins in one piece has one label: in scripts without spaces, several characters.
+    joined: list[tuple[Extent, list[int]]] = []
+    for (start, end), own in zip(words, pieces, strict=True):
+        if joined and own and joined[-1][0][1] == start and own[0] in joined[-1][1]:
+            (begin, _), before = joined[-1]
+            joined[-1] = ((begin, end), [*before, *(p for p in own if p not in before)])
+        else:
+            joined.append(((start, end), own))
+    return [word for word, _ in joined], [own for _, own in joined]
+
+
+def _wordpiece_words(tokenizer: Tokenizer, text: str) -> tuple[list[Extent], list[list[int]]]:
+    words: list[Extent] = []
+    pieces: list[list[int]] = []
+    found = zip(tokenizer.tokenize(text), tokenizer.offsets(text), strict=True)
+    for place, (name, (start, end)) in enumerate(found, FIRST_PIECE):
+        if name.startswith(PREFIX) and pieces:
+            words[-1] = (words[-1][0], end)
+            pieces[-1].append(place)
+        else:
+            words.append((start, end))
+            pieces.append([place])
+    return words, pieces
 
 
 def first_pieces(
-    tokenizer: Tokenizer, text: str, words: Sequence[tuple[int, int]]
+    tokenizer: Tokenizer,
+    text: str,
+    words: Sequence[tuple[int, int]],
+    rule: WordRule = "words",
 ) -> list[int | None]:
-    """Index of each word's first piece in `tokenizer.encode(text)`; None if it has none.
+    """Find each word's first piece in `tokenizer.encode(text)`; None for a word without.
+
+    Args:
+        tokenizer: of the model.
+        text: whole.
+        words: (start, end) in characters.
+        rule: of the head. A SentencePiece tokenizer may write the space before a word as a piece
+            of its own, "▁". By "words" this is the word's first piece, as in transformers'
+            `word_ids`; heads of "parts" learn the piece after it.
 
     Example:
         >>> first_pieces(Tokenizer.shipped(), "sudden epipheny", [(0, 6), (7, 15)])
         [1, 3]
     """
-    return [pieces[0] if pieces else None for pieces in align(tokenizer, text, list(words))]
+    found = align(tokenizer, text, list(words))
+    if rule == "words":
+        found = _with_space(tokenizer, text, found)
+    return [pieces[0] if pieces else None for pieces in found]
+
+
+def _with_space(tokenizer: Tokenizer, text: str, pieces: list[list[int]]) -> list[list[int]]:
+    """Put a "▁" that is a piece by itself before the pieces of the word that it begins."""
+    if _SPACE not in tokenizer.engine.symbols:
+        return pieces
+    names = ["", *tokenizer.tokenize(text)]  # by their places in encode(text)
+    return [
+        [own[0] - 1, *own]
+        if own and names[own[0] - 1] == _SPACE and not names[own[0]].startswith(_SPACE)
+        else own
+        for own in pieces
+    ]
 
 
 def split_words(text: str, rule: WordRule = "words") -> list[Extent]:
@@ -168,6 +332,50 @@ def word_parts(text: str) -> list[Extent]:
     return [match.span() for match in _WORD_PART.finditer(text)]
 
 
+def words_to_label(text: str) -> list[Extent]:
+    """Find the words of a text that `tag` labels: those of `treebank_words`, cut where no blank is.
+
+    A character of a script without spaces is a word. Between letters and digits, a run without
+    blanks is cut at brackets, quotes, "=", ";", "|" and other marks, and at "," ":" "/" except
+    between two digits. Full stops, apostrophes, hyphens and "@" join, and an address is whole.
+
+    Example:
+        >>> text = "name:mary,town:hamburg 12:30 U.S./Berlin-based 今天 http://a.org/b"
+        >>> [text[start:end] for start, end in words_to_label(text)]
+        ['name', ':', 'mary', ',', 'town', ':', 'hamburg', '12:30', 'U.S.', '/', 'Berlin-based', \
+'今', '天', 'http://a.org/b']
+    """
+    found: list[Extent] = []
+    for run in re.finditer(r"\S+", text):
+        begin, last = run.span()
+        ink = [i for i in range(begin, last) if text[i].isalnum()]
+        for unit in _UNIT.finditer(text, begin, last):
+            at, end = unit.span()
+            if at < begin or not ink:
+                continue
+            is_address = end - at > 1
+            if _UNSPACED.match(text, at):
+                while end < last and _is_mark(text[end]):
+                    end += 1  # a vowel or a tone that is written on the character
+            elif not is_address and not (ink[0] < at < ink[-1] and _separates(text, at)):
+                continue
+            found += _without_edges(text, begin, at)
+            found += _without_edges(text, at, end) if is_address else [(at, end)]
+            begin = end
+        found += _without_edges(text, begin, last)
+    return found
+
+
+def _separates(text: str, place: int) -> bool:
+    """Tell whether a character between letters or digits ends a word."""
+    character = text[place]
+    if character in ",:/":
+        return not (text[place - 1].isdigit() and text[place + 1].isdigit())
+    if character.isalnum() or character in _JOINS:
+        return False
+    return not _is_mark(character) and unicodedata.category(character) != "Cf"  # joins as well
+
+
 def treebank_words(text: str) -> list[tuple[int, int]]:
     """Split a text into words, about as treebanks and CoNLL do: (start, end) in characters.
 
@@ -179,29 +387,42 @@ def treebank_words(text: str) -> list[tuple[int, int]]:
         >>> [text[start:end] for start, end in treebank_words(text)]
         ['Mary', "'s", 'dog', '(', 'a', 'U.S.', 'one', ')', 'did', "n't", 'bark', '.']
     """
-    spans: list[tuple[int, int]] = []
-    for match in re.finditer(r"\S+", text):
-        start, end = match.span()
-        while start < end and _is_edge(text[start]):
-            spans.append((start, start + 1))
-            start += 1
-        tail: list[tuple[int, int]] = []
-        while start < end and _is_edge(text[end - 1]) and not _is_abbreviation(text[start:end]):
-            tail.append((end - 1, end))
-            end -= 1
-        clitic = _CLITIC.search(text, start, end)
-        if clitic is not None and clitic.start() > start:
-            tail.append((clitic.start(), end))
-            end = clitic.start()
-        if start < end:
-            spans.append((start, end))
-        spans += reversed(tail)
-    return spans
+    return [
+        word
+        for run in re.finditer(r"\S+", text)
+        for word in _without_edges(text, run.start(), run.end())
+    ]
+
+
+def _without_edges(text: str, start: int, end: int) -> list[Extent]:
+    """Cut punctuation and clitics off the edges of a run without blanks."""
+    found: list[Extent] = []
+    while start < end and _is_edge(text[start]):
+        found.append((start, start + 1))
+        start += 1
+    tail: list[Extent] = []
+    while start < end and _is_edge(text[end - 1]) and not _is_abbreviation(text[start:end]):
+        tail.append((end - 1, end))
+        end -= 1
+    clitic = _CLITIC.search(text, start, end)
+    if clitic is not None and clitic.start() > start:
+        tail.append((clitic.start(), end))
+        end = clitic.start()
+    if start < end:
+        found.append((start, end))
+    return found + tail[::-1]
 
 
 def _is_edge(character: str) -> bool:
     """Whether punctuation is split off; not in "#tag", "@name", "50%", "$5"."""
-    return not character.isalnum() and character not in "#@$%&_-+*/\\=~^€£"
+    if character.isalnum() or character in "#@$%&_-+*/\\=~^€£":
+        return False
+    return not _is_mark(character)
+
+
+def _is_mark(character: str) -> bool:
+    """A vowel, an accent or a tone that is written on the character before it."""
+    return unicodedata.category(character)[0] == "M"
 
 
 def _is_abbreviation(word: str) -> bool:

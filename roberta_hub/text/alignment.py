@@ -102,6 +102,17 @@ def overlapping(text: str, pieces: Sequence[Extent], words: Sequence[Extent]) ->
     return found
 
 
+def ink_of(text: str, extents: Sequence[Extent]) -> list[Extent]:
+    """Return extents without the whitespace that they begin with.
+
+    Example:
+        >>> ink_of("a b", [(0, 1), (1, 3), (1, 2)])
+        [(0, 1), (2, 3), (2, 2)]
+    """
+    blank = [character.isspace() for character in text]
+    return [(_first_ink(blank, extent), extent[1]) for extent in extents]
+
+
 def _start(extent: Extent) -> int:
     return extent[0]
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import TYPE_CHECKING
 
+from roberta_hub.settings import AGGREGATIONS, Aggregation
 from roberta_hub.show.colours import COLOUR_CYCLE
 from roberta_hub.show.display import Display, ShownList
 from roberta_hub.show.marked_text import Mark, MarkedText
@@ -13,6 +14,7 @@ from roberta_hub.verbs.question import (
     AnswerFormat,
     Cells,
     Columns,
+    Option,
     Parts,
     Question,
     Record,
@@ -26,11 +28,18 @@ if TYPE_CHECKING:
     from roberta_hub.inference.tag import Span
 
 
-def answers(model: VerbModel, texts: Sequence[str], *, head: str | None = None) -> list[list[Span]]:
+def answers(
+    model: VerbModel,
+    texts: Sequence[str],
+    *,
+    head: str | None = None,
+    aggregation: Aggregation = "word",
+) -> list[list[Span]]:
     """Ask a token head. See `RobertaHubInterface.tag`."""
     from roberta_hub.inference.tag import tag
 
-    return tag(model.runner, texts, model.heads, model.heads.find(head, "token", "tag"))
+    name = model.heads.find(head, "token", "tag")
+    return tag(model.runner, texts, model.heads, name, aggregation)
 
 
 def _columns(model: VerbModel, texts: Sequence[str], found: list[list[Span]]) -> Columns:
@@ -94,7 +103,17 @@ TAG: Question[list[Span], list[list[Span]]] = Question(
         'roberta-hub tag -m ner "Ada Lovelace lived in London."',
         "printf 'Ada wrote.\\nIt rained.\\n' | roberta-hub tag -m ner -f csv",
     ),
-    options=(HEAD,),
+    options=(
+        HEAD,
+        Option(
+            "aggregation",
+            "choice",
+            "Whose label a word has: its first piece's in the words the head learnt, or by "
+            "transformers' first, average, max; piece labels each piece.",
+            choices=AGGREGATIONS,
+            default="word",
+        ),
+    ),
     answers=answers,
     columns=_columns,
     answer_format=_answer_format,

@@ -105,6 +105,7 @@ def heads(roberta: RobertaHubInterface) -> None:
     assert_type(roberta.zero_shot(MANY, labels, head="mnli"), list[Prediction])
     assert_type(roberta.zero_shot(MANY, labels, by="meaning"), list[Prediction])
     assert_type(roberta.tag("a", "ner"), list[Span])
+    assert_type(roberta.tag("a", "ner", aggregation="first"), list[Span])
     assert_type(roberta.tag(MANY, "ner"), list[list[Span]])
     assert_type(roberta.answer("Who?", "Ada wrote it.", "squad"), Answer)
     assert_type(roberta.choose("a", labels, "grade"), Prediction)

@@ -2,18 +2,31 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterator
+from pathlib import Path
 
 import pytest
 import torch
+from families import write_family
+from hypothesis import given
+from hypothesis import strategies as st
 from questions import ids_of, states_of
 from small_models import randomise, small_roberta
 
-from roberta_hub import RobertaHubInterface
+from roberta_hub import RobertaHubInterface, load_model
 from roberta_hub.errors import InputError, InputTypeError, UnknownNameError
 from roberta_hub.inference.batching import Runner
-from roberta_hub.inference.tag import Span, entities, merge_spans, tag_words, treebank_words
-from roberta_hub.text.alignment import align
+from roberta_hub.inference.tag import (
+    Span,
+    entities,
+    first_pieces,
+    merge_spans,
+    tag_words,
+    treebank_words,
+    words_to_label,
+)
+from roberta_hub.text.alignment import align, locate
 
 LABELS = ("O", "B-PER", "I-PER", "B-LOC", "I-LOC")
 TEXTS = [
@@ -166,3 +179,94 @@ def test_a_span_has_the_mean_probability_of_its_words():
 def test_words(text, words):
     spans = treebank_words(text)
     assert [text[start:end] for start, end in spans] == words
+
+
+# ---- words that no blank ends, and other ways from pieces to words ----
+
+
+def marking(kind: str, folder: Path, text: str, marked: dict[str, str]) -> RobertaHubInterface:
+    """A random model whose head gives the pieces of these parts of the text these labels."""
+    write_family(kind, folder, head="bare", max_position_embeddings=98)
+    roberta = load_model(folder).eval()
+    roberta.register_token_head("ner", labels=["O", *dict.fromkeys(marked.values())])
+    labels = roberta.head_labels("ner")
+    wanted = torch.full((len(roberta.encode(text)), len(labels)), -4.0)
+    wanted[:, 0] = 4.0
+    places = locate(text, list(marked))
+    firsts = first_pieces(roberta.tokenizer, text, places)  # a "▁" that is a piece among them
+    for part, pieces, first in zip(
+        marked, align(roberta.tokenizer, text, places), firsts, strict=True
+    ):
+        for piece in {*pieces, first}:
+            wanted[piece, 0], wanted[piece, labels.index(marked[part])] = -4.0, 4.0
+    with torch.no_grad():
+        states = states_of(roberta, ids_of(roberta, text))
+        states = torch.cat([states, states.new_ones(len(states), 1)], 1)
+        solved = torch.linalg.pinv(states.double()) @ wanted.double()  # as many columns as rows
+        head = roberta.model.token_heads["ner"].out_proj
+        head.weight.copy_(solved[:-1].T)
+        head.bias.copy_(solved[-1])
+    return roberta
+
+
+@pytest.mark.parametrize("kind", ["bert", "bert-cased", "xlm-roberta", "roberta"])
+@pytest.mark.parametrize(
+    ("text", "marked"),
+    [
+        ("今天我们去公园", {"今天": "TIME", "公园": "LOC"}),
+        ("name:mary,town:berlin", {"mary": "PER", "berlin": "LOC"}),
+        ("berlin/paris", {"berlin": "LOC", "paris": "LOC"}),
+        ("user=mary;id=7", {"mary": "PER"}),
+        ("in f(berlin) was", {"berlin": "LOC"}),
+    ],
+)
+def test_spans_end_where_no_blank_is(tmp_path, kind, text, marked):
+    """The head marks these pieces, and no others."""
+    roberta = marking(kind, tmp_path, text, marked)
+    for aggregation in ("word", "first", "average", "max"):
+        found = roberta.tag(text, "ner", aggregation=aggregation)
+        assert [(s.text, s.label) for s in found] == list(marked.items()), aggregation
+
+
+@pytest.mark.parametrize(
+    ("text", "words"),
+    [
+        ("and/or 24/7 1,000 3-0", ["and", "/", "or", "24/7", "1,000", "3-0"]),
+        ("Mary's/John's don't", ["Mary", "'s", "/", "John", "'s", "do", "n't"]),
+        ("[2024-01-01T12:30:45] user=mary", ["[", "2024-01-01T12:30:45", "]", "user", "=", "mary"]),
+        ("see http://a.org/b. me@a.org", ["see", "http://a.org/b", ".", "me@a.org"]),
+        ("C:\\Users\\mary", ["C", ":", "\\", "Users", "\\", "mary"]),
+        ("COVID-19疫苗，好", ["COVID-19", "疫", "苗", "，", "好"]),
+        ("สวัสดี", ["ส", "วั", "ส", "ดี"]),
+        ("नमस्ते दुनिया।", ["नमस्ते", "दुनिया", "।"]),
+        ("cafe\u0301 :/ //", ["cafe\u0301", ":", "/", "//"]),
+    ],
+)
+def test_words_to_label(text, words):
+    spans = words_to_label(text)
+    assert [text[start:end] for start, end in spans] == words
+
+
+@given(st.text(st.sampled_from("ab1:/,. -'今ัสา(=)“\n🙂é"), max_size=30))
+def test_words_to_label_cover_all_ink(text):
+    spans = words_to_label(text)
+    assert "".join(text[start:end] for start, end in spans) == "".join(text.split())
+    assert all(start < end for start, end in spans) and spans == sorted(spans)
+    # A text of letters and blanks has the words that it always had.
+    plain = re.sub(r"[^ab1 .'\n-]", "", text)
+    assert words_to_label(plain) == treebank_words(plain)
+
+
+def test_an_aggregation_that_is_none(roberta):
+    with pytest.raises(InputError, match="aggregation is 'simple'; choose 'word', 'first'"):
+        roberta.tag("Ada", "ner", aggregation="simple")
+    with pytest.raises(InputError, match="aggregation"):
+        roberta.tag([], "ner", aggregation=None)
+
+
+def test_a_text_that_is_cut_has_no_labels_beyond(roberta):
+    for aggregation in ("first", "average", "max", "piece"):
+        (found,) = roberta.tag([LONG], "ner", truncate=True, aggregation=aggregation)
+        assert found and max(s.end for s in found) < len(LONG) / 2 + 40
+        (slid,) = roberta.tag([LONG], "ner", stride=20, aggregation=aggregation)
+        assert max(s.end for s in slid) > len(LONG) * 0.8

@@ -50,7 +50,7 @@ def tagged(
     words = [split_words(text, rule) for text in texts]
     found = []
     for text, own, said in zip(
-        texts, words, tag_words(runner, texts, words, head, labels), strict=True
+        texts, words, tag_words(runner, texts, words, head, labels, rule), strict=True
     ):
         names, scores = [name for name, _ in said], [score for _, score in said]
         outside = [

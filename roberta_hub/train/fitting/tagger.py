@@ -276,7 +276,7 @@ def prepare_tagger(
 def _is_cut(roberta: RobertaHubInterface, row: Annotated, left: Unlearnt) -> bool:
     """Tell whether a piece has parts inside and outside of a span, which it cannot label."""
     parts = split_words(row.text, RULE)
-    pieces = first_pieces(roberta.tokenizer, row.text, parts)
+    pieces = first_pieces(roberta.tokenizer, row.text, parts, RULE)
     seen: dict[int, tuple[str, int]] = {}
     for part, piece, tag in zip(parts, pieces, tags_of(parts, row.spans), strict=True):
         if piece is None:
@@ -350,7 +350,7 @@ def tagging_of(
     labels: list[Tensor] = []
     for row, own in zip(rows, fitted, strict=True):
         parts = split_words(row.text, RULE)
-        pieces = first_pieces(interface.tokenizer, row.text, parts)
+        pieces = first_pieces(interface.tokenizer, row.text, parts, RULE)
         tags = tags_of(parts, row.spans)
         seen = {p: numbers[tag] for p, tag in zip(pieces[::-1], tags[::-1], strict=True) if p}
         for w, (window, places) in enumerate(zip(own.ids, own.columns, strict=True)):
