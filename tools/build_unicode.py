@@ -1,10 +1,10 @@
-"""Freeze what WordPiece knows of Unicode: write `roberta_hub/text/unicode.json`.
+"""Freeze what WordPiece and ALBERT know of Unicode: write `roberta_hub/text/unicode.json`.
 
     python -m tools.build_unicode
 
-Nearly every model with a WordPiece vocabulary was made or is used with Hugging Face's tokenizers,
-whose tables of Unicode are of several years. Python's differ from those, and from one Python to the
-next, and so would the ids. This asks the installed tokenizers what it does with each character, and
+Nearly every model with their vocabularies was made or is used with Hugging Face's tokenizers, whose
+tables of Unicode are of several years. Python's differ from those, and from one Python to the next,
+and so would the ids. This asks the installed tokenizers what it does with each character, and
 writes that down. The digest printed at the end belongs in `roberta_hub/text/unicode.py`, whose
 docstring describes the file.
 """
@@ -48,8 +48,10 @@ def tables() -> dict[str, object]:
         return changed(normalizers.BertNormalizer(**none | steps))
 
     clean, stripped = bert(clean_text=True), bert(strip_accents=True)
-    decomposed = changed(normalizers.NFD())
+    decomposed, compatible = changed(normalizers.NFD()), changed(normalizers.NFKD())
+    accents = changed(normalizers.StripAccents())
     split = pre_tokenizers.BertPreTokenizer().pre_tokenize_str
+    white = pre_tokenizers.WhitespaceSplit().pre_tokenize_str
     marks = {c for c, new in stripped.items() if not new}
     places = order(normalizers.NFD().normalize_str)
     return {
@@ -62,6 +64,9 @@ def tables() -> dict[str, object]:
         "order": {str(place): ranges(own) for place, own in places.items()},
         "lower": bert(lowercase=True),
         "decomposed": {c: new for c, new in decomposed.items() if ord(c) not in HANGUL},
+        "accents": ranges(c for c, new in accents.items() if not new),
+        "compatible": {c: new for c, new in compatible.items() if decomposed.get(c) != new},
+        "white": "".join(c for c in EVERY if len(white(f"a{c}a")) == 2),
     }
 
 

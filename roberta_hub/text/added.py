@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Collection, Mapping
 from dataclasses import replace
 
 from roberta_hub.errors import VocabularyError
@@ -17,6 +17,14 @@ ADDED_TOKENS_FILE = "added_tokens.json"
 SPECIAL_TOKENS_FILE = "special_tokens_map.json"
 """The older file of special words."""
 _GENERIC_CLASSES = ("PreTrainedTokenizer", "TokenizersBackend")
+_OF_MODELS = {
+    "roberta": "RobertaTokenizer",
+    **dict.fromkeys(("bert", "electra", "distilbert"), "BertTokenizer"),
+    "xlm-roberta": "XLMRobertaTokenizer",
+    "camembert": "CamembertTokenizer",
+    "albert": "AlbertTokenizer",
+}
+"""The class for each `model_type`, where no file names one."""
 _SPECIAL_KEYS = (
     "bos_token",
     "eos_token",
@@ -48,6 +56,21 @@ def base_class(tokenizer_class: object) -> object:
     if isinstance(tokenizer_class, str):
         return tokenizer_class.removesuffix("Fast")
     return tokenizer_class
+
+
+def class_of(folder: Folder, kinds: Collection[str]) -> str | None:
+    """Name the class of these that transformers takes for a folder; None: it takes none of them.
+
+    A class of a family has its rules in its code, and reads the vocabulary alone.
+
+    Raises:
+        VocabularyError: a file is damaged.
+    """
+    config = folder.optional("config.json", VocabularyError)
+    named = folder.optional(TOKENIZER_CONFIG_FILE, VocabularyError).get("tokenizer_class")
+    named = named or config.get("tokenizer_class") or _OF_MODELS.get(str(config.get("model_type")))
+    base = base_class(named)
+    return base if isinstance(base, str) and base in kinds else None
 
 
 def read_listed(folder: Folder) -> list[Added]:

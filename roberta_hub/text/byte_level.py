@@ -7,34 +7,38 @@ serves all.
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from typing import Any
 
 from roberta_hub.arguments import brief
 from roberta_hub.errors import VocabularyError
 from roberta_hub.folder import Folder
-from roberta_hub.text.added import TOKENIZER_CONFIG_FILE, is_generic, read_added
+from roberta_hub.text.added import TOKENIZER_CONFIG_FILE, class_of, is_generic, read_added
 from roberta_hub.text.bpe import GPT2BPE
 from roberta_hub.text.dictionary import SPECIALS, Dictionary, without_unused
-from roberta_hub.text.gpt2_tables import MAX_TABLE_BYTES, check_merges, read_merges
+from roberta_hub.text.gpt2_tables import MAX_TABLE_BYTES, check_merges, printable, read_merges
 from roberta_hub.text.layout import SequenceLayout
 from roberta_hub.text.tokenizer_json import (
     TOKENIZER_FILE,
     Added,
+    ByteLevelTable,
     read_byte_level,
-    read_byte_level_prefix,
-    read_table,
+    read_separators,
     reading,
 )
+from roberta_hub.text.tokenizer_steps import refused
 
 BYTE_LEVEL_FILES = ("vocab.json", "merges.txt")
+CLASSES = ("RobertaTokenizer", "BartTokenizer", "LongformerTokenizer")
+"""transformers' classes that read RoBERTa's own tables."""
 
 
 def read(folder: Folder) -> tuple[GPT2BPE, Dictionary, SequenceLayout]:
     """Read the BPE and the dictionary of a Hugging Face directory.
 
     Args:
-        folder: holds `vocab.json` and `merges.txt`, or `tokenizer.json`.
+        folder: holds tokenizer.json, or `vocab.json` and `merges.txt`; the first counts, as in
+            transformers.
 
     Returns:
         (engine, dictionary, RoBERTa's layout as the dictionary has it).
@@ -42,38 +46,67 @@ def read(folder: Folder) -> tuple[GPT2BPE, Dictionary, SequenceLayout]:
     Raises:
         VocabularyError: a file is damaged, or holds a vocabulary that is not RoBERTa's kind.
     """
-    if all(map(folder.is_file, BYTE_LEVEL_FILES)):
+    table, kind = read_byte_level(folder), class_of(folder, CLASSES)
+    if table is not None:
+        source = folder / TOKENIZER_FILE
+        vocabulary, merges = table.vocabulary, table.merges
+    else:
         source = folder / BYTE_LEVEL_FILES[0]
         vocabulary = folder.json(BYTE_LEVEL_FILES[0], VocabularyError, MAX_TABLE_BYTES)
         merges = read_merges(folder / BYTE_LEVEL_FILES[1])
-    else:
-        source = folder / TOKENIZER_FILE
-        vocabulary, merges = read_byte_level(folder)
-    prefix, added = _add_prefix_space(folder), read_added(folder)
+    prefix, added = _add_prefix_space(folder, table), read_added(folder)
     words = [token for token in added.values() if not token.special]
     _check_words(words, folder)
     with reading(source):
         bpe = _bpe(merges, [token.word for token in words], prefix)
         ids = {token.word: token.id for token in added.values()}
         dictionary = _dictionary(bpe, {**vocabulary, **ids})
-    return bpe, dictionary, SequenceLayout.of(dictionary)
+        if table is not None:
+            _check_table(table, bpe, dictionary, ids, kind)
+        layout = SequenceLayout.of(dictionary)
+        begin, end = (SPECIALS[0], layout.bos), (SPECIALS[2], layout.eos)
+    count = read_separators(folder, begin, end, kind, layout.separators)
+    return bpe, dictionary, SequenceLayout.of(dictionary, separators=count)
 
 
-def _add_prefix_space(folder: Folder) -> bool:
+def _add_prefix_space(folder: Folder, table: ByteLevelTable | None) -> bool:
     """As transformers: the class's argument, or for a generic class what tokenizer.json says."""
-    in_table = read_byte_level_prefix(folder)
     settings, source = (
         folder.optional(TOKENIZER_CONFIG_FILE, VocabularyError),
         TOKENIZER_CONFIG_FILE,
     )
     value = settings.get("add_prefix_space")
-    if read_table(folder) and is_generic(settings.get("tokenizer_class")):
-        value, source = in_table, TOKENIZER_FILE
+    if table is not None and is_generic(settings.get("tokenizer_class")):
+        value, source = table.add_prefix_space, TOKENIZER_FILE
     if not isinstance(value, (bool, type(None))):
         raise VocabularyError(
             f"{folder / source}: add_prefix_space is {brief(value)}, not true or false"
         )
     return bool(value)
+
+
+def _check_table(
+    table: ByteLevelTable,
+    bpe: GPT2BPE,
+    dictionary: Dictionary,
+    added: Collection[str],
+    kind: str | None,
+) -> None:
+    """Refuse settings that change an id, given this vocabulary."""
+    formed = {*bpe.printable_ids(), *added, *map(without_unused, SPECIALS)}
+    if table.ignore_merges and (odd := sorted(table.vocabulary.keys() - formed)):
+        raise refused("ignore_merges", True, f"pieces that merges form, unlike {odd[0]!r}")
+    lacking = [
+        piece for byte in range(256) if (piece := printable(bytes([byte]))) not in table.vocabulary
+    ]
+    if lacking and (table.unk != SPECIALS[3] or table.fuse_unk or kind is not None):
+        name = "fuse_unk" if table.fuse_unk else "unk_token"
+        value = table.fuse_unk if table.fuse_unk else table.unk
+        raise refused(
+            name,
+            value,
+            f"each of the {len(lacking)} bytes that its vocabulary lacks as {SPECIALS[3]}",
+        )
 
 
 def _check_words(words: Sequence[Added], folder: Folder) -> None:

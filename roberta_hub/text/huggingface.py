@@ -24,12 +24,10 @@ FoundTokenizer: TypeAlias = tuple[SubwordTokenizer, Dictionary, SequenceLayout]
 LAYOUT = "layout"
 """The setting that says how sentences are joined, where the vocabulary does not."""
 BYTE_LEVEL, WORDPIECE, UNIGRAM = "byte-level BPE", "WordPiece", "SentencePiece"
-ROBERTA = ("RobertaTokenizer", "BartTokenizer", "LongformerTokenizer")
-"""transformers' classes that read RoBERTa's own tables."""
 CLASSES = {
-    **dict.fromkeys((*ROBERTA, "GPT2Tokenizer"), BYTE_LEVEL),
-    **dict.fromkeys(("BertTokenizer", "ElectraTokenizer", "DistilBertTokenizer"), WORDPIECE),
-    **dict.fromkeys(("XLMRobertaTokenizer", "CamembertTokenizer", "AlbertTokenizer"), UNIGRAM),
+    **dict.fromkeys((*byte_level.CLASSES, "GPT2Tokenizer"), BYTE_LEVEL),
+    **dict.fromkeys(wordpiece_files.CLASSES, WORDPIECE),
+    **dict.fromkeys(unigram_files.CLASSES, UNIGRAM),
 }
 """Tokenizer kinds by transformers' class, without the suffix `Fast`."""
 _FILES: dict[str, list[tuple[str, ...]]] = {
@@ -96,7 +94,7 @@ def _kind(folder: Folder) -> str | None:
         return kind
     # Without files a model gets RoBERTa's vocabulary, or none if it is one of the relatives.
     relative = (config.get("family") or config.get("model_type") or "roberta") != "roberta"
-    if base not in ROBERTA and not relative:
+    if base not in byte_level.CLASSES and not relative:
         raise VocabularyError(
             f"{folder / source}: tokenizer_class is {brief(named)}, and {folder} has no {kind} "
             "files: RoBERTa's vocabulary in their place would give other ids; put the tokenizer's "
@@ -120,7 +118,6 @@ def _kind_of_files(folder: Folder) -> str | None:
             f"{folder} holds bpe.codes, the tables of BertweetTokenizer or PhobertTokenizer, "
             "which this version does not read"
         )
-    own = _own_kinds(folder)
-    if own:
-        return own[0]
-    return _MODELS[kind_of_model(folder)] if folder.is_file(TOKENIZER_FILE) else None
+    if folder.is_file(TOKENIZER_FILE):  # before older files, as in transformers
+        return _MODELS[kind_of_model(folder)]
+    return next(iter(_own_kinds(folder)), None)

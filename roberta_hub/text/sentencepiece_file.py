@@ -37,6 +37,8 @@ MAX_SCORE = 1e9
 
 NORMAL, UNKNOWN, CONTROL, USER_DEFINED, UNUSED, BYTE = range(1, 7)
 """The kinds of a piece: a control piece is never cut out of a text, a user's always."""
+BYTES = frozenset(f"<0x{byte:02X}>" for byte in range(256))
+"""The pieces of a model with byte_fallback."""
 UNIGRAM, BPE = 1, 2
 """The types of model that are read."""
 
@@ -121,7 +123,7 @@ class SentencePieceModel:
             twice = next(text for place, text in enumerate(self.texts) if places[text] != place)
             raise VocabularyError(f"the piece {twice[:40]!r} stands in it twice")
         of_bytes = {text for text, kind in zip(self.texts, self.kinds, strict=True) if kind == BYTE}
-        expected = {f"<0x{byte:02X}>" for byte in range(256)} if self.byte_fallback else set()
+        expected = BYTES if self.byte_fallback else set()
         if of_bytes != expected:
             raise VocabularyError(
                 f"it has {len(of_bytes)} pieces for bytes, and says that byte_fallback is "

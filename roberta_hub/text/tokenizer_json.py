@@ -23,11 +23,22 @@ from roberta_hub.folder import Folder
 from roberta_hub.text.dictionary import MASK, SPECIALS
 from roberta_hub.text.gpt2_tables import MAX_TABLE_BYTES, from_printable
 from roberta_hub.text.sentencepiece_file import (
+    BYTE,
+    BYTES,
     CONTROL,
     NORMAL,
     UNKNOWN,
+    UNUSED,
     SentencePieceModel,
     model_of,
+)
+from roberta_hub.text.tokenizer_steps import (
+    byte_level_prefix,
+    check_byte_level,
+    check_model,
+    separators,
+    unigram_steps,
+    wordpiece_normalizer,
 )
 from roberta_hub.text.unigram_family import Cleaning, Family, ends_in_comma
 from roberta_hub.text.wordpiece_rules import (
@@ -45,6 +56,7 @@ TOKENIZER_FILE = "tokenizer.json"
 MODELS = ("BPE", "WordPiece", "Unigram")
 """What the file calls the kinds of model that are read."""
 _SHAPE_ERRORS = (KeyError, TypeError, ValueError, AttributeError, OverflowError)
+_SPACE = "▁"
 _COMMA_PENALTY = 100.0
 """What a piece like `▁9,` loses, as in transformers, since tokenizers cannot cut it again."""
 _BEGIN, _PAD, _END, _UNKNOWN = SPECIALS
@@ -145,59 +157,69 @@ def added_tokens(folder: Folder) -> list[Added]:
         return [Added.of(entry["id"], entry) for entry in entries]
 
 
-def _steps(part: Any) -> list[Any]:
-    """Return the steps of a normalizer or pre_tokenizer, in order; None: it has none."""
-    if isinstance(part, Mapping) and part.get("type") == "Sequence":
-        return list(part["normalizers"] if "normalizers" in part else part["pretokenizers"])
-    return [] if part is None else [part]
+def read_separators(
+    folder: Folder, begin: tuple[str, int], end: tuple[str, int], kind: str | None, own: int
+) -> int:
+    """Return how many separators stand between two sentences.
 
+    Args:
+        folder: may hold the file.
+        begin: word and id of what begins a sequence.
+        end: of what ends a sentence.
+        kind: transformers' class, which joins sentences itself; None: the file says how.
+        own: how many the class has, and a folder without the file.
 
-def _only(part: Any) -> Mapping[str, Any]:
-    """Return a normalizer or pre_tokenizer of one step, out of its sequence; others as they are."""
-    steps = _steps(part)
-    step = steps[0] if len(steps) == 1 else part
-    return step if isinstance(step, Mapping) else {"type": step}
+    Raises:
+        VocabularyError: sentences are joined in another way than by separators.
+    """
+    with reading(folder / TOKENIZER_FILE, "it says things as transformers does not"):
+        return separators(read_table(folder), begin, end, kind, own)
 
 
 # ---- reading: byte-level BPE ----
 
 
-def read_byte_level(folder: Folder) -> tuple[dict[str, Any], list[tuple[bytes, bytes]]]:
-    """Return the vocabulary, whose ids are not checked, and the merges, earliest first.
+@dataclass(frozen=True)
+class ByteLevelTable:
+    """What a tokenizer.json says of a byte-level BPE."""
+
+    vocabulary: dict[str, Any]
+    """The ids of the printable pieces, which are not checked."""
+    merges: list[tuple[bytes, bytes]]
+    """Earliest first."""
+    add_prefix_space: Any
+    """A text is read with a space before it; not checked."""
+    unk: str | None
+    """Stands for bytes that the vocabulary lacks; None: they are left out."""
+    fuse_unk: bool
+    """Such bytes in a row are one."""
+    ignore_merges: bool
+    """A whole word that the vocabulary has is one piece, whatever the merges say."""
+
+
+def read_byte_level(folder: Folder) -> ByteLevelTable | None:
+    """Read the file; None: there is none.
 
     Raises:
-        VocabularyError: the file holds no byte-level BPE.
+        VocabularyError: it holds no byte-level BPE, or one that changes or cuts texts in another
+            way than GPT-2's: the message says in which.
     """
+    table = read_table(folder)
+    if not folder.is_file(TOKENIZER_FILE):
+        return None
     with reading(folder / TOKENIZER_FILE, "it holds no byte-level BPE"):
-        model = read_table(folder)["model"]
+        model = table["model"]
+        check_byte_level(table)
         # Older files write a merge as 'Ġ t', newer ones as ['Ġ', 't'].
         pairs = [m.split(" ") if isinstance(m, str) else m for m in model["merges"]]
-        merges = [(from_printable(left), from_printable(right)) for left, right in pairs]
-        return dict(model["vocab"]), merges
-
-
-def read_byte_level_prefix(folder: Folder) -> Any:
-    """Refuse steps other than GPT-2's, and return what the file says of `add_prefix_space`.
-
-    Raises:
-        VocabularyError: the file changes or cuts texts in another way; it says in which.
-    """
-    with reading(folder / TOKENIZER_FILE):
-        table = read_table(folder)
-        normalizer, cutter = _only(table.get("normalizer")), _only(table.get("pre_tokenizer"))
-        problem = ""
-        if _steps(table.get("normalizer")):
-            problem = f"its normalizer {str(normalizer.get('type'))[:40]} changes texts"
-        elif table.get("pre_tokenizer") is not None and cutter.get("type") != "ByteLevel":
-            problem = f"its pre_tokenizer is {str(cutter.get('type'))[:40]}, not ByteLevel,"
-        elif cutter.get("use_regex") is False:
-            problem = "its pre_tokenizer cuts texts without GPT-2's pattern"
-        if problem:
-            raise VocabularyError(
-                f"{problem} before the BPE sees them, which this package does not do, so texts "
-                "would get other ids than in training"
-            )
-        return cutter.get("add_prefix_space", True)
+        return ByteLevelTable(
+            vocabulary=dict(model["vocab"]),
+            merges=[(from_printable(left), from_printable(right)) for left, right in pairs],
+            add_prefix_space=byte_level_prefix(table),
+            unk=model.get("unk_token"),
+            fuse_unk=bool(model.get("fuse_unk")),
+            ignore_merges=bool(model.get("ignore_merges")),
+        )
 
 
 # ---- reading: WordPiece ----
@@ -213,6 +235,8 @@ class WordPieceTable:
     """Symbol of unknown words; None: not in the file."""
     switches: Mapping[str, bool | None] = field(default_factory=dict)
     """What it says of lower case, accents and ideographs, by tokenizer_config.json's names."""
+    small: bool = False
+    """In small letters before all else, as sentence-transformers has it."""
     longest_word: int = LONGEST_WORD
     """Characters of a word; a longer one is unknown."""
     clean_up: bool = True
@@ -237,8 +261,7 @@ def read_wordpiece(folder: Folder) -> WordPieceTable:
     if not table:
         return WordPieceTable()
     with reading(folder / TOKENIZER_FILE, "it says things as transformers does not"):
-        model, normalizer = table["model"], _only(table.get("normalizer"))
-        _check_wordpiece(model, normalizer, _only(table.get("pre_tokenizer")))
+        model, (normalizer, small) = table["model"], wordpiece_normalizer(table, PREFIX)
         unk, longest = model.get("unk_token"), model.get("max_input_chars_per_word", LONGEST_WORD)
         if "unk_token" in model and not isinstance(unk, str):
             raise VocabularyError(f"unk_token is {brief(unk)}, not a text")
@@ -250,6 +273,7 @@ def read_wordpiece(folder: Folder) -> WordPieceTable:
             names=_pieces_by_id(model["vocab"]),
             unk=unk,
             switches=switches(normalizer, SWITCHES.values()),
+            small=small,
             longest_word=longest,
             clean_up=(table.get("decoder") or {}).get("cleanup", True) is not False,
         )
@@ -274,23 +298,6 @@ def switches(source: Mapping[str, Any], names: Iterable[str]) -> dict[str, bool 
     return found
 
 
-def _check_wordpiece(
-    model: Mapping[str, Any], normalizer: Mapping[str, Any], cutter: Mapping[str, Any]
-) -> None:
-    found = {
-        "model": (model.get("type", "WordPiece"), "WordPiece"),
-        "normalizer": (normalizer.get("type"), "BertNormalizer"),
-        "clean_text": (normalizer.get("clean_text", True), True),
-        "pre_tokenizer": (cutter.get("type"), "BertPreTokenizer"),
-        "continuing_subword_prefix": (model.get("continuing_subword_prefix", PREFIX), PREFIX),
-    }
-    for name, (value, wanted) in found.items():
-        if value != wanted:
-            raise VocabularyError(
-                f"{name} is {brief(value)}; this version reads {wanted!r}, and would give other ids"
-            )
-
-
 def _pieces_by_id(ids: Mapping[str, Any]) -> list[str]:
     if len(ids) > MAX_PIECES:
         raise VocabularyError(f"over {MAX_PIECES:,} pieces")
@@ -302,56 +309,32 @@ def _pieces_by_id(ids: Mapping[str, Any]) -> list[str]:
     return names
 
 
-def read_wordpiece_separators(folder: Folder, specials: Specials, names: Sequence[str]) -> int:
-    """Return how many separators the post_processor puts between two sentences; without one, one.
-
-    Args:
-        folder: may hold the file.
-        specials: name what begins a sequence and what ends a sentence.
-        names: the pieces in the order of their ids.
-
-    Raises:
-        VocabularyError: sentences are joined in another way than by separators.
-    """
-    with reading(folder / TOKENIZER_FILE, "it says things as transformers does not"):
-        step = read_table(folder).get("post_processor")
-        if step is None:
-            return 1
-        begin, end = specials.bos, specials.eos
-        if step["type"] in ("BertProcessing", "RobertaProcessing"):
-            given = {word: [number] for word, number in (step["cls"], step["sep"])}
-            twice = step["type"] == "RobertaProcessing"
-            order = [begin, "A", end, *([end] if twice else []), "B", end]
-        elif step["type"] == "TemplateProcessing":
-            given = {word: own["ids"] for word, own in step["special_tokens"].items()}
-            order = [
-                part["SpecialToken"]["id"] if "SpecialToken" in part else part["Sequence"]["id"]
-                for part in step["pair"]
-            ]
-        else:
-            raise VocabularyError(f"its post_processor is {brief(step['type'])}")
-        wrong = [word for word in (begin, end) if given.get(word) != [names.index(word)]]
-        separators = len(order) - 4  # besides the first word, both sentences and the last one
-        if wrong or order != [begin, "A", *[end] * separators, "B", end]:
-            raise VocabularyError(
-                f"its post_processor makes pairs as {brief(order)}, with ids {brief(given)}; this "
-                f"version reads {begin} A {end} B {end}"
-            )
-        return separators
-
-
 # ---- reading: SentencePiece's unigram ----
 
 
-def read_unigram(folder: Folder, specials: set[str]) -> tuple[SentencePieceModel, Cleaning | None]:
+@dataclass(frozen=True)
+class UnigramTable:
+    """What a tokenizer.json says of a unigram model."""
+
+    model: SentencePieceModel
+    """Its pieces in the file's order, and its character map."""
+    cleaning: Cleaning | None
+    """What happens to a text first."""
+    white_space: bool
+    """All white space parts words; else the blank alone."""
+
+
+def read_unigram(
+    folder: Folder, specials: set[str], *, by_class: bool, cut_commas: bool
+) -> UnigramTable:
     """Make a model of the file's vocabulary, whose order stays, and its character map.
 
     Args:
         folder: holds the file.
-        specials: further symbols that are never encoded from text, besides the file's.
-
-    Returns:
-        (model, ALBERT's cleaning where the normalizer has one).
+        specials: names that no text may write, beside those that the file adds.
+        by_class: transformers' class of a family cuts the words, whatever the file says.
+        cut_commas: the engine cuts pieces like `▁9,` again, which get back what they lost on
+            writing.
 
     Raises:
         VocabularyError: no unigram model, or one whose texts are changed or cut in another way than
@@ -360,11 +343,11 @@ def read_unigram(folder: Folder, specials: set[str]) -> tuple[SentencePieceModel
     table, added = read_table(folder), added_tokens(folder)
     with reading(folder / TOKENIZER_FILE, "it holds no unigram model"):
         part = table["model"]
+        check_model(part, "Unigram")
         texts = [str(text) for text, _ in part["vocab"]]
         scores = [float(score) for _, score in part["vocab"]]
         unknown = part["unk_id"]
-        blob, cleaning = _read_normalizer(table.get("normalizer"))
-        prefix = _begins_with_space(table.get("pre_tokenizer"))
+        found = unigram_steps(table, by_class=by_class)
         if type(unknown) is not int or not 0 <= unknown < len(texts):
             raise VocabularyError(f"unk_id is {brief(unknown)}, and it has {len(texts)} pieces")
         if words := [token.word for token in added if not token.special]:
@@ -373,9 +356,10 @@ def read_unigram(folder: Folder, specials: set[str]) -> tuple[SentencePieceModel
                 "done here, so their texts would get other ids; add them as special tokens, and "
                 "save the tokenizer again"
             )
-        if part.get("byte_fallback", False):
-            raise VocabularyError("byte_fallback is true, which is read from a .model file only")
-        if cleaning is not None:  # the engine cuts such pieces again
+        fallback = part.get("byte_fallback", False)
+        if not isinstance(fallback, bool):
+            raise VocabularyError(f"byte_fallback is {brief(fallback)}, not true or false")
+        if cut_commas:
             scores = [
                 score + _COMMA_PENALTY
                 if ends_in_comma(text) and score <= -_COMMA_PENALTY
@@ -383,45 +367,24 @@ def read_unigram(folder: Folder, specials: set[str]) -> tuple[SentencePieceModel
                 for text, score in zip(texts, scores, strict=True)
             ]
         controls = specials | {token.word for token in added}
-        kinds = bytearray(CONTROL if text in controls else NORMAL for text in texts)
+        kinds = bytearray(_kind_of_piece(text, controls) for text in texts)
+        if fallback:
+            kinds = bytearray(BYTE if t in BYTES else k for t, k in zip(texts, kinds, strict=True))
         kinds[unknown] = UNKNOWN
-        model = model_of(texts, scores, bytes(kinds), character_map=blob, add_dummy_prefix=prefix)
-    return model, cleaning
+        model = model_of(
+            texts,
+            scores,
+            bytes(kinds),
+            character_map=found.character_map,
+            byte_fallback=fallback,
+        )
+    return UnigramTable(model, found.cleaning, found.white_space)
 
 
-def _read_normalizer(normalizer: Any) -> tuple[bytes, Cleaning | None]:
-    """Return the character map and ALBERT's cleaning."""
-    blob, kinds = b"", []
-    for step in _steps(normalizer):
-        kind = step["type"]
-        if kind == "Precompiled":
-            blob = base64.b64decode(step["precompiled_charsmap"] or "", validate=True)
-        elif kind == "Replace" and step["pattern"] in ({"String": "``"}, {"String": "''"}):
-            kinds.append("quotes")
-        elif kind in ("NFKD", "StripAccents", "Lowercase"):
-            kinds.append(kind)
-        elif not (kind == "Strip" or (kind == "Replace" and step["content"] == " ")):
-            # Spaces that go or become one are what SentencePiece does.
-            raise VocabularyError(
-                f"its normalizer has a part {brief(kind)}, which is not done here"
-            )
-    if not kinds:
-        return blob, None
-    return blob, Cleaning(do_lower_case="Lowercase" in kinds, keep_accents="NFKD" not in kinds)
-
-
-def _begins_with_space(cutter: Any) -> bool:
-    """Return whether a text is read with a space before it."""
-    prefix = False
-    for step in _steps(cutter):
-        kind, scheme = step["type"], step.get("prepend_scheme")
-        if kind == "Metaspace" and step.get("replacement", "▁") == "▁":
-            prefix = step.get("add_prefix_space", True) if scheme is None else scheme != "never"
-        elif kind != "WhitespaceSplit":
-            raise VocabularyError(
-                f"its pre_tokenizer has a part {brief(kind)}, which is not done here"
-            )
-    return bool(prefix)
+def _kind_of_piece(text: str, controls: set[str]) -> int:
+    if text in controls:
+        return CONTROL
+    return UNUSED if _SPACE in text[1:] else NORMAL  # no word of a text has a space inside
 
 
 # ---- writing ----
@@ -523,9 +486,8 @@ def write_unigram(model: SentencePieceModel, family: Family, rows: Sequence[int 
     names = [row if isinstance(row, str) else model.texts[row] for row in rows]
     unknown = model.texts[model.unknown]
     special = {family.bos, family.eos, family.pad, family.mask, unknown, *family.first}
-    prefix = "always" if model.add_dummy_prefix else "never"
-    space = {"type": "Metaspace", "replacement": "▁", "prepend_scheme": prefix, "split": True}
-    cutters = [{"type": "WhitespaceSplit"}, space] if model.remove_extra_whitespaces else [space]
+    space = {"type": "Metaspace", "replacement": "▁", "prepend_scheme": "always", "split": True}
+    cutters = [{"type": "WhitespaceSplit"}, space]
     first = {name: i for i, name in reversed(list(enumerate(names)))}
     return _written(
         added_tokens=[
@@ -549,14 +511,15 @@ def write_unigram(model: SentencePieceModel, family: Family, rows: Sequence[int 
 def _score(model: SentencePieceModel, family: Family, row: int | str) -> float:
     if isinstance(row, str):
         return 0.0
-    cut = family.cleaning is not None and ends_in_comma(model.texts[row])
+    cleaning = family.cleaning
+    cut = cleaning is not None and cleaning.cut_commas and ends_in_comma(model.texts[row])
     return model.scores[row] - _COMMA_PENALTY * cut
 
 
 def _normalizers(model: SentencePieceModel, family: Family) -> list[dict[str, object]]:
     parts: list[dict[str, object]] = []
     if family.cleaning is not None:
-        for quotes in ("``", "''"):
+        for quotes in ("``", "''") if family.cleaning.plain_quotes else ():
             parts.append({"type": "Replace", "pattern": {"String": quotes}, "content": '"'})
         if not family.cleaning.keep_accents:
             parts += [{"type": "NFKD"}, {"type": "StripAccents"}]

@@ -1,4 +1,4 @@
-"""Character tables of WordPiece's normalization, the same on every Python.
+"""Tells what tokenizers make of each character, by tables that are the same on every Python.
 
 `unicode.json` holds them: what Hugging Face's tokenizers does, with which most models are used.
 `tools/build_unicode.py` asks it. Its tables are of several years, and that is their use: a
@@ -12,6 +12,9 @@ character keeps its ids whatever Unicode says of it later.
     order         combining characters by their canonical place (Unicode 3.11)
     lower         small letters, each character for itself: 'Σ' is always 'σ'
     decomposed    letters with their accents apart (NFD), but for Hangul
+    accents       what ALBERT's tokenizers leave out: every mark (Mn, Mc, Me)
+    compatible    what NFKD makes of a character, where NFD makes something else
+    white         what parts words (White_Space)
 """
 
 from __future__ import annotations
@@ -29,7 +32,7 @@ from typing import TypeAlias
 from roberta_hub.errors import VocabularyError
 
 FILE_NAME = "unicode.json"
-SHA256 = "97626d2945243e67275e6298548ec4268f463781e1ee72fc1cc2103950781018"
+SHA256 = "f12d12fcecb86e2c295a44accf924cd721f9197ad16e208d34595ec885059c18"
 GLUED = "\v\f\x1c\x1d\x1e\x1f\x85"
 """Characters at which `str.split` cuts, and which are dropped here."""
 _REMEMBERED = 1 << 14
@@ -50,6 +53,9 @@ class UnicodeTables:
     """Of each combining character."""
     lower: dict[str, str]
     decomposed: dict[str, str]
+    accents: Ranges
+    compatible: dict[str, str]
+    white: str
 
 
 @functools.lru_cache(maxsize=1)
@@ -183,6 +189,28 @@ def decomposed(character: str) -> str:
     first, rest = divmod(code, 588)  # Unicode 3.12: 19 x 21 x 28 syllables
     second, third = divmod(rest, 28)
     return chr(0x1100 + first) + chr(0x1161 + second) + (chr(0x11A7 + third) if third else "")
+
+
+def lowered(character: str) -> str:
+    """Return a character's small letter, whatever its neighbours are.
+
+    Example:
+        >>> lowered("Σ"), lowered("ß")
+        ('σ', 'ß')
+    """
+    return unicode_tables().lower.get(character, character)
+
+
+@functools.lru_cache(maxsize=_REMEMBERED)
+def unaccented(character: str) -> str:
+    """Take a character apart (NFKD), and leave its marks out, vowel signs among them.
+
+    Example:
+        >>> [unaccented(c) for c in "éﬁकि"]
+        ['e', 'fi', 'क', '']
+    """
+    parts = unicode_tables().compatible.get(character) or decomposed(character)
+    return "".join(c for c in parts if not is_in(unicode_tables().accents, ord(c)))
 
 
 def in_order(letters: Iterable[str], order: Mapping[str, int]) -> Iterator[str]:

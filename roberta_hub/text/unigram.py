@@ -33,7 +33,16 @@ from roberta_hub.text.sentencepiece_file import (
     SentencePieceModel,
 )
 from roberta_hub.text.tokenizer_json import TOKENIZER_FILE, write_unigram
-from roberta_hub.text.unigram_family import FILE, XLM_R, Family, commas
+from roberta_hub.text.unicode import unicode_tables
+from roberta_hub.text.unigram_family import (
+    ALBERT,
+    FILE,
+    OTHER,
+    XLM_R,
+    Cleaned,
+    Family,
+    commas,
+)
 
 SPACE_SYMBOL = "▁"
 """What SentencePiece writes for a space: U+2581."""
@@ -79,11 +88,27 @@ class SentencePiece:
         }
         self._unknown = model.unknown
         self._bytes = frozenset(text for text, n in self._symbols.items() if model.kinds[n] == BYTE)
-        self._clean = None if family.cleaning is None else family.cleaning.clean
+        self._white = self._unmapped_space() if family.white_space else ""
+        self._plain = family.cleaning is None and not self._white
         self._cut_again: dict[int, list[tuple[int, int]]] = {}
-        if family.cleaning is not None:
+        if family.cleaning is not None and family.cleaning.cut_commas:
             cut = partial(self._library.encode, out_type=str)
             self._cut_again = commas(model.texts, self._symbols, self._unknown, cut)
+
+    def _unmapped_space(self) -> str:
+        """White space that the file's character map leaves as it is."""
+        return "".join(c for c in unicode_tables().white if c in self._library.normalize(f"a{c}a"))
+
+    def _read(self, text: str) -> Cleaned:
+        """Return the text that the library reads."""
+        cleaning = self.family.cleaning
+        cleaned = Cleaned(text, range(len(text) + 1)) if cleaning is None else cleaning.clean(text)
+        return Cleaned(self._spaced(cleaned.text), cleaned.starts)
+
+    def _spaced(self, text: str) -> str:
+        for character in self._white:
+            text = text.replace(character, " ")
+        return text
 
     def __reduce__(self) -> tuple[Any, ...]:
         return SentencePiece, (self.model, self.family)
@@ -103,13 +128,23 @@ class SentencePiece:
 
     @property
     def settings(self) -> Mapping[str, object]:
-        """What tokenizer_config.json says of this engine."""
-        return self.family.settings
+        """What tokenizer_config.json says of this engine.
+
+        The generic class, where the family's own would not do as tokenizer.json says.
+        """
+        cleaning, model = self.family.cleaning, self.model
+        of_class = (
+            ALBERT.cleaning if self.family.tokenizer_class == ALBERT.tokenizer_class else None
+        )
+        plain = (cleaning and cleaning.plain_quotes) == (of_class and of_class.plain_quotes)
+        if plain and not (model.byte_fallback and model.type == UNIGRAM):
+            return self.family.settings
+        return {**self.family.settings, "tokenizer_class": OTHER.tokenizer_class}
 
     @property
     def fingerprint(self) -> str:
         """A digest of the model and of the cleaning."""
-        return f"{hashlib.sha256(self._data).hexdigest()} {dict(self.family.settings)}"
+        return f"{hashlib.sha256(self._data).hexdigest()} {dict(self.settings)}"
 
     def encode_ids(self, text: str) -> list[int]:
         """Turn a text into the numbers of its pieces; unknown neighbours become one number.
@@ -121,14 +156,13 @@ class SentencePiece:
             InputError: `text` holds half of a surrogate pair.
         """
         check_text(text)
-        read = text if self._clean is None else self._clean(text).text
-        return self._recut(self._library.encode(read))
+        return self._recut(self._library.encode(text if self._plain else self._read(text).text))
 
     def _encode_list(self, texts: list[str]) -> list[list[int]]:
-        if self._clean is not None:
+        if not self._plain:
             for text in texts:
                 check_text(text)
-            texts = [self._clean(text).text for text in texts]
+            texts = [self._read(text).text for text in texts]
         try:
             rows: list[list[int]] = self._library.encode(texts, num_threads=1)
         except (RuntimeError, TypeError, ValueError):
@@ -160,10 +194,10 @@ class SentencePiece:
             ([(0, 1), (1, 3), (3, 4)], [(0, 0), (0, 1)])
         """
         check_text(text)
-        cleaned = None if self._clean is None else self._clean(text)
-        read = text if cleaned is None else cleaned.text
+        cleaned = self._read(text)
+        read = cleaned.text
         normal, starts = self._library.normalize(read, with_offsets=True)
-        if cleaned is not None:
+        if not self._plain:
             starts = [cleaned.starts[start] for start in starts]
         ends = _ends(starts)
         if self.model.add_dummy_prefix and len(starts) > 1 and starts[0] == starts[1]:
@@ -214,6 +248,9 @@ class SentencePiece:
     def files(self, rows: Sequence[int | str]) -> dict[str, bytes]:
         """The `.model` file under the family's name, and tokenizer.json for unigram models.
 
+        A model that does not mark the first word, or keeps blanks in a row, has no tokenizer.json,
+        which transformers' classes read as if it did not.
+
         tokenizer.json gives these ids on ordinary text, and others where its reader differs from
         SentencePiece: half-width katakana, long runs of one character, special words in a text.
 
@@ -221,7 +258,8 @@ class SentencePiece:
             rows: what each of the model's ids is: a piece's number, or a symbol that is no piece.
         """
         files = {} if self.family.file is None else {self.family.file: self._data}
-        if self.model.type == UNIGRAM:
+        model = self.model
+        if model.type == UNIGRAM and model.add_dummy_prefix and model.remove_extra_whitespaces:
             files[TOKENIZER_FILE] = write_unigram(self.model, self.family, rows)
         return files
 
@@ -241,7 +279,7 @@ class SentencePiece:
     def encode(self, x: str) -> str:
         """Return the pieces of a text, separated by spaces; unknown characters as they are."""
         check_text(x)
-        if self._clean is None:
+        if self._plain:
             return " ".join(self._library.encode(x, out_type=str))
         return " ".join(map(self.piece, self.encode_ids(x)))
 

@@ -1,20 +1,21 @@
 """Says how tokenizers that read SentencePiece files differ: names, special symbols, cleaning.
 
-ALBERT cleans a text before SentencePiece sees it, and cuts a comma off a digit afterwards
-(google-research/albert); `Cleaned.starts` leads back to the text as it was.
+ALBERT cleans a text before SentencePiece sees it, as Hugging Face's tokenizers does, with which its
+models are used; `Cleaned.starts` leads back to the text as it was. A comma behind a digit is cut
+off afterwards, as in google-research/albert.
 """
 
 from __future__ import annotations
 
 import re
-import unicodedata
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import asdict, dataclass
 
 from roberta_hub.text.dictionary import MASK, SPECIALS
+from roberta_hub.text.unicode import lowered, unaccented
 
 _SPACE = "▁"
-_ODD = re.compile(r"\s\s|[^\S ]|``|''")
+_QUOTES = re.compile("``|''")
 
 
 @dataclass(frozen=True)
@@ -23,7 +24,7 @@ class Cleaned:
 
     text: str
     """n characters."""
-    starts: list[int]
+    starts: Sequence[int]
     """Where each of them begins in the text as it was, and where the last one ends: n + 1."""
 
 
@@ -32,62 +33,45 @@ class Cleaning:
     """What happens to a text before SentencePiece reads it.
 
     Example:
-        >>> cleaned = Cleaning().clean(" Ça  ``va''")
+        >>> cleaned = Cleaning().clean("Ça ``va''")
         >>> cleaned.text, cleaned.starts
-        ('ca "va"', [1, 2, 3, 5, 7, 8, 9, 11])
+        ('ca "va"', [0, 1, 2, 3, 5, 6, 7, 9])
     """
 
     do_lower_case: bool = True
-    """Capitals become small letters."""
+    """Capitals become small letters, each for itself."""
     keep_accents: bool = False
-    """Accents stay, and no character is decomposed."""
+    """Accents and vowel signs stay, and no character is decomposed (NFKD)."""
     remove_space: bool = True
-    """White space at the ends goes, and each run of it becomes one space."""
+    """White space at the ends goes, and each run of it becomes one space.
+
+    SentencePiece does that anyway; transformers' older classes read it.
+    """
+    plain_quotes: bool = True
+    """Two backquotes or two apostrophes become one double quote."""
+    cut_commas: bool = True
+    """A comma behind a digit is a piece of its own."""
 
     def clean(self, text: str) -> Cleaned:
         """Clean a text, and keep where each character comes from."""
-        if text.isascii() and not _ODD.search(text):  # most English texts: only capitals change
-            bare = text.strip() if self.remove_space else text
-            first = text.startswith(" ") and self.remove_space
-            read = bare.lower() if self.do_lower_case else bare
-            return Cleaned(read, list(range(first, first + len(bare) + 1)))
-        return self._characterwise(text)
-
-    def _characterwise(self, text: str) -> Cleaned:
-        end = len(text.rstrip()) if self.remove_space else len(text)
+        if text.isascii() and not (self.plain_quotes and _QUOTES.search(text)):
+            read = text.lower() if self.do_lower_case else text
+            return Cleaned(read, range(len(text) + 1))
         characters, starts = [], []
-        for start, character in self._spaced(text):
-            for part in (
-                character if self.keep_accents else unicodedata.normalize("NFKD", character)
-            ):
-                if self.keep_accents or not unicodedata.combining(part):
-                    characters.append(part)
-                    starts.append(start)
-        read = "".join(characters)
-        if self.do_lower_case:
-            starts = [
-                start for start, part in zip(starts, characters, strict=True) for _ in part.lower()
-            ]
-            read = read.lower()  # as a whole: a sigma that ends a word has a form of its own
-        return Cleaned(read, [*starts, end])
+        for start, character in self._quoted(text):
+            parts = character if self.keep_accents else unaccented(character)
+            for part in "".join(map(lowered, parts)) if self.do_lower_case else parts:
+                characters.append(part)
+                starts.append(start)
+        return Cleaned("".join(characters), [*starts, len(text)])
 
-    def _spaced(self, text: str) -> Iterator[tuple[int, str]]:
-        """Yield (start, character) with one space for each run of white space, and plain quotes."""
-        place, written = 0, False
+    def _quoted(self, text: str) -> Iterator[tuple[int, str]]:
+        """Yield (start, character) with plain quotes."""
+        place = 0
         while place < len(text):
-            start, character = place, text[place]
-            place += 1
-            if self.remove_space and character.isspace():
-                while place < len(text) and text[place].isspace():
-                    place += 1
-                if not written or place == len(text):
-                    continue
-                character = " "
-            elif character in "`'" and text[start : start + 2] == 2 * character:
-                place += 1
-                character = '"'
-            written = True
-            yield start, character
+            pair = self.plain_quotes and text[place : place + 2] in ("``", "''")
+            yield place, '"' if pair else text[place]
+            place += 2 if pair else 1
 
 
 def ends_in_comma(piece: str) -> bool:
@@ -153,14 +137,20 @@ class Family:
     """Number of `eos` between two sentences."""
     cleaning: Cleaning | None = None
     """What happens to a text first; None: nothing."""
+    white_space: bool = False
+    """All white space parts words, as in Hugging Face's tokenizers; else what the file's character
+    map says, as in SentencePiece itself."""
 
     @property
     def settings(self) -> Mapping[str, object]:
         """What tokenizer_config.json says of it."""
         cleaning = {} if self.cleaning is None else asdict(self.cleaning)
-        return {"tokenizer_class": self.tokenizer_class} | cleaning
+        plain = {} if self.white_space else {WHITE_SPACE: False}
+        return {"tokenizer_class": self.tokenizer_class} | cleaning | plain
 
 
+WHITE_SPACE = "white_space"
+"""A setting of ours in tokenizer_config.json: false where SentencePiece's own rules hold."""
 FILE = "sentencepiece.bpe.model"
 """What fairseq calls the file, and most of transformers' classes."""
 XLM_R = Family("XLMRobertaTokenizer", FILE)
@@ -182,7 +172,8 @@ ALBERT = Family(
     eos="[SEP]",
     separators=1,
     cleaning=Cleaning(),
+    white_space=True,
 )
 """The rows are the file's pieces."""
-OTHER = Family("PreTrainedTokenizerFast", None, first=(), left_out=0)
+OTHER = Family("PreTrainedTokenizerFast", None, first=(), left_out=0, white_space=True)
 """The rows are tokenizer.json's pieces."""

@@ -9,25 +9,46 @@ from __future__ import annotations
 import dataclasses
 from array import array
 from collections.abc import Mapping, Sequence
+from functools import partial
 from pathlib import Path
 from typing import Any
 
 from roberta_hub.arguments import brief
 from roberta_hub.errors import VocabularyError
 from roberta_hub.folder import Folder
-from roberta_hub.text.added import TOKENIZER_CONFIG_FILE, read_listed
+from roberta_hub.text.added import TOKENIZER_CONFIG_FILE, class_of, read_listed, special_names
 from roberta_hub.text.dictionary import SPECIALS, Dictionary
 from roberta_hub.text.layout import SequenceLayout
-from roberta_hub.text.sentencepiece_file import SentencePieceModel, read_model
-from roberta_hub.text.tokenizer_json import TOKENIZER_FILE, read_unigram, reading
+from roberta_hub.text.sentencepiece_file import NORMAL, SentencePieceModel, read_model
+from roberta_hub.text.tokenizer_json import (
+    TOKENIZER_FILE,
+    read_separators,
+    read_unigram,
+    reading,
+)
+from roberta_hub.text.tokenizer_steps import at_odds
 from roberta_hub.text.unigram import SentencePiece
-from roberta_hub.text.unigram_family import ALBERT, CAMEMBERT, FILE, OTHER, XLM_R, Family
+from roberta_hub.text.unigram_family import (
+    ALBERT,
+    CAMEMBERT,
+    FILE,
+    OTHER,
+    WHITE_SPACE,
+    XLM_R,
+    Family,
+    ends_in_comma,
+)
 
 UNIGRAM_FILES = (FILE, "spiece.model", "sentencepiece.model")
 """What a `.model` file is called."""
 _BEGINNINGS = {"xlmroberta": XLM_R, "camembert": CAMEMBERT, "albert": ALBERT}
 """How tokenizer_class and model_type begin, in small letters and without hyphens."""
-_CLEANING = ("do_lower_case", "keep_accents", "remove_space")
+CLASSES = ("XLMRobertaTokenizer", "CamembertTokenizer", "AlbertTokenizer")
+"""transformers' classes that read them."""
+_CLEANING = ("do_lower_case", "keep_accents")
+"""Arguments of AlbertTokenizer, which count before tokenizer.json."""
+_OURS = ("remove_space", "plain_quotes", "cut_commas")
+"""What it does not read."""
 
 
 def read(
@@ -44,18 +65,31 @@ def read(
         MissingExtraError: SentencePiece's library is missing.
     """
     settings = folder.optional(TOKENIZER_CONFIG_FILE, VocabularyError)
-    path = folder / next(filter(folder.is_file, UNIGRAM_FILES), TOKENIZER_FILE)
+    kind = class_of(folder, CLASSES)
+    names = (
+        TOKENIZER_FILE,
+        *UNIGRAM_FILES,
+    )  # transformers reads the first, and leaves older files where they are
+    path = folder / next(filter(folder.is_file, names), TOKENIZER_FILE)
     with reading(path):
         if path.name == TOKENIZER_FILE:
-            model, family = _of_table(folder)
+            model, family = _of_table(folder, settings, kind)
+            model = _as_in_file(model, folder, family)
         else:
             model = read_model(path)
             family = _family(folder, settings, path, model_type)
+        family = _as_settings_say(family, settings, folder / TOKENIZER_CONFIG_FILE, kind)
         rows = _rows(model, family)
-    family = _cleaned(family, settings, folder / TOKENIZER_CONFIG_FILE)
     rows += _added(folder, len(rows))
     with reading(path):
-        return SentencePiece(model, family), *_tables(rows, family)
+        engine, (dictionary, layout) = SentencePiece(model, family), _tables(rows, family)
+    begin, end = (family.bos, layout.bos), (family.eos, layout.eos)
+    # AlbertTokenizer alone does as the file says.
+    joins = None if family.tokenizer_class == ALBERT.tokenizer_class else kind
+    count = read_separators(folder, begin, end, joins, layout.separators)
+    if count != layout.separators:
+        layout = SequenceLayout.of(dictionary, mask=family.mask, separators=count)
+    return engine, dictionary, layout
 
 
 def _family(
@@ -71,20 +105,58 @@ def _family(
     return ALBERT if path.name == ALBERT.file else XLM_R
 
 
-def _of_table(folder: Folder) -> tuple[SentencePieceModel, Family]:
+def _of_table(
+    folder: Folder, settings: Mapping[str, Any], kind: str | None
+) -> tuple[SentencePieceModel, Family]:
     """Return what a tokenizer.json holds, in the order of its family's `.model` file."""
     specials = {*SPECIALS, *CAMEMBERT.first, "[CLS]", "[SEP]", "[MASK]", "<mask>"}
-    model, cleaning = read_unigram(folder, specials)
-    texts = model.texts
-    if cleaning is not None or "[CLS]" in texts:
-        return model, dataclasses.replace(ALBERT, cleaning=cleaning)
+    cut = settings.get("cut_commas") is True
+    table = read_unigram(folder, specials, by_class=kind is not None, cut_commas=cut)
+    model, cleaning = table.model, table.cleaning
+    texts, unk = model.texts, model.texts[model.unknown]
+    known = {SPECIALS[3], "<unk>NOTUSED", "[UNK]", *special_names(folder)}
+    if unk not in known - {SPECIALS[0], SPECIALS[1], SPECIALS[2], "[CLS]", "[SEP]", "[PAD]"}:
+        raise VocabularyError(
+            f"unk_id is {model.unknown}, the piece {unk[:40]!r}, which is no special word for what "
+            "is unknown; name it unk_token in tokenizer_config.json, or mend unk_id"
+        )
+    if kind is not None and model.byte_fallback:
+        raise at_odds("byte_fallback", True, kind, False)
+    if kind is not None and unk != SPECIALS[3]:
+        raise at_odds("unk_id", model.unknown, kind, f"the id of {SPECIALS[3]}")
+    quotes = cleaning is not None and cleaning.plain_quotes
+    bare = cleaning is None or cleaning.keep_accents
+    if kind is not None and (quotes, quotes or bare) != (kind == ALBERT.tokenizer_class, True):
+        raise at_odds("normalizer", cleaning, kind, ALBERT.cleaning if not quotes else None)
+    changed = partial(dataclasses.replace, cleaning=cleaning, white_space=table.white_space)
+    if "[CLS]" in texts or quotes:
+        return model, changed(ALBERT, unk=unk)
     for family in (CAMEMBERT, XLM_R):
         head = len(family.first)
-        if texts[:head] == family.first and texts[-1] == family.mask:
-            # The file begins with <unk>, <s>, </s>: CamemBERT's rows have the last two at the end.
+        if texts[:head] == family.first and texts[-1] == family.mask and unk == family.unk:
+            # The file begins with <unk>, <s>, </s>: CamemBERT's rows have the last two behind.
             begin = [model.unknown, 0, 2] if family is XLM_R else [model.unknown]
-            return _picked(model, [*begin, *range(head, len(texts) - 1)]), family
-    return model, OTHER
+            picked = _picked(model, [*begin, *range(head, len(texts) - 1)])
+            return picked, changed(family)
+    return model, changed(OTHER, unk=unk)
+
+
+def _as_in_file(model: SentencePieceModel, folder: Folder, family: Family) -> SentencePieceModel:
+    """Return tokenizer.json's model with what only a `.model` file of the same vocabulary says."""
+    name = next(filter(folder.is_file, UNIGRAM_FILES), None)
+    if name is None or family.file is None:
+        return model
+    file = read_model(folder / name)
+    differs = dataclasses.replace(file, scores=model.scores, kinds=model.kinds, denormalizer=b"")
+    scores = zip(file.texts, file.scores, model.scores, strict=False)
+    if differs != model or any(a != b and not ends_in_comma(text) for text, a, b in scores):
+        return model  # an older vocabulary
+    kinds = zip(model.kinds, file.kinds, strict=True)
+    return dataclasses.replace(
+        file,
+        scores=model.scores,
+        kinds=bytes(own if ours == NORMAL else ours for ours, own in kinds),
+    )
 
 
 def _picked(model: SentencePieceModel, order: Sequence[int]) -> SentencePieceModel:
@@ -97,15 +169,18 @@ def _picked(model: SentencePieceModel, order: Sequence[int]) -> SentencePieceMod
     )
 
 
-def _cleaned(family: Family, settings: Mapping[str, Any], path: Path) -> Family:
-    """Return the family with the cleaning that tokenizer_config.json, the path, asks for."""
-    if family.cleaning is None:
-        return family
-    asked = {name: settings[name] for name in _CLEANING if name in settings}
+def _as_settings_say(
+    family: Family, settings: Mapping[str, Any], path: Path, kind: str | None
+) -> Family:
+    """Return the family with what tokenizer_config.json, the path, asks for."""
+    names = (WHITE_SPACE, *_OURS, *(_CLEANING if kind is not None else ()))
+    asked = {name: settings[name] for name in names if name in settings}
     for name, value in asked.items():
         if not isinstance(value, bool):
             raise VocabularyError(f"{path}: {name} is {brief(value)}, not true or false")
-    return dataclasses.replace(family, cleaning=dataclasses.replace(family.cleaning, **asked))
+    white = asked.pop(WHITE_SPACE, True if kind is not None else family.white_space)
+    cleaning = family.cleaning and dataclasses.replace(family.cleaning, **asked)
+    return dataclasses.replace(family, cleaning=cleaning, white_space=white)
 
 
 def _rows(model: SentencePieceModel, family: Family) -> list[str]:
@@ -139,7 +214,8 @@ def _added(folder: Folder, rows: int) -> list[str]:
 
 
 def _tables(rows: Sequence[str], family: Family) -> tuple[Dictionary, SequenceLayout]:
-    if rows[: len(SPECIALS)] == list(SPECIALS) or family is CAMEMBERT:
+    as_fairseq = rows[: len(SPECIALS)] == list(SPECIALS) and family.unk == SPECIALS[3]
+    if as_fairseq or family.first == CAMEMBERT.first:
         dictionary = Dictionary.from_rows(rows)
     else:
         names = {"bos": family.bos, "pad": family.pad, "eos": family.eos, "unk": family.unk}

@@ -14,6 +14,7 @@ from roberta_hub.folder import Folder
 from roberta_hub.text.added import (
     SPECIAL_TOKENS_FILE,
     TOKENIZER_CONFIG_FILE,
+    class_of,
     is_generic,
     read_added,
     special_names,
@@ -24,16 +25,26 @@ from roberta_hub.text.layout import SequenceLayout
 from roberta_hub.text.tokenizer_json import (
     SWITCHES,
     WordPieceTable,
+    read_separators,
     read_table,
     read_wordpiece,
-    read_wordpiece_separators,
     reading,
     switches,
 )
+from roberta_hub.text.tokenizer_steps import at_odds
 from roberta_hub.text.wordpiece import WordPiece
-from roberta_hub.text.wordpiece_rules import MAX_PIECES, PREFIX, Rules, Specials, check_pieces
+from roberta_hub.text.wordpiece_rules import (
+    LONGEST_WORD,
+    MAX_PIECES,
+    PREFIX,
+    Rules,
+    Specials,
+    check_pieces,
+)
 
 VOCABULARY_FILE = "vocab.txt"
+CLASSES = ("BertTokenizer", "ElectraTokenizer", "DistilBertTokenizer")
+"""transformers' classes that read it."""
 _ROLES = {"bos": "cls", "eos": "sep", "pad": "pad", "unk": "unk", "mask": "mask"}
 """Of special words: our names, and Hugging Face's before `_token`."""
 _UNREAD: dict[str, tuple[object, ...]] = {
@@ -70,8 +81,9 @@ def read(folder: Folder) -> tuple[WordPiece, Dictionary, SequenceLayout]:
         rules = _rules(folder, settings, table, names)
         kind = settings.get("tokenizer_class") or "BertTokenizer"
         engine = WordPiece(names, rules=rules, specials=specials, tokenizer_class=kind)
-        separators = read_wordpiece_separators(folder, specials, names)
         bos, eos, pad, unk = specials.bos, specials.eos, specials.pad, specials.unk
+        begin, end = (bos, names.index(bos)), (eos, names.index(eos))
+        separators = read_separators(folder, begin, end, class_of(folder, CLASSES), 1)
         dictionary = Dictionary.from_symbols(names, bos=bos, eos=eos, pad=pad, unk=unk)
     layout = SequenceLayout.of(dictionary, mask=specials.mask or "", separators=separators)
     return engine, dictionary, layout
@@ -98,15 +110,8 @@ def read_vocabulary(path: Path) -> list[str]:
 
 
 def _names(folder: Folder, table: WordPieceTable) -> list[str]:
-    """Return the pieces by their ids, on which both files must agree."""
-    lines = read_vocabulary(folder / VOCABULARY_FILE) if folder.is_file(VOCABULARY_FILE) else []
-    for number, (line, name) in enumerate(zip(lines, table.names, strict=False)):
-        if line != name:
-            raise VocabularyError(
-                f"id {number} is {line[:40]!r} in vocab.txt and {name[:40]!r} in tokenizer.json; "
-                "take the wrong file away"
-            )
-    return lines if len(lines) >= len(table.names) else list(table.names)
+    """Return the pieces by their ids: tokenizer.json's, as in transformers, else vocab.txt's."""
+    return list(table.names) if read_table(folder) else read_vocabulary(folder / VOCABULARY_FILE)
 
 
 def _specials(
@@ -131,6 +136,16 @@ def _specials(
             )
     given = {**folder.optional(SPECIAL_TOKENS_FILE, VocabularyError), **settings}
     roles = {role: _word(given, key) for role, key in _ROLES.items()}
+    kind = class_of(folder, CLASSES)
+    if kind is not None and table.unk not in (None, roles["unk"]):
+        raise at_odds("unk_token", table.unk, kind, roles["unk"])
+    if kind is not None and table.longest_word != LONGEST_WORD:
+        raise at_odds("max_input_chars_per_word", table.longest_word, kind, LONGEST_WORD)
+    if table.unk is not None and table.unk not in names:
+        raise VocabularyError(
+            f"unk_token is {brief(table.unk)}, which is not among its {len(names):,} pieces; add "
+            "it, or mend unk_token"
+        )
     roles["unk"] = roles["unk"] if table.unk is None else table.unk
     mask: str | None = roles.pop("mask")
     if mask not in names:
@@ -161,10 +176,13 @@ def _rules(
             own = switches(settings, SWITCHES)
         # null means that the file does not say it, but of accents: they go with the capitals.
         said |= {k: v for k, v in own.items() if v is not None or k == "strip_accents"}
-    lower = said.get("do_lower_case")
+    lower, accents = said.get("do_lower_case"), said.get("strip_accents")
+    lower = _uncased(names, folder) if lower is None else lower
+    if table.small:  # and then, as the normalizer says
+        accents, lower = lower if accents is None else accents, True
     return Rules(
-        lower=_uncased(names, folder) if lower is None else lower,
-        strip_accents=said.get("strip_accents"),
+        lower=lower,
+        strip_accents=accents,
         chinese=said.get("tokenize_chinese_chars") is not False,
         longest_word=table.longest_word,
         clean_up=table.clean_up,

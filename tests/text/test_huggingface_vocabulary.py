@@ -72,6 +72,8 @@ def test_tokenizer_json(tmp_path, as_pairs):
             "merges": [["a", "b"], ["Ġ", "ab"]] if as_pairs else ["a b", "Ġ ab"],
         },
         "added_tokens": [{"id": mask, "content": "<mask>", "special": True}],
+        "pre_tokenizer": {"type": "ByteLevel", "add_prefix_space": False},
+        "post_processor": {"type": "RobertaProcessing", "sep": ["</s>", 2], "cls": ["<s>", 0]},
     }
     (tmp_path / "one").mkdir()
     (tmp_path / "one" / "tokenizer.json").write_text(json.dumps(table))
