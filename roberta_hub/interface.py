@@ -548,7 +548,8 @@ class RobertaHubInterface(nn.Module):
         settings = {"head": head, "aggregation": aggregation}
         return answer_texts(TAG, verb_model(self, **options), texts, settings)
 
-    def answer(
+    @overload
+    def answer(  # type: ignore[overload-overlap]
         self,
         question: str,
         context: str,
@@ -556,45 +557,100 @@ class RobertaHubInterface(nn.Module):
         *,
         max_answer_tokens: int = MAX_ANSWER,
         no_answer: bool = True,
+        topk: None = None,
         **options: Unpack[Options],
-    ) -> Answer:
+    ) -> Answer: ...
+    @overload
+    def answer(  # type: ignore[overload-overlap]
+        self,
+        question: str,
+        context: str,
+        head: str | None = None,
+        *,
+        max_answer_tokens: int = MAX_ANSWER,
+        no_answer: bool = True,
+        topk: int,
+        **options: Unpack[Options],
+    ) -> list[Answer]: ...
+    @overload
+    def answer(
+        self,
+        question: str | Iterable[str],
+        context: str | Iterable[str],
+        head: str | None = None,
+        *,
+        max_answer_tokens: int = MAX_ANSWER,
+        no_answer: bool = True,
+        topk: None = None,
+        **options: Unpack[Options],
+    ) -> list[Answer]: ...
+    @overload
+    def answer(
+        self,
+        question: str | Iterable[str],
+        context: str | Iterable[str],
+        head: str | None = None,
+        *,
+        max_answer_tokens: int = MAX_ANSWER,
+        no_answer: bool = True,
+        topk: int,
+        **options: Unpack[Options],
+    ) -> list[list[Answer]]: ...
+    def answer(
+        self,
+        question: str | Iterable[str],
+        context: str | Iterable[str],
+        head: str | None = None,
+        *,
+        max_answer_tokens: int = MAX_ANSWER,
+        no_answer: bool = True,
+        topk: int | None = None,
+        **options: Unpack[Options],
+    ) -> Answer | list[Answer] | list[list[Answer]]:
         """Find the stretch of the context that answers the question (SQuAD's task).
 
         A context that is too long for the model is read in windows.
 
         Args:
-            question: in words.
-            context: the text that has the answer.
+            question: in words; one, or several.
+            context: the text that has the answer; one for all questions, or one for each.
             head: name of a span head. None asks the model's own head, else the only one.
             max_answer_tokens: length of the longest answer, in tokens.
             no_answer: True answers "" where the head prefers `<s>` (SQuAD 2); False always gives a
                 stretch of the context.
+            topk: number of answers, no two of the same stretch; None: the best by itself.
             options: batch_tokens, progress, truncate, stride; see `features`. `stride` is 128
                 unless given; `truncate=True` reads the first window only.
 
         Returns:
             An `Answer`: `text`, which is `context[start:end]`, `start`, `end`, and its probability
-            `score`.
+            `score`. With `topk` a list of them, best first. For several questions or contexts a
+            list of either.
 
         Raises:
             UnknownNameError: the model has no such head.
-            InputError: the question leaves no room for the context; or the model has several span
-                heads, and none was named.
+            InputError: a question or a context is empty; the question leaves no room for the
+                context; not as many contexts as questions; or the model has several span heads,
+                and none was named.
 
         Example:
             >>> roberta.register_span_head("squad")
             >>> answer = roberta.answer("Who wrote it?", "Ada Lovelace wrote it.", "squad")
             >>> answer.text == "Ada Lovelace wrote it."[answer.start : answer.end]
             True
+            >>> len(roberta.answer(["Who?", "What?"], "Ada Lovelace wrote it.", "squad", topk=3)[1])
+            3
         """
-        return answer.answer(
+        found: Answer | list[Answer] | list[list[Answer]] = answer.answer(
             verb_model(self, **options),
             question,
             context,
             head=head,
             max_answer_tokens=max_answer_tokens,
             no_answer=no_answer,
+            topk=topk,
         )
+        return found
 
     def choose(
         self,

@@ -289,13 +289,10 @@ MISTAKES: dict[str, list[Case]] = {
     ],
     "question and context": [
         case(lambda at: at.r.answer("Ada wrote it.", "Who?"), UserWarning, "the question first"),
-        case(lambda at: at.r.answer("Who?", ""), UserWarning, "the context is ''"),
+        case(lambda at: at.r.answer("Who?", ""), InputError, "context: '' is empty"),
         case(lambda at: at.r.answer("Who wrote it?"), InputTypeError, "answer(question, context"),
         case(
-            lambda at: at.r.answer(["Who?"], ["Ada."]),
-            InputTypeError,
-            "a list, not a str",
-            "one by one",
+            lambda at: at.r.answer(["Who?"], ["A", "B"]), InputError, "1 questions and 2 contexts"
         ),
     ],
     "where it is saved": [

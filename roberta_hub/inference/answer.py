@@ -11,16 +11,18 @@ with the `[CLS]` of its own window, not with the minimum over all windows.
 from __future__ import annotations
 
 import dataclasses
-from collections.abc import Sequence
+import math
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
 from dataclasses import dataclass
 from os import PathLike
-from typing import Any, ClassVar, NoReturn
+from typing import Any, ClassVar, NoReturn, TypeAlias
 
 import torch
 from torch import Tensor
 
-from roberta_hub.arguments import advise, no_item, shown, switch, whole_number
-from roberta_hub.errors import InputError, InputTypeError
+from roberta_hub.arguments import advise, kind_of, no_item, shown, switch, whole_number
+from roberta_hub.errors import InputError, InputTypeError, Place, RobertaHubError
 from roberta_hub.inference.batching import BatchStates, Runner
 from roberta_hub.model.known_head import known_head
 from roberta_hub.settings import MAX_ANSWER
@@ -28,11 +30,14 @@ from roberta_hub.show.display import Display, Part
 from roberta_hub.show.facts import Note
 from roberta_hub.show.marked_text import Mark, MarkedText
 from roberta_hub.show.sheet import Picture
+from roberta_hub.text.alignment import Extent, ink_of
 from roberta_hub.text.layout import FIRST_PIECE
 from roberta_hub.text.tokenizer import Tokenizer
 
 DEFAULT_STRIDE = 128
 """Default overlap in tokens of two windows over a long context."""
+ScoredSpan: TypeAlias = tuple[int, int, float, float]
+"""(first, last, margin over `<s>` in nats, probability) of tokens of a context."""
 
 
 @dataclass(frozen=True)
@@ -119,43 +124,94 @@ def answers(
     no_answer: bool = True,
 ) -> list[Answer]:
     """Answers to many (question, context). See `RobertaHubInterface.answer`."""
+    found = best_answers(
+        runner, questions, head, max_tokens=max_tokens, no_answer=no_answer, topk=1
+    )
+    return [own[0] for own in found]
+
+
+def best_answers(
+    runner: Runner,
+    questions: Sequence[tuple[str, str]],
+    head: str,
+    *,
+    max_tokens: int = MAX_ANSWER,
+    no_answer: bool = True,
+    topk: int = 1,
+) -> list[list[Answer]]:
+    """The best answers to many (question, context), at most `topk` for each.
+
+    Args:
+        runner: of the model.
+        questions: with their contexts.
+        head: name of a span head.
+        max_tokens: longest answer in tokens.
+        no_answer: whether "" is an answer.
+        topk: number of answers.
+
+    Returns:
+        For each question different stretches of its context, and "" among them with `no_answer`,
+        the largest margin over `<s>` first.
+
+    Raises:
+        InputError: a question or a context is empty, or too long; `place` names which.
+    """
     module = known_head(runner.model, head, "span")
     max_tokens = min(whole_number("max_answer_tokens", max_tokens, 1), runner.limit)
     no_answer = switch("no_answer", no_answer)
-    for question, context in questions:
+    topk = whole_number("topk", topk, 1)
+    inputs: list[list[ContextWindow]] = []
+    ink: dict[str, list[Extent]] = {}
+    for i, (question, context) in enumerate(questions):
+        with _placed_at(i):
+            inputs.append(
+                context_windows(
+                    runner.tokenizer,
+                    question,
+                    context,
+                    runner.limit,
+                    runner.stride,
+                    runner.truncate,
+                )
+            )
         _advise(question, context)
-    inputs = [
-        context_windows(
-            runner.tokenizer, question, context, runner.limit, runner.stride, runner.truncate
-        )
-        for question, context in questions
+        if context not in ink:
+            ink[context] = ink_of(context, runner.tokenizer.offsets(context))
+    flat = [
+        (window, ink[context])
+        for own, (_, context) in zip(inputs, questions, strict=True)
+        for window in own
     ]
-    flat = [window for own in inputs for window in own]
 
-    def answer(rows: BatchStates) -> list[tuple[int, int, float, float]]:
+    def answer(rows: BatchStates) -> list[tuple[list[ScoredSpan], float]]:
         logits = rows.split(module(rows.states).float())  # each (T_i, 2)
         return [
-            best_span(part, flat[i], max_tokens, no_answer=no_answer)
+            best_spans(part, flat[i][0], max_tokens, flat[i][1], topk)
             for i, part in zip(rows.indices, logits, strict=True)
         ]
 
-    found = iter(runner.run([window.ids for window in flat], answer))
-    return [
-        _answer(runner.tokenizer, context, [next(found) for _ in own])
-        for (_, context), own in zip(questions, inputs, strict=True)
-    ]
+    found = iter(runner.run([window.ids for window, _ in flat], answer))
+    results = []
+    for i, (own, (_, context)) in enumerate(zip(inputs, questions, strict=True)):
+        with _placed_at(i):
+            spans = [next(found) for _ in own]
+            results.append(_answers(context, ink[context], spans, topk, no_answer=no_answer))
+    return results
 
 
-def _advise(question: object, context: object) -> None:
-    """Warn of a question and a context that look forgotten or swapped."""
-    if not (isinstance(question, str) and isinstance(context, str)):
-        return  # `context_windows` raises
-    for what, text in (("question", question), ("context", context)):
-        if not text.strip():
-            advise(
-                f"the {what} is {shown(text)}, so the answer says nothing; answer takes the "
-                "question first, then the context"
-            )
+@contextmanager
+def _placed_at(index: int) -> Iterator[None]:
+    """Name the item of the questions or the contexts that an error is about."""
+    try:
+        yield
+    except RobertaHubError as error:
+        if isinstance(error.place, str):
+            error.at(Place(error.place, index))
+        raise
+
+
+def _advise(question: str, context: str) -> None:
+    """Warn of a question and a context that look swapped."""
     if context.rstrip().endswith("?") and not question.rstrip().endswith("?"):
         advise(
             f"the context, {shown(context, 40)}, ends in a question mark, and the question does "
@@ -182,13 +238,19 @@ def context_windows(
         truncate: the first window only.
 
     Raises:
-        InputError: the question leaves no room, or the stride is not below the room.
+        InputError: the question or the context is empty, the question leaves no room, or the
+            stride is not below the room.
     """
     for what, text in (("question", question), ("context", context)):
         if not isinstance(text, str):
-            raise InputTypeError(
-                f"{what} is a {type(text).__name__}, not a str; several are asked one by one"
+            raise InputTypeError(f"a {kind_of(text)}, not a str", place=what)
+        if not text.strip():
+            raise InputError(
+                f"{shown(text)} is empty; answer takes the question first, then the context",
+                place=what,
             )
+        if not len(tokenizer.ids_of(text)):
+            raise InputError(f"{shown(text)} has nothing that the tokenizer reads", place=what)
     ids = tokenizer.encode(question, context)
     column = FIRST_PIECE + len(tokenizer.ids_of(question)) + tokenizer.layout.separators
     length, room = len(ids) - column - 1, limit - column - 1  # the last `</s>` takes one
@@ -218,51 +280,94 @@ def context_windows(
     ]
 
 
-def best_span(
-    logits: Tensor, window: ContextWindow, max_tokens: int, *, no_answer: bool
-) -> tuple[int, int, float, float]:
-    """Return the best span of one window.
+def best_spans(
+    logits: Tensor,
+    window: ContextWindow,
+    max_tokens: int,
+    ink: Sequence[Extent],
+    topk: int = 1,
+) -> tuple[list[ScoredSpan], float]:
+    """Return the best spans of one window, and the probability that it has no answer.
 
     Args:
         logits: of start and end. Shape: (T, 2)
         window: the input.
-        max_tokens: of the span.
-        no_answer: whether `<s>` competes.
+        max_tokens: of a span.
+        ink: for each token of the whole context its characters, without blanks before them. A span
+            has some.
+        topk: number of spans that differ in their characters.
 
     Returns:
-        (first, last, margin over `<s>` in nats, probability), in tokens of the whole context; (-1,
-        -1) for no answer.
+        Spans in tokens of the whole context, the largest margin over `<s>` first.
     """
     own = torch.cat([logits[:1], logits[window.column : window.column + window.count]])
     start, end = own[:, 0], own[:, 1]  # <s>, then the context
     norm = start.logsumexp(0) + end.logsumexp(0)
     null = start[0] + end[0]
-    size = window.count
+    none, size = float((null - norm).exp()), window.count
     if not size:
-        return -1, -1, 0.0, float((null - norm).exp())
+        return [], none
     pairs = start[1:, None] + end[None, 1:]  # (size, size)
     # start <= end < start + max_tokens
     allowed = torch.ones_like(pairs, dtype=torch.bool).triu().tril(max_tokens - 1)
-    pairs = pairs.masked_fill(~allowed, -torch.inf)
-    place = int(pairs.argmax())
-    best = pairs.flatten()[place]
-    margin = float(best - null)
-    if no_answer and margin <= 0:
-        return -1, -1, margin, float((null - norm).exp())
-    first, last = divmod(place, size)
-    return window.first + first, window.first + last, margin, float((best - norm).exp())
+    here = ink[window.first : window.first + size]
+    has_ink = torch.tensor([first < last for first, last in here], device=pairs.device).long()
+    if not has_ink.all():
+        until = has_ink.cumsum(0)
+        allowed &= until[None, :] - until[:, None] + has_ink[:, None] > 0
+    scores = pairs.masked_fill(~allowed, -torch.inf).flatten()
+    count = topk
+    while True:  # spans with blanks at their edges are the same stretch
+        values, places = scores.topk(min(count, len(scores)))
+        spans: list[ScoredSpan] = []
+        seen: set[Extent] = set()
+        for value, place in zip(values.tolist(), places.tolist(), strict=True):
+            if value == -math.inf or len(spans) == topk:
+                break
+            first, last = divmod(place, size)
+            stretch = _stretch(here, first, last)
+            if stretch in seen:
+                continue
+            seen.add(stretch)
+            score = math.exp(value - float(norm))
+            spans.append((window.first + first, window.first + last, value - float(null), score))
+        if len(spans) == topk or count >= len(scores):
+            return spans, none
+        count *= 4
 
 
-def _answer(
-    tokenizer: Tokenizer, context: str, found: list[tuple[int, int, float, float]]
-) -> Answer:
-    """Return the span with the largest margin over `<s>` of its own window."""
-    first, last, _, score = max(found, key=lambda span: span[2])
-    if first < 0:
-        return Answer("", 0, 0, score)
-    offsets = tokenizer.offsets(context)
-    start, end = offsets[first][0], offsets[last][1]
-    text = context[start:end]
-    start += len(text) - len(text.lstrip())
-    end = max(start, end - (len(text) - len(text.rstrip())))
-    return Answer(context[start:end], start, end, score)
+def _stretch(ink: Sequence[Extent], first: int, last: int) -> Extent:
+    """Return the characters of the tokens first to last, which have ink, without blanks around."""
+    inked = [extent for extent in ink[first : last + 1] if extent[0] < extent[1]]
+    return inked[0][0], inked[-1][1]
+
+
+def _answers(
+    context: str,
+    ink: Sequence[Extent],
+    found: Sequence[tuple[list[ScoredSpan], float]],
+    topk: int,
+    *,
+    no_answer: bool,
+) -> list[Answer]:
+    """Return the spans with the largest margins over `<s>` of their own windows.
+
+    "" has a margin of 0, and the probability that the window with the best span gives it.
+    """
+    spans = sorted((span for own, _ in found for span in own), key=lambda span: -span[2])
+    best: list[tuple[float, Answer]] = []
+    seen: set[Extent] = set()
+    for first, last, margin, score in spans:
+        start, end = _stretch(ink, first, last)
+        if (start, end) not in seen:
+            seen.add((start, end))
+            best.append((margin, Answer(context[start:end].rstrip(), start, end, score)))
+    if no_answer:
+        _, none = max(found, key=lambda own: own[0][0][2] if own[0] else -math.inf)
+        better = sum(margin > 0 for margin, _ in best)
+        best.insert(better, (0.0, Answer("", 0, 0, none)))
+    if not best:
+        raise InputError(
+            f"what is read of {shown(context, 40)} has no word to answer with", place="context"
+        )
+    return [answer for _, answer in best[:topk]]

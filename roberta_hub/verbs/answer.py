@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
+from roberta_hub.errors import InputError, placed
 from roberta_hub.settings import MAX_ANSWER
 from roberta_hub.verbs.question import (
     HEAD,
@@ -33,24 +34,39 @@ _PAIRS = (
 
 def answer(
     model: VerbModel,
-    question: str,
-    context: str,
+    question: object,
+    context: object,
     *,
     head: str | None = None,
     max_answer_tokens: int = MAX_ANSWER,
     no_answer: bool = True,
-) -> Answer:
+    topk: int | None = None,
+) -> Any:
     """Ask a span head. See `RobertaHubInterface.answer`."""
-    from roberta_hub.inference.answer import answers, with_context
+    from roberta_hub.text.texts import as_single_texts
 
-    [found] = answers(
-        model.runner,
-        [(question, context)],
-        model.heads.find(head, "span", "answer"),
-        max_tokens=max_answer_tokens,
-        no_answer=no_answer,
-    )
-    return with_context(found, question, context)
+    questions, one_question = as_single_texts(question, "question", needs="a question is a str")
+    contexts, one_context = as_single_texts(context, "context", needs="a context is a str")
+    if one_question:
+        questions *= 1 if one_context else len(contexts)
+    elif one_context:
+        contexts *= len(questions)
+    if len(questions) != len(contexts):
+        raise InputError(
+            f"{len(questions)} questions and {len(contexts)} contexts; pass as many of both, or "
+            "one str of either"
+        )
+    lone = {"question": one_question, "context": one_context}
+    with placed(lambda at: at.argument if lone[at.argument] else at):
+        found = _answers(
+            model,
+            list(zip(questions, contexts, strict=True)),
+            head=head,
+            max_answer_tokens=max_answer_tokens,
+            no_answer=no_answer,
+            topk=topk,
+        )
+    return found[0] if one_question and one_context else found
 
 
 def _answers(
@@ -60,21 +76,53 @@ def _answers(
     head: str | None = None,
     max_answer_tokens: int = MAX_ANSWER,
     no_answer: bool = True,
-) -> list[Answer]:
-    def one(pair: tuple[str, str]) -> Answer:
-        return answer(
-            model, *pair, head=head, max_answer_tokens=max_answer_tokens, no_answer=no_answer
-        )
+    topk: int | None = None,
+) -> list[Any]:
+    from roberta_hub.inference.answer import best_answers, with_context
+
+    found = best_answers(
+        model.runner,
+        pairs,
+        model.heads.find(head, "span", "answer"),
+        max_tokens=max_answer_tokens,
+        no_answer=no_answer,
+        topk=1 if topk is None else topk,
+    )
+    drawn = [
+        [with_context(one, *pair) for one in own] for own, pair in zip(found, pairs, strict=True)
+    ]
+    return [own[0] for own in drawn] if topk is None else drawn
+
+
+def _answers_of_rows(
+    model: VerbModel, pairs: Sequence[tuple[str, str]], **settings: Any
+) -> list[Any]:
+    def one(pair: tuple[str, str]) -> Any:
+        with placed(lambda at: at.argument):
+            return _answers(model, [pair], **settings)[0]
 
     return one_by_one(pairs, one)
 
 
-def _columns(model: VerbModel, pairs: Sequence[tuple[str, str]], found: list[Answer]) -> Columns:
+def _columns(model: VerbModel, pairs: Sequence[tuple[str, str]], found: list[Any]) -> Columns:
+    best = [own[0] if isinstance(own, list) else own for own in found]
+    columns: Columns = {
+        "answer": [a.text for a in best],
+        "start": [a.start for a in best],
+        "end": [a.end for a in best],
+        "score": [a.score for a in best],
+    }
+    if found and isinstance(found[0], list):
+        columns["answers"] = [[_record(a) for a in own] for own in found]
+    return columns
+
+
+def _record(found: Answer) -> Record:
     return {
-        "answer": [a.text for a in found],
-        "start": [a.start for a in found],
-        "end": [a.end for a in found],
-        "score": [a.score for a in found],
+        "answer": found.text,
+        "start": found.start,
+        "end": found.end,
+        "score": found.score,
     }
 
 
@@ -82,17 +130,23 @@ def _line(record: Record) -> Cells:
     return record["answer"] or "(the text does not say it)", Share(record["score"])
 
 
+def _block(record: Record) -> Sequence[Cells]:
+    return [_line(one) for one in record.get("answers", [record])]
+
+
 def _answer_format(settings: Settings) -> AnswerFormat:
+    several = settings.get("topk") is not None
+    sample: Record = {"answer": "", "start": 0, "end": 0, "score": 0.0}
     return AnswerFormat(
         Parts(least=2, two=("question", "context"), hint=_PAIRS),
-        sample={"answer": "", "start": 0, "end": 0, "score": 0.0},
-        titles=("answer", "score"),
-        line=_line,
-        block=lambda record: [_line(record)],
+        sample={**sample, "answers": [sample]} if several else sample,
+        titles=() if several else ("answer", "score"),
+        line=None if several else _line,
+        block=_block,
     )
 
 
-ANSWER: Question[Answer, list[Answer]] = Question(
+ANSWER: Question[Any, list[Any]] = Question(
     name="answer",
     help="""Find the stretch of a text that answers a question; the pairs are question and context.
 
@@ -113,6 +167,13 @@ ANSWER: Question[Answer, list[Answer]] = Question(
             least=1,
         ),
         Option(
+            "topk",
+            "number",
+            "How many answers, best first, as `answers`.",
+            flags="-k --topk",
+            least=1,
+        ),
+        Option(
             "no_answer",
             "flag",
             "Never answer that the text does not say it.",
@@ -121,7 +182,7 @@ ANSWER: Question[Answer, list[Answer]] = Question(
             sets=False,
         ),
     ),
-    answers=_answers,
+    answers=_answers_of_rows,
     columns=_columns,
     answer_format=_answer_format,
     rows_at_once=SLOW_ROWS_AT_ONCE,

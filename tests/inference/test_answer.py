@@ -7,11 +7,11 @@ from collections.abc import Iterator
 import pytest
 import torch
 from questions import states_of
-from small_models import randomise, small_roberta
+from small_models import copied, randomise, small_roberta
 
 from roberta_hub import RobertaHubInterface
 from roberta_hub.errors import InputError, InputTypeError, UnknownNameError
-from roberta_hub.inference.answer import ContextWindow, answers, best_span, context_windows
+from roberta_hub.inference.answer import ContextWindow, answers, best_spans, context_windows
 from roberta_hub.inference.batching import Runner
 
 CASES = [
@@ -90,10 +90,107 @@ def test_some_have_an_answer_and_some_have_none(roberta):
     assert {bool(answer.text) for answer in found} == {True, False}
 
 
-def test_a_context_without_tokens_has_no_answer(roberta):
-    for no_answer in (True, False):
-        found = roberta.answer("Who?", "", "squad", no_answer=no_answer)
-        assert (found.text, found.start, found.end) == ("", 0, 0)
+@pytest.mark.parametrize("no_answer", [True, False])
+@pytest.mark.parametrize(
+    ("question", "context", "which"),
+    [("Who?", "", "context"), ("Who?", " \n", "context"), ("", "Ada", "question"), ("\t", "", "q")],
+)
+def test_what_is_empty_is_an_error_that_says_which(roberta, question, context, which, no_answer):
+    with pytest.raises(InputError, match=f"^{which}.* is empty; answer takes the question first"):
+        roberta.answer(question, context, "squad", no_answer=no_answer)
+    with pytest.raises(InputError, match=rf"^{which}[a-z]*\[1\]: .* is empty"):
+        roberta.answer(["Who?", question], ["Ada", context], "squad")
+
+
+def test_a_stretch_is_never_empty(roberta):
+    """The head prefers the blanks: pieces of their own between words, by which no one is helped."""
+    context = "Ada    \n\n   wrote   \n it"
+    pieces = roberta.encode("Who?", context)
+    head = copied(roberta)
+    with torch.no_grad():
+        states = states_of(head, pieces)
+        skip = len(head.encode("Who?")) + 1
+        blank = [
+            i + skip
+            for i, (start, end) in enumerate(head.offsets(context))
+            if not context[start:end].strip()
+        ]
+        assert len(blank) > 4
+        wanted = torch.zeros(len(states), 2, dtype=torch.double)
+        wanted[blank], wanted[0] = 9.0, 12.0
+        solved = torch.linalg.pinv(states.double()) @ wanted
+        out = head.model.span_heads["squad"]
+        layer = getattr(out, "out_proj", out)
+        layer.weight.copy_(solved.T)
+        layer.bias.zero_()
+    assert head.answer("Who?", context, "squad").text == ""
+    for longest in (1, 2, 30):
+        found = head.answer(
+            "Who?", context, "squad", no_answer=False, max_answer_tokens=longest, topk=50
+        )
+        assert all(answer.text.strip() and answer.text == answer.text.strip() for answer in found)
+        assert found[0] == head.answer(
+            "Who?", context, "squad", no_answer=False, max_answer_tokens=longest
+        )
+
+
+def test_the_best_answers_are_the_best_of_all_stretches(roberta):
+    question, context = CASES[0]
+    ids, skip = roberta.encode(question, context), len(roberta.encode(question)) + 1
+    with torch.no_grad():
+        logits = roberta.model.span_heads["squad"](states_of(roberta, ids))
+    logits = torch.cat([logits[:1], logits[skip:-1]])
+    start, end = logits.softmax(0).unbind(1)
+    offsets, wanted = roberta.offsets(context), {"": float(start[0] * end[0])}
+    for i in range(len(offsets)):
+        for j in range(i, len(offsets)):
+            stretch = context[offsets[i][0] : offsets[j][1]].strip()
+            score = float(start[1 + i] * end[1 + j])
+            wanted[stretch] = max(score, wanted.get(stretch, 0.0))
+    order = sorted(wanted, key=lambda text: -wanted[text])
+    found = roberta.answer(question, context, "squad", topk=10_000)
+    assert [answer.text for answer in found] == order and len(order) > 50
+    assert [a.score for a in found] == pytest.approx([wanted[t] for t in order], rel=1e-3)
+    for topk in (1, 2, 7):
+        few = roberta.answer(question, context, "squad", topk=topk)
+        assert few == found[:topk]
+        some = roberta.answer(question, context, "squad", topk=topk, no_answer=False)
+        assert some == [a for a in found if a.text][:topk]
+    assert roberta.answer(question, context, "squad") == found[0]
+
+
+def test_the_best_answers_of_windows_are_different_stretches(roberta):
+    found = roberta.answer("Who?", LONG, "squad", stride=10, topk=40)
+    assert len({(a.start, a.end) for a in found}) == len(found) == 40
+    assert found[0] == roberta.answer("Who?", LONG, "squad", stride=10)
+    assert all(LONG[a.start : a.end] == a.text for a in found)
+
+
+def test_lists_of_questions(roberta):
+    questions, contexts = zip(*CASES, strict=True)
+
+    def same(found, wanted):
+        assert [(a.text, a.start, a.end) for a in found] == [
+            (a.text, a.start, a.end) for a in wanted
+        ]
+        assert [a.score for a in found] == pytest.approx([a.score for a in wanted], rel=SAME)
+
+    same(
+        roberta.answer(list(questions), iter(contexts), "squad"),
+        [roberta.answer(*case, "squad") for case in CASES],
+    )
+    same(
+        roberta.answer(list(questions), contexts[0], "squad"),
+        [roberta.answer(question, contexts[0], "squad") for question in questions],
+    )
+    same(
+        roberta.answer(questions[0], list(contexts), "squad"),
+        [roberta.answer(questions[0], context, "squad") for context in contexts],
+    )
+    best = roberta.answer(list(questions), list(contexts), "squad", topk=2)
+    for own, case in zip(best, CASES, strict=True):
+        same(own, roberta.answer(*case, "squad", topk=2))
+    assert roberta.answer([], [], "squad") == [] == roberta.answer([], "Ada", "squad")
 
 
 def test_windows_cover_a_long_context(roberta):
@@ -120,7 +217,7 @@ def test_the_surest_window_answers(roberta):
     for window in own:
         with torch.no_grad():
             logits = roberta.model.span_heads["squad"](states_of(roberta, window.ids))
-        best.append(best_span(logits, window, 30, no_answer=False))
+        best += best_spans(logits, window, 30, offsets)[0]
     first, last, _, score = max(best, key=lambda span: span[2])
     found = roberta.answer("Who?", LONG, "squad", stride=10, no_answer=False)
     assert found.text == LONG[offsets[first][0] : offsets[last][1]].strip()
@@ -144,14 +241,18 @@ def test_a_span_by_hand():
         4.0,
     )  # an end before the start does not count
     logits[2] = 50.0  # nor does the question
-    first, last, margin, score = best_span(logits, window, 30, no_answer=True)
+    ink = [(i, i + 1) for i in range(20)]
+    [(first, last, margin, score)], none = best_spans(logits, window, 30, ink)
     assert (first, last, margin) == (11, 12, pytest.approx(3.0))
     start = torch.tensor([1.0, 0, 3, 0, 0]).softmax(0)
     end = torch.tensor([1.0, 4, 0, 2, 0]).softmax(0)
     assert score == pytest.approx(float(start[2] * end[3]))
-    logits[0] = 3.0
-    assert best_span(logits, window, 30, no_answer=True)[:2] == (-1, -1)
-    assert best_span(logits, window, 1, no_answer=False)[:2] == (10, 10)
+    assert none == pytest.approx(float(start[0] * end[0]))
+    ((_, _, margin, _),), _ = best_spans(
+        logits.index_fill(0, torch.tensor([0]), 3.0), window, 9, ink
+    )
+    assert margin == pytest.approx(-1.0)
+    assert best_spans(logits, window, 1, ink)[0][0][:2] == (10, 10)
 
 
 def test_what_cannot_be_answered(roberta):
@@ -163,8 +264,14 @@ def test_what_cannot_be_answered(roberta):
         roberta.answer("Who?", LONG, "squad", stride=4, truncate=True)
     with pytest.raises(InputError, match="max_answer_tokens is 0, must be at least 1"):
         roberta.answer("Who?", "Ada", "squad", max_answer_tokens=0)
-    with pytest.raises(InputTypeError, match="context is a list, not a str"):
-        roberta.answer("Who?", ["Ada"], "squad")
+    with pytest.raises(InputError, match="2 questions and 1 contexts; pass as many of both"):
+        roberta.answer(["Who?", "Why?"], ["Ada"], "squad")
+    with pytest.raises(InputTypeError, match=r"context\[1\]: a float; a context is a str"):
+        roberta.answer("Who?", ["Ada", float("nan")], "squad")
+    with pytest.raises(InputError, match=r"question\[1\]: too long"):
+        roberta.answer(["Who?", "word " * 60], "Ada", "squad")
+    with pytest.raises(InputError, match="topk is 0, must be at least 1"):
+        roberta.answer("Who?", "Ada", "squad", topk=0)
     with pytest.raises(UnknownNameError, match=r"no span head 'mnli'; .* 'mnli' is for classify"):
         roberta.answer("Who?", "Ada", "mnli")
     with pytest.raises(UnknownNameError, match=r"register_span_head\(name\) makes a new one"):

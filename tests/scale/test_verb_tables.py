@@ -139,6 +139,12 @@ def test_every_verb_answers_as_the_plain_call(model: Path, roberta: Any, table: 
     wanted = [roberta.answer(*pair, no_answer=False) for pair in PAIRS]
     assert found["answer"].to_pylist() == [a.text for a in wanted]
     assert found["start"].to_pylist() == [a.start for a in wanted]
+    found = ask("answer", TEXT, topk=2)
+    best = [roberta.answer(*pair, topk=2) for pair in PAIRS]
+    assert [[a["answer"] for a in row] for row in found["answers"].to_pylist()] == [
+        [a.text for a in row] for row in best
+    ]
+    assert found["end"].to_pylist() == [row[0].end for row in best]
     found = ask("choose", options=["in water", "in trees"], head="race")
     wanted = [roberta.choose(text, ["in water", "in trees"], "race") for text in SINGLE]
     assert found["label"].to_pylist() == [p.label for p in wanted]

@@ -146,6 +146,11 @@ def test_tag_answer_choose(run: Run, roberta: RobertaHubInterface) -> None:
         **{"start": wanted_answer.start, "end": wanted_answer.end},
         "score": nearly(wanted_answer.score),
     }
+    (best,) = ask(run, "answer", "--pair", "Who?", "Ada wrote it.", "--always", "-k", "3")
+    assert best["answers"][0] == {
+        name: answer[name] for name in ("answer", "start", "end", "score")
+    }
+    assert len({each["answer"] for each in best["answers"]}) == 3
     wanted_choice = roberta.choose("Where?", ["here", "there"], "race")
     (choice,) = ask(run, "choose", "Where?", "--options", "here,there", "--head", "race")
     assert {o["option"]: o["score"] for o in choice["options"]} == nearly(
