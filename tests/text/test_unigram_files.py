@@ -19,8 +19,11 @@ from roberta_hub.errors import VocabularyError
 from roberta_hub.folder import Folder
 from roberta_hub.formats.tokenizer_files import tokenizer_files
 from roberta_hub.text import Tokenizer
+from roberta_hub.text.dictionary import Dictionary
 from roberta_hub.text.huggingface import read_tokenizer
 from roberta_hub.text.sentencepiece_file import parse_model
+from roberta_hub.text.unigram import SentencePiece
+from roberta_hub.text.unigram_family import XLM_R
 
 CLASSES = {
     "XLMRobertaTokenizer": ("unigram", "sentencepiece.bpe.model"),
@@ -168,6 +171,22 @@ def test_albert_takes_its_settings_from_the_file(tmp_path: Path) -> None:
     assert cased.offsets("``A''")[-1][-1] == 5
     with pytest.raises(VocabularyError, match="keep_accents is 3, not true or false"):
         read(directory_of("AlbertTokenizer", tmp_path, keep_accents=3))
+
+
+def test_sentencepieces_own_white_space_is_kept(tmp_path: Path) -> None:
+    """A fairseq checkpoint reads U+0085 as unknown; transformers parts words at it."""
+    model = parse_model(sentencepiece_toys.trained("unigram"), "toy")
+    rows = ["<s>", "<pad>", "</s>", "<unk>", *model.texts[3:], "<mask>"]
+    fairseqs = Tokenizer(SentencePiece(model, XLM_R), Dictionary.from_rows(rows))
+    about = json.loads(save(fairseqs, tmp_path)["tokenizer_config.json"])
+    assert about["white_space"] is False
+    assert read(tmp_path).engine.fingerprint == fairseqs.engine.fingerprint
+    assert 3 in fairseqs.encode("mela\x85moni").tolist()
+    assert read(tmp_path).encode("a\x85b").tolist() == fairseqs.encode("a\x85b").tolist()
+    del about["white_space"]
+    (tmp_path / "tokenizer_config.json").write_text(json.dumps(about))
+    apart = fairseqs.encode("mela moni").tolist()
+    assert read(tmp_path).encode("mela\x85moni").tolist() == apart
 
 
 def test_the_file_decides_where_no_class_is_named(tmp_path: Path) -> None:
