@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 
 import torch
@@ -25,6 +25,33 @@ Fillings = list[tuple[str, float, str]]
 
 _FOREIGN_MASKS = re.compile(r"[\[<{(]+mask[\]>})]+|_{2,}|\bMASK\b", re.IGNORECASE)
 """Masks of other models and gaps: BERT's `[MASK]`, `___`."""
+
+
+class FoundWord(str):
+    """A word that `fill_mask` found: a str that remembers which piece of the vocabulary it is.
+
+    "Berlin" may be the piece with a space before it or the one without, and BERT's "s" the word or
+    the ending "##s".
+
+    Example:
+        >>> word = FoundWord(" world", "Ġworld")
+        >>> word, word.piece, word == " world"
+        (' world', 'Ġworld', True)
+    """
+
+    piece: str
+    """As the tokenizer's files write it."""
+
+    def __new__(cls, text: str, piece: str = "") -> FoundWord:
+        """Make a word.
+
+        Args:
+            text: of the word, with the space before it.
+            piece: as the tokenizer's files write it; "": it is not known.
+        """
+        word = super().__new__(cls, text)
+        word.piece = piece
+        return word
 
 
 @dataclass(frozen=True)
@@ -66,9 +93,10 @@ def fill_mask(
     check_lm_head(runner.model, "fill_mask")
     cut = [MaskedText.of(text, tokenizer) for text in texts]
     topk = _check(texts, cut, topk, tokenizer)
+    chosen = None
     if targets is not None:
-        targets = as_strings(targets, "targets", "words")
-    chosen = None if targets is None else _target_ids(tokenizer, targets, _after_space(cut))
+        targets = _found_or_typed(targets)
+        chosen = _target_ids(tokenizer, targets, _after_space(cut))
     windows = runner.fit_windows([tokenizer.encode_masked(text) for text in texts], texts)
 
     def read(rows: BatchStates) -> list[list[Candidates]]:
@@ -141,34 +169,68 @@ def _target_ids(tokenizer: Tokenizer, targets: Sequence[str], after_space: set[b
     """
     if not targets:
         raise InputError("targets is empty; pass a list of words, at least one")
-    if any(not target.strip() for target in targets):
+    if any(not target.strip() for target in targets if not _piece_of(target)):
         raise InputError("a target is empty; '' is no word")
     ids = []
     for space in (False, True):
-        if space not in after_space:
+        if space in after_space:
+            ids += [_target_id(tokenizer, target, after_space=space) for target in targets]
+        else:
             ids += [0] * len(targets)
-            continue
-        for target in targets:
-            text = " " * space + target.strip()
-            pieces = tokenizer.ids_of(text).tolist()
-            if len(pieces) != 1:
-                raise InputError(
-                    f"target {target!r} is {len(pieces)} pieces "
-                    f"{'after a space' if space else 'without a space before it'}, "
-                    f"{tokenizer.tokenize(text)}; one mask holds one piece, so it has no "
-                    "probability of its own",
-                    remedy=Remedy(
-                        "choose a shorter word, or compare whole texts with score()",
-                        "choose a shorter word, or compare whole texts with `roberta-hub score`",
-                    ),
-                )
-            if not tokenizer.words[pieces[0]]:
-                raise InputError(
-                    f"target {target!r} is not in the vocabulary, which reads it as "
-                    f"{tokenizer.dictionary[pieces[0]]}; choose another word"
-                )
-            ids.append(int(pieces[0]))
     return torch.tensor(ids)
+
+
+def _target_id(tokenizer: Tokenizer, target: str, *, after_space: bool) -> int:
+    """Find the one piece that a target is where a mask follows a space, or does not.
+
+    That is the piece that was found, of a word that `fill_mask` found; else the target with its own
+    blank, or with one where the mask follows one, or as it is; else the piece of that name.
+    """
+    names = tokenizer.ids_of_pieces
+    piece = _piece_of(target)
+    if piece in names and tokenizer.decode_id(names[piece]) == target:  # not of another vocabulary
+        return names[piece]
+    word = target.strip()
+    blank = after_space or target[0].isspace()
+    forms = [" " + word] if target[0].isspace() else [" " + word, word] if after_space else [word]
+    tried = [tokenizer.ids_of(form).tolist() for form in forms]
+    for pieces in tried:
+        if len(pieces) == 1 and tokenizer.words[pieces[0]]:
+            return int(pieces[0])
+    if word in names:  # "##s", which as a text is "#", "#" and "s"
+        return names[word]
+    pieces = tried[0]
+    if len(pieces) != 1:
+        raise InputError(
+            f"target {target!r} is {len(pieces)} pieces "
+            f"{'after a space' if blank else 'without a space before it'}, "
+            f"{tokenizer.tokenize(forms[0])}; one mask holds one piece, so it has no "
+            "probability of its own",
+            remedy=Remedy(
+                "choose a shorter word, or compare whole texts with score()",
+                "choose a shorter word, or compare whole texts with `roberta-hub score`",
+            ),
+        )
+    raise InputError(
+        f"target {target!r} is not in the vocabulary, which reads it as "
+        f"{tokenizer.dictionary[pieces[0]]}; choose another word"
+    )
+
+
+def _found_or_typed(targets: Sequence[str]) -> list[str]:
+    """Return targets as a list, in which words that were found remember their pieces."""
+    given = list(targets) if isinstance(targets, (list, tuple, Iterator)) else targets
+    typed = as_strings(given, "targets", "words")
+    if not isinstance(given, list):
+        return typed
+    return [
+        FoundWord(text, _piece_of(target)) if _piece_of(target) else text
+        for text, target in zip(typed, given, strict=True)
+    ]
+
+
+def _piece_of(target: str) -> str:
+    return target.piece if isinstance(target, FoundWord) else ""
 
 
 def _ranked(candidates: Candidates, count: int, *, after_space: bool) -> Candidates:
@@ -193,9 +255,10 @@ def _fill(tokenizer: Tokenizer, before: str, after: str, candidates: Candidates)
     # A token carries its own space, so the one before the mask is dropped. The first token of a
     # text is decoded as a text: some tokenizers write no space there.
     bare = before.removesuffix(" ")
-    filled = []
+    filled: Fillings = []
     for probability, index in zip(*candidates, strict=True):
         token = tokenizer.decode_id(index)
         first = token if bare else f"{tokenizer.decode([index])}"
-        filled.append((bare + first + after, probability, token))
+        (piece,) = tokenizer.pieces([index])
+        filled.append((bare + first + after, probability, FoundWord(token, piece)))
     return filled

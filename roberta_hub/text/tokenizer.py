@@ -128,6 +128,17 @@ class Tokenizer:
         return torch.tensor([isinstance(row, int) and is_text(row) for row in self.rows])
 
     @functools.cached_property
+    def ids_of_pieces(self) -> dict[str, int]:
+        """The id of each piece of text by its printable name.
+
+        Example:
+            >>> Tokenizer.shipped().ids_of_pieces["Ġworld"]
+            232
+        """
+        names = enumerate(zip(self.pieces(), self.words.tolist(), strict=True))
+        return {name: i for i, (name, is_text) in names if is_text}
+
+    @functools.cached_property
     def beginnings(self) -> Tensor:
         """Which ids begin a word: bool (V,).
 

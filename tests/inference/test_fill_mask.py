@@ -3,15 +3,18 @@
 from __future__ import annotations
 
 import copy
+import pickle
+from pathlib import Path
 from typing import Any
 
 import pytest
 import torch
+from families import write_family
 from questions import LONG, log_probs_of
 from small_models import small_roberta
 from torch import Tensor
 
-from roberta_hub import RobertaHubInterface
+from roberta_hub import RobertaHubInterface, load_model
 from roberta_hub.errors import InputError
 
 MASK = 50264
@@ -130,11 +133,66 @@ def test_targets(roberta: RobertaHubInterface, text: str, space: str) -> None:
     row = probabilities(roberta, text)[0]
     wanted = {}
     for word in words:
-        (i,) = roberta.encode(space + word.strip())[1:-1].tolist()
-        wanted[space + word.strip()] = float(row[i])
+        text = word if word.startswith(" ") else space + word  # its own blank stays
+        (i,) = roberta.encode(text)[1:-1].tolist()
+        wanted[text] = float(row[i])
     assert {token: value for _, value, token in found} == pytest.approx(wanted, rel=1e-3)
     values = [value for _, value, _ in found]
     assert values == sorted(values, reverse=True)
+
+
+@pytest.mark.parametrize("text", ["It is <mask>.", "<mask> it is", "un<mask>", "<mask> or <mask>"])
+@pytest.mark.parametrize("kind", ["roberta", "bert", "bert-cased", "xlm-roberta", "gottbert"])
+def test_what_is_found_keeps_its_probability_as_a_target(
+    roberta: RobertaHubInterface, tmp_path: Path, kind: str, text: str
+) -> None:
+    """Alone, in a list, and after a copy: also endings, and parts of characters."""
+    if kind != "roberta":
+        roberta = load_model(write_family(kind, tmp_path)).eval()
+    many = min(300, int(roberta.tokenizer.words.sum()))
+    found = roberta.fill_mask(text, topk=many)
+    masks: Any = found if text.count("<mask>") > 1 else [found]
+    for number, mask in enumerate(masks):
+        words = [word for _, _, word in mask]
+        for targets in (words, (word for word in words), pickle.loads(pickle.dumps(words))):
+            again: Any = roberta.fill_mask(text, targets=targets)
+            again = again[number] if len(masks) > 1 else again
+            assert {word.piece: p for _, p, word in again} == pytest.approx(
+                {word.piece: p for _, p, word in mask}
+            )
+        for filled, p, word in mask[:: many // 7]:
+            ((text_again, p_again, word_again),) = (
+                roberta.fill_mask(text, targets=[word])[number]
+                if len(masks) > 1
+                else roberta.fill_mask(text, targets=[word])
+            )
+            assert (text_again, word_again) == (filled, word)
+            assert p_again == pytest.approx(p)
+
+
+def test_berts_endings_are_targets(tmp_path: Path) -> None:
+    roberta = load_model(write_family("bert", tmp_path)).eval()
+    ids = roberta.tokenizer.encode_masked("the house<mask> are old")
+    row = log_probs_of(roberta, ids)[ids.eq(roberta.tokenizer.mask_idx)][0].exp()
+    found = roberta.fill_mask("the house<mask> are old", targets=["##s", "s", "##ing", " house"])
+    names = roberta.tokenizer.ids_of_pieces
+    assert {word.piece: p for _, p, word in found} == pytest.approx(
+        {name: float(row[names[name]]) for name in ("##s", "s", "##ing", "house")}
+    )
+    assert "the houses are old" in [text for text, _, _ in found]
+    for special in ("[MASK]", "[CLS]", "##qqqq"):
+        with pytest.raises(InputError, match="pieces"):
+            roberta.fill_mask("the <mask>", targets=[special])
+
+
+def test_a_word_of_another_model_is_read_as_a_text(
+    roberta: RobertaHubInterface, tmp_path: Path
+) -> None:
+    other = load_model(write_family("bert", tmp_path)).eval()
+    ((_, _, word),) = other.fill_mask("the <mask>", targets=["house"])
+    assert word.piece == "house" and word == " house"
+    ((_, _, ours),) = roberta.fill_mask("the <mask>", targets=[word])
+    assert ours.piece == "Ġhouse" and ours == " house"
 
 
 def test_a_target_need_be_one_piece_only_where_a_mask_asks_for_it(
