@@ -266,8 +266,11 @@ class RobertaHubInterface(nn.Module):
 
     @property
     def max_positions(self) -> int:
-        """Longest input in tokens, `<s>` and `</s>` included."""
-        return int(self.model.max_positions())  # type: ignore[operator]
+        """Longest text in tokens, `<s>` and `</s>` included.
+
+        It is the model's limit, or the tokenizer's `model_max_length` where that is less.
+        """
+        return self._runner().limit
 
     @property
     def _heads(self) -> Heads:
@@ -1416,7 +1419,9 @@ class RobertaHubInterface(nn.Module):
 
     def _checked(self, tokens: object) -> Tensor:
         checked = check_tokens(
-            tokens, vocab_size=len(self.tokenizer.dictionary), max_positions=self.max_positions
+            tokens,
+            vocab_size=len(self.tokenizer.dictionary),
+            max_positions=int(self.model.max_positions()),  # type: ignore[operator]
         )
         return checked.to(self.device)
 

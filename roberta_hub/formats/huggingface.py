@@ -7,19 +7,23 @@ here knows a family's names.
 from __future__ import annotations
 
 import dataclasses
+import re
 import warnings
 from collections.abc import Iterable, Mapping, Sequence
 from pathlib import Path
+from typing import Any
 
 import torch
 from torch import Tensor
 
+from roberta_hub.arguments import brief
 from roberta_hub.checkpoint.checkpoint import (
     EMBEDDING,
     HEADS,
     LAYER,
     LM_WEIGHT,
     POOLER,
+    SEGMENTS,
     VERSION_KEY,
     Checkpoint,
     expand,
@@ -74,6 +78,14 @@ from roberta_hub.text.added import TOKENIZER_CONFIG_FILE
 from roberta_hub.text.tokenizer import Tokenizer
 
 _POSITIONS = "encoder.sentence_encoder.embed_positions.weight"
+_SIZES = {
+    "vocab_size": [(EMBEDDING, 0)],
+    "max_positions": [(_POSITIONS, 0)],
+    "num_segments": [(SEGMENTS, 0)],
+    "ffn_dim": [(f"{LAYER}0.fc1.weight", 0), (f"{LAYER}0.fc2.weight", 1)],
+    "embed_dim": [(f"{LAYER}0.fc1.weight", 1), (f"{LAYER}0.fc2.weight", 0)],
+}
+"""Our field -> tensors, and the axis whose size it is."""
 
 
 def parameter_names(
@@ -145,6 +157,7 @@ def read_huggingface(
     if neutral is None:
         neutral = read_weights(folder, place, converted=converted)
     theirs = _in_full(neutral.weights, table)
+    _check_sizes(hf, theirs, table, folder)
     row = theirs.pop(table.prefix + table.folded, None) if table.folded else None
     heads = heads_in(table, theirs, hf.get("architectures"))
     for head in heads:
@@ -186,6 +199,50 @@ def _in_full(theirs: dict[str, Tensor], table: NameTable) -> dict[str, Tensor]:
     return theirs
 
 
+def _check_sizes(
+    hf: Mapping[str, Any], theirs: Mapping[str, Tensor], table: NameTable, folder: Folder
+) -> None:
+    """Refuse weights that agree with each other, and not with a size that config.json names.
+
+    A single tensor of another shape is damaged, and loading names it.
+
+    Raises:
+        CheckpointError: a size differs; the message names the field.
+    """
+    names, fields = parameter_names(table, 1), {b: a for a, b in table.fields.items()}
+    width = "embedding_dim" if "embedding_dim" in fields else "embed_dim"
+    for ours, places in {**_SIZES, width: [(EMBEDDING, 1), (_POSITIONS, 1)]}.items():
+        field = fields.get(ours, "")
+        tensors = [(theirs.get(names.get(tensor, "")), axis) for tensor, axis in places]
+        found = {own.size(axis) for own, axis in tensors if own is not None and own.dim() == 2}
+        if field in hf and len(found) == 1 and hf[field] not in found:
+            raise _of_two_models(field, hf[field], f"are of size {found.pop()}", folder)
+    if (row := theirs.get(table.prefix + (table.folded or " "))) is not None and row.dim() == 2:
+        given = hf.get("type_vocab_size", 0)
+        if type(given) is int and given > len(row) > 0:
+            raise _of_two_models("type_vocab_size", given, f"have {len(row)}", folder)
+    field = fields.get("num_unique_layers", fields["num_layers"])
+    layers, given = _layers_in(theirs, table), hf.get(field)
+    if type(given) is int and given > layers > 0:
+        raise _of_two_models(field, given, f"have {layers}", folder)
+
+
+def _of_two_models(field: str, given: object, found: str, folder: Folder) -> CheckpointError:
+    return CheckpointError(
+        f"{field} in config.json is {brief(given)}, and the weights {found}; the two files are not "
+        "of one model",
+        place=str(folder),
+    )
+
+
+def _layers_in(theirs: Iterable[str], table: NameTable) -> int:
+    """Count the layers, or groups of layers, whose tensors are there."""
+    begin, _, rest = (table.prefix + table.layer_prefix).partition("{}")
+    pattern = re.compile(rf"{re.escape(begin)}(\d{{1,6}}){re.escape(rest)}")
+    found = (pattern.match(name) for name in theirs)
+    return 1 + max((int(match[1]) for match in found if match), default=-1)
+
+
 def _renamed(
     theirs: dict[str, Tensor],
     table: NameTable,
@@ -205,8 +262,18 @@ def _renamed(
             raise CheckpointError(
                 f"{source}: tensor {key[:120]!r} has no place in a {table.title} for masked LM, "
                 "sequence or token classification, question answering or multiple choice"
+                f"{_of_a_later_layer(key, table, layers)}"
             )
     return weights
+
+
+def _of_a_later_layer(key: str, table: NameTable, layers: int) -> str:
+    """Say how many layers config.json has, if a tensor belongs to a later one."""
+    if _layers_in([key], table) <= layers:
+        return ""
+    fields = {b: a for a, b in table.fields.items()}
+    name = fields.get("num_unique_layers", fields["num_layers"])
+    return f"; {name} in config.json is {layers}"
 
 
 def _share_pooler(weights: dict[str, Tensor], table: NameTable, heads: Sequence[HeadNames]) -> None:

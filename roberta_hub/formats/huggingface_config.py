@@ -10,7 +10,7 @@ import torch
 from roberta_hub.arguments import brief
 from roberta_hub.checkpoint.names.table import NameTable
 from roberta_hub.config import RobertaConfig
-from roberta_hub.errors import CheckpointError
+from roberta_hub.errors import CheckpointError, Remedy
 from roberta_hub.folder import Folder
 
 _ACTIVATIONS = {
@@ -44,7 +44,8 @@ def read_config(hf: Mapping[str, Any], table: NameTable, folder: Folder) -> Robe
         CheckpointError: another architecture, or a value that is missing or cannot be.
     """
     check_only(hf, table.only, table, folder)
-    given = {**table.defaults, **hf}
+    _check_quantization(hf, folder)
+    given = {**table.defaults, **_by_first_name(hf, table, folder)}
     name = _names(table)["activation_fn"]
     activation = given.get(name)
     if not isinstance(activation, str) or activation not in _READ_ACTIVATIONS:
@@ -70,6 +71,43 @@ def read_config(hf: Mapping[str, Any], table: NameTable, folder: Folder) -> Robe
         return RobertaConfig(**values)
     except (KeyError, TypeError, ValueError) as error:
         raise CheckpointError(f"{folder}/config.json: {type(error).__name__}: {error}") from None
+
+
+def _check_quantization(hf: Mapping[str, Any], folder: Folder) -> None:
+    """Refuse weights that a quantization library reads, or that transformers would quantize."""
+    for name in ("quantization_config", "compression_config"):
+        if (given := hf.get(name)) is None:
+            continue
+        method = given.get("quant_method") if isinstance(given, Mapping) else None
+        raise CheckpointError(
+            f"{name} in config.json is {brief(method or given)}: the weights are quantized, or "
+            "transformers quantizes them when it loads them, and this version reads float weights",
+            place=str(folder),
+            remedy=Remedy(
+                "load the model that was quantized; optimize('int8') makes it small here",
+                "give the model that was quantized; --optimize int8 makes it small here",
+            ),
+        )
+
+
+def _by_first_name(hf: Mapping[str, Any], table: NameTable, folder: Folder) -> dict[str, Any]:
+    """Return config.json's content with a field's second name replaced by its first.
+
+    Raises:
+        CheckpointError: both are there and differ.
+    """
+    found = dict(hf)
+    for second, first in table.second_names.items():
+        if second not in hf:
+            continue
+        if hf.get(first, hf[second]) != hf[second]:
+            raise CheckpointError(
+                f"config.json has {first} {brief(hf[first])} and {second} {brief(hf[second])}, "
+                "which are two names of one number",
+                place=str(folder),
+            )
+        found[first] = hf[second]
+    return found
 
 
 def check_only(

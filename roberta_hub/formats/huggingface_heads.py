@@ -116,9 +116,28 @@ def _kind(given: object, source: str) -> HeadKind | None:
 
 
 def _labels(hf: dict[str, Any], num_classes: int, head: str, source: str) -> tuple[str, ...]:
-    table = hf.get("id2label")
+    """Return the names of a head's classes; LABEL_0 and so on where the file names none.
+
+    Raises:
+        CheckpointError: the file counts or names classes that the weights do not have.
+    """
+    count, table = hf.get("num_labels"), hf.get("id2label")
+    if count is not None and count != num_classes:
+        raise CheckpointError(
+            f"num_labels in config.json is {brief(count)}, and head {head!r} has {num_classes} "
+            "outputs",
+            place=source,
+        )
     table = table if isinstance(table, dict) else {}
-    shown = [str(table.get(str(i), f"LABEL_{i}")) for i in range(num_classes)]
+    plain = [f"LABEL_{i}" for i in range(num_classes)]
+    more = table.keys() - {str(i) for i in range(num_classes)}
+    if any(table[i] != f"LABEL_{i}" for i in more):  # transformers' own two labels say nothing
+        raise CheckpointError(
+            f"id2label in config.json is {brief(table)}, and head {head!r} has {num_classes} "
+            f"outputs, 0 to {num_classes - 1}",
+            place=source,
+        )
+    shown = [str(table.get(str(i), name)) for i, name in enumerate(plain)]
     return distinct_labels(shown, head, source)
 
 

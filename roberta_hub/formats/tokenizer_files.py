@@ -37,10 +37,14 @@ def tokenizer_files(tokenizer: Tokenizer, max_length: int) -> dict[str, bytes]:
     settings = tokenizer.engine.settings
     if not settings:
         return {}  # there is no vocabulary
-    about = {"tokenizer_class": settings["tokenizer_class"], "model_max_length": max_length}
+    layout = tokenizer.layout
+    longest = max_length if layout.max_length is None else min(max_length, layout.max_length)
+    about = {"tokenizer_class": settings["tokenizer_class"], "model_max_length": longest}
     about |= settings
+    if layout.truncation_side != "right":
+        about["truncation_side"] = layout.truncation_side
     if not lays_out_as_roberta(tokenizer):
-        about[LAYOUT] = _described(tokenizer.layout)
+        about[LAYOUT] = _described(layout)
     files = tokenizer.engine.files(_rows(tokenizer))
     return files | {TOKENIZER_CONFIG_FILE: json.dumps(about, indent=2).encode()}
 

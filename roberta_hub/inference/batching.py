@@ -114,7 +114,7 @@ class Runner:
     truncate: bool = False
     stride: int | None = None
     longest: int | None = None
-    """Limit in tokens, if below the model's."""
+    """Limit in tokens, if below the model's; None: the tokenizer's."""
     keep: Keep = keep_evenly
     """Tokens that `truncate` keeps of each sentence."""
 
@@ -131,7 +131,8 @@ class Runner:
     def limit(self) -> int:
         """Longest sequence that may be run."""
         taken = int(self.model.max_positions())  # type: ignore[operator]
-        return taken if self.longest is None else min(taken, self.longest)
+        own = self.tokenizer.layout.max_length if self.longest is None else self.longest
+        return taken if own is None else min(taken, own)
 
     @property
     def width(self) -> int:

@@ -60,7 +60,8 @@ def model_facts(
         "mode": "train" if training else "eval",
     }
     if sentence is not None:
-        lines["sentences"] = sentence.summary(longest)
+        taken = longest if sentence.max_length is None else int(model.max_positions())  # type: ignore[operator]
+        lines["sentences"] = sentence.summary(taken)
     if zero_shot is not None:
         lines["zero_shot"] = zero_shot.summary()
     if optimized is not None:

@@ -139,7 +139,10 @@ def _kept_columns(
     left = keep([end - start for start, end in sentences], room)
     kept = torch.ones(len(ids), dtype=torch.bool)
     for (start, end), n in zip(sentences, left, strict=True):
-        kept[start + n : end] = False
+        if layout.truncation_side == "left":
+            kept[start : end - n] = False
+        else:
+            kept[start + n : end] = False
     return kept.nonzero().squeeze(1)
 
 

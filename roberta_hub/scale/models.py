@@ -56,6 +56,8 @@ class LoadedModel:
         if any(settings := [roberta.kinds, roberta.thresholds, read]):
             about.append(settings)  # other models keep 0.2.0's digest
         about += filter(None, (roberta.word_rules, self._heads_by(normalizes)))
+        if (side := roberta.tokenizer.layout.truncation_side) != "right":
+            about.append(side)
         found.update(json.dumps(about, sort_keys=True).encode())
         return found.hexdigest()
 

@@ -6,13 +6,20 @@ Each engine has a reader of its own, which knows its files: `byte_level.py`, `wo
 
 from __future__ import annotations
 
-from typing import TypeAlias
+from collections.abc import Mapping
+from dataclasses import replace
+from typing import Any, TypeAlias
 
 from roberta_hub.arguments import brief
 from roberta_hub.errors import VocabularyError
 from roberta_hub.folder import Folder
 from roberta_hub.text import byte_level, unigram_files, wordpiece_files
-from roberta_hub.text.added import TOKENIZER_CONFIG_FILE, base_class, is_generic
+from roberta_hub.text.added import (
+    SPECIAL_TOKENS_FILE,
+    TOKENIZER_CONFIG_FILE,
+    base_class,
+    is_generic,
+)
 from roberta_hub.text.dictionary import Dictionary
 from roberta_hub.text.layout import SequenceLayout
 from roberta_hub.text.pieces import SubwordTokenizer
@@ -21,11 +28,15 @@ from roberta_hub.text.tokenizer_json import MODELS, TOKENIZER_FILE, kind_of_mode
 FoundTokenizer: TypeAlias = tuple[SubwordTokenizer, Dictionary, SequenceLayout]
 """What a tokenizer is made of."""
 
+LEAST_LENGTH = 3
+"""Fewest tokens that `model_max_length` can allow: one, and the two around it."""
+MAX_LENGTH = 1_000_000
+"""More tokens than this mean no limit."""
 LAYOUT = "layout"
 """The setting that says how sentences are joined, where the vocabulary does not."""
 BYTE_LEVEL, WORDPIECE, UNIGRAM = "byte-level BPE", "WordPiece", "SentencePiece"
 CLASSES = {
-    **dict.fromkeys((*byte_level.CLASSES, "GPT2Tokenizer"), BYTE_LEVEL),
+    **dict.fromkeys(byte_level.CLASSES, BYTE_LEVEL),
     **dict.fromkeys(wordpiece_files.CLASSES, WORDPIECE),
     **dict.fromkeys(unigram_files.CLASSES, UNIGRAM),
 }
@@ -36,6 +47,16 @@ _FILES: dict[str, list[tuple[str, ...]]] = {
     WORDPIECE: [(wordpiece_files.VOCABULARY_FILE,)],
 }
 """Files of each kind's own, the kind to prefer first; tokenizer.json may hold any."""
+_ROLES = {
+    "bos": "bos",
+    "cls": "bos",
+    "eos": "eos",
+    "sep": "eos",
+    "pad": "pad",
+    "unk": "unk",
+    "mask": "mask",
+}
+"""transformers' special words -> ours."""
 _MODELS = dict(zip(MODELS, (BYTE_LEVEL, WORDPIECE, UNIGRAM), strict=True))
 
 
@@ -71,7 +92,66 @@ def read_tokenizer(folder: Folder, model_type: str | None = None) -> FoundTokeni
     if LAYOUT in settings:
         with reading(folder / TOKENIZER_CONFIG_FILE):
             layout = layout.changed(settings[LAYOUT], len(dictionary))
-    return engine, dictionary, layout
+    else:
+        _check_names(folder, dictionary, layout, ends_count=kind == UNIGRAM)
+    return engine, dictionary, _limited(layout, settings, folder)
+
+
+def _check_names(
+    folder: Folder, dictionary: Dictionary, layout: SequenceLayout, *, ends_count: bool
+) -> None:
+    """Refuse a special word that is not what the vocabulary has in its place.
+
+    Args:
+        folder: of the tokenizer.
+        dictionary: of its vocabulary.
+        layout: as it was read.
+        ends_count: whether transformers puts `bos_token` and `eos_token` around a text; else it
+            puts `cls_token` and `sep_token` there and those two have no effect.
+    """
+    given = {
+        **folder.optional(SPECIAL_TOKENS_FILE, VocabularyError),
+        **folder.optional(TOKENIZER_CONFIG_FILE, VocabularyError),
+    }
+    for name, role in _ROLES.items():
+        value, number = given.get(f"{name}_token"), getattr(layout, role)
+        word = value.get("content") if isinstance(value, Mapping) else value
+        counts = ends_count or name not in ("bos", "eos")
+        if word is None or number is None or not counts:
+            continue
+        own = dictionary.symbols[number]
+        if word != own:
+            raise VocabularyError(
+                f"{folder}: {name}_token is {brief(word)}, and this version reads {brief(own)} in "
+                "its place; texts would get other ids"
+            )
+
+
+def _limited(layout: SequenceLayout, settings: Mapping[str, Any], folder: Folder) -> SequenceLayout:
+    """Return the layout with the longest sequence, and the side where a longer text is cut.
+
+    Raises:
+        VocabularyError: a value that cannot be.
+    """
+    path = folder / TOKENIZER_CONFIG_FILE
+    length = settings.get("model_max_length", settings.get("max_len"))  # as in 2019
+    side = settings.get("truncation_side", "right")
+    if side not in ("left", "right"):
+        raise VocabularyError(
+            f"truncation_side is {brief(side)}, not 'left' or 'right'", place=str(path)
+        )
+    layout = replace(layout, truncation_side=side)
+    if length is None:
+        return layout
+    is_number = isinstance(length, (int, float)) and not isinstance(length, bool)
+    if not is_number or not length >= LEAST_LENGTH:
+        raise VocabularyError(
+            f"model_max_length is {brief(length)}; it is a number of tokens, {LEAST_LENGTH} or "
+            "more",
+            place=str(path),
+        )
+    # transformers writes 1e30 for no limit.
+    return layout if length > MAX_LENGTH else replace(layout, max_length=int(length))
 
 
 def _kind(folder: Folder) -> str | None:

@@ -8,8 +8,9 @@ from __future__ import annotations
 
 from array import array
 from collections.abc import Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from itertools import pairwise
+from typing import Literal
 
 from torch import Tensor
 
@@ -50,6 +51,11 @@ class SequenceLayout:
     """Every id that begins a sequence: a dict.txt may give `<s>` two (CamemBERT's does)."""
     ends: frozenset[int] = frozenset()
     """Every id that ends a sentence."""
+    max_length: int | None = field(default=None, compare=False)
+    """Most tokens of a sequence, if the tokenizer allows fewer than the model; None: the model's
+    limit."""
+    truncation_side: Literal["left", "right"] = field(default="right", compare=False)
+    """The end of a sentence that truncation removes."""
 
     def __post_init__(self) -> None:
         if self.separators not in (1, 2):

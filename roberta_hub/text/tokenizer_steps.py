@@ -425,7 +425,7 @@ def separators(
     if wrong or words != order:
         raise VocabularyError(
             f"its post_processor makes pairs as {brief(words)}, with ids {brief(dict(found.ids))}; "
-            f"this version reads {begin[0]} A {end[0]} B {end[0]}",
+            f"by cls_token and sep_token this version reads {begin[0]} A {end[0]} B {end[0]}",
             remedy=_OTHERWISE,
         )
     if [word for word, _ in found.single] != [begin[0], "A", end[0]]:

@@ -16,7 +16,13 @@ from typing import Any
 from roberta_hub.arguments import brief
 from roberta_hub.errors import VocabularyError
 from roberta_hub.folder import Folder
-from roberta_hub.text.added import TOKENIZER_CONFIG_FILE, class_of, read_listed, special_names
+from roberta_hub.text.added import (
+    TOKENIZER_CONFIG_FILE,
+    class_of,
+    is_generic,
+    read_listed,
+    special_names,
+)
 from roberta_hub.text.dictionary import SPECIALS, Dictionary
 from roberta_hub.text.layout import SequenceLayout
 from roberta_hub.text.sentencepiece_file import NORMAL, SentencePieceModel, read_model
@@ -66,10 +72,9 @@ def read(
     """
     settings = folder.optional(TOKENIZER_CONFIG_FILE, VocabularyError)
     kind = class_of(folder, CLASSES)
-    names = (
-        TOKENIZER_FILE,
-        *UNIGRAM_FILES,
-    )  # transformers reads the first, and leaves older files where they are
+    _check_ends(settings, folder / TOKENIZER_CONFIG_FILE)
+    # transformers reads the first, and leaves older files where they are.
+    names = (TOKENIZER_FILE, *UNIGRAM_FILES)
     path = folder / next(filter(folder.is_file, names), TOKENIZER_FILE)
     with reading(path):
         if path.name == TOKENIZER_FILE:
@@ -83,8 +88,6 @@ def read(
     rows += _added(folder, len(rows))
     with reading(path):
         engine, (dictionary, layout) = SentencePiece(model, family), _tables(rows, family)
-        if not family.white_space and WHITE_SPACE not in settings and path.name == TOKENIZER_FILE:
-            _check_blanks(engine)
     begin, end = (family.bos, layout.bos), (family.eos, layout.eos)
     # AlbertTokenizer alone does as the file says.
     joins = None if family.tokenizer_class == ALBERT.tokenizer_class else kind
@@ -92,19 +95,6 @@ def read(
     if count != layout.separators:
         layout = SequenceLayout.of(dictionary, mask=family.mask, separators=count)
     return engine, dictionary, layout
-
-
-def _check_blanks(engine: SentencePiece) -> None:
-    """Refuse Metaspace alone where it would leave more than U+0085 in the words.
-
-    Such white space stays inside a text and goes at its end, and a copy would part words there.
-    """
-    if odd := engine.unmapped_space().replace("\x85", ""):
-        raise VocabularyError(
-            f"its pre_tokenizer is Metaspace alone, and its character map leaves {brief(odd)} as "
-            "they are, unknown characters within a text; this version reads them as blanks, and "
-            "would give other ids; put WhitespaceSplit before Metaspace, and train so"
-        )
 
 
 def _family(
@@ -196,6 +186,17 @@ def _as_settings_say(
     white = asked.pop(WHITE_SPACE, True if kind is not None else family.white_space)
     cleaning = family.cleaning and dataclasses.replace(family.cleaning, **asked)
     return dataclasses.replace(family, cleaning=cleaning, white_space=white)
+
+
+def _check_ends(settings: Mapping[str, Any], path: Path) -> None:
+    """Refuse settings by which transformers leaves out the space or the ids around a text."""
+    for name in ("add_prefix_space", "add_bos_token", "add_eos_token"):
+        generic = name == "add_prefix_space" and is_generic(settings.get("tokenizer_class"))
+        if settings.get(name) not in (None, True) and not generic:  # these obey tokenizer.json
+            raise VocabularyError(
+                f"{path}: {name} is {brief(settings[name])}, and this version reads every text "
+                "with a space before it and special tokens around it; texts would get other ids"
+            )
 
 
 def _rows(model: SentencePieceModel, family: Family) -> list[str]:

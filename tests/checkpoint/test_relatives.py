@@ -155,7 +155,10 @@ def test_files_of_other_frameworks(tmp_path: Path, name: str, config: str) -> No
         ({"bert.embeddings.token_type_embeddings.weight": None}, "missing: .*segment_embeddings"),
         ({"bert.embeddings.token_type_embeddings.weight": (2, 9)}, r"shape \(2, 9\)"),
         ({"bert.embeddings.position_embeddings.weight": (7,)}, r"position embeddings have shape"),
-        ({"bert.embeddings.position_embeddings.weight": (11, 8)}, "max_positions is not"),
+        (
+            {"bert.embeddings.position_embeddings.weight": (11, 8)},
+            "max_position_embeddings in config.json",
+        ),
         ({"bert.pooler.dense.weight": (8, 8)}, "pooler.dense.bias"),
         ({"cls.seq_relationship.weight": (2, 8)}, "'cls.seq_relationship.weight' has no place in"),
         ({"bert.encoder.layer.2.output.dense.weight": (8, 12)}, "no place in a BERT"),

@@ -56,6 +56,11 @@ DISTILBERT = NameTable(
         "tie_word_embeddings": "untie_weights",
         "pad_token_id": "padding_idx",
     },
+    second_names={
+        "hidden_size": "dim",
+        "num_attention_heads": "n_heads",
+        "num_hidden_layers": "n_layers",
+    },
     defaults={
         "activation": "gelu",
         "dropout": 0.1,

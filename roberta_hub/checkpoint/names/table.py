@@ -96,6 +96,8 @@ class NameTable:
     defaults: Mapping[str, object]
     """config.json's field -> what transformers takes when it is not there; without a default a
     field is required."""
+    second_names: Mapping[str, str] = field(default_factory=dict)
+    """config.json's field -> the field that it is another name of."""
     fixed: Mapping[str, object]
     """Our field -> its value in every model of the family, where that is not `RobertaConfig`'s
     to choose. A model with another value cannot be written as this family."""
