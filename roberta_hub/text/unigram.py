@@ -38,8 +38,8 @@ from roberta_hub.text.unigram_family import (
     ALBERT,
     FILE,
     OTHER,
+    WHITE_SPACE,
     XLM_R,
-    Cleaned,
     Family,
     commas,
 )
@@ -88,22 +88,21 @@ class SentencePiece:
         }
         self._unknown = model.unknown
         self._bytes = frozenset(text for text, n in self._symbols.items() if model.kinds[n] == BYTE)
-        self._white = self._unmapped_space() if family.white_space else ""
+        self._white = self.unmapped_space() if family.white_space else ""
         self._plain = family.cleaning is None and not self._white
         self._cut_again: dict[int, list[tuple[int, int]]] = {}
         if family.cleaning is not None and family.cleaning.cut_commas:
             cut = partial(self._library.encode, out_type=str)
             self._cut_again = commas(model.texts, self._symbols, self._unknown, cut)
 
-    def _unmapped_space(self) -> str:
-        """White space that the file's character map leaves as it is."""
+    def unmapped_space(self) -> str:
+        """Return the white space that the file's character map leaves as it is."""
         return "".join(c for c in unicode_tables().white if c in self._library.normalize(f"a{c}a"))
 
-    def _read(self, text: str) -> Cleaned:
+    def _read(self, text: str) -> str:
         """Return the text that the library reads."""
         cleaning = self.family.cleaning
-        cleaned = Cleaned(text, range(len(text) + 1)) if cleaning is None else cleaning.clean(text)
-        return Cleaned(self._spaced(cleaned.text), cleaned.starts)
+        return self._spaced(text if cleaning is None else cleaning.clean(text).text)
 
     def _spaced(self, text: str) -> str:
         for character in self._white:
@@ -143,8 +142,10 @@ class SentencePiece:
 
     @property
     def fingerprint(self) -> str:
-        """A digest of the model and of the cleaning."""
-        return f"{hashlib.sha256(self._data).hexdigest()} {dict(self.settings)}"
+        """A digest of the model, the cleaning, and what becomes a space before it."""
+        rules = {name: value for name, value in self.settings.items() if name != WHITE_SPACE}
+        white = f" {self._white!r}" if self._white else ""
+        return f"{hashlib.sha256(self._data).hexdigest()} {rules}{white}"
 
     def encode_ids(self, text: str) -> list[int]:
         """Turn a text into the numbers of its pieces; unknown neighbours become one number.
@@ -156,16 +157,17 @@ class SentencePiece:
             InputError: `text` holds half of a surrogate pair.
         """
         check_text(text)
-        return self._recut(self._library.encode(text if self._plain else self._read(text).text))
+        return self._recut(self._library.encode(self._read(text)))
 
     def _encode_list(self, texts: list[str]) -> list[list[int]]:
-        if not self._plain:
+        if self.family.cleaning is not None:
             for text in texts:
                 check_text(text)
-            texts = [self._read(text).text for text in texts]
         try:
+            if not self._plain:
+                texts = list(map(self._read, texts))
             rows: list[list[int]] = self._library.encode(texts, num_threads=1)
-        except (RuntimeError, TypeError, ValueError):
+        except (AttributeError, RuntimeError, TypeError, ValueError):
             for text in texts:
                 check_text(text)
             raise
@@ -194,10 +196,11 @@ class SentencePiece:
             ([(0, 1), (1, 3), (3, 4)], [(0, 0), (0, 1)])
         """
         check_text(text)
-        cleaned = self._read(text)
-        read = cleaned.text
+        cleaning = self.family.cleaning
+        cleaned = None if cleaning is None else cleaning.clean(text)
+        read = self._spaced(text if cleaned is None else cleaned.text)
         normal, starts = self._library.normalize(read, with_offsets=True)
-        if not self._plain:
+        if cleaned is not None:
             starts = [cleaned.starts[start] for start in starts]
         ends = _ends(starts)
         if self.model.add_dummy_prefix and len(starts) > 1 and starts[0] == starts[1]:

@@ -88,6 +88,8 @@ def read(
     rows += _added(folder, len(rows))
     with reading(path):
         engine, (dictionary, layout) = SentencePiece(model, family), _tables(rows, family)
+        if not family.white_space and WHITE_SPACE not in settings and path.name == TOKENIZER_FILE:
+            _check_blanks(engine)
     begin, end = (family.bos, layout.bos), (family.eos, layout.eos)
     # AlbertTokenizer alone does as the file says.
     joins = None if family.tokenizer_class == ALBERT.tokenizer_class else kind
@@ -95,6 +97,19 @@ def read(
     if count != layout.separators:
         layout = SequenceLayout.of(dictionary, mask=family.mask, separators=count)
     return engine, dictionary, layout
+
+
+def _check_blanks(engine: SentencePiece) -> None:
+    """Refuse Metaspace alone where it would leave more than U+0085 in the words.
+
+    Such white space stays inside a text and goes at its end, and a copy would part words there.
+    """
+    if odd := engine.unmapped_space().replace("\x85", ""):
+        raise VocabularyError(
+            f"its pre_tokenizer is Metaspace alone, and its character map leaves {brief(odd)} as "
+            "they are, unknown characters within a text; this version reads them as blanks, and "
+            "would give other ids; put WhitespaceSplit before Metaspace, and train so"
+        )
 
 
 def _family(

@@ -180,6 +180,7 @@ def test_sentencepieces_own_white_space_is_kept(tmp_path: Path) -> None:
     fairseqs = Tokenizer(SentencePiece(model, XLM_R), Dictionary.from_rows(rows))
     about = json.loads(save(fairseqs, tmp_path)["tokenizer_config.json"])
     assert about["white_space"] is False
+    assert fairseqs.engine.fingerprint.endswith(" {'tokenizer_class': 'XLMRobertaTokenizer'}")
     assert read(tmp_path).engine.fingerprint == fairseqs.engine.fingerprint
     assert 3 in fairseqs.encode("mela\x85moni").tolist()
     assert read(tmp_path).encode("a\x85b").tolist() == fairseqs.encode("a\x85b").tolist()
