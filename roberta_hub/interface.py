@@ -523,6 +523,7 @@ class RobertaHubInterface(nn.Module):
         treebanks do it, or into smaller parts for a head that `fit` trained; `word_rules` says it.
         A text without blanks is cut too: at brackets, colons and the like, and in Chinese, Thai and
         other scripts without spaces as the model's pieces are.
+        The labels of `fit`'s parts are those that are likeliest together if each span is whole.
 
         Args:
             texts: one str, or many; pairs are refused.

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import dataclasses
+import functools
 import math
 import re
 import unicodedata
@@ -10,6 +11,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any, NoReturn
 
+import torch
 from torch import Tensor
 
 from roberta_hub.arguments import no_item, one_of
@@ -26,6 +28,8 @@ from roberta_hub.text.wordpiece_rules import PREFIX
 
 OUTSIDE = "O"
 """Label of words outside any span."""
+TOUCHING = 0.05
+"""What the probability counts for that a span begins where one of the same label ends."""
 UNSPACED = (
     "[\u0e00-\u0eff\u1000-\u109f\u1780-\u17ff\u3040-\u30ff\u3400-\u9fff\uf900-\ufaff"
     "\U00020000-\U0003ffff]"
@@ -101,7 +105,10 @@ def tag(
     found = []
     for text, own in zip(texts, probabilities(runner, texts, head), strict=True):
         words, pieces = words_and_pieces(runner.tokenizer, text, rule, aggregation)
-        said = label_words(own, pieces, labels, aggregation)
+        if rule == "parts" and aggregation == "word":
+            said = label_parts(own, pieces, labels)
+        else:
+            said = label_words(own, pieces, labels, aggregation)
         found.append(merge_spans(text, words, [la for la, _ in said], [p for _, p in said], known))
     return [[_without_blanks(span) for span in spans if span.text.strip()] for spans in found]
 
@@ -139,7 +146,10 @@ def tag_words(
     for text, spans, own in zip(texts, words, probabilities(runner, texts, head), strict=True):
         firsts = first_pieces(runner.tokenizer, text, spans, rule)
         pieces = [[] if first is None else [first] for first in firsts]
-        found.append(label_words(own, pieces, labels, "first"))
+        if rule == "parts":
+            found.append(label_parts(own, pieces, labels))
+        else:
+            found.append(label_words(own, pieces, labels, "first"))
     return found
 
 
@@ -209,6 +219,86 @@ def label_words(
             piece = max(own, key=scores.__getitem__)  # the first of equals
             said.append((names[piece], scores[piece]))
     return said
+
+
+def label_parts(
+    found: Tensor, pieces: Sequence[Sequence[int]], labels: Sequence[str]
+) -> list[tuple[str, float]]:
+    """Give each part of a text a label and its probability, so that spans are whole.
+
+    It is read at its first piece; a part without a piece that was read is outside with probability
+    0.
+
+    Args:
+        found: the probabilities of each piece; NaN where it was not read. Shape: (T, K)
+        pieces: of each part, by their places.
+        labels: names of the K classes.
+
+    Example:
+        >>> found = torch.tensor([[0.125, 0.875, 0.0], [0.0, 0.75, 0.25], [0.5, 0.0, 0.5]])
+        >>> label_parts(found, [[0], [], [1, 2]], ["O", "B-X", "I-X"])
+        [('B-X', 0.875), ('O', 0.0), ('I-X', 0.25)]
+    """
+    unread = found[:, 0].isnan().tolist()
+    first = {w: own[0] for w, own in enumerate(pieces) if own}
+    first = {w: piece for w, piece in first.items() if piece < len(unread) and not unread[piece]}
+    own = found[list(first.values())]  # (parts, K)
+    chosen = whole_spans(own, labels)
+    scores = own.gather(1, chosen[:, None])[:, 0]
+    said = [(OUTSIDE, 0.0)] * len(pieces)
+    for w, k, score in zip(first, chosen.tolist(), scores.tolist(), strict=True):
+        said[w] = (labels[k], score)
+    return said
+
+
+def whole_spans(probabilities: Tensor, labels: Sequence[str]) -> Tensor:
+    """Choose the labels of a text's words that are likeliest together: (words,).
+
+    "I-X" is chosen only after "B-X" or "I-X", and "B-X" after these counts `TOUCHING` times its
+    probability (Viterbi's algorithm). Were each label chosen by itself, a span whose words disagree
+    would become several.
+
+    Args:
+        probabilities: of each label, for each word. Shape: (words, K)
+        labels: "O", and "B-" and "I-" of each label of spans; others may follow any label.
+
+    Example:
+        >>> labels = ["O", "B-X", "I-X", "B-Y", "I-Y"]
+        >>> seen = torch.tensor([[0.1, 0.7, 0.0, 0.2, 0.0], [0.1, 0.0, 0.4, 0.0, 0.5]])
+        >>> [labels[k] for k in seen.argmax(-1)], [labels[k] for k in whole_spans(seen, labels)]
+        (['B-X', 'I-Y'], ['B-X', 'I-X'])
+    """
+    alone = probabilities.argmax(-1)
+    first, after = _transitions(tuple(labels))
+    if not len(alone) or not (first[alone[0]] or after[alone[:-1], alone[1:]].any()):
+        return alone  # as most are: nothing is likelier
+    logs = probabilities.double().clamp(min=1e-12).log()
+    best = first + logs[0]  # of what is chosen so far, by its last label
+    ways: list[Tensor] = []
+    for word in logs[1:]:
+        best, way = (best[:, None] + after).max(0)
+        best = best + word
+        ways.append(way)
+    chosen = [best.argmax()]
+    for way in reversed(ways):
+        chosen.append(way[chosen[-1]])
+    return torch.stack(chosen[::-1])
+
+
+@functools.lru_cache(maxsize=8)
+def _transitions(labels: tuple[str, ...]) -> tuple[Tensor, Tensor]:
+    """Logarithms of what labels count as the first one, (K,), and after each other, (K, K)."""
+    never, touching = -math.inf, math.log(TOUCHING)
+    inside = [label[:2] == "I-" and f"B-{label[2:]}" in labels for label in labels]
+    first = [never if within else 0.0 for within in inside]
+    after = [
+        [
+            (touching if label[:2] == "B-" else 0.0) if before[2:] == label[2:] else own
+            for own, label in zip(first, labels, strict=True)
+        ]
+        for before in labels
+    ]
+    return torch.tensor(first, dtype=torch.double), torch.tensor(after, dtype=torch.double)
 
 
 def words_and_pieces(

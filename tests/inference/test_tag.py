@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import math
 import re
 from collections.abc import Iterator
+from itertools import pairwise, product
 from pathlib import Path
 
 import pytest
@@ -18,12 +20,15 @@ from roberta_hub import RobertaHubInterface, load_model
 from roberta_hub.errors import InputError, InputTypeError, UnknownNameError
 from roberta_hub.inference.batching import Runner
 from roberta_hub.inference.tag import (
+    TOUCHING,
     Span,
     entities,
     first_pieces,
     merge_spans,
     tag_words,
     treebank_words,
+    whole_spans,
+    word_parts,
     words_to_label,
 )
 from roberta_hub.text.alignment import align, locate
@@ -270,3 +275,61 @@ def test_a_text_that_is_cut_has_no_labels_beyond(roberta):
         assert found and max(s.end for s in found) < len(LONG) / 2 + 40
         (slid,) = roberta.tag([LONG], "ner", stride=20, aggregation=aggregation)
         assert max(s.end for s in slid) > len(LONG) * 0.8
+
+
+# ---- labels that are likeliest together ----
+
+
+def likeliest(rows: torch.Tensor) -> list[str]:
+    """Try all labels of all words, straight from the definition."""
+    found, best = rows.tolist(), (-1.0, [""])
+    for chosen in product(range(len(LABELS)), repeat=len(found)):
+        tags = [LABELS[k] for k in chosen]
+        value = math.prod(row[k] for row, k in zip(found, chosen, strict=True))
+        for before, tag in pairwise(["O", *tags]):
+            if tag[:2] == "I-" and before[2:] != tag[2:]:
+                value = -2.0  # no whole span
+            if tag[:2] == "B-" and before[2:] == tag[2:]:
+                value *= TOUCHING
+        best = max(best, (value, tags))
+    return best[1]
+
+
+@pytest.mark.parametrize("words", [0, 1, 2, 5])
+def test_spans_are_whole_and_likeliest(words):
+    torch.manual_seed(words)
+    apart = 0
+    for _ in range(30):
+        rows = (2 * torch.randn(words, len(LABELS))).softmax(-1)
+        found = [LABELS[k] for k in whole_spans(rows, LABELS)]
+        assert found == (likeliest(rows) if words else [])
+        apart += found != [LABELS[k] for k in rows.argmax(-1)]
+    assert apart > 5 or not words
+
+
+@pytest.mark.parametrize(("sure", "tag"), [(0.9, "I-PER"), (0.99, "B-PER")])
+def test_a_span_of_the_same_label_begins_only_where_the_model_is_sure(sure, tag):
+    rows = torch.tensor([[0.0, 1.0, 0.0, 0.0, 0.0], [0.0, sure, 1 - sure, 0.0, 0.0]])
+    assert [LABELS[k] for k in whole_spans(rows, LABELS)] == ["B-PER", tag]
+
+
+def test_labels_without_a_beginning_are_chosen_by_themselves():
+    rows = torch.eye(3)[[1, 2, 0, 2]]
+    assert whole_spans(rows, ["O", "I-X", "I-Y"]).tolist() == [1, 2, 0, 2]
+
+
+def test_a_head_for_parts_is_asked_for_whole_spans(roberta):
+    text, words = TEXTS[0], word_parts(TEXTS[0])
+    roberta.word_rules["ner"] = "parts"
+    try:
+        (spans,) = roberta.tag([text], "ner")
+    finally:
+        del roberta.word_rules["ner"]
+    runner = Runner(model=roberta.model, tokenizer=roberta.tokenizer)
+    (said,) = tag_words(runner, [text], [words], "ner", LABELS, "parts")
+    (first,) = tag_words(runner, [text], [words], "ner", LABELS)
+    tags, scores = zip(*said, strict=True)
+    assert said != first  # the head's own labels are no whole spans
+    assert spans == merge_spans(text, words, tags, scores, LABELS)
+    follows = pairwise(["O", *tags])
+    assert all(tag[:2] != "I-" or before[2:] == tag[2:] for before, tag in follows)
