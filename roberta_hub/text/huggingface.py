@@ -23,7 +23,13 @@ from roberta_hub.text.added import (
 from roberta_hub.text.dictionary import Dictionary
 from roberta_hub.text.layout import SequenceLayout
 from roberta_hub.text.pieces import SubwordTokenizer
-from roberta_hub.text.tokenizer_json import MODELS, TOKENIZER_FILE, kind_of_model, reading
+from roberta_hub.text.tokenizer_json import (
+    MODELS,
+    TOKENIZER_FILE,
+    kind_of_model,
+    read_direction,
+    reading,
+)
 
 FoundTokenizer: TypeAlias = tuple[SubwordTokenizer, Dictionary, SequenceLayout]
 """What a tokenizer is made of."""
@@ -135,7 +141,7 @@ def _limited(layout: SequenceLayout, settings: Mapping[str, Any], folder: Folder
     """
     path = folder / TOKENIZER_CONFIG_FILE
     length = settings.get("model_max_length", settings.get("max_len"))  # as in 2019
-    side = settings.get("truncation_side", "right")
+    side = settings.get("truncation_side", read_direction(folder))  # as in transformers
     if side not in ("left", "right"):
         raise VocabularyError(
             f"truncation_side is {brief(side)}, not 'left' or 'right'", place=str(path)

@@ -15,7 +15,7 @@ import json
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Any
+from typing import Any, Literal
 
 from roberta_hub.arguments import brief
 from roberta_hub.errors import VocabularyError
@@ -174,6 +174,19 @@ def read_separators(
     """
     with reading(folder / TOKENIZER_FILE, "it says things as transformers does not"):
         return separators(read_table(folder), begin, end, kind, own)
+
+
+def read_direction(folder: Folder) -> Literal["left", "right"]:
+    """Return the end of a text that the file's truncation removes, which is all it counts for.
+
+    Raises:
+        VocabularyError: neither Left nor Right.
+    """
+    with reading(folder / TOKENIZER_FILE, "it says things as transformers does not"):
+        side = (read_table(folder).get("truncation") or {}).get("direction", "Right")
+        if side not in ("Left", "Right"):
+            raise VocabularyError(f"direction is {brief(side)}, not Left or Right")
+        return "left" if side == "Left" else "right"
 
 
 # ---- reading: byte-level BPE ----

@@ -10,6 +10,7 @@ import copy
 import io
 import json
 import random
+import unicodedata
 from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
@@ -32,6 +33,22 @@ pytestmark = pytest.mark.parity
 KINDS = ("bytes", "wordpiece", "xlmr", "camembert", "albert")
 GENERIC = {"tokenizer_class": "PreTrainedTokenizerFast"}
 WHITE = "\t\n\x0b\x0c\r \x85\xa0\u1680\u2003\u2009\u2028\u2029\u202f\u205f\u3000"
+BLOCKS = (
+    *[(0x20, 0x7E)] * 4,
+    (0x00, 0x1F),
+    (0xA0, 0x24F),
+    (0x300, 0x52F),
+    (0x590, 0x6FF),
+    (0x900, 0xE7F),
+    (0x1100, 0x11FF),
+    (0x1E00, 0x2BFF),
+    (0x3000, 0x30FF),
+    (0x4E00, 0x9FFF),
+    (0xAC00, 0xD7A3),
+    (0xF900, 0xFFEF),
+    (0x1D400, 0x1D7FF),
+    (0x1F300, 0x1FAFF),
+)
 MARKS = (
     "नमस्ते दुनिया, आज मौसम अच्छा है।",
     "வணக்கம் உலகம், இன்று வானிலை நன்றாக உள்ளது",
@@ -125,6 +142,54 @@ def test_a_folder_and_its_copies(kind: str, tmp_path: Path) -> None:
     assert_equal(tmp_path, [line for line in lines if kind != "albert" or "," not in line])
     theirs(tmp_path).save_pretrained(tmp_path / "saved")
     assert_equal(tmp_path / "saved", lines)
+
+
+def random_lines(seed: int, count: int) -> list[str]:
+    """Words of random characters of many scripts, controls and emoji among them."""
+    draw = random.Random(seed)
+    words = [
+        "".join(chr(draw.randint(*draw.choice(BLOCKS))) for _ in range(n % 9)) for n in range(4000)
+    ]
+    rows = (draw.choices(words, k=draw.randint(1, 6)) for _ in range(count))
+    return [draw.choice((" ", " ", "")).join(row) for row in rows]
+
+
+def is_graphemic(line: str) -> bool:
+    """Whether the fast tokenizers look up clusters of characters: docs/differences.md."""
+    return any(
+        c in "\u200c\u200d"
+        or "\uff61" <= c <= "\uffdc"
+        or "\u1100" <= c <= "\u11ff"
+        or unicodedata.category(c)[0] == "M"
+        for c in line
+    )
+
+
+@pytest.mark.parametrize("kind", KINDS)
+def test_random_characters(kind: str, tmp_path: Path) -> None:
+    getattr(families, f"write_{kind}")(tmp_path)
+    if kind == "albert":
+        write_identity(tmp_path, kind)
+    mapped = kind in ("xlmr", "camembert")
+    lines = [line for line in random_lines(11, 1500) if not (mapped and is_graphemic(line))]
+    assert len(lines) > 300
+    assert_equal(tmp_path, [line for line in lines if kind != "albert" or "," not in line])
+
+
+@pytest.mark.parametrize("side", ["Left", "Right"])
+def test_the_direction_of_truncation(bpe: Path, side: str) -> None:
+    table = table_of(bpe)
+    block = {"direction": side, "max_length": 5, "strategy": "LongestFirst", "stride": 0}
+    write(bpe, "tokenizer.json", {**table, "truncation": block})
+    for about in (GENERIC, {"tokenizer_class": "RobertaTokenizer"}):
+        for settings in ({}, {"truncation_side": "left"}, {"truncation_side": "right"}):
+            write(bpe, "tokenizer_config.json", {**about, **settings})
+            expected = theirs(bpe)
+            assert ours(bpe).layout.truncation_side == expected.truncation_side
+            assert len(expected("a b c d e f g", truncation=True).input_ids) > 5
+    write(bpe, "tokenizer.json", {**table, "truncation": {**block, "direction": "Up"}})
+    with pytest.raises(VocabularyError, match="direction is 'Up'"):
+        ours(bpe)
 
 
 @pytest.mark.parametrize("kind", ["xlmr", "camembert", "albert"])
