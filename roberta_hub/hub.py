@@ -95,7 +95,9 @@ def load_model(
             `dropout`, `attention_dropout`, `activation_dropout`, `pooler_dropout`,
             `encoder_layerdrop`, `encoder_layers_to_keep`, and `gpt2_encoder_json` with
             `gpt2_vocab_bpe` (your own BPE); fairseq's own take the others too, among them
-            `sentencepiece_model`, and `bpe_vocab`, `bpe_merges`, `bpe_add_prefix_space`.
+            `sentencepiece_model`, and `bpe_vocab`, `bpe_merges`, `bpe_add_prefix_space`. Weights
+            without fairseq's `args` or `cfg` need `encoder_attention_heads`, and `activation_fn`
+            where it is not gelu, unless their sizes are a published model's.
             `vocabulary` gives a model without a vocabulary one: a directory with tokenizer files,
             or a file such as vocab.txt. `user_dir` is accepted with a warning.
 

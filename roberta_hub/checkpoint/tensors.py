@@ -11,6 +11,7 @@ from typing import Literal
 import torch
 from torch import Tensor
 
+from roberta_hub.checkpoint.quantized import FLOAT8, quantized
 from roberta_hub.errors import CheckpointError, Remedy
 
 TensorOrigin = Literal["memory", "file", "our file"]
@@ -74,6 +75,8 @@ _COUNTS = {torch.bool, torch.uint8, torch.int8, torch.int16, torch.int32, torch.
 
 def check_plain(tensor: Tensor, name: str, source: str) -> None:
     """Refuse a tensor that is not a plain one on a CPU, or claims more elements than are stored."""
+    if tensor.dtype in FLOAT8:
+        raise quantized(f"fp8, {tensor.dtype}", name, source)
     strided = tensor.layout == torch.strided and not tensor.is_quantized
     if not strided or tensor.device.type != "cpu" or tensor.dtype not in _READABLE | _COUNTS:
         raise CheckpointError(

@@ -23,8 +23,10 @@ from roberta_hub.checkpoint.checkpoint import (
 )
 from roberta_hub.checkpoint.converted import RawCheckpoint, through_copy
 from roberta_hub.checkpoint.fetch.cache import CHECKPOINT_FILE
+from roberta_hub.checkpoint.quantized import check_not_quantized
 from roberta_hub.checkpoint.tensors import TensorOrigin, copy_to_memory, stays_finite
 from roberta_hub.checkpoint.untrusted.unpickle import is_mapped, load_pickle, plain, tensors
+from roberta_hub.checkpoint.wrappers import unwrap
 from roberta_hub.config import FAIRSEQ_ACTIVATIONS, RobertaConfig
 from roberta_hub.errors import CheckpointError, InputError, Remedy
 from roberta_hub.files import publishing, write_files
@@ -34,6 +36,7 @@ from roberta_hub.formats.fairseq_arguments import (
     fairseq_cfg,
     layers_to_keep,
     read_config,
+    with_published_heads,
 )
 from roberta_hub.formats.foreign_heads import advise_of_thresholds, check_first_token
 from roberta_hub.formats.format import WEIGHTS_BESIDE_CONFIG, CheckpointSource, Format
@@ -157,8 +160,9 @@ def interpret(
         UnknownNameError: an override that fairseq's RoBERTa does not have.
     """
     check_overrides(overrides)
-    arguments, weights = neutral.about, dict(neutral.weights)
+    arguments, weights = _without_wrappers(neutral, source)
     neutral.weights.clear()  # else `copy_to_memory` could not free them one by one
+    arguments = with_published_heads(arguments, weights, overrides, source)
     keep = layers_to_keep(overrides.get("encoder_layers_to_keep"))
     try:
         own_keep = layers_to_keep(arguments.get("encoder_layers_to_keep"))
@@ -197,6 +201,18 @@ def interpret(
         finite=finite,
         family=family if isinstance(family, str) else "roberta",
     )
+
+
+def _without_wrappers(
+    neutral: RawCheckpoint, source: str
+) -> tuple[dict[str, Any], dict[str, Tensor]]:
+    """Return arguments and weights, these under today's names without those of wrappers."""
+    check_not_quantized(neutral.weights, source)
+    weights = unwrap(neutral.weights, source)
+    if weights is neutral.weights:
+        return neutral.about, dict(weights)
+    old = {"encoder_normalize_before": False} if is_post_norm_era(weights) else {}
+    return {**neutral.about, **old}, upgrade(weights, source=source)
 
 
 def _kinds(value: Any) -> dict[str, HeadSettings]:

@@ -8,8 +8,10 @@ from typing import Any
 
 from torch import Tensor
 
-from roberta_hub.arguments import brief
+from roberta_hub.arguments import advise, brief
 from roberta_hub.checkpoint.checkpoint import EMBEDDING, LAYER
+from roberta_hub.checkpoint.fetch.catalogue import config_of
+from roberta_hub.checkpoint.fetch.records import MODELS
 from roberta_hub.config import BASE, LARGE, RobertaConfig, fairseq_arguments
 from roberta_hub.config import FAIRSEQ_FIELDS as FIELDS
 from roberta_hub.errors import CheckpointError, InputError, Remedy, UnknownNameError, close_names
@@ -23,6 +25,17 @@ _ARCHITECTURES = {
     "roberta_prenorm": RobertaConfig(normalize_before=True, layernorm_embedding=False),
     "xlm": RobertaConfig(num_layers=16, embed_dim=1280, ffn_dim=5120, num_heads=16),
 }
+_PUBLISHED = {
+    record.name: config_of(record)
+    for record in MODELS
+    if any(origin.kind == "fairseq" for origin in record.origins)
+} | {
+    "distilroberta": RobertaConfig(num_layers=6),
+    "roberta-med-small": RobertaConfig(num_layers=6, embed_dim=512, ffn_dim=2048, num_heads=8),
+    "fairseq's architecture xlm": _ARCHITECTURES["xlm"],
+}
+"""Models whose weights someone may have without their arguments, by name; those of one size have as
+many heads."""
 _EMBEDDING_NORM = "encoder.sentence_encoder.layernorm_embedding.weight"
 _LAST_NORM = "encoder.sentence_encoder.layer_norm.weight"
 """Pre-norm models alone have it."""
@@ -111,6 +124,73 @@ def layers_to_keep(value: object) -> list[int] | None:
         ) from None
 
 
+def with_published_heads(
+    arguments: dict[str, Any],
+    weights: dict[str, Tensor],
+    overrides: Mapping[str, object],
+    source: str,
+) -> dict[str, Any]:
+    """Return the arguments with the number of attention heads, which no tensor tells.
+
+    Where nothing says it, sizes of a published model are taken for that model, with a warning.
+
+    Args:
+        arguments: of the file; {} of weights alone.
+        weights: under today's names, of every layer of the file.
+        overrides: arguments that the caller gave.
+        source: for messages.
+
+    Raises:
+        CheckpointError: nothing says the number of heads, and no published model has these sizes.
+    """
+    heads, activation = "encoder_attention_heads", "activation_fn"
+    if heads in arguments:
+        return arguments
+    sizes = _sizes(weights, source)
+    arch = arguments.get("arch")
+    preset = _ARCHITECTURES.get(arch) if isinstance(arch, str) else None
+    if preset is not None and preset.embed_dim == sizes["embed_dim"]:
+        return arguments
+    taken = activation in arguments or activation in overrides
+    if heads in overrides:
+        if not taken:
+            advise(
+                f"{source} does not say its activation function; gelu is taken, as in all of "
+                "fairseq's RoBERTa architectures",
+                remedy=Remedy("activation_fn='relu' is another", ""),
+            )
+        return arguments
+    name = next((name for name, own in _PUBLISHED.items() if _has_sizes(own, sizes)), None)
+    if name is None:
+        shown = (
+            f"{sizes['num_layers']} layers of width {sizes['embed_dim']}"
+            f" with {sizes['ffn_dim']} inside"
+            if "ffn_dim" in sizes
+            else f"width {sizes['embed_dim']}"
+        )
+        raise CheckpointError(
+            f"{source} does not say its number of attention heads or its activation function, "
+            f"which no tensor tells, and no published model has its sizes ({shown})",
+            remedy=Remedy(
+                f"say them: load_model(path, {heads}=8, {activation}='gelu')",
+                "load it in Python, where load_model takes both, and save it",
+            ),
+        )
+    own = _PUBLISHED[name]
+    what = "" if taken else f", activation {own.activation_fn}"
+    advise(
+        f"{source} does not say its number of attention heads; its sizes are those of {name}, "
+        f"whose it takes: {own.num_heads} heads{what}",
+        remedy=Remedy(f"{heads}= and {activation}= say others", ""),
+    )
+    return {activation: own.activation_fn, **arguments, heads: own.num_heads}
+
+
+def _has_sizes(config: RobertaConfig, sizes: Mapping[str, int]) -> bool:
+    names = ("embed_dim", "ffn_dim", "num_layers")
+    return all(getattr(config, name) == sizes.get(name) for name in names)
+
+
 def read_config(
     arguments: dict[str, Any],
     weights: dict[str, Tensor],
@@ -145,10 +225,6 @@ def read_config(
         remedy = Remedy("pass it with a right value to override", "")
         raise CheckpointError(f"{error}", place=source, remedy=remedy) from None
     sizes = _sizes(weights, source)
-    if "encoder_attention_heads" not in arguments and (
-        not arch or preset.embed_dim != sizes["embed_dim"]
-    ):
-        values["num_heads"] = max(1, sizes["embed_dim"] // 64)  # as in every published size
     if not arguments.keys() & (FIELDS.keys() - overrides.keys()):  # a file of weights alone
         values["layernorm_embedding"] = _EMBEDDING_NORM in weights
         values["normalize_before"] = _LAST_NORM in weights

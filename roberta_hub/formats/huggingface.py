@@ -16,7 +16,7 @@ from typing import Any
 import torch
 from torch import Tensor
 
-from roberta_hub.arguments import brief
+from roberta_hub.arguments import advise, brief
 from roberta_hub.checkpoint.checkpoint import (
     EMBEDDING,
     HEADS,
@@ -29,12 +29,15 @@ from roberta_hub.checkpoint.checkpoint import (
     expand,
     expanded_config,
 )
+from roberta_hub.checkpoint.converted import RawCheckpoint
 from roberta_hub.checkpoint.names.families import family_of
 from roberta_hub.checkpoint.names.table import HeadNames, NameTable
+from roberta_hub.checkpoint.quantized import check_not_quantized
 from roberta_hub.checkpoint.safetensors import write_safetensors
 from roberta_hub.checkpoint.tensors import copy_to_memory, is_finite, stays_finite
+from roberta_hub.checkpoint.wrappers import unwrap
 from roberta_hub.config import RobertaConfig
-from roberta_hub.errors import CheckpointError
+from roberta_hub.errors import CheckpointError, Remedy
 from roberta_hub.files import write_files, write_json
 from roberta_hub.folder import Folder
 from roberta_hub.formats.foreign_heads import advise_of_thresholds, check_first_token
@@ -77,6 +80,8 @@ from roberta_hub.formats.tokenizers import (
 from roberta_hub.text.added import TOKENIZER_CONFIG_FILE
 from roberta_hub.text.tokenizer import Tokenizer
 
+SETFIT_HEAD = "model_head.pkl"
+"""SetFit's file next to a sentence-transformers model."""
 _POSITIONS = "encoder.sentence_encoder.embed_positions.weight"
 _SIZES = {
     "vocab_size": [(EMBEDDING, 0)],
@@ -151,11 +156,11 @@ def read_huggingface(
     hf = folder.json(config_name(folder))
     neutral = None
     if hf.get("model_type") is None:  # as in 2019: the tensors' names say it
-        neutral = read_weights(folder, place, converted=converted)
+        neutral = _read_plain(folder, place, converted=converted)
     table = family_of(hf, str(folder), neutral.weights if neutral else ())
     config = read_config(hf, table, folder)
     if neutral is None:
-        neutral = read_weights(folder, place, converted=converted)
+        neutral = _read_plain(folder, place, converted=converted)
     theirs = _in_full(neutral.weights, table)
     _check_sizes(hf, theirs, table, folder)
     row = theirs.pop(table.prefix + table.folded, None) if table.folded else None
@@ -184,6 +189,14 @@ def read_huggingface(
     )
     read_heads(hf, checkpoint, heads)
     return checkpoint
+
+
+def _read_plain(folder: Folder, file: Path, *, converted: bool) -> RawCheckpoint:
+    """Read all tensors, without the names of wrappers, and refuse those that are quantized."""
+    neutral = read_weights(folder, file, converted=converted)
+    check_not_quantized(neutral.weights, str(file))
+    neutral.weights = unwrap(neutral.weights, str(file))
+    return neutral
 
 
 def _in_full(theirs: dict[str, Tensor], table: NameTable) -> dict[str, Tensor]:
@@ -445,11 +458,25 @@ def _read(
 ) -> Checkpoint:
     """See `Format.read`."""
     sentence = None if source.sentences is None else read_sentence_settings(source.sentences)
+    _advise_of_setfit(source.sentences or source.folder)
     checkpoint = read_huggingface(source.folder, dtype, file=source.file, converted=converted)
     checkpoint.sentence = sentence
     if overrides:
         override(checkpoint, overrides)
     return checkpoint
+
+
+def _advise_of_setfit(folder: Folder) -> None:
+    """Warn where SetFit's head is, which is not read: the vectors of its model are right."""
+    if folder.has(SETFIT_HEAD):
+        advise(
+            f"{folder / SETFIT_HEAD} is SetFit's head, a pickle of scikit-learn, which is not "
+            "read; the body alone is loaded, which gives vectors and no labels",
+            remedy=Remedy(
+                "make a head of the same rows: fit(rows, model=path)",
+                "make a head of the same rows: `roberta-hub fit ROWS --model FOLDER`",
+            ),
+        )
 
 
 def _read_tokenizer(
