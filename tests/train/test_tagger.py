@@ -128,6 +128,39 @@ def test_each_part_of_a_long_text_is_learnt_once(base: Path, limit: int) -> None
 # ---- rows ----
 
 
+def test_tokens_are_hidden_anew_in_each_epoch_and_labels_stay(base: Path) -> None:
+    roberta = roberta_hub.load_model(base)
+    rows = [
+        Annotated("Ada met Bob and Bob met Ada in Rome", ((0, 3, "PER"),), f"x:{i}")
+        for i in range(8)
+    ]
+    names = ("O", "B-PER", "I-PER")
+    roberta.register_token_head(HEAD, labels=names)
+    config = Config(task=TaskConfig(name="tokens", head=HEAD, options={"max_length": 64}))
+    whole = tagging_of(config, roberta, names, rows).batch(range(8), epoch=0)
+    task = tagging_of(config, roberta, names, rows, 0.2)
+    first, again, later = (task.batch(range(8), epoch) for epoch in (0, 0, 1))
+    hidden = first.packed.ids.eq(roberta.tokenizer.mask_idx)
+    assert 0.1 < hidden.float().mean() < 0.3
+    assert first.packed.ids[~hidden].equal(whole.packed.ids[~hidden])  # <s> and </s> among them
+    assert not hidden[whole.packed.starts].any()
+    assert first.packed.ids.equal(again.packed.ids)
+    assert not first.packed.ids.equal(later.packed.ids)
+    assert first.targets["labels"].equal(whole.targets["labels"])
+    assert first.targets["rows"].equal(whole.targets["rows"])
+
+
+@pytest.mark.parametrize(("words", "batch", "hidden"), [(3, 8, True), (60, 16, False)])
+def test_short_texts_are_learnt_by_smaller_updates(
+    base: Path, words: int, batch: int, hidden: bool
+) -> None:
+    rows = [{"text": f"Ada {i}" + " so" * words, "spans": [[0, 3, "PER"]]} for i in range(240)]
+    ready = prepare_tagger(examples_of(rows), model=base)
+    assert ready.config.batch.batch_size == batch and (ready.hidden > 0) == hidden
+    asked = prepare_tagger(examples_of(rows), model=base, options=LearningOptions(batch_size=12))
+    assert asked.config.batch.batch_size == 12
+
+
 def test_a_span_that_cuts_a_word_or_a_piece_leaves_its_row_unlearnt(base: Path) -> None:
     rows = notes(20)
     rows[3]["spans"] = [[0, 2, "PER"]]  # "No" of "Note"

@@ -21,6 +21,7 @@ from roberta_hub.inference.batching import Runner
 from roberta_hub.inference.tag import OUTSIDE, first_pieces, split_words
 from roberta_hub.interface import RobertaHubInterface
 from roberta_hub.model.roberta import require_roberta
+from roberta_hub.train.data.masking import Maskable, Masking, mask
 from roberta_hub.train.fitting.examples import wrap_note
 from roberta_hub.train.fitting.fitted import Fitted
 from roberta_hub.train.fitting.learning_options import LearningOptions
@@ -31,7 +32,12 @@ from roberta_hub.train.fitting.model_folder import (
     staging_folder,
     write_folder,
 )
-from roberta_hub.train.fitting.recipe import batch_for, learns_embeddings, run_config
+from roberta_hub.train.fitting.recipe import (
+    SMALL_TABLE_ROWS,
+    batch_for,
+    learns_embeddings,
+    run_config,
+)
 from roberta_hub.train.fitting.spans import Annotated, Unlearnt
 from roberta_hub.train.fitting.split import short_place
 from roberta_hub.train.fitting.starting_model import count_tokens, keep_head, load_to_train
@@ -44,7 +50,7 @@ from roberta_hub.train.settings import (
     TaskConfig,
 )
 from roberta_hub.train.tasks.evaluation import chance_loss
-from roberta_hub.train.tasks.finetuning import Encoded, FineTuning, Targets
+from roberta_hub.train.tasks.finetuning import Encoded, FineTuning, Hide, Targets
 from roberta_hub.train.tasks.tokens import TokenObjective
 from roberta_hub.train.tasks.trained_head import make_head
 
@@ -56,6 +62,12 @@ SEEN = 15_000
 """Rows that are seen in all where the table has fewer."""
 EPOCHS = (3, 12)
 """How often each row is seen, at least and at most."""
+SHORT = 20
+"""Tokens of a text: where the mean is at most this, a small table is learnt by smaller updates."""
+SHORT_BATCH = 8
+"""Most rows of these updates."""
+HIDDEN = 0.12
+"""Share of a short text's tokens that the model does not see while it learns."""
 LENGTH = 256
 """Tokens of a window, where the model takes as many."""
 OVERLAP = 64
@@ -98,6 +110,8 @@ class ReadyTagger:
     """None: the model stays in memory."""
     notes: list[str]
     """What is read in windows, what is cut by a piece, and what is replaced."""
+    hidden: float = 0.0
+    """Share of a text's tokens that the model does not see while it learns."""
 
     def summary(self) -> str:
         """Write which model learns for how long, under what is odd."""
@@ -123,7 +137,7 @@ class ReadyTagger:
             config = dataclasses.replace(self.config, output=str(work / "run"), loop=loop)
             names = make_head(roberta, config, len(tags), tags, "token")
             roberta.word_rules[HEAD] = RULE
-            task = tagging_of(config, roberta, names, self.train_on)
+            task = tagging_of(config, roberta, names, self.train_on, self.hidden)
             if not train_loop(task, config).finished:
                 raise KeyboardInterrupt
             keep_head(roberta, "token", HEAD)
@@ -268,9 +282,11 @@ def prepare_tagger(
     if directory is not None and holds_model(directory):
         notes.append(f"{directory} holds a model that fit made before; the new one replaces it")
     width = require_roberta(roberta.model, "fit trains").config.embed_dim
-    config = _recipe(len(train), width, limit, options)
+    short = len(train) <= SMALL_TABLE_ROWS and sum(lengths) <= SHORT * len(lengths)
+    config = _recipe(len(train), width, limit, options, short=short)
     config = dataclasses.replace(config, model=model)
-    return ReadyTagger(examples, roberta, train, config, options, directory, notes)
+    hidden = HIDDEN if short else 0.0
+    return ReadyTagger(examples, roberta, train, config, options, directory, notes, hidden)
 
 
 def _is_cut(roberta: RobertaHubInterface, row: Annotated, left: Unlearnt) -> bool:
@@ -310,12 +326,13 @@ def tags_of(parts: Sequence[tuple[int, int]], spans: Sequence[tuple[int, int, st
     return tags
 
 
-def _recipe(rows: int, width: int, limit: int, options: LearningOptions) -> Config:
+def _recipe(rows: int, width: int, limit: int, options: LearningOptions, *, short: bool) -> Config:
     """Choose how long and how fast a model learns so many rows; see docs/decisions.md."""
+    batch = min(batch_for(rows), SHORT_BATCH) if short else batch_for(rows)
     return run_config(
         TaskConfig(name="tokens", head=HEAD, options={"max_length": limit}),
         rows=rows,
-        batch=options.batch_size or batch_for(rows),
+        batch=options.batch_size or batch,
         epochs=options.epochs or min(max(SEEN // rows, EPOCHS[0]), EPOCHS[1]),
         rate=options.learning_rate or scale_rate(RATE, width),
         seed=options.seed,
@@ -327,6 +344,7 @@ def tagging_of(
     interface: RobertaHubInterface,
     names: Sequence[str],
     rows: Sequence[Annotated],
+    hidden: float = 0.0,
 ) -> FineTuning:
     """Make the task of labelling the parts of texts, each by its first piece.
 
@@ -338,6 +356,7 @@ def tagging_of(
         interface: the model, with the head.
         names: of the head's classes.
         rows: whose spans begin and end between parts and pieces.
+        hidden: share of each text's tokens that the model does not see, others in each epoch.
     """
     limit = config.task.options["max_length"]
     texts = [row.text for row in rows]
@@ -376,4 +395,19 @@ def tagging_of(
         None,
         metric="loss",
         chance=chance_loss(len(names)),
+        hide=_hiding(interface, hidden, config.seed),
     )
+
+
+def _hiding(interface: RobertaHubInterface, hidden: float, seed: int) -> Hide | None:
+    """Make what hides tokens of the texts; None: none are hidden, or the model has no `<mask>`."""
+    if not hidden or interface.tokenizer.layout.mask is None:
+        return None
+    maskable = Maskable.of(interface.tokenizer)
+    masking = Masking(prob=hidden, leave=0.0, random=0.0)
+
+    def hide(ids: Tensor, lengths: tuple[int, ...], indices: Sequence[int], epoch: int) -> Tensor:
+        numbers = torch.tensor(indices)
+        return mask(ids, lengths, numbers, maskable, masking, seed=seed, epoch=epoch)[0]
+
+    return hide

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Protocol
 
 from torch import Tensor, nn
@@ -63,6 +63,9 @@ class HeadModule(nn.Module):
 
 
 Measure = Callable[[RobertaHubInterface], dict[str, float]]
+Hide = Callable[[Tensor, tuple[int, ...], Sequence[int], int], Tensor]
+"""Takes the ids of a batch, (N,), the tokens of each sequence, the examples' numbers and the epoch;
+returns the ids that the model sees, (N,)."""
 
 
 class FineTuning:
@@ -77,6 +80,7 @@ class FineTuning:
         *,
         metric: str,
         chance: float | None = None,
+        hide: Hide | None = None,
     ) -> None:
         """Put the parts together.
 
@@ -87,6 +91,7 @@ class FineTuning:
             measure: returns a model's numbers on the held-out set; None without such a set.
             metric: the number that chooses the best checkpoint.
             chance: the loss of a model that knows nothing.
+            hide: hides tokens of the training batches; None: the model sees all.
         """
         self.interface = interface
         self.roberta = roberta_of(interface)
@@ -97,6 +102,7 @@ class FineTuning:
         self._lengths = train.lengths()
         self._measure = measure
         self._chance = chance
+        self._hide = hide
 
     def lengths(self, epoch: int) -> Sequence[int]:
         """Count the tokens of each training example, the same in every epoch."""
@@ -104,7 +110,11 @@ class FineTuning:
 
     def batch(self, indices: Sequence[int], epoch: int) -> Batch:
         """Make a batch of training examples."""
-        return self._train.batch(indices, self.roberta.config.padding_idx)
+        batch = self._train.batch(indices, self.roberta.config.padding_idx)
+        if self._hide is None:
+            return batch
+        seen = self._hide(batch.packed.ids, batch.packed.lengths, indices, epoch)
+        return replace(batch, packed=replace(batch.packed, ids=seen))
 
     def evaluate(self, interface: RobertaHubInterface | None = None) -> dict[str, float]:
         """Measure the model on the held-out set; empty without such a set."""
