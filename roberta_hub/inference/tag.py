@@ -199,9 +199,9 @@ def label_words(
             the mean, all others that of the first piece.
 
     Example:
-        >>> found = torch.tensor([[0.75, 0.25], [0.125, 0.875], [0.625, 0.375]])
+        >>> found = torch.tensor([[0.75, 0.25], [0.125, 0.875], [0.25, 0.75]])
         >>> [label_words(found, [[0, 1, 2]], "ab", how) for how in ("first", "max", "average")]
-        [[('a', 0.75)], [('b', 0.875)], [('b', 0.5)]]
+        [[('a', 0.75)], [('b', 0.875)], [('b', 0.625)]]
     """
     best = found.max(-1)
     names = [labels[k] for k in best.indices.tolist()]

@@ -165,6 +165,16 @@ def test_the_same_answers_before(folder: Path) -> None:
     assert_same(our_answers(folder), their_answers(folder))
 
 
+@pytest.mark.parametrize("count", [2, 3])
+@pytest.mark.parametrize("problem", [None, "regression", "single_label", "multi_label"])
+def test_what_a_head_learnt(problem: str | None, count: int, tmp_path: Path) -> None:
+    """Softmax, sigmoids or the raw numbers, as the pipeline gives them."""
+    folder = write("gottbert", tmp_path / "model", num_labels=count)
+    kind = problem if problem in (None, "regression") else f"{problem}_classification"
+    other = changed(folder, tmp_path / "m", "config.json", problem_type=kind)
+    assert_same(our_answers(other), their_answers(other))
+
+
 def test_a_head_that_is_not_tied_needs_its_matrix(kind: str, tmp_path: Path) -> None:
     folder = write_family(kind, tmp_path / "lm", head="lm")
     other = changed(folder, tmp_path / "m", "config.json", tie_word_embeddings=False)
