@@ -17,7 +17,7 @@ from torch import Tensor, nn
 from roberta_hub.arguments import kind_of, switch, text_of
 from roberta_hub.checkpoint.checkpoint import Checkpoint
 from roberta_hub.config import Inputs
-from roberta_hub.errors import InputTypeError
+from roberta_hub.errors import InputError, InputTypeError
 from roberta_hub.export import folder
 from roberta_hub.export.folder import Exported
 from roberta_hub.export.graph import Output
@@ -28,6 +28,7 @@ from roberta_hub.inference import (
     embed,
     explain,
     ids,
+    new_tokens,
     optimize,
     pronouns,
     replaced,
@@ -133,6 +134,7 @@ class RobertaHubInterface(nn.Module):
         optimize    makes inference faster, or quantizes it
         register_classification_head, register_token_head, register_span_head   new heads
         head_labels                         the classes of a head
+        add_tokens  words of your own, each of which is one token
         to, cuda    move it to another device
 
     fairseq's methods behave as in fairseq (`fairseq/models/roberta/hub_interface.py`): they keep
@@ -1597,6 +1599,64 @@ class RobertaHubInterface(nn.Module):
         if dtype is None:
             mention_bfloat16(next(self.model.parameters()).device)
         return self
+
+    def add_tokens(
+        self,
+        tokens: str | Iterable[str],
+        *,
+        special: bool = False,
+        normalized: bool | None = None,
+        lstrip: bool = False,
+        rstrip: bool = False,
+        single_word: bool = False,
+    ) -> int:
+        """Add words that are always one token each in a text, as markers are.
+
+        The vocabulary, the embedding table and the output of the language model grow together. The
+        row of a new id is the mean of the others and noise, N(0, 0.02), of a seed of its own, so
+        the same call gives the same model; train it before you ask it. `save` writes the tokens in
+        every format, and transformers gives the same ids.
+
+        Add them before an optimizer is made, since the parameters are new ones, and before
+        `optimize`.
+
+        Args:
+            tokens: one word or several. Control tokens such as `<s>` and `[SEP]` are not among
+                them: no text writes those.
+            special: whether transformers' `skip_special_tokens` leaves them out.
+            normalized: look for them in the text as the model reads it, so that an uncased model
+                finds "Foo" in "FOO"; None: unless they are special.
+            lstrip: white space before a token belongs to it.
+            rstrip: white space after a token belongs to it.
+            single_word: not inside longer words.
+
+        Returns:
+            The number of new ids. A word that the vocabulary has keeps its id.
+
+        Raises:
+            InputTypeError: a token is no str, or the model is not one of this package.
+            InputError: a token is empty or a control token; or the model is optimized.
+            VocabularyError: the model has no vocabulary.
+
+        Example:
+            >>> marked = roberta_hub.load_model("roberta.tiny")
+            >>> marked.add_tokens(["[E1]", "[/E1]"], special=True)
+            2
+            >>> marked.tokenize("[E1]Mary[/E1] reads")
+            ['[E1]', 'Mary', '[/E1]', 'Ġreads']
+        """
+        flags = {"special": special, "normalized": normalized}
+        flags |= {"lstrip": lstrip, "rstrip": rstrip, "single_word": single_word}
+        model = require_roberta(self.model, "add_tokens changes")
+        if self.optimized is not None:
+            raise InputError("this model is optimized for the words that it has; add tokens first")
+        own = self.cfg is model.config
+        before = len(self.tokenizer)
+        given = new_tokens.tokens_of(tokens, flags)
+        self.tokenizer = new_tokens.with_new_tokens(model, self.tokenizer, given)
+        self.bpe = self.tokenizer.engine
+        self.cfg = model.config if own else self.cfg
+        return len(self.tokenizer) - before
 
     def register_classification_head(
         self,

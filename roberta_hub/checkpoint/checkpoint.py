@@ -20,6 +20,7 @@ from roberta_hub.settings import HeadSettings, SentenceSettings, ZeroShotSetting
 
 EMBEDDING = "encoder.sentence_encoder.embed_tokens.weight"
 PROJECTION = "encoder.sentence_encoder.embed_projection.weight"
+POSITIONS = "encoder.sentence_encoder.embed_positions.weight"
 SEGMENTS = "encoder.sentence_encoder.segment_embeddings.weight"
 LM_WEIGHT = "encoder.lm_head.weight"
 VERSION_KEY = "encoder.sentence_encoder.version"

@@ -43,6 +43,7 @@ from roberta_hub.formats.format import WEIGHTS_BESIDE_CONFIG, CheckpointSource, 
 from roberta_hub.formats.tokenizer_files import (
     VOCABULARIES,
     check_layout,
+    fairseq_added_file,
     fairseq_dictionary,
     lays_out_as_roberta,
 )
@@ -55,12 +56,14 @@ from roberta_hub.formats.tokenizers import (
 )
 from roberta_hub.formats.upgrade import count_layers, is_post_norm_era, prune, upgrade
 from roberta_hub.settings import HeadKind, HeadSettings
+from roberta_hub.text.added import TOKENIZER_CONFIG_FILE
 from roberta_hub.text.bpe import GPT2BPE
 from roberta_hub.text.dictionary import Dictionary
-from roberta_hub.text.fairseq_files import Keywords, engine_in
+from roberta_hub.text.fairseq_files import Keywords, added_in, engine_in
 from roberta_hub.text.layout import SequenceLayout
 from roberta_hub.text.pieces import SubwordTokenizer
 from roberta_hub.text.tokenizer import Tokenizer
+from roberta_hub.text.with_added import with_tokens, without_added
 
 OURS = (
     "roberta_hub_labels",
@@ -443,7 +446,7 @@ def fairseq_family(
         >>> fairseq_family(None, Dictionary.roberta(), RobertaConfig())
         'roberta'
     """
-    if engine is None or isinstance(engine, GPT2BPE):
+    if engine is None or isinstance(without_added(engine), GPT2BPE):
         return "roberta"
     if SequenceLayout.of(dictionary).bos != dictionary.bos():  # `<s>` occurs twice
         return "camembert"
@@ -484,6 +487,9 @@ def _read_tokenizer(
     bpe = engine_in(source.folder, wanted.keywords)
     brought = UserTokenizer(folder=source.folder, bpe=bpe, words=words, labels=labels)
     parts = complete(brought, checkpoint, wanted, Keywords())
+    engine = parts.bpe or GPT2BPE.shipped()
+    if added := added_in(source.folder, engine, parts.dictionary):
+        parts = dataclasses.replace(parts, bpe=with_tokens(engine, added))
     checkpoint.family = fairseq_family(parts.bpe, parts.dictionary, checkpoint.config)
     return parts
 
@@ -492,8 +498,9 @@ def _write(checkpoint: Checkpoint, tokenizer: Tokenizer, directory: Path, head: 
     """See `Format.write`; every head is kept."""
     check_relative(checkpoint)
     check_layout(tokenizer, FAIRSEQ.name, lays_out_as_roberta(tokenizer))
-    shipped = tokenizer.engine is GPT2BPE.shipped()
+    shipped = without_added(tokenizer.engine) is GPT2BPE.shipped()
     files = {} if shipped else tokenizer.engine.fairseq_files()
+    files |= fairseq_added_file(tokenizer)
     dictionary = fairseq_dictionary(tokenizer, checkpoint.config.vocab_size)
     write_fairseq(dataclasses.replace(checkpoint, dictionary=dictionary), directory, files)
     advise_of_thresholds(checkpoint, "fairseq's", list(checkpoint.head_settings))
@@ -505,6 +512,6 @@ FAIRSEQ = Format(
     read=_read,
     read_tokenizer=_read_tokenizer,
     write=_write,
-    passing=("label/dict.txt", "encoder.json", "vocab.bpe", *VOCABULARIES),
+    passing=("label/dict.txt", "encoder.json", "vocab.bpe", TOKENIZER_CONFIG_FILE, *VOCABULARIES),
 )
 """A model.pt with dict.txt, and the tables of what cuts texts where that is not GPT-2's BPE."""

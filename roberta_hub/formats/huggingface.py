@@ -23,6 +23,7 @@ from roberta_hub.checkpoint.checkpoint import (
     LAYER,
     LM_WEIGHT,
     POOLER,
+    POSITIONS,
     SEGMENTS,
     VERSION_KEY,
     Checkpoint,
@@ -82,10 +83,9 @@ from roberta_hub.text.tokenizer import Tokenizer
 
 SETFIT_HEAD = "model_head.pkl"
 """SetFit's file next to a sentence-transformers model."""
-_POSITIONS = "encoder.sentence_encoder.embed_positions.weight"
 _SIZES = {
     "vocab_size": [(EMBEDDING, 0)],
-    "max_positions": [(_POSITIONS, 0)],
+    "max_positions": [(POSITIONS, 0)],
     "num_segments": [(SEGMENTS, 0)],
     "ffn_dim": [(f"{LAYER}0.fc1.weight", 0), (f"{LAYER}0.fc2.weight", 1)],
     "embed_dim": [(f"{LAYER}0.fc1.weight", 1), (f"{LAYER}0.fc2.weight", 0)],
@@ -178,9 +178,9 @@ def read_huggingface(
     weights = copy_to_memory(weights, dtype, neutral.origin)
     if table.positions_from_zero:
         _move_positions(weights, config, str(folder))
-    if row is not None and _POSITIONS in weights:
+    if row is not None and POSITIONS in weights:
         _fold(row, weights, config, str(folder))
-        finite = finite and is_finite(weights[_POSITIONS])  # of two large numbers it could be none
+        finite = finite and is_finite(weights[POSITIONS])  # of two large numbers it could be none
     _share_pooler(weights, table, heads)
     weights[VERSION_KEY] = torch.tensor([3.0])
     source = str(folder if file is None or file.name in WHOLE else file)
@@ -224,7 +224,7 @@ def _check_sizes(
     """
     names, fields = parameter_names(table, 1), {b: a for a, b in table.fields.items()}
     width = "embedding_dim" if "embedding_dim" in fields else "embed_dim"
-    for ours, places in {**_SIZES, width: [(EMBEDDING, 1), (_POSITIONS, 1)]}.items():
+    for ours, places in {**_SIZES, width: [(EMBEDDING, 1), (POSITIONS, 1)]}.items():
         field = fields.get(ours, "")
         tensors = [(theirs.get(names.get(tensor, "")), axis) for tensor, axis in places]
         found = {own.size(axis) for own, axis in tensors if own is not None and own.dim() == 2}
@@ -301,7 +301,7 @@ def _share_pooler(weights: dict[str, Tensor], table: NameTable, heads: Sequence[
 
 def _move_positions(weights: dict[str, Tensor], config: RobertaConfig, source: str) -> None:
     """Put rows of zeros before the position table, so that row `padding_idx + 1` is the first."""
-    positions = weights.get(_POSITIONS)
+    positions = weights.get(POSITIONS)
     if positions is None:
         return
     if positions.dim() != 2:
@@ -310,12 +310,12 @@ def _move_positions(weights: dict[str, Tensor], config: RobertaConfig, source: s
             "damaged or of another architecture"
         )
     nothing = positions.new_zeros(config.padding_idx + 1, positions.size(1))
-    weights[_POSITIONS] = torch.cat([nothing, positions])
+    weights[POSITIONS] = torch.cat([nothing, positions])
 
 
 def _fold(row: Tensor, weights: dict[str, Tensor], config: RobertaConfig, source: str) -> None:
     """Add the one row of token types, which every token gets, to every position."""
-    positions = weights[_POSITIONS]
+    positions = weights[POSITIONS]
     if row.dim() != 2 or not len(row) or row.shape[1:] != positions.shape[1:]:
         raise CheckpointError(
             f"{source}: token-type embeddings have shape {tuple(row.shape)} and position "
@@ -329,8 +329,8 @@ def _fold(row: Tensor, weights: dict[str, Tensor], config: RobertaConfig, source
             stacklevel=6,
         )
     # A clone: what is mapped is not written to.
-    weights[_POSITIONS] = positions.clone()
-    weights[_POSITIONS][config.padding_idx + 1 :] += row[0].to(positions.dtype)
+    weights[POSITIONS] = positions.clone()
+    weights[POSITIONS][config.padding_idx + 1 :] += row[0].to(positions.dtype)
 
 
 def write_huggingface(
@@ -400,7 +400,7 @@ def _their_tensors(
     names = parameter_names(table, layers, [head] if head else [])
     theirs = {names[name]: tensor for name, tensor in weights.items() if name in names}
     if table.positions_from_zero:
-        theirs[names[_POSITIONS]] = weights[_POSITIONS][config.padding_idx + 1 :]
+        theirs[names[POSITIONS]] = weights[POSITIONS][config.padding_idx + 1 :]
     if table.folded:
         nothing = torch.zeros(1, config.embed_dim, dtype=weights[EMBEDDING].dtype)
         theirs[table.prefix + table.folded] = nothing

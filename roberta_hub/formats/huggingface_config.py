@@ -67,7 +67,9 @@ def read_config(hf: Mapping[str, Any], table: NameTable, folder: Folder) -> Robe
                 values["embedding_dim"] = None
             values["project_sum"] = values["embedding_dim"] is not None
         if values.get("num_segments", 0) > 1 and "separator_idx" not in values:
-            values["separator_idx"] = _separator(hf, table, values["vocab_size"])
+            values["separator_idx"] = _separator(
+                hf, table, values["vocab_size"], values["padding_idx"]
+            )
         return RobertaConfig(**values)
     except (KeyError, TypeError, ValueError) as error:
         raise CheckpointError(f"{folder}/config.json: {type(error).__name__}: {error}") from None
@@ -133,12 +135,16 @@ def check_only(
             )
 
 
-def _separator(hf: Mapping[str, Any], table: NameTable, vocab_size: int) -> int | None:
-    """Return the id that ends a segment: the file's, else the family's; None: it has no row."""
+def _separator(hf: Mapping[str, Any], table: NameTable, vocab_size: int, pad: int) -> int | None:
+    """Return the id that ends a segment: the file's, else the family's, else one of the others.
+
+    A vocabulary knows better (`fit_segments`). None: there is no other id than padding.
+    """
     given = hf.get("sep_token_id")
     if given is not None:
         return given  # type: ignore[no-any-return]  # the configuration checks it
-    return next((i for i in table.separators if i < vocab_size), None)
+    usual = (*table.separators, 0, 1) if table.separators else ()
+    return next((i for i in usual if i < vocab_size and i != pad), None)
 
 
 def check_expressible(

@@ -7,11 +7,13 @@ import json
 
 from roberta_hub.arguments import brief
 from roberta_hub.errors import CheckpointError
-from roberta_hub.text.added import TOKENIZER_CONFIG_FILE
+from roberta_hub.text.added import LISTED, TOKENIZER_CONFIG_FILE
 from roberta_hub.text.dictionary import UNUSED_SUFFIX
 from roberta_hub.text.huggingface import LAYOUT
 from roberta_hub.text.layout import SequenceLayout
 from roberta_hub.text.tokenizer import Tokenizer
+from roberta_hub.text.tokenizer_json import TOKENIZER_FILE
+from roberta_hub.text.with_added import WithAddedTokens
 
 VOCABULARIES = (
     "vocab.json",
@@ -46,7 +48,25 @@ def tokenizer_files(tokenizer: Tokenizer, max_length: int) -> dict[str, bytes]:
     if not lays_out_as_roberta(tokenizer):
         about[LAYOUT] = _described(layout)
     files = tokenizer.engine.files(_rows(tokenizer))
+    if TOKENIZER_FILE not in files:  # which lists added tokens better
+        about |= _added(tokenizer)
     return files | {TOKENIZER_CONFIG_FILE: json.dumps(about, indent=2).encode()}
+
+
+def _added(tokenizer: Tokenizer) -> dict[str, object]:
+    """Describe the user's tokens as tokenizer_config.json does; none: nothing."""
+    engine = tokenizer.engine
+    entries = engine.entries(tokenizer.rows) if isinstance(engine, WithAddedTokens) else {}
+    return {LISTED: {str(number): entry for number, entry in entries.items()}} if entries else {}
+
+
+def fairseq_added_file(tokenizer: Tokenizer) -> dict[str, bytes]:
+    """Return the file that lists the user's tokens next to a dict.txt; fairseq ignores it.
+
+    Without such tokens there is none.
+    """
+    about = _added(tokenizer)
+    return {TOKENIZER_CONFIG_FILE: json.dumps(about, indent=2).encode()} if about else {}
 
 
 def is_written_by_its_class(tokenizer: Tokenizer) -> bool:

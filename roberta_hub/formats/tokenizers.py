@@ -9,19 +9,23 @@ import warnings
 from dataclasses import dataclass, replace
 from pathlib import Path
 
+import torch
+
 from roberta_hub.arguments import path_text
-from roberta_hub.checkpoint.checkpoint import SEGMENTS, Checkpoint, read_dictionary
+from roberta_hub.checkpoint.checkpoint import POSITIONS, SEGMENTS, Checkpoint, read_dictionary
+from roberta_hub.checkpoint.names.families import FAMILIES
 from roberta_hub.errors import InputError, Remedy, VocabularyError
 from roberta_hub.files import check_regular
 from roberta_hub.folder import Folder
 from roberta_hub.text.bpe import GPT2BPE
 from roberta_hub.text.dictionary import MASK, SPECIALS, Dictionary
-from roberta_hub.text.fairseq_files import Keywords, engine_in, tokenizer_keywords
+from roberta_hub.text.fairseq_files import Keywords, added_in, engine_in, tokenizer_keywords
 from roberta_hub.text.huggingface import read_tokenizer as read_huggingface_tokenizer
 from roberta_hub.text.layout import SequenceLayout
 from roberta_hub.text.missing import VOCABULARY_FILES, NoVocabulary, no_vocabulary
 from roberta_hub.text.pieces import SubwordTokenizer
 from roberta_hub.text.table_fit import check_table
+from roberta_hub.text.with_added import with_tokens, without_added
 
 _NAMED_FILES = (
     "vocab.txt",
@@ -155,6 +159,7 @@ def complete(
             bpe = NoVocabulary(checkpoint.source, files, dictionary.symbols[len(SPECIALS) :][:1])
     if asked.kind is not None:
         bpe = _asked_for(asked, bpe, brought.folder, checkpoint)
+    fit_padding(checkpoint, dictionary)
     check_table(
         dictionary,
         rows=checkpoint.config.vocab_size,
@@ -165,6 +170,26 @@ def complete(
     if brought.labels is not None:
         classes = Dictionary.parse(brought.labels, "label/dict.txt", add_mask=True)
     return TokenizerParts(bpe, dictionary, layout, classes)
+
+
+def fit_padding(checkpoint: Checkpoint, dictionary: Dictionary) -> None:
+    """Let the vocabulary say which id is padding, in families whose positions do not count it.
+
+    config.json of a BERT may say 0, which is what it means when it says nothing, whatever row
+    [PAD] has; of a RoBERTa it says where the positions begin, so that the two must agree.
+
+    Args:
+        checkpoint: is changed where its model is of such a family.
+        dictionary: of the model.
+    """
+    table, old = FAMILIES.get(checkpoint.family), checkpoint.config.padding_idx
+    if table is None or not table.positions_from_zero or dictionary.pad() == old:
+        return
+    checkpoint.config = replace(checkpoint.config, padding_idx=dictionary.pad())
+    positions = checkpoint.weights.get(POSITIONS)
+    if positions is not None:
+        nothing = positions.new_zeros(dictionary.pad() + 1, *positions.shape[1:])
+        checkpoint.weights[POSITIONS] = torch.cat([nothing, positions[old + 1 :]])
 
 
 def fit_segments(
@@ -233,7 +258,7 @@ def _asked_for(
                 "put dict.txt beside them, or Hugging Face's files",
             ),
         )
-    byte_level = bpe is None or isinstance(bpe, GPT2BPE)
+    byte_level = bpe is None or isinstance(without_added(bpe), GPT2BPE)
     if not lacks and byte_level == (asked.kind == "sentencepiece"):
         raise VocabularyError(
             f"{checkpoint.source}: bpe={asked.kind!r} is asked for, and its tokenizer is of "
@@ -275,7 +300,7 @@ def _from_path(
     engine = None if words is None else engine_in(folder, Keywords())
     if words is not None and engine is not None:
         dictionary = Dictionary.parse(words, str(folder / "dict.txt"), add_mask=True)
-        return engine, dictionary, None
+        return with_tokens(engine, added_in(folder, engine, dictionary)), dictionary, None
     brought = read_huggingface_tokenizer(folder, family)
     if brought is None:
         raise VocabularyError(

@@ -23,6 +23,7 @@ from roberta_hub.text.bpe import GPT2BPE
 from roberta_hub.text.layout import FIRST_PIECE
 from roberta_hub.text.texts import as_strings
 from roberta_hub.text.tokenizer import Tokenizer
+from roberta_hub.text.with_added import without_added
 
 
 @dataclass(frozen=True)
@@ -149,7 +150,7 @@ def with_candidate(
     prefix, name = schema.before.rstrip(), candidate.strip()
     text = prefix + lead + name + schema.after
     ids = tokenizer.encode(text)
-    if isinstance(tokenizer.engine, GPT2BPE):
+    if isinstance(without_added(tokenizer.engine), GPT2BPE):
         start = FIRST_PIECE + len(tokenizer.ids_of(prefix))
         end = start + len(tokenizer.ids_of(lead + name))
     else:

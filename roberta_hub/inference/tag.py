@@ -20,11 +20,11 @@ from roberta_hub.inference.heads import Heads
 from roberta_hub.inference.windows import Windows
 from roberta_hub.model.known_head import known_head
 from roberta_hub.settings import AGGREGATIONS, Aggregation, WordRule
-from roberta_hub.text.alignment import Extent, align, ink_of
+from roberta_hub.text.alignment import Extent, align, ink_of, split_at
 from roberta_hub.text.layout import FIRST_PIECE
 from roberta_hub.text.tokenizer import Tokenizer
+from roberta_hub.text.with_added import without_added
 from roberta_hub.text.wordpiece import WordPiece
-from roberta_hub.text.wordpiece_rules import PREFIX
 
 OUTSIDE = "O"
 """Label of words outside any span."""
@@ -323,12 +323,16 @@ def words_and_pieces(
     if aggregation == "piece":
         extents = ink_of(text, tokenizer.offsets(text))
         return extents, [[place] for place in range(FIRST_PIECE, FIRST_PIECE + len(extents))]
-    if aggregation != "word" and rule == "words" and isinstance(tokenizer.engine, WordPiece):
+    if (
+        aggregation != "word"
+        and rule == "words"
+        and isinstance(without_added(tokenizer.engine), WordPiece)
+    ):
         return _wordpiece_words(tokenizer, text)
     if rule == "parts":
         words = word_parts(text)
         return words, align(tokenizer, text, words)
-    words = words_to_label(text)
+    words = split_at(words_to_label(text), tokenizer.added_offsets(text))
     pieces = _with_space(tokenizer, text, align(tokenizer, text, words))
     # What begins in one piece has one label: in scripts without spaces, several characters.
     joined: list[tuple[Extent, list[int]]] = []
@@ -344,9 +348,10 @@ def words_and_pieces(
 def _wordpiece_words(tokenizer: Tokenizer, text: str) -> tuple[list[Extent], list[list[int]]]:
     words: list[Extent] = []
     pieces: list[list[int]] = []
-    found = zip(tokenizer.tokenize(text), tokenizer.offsets(text), strict=True)
-    for place, (name, (start, end)) in enumerate(found, FIRST_PIECE):
-        if name.startswith(PREFIX) and pieces:
+    begins = map(tokenizer.engine.begins_word, tokenizer.engine.encode_ids(text))
+    found = zip(begins, tokenizer.offsets(text), strict=True)
+    for place, (begins_word, (start, end)) in enumerate(found, FIRST_PIECE):
+        if not begins_word and pieces:
             words[-1] = (words[-1][0], end)
             pieces[-1].append(place)
         else:

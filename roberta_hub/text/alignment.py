@@ -102,6 +102,28 @@ def overlapping(text: str, pieces: Sequence[Extent], words: Sequence[Extent]) ->
     return found
 
 
+def split_at(words: Sequence[Extent], tokens: Sequence[Extent]) -> list[Extent]:
+    """Make each token a word of its own; of the words around it the rest stays.
+
+    Args:
+        words: in order, and apart.
+        tokens: the same.
+
+    Example:
+        >>> split_at([(0, 3), (4, 9)], [(4, 6), (8, 9)])
+        [(0, 3), (4, 6), (6, 8), (8, 9)]
+    """
+    tokens = [token for token in tokens if token[0] < token[1]]
+    found = list(tokens)
+    for start, end in words:
+        for first, last in tokens:
+            if first < end and last > start:
+                found += [(start, first)] if start < first else []
+                start = max(start, last)
+        found += [(start, end)] if start < end else []
+    return sorted(found)
+
+
 def ink_of(text: str, extents: Sequence[Extent]) -> list[Extent]:
     """Return extents without the whitespace that they begin with.
 

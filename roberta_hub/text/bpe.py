@@ -8,7 +8,6 @@ from __future__ import annotations
 
 import functools
 import os
-import re
 from collections.abc import Iterable, Mapping, Sequence
 from itertools import accumulate, pairwise
 from pathlib import Path
@@ -29,7 +28,7 @@ from roberta_hub.text.gpt2_tables import (
     read_merges,
 )
 from roberta_hub.text.merging import BEGIN, END, MAX_JOINED, Merger
-from roberta_hub.text.pieces import JoinedBatch
+from roberta_hub.text.pieces import JoinedBatch, NormalizedText
 from roberta_hub.text.tokenizer_json import TOKENIZER_FILE, write_byte_level
 from roberta_hub.text.vocabulary import shipped_vocabulary
 
@@ -43,10 +42,7 @@ class GPT2BPE:
         merges: the two parts of each merge, earliest first.
         ids: the id of each token; None for GPT-2's numbering: bytes in `BYTE_ORDER`, merge k = 256
             + k, then `<|endoftext|>`.
-        added: words that are always one token each, even inside other
-            words, as transformers' `add_tokens` makes them.
-        add_prefix_space: a text, and what follows an added word, is read with a space before it
-            unless it has one.
+        add_prefix_space: a text is read with a space before it unless it has one.
         fairseq_names: what fairseq calls the files of ids and merges.
 
     Raises:
@@ -63,7 +59,6 @@ class GPT2BPE:
         merges: Sequence[tuple[bytes, bytes]],
         ids: Mapping[bytes, int] | None = None,
         *,
-        added: Sequence[str] = (),
         add_prefix_space: bool = False,
         fairseq_names: tuple[str, str] = ("encoder.json", "vocab.bpe"),
     ) -> None:
@@ -76,8 +71,6 @@ class GPT2BPE:
             self._bytes = {number: token for token, number in ids.items()}
         self._symbols = {str(number): number for number in self._bytes}
         self._text_tokens = frozenset(tokens)
-        self._added = self._number(added)
-        self._added_words = _any_of(added)
         self.add_prefix_space = add_prefix_space
         self._fairseq_names = fairseq_names
         self.max_id = max(self._bytes)
@@ -85,20 +78,6 @@ class GPT2BPE:
         self.size = self.max_id + 1
         """One more than that."""
         self._merger = Merger(tokens, ids, self.size)
-
-    def _number(self, added: Sequence[str]) -> dict[str, int]:
-        """Number the added words: each by its token, where the table has one of that picture."""
-        pictures = self.printable_ids() if added else {}
-        numbers: dict[str, int] = {}
-        for word in added:
-            if word in pictures:
-                numbers[word] = int(pictures[word])
-                continue
-            numbers[word] = max(self._bytes) + 1
-            self._bytes[numbers[word]] = word.encode()
-            self._symbols[str(numbers[word])] = numbers[word]
-        self._text_tokens |= {word.encode() for word in added}
-        return numbers
 
     @classmethod
     @functools.lru_cache(maxsize=1)
@@ -152,15 +131,7 @@ class GPT2BPE:
             [27, 27932, 29]
         """
         check_text(text)
-        if self._added_words is None:
-            return self._merger.encode(self.prefixed(text) if self.add_prefix_space else text)
-        ids: list[int] = []
-        for part in self._added_words.split(text):
-            if part in self._added:
-                ids.append(self._added[part])
-            else:
-                ids += self._merger.encode(self.prefixed(part))
-        return ids
+        return self._merger.encode(self.prefixed(text) if self.add_prefix_space else text)
 
     def prefixed(self, text: str) -> str:
         """Return the text with the space before it that `add_prefix_space` asks for."""
@@ -168,10 +139,8 @@ class GPT2BPE:
         return " " + text if needed else text
 
     @property
-    def batch_encoder(self) -> JoinedBatch | None:
-        """Gives the ids of `encode_ids`; None where words were added, which it cannot see."""
-        if self._added:
-            return None
+    def batch_encoder(self) -> JoinedBatch:
+        """Gives the ids of `encode_ids`."""
         prepare = self.prefixed if self.add_prefix_space else None
         return JoinedBatch(BEGIN, END, MAX_JOINED, self._merger.encode_joined, prepare)
 
@@ -181,20 +150,14 @@ class GPT2BPE:
         return self._symbols
 
     @property
-    def added(self) -> dict[str, str]:
-        """Dictionary symbol of each added word."""
-        return {word: str(number) for word, number in self._added.items()}
-
-    @property
     def settings(self) -> dict[str, object]:
         """What tokenizer_config.json says of these tables."""
         return {"tokenizer_class": "RobertaTokenizer", "add_prefix_space": self.add_prefix_space}
 
     @property
     def fingerprint(self) -> str:
-        """Added words and the space in front; "" without either."""
-        odd = self.added or self.add_prefix_space
-        return f"{self.added} {self.add_prefix_space}" if odd else ""
+        """The space in front; "" without one."""
+        return "{} True" if self.add_prefix_space else ""  # as in states of training runs
 
     def spans(self, text: str) -> list[tuple[int, int]]:
         """Return (start, end) in characters of each piece of a text.
@@ -223,18 +186,15 @@ class GPT2BPE:
             [(0, 3), (3, 5), (5, 6), (6, 7)]
         """
         check_text(text)
-        words = [text] if self._added_words is None else self._added_words.split(text)
-        lengths: list[int] = []
-        for word in words:
-            if word in self._added:
-                lengths.append(len(word.encode()))
-                continue
-            prefixed = self.prefixed(word)
-            own = [len(self._bytes[i]) for i in self._merger.encode(prefixed)]
-            if prefixed != word:
-                own[0] -= 1  # the space that is not in the text
-            lengths += own
+        prefixed = self.prefixed(text)
+        lengths = [len(self._bytes[i]) for i in self._merger.encode(prefixed)]
+        if prefixed != text:
+            lengths[0] -= 1  # the space that is not in the text
         return list(pairwise(accumulate(lengths, initial=0)))
+
+    def normalized(self, text: str) -> NormalizedText:
+        """As it is."""
+        return NormalizedText.same(text)
 
     def encode(self, text: str) -> str:
         """Turn text into GPT-2 ids as decimal strings separated by spaces, as in fairseq.
@@ -321,6 +281,10 @@ class GPT2BPE:
 
     surface = token_bytes
 
+    def word_surface(self, word: str) -> bytes:
+        """The word itself, without a space."""
+        return word.encode()
+
     @functools.cached_property
     def bpe(self) -> GPT2Encoder:
         """GPT-2's encoder, as `roberta.bpe.bpe` in fairseq."""
@@ -358,7 +322,7 @@ class GPT2BPE:
         return [f"{printable(left)} {printable(right)}" for left, right in self._merges]
 
     def files(self, rows: Sequence[int | str]) -> dict[str, bytes]:
-        """vocab.json, merges.txt and tokenizer.json; added_tokens.json where words were added.
+        """vocab.json, merges.txt and tokenizer.json.
 
         tokenizer.json repeats it, for `tokenizers` and servers based on it. It is
         left out where a merge makes a piece without an id, which `tokenizers` refuses.
@@ -369,8 +333,7 @@ class GPT2BPE:
         Raises:
             CheckpointError: a piece with two ids.
         """
-        words = {number: word for word, number in self._added.items()}
-        names = [row if isinstance(row, str) else words.get(row) or self.piece(row) for row in rows]
+        names = [row if isinstance(row, str) else self.piece(row) for row in rows]
         ids = {name: i for i, name in enumerate(names)}
         if len(ids) < len(names):
             twice = next(name for i, name in enumerate(names) if ids[name] != i)
@@ -378,37 +341,29 @@ class GPT2BPE:
                 f"the dictionary gives {twice!r} two ids, which vocab.json cannot express; save as "
                 "'fairseq'"
             )
-        added = {word: ids[word] for word in self._added if word in ids}
-        files = {"added_tokens.json": ids_file(added)} if added else {}
         merges = self.printable_merges()
-        files |= {"vocab.json": ids_file(ids), "merges.txt": merges_file(merges)}
+        files = {"vocab.json": ids_file(ids), "merges.txt": merges_file(merges)}
         pairs = [merge.split(" ") for merge in merges]
         pieces = {piece for left, right in pairs for piece in (left, right, left + right)}
         if pieces | {SPECIALS[0], SPECIALS[2]} <= ids.keys():
             prefix = self.add_prefix_space
-            files[TOKENIZER_FILE] = write_byte_level(ids, added, pairs, add_prefix_space=prefix)
+            files[TOKENIZER_FILE] = write_byte_level(ids, pairs, add_prefix_space=prefix)
         return files
 
     def fairseq_files(self) -> dict[str, bytes]:
         """encoder.json and vocab.bpe, or the names that they were read by.
 
         Raises:
-            CheckpointError: fairseq's BPE has no added words, and puts no space in front.
+            CheckpointError: fairseq's BPE puts no space in front.
         """
-        if self._added or self.add_prefix_space:
+        if self.add_prefix_space:
             raise CheckpointError(
-                "fairseq's BPE has no added words and puts no space before a text, as this "
-                "tokenizer does; save as 'huggingface' or 'roberta_hub'"
+                "fairseq's BPE puts no space before a text, as this tokenizer does; save as "
+                "'huggingface' or 'roberta_hub'"
             )
         ids = {self.piece(number): number for number in self._symbols.values()}
         contents = (ids_file(ids), merges_file(self.printable_merges()))
         return dict(zip(self._fairseq_names, contents, strict=True))
-
-
-def _any_of(words: Sequence[str]) -> re.Pattern[str] | None:
-    """Finds the first of some words, and of those that begin there the longest; None: no words."""
-    longest_first = sorted(words, key=len, reverse=True)
-    return re.compile(f"({'|'.join(map(re.escape, longest_first))})") if words else None
 
 
 class GPT2Encoder:

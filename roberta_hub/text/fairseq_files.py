@@ -11,13 +11,16 @@ from roberta_hub.arguments import brief, path_text
 from roberta_hub.errors import InputError, VocabularyError
 from roberta_hub.files import check_regular
 from roberta_hub.folder import Folder
+from roberta_hub.text.added import TOKENIZER_CONFIG_FILE, read_added
+from roberta_hub.text.added_token import AddedToken
 from roberta_hub.text.bpe import GPT2BPE
-from roberta_hub.text.dictionary import OVERWRITE_FLAG
+from roberta_hub.text.dictionary import OVERWRITE_FLAG, Dictionary
 from roberta_hub.text.gpt2_tables import read_merges
 from roberta_hub.text.pieces import SubwordTokenizer
 from roberta_hub.text.sentencepiece_file import read_model
 from roberta_hub.text.unigram import SentencePiece
 from roberta_hub.text.unigram_family import CAMEMBERT, FILE, XLM_R
+from roberta_hub.text.with_added import added_symbol
 
 GPT2 = ("encoder.json", "vocab.bpe")
 BYTE_BPE = ("vocab.json", "merges.txt")
@@ -136,6 +139,32 @@ def engine_in(folder: Folder | None, keywords: Keywords) -> SubwordTokenizer | N
     first, second = paths
     own = {"fairseq_names": BYTE_BPE if kind == "hf_byte_bpe" else GPT2}
     return GPT2BPE.from_files(first, second, add_prefix_space=keywords.add_prefix_space, **own)
+
+
+def added_in(
+    folder: Folder, tokenizer: SubwordTokenizer, dictionary: Dictionary
+) -> dict[str, AddedToken]:
+    """Return the user's tokens of a fairseq directory, by their symbols in dict.txt.
+
+    fairseq's files have no place for them, so `save` writes a tokenizer_config.json too. What it
+    lists under ids of other symbols is of another tokenizer, and fairseq does not read it.
+
+    Raises:
+        VocabularyError: the file is damaged.
+    """
+    if not folder.is_file(TOKENIZER_CONFIG_FILE):
+        return {}
+    added, found = read_added(folder), {}
+    for number, token in added.listed.items():
+        word, symbol = token.word, dictionary[number]  # of an id beyond it `<unk>`
+        piece = tokenizer.symbols.get(symbol)
+        if piece is None:
+            is_it = symbol in (word, added_symbol(word))
+        else:
+            is_it = tokenizer.piece(piece) == word
+        if is_it and not added.is_control(word):
+            found[symbol] = token
+    return found
 
 
 def _kind_in(folder: Folder | None) -> str | None:

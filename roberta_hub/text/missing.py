@@ -8,7 +8,7 @@ from typing import NoReturn
 from roberta_hub.errors import CheckpointError, Remedy, VocabularyError
 from roberta_hub.text.dictionary import MASK, SPECIALS, Dictionary
 from roberta_hub.text.layout import SequenceLayout
-from roberta_hub.text.pieces import JoinedBatch
+from roberta_hub.text.pieces import JoinedBatch, NormalizedText
 
 WORDPIECE_SYMBOLS = {
     "pad": "[PAD]",
@@ -94,11 +94,19 @@ class NoVocabulary:
         """Refuse."""
         self.refuse()
 
+    def normalized(self, text: str) -> NormalizedText:
+        """Refuse."""
+        self.refuse()
+
     def piece(self, number: int) -> str:
         """Refuse."""
         self.refuse()
 
     def surface(self, number: int) -> bytes:
+        """Refuse."""
+        self.refuse()
+
+    def word_surface(self, word: str) -> bytes:
         """Refuse."""
         self.refuse()
 

@@ -10,6 +10,7 @@ from __future__ import annotations
 from array import array
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
+from itertools import pairwise
 from typing import Protocol, runtime_checkable
 
 
@@ -37,6 +38,46 @@ class ListBatch:
     encode: Callable[[list[str]], list[list[int]]]
     """Encodes each sentence as `SubwordTokenizer.encode_ids` does, with the same errors.
     """
+
+
+@dataclass(frozen=True)
+class NormalizedText:
+    """A text as a tokenizer reads it, and where each of its n characters comes from.
+
+    Example:
+        >>> NormalizedText("ae", starts=[0, 0], ends=[1, 1]).origin(1, 2)  # of "æ", say
+        (0, 1)
+    """
+
+    text: str
+    starts: Sequence[int]
+    """Where the character begins that each one was read from: n."""
+    ends: Sequence[int]
+    """Where it ends: n."""
+
+    @classmethod
+    def same(cls, text: str) -> NormalizedText:
+        """A text that is read as it is."""
+        return cls(text, range(len(text)), range(1, len(text) + 1))
+
+    def part(self, start: int, end: int) -> NormalizedText:
+        """Return the characters from `start` to `end`, exclusive."""
+        return NormalizedText(self.text[start:end], self.starts[start:end], self.ends[start:end])
+
+    def within(self, outer: NormalizedText) -> NormalizedText:
+        """Return the same, where what was read is the text of `outer`."""
+        starts = [
+            outer.starts[start] if start < len(outer.starts) else outer.ends[-1]
+            for start in self.starts
+        ]
+        return NormalizedText(self.text, starts, [outer.ends[end - 1] for end in self.ends])
+
+    def origin(self, start: int, end: int) -> tuple[int, int]:
+        """Return (start, end) in the original text of some characters, also of none."""
+        if start < end:
+            return self.starts[start], max(self.ends[start:end])
+        place = self.starts[start] if start < len(self.starts) else self.ends[-1]
+        return place, place
 
 
 @runtime_checkable
@@ -93,6 +134,13 @@ class SubwordTokenizer(Protocol):
         """
         ...
 
+    def normalized(self, text: str) -> NormalizedText:
+        """Text as the tokenizer reads it before it splits it, with all its white space.
+
+        Normalizing it again changes nothing, so `encode_ids` of a part gives that part's pieces.
+        """
+        ...
+
     def piece(self, number: int) -> str:
         """Piece as the tokenizer's files write it: 'Ġworld', '##ing', '▁de'."""
         ...
@@ -102,6 +150,10 @@ class SubwordTokenizer(Protocol):
 
         Bytes, since a byte-level piece may be a part of a character.
         """
+        ...
+
+    def word_surface(self, word: str) -> bytes:
+        """Text that an added token, a whole word, adds to a decoded text."""
         ...
 
     def is_text(self, number: int) -> bool:
@@ -152,3 +204,17 @@ class SubwordTokenizer(Protocol):
     def is_beginning_of_word(self, x: str, /) -> bool:
         """Whether a symbol begins a word."""
         ...
+
+
+def ends_of(starts: Sequence[int]) -> list[int]:
+    """Return where the character ends that each of a text's characters was read from.
+
+    Example:
+        >>> ends_of([0, 0, 1, 3])  # two characters from one, and one from two
+        [1, 1, 3]
+    """
+    ends, end = [], starts[-1]
+    for start, following in reversed(list(pairwise(starts))):
+        end = following if following > start else end
+        ends.append(end)
+    return ends[::-1]

@@ -24,6 +24,7 @@ from roberta_hub.text.layout import SequenceLayout
 from roberta_hub.text.pieces import SubwordTokenizer
 from roberta_hub.text.sequences import Sequences
 from roberta_hub.text.sequences import Text as Text
+from roberta_hub.text.with_added import WithAddedTokens
 
 
 class Tokenizer:
@@ -327,6 +328,17 @@ class Tokenizer:
             [(0, 3), (3, 4), (3, 4), (4, 5)]
         """
         return self.engine.spans(text)
+
+    def added_offsets(self, text: str) -> list[tuple[int, int]]:
+        """Tell where added tokens are in a text, in characters, without the blanks of theirs."""
+        engine = self.engine
+        if not isinstance(engine, WithAddedTokens):
+            return []
+        found = engine.token_spans(text)
+        return [
+            (end - len(text[start:end].lstrip()), start + len(text[start:end].rstrip()))
+            for start, end in found
+        ]
 
     @functools.cached_property
     def _surfaces(self) -> list[bytes]:

@@ -118,45 +118,6 @@ def kind_of_model(folder: Folder) -> str:
     return named
 
 
-@dataclass(frozen=True)
-class Added:
-    """One token that was added to a vocabulary, as a file lists it."""
-
-    word: str
-    id: int
-    special: bool | None = None
-    """A control token, which no text may write here; None: the file does not say."""
-    normalized: bool = True
-    """It is looked for in the normalized text."""
-    odd: bool = False
-    """It is found in another way than by its letters alone: lstrip, rstrip or single_word."""
-
-    @classmethod
-    def of(cls, number: object, entry: Mapping[str, Any]) -> Added:
-        """Read an entry of tokenizer.json, or one of tokenizer_config.json.
-
-        Raises:
-            KeyError: the entry has no word.
-            VocabularyError: the word is empty or no str, or the number no whole number.
-        """
-        word, special = entry["content"], bool(entry.get("special"))
-        if type(number) is not int or not isinstance(word, str) or not word:
-            raise VocabularyError(
-                f"added token {brief(word)} has id {brief(number)}; a token is a text and its id a "
-                "whole number"
-            )
-        normalized = bool(entry.get("normalized", not special))
-        odd = any(entry.get(flag) for flag in ("lstrip", "rstrip", "single_word"))
-        return cls(word, number, special, normalized, odd)
-
-
-def added_tokens(folder: Folder) -> list[Added]:
-    """Return the tokens that the file adds to the model's vocabulary, or names in it."""
-    with reading(folder / TOKENIZER_FILE, "it lists no added tokens as transformers does"):
-        entries = read_table(folder).get("added_tokens") or ()
-        return [Added.of(entry["id"], entry) for entry in entries]
-
-
 def read_separators(
     folder: Folder, begin: tuple[str, int], end: tuple[str, int], kind: str | None, own: int
 ) -> int:
@@ -338,13 +299,13 @@ class UnigramTable:
 
 
 def read_unigram(
-    folder: Folder, specials: set[str], *, by_class: bool, cut_commas: bool
+    folder: Folder, controls: set[str], *, by_class: bool, cut_commas: bool
 ) -> UnigramTable:
     """Make a model of the file's vocabulary, whose order stays, and its character map.
 
     Args:
         folder: holds the file.
-        specials: names that no text may write, beside those that the file adds.
+        controls: names that no text may write.
         by_class: transformers' class of a family cuts the words, whatever the file says.
         cut_commas: the engine cuts pieces like `▁9,` again, which get back what they lost on
             writing.
@@ -353,7 +314,7 @@ def read_unigram(
         VocabularyError: no unigram model, or one whose texts are changed or cut in another way than
             SentencePiece does: the message says which part.
     """
-    table, added = read_table(folder), added_tokens(folder)
+    table = read_table(folder)
     with reading(folder / TOKENIZER_FILE, "it holds no unigram model"):
         part = table["model"]
         check_model(part, "Unigram")
@@ -363,12 +324,6 @@ def read_unigram(
         found = unigram_steps(table, by_class=by_class)
         if type(unknown) is not int or not 0 <= unknown < len(texts):
             raise VocabularyError(f"unk_id is {brief(unknown)}, and it has {len(texts)} pieces")
-        if words := [token.word for token in added if not token.special]:
-            raise VocabularyError(
-                f"it adds words that a text can write, {brief(words[0])} among them, which is not "
-                "done here, so their texts would get other ids; add them as special tokens, and "
-                "save the tokenizer again"
-            )
         fallback = part.get("byte_fallback", False)
         if not isinstance(fallback, bool):
             raise VocabularyError(f"byte_fallback is {brief(fallback)}, not true or false")
@@ -379,7 +334,6 @@ def read_unigram(
                 else score
                 for text, score in zip(texts, scores, strict=True)
             ]
-        controls = specials | {token.word for token in added}
         kinds = bytearray(_kind_of_piece(text, controls) for text in texts)
         if fallback:
             kinds = bytearray(BYTE if t in BYTES else k for t, k in zip(texts, kinds, strict=True))
@@ -405,7 +359,6 @@ def _kind_of_piece(text: str, controls: set[str]) -> int:
 
 def write_byte_level(
     ids: Mapping[str, int],
-    words: Mapping[str, int],
     merges: Sequence[Sequence[str]],
     *,
     add_prefix_space: bool,
@@ -414,7 +367,6 @@ def write_byte_level(
 
     Args:
         ids: of each printable piece or symbol.
-        words: ids of words that are always one piece.
         merges: the two printable parts of each, earliest first.
         add_prefix_space: whether a text is read with a space before it.
     """
@@ -427,8 +379,8 @@ def write_byte_level(
     }
     return _written(
         added_tokens=[
-            _added(number, word, mask=MASK, special=word in specials)
-            for word, number in sorted({**words, **specials}.items(), key=lambda item: item[1])
+            _added(number, word, mask=MASK)
+            for word, number in sorted(specials.items(), key=lambda item: item[1])
         ],
         normalizer=None,
         pre_tokenizer=bytes_to_text,
@@ -549,16 +501,16 @@ def _written(indent: int | None = None, **parts: object) -> bytes:
     return json.dumps(table, ensure_ascii=False, indent=indent).encode()
 
 
-def _added(number: int, word: str, *, mask: str = "", special: bool = True) -> dict[str, object]:
-    """Describe an added token; white space before a mask belongs to it, as in `fill_mask`."""
+def _added(number: int, word: str, *, mask: str = "") -> dict[str, object]:
+    """Describe a control token; white space before a mask belongs to it, as in `fill_mask`."""
     return {
         "id": number,
         "content": word,
         "single_word": False,
         "lstrip": word == mask,
         "rstrip": False,
-        "normalized": not special,
-        "special": special,
+        "normalized": False,
+        "special": True,
     }
 
 

@@ -119,6 +119,11 @@ class Fold(dict[int, str]):
         return folded
 
     def _fold(self, code: int) -> str:
+        points = self._tables.punctuation
+        return "".join(f" {c} " if is_in(points, ord(c)) else c for c in self._plain(code))
+
+    def _plain(self, code: int) -> str:
+        """Return what a character becomes before words are cut at punctuation."""
         known, text = self._tables, chr(code)
         if is_in(known.dropped, code):
             return ""
@@ -128,7 +133,6 @@ class Fold(dict[int, str]):
             text = "".join(c for c in decomposed(text) if not is_in(known.marks, ord(c)))
         if self.lower:
             text = "".join(known.lower.get(c, c) for c in text)
-        text = "".join(f" {c} " if is_in(known.punctuation, ord(c)) else c for c in text)
         return f" {text} " if self.chinese and is_in(known.chinese, code) else text
 
     def is_mark(self, code: int) -> bool:
@@ -148,6 +152,18 @@ class Fold(dict[int, str]):
         apart = [(part, i) for c, i in kept for part in decomposed(c)]
         letters = in_order([part for part, _ in apart], self._tables.order)
         return list(zip(letters, (i for _, i in apart), strict=True))
+
+    def normalized(self, text: str) -> tuple[str, list[int]]:
+        """Return the folded text, and the index of the character that each of its own came from.
+
+        Punctuation has no blanks around it here.
+
+        Example:
+            >>> Fold(lower=True, strip=True, chinese=True).normalized("Dé-好")
+            ('de- 好 ', [0, 1, 2, 3, 3, 3])
+        """
+        parts = [(self._plain(ord(letter)), i) for letter, i in self.ordered(text)]
+        return "".join(part for part, _ in parts), [i for part, i in parts for _ in part]
 
     def words(self, chunk: str) -> list[str]:
         """Cut into words what has no white space inside.

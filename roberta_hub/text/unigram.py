@@ -7,6 +7,7 @@ and give other ids: ties between scores are broken by context.
 
 from __future__ import annotations
 
+import functools
 import hashlib
 import re
 from collections.abc import Iterable, Mapping, Sequence
@@ -21,16 +22,19 @@ from roberta_hub.errors import (
     VocabularyError,
 )
 from roberta_hub.extras import install
+from roberta_hub.text.added import CONTROL_NAMES
 from roberta_hub.text.characters import check_text
-from roberta_hub.text.dictionary import MASK, SPECIALS
-from roberta_hub.text.pieces import ListBatch
+from roberta_hub.text.dictionary import SPECIALS
+from roberta_hub.text.pieces import ListBatch, NormalizedText, ends_of
 from roberta_hub.text.sentencepiece_file import (
     BYTE,
     NORMAL,
     UNIGRAM,
+    UNKNOWN,
     UNUSED,
     USER_DEFINED,
     SentencePieceModel,
+    model_of,
 )
 from roberta_hub.text.tokenizer_json import TOKENIZER_FILE, write_unigram
 from roberta_hub.text.unicode import unicode_tables
@@ -48,8 +52,6 @@ SPACE_SYMBOL = "▁"
 """What SentencePiece writes for a space: U+2581."""
 OLDEST_SENTENCEPIECE = (0, 2, 3)
 """The oldest version of the library: older ones crash on false files."""
-CONTROL_NAMES = frozenset({*SPECIALS, MASK, "[CLS]", "[SEP]", "[PAD]", "[UNK]", "[MASK]"})
-"""Names that no text may write, whatever kind a file gives them."""
 
 
 class SentencePiece:
@@ -202,7 +204,7 @@ class SentencePiece:
         normal, starts = self._library.normalize(read, with_offsets=True)
         if cleaned is not None:
             starts = [cleaned.starts[start] for start in starts]
-        ends = _ends(starts)
+        ends = ends_of(starts)
         if self.model.add_dummy_prefix and len(starts) > 1 and starts[0] == starts[1]:
             ends[0] = starts[0]  # a space that is not in the text
         sizes = [1] * len(normal)
@@ -220,6 +222,35 @@ class SentencePiece:
         places = pairwise(accumulate(lengths, initial=0))
         return [(starts[first], max(ends[first:last])) for first, last in places]
 
+    def normalized(self, text: str) -> NormalizedText:
+        """Cleaned as the family's are, and by the character map; all white space stays."""
+        cleaning = self.family.cleaning
+        read, starts = text, list(range(len(text) + 1))
+        if cleaning is not None:
+            cleaned = cleaning.clean(text)
+            read, starts = cleaned.text, list(cleaned.starts)
+        if self.model.character_map:
+            mapped, places = self._mapper.normalize(read, with_offsets=True)
+            starts = [starts[place] for place in places]
+            read = "".join(
+                " " if c == SPACE_SYMBOL and read[place] != SPACE_SYMBOL else c
+                for c, place in zip(mapped, places, strict=False)
+            )
+        return NormalizedText(read, starts[:-1], ends_of(starts)[: len(read)])
+
+    @functools.cached_property
+    def _mapper(self) -> Any:
+        """Does what the character map says, and nothing to white space."""
+        bare = model_of(
+            ["<unk>", SPACE_SYMBOL],
+            [0.0, 0.0],
+            bytes([UNKNOWN, NORMAL]),
+            character_map=self.model.character_map,
+            add_dummy_prefix=False,
+            remove_extra_whitespaces=False,
+        )
+        return _load(bare.serialized())
+
     def _length(self, piece: str) -> int:
         if not self._bytes:
             return len(piece)
@@ -235,6 +266,10 @@ class SentencePiece:
         if self.model.kinds[number] == BYTE:
             return bytes([int(text[3:5], 16)])
         return text.replace(SPACE_SYMBOL, " ").encode()
+
+    def word_surface(self, word: str) -> bytes:
+        """The word itself, without a space."""
+        return word.encode()
 
     def is_text(self, number: int) -> bool:
         """Whether `encode_ids` can return this number."""
@@ -299,20 +334,6 @@ class SentencePiece:
     def is_beginning_of_word(self, x: str) -> bool:
         """Whether a symbol begins a word; fairseq's special symbols do."""
         return x in SPECIALS or x.startswith(SPACE_SYMBOL)
-
-
-def _ends(starts: Sequence[int]) -> list[int]:
-    """Return where the character ends that each of a text's characters was read from.
-
-    Example:
-        >>> _ends([0, 0, 1, 3])  # two characters from one, and one from two
-        [1, 1, 3]
-    """
-    ends, end = [], starts[-1]
-    for start, behind in reversed(list(pairwise(starts))):
-        end = behind if behind > start else end
-        ends.append(end)
-    return ends[::-1]
 
 
 def _load(data: bytes) -> Any:

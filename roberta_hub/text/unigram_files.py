@@ -19,12 +19,13 @@ from roberta_hub.folder import Folder
 from roberta_hub.text.added import (
     TOKENIZER_CONFIG_FILE,
     class_of,
+    embedding_rows,
     is_generic,
-    read_listed,
-    special_names,
+    read_added,
 )
 from roberta_hub.text.dictionary import SPECIALS, Dictionary
 from roberta_hub.text.layout import SequenceLayout
+from roberta_hub.text.pieces import SubwordTokenizer
 from roberta_hub.text.sentencepiece_file import NORMAL, SentencePieceModel, read_model
 from roberta_hub.text.tokenizer_json import (
     TOKENIZER_FILE,
@@ -44,6 +45,7 @@ from roberta_hub.text.unigram_family import (
     Family,
     ends_in_comma,
 )
+from roberta_hub.text.with_added import added_symbol, with_tokens
 
 UNIGRAM_FILES = (FILE, "spiece.model", "sentencepiece.model")
 """What a `.model` file is called."""
@@ -59,7 +61,7 @@ _OURS = ("remove_space", "plain_quotes", "cut_commas")
 
 def read(
     folder: Folder, model_type: str | None = None
-) -> tuple[SentencePiece, Dictionary, SequenceLayout]:
+) -> tuple[SubwordTokenizer, Dictionary, SequenceLayout]:
     """Read the engine, the dictionary and the layout of a Hugging Face directory.
 
     Args:
@@ -85,11 +87,18 @@ def read(
             family = _family(folder, settings, path, model_type)
         family = _as_settings_say(family, settings, folder / TOKENIZER_CONFIG_FILE, kind)
         rows = _rows(model, family)
-    rows += _added(folder, len(rows))
-    with reading(path):
-        engine, (dictionary, layout) = SentencePiece(model, family), _tables(rows, family)
+        vocabulary = {row: i for i, row in enumerate(rows)}
+        added = read_added(folder, from_model=path.name != TOKENIZER_FILE)
+        rows, tokens = added.placed(vocabulary, embedding_rows(folder))
+        symbols = {
+            row: row if row in vocabulary else added_symbol(row) for row in rows if row in tokens
+        }
+        dictionary, layout = _tables([symbols.get(row, row) for row in rows], family)
+        found = {symbols[word]: token for word, token in tokens.items()}
+        inner = SentencePiece(model, family)
         if not family.white_space and WHITE_SPACE not in settings and path.name == TOKENIZER_FILE:
-            _check_blanks(engine)
+            _check_blanks(inner)
+        engine = with_tokens(inner, found)
     begin, end = (family.bos, layout.bos), (family.eos, layout.eos)
     # AlbertTokenizer alone does as the file says.
     joins = None if family.tokenizer_class == ALBERT.tokenizer_class else kind
@@ -129,12 +138,12 @@ def _of_table(
     folder: Folder, settings: Mapping[str, Any], kind: str | None
 ) -> tuple[SentencePieceModel, Family]:
     """Return what a tokenizer.json holds, in the order of its family's `.model` file."""
-    specials = {*SPECIALS, *CAMEMBERT.first, "[CLS]", "[SEP]", "[MASK]", "<mask>"}
+    controls = {*CAMEMBERT.first, *read_added(folder).controls}
     cut = settings.get("cut_commas") is True
-    table = read_unigram(folder, specials, by_class=kind is not None, cut_commas=cut)
+    table = read_unigram(folder, controls, by_class=kind is not None, cut_commas=cut)
     model, cleaning = table.model, table.cleaning
     texts, unk = model.texts, model.texts[model.unknown]
-    known = {SPECIALS[3], "<unk>NOTUSED", "[UNK]", *special_names(folder)}
+    known = {SPECIALS[3], "<unk>NOTUSED", "[UNK]", *read_added(folder).special_words}
     if unk not in known - {SPECIALS[0], SPECIALS[1], SPECIALS[2], "[CLS]", "[SEP]", "[PAD]"}:
         raise VocabularyError(
             f"unk_id is {model.unknown}, the piece {unk[:40]!r}, which is no special word for what "
@@ -225,23 +234,6 @@ def _rows(model: SentencePieceModel, family: Family) -> list[str]:
             )
         return [*family.first, *model.texts[family.left_out :], family.mask]
     return list(model.texts)
-
-
-def _added(folder: Folder, rows: int) -> list[str]:
-    """Special symbols that were added after the rows."""
-    behind = {token.id: token for token in read_listed(folder) if token.id >= rows}
-    words = [token.word for token in behind.values() if token.special is False]
-    if words:
-        raise VocabularyError(
-            f"{folder}: {brief(words[0])} was added as a word that a text can write, which is not "
-            "done here, so its texts would get other ids; add it as a special token, and save the "
-            "tokenizer again"
-        )
-    if sorted(behind) != list(range(rows, rows + len(behind))):
-        raise VocabularyError(
-            f"{folder}: the added tokens leave an id out: {brief(sorted(behind))}"
-        )
-    return [behind[number].word for number in sorted(behind)]
 
 
 def _tables(rows: Sequence[str], family: Family) -> tuple[Dictionary, SequenceLayout]:

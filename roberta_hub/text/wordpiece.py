@@ -14,7 +14,7 @@ from itertools import chain
 
 from roberta_hub.errors import CheckpointError, InputError, InputTypeError, VocabularyError
 from roberta_hub.text.characters import check_text
-from roberta_hub.text.pieces import JoinedBatch
+from roberta_hub.text.pieces import JoinedBatch, NormalizedText, ends_of
 from roberta_hub.text.tokenizer_json import TOKENIZER_FILE, write_wordpiece
 from roberta_hub.text.unicode import GLUED, Fold
 from roberta_hub.text.wordpiece_rules import LONGEST_WORD, PREFIX, Rules, Specials
@@ -227,6 +227,18 @@ class WordPiece:
     def _length(self, number: int, *, first: bool) -> int:
         return len(self.names[number]) - (0 if first else len(PREFIX))
 
+    def normalized(self, text: str) -> NormalizedText:
+        """In small letters and without accents, as far as the rules say so.
+
+        Example:
+            >>> WordPiece(Specials().names).normalized("Déjà-vu").text
+            'deja-vu'
+        """
+        if text.isascii() and text.isprintable():
+            return NormalizedText.same(text.lower() if self.rules.lower else text)
+        read, starts = self._fold.normalized(text)
+        return NormalizedText(read, starts, ends_of([*starts, len(text)]))
+
     def piece(self, number: int) -> str:
         """Return the piece as vocab.txt writes it.
 
@@ -242,8 +254,12 @@ class WordPiece:
         name = self.piece(number)
         if name.startswith(PREFIX):
             return name.removeprefix(PREFIX).encode()
-        tight = self.rules.clean_up and name.startswith(_TIGHT)
-        return (name if tight else f" {name}").encode()
+        return self.word_surface(name)
+
+    def word_surface(self, word: str) -> bytes:
+        """Return the word with a space before it, unless text is cleaned up and it is tight."""
+        tight = self.rules.clean_up and word.startswith(_TIGHT)
+        return (word if tight else f" {word}").encode()
 
     def is_text(self, number: int) -> bool:
         """Whether `encode_ids` can return this number: not a special word, nor `[unused1]`."""

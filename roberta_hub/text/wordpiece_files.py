@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import warnings
-from collections.abc import Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -15,13 +15,14 @@ from roberta_hub.text.added import (
     SPECIAL_TOKENS_FILE,
     TOKENIZER_CONFIG_FILE,
     class_of,
+    embedding_rows,
     is_generic,
     read_added,
-    special_names,
 )
 from roberta_hub.text.dictionary import Dictionary
 from roberta_hub.text.gpt2_tables import MAX_TABLE_BYTES
 from roberta_hub.text.layout import SequenceLayout
+from roberta_hub.text.pieces import SubwordTokenizer
 from roberta_hub.text.tokenizer_json import (
     SWITCHES,
     WordPieceTable,
@@ -32,6 +33,7 @@ from roberta_hub.text.tokenizer_json import (
     switches,
 )
 from roberta_hub.text.tokenizer_steps import at_odds
+from roberta_hub.text.with_added import with_tokens
 from roberta_hub.text.wordpiece import WordPiece
 from roberta_hub.text.wordpiece_rules import (
     LONGEST_WORD,
@@ -58,14 +60,14 @@ _UNREAD: dict[str, tuple[object, ...]] = {
 """Settings of transformers' Python classes that cut texts otherwise, with their harmless values."""
 
 
-def read(folder: Folder) -> tuple[WordPiece, Dictionary, SequenceLayout]:
+def read(folder: Folder) -> tuple[SubwordTokenizer, Dictionary, SequenceLayout]:
     """Read the engine, the dictionary and the layout of a Hugging Face directory.
 
     Args:
         folder: holds `vocab.txt` or `tokenizer.json`.
 
     Returns:
-        (engine, dictionary, layout); engine and dictionary number the pieces alike.
+        (tokenizer, dictionary, layout).
 
     Raises:
         VocabularyError: a file is damaged, contradicts another, or asks for what WordPiece as BERT
@@ -77,16 +79,21 @@ def read(folder: Folder) -> tuple[WordPiece, Dictionary, SequenceLayout]:
     )
     _check_settings(settings, folder / TOKENIZER_CONFIG_FILE)
     with reading(folder.path):
-        specials, names = _specials(folder, settings, table, _names(folder, table))
+        names, added = _names(folder, table), read_added(folder)
+        vocabulary = {name: i for i, name in enumerate(names)}
+        rows, tokens = added.placed(vocabulary, embedding_rows(folder))
+        pieces = [*names, *(row for row in rows[len(names) :] if row not in tokens)]
+        controls = set(filter(added.is_control, rows))
+        specials = _specials(folder, settings, table, pieces, controls)
         rules = _rules(folder, settings, table, names)
         kind = settings.get("tokenizer_class") or "BertTokenizer"
-        engine = WordPiece(names, rules=rules, specials=specials, tokenizer_class=kind)
+        engine = WordPiece(pieces, rules=rules, specials=specials, tokenizer_class=kind)
         bos, eos, pad, unk = specials.bos, specials.eos, specials.pad, specials.unk
-        begin, end = (bos, names.index(bos)), (eos, names.index(eos))
+        begin, end = (bos, rows.index(bos)), (eos, rows.index(eos))
         separators = read_separators(folder, begin, end, class_of(folder, CLASSES), 1)
-        dictionary = Dictionary.from_symbols(names, bos=bos, eos=eos, pad=pad, unk=unk)
+        dictionary = Dictionary.from_symbols(rows, bos=bos, eos=eos, pad=pad, unk=unk)
     layout = SequenceLayout.of(dictionary, mask=specials.mask or "", separators=separators)
-    return engine, dictionary, layout
+    return with_tokens(engine, tokens), dictionary, layout
 
 
 def read_vocabulary(path: Path) -> list[str]:
@@ -115,25 +122,13 @@ def _names(folder: Folder, table: WordPieceTable) -> list[str]:
 
 
 def _specials(
-    folder: Folder, settings: Mapping[str, Any], table: WordPieceTable, names: list[str]
-) -> tuple[Specials, list[str]]:
-    """Special words, and the pieces with the words that were added after them."""
-    added = read_added(folder)
-    plain = [word for word, own in added.items() if not own.special]
-    if plain:
-        raise VocabularyError(
-            f"{brief(plain[0])} was added as a word, which texts write wherever it stands; this "
-            "version reads special words only: build a WordPiece vocabulary with that word in it"
-        )
-    names = list(names)
-    for word, own in sorted(added.items(), key=lambda item: item[1].id):
-        if own.id == len(names):
-            names.append(word)
-        if not 0 <= own.id < len(names) or names[own.id] != word:
-            raise VocabularyError(
-                f"{brief(word)} was added as id {own.id}, where the vocabulary has another piece "
-                "or a gap"
-            )
+    folder: Folder,
+    settings: Mapping[str, Any],
+    table: WordPieceTable,
+    names: Sequence[str],
+    controls: Collection[str],
+) -> Specials:
+    """Return the special words; those without a part in our sequences are among `controls`."""
     given = {**folder.optional(SPECIAL_TOKENS_FILE, VocabularyError), **settings}
     roles = {role: _word(given, key) for role, key in _ROLES.items()}
     kind = class_of(folder, CLASSES)
@@ -150,10 +145,8 @@ def _specials(
     mask: str | None = roles.pop("mask")
     if mask not in names:
         mask = None
-    ids = {name: i for i, name in enumerate(names)}
-    controls = {*added, *special_names(folder)} & ids.keys()
-    others = sorted(controls - {*roles.values(), mask}, key=ids.__getitem__)
-    return Specials(**roles, mask=mask, others=tuple(others)), names
+    others = set(controls) - {*roles.values(), mask}
+    return Specials(**roles, mask=mask, others=tuple(name for name in names if name in others))
 
 
 def _word(settings: Mapping[str, Any], role: str) -> str:

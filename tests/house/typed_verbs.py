@@ -131,6 +131,8 @@ def registration(roberta: RobertaHubInterface, folder: Path) -> None:
     roberta.register_classification_head("new", labels=["a", "b"])
     roberta.register_token_head("words", 3)
     roberta.register_span_head("spans")
+    assert_type(roberta.add_tokens(["[E1]", "[E2]"], special=True, lstrip=True), int)
+    assert_type(roberta.add_tokens("new", normalized=None, single_word=True), int)
     assert_type(roberta.optimize(), RobertaHubInterface)
     assert_type(roberta.optimize("auto", least_cosine=0.99), RobertaHubInterface)
     assert_type(roberta.to("cpu", torch.float32), RobertaHubInterface)

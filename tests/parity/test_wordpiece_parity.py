@@ -208,8 +208,8 @@ def test_special_words_that_were_added(tmp_path: Path) -> None:
     assert found is not None
     ours = Tokenizer(*found)
     assert ours.pieces([30522, 30523]) == ["[E1]", "[E2]"]
-    assert not ours.words[30522:].any()
-    assert ours.tokenize("[E1]") == ["[", "e", "##1", "]"]
+    assert ours.tokenize("the[E1] [e1]") == ["the", "[E1]", "[", "e", "##1", "]"]
+    assert theirs("a[E2]b [E1]")["input_ids"] == ours.encode("a[E2]b [E1]").tolist()
     compare(theirs, ours)
     (tmp_path / "again").mkdir()
     for file, data in tokenizer_files(ours, 512).items():

@@ -14,7 +14,7 @@ from collections.abc import Iterable, Iterator, Sequence
 from roberta_hub.errors import CheckpointError
 from roberta_hub.text import Dictionary, SequenceLayout
 from roberta_hub.text.characters import check_text
-from roberta_hub.text.pieces import JoinedBatch
+from roberta_hub.text.pieces import JoinedBatch, NormalizedText
 
 FIRST_NUMBER = 1000
 BEGIN, END = "\ue100", "\ue101"
@@ -57,6 +57,12 @@ class Words:
     def spans(self, text: str) -> list[tuple[int, int]]:
         check_text(text)
         return [(start, end) for _, start, end in self._pieces(text)]
+
+    def normalized(self, text: str) -> NormalizedText:
+        return NormalizedText.same(text)
+
+    def word_surface(self, word: str) -> bytes:
+        return f" {word}".encode()
 
     def piece(self, number: int) -> str:
         return "[UNK]" if number == self.unknown else self.names[number - FIRST_NUMBER]

@@ -166,18 +166,25 @@ def test_other_special_words(tmp_path: Path) -> None:
     layout = tokenizer.layout
     assert (layout.bos, layout.eos, layout.pad, layout.unk, layout.mask) == (0, 2, 1, 3, None)
     assert tokenizer.encode("the", "x").tolist() == [0, 4, 2, 3, 2]
-    assert tokenizer.words.tolist() == [False] * 4 + [True, False]
+    assert tokenizer.words.tolist() == [False] * 4 + [
+        True,
+        True,
+    ]  # a user's own is no control token
+    assert tokenizer.encode("the<extra>").tolist() == [0, 4, 5, 2]
     with pytest.raises(VocabularyError, match="nothing can be masked"):
         tokenizer.encode_masked("<mask>")
 
 
 def test_added_words(tmp_path: Path) -> None:
     write(tmp_path, lines_of(NAMES), tokenizer_config=QUIET, added_tokens={"new": 12})
-    with pytest.raises(VocabularyError, match="'new' was added as a word"):
-        read_tokenizer(Folder(tmp_path))
-    write(tmp_path, special_tokens_map={"additional_special_tokens": ["new"]})
     tokenizer = read(tmp_path)
-    assert tokenizer.pieces([12]) == ["new"] and tokenizer.tokenize("new") == ["[UNK]"]
+    assert tokenizer.pieces([12]) == ["new"] and tokenizer.tokenize("the NEWdog") == [
+        "the",
+        "new",
+        "dog",
+    ]
+    write(tmp_path, special_tokens_map={"additional_special_tokens": ["new"]})
+    assert read(tmp_path).tokenize("thenew NEW") == ["the", "new", "[UNK]"]
     write(tmp_path, added_tokens={"new": 13})
     with pytest.raises(VocabularyError, match=r"'new' was added as id 13.*gap"):
         read_tokenizer(Folder(tmp_path))
@@ -210,7 +217,7 @@ IDS = {name: {"ids": [NAMES.index(name)]} for name in ("[CLS]", "[SEP]")}
         ({"model": {"unk_token": ["?"]}}, r"unk_token is \['\?'\], not a text"),
         ({"model": 3}, "as transformers does not"),
         ({"added_tokens": [{"id": 4, "content": "[CLS]", "special": True}]}, "id 4, where"),
-        ({"added_tokens": [{"id": -1, "content": "[CLS]", "special": True}]}, "id -1, where"),
+        ({"added_tokens": [{"id": -1, "content": "[CLS]", "special": True}]}, "has id -1"),
         ({"added_tokens": 3}, "lists no added tokens"),
         ({"post_processor": {"type": "ByteLevel"}}, "post_processor is 'ByteLevel'"),
         ({"post_processor": {"pair": PAIR}}, "makes pairs as"),
