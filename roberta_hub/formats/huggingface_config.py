@@ -24,7 +24,7 @@ _ACTIVATIONS = {
         name: name
         for name in ("tanh", "linear", "quick_gelu", "gelu_10", "mish", "hardswish", "laplace")
     },
-    **{name: name for name in ("leaky_relu", "relu6", "sigmoid")},
+    **{name: name for name in ("leaky_relu", "relu6", "sigmoid", "sqrtsoftplus")},
 }
 """Our name of an activation function -> the one that is written."""
 _READ_ACTIVATIONS = {theirs: ours for ours, theirs in _ACTIVATIONS.items()} | {

@@ -33,6 +33,10 @@ def _laplace(x: Tensor) -> Tensor:
     return 0.5 * (1.0 + torch.erf((x - 0.707107) / (0.282095 * math.sqrt(2.0))))
 
 
+def _sqrtsoftplus(x: Tensor) -> Tensor:
+    return F.softplus(x).sqrt()
+
+
 def _linear(x: Tensor) -> Tensor:
     return x
 
@@ -56,6 +60,7 @@ ACTIVATIONS: dict[str, Callable[[Tensor], Tensor]] = {
     "leaky_relu": F.leaky_relu,
     "relu6": F.relu6,
     "sigmoid": torch.sigmoid,
+    "sqrtsoftplus": _sqrtsoftplus,
 }
 """fairseq's names (`fairseq/utils.py get_activation_fn`), else Hugging Face's.
 

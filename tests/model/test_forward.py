@@ -218,6 +218,7 @@ def test_activations_are_what_their_names_say() -> None:
         "leaky_relu": torch.where(x > 0, x, 0.01 * x),
         "relu6": x.clamp(0, 6),
         "sigmoid": 1 / (1 + (-x).exp()),
+        "sqrtsoftplus": torch.log1p(x.exp()) ** 0.5,
     }
     assert set(wanted) == set(ACTIVATIONS)
     for name, y in wanted.items():

@@ -81,7 +81,16 @@ ACTIVATIONS = (
     "sigmoid",
     "linear",
     "laplace",
+    "sqrtsoftplus",
 )
+LEARNT_ACTIVATIONS = {"prelu", "xielu"}
+"""Those of transformers that have parameters of their own, which no layer has here."""
+
+
+def test_no_activation_of_transformers_is_left_out() -> None:
+    from transformers.activations import ACT2FN
+
+    assert set(ACT2FN) - LEARNT_ACTIVATIONS <= set(ACTIVATIONS)
 
 
 @pytest.mark.parametrize("name", ACTIVATIONS)
