@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+import shlex
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
 
@@ -16,6 +17,7 @@ from roberta_hub.inference.batching import Runner, deduplicate
 from roberta_hub.inference.classify import Prediction, window_values
 from roberta_hub.inference.embed import embed, within_limit
 from roberta_hub.inference.heads import ENTAILMENT, Heads, entails
+from roberta_hub.model.known_head import heads_of
 from roberta_hub.settings import (
     DEFAULT_THRESHOLD,
     HYPOTHESIS,
@@ -41,6 +43,12 @@ _NO_NLI_HEAD = Remedy(
 _NO_NLI_HEAD_BUT_VECTORS = Remedy(
     'pass by="meaning", which asks this model\'s sentence vectors, or load a model that has one',
     "say --by meaning, which asks this model's sentence vectors; or -m takes a model that has one",
+)
+_VECTORS_AND_NO_HEAD = Remedy(
+    'leave head= out and pass by="meaning", which asks this model\'s sentence vectors, or load a '
+    "model that has one",
+    "leave --head out and say --by meaning, which asks this model's sentence vectors; or -m takes "
+    "a model that has one",
 )
 _NO_VECTORS = Remedy(
     'pass by="entailment", or set roberta.sentence = SentenceSettings(...) if its vectors compare',
@@ -111,7 +119,7 @@ class ZeroShotModel:
             head,
             "classification",
             "zero_shot",
-            fits=lambda name: heads.inputs(name) == "pair" and entails(heads.labels(name)),
+            fits=self._judges_entailment,
             need="head for entailment, one of whose labels is 'entailment'",
             remedy=_NO_NLI_HEAD if self.sentence is None else _NO_NLI_HEAD_BUT_VECTORS,
         )
@@ -119,19 +127,35 @@ class ZeroShotModel:
         if not entails(labels):
             raise InputError(
                 f"head {name!r} knows {', '.join(labels)}; zero_shot needs a head with "
-                f"{ENTAILMENT!r}"
+                f"{ENTAILMENT!r}",
+                remedy=self._another_head(),
             )
         if len(labels) == 1:
             raise InputError(
                 f"head {name!r} has one output, which is a score and no choice between classes; "
-                "zero_shot needs a head that tells entailment from other classes"
+                "zero_shot needs a head that tells entailment from other classes",
+                remedy=self._another_head(),
             )
         if heads.inputs(name) == "one":
             raise InputError(
                 f"head {name!r} was trained on single texts; zero_shot needs a head that judges "
-                "pairs"
+                "pairs",
+                remedy=self._another_head(),
             )
         return name
+
+    def _judges_entailment(self, head: str) -> bool:
+        labels = self.heads.labels(head)
+        return len(labels) > 1 and entails(labels) and self.heads.inputs(head) == "pair"
+
+    def _another_head(self) -> Remedy:
+        """What to do about a named head that does not judge entailment."""
+        able = list(filter(self._judges_entailment, heads_of(self.heads.model, "classification")))
+        if able:
+            return Remedy(f"pass head={able[0]!r}", f"say --head {shlex.quote(able[0])}")
+        if self.sentence is not None:
+            return _VECTORS_AND_NO_HEAD
+        return _NO_NLI_HEAD
 
 
 def zero_shot(

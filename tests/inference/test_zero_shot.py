@@ -167,6 +167,38 @@ def test_a_model_says_what_it_lacks(tiny: RobertaHubInterface) -> None:
     assert own.zero_shot(TEXTS[1], LABELS, by="meaning").label == "cooking"
 
 
+@pytest.mark.parametrize(
+    ("labels", "inputs", "fault"),
+    [
+        (["good", "bad"], None, "knows good, bad"),
+        (["entailment"], None, "has one output"),
+        (["entailment", "not_entailment"], "one", "was trained on single texts"),
+    ],
+)
+def test_a_head_that_judges_no_entailment(
+    tiny: RobertaHubInterface, labels: list[str], inputs: Any, fault: str
+) -> None:
+    own = copy.deepcopy(tiny)
+    own.register_classification_head("my head", labels=labels)
+    own.eval()
+    if inputs:
+        own.inputs["my head"] = inputs
+
+    def refused() -> InputError:
+        with pytest.raises(InputError, match=f"head 'my head' {fault}") as caught:
+            own.zero_shot(TEXTS, LABELS, head="my head")
+        return caught.value
+
+    assert str(refused()).endswith("; pass head='mnli'")
+    assert refused().in_shell().endswith("; say --head mnli")
+    del own.model.classification_heads["mnli"]
+    assert 'leave head= out and pass by="meaning"' in str(refused())
+    assert "leave --head out and say --by meaning" in refused().in_shell()
+    own.sentence = None
+    assert "meaning" not in str(refused())
+    assert refused().in_shell().endswith("`roberta-hub train finetune=mnli` trains one")
+
+
 def test_a_text_beyond_the_vectors_own_limit_is_read_whole(tiny: RobertaHubInterface) -> None:
     text = " ".join(["It was raining when we left."] * 45 + ["The keeper saved a penalty."] * 15)
     count = len(tiny.encode(text))
