@@ -854,6 +854,7 @@ class RobertaHubInterface(nn.Module):
         prompt: str | None = None,
         *,
         prompt_name: str | None = None,
+        truncate_dim: int | None = None,
         **options: Unpack[Options],
     ) -> Tensor:
         """Compute one vector of each text, as sentence-transformers does with the same model.
@@ -868,23 +869,29 @@ class RobertaHubInterface(nn.Module):
             prompt: a text that is put before each text ("query: "), and before the first sentence
                 of a pair; "" is none. None: the model's default prompt, where it has one.
             prompt_name: the name of one of the model's prompts instead ("query").
+            truncate_dim: keep this many numbers of each vector, the first, and give it the length
+                that the model's vectors have. For models that were trained so that their first
+                numbers are vectors themselves (Kusupati et al. 2022); None keeps all.
             options: batch_tokens, progress, truncate, stride; see `features`. The limit is the
                 model's `max_length`. In windows each token counts once, from the window in which it
                 is farthest from a cut, and the vectors of `<s>` are averaged.
 
         Returns:
             (len(texts), C) on the model's device, or (C,) for one str. Several poolings are side by
-            side, and make vectors of several times C.
+            side, and make vectors of several times C. With `truncate_dim` that is C.
 
         Raises:
             UnknownNameError: the model has no prompt of this name; the message lists them.
-            InputError: a text is too long; the message names it, its length and the limit.
+            InputError: a text is too long; the message names it, its length and the limit. Or
+                `truncate_dim` is more than a vector has.
 
         Example:
             >>> roberta.embed(["Hello world!", "Hello"]).shape
             torch.Size([2, 768])
+            >>> roberta.embed("Hello", truncate_dim=256).shape
+            torch.Size([256])
         """
-        settings = {"prompt": prompt, "prompt_name": prompt_name}
+        settings = {"prompt": prompt, "prompt_name": prompt_name, "truncate_dim": truncate_dim}
         return answer_texts(EMBED, verb_model(self, **options), texts, settings)
 
     def similarity(

@@ -10,6 +10,7 @@ import torch
 import torch.nn.functional as F
 from torch import Tensor
 
+from roberta_hub.arguments import whole_number
 from roberta_hub.errors import InputError, InputTypeError, Place, placed
 from roberta_hub.inference.batching import Runner
 from roberta_hub.inference.pooling import pooled
@@ -38,6 +39,7 @@ def embed(
     texts: Sequence[Text],
     settings: SentenceSettings,
     prompt: str = "",
+    truncate_dim: int | None = None,
 ) -> Tensor:
     """Compute one vector of each text. See `RobertaHubInterface.embed`.
 
@@ -46,14 +48,22 @@ def embed(
         texts: one vector each, in order.
         settings: of the model.
         prompt: put before each text, and before the first sentence of a pair.
+        truncate_dim: how many numbers of each vector are kept, the first; None: all.
 
     Returns:
-        (len(texts), C) on the model's device; C times the number of poolings.
+        (len(texts), C) on the model's device; C times the number of poolings, or `truncate_dim`.
+
+    Raises:
+        InputError: `truncate_dim` is more than a vector has.
     """
+    width = runner.width * len(settings.pooling)
+    if truncate_dim is not None:
+        hint = f"this model's vectors have {width} numbers; keep 1 to {width}"
+        width = whole_number("truncate_dim", truncate_dim, 1, width, hint=hint)
     if prompt or settings.lower_case:
         texts = [_with_prompt(text, prompt, settings.lower_case) for text in texts]
     windows, _, which = runner.encode(texts)
-    vectors = pooled(runner, windows, settings.pooling)
+    vectors = pooled(runner, windows, settings.pooling)[:, :width]
     return (F.normalize(vectors, dim=-1) if settings.normalize else vectors)[which]
 
 

@@ -19,13 +19,14 @@ def answers(
     *,
     prompt: str | None = None,
     prompt_name: str | None = None,
+    truncate_dim: int | None = None,
 ) -> Tensor:
     """Compute sentence vectors, (n, C). See `RobertaHubInterface.embed`."""
     from roberta_hub.inference.embed import embed, within_limit
 
     settings = model.sentence or SentenceSettings()
     before = settings.find_prompt(prompt, prompt_name)
-    return embed(within_limit(model.runner, settings), texts, settings, before)
+    return embed(within_limit(model.runner, settings), texts, settings, before, truncate_dim)
 
 
 EMBED: Question[Tensor, Tensor] = Question(
@@ -42,6 +43,13 @@ EMBED: Question[Tensor, Tensor] = Question(
     options=(
         Option("prompt", "text", 'Put this before each text: "query: ".', metavar="TEXT"),
         Option("prompt_name", "text", "Or one of the model's own prompts.", metavar="NAME"),
+        Option(
+            "truncate_dim",
+            "number",
+            "Keep the first numbers of each vector, of a model that was trained for it.",
+            least=1,
+            metavar="N",
+        ),
     ),
     answers=answers,
     columns=vector_columns,

@@ -448,6 +448,8 @@ def test_what_it_saves(
     assert_close(ours.embed(TEXTS, truncate=True), their_vectors(peer, TEXTS))
     asked = their_vectors(peer, TEXTS, prompt_name="query")
     assert_close(ours.embed(TEXTS, prompt_name="query", truncate=True), asked)
+    cut = their_vectors(peer, TEXTS, truncate_dim=8, normalize_embeddings=normalize)
+    assert_close(ours.embed(TEXTS, truncate_dim=8, truncate=True), cut)
     own = their_vectors(peer, TEXTS, prompt="My own: ")
     assert_close(ours.embed(TEXTS, prompt="My own: ", truncate=True), own)
     found = package.util.semantic_search(

@@ -53,6 +53,7 @@ def vectors(roberta: RobertaHubInterface) -> None:
 def sentences(roberta: RobertaHubInterface) -> None:
     assert_type(roberta.embed("a"), Tensor)
     vectors = assert_type(roberta.embed(PAIRS, "query: ", truncate=True), Tensor)
+    assert_type(roberta.embed("a", truncate_dim=8), Tensor)
     assert_type(roberta.similarity(MANY, vectors), Tensor)
     assert_type(roberta.search("a", MANY, topk=1), list[Hit])
     assert_type(roberta.search(MANY, vectors), list[list[Hit]])

@@ -67,6 +67,21 @@ def test_every_pooling(
     assert told.embed([]).shape == (0, 32 * len(pooling))
 
 
+@pytest.mark.parametrize("normalize", [False, True])
+def test_the_first_numbers_of_a_vector(roberta: RobertaHubInterface, normalize: bool) -> None:
+    told = with_settings(roberta, pooling=("cls", "mean"), normalize=normalize)
+    wanted = told.embed(TEXTS)[:, :40]
+    wanted = wanted / wanted.norm(dim=1, keepdim=True) if normalize else wanted
+    found = told.embed(TEXTS, truncate_dim=40)
+    assert_close(found, wanted)
+    assert found.untyped_storage().nbytes() == found.nbytes  # the rest is not kept in memory
+    assert torch.equal(told.embed(TEXTS, truncate_dim=64), told.embed(TEXTS))
+    assert told.embed([], truncate_dim=5).shape == (0, 5)
+    for wrong in (0, 65, -1, 3.5, "8", True):
+        with pytest.raises(ValueError, match=r"truncate_dim is .*have 64 numbers; keep 1 to 64"):
+            told.embed(TEXTS, truncate_dim=wrong)  # type: ignore[arg-type]
+
+
 @pytest.mark.parametrize("pooling", POOLINGS)
 def test_windows_count_each_token_once(roberta: RobertaHubInterface, pooling: str) -> None:
     told = with_settings(roberta, pooling=pooling, max_length=20)

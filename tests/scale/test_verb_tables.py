@@ -90,6 +90,8 @@ def test_vectors_are_lists_of_a_fixed_size(model: Path, roberta: Any, table: Any
         arrays = verb({"premise": np.array(SINGLE)})["vector"]
         assert (arrays.shape, arrays.dtype) == ((ROWS, 32), dtype)
         assert np.allclose(arrays, wanted.numpy(), atol=2e-3 if vectors == "float16" else 1e-6)
+    cut = Verb("embed", model, text="premise", truncate_dim=8)(table)
+    assert cut.schema.field("vector").type == pa.list_(pa.float32(), 8)
     hole = verb({"premise": np.array(["a", None], dtype=object)})["vector"]
     assert np.isnan(hole[1]).all() and not np.isnan(hole[0]).any()
 

@@ -176,6 +176,8 @@ def test_embed_and_features(run: Run, roberta: RobertaHubInterface) -> None:
     assert vectors == nearly(roberta.embed(TEXTS).tolist())
     prompted = ask(run, "embed", TEXTS[0], "--prompt", "query: ")
     assert prompted[0]["vector"] == nearly(roberta.embed(TEXTS[0], "query: ").tolist())
+    cut = ask(run, "embed", TEXTS[0], "--truncate-dim", 8)
+    assert cut[0]["vector"] == nearly(roberta.embed(TEXTS[0], truncate_dim=8).tolist())
     pooled = ask(run, "features", *TEXTS, "--pooling", "cls", "--layer", 1, "--normalize")
     wanted = roberta.features(TEXTS, pooling="cls", layer=1, normalize=True)
     assert [answer["vector"] for answer in pooled] == nearly(wanted.tolist())
