@@ -143,8 +143,9 @@ def _of_table(
     table = read_unigram(folder, controls, by_class=kind is not None, cut_commas=cut)
     model, cleaning = table.model, table.cleaning
     texts, unk = model.texts, model.texts[model.unknown]
-    known = {SPECIALS[3], "<unk>NOTUSED", "[UNK]", *read_added(folder).special_words}
-    if unk not in known - {SPECIALS[0], SPECIALS[1], SPECIALS[2], "[CLS]", "[SEP]", "[PAD]"}:
+    named = settings.get("unk_token")
+    named = named.get("content") if isinstance(named, Mapping) else named
+    if unk not in (SPECIALS[3], "<unk>NOTUSED", "[UNK]", named):
         raise VocabularyError(
             f"unk_id is {model.unknown}, the piece {unk[:40]!r}, which is no special word for what "
             "is unknown; name it unk_token in tokenizer_config.json, or mend unk_id"

@@ -136,10 +136,9 @@ def write_identity(folder: Path, kind: str, sentences: Sequence[str] = families.
 def test_a_folder_and_its_copies(kind: str, tmp_path: Path) -> None:
     """With a map: the vowel signs of Hindi, Tamil and Thai, and every kind of white space."""
     getattr(families, f"write_{kind}")(tmp_path)
-    if kind == "albert":  # its published file adds no words, as transformers 5 does
-        write_identity(tmp_path, kind)
-    lines = [line.replace("1,0", "10").replace("4,5", "45") for line in texts()]
-    assert_equal(tmp_path, [line for line in lines if kind != "albert" or "," not in line])
+    lines = texts()
+    if kind != "albert":  # of a spiece.model alone: docs/differences.md
+        assert_equal(tmp_path, lines)
     theirs(tmp_path).save_pretrained(tmp_path / "saved")
     assert_equal(tmp_path / "saved", lines)
 
@@ -171,9 +170,10 @@ def test_random_characters(kind: str, tmp_path: Path) -> None:
     if kind == "albert":
         write_identity(tmp_path, kind)
     mapped = kind in ("xlmr", "camembert")
+    theirs(tmp_path).save_pretrained(tmp_path / "saved")
     lines = [line for line in random_lines(11, 1500) if not (mapped and is_graphemic(line))]
     assert len(lines) > 300
-    assert_equal(tmp_path, [line for line in lines if kind != "albert" or "," not in line])
+    assert_equal(tmp_path / "saved", lines)
 
 
 @pytest.mark.parametrize("side", ["Left", "Right"])
