@@ -79,6 +79,7 @@ ALSO = [
 classes whose one method is `RobertaModel`'s."""
 KIND = inspect.Parameter
 VERBS: dict[str, dict[str, Any]] = {
+    "add_tokens": {"tokens": ["[new]"]},
     "attention": {"text": "a"},
     "answer": {"question": "Who?", "context": "Ada wrote it.", "head": "squad"},
     "choose": {"context": "a", "options": ["b", "c"], "head": "grade"},

@@ -8,6 +8,7 @@ from roberta_hub.arguments import kind_of, shown
 from roberta_hub.errors import InputError, InputTypeError
 from roberta_hub.model.new_rows import add_rows
 from roberta_hub.model.roberta import Roberta
+from roberta_hub.rows.frames import list_of
 from roberta_hub.text.added import CONTROL_NAMES
 from roberta_hub.text.added_token import AddedToken
 from roberta_hub.text.tokenizer import Tokenizer
@@ -34,9 +35,9 @@ def tokens_of(words: str | Iterable[str], flags: dict[str, bool | None]) -> list
             raise InputTypeError(f"{name} is {shown(value)}; choose True or False")
     if flags.get("normalized") is None:
         flags = {**flags, "normalized": not flags.get("special")}
-    if not isinstance(words, Iterable) or isinstance(words, (bytes, dict)):
-        raise InputTypeError(f"tokens is a {kind_of(words)}; give a str, or a list of them")
-    given = [words] if isinstance(words, str) else list(words)
+    if isinstance(words, bytes):
+        raise InputTypeError("tokens is bytes; pass a str, or a list of them")
+    given = [words] if isinstance(words, str) else list_of(words, "tokens")
     for place, word in enumerate(given):
         if not isinstance(word, str):
             raise InputTypeError(

@@ -278,14 +278,15 @@ TOKENIZERS = [
         "tokenizer.json with added tokens of no kind",
         35,
         NO_ADDED,
-        tokenizer__json='{"model": {"vocab": {}, "merges": []}, "added_tokens": 5}',
+        tokenizer__json='{"pre_tokenizer": {"type": "ByteLevel"}, "model": {"type": "BPE", '
+        '"vocab": {}, "merges": []}, "added_tokens": 5}',
     ),
     tokenizer(
         "tokenizer.json with an unhashable token",
         35,
-        r"added token \[\] has id 0",
-        tokenizer__json='{"model": {"vocab": {}, "merges": []}, "added_tokens": [{"content": [], '
-        '"id": 0}]}',
+        r"added token \[\]: a token is a text",
+        tokenizer__json='{"pre_tokenizer": {"type": "ByteLevel"}, "model": {"type": "BPE", '
+        '"vocab": {}, "merges": []}, "added_tokens": [{"content": [], "id": 0}]}',
     ),
     tokenizer(
         "tokenizer.json of a unigram model",
