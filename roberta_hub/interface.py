@@ -456,12 +456,13 @@ class RobertaHubInterface(nn.Module):
             texts: one str, or many; see the class. The vector of a pair is that of `embed`.
             labels: in words.
             hypothesis: a sentence with `{}` where the label goes. Meaning alone has none.
-            head: name of an NLI head, one of whose labels is "entailment". None asks the model's
+            head: name of an NLI head, one of whose labels begins with "entail", or is "e" next to
+                "c" and "n". None asks the model's
                 own head if it is one, else the only one.
             multi_label: True gives each label a probability of its own: entailment against
                 contradiction, the cosine against one that is as often right as wrong, or the sum of
                 both; and `labels` those of at least 0.5. False gives probabilities that add up to
-                1.
+                1; one label alone has a probability of its own all the same.
             by: "entailment", "meaning" or "both". None is what is recorded with the model, which
                 `print(roberta)` shows, else entailment. One label or `head` mean entailment too.
             options: batch_tokens, progress, truncate, stride; see `features`. A text beyond the
@@ -472,7 +473,8 @@ class RobertaHubInterface(nn.Module):
 
         Raises:
             UnknownNameError: the model has no such head.
-            InputError: the head has no label "entailment"; the model has several such heads, and
+            InputError: no label of the head says entailment, or they are numbers (LABEL_0), whose
+                order `roberta.labels[head] = [...]` says; the model has several such heads, and
                 none was named; it has no sentence vectors; or a head or a hypothesis is given for
                 meaning.
 

@@ -19,6 +19,7 @@ from roberta_hub.checkpoint.checkpoint import (
 )
 from roberta_hub.checkpoint.names.table import REPLACED, HeadNames, NameTable
 from roberta_hub.errors import CheckpointError, Remedy
+from roberta_hub.model.nli_labels import entailment_index
 from roberta_hub.settings import HeadKind, HeadSettings
 
 INPUTS = "roberta_hub_inputs"
@@ -137,6 +138,13 @@ def _labels(hf: dict[str, Any], num_classes: int, head: str, source: str) -> tup
             f"outputs, 0 to {num_classes - 1}",
             place=source,
         )
+    if all(name == f"LABEL_{i}" for i, name in table.items()):
+        # transformers' zero-shot pipeline takes the class for entailment from here.
+        named = hf.get("label2id")
+        turned = {str(i): name for name, i in named.items()} if isinstance(named, dict) else {}
+        known = [turned[str(i)] for i in range(num_classes) if str(i) in turned]
+        if len(turned) == len(known) == num_classes and entailment_index(known) is not None:
+            table = turned
     shown = [str(table.get(str(i), name)) for i, name in enumerate(plain)]
     return distinct_labels(shown, head, source)
 

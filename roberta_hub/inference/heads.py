@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections import Counter
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
@@ -20,6 +21,7 @@ from roberta_hub.errors import (
     UnknownNameError,
 )
 from roberta_hub.model.known_head import VERBS, Kind, heads_of, known_head, outputs_of
+from roberta_hub.model.nli_labels import entailment_index
 from roberta_hub.rows.frames import list_of
 from roberta_hub.settings import (
     HeadKind,
@@ -31,8 +33,6 @@ from roberta_hub.settings import (
 from roberta_hub.text.dictionary import MASK
 from roberta_hub.text.tokenizer import Text
 
-ENTAILMENT = "entailment"
-"""Label that identifies a head for natural-language inference."""
 _GIVE_PAIRS = Remedy(
     "pass (text, other text) for each, or ask zero_shot(texts, labels), which takes single texts "
     "and labels in words",
@@ -118,7 +118,17 @@ def check_classes(
 
 def entails(labels: Sequence[str]) -> bool:
     """Whether a head with these labels judges entailment."""
-    return ENTAILMENT in map(str.lower, labels)
+    return entailment_index(labels) is not None
+
+
+def is_numbered(labels: Sequence[str]) -> bool:
+    """Whether labels are numbers alone, as of a head whose classes nobody named.
+
+    Example:
+        >>> is_numbered(["LABEL_0", "LABEL_1"]), is_numbered(["0", "1"]), is_numbered(["art"])
+        (True, True, False)
+    """
+    return all(re.fullmatch(r"(?:LABEL_)?\d+", label) for label in labels)
 
 
 def trained_on(head: str, marks: Mapping[str, Inputs], labels: Sequence[str]) -> Inputs | None:

@@ -11,13 +11,18 @@ import torch
 import torch.nn.functional as F
 from torch import Tensor
 
-from roberta_hub.arguments import advise, one_of, shown, switch, text_of
+from roberta_hub.arguments import one_of, shown, switch, text_of
 from roberta_hub.errors import InputError, Place, Remedy, placed
 from roberta_hub.inference.batching import Runner, deduplicate
 from roberta_hub.inference.classify import Prediction, window_values
 from roberta_hub.inference.embed import embed, within_limit
-from roberta_hub.inference.heads import ENTAILMENT, Heads, entails
+from roberta_hub.inference.heads import (
+    Heads,
+    entails,
+    is_numbered,
+)
 from roberta_hub.model.known_head import heads_of
+from roberta_hub.model.nli_labels import ENTAILMENT, contradiction_index, entailment_index
 from roberta_hub.settings import (
     DEFAULT_THRESHOLD,
     HYPOTHESIS,
@@ -49,6 +54,12 @@ _VECTORS_AND_NO_HEAD = Remedy(
     "model that has one",
     "leave --head out and say --by meaning, which asks this model's sentence vectors; or -m takes "
     "a model that has one",
+)
+_SAY_THE_ORDER = Remedy(
+    "roberta.labels[HEAD] = [...] names the classes of a head in the order of its training, "
+    '["contradiction", "neutral", "entailment"] for one; so does id2label in config.json',
+    "id2label in config.json names the classes of a head in the order of its training, "
+    '{"0": "contradiction", "1": "neutral", "2": "entailment"} for one',
 )
 _NO_VECTORS = Remedy(
     'pass by="entailment", or set roberta.sentence = SentenceSettings(...) if its vectors compare',
@@ -112,18 +123,28 @@ class ZeroShotModel:
 
         Raises:
             UnknownNameError: no such head.
-            InputError: several, or one that does not judge entailment of pairs.
+            InputError: several, or one that does not judge entailment of pairs; or one with
+                several classes and numbers for their names.
         """
         heads = self.heads
+        remedy = _NO_NLI_HEAD if self.sentence is None else _NO_NLI_HEAD_BUT_VECTORS
+        if any(map(self._is_numbered, heads_of(heads.model, "classification"))):
+            remedy = _SAY_THE_ORDER
         name = heads.find(
             head,
             "classification",
             "zero_shot",
             fits=self._judges_entailment,
             need="head for entailment, one of whose labels is 'entailment'",
-            remedy=_NO_NLI_HEAD if self.sentence is None else _NO_NLI_HEAD_BUT_VECTORS,
+            remedy=remedy,
         )
         labels = heads.labels(name)
+        if self._is_numbered(name):
+            raise InputError(
+                f"head {name!r} has the classes {', '.join(labels[:6])}, which do not say which is "
+                f"{ENTAILMENT!r}",
+                remedy=_SAY_THE_ORDER,
+            )
         if not entails(labels):
             raise InputError(
                 f"head {name!r} knows {', '.join(labels)}; zero_shot needs a head with "
@@ -157,6 +178,11 @@ class ZeroShotModel:
             return _VECTORS_AND_NO_HEAD
         return _NO_NLI_HEAD
 
+    def _is_numbered(self, head: str) -> bool:
+        """Whether nobody named the classes of a head that may judge pairs."""
+        labels = self.heads.labels(head)
+        return len(labels) > 1 and is_numbered(labels) and self.heads.inputs(head) != "one"
+
 
 def zero_shot(
     model: ZeroShotModel,
@@ -175,18 +201,10 @@ def zero_shot(
         raise InputError(f"hypothesis {shown(hypothesis)} has no {{}} for the label")
     way = model.way(by, labels, head, hypothesis)
     asked = None if way == "meaning" else model.entailment_head(head)
-    if len(labels) == 1 and not multi_label:
-        advise(
-            f"labels is {shown(labels)}, so its probability is 1 for every text; texts come first, "
-            "then labels",
-            Remedy(
-                "pass several, or multi_label=True for the probability of one",
-                "give several, or --multi-label for the probability of one",
-            ),
-        )
     words = labels if way == "entailment" else list(map(in_words, labels))
     hypotheses = [hypothesis.replace("{}", word) for word in words]
-    scores = _scores(model, texts, words, hypotheses, asked, way, multi_label=multi_label)
+    by_itself = multi_label or len(labels) == 1
+    scores = _scores(model, texts, words, hypotheses, asked, way, by_itself=by_itself)
     thresholds = [DEFAULT_THRESHOLD] * len(labels) if multi_label else None
     return [Prediction.of(labels, row, thresholds) for row in scores.tolist()]
 
@@ -211,9 +229,9 @@ def _scores(
     head: str | None,
     way: Way,
     *,
-    multi_label: bool,
+    by_itself: bool,
 ) -> Tensor:
-    """Compute the probability of each label of each text: (texts, labels)."""
+    """Compute the probability of each label of each text, by itself or of all: (texts, labels)."""
     settings = model.settings or ZeroShotSettings()
     sequences = model.runner.tokenizer.encode_batch(
         texts
@@ -231,14 +249,14 @@ def _scores(
         if cosines is not None and len(labels) > ENTAILMENT_LABELS:
             near = cosines.topk(ENTAILMENT_LABELS, dim=-1).indices
         table = _entailments(model.runner, distinct, ids, firsts, hypotheses, head, near)
-        logits = _entailed(table, model.heads.labels(head), against=multi_label)
+        logits = _entailed(table, model.heads.labels(head), against=by_itself)
         if near is not None:
             logits = _fill_unasked(logits, near, len(labels))
         if cosines is not None:
             logits = (logits + settings.weight * apart**2 * above) / settings.temperature
     else:
         logits = settings.scale * above
-    if not multi_label:
+    if not by_itself:
         return logits.softmax(-1)[which]
     return (logits if cosines is None else logits / MULTI_LABEL_TEMPERATURE).sigmoid()[which]
 
@@ -252,14 +270,12 @@ def _entailed(table: Tensor, classes: Sequence[str], *, against: bool) -> Tensor
         against: subtract the logits of "contradiction", or else of all other classes; for a
             probability per label.
     """
-    names = [name.lower() for name in classes]
-    entailed = table[..., names.index(ENTAILMENT)]
+    own, other = entailment_index(classes), contradiction_index(classes)
+    assert own is not None  # entailment_head
+    entailed = table[..., own]
     if not against:
         return entailed
-    if "contradiction" in names:
-        rivals = [names.index("contradiction")]
-    else:
-        rivals = [k for k, name in enumerate(names) if name != ENTAILMENT]
+    rivals = [k for k in range(len(classes)) if k != own] if other is None else [other]
     return entailed - table[..., rivals].logsumexp(-1)
 
 

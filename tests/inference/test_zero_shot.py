@@ -14,6 +14,7 @@ from roberta_hub import ZeroShotSettings, load_model
 from roberta_hub.errors import CheckpointError, InputError, UnknownNameError
 from roberta_hub.inference import zero_shot as module
 from roberta_hub.interface import RobertaHubInterface
+from roberta_hub.model.nli_labels import entailment_index
 from roberta_hub.settings import WAYS
 
 OWN = json.loads((Path(__file__).parents[1] / "data" / "zero_shot.json").read_text())
@@ -98,6 +99,96 @@ def test_entailment_takes_labels_to_the_letter(tiny: RobertaHubInterface) -> Non
         plain = tiny.zero_shot(TEXTS[0], WORDS, by=by)  # type: ignore[arg-type]
         own = tiny.zero_shot(TEXTS[0], LABELS, by=by)  # type: ignore[arg-type]
         assert list(plain.scores.values()) == list(own.scores.values())
+
+
+NLI = ["contradiction", "neutral", "entailment"]
+
+
+@pytest.mark.parametrize("by", WAYS)
+def test_one_label_has_a_probability_of_its_own(tiny: RobertaHubInterface, by: Any) -> None:
+    found = tiny.zero_shot(TEXTS, ["sports"], by=by)
+    alone = tiny.zero_shot(TEXTS, ["sports"], by=by, multi_label=True)
+    assert [one.scores for one in found] == [one.scores for one in alone]
+    assert 1 > found[0].score > found[1].score and found[1].label == "sports"
+    assert found[0].labels is None
+    if by == "entailment":
+        table = logits(tiny, TEXTS[1], "sports")[[0, 2]].softmax(0)
+        assert found[1].score == pytest.approx(float(table[1]), abs=1e-6)
+
+
+@pytest.mark.parametrize(
+    "names",
+    [
+        ("CONTRADICTION", "NEUTRAL", "ENTAIL"),
+        ("contradicts", "neutral", "entails"),
+        ("Contradicted", "Neither", "Entailed"),
+        ("c", "n", "e"),
+        ("C", "N", "E"),
+    ],
+)
+def test_heads_for_entailment_are_found_by_their_labels(
+    tiny: RobertaHubInterface, names: tuple[str, ...]
+) -> None:
+    own = copy.copy(tiny)
+    own.labels = {"mnli": names}
+    for options in ({}, {"multi_label": True}):
+        asked: Any = {"by": "entailment", **options}
+        assert own.zero_shot(TEXTS, LABELS, **asked) == tiny.zero_shot(TEXTS, LABELS, **asked)
+    own.labels = {"mnli": [names[i] for i in (2, 0, 1)]}  # another order is another answer
+    found = own.zero_shot(TEXTS[0], LABELS, by="entailment", multi_label=True)
+    table = logits(tiny, TEXTS[0], "cooking")[[1, 0]].softmax(0)  # contradiction, entailment
+    assert found.scores["cooking"] == pytest.approx(float(table[1]), abs=1e-6)
+
+
+@pytest.mark.parametrize("names", [("LABEL_0", "LABEL_1", "LABEL_2"), ("0", "1", "2")])
+def test_a_head_with_numbers_is_refused_until_somebody_says_the_order(
+    tiny: RobertaHubInterface, names: tuple[str, ...]
+) -> None:
+    own = copy.copy(tiny)
+    own.labels = {"mnli": names}
+    for head in (None, "mnli"):
+        with pytest.raises(
+            (InputError, UnknownNameError), match=rf"{names[0]}.*roberta\.labels\[HEAD\] = .* order"
+        ) as caught:
+            own.zero_shot(TEXTS, LABELS, by="entailment", head=head)
+        assert "id2label" in caught.value.remedy.in_shell
+    own.labels["mnli"] = NLI
+    assert own.zero_shot(TEXTS, LABELS, by="entailment") == tiny.zero_shot(
+        TEXTS, LABELS, by="entailment"
+    )
+
+
+@pytest.mark.parametrize(
+    ("labels", "index"),
+    [
+        (["entailment", "not_entailment"], 0),
+        (["not_entailment", "entailment"], 1),
+        (["entailment", "entailment_strong"], 0),
+        (["entails", "entailed"], None),
+        (["N", "E", "S", "W"], None),
+        (["e", "n"], None),
+        ([], None),
+    ],
+)
+def test_which_class_is_entailment(labels: list[str], index: int | None) -> None:
+    assert entailment_index(labels) == index
+
+
+@pytest.mark.parametrize("named", [None, {f"LABEL_{i}": i for i in range(3)}])
+def test_label2id_names_the_classes_that_id2label_does_not(
+    tiny: RobertaHubInterface, tmp_path: Path, named: Any
+) -> None:
+    tiny.save(tmp_path, "huggingface", head="mnli")
+    config = json.loads((tmp_path / "config.json").read_text())
+    order = {name: i for i, name in enumerate(NLI)}
+    wanted = load_model(tmp_path).zero_shot(TEXTS, LABELS)
+    for id2label in (None, {str(i): f"LABEL_{i}" for i in range(3)}):
+        told = {**config, "label2id": order, "id2label": id2label}
+        (tmp_path / "config.json").write_text(json.dumps(told))
+        assert load_model(tmp_path).zero_shot(TEXTS, LABELS) == wanted
+        (tmp_path / "config.json").write_text(json.dumps({**told, "label2id": named}))
+        with pytest.raises(UnknownNameError, match="LABEL_0, LABEL_1, LABEL_2"):
+            load_model(tmp_path).zero_shot(TEXTS, LABELS)
 
 
 # ---- which way is taken ----

@@ -8,7 +8,7 @@ from collections.abc import Sequence
 import torch
 from torch import Tensor
 
-from roberta_hub.inference.heads import ENTAILMENT
+from roberta_hub.inference.heads import entails
 from roberta_hub.interface import RobertaHubInterface
 from roberta_hub.model.known_head import heads_of
 from roberta_hub.settings import Way
@@ -85,7 +85,7 @@ def _zero_shot_method(roberta: RobertaHubInterface) -> Way | None:
     judges = [
         name
         for name in heads_of(roberta.model, "classification")
-        if ENTAILMENT in map(str.lower, roberta.head_labels(name))
+        if entails(roberta.head_labels(name))
     ]
     if roberta.sentence is None:
         return "entailment" if len(judges) == 1 else None

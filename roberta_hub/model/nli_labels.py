@@ -1,0 +1,43 @@
+"""Tells which class of a head for natural-language inference is which, by the labels."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+ENTAILMENT = "entailment"
+"""Label that identifies a head for natural-language inference."""
+
+
+def entailment_index(labels: Sequence[str]) -> int | None:
+    """Find the class that means entailment; None: no label says it.
+
+    That is "entailment", else the only label that begins with "entail", as in transformers, else
+    "e" where the others are "c" and "n", in any case.
+
+    Example:
+        >>> entailment_index(["CONTRADICTED", "ENTAILED"]), entailment_index(["e", "n", "c"])
+        (1, 0)
+        >>> entailment_index(["LABEL_0", "LABEL_1"]) is None
+        True
+    """
+    return _nli_class(labels, ENTAILMENT, "entail")
+
+
+def contradiction_index(labels: Sequence[str]) -> int | None:
+    """Find the class that means contradiction, as `entailment_index` does; None: there is none.
+
+    Example:
+        >>> contradiction_index(["e", "n", "c"]), contradiction_index(["entails", "contradicts"])
+        (2, 1)
+    """
+    return _nli_class(labels, "contradiction", "contra")
+
+
+def _nli_class(labels: Sequence[str], name: str, start: str) -> int | None:
+    names = [label.strip().lower() for label in labels]
+    if name in names:
+        return names.index(name)
+    found = [i for i, own in enumerate(names) if own.startswith(start)]
+    if not found and {"c", "e"} <= set(names) <= {"c", "e", "n"}:
+        found = [names.index(start[0])]
+    return found[0] if len(found) == 1 else None
