@@ -62,6 +62,7 @@ def public_methods() -> set[str]:
         if kind.__module__.startswith("roberta_hub")
         for name, value in vars(kind).items()
         if not name.startswith("_") and (callable(value) or isinstance(value, property))
+        if "deprecated" not in (value.__doc__ or "")
     }
 
 

@@ -139,9 +139,10 @@ class AddedTokens:
 
     def _fill(self, words: Mapping[int, str], vocabulary: Mapping[str, int]) -> bool:
         """Whether the gaps of a vocabulary are ids of added tokens, each with one word."""
-        return len(words) == len(vocabulary) and {*words, *self.listed} >= set(
-            range(max(words, default=-1) + 1)
-        )
+        ids, last = {*words, *self.listed}, max(words, default=-1)
+        one_each = len(words) == len(vocabulary) and min(words, default=0) >= 0
+        # An id may be any number: a range is made up to those alone that can have no gap.
+        return one_each and last < len(ids) and ids >= set(range(last + 1))
 
     @property
     def special_words(self) -> set[str]:
