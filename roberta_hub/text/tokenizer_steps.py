@@ -53,6 +53,10 @@ _STEPS = {
     "Strip": {"strip_left", "strip_right"},
 }
 """Settings of each step; a step that is not listed has none."""
+MAX_NESTED_STEPS = 8
+"""Sequences within sequences; transformers writes one."""
+_ROWS = ("normalizers", "pretokenizers", "processors")
+"""What a sequence calls its steps."""
 _OTHERWISE = Remedy("cut the texts with transformers, and give the model its ids")
 _QUOTES = ({"String": "``"}, {"String": "''"})
 _RUNS = {"Regex": " {2,}"}
@@ -140,16 +144,20 @@ def steps(part: Any) -> list[Mapping[str, Any]]:
     return found
 
 
-def _flat(part: Any) -> list[Mapping[str, Any]]:
+def _flat(part: Any, depth: int = 0) -> list[Mapping[str, Any]]:
     if part is None:
         return []
     if not isinstance(part, Mapping):
         return [{"type": part}]
     if part.get("type") != "Sequence":
         return [part]
-    rows = ("normalizers", "pretokenizers", "processors")
-    inner = next(part[row] for row in rows if row in part)
-    return [step for each in inner for step in _flat(each)]
+    inner = next((part[row] for row in _ROWS if row in part), None)
+    if not isinstance(inner, list) or depth == MAX_NESTED_STEPS:
+        raise VocabularyError(
+            f"a Sequence in it has no list of steps, or lies in {MAX_NESTED_STEPS} others; "
+            "transformers writes one list"
+        )
+    return [step for each in inner for step in _flat(each, depth + 1)]
 
 
 def only(part: Any) -> Mapping[str, Any]:

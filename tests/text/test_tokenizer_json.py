@@ -178,3 +178,20 @@ def test_a_generic_class_does_as_the_file_says(saved: Path, tmp_path: Path, name
     expected = transformers.AutoTokenizer.from_pretrained(tmp_path)("Hello").input_ids
     assert Tokenizer(*found).encode("Hello").tolist() == expected
     assert (len(expected), expected[1]) == (3, 20920 if named in CLASSES else 31414)
+
+
+def nested(depth: int) -> dict[str, Any]:
+    step: dict[str, Any] = {"type": "NFC"}
+    for _ in range(depth):
+        step = {"type": "Sequence", "normalizers": [step]}
+    return step
+
+
+@pytest.mark.parametrize("part", ["normalizer", "pre_tokenizer", "post_processor"])
+@pytest.mark.parametrize("false", [{"type": "Sequence"}, nested(9), nested(400)])
+def test_false_sequences(saved: Path, tmp_path: Path, part: str, false: Any) -> None:
+    table = json.loads((saved / "tokenizer.json").read_text(encoding="utf-8"))
+    (tmp_path / "tokenizer.json").write_text(json.dumps({**table, part: false}), encoding="utf-8")
+    with pytest.raises(VocabularyError, match="no list of steps, or lies in 8 others") as caught:
+        read(Folder(tmp_path))
+    assert str(tmp_path / "tokenizer.json") in str(caught.value)
