@@ -79,6 +79,11 @@ def _add_parts(model: Roberta, checkpoint: Checkpoint) -> None:
         model.add_pooler()
     if checkpoint.has(REPLACED_HEAD):
         model.add_replaced_head()
+    settings = checkpoint.sentence
+    if settings is not None and settings.layers:
+        shapes = {name: tuple(tensor.shape) for name, tensor in checkpoint.weights.items()}
+        width = checkpoint.config.embed_dim * len(settings.pooling)
+        model.add_sentence_layers(settings.layers, shapes, width)
 
 
 def _check_fit(

@@ -861,10 +861,10 @@ class RobertaHubInterface(nn.Module):
     ) -> Tensor:
         """Compute one vector of each text, as sentence-transformers does with the same model.
 
-        `roberta.sentence` says how: a sentence-transformers directory brings pooling,
-        normalization, limit and prompts. A model without settings gets the mean over all tokens,
-        `<s>` and `</s>` included, not normalized; that is what sentence-transformers does with it.
-        Such a model was not trained for it: expect poor vectors.
+        `roberta.sentence` says how: a sentence-transformers directory brings pooling, layers over
+        the vector, normalization, limit and prompts. A model without settings gets the mean over
+        all tokens, `<s>` and `</s>` included, not normalized; that is what sentence-transformers
+        does with it. Such a model was not trained for it: expect poor vectors.
 
         Args:
             texts: one str, or many; see the class.
@@ -873,19 +873,21 @@ class RobertaHubInterface(nn.Module):
             prompt_name: the name of one of the model's prompts instead ("query").
             truncate_dim: keep this many numbers of each vector, the first, and give it the length
                 that the model's vectors have. For models that were trained so that their first
-                numbers are vectors themselves (Kusupati et al. 2022); None keeps all.
+                numbers are vectors themselves (Kusupati et al. 2022). None keeps as many as the
+                settings of the model say, all where they say nothing.
             options: batch_tokens, progress, truncate, stride; see `features`. The limit is the
                 model's `max_length`. In windows each token counts once, from the window in which it
                 is farthest from a cut, and the vectors of `<s>` are averaged.
 
         Returns:
             (len(texts), C) on the model's device, or (C,) for one str. Several poolings are side by
-            side, and make vectors of several times C. With `truncate_dim` that is C.
+            side, and make vectors of several times C; layers and `truncate_dim` give another width.
 
         Raises:
             UnknownNameError: the model has no prompt of this name; the message lists them.
             InputError: a text is too long; the message names it, its length and the limit. Or
-                `truncate_dim` is more than a vector has.
+                `truncate_dim` is more than a vector has, or the settings name a pooler or layers
+                that the model lacks.
 
         Example:
             >>> roberta.embed(["Hello world!", "Hello"]).shape

@@ -26,11 +26,20 @@ Aggregation = Literal["word", "first", "average", "max", "piece"]
 AGGREGATIONS: tuple[Aggregation, ...] = get_args(Aggregation)
 DEFAULT_THRESHOLD = 0.5
 """Of a label for which none is stored."""
-POOLINGS = ("cls", "max", "mean", "mean_sqrt_len")
-"""The vector of `<s>`, the largest value of each dimension, the mean over all tokens, and their sum
-divided by the root of their number. Several of them are concatenated in one vector."""
+POOLINGS = ("cls", "max", "mean", "mean_sqrt_len", "weighted_mean", "last_token", "pooler")
+"""The vector of `<s>`; the largest value of each dimension; the mean over all tokens, their sum
+divided by the root of their number, and the mean with weights 1, 2, 3 and so on; the vector of the
+last token, which is `</s>`; and what the model's own pooler makes of `<s>`, tanh(W x + b). Several
+of them are concatenated in one vector."""
 SIMILARITIES = ("cosine", "dot", "euclidean", "manhattan")
 """How two vectors compare; the last two are distances with a minus, so that more is nearer."""
+_LATER = ("include_prompt", "truncate_dim", "layers")
+"""Fields of `SentenceSettings` that 0.2.0 had not: a model without them keeps its file, and its
+digest in a lake."""
+LayerKind = Literal["dense", "layer_norm", "normalize", "dropout"]
+"""Layers over pooled vectors."""
+MAX_LAYERS = 16
+"""Most of them; models have one or two."""
 MAX_LENGTH = 1_000_000
 """Largest limit in tokens; larger numbers in files mean "no limit"."""
 Way = Literal["entailment", "meaning", "both"]
@@ -240,6 +249,40 @@ def _needs(count: int) -> str:
 
 
 @dataclass(frozen=True, kw_only=True)
+class SentenceLayer:
+    """A layer over pooled vectors, whose weights the model has.
+
+    Example:
+        >>> print(SentenceLayer(kind="dense", activation="relu"))
+        dense (relu)
+    """
+
+    kind: LayerKind
+    """A matrix with an activation, LayerNorm, vectors of length 1, or dropout."""
+    activation: str = "tanh"
+    """Of "dense": a name of `model.activations`; "linear" is none."""
+    residual: bool = False
+    """Of "dense": whether its input is added to what it makes."""
+    rate: float = 0.0
+    """Of "dropout", in training."""
+
+    def __post_init__(self) -> None:
+        one_of("kind", self.kind, get_args(LayerKind))
+        if not isinstance(self.activation, str):
+            raise InputError(f"activation is {shown(self.activation)}, must be a name")
+        if not isinstance(self.residual, bool):
+            raise InputError(f"residual is {shown(self.residual)}, must be true or false")
+        number = isinstance(self.rate, (int, float)) and not isinstance(self.rate, bool)
+        if not number or not 0 <= self.rate < 1:
+            raise InputError(f"rate is {shown(self.rate)}, must be 0 or more and below 1")
+
+    def __str__(self) -> str:
+        if self.kind != "dense":
+            return self.kind.replace("_", " ")
+        return f"dense ({self.activation}{', residual' * self.residual})"
+
+
+@dataclass(frozen=True, kw_only=True)
 class SentenceSettings:
     """How a sentence encoder makes one vector of a text (Reimers and Gurevych 2019).
 
@@ -253,7 +296,7 @@ class SentenceSettings:
         Traceback (most recent call last):
         ...
         roberta_hub.errors.InputError: pooling is ('middle',); choose of cls, max, mean, \
-mean_sqrt_len
+mean_sqrt_len, weighted_mean, last_token, pooler
     """
 
     pooling: tuple[str, ...] = ("mean",)
@@ -270,6 +313,13 @@ mean_sqrt_len
     """Whether a text is lower-cased before the tokenizer reads it."""
     similarity: str = "cosine"
     """Of `SIMILARITIES`."""
+    include_prompt: bool = True
+    """Whether the tokens of a prompt, and `<s>` before them, are pooled too."""
+    truncate_dim: int | None = None
+    """How many numbers of each finished vector are kept, from the first; None: all."""
+    layers: tuple[SentenceLayer, ...] = ()
+    """What a pooled vector goes through, in order, before `normalize`; the weights are the
+    model's."""
 
     def __post_init__(self) -> None:
         pooling = (self.pooling,) if isinstance(self.pooling, str) else self.pooling
@@ -280,17 +330,54 @@ mean_sqrt_len
         if not all(isinstance(name, str) and name in POOLINGS for name in pooling):
             raise InputError(f"pooling is {shown(pooling)}; choose of {_listed(POOLINGS)}")
         object.__setattr__(self, "pooling", tuple(pooling))
-        for name in ("normalize", "lower_case"):
+        for name in ("normalize", "lower_case", "include_prompt"):
             if not isinstance(getattr(self, name), bool):
                 raise InputError(f"{name} is {shown(getattr(self, name))}, must be true or false")
         length = self.max_length
         if length is not None and (type(length) is not int or not 1 <= length <= MAX_LENGTH):
             raise InputError(f"max_length is {shown(length)}, must lie in 1..{MAX_LENGTH:,}")
+        self._set_layers()
+        kept = self.truncate_dim
+        if kept is not None and (type(kept) is not int or kept < 1):
+            raise InputError(f"truncate_dim is {shown(kept)}, must be 1 or more, or None")
+        if "pooler" in pooling and not self.include_prompt:
+            raise InputError(
+                "include_prompt=False leaves tokens out, and the pooler reads <s> alone; choose one"
+            )
         self._check_prompts()
         if not isinstance(self.similarity, str) or self.similarity not in SIMILARITIES:
             raise InputError(
                 f"similarity is {shown(self.similarity)}; choose {_listed(SIMILARITIES)}"
             )
+
+    def _set_layers(self) -> None:
+        """Take layers as they are, or as `to_dict` gives them."""
+        if not isinstance(self.layers, (list, tuple)) or len(self.layers) > MAX_LAYERS:
+            raise InputError(
+                f"layers is {shown(self.layers)}; give SentenceLayer objects, at most {MAX_LAYERS}"
+            )
+        known = {own.name for own in dataclasses.fields(SentenceLayer)}
+        found = []
+        for layer in self.layers:
+            if isinstance(layer, Mapping) and "kind" in layer and {*layer} <= known:
+                layer = SentenceLayer(**layer)
+            if not isinstance(layer, SentenceLayer):
+                raise InputError(f"layers has {shown(layer)}; give SentenceLayer objects")
+            found.append(layer)
+        object.__setattr__(self, "layers", tuple(found))
+
+    def __repr__(self) -> str:
+        """Show every field, and those that 0.2.0 had not where they are set."""
+        return f"SentenceSettings({', '.join(f'{k}={v!r}' for k, v in self._said().items())})"
+
+    def _said(self) -> dict[str, Any]:
+        """Fields by name, without those that 0.2.0 had not and that are not set."""
+        fields = dataclasses.fields(self)
+        return {
+            own.name: getattr(self, own.name)
+            for own in fields
+            if own.name not in _LATER or getattr(self, own.name) != own.default
+        }
 
     def _check_prompts(self) -> None:
         prompts = self.prompts
@@ -363,20 +450,32 @@ mean_sqrt_len
         """
         limit = longest if self.max_length is None else min(longest, self.max_length)
         parts = [" + ".join(self.pooling) + " pooling", f"at most {limit} tokens"]
+        for layer in self.layers:
+            parts.insert(-1, str(layer))
         if self.normalize:
-            parts.insert(1, "normalized")
+            parts.insert(-1, "normalized")
+        if self.truncate_dim is not None:
+            parts.insert(-1, f"cut to {self.truncate_dim} numbers")
         if self.lower_case:
             parts.append("lower-cased")
         if self.similarity != "cosine":
             parts.append(f"compared by {self.similarity}")
         if named := [name for name, text in self.prompts.items() if text]:
             default = f" (default {self.default_prompt})" if self.default_prompt in named else ""
-            parts.append(f"prompts {shown(', '.join(named))[1:-1]}{default}")
+            unread = "" if self.include_prompt else ", not pooled"
+            parts.append(f"prompts {shown(', '.join(named))[1:-1]}{default}{unread}")
         return ", ".join(parts)
 
     def to_dict(self) -> dict[str, object]:
         """Plain values for a JSON file; `SentenceSettings(**d)` restores them."""
-        return dataclasses.asdict(self)
+        said = dataclasses.asdict(self)
+        return {name: said[name] for name in self._said()}
+
+    @property
+    def is_later(self) -> bool:
+        """Whether 0.2.0 cannot make these vectors."""
+        later = {"weighted_mean", "last_token", "pooler"}
+        return bool(self._said().keys() & set(_LATER) or later & set(self.pooling))
 
 
 def _listed(names: object) -> str:

@@ -191,6 +191,11 @@ def _advise_of_settings(
     model: Roberta, answer: ExportedAnswer, own: SentenceSettings | None
 ) -> None:
     """Warn if vectors differ from those of `embed`: a graph only pools."""
+    if answer.kind == "features" and own is not None and "pooler" in own.pooling:
+        advise(
+            "embed makes this model's vectors by its pooler, and token vectors do not hold what it "
+            "makes: the settings are left out; pooling='pooler' exports it"
+        )
     if answer.kind != "pooled" or own is None:
         return
     longest = model.max_positions()
@@ -234,13 +239,16 @@ def _with_only(checkpoint: Checkpoint, answer: ExportedAnswer) -> Checkpoint:
         for name, weight in checkpoint.weights.items()
         if not name.startswith(tuple(_HEAD_PREFIXES.values())) or name.startswith(own)
     }
+    sentence = checkpoint.sentence
+    if sentence is not None and "pooler" in sentence.pooling:  # no token vector is its own
+        sentence = None
     # transformers' class of some heads has an LM head too.
     keeps = answer.kind == "language" or (_head(answer) is not None and checkpoint.config.lm_head)
     return replace(
         checkpoint,
         config=replace(checkpoint.config, lm_head=keeps),
         weights=weights,
-        sentence=checkpoint.sentence if answer.kind == "features" else None,
+        sentence=sentence if answer.kind == "features" else None,
     )
 
 

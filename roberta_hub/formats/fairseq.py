@@ -38,7 +38,11 @@ from roberta_hub.formats.fairseq_arguments import (
     read_config,
     with_published_heads,
 )
-from roberta_hub.formats.foreign_heads import advise_of_thresholds, check_first_token
+from roberta_hub.formats.foreign_heads import (
+    advise_of_thresholds,
+    advise_of_vectors,
+    check_first_token,
+)
 from roberta_hub.formats.format import WEIGHTS_BESIDE_CONFIG, CheckpointSource, Format
 from roberta_hub.formats.tokenizer_files import (
     VOCABULARIES,
@@ -320,17 +324,20 @@ def _settle_lm_head(
 
 
 def check_relative(checkpoint: Checkpoint) -> None:
-    """Refuse BERT, ALBERT and ELECTRA, for whose parts fairseq's RoBERTa has no place.
+    """Refuse BERT, ALBERT, ELECTRA and layers over vectors, for which fairseq has no place.
 
     Raises:
         CheckpointError: it names these parts.
     """
-    config = checkpoint.config
+    config, sentence = checkpoint.config, checkpoint.sentence
+    layers = () if sentence is None else sentence.layers
     lacks = {
         "segment embeddings": config.num_segments,
         "a projection of the summed embeddings": config.project_sum,
         f"padding with id {config.padding_idx}": config.padding_idx != RobertaConfig.padding_idx,
-        "a pooler": checkpoint.has(POOLER),
+        f"layers over sentence vectors ({', '.join(map(str, layers))})": layers != (),
+        # RoBERTa's own kinds are written without theirs, and `advise_of_vectors` says so.
+        "a pooler": checkpoint.has(POOLER) and config.num_segments > 0,
         "a discriminator's head": checkpoint.has(REPLACED_HEAD),
     }
     found = [what for what, present in lacks.items() if present]
@@ -355,6 +362,7 @@ def fairseq_state(checkpoint: Checkpoint, vocabulary: Container[str] = ()) -> di
     """
     check_relative(checkpoint)
     config, weights = expand(checkpoint.config, checkpoint.weights)
+    weights = {name: tensor for name, tensor in weights.items() if not name.startswith(POOLER)}
     problems = {
         f"LayerNorm eps {config.layer_norm_eps}": config.layer_norm_eps != 1e-5,
         "a model without language-model head": not config.lm_head,
@@ -504,6 +512,7 @@ def _write(checkpoint: Checkpoint, tokenizer: Tokenizer, directory: Path, head: 
     dictionary = fairseq_dictionary(tokenizer, checkpoint.config.vocab_size)
     write_fairseq(dataclasses.replace(checkpoint, dictionary=dictionary), directory, files)
     advise_of_thresholds(checkpoint, "fairseq's", list(checkpoint.head_settings))
+    advise_of_vectors(checkpoint, "fairseq's")
 
 
 FAIRSEQ = Format(

@@ -1,11 +1,11 @@
-"""Says what formats of other libraries cannot hold of a classification head."""
+"""Says what formats of other libraries cannot hold of a classification head, or of vectors."""
 
 from __future__ import annotations
 
 from collections.abc import Sequence
 
 from roberta_hub.arguments import advise
-from roberta_hub.checkpoint.checkpoint import Checkpoint
+from roberta_hub.checkpoint.checkpoint import POOLER, Checkpoint
 from roberta_hub.errors import CheckpointError, Remedy
 from roberta_hub.settings import DEFAULT_THRESHOLD, HeadSettings
 
@@ -59,6 +59,26 @@ def advise_of_thresholds(checkpoint: Checkpoint, whose: str, heads: Sequence[str
             f"{whose} format has no place for thresholds, so that head "
             f"{', '.join(map(repr, chosen))} gives a label there from a probability of "
             f"{DEFAULT_THRESHOLD} on"
+        )
+
+
+def advise_of_vectors(checkpoint: Checkpoint, whose: str) -> None:
+    """Warn where a model has a pooler or settings of vectors, which a format has no place for.
+
+    Args:
+        checkpoint: of the model.
+        whose: what the library is called.
+    """
+    lost = []
+    if checkpoint.has(POOLER):
+        lost.append("the pooler")
+    if checkpoint.sentence is not None:
+        longest = checkpoint.config.max_positions
+        lost.append(f"how embed makes vectors ({checkpoint.sentence.summary(longest)})")
+    if lost:
+        advise(
+            f"{whose} format has no place for {' and '.join(lost)}, so that what was written "
+            "lacks it; the formats 'roberta_hub' and 'huggingface' hold it"
         )
 
 

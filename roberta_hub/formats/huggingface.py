@@ -60,6 +60,7 @@ from roberta_hub.formats.overrides import override
 from roberta_hub.formats.sentence_transformers import (
     MODULES_FILE,
     find_body,
+    read_layers,
     read_sentence_settings,
     sentence_files,
 )
@@ -428,7 +429,9 @@ def files_beside(checkpoint: Checkpoint, tokenizer: Tokenizer) -> dict[str, byte
     config = checkpoint.config
     files = tokenizer_files(tokenizer, config.max_positions)
     if checkpoint.sentence is not None:
-        files |= sentence_files(checkpoint.sentence, config.embed_dim, config.max_positions)
+        files |= sentence_files(
+            checkpoint.sentence, config.embed_dim, config.max_positions, checkpoint.weights
+        )
     return files
 
 
@@ -461,6 +464,17 @@ def _read(
     _advise_of_setfit(source.sentences or source.folder)
     checkpoint = read_huggingface(source.folder, dtype, file=source.file, converted=converted)
     checkpoint.sentence = sentence
+    if sentence is not None and source.sentences is not None:
+        for raw in read_layers(source.sentences, sentence, converted=converted):
+            checkpoint.finite = (
+                checkpoint.finite and raw.finite and stays_finite(raw.weights, dtype)
+            )
+            checkpoint.weights |= copy_to_memory(raw.weights, dtype, raw.origin)
+        if "pooler" in sentence.pooling and not checkpoint.has(POOLER):
+            raise CheckpointError(
+                f"{source.sentences} asks for pooler_output, and the weights have no pooler.dense; "
+                "copy those that it was saved with",
+            )
     if overrides:
         override(checkpoint, overrides)
     return checkpoint

@@ -52,8 +52,8 @@ from roberta_hub.text.tokenizer import Tokenizer
 
 FORMAT_VERSION = 1
 POOLED_VERSION = 2
-"""Of a model with a head that pools over tokens or labels parts of words, which would answer
-otherwise before 0.3.0."""
+"""Of a model with a head that pools over tokens or labels parts of words, or with settings of
+sentence vectors that 0.2.0 had not: before 0.3.0 it would answer otherwise."""
 _WEIGHTS, _CONFIG = "model.safetensors", "config.json"
 
 
@@ -172,6 +172,8 @@ def write_store(checkpoint: Checkpoint, directory: Path) -> None:
         about["version"] = POOLED_VERSION
     if checkpoint.sentence is not None:
         about["sentence"] = checkpoint.sentence.to_dict()
+        if checkpoint.sentence.is_later:
+            about["version"] = POOLED_VERSION
     if checkpoint.zero_shot is not None:
         about["zero_shot"] = checkpoint.zero_shot.to_dict()
     write_json(directory / _CONFIG, about)

@@ -22,6 +22,7 @@ from roberta_hub.formats.tokenizer_files import is_written_by_its_class
 from roberta_hub.model.heads import normalizes, pooling_of
 from roberta_hub.model.known_head import outputs_of
 from roberta_hub.model.roberta import Roberta, require_roberta
+from roberta_hub.model.sentence_layers import PREFIX, layers_of
 from roberta_hub.settings import (
     HeadKind,
     HeadSettings,
@@ -75,12 +76,20 @@ def checkpoint_of(
 
     Raises:
         InputTypeError: a model that is not ours.
-        InputError: a kind, a threshold or a rule of words that cannot be.
+        InputError: a kind, a threshold or a rule of words that cannot be; or settings of sentence
+            vectors that need a pooler or layers, which the model lacks.
     """
     model = require_roberta(model, "save writes")
     weights = dict(model.state_dict())
     if not model.config.untie_weights:
         weights.pop(LM_WEIGHT, None)
+    layers_of(model, sentence.layers if sentence is not None else ())  # its error
+    if sentence is None or not sentence.layers:
+        weights = {name: own for name, own in weights.items() if not name.startswith(PREFIX)}
+    if sentence is not None and "pooler" in sentence.pooling and model.pooler is None:
+        raise InputError(
+            "sentence.pooling is 'pooler', and this model has no pooler; set another pooling"
+        )
     label_dictionary = getattr(task, "label_dictionary", None)
     heads = {*model.classification_heads, *model.token_heads, *model.span_heads}
     return Checkpoint(

@@ -13,8 +13,10 @@ from torch import Tensor
 from roberta_hub.arguments import whole_number
 from roberta_hub.errors import InputError, InputTypeError, Place, placed
 from roberta_hub.inference.batching import Runner
+from roberta_hub.inference.mode import evaluating
 from roberta_hub.inference.pooling import pooled
-from roberta_hub.inference.windows import keep_as_tokenizers
+from roberta_hub.inference.windows import Windows, keep_as_tokenizers
+from roberta_hub.model.sentence_layers import layers_of, through_layers, width_after
 from roberta_hub.settings import SentenceSettings
 from roberta_hub.text.texts import as_texts
 from roberta_hub.text.tokenizer import Text
@@ -48,23 +50,59 @@ def embed(
         texts: one vector each, in order.
         settings: of the model.
         prompt: put before each text, and before the first sentence of a pair.
-        truncate_dim: how many numbers of each vector are kept, the first; None: all.
+        truncate_dim: how many numbers of each vector are kept, the first; None: as the settings
+            say, which cut a vector of length 1 and leave it shorter.
 
     Returns:
         (len(texts), C) on the model's device; C times the number of poolings, or `truncate_dim`.
 
     Raises:
-        InputError: `truncate_dim` is more than a vector has.
+        InputError: `truncate_dim` is more than a vector has; the settings name a pooler or layers
+            that the model lacks; or of a text nothing is left but the prompt, which is not pooled.
     """
-    width = runner.width * len(settings.pooling)
+    layers = layers_of(runner.model, settings.layers)
+    width = width_after(layers, runner.width * len(settings.pooling))
     if truncate_dim is not None:
         hint = f"this model's vectors have {width} numbers; keep 1 to {width}"
         width = whole_number("truncate_dim", truncate_dim, 1, width, hint=hint)
     if prompt or settings.lower_case:
         texts = [_with_prompt(text, prompt, settings.lower_case) for text in texts]
-    windows, _, which = runner.encode(texts)
-    vectors = pooled(runner, windows, settings.pooling)[:, :width]
-    return (F.normalize(vectors, dim=-1) if settings.normalize else vectors)[which]
+    windows, firsts, which = runner.encode(texts)
+    skip = _unpooled(runner, settings, prompt, windows, firsts)
+    vectors = pooled(runner, windows, settings.pooling, skip=skip)
+    if settings.layers:
+        with evaluating(runner.model):
+            vectors = through_layers(runner.model, settings.layers, vectors)
+    vectors = vectors[:, :width]
+    if settings.normalize:
+        vectors = F.normalize(vectors, dim=-1)
+    kept = settings.truncate_dim if truncate_dim is None else None  # the caller's counts
+    return vectors[:, :kept][which]
+
+
+def _unpooled(
+    runner: Runner,
+    settings: SentenceSettings,
+    prompt: str,
+    windows: Sequence[Windows],
+    firsts: Sequence[int],
+) -> int:
+    """Count the tokens at the start of each text that are not pooled: `<s>` and the prompt's.
+
+    They are those of the prompt alone, as sentence-transformers counts them.
+    """
+    if settings.include_prompt or not prompt:
+        return 0
+    alone = lowered(prompt) if settings.lower_case else prompt
+    skip = len(runner.tokenizer.encode(alone)) - 1  # without </s>
+    for number, text in zip(firsts, windows, strict=True):
+        if len(text.best) <= skip:
+            raise InputError(
+                f"the prompt has {skip} tokens with <s>, which include_prompt=False leaves out, "
+                f"and a text has {runner.limit} at most: nothing of it is left",
+                place=Place("texts", number),
+            )
+    return skip
 
 
 def _with_prompt(text: Text, prompt: str, lower_case: bool) -> Text:

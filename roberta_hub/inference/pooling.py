@@ -18,12 +18,18 @@ _OVER_TOKENS: Mapping[str, Callable[[Tensor], Tensor]] = {
     "mean": lambda states: states.mean(0),
     "max": lambda states: states.amax(0),
     "mean_sqrt_len": lambda states: states.sum(0) / math.sqrt(len(states)),
+    "last_token": lambda states: states[-1],
 }
 """Poolings over all tokens: (T, C) -> (C,)."""
 
 
 def pooled(
-    runner: Runner, windows: Sequence[Windows], pooling: Sequence[str], *, layer: int = -1
+    runner: Runner,
+    windows: Sequence[Windows],
+    pooling: Sequence[str],
+    *,
+    layer: int = -1,
+    skip: int = 0,
 ) -> Tensor:
     """Compute one vector per text; several poolings are concatenated.
 
@@ -33,8 +39,10 @@ def pooled(
     Args:
         runner: of the model.
         windows: of the texts.
-        pooling: of "cls", "pooler", "mean", "max" and "mean_sqrt_len".
+        pooling: of `settings.POOLINGS`.
         layer: which hidden state; "pooler" needs the last.
+        skip: tokens at the start of each text that are not pooled; "cls" is the first of the
+            others. Each text has more.
 
     Returns:
         (len(windows), C * len(pooling)) on the model's device.
@@ -43,7 +51,7 @@ def pooled(
         InputError: the model has no pooler.
     """
     head = pooler_of(runner, layer) if "pooler" in pooling else None
-    alone = FIRST_TOKEN_POOLINGS.issuperset(pooling)
+    alone = FIRST_TOKEN_POOLINGS.issuperset(pooling) and not skip
     whole = [
         len(text.ids) == 1 for text in windows for _ in text.ids
     ]  # whether a window is a whole text
@@ -51,17 +59,19 @@ def pooled(
     def read(rows: BatchStates) -> list[Tensor]:
         if alone:
             return list(_first(rows.at(rows.batch.starts), pooling, head))
-        first = _first(rows.states[rows.batch.starts], pooling, head)
+        first = _first(rows.states[rows.batch.starts + skip], pooling, head)
         return [
-            _concatenated(states, own, pooling) if whole[i] else states.clone()
+            _concatenated(states, own, pooling, skip) if whole[i] else states.clone()
             for states, own, i in zip(rows.split(), first, rows.indices, strict=True)
         ]
 
     def merge(text: Windows, parts: list[Tensor]) -> Tensor:
         if alone or len(parts) == 1:
             return torch.stack(parts).mean(0)
-        first = _first(torch.stack([states[0] for states in parts]), pooling, head).mean(0)
-        return _concatenated(text.merge(parts), first, pooling)
+        states = text.merge(parts)
+        begins = states[skip : skip + 1] if skip else torch.stack([own[0] for own in parts])
+        first = _first(begins, pooling, head).mean(0)
+        return _concatenated(states, first, pooling, skip)
 
     pick = pick_starts if alone else None
     vectors = runner.run_windows(windows, Reading(read=read, merge=merge, layer=layer, pick=pick))
@@ -84,8 +94,8 @@ def pooler_of(runner: Runner, layer: int = -1) -> Callable[[Tensor], Tensor]:
     pooler = getattr(runner.model, "pooler", None)
     if pooler is None:
         raise InputError(
-            "this model has no pooler (BERT's and ALBERT's have one): pooling takes 'cls', 'mean' "
-            "or 'max'"
+            "this model has no pooler (BERT's and ALBERT's have one, and RoBERTa's where its file "
+            "has pooler.dense): pooling takes 'cls', 'mean' or 'max'"
         )
     if layer != -1:
         raise InputError(f"layer is {layer}: the pooler reads the last one; leave layer out")
@@ -106,12 +116,33 @@ def _first(
     return torch.cat([parts[name] for name in pooling if name in FIRST_TOKEN_POOLINGS], dim=-1)
 
 
-def _concatenated(states: Tensor, first: Tensor, pooling: Sequence[str]) -> Tensor:
+def _concatenated(states: Tensor, first: Tensor, pooling: Sequence[str], skip: int) -> Tensor:
     """Concatenate the poolings of a text: (T, C), (C * k,) -> (C * len(pooling),)."""
-    ready = iter(torch.split(first, states.size(-1)))
-    return torch.cat(
-        [
-            next(ready) if name in FIRST_TOKEN_POOLINGS else _OVER_TOKENS[name](states)
-            for name in pooling
-        ]
-    )
+    ready, read = iter(torch.split(first, states.size(-1))), states[skip:]
+    parts = []
+    for name in pooling:
+        if name in FIRST_TOKEN_POOLINGS:
+            parts.append(next(ready))
+        elif name == "weighted_mean":
+            parts.append(weighted_mean(read, skip + 1))
+        else:
+            parts.append(_OVER_TOKENS[name](read))
+    return torch.cat(parts)
+
+
+def weighted_mean(states: Tensor, first: int = 1) -> Tensor:
+    """Average the vectors of tokens, the later ones with more weight (Muennighoff 2022).
+
+    Args:
+        states: (T, C)
+        first: weight of the first token; each has one more than the one before it.
+
+    Returns:
+        (C,)
+
+    Example:
+        >>> weighted_mean(torch.tensor([[1.0], [4.0]]))
+        tensor([3.])
+    """
+    weights = torch.arange(first, first + len(states), device=states.device, dtype=states.dtype)
+    return weights @ states / weights.sum()

@@ -5,6 +5,7 @@ from __future__ import annotations
 import warnings
 from argparse import Namespace
 from collections import deque
+from collections.abc import Mapping, Sequence
 from typing import TypeVar
 
 import torch
@@ -27,7 +28,8 @@ from roberta_hub.model.heads import (
 )
 from roberta_hub.model.known_head import known_head, list_heads
 from roberta_hub.model.packing import PackedBatch
-from roberta_hub.settings import HeadPooling, check_normalize, check_pooling
+from roberta_hub.model.sentence_layers import make_layers
+from roberta_hub.settings import HeadPooling, SentenceLayer, check_normalize, check_pooling
 
 Extra = dict[str, "list[Tensor] | None"]
 Head = TypeVar("Head", bound=nn.Module)
@@ -131,6 +133,7 @@ class Roberta(nn.Module):
         self.span_heads = nn.ModuleDict()
         self.pooler: Pooler | None = None
         self.replaced_head: ReplacedTokenHead | None = None
+        self.sentence_layers: nn.ModuleList | None = None
         self.init_weights()
 
     @property
@@ -234,7 +237,8 @@ class Roberta(nn.Module):
     ) -> None:
         """Add a randomly initialized classification head, replacing one of the same name.
 
-        In a model with a pooler its dense layer starts as the pooler's (Devlin et al. 2019).
+        In a model with segments and a pooler its dense layer starts as the pooler's (Devlin et al.
+        2019).
 
         Args:
             name: any without a dot.
@@ -273,8 +277,11 @@ class Roberta(nn.Module):
             pooling=pooling,
             normalize=normalize,
         )
-        if self.pooler is not None and inner_dim == self.config.embed_dim:
+        # RoBERTa was not pre-trained to tell pairs, and its heads start from random weights.
+        learnt = self.pooler is not None and self.config.num_segments > 0
+        if learnt and inner_dim == self.config.embed_dim:
             # As in BERT: initialize the head with the pre-trained pooler.
+            assert self.pooler is not None
             head.dense.load_state_dict(self.pooler.dense.state_dict())
         self.classification_heads[name] = self._like_us(head)
 
@@ -319,7 +326,7 @@ class Roberta(nn.Module):
         self.span_heads[name] = self._like_us(SpanHead(self.config.embed_dim))
 
     def add_pooler(self) -> None:
-        """Add a random pooler, BERT's and ALBERT's, in place of the one there is.
+        """Add a random pooler in place of the one there is.
 
         It is stored in `pooler`, and maps the features of first tokens, (*, C) -> (*, C).
         """
@@ -333,6 +340,23 @@ class Roberta(nn.Module):
         """
         head = ReplacedTokenHead(self.config.embed_dim, activation_fn=self.config.activation_fn)
         self.replaced_head = self._like_us(head)
+
+    def add_sentence_layers(
+        self, specs: Sequence[SentenceLayer], shapes: Mapping[str, Sequence[int]], width: int
+    ) -> None:
+        """Add layers over pooled vectors, with random weights, in place of those there are.
+
+        They are stored in `sentence_layers`, and `embed` runs vectors through them.
+
+        Args:
+            specs: the layers, in order.
+            shapes: of their weights, by name in a state dict.
+            width: of the pooled vectors.
+
+        Raises:
+            InputError: a matrix is missing, or does not fit.
+        """
+        self.sentence_layers = self._like_us(make_layers(specs, shapes, width))
 
     def _check_vacant(self, name: str, heads: nn.ModuleDict) -> None:
         """Refuse a name that no head can have, or that a head of another kind has."""

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import copy
 import dataclasses
 import os
 import shlex
@@ -183,6 +184,13 @@ def make_model(config: Config) -> RobertaHubInterface:
         model.add_pooler()
     if old.replaced_head is not None:
         model.add_replaced_head()
+    if old.sentence_layers is not None:
+        if model.config.embed_dim != old.config.embed_dim:
+            raise InputError(
+                "architecture.embed_dim cannot change in a model with layers over its sentence "
+                "vectors, which take the old width"
+            )
+        model.sentence_layers = copy.deepcopy(old.sentence_layers)
     for name, head in old.classification_heads.items():
         outputs, inner = head.out_proj.out_features, head.dense.out_features  # type: ignore[union-attr]
         model.register_classification_head(

@@ -9,6 +9,7 @@ Legend: V new vocabulary, C width of both models, E width of a factorized embedd
 
 from __future__ import annotations
 
+import copy
 from collections.abc import Iterator
 from dataclasses import replace
 
@@ -95,6 +96,9 @@ def transfer(
     with torch.no_grad():
         _set_embeddings(model, source, mean_vectors(donor, tokenizer), frequencies)
         _set_lm_head(model, frequencies)
+    model.sentence_layers = copy.deepcopy(source.sentence_layers)
+    if donor.sentence is not None and "pooler" in donor.sentence.pooling:
+        model.pooler = copy.deepcopy(source.pooler)
     task = Task(tokenizer.dictionary, layout=layout)
     return RobertaHubInterface(config, task, model, bpe=tokenizer.engine, sentence=donor.sentence)
 

@@ -185,10 +185,19 @@ def test_pooling(pooling: tuple[str, ...]) -> None:
         "max": lambda own: own.amax(0),
         "mean": lambda own: own.mean(0),
         "mean_sqrt_len": lambda own: own.sum(0) / math.sqrt(len(own)),
+        "weighted_mean": lambda own: (
+            (torch.arange(len(own)) + 1.0).double() @ own / sum(range(1, len(own) + 1))
+        ),
+        "last_token": lambda own: own[len(own) - 1],
+        "pooler": lambda own: own[0].sin(),
     }
     wanted = [torch.cat([by_hand[name](own) for name in pooling]) for own in rows.split(lengths)]
-    torch.testing.assert_close(pool_sequences(rows, packed, pooling), torch.stack(wanted))
-    assert torch.autograd.gradcheck(lambda rows: pool_sequences(rows, packed, pooling), rows)
+    torch.testing.assert_close(
+        pool_sequences(rows, packed, pooling, torch.sin), torch.stack(wanted)
+    )
+    assert torch.autograd.gradcheck(
+        lambda rows: pool_sequences(rows, packed, pooling, torch.sin), rows
+    )
 
 
 def test_gradients() -> None:

@@ -76,8 +76,8 @@ ROBERTA = NameTable(
     dropped=(
         "roberta.embeddings.position_ids",
         "roberta.embeddings.token_type_ids",
-        "roberta.pooler.",
     ),
+    pooler="roberta.pooler.dense",
     folded="embeddings.token_type_embeddings.weight",
     fields={
         "vocab_size": "vocab_size",

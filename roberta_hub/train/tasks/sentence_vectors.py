@@ -12,6 +12,7 @@ from roberta_hub.errors import InputError
 from roberta_hub.inference.embed import lowered
 from roberta_hub.interface import RobertaHubInterface
 from roberta_hub.model.roberta import Roberta
+from roberta_hub.model.sentence_layers import layers_of, through_layers
 from roberta_hub.settings import SentenceSettings
 from roberta_hub.train.data.pairs import PairExample, read_pairs
 from roberta_hub.train.metrics import correlations, likeliest
@@ -55,8 +56,10 @@ class VectorObjective:
     teacher_weight: float
 
     def logits(self, roberta: Roberta, batch: Batch) -> Tensor:
-        """Compute the vectors, not normalized: (S, C * poolings)."""
-        return pool_sequences(hidden(roberta, batch).float(), batch.packed, self.settings.pooling)
+        """Compute the vectors, before `normalize` and `truncate_dim`: (S, D)."""
+        rows, own = hidden(roberta, batch).float(), self.settings
+        vectors = pool_sequences(rows, batch.packed, own.pooling, roberta.pooler)
+        return through_layers(roberta, own.layers, vectors)
 
     def loss(self, logits: Tensor, batch: Batch) -> Loss:
         """Sum the losses for which there are targets over the batch's examples, in float32."""
@@ -96,6 +99,7 @@ def sentence_vectors(config: Config, interface: RobertaHubInterface) -> FineTuni
     held_out = read_pairs(data.valid, data.format, data.columns) if data.valid else None
     settings = interface.sentence or SentenceSettings(normalize=True)
     _check(config, settings, train, held_out)
+    layers_of(interface.model, settings.layers)  # its error
     interface.sentence = settings
     objective = VectorObjective(settings, options.scale, options.symmetric, options.teacher_weight)
     teacher = None
@@ -137,6 +141,12 @@ def _check(
         raise InputError(
             "batch.batch_size is 1, and a pair is contrasted with the others of its micro-batch; "
             "take 32 or more"
+        )
+    if not settings.include_prompt and settings.find_prompt(None, None):
+        raise InputError(
+            "this model's vectors leave out the tokens of their prompt (include_prompt=False), and "
+            "the task pools all tokens: set the model's `sentence` to include_prompt=True, or to "
+            "no default_prompt, and save it"
         )
     if settings.similarity != "cosine" and not settings.normalize:
         raise InputError(

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 
 import torch
 import torch.nn.functional as F
@@ -11,7 +11,12 @@ from torch import Tensor
 from roberta_hub.model.packing import PackedBatch, moved
 
 
-def pool_sequences(rows: Tensor, packed: PackedBatch, pooling: Sequence[str]) -> Tensor:
+def pool_sequences(
+    rows: Tensor,
+    packed: PackedBatch,
+    pooling: Sequence[str],
+    pooler: Callable[[Tensor], Tensor] | None = None,
+) -> Tensor:
     """Make one vector of each sequence's rows, with gradients; several poolings are concatenated.
 
     `inference/pooling.py` makes the same ones of whole lists of texts.
@@ -20,6 +25,7 @@ def pool_sequences(rows: Tensor, packed: PackedBatch, pooling: Sequence[str]) ->
         rows: features of the tokens. Shape: (N, C)
         packed: whose tokens they are.
         pooling: of `settings.POOLINGS`.
+        pooler: the model's own, for "pooler".
 
     Returns:
         (S, C * len(pooling))
@@ -34,8 +40,20 @@ def pool_sequences(rows: Tensor, packed: PackedBatch, pooling: Sequence[str]) ->
     lengths = moved(torch.tensor(packed.lengths), rows.device)
     parts = []
     for name in pooling:
-        if name == "cls":
-            parts.append(packed.first_rows(rows))
+        if name in ("cls", "pooler"):
+            first = packed.first_rows(rows)
+            parts.append(pooler(first) if name == "pooler" and pooler is not None else first)
+            continue
+        if name == "last_token":
+            parts.append(rows[lengths.cumsum(0) - 1])
+            continue
+        if name == "weighted_mean":
+            steps = [torch.arange(1, n + 1, dtype=rows.dtype) for n in packed.lengths]
+            weights = moved(torch.cat(steps), rows.device).unsqueeze(1)  # (N, 1)
+            summed = torch.segment_reduce(
+                rows * weights, "sum", lengths=lengths, axis=0, unsafe=True
+            )
+            parts.append(summed / (lengths * (lengths + 1) / 2).unsqueeze(1))
             continue
         reduce = "max" if name == "max" else "mean"
         part = torch.segment_reduce(rows, reduce, lengths=lengths, axis=0, unsafe=True)
