@@ -17,6 +17,7 @@ from small_models import assert_close
 import roberta_hub
 from roberta_hub import SentenceSettings
 from roberta_hub.errors import InputError, UnknownNameError
+from roberta_hub.settings import SentenceLayer
 from roberta_hub.train.config import compose
 from roberta_hub.train.run import make_task, result, run
 from roberta_hub.train.tasks.training_task import TrainingTask
@@ -111,6 +112,33 @@ def test_sentence_transformers_opens_what_is_saved(base: Path, tmp_path: Path) -
 # ---- what the objective sees ----
 
 
+LAYERS = (SentenceLayer(kind="dense", activation="relu"), SentenceLayer(kind="layer_norm"))
+
+
+def test_layers_learn(base: Path, tmp_path: Path) -> None:
+    """They are the model's, and go with it into a run's folder."""
+    model = roberta_hub.load_model(base)
+    model.model.add_sentence_layers(LAYERS, {"sentence_layers.0.linear.weight": (12, 32)}, 32)
+    model.sentence = SentenceSettings(layers=LAYERS, truncate_dim=8)
+    model.save(tmp_path / "model")
+    files = two(pair, tmp_path, "tsv", lambda path, rows: tsv(path, TRIPLE, rows))
+    trained, _ = learn(tmp_path / "model", tmp_path, "sentences", files, updates=3)
+    before, after = model.model.sentence_layers, trained.model.sentence_layers
+    assert before is not None and after is not None
+    assert not torch.equal(before[0].linear.weight, after[0].linear.weight)
+    assert trained.embed("The cow is sad.").shape == (8,)
+
+
+def test_unpooled_prompts_are_not_learnt(base: Path, tmp_path: Path) -> None:
+    model = roberta_hub.load_model(base)
+    model.sentence = SentenceSettings(
+        prompts={"all": "Text: "}, default_prompt="all", include_prompt=False
+    )
+    model.save(tmp_path / "model")
+    with pytest.raises(InputError, match=r"include_prompt=False.*no default_prompt"):
+        task_of(tmp_path, tmp_path / "model", [TRIPLE, pair(Random(0))])
+
+
 @pytest.mark.parametrize(
     "sentence",
     [
@@ -118,6 +146,8 @@ def test_sentence_transformers_opens_what_is_saved(base: Path, tmp_path: Path) -
         SentenceSettings(pooling="cls", similarity="dot", normalize=True),
         SentenceSettings(pooling=("max", "mean_sqrt_len"), lower_case=True, max_length=9),
         SentenceSettings(prompts={"all": "Text: "}, default_prompt="all"),
+        SentenceSettings(pooling=("weighted_mean", "last_token", "pooler")),
+        SentenceSettings(layers=LAYERS, normalize=True),
     ],
 )
 def test_its_vectors_are_those_of_embed(
@@ -125,6 +155,9 @@ def test_its_vectors_are_those_of_embed(
 ) -> None:
     model = roberta_hub.load_model(base)
     model.sentence = sentence
+    model.model.add_pooler()
+    if sentence is not None and sentence.layers:
+        model.model.add_sentence_layers(LAYERS, {"sentence_layers.0.linear.weight": (12, 32)}, 32)
     model.save(tmp_path / "model")
     rows = [(a, b) for a, b in zip(SENTENCES[:6:2], SENTENCES[1:6:2], strict=True)]
     task = task_of(tmp_path, tmp_path / "model", [TRIPLE[:2], *rows])
