@@ -111,8 +111,8 @@ def unknown_keyword(verb: str, name: str, known: set[str]) -> InputTypeError:
         known: the keywords that the method has.
 
     Example:
-        >>> print(unknown_keyword("classify", "top_k", {"texts", "topk"}))
-        classify has no argument 'top_k'; say topk=
+        >>> print(unknown_keyword("fill_mask", "top_k", {"masked_input", "topk"}))
+        fill_mask has no argument 'top_k'; say topk=
         >>> print(unknown_keyword("features", "poling", {"texts", "pooling"}))
         features has no argument 'poling'; did you mean pooling=? It takes pooling, texts
     """

@@ -6,7 +6,7 @@ from roberta_hub.errors import Remedy
 
 KEYWORDS = {
     "add_special_tokens": ("", "encode always adds <s> and </s>, tokenize gives the pieces alone"),
-    "aggregation_strategy": ("", "tag labels a word by its first piece and joins B- and I-"),
+    "aggregation_strategy": ("aggregation", "first, average and max are theirs, piece is simple"),
     "batch_size": ("batch_tokens", "a batch is so many tokens, not texts"),
     "candidate_labels": ("labels", ""),
     "convert_to_numpy": ("", "what comes out is a torch tensor; .numpy() converts it"),

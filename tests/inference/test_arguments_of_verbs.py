@@ -159,7 +159,7 @@ def test_a_model_has_layers() -> None:
         ("zero_shot", "hypothesis_template", "say hypothesis="),
         ("classify", "max_length", "say truncate=.*cuts"),
         ("score", "truncation", "say truncate=.*cuts"),
-        ("tag", "aggregation_strategy", "joins B- and I-"),
+        ("tag", "aggregation_strategy", "say aggregation=: first, .* piece is simple"),
         ("features", "padding", "nothing is padded here"),
         ("encode", "return_tensors", "comes out is a torch tensor"),
         ("encode_batch", "padding", "nothing is padded here"),
