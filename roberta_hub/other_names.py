@@ -120,6 +120,7 @@ LOADING = {
     "revision": "fetch that revision with `hf download`, and load the folder by its path",
     "token": "fetch what needs a token with `hf download`, and load the folder by its path",
     "torch_dtype": "say dtype=",
+    "truncate_dim": "it belongs to a verb: embed(texts, truncate_dim=N)",
     "trust_remote_code": "no code of a checkpoint is ever run",
     "use_auth_token": "fetch it with `hf download`, and load the folder by its path",
     "use_safetensors": "model.safetensors is taken where it lies",

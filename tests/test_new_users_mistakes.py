@@ -115,7 +115,12 @@ MISTAKES: dict[str, list[Case]] = {
     ],
     "a generator that was read before": [
         case(lambda at: at.one.classify(used_up()), UserWarning, "yields nothing", "used up"),
-        case(lambda at: at.r.search("a", used_up()), UserWarning, "corpus is a generator", "anew"),
+        case(
+            lambda at: at.r.search("a", used_up()),
+            UserWarning,
+            "corpus is a generator",
+            "create it again",
+        ),
     ],
     "lists in a list": [
         case(lambda at: at.r.embed([["a", "b", "c"]]), InputTypeError, "texts[0]: a list of 3"),
@@ -201,6 +206,9 @@ MISTAKES: dict[str, list[Case]] = {
         case(lambda at: load_model(num_labels=2), UnknownNameError, "register_classification_head"),
         case(lambda at: load_model(trust_remote_code=True), UnknownNameError, "is ever run"),
         case(lambda at: load_model(local_files_only=True), UnknownNameError, "ROBERTA_HUB_OFFLINE"),
+        case(
+            lambda at: load_model(truncate_dim=8), UnknownNameError, "embed(texts, truncate_dim=N)"
+        ),
         case(lambda at: load_model(devcie="cpu"), UnknownNameError, "did you mean device?"),
     ],
     # ---- how it is called ----

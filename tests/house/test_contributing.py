@@ -37,3 +37,14 @@ def test_what_the_page_names_is_there() -> None:
         assert re.search(f"^{''.join(target)}:", makefile, re.MULTILINE), target
     for path in re.findall(r"\]\(([^)#:]+)\)|`((?:tests|benchmarks)/[\w/.]+)`", PAGE):
         assert (ROOT / "".join(path)).exists(), path
+
+
+def test_the_rooms_and_their_tests_are_there() -> None:
+    table = PAGE.split("is seen by")[1].split("\n\n")[0]
+    rows = re.findall(r"^\| (.+?) \| (.+) \|$", table, re.MULTILINE)
+    assert len(rows) > 8
+    for changed, seen in rows:
+        for name in re.findall(r"`([^`]+)`", changed):
+            assert (ROOT / "roberta_hub" / name).exists() or (ROOT / name).exists(), name
+        for name in re.findall(r"`([^`]+)`", seen):
+            assert name.startswith("make ") or (ROOT / "tests" / name).exists(), name
