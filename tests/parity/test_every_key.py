@@ -18,6 +18,7 @@ from families import write_family
 import roberta_hub
 from roberta_hub.errors import RobertaHubError
 
+pytestmark = pytest.mark.parity
 transformers = pytest.importorskip("transformers")
 pytest.importorskip("sentencepiece")
 
