@@ -250,7 +250,6 @@ MISTAKES: dict[str, list[Case]] = {
         case(
             lambda at: at.r.zero_shot(["art", "sport"], "A goal."), InputError, "a list of labels"
         ),
-        case(lambda at: at.r.zero_shot(["art"], ["A goal."]), UserWarning, "texts come first"),
         case(lambda at: at.r.classify("mood", TEXTS), InputTypeError, "head is a list", "mnli, mo"),
         case(lambda at: at.r.predict(at.r.encode("a"), "mood"), InputTypeError, "head is a Tensor"),
         case(lambda at: at.r.choose(TEXTS, "Which?"), UnknownNameError, "choose needs a classif"),
