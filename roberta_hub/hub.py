@@ -12,13 +12,18 @@ import torch
 
 from roberta_hub.arguments import path_text, switch
 from roberta_hub.building import build
-from roberta_hub.checkpoint.checkpoint import POOLER, REPLACED_HEAD, Checkpoint
+from roberta_hub.checkpoint.checkpoint import POOLER, PRUNING, REPLACED_HEAD, Checkpoint
 from roberta_hub.checkpoint.fetch.catalogue import apply_head_names, check_shape, config_of
 from roberta_hub.checkpoint.fetch.records import Record, available_models
 from roberta_hub.checkpoint.tensors import check_finite
 from roberta_hub.errors import LicenceWarning
+from roberta_hub.formats.adapters import is_alone, merge_adapter, read_adapter
 from roberta_hub.formats.fairseq_arguments import check_overrides, override_config
+from roberta_hub.formats.huggingface import HUGGINGFACE, add_sentence
+from roberta_hub.formats.overrides import OVERRIDABLE_FIELDS, override
+from roberta_hub.formats.sentence_transformers import read_sentence_settings
 from roberta_hub.formats.source import FoundCheckpoint, find_source
+from roberta_hub.formats.tokenizer_files import VOCABULARIES
 from roberta_hub.formats.tokenizers import (
     TokenizerParts,
     TokenizerRequest,
@@ -59,6 +64,7 @@ def load_model(
     force_download: bool = False,
     progress: bool = True,
     converted: bool = True,
+    adapter: bool | None = None,
     **overrides: object,
 ) -> RobertaHubInterface:
     """Load a model by name, or from a file, directory or archive of any of the formats we read.
@@ -91,6 +97,9 @@ def load_model(
         progress: show a bar while downloading.
         converted: of a pickle, keep a safetensors copy in the cache (`cache_root()/twins`) and map
             that the next time; False reads the file itself and writes nothing.
+        adapter: of a folder with a LoRA adapter of peft's: True merges it into its base, which is
+            in the same folder or is named by adapter_config.json; False loads the base alone;
+            None: such a folder is refused.
         overrides: fairseq's arguments, which replace those of the checkpoint. Any checkpoint takes
             `dropout`, `attention_dropout`, `activation_dropout`, `pooler_dropout`,
             `encoder_layerdrop`, `encoder_layers_to_keep`, and `gpt2_encoder_json` with
@@ -123,6 +132,7 @@ def load_model(
     allow_nonfinite = switch("allow_nonfinite", allow_nonfinite)
     force_download = switch("force_download", force_download)
     progress, converted = switch("progress", progress), switch("converted", converted)
+    adapter = None if adapter is None else switch("adapter", adapter)
     wanted, place = as_dtype(dtype), as_device(device)
     name = path_text("name_or_path", name_or_path)
     file = None if checkpoint_file is None else path_text("checkpoint_file", checkpoint_file)
@@ -130,7 +140,13 @@ def load_model(
     check_overrides(overrides, load_model.__kwdefaults__ or ())
 
     found = find_source(
-        name, file, data, pretrained=pretrained, force=force_download, progress=progress
+        name,
+        file,
+        data,
+        pretrained=pretrained,
+        force=force_download,
+        progress=progress,
+        adapter=adapter,
     )
     checkpoint = read_checkpoint(found, overrides, wanted, converted=converted)
     if not allow_nonfinite and not checkpoint.finite:
@@ -193,11 +209,20 @@ def read_checkpoint(
     if source is None:
         assert record is not None
         return _random(record, overrides)
-    checkpoint = source.format.read(source, overrides, dtype, converted=converted)
+    first = {n: v for n, v in overrides.items() if found.adapter is None or n != PRUNING}
+    checkpoint = source.format.read(source, first, dtype, converted=converted)
     if record is not None:
-        check_shape(record, checkpoint, overrides, source.folder.path)
+        check_shape(record, checkpoint, first, source.folder.path)
         apply_head_names(record, checkpoint)
         checkpoint.source = f"{record.name} ({checkpoint.source})"
+    if found.adapter is not None:  # before layers go, whose numbers it says
+        adapter = read_adapter(found.adapter, converted=converted)
+        checkpoint = merge_adapter(checkpoint, adapter, found.adapter, dtype)
+        later = {n: v for n, v in overrides.items() if n in (*OVERRIDABLE_FIELDS, PRUNING)}
+        override(checkpoint, later)
+        if (folder := source.sentences) is not None and checkpoint.sentence is None:
+            sentence = read_sentence_settings(folder)  # the base is of another format
+            add_sentence(checkpoint, sentence, folder, dtype, converted=converted)
     return checkpoint
 
 
@@ -239,6 +264,11 @@ def read_tokenizer(
         parts = complete(UserTokenizer(), checkpoint, wanted, wanted.keywords)
         fit_segments(checkpoint, parts.layout, may_have_none=True)
     else:
+        if (own := found.adapter) and is_alone(own) and any(map(own.has, VOCABULARIES)):
+            # The base's tokens and more: peft's folder holds them if its trainer was given them.
+            if wanted.data == source.folder:
+                wanted = replace(wanted, data=own)
+            source = replace(source, format=HUGGINGFACE, folder=own)
         parts = source.format.read_tokenizer(source, checkpoint, wanted)
     if record is not None:
         checkpoint.family = record.family

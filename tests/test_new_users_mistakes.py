@@ -180,7 +180,7 @@ MISTAKES: dict[str, list[Case]] = {
         case(load("empty"), CheckpointError, "nothing; give the folder that save"),
         case(load("tokenizer"), CheckpointError, "a tokenizer without a model", "weights"),
         case(load("half"), CheckpointError, "config.json but no weights", "a tokenizer without"),
-        case(load("lora"), CheckpointError, "LoRA adapter of 'roberta-base'", "merge_and_unload"),
+        case(load("lora"), CheckpointError, "LoRA adapter of 'roberta-base'", "adapter=True"),
     ],
     "weights of another program": [
         case(load("a.gguf"), CheckpointError, "only llama.cpp reads", "model.safetensors"),

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from roberta_hub.arguments import brief
-from roberta_hub.files import read_note
 from roberta_hub.folder import Folder
 
 _READERS = {
@@ -42,13 +41,6 @@ def reader_of(name: str) -> str | None:
 def instead(folder: Folder) -> str:
     """Say what a folder without weights of ours holds, and what to load; "" for nothing known."""
     names = folder.names()
-    if ADAPTER in names:
-        base = read_note(folder / ADAPTER).get("base_model_name_or_path")
-        of = f" of {brief(base)}" if isinstance(base, str) else ""
-        return (
-            f"a LoRA adapter{of}, which changes a model and is none; merge the two with peft "
-            "(merge_and_unload), save that with save_pretrained, and load the new folder"
-        )
     for name in names:
         if reader := reader_of(name):
             return (

@@ -33,6 +33,8 @@ class CheckpointSource:
     """The weights file that the caller named; None: the folder's own."""
     sentences: Folder | None = None
     """The folder with sentence-transformers' settings; None: there is none."""
+    adapter: bool | None = None
+    """What the caller says of a LoRA adapter: merge it, leave it out, or nothing."""
 
 
 class Reader(Protocol):

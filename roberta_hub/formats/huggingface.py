@@ -55,6 +55,7 @@ from roberta_hub.formats.huggingface_heads import (
     heads_in,
     read_heads,
 )
+from roberta_hub.formats.lora import base_part, is_peft
 from roberta_hub.formats.ours import is_ours
 from roberta_hub.formats.overrides import override
 from roberta_hub.formats.sentence_transformers import (
@@ -79,6 +80,7 @@ from roberta_hub.formats.tokenizers import (
     fit_segments,
     read_user_tokenizer,
 )
+from roberta_hub.settings import SentenceSettings
 from roberta_hub.text.added import TOKENIZER_CONFIG_FILE
 from roberta_hub.text.tokenizer import Tokenizer
 
@@ -134,6 +136,7 @@ def read_huggingface(
     *,
     file: Path | None = None,
     converted: bool = False,
+    adapter: bool | None = None,
 ) -> Checkpoint:
     """Read a directory written by transformers: masked LM, bare encoder, or one with a head.
 
@@ -149,6 +152,8 @@ def read_huggingface(
         file: the weights; None: those of the folder, whole or in shards.
         converted: of a pytorch_model.bin, keep a safetensors copy in our cache and read that the
             next time.
+        adapter: of a state dict of peft's, the base alone is read. True: the caller merges the
+            adapter; False: leaves it out; None: nothing was said, and it is refused.
 
     Raises:
         CheckpointError: files missing or damaged, another architecture, unknown tensors.
@@ -157,11 +162,38 @@ def read_huggingface(
     hf = folder.json(config_name(folder))
     neutral = None
     if hf.get("model_type") is None:  # as in 2019: the tensors' names say it
-        neutral = _read_plain(folder, place, converted=converted)
+        neutral = _read_plain(folder, place, adapter, converted=converted)
     table = family_of(hf, str(folder), neutral.weights if neutral else ())
     config = read_config(hf, table, folder)
     if neutral is None:
-        neutral = _read_plain(folder, place, converted=converted)
+        neutral = _read_plain(folder, place, adapter, converted=converted)
+    source = str(folder if file is None or file.name in WHOLE else file)
+    return from_their_names(hf, neutral, table, config, folder, dtype, source)
+
+
+def from_their_names(
+    hf: dict[str, Any],
+    neutral: RawCheckpoint,
+    table: NameTable,
+    config: RobertaConfig,
+    folder: Folder,
+    dtype: torch.dtype | None,
+    source: str,
+) -> Checkpoint:
+    """Make a checkpoint of tensors under transformers' names.
+
+    Args:
+        hf: the content of config.json.
+        neutral: the tensors, which are consumed.
+        table: of the family.
+        config: of `hf`.
+        folder: for messages.
+        dtype: of the weights; None widens half precision to float32.
+        source: of the checkpoint.
+
+    Raises:
+        CheckpointError: they are not of one model, or a tensor has no place.
+    """
     theirs = _in_full(neutral.weights, table)
     _check_sizes(hf, theirs, table, folder)
     row = theirs.pop(table.prefix + table.folded, None) if table.folded else None
@@ -184,7 +216,6 @@ def read_huggingface(
         finite = finite and is_finite(weights[POSITIONS])  # of two large numbers it could be none
     _share_pooler(weights, table, heads)
     weights[VERSION_KEY] = torch.tensor([3.0])
-    source = str(folder if file is None or file.name in WHOLE else file)
     checkpoint = Checkpoint(
         config=config, weights=weights, source=source, finite=finite, family=table.model_type
     )
@@ -192,11 +223,15 @@ def read_huggingface(
     return checkpoint
 
 
-def _read_plain(folder: Folder, file: Path, *, converted: bool) -> RawCheckpoint:
+def _read_plain(
+    folder: Folder, file: Path, adapter: bool | None, *, converted: bool
+) -> RawCheckpoint:
     """Read all tensors, without the names of wrappers, and refuse those that are quantized."""
     neutral = read_weights(folder, file, converted=converted)
     check_not_quantized(neutral.weights, str(file))
     neutral.weights = unwrap(neutral.weights, str(file))
+    if is_peft(neutral.weights):
+        neutral.weights = base_part(neutral.weights, folder, str(file), adapter)
     return neutral
 
 
@@ -364,7 +399,7 @@ def write_huggingface(
     check_expressible(config, table, sizes)
     if names and sizes and config.spectral_norm_heads:
         weights = _fold_spectral_norm(weights, f"{HEADS}{names.name}.out_proj.")
-    theirs = _their_tensors(weights, config, table, names)
+    theirs = their_tensors(weights, config, table, names)
     directory.mkdir(parents=True, exist_ok=True)
     write_safetensors(directory / "model.safetensors", theirs, {"format": "pt"})
     write_files(directory, vocabulary)
@@ -393,10 +428,17 @@ def description(
     return about if names is None else about | about_head(table, names, checkpoint)
 
 
-def _their_tensors(
+def their_tensors(
     weights: Mapping[str, Tensor], config: RobertaConfig, table: NameTable, head: HeadNames | None
 ) -> dict[str, Tensor]:
-    """Return the tensors of a model under their names, and those that only they have."""
+    """Return the tensors of a model under their names, and those that only they have.
+
+    Args:
+        weights: of the model, as `expand` returns them.
+        config: as `expand` returns it.
+        table: of the family.
+        head: the head that is there too; None: none is.
+    """
     layers = config.num_unique_layers or config.num_layers
     names = parameter_names(table, layers, [head] if head else [])
     theirs = {names[name]: tensor for name, tensor in weights.items() if name in names}
@@ -462,22 +504,48 @@ def _read(
     """See `Format.read`."""
     sentence = None if source.sentences is None else read_sentence_settings(source.sentences)
     _advise_of_setfit(source.sentences or source.folder)
-    checkpoint = read_huggingface(source.folder, dtype, file=source.file, converted=converted)
-    checkpoint.sentence = sentence
-    if sentence is not None and source.sentences is not None:
-        for raw in read_layers(source.sentences, sentence, converted=converted):
-            checkpoint.finite = (
-                checkpoint.finite and raw.finite and stays_finite(raw.weights, dtype)
-            )
-            checkpoint.weights |= copy_to_memory(raw.weights, dtype, raw.origin)
-        if "pooler" in sentence.pooling and not checkpoint.has(POOLER):
-            raise CheckpointError(
-                f"{source.sentences} asks for pooler_output, and the weights have no pooler.dense; "
-                "copy those that it was saved with",
-            )
+    checkpoint = read_huggingface(
+        source.folder, dtype, file=source.file, converted=converted, adapter=source.adapter
+    )
+    if source.sentences is not None:
+        add_sentence(checkpoint, sentence, source.sentences, dtype, converted=converted)
     if overrides:
         override(checkpoint, overrides)
     return checkpoint
+
+
+def add_sentence(
+    checkpoint: Checkpoint,
+    sentence: SentenceSettings | None,
+    folder: Folder,
+    dtype: torch.dtype | None,
+    *,
+    converted: bool,
+) -> None:
+    """Give a checkpoint what a sentence-transformers folder says of its vectors, with the layers.
+
+    Args:
+        checkpoint: of the body.
+        sentence: the settings of the folder.
+        folder: holds modules.json.
+        dtype: of the layers' weights; None: float32.
+        converted: of a pickle, keep a safetensors copy in our cache.
+
+    Raises:
+        CheckpointError: a layer's weights are missing or damaged, or the body has no pooler that
+            the settings ask for.
+    """
+    checkpoint.sentence = sentence
+    if sentence is None:
+        return
+    for raw in read_layers(folder, sentence, converted=converted):
+        checkpoint.finite = checkpoint.finite and raw.finite and stays_finite(raw.weights, dtype)
+        checkpoint.weights |= copy_to_memory(raw.weights, dtype, raw.origin)
+    if "pooler" in sentence.pooling and not checkpoint.has(POOLER):
+        raise CheckpointError(
+            f"{folder} asks for pooler_output, and the weights have no pooler.dense; "
+            "copy those that it was saved with",
+        )
 
 
 def _advise_of_setfit(folder: Folder) -> None:

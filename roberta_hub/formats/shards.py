@@ -17,6 +17,8 @@ from roberta_hub.folder import Folder
 
 WHOLE = ("model.safetensors", "pytorch_model.bin")
 """Names of transformers' files of weights; the one without pickles comes first."""
+ADAPTER_WEIGHTS = ("adapter_model.safetensors", "adapter_model.bin")
+"""Names of peft's file of an adapter's weights."""
 CONFIGS = ("config.json", "bert_config.json")
 """Names of the file that says what the weights are; Google's and SpanBERT's archives have the
 second."""

@@ -11,6 +11,7 @@ import re
 from dataclasses import dataclass, replace
 from pathlib import Path
 
+from roberta_hub.arguments import brief
 from roberta_hub.checkpoint.fetch.archive import extract_archive
 from roberta_hub.checkpoint.fetch.cache import CHECKPOINT_FILE
 from roberta_hub.checkpoint.fetch.catalogue import (
@@ -21,14 +22,16 @@ from roberta_hub.checkpoint.fetch.catalogue import (
 )
 from roberta_hub.checkpoint.fetch.download import fetch_model
 from roberta_hub.checkpoint.fetch.records import Record, available_models
-from roberta_hub.checkpoint.foreign import instead
+from roberta_hub.checkpoint.foreign import ADAPTER, instead
 from roberta_hub.errors import CheckpointError, InputError, Remedy, UnknownNameError
 from roberta_hub.files import check_regular
 from roberta_hub.folder import Folder
+from roberta_hub.formats.adapters import adapter_in, base_of, is_alone, no_base, unsaid
 from roberta_hub.formats.fairseq import FAIRSEQ
 from roberta_hub.formats.format import CheckpointSource, folder_of
 from roberta_hub.formats.huggingface import HUGGINGFACE
-from roberta_hub.formats.ours import OURS
+from roberta_hub.formats.ours import OURS, is_ours
+from roberta_hub.formats.sentence_transformers import MODULES_FILE
 from roberta_hub.formats.shards import CONFIGS
 from roberta_hub.other_names import task_advice
 
@@ -50,10 +53,19 @@ class FoundCheckpoint:
     """The files that are read; None where random weights are wanted."""
     data: Folder | None
     """Where dict.txt is looked for first; None where random weights are wanted."""
+    adapter: Folder | None = None
+    """The folder of a LoRA adapter that is to be merged; None: none is."""
 
 
 def find_source(
-    name: str, file: str | None, data: str, *, pretrained: bool, force: bool, progress: bool
+    name: str,
+    file: str | None,
+    data: str,
+    *,
+    pretrained: bool,
+    force: bool,
+    progress: bool,
+    adapter: bool | None = None,
 ) -> FoundCheckpoint:
     """Resolve a name or a path to its files, downloading them if needed.
 
@@ -64,8 +76,14 @@ def find_source(
         pretrained: False looks up the name and nothing else.
         force: fetch a named model again.
         progress: show a bar while downloading.
+        adapter: merge a LoRA adapter that is there, or load its base alone; None: refuse it.
+
+    Raises:
+        CheckpointError: there is no such model, or an adapter of which nothing is said, or
+            `adapter` is True and there is none.
     """
     record = find_record(name)
+    merged = None
     if record is not None and file not in (None, CHECKPOINT_FILE):
         raise CheckpointError(
             f"{record.name} has one checkpoint, and checkpoint_file={file[:200]!r} names another; "
@@ -73,7 +91,10 @@ def find_source(
         )
     if record is not None and not pretrained:
         return FoundCheckpoint(record, source=None, data=None)
-    if record is None:
+    if record is None and (merged := _adapter_of(_path(name, pretrained), file, adapter)):
+        record, source = _base(merged, Path(name), file, force=force, progress=progress)
+        source = replace(source, adapter=adapter)
+    elif record is None:
         source = resolve(_path(name, pretrained), file)
     elif is_bundled(record):
         source = resolve(bundled_path(record))
@@ -83,7 +104,42 @@ def find_source(
         raise CheckpointError(
             f"data_name_or_path {data[:500]!r} is no directory; it should hold dict.txt"
         )
-    return FoundCheckpoint(record, source, _data_folder(source.folder, data))
+    if adapter and merged is None:
+        raise CheckpointError(f"{name} holds no {ADAPTER}, so there is no adapter to merge")
+    return FoundCheckpoint(
+        record, source, _data_folder(source.folder, data), merged if adapter else None
+    )
+
+
+def _adapter_of(path: Path, file: str | None, adapter: bool | None) -> Folder | None:
+    """Return the folder of a path's adapter; None: there is none.
+
+    Raises:
+        CheckpointError: there is one, and the caller says nothing of it.
+    """
+    folder = adapter_in(path, file)
+    if folder is not None and adapter is None:
+        raise unsaid(folder)
+    return folder
+
+
+def _base(
+    adapter: Folder, path: Path, file: str | None, *, force: bool, progress: bool
+) -> tuple[Record | None, CheckpointSource]:
+    """Return the base of an adapter: what is with it in its folder, else what it names."""
+    if not is_alone(adapter):
+        return None, resolve(path, file)
+    name = base_of(adapter)
+    if find_record(name) is None and not os.path.isdir(name):
+        raise no_base(
+            adapter, f"{brief(name)} is neither a folder here nor a name of available_models()"
+        )
+    found = find_source(name, None, ".", pretrained=True, force=force, progress=progress)
+    assert found.source is not None
+    folder = Folder(path if path.is_dir() else path.parent)
+    if folder.has(MODULES_FILE) and not is_ours(folder):
+        return found.record, replace(found.source, sentences=folder)
+    return found.record, found.source
 
 
 def _path(name: str, pretrained: bool) -> Path:

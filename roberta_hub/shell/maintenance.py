@@ -79,7 +79,12 @@ def download(names: Sequence[str], force: bool) -> int:
     "--to", "form", required=True, type=click.Choice(MODEL_FORMATS), help="The new format."
 )
 @click.option("--head", metavar="NAME", help="The head that a Hugging Face model gets, of several.")
-def convert(source: str, target: str, form: str, head: str | None) -> int:
+@click.option(
+    "--adapter/--no-adapter",
+    default=None,
+    help="Of a folder with a LoRA adapter: merge it into its base, or write the base alone.",
+)
+def convert(source: str, target: str, form: str, head: str | None, adapter: bool | None) -> int:
     """Read the model SOURCE, a name or a path of any format, and write it into the folder TARGET.
 
     fairseq gets model.pt and dict.txt, Hugging Face what transformers reads, roberta_hub
@@ -97,7 +102,7 @@ def convert(source: str, target: str, form: str, head: str | None) -> int:
         raise InputError(f"{target} {there}; give a folder that is new or empty")
     from roberta_hub.hub import load_model
 
-    load_model(source).save(folder, form, head)  # type: ignore[arg-type]
+    load_model(source, adapter=adapter).save(folder, form, head)  # type: ignore[arg-type]
     click.echo(clean(f"{target}: {Folder(folder).listing()}"), err=True)
     return 0
 

@@ -12,6 +12,7 @@ from pathlib import Path
 import click
 import pytest
 import torch
+from safetensors.torch import save_file
 from shell.running import Run, runner
 from small_models import small_roberta
 
@@ -49,6 +50,29 @@ def test_convert_writes_what_loads_alike(run: Run, tmp_path: Path, form: str) ->
     status, _, err = run("convert", "model", "new", "--to", form, *options)
     assert status == 1 and "give a folder that is new or empty" in err
     assert {path.name: path.read_bytes() for path in (tmp_path / "new").iterdir()} == kept
+
+
+def test_convert_merges_an_adapter(run: Run, tmp_path: Path) -> None:
+    """The command says how to say it; the sum of ones is 2 / 1 in every place."""
+    small_roberta(num_layers=1).save(tmp_path / "model")
+    folder, module = tmp_path / "lora", "roberta.encoder.layer.0.attention.self.query"
+    folder.mkdir()
+    about = {"peft_type": "LORA", "r": 1, "lora_alpha": 2, "base_model_name_or_path": "model"}
+    (folder / "adapter_config.json").write_text(json.dumps(about))
+    ones = {"A": torch.ones(1, 32), "B": torch.ones(32, 1)}
+    named = {f"base_model.model.{module}.lora_{part}.weight": one for part, one in ones.items()}
+    save_file(named, folder / "adapter_model.safetensors")
+    status, _, err = run("convert", "lora", "new", "--to", "roberta_hub")
+    assert status == 1 and "LoRA adapter of 'model'" in err
+    assert "`roberta-hub convert FOLDER NEW --to roberta_hub --adapter`" in err
+    query = "encoder.sentence_encoder.layers.0.self_attn.q_proj.weight"
+    found = {}
+    for option in ("--adapter", "--no-adapter"):
+        assert run("convert", "lora", f"new{option}", "--to", "roberta_hub", option)[0] == 0
+        found[option] = load_model(tmp_path / f"new{option}").model.state_dict()[query]
+    torch.testing.assert_close(
+        found["--adapter"] - found["--no-adapter"], torch.full((32, 32), 2.0)
+    )
 
 
 def test_convert_leaves_nothing_of_what_cannot_be(run: Run, tmp_path: Path) -> None:
