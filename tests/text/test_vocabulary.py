@@ -61,7 +61,7 @@ def test_files_give_the_shipped_bpe(shared):
 
 def test_every_merge_follows_from_those_before():
     # What makes merging by token, as tiktoken does, the same as merging by pair; see
-    # `tables.check_merges`.
+    # `gpt2_tables.check_merges`.
     merges = GPT2BPE.shipped().merges()
     ranks = {left + right: rank for rank, (left, right) in enumerate(merges)}
     assert len(ranks) == 50_000

@@ -61,7 +61,7 @@ _HARMLESS = {
 def weights_of(module: nn.Module) -> dict[str, Tensor]:
     """List parameters and buffers by name, tied ones once, each as this process holds it.
 
-    The names are those of `state.own_weights`, which cannot see that sharded tensors are tied.
+    The names are those of `state.distinct_weights`, which cannot see that sharded tensors are tied.
     """
     found: dict[str, Tensor] = {}
     seen: set[int] = set()
@@ -113,7 +113,7 @@ def read_parts(
 
     Args:
         path: the state.
-        state: what `load_rest` read of it.
+        state: what `load_without_tensors` read of it.
         module: gets the weights, in place.
         optimizer: gets its moments.
         group: the processes, each of which must call; None: one alone.

@@ -53,7 +53,7 @@ def informed_start(model: Roberta, stream: Tensor, *, seed: int) -> None:
 
     Args:
         model: its weights change.
-        stream: ids of the training text (`streams.build`). Shape: (S,)
+        stream: ids of the training text (`streams.build_stream`). Shape: (S,)
         seed: of the random parts.
     """
     state = torch.get_rng_state()

@@ -45,7 +45,7 @@ def build_pretraining(
 
     Args:
         config: `task`, `data`, `seed` and `output` are read. `data.train` and `data.valid` name
-            text files, or folders that `streams.build` wrote.
+            text files, or folders that `streams.build_stream` wrote.
         interface: the model, which training changes.
         fresh: whether the run begins here; one that goes on has its weights in a state.
 
