@@ -392,6 +392,7 @@ def fairseq_state(checkpoint: Checkpoint, vocabulary: Container[str] = ()) -> di
     if not config.untie_weights:
         weights.setdefault(LM_WEIGHT, weights[EMBEDDING])
     weights[VERSION_KEY] = torch.tensor([3.0])
+    kinds = {head: known.kind for head, known in checkpoint.head_settings.items() if known.kind}
     return {
         "args": None,
         "cfg": fairseq_cfg(config, vocabulary),
@@ -405,10 +406,8 @@ def fairseq_state(checkpoint: Checkpoint, vocabulary: Container[str] = ()) -> di
         "roberta_hub_labels": {head: list(names) for head, names in checkpoint.labels.items()},
         "roberta_hub_own_head": checkpoint.default_head,
         "roberta_hub_inputs": dict(checkpoint.inputs),
-        "roberta_hub_kinds": {
-            head: known.kind for head, known in checkpoint.head_settings.items() if known.kind
-        },
         "roberta_hub_family": checkpoint.family,
+        **({"roberta_hub_kinds": kinds} if kinds else {}),
     }
 
 
