@@ -142,7 +142,8 @@ def theirs(name: str, reason: str, changed: Mapping[str, Tensor]) -> Attack:
 
 
 def fairseq(name: str, row: int, reason: str, changed: Mapping[Any, Any]) -> Attack:
-    state = {"model": {**seeds.states()[0]["model"], **changed}}  # type: ignore[index]
+    sound: Any = seeds.states()[1]
+    state = {**sound, "model": {**sound["model"], **changed}}
     make = model_pt(seeds.saved(state), DICTIONARY)
     return Attack(f"weights, fairseq: {name}", row, make, reason)
 

@@ -9,6 +9,7 @@ import struct
 import zipfile
 import zlib
 from pathlib import Path
+from typing import Any
 
 import torch
 from fuzz import seeds
@@ -85,7 +86,8 @@ def repeated_matrix(folder: Path) -> Path:
     """
     count = 1 << 20
     value = torch.ones(count).as_strided((count,), (0,), count - 1)
-    state = {"model": {**seeds.states()[0]["model"], "hostile": value}}  # type: ignore[index]
+    sound: Any = seeds.states()[1]
+    state = {**sound, "model": {**sound["model"], "hostile": value}}
     return model_pt(seeds.saved(state))(folder)
 
 
