@@ -380,3 +380,52 @@ def test_a_folder_without_pooler(tmp_path: Path) -> None:
     (tmp_path / "saved/modules.json").write_text(json.dumps(modules[:1]), encoding="utf-8")
     with pytest.raises(RobertaHubError, match="asks for pooler_output, and the weights have no"):
         roberta_hub.load_model(tmp_path / "saved")
+
+
+@pytest.mark.parametrize(
+    ("name", "values", "says"),
+    [
+        ("2_Dense", {"activation_function": ["a"]}, "activation_function"),
+        ("2_Dense", {"use_residual": "yes"}, "residual is 'yes'"),
+        ("2_Dense", {"in_features": [32]}, "in_features"),
+        ("2_Dense", {"colour": 1}, "colour"),
+        ("3_LayerNorm", {"dimension": None}, "dimension"),
+        ("4_Dropout", {"dropout": "x"}, "rate is 'x'"),
+        ("4_Dropout", {"dropout": 1e30}, "rate is 1e"),
+    ],
+)
+def test_damaged_layers_are_sentences(
+    name: str, values: dict[str, Any], says: str, folder: Path, tmp_path: Path
+) -> None:
+    other = changed(folder, tmp_path / "m", f"{name}/config.json", values)
+    with pytest.raises(RobertaHubError) as raised:
+        roberta_hub.load_model(other)
+    assert says in str(raised.value) and len(str(raised.value)) < 1000
+
+
+def test_weights_of_a_layer_are_numbers(folder: Path, tmp_path: Path) -> None:
+    from safetensors.torch import load_file, save_file
+
+    shutil.copytree(folder, tmp_path / "m")
+    file = tmp_path / "m/2_Dense/model.safetensors"
+    weights = load_file(file)
+    weights["linear.weight"][3, 4] = torch.nan
+    save_file(weights, file)
+    with pytest.raises(RobertaHubError, match="NaN"):
+        roberta_hub.load_model(tmp_path / "m")
+
+
+def test_layers_follow_the_dtype(folder: Path) -> None:
+    ours = roberta_hub.load_model(folder, dtype="bfloat16").eval()
+    assert {own.dtype for own in ours.model.sentence_layers.parameters()} == {torch.bfloat16}
+    assert ours.embed(TEXTS, truncate=True).shape == (len(TEXTS), 32)
+
+
+def test_more_layers_than_are_read(folder: Path, tmp_path: Path) -> None:
+    shutil.copytree(folder, tmp_path / "m")
+    path = tmp_path / "m/modules.json"
+    modules = json.loads(path.read_text(encoding="utf-8"))
+    more = [modules[4] | {"name": f"more {number}"} for number in range(20)]
+    path.write_text(json.dumps([*modules, *more]), encoding="utf-8")
+    with pytest.raises(RobertaHubError, match="at most 16"):
+        roberta_hub.load_model(tmp_path / "m")
