@@ -17,6 +17,7 @@ from typing import Any
 
 from roberta_hub.errors import InputError, MissingExtraError
 from roberta_hub.formats.fairseq import fairseq_family, fairseq_state, read_state
+from roberta_hub.formats.foreign_heads import advise_of_vectors
 from roberta_hub.formats.saving import checkpoint_of
 from roberta_hub.formats.tokenizer_files import fairseq_dictionary
 from roberta_hub.formats.upgrade import is_stale
@@ -100,6 +101,7 @@ def to_fairseq(ours: RobertaHubInterface | Roberta) -> Any:
     labels = interface.labels if interface else {}
     checkpoint = checkpoint_of(model, tokenizer, interface and interface.task, labels)
     state = fairseq_state(checkpoint)
+    advise_of_vectors(checkpoint, "fairseq's")
     import_fairseq()
     from fairseq.data import Dictionary as TheirDictionary
     from fairseq.models.roberta import RobertaHubInterface as TheirInterface
