@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import codecs
 import contextlib
 import errno
 import glob
@@ -103,13 +104,17 @@ def read_json(path: Path) -> dict[str, Any]:
     return value
 
 
+UTF16_MARKS = (codecs.BOM_UTF16_LE, codecs.BOM_UTF16_BE)
+"""How a text begins that an editor saved as UTF-16."""
+
+
 def parse_json(
     data: bytes, path: str | os.PathLike[str], error: type[RobertaHubError] = CheckpointError
 ) -> Any:
     """Parse the content of a JSON file, whatever it holds.
 
     Args:
-        data: in UTF-8.
+        data: in UTF-8; a byte order mark before it, which editors write, is no part of it.
         path: of the file, for messages.
         error: the class of what is raised.
 
@@ -117,9 +122,16 @@ def parse_json(
         RobertaHubError: of that class: it is not JSON, or nested too deeply.
     """
     try:
-        return json.loads(data.decode())  # of bytes, json would guess the encoding
+        return json.loads(data.decode("utf-8-sig"))  # of bytes, json would guess the encoding
     except UnicodeDecodeError as reason:
         why: object = f"not UTF-8 at byte {reason.start}"
+        if data.startswith(UTF16_MARKS):
+            why = "it is UTF-16, as an editor saved it; save it as UTF-8"
+    except json.JSONDecodeError as reason:
+        before = reason.doc[: reason.pos].rstrip()
+        why = reason
+        if before.endswith(",") and reason.doc[reason.pos :].lstrip()[:1] in ("}", "]"):
+            why = f"{reason}; JSON has no comma before a closing bracket, take it out"
     except (ValueError, RecursionError) as reason:  # also a number of more digits than int() takes
         why = reason
     raise error(f"{os.fspath(path)}: not readable JSON: {why}")

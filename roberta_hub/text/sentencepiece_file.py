@@ -173,6 +173,11 @@ def parse_model(data: bytes, source: str) -> SentencePieceModel:
         model = _model(data)
         model.check()
     except VocabularyError as error:
+        if data.startswith(b"\r\n"):  # a model begins with the byte of "\n"
+            raise VocabularyError(
+                f"{source} was damaged on its way: each line end in it became CRLF, as git with "
+                "autocrlf or a transfer as text does; fetch it again as a binary file"
+            ) from None
         raise VocabularyError(f"{source} is no sound SentencePiece model: {error}") from None
     return model
 

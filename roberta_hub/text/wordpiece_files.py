@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import codecs
 import warnings
 from collections.abc import Collection, Mapping, Sequence
 from pathlib import Path
@@ -9,7 +10,7 @@ from typing import Any
 
 from roberta_hub.arguments import brief
 from roberta_hub.errors import VocabularyError
-from roberta_hub.files import read_bytes
+from roberta_hub.files import UTF16_MARKS, read_bytes
 from roberta_hub.folder import Folder
 from roberta_hub.text.added import (
     SPECIAL_TOKENS_FILE,
@@ -99,6 +100,8 @@ def read(folder: Folder) -> tuple[SubwordTokenizer, Dictionary, SequenceLayout]:
 def read_vocabulary(path: Path) -> list[str]:
     r"""Read the pieces of a vocab.txt, one a line; a line ends at "\n" and at nothing else.
 
+    A byte order mark before the first piece, which editors write, is no part of it.
+
     Raises:
         VocabularyError: not UTF-8, or a line that cannot be a piece; the message names the line.
     """
@@ -106,6 +109,12 @@ def read_vocabulary(path: Path) -> list[str]:
     count = data.count(b"\n") + 1
     if count > MAX_PIECES:
         raise VocabularyError(f"{path.name} has {count:,} lines; the limit is {MAX_PIECES:,}")
+    if data.startswith(UTF16_MARKS):
+        raise VocabularyError(
+            f"{path.name} is UTF-16, as an editor saved it; save it as UTF-8, or fetch it again"
+        )
+    if data.startswith(codecs.BOM_UTF8) and not data[3:].startswith((b"\n", b"\r")):
+        data = data[3:]
     try:
         lines = data.decode().split("\n")  # not splitlines: U+2028 is a piece of Chinese BERT
     except UnicodeDecodeError as error:

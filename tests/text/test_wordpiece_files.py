@@ -91,13 +91,12 @@ def test_real_chinese_vocabulary(tmp_path: Path) -> None:
         (lines_of([*NAMES, "x\0"]), "line 13: .* NUL"),
         (lines_of([*NAMES, "x\r", "y"]), "line 13: .* line break"),
         (lines_of(NAMES) + b"\xff\n", "not UTF-8 at byte 54"),
-        (lines_of(NAMES).decode().encode("utf-16"), "not UTF-8 at byte 0"),
-        (lines_of(["\ufeff[PAD]", *NAMES[1:]]), r"lacks its special word '\[PAD\]'"),
+        (lines_of(NAMES).decode().encode("utf-16"), "is UTF-16, as an editor saved it"),
         (lines_of([n for n in NAMES if n != "[UNK]"]), r"lacks its special word '\[UNK\]'"),
         (b"a\n" * 10_000_000, "10,000,000 lines; the limit is 2,000,000"),
         (b"a" * 21_000_000, "larger than 20,971,520 bytes"),
     ],
-    ids=range(13),
+    ids=range(12),
 )
 def test_false_lines(tmp_path: Path, data: bytes, message: str) -> None:
     write(tmp_path, data, tokenizer_config=QUIET)
