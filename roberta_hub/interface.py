@@ -1011,8 +1011,9 @@ class RobertaHubInterface(nn.Module):
 
         Returns:
             Hits, the best first, of equals the first of `texts`: `index`, `score` and `text`. The
-            score is the sigmoid of a head's one output, as sentence-transformers' `CrossEncoder`
-            gives it, or the label's probability.
+            score is the sigmoid of a head's one output, or the label's probability.
+            sentence-transformers' `CrossEncoder` gives the sigmoid too, or the output itself where
+            the model's `activation_fn` is Identity: `classify` gives that.
 
         Raises:
             UnknownNameError: the model has no such head.

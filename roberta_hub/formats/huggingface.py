@@ -41,6 +41,7 @@ from roberta_hub.config import RobertaConfig
 from roberta_hub.errors import CheckpointError, Remedy
 from roberta_hub.files import write_files, write_json
 from roberta_hub.folder import Folder
+from roberta_hub.formats.cross_encoder import read_cross_encoder
 from roberta_hub.formats.foreign_heads import advise_of_thresholds, check_first_token
 from roberta_hub.formats.format import CheckpointSource, Format, folder_of
 from roberta_hub.formats.huggingface_config import (
@@ -509,6 +510,9 @@ def _read(
     )
     if source.sentences is not None:
         add_sentence(checkpoint, sentence, source.sentences, dtype, converted=converted)
+    if sentence is None:
+        hf = source.folder.optional(config_name(source.folder))
+        read_cross_encoder(checkpoint, hf, source.sentences, source.folder)
     if overrides:
         override(checkpoint, overrides)
     return checkpoint

@@ -107,7 +107,13 @@ _BODY_KEYS = {
     *("transformer_task", "modality_config", "module_output_name"),
     *("unpad_inputs", "model_kwargs", "model_args"),  # of speed and memory
 }
-_LOADING = {"attn_implementation", "dtype", "torch_dtype", "low_cpu_mem_usage", "use_safetensors"}
+LOADING_KEYS = {
+    "attn_implementation",
+    "dtype",
+    "torch_dtype",
+    "low_cpu_mem_usage",
+    "use_safetensors",
+}
 """Settings of `model_kwargs` that change no answer but by rounding."""
 _OURS_ALONE = {"trust_remote_code", "use_fast"}
 """Settings of any of theirs that have no effect here."""
@@ -405,7 +411,7 @@ def _check_body(body: Mapping[str, Any], folder: Folder, *, by_pooler: bool) -> 
         given = body.get(name) or {}
         if not isinstance(given, dict):
             raise CheckpointError(f"{path}: {name} is {brief(given)}, not an object")
-        for key in {*given} - _LOADING - _OURS_ALONE:
+        for key in {*given} - LOADING_KEYS - _OURS_ALONE:
             raise _unread(path, f"{name} {brief({key: given[key]})}")
     if (task := body.get("transformer_task", "feature-extraction")) != "feature-extraction":
         raise _unread(path, f"transformer_task {brief(task)}")

@@ -533,3 +533,126 @@ def test_a_cross_encoder(package: Any, kind: str, saved: bool, tmp_path: Path) -
     ours.labels["sentence_classification_head"] = ("entailment",)
     with pytest.raises(ValueError, match="one output, which is a score"):
         ours.zero_shot(TEXTS[:1], ["art", "sport"], head="sentence_classification_head")
+
+
+# ---- cross-encoders: what changes a score is honoured or refused ----
+
+IDENTITY = "torch.nn.modules.linear.Identity"
+
+
+def write_cross_encoder(package: Any, directory: Path, kind: str = "bert", count: int = 1) -> Path:
+    plain = write_family(kind, directory / "plain", head="sentence", num_labels=count)
+    package.CrossEncoder(str(plain), device="cpu").save_pretrained(str(directory / "saved"))
+    return directory / "saved"
+
+
+def change(path: Path, **settings: Any) -> None:
+    path.write_text(json.dumps(json.loads(path.read_text()) | settings))
+
+
+@pytest.mark.parametrize(
+    ("file", "settings", "named"),
+    [
+        (
+            "config_sentence_transformers.json",
+            {"prompts": {"q": "the dog: "}, "default_prompt_name": "q"},
+            "default_prompt_name is 'q'",
+        ),
+        (
+            "config_sentence_transformers.json",
+            {"activation_fn": "torch.nn.modules.activation.ReLU"},
+            "activation_fn is .*ReLU",
+        ),
+        (
+            "config_sentence_transformers.json",
+            {"activation_fn": "mine.Sigmoid"},
+            "activation_fn is 'mine.Sigmoid'",
+        ),
+        ("config_sentence_transformers.json", {"truncate_dim": 8}, "truncate_dim"),
+        (
+            "config.json",
+            {"sbert_ce_default_activation_function": "torch.nn.modules.activation.ReLU"},
+            "sbert_ce_default_activation_function",
+        ),
+        (
+            "config.json",
+            {"sentence_transformers": {"activation_fn": "mine.Identity"}},
+            "sentence_transformers.activation_fn",
+        ),
+        ("sentence_bert_config.json", {"max_seq_length": 8}, "max_seq_length 8"),
+        ("sentence_bert_config.json", {"do_lower_case": True}, "do_lower_case True"),
+        (
+            "sentence_bert_config.json",
+            {"processor_kwargs": {"model_max_length": 8}},
+            "processor_kwargs.model_max_length 8",
+        ),
+        ("sentence_bert_config.json", {"processor_kwargs": {"a": 1}}, "processor_kwargs with 'a'"),
+        ("sentence_bert_config.json", {"query_length": 8}, "query_length"),
+    ],
+)
+def test_what_changes_a_score_is_refused(
+    package: Any, file: str, settings: dict[str, Any], named: str, tmp_path: Path
+) -> None:
+    """As the package does, which gives other scores for each, a cross-encoder reads them."""
+    folder = write_cross_encoder(package, tmp_path)
+    change(folder / file, **settings)
+    with pytest.raises(CheckpointError, match=named):
+        roberta_hub.load_model(folder)
+
+
+@pytest.mark.parametrize(
+    ("file", "settings"),
+    [
+        ("config_sentence_transformers.json", {"prompts": {"q": ""}, "default_prompt_name": "q"}),
+        ("config_sentence_transformers.json", {"prompts": {"q": "the dog: "}}),
+        ("sentence_bert_config.json", {"max_seq_length": 66}),
+        ("config_sentence_transformers.json", {"activation_fn": None}),
+    ],
+)
+def test_what_changes_no_score_is_read(
+    package: Any, file: str, settings: dict[str, Any], tmp_path: Path
+) -> None:
+    folder = write_cross_encoder(package, tmp_path)
+    change(folder / file, **settings)
+    peer = package.CrossEncoder(str(folder), device="cpu")
+    wanted = peer.predict([("late train", TEXTS[0])], show_progress_bar=False)
+    hits = roberta_hub.load_model(folder).eval().rank("late train", [TEXTS[0]])
+    assert hits[0].score == pytest.approx(float(wanted[0]), abs=2e-6)
+
+
+@pytest.mark.parametrize("name", ["activation.Sigmoid", "linear.Identity", "activation.Softmax"])
+def test_the_activation_of_several_outputs(package: Any, name: str, tmp_path: Path) -> None:
+    """Sigmoid makes a head of any number of labels, and the scores are the package's."""
+    folder = write_cross_encoder(package, tmp_path, count=3)
+    change(folder / "config_sentence_transformers.json", activation_fn=f"torch.nn.modules.{name}")
+    peer = package.CrossEncoder(str(folder), device="cpu")
+    pairs = [("late train", TEXTS[0])]
+    wanted = peer.predict(pairs, show_progress_bar=False, convert_to_tensor=True).float()[0]
+    if name == "linear.Identity":
+        wanted = wanted.softmax(-1)
+    found = roberta_hub.load_model(folder).eval().classify(pairs)[0]
+    assert (found.labels is not None) == (name == "activation.Sigmoid")
+    assert_close(torch.tensor([found.scores[f"LABEL_{i}"] for i in range(3)]), wanted)
+
+
+@pytest.mark.parametrize(
+    "settings",
+    [
+        {"sbert_ce_default_activation_function": IDENTITY},
+        {"sentence_transformers": {"activation_fn": IDENTITY, "version": "4.1.0"}},
+    ],
+)
+def test_a_reranker_that_gives_its_output(
+    package: Any, settings: dict[str, Any], tmp_path: Path
+) -> None:
+    """As those of MS MARCO: the output is `classify`'s, and `rank` orders texts alike."""
+    folder = write_family("bert", tmp_path, head="sentence", num_labels=1)
+    change(folder / "config.json", **settings)
+    peer = package.CrossEncoder(str(folder), device="cpu")
+    texts = [text[:20] for text in TEXTS[:-1]]
+    pairs = [("late train", text) for text in texts]
+    wanted = peer.predict(pairs, show_progress_bar=False, convert_to_tensor=True).float()
+    ours = roberta_hub.load_model(folder).eval()
+    assert_close(torch.tensor([found.score for found in ours.classify(pairs)]), wanted)
+    order = [hit.index for hit in ours.rank("late train", texts)]
+    assert order == sorted(range(len(texts)), key=lambda i: -float(wanted[i]))
