@@ -22,7 +22,7 @@ def kind_of(value: object) -> str:
     return type(value).__name__
 
 
-def shown(value: object, limit: int = 60) -> str:
+def short_repr(value: object, limit: int = 60) -> str:
     """Write a value for an error, on one line and cut to a limit.
 
     A value whose `repr` fails is shown as its type.
@@ -32,9 +32,9 @@ def shown(value: object, limit: int = 60) -> str:
         limit: most characters.
 
     Example:
-        >>> shown("a" * 100, 10)
+        >>> short_repr("a" * 100, 10)
         "'aaaaaa..."
-        >>> shown(10**5000)
+        >>> short_repr(10**5000)
         'a int'
     """
     try:
@@ -89,13 +89,13 @@ def whole_number(
     if type(value) is not int:
         flag = isinstance(value, bool) or kind_of(value) == "bool"  # numpy's own
         if flag or (hasattr(type(value), "__array__") and getattr(value, "shape", None) != ()):
-            raise InputError(f"{name} is {shown(value)}{fits}")
+            raise InputError(f"{name} is {short_repr(value)}{fits}")
         try:
             value = operator.index(value)
         except Exception:
-            raise InputError(f"{name} is {shown(value)}{fits}") from None
+            raise InputError(f"{name} is {short_repr(value)}{fits}") from None
     if (low is not None and value < low) or (high is not None and value > high):
-        raise InputError(f"{name} is {shown(value)}{fits}")
+        raise InputError(f"{name} is {short_repr(value)}{fits}")
     return int(value)
 
 
@@ -117,7 +117,7 @@ def switch(name: str, value: object) -> bool:
         return bool(value)
     if kind_of(value) in ("bool", "bool_"):  # numpy's
         return bool(value)
-    raise InputTypeError(f"{name} is {shown(value)}; pass True or False")
+    raise InputTypeError(f"{name} is {short_repr(value)}; pass True or False")
 
 
 def one_of(name: str, value: object, choices: tuple[str | None, ...]) -> None:
@@ -140,7 +140,7 @@ def one_of(name: str, value: object, choices: tuple[str | None, ...]) -> None:
     if (value is None or isinstance(value, str)) and value in choices:
         return
     *most, last = (repr(choice) for choice in choices)
-    raise InputError(f"{name} is {shown(value)}; choose {', '.join(most)} or {last}")
+    raise InputError(f"{name} is {short_repr(value)}; choose {', '.join(most)} or {last}")
 
 
 def text_of(name: str, value: object) -> str:
@@ -212,7 +212,7 @@ def path_of(name: str, value: object) -> Path:
     except UnicodeEncodeError:  # half a surrogate pair
         sound = False
     if not sound:
-        raise InputError(f"{name} is {shown(path)}, which is no path")
+        raise InputError(f"{name} is {short_repr(path)}, which is no path")
     return Path(path)
 
 
@@ -249,6 +249,6 @@ def no_item(answer: object, key: object) -> InputTypeError:
     fields = ", ".join(f".{name}" for name in vars(answer) if name[0] != "_")
     few = "; one str in gives one answer out, and a list of texts a list" if key == 0 else ""
     return InputTypeError(
-        f"{'an' if kind[0] in 'AEIOU' else 'a'} {kind} has no item {shown(key)}; it has {fields}, "
-        f"and to_dict(){few}"
+        f"{'an' if kind[0] in 'AEIOU' else 'a'} {kind} has no item {short_repr(key)}; it has "
+        f"{fields}, and to_dict(){few}"
     )

@@ -9,7 +9,7 @@ import dataclasses
 from dataclasses import dataclass
 from typing import Literal
 
-from roberta_hub.arguments import shown
+from roberta_hub.arguments import short_repr
 from roberta_hub.errors import InputError
 
 MAX_SIZE = 1_000_000_000
@@ -101,21 +101,23 @@ class RobertaConfig:
         for name in ("vocab_size", "max_positions", "embed_dim", "ffn_dim", "num_heads"):
             if not 1 <= getattr(self, name) <= MAX_SIZE:
                 raise InputError(
-                    f"{name} is {shown(getattr(self, name))}, must lie in 1..{MAX_SIZE:,}"
+                    f"{name} is {short_repr(getattr(self, name))}, must lie in 1..{MAX_SIZE:,}"
                 )
         if self.embedding_dim is not None and not 1 <= self.embedding_dim <= MAX_SIZE:
             raise InputError(
-                f"embedding_dim is {shown(self.embedding_dim)}, must lie in 1..{MAX_SIZE:,}"
+                f"embedding_dim is {short_repr(self.embedding_dim)}, must lie in 1..{MAX_SIZE:,}"
             )
         if not 0.0 <= self.layer_norm_eps < 1.0:
-            raise InputError(f"layer_norm_eps is {shown(self.layer_norm_eps)}, must lie in 0..1")
+            raise InputError(
+                f"layer_norm_eps is {short_repr(self.layer_norm_eps)}, must lie in 0..1"
+            )
         if self.embed_dim % self.num_heads:
             raise InputError(
                 f"embed_dim {self.embed_dim} is not a multiple of num_heads {self.num_heads}"
             )
         if not 0 <= self.padding_idx < self.vocab_size:
             raise InputError(
-                f"padding_idx {shown(self.padding_idx)} is outside 0..{self.vocab_size - 1}"
+                f"padding_idx {short_repr(self.padding_idx)} is outside 0..{self.vocab_size - 1}"
             )
         self._check_segments()
         if self.project_sum and self.embedding_dim is None:
@@ -123,12 +125,12 @@ class RobertaConfig:
         unique = self.num_unique_layers
         if unique is not None and (not 1 <= unique <= self.num_layers or self.num_layers % unique):
             raise InputError(
-                f"num_unique_layers {shown(unique)} does not divide num_layers "
-                f"{shown(self.num_layers)}"
+                f"num_unique_layers {short_repr(unique)} does not divide num_layers "
+                f"{short_repr(self.num_layers)}"
             )
         if not 1 <= self.num_layers <= MAX_LAYERS:
             raise InputError(
-                f"num_layers is {shown(self.num_layers)}, must lie in 1..{MAX_LAYERS:,}"
+                f"num_layers is {short_repr(self.num_layers)}, must lie in 1..{MAX_LAYERS:,}"
             )
         for name in (
             "dropout",
@@ -139,14 +141,14 @@ class RobertaConfig:
         ):
             if not 0.0 <= getattr(self, name) <= 1.0:
                 raise InputError(
-                    f"{name} is {shown(getattr(self, name))}, a probability lies in 0..1"
+                    f"{name} is {short_repr(getattr(self, name))}, a probability lies in 0..1"
                 )
 
     def _check_segments(self) -> None:
         """Check that a segment table has a separator, which is a token and no padding."""
         if not 0 <= self.num_segments <= MAX_SIZE:
             raise InputError(
-                f"num_segments is {shown(self.num_segments)}, must lie in 0..{MAX_SIZE:,}"
+                f"num_segments is {short_repr(self.num_segments)}, must lie in 0..{MAX_SIZE:,}"
             )
         if self.separator_idx is None:
             if self.num_segments > 1:
@@ -156,7 +158,8 @@ class RobertaConfig:
                 )
         elif not 0 <= self.separator_idx < self.vocab_size:
             raise InputError(
-                f"separator_idx {shown(self.separator_idx)} is outside 0..{self.vocab_size - 1}"
+                f"separator_idx {short_repr(self.separator_idx)} is outside "
+                f"0..{self.vocab_size - 1}"
             )
         elif self.separator_idx == self.padding_idx:
             raise InputError(f"separator_idx {self.separator_idx} is padding_idx; give another")
@@ -169,7 +172,9 @@ class RobertaConfig:
                 continue
             kind = names[0]
             if type(value).__name__ != kind and not (kind == "float" and type(value) is int):
-                raise InputError(f"{field.name} is {shown(value)}, must be of type {field.type}")
+                raise InputError(
+                    f"{field.name} is {short_repr(value)}, must be of type {field.type}"
+                )
 
     @property
     def head_dim(self) -> int:
@@ -277,9 +282,9 @@ def check_head_name(name: object) -> str:
     """
     if not isinstance(name, str) or not _can_name(name):
         raise InputError(
-            f"{shown(name)} cannot name a classification head: use 1 to {MAX_HEAD_NAME} printable "
-            "characters without '.', not __so__, beginning with no '-' and no space, ending with "
-            "no space"
+            f"{short_repr(name)} cannot name a classification head: use 1 to {MAX_HEAD_NAME} "
+            "printable characters without '.', not __so__, beginning with no '-' and no space, "
+            "ending with no space"
         )
     return name
 

@@ -8,7 +8,7 @@ import inspect
 from collections.abc import Callable
 from typing import Any, TypeVar, cast
 
-from roberta_hub.arguments import shown
+from roberta_hub.arguments import short_repr
 from roberta_hub.errors import InputTypeError, UnknownAttributeError, close_names
 from roberta_hub.other_names import CALLS, FITTERS, FITTING, KEYWORDS, METHODS
 
@@ -95,7 +95,7 @@ def unknown_attribute(owner: type, name: str) -> UnknownAttributeError:
     advice = METHODS.get(name) or (
         f"did you mean {near}?" if near else "help(...) lists what it has"
     )
-    return UnknownAttributeError(f"a {owner.__name__} has no {shown(name)}; {advice}")
+    return UnknownAttributeError(f"a {owner.__name__} has no {short_repr(name)}; {advice}")
 
 
 OPTIONS = {"batch_tokens", "progress", "truncate", "stride"}
@@ -126,4 +126,4 @@ def unknown_keyword(verb: str, name: str, known: set[str]) -> InputTypeError:
         near = difflib.get_close_matches(name, known, n=2)
         advice = f"did you mean {'= or '.join(near)}=? " if near else ""
         advice += f"It takes {', '.join(sorted(known))}"
-    return InputTypeError(f"{verb} has no argument {shown(name)}; {advice}")
+    return InputTypeError(f"{verb} has no argument {short_repr(name)}; {advice}")

@@ -12,7 +12,7 @@ from dataclasses import dataclass, field
 from numbers import Real
 from typing import Any, Literal, get_args
 
-from roberta_hub.arguments import kind_of, one_of, shown, text_of
+from roberta_hub.arguments import kind_of, one_of, short_repr, text_of
 from roberta_hub.errors import InputError, InputTypeError, Remedy, UnknownNameError
 
 HeadPooling = Literal["cls", "mean"]
@@ -109,7 +109,7 @@ def head_settings_of(head: str, values: Any) -> HeadSettings:
     """
     known = ("pooling", "normalize", "kind", "thresholds", "words")
     if not isinstance(values, dict) or not set(values) <= set(known):
-        raise InputError(f"head {head!r}: {shown(values)} is no dict of {', '.join(known)}")
+        raise InputError(f"head {head!r}: {short_repr(values)} is no dict of {', '.join(known)}")
     return check_head_settings(head, HeadSettings(**values))
 
 
@@ -126,7 +126,7 @@ def check_head_settings(head: object, settings: Any) -> HeadSettings:
     """
     if not isinstance(settings, HeadSettings):
         raise InputTypeError(
-            f"head {shown(head)}: its settings are a {kind_of(settings)}; pass HeadSettings"
+            f"head {short_repr(head)}: its settings are a {kind_of(settings)}; pass HeadSettings"
         )
     return HeadSettings(
         pooling=check_pooling(head, settings.pooling),
@@ -148,7 +148,9 @@ def check_normalize(head: object, normalize: Any) -> bool:
         InputError: neither True nor False.
     """
     if not isinstance(normalize, bool):
-        raise InputError(f"head {shown(head)}: normalize is {shown(normalize)}; give True or False")
+        raise InputError(
+            f"head {short_repr(head)}: normalize is {short_repr(normalize)}; give True or False"
+        )
     return normalize
 
 
@@ -164,8 +166,8 @@ def check_pooling(head: object, pooling: Any) -> HeadPooling:
     """
     if not isinstance(pooling, str) or pooling not in get_args(HeadPooling):
         raise InputError(
-            f"head {shown(head)}: pooling is {shown(pooling)}; choose 'cls', the vector of <s>, or "
-            "'mean', that of all tokens"
+            f"head {short_repr(head)}: pooling is {short_repr(pooling)}; choose 'cls', the vector "
+            "of <s>, or 'mean', that of all tokens"
         )
     return pooling  # type: ignore[return-value]
 
@@ -182,8 +184,8 @@ def check_kind(head: object, kind: Any) -> HeadKind | None:
     """
     if kind is not None and (not isinstance(kind, str) or kind not in get_args(HeadKind)):
         raise InputError(
-            f"head {shown(head)}: kind is {shown(kind)}; choose 'single_label', 'multi_label' or "
-            "'regression', or None where nobody knows it"
+            f"head {short_repr(head)}: kind is {short_repr(kind)}; choose 'single_label', "
+            "'multi_label' or 'regression', or None where nobody knows it"
         )
     return kind  # type: ignore[return-value]
 
@@ -200,8 +202,8 @@ def check_words(head: object, words: Any) -> WordRule:
     """
     if not isinstance(words, str) or words not in get_args(WordRule):
         raise InputError(
-            f"head {shown(head)}: words is {shown(words)}; choose 'words', as treebanks cut them, "
-            "or 'parts', runs of letters and digits"
+            f"head {short_repr(head)}: words is {short_repr(words)}; choose 'words', as treebanks "
+            "cut them, or 'parts', runs of letters and digits"
         )
     return words  # type: ignore[return-value]
 
@@ -227,16 +229,20 @@ def check_thresholds(
         return None
     needs = "one number from 0 to 1 for each label" if count is None else _needs(count)
     if isinstance(thresholds, (str, bytes, dict, set)) or not hasattr(thresholds, "__iter__"):
-        raise InputError(f"head {shown(head)}: thresholds is {shown(thresholds)}; give {needs}")
+        raise InputError(
+            f"head {short_repr(head)}: thresholds is {short_repr(thresholds)}; give {needs}"
+        )
     given = list(thresholds)
     for number in given:
         is_number = isinstance(number, Real) and not isinstance(number, bool)
         if not is_number or not math.isfinite(number) or not 0 <= number <= 1:
-            raise InputError(f"head {shown(head)}: threshold {shown(number)}; give {needs}")
+            raise InputError(
+                f"head {short_repr(head)}: threshold {short_repr(number)}; give {needs}"
+            )
     if count is not None and len(given) != count:
         raise InputError(
-            f"head {shown(head)}: {len(given)} thresholds {shown(given)} for {count} labels; give "
-            f"{needs}"
+            f"head {short_repr(head)}: {len(given)} thresholds {short_repr(given)} for {count} "
+            f"labels; give {needs}"
         )
     return tuple(map(float, given))
 
@@ -269,12 +275,12 @@ class SentenceLayer:
     def __post_init__(self) -> None:
         one_of("kind", self.kind, get_args(LayerKind))
         if not isinstance(self.activation, str):
-            raise InputError(f"activation is {shown(self.activation)}, must be a name")
+            raise InputError(f"activation is {short_repr(self.activation)}, must be a name")
         if not isinstance(self.residual, bool):
-            raise InputError(f"residual is {shown(self.residual)}, must be true or false")
+            raise InputError(f"residual is {short_repr(self.residual)}, must be true or false")
         number = isinstance(self.rate, (int, float)) and not isinstance(self.rate, bool)
         if not number or not 0 <= self.rate < 1:
-            raise InputError(f"rate is {shown(self.rate)}, must be 0 or more and below 1")
+            raise InputError(f"rate is {short_repr(self.rate)}, must be 0 or more and below 1")
 
     def __str__(self) -> str:
         if self.kind != "dense":
@@ -325,21 +331,23 @@ mean_sqrt_len, weighted_mean, last_token, pooler
         pooling = (self.pooling,) if isinstance(self.pooling, str) else self.pooling
         if not isinstance(pooling, (list, tuple)) or not pooling:
             raise InputError(
-                f"pooling is {shown(pooling)}; give one or more of {_listed(POOLINGS)}"
+                f"pooling is {short_repr(pooling)}; give one or more of {_listed(POOLINGS)}"
             )
         if not all(isinstance(name, str) and name in POOLINGS for name in pooling):
-            raise InputError(f"pooling is {shown(pooling)}; choose of {_listed(POOLINGS)}")
+            raise InputError(f"pooling is {short_repr(pooling)}; choose of {_listed(POOLINGS)}")
         object.__setattr__(self, "pooling", tuple(pooling))
         for name in ("normalize", "lower_case", "include_prompt"):
             if not isinstance(getattr(self, name), bool):
-                raise InputError(f"{name} is {shown(getattr(self, name))}, must be true or false")
+                raise InputError(
+                    f"{name} is {short_repr(getattr(self, name))}, must be true or false"
+                )
         length = self.max_length
         if length is not None and (type(length) is not int or not 1 <= length <= MAX_LENGTH):
-            raise InputError(f"max_length is {shown(length)}, must lie in 1..{MAX_LENGTH:,}")
+            raise InputError(f"max_length is {short_repr(length)}, must lie in 1..{MAX_LENGTH:,}")
         self._set_layers()
         kept = self.truncate_dim
         if kept is not None and (type(kept) is not int or kept < 1):
-            raise InputError(f"truncate_dim is {shown(kept)}, must be 1 or more, or None")
+            raise InputError(f"truncate_dim is {short_repr(kept)}, must be 1 or more, or None")
         if "pooler" in pooling and not self.include_prompt:
             raise InputError(
                 "include_prompt=False leaves tokens out, and the pooler reads <s> alone; choose one"
@@ -347,14 +355,15 @@ mean_sqrt_len, weighted_mean, last_token, pooler
         self._check_prompts()
         if not isinstance(self.similarity, str) or self.similarity not in SIMILARITIES:
             raise InputError(
-                f"similarity is {shown(self.similarity)}; choose {_listed(SIMILARITIES)}"
+                f"similarity is {short_repr(self.similarity)}; choose {_listed(SIMILARITIES)}"
             )
 
     def _set_layers(self) -> None:
         """Take layers as they are, or as `to_dict` gives them."""
         if not isinstance(self.layers, (list, tuple)) or len(self.layers) > MAX_LAYERS:
             raise InputError(
-                f"layers is {shown(self.layers)}; give SentenceLayer objects, at most {MAX_LAYERS}"
+                f"layers is {short_repr(self.layers)}; give SentenceLayer objects, at most "
+                f"{MAX_LAYERS}"
             )
         known = {own.name for own in dataclasses.fields(SentenceLayer)}
         found = []
@@ -362,7 +371,7 @@ mean_sqrt_len, weighted_mean, last_token, pooler
             if isinstance(layer, Mapping) and "kind" in layer and {*layer} <= known:
                 layer = SentenceLayer(**layer)
             if not isinstance(layer, SentenceLayer):
-                raise InputError(f"layers has {shown(layer)}; give SentenceLayer objects")
+                raise InputError(f"layers has {short_repr(layer)}; give SentenceLayer objects")
             found.append(layer)
         object.__setattr__(self, "layers", tuple(found))
 
@@ -384,12 +393,12 @@ mean_sqrt_len, weighted_mean, last_token, pooler
         if not isinstance(prompts, Mapping) or not all(
             isinstance(part, str) for pair in prompts.items() for part in pair
         ):
-            raise InputError(f"prompts is {shown(prompts)}; give texts by name, as str")
+            raise InputError(f"prompts is {short_repr(prompts)}; give texts by name, as str")
         object.__setattr__(self, "prompts", dict(prompts))
         name = self.default_prompt
         if name is not None and not (isinstance(name, str) and name in prompts):
             raise InputError(
-                f"default_prompt is {shown(name)}, which is none of the prompts: "
+                f"default_prompt is {short_repr(name)}, which is none of the prompts: "
                 f"{_listed(prompts) or 'there are none'}"
             )
 
@@ -415,12 +424,12 @@ mean_sqrt_len, weighted_mean, last_token, pooler
         if prompt is not None and name is not None:
             raise InputError("prompt is a text and prompt_name names one; give one of the two")
         if prompt is not None:
-            text = shown(self.prompts.get(prompt, ""))
+            text = short_repr(self.prompts.get(prompt, ""))
             if prompt in self.prompts and self.prompts[prompt] != prompt:
                 raise InputError(
-                    f"prompt is {shown(prompt)}, which is the name of a prompt",
+                    f"prompt is {short_repr(prompt)}, which is the name of a prompt",
                     remedy=Remedy(
-                        f"say prompt_name={shown(prompt)} for its text {text}",
+                        f"say prompt_name={short_repr(prompt)} for its text {text}",
                         f"say --prompt-name for its text {text}",
                     ),
                 )
@@ -430,7 +439,7 @@ mean_sqrt_len, weighted_mean, last_token, pooler
             return ""
         if name not in self.prompts:
             raise UnknownNameError(
-                f"no prompt is named {shown(name)}; this model has "
+                f"no prompt is named {short_repr(name)}; this model has "
                 f"{_listed(self.prompts) or 'none'}",
                 remedy=Remedy(
                     "prompt= takes a text of your own", "--prompt takes a text of your own"
@@ -463,7 +472,7 @@ mean_sqrt_len, weighted_mean, last_token, pooler
         if named := [name for name, text in self.prompts.items() if text]:
             default = f" (default {self.default_prompt})" if self.default_prompt in named else ""
             unread = "" if self.include_prompt else ", not pooled"
-            parts.append(f"prompts {shown(', '.join(named))[1:-1]}{default}{unread}")
+            parts.append(f"prompts {short_repr(', '.join(named))[1:-1]}{default}{unread}")
         return ", ".join(parts)
 
     def to_dict(self) -> dict[str, object]:
@@ -520,12 +529,12 @@ class ZeroShotSettings:
             value = getattr(self, name)
             number = isinstance(value, (int, float)) and not isinstance(value, bool)
             if not number or not math.isfinite(value):
-                raise InputError(f"{name} is {shown(value)}, must be a number")
+                raise InputError(f"{name} is {short_repr(value)}, must be a number")
             if name == "middle" and not -1 <= value <= 1:
-                raise InputError(f"middle is {shown(value)}, must lie in -1..1, as cosines do")
+                raise InputError(f"middle is {short_repr(value)}, must lie in -1..1, as cosines do")
             if name != "middle" and not 0 < value <= MAX_FACTOR:
                 raise InputError(
-                    f"{name} is {shown(value)}, must be above 0 and at most {MAX_FACTOR}"
+                    f"{name} is {short_repr(value)}, must be above 0 and at most {MAX_FACTOR}"
                 )
             object.__setattr__(self, name, float(value))
 

@@ -10,7 +10,7 @@ from typing import Any
 
 from torch import nn
 
-from roberta_hub.arguments import kind_of, path_of, shown
+from roberta_hub.arguments import kind_of, path_of, short_repr
 from roberta_hub.checkpoint.checkpoint import LM_WEIGHT, Checkpoint
 from roberta_hub.config import Inputs
 from roberta_hub.errors import CheckpointError, InputError, InputTypeError, RobertaHubError
@@ -175,7 +175,7 @@ def write(
     """
     known = {known.name: known for known in FORMATS}
     if not isinstance(format, str) or format not in known:
-        raise InputError(f"format is {shown(format)}; choose {', '.join(known)}")
+        raise InputError(f"format is {short_repr(format)}; choose {', '.join(known)}")
     if not (head is None or isinstance(head, str)):
         raise InputTypeError(f"head is a {kind_of(head)}; pass a head's name")
     directory = path_of("the directory to save into", directory)

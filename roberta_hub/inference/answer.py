@@ -21,7 +21,7 @@ from typing import Any, ClassVar, NoReturn, TypeAlias
 import torch
 from torch import Tensor
 
-from roberta_hub.arguments import advise, kind_of, no_item, shown, switch, whole_number
+from roberta_hub.arguments import advise, kind_of, no_item, short_repr, switch, whole_number
 from roberta_hub.errors import InputError, InputTypeError, Place, RobertaHubError
 from roberta_hub.inference.batching import BatchStates, Runner
 from roberta_hub.model.known_head import known_head
@@ -214,8 +214,8 @@ def _advise(question: str, context: str) -> None:
     """Warn of a question and a context that look swapped."""
     if context.rstrip().endswith("?") and not question.rstrip().endswith("?"):
         advise(
-            f"the context, {shown(context, 40)}, ends in a question mark, and the question does "
-            "not; answer takes the question first, then the context"
+            f"the context, {short_repr(context, 40)}, ends in a question mark, and the question "
+            "does not; answer takes the question first, then the context"
         )
 
 
@@ -246,11 +246,11 @@ def context_windows(
             raise InputTypeError(f"a {kind_of(text)}, not a str", place=what)
         if not text.strip():
             raise InputError(
-                f"{shown(text)} is empty; answer takes the question first, then the context",
+                f"{short_repr(text)} is empty; answer takes the question first, then the context",
                 place=what,
             )
         if not len(tokenizer.ids_of(text)):
-            raise InputError(f"{shown(text)} has nothing that the tokenizer reads", place=what)
+            raise InputError(f"{short_repr(text)} has nothing that the tokenizer reads", place=what)
     ids = tokenizer.encode(question, context)
     column = FIRST_PIECE + len(tokenizer.ids_of(question)) + tokenizer.layout.separators
     length, room = len(ids) - column - 1, limit - column - 1  # the last `</s>` takes one
@@ -368,6 +368,6 @@ def _answers(
         best.insert(better, (0.0, Answer("", 0, 0, none)))
     if not best:
         raise InputError(
-            f"what is read of {shown(context, 40)} has no word to answer with", place="context"
+            f"what is read of {short_repr(context, 40)} has no word to answer with", place="context"
         )
     return [answer for _, answer in best[:topk]]

@@ -15,7 +15,7 @@ from typing import Any, Generic, TypedDict, TypeVar
 import torch
 from torch import Tensor, nn
 
-from roberta_hub.arguments import shown, switch, whole_number
+from roberta_hub.arguments import short_repr, switch, whole_number
 from roberta_hub.errors import InputError, Remedy
 from roberta_hub.inference import threads
 from roberta_hub.inference.mode import evaluating
@@ -373,7 +373,9 @@ def pick_starts(batch: PackedBatch) -> Tensor:
 def _depth(layer: int, num_layers: int) -> int:
     """Index of `layer` among the L+1 states, counted from the embeddings."""
     if not -num_layers - 1 <= layer <= num_layers:
-        raise InputError(f"layer {shown(layer)}: this model has 0 (embeddings) to {num_layers}")
+        raise InputError(
+            f"layer {short_repr(layer)}: this model has 0 (embeddings) to {num_layers}"
+        )
     return layer if layer >= 0 else num_layers + 1 + layer
 
 

@@ -7,7 +7,7 @@ from collections.abc import Sequence
 import torch
 from torch import Tensor
 
-from roberta_hub.arguments import shown
+from roberta_hub.arguments import short_repr
 from roberta_hub.errors import InputError, InputTypeError, Remedy, placed
 from roberta_hub.inference.batching import Runner
 from roberta_hub.inference.classify import Prediction, window_values
@@ -33,13 +33,13 @@ def choose(
     head = option_head(heads, head)
     check_outputs(known_head(runner.model, head), head)
     if isinstance(options, (str, bytes)):
-        raise InputError(f"options is {shown(options)}; pass a list of texts, at least one")
+        raise InputError(f"options is {short_repr(options)}; pass a list of texts, at least one")
     options = list_of(options, "options")
     if not options:
         raise InputError("options is empty; pass a list of texts, at least one")
     ids = [encode_option(runner.tokenizer, context, option, task) for option in options]
     if len(set(options)) != len(options):
-        raise InputError(f"options is {shown(options)}; an option is there twice")
+        raise InputError(f"options is {short_repr(options)}; an option is there twice")
     with placed(lambda at: f"options[{at.index}]"):
         windows = runner.fit_windows(ids, [f"{context[:20]}... {option}" for option in options])
     values = window_values(runner, windows, head)[:, 0]  # (options,)

@@ -10,7 +10,7 @@ from numbers import Real
 
 import torch
 
-from roberta_hub.arguments import advise, shown
+from roberta_hub.arguments import advise, short_repr
 from roberta_hub.errors import InputError
 from roberta_hub.model import kernels
 from roberta_hub.model.matrices import Dtype, check_dtype
@@ -113,7 +113,7 @@ def check_least_cosine(least_cosine: object, dtype: str | None) -> float:
         return MIN_COSINE
     is_number = isinstance(least_cosine, Real) and not isinstance(least_cosine, bool)
     if not is_number or not 0 <= least_cosine <= 1:  # type: ignore[operator]
-        raise InputError(f"least_cosine is {shown(least_cosine)}; give a number in 0 to 1")
+        raise InputError(f"least_cosine is {short_repr(least_cosine)}; give a number in 0 to 1")
     if dtype != "auto":
         raise InputError(
             f'least_cosine bounds what optimize("auto") may choose, and dtype is {dtype!r}; leave '

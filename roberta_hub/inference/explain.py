@@ -15,7 +15,7 @@ from typing import Any
 import torch
 from torch import Tensor
 
-from roberta_hub.arguments import shown, text_of
+from roberta_hub.arguments import short_repr, text_of
 from roberta_hub.errors import InputTypeError, placed
 from roberta_hub.inference.batching import BatchStates, Runner, check_lm_head, lm_logits
 from roberta_hub.inference.classify import (
@@ -68,7 +68,7 @@ def one_text(value: object) -> tuple[str, ...]:
         return tuple(text_of(f"text[{i}]", part) for i, part in enumerate(value))
     if not isinstance(value, str):
         raise InputTypeError(
-            f"text is {shown(value)}; pass one str, or a tuple of sentences for a pair"
+            f"text is {short_repr(value)}; pass one str, or a tuple of sentences for a pair"
             + (", and show several texts one by one" if isinstance(value, list) else "")
         )
     return (text_of("text", value),)

@@ -10,7 +10,7 @@ from typing import Any
 
 from torch import nn
 
-from roberta_hub.arguments import shown
+from roberta_hub.arguments import short_repr
 from roberta_hub.config import Inputs, check_head_name
 from roberta_hub.errors import (
     InputError,
@@ -72,22 +72,24 @@ def check_labels(head: str, labels: Sequence[str], count: int | None = None) -> 
         InputTypeError: not strings.
     """
     if isinstance(labels, str):
-        raise InputTypeError(f"head {head!r}: labels is {shown(labels)}; pass a list of str")
+        raise InputTypeError(f"head {head!r}: labels is {short_repr(labels)}; pass a list of str")
     try:
         names = tuple(list_of(labels, "labels"))
     except RobertaHubError as error:
         raise InputTypeError(f"head {head!r}: {error}; pass a list of str") from None
     if odd := [name for name in names if not isinstance(name, str)]:
-        raise InputTypeError(f"head {head!r}: label {shown(odd[0])} is no str; pass a list of str")
+        raise InputTypeError(
+            f"head {head!r}: label {short_repr(odd[0])} is no str; pass a list of str"
+        )
     twice = [name for name, times in Counter(names).items() if times > 1]
     if twice:
         raise InputError(
-            f"head {head!r}: label {shown(twice[0])} is twice in {shown(list(names), 200)}; "
-            "give each class a name of its own"
+            f"head {head!r}: label {short_repr(twice[0])} is twice in "
+            f"{short_repr(list(names), 200)}; give each class a name of its own"
         )
     if count is not None and len(names) != count:
         raise InputError(
-            f"head {head!r}: {len(names)} labels {shown(list(names), 200)} for {count} classes"
+            f"head {head!r}: {len(names)} labels {short_repr(list(names), 200)} for {count} classes"
         )
     return names
 

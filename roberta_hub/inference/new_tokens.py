@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 
-from roberta_hub.arguments import kind_of, shown
+from roberta_hub.arguments import kind_of, short_repr
 from roberta_hub.errors import InputError, InputTypeError
 from roberta_hub.model.new_rows import add_rows
 from roberta_hub.model.roberta import Roberta
@@ -32,7 +32,7 @@ def tokens_of(words: str | Iterable[str], flags: dict[str, bool | None]) -> list
     """
     for name, value in flags.items():
         if not isinstance(value, bool) and not (name == "normalized" and value is None):
-            raise InputTypeError(f"{name} is {shown(value)}; choose True or False")
+            raise InputTypeError(f"{name} is {short_repr(value)}; choose True or False")
     if flags.get("normalized") is None:
         flags = {**flags, "normalized": not flags.get("special")}
     if isinstance(words, bytes):
@@ -67,7 +67,8 @@ def with_new_tokens(model: Roberta, tokenizer: Tokenizer, tokens: list[AddedToke
     for token in tokens:
         if token.word in CONTROL_NAMES or dictionary.indices.get(token.word) in roles:
             raise InputError(
-                f"{shown(token.word)} is a control token, which no text writes; choose another word"
+                f"{short_repr(token.word)} is a control token, which no text writes; choose "
+                "another word"
             )
     engine = add_to(tokenizer.engine, tokens)
     new = [symbol for symbol in engine.added if symbol not in dictionary]

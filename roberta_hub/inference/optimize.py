@@ -11,7 +11,7 @@ from typing import Literal
 import torch
 from torch import Tensor, nn
 
-from roberta_hub.arguments import shown
+from roberta_hub.arguments import short_repr
 from roberta_hub.errors import InputError, VocabularyError
 from roberta_hub.inference.dtype_choice import (
     DtypeCandidate,
@@ -73,7 +73,7 @@ def optimize(
     """Prepare a model in place. See `RobertaHubInterface.optimize`."""
     if dtype is not None and not (isinstance(dtype, str) and dtype in DTYPES):
         choices = "choose None, 'int8' or 'bfloat16', or 'auto', which chooses by the CPU"
-        raise InputError(f"dtype is {shown(dtype)}; {choices}")
+        raise InputError(f"dtype is {short_repr(dtype)}; {choices}")
     least = check_least_cosine(least_cosine, dtype)
     model = require_roberta(model, "optimize prepares")
     device = model.transformer.embed_positions.weight.device

@@ -14,7 +14,7 @@ from typing import Any
 
 from torch import Tensor
 
-from roberta_hub.arguments import shown
+from roberta_hub.arguments import short_repr
 from roberta_hub.errors import InputError, InputTypeError, MissingExtraError
 from roberta_hub.inference.batching import BatchStates, Runner, check_lm_head, lm_logits
 from roberta_hub.inference.words import require_spacy
@@ -51,25 +51,25 @@ def parse(sentence: str) -> WinogradSchema:
     """
     if not isinstance(sentence, str) or sentence.count("[") != 1 or sentence.count("]") != 1:
         raise InputError(
-            f"{shown(sentence, 200)}: mark the pronoun, once, with square brackets: '... because "
-            "[it] ...'"
+            f"{short_repr(sentence, 200)}: mark the pronoun, once, with square brackets: '... "
+            "because [it] ...'"
         )
     if sentence.count("_") not in (0, 2):
         raise InputError(
-            f"{shown(sentence, 200)}: mark the guess with two underscores, '_the trophy_', or not "
-            "at all"
+            f"{short_repr(sentence, 200)}: mark the guess with two underscores, '_the trophy_', or "
+            "not at all"
         )
     query = sentence.split("_")[1] if "_" in sentence else None
     before, rest = sentence.replace("_", "").split("[")
     if "]" not in rest:
-        raise InputError(f"{shown(sentence, 200)}: the brackets are in the wrong order")
+        raise InputError(f"{short_repr(sentence, 200)}: the brackets are in the wrong order")
     pronoun, after = rest.split("]")
     # Punctuation inside the marks belongs to the sentence, not to the words.
     bare = pronoun.rstrip(".,")
     if query is not None and query.endswith((".", ",")):
         query = query[:-1]
     if query is not None and not query.strip():
-        raise InputError(f"{shown(sentence, 200)}: there is no guess between the underscores")
+        raise InputError(f"{short_repr(sentence, 200)}: there is no guess between the underscores")
     return WinogradSchema(before, bare, pronoun[len(bare) :] + after, query)
 
 
@@ -87,7 +87,7 @@ def disambiguate_pronoun(
     check_lm_head(runner.model, "disambiguate_pronoun")
     schema = parse(sentence)
     if isinstance(candidates, str):
-        raise InputTypeError(f"candidates is one str; pass a list, [{shown(candidates)}]")
+        raise InputTypeError(f"candidates is one str; pass a list, [{short_repr(candidates)}]")
     if candidates is None:
         candidates = find_candidates(schema)
     candidates = as_strings(candidates, "candidates", "texts")
@@ -157,7 +157,7 @@ def with_candidate(
         first = len(prefix + lead)
         (own,) = align(tokenizer, text, [(first, first + len(name))])
         if not own:
-            raise InputError(f"candidate {shown(candidate)} has no piece in the vocabulary")
+            raise InputError(f"candidate {short_repr(candidate)} has no piece in the vocabulary")
         start, end = own[0], own[-1] + 1
     if not init_token:  # wsc models were trained without <s>
         return ids[FIRST_PIECE:], start - FIRST_PIECE, end - FIRST_PIECE

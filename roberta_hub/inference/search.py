@@ -12,7 +12,7 @@ from typing import Any, NoReturn
 import torch
 from torch import Tensor
 
-from roberta_hub.arguments import no_item, shown, whole_number
+from roberta_hub.arguments import no_item, short_repr, whole_number
 from roberta_hub.errors import InputError, InputTypeError, Place, placed
 from roberta_hub.inference.batching import Runner
 from roberta_hub.inference.embed import (
@@ -229,7 +229,7 @@ def corpus_blocks(corpus: Any, embed: Callable[[Sequence[Text]], Tensor]) -> Ite
         InputTypeError: none of these; the message names the item.
     """
     if isinstance(corpus, str):
-        raise InputTypeError(f"corpus is one str, {shown(corpus)}; pass a list of texts")
+        raise InputTypeError(f"corpus is one str, {short_repr(corpus)}; pass a list of texts")
     if are_vectors(corpus):
         if len(corpus.shape) != 2:
             raise InputError(

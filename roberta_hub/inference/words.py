@@ -9,7 +9,7 @@ from typing import Any, Protocol, cast, overload
 import torch
 from torch import Tensor
 
-from roberta_hub.arguments import shown, text_of
+from roberta_hub.arguments import short_repr, text_of
 from roberta_hub.errors import InputError, MissingExtraError
 from roberta_hub.extras import install
 from roberta_hub.text.alignment import align
@@ -140,7 +140,7 @@ def pool(features: Tensor, alignment: Sequence[Sequence[int]], pooling: str = "s
 
 def _check_pooling(pooling: object) -> None:
     if not isinstance(pooling, str) or pooling not in POOLINGS:
-        raise InputError(f"pooling is {shown(pooling)}; choose {', '.join(POOLINGS)}")
+        raise InputError(f"pooling is {short_repr(pooling)}; choose {', '.join(POOLINGS)}")
 
 
 def require_spacy(what: str) -> Any:

@@ -11,7 +11,7 @@ import torch
 import torch.nn.functional as F
 from torch import Tensor
 
-from roberta_hub.arguments import one_of, shown, switch, text_of
+from roberta_hub.arguments import one_of, short_repr, switch, text_of
 from roberta_hub.errors import InputError, Place, Remedy, placed
 from roberta_hub.inference.batching import Runner, deduplicate
 from roberta_hub.inference.classify import Prediction, window_values
@@ -96,8 +96,8 @@ class ZeroShotModel:
             what = "head" if head is not None else "hypothesis"
             given = head if head is not None else hypothesis
             raise InputError(
-                f"{what} is {shown(given)} and by is 'meaning', which compares the text with the "
-                f"label itself and has no {what}",
+                f"{what} is {short_repr(given)} and by is 'meaning', which compares the text with "
+                f"the label itself and has no {what}",
                 remedy=Remedy(
                     f'leave {what}= out, or pass by="entailment" or by="both"',
                     f"leave --{what} out, or say --by entailment or --by both",
@@ -198,7 +198,7 @@ def zero_shot(
     multi_label = switch("multi_label", multi_label)
     labels = _check_labels(labels)
     if "{}" not in text_of("hypothesis", hypothesis):
-        raise InputError(f"hypothesis {shown(hypothesis)} has no {{}} for the label")
+        raise InputError(f"hypothesis {short_repr(hypothesis)} has no {{}} for the label")
     way = model.way(by, labels, head, hypothesis)
     asked = None if way == "meaning" else model.entailment_head(head)
     words = labels if way == "entailment" else list(map(in_words, labels))
@@ -214,10 +214,10 @@ def _check_labels(labels: Sequence[str]) -> Sequence[str]:
     labels = as_strings(labels, "labels", "labels")
     if not labels or len(set(labels)) != len(labels):
         raise InputError(
-            f"labels is {shown(labels)}; pass a list of different labels, at least one"
+            f"labels is {short_repr(labels)}; pass a list of different labels, at least one"
         )
     if blank := [label for label in labels if not label.strip()]:
-        raise InputError(f"labels is {shown(labels)}; {blank[0]!r} is no word")
+        raise InputError(f"labels is {short_repr(labels)}; {blank[0]!r} is no word")
     return labels
 
 

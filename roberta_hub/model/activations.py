@@ -9,7 +9,7 @@ import torch
 import torch.nn.functional as F
 from torch import Tensor
 
-from roberta_hub.arguments import shown
+from roberta_hub.arguments import short_repr
 from roberta_hub.errors import InputError
 
 
@@ -71,6 +71,6 @@ def activation(name: str) -> Callable[[Tensor], Tensor]:
     """Return the activation function called `name`; InputError lists the names there are."""
     if name not in ACTIVATIONS:
         raise InputError(
-            f"no activation function {shown(name)}; there are {', '.join(ACTIVATIONS)}"
+            f"no activation function {short_repr(name)}; there are {', '.join(ACTIVATIONS)}"
         )
     return ACTIVATIONS[name]

@@ -6,7 +6,7 @@ from typing import Literal
 
 from torch import nn
 
-from roberta_hub.arguments import kind_of, shown
+from roberta_hub.arguments import kind_of, short_repr
 from roberta_hub.errors import InputTypeError, Remedy, UnknownNameError, close_names
 from roberta_hub.other_names import task_advice
 
@@ -82,7 +82,7 @@ def unknown_head(
         )
     listed = list_heads(model, kind or "classification")
     listed = ", ".join([*([] if listed == "none" else [listed]), *more]) or "none"
-    what = f"no {f'{kind} head' if kind else 'head'} {shown(head)}; this model has {listed}"
+    what = f"no {f'{kind} head' if kind else 'head'} {short_repr(head)}; this model has {listed}"
     if near := close_names(head, able):
         what += f"; did you mean {near}?"
     return UnknownNameError(what, remedy=_remedy(model, head, kind))
@@ -95,7 +95,8 @@ def _remedy(model: nn.Module, head: str, kind: Kind | None) -> Remedy | None:
     if (other := kind_of_head(model, head)) is not None:
         verbs = VERBS[other]
         return Remedy(
-            f"{shown(head)} is for {verbs.python}", f"{shown(head)} is for {verbs.in_shell}"
+            f"{short_repr(head)} is for {verbs.python}",
+            f"{short_repr(head)} is for {verbs.in_shell}",
         )
     how = "name" if kind == "span" else "name, num_classes=..."
     return task_advice(head) or Remedy(

@@ -8,7 +8,7 @@ from typing import Any, TypeVar
 import torch
 from torch import Tensor, nn
 
-from roberta_hub.arguments import brief, shown, switch
+from roberta_hub.arguments import brief, short_repr, switch
 from roberta_hub.errors import InputError, InputTypeError, Remedy
 
 _SPELLINGS = {"fp16": "float16", "bf16": "bfloat16", "fp32": "float32", "fp64": "float64"}
@@ -81,7 +81,7 @@ def moved(
         return move(*args, **options)
     except TypeError:
         raise InputTypeError(
-            f"to({', '.join(map(shown, args))}) names no device and no dtype of weights; pass "
+            f"to({', '.join(map(short_repr, args))}) names no device and no dtype of weights; pass "
             "'cuda', 'auto' or torch.bfloat16"
         ) from None
 

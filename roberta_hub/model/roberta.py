@@ -12,7 +12,7 @@ import torch
 import torch.nn.functional as F
 from torch import Tensor, nn
 
-from roberta_hub.arguments import kind_of, shown
+from roberta_hub.arguments import kind_of, short_repr
 from roberta_hub.config import MAX_SIZE, RobertaConfig, check_head_name, fairseq_arguments
 from roberta_hub.errors import InputError, InputTypeError
 from roberta_hub.model.encoder import TransformerEncoder
@@ -449,4 +449,4 @@ def _check_size(name: str, what: str, size: object) -> None:
         limit = f", and at most {MAX_SIZE:,}" if isinstance(size, int) and size > MAX_SIZE else ""
         several = isinstance(size, (list, tuple))
         hint = "; names of classes are labels=[...]" if several and what == "num_classes" else limit
-        raise InputError(f"head {name!r}: {what} is {shown(size)}, must be at least 1{hint}")
+        raise InputError(f"head {name!r}: {what} is {short_repr(size)}, must be at least 1{hint}")

@@ -8,7 +8,7 @@ from collections.abc import Sequence
 from itertools import islice
 from typing import Any
 
-from roberta_hub.arguments import shown
+from roberta_hub.arguments import short_repr
 from roberta_hub.errors import InputError, InputTypeError, Remedy
 from roberta_hub.rows.tables import Table, unknown_column
 from roberta_hub.rows.values import Fault, flag_in, is_blank
@@ -106,7 +106,7 @@ def check_clash(names: Sequence[str], answers: Sequence[str], remedy: Remedy) ->
     """
     if twice := [name for name in answers if name in names]:
         raise InputError(
-            f"the table has a column {shown(twice[0])} already, and the answers would too",
+            f"the table has a column {short_repr(twice[0])} already, and the answers would too",
             remedy=remedy,
         )
 
@@ -169,23 +169,26 @@ def _given_labels(table: Table, label: Any) -> tuple[str, ...]:
     names = () if label is None else (label,) if isinstance(label, str) else label
     if not isinstance(names, (list, tuple)) or (label is not None and not names):
         raise InputTypeError(
-            f"label is {shown(label)}; give the name of a column, or a list of columns of 0 and 1"
+            f"label is {short_repr(label)}; give the name of a column, or a list of columns of 0 "
+            "and 1"
         )
     for name in names:
         table.check(name)
     if len(set(names)) < len(names):
-        raise InputError(f"label is {shown(label)}; each label is another column")
+        raise InputError(f"label is {short_repr(label)}; each label is another column")
     return tuple(names)
 
 
 def _given(table: Table, text: Any) -> tuple[str, ...]:
     names = () if text is None else (text,) if isinstance(text, str) else text
     if not isinstance(names, (list, tuple)) or len(names) > 2:
-        raise InputTypeError(f"text is {shown(text)}; give the name of a column, or a list of two")
+        raise InputTypeError(
+            f"text is {short_repr(text)}; give the name of a column, or a list of two"
+        )
     for name in names:
         table.check(name)
     if len(set(names)) < len(names):
-        raise InputError(f"text is {shown(text)}; a pair is two different columns")
+        raise InputError(f"text is {short_repr(text)}; a pair is two different columns")
     return tuple(names)
 
 

@@ -10,7 +10,7 @@ from dataclasses import dataclass
 from itertools import chain, islice, starmap
 from typing import Any, TypeAlias
 
-from roberta_hub.arguments import shown
+from roberta_hub.arguments import short_repr
 from roberta_hub.errors import InputError
 from roberta_hub.rows.lines import MAX_ROW_BYTES, UTF8_BOM, Line, decoded, why_not_utf8
 from roberta_hub.rows.values import Fault, is_utf8, value_or_raise
@@ -126,7 +126,7 @@ def _named(records: Records, name: object) -> tuple[str, ...]:
         raise InputError(why, place=where)
     names = [cell.strip() or f"column {i}" for i, cell in enumerate(cells, 1)]
     if twice := [n for n in sorted(set(names)) if names.count(n) > 1]:
-        raise InputError(f"two columns have the same name, {shown(twice[0])}", place=where)
+        raise InputError(f"two columns have the same name, {short_repr(twice[0])}", place=where)
     return tuple(names)
 
 

@@ -12,7 +12,7 @@ from collections.abc import Callable, Iterable, Iterator, Mapping
 from collections.abc import Set as AbstractSet
 from typing import Any, Literal
 
-from roberta_hub.arguments import advise, kind_of, shown
+from roberta_hub.arguments import advise, kind_of, short_repr
 from roberta_hub.errors import InputTypeError
 
 _TO_LIST_METHODS = ("to_pylist", "tolist", "to_list")
@@ -77,7 +77,7 @@ def _refuse_tables(value: Any, name: str) -> None:
         raise InputTypeError(f"{what}, not text; decode it: {name}.decode()")
     if isinstance(value, os.PathLike):
         raise InputTypeError(
-            f"{what}, {shown(os.fspath(value))}, not text; pass what the file holds, "
+            f"{what}, {short_repr(os.fspath(value))}, not text; pass what the file holds, "
             f"{name}.read_text() or its .splitlines()"
         )
     if kind_of(value) == "Tensor":
@@ -127,7 +127,7 @@ def _columns(table: Any) -> str:
 
 def list_names(names: Iterable[object]) -> str:
     """List the names of columns or keys for a message, the first of them."""
-    listed = [shown(name, 40) for name in names]
+    listed = [short_repr(name, 40) for name in names]
     return (
         ", ".join(listed[:_NAMES_SHOWN]) + (", ..." if len(listed) > _NAMES_SHOWN else "")
         or "of none"
@@ -194,7 +194,7 @@ def column_of(frame: Any, column: Any, name: str = "the table") -> list[Any]:
     """
     values = frame[column]
     if isinstance(values, str):
-        raise InputTypeError(f"{name}[{shown(column)}] is one str, not a column of texts")
+        raise InputTypeError(f"{name}[{short_repr(column)}] is one str, not a column of texts")
     return list_of(values, f"{name}[{column!r}]")
 
 

@@ -14,7 +14,7 @@ from itertools import islice
 from pathlib import Path
 from typing import Any
 
-from roberta_hub.arguments import kind_of, path_of, shown
+from roberta_hub.arguments import kind_of, path_of, short_repr
 from roberta_hub.errors import (
     InputError,
     InputTypeError,
@@ -113,7 +113,9 @@ class Row:
             return [self.text(name) for name in column]
         value = self.value(column)
         if not isinstance(value, list) or not all(isinstance(item, str) for item in value):
-            raise self.error(f"the column {column!r} holds {shown(value)}, not a list of texts")
+            raise self.error(
+                f"the column {column!r} holds {short_repr(value)}, not a list of texts"
+            )
         return value
 
 
@@ -167,7 +169,8 @@ Its columns, with two rows: text ('Fine.')
         first = (values for _, values in self.read() if not isinstance(values, Fault))
         rows = list(islice(first, 2))
         columns = [
-            f"{clean(name)[:60]} ({', '.join(clean(shown(row.get(name), 40)) for row in rows)})"
+            f"{clean(name)[:60]} "
+            f"({', '.join(clean(short_repr(row.get(name), 40)) for row in rows)})"
             for name in self.columns[:COLUMNS_SHOWN]
         ]
         more = len(self.columns) - COLUMNS_SHOWN
@@ -189,7 +192,7 @@ def unknown_column(
     names = [name for name in known if isinstance(name, str)]
     near = close_names(column, names) if isinstance(column, str) else ""
     hint = f"; did you mean {clean(near)}?" if near else ";"
-    return UnknownNameError(f"{what} has no column {shown(column)}{hint} {listed}")
+    return UnknownNameError(f"{what} has no column {short_repr(column)}{hint} {listed}")
 
 
 def open_table(
@@ -231,7 +234,7 @@ def open_table(
     if format is not None and format not in FORMATS:
         near = close_names(format, FORMATS)
         raise UnknownNameError(
-            f"format is {shown(format)}; " + (f"did you mean {near}?" if near else _among())
+            f"format is {short_repr(format)}; " + (f"did you mean {near}?" if near else _among())
         )
     format = format or format_of(path)
     if format is None:
@@ -305,8 +308,8 @@ def table_of(value: Any, name: str = "table", header: bool = True) -> Table:
         raise
     except Exception as error:  # of another package's frame
         raise InputTypeError(
-            f"{name} is a {kind_of(value)} whose columns cannot be read ({shown(str(error))}); "
-            f"{TABLE_FORMS}"
+            f"{name} is a {kind_of(value)} whose columns cannot be read "
+            f"({short_repr(str(error))}); {TABLE_FORMS}"
         ) from None
     if isinstance(value, Sequence) and not isinstance(value, (bytes, bytearray, memoryview)):
         return _of_rows(value, name)
@@ -315,14 +318,14 @@ def table_of(value: Any, name: str = "table", header: bool = True) -> Table:
 
 def _key(key: object, name: str) -> str:
     if not isinstance(key, str):
-        raise InputTypeError(f"{name} has a column {shown(key)}; names of columns are str")
+        raise InputTypeError(f"{name} has a column {short_repr(key)}; names of columns are str")
     return key
 
 
 def _of_columns(columns: Mapping[str, list[Any]], name: str) -> Table:
     sizes = {key: len(column) for key, column in columns.items()}
     if len(set(sizes.values())) > 1:
-        said = ", ".join(f"{shown(key)} {size:,}" for key, size in sizes.items())
+        said = ", ".join(f"{short_repr(key)} {size:,}" for key, size in sizes.items())
         raise InputError(f"{name} has columns of different lengths: {said}")
 
     def read() -> NumberedRows:
@@ -337,7 +340,7 @@ def _of_rows(rows: Sequence[Any], name: str) -> Table:
         if not isinstance(row, Mapping):
             raise InputTypeError(f"{name}:{number} is a {kind_of(row)}, not a dict; {TABLE_FORMS}")
         if odd := [key for key in row if not isinstance(key, str)]:
-            raise InputTypeError(f"{name}:{number} has a key {shown(odd[0])}; keys are str")
+            raise InputTypeError(f"{name}:{number} has a key {short_repr(odd[0])}; keys are str")
     columns = list(dict.fromkeys(key for row in rows for key in row))
     return Table(name, columns, lambda: ((i, dict(row)) for i, row in enumerate(rows, 1)))
 
@@ -438,7 +441,7 @@ def _parquet(path: Path) -> Table:
     except failures as error:
         raise unreadable(error) from None
     if twice := sorted({name for name in columns if columns.count(name) > 1}):
-        raise InputError(f"{path}: two columns have the same name, {shown(twice[0])}")
+        raise InputError(f"{path}: two columns have the same name, {short_repr(twice[0])}")
     return Table(str(path), columns, read)
 
 

@@ -12,7 +12,7 @@ from decimal import Decimal
 from numbers import Number
 from typing import Any, TypeAlias, TypeVar
 
-from roberta_hub.arguments import kind_of, shown
+from roberta_hub.arguments import kind_of, short_repr
 from roberta_hub.errors import InputError
 
 T = TypeVar("T")
@@ -97,8 +97,8 @@ def text_in(value: object, column: object) -> str | Fault | None:
         return value if type(value) is str else str.__str__(value)  # str() of an enum is another
     if is_missing(value):
         return None
-    what = f"{shown(value)}, a {kind_of(value)}, not a text"
-    return Fault(f"the column {shown(column)} holds {what}")
+    what = f"{short_repr(value)}, a {kind_of(value)}, not a text"
+    return Fault(f"the column {short_repr(column)} holds {what}")
 
 
 def texts_in(columns: Sequence[Sequence[Any]], names: Sequence[object]) -> list[RowTexts]:

@@ -18,7 +18,7 @@ from itertools import islice
 from typing import Any
 
 from roberta_hub import __version__, extras
-from roberta_hub.arguments import shown
+from roberta_hub.arguments import short_repr
 from roberta_hub.errors import InputError, MissingExtraError, Remedy
 from roberta_hub.scale.plan import PLAN_FILE
 from roberta_hub.scale.units import WorkUnit
@@ -208,7 +208,7 @@ def _connect(ray: Any, address: str | None) -> None:
             _knock(address)
         ray.init(address=address, log_to_driver=False, logging_level="error")
     except (OSError, RuntimeError, ValueError) as error:
-        where = "on this machine" if address is None else f"at {shown(address)}"
+        where = "on this machine" if address is None else f"at {short_repr(address)}"
         raise InputError(
             f"no Ray cluster answers {where}: {_first(error)}; `ray status` shows one that runs, "
             "and `ray start --head` starts one"
@@ -341,7 +341,7 @@ def _wants_gpu(device: str | None) -> bool:
         return False
     if device != "cuda":
         raise InputError(
-            f"device is {shown(device)}; on Ray give 'cuda', for one GPU a worker, or 'cpu': "
+            f"device is {short_repr(device)}; on Ray give 'cuda', for one GPU a worker, or 'cpu': "
             "machines that choose by themselves do not give the same answers"
         )
     return True

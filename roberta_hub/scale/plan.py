@@ -11,7 +11,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from roberta_hub import __version__
-from roberta_hub.arguments import shown
+from roberta_hub.arguments import short_repr
 from roberta_hub.errors import InputError
 from roberta_hub.scale.columns import arrow
 from roberta_hub.scale.outputs import create, read
@@ -128,7 +128,10 @@ def check_same(plan: Plan, settings: dict[str, Any], source: LakeSource, where: 
         values = (
             ""
             if name == "model"
-            else (f": it was {shown(plan.settings.get(name))} and is {shown(settings.get(name))}")
+            else (
+                f": it was {short_repr(plan.settings.get(name))} and is "
+                f"{short_repr(settings.get(name))}"
+            )
         )
         more = (
             f"; also {', '.join(SETTING_NAMES.get(n, n) for n in other[1:])}" if other[1:] else ""

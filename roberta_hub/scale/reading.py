@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from itertools import chain, islice
 from typing import Any
 
-from roberta_hub.arguments import shown
+from roberta_hub.arguments import short_repr
 from roberta_hub.errors import InputError
 from roberta_hub.rows.arrow import column_values, parquet_tables
 from roberta_hub.rows.delimited import Header, RowValues, delimited_rows
@@ -106,7 +106,9 @@ def _check_columns(values: RowValues, known: frozenset[str]) -> RowValues:
     new = next((name for name in values if name not in known), None)
     if new is None:
         return values
-    return Fault(f"a column {shown(new)} that the first rows have not; name the columns to keep")
+    return Fault(
+        f"a column {short_repr(new)} that the first rows have not; name the columns to keep"
+    )
 
 
 def _batches(
@@ -157,7 +159,7 @@ def _column_value(value: Any, kind: str, name: str) -> Any:
         return None
     if kind == "string":
         text = _json_text(value)
-        return text if is_utf8(text) else Fault(f"the column {shown(name)} holds no UTF-8")
+        return text if is_utf8(text) else Fault(f"the column {short_repr(name)} holds no UTF-8")
     fits = {
         "bool": type(value) is bool,
         "int64": type(value) is int and -(2**63) <= value < 2**63,
@@ -166,8 +168,8 @@ def _column_value(value: Any, kind: str, name: str) -> Any:
     if fits:
         return value
     return Fault(
-        f"the column {shown(name)} holds {shown(value)}, and {kind} in the first rows; drop it "
-        "from keep, or write all its values as text"
+        f"the column {short_repr(name)} holds {short_repr(value)}, and {kind} in the first rows; "
+        "drop it from keep, or write all its values as text"
     )
 
 

@@ -11,7 +11,7 @@ from contextlib import closing, contextmanager
 from dataclasses import dataclass, replace
 from typing import Any, Literal
 
-from roberta_hub.arguments import kind_of, one_of, shown, whole_number
+from roberta_hub.arguments import kind_of, one_of, short_repr, whole_number
 from roberta_hub.errors import InputError, InputTypeError, LakeError, Remedy, sentence
 from roberta_hub.rows.columns import check_clash
 from roberta_hub.scale import plan as plans
@@ -126,7 +126,7 @@ def lake(
     kept = None if keep is None else as_strings(keep, "keep", "columns' names")
     unit_rows = whole_number("unit_rows", unit_rows, 1)
     if not (isinstance(time_limit, (int, float)) and time_limit > 0):
-        raise InputError(f"time_limit is {shown(time_limit)}; it is in seconds, above 0")
+        raise InputError(f"time_limit is {short_repr(time_limit)}; it is in seconds, above 0")
     count = None if workers is None else whole_number("workers", workers, 1)
     schedule = SchedulerOptions(count, time_limit, whole_number("attempts", attempts, 1), address)
     run_units, threads = _find_scheduler(engine, schedule)
@@ -220,7 +220,7 @@ def _units_of_part(units: Sequence[WorkUnit], part: tuple[int, int] | None) -> S
     if part is None:
         return units
     if not isinstance(part, (tuple, list)) or len(part) != 2:
-        raise InputError(f"part is {shown(part)}; pass (k, n), the k-th of n, from 1")
+        raise InputError(f"part is {short_repr(part)}; pass (k, n), the k-th of n, from 1")
     n = whole_number("part[1]", part[1], 1)
     return units[whole_number("part[0]", part[0], 1, n) - 1 :: n]
 
@@ -260,7 +260,8 @@ def _begin(
     others = [name for name in names if not name.startswith((".", "_"))]
     if others and plans.PLAN_FILE not in names:
         raise InputError(
-            f"{folder} holds {shown(others[0])} and no plan of a lake; give a folder of its own"
+            f"{folder} holds {short_repr(others[0])} and no plan of a lake; give a folder of its "
+            "own"
         )
     plan = plans.load(system, folder) or plans.make_plan(settings, source_schema, files)
     if is_local(system):

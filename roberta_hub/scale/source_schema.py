@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from itertools import chain, islice
 from typing import Any
 
-from roberta_hub.arguments import shown
+from roberta_hub.arguments import short_repr
 from roberta_hub.errors import InputError
 from roberta_hub.rows.arrow import plain_schema
 from roberta_hub.rows.columns import text_columns
@@ -94,7 +94,7 @@ def _check_text(fields: Any, names: Sequence[str], path: str) -> None:
     for name in names:
         kind = fields.field(name).type
         if not (pa.types.is_string(kind) or pa.types.is_null(kind)):
-            raise InputError(f"{path}: the column {shown(name)} holds {kind}, not texts")
+            raise InputError(f"{path}: the column {short_repr(name)} holds {kind}, not texts")
 
 
 def check_fields(schema: Any, source_schema: SourceSchema, path: str) -> None:
@@ -113,8 +113,8 @@ def check_fields(schema: Any, source_schema: SourceSchema, path: str) -> None:
         kind = fields.field(field.name).type  # null: pandas writes a column of missing values so
         if kind != field.type and not arrow().types.is_null(kind):
             raise InputError(
-                f"{path}: the column {shown(field.name)} holds {kind}, and {field.type} in the "
-                "first file; the files of a source have the same columns"
+                f"{path}: the column {short_repr(field.name)} holds {kind}, and {field.type} in "
+                "the first file; the files of a source have the same columns"
             )
 
 
@@ -122,7 +122,8 @@ def _check_duplicates(names: Sequence[str], wanted: Sequence[str], path: str) ->
     """Refuse two columns of the same name, which Parquet allows."""
     if twice := [name for name in wanted if names.count(name) > 1]:
         raise InputError(
-            f"{path}: two columns have the same name, {shown(twice[0])}; keep others, or rename one"
+            f"{path}: two columns have the same name, {short_repr(twice[0])}; keep others, or "
+            "rename one"
         )
 
 

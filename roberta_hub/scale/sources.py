@@ -9,7 +9,7 @@ from fnmatch import fnmatchcase
 from pathlib import Path
 from typing import Any
 
-from roberta_hub.arguments import path_text, shown
+from roberta_hub.arguments import path_text, short_repr
 from roberta_hub.errors import InputError
 from roberta_hub.rows.tables import format_of
 from roberta_hub.rows.values import is_utf8
@@ -60,7 +60,7 @@ def find_filesystem(where: object, name: str) -> tuple[Any, str]:
     """
     fs, text = arrow().fs, path_text(name, where)
     if not text or "\0" in text or not is_utf8(text):
-        raise InputError(f"{name} is {shown(text)}, which is no path")
+        raise InputError(f"{name} is {short_repr(text)}, which is no path")
     if "://" not in text:
         return fs.LocalFileSystem(), os.path.abspath(os.path.expanduser(text))
     try:
@@ -82,7 +82,9 @@ def find_source(source: object) -> LakeSource:
     """
     several = [source] if isinstance(source, (str, os.PathLike)) else source
     if not isinstance(several, (list, tuple)) or not several:
-        raise InputError(f"source is {shown(source)}; pass a path, an address, or a list of them")
+        raise InputError(
+            f"source is {short_repr(source)}; pass a path, an address, or a list of them"
+        )
     places = [find_filesystem(place, "source") for place in several]
     system = places[0][0]
     if any(other != system for other, _ in places):

@@ -8,7 +8,7 @@ import warnings
 from collections.abc import Iterator, Mapping, Sequence
 from typing import Any, Literal
 
-from roberta_hub.arguments import kind_of, one_of, path_text, shown, text_of, whole_number
+from roberta_hub.arguments import kind_of, one_of, path_text, short_repr, text_of, whole_number
 from roberta_hub.errors import (
     InputError,
     InputTypeError,
@@ -141,7 +141,7 @@ class Verb:
         self.threads = None if threads is None else whole_number("threads", threads, 1, MAX_THREADS)
         self.prefix = text_of("prefix", prefix)
         if not is_utf8(self.prefix):
-            raise InputError(f"prefix is {shown(prefix)}, which cannot be written as UTF-8")
+            raise InputError(f"prefix is {short_repr(prefix)}, which cannot be written as UTF-8")
         known = question.keywords | SHARED_OPTIONS
         for name in options:
             if name not in known:
@@ -340,7 +340,7 @@ def _verb_of(name: object) -> str:
     near = close_names(text, QUESTIONS)
     hint = f"did you mean {near}? There are" if near else "there are"
     raise UnknownNameError(
-        f"no verb {shown(name)} answers a row by itself; {hint} {', '.join(QUESTIONS)}"
+        f"no verb {short_repr(name)} answers a row by itself; {hint} {', '.join(QUESTIONS)}"
     )
 
 
@@ -349,7 +349,7 @@ def _columns(text: object) -> tuple[str, ...]:
         return ()
     names = (text,) if isinstance(text, str) else tuple(as_strings(text, "text", "columns' names"))
     if not names or len(set(names)) != len(names):
-        raise InputError(f"text is {shown(text)}; name one column, or several different ones")
+        raise InputError(f"text is {short_repr(text)}; name one column, or several different ones")
     return names
 
 

@@ -11,7 +11,7 @@ from typing import BinaryIO
 
 import click
 
-from roberta_hub.arguments import shown
+from roberta_hub.arguments import short_repr
 from roberta_hub.errors import InputError, UnknownNameError
 from roberta_hub.rows.lines import blocks, decoded, lines, split_lines
 from roberta_hub.rows.tables import Row, Table, format_of, json_row, open_table
@@ -123,7 +123,7 @@ def _check(request: Request, parts: Parts) -> None:
     named = [name for name in request.texts if _is_file(name)]
     if request.texts and len(named) == len(request.texts):
         raise click.UsageError(
-            f"{shown(named[0])} is a file, and arguments are texts; -i {named[0]} reads it"
+            f"{short_repr(named[0])} is a file, and arguments are texts; -i {named[0]} reads it"
         )
     if request.truncate and request.stride is not None:
         raise click.UsageError("--truncate and --stride exclude each other; choose one")
@@ -188,7 +188,7 @@ def _object(text: str, name: str, number: int, columns: Sequence[str], parts: Pa
     if number == 1 and not text.lstrip().startswith("{"):
         raise click.UsageError(
             f"--column takes JSONL from {name}, an object a line, and the first line is "
-            f"{shown(text)}; give a CSV by its name: -i FILE"
+            f"{short_repr(text)}; give a CSV by its name: -i FILE"
         )
     if not text.strip():
         return None

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from roberta_hub.arguments import shown
+from roberta_hub.arguments import short_repr
 from roberta_hub.errors import VocabularyError
 from roberta_hub.text.bpe import GPT2BPE
 from roberta_hub.text.dictionary import Dictionary
@@ -55,8 +55,8 @@ def engine_for(dictionary: Dictionary, bpe: SubwordTokenizer | None) -> SubwordT
     ]
     if 2 * sum(symbol.isdigit() for symbol in first) < len(first):
         raise VocabularyError(
-            f"the dictionary's first symbols are {shown(first[:3])}, no numbers of GPT-2's BPE; "
-            "pass bpe=..., the engine that cuts texts into these, or turn fairseq's own interface "
-            "into ours with roberta_hub.fairseq_bridge.from_fairseq"
+            f"the dictionary's first symbols are {short_repr(first[:3])}, no numbers of GPT-2's "
+            "BPE; pass bpe=..., the engine that cuts texts into these, or turn fairseq's own "
+            "interface into ours with roberta_hub.fairseq_bridge.from_fairseq"
         )
     return GPT2BPE.shipped()

@@ -7,7 +7,7 @@ from collections.abc import Iterable, Mapping
 from itertools import chain
 from typing import Any, NoReturn, TypeAlias
 
-from roberta_hub.arguments import advise, kind_of, shown
+from roberta_hub.arguments import advise, kind_of, short_repr
 from roberta_hub.errors import InputError, InputTypeError, Place
 from roberta_hub.rows.frames import list_names, list_of
 from roberta_hub.rows.values import is_missing
@@ -91,7 +91,7 @@ def as_strings(value: object, name: str, what: str) -> list[str]:
         ['art', 'sport']
     """
     if isinstance(value, str):
-        raise InputError(f"{name} is {shown(value)}; pass a list of {what}")
+        raise InputError(f"{name} is {short_repr(value)}; pass a list of {what}")
     unordered = isinstance(value, (set, frozenset))  # of labels the order means nothing
     items = list(value) if unordered else list_of(value, name)  # type: ignore[call-overload]
     for i, item in enumerate(items):
@@ -104,15 +104,15 @@ def _lone(text: str, name: str) -> str:
     """Return one str as it is; one that reads as a file's name is answered, with a warning."""
     if _FILE.fullmatch(text):
         advise(
-            f"{name} is {shown(text)}, a file's name, which is read as a text of its own; for what "
-            "the file holds, open it and pass its lines or a column"
+            f"{name} is {short_repr(text)}, a file's name, which is read as a text of its own; for "
+            "what the file holds, open it and pass its lines or a column"
         )
     return _plain(text)
 
 
 def _several(value: object, name: str) -> list[Any]:
     if isinstance(value, tuple) and value and all(isinstance(item, str) for item in value):
-        inner = ", ".join(shown(item, 20) for item in value[:3])
+        inner = ", ".join(short_repr(item, 20) for item in value[:3])
         inner += ", ..." if len(value) > 3 else ""
         one = inner + "," if len(value) == 1 else inner
         raise InputTypeError(

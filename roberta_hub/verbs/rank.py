@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import TYPE_CHECKING
 
-from roberta_hub.arguments import shown, text_of, whole_number
+from roberta_hub.arguments import short_repr, text_of, whole_number
 from roberta_hub.errors import InputError, Remedy
 from roberta_hub.verbs.question import (
     HEAD,
@@ -55,7 +55,7 @@ def scores(
     if len(labels) == 1 and label is None:
         return head_values(model.runner, pairs, head, vote=False)[:, 0].sigmoid().tolist()
     if label not in labels:
-        given = "no label is given" if label is None else f"label is {shown(label)}"
+        given = "no label is given" if label is None else f"label is {short_repr(label)}"
         raise InputError(
             f"{given}, and head {head!r} has {', '.join(labels)}; rank takes the probability of "
             "one of them",

@@ -18,7 +18,7 @@ import torch
 from shell.running import Run, runner, write_model
 
 from roberta_hub import RobertaHubInterface, hub, load_model
-from roberta_hub.arguments import shown
+from roberta_hub.arguments import short_repr
 from roberta_hub.rows.tables import open_table
 from roberta_hub.shell.reading import FIRST_WINDOW_TEXTS, MAX_WINDOW_TEXTS, Item, group_in_windows
 
@@ -667,11 +667,11 @@ NAMES = ["text 0", "texts[0]", "multi_label=True", "pass stride=N instead", "loa
 def test_what_the_user_wrote_is_said_as_he_wrote_it(name: str, run: Run) -> None:
     """Names like what errors once were searched for: a place, an advice."""
     status, _, err = run("classify", "--head", name, "--pair", "a", "b")
-    assert status == 1 and f"no classification head {shown(name)}; this model has " in err
+    assert status == 1 and f"no classification head {short_repr(name)}; this model has " in err
     status, _, err = run("embed", "a", "--prompt-name", name)
-    assert status == 1 and f"no prompt is named {shown(name)}; " in err
+    assert status == 1 and f"no prompt is named {short_repr(name)}; " in err
     status, _, err = run("fill-mask", "a <mask>", "--targets", name)
-    assert status == 1 and f"target {shown(name)} is " in err
+    assert status == 1 and f"target {short_repr(name)} is " in err
     status, out, _ = run(
         "zero-shot", "a", "--head", "nli", "--labels", f"art,{name}", "-f", "jsonl"
     )

@@ -12,7 +12,7 @@ from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, NoReturn
 
-from roberta_hub.arguments import shown
+from roberta_hub.arguments import short_repr
 from roberta_hub.errors import InputError, Place, UnknownNameError, close_names
 from roberta_hub.files import write_files
 from roberta_hub.hub import load_model
@@ -239,7 +239,9 @@ class RobertaClassifier:
             if name not in known:
                 near = close_names(name, known)
                 hint = f"did you mean {near}?" if near else f"it has {', '.join(known)}"
-                raise UnknownNameError(f"RobertaClassifier has no option {shown(name)}; {hint}")
+                raise UnknownNameError(
+                    f"RobertaClassifier has no option {short_repr(name)}; {hint}"
+                )
         for name, value in params.items():
             setattr(self, name, value)
         return self

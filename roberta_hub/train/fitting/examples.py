@@ -10,7 +10,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
-from roberta_hub.arguments import one_of, shown, switch, whole_number
+from roberta_hub.arguments import one_of, short_repr, switch, whole_number
 from roberta_hub.errors import InputError, Remedy
 from roberta_hub.rows.columns import (
     HEADLESS_NOTE,
@@ -272,8 +272,8 @@ def held_out_share(valid: Any) -> float | None:
     if isinstance(valid, (int, float)):
         if isinstance(valid, bool) or not 0 < valid < 1:
             raise InputError(
-                f"valid is {shown(valid)}; give a share of the rows between 0 and 1, such as 0.1, "
-                "or a table"
+                f"valid is {short_repr(valid)}; give a share of the rows between 0 and 1, such as "
+                "0.1, or a table"
             )
         return float(valid)
     return None
@@ -442,8 +442,8 @@ def _example(task: str, row: Row, text: Text, value: Any, label: str) -> Labelle
         number = number_in(value)
         if number is None:
             raise InputError(
-                f"{row.where}: {label} is {shown(value)}, no number; task classification learns "
-                "classes"
+                f"{row.where}: {label} is {short_repr(value)}, no number; task classification "
+                "learns classes"
             )
         return LabelledText(text, (repr(number),), row.where)
     if isinstance(value, (list, Mapping)):
@@ -468,8 +468,8 @@ def _check(
         return
     if len(names) < 2:
         raise InputError(
-            f"{name}: {label} is {shown(found[0].labels[0])} in every row; classes to tell apart "
-            "must be at least two"
+            f"{name}: {label} is {short_repr(found[0].labels[0])} in every row; classes to tell "
+            "apart must be at least two"
         )
     if len(names) > max(PLAUSIBLE_CLASSES, len(found) // 2):
         likely = likely_separator(value for _, _, value in rows)

@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from numbers import Real
 from typing import get_args
 
-from roberta_hub.arguments import one_of, shown, switch, whole_number
+from roberta_hub.arguments import one_of, short_repr, switch, whole_number
 from roberta_hub.errors import InputError, InputTypeError
 from roberta_hub.settings import HeadPooling
 from roberta_hub.train.limits import MAX_SEED
@@ -76,12 +76,12 @@ def _number(name: str, value: object, below: float) -> float | None:
     if value is None:
         return None
     if isinstance(value, bool) or not isinstance(value, Real):
-        raise InputTypeError(f"{name} is {shown(value)}; give a number")
+        raise InputTypeError(f"{name} is {short_repr(value)}; give a number")
     try:
         number = float(value)
     except OverflowError:
         number = math.inf
     if not 0 < number < below:
         limit = "" if below == math.inf else f" and below {below:g}"
-        raise InputError(f"{name} is {shown(value)}; give a number above 0{limit}")
+        raise InputError(f"{name} is {short_repr(value)}; give a number above 0{limit}")
     return number

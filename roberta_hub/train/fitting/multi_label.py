@@ -10,7 +10,7 @@ from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
 from typing import Any
 
-from roberta_hub.arguments import shown
+from roberta_hub.arguments import short_repr
 from roberta_hub.errors import InputTypeError, Remedy
 from roberta_hub.rows.list_text import parse_list
 from roberta_hub.rows.tables import Row
@@ -39,7 +39,9 @@ def separator_of(value: object) -> str | None:
     """
     if value is None or (isinstance(value, str) and value):
         return value
-    raise InputTypeError(f'separator is {shown(value)}; give the text between labels, such as ","')
+    raise InputTypeError(
+        f'separator is {short_repr(value)}; give the text between labels, such as ","'
+    )
 
 
 # ---- one cell ----
@@ -129,8 +131,8 @@ def _amount(name: object, value: Any, row: Row, label: str) -> float:
     number = number_in(value) if yes is None else float(yes)
     if number is None:
         raise row.error(
-            f"{label} has {shown(name)}: {shown(value)}; a dict of labels says true or false, or a "
-            "number, of each"
+            f"{label} has {short_repr(name)}: {short_repr(value)}; a dict of labels says true or "
+            "false, or a number, of each"
         )
     return number
 
@@ -154,8 +156,8 @@ def flags_in(row: Row, columns: Sequence[str]) -> dict[str, bool] | None:
         yes = flag_in(value)
         if yes is None:
             raise row.error(
-                f"{column} is {shown(value)}; a column that is a label of its own holds 0 or 1, "
-                "true or false, yes or no"
+                f"{column} is {short_repr(value)}; a column that is a label of its own holds 0 or "
+                "1, true or false, yes or no"
             )
         found[column] = yes
     return found
@@ -186,12 +188,13 @@ def holds_texts_of_lists(cells: Sequence[Cell], label: str, notes: list[str]) ->
     if lists >= LIST_CELLS_SHARE * len(texts):
         notes.append(
             f"{label} holds texts of lists; {row_count(len(others))} with another text are one "
-            f"label each, first {short_place(row.where)} ({shown(value, 40)})"
+            f"label each, first {short_place(row.where)} ({short_repr(value, 40)})"
         )
         return True
     if 2 * lists >= len(texts):
         raise row.error(
-            f"{label} is {shown(value)}, and most other cells are texts of lists; write it as a "
+            f"{label} is {short_repr(value)}, and most other cells are texts of lists; write it as "
+            "a "
             'list too, such as ["a", "b"]',
             Remedy(
                 "task='classification' takes each cell as one label",
@@ -201,7 +204,7 @@ def holds_texts_of_lists(cells: Sequence[Cell], label: str, notes: list[str]) ->
     row, value = next((row, value) for row, value in texts if parse_list(value) is not None)
     notes.append(
         f"{row_count(lists)} with the text of a list are one label each, as {label} holds other "
-        f"texts; first {short_place(row.where)} ({shown(value, 40)})"
+        f"texts; first {short_place(row.where)} ({short_repr(value, 40)})"
     )
     return False
 
@@ -220,8 +223,8 @@ def check_vectors(cells: Sequence[Cell], label: str) -> None:
     if binary and any(value.count(value[0]) > 1 for value in lists):
         row = cells[0][0]
         raise row.error(
-            f"{label} is {shown(lists[0])}, a list of {sizes.pop()} zeros and ones, which has no "
-            "names",
+            f"{label} is {short_repr(lists[0])}, a list of {sizes.pop()} zeros and ones, which has "
+            "no names",
             Remedy(
                 "give lists of names, or a column of 0 and 1 for each label with label=[...]",
                 "give lists of names, or a column of 0 and 1 for each label with --label A,B",

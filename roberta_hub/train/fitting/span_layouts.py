@@ -17,7 +17,7 @@ from itertools import accumulate, islice
 from pathlib import Path
 from typing import Any
 
-from roberta_hub.arguments import shown
+from roberta_hub.arguments import short_repr
 from roberta_hub.errors import InputError, MissingExtraError, Remedy
 from roberta_hub.extras import install
 from roberta_hub.inference.tag import OUTSIDE, entities
@@ -399,7 +399,7 @@ def _of_lists(table: Table, words: str, tags: str, names: Sequence[str] | None) 
     def name(tag: Any, row: Row) -> str:
         if isinstance(tag, str) or (names is not None and 0 <= tag < len(names)):
             return label_of(tag if names is None or isinstance(tag, str) else names[tag], row.where)
-        what = f"the tag {shown(tag)} is a number, and nothing names it"
+        what = f"the tag {short_repr(tag)} is a number, and nothing names it"
         raise row.error(
             f"{what}; write names in place of the numbers, "
             f"[names[t] for t in row[{tags!r}]]: datasets has them in "

@@ -6,7 +6,7 @@ from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
 from typing import Any
 
-from roberta_hub.arguments import shown
+from roberta_hub.arguments import short_repr
 from roberta_hub.errors import InputError
 from roberta_hub.rows.values import Fault
 from roberta_hub.train.data.labels import label_of
@@ -151,7 +151,7 @@ def _span(text: str, item: Place, where: str) -> Span | _Odd:
     start, end = item.start, item.end
     exactly = _written(start, end, item.label)
     if start is None or end is None:
-        return _Odd("a span without a start and an end", shown(item.given, 80))
+        return _Odd("a span without a start and an end", short_repr(item.given, 80))
     if start > end:
         return _Odd("a span that ends before it begins", exactly)
     if start < 0 or end > len(text):
@@ -163,7 +163,8 @@ def _span(text: str, item: Place, where: str) -> Span | _Odd:
         return _Odd("a span of nothing but blanks", exactly)
     if item.text is not None and item.text.strip() != inside.strip():
         return _Odd(
-            "a span whose text is another", f"{exactly} is {shown(inside)}, not {shown(item.text)}"
+            "a span whose text is another",
+            f"{exactly} is {short_repr(inside)}, not {short_repr(item.text)}",
         )
     try:
         label = label_of(item.label, where)
@@ -261,4 +262,4 @@ def _whole(value: Any) -> int | None:
 
 
 def _written(start: Any, end: Any, label: Any) -> str:
-    return f"[{start}, {end}, {shown(label, 40)}]"
+    return f"[{start}, {end}, {short_repr(label, 40)}]"

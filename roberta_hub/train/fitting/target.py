@@ -6,7 +6,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
-from roberta_hub.arguments import shown
+from roberta_hub.arguments import short_repr
 from roberta_hub.errors import InputError, Place
 from roberta_hub.rows.frames import list_of
 from roberta_hub.rows.values import is_blank, is_missing
@@ -96,8 +96,8 @@ def _of_classes(values: Sequence[Any], dtype: Any) -> Target:
             odd = "is infinite; Input y contains infinity"
         elif isinstance(value, float) and not value.is_integer():
             odd = (
-                f"is {shown(value)}, no class (Unknown label type: continuous); for numbers there "
-                "is roberta_hub.fit(table, task='regression')"
+                f"is {short_repr(value)}, no class (Unknown label type: continuous); for numbers "
+                "there is roberta_hub.fit(table, task='regression')"
             )
         if odd:
             raise InputError(odd, place=Place("y", i))
@@ -109,11 +109,12 @@ def _of_classes(values: Sequence[Any], dtype: Any) -> Target:
         raise InputError(f"y holds {kinds}; give labels of one type") from None
     if len(classes) < 2:
         raise InputError(
-            f"y holds one class, {shown(values[0])}; classes to tell apart must be at least two"
+            f"y holds one class, {short_repr(values[0])}; classes to tell apart must be at least "
+            "two"
         )
     names = [_name(value) for value in classes.tolist()]
     if len(set(names)) < len(names):
-        raise InputError(f"y has labels that differ in white space alone: {shown(names)}")
+        raise InputError(f"y has labels that differ in white space alone: {short_repr(names)}")
     return Target([names[place] for place in places.tolist()], names, classes, False)
 
 
@@ -124,7 +125,7 @@ def _name(value: Any) -> str:
 
 def _listed(value: Any, i: int) -> list[Any]:
     if not isinstance(value, (list, tuple, set, frozenset)):
-        raise InputError(f"{shown(value)} among lists of labels", place=Place("y", i))
+        raise InputError(f"{short_repr(value)} among lists of labels", place=Place("y", i))
     return sorted(value) if isinstance(value, (set, frozenset)) else list(value)
 
 
