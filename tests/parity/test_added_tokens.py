@@ -434,3 +434,37 @@ def test_display_and_alignment_have_whole_tokens(tiny: RobertaHubInterface) -> N
     assert [text[start:end] for start, end in words] == ["Hello", "[E1]", "Mary", "[/E1]", "."]
     assert own[1] == marker and own[2] == name
     assert AddedToken("[E1]").entry["content"] == "[E1]"
+
+
+def test_the_blank_before_a_mask_belongs_to_it(tmp_path: Path) -> None:
+    """Whatever `lstrip` of the mask says: the answer is that of a folder where it is true."""
+    import transformers
+
+    folder = families.write_family("gottbert", tmp_path)
+    transformers.AutoTokenizer.from_pretrained(folder).save_pretrained(folder)
+    model = transformers.AutoModelForMaskedLM.from_pretrained(folder).eval()
+    text, found = "The train was <mask> today.", {}
+    for lstrip in (True, False):
+        for name in ("tokenizer.json", "tokenizer_config.json"):
+            path = folder / name
+            content = json.loads(path.read_text())
+            if name == "tokenizer.json":
+                for token in content["added_tokens"]:
+                    token["lstrip"] = lstrip and token["content"] == "<mask>"
+            else:
+                content["mask_token"] = {
+                    "__type": "AddedToken",
+                    "content": "<mask>",
+                    "lstrip": lstrip,
+                    "normalized": False,
+                    "special": True,
+                }
+            path.write_text(json.dumps(content))
+        tokenizer = transformers.AutoTokenizer.from_pretrained(folder)
+        ids = tokenizer(text, return_tensors="pt").input_ids
+        with torch.no_grad():
+            logits = model(ids).logits[ids == tokenizer.mask_token_id][0]
+        theirs = float(logits.softmax(-1).max())
+        found[lstrip] = theirs, load_model(folder).eval().fill_mask(text, topk=1)[0][1]
+    assert found[True][1] == found[False][1] == pytest.approx(found[True][0], rel=1e-5)
+    assert found[False][0] != pytest.approx(found[True][0], rel=1e-3)  # so the key counts there

@@ -142,3 +142,17 @@ def test_a_space_that_is_a_piece_is_the_words_first(tmp_path, kind):
     ]
     assert "▁" in roberta.tokenize(text)
     assert json.loads((tmp_path / "whole" / "config.json").read_text())
+
+
+def test_a_kind_of_entity_may_be_called_o(tmp_path: Path) -> None:
+    """B-O is an entity O, as artifacts are in CNEC; transformers takes it for outside."""
+    pipeline, ours = tagger("bert", tmp_path, ["O", "B-O", "I-O"])
+    text = "Mary walked from Hamburg to Berlin with an epipheny"
+    pieces = pipeline(text, ignore_labels=[], aggregation_strategy="none")
+    inside = {(p["start"], p["end"]) for p in pieces if p["entity"] != "O"}
+    assert inside
+    spans = ours.tag(text, aggregation="piece")
+    assert {span.label for span in spans} == {"O"}
+    for start, end in inside:
+        assert any(span.start <= start and end <= span.end for span in spans)
+    assert pipeline(text, aggregation_strategy="simple") == []
