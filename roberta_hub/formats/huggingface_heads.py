@@ -131,8 +131,10 @@ def _labels(hf: dict[str, Any], num_classes: int, head: str, source: str) -> tup
         )
     table = table if isinstance(table, dict) else {}
     plain = [f"LABEL_{i}" for i in range(num_classes)]
-    more = table.keys() - {str(i) for i in range(num_classes)}
-    if any(table[i] != f"LABEL_{i}" for i in more):  # transformers' own two labels say nothing
+    numbers = {str(i) for i in range(num_classes)}
+    if table.keys() != numbers and any(
+        name != f"LABEL_{i}" for i, name in table.items()
+    ):  # transformers' own two labels say nothing
         raise CheckpointError(
             f"id2label in config.json is {brief(table)}, and head {head!r} has {num_classes} "
             f"outputs, 0 to {num_classes - 1}",

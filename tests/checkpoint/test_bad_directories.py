@@ -355,12 +355,19 @@ def test_odd_tables(folder: Path, name: str, shape: tuple[int, ...]):
 
 
 @HF
-@pytest.mark.parametrize("table", [{}, {"0": "a"}, [], "x", 3, None, {"0": [], "1": {}, "2": None}])
+@pytest.mark.parametrize("table", [{}, [], "x", 3, None, {"0": [], "1": {}, "2": None}])
 def test_odd_labels_become_some_names(folder: Path, table: Any):
     edit_json(folder / "config.json", id2label=table)
     labels = load_model(folder).labels[HEAD]
     assert len(labels) == 3
     assert all(isinstance(label, str) for label in labels)
+
+
+@HF
+@pytest.mark.parametrize("table", [{"0": "a"}, {"0": "a", "1": "b", "3": "c"}, {"x": "a"}])
+def test_labels_that_are_not_the_outputs_are_refused(folder: Path, table: Any):
+    edit_json(folder / "config.json", id2label=table)
+    assert_refused(folder)
 
 
 def shard(folder: Path, weight_map: Any) -> None:

@@ -176,6 +176,15 @@ def test_what_a_head_learnt(problem: str | None, count: int, tmp_path: Path) -> 
     assert_same(our_answers(other), their_answers(other))
 
 
+@pytest.mark.parametrize("names", [["good", "bad"], ["good", "so", "bad", "worse"]])
+def test_labels_of_another_count(names: list[str], folder: Path, tmp_path: Path) -> None:
+    """transformers makes a head of that size, which the weights do not fit."""
+    table = {str(i): name for i, name in enumerate(names)}
+    other = changed(folder, tmp_path / "m", "config.json", id2label=table)
+    with pytest.raises(RobertaHubError, match=r"id2label in config\.json .* 3 outputs"):
+        roberta_hub.load_model(other)
+
+
 def test_a_head_that_is_not_tied_needs_its_matrix(kind: str, tmp_path: Path) -> None:
     folder = write_family(kind, tmp_path / "lm", head="lm")
     other = changed(folder, tmp_path / "m", "config.json", tie_word_embeddings=False)
