@@ -186,8 +186,8 @@ def page(numbers: dict[str, Any]) -> str:
         )
     lines += [
         "",
-        "The rates, epochs and rules of `fit` were chosen on other sets: re3d, restaurants-8k and four "
-        "domains of DSTC8.",
+        "The rates, epochs and rules of `fit` were chosen on other sets: re3d, restaurants-8k and "
+        "four domains of DSTC8.",
     ]
     return "\n".join(lines)
 
