@@ -8,6 +8,8 @@ from __future__ import annotations
 
 import contextlib
 import dataclasses
+import os
+from collections.abc import Sequence
 from pathlib import Path
 
 import torch
@@ -30,6 +32,7 @@ from roberta_hub.checkpoint.names.families import family_of
 from roberta_hub.checkpoint.names.table import HeadNames, NameTable
 from roberta_hub.errors import CheckpointError, Remedy
 from roberta_hub.folder import Folder
+from roberta_hub.formats.format import CheckpointSource
 from roberta_hub.formats.huggingface import (
     description,
     from_their_names,
@@ -63,11 +66,25 @@ def adapter_in(path: Path, file: str | None) -> Folder | None:
         file: the caller's `checkpoint_file`.
     """
     place = path / file if path.is_dir() and file else path
-    folder = Folder(place if place.is_dir() else place.parent)
+    folder = Folder(place if os.path.isdir(place) else place.parent)  # of any length
     folders = [folder]
     if folder.has(MODULES_FILE) and not is_ours(folder):
         with contextlib.suppress(CheckpointError):  # whoever reads it says what is wrong
             folders.append(find_body(folder))
+    return _first_with_adapter(folders)
+
+
+def adapter_of(source: CheckpointSource) -> Folder | None:
+    """Find the folder with an adapter among those of a model; None: there is none.
+
+    Args:
+        source: of the model, whose folders are listed already.
+    """
+    folders = [source.folder] if source.sentences is None else [source.sentences, source.folder]
+    return _first_with_adapter(folders)
+
+
+def _first_with_adapter(folders: Sequence[Folder]) -> Folder | None:
     names = (ADAPTER, *ADAPTER_WEIGHTS)
     return next((found for found in folders if any(map(found.has, names))), None)
 

@@ -26,7 +26,7 @@ from roberta_hub.checkpoint.foreign import ADAPTER, instead
 from roberta_hub.errors import CheckpointError, InputError, Remedy, UnknownNameError
 from roberta_hub.files import check_regular
 from roberta_hub.folder import Folder
-from roberta_hub.formats.adapters import adapter_in, base_of, is_alone, no_base, unsaid
+from roberta_hub.formats.adapters import adapter_in, adapter_of, base_of, is_alone, no_base, unsaid
 from roberta_hub.formats.fairseq import FAIRSEQ
 from roberta_hub.formats.format import CheckpointSource, folder_of
 from roberta_hub.formats.huggingface import HUGGINGFACE
@@ -91,11 +91,14 @@ def find_source(
         )
     if record is not None and not pretrained:
         return FoundCheckpoint(record, source=None, data=None)
-    if record is None and (merged := _adapter_of(_path(name, pretrained), file, adapter)):
-        record, source = _base(merged, Path(name), file, force=force, progress=progress)
-        source = replace(source, adapter=adapter)
-    elif record is None:
-        source = resolve(_path(name, pretrained), file)
+    if record is None:
+        path = _path(name, pretrained)
+        merged, source = _with_adapter(path, file, adapter)
+        if source is None and merged is not None:
+            record, source = _base(merged, path, force=force, progress=progress)
+        assert source is not None
+        if merged is not None:
+            source = replace(source, adapter=adapter)
     elif is_bundled(record):
         source = resolve(bundled_path(record))
     else:
@@ -111,24 +114,34 @@ def find_source(
     )
 
 
-def _adapter_of(path: Path, file: str | None, adapter: bool | None) -> Folder | None:
-    """Return the folder of a path's adapter; None: there is none.
+def _with_adapter(
+    path: Path, file: str | None, adapter: bool | None
+) -> tuple[Folder | None, CheckpointSource | None]:
+    """Resolve a path, and find the adapter in its folder.
+
+    Returns:
+        (folder of the adapter, None: there is none; the model's files, None: the adapter is alone).
 
     Raises:
-        CheckpointError: there is one, and the caller says nothing of it.
+        CheckpointError: there is neither, or an adapter of which the caller says nothing.
     """
-    folder = adapter_in(path, file)
-    if folder is not None and adapter is None:
-        raise unsaid(folder)
-    return folder
+    source: CheckpointSource | None = None
+    try:
+        source = resolve(path, file)
+        found = adapter_of(source)
+    except CheckpointError:
+        found = adapter_in(path, file)  # alone, its folder holds no model
+        if found is None or (adapter is not None and not is_alone(found)):
+            raise
+    if found is not None and adapter is None:
+        raise unsaid(found)
+    return found, None if found is not None and is_alone(found) else source
 
 
 def _base(
-    adapter: Folder, path: Path, file: str | None, *, force: bool, progress: bool
+    adapter: Folder, path: Path, *, force: bool, progress: bool
 ) -> tuple[Record | None, CheckpointSource]:
-    """Return the base of an adapter: what is with it in its folder, else what it names."""
-    if not is_alone(adapter):
-        return None, resolve(path, file)
+    """Return the base that an adapter without one names."""
     name = base_of(adapter)
     if find_record(name) is None and not os.path.isdir(name):
         raise no_base(

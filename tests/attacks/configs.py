@@ -139,7 +139,7 @@ TEXTS = [
     text("empty", "", "not readable JSON", BUILD, "crashes"),
     text("not UTF-8", b'{"a": "\xff"}', "not readable JSON", BUILD, "crashes"),
     text("UTF-16", '{"format": "roberta_hub"}'.encode("utf-16"), "not readable JSON"),
-    text("a byte order mark", b"\xef\xbb\xbf{}", "not readable JSON", BUILD, "crashes"),
+    text("a byte order mark", b"\xef\xbb\xbf{}", "model_type is None", BUILD, "crashes"),
     text(
         "a name twice, the second hostile",
         '{"format": "roberta_hub", "format": "x"}',

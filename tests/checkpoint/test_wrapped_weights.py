@@ -100,7 +100,8 @@ def test_wrappers_of_fairseq(front: str, tmp_path: Path):
             again = load_model(path).eval()
         with torch.no_grad():
             wanted = roberta.predict("mnli", IDS)
-            assert torch.equal(again.predict("mnli", IDS), wanted)
+            # Where a tensor begins in memory changes the last bit of a product.
+            torch.testing.assert_close(again.predict("mnli", IDS), wanted, rtol=0, atol=1e-6)
 
 
 def test_an_old_fairseq_file_in_a_wrapper_is_post_norm(tmp_path: Path):
