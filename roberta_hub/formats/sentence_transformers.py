@@ -13,7 +13,6 @@ from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
-from safetensors.torch import save as safetensors_bytes
 from torch import Tensor
 
 from roberta_hub.arguments import brief
@@ -291,9 +290,12 @@ def sentence_files(
         name: json.dumps(value, indent=2, ensure_ascii=False).encode()
         for name, value in files.items()
     }
-    for number, own in tensors.items():
-        name = f"{number}_{configs[number - 1][0]}/{WHOLE[0]}"
-        written[name] = safetensors_bytes(own, {"format": "pt"})
+    if tensors:
+        from safetensors.torch import save as safetensors_bytes  # not for all that load
+
+        for number, own in tensors.items():
+            name = f"{number}_{configs[number - 1][0]}/{WHOLE[0]}"
+            written[name] = safetensors_bytes(own, {"format": "pt"})
     return written
 
 

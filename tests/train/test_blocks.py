@@ -124,7 +124,7 @@ def test_killed_and_started_again(tmp_path):
     (tmp_path / "text.txt").write_text(text_of(found), encoding="utf-8")
     program = (
         "import sys, time\nfrom roberta_hub.train.data import streams\n"
-        "from roberta_hub.text.tokenizer import Tokenizer\nstreams.CHUNK = 20000\n"
+        "from roberta_hub.text.tokenizer import Tokenizer\nstreams.CHUNK_CHARACTERS = 20000\n"
         "own = Tokenizer.encode_batch\n"
         "def slow(self, texts, threads=None):\n    time.sleep(0.05)\n    return own(self, texts, "
         "threads)\n"
