@@ -1,7 +1,7 @@
-"""Runs units on a Ray cluster by plain actors: one a machine, or one a GPU.
+"""Runs units on a Ray cluster with plain actors: one per machine, or one per GPU.
 
-Ray places the actors, starts their processes and tells of their deaths. The units need nothing else
-of it: no object store, no read or write tasks, and so no CPU that workers could take from them.
+Ray places the actors, starts their processes and reports their deaths. Units need nothing else from
+Ray: no object store, and no tasks that read or write and would compete with the workers for CPUs.
 """
 
 from __future__ import annotations
@@ -24,21 +24,21 @@ from roberta_hub.scale.plan import PLAN_FILE
 from roberta_hub.scale.units import WorkUnit
 from roberta_hub.scale.work import Attempts, Done, Job, SchedulerOptions, died, do_unit
 
-KNOCK = 20.0
-"""Seconds in which the head of a cluster must take a connection."""
-LOOK = 5.0
-"""Seconds between two looks at which machines there are, and where a worker is to be started."""
-PATIENCE = 600.0
-"""Seconds without any worker, after which the run gives up: a GPU may be taken for a while."""
-VAIN = 3
-"""Starts in vain for each place, after which the run gives up, where no worker ever started."""
+CONNECT_TIMEOUT = 20.0
+"""Seconds in which the head of a cluster must accept a connection."""
+POLL_SECONDS = 5.0
+"""Seconds between two looks at the list of machines, which start the workers that are missing."""
+NO_WORKER_TIMEOUT = 600.0
+"""Seconds without a worker after which the run fails. A GPU that others use may become free."""
+MAX_FAILED_STARTS = 3
+"""Failed starts per slot, without one that succeeds, after which the run fails."""
 
 
 class Worker:
-    """Does one unit after the other in a process of the cluster."""
+    """Does units, one at a time, in a process of the cluster."""
 
     def __init__(self, job: Job, version: str) -> None:
-        """Take what all units share.
+        """Keep what all units share.
 
         Args:
             job: of the plan.
@@ -46,8 +46,8 @@ class Worker:
         """
         self._job, self._version = job, version
 
-    def look(self) -> str:
-        """Return what keeps this machine from working for the plan; "" is nothing."""
+    def check(self) -> str:
+        """Return why this machine cannot work on the plan; "" if it can."""
         if self._version != __version__:
             return f"it has roberta_hub {__version__}, and the driver has {self._version}"
         path = f"{self._job.folder}/{PLAN_FILE}"
@@ -57,7 +57,7 @@ class Worker:
             return f"{path} cannot be read there: {error}"
         if kind.name == "File":
             return ""
-        return f"{path} is not there; source and target lie where all machines see them: on a "
+        return f"{path} is not there; source and target must be where all machines see them: on a "
         "shared disk, or in an object store"
 
     def do(self, unit: WorkUnit) -> Done:
@@ -70,31 +70,30 @@ class Worker:
 
 
 @dataclass(frozen=True)
-class Place:
-    """Where a worker lives: the k-th of a machine, with a GPU or without."""
+class Slot:
+    """Where one worker runs: the k-th on a machine."""
 
     node: str
     host: str
     number: int
-    gpu: bool
 
 
 @dataclass(frozen=True)
 class _Call:
-    """What a worker is doing."""
+    """A call of a worker that has not returned yet."""
 
-    place: Place
+    slot: Slot
     actor: Any
     unit: WorkUnit | None
-    """None: it is starting."""
+    """None: the worker is starting."""
     began: float
 
 
 def threads(schedule: SchedulerOptions) -> int:
-    """Tell how many threads each worker gets where the verb does not say it.
+    """Return how many threads each worker gets by default.
 
-    All get as many, since the number decides the last bits of the answers: the CPUs of the smallest
-    machine that can work, shared by its workers.
+    It is the same for all workers, because the number of threads changes the last bits of the
+    answers: the CPUs of the smallest machine with CPUs, divided by its number of workers.
 
     Args:
         schedule: `workers` and `address` count.
@@ -104,7 +103,7 @@ def threads(schedule: SchedulerOptions) -> int:
         InputError: no cluster answers.
     """
     with _connected(schedule.address) as ray:
-        cores = [cpus for node in ray.nodes() if (cpus := _has(node, "CPU"))] or [1]
+        cores = [cpus for node in ray.nodes() if (cpus := _count(node, "CPU"))] or [1]
         each = math.ceil((schedule.workers or 1) / len(cores))
         return max(1, min(cores) // each)
 
@@ -114,14 +113,15 @@ def run_units(
 ) -> Generator[Done, None, None]:
     """Do units in workers of a cluster; see `work.Scheduler`.
 
-    A machine that comes gets a worker; what a machine was doing that goes is begun again elsewhere.
-    The workers ask Ray for no CPU, so they start where others hold all. GPUs they do ask for.
+    A machine that joins gets a worker. If a machine leaves, another one repeats its unit. Workers
+    reserve no CPU, so they also start if other jobs reserve every CPU. They do reserve GPUs.
 
     Args:
         job: of the plan.
         units: to be done, in this order.
-        schedule: `workers` None is one a machine with CPUs, or one a GPU where the verb's device is
-            one; `address` None takes $RAY_ADDRESS, the cluster of this machine, or a new one on it.
+        schedule: `workers` None is one per machine with CPUs, or one per GPU if the verb's device
+            is "cuda"; `address` None is $RAY_ADDRESS, else the cluster that runs on this machine,
+            else a new one on it.
 
     Yields:
         How each unit ended.
@@ -132,16 +132,16 @@ def run_units(
     """
     gpu = _wants_gpu(job.verb.device)
     with _connected(schedule.address) as ray:
-        crew = _Crew(ray, job, schedule, gpu)
+        workers = _Workers(ray, job, schedule, gpu)
         try:
-            yield from crew.run(units)
+            yield from workers.run(units)
         finally:
-            crew.stop()
+            workers.stop()
 
 
 @contextlib.contextmanager
 def _connected(address: str | None) -> Iterator[Any]:
-    """Lend the module ray, connected: by the caller, who then keeps the connection, or by us."""
+    """Yield the module ray, connected; close the connection if it was opened here."""
     ray = _ray()
     if ray.is_initialized():
         yield ray
@@ -153,29 +153,29 @@ def _connected(address: str | None) -> Iterator[Any]:
         ray.shutdown()
 
 
-def places(nodes: Sequence[Mapping[str, Any]], *, gpu: bool, most: int | None) -> list[Place]:
-    """List where workers belong, the first of each machine before the second of any.
+def slots(nodes: Sequence[Mapping[str, Any]], *, gpu: bool, most: int | None) -> list[Slot]:
+    """List the slots of a cluster, the first of every machine before the second of any.
 
-    A machine without CPUs of Ray's, as heads often are, gets no worker.
+    A machine that gives Ray no CPUs, as heads often do, has no slot.
 
     Args:
-        nodes: what `ray.nodes()` gives.
-        gpu: whether each worker has a GPU: as many as there are, and no more.
-        most: so many in all; None: one a machine, or one a GPU.
+        nodes: what `ray.nodes()` returns.
+        gpu: whether each worker needs a GPU; then there are no more slots than GPUs.
+        most: number of slots in all; None: one per machine, or one per GPU.
 
     Example:
         >>> head = {"NodeID": "a", "NodeManagerHostname": "a", "Alive": True, "Resources": {}}
         >>> node = {**head, "NodeID": "b", "Resources": {"CPU": 8.0, "GPU": 2.0}}
-        >>> [place.number for place in places([head, node], gpu=True, most=None)]
+        >>> [slot.number for slot in slots([head, node], gpu=True, most=None)]
         [0, 1]
-        >>> len(places([head, node], gpu=False, most=None))
+        >>> len(slots([head, node], gpu=False, most=None))
         1
     """
-    able = [(node, found) for node in nodes if (found := _has(node, "GPU" if gpu else "CPU"))]
-    if not gpu:  # a machine's cores work for one worker as well as for many
+    able = [(node, found) for node in nodes if (found := _count(node, "GPU" if gpu else "CPU"))]
+    if not gpu:  # the cores of a machine can serve any number of workers
         able = [(node, most or 1) for node, _ in able]
     listed = (
-        Place(node["NodeID"], node["NodeManagerHostname"], number, gpu)
+        Slot(node["NodeID"], node["NodeManagerHostname"], number)
         for number in range(max((found for _, found in able), default=0))
         for node, found in able
         if number < found
@@ -183,8 +183,8 @@ def places(nodes: Sequence[Mapping[str, Any]], *, gpu: bool, most: int | None) -
     return list(islice(listed, most))
 
 
-def _has(node: Mapping[str, Any], kind: str) -> int:
-    """Count the CPUs or GPUs of a machine; 0 where it is gone."""
+def _count(node: Mapping[str, Any], kind: str) -> int:
+    """Count the CPUs or GPUs of a machine; a dead one has 0."""
     return int(node["Resources"].get(kind, 0)) if node["Alive"] else 0
 
 
@@ -205,138 +205,139 @@ def _ray() -> Any:
 def _connect(ray: Any, address: str | None) -> None:
     try:
         if address is not None:
-            _knock(address)
+            _check_reachable(address)
         ray.init(address=address, log_to_driver=False, logging_level="error")
     except (OSError, RuntimeError, ValueError) as error:
         where = "on this machine" if address is None else f"at {short_repr(address)}"
         raise InputError(
-            f"no Ray cluster answers {where}: {_first(error)}; `ray status` shows one that runs, "
-            "and `ray start --head` starts one"
+            f"no Ray cluster answers {where}: {_first_line(error)}; `ray status` shows one that "
+            "runs, and `ray start --head` starts one"
         ) from None
 
 
-class _Crew:
-    """Holds the workers of a run, and what each is doing."""
+class _Workers:
+    """The workers of a run, and what each is doing."""
 
     def __init__(self, ray: Any, job: Job, schedule: SchedulerOptions, gpu: bool) -> None:
         self._ray, self._job, self._schedule, self._gpu = ray, job, schedule, gpu
         self._calls: dict[Any, _Call] = {}
-        """By the reference of the answer."""
-        self._idle: list[tuple[Place, Any]] = []
-        self._vain = 0
-        self._look = self._alive = time.monotonic()
+        """By the reference of the result."""
+        self._idle: list[tuple[Slot, Any]] = []
+        self._failed_starts = 0
+        self._next_poll = self._last_working = time.monotonic()
 
     def run(self, units: Sequence[WorkUnit]) -> Iterator[Done]:
         """Do units; yield how each ended."""
         left = deque(units)
         attempts = Attempts(self._schedule.attempts)
         while left or any(call.unit for call in self._calls.values()):
-            self._hire(len(left))
+            self._start_workers(len(left))
             while self._idle and left:
-                self._ask(*self._idle.pop(), left.popleft())
-            for unit, done in self._ended():
+                self._assign(*self._idle.pop(), left.popleft())
+            for unit, done in self._finished():
                 final = attempts.final(done)
                 if final is None:
                     left.append(unit)
                 else:
                     yield final
-            self._check_alive()
+            self._check_working()
 
     def stop(self) -> None:
-        """End all workers."""
+        """Kill all workers."""
         for actor in [call.actor for call in self._calls.values()] + [a for _, a in self._idle]:
-            with contextlib.suppress(Exception):  # the cluster may be gone
-                self._ray.kill(actor)
+            self._kill(actor)
         self._calls.clear()
         self._idle.clear()
 
-    def _hire(self, wanted: int) -> None:
-        """Start workers where there are none, no more than there are units."""
+    def _start_workers(self, waiting: int) -> None:
+        """Start a worker in each free slot, but no more workers than there are waiting units."""
         now = time.monotonic()
-        if now < self._look:
+        if now < self._next_poll:
             return
-        self._look = now + LOOK
-        taken = {call.place for call in self._calls.values()} | {place for place, _ in self._idle}
-        wanted -= len(self._idle) + sum(call.unit is None for call in self._calls.values())
-        if self._schedule.workers is not None:  # some may be at places that are no longer listed
+        self._next_poll = now + POLL_SECONDS
+        taken = {call.slot for call in self._calls.values()} | {slot for slot, _ in self._idle}
+        wanted = waiting - len(self._idle) - sum(not call.unit for call in self._calls.values())
+        if self._schedule.workers is not None:  # slots of dead machines may still be taken
             wanted = min(wanted, self._schedule.workers - len(taken))
-        free = [place for place in self._places() if place not in taken]
-        for place in free[: max(0, wanted)]:
-            actor = self._start(place)
-            self._calls[actor.look.remote()] = _Call(place, actor, None, now)
+        free = [slot for slot in self._slots() if slot not in taken]
+        for slot in free[: max(0, wanted)]:
+            actor = self._start(slot)
+            self._calls[actor.check.remote()] = _Call(slot, actor, None, now)
 
-    def _places(self) -> list[Place]:
-        return places(self._ray.nodes(), gpu=self._gpu, most=self._schedule.workers)
+    def _slots(self) -> list[Slot]:
+        return slots(self._ray.nodes(), gpu=self._gpu, most=self._schedule.workers)
 
-    def _start(self, place: Place) -> Any:
+    def _start(self, slot: Slot) -> Any:
         from ray.util.scheduling_strategies import NodeAffinitySchedulingStrategy
 
-        on_node = NodeAffinitySchedulingStrategy(node_id=place.node, soft=False)
-        options = {"num_cpus": 0, "num_gpus": int(place.gpu), "max_restarts": 0}
+        on_node = NodeAffinitySchedulingStrategy(node_id=slot.node, soft=False)
+        options = {"num_cpus": 0, "num_gpus": int(self._gpu)}
         worker = self._ray.remote(Worker).options(scheduling_strategy=on_node, **options)
         return worker.remote(self._job, __version__)
 
-    def _ask(self, place: Place, actor: Any, unit: WorkUnit) -> None:
-        self._calls[actor.do.remote(unit)] = _Call(place, actor, unit, time.monotonic())
+    def _assign(self, slot: Slot, actor: Any, unit: WorkUnit) -> None:
+        self._calls[actor.do.remote(unit)] = _Call(slot, actor, unit, time.monotonic())
 
-    def _ended(self) -> Iterator[tuple[WorkUnit, Done]]:
-        """Wait a moment; yield the units whose attempt ended, and how."""
+    def _finished(self) -> Iterator[tuple[WorkUnit, Done]]:
+        """Wait up to a second; yield the units whose attempt ended, and how."""
         if not self._calls:
-            time.sleep(LOOK / 10)
+            time.sleep(POLL_SECONDS / 10)
             return
         ready, _ = self._ray.wait(list(self._calls), timeout=1.0)
         for reference in ready:
             call = self._calls.pop(reference)
             try:
                 found = self._ray.get(reference)
-            except self._ray.exceptions.RayError as error:  # the place is free at the next look
-                self._lost(call, error)
+            except self._ray.exceptions.RayError as error:
+                self._kill(call.actor)  # Ray may have lost the connection only
                 if call.unit:
-                    yield call.unit, died(call.unit, f"died on {call.place.host}: {_why(error)}")
+                    yield call.unit, died(call.unit, f"died on {call.slot.host}: {_cause(error)}")
+                else:
+                    self._count_failed_start(error)
                 continue
-            self._idle.append((call.place, call.actor))
-            self._vain = 0
+            self._idle.append((call.slot, call.actor))
+            self._failed_starts = 0
             if call.unit:
                 yield call.unit, found
             elif found:
-                raise InputError(f"{call.place.host} cannot work for this lake: {found}")
+                raise InputError(f"{call.slot.host} cannot work for this lake: {found}")
         for reference, call in list(self._calls.items()):
             if call.unit and time.monotonic() - call.began > self._schedule.time_limit:
                 del self._calls[reference]
-                self._ray.kill(call.actor)
+                self._kill(call.actor)
                 limit = f"{self._schedule.time_limit:g} s"
-                yield call.unit, died(call.unit, f"took longer than {limit} on {call.place.host}")
+                yield call.unit, died(call.unit, f"took longer than {limit} on {call.slot.host}")
 
-    def _lost(self, call: _Call, error: Exception) -> None:
-        """Count a worker that did not start; where none ever does, say why."""
-        with contextlib.suppress(Exception):  # one that Ray only cannot reach may live
-            self._ray.kill(call.actor)
-        if call.unit:
-            return
-        self._vain += 1
-        if self._vain >= VAIN * max(1, len(self._places())):
+    def _kill(self, actor: Any) -> None:
+        with contextlib.suppress(Exception):  # the actor or the cluster may be gone
+            self._ray.kill(actor)
+
+    def _count_failed_start(self, error: Exception) -> None:
+        """Fail if workers do not start anywhere; a single machine may be broken."""
+        self._failed_starts += 1
+        if self._failed_starts >= MAX_FAILED_STARTS * max(1, len(self._slots())):
             raise InputError(
-                f"no worker starts on the Ray cluster: {_why(error)}; each machine needs the same "
-                "Python, ray and roberta_hub"
+                f"no worker starts on the Ray cluster: {_cause(error)}; each machine needs the "
+                "same Python, ray and roberta_hub"
             )
 
-    def _check_alive(self) -> None:
-        """Give up where nothing works, nothing starts, and nothing changes."""
+    def _check_working(self) -> None:
+        """Fail if there has been no worker for `NO_WORKER_TIMEOUT`."""
         now = time.monotonic()
         if self._idle or any(call.unit for call in self._calls.values()):
-            self._alive = now
-        if now - self._alive > PATIENCE:
+            self._last_working = now
+        if now - self._last_working > NO_WORKER_TIMEOUT:
             kind = "GPU" if self._gpu else "CPU"
             total = self._ray.cluster_resources().get(kind, 0)
             free = self._ray.available_resources().get(kind, 0)
             raise InputError(
-                f"no worker could start for {PATIENCE:g} s: the Ray cluster has {total:g} {kind}s, "
-                f"{free:g} of them free; `ray status` shows who holds them"
+                f"no worker could start for {NO_WORKER_TIMEOUT:g} s: the Ray cluster has "
+                f"{total:g} {kind}s, {free:g} of them free; `ray status` shows who holds them"
             )
 
 
 def _wants_gpu(device: str | None) -> bool:
-    """Tell whether a worker needs a GPU; Ray shows it one, which is then the first."""
+    """Return whether each worker needs a GPU; a worker sees only its own, as the first."""
     if device is None or device == "cpu":
         return False
     if device != "cuda":
@@ -347,20 +348,20 @@ def _wants_gpu(device: str | None) -> bool:
     return True
 
 
-def _knock(address: str) -> None:
-    """Find out whether anybody listens at host:port; Ray itself tries again for minutes."""
+def _check_reachable(address: str) -> None:
+    """Raise OSError if nothing listens at host:port; `ray.init` retries for minutes."""
     host, _, port = address.removeprefix("ray://").rpartition(":")
     if port.isdigit():  # else "auto" or "local"
-        socket.create_connection((host.strip("[]"), int(port)), timeout=KNOCK).close()
+        socket.create_connection((host.strip("[]"), int(port)), timeout=CONNECT_TIMEOUT).close()
 
 
-def _first(error: BaseException) -> str:
-    """Return the first line of an error, for a message."""
+def _first_line(error: BaseException) -> str:
+    """Return the first line of an error's message."""
     return (str(error).strip() or type(error).__name__).splitlines()[0][:200]
 
 
-def _why(error: BaseException) -> str:
-    """Return the line of Ray's report on a death that says most."""
+def _cause(error: BaseException) -> str:
+    """Return the most telling line of Ray's long report on a death."""
     lines = [line.strip() for line in str(error).splitlines() if line.strip()]
     told = [line for line in lines if "Error" in line or "exit" in line or "dead" in line]
     return (told or lines or [type(error).__name__])[-1][:300]

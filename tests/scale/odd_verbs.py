@@ -69,3 +69,10 @@ class Stuck(Verb):
         if "kill me" in str(rows):
             time.sleep(3600)
         return super().answers(rows)
+
+
+class Unloadable(Verb):
+    """Cannot be unpickled, as where a worker lacks a package that the driver has."""
+
+    def __setstate__(self, state: Any) -> None:
+        raise ImportError("no module of that name on this machine")

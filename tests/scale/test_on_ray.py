@@ -256,6 +256,13 @@ def test_a_unit_that_ends_its_workers_is_left_and_named(
     until(lambda: not workers(cluster), 10)
 
 
+def test_workers_that_start_nowhere_end_the_run(start, tmp_path: Path) -> None:
+    """Long before the run would stop waiting for a machine or a GPU to become free."""
+    report = report_of(start(tmp_path / "out", kind="Unloadable"))
+    assert "no worker starts on the Ray cluster: " in report["error"]
+    assert "no module of that name on this machine" in report["error"]
+
+
 def test_a_machine_that_goes_takes_nothing_along(
     start, cluster, clean: Files, tmp_path: Path
 ) -> None:

@@ -19,6 +19,7 @@ from roberta_hub.scale.work import SchedulerOptions
 pytestmark = pytest.mark.system
 
 pa = pytest.importorskip("pyarrow")
+pytest.importorskip("pyarrow.fs")
 
 SCHEDULE = SchedulerOptions(workers=None, time_limit=60, attempts=3)
 
@@ -30,9 +31,9 @@ def node(name: str, alive: bool = True, **resources: float) -> dict[str, Any]:
 
 
 def where(nodes: list[dict[str, Any]], **told: Any) -> list[str]:
-    found = on_ray.places(nodes, **told)
+    found = on_ray.slots(nodes, **told)
     assert len(set(found)) == len(found)
-    return [place.node for place in found]
+    return [slot.node for slot in found]
 
 
 def test_one_worker_a_machine_or_one_a_gpu() -> None:
@@ -61,17 +62,19 @@ def test_a_device_that_machines_would_choose_differently_is_refused(device: str)
 def test_a_machine_says_what_keeps_it_from_working(tmp_path: Path) -> None:
     (tmp_path / "_plan.json").write_text("{}")
     job: Any = SimpleNamespace(system=pa.fs.LocalFileSystem(), folder=str(tmp_path))
-    assert on_ray.Worker(job, __version__).look() == ""
-    assert on_ray.Worker(job, "0.0.1").look() == (
+    assert on_ray.Worker(job, __version__).check() == ""
+    assert on_ray.Worker(job, "0.0.1").check() == (
         f"it has roberta_hub {__version__}, and the driver has 0.0.1"
     )
     job.folder = str(tmp_path / "local")  # a disk of the driver's own
-    assert "is not there; source and target lie where all machines see them" in (
-        on_ray.Worker(job, __version__).look()
+    assert "is not there; source and target must be where all machines see them" in (
+        on_ray.Worker(job, __version__).check()
     )
     job.system = pa.fs.S3FileSystem(anonymous=True, endpoint_override="127.0.0.1:1")
     job.folder = "bucket/out"  # of a store that this machine cannot reach
-    assert on_ray.Worker(job, __version__).look().startswith("bucket/out/_plan.json cannot be read")
+    assert (
+        on_ray.Worker(job, __version__).check().startswith("bucket/out/_plan.json cannot be read")
+    )
 
 
 def test_without_ray_the_extra_is_named(monkeypatch: pytest.MonkeyPatch) -> None:
