@@ -1,4 +1,4 @@
-"""Says by their names and dtypes which program quantized a file's tensors."""
+"""Names the program that quantized a file, by the names and dtypes of its tensors."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Takes off what wrappers of a model put into the names of its tensors.
+"""Removes the prefixes that wrappers of a model put into the names of its tensors.
 
 DataParallel writes `module.`, torch.compile `_orig_mod.`, and a class that holds the model the name
 of its attribute: `model.`, `backbone.`. FSDP and activation checkpointing put a part inside a name.

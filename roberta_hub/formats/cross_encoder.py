@@ -1,4 +1,4 @@
-"""Reads what sentence-transformers says of a cross-encoder beside its weights.
+"""Reads the settings of a cross-encoder that sentence-transformers saved.
 
 A cross-encoder is a Hugging Face model with a head for pairs. Its prompt, its length and its
 activation function change its scores: each is honoured or refused by name.

@@ -1,4 +1,4 @@
-"""Tells which class of a head for natural-language inference is which, by the labels."""
+"""Finds entailment and contradiction among the labels of a head."""
 
 from __future__ import annotations
 

@@ -13,6 +13,7 @@ from typing import Any, TypeAlias
 from roberta_hub.arguments import brief
 from roberta_hub.errors import VocabularyError
 from roberta_hub.folder import Folder
+from roberta_hub.settings import MAX_LENGTH
 from roberta_hub.text import byte_level, unigram_files, wordpiece_files
 from roberta_hub.text.added import (
     SPECIAL_TOKENS_FILE,
@@ -36,8 +37,6 @@ FoundTokenizer: TypeAlias = tuple[SubwordTokenizer, Dictionary, SequenceLayout]
 
 LEAST_LENGTH = 3
 """Fewest tokens that `model_max_length` can allow: one, and the two around it."""
-MAX_LENGTH = 1_000_000
-"""More tokens than this mean no limit."""
 LAYOUT = "layout"
 """The setting that says how sentences are joined, where the vocabulary does not."""
 BYTE_LEVEL, WORDPIECE, UNIGRAM = "byte-level BPE", "WordPiece", "SentencePiece"

@@ -1,4 +1,4 @@
-"""Says which steps of a tokenizer.json are done here, and refuses every other by its name.
+"""Reads the steps of a tokenizer.json, and refuses by name those that are not done here.
 
 A step is a normalizer, a pre_tokenizer or a post_processor. transformers' classes of a family read
 only a part of the file and have the rest in their code, and its generic classes read all of it:
