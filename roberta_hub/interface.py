@@ -732,9 +732,10 @@ class RobertaHubInterface(nn.Module):
             masked_input: a text with `<mask>` in it, or many; not pairs.
             topk: number of words.
             targets: rank these words only, all of them whatever topk is; each is one piece of the
-                vocabulary. A word without a space before it gets one where the mask has one. A word
-                with one keeps it, as does a word that was found here, which is that very piece;
-                the name of a piece (BERT's "##s") is taken, too.
+                vocabulary, and a piece that is named twice is ranked once. A word without a space
+                before it gets one where the mask has one. A word with one keeps it, as does a word
+                that was found here, which is that very piece; the name of a piece (BERT's "##s") is
+                taken, too.
             options: batch_tokens, progress, truncate, stride; see `features`.
 
         Returns:

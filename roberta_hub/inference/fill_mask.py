@@ -234,9 +234,9 @@ def _piece_of(target: str) -> str:
 
 
 def _ranked(candidates: Candidates, count: int, *, after_space: bool) -> Candidates:
-    """Targets in the form that fits the mask, most probable first."""
+    """Targets in the form that fits the mask, most probable first; each piece once."""
     half = slice(count, None) if after_space else slice(count)
-    pairs = sorted(zip(candidates[0][half], candidates[1][half], strict=True), reverse=True)
+    pairs = sorted({*zip(candidates[0][half], candidates[1][half], strict=True)}, reverse=True)
     return [value for value, _ in pairs], [index for _, index in pairs]
 
 

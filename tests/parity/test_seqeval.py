@@ -1,12 +1,18 @@
-"""The scores of spans are seqeval's: micro and of each label, on random spans."""
+"""The scores of spans are seqeval's: micro and of each label, on random spans.
+
+The tables of tags are those of tests/test_metrics.py, test_v1.py and test_scheme.py of
+chakki-works/seqeval, and of each their neighbours: every sequence of up to four tags.
+"""
 
 from __future__ import annotations
 
+import itertools
 import random
+from typing import Any
 
 import pytest
 
-from roberta_hub.inference.tag import Span
+from roberta_hub.inference.tag import Span, entities
 from roberta_hub.train.fitting.confusions import confusion_display
 from roberta_hub.train.fitting.spans import Annotated
 from roberta_hub.train.fitting.tag_scores import Tagged, judge_spans
@@ -81,3 +87,104 @@ def test_the_trained_heads_own_measure_is_seqevals_too() -> None:
             metrics.f1_score(wanted, given),
         )
     )
+
+
+BIO = ["O", "B-PER", "I-PER", "B-ORG", "I-ORG"]
+ENDS = ["O", "B-A", "I-A", "E-A", "S-A", "I-B", "E-B"]
+
+
+@pytest.mark.parametrize("tags", [BIO, ENDS, ["O", "I-ORG-COMPANY", "B-ORG-COMPANY", "I-組織"]])
+def test_every_short_sequence_of_tags(tags: list[str]) -> None:
+    """Where a span begins and ends, as in conlleval: "I-" after another label begins one."""
+    labelling = pytest.importorskip("seqeval.metrics.sequence_labeling")
+    for length in range(5):
+        for row in itertools.product(tags, repeat=length):
+            assert entities(row) == labelling.get_entities(list(row)), row
+
+
+def test_the_spans_of_their_tests() -> None:
+    labelling = pytest.importorskip("seqeval.metrics.sequence_labeling")
+    row = ["O", "O", "O", "B-MISC", "I-MISC", "I-MISC", "O", "B-PER", "I-PER"]
+    assert entities(row) == labelling.get_entities(row) == [("MISC", 3, 5), ("PER", 7, 8)]
+
+
+WANTED = [["B-A", "B-B", "O", "B-A"]]
+GIVEN = [["O", "B-B", "B-C", "B-A"]]
+TABLES: list[tuple[Any, Any]] = [
+    ([[]], [[]]),
+    ([["O"]], [["O"]]),
+    ([["B-PER"]], [["B-Test"]]),
+    ([["B-PER"]], [["B-ORG"]]),
+    ([["B-PER", "O"]], [["O", "O"]]),
+    (WANTED, GIVEN),
+    (
+        [["O", "O", "O", "B-MISC", "I-MISC", "I-MISC", "O"], ["B-PER", "I-PER", "O"]],
+        [["O", "O", "B-MISC", "I-MISC", "I-MISC", "I-MISC", "O"], ["B-PER", "I-PER", "O"]],
+    ),
+    (
+        [["O", "O", "O", "B-MISC", "I-MISC", "O", "B-ORG"], ["B-PER", "I-PER", "O", "B-PER"]],
+        [["O", "O", "B-MISC", "I-MISC", "I-MISC", "O", "O"], ["B-PER", "I-PER", "O", "B-MISC"]],
+    ),
+]
+
+
+@pytest.mark.parametrize(("wanted", "given"), TABLES)
+def test_the_tables_of_their_tests(wanted: Any, given: Any) -> None:
+    metrics = pytest.importorskip("seqeval.metrics")
+    from roberta_hub.train.tasks.tokens import entity_scores
+
+    scores = (metrics.precision_score, metrics.recall_score, metrics.f1_score)
+    assert entity_scores(wanted, given) == pytest.approx(
+        tuple(score(wanted, given, zero_division=0) for score in scores)
+    )
+
+
+def test_their_report() -> None:
+    """Precision, recall, F1 and count of each label: of their test, theirs, and those of `fit`."""
+    metrics = pytest.importorskip("seqeval.metrics")
+    numbers = {"A": (1.0, 0.5, 2 / 3, 2), "B": (1.0, 1.0, 1.0, 1), "C": (0.0, 0.0, 0.0, 0)}
+    report = metrics.classification_report(WANTED, GIVEN, output_dict=True, zero_division=0)
+    places = PLACES[:4]
+    text = " ".join("x" * 4)
+
+    def annotated(tags: list[str]) -> tuple[tuple[int, int, str], ...]:
+        return tuple((places[a][0], places[b][1], label) for label, a, b in entities(tags))
+
+    rows = [Annotated(text, annotated(tags), "x:1") for tags in WANTED]
+    answers = [
+        Tagged([Span(label, s, e, text[s:e], 0.9) for s, e, label in annotated(tags)], [])
+        for tags in GIVEN
+    ]
+    found = judge_spans(rows, answers, rows)
+    assert found.numbers == pytest.approx({"F1": 2 / 3, "precision": 2 / 3, "recall": 2 / 3})
+    for label, (precision, recall, score, count) in numbers.items():
+        theirs = report[label]
+        assert tuple(theirs.values()) == pytest.approx((precision, recall, score, count))
+        right, missed, wrong = (
+            found.confusion.get((label, kind), 0) for kind in ("right", "missed", "wrong")
+        )
+        assert (right / max(right + wrong, 1), right / max(right + missed, 1)) == pytest.approx(
+            (precision, recall)
+        )
+        assert (f1(right, missed, wrong), right + missed) == (pytest.approx(score), count)
+
+
+@pytest.mark.parametrize("prefixes", ["BIO", "EIO"])
+def test_a_thousand_random_tags(prefixes: str) -> None:
+    """Their statistical test, which compares with conlleval."""
+    metrics = pytest.importorskip("seqeval.metrics")
+    from roberta_hub.train.tasks.tokens import entity_scores
+
+    draw = random.Random(3)
+
+    def tag() -> str:
+        prefix = draw.choice(prefixes)
+        return "O" if prefix == "O" else f"{prefix}-{draw.choice(['PER', 'MISC', 'ORG', 'LOC'])}"
+
+    for _ in range(30):
+        lengths = [draw.randint(1, 40) for _ in range(50)]
+        wanted, given = ([[tag() for _ in range(n)] for n in lengths] for _ in range(2))
+        scores = (metrics.precision_score, metrics.recall_score, metrics.f1_score)
+        assert entity_scores(wanted, given) == pytest.approx(
+            tuple(score(wanted, given) for score in scores)
+        )

@@ -1,8 +1,13 @@
-"""`tag` by transformers' strategies gives what its token-classification pipeline gives."""
+"""`tag` by transformers' strategies gives what its token-classification pipeline gives.
+
+The probabilities of `test_the_vectors_of_their_tests` are those of
+tests/pipelines/test_pipelines_token_classification.py of huggingface/transformers.
+"""
 
 from __future__ import annotations
 
 import json
+import random
 import re
 import warnings
 from pathlib import Path
@@ -14,7 +19,7 @@ from families import write_family
 
 from roberta_hub import load_model
 from roberta_hub.inference.batching import Runner
-from roberta_hub.inference.tag import probabilities
+from roberta_hub.inference.tag import label_words, merge_spans, probabilities
 
 pytestmark = pytest.mark.parity
 transformers = pytest.importorskip("transformers")
@@ -156,3 +161,124 @@ def test_a_kind_of_entity_may_be_called_o(tmp_path: Path) -> None:
     for start, end in inside:
         assert any(span.start <= start and end <= span.end for span in spans)
     assert pipeline(text, aggregation_strategy="simple") == []
+
+
+MISC = ["O", "B-MISC", "I-MISC", "B-PER", "I-PER", "B-ORG", "I-ORG", "B-LOC", "I-LOC"]
+ENZO = [("Enzo", 0, [2, 2]), ("UN", 11, [2])]
+"""Words of their tests with their places, and the lengths of their pieces."""
+VECTORS: list[tuple[list[str], Any, list[dict[int, float]], dict[str, Any]]] = [
+    (
+        MISC,
+        ENZO,
+        [{4: 0.9968166351318359}, {4: 0.9957635998725891}, {5: 0.9986497163772583}],
+        {
+            "simple": [("PER", 0.99629, 0, 4), ("ORG", 0.99865, 11, 13)],
+            "first": [("PER", 0.99682, 0, 4), ("ORG", 0.99865, 11, 13)],
+            "max": [("PER", 0.99682, 0, 4), ("ORG", 0.99865, 11, 13)],
+            "average": [("PER", 0.99629, 0, 4), ("ORG", 0.99865, 11, 13)],
+        },
+    ),
+    (
+        ["O", "MISC", "PER", "ORG", "LOC"],
+        ENZO,
+        [{4: 0.9968166351318359}, {4: 0.9957635998725891}, {3: 0.9986497163772583}],
+        {"simple": [("LOC", 0.99629, 0, 4), ("ORG", 0.99865, 11, 13)]},
+    ),
+    (
+        MISC,  # the average is of no piece's own label
+        [("Ramazotti", 0, [2, 2, 5])],
+        [{1: 0.55, 3: 0.45}, {3: 0.2, 7: 0.8}, {3: 0.4, 6: 0.6}],
+        {
+            "first": [("MISC", 0.55, 0, 9)],
+            "max": [("LOC", 0.8, 0, 9)],
+            "average": [("PER", 0.35, 0, 9)],
+        },
+    ),
+]
+
+
+def aggregated(
+    pipeline: Any, words: Any, found: torch.Tensor, strategy: str
+) -> list[tuple[Any, ...]]:
+    """(label, score, start, end) of the pipeline's groups, "O" left out."""
+    entities = []
+    for word, start, lengths in words:
+        at = start
+        for number, length in enumerate(lengths):
+            entities.append(
+                {
+                    "word": f"{'##' * bool(number)}{word[at - start : at - start + length]}",
+                    "scores": found[len(entities)].numpy(),
+                    "start": at,
+                    "end": at + length,
+                    "index": len(entities) + 1,
+                    "is_subword": bool(number),
+                }
+            )
+            at += length
+    kind = transformers.pipelines.token_classification.AggregationStrategy(strategy)
+    groups = pipeline.aggregate(entities, kind)
+    return [
+        (g["entity_group"], float(g["score"]), g["start"], g["end"])
+        for g in groups
+        if g["entity_group"] != "O"
+    ]
+
+
+def ours_aggregated(
+    words: Any, found: torch.Tensor, labels: list[str], strategy: str
+) -> list[tuple[Any, ...]]:
+    places, pieces, at = [], [], 0
+    for _, start, lengths in words:
+        if strategy == "simple":  # each piece by itself
+            for number, length in enumerate(lengths):
+                first = start + sum(lengths[:number])
+                places.append((first, first + length))
+                pieces.append([at + number])
+        else:
+            places.append((start, start + sum(lengths)))
+            pieces.append([*range(at, at + len(lengths))])
+        at += len(lengths)
+    said = label_words(found, pieces, labels, SAME[strategy])  # type: ignore[arg-type]
+    text = "x" * places[-1][1]
+    spans = merge_spans(text, places, [la for la, _ in said], [p for _, p in said], [*labels, "O"])
+    return [(span.label, span.score, span.start, span.end) for span in spans]
+
+
+@pytest.fixture(scope="module")
+def aggregating(tmp_path_factory: pytest.TempPathFactory) -> Any:
+    return tagger("bert-cased", tmp_path_factory.mktemp("aggregating"), MISC)[0]
+
+
+@pytest.mark.parametrize("row", VECTORS, ids=["Enzo", "without B and I", "Ramazotti"])
+def test_the_vectors_of_their_tests(aggregating: Any, row: Any) -> None:
+    labels, words, scores, answers = row
+    found = torch.zeros(len(scores), len(labels))
+    for piece, own in enumerate(scores):
+        for label, score in own.items():
+            found[piece, label] = score
+    aggregating.model.config.id2label = dict(enumerate(labels))
+    for strategy, wanted in answers.items():
+        close = [(la, pytest.approx(p, abs=5e-6), start, end) for la, p, start, end in wanted]
+        assert aggregated(aggregating, words, found, strategy) == close
+        assert ours_aggregated(words, found, labels, strategy) == close
+
+
+@pytest.mark.parametrize("seed", range(60))
+def test_random_vectors(aggregating: Any, seed: int) -> None:
+    draw = random.Random(seed)
+    labels = draw.choice([MISC, LABELS, PLAIN, ["O", "B-A-B", "I-A-B", "B-A", "I-A"]])
+    words, at = [], 0
+    for _ in range(draw.randint(1, 9)):
+        lengths = [draw.randint(1, 4) for _ in range(draw.randint(1, 4))]
+        words.append(("x" * sum(lengths), at, lengths))
+        at += sum(lengths) + 1
+    count = sum(len(lengths) for _, _, lengths in words)
+    generator = torch.Generator().manual_seed(seed)
+    found = (3 * torch.randn(count, len(labels), generator=generator)).softmax(-1)
+    aggregating.model.config.id2label = dict(enumerate(labels))
+    for strategy in SAME:
+        assert ours_aggregated(words, found, labels, strategy) == [
+            (la, pytest.approx(p, abs=1e-6), start, end)
+            for la, p, start, end in aggregated(aggregating, words, found, strategy)
+        ]
