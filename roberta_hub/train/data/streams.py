@@ -27,9 +27,12 @@ from roberta_hub.rows.lines import NO_LINE_LIMIT, lines
 from roberta_hub.rows.tables import format_of
 from roberta_hub.terminal import progress_bar
 from roberta_hub.text.tokenizer import Tokenizer
+from roberta_hub.train.data.digests import DIGEST_BYTES
 from roberta_hub.train.data.roles import read_rows
 
 STREAM_VERSION = 1
+JOIN_BYTES = 1 << 20
+"""Bytes of ids that are moved and digested at once."""
 CHUNK_CHARACTERS = 4_000_000
 """Characters that are tokenized at once, and done again after a crash."""
 
@@ -99,7 +102,7 @@ def build_stream(
     about: dict[str, Any] = {
         "format": "roberta_hub token stream",
         "version": STREAM_VERSION,
-        "sources": [[str(p.resolve()), p.stat().st_size, p.stat().st_mtime_ns] for p in paths],
+        "sources": _states(paths),
         "vocabulary": _fingerprint(tokenizer),
         "column": column,
         "dtype": "uint16" if len(tokenizer) <= 1 << 16 else "int32",
@@ -109,12 +112,46 @@ def build_stream(
         known = _index(folder)
         if known is None or {k: known.get(k) for k in about} != about:
             parts = _tokenize(paths, folder / "parts", tokenizer, about, threads, progress)
-            size = _join(parts, folder / "tokens.bin") // (2 if about["dtype"] == "uint16" else 4)
+            for before, now in zip(about["sources"], _states(paths), strict=True):
+                if before != now:
+                    raise InputError(
+                        f"{before[0]}: it changed while it was read; start again once nothing "
+                        "writes to it"
+                    )
+            size, digest = _join(parts, folder / "tokens.bin")
             if not size:
                 raise InputError(f"{source}: there is no text in it")
-            write_json(folder / "index.json", {**about, "tokens": size})
+            own = {"digest": digest, "changed": (folder / "tokens.bin").stat().st_mtime_ns}
+            size //= 2 if about["dtype"] == "uint16" else 4
+            write_json(folder / "index.json", {**about, "tokens": size, **own})
             shutil.rmtree(folder / "parts")
     return open_stream(folder, tokenizer)
+
+
+def _states(paths: Sequence[Path]) -> list[list[Any]]:
+    """Path, size and time of the last change of each file."""
+    found = [(path, path.stat()) for path in paths]
+    return [[str(path.resolve()), about.st_size, about.st_mtime_ns] for path, about in found]
+
+
+def stream_digest(folder: Path) -> str:
+    """Digest the ids of a folder that `build_stream` wrote.
+
+    It was computed when they were written. Where they were copied since, or an older version
+    wrote them, the file is read again.
+    """
+    path, about = folder / "tokens.bin", _index(folder) or {}
+    if about.get("changed") == path.stat().st_mtime_ns and isinstance(about.get("digest"), str):
+        return str(about["digest"])
+    found = _digest()
+    with path.open("rb") as file:
+        while block := file.read(JOIN_BYTES):
+            found.update(block)
+    return str(found.hexdigest())
+
+
+def _digest() -> Any:
+    return hashlib.blake2b(digest_size=DIGEST_BYTES)
 
 
 def source_files(source: str | Path) -> list[Path]:
@@ -231,17 +268,19 @@ def _tokenize(
     return parts
 
 
-def _join(parts: Sequence[Path], target: Path) -> int:
-    """Join the parts into one file, atomically; return its size in bytes."""
-    staged = target.with_suffix(".partial")
+def _join(parts: Sequence[Path], target: Path) -> tuple[int, str]:
+    """Join the parts into one file, atomically; return its size in bytes, and its digest."""
+    staged, found = target.with_suffix(".partial"), _digest()
     with staged.open("wb") as out:
         for part in parts:
             with part.open("rb") as file:
-                shutil.copyfileobj(file, out, 1 << 20)
+                while block := file.read(JOIN_BYTES):
+                    out.write(block)
+                    found.update(block)
         flush(out)
         size = out.tell()
     staged.replace(target)
-    return size
+    return size, str(found.hexdigest())
 
 
 def _index(folder: Path) -> dict[str, Any] | None:

@@ -12,6 +12,7 @@ from __future__ import annotations
 import random
 import re
 import shutil
+import warnings
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import asdict, dataclass, field, replace
@@ -26,6 +27,8 @@ from roberta_hub.config import RobertaConfig
 from roberta_hub.errors import CheckpointError, InputError
 from roberta_hub.files import publish_folder
 from roberta_hub.terminal import clean
+from roberta_hub.train.data.digests import DIGEST, TRAINING_DATA
+from roberta_hub.train.reports import first_process
 from roberta_hub.train.settings import Config
 
 STATE_VERSION = 1
@@ -250,11 +253,21 @@ def check_same(path: Path, was: Mapping[str, Any], now: Mapping[str, Any]) -> No
         was: the identity that it was written with.
         now: the identity of this run.
 
+    A state of an older version has no digests of the data: the run goes on, with a warning.
+
     Raises:
         InputError: they differ; the message names what.
     """
     # An older version may not know a field of the architecture; it had what is the default now.
-    was = {**_of_model(RobertaConfig()), **was}
+    was = _without_paths({**_of_model(RobertaConfig()), **was})
+    if TRAINING_DATA in now and TRAINING_DATA not in was:
+        now = {name: value for name, value in now.items() if not name.startswith(DIGEST)}
+        if first_process():
+            warnings.warn(
+                f"{path} was written by a version that keeps no digest of its data: the run goes "
+                "on, and whether texts and labels are those that it began with is not known",
+                stacklevel=6,
+            )
     differ = [
         f"{name} was {was.get(name)!r} and is now {now.get(name)!r}"
         for name in sorted({*was, *now})
@@ -274,9 +287,23 @@ paths. Where the model came from no longer matters, but its architecture does.""
 
 
 def identity_of(
-    config: Config, model: RobertaConfig, total: int, warmup: int, lengths: Sequence[int]
+    config: Config,
+    model: RobertaConfig,
+    total: int,
+    warmup: int,
+    lengths: Sequence[int],
+    digests: Mapping[str, str],
 ) -> dict[str, Any]:
-    """List what decides the numbers of a run, in a flat dict."""
+    """List what decides the numbers of a run, in a flat dict.
+
+    Args:
+        config: of the run.
+        model: its architecture.
+        total: updates until the decay of the rate ends.
+        warmup: updates of the warm-up.
+        lengths: tokens of each example.
+        digests: of the data, see data/digests.py.
+    """
     found: dict[str, Any] = {"loop.precision": config.loop.precision}
     found |= _of_model(model)
     for section, value in asdict(config).items():
@@ -288,7 +315,18 @@ def identity_of(
         found.pop(name)
     found.pop("optimizer.width")  # it has done its work: the rate is that of the model's width
     found["optimizer.total_updates"], found["optimizer.warmup_updates"] = total, warmup
-    return found | {"training examples": len(lengths), "their tokens": sum(lengths)}
+    counts = {"training examples": len(lengths), "their tokens": sum(lengths)}
+    return _without_paths(found) | counts | dict(digests)
+
+
+def _without_paths(identity: Mapping[str, Any]) -> dict[str, Any]:
+    """Leave out where the data of side tasks is: what it holds has a digest."""
+    options = dict(identity.get("task.options") or {})
+    if options.get("rehearse") is not None:
+        options["rehearse"] = "text"
+    if sides := options.get("beside"):
+        options["beside"] = [{**side, "train": "data"} for side in sides]
+    return {**identity, "task.options": options}
 
 
 def _of_model(model: RobertaConfig) -> dict[str, Any]:

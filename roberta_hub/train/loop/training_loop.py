@@ -87,7 +87,9 @@ class _Run:
         model = require_roberta(task.module.get_submodule("roberta"), "training changes")
         self.architecture = model.config
         total, warmup = self.schedule.total, self.schedule.warmup
-        self.identity = identity_of(config, model.config, total, warmup, self.lengths)
+        self.identity = identity_of(
+            config, model.config, total, warmup, self.lengths, task.data_digests
+        )
         self.peak = loop.peak_flops or peak_flops(self.devices.device, self.devices.precision)
         self.checkpoints = Checkpoints(self.devices, self.directory, loop.state)
         self._resume()

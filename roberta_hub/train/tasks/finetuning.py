@@ -2,15 +2,16 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
-from typing import Protocol
+from typing import Any, Protocol
 
 from torch import Tensor, nn
 
 from roberta_hub.interface import RobertaHubInterface
 from roberta_hub.model.packing import pack_sequences
 from roberta_hub.model.roberta import Roberta
+from roberta_hub.train.data.digests import data_digests
 from roberta_hub.train.tasks.features import roberta_of
 from roberta_hub.train.tasks.training_task import Batch, Loss
 
@@ -103,6 +104,17 @@ class FineTuning:
         self._measure = measure
         self._chance = chance
         self._hide = hide
+        self.data_digests: Mapping[str, str] = {}
+
+    def of_data(self, train: Sequence[Any], held_out: Sequence[Any] | None) -> FineTuning:
+        """Note the digests of the examples that the task is made of, and return the task.
+
+        Args:
+            train: examples to learn, as they were read.
+            held_out: examples to judge by; None: there are none.
+        """
+        self.data_digests = data_digests(train, held_out)
+        return self
 
     def lengths(self, epoch: int) -> Sequence[int]:
         """Count the tokens of each training example, the same in every epoch."""

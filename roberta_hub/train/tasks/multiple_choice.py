@@ -65,7 +65,7 @@ def choice(config: Config, interface: RobertaHubInterface) -> FineTuning:
         return {"accuracy": accuracy(answered, labels), "loss": loss}
 
     options = {len(example.options) for example in train}
-    return FineTuning(
+    task = FineTuning(
         interface,
         objective,
         _prepare(config, interface, train),
@@ -73,6 +73,7 @@ def choice(config: Config, interface: RobertaHubInterface) -> FineTuning:
         metric=metric_of(config, "accuracy", ("accuracy", "loss")),
         chance=chance_loss(options.pop()) if len(options) == 1 else None,
     )
+    return task.of_data(train, held_out)
 
 
 def _prepare(

@@ -7,7 +7,7 @@ examples of the other tasks.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from typing import Any
 
@@ -16,6 +16,7 @@ from torch import nn
 
 from roberta_hub.errors import InputError
 from roberta_hub.interface import RobertaHubInterface
+from roberta_hub.train.data.digests import of_side_task
 from roberta_hub.train.data.random_hash import uniform
 from roberta_hub.train.limits import read_options
 from roberta_hub.train.settings import Config, DataConfig, TaskConfig
@@ -169,6 +170,10 @@ class MultitaskTask:
         self._means = [sum(found) / len(found) for found in (o.lengths(0) for o in others)]
         self.module: nn.Module = MultitaskModule(task.module, sides, others)
         self.metric, self.larger_is_better = task.metric, task.larger_is_better
+        self.data_digests: Mapping[str, str] = task.data_digests
+        for number, other in enumerate(others, 1):
+            own = of_side_task(other.data_digests, number)
+            self.data_digests = {**self.data_digests, **own}
 
     def lengths(self, epoch: int) -> Sequence[int]:
         """Count the tokens of each example of the run's own task."""

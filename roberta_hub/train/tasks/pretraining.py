@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import dataclasses
 import math
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 
 import torch
@@ -17,9 +17,10 @@ from roberta_hub.interface import RobertaHubInterface
 from roberta_hub.model.packing import pack_sequences
 from roberta_hub.train.data.batches import plan_epoch
 from roberta_hub.train.data.blocks import Blocks, cached_blocks
+from roberta_hub.train.data.digests import TRAINING_DATA, VALIDATION_DATA
 from roberta_hub.train.data.masking import Maskable, Masking, mask
 from roberta_hub.train.data.random_hash import uniform
-from roberta_hub.train.data.streams import build_stream, open_stream
+from roberta_hub.train.data.streams import build_stream, open_stream, stream_digest
 from roberta_hub.train.limits import read_options, suggestion
 from roberta_hub.train.settings import Config
 from roberta_hub.train.tasks.distillation import Distilled, Teacher
@@ -112,9 +113,13 @@ class PreTraining:
         self.maskable = Maskable.of(interface.tokenizer)
         self.metric = metric_of(config, "loss", module.METRICS)
         self.larger_is_better = self.metric not in ("loss", "lm_loss", "perplexity")
-        self._train = _blocks(train_path(config), "train", config, options, interface)
-        valid = config.data.valid
-        self._valid = _blocks(valid, "valid", config, options, interface) if valid else None
+        self._train, digest = _blocks(train_path(config), "train", config, options, interface)
+        digests, self._valid = {TRAINING_DATA: digest}, None
+        if valid := config.data.valid:
+            self._valid, digests[VALIDATION_DATA] = _blocks(
+                valid, "valid", config, options, interface
+            )
+        self.data_digests: Mapping[str, str] = digests
         self._lengths = self._train.sizes()[: config.data.limit]
         if options.start == "informed" and config.pretrained:
             raise InputError(
@@ -206,7 +211,8 @@ def _blocks(
     config: Config,
     options: PretrainingOptions,
     interface: RobertaHubInterface,
-) -> Blocks:
+) -> tuple[Blocks, str]:
+    """Return the blocks of a source, and the digest of its ids."""
     model, tokenizer = roberta_of(interface).config, interface.tokenizer
     size = options.block_size or model.max_positions
     if size > model.max_positions:
@@ -223,4 +229,5 @@ def _blocks(
         progress = config.loop.progress
         stream = build_stream(source, folder, tokenizer, column=column, progress=progress)
     bos, eos = tokenizer.bos, tokenizer.eos
-    return cached_blocks(stream, folder, size, mode=options.sentences, bos=bos, eos=eos)
+    blocks = cached_blocks(stream, folder, size, mode=options.sentences, bos=bos, eos=eos)
+    return blocks, stream_digest(folder)

@@ -117,13 +117,14 @@ def _pronouns(
         hits = [query_wins(s).eq(t["labels"]) for s, t in zip(scores, targets, strict=True)]
         return {"accuracy": float(torch.cat(hits).float().mean()), "loss": loss}
 
-    return FineTuning(
+    task = FineTuning(
         interface,
         objective,
         _prepare(interface, train, options),
         measure if valid is not None else None,
         metric=metric_of(config, "accuracy", ("accuracy", "loss")),
     )
+    return task.of_data(train, held_out)
 
 
 @dataclass(frozen=True)

@@ -69,7 +69,7 @@ def questions(config: Config, interface: RobertaHubInterface) -> FineTuning:
         return evaluate_answers(config, model, held_out)
 
     chance = sum(math.log(length) for length in encoded.lengths()) / len(encoded.sequences)
-    return FineTuning(
+    task = FineTuning(
         interface,
         AnswerObjective(head),
         encoded,
@@ -77,6 +77,7 @@ def questions(config: Config, interface: RobertaHubInterface) -> FineTuning:
         metric=metric_of(config, "f1", ("f1", "exact")),
         chance=chance,
     )
+    return task.of_data(train, held_out)
 
 
 def _prepare(

@@ -118,9 +118,10 @@ def sentence_vectors(config: Config, interface: RobertaHubInterface) -> FineTuni
         else:
             metric, known = "spearman", known[3:]
             measure = _correlation(objective, valid, held_out, teacher)
-    return FineTuning(
+    task = FineTuning(
         interface, objective, prepared, measure, metric=metric_of(config, metric, known)
     )
+    return task.of_data(train, held_out)
 
 
 def _check(

@@ -75,7 +75,8 @@ def classification(config: Config, interface: RobertaHubInterface) -> FineTuning
     glue = GLUE_LAYOUTS.get(config.data.format or "")
     given = glue.labels if glue else None
     names = label_names(config, [e.labels[0] for e in train], given, least=2)
-    return classification_of(config, interface, names, train, held_out)
+    task = classification_of(config, interface, names, train, held_out)
+    return task.of_data(train, held_out)
 
 
 def classification_of(
@@ -138,7 +139,8 @@ def _likely(examples: Sequence[LabelledText], names: Sequence[str]) -> Tensor:
 
 def regression(config: Config, interface: RobertaHubInterface) -> FineTuning:
     """Build a task with a number for each text or pair: STS-B, with 0..5 as 0..1 like fairseq."""
-    return regression_of(config, interface, _train(config), _valid(config))
+    train, held_out = _train(config), _valid(config)
+    return regression_of(config, interface, train, held_out).of_data(train, held_out)
 
 
 def regression_of(
@@ -193,7 +195,8 @@ def multi_label(config: Config, interface: RobertaHubInterface) -> FineTuning:
     separator = options_of(config).separator
     train, held_out = _train(config, separator), _valid(config, separator)
     names = label_names(config, [label for e in train for label in e.labels])
-    return multi_label_of(config, interface, names, train, held_out)
+    task = multi_label_of(config, interface, names, train, held_out)
+    return task.of_data(train, held_out)
 
 
 def multi_label_of(

@@ -71,7 +71,7 @@ def tokens(config: Config, interface: RobertaHubInterface) -> FineTuning:
         assert valid is not None
         return evaluate_tags(model, objective, valid, names)
 
-    return FineTuning(
+    task = FineTuning(
         interface,
         objective,
         _prepare(config, interface, train, names).encoded,
@@ -79,6 +79,7 @@ def tokens(config: Config, interface: RobertaHubInterface) -> FineTuning:
         metric=metric_of(config, "f1", ("f1", "precision", "recall", "accuracy", "loss")),
         chance=chance_loss(len(names)),
     )
+    return task.of_data(train, held_out)
 
 
 def _prepare(

@@ -5,7 +5,7 @@ The loop knows no masks, labels or heads; a task knows no optimizer, device or p
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING, Protocol
 
@@ -76,6 +76,9 @@ class TrainingTask(Protocol):
     metric: str
     """The key of `evaluate` that chooses the best checkpoint."""
     larger_is_better: bool
+    data_digests: Mapping[str, str]
+    """Digests of what it learns and is judged by; see data/digests.py. Empty: unknown, and a run
+    that goes on compares sizes alone."""
 
     def lengths(self, epoch: int) -> Sequence[int]:
         """Count the tokens of each training example of an epoch (numbered from 0)."""
