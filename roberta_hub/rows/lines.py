@@ -11,6 +11,7 @@ import os
 import sys
 import zlib
 from collections.abc import Callable, Iterable, Iterator
+from contextlib import contextmanager
 from itertools import chain
 from pathlib import Path
 from typing import IO, TypeAlias
@@ -86,19 +87,56 @@ def split_lines(blocks: Iterable[bytes], most: int | None = None) -> Iterator[li
         yield [b"".join(begun)]
 
 
-def raw_lines(path: Path, most: int | None = None) -> Iterator[Line]:
+FileState: TypeAlias = tuple[int, int, int, int]
+"""Device, number, size and last change of a file, by which one that was changed is known."""
+
+
+def file_state(file: int | Path) -> FileState:
+    """State of a file.
+
+    Args:
+        file: its path, or the number of the open one.
+    """
+    about = os.stat(file)
+    return about.st_dev, about.st_ino, about.st_size, about.st_mtime_ns
+
+
+@contextmanager
+def unchanged(path: Path, file: int | Path, begun: FileState | None = None) -> Iterator[None]:
+    """Refuse a file that changes while the block reads it: its rows would be of two versions.
+
+    Args:
+        path: what errors call it.
+        file: see `file_state`.
+        begun: its state at an earlier reading, which this one goes with; None: there was none.
+
+    Raises:
+        InputError: it has changed.
+    """
+    before = file_state(file)
+    if begun is None or begun == before:
+        yield
+        if file_state(file) == before:
+            return
+    raise InputError(f"{path}: it changed while it was read; start again once nothing writes to it")
+
+
+def raw_lines(
+    path: Path, most: int | None = None, begun: FileState | None = None
+) -> Iterator[Line]:
     """Read the lines of a file, which is unpacked where its name ends with `.gz` or `.xz`.
 
     Args:
         path: a file.
         most: see `split_lines`.
+        begun: see `unchanged`.
 
     Raises:
-        InputError: no such file, or one that cannot be read.
+        InputError: no such file, one that cannot be read, or that changes meanwhile.
     """
     check_file(path)
     try:
-        with _open(path) as file:
+        with _open(path) as file, unchanged(path, file.fileno(), begun):
             yield from chain.from_iterable(split_lines(blocks(file.read, BLOCK_BYTES), most))
     except (OSError, EOFError, lzma.LZMAError, zlib.error) as error:
         damaged = "; damaged, or not what its name says" if path.suffix in (".gz", ".xz") else ""

@@ -26,7 +26,14 @@ from roberta_hub.errors import (
 from roberta_hub.rows.arrow import column_values, import_arrow, parquet_tables
 from roberta_hub.rows.delimited import RowValues, csv_header, delimited_rows, tsv_header
 from roberta_hub.rows.frames import column_names, column_of
-from roberta_hub.rows.lines import Line, check_file, decoded, raw_lines
+from roberta_hub.rows.lines import (
+    Line,
+    check_file,
+    decoded,
+    file_state,
+    raw_lines,
+    unchanged,
+)
 from roberta_hub.rows.values import Fault, is_missing, text_in, value_or_raise
 from roberta_hub.terminal import clean
 
@@ -349,24 +356,31 @@ def _of_rows(rows: Sequence[Any], name: str) -> Table:
 
 
 def _delimited(path: Path, format: str, named: bool) -> Table:
-    if format == "csv":
-        header = csv_header(raw_lines(path), path, named)
-    else:
-        header = tsv_header(lambda: raw_lines(path), path, named)
+    begun = file_state(path)
+
+    def lines() -> Iterator[Line]:
+        return raw_lines(path, begun=begun)
+
+    header = csv_header(lines(), path, named) if format == "csv" else tsv_header(lines, path, named)
 
     def read() -> NumberedRows:
-        return delimited_rows(islice(raw_lines(path), header.lines, None), header, header.lines + 1)
+        return delimited_rows(islice(lines(), header.lines, None), header, header.lines + 1)
 
     return Table(str(path), list(header.columns), read, headed=named)
 
 
 def _jsonl(path: Path) -> Table:
     columns: dict[str, None] = {}
-    for k, (number, values) in enumerate(islice(json_rows(raw_lines(path)), JSONL_HEADER_OBJECTS)):
+    begun = file_state(path)
+
+    def read() -> NumberedRows:
+        return json_rows(raw_lines(path, begun=begun))
+
+    for k, (number, values) in enumerate(islice(read(), JSONL_HEADER_OBJECTS)):
         if isinstance(values, Fault) and k:  # it is said when that row is read
             break
         columns |= dict.fromkeys(value_or_raise(values, f"{path}:{number}"))
-    return Table(str(path), list(columns), lambda: json_rows(raw_lines(path)))
+    return Table(str(path), list(columns), read)
 
 
 def json_rows(lines: Iterable[Line], first: int = 1) -> NumberedRows:
@@ -425,17 +439,21 @@ def _parquet(path: Path) -> Table:
     def read() -> NumberedRows:
         number = 0
         try:
-            file = pa.parquet.ParquetFile(path)
-            for table in parquet_tables(
-                file, columns, 0, file.metadata.num_rows, PARQUET_BATCH_ROWS
-            ):
-                values = [column_values(column) for column in table.columns]
-                for row in zip(*values, strict=True):
-                    number += 1
-                    yield number, dict(zip(columns, row, strict=True))
+            with unchanged(path, path, begun):
+                file = pa.parquet.ParquetFile(path)
+                for table in parquet_tables(
+                    file, columns, 0, file.metadata.num_rows, PARQUET_BATCH_ROWS
+                ):
+                    values = [column_values(column) for column in table.columns]
+                    for row in zip(*values, strict=True):
+                        number += 1
+                        yield number, dict(zip(columns, row, strict=True))
+        except RobertaHubError:
+            raise
         except failures as error:
             raise unreadable(error) from None
 
+    begun = file_state(path)
     try:
         columns = list(pa.parquet.ParquetFile(path).schema_arrow.names)
     except failures as error:

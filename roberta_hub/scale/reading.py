@@ -51,9 +51,7 @@ def read_unit(
     Raises:
         InputError: the file changed since it was planned, or cannot be read.
     """
-    info = source.system.get_file_info(unit.file)
-    if (info.size, changed(info)) != (unit.size, unit.changed):
-        raise InputError(f"{unit.file}: not the file that was planned: it was changed or removed")
+    _check_unchanged(source, unit)
     try:
         with opened_file(source, unit.file) as handle:
             if source.format == "parquet":
@@ -65,7 +63,19 @@ def read_unit(
     except InputError:
         raise
     except arrow().ArrowInvalid as error:
+        _check_unchanged(source, unit)
         raise unreadable(unit.file, error) from None
+    _check_unchanged(source, unit)
+
+
+def _check_unchanged(source: LakeSource, unit: WorkUnit) -> None:
+    """Refuse a file that is not as it was when the units were planned.
+
+    It is asked before and after the reading: rows of two versions make no unit.
+    """
+    info = source.system.get_file_info(unit.file)
+    if (info.size, changed(info)) != (unit.size, unit.changed):
+        raise InputError(f"{unit.file}: not the file that was planned: it was changed or removed")
 
 
 def _parquet(handle: Any, source_schema: SourceSchema, unit: WorkUnit) -> Iterator[RowBatch]:

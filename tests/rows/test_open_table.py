@@ -16,6 +16,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from roberta_hub.errors import InputError, MissingExtraError, UnknownNameError
+from roberta_hub.rows.lines import lines
 from roberta_hub.rows.tables import FORMATS, open_table
 
 ROWS = [
@@ -237,3 +238,48 @@ def test_excels_line_about_the_separator(tmp_path: Path, sign: str) -> None:
     assert table.columns == ["text", "label"]
     rows = [(row.number, row.values) for row in table.rows()]
     assert rows == [(3, {"text": "A film.", "label": "good"})]
+
+
+def many(word: str) -> list[dict[str, Any]]:
+    return [{"text": f"{word} {i:05d}", "label": "a"} for i in range(20_000)]
+
+
+@pytest.mark.parametrize("suffix", ["csv", "tsv", "jsonl", "parquet"])
+def test_a_file_that_changes_while_it_is_read_is_refused(tmp_path: Path, suffix: str) -> None:
+    """Rows of the old file and of the new one would make one table."""
+    path = tmp_path / f"rows.{suffix}"
+    options = {"delimiter": "\t"} if suffix == "tsv" else {}
+    table = open_table(written(path, many("old"), **options))
+    rows = table.rows()
+    assert next(rows).text("text") == "old 00000"
+    with path.open("r+b") as file:  # in its place, as an editor or `>` writes
+        file.write(written(tmp_path / f"new.{suffix}", many("new"), **options).read_bytes())
+    with pytest.raises(InputError, match=rf"rows\.{suffix}: it changed while it was read"):
+        for _ in rows:
+            pass
+    with pytest.raises(InputError, match="it changed while it was read"):  # its header was another
+        list(table.rows())
+    assert len(list(open_table(path).rows())) == 20_000
+
+
+def test_a_file_that_grows_while_it_is_read_is_refused(tmp_path: Path) -> None:
+    path = tmp_path / "log.txt"
+    path.write_text("old\n" * 20_000)
+    found = lines(path)
+    assert next(found) == (1, "old")
+    with path.open("a") as file:
+        file.write("new\n")
+    with pytest.raises(InputError, match=r"log\.txt: it changed while it was read"):
+        for _ in found:
+            pass
+
+
+def test_a_file_that_is_replaced_while_it_is_read_is_read_to_its_end(tmp_path: Path) -> None:
+    """What is open stays what it was where another file takes its name."""
+    path = tmp_path / "log.txt"
+    path.write_text("old\n" * 20_000)
+    found = lines(path)
+    assert next(found) == (1, "old")
+    (tmp_path / "new").write_text("new\n" * 20_000)
+    (tmp_path / "new").rename(path)
+    assert {text for _, text in found} == {"old"}

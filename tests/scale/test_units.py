@@ -281,3 +281,29 @@ def test_patterns_and_folders(tmp_path: Path) -> None:
     ]
     (tmp_path / "odd[1].csv").write_text("text\na\n")
     assert len(find_source(tmp_path / "odd[1].csv").files) == 1
+
+
+@pytest.mark.parametrize("format", ["csv", "jsonl", "parquet"])
+def test_a_file_that_changes_while_a_unit_is_read_is_refused(tmp_path: Path, format: str) -> None:
+    """Rows of the old file and of the new one would make one unit."""
+    path = tmp_path / f"in.{format}"
+
+    def write(word: str) -> None:
+        texts = [f"{word} {i:04d}" for i in range(5000)]
+        if format == "parquet":
+            pq.write_table(pa.table({"text": texts}), path, row_group_size=500, compression="none")
+        elif format == "jsonl":
+            path.write_text("".join(json.dumps({"text": text}) + "\n" for text in texts))
+        else:
+            path.write_text("".join(f"{text}\n" for text in ["text", *texts]))
+
+    write("old")
+    source = find_source(path)
+    layout = find_schema(source, ("text",), None)
+    (unit,) = plan_units(source, layout, 100_000)
+    batches = read_unit(source, layout, unit)
+    assert next(batches).texts[0] == "old 0000"
+    write("new")
+    with pytest.raises(InputError, match=f"in.{format}: not the file that was planned"):
+        for _ in batches:
+            pass
