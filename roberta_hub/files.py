@@ -19,6 +19,7 @@ from pathlib import Path
 from typing import IO, Any
 
 from roberta_hub.errors import CheckpointError, RobertaHubError
+from roberta_hub.signals import cleared, held_back
 
 MAX_JSON_BYTES = 10_000_000
 """Bytes of a JSON file that is read whole; configurations have some thousand."""
@@ -175,7 +176,8 @@ def publishing(target: Path, stage: Path | None = None) -> Iterator[Path]:
     """Lend a temporary name to write a file at, and put what is written there in place of `target`.
 
     `target` is at every instant the old file or the complete new one. Several at once write files
-    of their own, and the last one stays. Where the block raises, nothing is left.
+    of their own, and the last one stays. Where the block raises, or a signal ends the process in
+    it, nothing is left.
 
     Args:
         target: the file.
@@ -190,13 +192,10 @@ def publishing(target: Path, stage: Path | None = None) -> Iterator[Path]:
         'whole'
     """
     stage = stage or target.with_name(f".{target.name}.{uuid.uuid4().hex}.tmp")
-    try:
+    with cleared(lambda: remove(stage)):
         yield stage
         _flush_file(stage)
         os.replace(stage, target)
-    finally:
-        with contextlib.suppress(OSError):
-            stage.unlink()
 
 
 def publish_new(stage: Path, target: Path) -> bool:
@@ -256,9 +255,17 @@ def _moved(stage: Path, target: Path) -> bool:
 
 def remove(path: Path) -> None:
     """Remove a file or a folder with all in it, as far as that can be done."""
-    shutil.rmtree(path, ignore_errors=True)
     with contextlib.suppress(OSError):
         path.unlink()
+        return
+    for _ in range(REMOVALS):
+        shutil.rmtree(path, ignore_errors=True)
+        if not os.path.lexists(path):
+            break
+
+
+REMOVALS = 10
+"""Times that a folder is removed: a thread may write into it meanwhile."""
 
 
 def _flush_file(path: Path) -> None:
@@ -281,7 +288,7 @@ def publishing_all(directory: Path, obsolete: Sequence[str] = ()) -> Iterator[Pa
         CheckpointError: the disk refused between the first move and the last.
     """
     made = [place for place in (directory, *directory.parents) if not os.path.lexists(place)]
-    try:
+    with cleared(lambda: _remove_empty(made)):
         directory.mkdir(parents=True, exist_ok=True)
         with staging(directory / "save") as work:
             yield work
@@ -291,11 +298,13 @@ def publishing_all(directory: Path, obsolete: Sequence[str] = ()) -> Iterator[Pa
                     raise IsADirectoryError(f"{directory / file} is a directory")
                 _flush_file(work / file)
             _move(work, directory, files, [name for name in obsolete if Path(name) not in files])
-    except BaseException:
-        for folder in made:  # from the inside out, and only what is empty
-            with contextlib.suppress(OSError):
-                folder.rmdir()
-        raise
+
+
+def _remove_empty(folders: Sequence[Path]) -> None:
+    """Remove folders, from the inside out, and only what is empty."""
+    for folder in folders:
+        with contextlib.suppress(OSError):
+            folder.rmdir()
 
 
 def _move(work: Path, directory: Path, files: Sequence[Path], obsolete: Sequence[str]) -> None:
@@ -305,16 +314,17 @@ def _move(work: Path, directory: Path, files: Sequence[Path], obsolete: Sequence
     ordered.sort(key=lambda file: file == Path("config.json"))
     moved = 0
     try:
-        for file in ordered:
-            (directory / file).parent.mkdir(exist_ok=True)
-            os.replace(work / file, directory / file)
-            moved += 1
-        for name in obsolete:
-            (directory / name).unlink(missing_ok=True)
-            with contextlib.suppress(OSError):  # a part's folder, once it is empty
-                if (directory / name).parent != directory:
-                    (directory / name).parent.rmdir()
-        flush_path(directory)
+        with held_back():
+            for file in ordered:
+                (directory / file).parent.mkdir(exist_ok=True)
+                os.replace(work / file, directory / file)
+                moved += 1
+            for name in obsolete:
+                (directory / name).unlink(missing_ok=True)
+                with contextlib.suppress(OSError):  # a part's folder, once it is empty
+                    if (directory / name).parent != directory:
+                        (directory / name).parent.rmdir()
+            flush_path(directory)
     except OSError as error:
         if not moved:
             raise
@@ -363,11 +373,9 @@ def staging(target: Path, *, locked: bool = False) -> Iterator[Path]:
     remove_leftovers(target, locked=locked)
     # Not tempfile.mkdtemp: its mode 0700 would survive a rename and lock other users out.
     work = target.with_name(f".incomplete-{target.name}~{stage_tag()}")
-    work.mkdir()
-    try:
+    with cleared(lambda: remove(work)):
+        work.mkdir()
         yield work
-    finally:
-        shutil.rmtree(work, ignore_errors=True)
 
 
 def old_name(target: Path) -> Path:

@@ -15,13 +15,14 @@ import sys
 import threading
 import time
 from collections import deque
-from collections.abc import Generator, Sequence
+from collections.abc import Generator, Iterable, Sequence
 from dataclasses import dataclass
 from multiprocessing.connection import Connection, wait
 
 from roberta_hub.errors import RobertaHubError
 from roberta_hub.scale.units import WorkUnit
 from roberta_hub.scale.work import Attempts, Done, Job, SchedulerOptions, died, do_unit
+from roberta_hub.signals import cleared
 
 CORES_PER_WORKER = 4
 """Cores per worker, which share a batch well; every worker holds a copy of the model."""
@@ -64,16 +65,17 @@ def run_units(
         number: _WorkerSlot(gpus[number % len(gpus)] if gpus else None) for number in range(wanted)
     }
     try:
-        while waiting or any(slot.unit for slot in slots.values()):
-            for slot in slots.values():
-                if waiting and slot.unit is None:
-                    slot.give(job, waiting.popleft(), schedule.time_limit)
-            for done in _ended([slot for slot in slots.values() if slot.unit]):
-                final = attempts.final(done)
-                if final is None:
-                    waiting.append(next(unit for unit in units if unit.number == done.unit))
-                else:
-                    yield final
+        with cleared(lambda: _kill(slots.values())):
+            while waiting or any(slot.unit for slot in slots.values()):
+                for slot in slots.values():
+                    if waiting and slot.unit is None:
+                        slot.give(job, waiting.popleft(), schedule.time_limit)
+                for done in _ended([slot for slot in slots.values() if slot.unit]):
+                    final = attempts.final(done)
+                    if final is None:
+                        waiting.append(next(unit for unit in units if unit.number == done.unit))
+                    else:
+                        yield final
     finally:
         for slot in slots.values():
             slot.stop()
@@ -161,6 +163,11 @@ class _WorkerSlot:
         hint = ", as the system does where memory is short" if code == -signal.SIGKILL else ""
         return f"was killed by signal {-code}{hint}"
 
+    def kill(self) -> None:
+        """Kill the worker without waiting for its end, which may be waited for already."""
+        if self.process is not None:
+            self.process.kill()
+
     def stop(self) -> None:
         """Kill the worker, at any time: files are written atomically."""
         if self.process is not None and self.pipe is not None:
@@ -169,6 +176,11 @@ class _WorkerSlot:
             self.pipe.close()
             os.close(self.life)
         self.process = self.pipe = self.unit = None
+
+
+def _kill(slots: Iterable[_WorkerSlot]) -> None:
+    for slot in slots:
+        slot.kill()
 
 
 def _ended(busy: Sequence[_WorkerSlot]) -> list[Done]:
@@ -208,8 +220,8 @@ def work(pipe: int, life: int) -> None:
 
     threading.Thread(target=watch, daemon=True).start()
     with Connection(pipe) as driver:
-        driver.send(_READY)
         try:
+            driver.send(_READY)
             job = driver.recv()
             while True:
                 driver.send(do_unit(job, driver.recv()))

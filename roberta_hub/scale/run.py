@@ -41,6 +41,7 @@ from roberta_hub.scale.work import (
     file_name,
     read_footer,
 )
+from roberta_hub.signals import cleared
 from roberta_hub.terminal import progress_bar
 from roberta_hub.text.texts import as_strings
 
@@ -165,19 +166,18 @@ def lake(
         plans.check_same(plan, settings, files, folder)
 
         job = plan.job(files, system, folder, verb)
-        try:
-            state = _work(
-                job, plan, _units_of_part(plan.units, part), run_units, schedule, progress
-            )
-            left = len(plan.units) - len(state.notes) - len(state.unread)
-            if not left and is_one_file(path):
-                merge(job, plan.units, path, identity)
-        except OSError:  # the other driver's merge has removed what this one was reading
-            if report := finished():
-                return report
-            raise
-        finally:
-            sweep(system, folder, job.run)
+        with cleared(lambda: sweep(system, folder, job.run)):
+            try:
+                state = _work(
+                    job, plan, _units_of_part(plan.units, part), run_units, schedule, progress
+                )
+                left = len(plan.units) - len(state.notes) - len(state.unread)
+                if not left and is_one_file(path):
+                    merge(job, plan.units, path, identity)
+            except OSError:  # the other driver's merge has removed what this one was reading
+                if report := finished():
+                    return report
+                raise
         if left and (report := finished()):
             return report
     report = Report(

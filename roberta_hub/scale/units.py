@@ -58,10 +58,19 @@ def plan_units(source: LakeSource, source_schema: SourceSchema, unit_rows: int) 
     Raises:
         InputError: a file that cannot be read.
     """
-    cut = _parquet_cuts if source.format == "parquet" else _text_cuts
-    with ThreadPoolExecutor(FOOTER_READERS if source.format == "parquet" else 1) as pool:
-        found = pool.map(lambda file: cut(source, source_schema, file, unit_rows), source.files)
-        parts = list(chain.from_iterable(found))
+    parts: list[UnitRange] = []
+    if source.format == "parquet":
+        pool = ThreadPoolExecutor(FOOTER_READERS)
+        try:
+            found = pool.map(
+                lambda file: _parquet_cuts(source, source_schema, file, unit_rows), source.files
+            )
+            parts += chain.from_iterable(found)
+        finally:
+            pool.shutdown(wait=False, cancel_futures=True)
+    else:  # here, where Ctrl-C ends it: a thread would go on to the end of its file
+        for file in source.files:
+            parts += _text_cuts(source, source_schema, file, unit_rows)
     parts = parts or [(source.files[0], (0, 0, 1, 0))]  # no rows: still a file with the columns
     return [
         WorkUnit(number, file.path, file.size, file.changed, *part)

@@ -10,7 +10,6 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from roberta_hub.shell.options import DEFAULT_MODEL, LakeOptions, Request
-from roberta_hub.shell.writing import sigterm_as_exception
 from roberta_hub.verbs.question import Parts
 
 if TYPE_CHECKING:
@@ -111,5 +110,4 @@ def _call_lake(
     model = request.model or DEFAULT_MODEL
     verb = Verb(request.verb, model, text=columns or None, device=request.device, **own)
     ways = {name: value for name, value in ways.items() if value is not None}
-    with sigterm_as_exception():
-        return lake(str(request.source), str(request.target), verb, **ways)
+    return lake(str(request.source), str(request.target), verb, **ways)

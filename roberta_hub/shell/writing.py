@@ -5,12 +5,9 @@ from __future__ import annotations
 import contextlib
 import io
 import os
-import signal
 import sys
-import threading
 from collections.abc import Callable, Iterator
 from pathlib import Path
-from types import FrameType
 
 import click
 
@@ -101,26 +98,8 @@ def _open_target(path: Path, source: str | None) -> Iterator[io.TextIOWrapper]:
     special = path.exists() and not path.is_file()
     place = contextlib.nullcontext(path) if special else publishing(path)
     with (
-        sigterm_as_exception(),
         place as new,
         open(new, "wb") as file,
         io.TextIOWrapper(file, encoding="utf-8", newline="\n", write_through=True) as stream,
     ):
         yield stream
-
-
-@contextlib.contextmanager
-def sigterm_as_exception() -> Iterator[None]:
-    """Let SIGTERM raise SystemExit, so that no partial file is left."""
-    if threading.current_thread() is not threading.main_thread():
-        yield
-        return
-
-    def end(number: int, frame: FrameType | None) -> None:
-        raise SystemExit(128 + number)
-
-    before = signal.signal(signal.SIGTERM, end)
-    try:
-        yield
-    finally:
-        signal.signal(signal.SIGTERM, before)

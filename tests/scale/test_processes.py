@@ -2,10 +2,14 @@
 
 from __future__ import annotations
 
+import contextlib
+import json
 import os
 import random
 import signal
+import socket
 import subprocess
+import sys
 import time
 from collections.abc import Iterator, Sequence
 from pathlib import Path
@@ -148,6 +152,70 @@ def test_a_stopped_and_a_killed_driver_leave_nothing_but_whole_files(
         path.stat().st_mtime_ns == done.get(path.name, path.stat().st_mtime_ns)
         for path in parts(target)
     )
+
+
+@pytest.mark.parametrize("number", [signal.SIGTERM, signal.SIGHUP])
+def test_a_signal_to_the_driver_leaves_nothing_but_whole_files(
+    tmp_path: Path, model: Path, source: Path, number: int
+) -> None:
+    target = tmp_path / "out"
+    told = {"source": source, "target": target, "model": model, "unit_rows": UNIT, "kind": "Slow"}
+    driver = drive(**told, workers=1)
+    until(lambda: list(target.glob(".part-*.tmp")) or driver.poll() is not None)
+    own = workers(driver.pid)
+    driver.send_signal(number)
+    assert driver.wait(60) == -number
+    until(lambda: not any(process.is_running() for process in own), 10)
+    assert own and bytes_of(target) is not None  # which looks for temporary files
+
+
+def test_a_worker_whose_driver_ended_while_it_started_says_nothing() -> None:
+    ours, theirs = socket.socketpair()
+    end, life = os.pipe()  # `life` stays open: the worker must learn it from the socket
+    handles = (theirs.fileno(), end)
+    worker = subprocess.Popen(
+        [sys.executable, "-c", processes._START, json.dumps(sys.path), *map(str, handles)],
+        pass_fds=handles,
+        stderr=subprocess.PIPE,
+    )
+    for one in (ours, theirs):
+        one.close()
+    _, said = worker.communicate(timeout=60)
+    os.close(end)
+    os.close(life)
+    assert (worker.returncode, said.decode()) == (0, "")
+
+
+def test_ctrl_c_while_a_text_lake_is_planned_answers_within_a_second(
+    tmp_path: Path, model: Path
+) -> None:
+    """The plan of this file takes much longer."""
+    path = tmp_path / "in.csv"
+    with open(path, "w") as file:
+        file.write("premise,hypothesis\n")
+        for _ in range(150):
+            file.write('"A ""dog"" ran, fast.","Some animal slept."\n' * 20_000)
+    driver = drive(source=path, target=tmp_path / "out", model=model)
+    handles = Path(f"/proc/{driver.pid}/fd")
+    # It is opened for its header first, and for long to be planned.
+    until(lambda: path in opened(handles) or driver.poll() is not None)
+    time.sleep(0.5)
+    assert path in opened(handles)
+    began = time.monotonic()
+    driver.send_signal(signal.SIGINT)
+    assert driver.wait(60) != 0
+    assert time.monotonic() - began < 1.0
+    assert not (tmp_path / "out").exists()
+
+
+def opened(handles: Path) -> list[Path]:
+    """The files that a process has open."""
+    found = []
+    with contextlib.suppress(OSError):
+        for handle in handles.iterdir():
+            with contextlib.suppress(OSError):
+                found.append(handle.readlink())
+    return found
 
 
 def test_a_worker_that_cannot_start_is_said_at_once(

@@ -93,7 +93,11 @@ def begun(folder: Path) -> bool:
     return any(path.stat().st_size for path in folder.iterdir() if path.name != "out.csv")
 
 
-@pytest.mark.parametrize(("sent", "status"), [(signal.SIGINT, 130), (signal.SIGTERM, 143)])
+SIGNALS = [(signal.SIGINT, 130), (signal.SIGTERM, -15), (signal.SIGHUP, -1)]
+"""Signals, and the status that the command ends with; a shell calls -15 143, and -1 129."""
+
+
+@pytest.mark.parametrize(("sent", "status"), SIGNALS)
 def test_a_signal_in_a_long_run_leaves_no_file(
     folder: Path, tmp_path: Path, sent: signal.Signals, status: int
 ) -> None:

@@ -33,7 +33,7 @@ from roberta_hub.train.fitting.examples import Examples, read_examples
 from roberta_hub.train.fitting.fit import prepare_classifier
 from roberta_hub.train.fitting.learning_options import LearningOptions
 from roberta_hub.train.fitting.model_card import fit_command
-from roberta_hub.train.fitting.model_folder import staging_folder, write_folder
+from roberta_hub.train.fitting.model_folder import holds_model, staging_folder, write_folder
 from roberta_hub.train.settings import Config
 
 pytestmark = pytest.mark.filterwarnings("ignore:.*rows are few to learn from")
@@ -725,7 +725,7 @@ except KeyboardInterrupt:
 
 @pytest.mark.system
 @pytest.mark.parametrize("to", ["mine", "memory"])
-@pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM])
+@pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM, signal.SIGHUP])
 def test_a_signal_leaves_nothing(base: Path, tmp_path: Path, to: str, number: int) -> None:
     output = [tmp_path / "mine"] if to == "mine" else []
     run = forks.start("-c", RUN, base, tmp_path, *output, stdout=forks.PIPE)
@@ -751,13 +751,48 @@ with staging_folder(None):
 
 
 @pytest.mark.system
-def test_sigterm_outside_of_an_update_leaves_nothing_either(tmp_path: Path) -> None:
+@pytest.mark.parametrize("number", [signal.SIGTERM, signal.SIGHUP])
+def test_a_signal_outside_of_an_update_leaves_nothing_either(tmp_path: Path, number: int) -> None:
     run = forks.start("-c", CHOOSING, tmp_path, stdout=forks.PIPE)
     assert run.stdout is not None and run.stdout.readline().strip() == "ready"
     assert len(list(tmp_path.iterdir())) == 1
-    run.send_signal(signal.SIGTERM)
-    assert run.wait(60) == 128 + signal.SIGTERM
+    run.send_signal(number)
+    assert run.wait(60) == -number
     assert list(tmp_path.iterdir()) == []
+
+
+OVER_AND_OVER = """
+import sys, torch, roberta_hub
+from pathlib import Path
+from roberta_hub.train.fitting.model_folder import holds_model, staging_folder, write_folder
+torch.set_num_threads(1)
+roberta, output = roberta_hub.load_model(sys.argv[1]), Path(sys.argv[2])
+print("ready", flush=True)
+for number in range(10_000):
+    with staging_folder(output) as work:
+        for name in "abc":
+            (work / name).mkdir()
+            (work / name / "state").write_bytes(bytes(1000))
+        write_folder(roberta, output, f"card {number}")
+"""
+
+
+@pytest.mark.system
+@pytest.mark.parametrize("number", [signal.SIGTERM, signal.SIGHUP])
+def test_a_signal_at_any_instant_leaves_nothing(base: Path, tmp_path: Path, number: int) -> None:
+    """The folder is made, filled, written and cleared all the time; the model is whole after it."""
+    draw = random.Random(number)
+    for _ in range(12):
+        run = forks.start("-c", OVER_AND_OVER, base, tmp_path / "mine", stdout=forks.PIPE)
+        assert run.stdout is not None and run.stdout.readline().strip() == "ready"
+        time.sleep(draw.random() / 4)
+        run.send_signal(number)
+        assert run.wait(60) == -number
+        assert left(tmp_path) in ([], ["mine"])
+        if (tmp_path / "mine").exists():
+            assert not [path for path in (tmp_path / "mine").iterdir() if path.name[0] == "."]
+            assert holds_model(tmp_path / "mine")
+            roberta_hub.load_model(tmp_path / "mine")
 
 
 @pytest.mark.system

@@ -3,14 +3,11 @@
 from __future__ import annotations
 
 import os
-import signal
 import stat
 import tempfile
-import threading
 from collections.abc import Iterator
 from contextlib import ExitStack, contextmanager
 from pathlib import Path
-from types import FrameType
 
 from roberta_hub.arguments import path_of
 from roberta_hub.errors import InputError, Remedy, RobertaHubError
@@ -70,7 +67,7 @@ def holds_model(directory: Path) -> bool:
 
 @contextmanager
 def staging_folder(output: Path | None) -> Iterator[Path]:
-    """Lend a folder for the run, which is gone afterwards, also where SIGTERM ends the process.
+    """Lend a folder for the run, which is gone afterwards, also where a signal ends the process.
 
     It is next to `output`, or inside it if only `output` is writable, as in a container's mount.
     Without an output it is in the system's folder for temporary files, for its
@@ -79,7 +76,7 @@ def staging_folder(output: Path | None) -> Iterator[Path]:
     Raises:
         InputError: nothing can be written there.
     """
-    with sigterm_as_exit(), _in_temporary() if output is None else _sibling_folder(output) as work:
+    with _in_temporary() if output is None else _sibling_folder(output) as work:
         yield work
 
 
@@ -88,28 +85,6 @@ def _in_temporary() -> Iterator[Path]:
     with staging(Path(tempfile.gettempdir()) / "roberta-hub-fit") as work:
         work.chmod(0o700)
         yield work
-
-
-@contextmanager
-def sigterm_as_exit() -> Iterator[None]:
-    """Have SIGTERM end the process by SystemExit, so that what was begun is cleared away.
-
-    Where the program has an answer of its own to the signal, or in another thread than the main
-    one, nothing changes.
-    """
-
-    def end(number: int, frame: FrameType | None) -> None:
-        raise SystemExit(128 + number)
-
-    main = threading.current_thread() is threading.main_thread()
-    if not main or signal.getsignal(signal.SIGTERM) is not signal.SIG_DFL:
-        yield
-        return
-    signal.signal(signal.SIGTERM, end)
-    try:
-        yield
-    finally:
-        signal.signal(signal.SIGTERM, signal.SIG_DFL)
 
 
 @contextmanager

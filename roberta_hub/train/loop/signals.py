@@ -1,4 +1,4 @@
-"""Stops a run on Ctrl-C or SIGTERM: after the update at hand, on a second Ctrl-C at once."""
+"""Stops a run on Ctrl-C, SIGTERM or SIGHUP: after the update at hand; a second Ctrl-C at once."""
 
 from __future__ import annotations
 
@@ -6,6 +6,8 @@ import signal
 import threading
 from types import FrameType
 from typing import Any
+
+from roberta_hub.signals import ENDING
 
 
 class Signals:
@@ -17,8 +19,9 @@ class Signals:
 
     def __enter__(self) -> Signals:
         if threading.current_thread() is threading.main_thread():
-            for number in (signal.SIGINT, signal.SIGTERM):
-                self._before[number] = signal.signal(number, self._note)
+            for number in (signal.SIGINT, *ENDING):
+                if signal.getsignal(number) is not signal.SIG_IGN:  # as nohup has SIGHUP
+                    self._before[number] = signal.signal(number, self._note)
         return self
 
     def __exit__(self, *error: object) -> None:
