@@ -8,7 +8,6 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from functools import lru_cache
-from importlib.util import find_spec
 from typing import Any
 
 import torch
@@ -32,8 +31,8 @@ def packed_attention(
 
     Shapes: query, key, value and the result (N, C).
     """
-    if not dropout and _has_ragged_kernel(query, num_heads):
-        return _ragged(query, key, value, batch, num_heads=num_heads)
+    if _has_ragged_kernel(query, num_heads):
+        return _ragged(query, key, value, batch, num_heads=num_heads, dropout=dropout)
     if len(batch.runs) == 1:
         return _attend(query, key, value, batch.runs[0], num_heads=num_heads, dropout=dropout)
     sizes = [count * length for count, length in batch.runs]
@@ -53,8 +52,8 @@ def one_row_attention(
 
     Shapes: query and the result (B, C); key and value (N, C).
     """
-    if not dropout and _has_ragged_kernel(query, num_heads):
-        return _ragged(query, key, value, batch, num_heads=num_heads)
+    if _has_ragged_kernel(query, num_heads):
+        return _ragged(query, key, value, batch, num_heads=num_heads, dropout=dropout)
     mixed, sequence, row = [], 0, 0
     for count, length in batch.runs:
         sequences, rows = slice(sequence, sequence + count), slice(row, row + count * length)
@@ -96,42 +95,55 @@ def some_rows_attention(
 
 
 def _ragged(
-    query: Tensor, key: Tensor, value: Tensor, batch: PackedBatch, *, num_heads: int
+    query: Tensor,
+    key: Tensor,
+    value: Tensor,
+    batch: PackedBatch,
+    *,
+    num_heads: int,
+    dropout: float,
 ) -> Tensor:
-    """Run all sequences in one call of FlashAttention's kernel for ragged batches (Dao 2023).
+    """Run all sequences in one call of a GPU's kernel for ragged batches (Rabe and Staats 2021).
 
     Shapes: query and the result (N, C), or (B, C) for one token of each sequence; key and value (N,
     C).
     """
-    from torch.nn.attention.varlen import varlen_attn
-
     one = query.size(0) != key.size(0)
     steps = torch.arange(len(batch.lengths) + 1, dtype=torch.int32, device=query.device)
     longest = max(batch.lengths)
-    q, k, v = (x.view(len(x), num_heads, -1) for x in (query, key, value))  # (N, H, D)
-    mixed = varlen_attn(
-        q, k, v, steps if one else batch.bounds, batch.bounds, 1 if one else longest, longest
-    )
-    assert isinstance(mixed, Tensor)  # a tuple only with return_lse
-    return mixed.flatten(1)
+    q, k, v = (x.view(1, len(x), num_heads, -1) for x in (query, key, value))  # (1, N, H, D)
+    mixed: Tensor = torch.ops.aten._efficient_attention_forward(
+        q,
+        k,
+        v,
+        None,  # no bias
+        steps if one else batch.bounds,
+        batch.bounds,
+        1 if one else longest,
+        longest,
+        dropout,
+        0,  # no mask but the sequences' bounds
+        compute_log_sumexp=torch.is_grad_enabled(),  # for the backward pass
+    )[0]
+    return mixed.reshape(len(query), -1)
 
 
 def _has_ragged_kernel(query: Tensor, num_heads: int) -> bool:
     size = query.size(-1) // num_heads
     return (
         query.is_cuda
-        and query.dtype in (torch.float16, torch.bfloat16)
+        and query.dtype in (torch.float32, torch.float16, torch.bfloat16)
         and len(query) > 0
-        and size % 8 == 0
+        and size * query.element_size() % 16 == 0  # the kernel reads 16 bytes at once
         and size <= 256
-        and _has_varlen(query.device)
+        and _has_kernel(query.device)
     )
 
 
 @lru_cache(maxsize=8)
-def _has_varlen(device: torch.device) -> bool:
-    """Whether this torch (2.10 or later) and GPU (Ampere or later) have the kernel."""
-    there = find_spec("torch.nn.attention.varlen") is not None
+def _has_kernel(device: torch.device) -> bool:
+    """Whether this torch and GPU (NVIDIA, Ampere or later) have the kernel."""
+    there = hasattr(torch.ops.aten, "_efficient_attention_forward") and torch.version.hip is None
     return there and torch.cuda.get_device_capability(device) >= (8, 0)
 
 

@@ -168,7 +168,7 @@ def _slots(lengths: tuple[int, ...], device: torch.device | None) -> Tensor | No
 
 def moved(tensor: Tensor, device: torch.device | None) -> Tensor:
     """Return a tensor of the CPU on another device; a GPU fetches it without the CPU waiting."""
-    if device is None or device.type != "cuda":
+    if device is None or device.type != "cuda" or tensor.device.type != "cpu":
         return tensor.to(device)
     return tensor.pin_memory().to(device, non_blocking=True)
 

@@ -28,7 +28,7 @@ def learner(tmp_path: Path) -> Learner:
 
 
 def weights(learner: Learner) -> dict[str, Tensor]:
-    return {name: value.clone() for name, value in learner.model.state_dict().items()}
+    return {name: value.cpu().clone() for name, value in learner.model.state_dict().items()}
 
 
 def same(one: dict[str, Tensor], other: dict[str, Tensor]) -> bool:

@@ -48,7 +48,7 @@ def numbers(directory):
 def assert_same(one, other):
     assert type(one) is type(other)
     if isinstance(one, torch.Tensor):
-        assert torch.equal(one, other)
+        assert torch.equal(one.cpu(), other.cpu())
     elif isinstance(one, dict):
         assert one.keys() == other.keys()
         for key in one:
