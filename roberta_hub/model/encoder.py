@@ -28,6 +28,7 @@ from roberta_hub.model.attention import (
 )
 from roberta_hub.model.compiled import CompiledRun
 from roberta_hub.model.embeddings import EmbeddingModules, packed_segments, padded_segments
+from roberta_hub.model.forks import check_threads, model_made
 from roberta_hub.model.layer import PreparedLayer, TransformerLayer, prepare_layers
 from roberta_hub.model.matrices import Dtype
 from roberta_hub.model.packing import (
@@ -58,6 +59,7 @@ class TransformerEncoder(nn.Module):
 
     def __init__(self, config: RobertaConfig) -> None:
         super().__init__()
+        model_made()
         c, eps = config.embed_dim, config.layer_norm_eps
         self.vocab_size = config.vocab_size
         self.padding_idx = config.padding_idx
@@ -272,6 +274,7 @@ class TransformerEncoder(nn.Module):
     def _embed_packed(
         self, batch: PackedBatch, token_embeddings: Tensor | None = None, *, compiled: bool = False
     ) -> Tensor:
+        check_threads()
         segments = None
         if self.separator_idx is not None:
             segments = packed_segments(
@@ -294,6 +297,7 @@ class TransformerEncoder(nn.Module):
         token_embeddings: Tensor | None,
         segments: Tensor | None = None,
     ) -> Tensor:
+        check_threads()
         positions = real.long().cumsum(1) * real + self.padding_idx
         if segments is None and self.separator_idx is not None:
             segments = padded_segments(tokens, real, separator=self.separator_idx)
