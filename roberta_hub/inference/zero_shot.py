@@ -165,6 +165,20 @@ class ZeroShotModel:
             )
         return name
 
+    def check_contradiction(self, head: str) -> None:
+        """Check that a head says which class is weighed against entailment.
+
+        Raises:
+            InputError: it has more than two classes, and no label says contradiction.
+        """
+        labels = self.heads.labels(head)
+        if len(labels) > 2 and contradiction_index(labels) is None:
+            raise InputError(
+                f"head {head!r} has the classes {', '.join(labels[:6])}; a label by itself is "
+                "entailment against contradiction, and they do not say which is contradiction",
+                remedy=_SAY_THE_ORDER,
+            )
+
     def _judges_entailment(self, head: str) -> bool:
         labels = self.heads.labels(head)
         return len(labels) > 1 and entails(labels) and self.heads.inputs(head) == "pair"
@@ -204,6 +218,8 @@ def zero_shot(
     words = labels if way == "entailment" else list(map(in_words, labels))
     hypotheses = [hypothesis.replace("{}", word) for word in words]
     by_itself = multi_label or len(labels) == 1
+    if asked is not None and by_itself:
+        model.check_contradiction(asked)
     scores = _scores(model, texts, words, hypotheses, asked, way, by_itself=by_itself)
     thresholds = [DEFAULT_THRESHOLD] * len(labels) if multi_label else None
     return [Prediction.of(labels, row, thresholds) for row in scores.tolist()]
@@ -267,7 +283,7 @@ def _entailed(table: Tensor, classes: Sequence[str], *, against: bool) -> Tensor
     Args:
         table: the head's logits.
         classes: of the head.
-        against: subtract the logits of "contradiction", or else of all other classes; for a
+        against: subtract the logits of contradiction, of two classes those of the other; for a
             probability per label.
     """
     own, other = entailment_index(classes), contradiction_index(classes)
@@ -275,8 +291,7 @@ def _entailed(table: Tensor, classes: Sequence[str], *, against: bool) -> Tensor
     entailed = table[..., own]
     if not against:
         return entailed
-    rivals = [k for k in range(len(classes)) if k != own] if other is None else [other]
-    return entailed - table[..., rivals].logsumexp(-1)
+    return entailed - table[..., 1 - own if other is None else other]
 
 
 def _entailments(

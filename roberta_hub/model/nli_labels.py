@@ -24,13 +24,23 @@ def entailment_index(labels: Sequence[str]) -> int | None:
 
 
 def contradiction_index(labels: Sequence[str]) -> int | None:
-    """Find the class that means contradiction, as `entailment_index` does; None: there is none.
+    """Find the class that means contradiction; None: no label says it.
+
+    That is "contradiction", else the only label that begins with "contr", else "c" as "e" is found,
+    else of three the one next to entailment and "neutral".
 
     Example:
         >>> contradiction_index(["e", "n", "c"]), contradiction_index(["entails", "contradicts"])
         (2, 1)
+        >>> contradiction_index(["refuted", "neutral", "entailed"])
+        0
     """
-    return _nli_class(labels, "contradiction", "contra")
+    found = _nli_class(labels, "contradiction", "contr")
+    others = (entailment_index(labels), _nli_class(labels, "neutral", "neutr"))
+    known = {index for index in others if index is not None}
+    if found is None and len(labels) == 3 and len(known) == 2:
+        (found,) = {0, 1, 2} - known
+    return found
 
 
 def _nli_class(labels: Sequence[str], name: str, start: str) -> int | None:
@@ -39,5 +49,5 @@ def _nli_class(labels: Sequence[str], name: str, start: str) -> int | None:
         return names.index(name)
     found = [i for i, own in enumerate(names) if own.startswith(start)]
     if not found and {"c", "e"} <= set(names) <= {"c", "e", "n"}:
-        found = [names.index(start[0])]
+        found = [i for i, own in enumerate(names) if own == start[0]]
     return found[0] if len(found) == 1 else None

@@ -124,6 +124,8 @@ def test_one_label_has_a_probability_of_its_own(tiny: RobertaHubInterface, by: A
         ("Contradicted", "Neither", "Entailed"),
         ("c", "n", "e"),
         ("C", "N", "E"),
+        ("CONTR", "NEUTRAL", "ENTAIL"),
+        ("refuted", "neutral", "entailment"),
     ],
 )
 def test_heads_for_entailment_are_found_by_their_labels(
@@ -172,6 +174,22 @@ def test_a_head_with_numbers_is_refused_until_somebody_says_the_order(
 )
 def test_which_class_is_entailment(labels: list[str], index: int | None) -> None:
     assert entailment_index(labels) == index
+
+
+def test_of_three_classes_one_must_be_contradiction(tiny: RobertaHubInterface) -> None:
+    """Where a label has a probability of its own; without one the class is not asked."""
+    own = copy.copy(tiny)
+    own.labels = {"mnli": ("refuted", "unclear", "entailment")}
+    shown = own.zero_shot(TEXTS, LABELS, by="entailment")
+    assert shown == tiny.zero_shot(TEXTS, LABELS, by="entailment")
+    for labels, several in ((LABELS, True), (LABELS[:1], False)):
+        with pytest.raises(InputError, match=r"refuted, unclear, entailment.*contradiction") as e:
+            own.zero_shot(TEXTS, labels, by="entailment", multi_label=several)
+        assert "id2label" in e.value.remedy.in_shell
+    own.labels["mnli"] = ("contradiction", "unclear", "entailment")
+    assert own.zero_shot(TEXTS, LABELS, by="entailment", multi_label=True) == tiny.zero_shot(
+        TEXTS, LABELS, by="entailment", multi_label=True
+    )
 
 
 @pytest.mark.parametrize("named", [None, {f"LABEL_{i}": i for i in range(3)}])

@@ -1,10 +1,17 @@
-"""The metrics are scikit-learn's, scipy's and SQuAD's scripts', on degenerate tables too."""
+"""The metrics are scikit-learn's, scipy's and SQuAD's scripts', on degenerate tables too.
+
+The numbers of tests/data/squad_scores.json are recorded: for SQuAD 1.1 what the functions of its
+evaluate-v1.1.py give, for 2.0 those of evaluate-v2.0.py as transformers 4.57.6 had them in
+data/metrics/squad_metrics.py.
+"""
 
 from __future__ import annotations
 
+import json
 import math
 import random
 import warnings
+from pathlib import Path
 
 import pytest
 import torch
@@ -188,3 +195,20 @@ def test_squads_scripts(unanswerable, row):
     answered, answers, exact, f1 = row
     found = squad_score(answered, answers, unanswerable=unanswerable)
     assert found == pytest.approx((exact, f1))
+
+
+RECORDED = json.loads(
+    (Path(__file__).parents[1] / "data" / "squad_scores.json").read_text(encoding="utf-8")
+)
+
+
+@pytest.mark.parametrize("version", ["squad 1.1", "squad 2.0"])
+def test_squads_scripts_on_random_answers(version):
+    """Of articles, punctuation, capitals, scripts and blanks of every kind."""
+    rows = [row for row in RECORDED if row[version] is not None]
+    assert len(rows) > 150
+    for row in rows:
+        found = squad_score(row["said"], row["answers"], unanswerable=version == "squad 2.0")
+        assert found == pytest.approx(tuple(row[version])), row
+    numbers = [tuple(row[version]) for row in rows]
+    assert {(0, 0), (1, 1)} < set(numbers)
