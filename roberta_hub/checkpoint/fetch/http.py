@@ -217,19 +217,20 @@ def _attempt(session: requests.Session, partial: _Partial, label: str | None, co
 def _open(session: requests.Session, partial: _Partial) -> requests.Response:
     """Send the request, follow redirects, and return an answer with a body.
 
-    Only redirects that `safe_url` allows are followed.
+    Each address is checked as it is sent, that of the first request too; see `safe_url`.
     """
     import requests
 
-    url = partial.url
+    url, origin = partial.url, partial.url
     for _ in range(MAX_REDIRECTS + 1):
         try:
-            response = session.get(
-                url,
-                stream=True,
-                timeout=TIMEOUT_SECONDS,
-                allow_redirects=False,
-                headers=partial.headers(),
+            request = session.prepare_request(
+                requests.Request("GET", url, headers=partial.headers())
+            )
+            _check_address(str(request.url), origin)
+            settings = session.merge_environment_settings(request.url, {}, True, None, None)
+            response = session.send(
+                request, timeout=TIMEOUT_SECONDS, allow_redirects=False, **settings
             )
         except requests.exceptions.SSLError as error:
             raise DownloadError(
@@ -250,7 +251,7 @@ def _open(session: requests.Session, partial: _Partial) -> requests.Response:
             _require_body(response, url, ranged=partial.continues)
             return response
         response.close()
-        url = safe_url(response.headers["location"], url)
+        origin, url = url, safe_url(response.headers["location"], url)
     raise DownloadError(
         f"{partial.url}: gave up after {MAX_REDIRECTS} redirects, the last to {url}"
     )
@@ -280,20 +281,35 @@ def _unreachable(error: BaseException) -> str | None:
 def safe_url(location: str, origin: str) -> str:
     """Return where `origin`, a URL or a variable's name, leads; refuse all but https.
 
-    Plain http is for this machine only, and not for an origin that was https.
+    Plain http is for this machine only, and not for an origin that was https. The address is what
+    `requests` makes of it: the same text is one host to one parser and another to the next.
     """
+    import requests
+
     try:
-        url = urljoin(origin, location)
-        parts, downgrade = urlsplit(url), urlsplit(origin).scheme == "https"
-        local = parts.scheme == "http" and parts.hostname in LOOPBACK_HOSTS and not downgrade
-    except ValueError as error:
+        url = requests.Request("GET", urljoin(origin, location)).prepare().url or ""
+        _check_address(url, origin)
+    except ValueError as error:  # of requests and urllib3 too
         raise DownloadError(f"{origin} leads to {location!r}, not a URL ({error})") from error
-    if parts.scheme != "https" and not local:
+    return url
+
+
+def _check_address(url: str, origin: str) -> None:
+    """Refuse an address that `requests` has prepared, unless it is https or of this machine.
+
+    `requests` and `urllib3` read it once more, each by its own parser, to find the host.
+    """
+    from urllib3.util import parse_url
+
+    parts, again = urlsplit(url), parse_url(url)
+    downgrade = urlsplit(origin).scheme == "https"
+    hosts = {(parts.hostname or "").strip("[]"), (again.host or "").strip("[]").lower()}
+    local = hosts <= {*LOOPBACK_HOSTS} and parts.scheme == again.scheme == "http" and not downgrade
+    if not local and not (len(hosts) == 1 and parts.scheme == again.scheme == "https"):
         raise DownloadError(
             f"{origin} leads to {url!r}, refused: only https is followed (http on this machine). "
             f"Check the network and {MIRROR_ENV}, {MANUAL_REMEDY}"
         )
-    return url
 
 
 def _require_body(response: requests.Response, url: str, *, ranged: bool) -> None:
