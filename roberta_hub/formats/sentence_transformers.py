@@ -182,7 +182,18 @@ def read_sentence_settings(folder: Folder) -> SentenceSettings | None:
             layers=tuple(specs[:-1] if normalize else specs),
         )
     except InputError as error:
-        raise CheckpointError(error.what, place=str(folder), remedy=error.remedy) from None
+        field, _, rest = error.what.partition(" ")
+        what = f"{_KEYS_OF_FIELDS.get(field, field)} {rest}"
+        raise CheckpointError(what, place=str(folder), remedy=error.remedy) from None
+
+
+_KEYS_OF_FIELDS = {
+    "default_prompt": "default_prompt_name",
+    "lower_case": "do_lower_case",
+    "max_length": "max_seq_length",
+    "similarity": "similarity_fn_name",
+}
+"""Fields of `SentenceSettings` that have another name in the files, which an error says."""
 
 
 def read_layers(
