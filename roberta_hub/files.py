@@ -177,11 +177,14 @@ def publishing(target: Path, stage: Path | None = None) -> Iterator[Path]:
 
     `target` is at every instant the old file or the complete new one. Several at once write files
     of their own, and the last one stays. Where the block raises, or a signal ends the process in
-    it, nothing is left.
+    it, nothing is left. Who may read the old file may read the new one, and nobody else.
 
     Args:
         target: the file.
         stage: the temporary name, on the same disk; None: a hidden one in the same folder.
+
+    Raises:
+        OSError: the disk refuses; it names the target, not the temporary file.
 
     Example:
         >>> import pathlib, tempfile
@@ -191,11 +194,80 @@ def publishing(target: Path, stage: Path | None = None) -> Iterator[Path]:
         >>> path.read_text()
         'whole'
     """
-    stage = stage or target.with_name(f".{target.name}.{uuid.uuid4().hex}.tmp")
-    with cleared(lambda: remove(stage)):
+    stage = stage or target.with_name(f".{short_name(target.name)}.{uuid.uuid4().hex}.tmp")
+    with cleared(lambda: remove(stage)), _named(stage, target):
+        _make_as_private(stage, target)
         yield stage
-        _flush_file(stage)
+        _flush_written(stage)
         os.replace(stage, target)
+
+
+DISK_ERRORS = (errno.ENOSPC, errno.EDQUOT, errno.EFBIG, errno.EROFS, errno.EIO)
+"""Errors of a disk that is full, read-only or broken, which often name no file."""
+
+
+def reason_of(error: Exception) -> str:
+    """Say why a disk refuses, in words for a person: without a number, or a temporary's name.
+
+    Example:
+        >>> reason_of(OSError(28, "No space left on device", ".out.tmp"))
+        'No space left on device'
+    """
+    if isinstance(error, OSError) and error.strerror:
+        return error.strerror
+    return f"{type(error).__name__}: {(str(error).splitlines() or [''])[0][:200]}"
+
+
+NAME_BYTES = 100
+"""Bytes of a name inside the name of a temporary file; most disks take 255 for all of it."""
+
+
+def short_name(name: str) -> str:
+    """Name a target in the name of a temporary file, which a long one would make too long.
+
+    Example:
+        >>> short_name("model.onnx"), len(short_name(250 * "a"))
+        ('model.onnx', 100)
+    """
+    data = os.fsencode(name)
+    if len(data) <= NAME_BYTES:
+        return name
+    digest = hashlib.sha256(data).hexdigest()[:12]
+    return f"{data[: NAME_BYTES - 13].decode(errors='ignore')}-{digest}"
+
+
+def _make_as_private(stage: Path, target: Path) -> None:
+    """Make an empty file that is as private as the one whose place it takes."""
+    try:
+        mode = stat.S_IMODE(target.stat().st_mode) & 0o777
+    except (OSError, ValueError):  # there is none: the user's umask decides
+        return
+    handle = os.open(stage, os.O_WRONLY | os.O_CREAT | os.O_TRUNC, 0o600)
+    try:
+        with contextlib.suppress(OSError):  # a disk without modes
+            os.chmod(handle if os.chmod in os.supports_fd else stage, mode)
+    finally:
+        os.close(handle)
+    os.utime(stage, (0, 0))
+
+
+def _flush_written(stage: Path) -> None:
+    """Have the disk hold a stage; FileNotFoundError if nothing was written into it."""
+    if stage.stat().st_mtime == 0:  # as `_make_as_private` leaves it
+        raise FileNotFoundError(errno.ENOENT, "nothing was written", str(stage))
+    _flush_file(stage)
+
+
+@contextlib.contextmanager
+def _named(stage: Path, target: Path) -> Iterator[None]:
+    """Let errors of the disk name the file that a user knows."""
+    try:
+        yield
+    except OSError as error:
+        ours = error.filename is None and error.errno in DISK_ERRORS
+        if isinstance(error, RobertaHubError) or not (ours or error.filename == str(stage)):
+            raise
+        raise OSError(error.errno, error.strerror, str(target)) from error
 
 
 def publish_new(stage: Path, target: Path) -> bool:
@@ -291,6 +363,8 @@ def publishing_all(directory: Path, obsolete: Sequence[str] = ()) -> Iterator[Pa
     with cleared(lambda: _remove_empty(made)):
         directory.mkdir(parents=True, exist_ok=True)
         with staging(directory / "save") as work:
+            with contextlib.suppress(OSError):
+                work.chmod(0o700)  # the files have their own modes once they are moved
             yield work
             files = sorted(path.relative_to(work) for path in work.rglob("*") if path.is_file())
             for file in files:  # found out before anything moves
@@ -317,6 +391,8 @@ def _move(work: Path, directory: Path, files: Sequence[Path], obsolete: Sequence
         with held_back():
             for file in ordered:
                 (directory / file).parent.mkdir(exist_ok=True)
+                with contextlib.suppress(OSError):  # there is none: the user's umask decides
+                    shutil.copymode(directory / file, work / file)
                 os.replace(work / file, directory / file)
                 moved += 1
             for name in obsolete:
@@ -372,7 +448,7 @@ def staging(target: Path, *, locked: bool = False) -> Iterator[Path]:
     """
     remove_leftovers(target, locked=locked)
     # Not tempfile.mkdtemp: its mode 0700 would survive a rename and lock other users out.
-    work = target.with_name(f".incomplete-{target.name}~{stage_tag()}")
+    work = target.with_name(f".incomplete-{short_name(target.name)}~{stage_tag()}")
     with cleared(lambda: remove(work)):
         work.mkdir()
         yield work
@@ -380,7 +456,7 @@ def staging(target: Path, *, locked: bool = False) -> Iterator[Path]:
 
 def old_name(target: Path) -> Path:
     """Temporary name of `target` during a replacement; `remove_leftovers` restores it."""
-    return target.with_name(f".old-{target.name}~{stage_tag()}")
+    return target.with_name(f".old-{short_name(target.name)}~{stage_tag()}")
 
 
 def leftovers(target: Path) -> list[Path]:
@@ -388,7 +464,7 @@ def leftovers(target: Path) -> list[Path]:
     return [
         path
         for kind in ("incomplete", "old")
-        for path in target.parent.glob(f".{kind}-{glob.escape(target.name)}~*")
+        for path in target.parent.glob(f".{kind}-{glob.escape(short_name(target.name))}~*")
     ]
 
 

@@ -27,7 +27,7 @@ from roberta_hub.export.check import check
 from roberta_hub.export.graph import ExportedAnswer, Graph, Output, find_answer
 from roberta_hub.export.stages import stage
 from roberta_hub.export.target import check_vacant, earlier_files
-from roberta_hub.files import publishing_all, write_files
+from roberta_hub.files import publishing_all, reason_of, write_files
 from roberta_hub.formats import saving
 from roberta_hub.inference.features import Pooling
 from roberta_hub.inference.mode import evaluating
@@ -268,7 +268,6 @@ def _disk_errors_explained(directory: Path) -> Iterator[None]:
         raise
     except OSError as error:
         raise CheckpointError(
-            f"{str(directory)[:300]}: cannot be written ({type(error).__name__}: "
-            f"{str(error)[:200]}); what was there is as before. Free some room or choose another "
-            "directory"
+            f"{str(directory)[:300]}: cannot be written ({reason_of(error)}); what was there is as "
+            "before. Free some room or choose another directory"
         ) from error

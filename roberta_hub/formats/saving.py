@@ -14,7 +14,7 @@ from roberta_hub.arguments import kind_of, path_of, short_repr
 from roberta_hub.checkpoint.checkpoint import LM_WEIGHT, Checkpoint
 from roberta_hub.config import Inputs
 from roberta_hub.errors import CheckpointError, InputError, InputTypeError, RobertaHubError
-from roberta_hub.files import publishing_all
+from roberta_hub.files import publishing_all, reason_of
 from roberta_hub.folder import Folder
 from roberta_hub.formats.huggingface import description, files_beside
 from roberta_hub.formats.source import FORMATS, formats_in
@@ -192,9 +192,8 @@ def write(
         raise
     except (OSError, RuntimeError) as error:  # RuntimeError: torch.save
         raise CheckpointError(
-            f"{str(directory)[:300]}: cannot be written ({type(error).__name__}: "
-            f"{str(error).splitlines()[0][:200]}); what was there is as before. Free some room or "
-            "choose another directory"
+            f"{str(directory)[:300]}: cannot be written ({reason_of(error)}); what was there is as "
+            "before. Free some room or choose another directory"
         ) from error
 
 

@@ -139,7 +139,9 @@ def raw_lines(
         with _open(path) as file, unchanged(path, file.fileno(), begun):
             yield from chain.from_iterable(split_lines(blocks(file.read, BLOCK_BYTES), most))
     except (OSError, EOFError, lzma.LZMAError, zlib.error) as error:
-        damaged = "; damaged, or not what its name says" if path.suffix in (".gz", ".xz") else ""
+        damaged = (
+            "; damaged, or not what its name says" if path.suffix.lower() in (".gz", ".xz") else ""
+        )
         raise InputError(f"{path}: cannot be read: {error}{damaged}") from None
 
 
@@ -209,8 +211,9 @@ def check_file(path: Path) -> None:
 
 
 def _open(path: Path) -> IO[bytes]:
-    if path.suffix == ".xz":
+    ending = path.suffix.lower()
+    if ending == ".xz":
         return lzma.open(path)
-    if path.suffix == ".gz":
+    if ending == ".gz":
         return gzip.open(path)  # type: ignore[return-value]
     return open(path, "rb")

@@ -9,6 +9,7 @@ from collections.abc import Iterator, Sequence
 from typing import Any
 
 from roberta_hub.errors import InputError
+from roberta_hub.files import short_name
 from roberta_hub.scale.columns import arrow
 from roberta_hub.scale.outputs import TEMPORARY_ENDING, is_local, write_whole
 from roberta_hub.scale.plan import PLAN_FILE
@@ -90,7 +91,7 @@ def discard(folder: str, path: str) -> None:
                 os.unlink(os.path.join(folder, old))
         os.rmdir(folder)  # unless it holds other files
     for old in os.listdir(parent):
-        if old.startswith(f".{name}.") and old.endswith(TEMPORARY_ENDING):
+        if old.startswith(f".{short_name(name)}.") and old.endswith(TEMPORARY_ENDING):
             with contextlib.suppress(OSError):
                 os.unlink(os.path.join(parent, old))
 

@@ -11,7 +11,7 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
-from roberta_hub.files import flush_path, publish_new, publishing
+from roberta_hub.files import flush_path, publish_new, publishing, short_name
 from roberta_hub.scale.columns import arrow
 
 FRESH_SECONDS = 60
@@ -43,7 +43,8 @@ def write_whole(system: Any, path: str, run: str) -> Iterator[Any]:
         put(system, path, buffer.getvalue())
         return
     folder, name = os.path.split(path)
-    temporary = os.path.join(folder, f".{name}.{run}.{uuid.uuid4().hex[:8]}{TEMPORARY_ENDING}")
+    begin = f".{short_name(name)}.{run}"
+    temporary = os.path.join(folder, f"{begin}.{uuid.uuid4().hex[:8]}{TEMPORARY_ENDING}")
     with publishing(Path(path), Path(temporary)) as stage, open(stage, "wb") as file:
         yield file
     flush_path(Path(folder))

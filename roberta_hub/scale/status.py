@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+import os
 from dataclasses import dataclass, field
 
 from roberta_hub.errors import InputError
+from roberta_hub.files import short_name
 from roberta_hub.scale.merge import merged_rows
 from roberta_hub.scale.outputs import list_files, read_json_file
 from roberta_hub.scale.plan import load
@@ -17,6 +19,8 @@ MANIFEST_FILE = "_manifest.json"
 SUCCESS_FILE = "_SUCCESS"
 ONE_FILE_ENDINGS = (".parquet", ".pq")
 """Endings of targets that are one file, merged from the units' files at the end."""
+LONGEST_NAME_BYTES = 255
+"""Bytes of a name on most disks."""
 
 
 @dataclass(frozen=True)
@@ -75,7 +79,12 @@ def folder_of(path: str) -> str:
         >>> folder_of("out"), folder_of("out.parquet")
         ('out', 'out.parquet.units')
     """
-    return f"{path}.units" if is_one_file(path) else path
+    if not is_one_file(path):
+        return path
+    parent, name = os.path.split(path)
+    if len(os.fsencode(name)) > LONGEST_NAME_BYTES - len(".units"):
+        name = short_name(name)
+    return os.path.join(parent, f"{name}.units")
 
 
 def is_one_file(path: str) -> bool:

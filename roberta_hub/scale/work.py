@@ -6,7 +6,6 @@ several may do the same unit.
 
 from __future__ import annotations
 
-import errno
 import hashlib
 import json
 import os
@@ -18,6 +17,7 @@ from dataclasses import dataclass, field, replace
 from typing import Any, Literal
 
 from roberta_hub.errors import InputError, RobertaHubError
+from roberta_hub.files import DISK_ERRORS, reason_of
 from roberta_hub.scale.columns import arrow
 from roberta_hub.scale.outputs import write_whole
 from roberta_hub.scale.reading import RowBatch, read_unit
@@ -30,8 +30,6 @@ FOOTER_KEY = b"roberta_hub"
 """Key of our metadata in a Parquet footer."""
 ROW_GROUP_ROWS = 16_384
 """Rows per row group."""
-_DISK_ERRORS = (errno.ENOSPC, errno.EDQUOT, errno.EFBIG, errno.EROFS)
-"""Errors of a full or read-only disk, which every unit would meet."""
 FAULTS_SHOWN = 5
 """Faulty rows that a unit describes."""
 ENDS_WITH_FILE = ("done", "there")
@@ -174,8 +172,11 @@ def do_unit(job: Job, unit: WorkUnit) -> Done:
     except RobertaHubError as error:
         done = Done(unit.number, "input", errors=(reason(error),))
     except OSError as error:
-        end: End = "stop" if error.errno in _DISK_ERRORS else "again"
-        done = Done(unit.number, end, errors=(_failed(unit, str(error.strerror or error)),))
+        end: End = "again"
+        failed = _failed(unit, str(error.strerror or error))
+        if error.errno in DISK_ERRORS:  # which every unit would meet
+            failed, end = RobertaHubError(reason_of(error), place=job.folder), "stop"
+        done = Done(unit.number, end, errors=(failed,))
     except Exception as error:  # of a disk, a store or a GPU: perhaps transient
         why = f"{type(error).__name__}: {error}"
         done = Done(unit.number, "again", errors=(_failed(unit, why),))

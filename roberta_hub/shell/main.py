@@ -2,16 +2,20 @@
 
 from __future__ import annotations
 
+import errno
+import io
 import os
 import sys
 import warnings
 from collections.abc import Sequence
 from types import ModuleType
+from typing import BinaryIO, cast
 
 import click
 
 import roberta_hub
 from roberta_hub.errors import Advice, RobertaHubError, close_names
+from roberta_hub.files import DISK_ERRORS
 from roberta_hub.terminal import clean
 
 VERBS_BY_SECTION = {
@@ -118,9 +122,13 @@ def main(arguments: Sequence[str] | None = None) -> int:
         from click.shell_completion import shell_complete
 
         return shell_complete(command, {}, "roberta-hub", COMPLETION_VARIABLE, instruction)
-    for name in ("stdout", "stderr"):
-        if getattr(sys, name) is None:  # closed by the shell: 2>&-
-            setattr(sys, name, open(os.devnull, "w"))  # noqa: SIM115  # for the whole run
+    while (handle := os.open(os.devnull, os.O_RDONLY)) <= 2:
+        pass  # what the shell has closed, >&- or 2>&-: no file of ours gets its number
+    os.close(handle)
+    if sys.stdout is None:
+        sys.stdout = io.TextIOWrapper(cast(BinaryIO, ClosedOutput()), "utf-8", write_through=True)
+    if sys.stderr is None:
+        sys.stderr = open(os.devnull, "w")  # noqa: SIM115  # for the whole run
     for stream in (sys.stdout, sys.stderr):  # unprintable characters in a path must not crash
         getattr(stream, "reconfigure", dict)(errors="backslashreplace")
     with warnings.catch_warnings():
@@ -155,9 +163,23 @@ def main(arguments: Sequence[str] | None = None) -> int:
         except RobertaHubError as error:
             print(f"roberta-hub: {clean(' '.join(error.in_shell().splitlines()))}", file=sys.stderr)
         except OSError as error:
-            what = f"{error.filename}: {error.strerror}" if error.filename else str(error)
+            # Files have names.
+            place = error.filename or ("standard output" if error.errno in DISK_ERRORS else "")
+            what = f"{place}: {error.strerror}" if place else str(error)
             print(f"roberta-hub: {clean(what)}", file=sys.stderr)
         return 1
+
+
+class ClosedOutput(io.RawIOBase):
+    """Standard output that the shell has closed: what is written to it has no place."""
+
+    def writable(self) -> bool:
+        """Whether it may be tried: yes."""
+        return True
+
+    def write(self, data: object) -> int:
+        """Refuse what is written."""
+        raise OSError(errno.EBADF, "it is closed", "standard output")
 
 
 def _show_warning(message: Warning | str, *place: object, **more: object) -> None:

@@ -3,16 +3,18 @@
 from __future__ import annotations
 
 import contextlib
+import errno
 import io
 import os
+import shlex
 import sys
 from collections.abc import Callable, Iterator
 from pathlib import Path
 
 import click
 
-from roberta_hub.errors import InputError
-from roberta_hub.files import publishing
+from roberta_hub.errors import InputError, RobertaHubError
+from roberta_hub.files import DISK_ERRORS, publishing
 from roberta_hub.shell.binary import NpySink, ParquetSink
 from roberta_hub.shell.formats import JsonlSink, Sink, TableSink, csv_sink, tsv_sink
 from roberta_hub.shell.options import ANSWER_FORMATS, Request
@@ -94,12 +96,36 @@ def _open_target(path: Path, source: str | None) -> Iterator[io.TextIOWrapper]:
         raise InputError(f"{path.parent}: no such folder, so no answers can be written there")
     if source not in (None, "-") and path.exists() and os.path.samefile(str(source), path):
         raise InputError(f"{path} is read and cannot be written too; give another name for -o")
-    path = Path(os.path.realpath(path))  # a link stays one
+    given, path = path, Path(os.path.realpath(path))  # a link stays one
+    if not path.parent.is_dir():
+        raise InputError(f"{given} is a link to {path}, and there is no folder {path.parent}")
     special = path.exists() and not path.is_file()
     place = contextlib.nullcontext(path) if special else publishing(path)
     with (
+        _errors_explained(path),
         place as new,
         open(new, "wb") as file,
         io.TextIOWrapper(file, encoding="utf-8", newline="\n", write_through=True) as stream,
     ):
         yield stream
+
+
+@contextlib.contextmanager
+def _errors_explained(path: Path) -> Iterator[None]:
+    """Say of a file that cannot be written why, and what helps."""
+    try:
+        yield
+    except OSError as error:
+        if isinstance(error, RobertaHubError) or error.filename != str(path):
+            raise
+        what = f"{path} cannot be written: {error.strerror}"
+        folder = error.errno in (errno.EACCES, errno.EPERM, errno.EROFS)
+        if folder and path.is_file() and os.access(path, os.W_OK):
+            what += (
+                f". It is put into {path.parent} whole at the end, where nothing new may be made; "
+                f"without -o, > {shlex.quote(str(path))} writes into the file that is there"
+            )
+        elif error.errno in DISK_ERRORS:
+            kept = "the file that was there is as it was" if path.exists() else "nothing is left"
+            what += f"; {kept}. Free some room, or give -o on another disk"
+        raise InputError(what) from None

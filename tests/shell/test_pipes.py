@@ -122,7 +122,7 @@ def test_a_closed_end_is_no_fault(tmp_path: Path) -> None:
     for line in (
         f"{command} --help | true; echo ${{PIPESTATUS[0]}}",
         f"{command} zero-shot --help | head -1 >&2; echo ${{PIPESTATUS[0]}}",
-        f"{command} --version >&-; echo $?",
+        f"{command} --version >&-; test $? = 1; echo $?",
         f"{command} paint 2>&-; test $? = 2; echo $?",
     ):
         done = subprocess.run(

@@ -55,7 +55,8 @@ def read_pairs(
     """
     path = Path(path)
     check_format(format, (*FORMATS, "txt"))
-    if format is None and [s for s in path.suffixes if s not in (".gz", ".xz")][-1:] == [".txt"]:
+    endings = [s.lower() for s in path.suffixes if s.lower() not in (".gz", ".xz")]
+    if format is None and endings[-1:] == [".txt"]:
         format = "txt"
     named = column_roles(columns, PAIR_ROLES, {role: role for role in PAIR_ROLES})
     if format != "txt":

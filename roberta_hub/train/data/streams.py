@@ -244,7 +244,7 @@ def _tokenize(
             staged.replace(part)
         return part, len(text) + 1
 
-    plain = all(p.suffix not in (".xz", ".gz", ".parquet", ".jsonl") for p in paths)
+    plain = all(p.suffix.lower() not in (".xz", ".gz", ".parquet", ".jsonl") for p in paths)
     total = sum(p.stat().st_size for p in paths) if plain else None
     threads = threads or os.cpu_count() or 1
     parts: list[Path] = []

@@ -10,8 +10,8 @@ from contextlib import ExitStack, contextmanager
 from pathlib import Path
 
 from roberta_hub.arguments import path_of
-from roberta_hub.errors import InputError, Remedy, RobertaHubError
-from roberta_hub.files import publishing_all, staging
+from roberta_hub.errors import CheckpointError, InputError, Remedy, RobertaHubError
+from roberta_hub.files import DISK_ERRORS, publishing_all, reason_of, staging
 from roberta_hub.folder import Folder
 from roberta_hub.formats.ours import OURS, is_ours
 from roberta_hub.interface import RobertaHubInterface
@@ -75,9 +75,21 @@ def staging_folder(output: Path | None) -> Iterator[Path]:
 
     Raises:
         InputError: nothing can be written there.
+        CheckpointError: the disk is full.
     """
-    with _in_temporary() if output is None else _sibling_folder(output) as work:
-        yield work
+    place = Path(tempfile.gettempdir()) if output is None else output
+    try:
+        with _in_temporary() if output is None else _sibling_folder(output) as work:
+            yield work
+    except OSError as error:  # CheckpointError is one, and names files of the run
+        cause = error.__cause__ if isinstance(error, RobertaHubError) else error
+        if not isinstance(cause, OSError) or cause.errno not in DISK_ERRORS:
+            raise
+        raise CheckpointError(
+            f"{str(place)[:200]}: cannot be written ({reason_of(cause)}), where fit keeps what it "
+            "learns; what was there is as before. Free some room",
+            remedy=Remedy("or name another folder with output=...", "or name another with -o"),
+        ) from error
 
 
 @contextmanager

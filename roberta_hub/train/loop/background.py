@@ -13,6 +13,7 @@ from torch import Tensor
 from torch.distributed.checkpoint.staging import BlockingAsyncStager
 
 from roberta_hub.errors import CheckpointError, InputError
+from roberta_hub.files import reason_of
 from roberta_hub.train.loop.clock import now
 from roberta_hub.train.loop.devices import Devices
 from roberta_hub.train.loop.sharded import write_parts
@@ -96,7 +97,7 @@ class Writer:
         try:
             path = pending.result()
         except Exception as found:  # of the disk, of torch, of another process
-            error = f"{type(found).__name__}: {(str(found).splitlines() or [''])[0]}"
+            error = reason_of(found)
         self._check(error)
         return path
 

@@ -25,7 +25,7 @@ from torch import Tensor, nn
 from roberta_hub.checkpoint.safetensors import read_safetensors, write_safetensors
 from roberta_hub.config import RobertaConfig
 from roberta_hub.errors import CheckpointError, InputError
-from roberta_hub.files import publish_folder
+from roberta_hub.files import publish_folder, reason_of
 from roberta_hub.terminal import clean
 from roberta_hub.train.data.digests import DIGEST, TRAINING_DATA
 from roberta_hub.train.reports import first_process
@@ -169,8 +169,8 @@ def unwritable(target: Path) -> Iterator[None]:
     except (OSError, RuntimeError) as error:  # RuntimeError: torch.save, a full disk
         shutil.rmtree(partial_of(target), ignore_errors=True)
         raise CheckpointError(
-            f"{target}: the state cannot be written ({error}); the one before is as it was. Free "
-            "some room, then start again to go on from there"
+            f"{target}: the state cannot be written ({reason_of(error)}); the one before is as it "
+            "was. Free some room, then start again to go on from there"
         ) from error
 
 
