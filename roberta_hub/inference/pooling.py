@@ -66,7 +66,9 @@ def pooled(
         ]
 
     def merge(text: Windows, parts: list[Tensor]) -> Tensor:
-        if alone or len(parts) == 1:
+        if len(parts) == 1:
+            return parts[0]
+        if alone:
             return torch.stack(parts).mean(0)
         states = text.merge(parts)
         begins = states[skip : skip + 1] if skip else torch.stack([own[0] for own in parts])

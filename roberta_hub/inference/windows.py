@@ -103,15 +103,18 @@ def fit_windows(
             f"stride is {stride!r}; it is the overlap of two windows in tokens, 0 or more"
         )
     fitted = []
+    longest = min(limit, max(map(len, sequences), default=0))
+    # Texts that fit take views of these: new tensors for each would take five times as long.
+    steps, first_window = torch.arange(longest), torch.zeros(longest, dtype=torch.long)
     for i, (number, ids) in enumerate(
         zip(numbers or range(len(sequences)), sequences, strict=True)
     ):
+        length = len(ids)
+        if length <= limit:
+            fitted.append(Windows([ids], [steps[:length]], first_window[:length]))
+            continue
         place = Place("texts", number)
-        if len(ids) <= limit:
-            fitted.append(
-                Windows([ids], [torch.arange(len(ids))], torch.zeros(len(ids), dtype=torch.long))
-            )
-        elif truncate:
+        if truncate:
             columns = _kept_columns(ids, limit, layout, keep, place)
             fitted.append(
                 Windows([ids[columns]], [columns], torch.zeros(len(columns), dtype=torch.long))

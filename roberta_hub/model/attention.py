@@ -27,14 +27,19 @@ sequences longer than `SHORT_TOKENS`; otherwise see `_attend_of`."""
 def packed_attention(
     query: Tensor, key: Tensor, value: Tensor, *, batch: PackedBatch, num_heads: int, dropout: float
 ) -> Tensor:
-    """Attention within each sequence of a packed batch; neighbours of equal length share a call.
+    """Attention within each sequence of a packed batch.
+
+    On a CPU, neighbours of equal length share a call. A GPU takes all sequences in one, without
+    dropout by a kernel for ragged batches.
 
     Shapes: query, key, value and the result (N, C).
     """
-    if _has_ragged_kernel(query, num_heads):
-        return _ragged(query, key, value, batch, num_heads=num_heads, dropout=dropout)
+    if not dropout and _has_ragged_kernel(query, num_heads):
+        return _ragged(query, key, value, batch, num_heads=num_heads)
     if len(batch.runs) == 1:
         return _attend(query, key, value, batch.runs[0], num_heads=num_heads, dropout=dropout)
+    if on_gpu(query) and batch.runs:
+        return _padded_once(query, key, value, batch, num_heads=num_heads, dropout=dropout)
     sizes = [count * length for count, length in batch.runs]
     pieces = zip(batch.runs, *(torch.split(x, sizes) for x in (query, key, value)), strict=True)
     mixed = [
@@ -52,8 +57,10 @@ def one_row_attention(
 
     Shapes: query and the result (B, C); key and value (N, C).
     """
-    if _has_ragged_kernel(query, num_heads):
-        return _ragged(query, key, value, batch, num_heads=num_heads, dropout=dropout)
+    if not dropout and _has_ragged_kernel(query, num_heads):
+        return _ragged(query, key, value, batch, num_heads=num_heads)
+    if on_gpu(query):
+        return _padded_once(query, key, value, batch, num_heads=num_heads, dropout=dropout)
     mixed, sequence, row = [], 0, 0
     for count, length in batch.runs:
         sequences, rows = slice(sequence, sequence + count), slice(row, row + count * length)
@@ -95,15 +102,12 @@ def some_rows_attention(
 
 
 def _ragged(
-    query: Tensor,
-    key: Tensor,
-    value: Tensor,
-    batch: PackedBatch,
-    *,
-    num_heads: int,
-    dropout: float,
+    query: Tensor, key: Tensor, value: Tensor, batch: PackedBatch, *, num_heads: int
 ) -> Tensor:
     """Run all sequences in one call of a GPU's kernel for ragged batches (Rabe and Staats 2021).
+
+    Without dropout: there torch's kernel draws other masks in the backward pass than in the forward
+    pass, for which it takes the longest sequence of keys as 0 (pytorch/pytorch#115590).
 
     Shapes: query and the result (N, C), or (B, C) for one token of each sequence; key and value (N,
     C).
@@ -121,11 +125,49 @@ def _ragged(
         batch.bounds,
         1 if one else longest,
         longest,
-        dropout,
+        0.0,  # no dropout
         0,  # no mask but the sequences' bounds
         compute_log_sumexp=torch.is_grad_enabled(),  # for the backward pass
     )[0]
     return mixed.reshape(len(query), -1)
+
+
+def _padded_once(
+    query: Tensor,
+    key: Tensor,
+    value: Tensor,
+    batch: PackedBatch,
+    *,
+    num_heads: int,
+    dropout: float,
+) -> Tensor:
+    """Run all sequences in one call on padded rows: on a GPU a call costs more than padding.
+
+    Shapes: those of `_ragged`.
+    """
+    real = batch.unpack(torch.ones_like(batch.ids, dtype=torch.bool))  # (B, T)
+    keys, values = batch.unpack(key), batch.unpack(value)  # (B, T, C)
+    if query.size(0) == key.size(0):
+        queries = batch.unpack(query)
+        mixed = padded_attention(
+            queries, keys, values, real=real, num_heads=num_heads, dropout=dropout
+        ).flatten(0, 1)
+        return mixed if batch.slots is None else mixed[batch.slots]
+    return _attend(
+        query,
+        keys,
+        values,
+        (real.size(0), 1),
+        mask=real[:, None, None],  # (B, 1, 1, T)
+        num_heads=num_heads,
+        dropout=dropout,
+        keys=real.size(1),
+    )
+
+
+def on_gpu(x: Tensor) -> bool:
+    """Whether a tensor is on a GPU, where a call for each length costs more than padding."""
+    return x.is_cuda
 
 
 def _has_ragged_kernel(query: Tensor, num_heads: int) -> bool:
