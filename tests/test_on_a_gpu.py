@@ -17,9 +17,16 @@ from typing import Any
 import pytest
 import torch
 from small_models import small_roberta
-from test_family_matrix import CLASSES, CONTEXT, DISCRIMINATORS, LANGUAGE, QUESTION, TEXTS
+from test_family_matrix import (
+    CLASSES,
+    CONTEXT,
+    DISCRIMINATORS,
+    LANGUAGE,
+    QUESTION,
+    TEXTS,
+    with_heads,
+)
 from test_family_matrix import made as family
-from test_family_matrix import with_heads
 from torch import Tensor, nn
 
 import roberta_hub
