@@ -30,6 +30,7 @@ from roberta_hub.formats.tokenizers import (
     UserTokenizer,
     complete,
     fit_segments,
+    tells_segments,
     tokenizer_request,
 )
 from roberta_hub.interface import RobertaHubInterface
@@ -262,7 +263,8 @@ def read_tokenizer(
     wanted = replace(wanted, data=found.data, files=record.vocabulary if record else None)
     if source is None:
         parts = complete(UserTokenizer(), checkpoint, wanted, wanted.keywords)
-        fit_segments(checkpoint, parts.layout, may_have_none=True)
+        has_segments = tells_segments(None, parts.layout)
+        fit_segments(checkpoint, parts.layout, has_segments=has_segments)
     else:
         if (own := found.adapter) and is_alone(own) and any(map(own.has, VOCABULARIES)):
             # The base's tokens and more: peft's folder holds them if its trainer was given them.

@@ -16,7 +16,7 @@ from roberta_hub.checkpoint.checkpoint import Checkpoint
 from roberta_hub.errors import CheckpointError, Remedy
 from roberta_hub.folder import Folder
 from roberta_hub.formats.sentence_transformers import LOADING_KEYS
-from roberta_hub.settings import HeadSettings
+from roberta_hub.settings import HeadKind, HeadSettings
 
 _MODEL = "config_sentence_transformers.json"
 _BODY = "sentence_bert_config.json"
@@ -26,6 +26,8 @@ _ONE = ("Identity", "Sigmoid", "Tanh")
 """Activation functions of one output. They order texts alike; `rank` gives the sigmoid."""
 _SEVERAL = ("Identity", "Softmax", "Sigmoid")
 """Activation functions of several outputs. The last makes a head of any number of labels."""
+_KINDS: dict[str, HeadKind] = {"Softmax": "single_label", "Sigmoid": "multi_label"}
+"""What a head with several outputs learnt, by its activation function; Identity does not say it."""
 _MODEL_KEYS = {"model_type", "prompts", "default_prompt_name", "activation_fn"} | {
     *("similarity_fn_name", "__version__", "requirements")  # without effect on pairs
 }
@@ -93,8 +95,8 @@ def _apply(given: object, place: str, checkpoint: Checkpoint) -> None:
                 f"output{'s' * (count > 1)} torch.nn's {', '.join(read)} are",
                 remedy=Remedy("take the key out: rank and classify answer as they do without it"),
             )
-        if count > 1 and name == "Sigmoid" and settings.kind is None:
-            settings = dataclasses.replace(settings, kind="multi_label")
+        if count > 1 and name in _KINDS:  # whatever problem_type says, which the package ignores
+            settings = dataclasses.replace(settings, kind=_KINDS[name])
             checkpoint.head_settings[head] = settings
 
 

@@ -80,6 +80,7 @@ from roberta_hub.formats.tokenizers import (
     complete,
     fit_segments,
     read_user_tokenizer,
+    tells_segments,
 )
 from roberta_hub.settings import SentenceSettings
 from roberta_hub.text.added import TOKENIZER_CONFIG_FILE
@@ -568,10 +569,11 @@ def _advise_of_setfit(folder: Folder) -> None:
 def _read_tokenizer(
     source: CheckpointSource, checkpoint: Checkpoint, wanted: TokenizerRequest
 ) -> TokenizerParts:
-    """See `Format.read_tokenizer`: the vocabulary says whether there are segments."""
+    """See `Format.read_tokenizer`: the tokenizer says whether there are segments."""
     brought = read_user_tokenizer(source.folder, checkpoint, wanted, whole=False)
     parts = complete(brought, checkpoint, wanted, wanted.keywords)
-    fit_segments(checkpoint, parts.layout, may_have_none=True)
+    has_segments = tells_segments(source.folder, parts.layout)
+    fit_segments(checkpoint, parts.layout, has_segments=has_segments)
     return parts
 
 

@@ -221,7 +221,7 @@ def _read_tokenizer(
     """See `Format.read_tokenizer`: a folder without vocabulary files has RoBERTa's."""
     brought = read_user_tokenizer(source.folder, checkpoint, wanted, whole=True)
     parts = complete(brought, checkpoint, wanted, wanted.keywords)
-    fit_segments(checkpoint, parts.layout, may_have_none=False)
+    fit_segments(checkpoint, parts.layout, has_segments=True)
     return parts
 
 

@@ -11,12 +11,13 @@ from pathlib import Path
 
 import torch
 
-from roberta_hub.arguments import path_text
+from roberta_hub.arguments import brief, path_text
 from roberta_hub.checkpoint.checkpoint import POSITIONS, SEGMENTS, Checkpoint, read_dictionary
 from roberta_hub.checkpoint.names.families import FAMILIES
 from roberta_hub.errors import InputError, Remedy, VocabularyError
 from roberta_hub.files import check_regular
 from roberta_hub.folder import Folder
+from roberta_hub.text.added import TOKENIZER_CONFIG_FILE, base_class
 from roberta_hub.text.bpe import GPT2BPE
 from roberta_hub.text.dictionary import MASK, SPECIALS, Dictionary
 from roberta_hub.text.fairseq_files import Keywords, added_in, engine_in, tokenizer_keywords
@@ -37,6 +38,9 @@ _NAMED_FILES = (
     "sentencepiece.model",
 )
 """What a file with a vocabulary must be called."""
+_INPUTS, _TOKEN_TYPES = "model_input_names", "token_type_ids"
+_WITHOUT_TOKEN_TYPES = ("DistilBertTokenizer", "TokenizersBackend")
+"""transformers' classes that say nothing of sentences, whatever separates them."""
 
 
 @dataclass(frozen=True)
@@ -193,27 +197,50 @@ def fit_padding(checkpoint: Checkpoint, dictionary: Dictionary) -> None:
 
 
 def fit_segments(
-    checkpoint: Checkpoint, layout: SequenceLayout | None, *, may_have_none: bool
+    checkpoint: Checkpoint, layout: SequenceLayout | None, *, has_segments: bool
 ) -> None:
-    """Let the vocabulary say which tokens are of the second segment.
+    """Let the tokenizer say which tokens are of the second segment.
 
-    It knows what ends a sentence. One that joins sentences as RoBERTa does knows no segments: a
-    BERT body with XLM-R's vocabulary (multilingual-e5-small) gives every token the first one.
+    Its vocabulary knows what ends a sentence.
 
     Args:
         checkpoint: is changed where its model has several segments.
         layout: of the vocabulary; None: RoBERTa's, which has none.
-        may_have_none: False: the checkpoint says that there are segments, however sentences are
-            joined.
+        has_segments: False: the tokenizer gives every token the first segment.
     """
     if checkpoint.config.num_segments < 2 or layout is None:
         return
-    if not may_have_none or layout.separators < 2:
+    if has_segments:
         checkpoint.config = replace(checkpoint.config, separator_idx=layout.eos)
         return
     checkpoint.config = replace(checkpoint.config, num_segments=1, separator_idx=None)
     if SEGMENTS in checkpoint.weights:
         checkpoint.weights[SEGMENTS] = checkpoint.weights[SEGMENTS][:1].clone()
+
+
+def tells_segments(folder: Folder | None, layout: SequenceLayout | None) -> bool:
+    """Whether transformers' tokenizer of a folder tells a model which sentence a token is of.
+
+    One that joins sentences as RoBERTa does knows no segments: a BERT body with XLM-R's vocabulary
+    (multilingual-e5-small) gives every token the first one. So do DistilBERT's class, version 5's
+    generic one, and any whose `model_input_names` are without token types.
+
+    Args:
+        folder: may hold tokenizer_config.json; None: random weights.
+        layout: of the vocabulary; None: RoBERTa's.
+
+    Raises:
+        VocabularyError: `model_input_names` is no list.
+    """
+    if layout is None or layout.separators > 1:
+        return False
+    settings = {} if folder is None else folder.optional(TOKENIZER_CONFIG_FILE, VocabularyError)
+    names = settings.get(_INPUTS)
+    if names is None:
+        return base_class(settings.get("tokenizer_class")) not in _WITHOUT_TOKEN_TYPES
+    if not isinstance(names, list):
+        raise VocabularyError(f"{TOKENIZER_CONFIG_FILE}: {_INPUTS} is {brief(names)}, not a list")
+    return _TOKEN_TYPES in names
 
 
 def read_dictionaries(

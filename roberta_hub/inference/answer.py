@@ -361,7 +361,7 @@ def _answers(
         start, end = _stretch(ink, first, last)
         if (start, end) not in seen:
             seen.add((start, end))
-            best.append((margin, Answer(context[start:end].rstrip(), start, end, score)))
+            best.append((margin, Answer(context[start:end], start, end, score)))
     if no_answer:
         _, none = max(found, key=lambda own: own[0][0][2] if own[0] else -math.inf)
         better = sum(margin > 0 for margin, _ in best)

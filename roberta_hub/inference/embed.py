@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import dataclasses
 from collections.abc import Callable, Mapping, Sequence
+from functools import partial
 from typing import Any
 
 import torch
@@ -20,6 +21,7 @@ from roberta_hub.model.sentence_layers import layers_of, through_layers, width_a
 from roberta_hub.settings import SentenceSettings
 from roberta_hub.text.texts import as_texts
 from roberta_hub.text.tokenizer import Text
+from roberta_hub.text.with_added import in_small_letters
 
 _SIMILARITIES: Mapping[str, Callable[[Tensor, Tensor], Tensor]] = {
     "cosine": lambda a, b: F.normalize(a, dim=-1) @ F.normalize(b, dim=-1).T,
@@ -66,7 +68,8 @@ def embed(
         hint = f"this model's vectors have {width} numbers; keep 1 to {width}"
         width = whole_number("truncate_dim", truncate_dim, 1, width, hint=hint)
     if prompt or settings.lower_case:
-        texts = [_with_prompt(text, prompt, settings.lower_case) for text in texts]
+        small = partial(in_small_letters, runner.tokenizer.engine) if settings.lower_case else str
+        texts = [_with_prompt(text, prompt, small) for text in texts]
     windows, firsts, which = runner.encode(texts)
     skip = _unpooled(runner, settings, prompt, windows, firsts)
     vectors = pooled(runner, windows, settings.pooling, skip=skip)
@@ -93,7 +96,8 @@ def _unpooled(
     """
     if settings.include_prompt or not prompt:
         return 0
-    alone = lowered(prompt) if settings.lower_case else prompt
+    engine = runner.tokenizer.engine
+    alone = in_small_letters(engine, prompt) if settings.lower_case else prompt
     skip = len(runner.tokenizer.encode(alone)) - 1  # without </s>
     for number, text in zip(firsts, windows, strict=True):
         if len(text.best) <= skip:
@@ -105,22 +109,11 @@ def _unpooled(
     return skip
 
 
-def _with_prompt(text: Text, prompt: str, lower_case: bool) -> Text:
+def _with_prompt(text: Text, prompt: str, small: Callable[[str], str]) -> Text:
     if isinstance(text, str):
-        return lowered(prompt + text) if lower_case else prompt + text
+        return small(prompt + text)
     first, *rest = text
-    sentences = (prompt + first, *rest)
-    return tuple(map(lowered, sentences)) if lower_case else sentences
-
-
-def lowered(text: str) -> str:
-    """Lower-case each character separately, as tokenizers does; `str.lower` has a final sigma.
-
-    Example:
-        >>> lowered("ΣΑΣ"), "ΣΑΣ".lower()
-        ('σασ', 'σας')
-    """
-    return "".join(map(str.lower, text)) if "Σ" in text else text.lower()
+    return tuple(map(small, (prompt + first, *rest)))
 
 
 def compare(runner: Runner, settings: SentenceSettings, a: Any, b: Any) -> Tensor:

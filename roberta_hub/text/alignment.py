@@ -125,14 +125,18 @@ def split_at(words: Sequence[Extent], tokens: Sequence[Extent]) -> list[Extent]:
 
 
 def ink_of(text: str, extents: Sequence[Extent]) -> list[Extent]:
-    """Return extents without the whitespace that they begin with.
+    """Return extents without the whitespace at their edges.
 
     Example:
-        >>> ink_of("a b", [(0, 1), (1, 3), (1, 2)])
-        [(0, 1), (2, 3), (2, 2)]
+        >>> ink_of("a b ", [(0, 1), (1, 3), (2, 4), (1, 2)])
+        [(0, 1), (2, 3), (2, 3), (2, 2)]
     """
     blank = [character.isspace() for character in text]
-    return [(_first_ink(blank, extent), extent[1]) for extent in extents]
+    found = []
+    for start, end in extents:
+        first = _first_ink(blank, (start, end))
+        found.append((first, next((i for i in range(end, first, -1) if not blank[i - 1]), end)))
+    return found
 
 
 def _start(extent: Extent) -> int:

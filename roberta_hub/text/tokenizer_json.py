@@ -18,7 +18,7 @@ from pathlib import Path
 from typing import Any, Literal
 
 from roberta_hub.arguments import brief
-from roberta_hub.errors import VocabularyError
+from roberta_hub.errors import Remedy, VocabularyError
 from roberta_hub.folder import Folder
 from roberta_hub.text.dictionary import MASK, SPECIALS
 from roberta_hub.text.gpt2_tables import MAX_TABLE_BYTES, from_printable
@@ -53,6 +53,8 @@ from roberta_hub.text.wordpiece_rules import (
 
 TOKENIZER_FILE = "tokenizer.json"
 """The file's name."""
+_SETTINGS_FILE = "tokenizer_config.json"
+"""What the classes of transformers read their own arguments from."""
 MODELS = ("BPE", "WordPiece", "Unigram")
 """What the file calls the kinds of model that are read."""
 _SHAPE_ERRORS = (KeyError, TypeError, ValueError, AttributeError, OverflowError)
@@ -270,6 +272,27 @@ def switches(source: Mapping[str, Any], names: Iterable[str]) -> dict[str, bool 
             if not isinstance(value, (bool, type(None))):
                 raise VocabularyError(f"{name} is {brief(value)}, not true or false")
     return found
+
+
+def unsaid(folder: Folder, name: str, value: object, kind: str, usual: object) -> VocabularyError:
+    """Make the error of a setting that tokenizer.json alone says, and a class does not read there.
+
+    Args:
+        folder: of the tokenizer.
+        name: of the setting in tokenizer_config.json, which does not have it.
+        value: that tokenizer.json has.
+        kind: the class.
+        usual: value that the class takes.
+    """
+    said, other = json.dumps(value), json.dumps(usual)
+    return VocabularyError(
+        f"{folder / TOKENIZER_FILE} says {name} {said}, and {kind} takes {other} where "
+        f"{_SETTINGS_FILE} does not say it: one of the two gives other ids than in training",
+        remedy=Remedy(
+            f'write "{name}": {said} into {_SETTINGS_FILE} where {TOKENIZER_FILE} is right, else '
+            f"{other}"
+        ),
+    )
 
 
 def _pieces_by_id(ids: Mapping[str, Any]) -> list[str]:

@@ -10,7 +10,7 @@ from __future__ import annotations
 import functools
 import hashlib
 import re
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from functools import partial
 from itertools import accumulate, pairwise
 from typing import Any
@@ -50,6 +50,8 @@ from roberta_hub.text.unigram_family import (
 
 SPACE_SYMBOL = "▁"
 """What SentencePiece writes for a space: U+2581."""
+_MARK_OF_A_WORD = re.compile(rf"{SPACE_SYMBOL}(?![{SPACE_SYMBOL}{unicode_tables().white}]|\Z)")
+"""A "▁" in a text before a word, which begins the word as a blank does."""
 OLDEST_SENTENCEPIECE = (0, 2, 3)
 """The oldest version of the library: older ones crash on false files."""
 
@@ -91,7 +93,8 @@ class SentencePiece:
         self._unknown = model.unknown
         self._bytes = frozenset(text for text, n in self._symbols.items() if model.kinds[n] == BYTE)
         self._white = self.unmapped_space() if family.white_space else ""
-        self._plain = family.cleaning is None and not self._white
+        self._parts_at_marks = family.white_space and self._keeps_marks
+        self._plain = family.cleaning is None and not self._white and not self._parts_at_marks
         self._cut_again: dict[int, list[tuple[int, int]]] = {}
         if family.cleaning is not None and family.cleaning.cut_commas:
             cut = partial(self._library.encode, out_type=str)
@@ -109,7 +112,42 @@ class SentencePiece:
     def _spaced(self, text: str) -> str:
         for character in self._white:
             text = text.replace(character, " ")
+        if self._parts_at_marks and SPACE_SYMBOL in text:
+            text = _MARK_OF_A_WORD.sub(" ", text)
         return text
+
+    @functools.cached_property
+    def _keeps_marks(self) -> bool:
+        """Whether the character map leaves a "▁" of a text as it is, and makes no blank of it."""
+        joins_blanks = self.model.remove_extra_whitespaces
+        library = self._library if joins_blanks else self._map(remove_extra_whitespaces=True)
+        return SPACE_SYMBOL * 2 in library.normalize(f"a{SPACE_SYMBOL * 2}a")
+
+    def _between_marks(self, read: str) -> Iterator[tuple[int, str | None]]:
+        """Yield (start, text) of the parts that the library reads, and (start, None) of a "▁".
+
+        The library takes a "▁" by itself for white space, which it drops at the end of a text; fast
+        tokenizers make a piece of it.
+        """
+        if not self._parts_at_marks or SPACE_SYMBOL not in read:
+            yield 0, read
+            return
+        start = 0
+        for number, part in enumerate(read.split(SPACE_SYMBOL)):
+            if number:
+                yield start, None
+                start += 1
+            if part:
+                yield start, part
+            start += len(part)
+
+    def _numbers(self, read: str) -> list[int]:
+        """Numbers of a text that is read, before pieces are cut again."""
+        mark = self._symbols.get(SPACE_SYMBOL, self._unknown)
+        numbers: list[int] = []
+        for _, part in self._between_marks(read):
+            numbers += [mark] if part is None else self._library.encode(part)
+        return numbers
 
     def __reduce__(self) -> tuple[Any, ...]:
         return SentencePiece, (self.model, self.family)
@@ -159,7 +197,7 @@ class SentencePiece:
             InputError: `text` holds half of a surrogate pair.
         """
         check_text(text)
-        return self._recut(self._library.encode(self._read(text)))
+        return self._recut(self._numbers(self._read(text)))
 
     def _encode_list(self, texts: list[str]) -> list[list[int]]:
         if self.family.cleaning is not None:
@@ -169,6 +207,11 @@ class SentencePiece:
             if not self._plain:
                 texts = list(map(self._read, texts))
             rows: list[list[int]] = self._library.encode(texts, num_threads=1)
+            if self._parts_at_marks:
+                marked = (i for i, text in enumerate(texts) if SPACE_SYMBOL in text)
+                rows = [*rows]
+                for i in marked:
+                    rows[i] = self._numbers(texts[i])
         except (AttributeError, RuntimeError, TypeError, ValueError):
             for text in texts:
                 check_text(text)
@@ -201,9 +244,22 @@ class SentencePiece:
         cleaning = self.family.cleaning
         cleaned = None if cleaning is None else cleaning.clean(text)
         read = self._spaced(text if cleaned is None else cleaned.text)
+        spans: list[tuple[int, int]] = []
+        for first, part in self._between_marks(read):
+            places = range(first, first + (1 if part is None else len(part)) + 1)
+            origin = places if cleaned is None else [cleaned.starts[place] for place in places]
+            spans += [(origin[0], origin[1])] if part is None else self._spans_of(part, origin)
+        return spans
+
+    def _spans_of(self, read: str, origin: Sequence[int]) -> list[tuple[int, int]]:
+        """Return the spans of a part that the library reads.
+
+        Args:
+            read: the part.
+            origin: where each of its characters begins in the text, and where it ends.
+        """
         normal, starts = self._library.normalize(read, with_offsets=True)
-        if cleaned is not None:
-            starts = [cleaned.starts[start] for start in starts]
+        starts = [origin[start] for start in starts]
         ends = ends_of(starts)
         if self.model.add_dummy_prefix and len(starts) > 1 and starts[0] == starts[1]:
             ends[0] = starts[0]  # a space that is not in the text
@@ -232,8 +288,9 @@ class SentencePiece:
         if self.model.character_map:
             mapped, places = self._mapper.normalize(read, with_offsets=True)
             starts = [starts[place] for place in places]
+            kept = SPACE_SYMBOL if self._keeps_marks else ""
             read = "".join(
-                " " if c == SPACE_SYMBOL and read[place] != SPACE_SYMBOL else c
+                " " if c == SPACE_SYMBOL and read[place] != kept else c
                 for c, place in zip(mapped, places, strict=False)
             )
         return NormalizedText(read, starts[:-1], ends_of(starts)[: len(read)])
@@ -241,13 +298,16 @@ class SentencePiece:
     @functools.cached_property
     def _mapper(self) -> Any:
         """Does what the character map says, and nothing to white space."""
+        return self._map(remove_extra_whitespaces=False)
+
+    def _map(self, *, remove_extra_whitespaces: bool) -> Any:
         bare = model_of(
             ["<unk>", SPACE_SYMBOL],
             [0.0, 0.0],
             bytes([UNKNOWN, NORMAL]),
             character_map=self.model.character_map,
             add_dummy_prefix=False,
-            remove_extra_whitespaces=False,
+            remove_extra_whitespaces=remove_extra_whitespaces,
         )
         return _load(bare.serialized())
 

@@ -32,6 +32,7 @@ from roberta_hub.text.tokenizer_json import (
     read_separators,
     read_unigram,
     reading,
+    unsaid,
 )
 from roberta_hub.text.tokenizer_steps import at_odds
 from roberta_hub.text.unigram import SentencePiece
@@ -159,6 +160,11 @@ def _of_table(
     if kind is not None and (quotes, quotes or bare) != (kind == ALBERT.tokenizer_class, True):
         raise at_odds("normalizer", cleaning, kind, ALBERT.cleaning if not quotes else None)
     changed = partial(dataclasses.replace, cleaning=cleaning, white_space=table.white_space)
+    if quotes and kind == ALBERT.tokenizer_class and cleaning is not None:
+        for name in _CLEANING:
+            value, usual = getattr(cleaning, name), getattr(ALBERT.cleaning, name)
+            if name not in settings and value is not usual:
+                raise unsaid(folder, name, value, kind, usual)
     if "[CLS]" in texts or quotes:
         return model, changed(ALBERT, unk=unk)
     for family in (CAMEMBERT, XLM_R):

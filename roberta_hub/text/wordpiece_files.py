@@ -32,6 +32,7 @@ from roberta_hub.text.tokenizer_json import (
     read_wordpiece,
     reading,
     switches,
+    unsaid,
 )
 from roberta_hub.text.tokenizer_steps import at_odds
 from roberta_hub.text.with_added import with_tokens
@@ -48,6 +49,8 @@ from roberta_hub.text.wordpiece_rules import (
 VOCABULARY_FILE = "vocab.txt"
 CLASSES = ("BertTokenizer", "ElectraTokenizer", "DistilBertTokenizer")
 """transformers' classes that read it."""
+_UNSAID = {"do_lower_case": True, "strip_accents": None, "tokenize_chinese_chars": True}
+"""What these classes do where tokenizer_config.json is silent, whatever tokenizer.json has."""
 _ROLES = {"bos": "cls", "eos": "sep", "pad": "pad", "unk": "unk", "mask": "mask"}
 """Of special words: our names, and Hugging Face's before `_token`."""
 _UNREAD: dict[str, tuple[object, ...]] = {
@@ -177,7 +180,10 @@ def _rules(
         with reading(folder / TOKENIZER_CONFIG_FILE):
             own = switches(settings, SWITCHES)
         # null means that the file does not say it, but of accents: they go with the capitals.
-        said |= {k: v for k, v in own.items() if v is not None or k == "strip_accents"}
+        own = {k: v for k, v in own.items() if v is not None or k == "strip_accents"}
+        if (kind := class_of(folder, CLASSES)) is not None:
+            _check_unsaid(folder, said, own, kind)
+        said |= own
     lower, accents = said.get("do_lower_case"), said.get("strip_accents")
     lower = _uncased(names, folder) if lower is None else lower
     if table.small:  # and then, as the normalizer says
@@ -189,6 +195,15 @@ def _rules(
         longest_word=table.longest_word,
         clean_up=table.clean_up,
     )
+
+
+def _check_unsaid(
+    folder: Folder, table: Mapping[str, object], own: Mapping[str, object], kind: str
+) -> None:
+    """Refuse what tokenizer.json alone says, where the class of the tokenizer does otherwise."""
+    for name, usual in _UNSAID.items():
+        if name in table and name not in own and table[name] is not usual:
+            raise unsaid(folder, name, table[name], kind, usual)
 
 
 def _uncased(names: Sequence[str], folder: Folder) -> bool:

@@ -635,6 +635,24 @@ def test_the_activation_of_several_outputs(package: Any, name: str, tmp_path: Pa
     assert_close(torch.tensor([found.scores[f"LABEL_{i}"] for i in range(3)]), wanted)
 
 
+@pytest.mark.parametrize("problem", ["regression", "multi_label", "single_label"])
+@pytest.mark.parametrize("name", ["Sigmoid", "Softmax"])
+def test_the_activation_counts_before_problem_type(
+    package: Any, name: str, problem: str, tmp_path: Path
+) -> None:
+    """sentence-transformers does not look at transformers' key."""
+    folder = write_cross_encoder(package, tmp_path, count=3)
+    kind = problem if problem == "regression" else f"{problem}_classification"
+    change(folder / "config.json", problem_type=kind)
+    function = f"torch.nn.modules.activation.{name}"
+    change(folder / "config_sentence_transformers.json", activation_fn=function)
+    peer = package.CrossEncoder(str(folder), device="cpu")
+    pairs = [("late train", TEXTS[0])]
+    wanted = peer.predict(pairs, show_progress_bar=False, convert_to_tensor=True).float()[0]
+    found = roberta_hub.load_model(folder).eval().classify(pairs)[0]
+    assert_close(torch.tensor([found.scores[f"LABEL_{i}"] for i in range(3)]), wanted)
+
+
 @pytest.mark.parametrize(
     "settings",
     [

@@ -373,6 +373,18 @@ def test_fairseq_loads_the_grown_model(tiny: RobertaHubInterface, tmp_path: Path
         torch.testing.assert_close(theirs.model(ids[None])[0], wanted, atol=1e-5, rtol=1e-5)
 
 
+def test_an_answer_ends_without_the_blanks_of_a_marker(tmp_path: Path) -> None:
+    """White space after a marker belongs to it, and not to an answer."""
+    model = load_model(families.write_family("bert", tmp_path, head="span")).eval()
+    model.add_tokens("[E1]", rstrip=True, lstrip=True)
+    context = "was late  [E1]  the dog"
+    answers = model.answer("who", context, topk=40, no_answer=False)
+    assert len(answers) > 8 and any(own.text.endswith("[E1]") for own in answers)
+    for own in answers:
+        assert own.text == context[own.start : own.end] == own.text.strip()
+    assert len({(own.start, own.end) for own in answers}) == len(answers)
+
+
 # ---- folders that say little ----
 
 

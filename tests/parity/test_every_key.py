@@ -205,7 +205,7 @@ SETTINGS_WITHOUT_EFFECT = {
     "legacy": False,
     "local_files_only": True,
     "max_length": 5,
-    "model_input_names": ["input_ids"],
+    "model_input_names": ["input_ids"],  # which counts for the model: below
     "name_or_path": "x",
     "pad_to_multiple_of": 8,
     "pad_token_type_id": 1,
@@ -306,6 +306,33 @@ def test_a_setting_that_counts(key: str, tokenizer: Path, tmp_path: Path) -> Non
         assert key.partition(",")[0] in str(error)
         return
     assert ours == their_ids(other)
+
+
+@pytest.mark.parametrize("names", [["input_ids"], ["input_ids", "token_type_ids"], None])
+@pytest.mark.parametrize(
+    ("kind", "own"), [("bert", "DistilBertTokenizer"), ("electra", "TokenizersBackend")]
+)
+def test_whether_the_model_is_told_of_sentences(
+    kind: str, own: str, names: list[str] | None, tmp_path: Path
+) -> None:
+    """`model_input_names` without token types, and classes that have none, give all the first."""
+    folder = write(kind, tmp_path / "model")
+    transformers.AutoTokenizer.from_pretrained(folder).save_pretrained(folder)
+    other = changed(folder, tmp_path / "m", "tokenizer_config.json", model_input_names=names)
+    if names is None:
+        values = {"tokenizer_class": own}
+        other = changed(folder, tmp_path / "n", "tokenizer_config.json", **values)
+    tokenizer = transformers.AutoTokenizer.from_pretrained(other)
+    model = transformers.AutoModelForSequenceClassification.from_pretrained(other).eval()
+    given = tokenizer(*TEXTS, return_tensors="pt")
+    assert ("token_type_ids" in given) == (names is not None and len(names) == 2)
+    ours = roberta_hub.load_model(other).eval()
+    mine = ours.predict("sentence_classification_head", ours.encode(*TEXTS), return_logits=True)
+    assert mine.tolist()[0] == pytest.approx(model(**given).logits.tolist()[0], abs=2e-5)
+    with pytest.raises(RobertaHubError, match="model_input_names is 'x', not a list"):
+        roberta_hub.load_model(
+            changed(folder, tmp_path / "o", "tokenizer_config.json", model_input_names="x")
+        )
 
 
 @pytest.mark.parametrize("word", ["cls", "sep", "pad", "unk", "mask"])

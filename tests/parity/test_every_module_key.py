@@ -231,6 +231,43 @@ def test_a_key_that_counts(name: str, row: dict[str, Any], folder: Path, tmp_pat
     assert_same(other)
 
 
+@pytest.mark.parametrize("kind", ["bert-cased", "gottbert", "xlm-roberta"])
+@pytest.mark.parametrize("older", [False, True])
+def test_small_letters_leave_added_words(kind: str, older: bool, tmp_path: Path) -> None:
+    """Version 6 lower-cases between them; those that are normalized it finds in any letters."""
+    from tokenizers import AddedToken
+    from transformers import AutoTokenizer
+
+    base, own = package.base.modules, package.sentence_transformer.modules
+    body = write_family(kind, tmp_path / "body", head="bare", vocab_size=600)
+    tokenizer = AutoTokenizer.from_pretrained(body)
+    tokenizer.add_tokens([AddedToken("[WORLD]", normalized=False, lstrip=True), "Foo", "ÉTÉ"])
+    tokenizer.save_pretrained(body)
+    for file in ("vocab.txt", "vocab.json", "merges.txt", "sentencepiece.bpe.model"):
+        (body / file).unlink(missing_ok=True)
+    modules = [base.Transformer(str(body), do_lower_case=True), own.Pooling(32, "mean")]
+    peer = package.SentenceTransformer(modules=modules, prompts=PROMPTS, device="cpu")
+    peer.save(str(tmp_path / "model"), create_model_card=False)
+    place = tmp_path / "model"
+    if older:  # before 6, tokenizer.json says nothing of it
+        shutil.copy(body / "tokenizer.json", place)
+        shutil.copy(body / "tokenizer_config.json", place)
+        about = {"do_lower_case": True, "max_seq_length": 30}
+        (place / "sentence_bert_config.json").write_text(json.dumps(about), encoding="utf-8")
+    texts = ["Hello [WORLD] THE dog", "foo FOO Foo [world]", "L'Été, ÉTÉ ΑΣ", *TEXTS]
+    if kind == "gottbert" and not older:
+        with pytest.raises(RobertaHubError, match="normalizer"):
+            roberta_hub.load_model(place)
+        return
+    ours = roberta_hub.load_model(place).eval()
+    if older:
+        peer = peer_of(place)  # of its own files transformers' class drops the normalizer
+    for name in (None, "query"):
+        found = ours.embed(texts, truncate=True, prompt_name=name)
+        wanted = torch.cat([vectors(peer, [text], prompt_name=name) for text in texts])
+        assert_close(found, wanted)
+
+
 @pytest.mark.parametrize("similarity", ["cosine", "dot", "euclidean", "manhattan"])
 def test_similarity(similarity: str, folder: Path, tmp_path: Path) -> None:
     about = {"similarity_fn_name": similarity, "truncate_dim": 7}

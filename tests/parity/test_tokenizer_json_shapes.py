@@ -347,7 +347,98 @@ def test_pieces_with_a_space_inside_are_never_cut(unigram: Path) -> None:
         assert ours(unigram).encode(line).tolist() == rust.encode(line).ids
 
 
+MARKED = [
+    "▁the dog",
+    "the ▁dog",
+    "a▁dog",
+    "▁▁the▁▁dog▁",
+    "was late ▁",
+    "▁",
+    "▁ ▁ a",
+    "the\u3000▁dog",
+]
+"""Texts with the mark that a vocabulary writes for a space."""
+
+
+@pytest.mark.parametrize("kind", ["xlmr", "camembert", "albert"])
+@pytest.mark.parametrize("mapped", [False, True])
+def test_a_mark_in_a_text_begins_a_word(kind: str, mapped: bool, tmp_path: Path) -> None:
+    """Where the character map leaves it, "▁the" is "the", and a "▁" by itself is that piece."""
+    if mapped:
+        getattr(families, f"write_{kind}")(tmp_path)
+    else:
+        write_identity(tmp_path, kind)
+    theirs(tmp_path).save_pretrained(tmp_path / "saved")
+    assert_equal(tmp_path / "saved", MARKED)
+    own = ours(tmp_path / "saved")
+    for line in MARKED:
+        spans = own.offsets(line)
+        assert len(spans) == len(own.tokenize(line))
+        assert [span for span in spans if not 0 <= span[0] <= span[1] <= len(line)] == []
+        assert own.encode_batch([line, "the dog"])[0].tolist() == own.encode(line).tolist()
+
+
+@pytest.mark.parametrize(("name", "value"), [("do_lower_case", False), ("keep_accents", True)])
+def test_what_tokenizer_json_alone_says_of_an_albert(
+    name: str, value: bool, tmp_path: Path
+) -> None:
+    families.write_albert(tmp_path)
+    about = {"tokenizer_class": "AlbertTokenizer", name: value}
+    write(tmp_path, "tokenizer_config.json", about)
+    theirs(tmp_path).save_pretrained(tmp_path / "saved")
+    path = tmp_path / "saved" / "tokenizer_config.json"
+    settings = json.loads(path.read_text(encoding="utf-8"))
+    right = [theirs(path.parent)(line).input_ids for line in MARKS]
+    del settings[name]
+    write(path.parent, path.name, settings)
+    assert [theirs(path.parent)(line).input_ids for line in MARKS] != right
+    with pytest.raises(VocabularyError, match=f"says {name} {json.dumps(value)}, and Albert"):
+        ours(path.parent)
+
+
+@pytest.mark.parametrize("mapped", [False, True])
+def test_an_added_word_with_a_mark(mapped: bool, tmp_path: Path) -> None:
+    """People add "▁a"; a map that makes a blank of the mark finds it in " and"."""
+    if mapped:
+        families.write_xlmr(tmp_path)
+    else:
+        write_identity(tmp_path, "xlmr")
+    tokenizer = theirs(tmp_path)
+    tokenizer.add_tokens(["▁a", "▁zug"])
+    tokenizer.save_pretrained(tmp_path / "saved")
+    lines = [*MARKED, "sleeping and eating", "a Zug zug", *families.SENTENCES[:8]]
+    assert_equal(tmp_path / "saved", lines)
+
+
 # ---- WordPiece and byte-level BPE ----
+
+
+@pytest.mark.parametrize(
+    ("name", "value"),
+    [("do_lower_case", False), ("strip_accents", False), ("tokenize_chinese_chars", False)],
+)
+def test_what_tokenizer_json_alone_says_of_words(name: str, value: bool, tmp_path: Path) -> None:
+    """A class does not read it there: transformers answers with other ids, and this refuses."""
+    families.write_wordpiece(tmp_path)
+    about = {"tokenizer_class": "BertTokenizer", "do_lower_case": True, name: value}
+    write(tmp_path, "tokenizer_config.json", about)
+    theirs(tmp_path).save_pretrained(tmp_path / "saved")
+    plain = ours(tmp_path)
+    assert_equal(tmp_path / "saved", texts(11))
+    path = tmp_path / "saved" / "tokenizer_config.json"
+    settings = json.loads(path.read_text(encoding="utf-8"))
+    del settings[name]
+    write(path.parent, path.name, settings)
+    lines = texts(11)
+    assert [theirs(path.parent)(t).input_ids for t in lines] != [
+        plain.encode(t).tolist() for t in lines
+    ]
+    with pytest.raises(VocabularyError, match=f'says {name} false, and Bert.*"{name}": false'):
+        ours(path.parent)
+    write(path.parent, path.name, {**settings, **GENERIC})
+    assert [ours(path.parent).encode(t).tolist() for t in lines] == [
+        plain.encode(t).tolist() for t in lines
+    ]
 
 
 @pytest.mark.parametrize("lowercase", [False, True])

@@ -9,11 +9,11 @@ import torch
 from torch import Tensor
 
 from roberta_hub.errors import InputError
-from roberta_hub.inference.embed import lowered
 from roberta_hub.interface import RobertaHubInterface
 from roberta_hub.model.roberta import Roberta
 from roberta_hub.model.sentence_layers import layers_of, through_layers
 from roberta_hub.settings import SentenceSettings
+from roberta_hub.text.with_added import in_small_letters
 from roberta_hub.train.data.pairs import PairExample, read_pairs
 from roberta_hub.train.metrics import correlations, likeliest
 from roberta_hub.train.reports import first_process, logger
@@ -243,7 +243,7 @@ def _ids(
     options, prompt = options_of(config), settings.find_prompt(None, None)
     seen = [prompt + text for text in texts]
     if settings.lower_case:
-        seen = list(map(lowered, seen))
+        seen = [in_small_letters(interface.bpe, text) for text in seen]
     if settings.max_length is not None:
         limit = min(settings.max_length, interface.max_positions)
         options = replace(options, max_length=min(options.max_length or limit, limit))
