@@ -8,6 +8,7 @@ a command read sentences that are made from the same fields.
 from __future__ import annotations
 
 import difflib
+import unicodedata
 from collections.abc import Callable, Iterable, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
@@ -62,6 +63,17 @@ _BETWEEN = {"?": " ", ".": " ", "\n": ""}
 """Separator before a remedy, by the last character of the sentence."""
 
 
+def _shown(text: str, keep: str = "\n\t") -> str:
+    """Escape what a terminal obeys: names of files and columns may hold it."""
+    if text.isprintable():
+        return text
+    keep += "\u200c\u200d"  # Persian words and emoji of several parts need them
+    return "".join(
+        c if c in keep or unicodedata.category(c) not in ("Cc", "Cf", "Cs") else ascii(c)[1:-1]
+        for c in text
+    )
+
+
 def sentence(what: str, place: Place | str | None = None, remedy: str = "") -> str:
     """Make a sentence of the parts of an error.
 
@@ -76,10 +88,10 @@ def sentence(what: str, place: Place | str | None = None, remedy: str = "") -> s
         >>> sentence("no head 'mnil'; did you mean mnli?", None, "register one")
         "no head 'mnil'; did you mean mnli? register one"
     """
-    said = f"{what}" if place is None else f"{place}: {what}"
-    if not remedy:
-        return said
-    return said + _BETWEEN.get(said[-1:], "; ") + remedy
+    said = f"{what}" if place is None else f"{_shown(str(place), '')}: {what}"
+    if remedy:
+        said += _BETWEEN.get(said[-1:], "; ") + remedy
+    return _shown(said)
 
 
 class RobertaHubError(Exception):

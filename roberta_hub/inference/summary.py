@@ -12,6 +12,7 @@ from roberta_hub.inference.optimize import Optimization
 from roberta_hub.model.heads import normalizes, pooling_of
 from roberta_hub.model.known_head import heads_of
 from roberta_hub.settings import SentenceSettings, ZeroShotSettings
+from roberta_hub.terminal import clean
 from roberta_hub.text.tokenizer import Tokenizer
 
 _KINDS: tuple[Literal["classification", "token"], ...] = ("classification", "token")
@@ -86,4 +87,4 @@ def summary(title: str, lines: Mapping[str, str]) -> str:
         title: the first line.
         lines: of `model_facts`.
     """
-    return "\n".join([title, *(f"  {key:<14}{value}" for key, value in lines.items())])
+    return "\n".join([title, *(clean(f"  {key:<14}{value}") for key, value in lines.items())])

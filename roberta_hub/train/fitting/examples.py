@@ -21,6 +21,7 @@ from roberta_hub.rows.columns import (
 )
 from roberta_hub.rows.tables import Row, Table, table_of
 from roberta_hub.rows.values import Fault, is_blank, number_in, text_in
+from roberta_hub.terminal import clean
 from roberta_hub.text.tokenizer import Text
 from roberta_hub.train.data.labels import group_alike
 from roberta_hub.train.data.sentences import LabelledText
@@ -114,14 +115,15 @@ class Examples:
         total = len(self.train) + len(self.valid)
         what = "pairs of texts" if len(self.columns) == 2 else "texts"
         lines = [
-            f"{self.source}: {total:,} {what} ({', '.join(self.columns)}), labels: {self.label}",
+            f"{clean(self.source)}: {total:,} {what} ({clean(', '.join(self.columns))}), "
+            f"labels: {clean(self.label)}",
             f"task: {self.task.replace('_', '-')}{self._spread()}",
         ]
         counts = self.counts().most_common() if self.task != "regression" else []
         width = max((len(name) for name, _ in counts[:SUMMARY_CLASSES]), default=0)
         for name, count in counts[:SUMMARY_CLASSES]:
             bar = "█" * max(1, round(24 * count / counts[0][1]))
-            lines.append(f"  {name[:40]:<{min(width, 40)}} {count:>8,}  {bar}")
+            lines.append(f"  {clean(name[:40]):<{min(width, 40)}} {count:>8,}  {bar}")
         if len(counts) > SUMMARY_CLASSES:
             lines.append(f"  and {len(counts) - SUMMARY_CLASSES} more")
         lines += [wrap_note(note) for note in self.notes]
@@ -137,7 +139,7 @@ class Examples:
 
 def wrap_note(note: str) -> str:
     """Lay a note out for a terminal of 80 columns."""
-    return textwrap.fill(f"note: {note}", 80, subsequent_indent="  ", break_on_hyphens=False)
+    return textwrap.fill(clean(f"note: {note}"), 80, subsequent_indent="  ", break_on_hyphens=False)
 
 
 def read_examples(

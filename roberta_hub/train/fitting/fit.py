@@ -17,6 +17,7 @@ from roberta_hub.interface import RobertaHubInterface
 from roberta_hub.keywords import checked
 from roberta_hub.model.roberta import require_roberta
 from roberta_hub.settings import HeadPooling
+from roberta_hub.terminal import clean
 from roberta_hub.train.fitting.evaluation import compute_scores
 from roberta_hub.train.fitting.examples import Examples, read_examples, wrap_note
 from roberta_hub.train.fitting.fitted import Fitted, judged_rows
@@ -148,7 +149,7 @@ def fit(
         examples = read_examples(table, **given)
         ready = prepare_classifier(examples, model=model, output=directory, options=options)
     for note in (*examples.notes, *ready.notes):
-        warnings.warn(f"{examples.source}: {note}", stacklevel=3)
+        warnings.warn(clean(f"{examples.source}: {note}"), stacklevel=3)
     return ready.train(progress)
 
 

@@ -12,6 +12,7 @@ from roberta_hub.errors import MissingExtraError
 from roberta_hub.inference.classify import Prediction
 from roberta_hub.show.display import Display
 from roberta_hub.show.sheet import Picture
+from roberta_hub.terminal import clean
 from roberta_hub.text.tokenizer import Text
 from roberta_hub.train.data.sentences import LabelledText
 from roberta_hub.train.fitting.choice import Choice
@@ -79,7 +80,7 @@ class Fitted:
         return self.scores.mistakes
 
     def __repr__(self) -> str:
-        return f"<fitted on {self.source}: {self.scores.headline()}>"
+        return clean(f"<fitted on {self.source}: {self.scores.headline()}>")
 
     def __str__(self) -> str:
         chosen = [self.choice.summary()] if self.choice else []

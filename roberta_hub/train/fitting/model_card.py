@@ -7,6 +7,7 @@ import os
 import platform
 import shlex
 import sys
+from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
@@ -14,6 +15,7 @@ import torch
 
 from roberta_hub.rows.columns import shell_list
 from roberta_hub.rows.values import number_in
+from roberta_hub.show.markdown import code, fenced, inline
 from roberta_hub.train.fitting.examples import Examples
 from roberta_hub.train.fitting.fitted import Fitted
 from roberta_hub.train.fitting.learning_options import LearningOptions
@@ -38,44 +40,33 @@ def model_card(
     asked = '[("a text", "another")]' if pair else '"a text"'
     kind = "number" if examples.task == "regression" else "label"
     means = probability_meaning(fitted, options)
+    load = f"mine = roberta_hub.load_model({str(output)!r})"
+    usage = f"import roberta_hub\n\n{load}\nprint(mine.classify({asked}))"
     return f"""\
-# {output.absolute().name}
+# {inline(output.absolute().name)}
 
-Gives {"a pair of texts" if pair else "a text"} its {kind} `{examples.label}`.
-Made by roberta_hub of {os.path.basename(examples.source)}.
+Gives {"a pair of texts" if pair else "a text"} its {kind} {code(examples.label)}.
+Made by roberta_hub of {inline(os.path.basename(examples.source))}.
 
-```python
-import roberta_hub
-
-mine = roberta_hub.load_model({str(output)!r})
-print(mine.classify({asked}))
-```
+{fenced(usage, "python")}
 {"".join(f"{chr(10)}{said}{chr(10)}" for said in means)}
 ## Data
 
-```
-{examples.summary()}
-```
+{fenced(examples.summary())}
 
 ## Scores
 
-```
-{fitted.scores.summary()}
-```
+{fenced(fitted.scores.summary())}
 
 No row was answered by weights that had learnt it{_at_last(examples)}.
 
 ## How it was made
 
-```
-{fit_command(examples, config, options, output)}
-```
+{fenced(fit_command(examples, config, options, output))}
 
-It began as {config.model}.
+It began as {inline(config.model)}.
 
-```
-{fitted.choice.summary() if fitted.choice else ""}
-```
+{fenced(fitted.choice.summary() if fitted.choice else "")}
 
 All of it took {duration(fitted.seconds)}, with {versions()}.
 """
@@ -109,7 +100,7 @@ def probability_meaning(fitted: Fitted, options: LearningOptions) -> list[str]:
             "those of a balanced world,\nin which all classes are as frequent."
         )
     if fitted.thresholds is not None:
-        least = ", ".join(f"{name} {p:.3g}" for name, p in fitted.thresholds.items())
+        least = ", ".join(f"{inline(name)} {p:.3g}" for name, p in fitted.thresholds.items())
         found.append(
             f"A text has the labels, in `.labels`, whose probability is at or over: {least}.\n"
             "Formats of other programs hold no such thresholds; there a label begins at 0.5."
@@ -145,7 +136,26 @@ def fit_command(examples: Examples, config: Config, options: LearningOptions, ou
     for name, value in (columns | given | {"label": shell_list(labels)}).items():
         option = "--" + name.replace("_", "-")
         words += [option] if value is True else [option, str(value)]
-    return shlex.join(words if examples.header else [*words, "--no-header"])
+    return shell_command(words if examples.header else [*words, "--no-header"])
+
+
+def shell_command(words: Sequence[str]) -> str:
+    r"""Join the words of a command; what a terminal would obey is written as its escapes.
+
+    Example:
+        >>> shell_command(["roberta-hub", "fit", "a b.csv", "c\n.csv"])
+        "roberta-hub fit 'a b.csv' $'c\\n.csv'"
+    """
+    return " ".join(
+        shlex.quote(word) if word.isprintable() else "$'" + _ansi_escapes(word) + "'"
+        for word in words
+    )
+
+
+def _ansi_escapes(word: str) -> str:
+    """Escape a word for bash's and zsh's quotes with a dollar sign."""
+    quoted = word.replace("\\", "\\\\").replace("'", "\\'")
+    return "".join(c if c.isprintable() else ascii(c)[1:-1] for c in quoted)
 
 
 def duration_of(config: Config, rows: int) -> str:

@@ -8,6 +8,7 @@ from typing import Literal
 
 from roberta_hub.errors import Remedy, sentence
 from roberta_hub.show.terminal_text import cut
+from roberta_hub.terminal import clean
 from roberta_hub.text.tokenizer import Text
 from roberta_hub.train.fitting.confusions import confusion_display
 from roberta_hub.train.fitting.measures import Bin, Interval
@@ -125,7 +126,7 @@ class Scores:
             lines += ["", "largest errors:" if self.task == "regression" else "surest mistakes:"]
             for wrong in self.mistakes:
                 lines += [f"  {wrong.where}: {wrong.answer(self.task)}", f"    {wrong.short()}"]
-        return "\n".join(lines)
+        return "\n".join(map(clean, lines))
 
     def headline(self) -> str:
         """Write the first number with its interval and the baseline's."""

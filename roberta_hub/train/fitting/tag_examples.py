@@ -11,6 +11,7 @@ from typing import Any
 from roberta_hub.errors import InputError, Remedy
 from roberta_hub.inference.tag import OUTSIDE, split_words
 from roberta_hub.settings import WordRule
+from roberta_hub.terminal import clean
 from roberta_hub.train.data.labels import group_alike
 from roberta_hub.train.data.sentences import LabelledText
 from roberta_hub.train.fitting.examples import (
@@ -69,14 +70,15 @@ class TagExamples:
         rows = len(self.train) + len(self.valid)
         counts = self.counts().most_common()
         lines = [
-            f"{self.source}: {rows:,} {'text' if rows == 1 else 'texts'}, {self.layout}",
+            f"{clean(self.source)}: {rows:,} {'text' if rows == 1 else 'texts'}, "
+            f"{clean(self.layout)}",
             f"task: {TAGGING}, {len(counts)} label{'' if len(counts) == 1 else 's'}, "
             f"{sum(count for _, count in counts):,} spans",
         ]
         width = min(max(len(name) for name, _ in counts[:SUMMARY_CLASSES]), 40)
         for name, count in counts[:SUMMARY_CLASSES]:
             bar = "█" * max(1, round(24 * count / counts[0][1]))
-            lines.append(f"  {name[:40]:<{width}} {count:>8,}  {bar}")
+            lines.append(f"  {clean(name[:40]):<{width}} {count:>8,}  {bar}")
         if len(counts) > SUMMARY_CLASSES:
             lines.append(f"  and {len(counts) - SUMMARY_CLASSES} more")
         lines += [wrap_note(note) for note in self.notes]

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import dataclasses
 import os
-import shlex
 import time
 from collections.abc import Sequence
 from dataclasses import dataclass
@@ -21,11 +20,12 @@ from roberta_hub.inference.batching import Runner
 from roberta_hub.inference.tag import OUTSIDE, first_pieces, split_words
 from roberta_hub.interface import RobertaHubInterface
 from roberta_hub.model.roberta import require_roberta
+from roberta_hub.show.markdown import fenced, inline
 from roberta_hub.train.data.masking import Maskable, Masking, mask
 from roberta_hub.train.fitting.examples import wrap_note
 from roberta_hub.train.fitting.fitted import Fitted
 from roberta_hub.train.fitting.learning_options import LearningOptions
-from roberta_hub.train.fitting.model_card import duration_of, versions
+from roberta_hub.train.fitting.model_card import duration_of, shell_command, versions
 from roberta_hub.train.fitting.model_folder import (
     check_output,
     holds_model,
@@ -177,42 +177,34 @@ class ReadyTagger:
         """Write what the tagger is for, what it was made of, and what it reaches."""
         config, source = self.config, os.path.basename(self.examples.source)
         kept = "" if learns_embeddings(len(self.train_on)) else "; its tokens' embeddings stayed"
+        model = inline(config.model)
+        load = f"mine = roberta_hub.load_model({str(output)!r})"
+        usage = f'import roberta_hub\n\n{load}\nprint(mine.tag("a text"))'
         return f"""\
-# {output.absolute().name}
+# {inline(output.absolute().name)}
 
-Finds spans in a text: {", ".join(self.examples.labels)}.
-Made by roberta_hub of {source}.
+Finds spans in a text: {", ".join(map(inline, self.examples.labels))}.
+Made by roberta_hub of {inline(source)}.
 
-```python
-import roberta_hub
-
-mine = roberta_hub.load_model({str(output)!r})
-print(mine.tag("a text"))
-```
+{fenced(usage, "python")}
 
 It labels runs of letters and digits, and every other character, as its `config.json` says.
 
 ## Data
 
-```
-{self.examples.summary()}
-```
+{fenced(self.examples.summary())}
 
 ## Scores on the rows that were held out
 
-```
-{fitted.scores.summary()}
-```
+{fenced(fitted.scores.summary())}
 
 These rows were not learnt, and chose nothing. A span is right if its edges and its label are.
 
 ## How it was made
 
-```
-{self._command(output)}
-```
+{fenced(self._command(output))}
 
-{config.model} learnt {duration_of(config, len(self.train_on))}, with a learning rate of at most
+{model} learnt {duration_of(config, len(self.train_on))}, with a learning rate of at most
 {config.optimizer.lr:g}{kept}; all of it took {duration(fitted.seconds)}. {versions()}.
 """
 
@@ -238,7 +230,7 @@ These rows were not learnt, and chose nothing. A span is right if its edges and 
         words = ["roberta-hub", "fit", examples.source]
         for name, value in given.items():
             words += [f"--{name.replace('_', '-')}", str(value)]
-        return shlex.join(words)
+        return shell_command(words)
 
 
 def prepare_tagger(
