@@ -47,6 +47,7 @@ extras["test"] = [
     "psutil",
     "blingfire==0.1.8",
     "transformers>=4.40",
+    "seqeval",
     "scikit-learn",  # sentence-transformers', which is installed with --no-deps
     # stock fairseq itself is installed with --no-deps: its pins are refused by today's pip
     "bitarray",
