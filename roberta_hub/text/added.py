@@ -38,7 +38,16 @@ _OF_MODELS = {
     "albert": "AlbertTokenizer",
 }
 """The class for each `model_type`, where no file names one."""
-_ROLES = tuple(f"{role}_token" for role in ("bos", "eos", "unk", "sep", "pad", "cls", "mask"))
+ROLES = {
+    "bos": "bos",
+    "cls": "bos",
+    "eos": "eos",
+    "sep": "eos",
+    "pad": "pad",
+    "unk": "unk",
+    "mask": "mask",
+}
+"""Parts that special words have in a sequence: transformers' names, before `_token` -> ours."""
 _OTHERS = ("additional_special_tokens", "extra_special_tokens")
 """The older key of special words without a role, and the newer one."""
 
@@ -176,7 +185,8 @@ def read_added(folder: Folder, *, from_model: bool = False) -> AddedTokens:
             names[_OTHERS[0]] = settings.get(_OTHERS[0])
     with reading(folder / TOKENIZER_CONFIG_FILE):
         others = [AddedToken.of(entry, special=True) for entry in _others(names)]
-        controls = CONTROL_NAMES | {AddedToken.of(names[r]).word for r in _ROLES if names.get(r)}
+        given = (names.get(f"{role}_token") for role in ROLES)
+        controls = CONTROL_NAMES | {AddedToken.of(entry).word for entry in given if entry}
     special = {token.word for token in others} | controls
     fault = "it lists no added tokens as transformers does"
     with reading(folder / TOKENIZER_FILE, fault):

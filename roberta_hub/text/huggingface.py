@@ -16,6 +16,7 @@ from roberta_hub.folder import Folder
 from roberta_hub.settings import MAX_LENGTH
 from roberta_hub.text import byte_level, unigram_files, wordpiece_files
 from roberta_hub.text.added import (
+    ROLES,
     SPECIAL_TOKENS_FILE,
     TOKENIZER_CONFIG_FILE,
     base_class,
@@ -52,16 +53,6 @@ _FILES: dict[str, list[tuple[str, ...]]] = {
     WORDPIECE: [(wordpiece_files.VOCABULARY_FILE,)],
 }
 """Files of each kind's own, the kind to prefer first; tokenizer.json may hold any."""
-_ROLES = {
-    "bos": "bos",
-    "cls": "bos",
-    "eos": "eos",
-    "sep": "eos",
-    "pad": "pad",
-    "unk": "unk",
-    "mask": "mask",
-}
-"""transformers' special words -> ours."""
 _MODELS = dict(zip(MODELS, (BYTE_LEVEL, WORDPIECE, UNIGRAM), strict=True))
 
 
@@ -118,7 +109,7 @@ def _check_names(
         **folder.optional(SPECIAL_TOKENS_FILE, VocabularyError),
         **folder.optional(TOKENIZER_CONFIG_FILE, VocabularyError),
     }
-    for name, role in _ROLES.items():
+    for name, role in ROLES.items():
         value, number = given.get(f"{name}_token"), getattr(layout, role)
         word = value.get("content") if isinstance(value, Mapping) else value
         counts = ends_count or name not in ("bos", "eos")
