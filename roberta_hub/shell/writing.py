@@ -6,10 +6,14 @@ import contextlib
 import errno
 import io
 import os
+import re
 import shlex
+import shutil
 import sys
+import tempfile
 from collections.abc import Callable, Iterator
 from pathlib import Path
+from typing import IO
 
 import click
 
@@ -26,6 +30,10 @@ SINKS: dict[str, Callable[..., Sink]] = {
 }
 FORMAT_OF_ENDING = {"ndjson": "jsonl", "pq": "parquet", "txt": "table"}
 """Formats of endings with another name."""
+SEEKING_FORMATS = ("parquet", "npy")
+"""Formats that a pipe cannot be written in from its first byte to its last."""
+MAX_LINKS = 40
+"""Links that lead from one path to another, as many as Linux follows."""
 
 
 @contextlib.contextmanager
@@ -46,7 +54,7 @@ def open_sink(request: Request, answer_format: AnswerFormat) -> Iterator[Sink]:
         yield sink
         sink.close()
         return
-    with _open_target(Path(str(request.target)), request.source) as stream:
+    with _open_target(str(request.target), request.source, kind) as stream:
         sink = SINKS[kind](stream, answer_format, blocks=blocks)
         yield sink
         sink.close()
@@ -75,8 +83,10 @@ def format_of(request: Request, answer_format: AnswerFormat) -> str:
 
 
 def _default_format(target: str | None) -> str:
-    if target in (None, "-"):
-        return "table" if sys.stdout.isatty() else "jsonl"
+    number = 1 if target in (None, "-") else descriptor_of(str(target))
+    if number is not None:
+        shown = sys.stdout.isatty() if number == 1 else os.isatty(number)
+        return "table" if shown else "jsonl"
     ending = Path(str(target)).suffix[1:].lower()
     kind = FORMAT_OF_ENDING.get(ending, ending)
     if kind not in ANSWER_FORMATS:
@@ -87,15 +97,42 @@ def _default_format(target: str | None) -> str:
     return kind
 
 
+def descriptor_of(target: str) -> int | None:
+    """Tell which open file a path names: /dev/stdout, the /dev/fd/63 of `>(command)`; None: none.
+
+    To replace such a path by a rename would replace the file behind it, and lose what others write
+    to it.
+
+    Args:
+        target: a path, which may be a link to such a path.
+    """
+    path = os.path.abspath(target)
+    for _ in range(MAX_LINKS):
+        path = os.path.join(os.path.realpath(os.path.dirname(path)), os.path.basename(path))
+        found = re.fullmatch(r"/(?:dev|proc/(\d+)(?:/task/\d+)?)/fd/(\d+)", path)
+        if found:
+            return int(found[2]) if found[1] in (None, str(os.getpid())) else None
+        try:
+            path = os.path.join(os.path.dirname(path), os.readlink(path))
+        except (OSError, ValueError):
+            return None
+    return None
+
+
 @contextlib.contextmanager
-def _open_target(path: Path, source: str | None) -> Iterator[io.TextIOWrapper]:
+def _open_target(target: str, source: str | None, kind: str) -> Iterator[io.TextIOWrapper]:
     """Open a temporary file that replaces the target; a pipe or a device directly."""
+    path = Path(target)
     if path.is_dir():
         raise InputError(f"{path} is a folder; give a file for the answers")
-    if not path.parent.is_dir():
-        raise InputError(f"{path.parent}: no such folder, so no answers can be written there")
     if source not in (None, "-") and path.exists() and os.path.samefile(str(source), path):
         raise InputError(f"{path} is read and cannot be written too; give another name for -o")
+    if (number := descriptor_of(target)) is not None:
+        with _open_descriptor(number, target, kind) as stream:
+            yield stream
+        return
+    if not path.parent.is_dir():
+        raise InputError(f"{path.parent}: no such folder, so no answers can be written there")
     given, path = path, Path(os.path.realpath(path))  # a link stays one
     if not path.parent.is_dir():
         raise InputError(f"{given} is a link to {path}, and there is no folder {path.parent}")
@@ -105,7 +142,7 @@ def _open_target(path: Path, source: str | None) -> Iterator[io.TextIOWrapper]:
         _errors_explained(path),
         place as new,
         open(new, "wb") as file,
-        io.TextIOWrapper(file, encoding="utf-8", newline="\n", write_through=True) as stream,
+        _text_stream(file) as stream,
     ):
         yield stream
 
@@ -129,3 +166,27 @@ def _errors_explained(path: Path) -> Iterator[None]:
             kept = "the file that was there is as it was" if path.exists() else "nothing is left"
             what += f"; {kept}. Free some room, or give -o on another disk"
         raise InputError(what) from None
+
+
+@contextlib.contextmanager
+def _open_descriptor(number: int, target: str, kind: str) -> Iterator[io.TextIOWrapper]:
+    """Write through an open file, after what was written to it; it stays open."""
+    try:
+        sys.stdout.flush()
+        file = open(os.dup(number), "wb")  # noqa: SIM115  # closed below
+    except OSError as error:
+        raise InputError(f"{target}: no file is open there ({error.strerror})") from None
+    with file:
+        if kind not in SEEKING_FORMATS:
+            with _text_stream(file) as stream:
+                yield stream
+            return
+        with tempfile.TemporaryFile() as whole, _text_stream(whole) as stream:
+            yield stream
+            stream.flush()
+            whole.seek(0)
+            shutil.copyfileobj(whole, file)
+
+
+def _text_stream(file: IO[bytes]) -> io.TextIOWrapper:
+    return io.TextIOWrapper(file, encoding="utf-8", newline="\n", write_through=True)

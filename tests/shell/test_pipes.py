@@ -130,3 +130,62 @@ def test_a_closed_end_is_no_fault(tmp_path: Path) -> None:
         )
         assert done.stdout == "0\n", (line, done)
         assert "Exception" not in done.stderr and "Error" not in done.stderr
+
+
+WAYS = {
+    "standard output": 'say -o /dev/stdout; echo "rc $?"',
+    "a descriptor": 'say -o /dev/fd/3 3>&1; echo "rc $?"',
+    "a link to it": 'ln -s /dev/stdout link; say -o link -f jsonl; echo "rc $?"',
+    "the process's own name of it": 'say -o /proc/self/fd/1; echo "rc $?"',
+    "a command": 'say -o >(cat >&4); echo "rc $?"; while ! grep -q text "$0"; do sleep .1; done',
+}
+
+
+@pytest.mark.skipif(shutil.which("bash") is None, reason="bash is not installed")
+@pytest.mark.parametrize(
+    ("way", "redirection"),
+    [("standard output", ">"), ("standard output", "|"), *((way, ">>") for way in WAYS)],
+)
+def test_what_others_write_to_the_same_output_stays(
+    folder: Path, tmp_path: Path, way: str, redirection: str
+) -> None:
+    """A rename over the file behind standard output would lose the lines around the answers."""
+    script = f'say() {{ "{sys.executable}" -m roberta_hub tokens -m "{folder}" "a b" "$@"; }}\n'
+    into = "| cat > all.txt" if redirection == "|" else f"{redirection} all.txt"
+    script += f"{{ exec 4>&1; echo before; {WAYS[way]}; echo after; }} {into}\nwait"
+    (tmp_path / "all.txt").write_text("first\n")
+    done = subprocess.run(
+        ["bash", "-c", script, "all.txt"],
+        capture_output=True,
+        text=True,
+        cwd=tmp_path,
+        env=environment(),
+        timeout=120,
+    )
+    lines = (tmp_path / "all.txt").read_text().splitlines()
+    first = ["first"] if redirection == ">>" else []
+    assert (done.stdout, done.stderr) == ("", "")
+    assert [line for line in lines if "tokens" not in line] == [*first, "before", "rc 0", "after"]
+    assert [json.loads(line)["text"] for line in lines if "tokens" in line] == ["a b"]
+
+
+@pytest.mark.skipif(shutil.which("bash") is None, reason="bash is not installed")
+@pytest.mark.parametrize("format", ["parquet", "npy"])
+def test_a_binary_format_goes_through_a_pipe(folder: Path, tmp_path: Path, format: str) -> None:
+    parquet, numpy = pytest.importorskip("pyarrow.parquet"), pytest.importorskip("numpy")
+    command = f'"{sys.executable}" -m roberta_hub embed -m "{folder}" a b -f {format}'
+    line = f"{command} -o /dev/stdout | cat > x; {command} -o y.{format}; cmp x y.{format}"
+    done = subprocess.run(
+        ["bash", "-c", line], capture_output=True, text=True, cwd=tmp_path, env=environment()
+    )
+    assert (done.returncode, done.stdout, done.stderr) == (0, "", "")
+    read = {"parquet": parquet.read_table, "npy": numpy.load}[format]
+    assert len(read(tmp_path / "x")) == 2
+
+
+def test_a_descriptor_that_is_not_open_is_a_sentence(folder: Path, tmp_path: Path) -> None:
+    with started(folder, tmp_path, "-o", "/dev/fd/87", "a") as process:
+        assert process.wait() == 1
+        assert process.stderr is not None
+        said = process.stderr.read().decode()
+    assert said.startswith("roberta-hub: /dev/fd/87: no file is open there")
