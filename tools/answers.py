@@ -23,7 +23,7 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 
 ROOT = Path(__file__).resolve().parents[1]
-PAGES = (ROOT / "README.md", ROOT / "docs/shell.md")
+PAGES = (ROOT / "README.md", ROOT / "docs/shell.md", ROOT / "docs/tables.md")
 """Those whose blocks are run as they stand. Other pages of docs/ have doctests."""
 FENCE = re.compile(r"^```(python|sh)\n(.*?)^```$", re.MULTILINE | re.DOTALL)
 SET_UP = ("git clone ", "pip install ")

@@ -2,12 +2,15 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+import json
+from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
 
-from roberta_hub.errors import MissingExtraError
+from roberta_hub.arguments import short_repr
+from roberta_hub.errors import InputError, MissingExtraError
 from roberta_hub.extras import install
-from roberta_hub.rows.values import is_utf8
+from roberta_hub.rows.lines import MAX_ROW_BYTES
+from roberta_hub.rows.values import Fault, is_missing, is_utf8
 
 
 def import_arrow(what: str) -> Any:
@@ -47,12 +50,13 @@ def plain_schema(schema: Any) -> Any:
 
 
 def parquet_tables(
-    file: Any, names: Sequence[str], start: int, stop: int, size: int
+    file: Any, name: object, names: Sequence[str], start: int, stop: int, size: int
 ) -> Iterator[Any]:
     """Read rows of a Parquet file, a few at a time.
 
     Args:
         file: pyarrow's ParquetFile.
+        name: of the file, for errors.
         names: of the columns.
         start: the first row, from 0.
         stop: one past the last.
@@ -60,6 +64,9 @@ def parquet_tables(
 
     Yields:
         pyarrow Tables with the columns as `plain_schema` has them.
+
+    Raises:
+        InputError: rows that are larger than any row may be.
     """
     import pyarrow as pa
 
@@ -68,6 +75,7 @@ def parquet_tables(
     for k in range(file.metadata.num_row_groups):
         end = row + file.metadata.row_group(k).num_rows
         if row < stop and end > start:
+            _check_size(file.metadata.row_group(k), name, names, row + 1)
             skip = skip if groups else start - row
             groups.append(k)
         row = end
@@ -89,6 +97,18 @@ def parquet_tables(
         yield held
 
 
+def _check_size(group: Any, name: object, names: Sequence[str], first: int) -> None:
+    """Refuse a row group of rows that have more than `MAX_ROW_BYTES` on average."""
+    for k in range(group.num_columns):
+        column = group.column(k)
+        size = column.total_uncompressed_size // max(group.num_rows, 1)
+        if size > MAX_ROW_BYTES and column.path_in_schema.partition(".")[0] in names:
+            raise InputError(
+                f"{name}: rows {first} to {first + group.num_rows - 1}: {size:,} bytes a row in "
+                f"the column {short_repr(column.path_in_schema)}; the limit is {MAX_ROW_BYTES:,}"
+            )
+
+
 def column_values(column: Any) -> list[Any]:
     """Return a column as Python's own values; as bytes what is not UTF-8.
 
@@ -104,3 +124,63 @@ def column_values(column: Any) -> list[Any]:
         texts = [None if raw is None else raw.decode(errors="surrogateescape") for raw in found]
         pairs = zip(texts, found, strict=True)
         return [text if text is None or is_utf8(text) else raw for text, raw in pairs]
+
+
+def json_schema(rows: Sequence[Mapping[str, Any]]) -> Any:
+    """Infer a type for each key: an Arrow type that all values have, else JSON as a string.
+
+    Args:
+        rows: the first objects of a JSONL file.
+    """
+    import pyarrow as pa
+
+    names = dict.fromkeys(name for row in rows for name in row if is_utf8(name))
+
+    def kind(name: str) -> Any:
+        found = {type(row.get(name)) for row in rows} - {type(None)}
+        if found == {int}:
+            return pa.int64()
+        if found and found <= {int, float}:
+            return pa.float64()
+        return pa.bool_() if found == {bool} else pa.string()
+
+    return pa.schema([(name, kind(name)) for name in names])
+
+
+def column_value(value: Any, kind: str, name: str) -> Any:
+    """Return a value in the type of its column, or a Fault.
+
+    Args:
+        value: JSON's.
+        kind: of `json_schema`.
+        name: of the column, for what is wrong.
+    """
+    if value is None or (kind == "string" and is_missing(value)):
+        return None
+    if kind == "string":
+        text = _json_text(value)
+        return text if is_utf8(text) else Fault(f"the column {short_repr(name)} holds no UTF-8")
+    fits = {
+        "bool": type(value) is bool,
+        "int64": type(value) is int and -(2**63) <= value < 2**63,
+        "double": type(value) is float or (type(value) is int and _is_double(value)),
+    }[kind]
+    if fits:
+        return value
+    return Fault(
+        f"the column {short_repr(name)} holds {short_repr(value)}, and {kind} in the first rows; "
+        "drop it from keep, or write all its values as text"
+    )
+
+
+def _is_double(value: int) -> bool:
+    """Whether a float represents an integer exactly."""
+    try:
+        return int(float(value)) == value
+    except OverflowError:
+        return False
+
+
+def _json_text(value: object) -> str:
+    """Text of a value: a str unchanged, anything else as JSON."""
+    return value if isinstance(value, str) else json.dumps(value, ensure_ascii=False)

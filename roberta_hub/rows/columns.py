@@ -4,13 +4,14 @@ from __future__ import annotations
 
 import csv
 import io
+import re
 from collections.abc import Sequence
 from itertools import islice
 from typing import Any
 
 from roberta_hub.arguments import short_repr
 from roberta_hub.errors import InputError, InputTypeError, Remedy
-from roberta_hub.rows.tables import Table, unknown_column
+from roberta_hub.rows.tables import Table, json_object, unknown_column
 from roberta_hub.rows.values import Fault, flag_in, is_blank
 
 DEFAULT_TEXT_COLUMN = "text"
@@ -258,6 +259,44 @@ def is_headless(table: Table) -> bool:
     rows = islice(table.read(), _HEADER_ROWS) if labels else ()
     found = (values for _, values in rows if not isinstance(values, Fault))
     return any(str(values.get(name)).strip() == name for values in found for name in labels)
+
+
+def table_line(text: str) -> tuple[str, str] | None:
+    """Tell whether a line looks like the first of a table: its header, or an object of JSONL.
+
+    A header has several short names, of which one is known for texts, labels or keys.
+
+    Args:
+        text: of the line.
+
+    Returns:
+        (the format, the column that likely holds the texts); None: it looks like a text.
+
+    Example:
+        >>> table_line("review_id,review"), table_line("Well, text me, please.")
+        (('csv', 'review'), None)
+    """
+    if text.lstrip().startswith("{"):
+        found = json_object(text)
+        names = [] if isinstance(found, Fault) else list(found)
+        return ("jsonl", _likely_text(names)) if names else None
+    for separator in ",\t;":
+        names = next(csv.reader([text], delimiter=separator), [])
+        if len(names) > 1 and all(map(_NAME.fullmatch, filter(None, names))):
+            known = {name.strip().casefold() for name in names} & _KNOWN_NAMES
+            if known or any("_" in name for name in names):
+                return ("tsv" if separator == "\t" else "csv"), _likely_text(names)
+    return None
+
+
+_NAME = re.compile(r"[^\W\d][\w .:/#-]{0,39}")
+_KNOWN_NAMES = {"id", "index", "title", "date", "url", *TEXT_COLUMNS, *LABEL_COLUMNS}
+_KNOWN_NAMES |= {name for pair in PAIR_COLUMNS for name in pair}
+
+
+def _likely_text(names: Sequence[str]) -> str:
+    known = [name for name in names if name.strip().casefold() in TEXT_COLUMNS]
+    return known[0] if known else "NAME"
 
 
 def flag_columns(table: Table, names: Sequence[str]) -> list[str]:

@@ -13,7 +13,7 @@ from typing import Any, TypeAlias
 from roberta_hub.arguments import short_repr
 from roberta_hub.errors import InputError
 from roberta_hub.rows.lines import MAX_ROW_BYTES, UTF8_BOM, Line, decoded, why_not_utf8
-from roberta_hub.rows.values import Fault, is_utf8, value_or_raise
+from roberta_hub.rows.values import Fault, Unreadable, is_utf8, value_or_raise
 
 QUOTE_LINES = 1000
 """Lines by which a TSV shows whether its fields are quoted."""
@@ -195,17 +195,25 @@ class _TooLong(csv.Error):
     """A line that no reader is given."""
 
 
+class _Endless(csv.Error):
+    """Lines that are too many for one row."""
+
+
 def _records(
     lines: Iterable[Line], separator: str, first: int = 1
 ) -> Iterator[tuple[int, list[str] | Fault]]:
     """Read the records of a CSV, each with the line it begins on."""
     seen = first - 1
+    size = 0  # bytes of the row that is read
 
     def text(number: int, line: Line) -> str:
-        nonlocal seen
+        nonlocal seen, size
         seen = number
         if isinstance(line, Fault):
             raise _TooLong(line.why)
+        size += len(line)
+        if size > MAX_ROW_BYTES:
+            raise _Endless
         line = line.removeprefix(UTF8_BOM) if number == 1 else line
         return line.decode(errors="surrogateescape")
 
@@ -214,17 +222,23 @@ def _records(
     texts = starmap(text, enumerate(lines, first))
     reader = csv.reader(texts, delimiter=separator, strict=True)
     while True:
-        number = seen + 1
+        number, size = seen + 1, 0
         try:
             cells = next(reader)
         except StopIteration:
             return
         except csv.Error as error:  # the reader goes on with the next line
             upto = f"; the row goes to line {seen}" if seen > number else ""
+            if isinstance(error, _Endless) or "unexpected end" in str(error):
+                yield number, Unreadable(_UNCLOSED + upto)
+                return
             yield number, Fault(_trouble(error) + upto)
             continue
         if cells:
             yield number, cells
+
+
+_UNCLOSED = "a quote opens here that is never closed; a quote inside a quoted field is doubled"
 
 
 def _trouble(error: csv.Error) -> str:
@@ -234,8 +248,6 @@ def _trouble(error: csv.Error) -> str:
         return said
     if "expected after" in said:
         return "text follows a closing quote; a quote inside a quoted field is doubled"
-    if "unexpected end" in said or "field larger" in said:
-        return "a quote opens here that is never closed; a quote inside a quoted field is doubled"
     if "new-line character" in said:
         return "a line ends with CR alone; save the file with LF or CRLF"
     return f"not CSV: {said}"

@@ -6,26 +6,38 @@ Only LF ends a line. Text is UTF-8, with or without a byte order mark; nothing e
 from __future__ import annotations
 
 import gzip
+import io
 import lzma
 import os
 import sys
 import zlib
+from collections import deque
 from collections.abc import Callable, Iterable, Iterator
 from contextlib import contextmanager
 from itertools import chain
 from pathlib import Path
-from typing import IO, TypeAlias
+from typing import IO, Any, BinaryIO, TypeAlias
 
 from roberta_hub.errors import InputError
-from roberta_hub.rows.values import Fault, value_or_raise
+from roberta_hub.rows.values import Fault, Unreadable, value_or_raise
 
-MAX_ROW_BYTES = 40_000_000
-"""Bytes of a row, and of a line of one. A quote that is never closed makes the rest of a file one
-row, and a pipe may have no end of lines."""
-NO_LINE_LIMIT = sys.maxsize
-"""The limit of lines that are no rows: a corpus may be one line, and SQuAD's JSON is."""
+MAX_ROW_BYTES = 100_000_000
+"""Most bytes of a line, of a row and of a JSON document, unpacked, whatever holds it.
+
+A quote that is never closed makes the rest of a file one row, a pipe may have no end of lines, and
+a small `.gz` may be one huge line. The corpus text8 is a line of as many bytes, and SQuAD's JSON
+has 42 million.
+"""
 BLOCK_BYTES = 1 << 14
 """Bytes of a file that are looked at together."""
+PIPE_BYTES = 1 << 16
+"""Bytes per read of a pipe, which holds as many."""
+GZIP_MAGIC, XZ_MAGIC = b"\x1f\x8b", b"\xfd7zXZ\0"
+"""First bytes of compressed files."""
+PARQUET_BEGIN = b"PAR1\x15"
+"""First bytes of a Parquet file: its magic, and the begin of a page's header."""
+UNPACKING_ERRORS = (OSError, EOFError, lzma.LZMAError, zlib.error)
+"""Errors of a file that is cut off, damaged, or not what its name says."""
 UTF8_BOM = b"\xef\xbb\xbf"
 """UTF-8's byte order mark."""
 UTF16_BOMS = (b"\xff\xfe", b"\xfe\xff")
@@ -35,7 +47,7 @@ Line: TypeAlias = "bytes | Fault"
 """A line with its end, which the last line may lack; or the fault of a line that is too long."""
 
 
-def blocks(read: Callable[[int], bytes], size: int, left: int = NO_LINE_LIMIT) -> Iterator[bytes]:
+def blocks(read: Callable[[int], bytes], size: int, left: int = sys.maxsize) -> Iterator[bytes]:
     """Read blocks up to the end.
 
     Args:
@@ -48,23 +60,22 @@ def blocks(read: Callable[[int], bytes], size: int, left: int = NO_LINE_LIMIT) -
         yield block
 
 
-def split_lines(blocks: Iterable[bytes], most: int | None = None) -> Iterator[list[Line]]:
+def split_lines(blocks: Iterable[bytes]) -> Iterator[list[Line]]:
     r"""Cut blocks into lines, in memory for one line and one block.
 
     Args:
         blocks: of bytes, one after the other.
-        most: bytes of a line with its end; None: `MAX_ROW_BYTES`. The rest of a longer line is
-            skipped.
 
     Yields:
-        For each block the lines that end in it; at last what has no end.
+        For each block the lines that end in it; at last what has no end. A line of more than
+        `MAX_ROW_BYTES` with its end is `Unreadable`, and its rest is skipped.
 
     Example:
         >>> list(split_lines([b"a\nb", b"c\n", b"d"]))
         [[b'a\n'], [b'bc\n'], [], [b'd']]
     """
-    limit = MAX_ROW_BYTES if most is None else most
-    too_long = Fault(f"a line of more than {limit:,} bytes")
+    limit = MAX_ROW_BYTES
+    too_long = Unreadable(f"a line of more than {limit:,} bytes")
     begun: list[bytes] = []
     size, over = 0, False  # of what has begun; whether a line that was too long goes on
     for block in blocks:
@@ -121,14 +132,11 @@ def unchanged(path: Path, file: int | Path, begun: FileState | None = None) -> I
     raise InputError(f"{path}: it changed while it was read; start again once nothing writes to it")
 
 
-def raw_lines(
-    path: Path, most: int | None = None, begun: FileState | None = None
-) -> Iterator[Line]:
+def raw_lines(path: Path, begun: FileState | None = None) -> Iterator[Line]:
     """Read the lines of a file, which is unpacked where its name ends with `.gz` or `.xz`.
 
     Args:
         path: a file.
-        most: see `split_lines`.
         begun: see `unchanged`.
 
     Raises:
@@ -137,26 +145,101 @@ def raw_lines(
     check_file(path)
     try:
         with _open(path) as file, unchanged(path, file.fileno(), begun):
-            yield from chain.from_iterable(split_lines(blocks(file.read, BLOCK_BYTES), most))
-    except (OSError, EOFError, lzma.LZMAError, zlib.error) as error:
+            yield from chain.from_iterable(split_lines(blocks(file.read, BLOCK_BYTES)))
+    except UNPACKING_ERRORS as error:
         damaged = (
             "; damaged, or not what its name says" if path.suffix.lower() in (".gz", ".xz") else ""
         )
         raise InputError(f"{path}: cannot be read: {error}{damaged}") from None
 
 
-def lines(path: Path, most: int | None = None) -> Iterator[tuple[int, str]]:
+class LineStream:
+    """Lines of a pipe, one by one as they arrive."""
+
+    def __init__(self, file: BinaryIO, name: str) -> None:
+        """Read nothing yet.
+
+        Args:
+            file: with `read1`, which waits for no more than there is.
+            name: what errors call it.
+        """
+        self._blocks = split_lines(blocks(file.read1, PIPE_BYTES))  # type: ignore[attr-defined]
+        self._ready: deque[Line] = deque()
+        self._name = name
+
+    def __iter__(self) -> Iterator[Line]:
+        return self
+
+    def __next__(self) -> Line:
+        try:
+            while not self._ready:
+                self._ready.extend(next(self._blocks))
+        except UNPACKING_ERRORS as error:
+            raise InputError(f"{self._name}: cannot be read: {error}") from None
+        return self._ready.popleft()
+
+    def first(self) -> Line | None:
+        """Look at the next line, and leave it; None: there is none."""
+        for line in self:
+            self._ready.appendleft(line)
+            return line
+        return None
+
+    @property
+    def waits(self) -> bool:
+        """Whether the next line has not arrived yet."""
+        return not self._ready
+
+
+def unpacked(file: BinaryIO) -> BinaryIO:
+    """Unpack gzip and xz, which a pipe shows by its first bytes.
+
+    Args:
+        file: open at its begin; one of something else is read as it is.
+    """
+    pipe: Any = file if hasattr(file, "peek") else io.BufferedReader(file)
+    begin = pipe.peek(len(XZ_MAGIC))
+    if begin.startswith(GZIP_MAGIC):
+        pipe = gzip.open(pipe)  # noqa: SIM115  # the caller reads it to its end
+    elif begin.startswith(XZ_MAGIC):
+        pipe = lzma.open(pipe)  # noqa: SIM115
+    found: BinaryIO = pipe
+    return found
+
+
+def lines(path: Path) -> Iterator[tuple[int, str]]:
     r"""Read a UTF-8 file as (number from 1, line without its end); only "\n" ends a line.
 
     Args:
         path: a file; see `raw_lines`.
-        most: see `split_lines`.
 
     Raises:
         InputError: no such file, not UTF-8, or one that cannot be unpacked.
     """
-    for number, line in enumerate(raw_lines(path, most), 1):
+    for number, line in enumerate(raw_lines(path), 1):
         yield number, value_or_raise(decoded(line, number), f"{path}:{number}")
+
+
+def document(path: Path) -> list[str]:
+    """Read the lines of a UTF-8 file that is one value, as JSON is.
+
+    Args:
+        path: a file; see `raw_lines`.
+
+    Raises:
+        InputError: see `lines`; or it has more than `MAX_ROW_BYTES` bytes.
+    """
+    found: list[str] = []
+    size = 0
+    for number, line in enumerate(raw_lines(path), 1):
+        size += 0 if isinstance(line, Fault) else len(line)
+        if isinstance(line, Fault) or size > MAX_ROW_BYTES:
+            raise InputError(
+                f"{path}: more than {MAX_ROW_BYTES:,} bytes in one JSON value; write an object a "
+                "line, as .jsonl, or several files"
+            )
+        found.append(value_or_raise(decoded(line, number), f"{path}:{number}"))
+    return found
 
 
 def decoded(line: Line, number: int) -> str | Fault:
@@ -174,10 +257,13 @@ def decoded(line: Line, number: int) -> str | Fault:
     """
     if isinstance(line, Fault):
         return line
+    if number == 1 and line.startswith(PARQUET_BEGIN):  # which may be UTF-8 by chance
+        return Unreadable(_guess_file_type(line))
     try:
         return (line.removeprefix(UTF8_BOM) if number == 1 else line).decode().rstrip("\r\n")
     except UnicodeDecodeError as error:
-        return Fault((_guess_file_type(line) if number == 1 else "") or _not_utf8(error))
+        kind = _guess_file_type(line) if number == 1 else ""
+        return Unreadable(kind) if kind else Fault(_not_utf8(error))
 
 
 def why_not_utf8(text: str) -> str:

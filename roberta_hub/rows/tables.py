@@ -8,11 +8,12 @@ from __future__ import annotations
 
 import json
 import os
+from collections import deque
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from itertools import islice
 from pathlib import Path
-from typing import Any
+from typing import Any, BinaryIO
 
 from roberta_hub.arguments import kind_of, path_of, short_repr
 from roberta_hub.errors import (
@@ -23,8 +24,22 @@ from roberta_hub.errors import (
     UnknownNameError,
     close_names,
 )
-from roberta_hub.rows.arrow import column_values, import_arrow, parquet_tables
+from roberta_hub.rows.arrow import (
+    column_values,
+    import_arrow,
+    parquet_tables,
+    plain_schema,
+)
 from roberta_hub.rows.delimited import RowValues, csv_header, delimited_rows, tsv_header
+from roberta_hub.rows.formats import (
+    FRAME,
+    JSONL,
+    PARQUET,
+    ROW_FORMATS,
+    Missing,
+    RowFormat,
+    RowTexts,
+)
 from roberta_hub.rows.frames import column_names, column_of
 from roberta_hub.rows.lines import (
     Line,
@@ -34,18 +49,20 @@ from roberta_hub.rows.lines import (
     raw_lines,
     unchanged,
 )
-from roberta_hub.rows.values import Fault, is_missing, text_in, value_or_raise
+from roberta_hub.rows.values import Fault, is_missing, value_or_raise
 from roberta_hub.terminal import clean
 
 FORMATS = ("tsv", "jsonl", "parquet", "csv")
 """What `open_table` reads."""
-SUFFIXES = {**{name: name for name in FORMATS}, "ndjson": "jsonl", "pq": "parquet"}
+SUFFIXES = {ending: name for name in FORMATS for ending in ROW_FORMATS[name].endings}
 """File formats by suffix; `.gz` and `.xz` may follow."""
 TABLE_FORMS = (
     "give a path to a CSV, TSV, JSONL or Parquet file, a data frame of pandas, polars or Arrow, "
     "a dict of columns or a list of dicts"
 )
 """What `table_of` takes, in words."""
+FILL = "drop the row or fill it"
+"""What mends a row in which something is missing."""
 COLUMNS_SHOWN = 20
 """Columns that an error lists."""
 JSONL_HEADER_OBJECTS = 100
@@ -66,6 +83,8 @@ class Row:
     """The line it begins on, counted from 1; of Parquet and of frames its number from 1."""
     where: str
     """File and line, for messages: "reviews.csv:12"."""
+    format: RowFormat = FRAME
+    """What its values are, and which of them are missing."""
 
     def error(self, why: str, remedy: Remedy | None = None) -> InputError:
         """Make the error of this row.
@@ -78,7 +97,7 @@ class Row:
 
     def nothing(self, column: str) -> InputError:
         """Make the error of a column in which this row has nothing."""
-        return self.error(f"nothing in the column {column!r}; drop the row or fill it")
+        return self.error(f"nothing in the column {column!r}; {FILL}")
 
     def value(self, column: str) -> Any:
         """Return the value of a column.
@@ -105,7 +124,22 @@ class Row:
         Raises:
             InputError: the row has no such column, nothing in it, or something else than a text.
         """
-        return value_or_raise(text_in(self.value(column), column), self.where) or ""
+        text = self.format.text(self.value(column), column)
+        if isinstance(text, Missing):
+            raise self.nothing(column)
+        return value_or_raise(text, self.where)
+
+    def texts_of(self, columns: Sequence[str]) -> RowTexts:
+        """Read the text of a column, or the texts of two; a fault in the place of an error.
+
+        Args:
+            columns: their names.
+
+        Example:
+            >>> Row({"a": "Goal!", "b": None}, 2, "x.jsonl:2", JSONL).texts_of(["a", "b"])
+            Missing(why="nothing in the column 'b'")
+        """
+        return self.format.texts_of(self.values, columns)
 
     def texts(self, column: str | list[str] | tuple[str, ...]) -> list[str]:
         """Return the list of texts in a column, or the texts of several columns.
@@ -138,6 +172,12 @@ class Table:
     """Reads numbered rows from the start, faulty ones included."""
     headed: bool = False
     """Whether the names are the first row of a file, which may be a row of data as well."""
+    format: RowFormat = FRAME
+    """What the values are, and which of them are missing."""
+    first: Callable[[], NumberedRows] | None = None
+    """Of a pipe, whose rows come once: reads the first rows again, and those after them."""
+    schema: Any = None
+    """Arrow's, of a Parquet file."""
 
     def rows(self) -> Iterator[Row]:
         """Read the rows from the first on.
@@ -147,7 +187,11 @@ class Table:
         """
         for number, values in self.read():
             where = f"{self.name}:{number}"
-            yield Row(value_or_raise(values, where), number, where)
+            yield Row(value_or_raise(values, where), number, where, self.format)
+
+    def begin(self) -> NumberedRows:
+        """Read rows from the start, to look at them; `read` yields them all the same."""
+        return (self.first or self.read)()
 
     def check(self, column: object) -> str:
         """Return the name of a column that the table has.
@@ -173,7 +217,7 @@ Its columns, with two rows: text ('Fine.')
         """List the columns for a message, each with its values in the first two rows."""
         if not self.columns:
             return "It is empty"
-        first = (values for _, values in self.read() if not isinstance(values, Fault))
+        first = (values for _, values in self.begin() if not isinstance(values, Fault))
         rows = list(islice(first, 2))
         columns = [
             f"{clean(name)[:60]} "
@@ -366,7 +410,7 @@ def _delimited(path: Path, format: str, named: bool) -> Table:
     def read() -> NumberedRows:
         return delimited_rows(islice(lines(), header.lines, None), header, header.lines + 1)
 
-    return Table(str(path), list(header.columns), read, headed=named)
+    return Table(str(path), list(header.columns), read, headed=named, format=ROW_FORMATS[format])
 
 
 def _jsonl(path: Path) -> Table:
@@ -380,7 +424,7 @@ def _jsonl(path: Path) -> Table:
         if isinstance(values, Fault) and k:  # it is said when that row is read
             break
         columns |= dict.fromkeys(value_or_raise(values, f"{path}:{number}"))
-    return Table(str(path), list(columns), read)
+    return Table(str(path), list(columns), read, format=JSONL)
 
 
 def json_rows(lines: Iterable[Line], first: int = 1) -> NumberedRows:
@@ -426,10 +470,87 @@ def json_row(text: str, number: int, name: object) -> Row:
         InputError: no object; the message has file and line.
     """
     where = f"{name}:{number}"
-    return Row(value_or_raise(json_object(text), where), number, where)
+    return Row(value_or_raise(json_object(text), where), number, where, JSONL)
 
 
-def _parquet(path: Path) -> Table:
+class _Replay:
+    """Lines that come once, of which those that were looked at come again."""
+
+    def __init__(self, lines: Iterable[Line]) -> None:
+        self._lines, self._seen = iter(lines), deque[Line]()
+
+    def look(self) -> Iterator[Line]:
+        """Yield lines from the first on, and keep them."""
+        number = 0
+        while number < len(self._seen) or self._take():
+            yield self._seen[number]
+            number += 1
+
+    def read(self) -> Iterator[Line]:
+        """Yield lines from the first on, and keep none."""
+        while self._seen:
+            yield self._seen.popleft()
+        yield from self._lines
+
+    def _take(self) -> bool:
+        before = len(self._seen)
+        self._seen.extend(islice(self._lines, 1))
+        return len(self._seen) > before
+
+
+def stream_table(lines: Iterable[Line], format: str, name: str) -> Table:
+    r"""Open a table whose lines come once, as they arrive in a pipe.
+
+    Of JSONL the first object says which columns there are. A TSV shows by its first 1,000 lines
+    whether its fields are quoted, so these are read first.
+
+    Args:
+        lines: of the table.
+        format: "csv", "tsv" or "jsonl".
+        name: what errors call it.
+
+    Raises:
+        InputError: a header that cannot be read.
+
+    Example:
+        >>> table = stream_table([b"id,text\n", b"1,Goal!\n"], "csv", "standard input")
+        >>> table.columns, [row.values["text"] for row in table.rows()]
+        (['id', 'text'], ['Goal!'])
+    """
+    replay = _Replay(lines)
+    kind = ROW_FORMATS[format]
+    if format == "jsonl":
+        first = next(json_rows(replay.look()), (1, dict[str, Any]()))
+        columns = list(value_or_raise(first[1], f"{name}:{first[0]}"))
+        read, look = (lambda: json_rows(replay.read())), (lambda: json_rows(replay.look()))
+        return Table(name, columns, read, format=kind, first=look)
+    header = csv_header(replay.look(), name) if format == "csv" else tsv_header(replay.look, name)
+
+    def rows(found: Iterator[Line]) -> NumberedRows:
+        return delimited_rows(islice(found, header.lines, None), header, header.lines + 1)
+
+    return Table(
+        name,
+        list(header.columns),
+        lambda: rows(replay.read()),
+        headed=True,
+        format=kind,
+        first=lambda: rows(replay.look()),
+    )
+
+
+def parquet_table(file: Path | BinaryIO, name: str) -> Table:
+    """Open a Parquet file.
+
+    Args:
+        file: its path; or an open file that can be read from any place.
+        name: what errors call it.
+
+    Raises:
+        InputError: no Parquet, or two columns of one name.
+        MissingExtraError: pyarrow is not installed.
+    """
+    path = name
     pa = import_arrow(f"{path}: Parquet")
     failures = (pa.ArrowException, OSError, ValueError, OverflowError)
 
@@ -439,10 +560,10 @@ def _parquet(path: Path) -> Table:
     def read() -> NumberedRows:
         number = 0
         try:
-            with unchanged(path, path, begun):
-                file = pa.parquet.ParquetFile(path)
+            with unchanged(Path(name), state, begun):
+                opened = pa.parquet.ParquetFile(file)
                 for table in parquet_tables(
-                    file, columns, 0, file.metadata.num_rows, PARQUET_BATCH_ROWS
+                    opened, name, columns, 0, opened.metadata.num_rows, PARQUET_BATCH_ROWS
                 ):
                     values = [column_values(column) for column in table.columns]
                     for row in zip(*values, strict=True):
@@ -453,14 +574,19 @@ def _parquet(path: Path) -> Table:
         except failures as error:
             raise unreadable(error) from None
 
-    begun = file_state(path)
+    state = file if isinstance(file, Path) else file.fileno()
+    begun = file_state(state)
     try:
-        columns = list(pa.parquet.ParquetFile(path).schema_arrow.names)
+        schema = plain_schema(pa.parquet.ParquetFile(file).schema_arrow)
+        columns = list(schema.names)
     except failures as error:
         raise unreadable(error) from None
     if twice := sorted({name for name in columns if columns.count(name) > 1}):
         raise InputError(f"{path}: two columns have the same name, {short_repr(twice[0])}")
-    return Table(str(path), columns, read)
+    return Table(name, columns, read, format=PARQUET, schema=schema)
 
 
-_READERS = {"jsonl": _jsonl, "parquet": _parquet}
+_READERS: dict[str, Callable[[Path], Table]] = {
+    "jsonl": _jsonl,
+    "parquet": lambda path: parquet_table(path, str(path)),
+}

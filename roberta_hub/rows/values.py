@@ -6,13 +6,11 @@ Values of other packages are known by what they offer, so that none of those pac
 from __future__ import annotations
 
 import math
-from collections.abc import Sequence
 from dataclasses import dataclass
 from decimal import Decimal
 from numbers import Number
-from typing import Any, TypeAlias, TypeVar
+from typing import Any, TypeVar
 
-from roberta_hub.arguments import kind_of, short_repr
 from roberta_hub.errors import InputError
 
 T = TypeVar("T")
@@ -30,6 +28,13 @@ class Fault:
     why: str
 
 
+class Unreadable(Fault):
+    """Fault after which nothing of a source can be read.
+
+    Its end is not found within the limit, or the whole file is something else.
+    """
+
+
 def value_or_raise(value: T | Fault, where: str) -> T:
     """Return what could be read.
 
@@ -43,10 +48,6 @@ def value_or_raise(value: T | Fault, where: str) -> T:
     if isinstance(value, Fault):
         raise InputError(value.why, place=where)
     return value
-
-
-RowTexts: TypeAlias = "str | tuple[str, ...] | Fault | None"
-"""The text, or the texts, of a row; None: one of them is missing."""
 
 
 def is_missing(value: object) -> bool:
@@ -78,55 +79,6 @@ def is_blank(value: object) -> bool:
         [True, True, True, False, False]
     """
     return not value.strip() if isinstance(value, str) else is_missing(value)
-
-
-def text_in(value: object, column: object) -> str | Fault | None:
-    """Read a cell as a text; None: it is missing.
-
-    Args:
-        value: of the cell.
-        column: its name, for what is wrong with it.
-
-    Example:
-        >>> text_in("Fine.", "text"), text_in(float("nan"), "text")
-        ('Fine.', None)
-        >>> text_in(5, "text").why
-        "the column 'text' holds 5, a int, not a text"
-    """
-    if isinstance(value, str):
-        return value if type(value) is str else str.__str__(value)  # str() of an enum is another
-    if is_missing(value):
-        return None
-    what = f"{short_repr(value)}, a {kind_of(value)}, not a text"
-    return Fault(f"the column {short_repr(column)} holds {what}")
-
-
-def texts_in(columns: Sequence[Sequence[Any]], names: Sequence[object]) -> list[RowTexts]:
-    """Put the values of columns together to the texts of each row.
-
-    Args:
-        columns: values of one length.
-        names: of the columns, for what is wrong with a row.
-
-    Example:
-        >>> texts_in([["a", "b", "c"], ["d", None, 5]], ["first", "second"])[:2]
-        [('a', 'd'), None]
-    """
-    if len(columns) == 1 and set(map(type, columns[0])) <= {str, type(None)}:
-        return list(columns[0])
-    return [_texts(values, names) for values in zip(*columns, strict=True)]
-
-
-def _texts(values: Sequence[Any], names: Sequence[object]) -> RowTexts:
-    found = [text_in(value, name) for value, name in zip(values, names, strict=True)]
-    texts: list[str] = []
-    for text in found:
-        if isinstance(text, Fault):
-            return text
-        texts += [] if text is None else [text]
-    if len(texts) < len(found):
-        return None
-    return tuple(texts) if len(texts) > 1 else texts[0]
 
 
 def number_in(value: Any) -> float | None:

@@ -14,7 +14,15 @@ from roberta_hub.scale.columns import arrow
 from roberta_hub.scale.outputs import TEMPORARY_ENDING, is_local, write_whole
 from roberta_hub.scale.plan import PLAN_FILE
 from roberta_hub.scale.units import WorkUnit
-from roberta_hub.scale.work import FOOTER_KEY, ROW_GROUP_ROWS, Job, file_name
+from roberta_hub.scale.work import (
+    FOOTER_KEY,
+    ROW_GROUP_ROWS,
+    FooterNote,
+    Job,
+    file_name,
+    read_footer,
+    total,
+)
 
 
 def check_one_file(system: Any, path: str) -> None:
@@ -41,11 +49,12 @@ def merge(job: Job, units: Sequence[WorkUnit], path: str, identity: str) -> None
         job: of the plan.
         units: all units of the plan; each has a file.
         path: of the merged file.
-        identity: of the plan; `merged_rows` compares it.
+        identity: of the plan; `merged_note` compares it.
     """
     parquet = arrow().parquet
     paths = [f"{job.folder}/{file_name(job.fingerprint, unit)}" for unit in units]
     rows = 0
+    notes = [note for unit in units if (note := read_footer(job, unit)) is not None]
     with (
         write_whole(job.system, path, job.run) as sink,
         parquet.ParquetWriter(
@@ -56,7 +65,8 @@ def merge(job: Job, units: Sequence[WorkUnit], path: str, identity: str) -> None
             for batch in _batches(part):
                 writer.write_batch(batch, ROW_GROUP_ROWS)
                 rows += len(batch)
-        writer.add_key_value_metadata({FOOTER_KEY: json.dumps({"lake": identity, "rows": rows})})
+        footer = {**total(notes).saved(), "lake": identity, "rows": rows}
+        writer.add_key_value_metadata({FOOTER_KEY: json.dumps(footer)})
     discard(job.folder, path)
 
 
@@ -96,8 +106,8 @@ def discard(folder: str, path: str) -> None:
                 os.unlink(os.path.join(parent, old))
 
 
-def merged_rows(path: str, identity: str | None) -> int | None:
-    """Number of rows of a merged file; None if it is not this lake's.
+def merged_note(path: str, identity: str | None) -> FooterNote | None:
+    """Counts of a merged file; None if it is not this lake's.
 
     Args:
         path: on this machine.
@@ -105,6 +115,8 @@ def merged_rows(path: str, identity: str | None) -> int | None:
     """
     try:
         note = json.loads(arrow().parquet.read_metadata(path).metadata[FOOTER_KEY])
-        return int(note["rows"]) if note["lake"] == identity or identity is None else None
+        if note["lake"] != identity and identity is not None:
+            return None
+        return FooterNote.read(note)
     except (OSError, ValueError, KeyError, TypeError):  # none, or another program's
         return None

@@ -2,19 +2,22 @@
 
 from __future__ import annotations
 
-import json
+import gzip
+import zlib
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from itertools import chain, islice
+from lzma import LZMAError
 from typing import Any
 
 from roberta_hub.arguments import short_repr
 from roberta_hub.errors import InputError
-from roberta_hub.rows.arrow import column_values, parquet_tables
+from roberta_hub.rows.arrow import column_value, column_values, parquet_tables
 from roberta_hub.rows.delimited import Header, RowValues, delimited_rows
+from roberta_hub.rows.formats import PARQUET, ROW_FORMATS, RowFormat, RowTexts
 from roberta_hub.rows.lines import blocks, split_lines
 from roberta_hub.rows.tables import json_rows
-from roberta_hub.rows.values import Fault, RowTexts, is_missing, is_utf8, texts_in
+from roberta_hub.rows.values import Fault
 from roberta_hub.scale.columns import arrow
 from roberta_hub.scale.source_schema import SourceSchema
 from roberta_hub.scale.sources import LakeSource, changed, opened_file, unreadable
@@ -57,12 +60,11 @@ def read_unit(
             if source.format == "parquet":
                 yield from _parquet(handle, source_schema, unit)
             else:
-                yield from _batches(
-                    _text_rows(source.format, handle, source_schema, unit), source_schema
-                )
+                rows = _text_rows(source.format, handle, source_schema, unit)
+                yield from _batches(rows, source_schema, ROW_FORMATS[source.format])
     except InputError:
         raise
-    except arrow().ArrowInvalid as error:
+    except (arrow().ArrowInvalid, gzip.BadGzipFile, EOFError, LZMAError, zlib.error) as error:
         _check_unchanged(source, unit)
         raise unreadable(unit.file, error) from None
     _check_unchanged(source, unit)
@@ -82,14 +84,14 @@ def _parquet(handle: Any, source_schema: SourceSchema, unit: WorkUnit) -> Iterat
     file = arrow().parquet.ParquetFile(handle)
     names = list(dict.fromkeys([*source_schema.text, *source_schema.keep.names]))
     number = unit.first
-    for table in parquet_tables(file, names, unit.start, unit.stop, BATCH_ROWS):
+    for table in parquet_tables(file, unit.file, names, unit.start, unit.stop, BATCH_ROWS):
         columns = [column_values(table.column(name)) for name in source_schema.text]
         kept = table.select(
             source_schema.keep.names
         )  # casting a table without columns loses its row count
         kept = kept.cast(source_schema.keep) if source_schema.keep.names else kept
         numbers = range(number, number + len(table))
-        yield RowBatch(kept, texts_in(columns, source_schema.text), numbers)
+        yield RowBatch(kept, PARQUET.texts_in(columns, source_schema.text), numbers)
         number += len(table)
 
 
@@ -122,7 +124,7 @@ def _check_columns(values: RowValues, known: frozenset[str]) -> RowValues:
 
 
 def _batches(
-    rows: Iterable[tuple[int, RowValues]], source_schema: SourceSchema
+    rows: Iterable[tuple[int, RowValues]], source_schema: SourceSchema, format: RowFormat
 ) -> Iterator[RowBatch]:
     """Group numbered rows into batches of `BATCH_ROWS`."""
     pa = arrow()
@@ -134,7 +136,7 @@ def _batches(
             column = []
             for i, (_, values) in enumerate(batch):
                 value = None if isinstance(values, Fault) else values.get(field.name)
-                fitting = _column_value(value, str(field.type), field.name)
+                fitting = column_value(value, str(field.type), field.name)
                 if isinstance(fitting, Fault):
                     faults.setdefault(i, fitting)
                     fitting = None
@@ -148,7 +150,7 @@ def _batches(
         texts = [
             values
             if isinstance(values, Fault)
-            else faults.get(i) or _texts(values, source_schema.text)
+            else faults.get(i) or format.texts_of(values, source_schema.text)
             for i, (_, values) in enumerate(batch)
         ]
         yield RowBatch(kept, texts, [number for number, _ in batch])
@@ -157,40 +159,3 @@ def _batches(
 def _table_without_columns(rows: int) -> Any:
     """Return a table with this many rows and no columns."""
     return arrow().table({"": arrow().nulls(rows)}).select([])
-
-
-def _texts(values: dict[str, Any], names: tuple[str, ...]) -> RowTexts:
-    return texts_in([[values.get(name)] for name in names], names)[0]
-
-
-def _column_value(value: Any, kind: str, name: str) -> Any:
-    """Return a value in the type of its column, or a Fault."""
-    if value is None or (kind == "string" and is_missing(value)):
-        return None
-    if kind == "string":
-        text = _json_text(value)
-        return text if is_utf8(text) else Fault(f"the column {short_repr(name)} holds no UTF-8")
-    fits = {
-        "bool": type(value) is bool,
-        "int64": type(value) is int and -(2**63) <= value < 2**63,
-        "double": type(value) is float or (type(value) is int and _is_double(value)),
-    }[kind]
-    if fits:
-        return value
-    return Fault(
-        f"the column {short_repr(name)} holds {short_repr(value)}, and {kind} in the first rows; "
-        "drop it from keep, or write all its values as text"
-    )
-
-
-def _is_double(value: int) -> bool:
-    """Whether a float represents an integer exactly."""
-    try:
-        return int(float(value)) == value
-    except OverflowError:
-        return False
-
-
-def _json_text(value: object) -> str:
-    """Text of a value: a str unchanged, anything else as JSON."""
-    return value if isinstance(value, str) else json.dumps(value, ensure_ascii=False)

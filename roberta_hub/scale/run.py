@@ -16,7 +16,7 @@ from roberta_hub.errors import InputError, InputTypeError, LakeError, Remedy, se
 from roberta_hub.rows.columns import check_clash
 from roberta_hub.scale import plan as plans
 from roberta_hub.scale.columns import arrow
-from roberta_hub.scale.merge import check_one_file, discard, merge, merged_rows
+from roberta_hub.scale.merge import check_one_file, discard, merge, merged_note
 from roberta_hub.scale.outputs import is_local, list_files, read_json_file, sweep, write
 from roberta_hub.scale.plan import Plan
 from roberta_hub.scale.source_schema import SourceSchema, find_schema
@@ -30,7 +30,7 @@ from roberta_hub.scale.status import (
     is_one_file,
 )
 from roberta_hub.scale.units import WorkUnit
-from roberta_hub.scale.verb import Errors, Verb
+from roberta_hub.scale.verb import Verb
 from roberta_hub.scale.work import (
     ENDS_WITH_FILE,
     Done,
@@ -40,10 +40,12 @@ from roberta_hub.scale.work import (
     SchedulerOptions,
     file_name,
     read_footer,
+    total,
 )
 from roberta_hub.signals import cleared
 from roberta_hub.terminal import progress_bar
 from roberta_hub.text.texts import as_strings
+from roberta_hub.verbs.unanswered import Errors, joined_remedies, unanswered
 
 UNIT_ROWS = 50_000
 TIME_LIMIT = 4 * 3600
@@ -90,9 +92,9 @@ def lake(
             ("processes"), one per machine or GPU ("ray").
         unit_rows: approximate rows per unit.
         keep: columns of the source to copy to the answers; None: all.
-        errors: "raise" does all units, leaves those with a faulty row without a file, and names
-            file and row at the end; "column" gives the row null answers and the reason in a
-            column `error`. None: as the verb.
+        errors: of rows that cannot be answered: no text, a text that is too long, a broken line.
+            They have null answers, and all others are answered. "raise" names their files and rows
+            at the end, in an error; "column" says why in a column `error`. None: as the verb.
         part: (k, n) does the k-th of n parts of the units, from 1: for n machines that share
             only a disk.
         address: of the Ray cluster.
@@ -106,7 +108,8 @@ def lake(
     Raises:
         InputError: the source cannot be read, or the target belongs to something else; or it was
             begun with another model, verb, source or other options.
-        LakeError: some units failed; all others are done. Its `report` lists them.
+        LakeError: some units failed, or with errors="raise" some rows have no answer; all others
+            are done. Its `report` lists them.
         MissingExtraError: pyarrow or ray is not installed.
 
     Example:
@@ -155,13 +158,13 @@ def lake(
 
         def finished() -> Report | None:
             """Report the merged file if it exists: another driver may have written it."""
-            rows = merged_rows(path, identity) if is_one_file(path) else None
-            return rows if rows is None else Report(path, 0, rows=rows, seconds=clock() - began)
+            note = merged_note(path, identity) if is_one_file(path) else None
+            return None if note is None else _report(path, note, clock() - began)
 
         same = plan is None or plans.lake_digest(plan.settings, plan.files) == identity
         if same and (report := finished()):
             discard(folder, path)
-            return report
+            return _checked(report, verb)
         plan = plan or _begin(system, folder, settings, source_schema, files)
         plans.check_same(plan, settings, files, folder)
 
@@ -176,22 +179,42 @@ def lake(
                     merge(job, plan.units, path, identity)
             except OSError:  # the other driver's merge has removed what this one was reading
                 if report := finished():
-                    return report
+                    return _checked(report, verb)
                 raise
         if left and (report := finished()):
-            return report
-    report = Report(
-        path,
-        len(plan.units),
-        tuple(done for done in state.ended.values() if done.end == "done"),
-        tuple(done for done in state.ended.values() if done.end not in ENDS_WITH_FILE),
-        left,
-        sum(note.rows for note in state.notes.values()) + sum(unit.rows for unit in state.unread),
-        sum(note.faults for note in state.notes.values()),
-        clock() - began,
+            return _checked(report, verb)
+    note = total(state.notes[number] for number in sorted(state.notes))
+    report = replace(
+        _report(path, note, clock() - began),
+        units=len(plan.units),
+        done=tuple(done for done in state.ended.values() if done.end == "done"),
+        failed=tuple(done for done in state.ended.values() if done.end not in ENDS_WITH_FILE),
+        left=left,
+        rows=note.rows + sum(unit.rows for unit in state.unread),
     )
+    return _checked(report, verb)
+
+
+def _report(path: str, note: FooterNote, seconds: float) -> Report:
+    """Make the report of what is in the files."""
+    return Report(
+        path,
+        0,
+        rows=note.rows,
+        faults=note.faults,
+        missing=note.missing,
+        words=note.words,
+        errors=note.errors,
+        seconds=seconds,
+    )
+
+
+def _checked(report: Report, verb: Verb) -> Report:
+    """Return the report of a run, or raise what it has to say of units and rows."""
     if report.failed:
-        raise _failure(report, verb.errors)
+        raise _failure(report)
+    if report.faults and verb.errors == "raise":
+        raise _unanswered(report)
     return report
 
 
@@ -292,7 +315,9 @@ class _State:
             raise InputError(said, remedy=error.remedy)
         self.ended[done.unit] = done
         if done.end in ENDS_WITH_FILE:
-            self.notes[done.unit] = FooterNote(done.rows, done.faults)
+            self.notes[done.unit] = FooterNote(
+                done.rows, done.faults, done.missing, done.words, done.errors
+            )
 
 
 def _work(
@@ -336,13 +361,13 @@ def _from_manifest(job: Job, plan: Plan, names: dict[str, Any]) -> dict[int, Foo
     if SUCCESS_FILE not in names or MANIFEST_FILE not in names:
         return {}
     files = read_json_file(job.system, f"{job.folder}/{MANIFEST_FILE}").get("files", [])
-    known = {name: (size, at, rows, bad) for name, size, at, rows, bad in files}
+    known = {name: (size, at, note) for name, size, at, note in files}
     notes = {}
     for unit in plan.units:
         name = file_name(job.fingerprint, unit)
-        size, at, rows, bad = known.get(name, (None, None, 0, 0))
+        size, at, note = known.get(name, (None, None, {}))
         if name in names and (names[name].size, changed(names[name])) == (size, at):
-            notes[unit.number] = FooterNote(rows, bad)
+            notes[unit.number] = FooterNote.read(note)
     return notes
 
 
@@ -361,7 +386,7 @@ def _finish(job: Job, plan: Plan, state: _State, names: dict[str, Any]) -> None:
     for unit in plan.units:
         name = file_name(job.fingerprint, unit)
         note = state.notes[unit.number]
-        files.append((name, names[name].size, changed(names[name]), note.rows, note.faults))
+        files.append((name, names[name].size, changed(names[name]), note.saved()))
     manifest = {
         "fingerprint": job.fingerprint,
         "rows": sum(note.rows for note in state.notes.values()),
@@ -385,27 +410,24 @@ def _write_failed(job: Job, state: _State, names: dict[str, Any]) -> None:
         write(job.system, path, json.dumps(failed, ensure_ascii=False).encode(), job.run)
 
 
-def _failure(report: Report, errors: Errors) -> LakeError:
+def _unanswered(report: Report) -> LakeError:
+    """Make the error of rows without an answer, whose neighbours have one."""
+    what, remedy = unanswered(report.errors, report.faults, report.missing, report.rows)
+    error = LakeError(what, remedy=remedy)
+    error.report = report
+    return error
+
+
+def _failure(report: Report) -> LakeError:
     found = [done.errors[0] for done in report.failed]
     whys = "; ".join(sentence(error.what, error.place) for error in found[:UNITS_SHOWN])
     rest = f"; and {len(found) - UNITS_SHOWN} more" if len(found) > UNITS_SHOWN else ""
     remedy = Remedy("the same call tries them again")
     if all(done.end == "input" for done in report.failed):
         remedy = Remedy("mend the files, and start again")
-        if errors == "raise":
-            again, null = "mend the rows, or start again with", "which gives them null answers"
-            remedy = Remedy(f'{again} errors="column", {null}', f"{again} --errors column, {null}")
-    # Many rows may share a fault; its remedy is said once.
-    remedies = [
-        *dict.fromkeys(e.remedy for e in found[:UNITS_SHOWN] if e.remedy is not None),
-        remedy,
-    ]
     error = LakeError(
         f"{len(found)} of {report.units} units have no file, all others have: {whys}{rest}",
-        remedy=Remedy(
-            "; ".join(each.python for each in remedies),
-            "; ".join(each.in_shell for each in remedies if each.in_shell),
-        ),
+        remedy=joined_remedies(found[:UNITS_SHOWN], remedy),
     )
     error.report = report
     return error

@@ -9,14 +9,26 @@ from typing import Any
 
 from roberta_hub.arguments import short_repr
 from roberta_hub.errors import InputError
-from roberta_hub.rows.arrow import plain_schema
+from roberta_hub.rows.arrow import json_schema, plain_schema
 from roberta_hub.rows.columns import text_columns
 from roberta_hub.rows.delimited import Header, csv_header
-from roberta_hub.rows.lines import UTF16_BOMS, Line, blocks, decoded, split_lines
+from roberta_hub.rows.lines import (
+    UNPACKING_ERRORS,
+    UTF16_BOMS,
+    Line,
+    blocks,
+    decoded,
+    split_lines,
+)
 from roberta_hub.rows.tables import json_rows
-from roberta_hub.rows.values import Fault, is_utf8, value_or_raise
+from roberta_hub.rows.values import Fault, value_or_raise
 from roberta_hub.scale.columns import arrow
-from roberta_hub.scale.sources import LakeSource, opened_file, unreadable
+from roberta_hub.scale.sources import (
+    LakeSource,
+    is_empty,
+    opened_file,
+    unreadable,
+)
 
 SAMPLE_OBJECTS = 1000
 """Objects of a JSONL file from which columns and types are inferred."""
@@ -53,7 +65,8 @@ def find_schema(
         UnknownNameError: no such column.
         InputError: a column is no text, or a file cannot be read.
     """
-    path = next((file.path for file in source.files if file.size), source.files[0].path)
+    full = (file.path for file in source.files if not is_empty(source, file))
+    path = next(full, source.files[0].path)
     header: tuple[str, ...] = ()
     separator = ","
     if source.format == "parquet":
@@ -66,7 +79,7 @@ def find_schema(
         looked = (_first_objects(source, file.path) for file in source.files)
         rows = next(filter(None, looked), [])
         empty = dict.fromkeys((*text, *(keep or ())))  # without rows only the caller names columns
-        fields = _json_fields(rows or [empty])
+        fields = json_schema(rows or [empty])
         header = tuple(fields.names) if keep is None else ()
     _check_duplicates(fields.names, (*text, *(fields.names if keep is None else keep)), path)
     named = text_columns(fields.names, text, path)
@@ -148,7 +161,7 @@ def header_of(source: LakeSource, path: str) -> Header:
     try:
         with opened_file(source, path) as handle:
             header = csv_header(_lines(handle), path)
-    except OSError as error:
+    except UNPACKING_ERRORS as error:
         raise unreadable(path, error) from None
     if not header.columns:
         raise InputError(f"{path}:1: no header")
@@ -165,25 +178,9 @@ def _first_objects(source: LakeSource, path: str) -> list[dict[str, Any]]:
                 value_or_raise(decoded(first, 1), f"{path}:1")  # raises
             rows = islice(json_rows(chain([first], lines)), SAMPLE_OBJECTS)
             return [values for _, values in rows if not isinstance(values, Fault)]
-    except OSError as error:
+    except UNPACKING_ERRORS as error:
         raise unreadable(path, error) from None
 
 
 def _lines(handle: Any) -> Iterator[Line]:
     return chain.from_iterable(split_lines(blocks(handle.read, BLOCK_BYTES, HEADER_BYTES)))
-
-
-def _json_fields(rows: Sequence[dict[str, Any]]) -> Any:
-    """Infer a type for each key: an Arrow type that all values have, else JSON as a string."""
-    pa = arrow()
-    names = dict.fromkeys(name for row in rows for name in row if is_utf8(name))
-
-    def kind(name: str) -> Any:
-        found = {type(row.get(name)) for row in rows} - {type(None)}
-        if found == {int}:
-            return pa.int64()
-        if found and found <= {int, float}:
-            return pa.float64()
-        return pa.bool_() if found == {bool} else pa.string()
-
-    return pa.schema([(name, kind(name)) for name in names])

@@ -2,8 +2,11 @@
 
 from __future__ import annotations
 
+import contextlib
+import gzip
+import lzma
 import os
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from fnmatch import fnmatchcase
 from pathlib import Path
@@ -11,6 +14,7 @@ from typing import Any
 
 from roberta_hub.arguments import path_text, short_repr
 from roberta_hub.errors import InputError
+from roberta_hub.rows.lines import UNPACKING_ERRORS
 from roberta_hub.rows.tables import format_of
 from roberta_hub.rows.values import is_utf8
 from roberta_hub.scale.columns import arrow
@@ -193,17 +197,34 @@ def _format(path: str) -> str:
             f"{path}: a lake is read from .parquet, .jsonl and .csv; convert it, or name the files "
             "with a pattern: 'folder/*.parquet'"
         )
-    if format != "parquet" and path.lower().endswith((".gz", ".xz")):
-        raise InputError(
-            f"{path}: a compressed text cannot be read from its middle; unpack it, or convert it "
-            "to Parquet"
-        )
     return format
 
 
-def opened_file(source: LakeSource, path: str) -> Any:
-    """Open a file of a source for reading from any place; closed by `with`."""
-    return source.system.open_input_file(path)
+def is_packed(path: str) -> bool:
+    """Whether a file is compressed text, which is read from its begin to its end."""
+    return path.lower().endswith((".gz", ".xz"))
+
+
+@contextlib.contextmanager
+def opened_file(source: LakeSource, path: str) -> Iterator[Any]:
+    """Open a file of a source for reading from any place; `.gz` and `.xz` are unpacked."""
+    with contextlib.ExitStack() as stack:
+        file = stack.enter_context(source.system.open_input_file(path))
+        if is_packed(path):
+            unpack = lzma.open if path.lower().endswith(".xz") else gzip.open
+            file = stack.enter_context(unpack(file))
+        yield file
+
+
+def is_empty(source: LakeSource, file: SourceFile) -> bool:
+    """Whether a file holds no byte; engines write such files, without a header."""
+    if not file.size or not is_packed(file.path):
+        return not file.size
+    try:
+        with opened_file(source, file.path) as handle:
+            return not handle.read(1)
+    except UNPACKING_ERRORS as error:
+        raise unreadable(file.path, error) from None
 
 
 def unreadable(path: str, error: Exception) -> InputError:

@@ -5,9 +5,10 @@ from __future__ import annotations
 import os
 from dataclasses import dataclass, field
 
-from roberta_hub.errors import InputError
+from roberta_hub.errors import InputError, RobertaHubError
 from roberta_hub.files import short_name
-from roberta_hub.scale.merge import merged_rows
+from roberta_hub.rows.formats import row_count
+from roberta_hub.scale.merge import merged_note
 from roberta_hub.scale.outputs import list_files, read_json_file
 from roberta_hub.scale.plan import load
 from roberta_hub.scale.sources import find_filesystem
@@ -38,14 +39,25 @@ class Report:
     rows: int = 0
     """Rows in all files so far."""
     faults: int = 0
-    """Rows among them without an answer; errors="column" only."""
+    """Rows among them without an answer."""
+    missing: int = 0
+    """Rows among these without a text."""
+    words: int = 0
+    """Rows whose text looks missing (NaN, null, blank), and was answered as it is."""
+    errors: tuple[RobertaHubError, ...] = field(default=(), repr=False)
+    """Of the first rows without an answer, with file and row."""
     seconds: float = 0.0
 
     def __str__(self) -> str:
         rate = sum(unit.rows for unit in self.done) / max(self.seconds, 1e-9)
         text = f"{self.target}: {self.units - self.left} of {self.units} units, {self.rows:,} rows"
         text += f"; {len(self.done)} units in {self.seconds:,.0f} s, {rate:,.0f} rows/s"
-        return text + (f"; {self.faults:,} rows at fault" if self.faults else "")
+        if self.faults:
+            text += f"; {row_count(self.faults)} without an answer"
+            text += f", {self.missing:,} of them without a text" if self.missing else ""
+        if self.words:
+            text += f"; {row_count(self.words)} whose text looks missing (NaN, null, blank)"
+        return text
 
 
 @dataclass(frozen=True)
@@ -105,7 +117,7 @@ def status(target: object) -> Status:
     folder = folder_of(path)
     plan = load(system, folder)
     if plan is None:
-        if is_one_file(path) and merged_rows(path, None) is not None:
+        if is_one_file(path) and merged_note(path, None) is not None:
             return Status(path, 1, 1, (), True)
         raise InputError(f"{folder}: no lake was begun here")
     names = list_files(system, folder)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+import sys
 from bisect import bisect_left
 from collections.abc import Sequence
 from concurrent.futures import ThreadPoolExecutor
@@ -15,7 +16,14 @@ from roberta_hub.rows.delimited import row_ends
 from roberta_hub.rows.lines import MAX_ROW_BYTES, UTF8_BOM
 from roberta_hub.scale.columns import arrow
 from roberta_hub.scale.source_schema import SourceSchema, check_fields, check_objects, header_of
-from roberta_hub.scale.sources import LakeSource, SourceFile, opened_file, unreadable
+from roberta_hub.scale.sources import (
+    LakeSource,
+    SourceFile,
+    is_empty,
+    is_packed,
+    opened_file,
+    unreadable,
+)
 
 SCAN_BYTES = 1 << 23
 """Bytes of a text file that are scanned at once."""
@@ -128,9 +136,13 @@ def row_cuts(groups: Sequence[int], unit_rows: int) -> list[int]:
 def _text_cuts(
     source: LakeSource, source_schema: SourceSchema, file: SourceFile, unit_rows: int
 ) -> list[UnitRange]:
-    """Cut a file after each `unit_rows`-th row; a quoted newline of a CSV ends no row."""
-    if not file.size:
-        return []  # engines write such files, without a header
+    """Cut a file after each `unit_rows`-th row; a quoted newline of a CSV ends no row.
+
+    A compressed file is one unit, since it is read from its begin.
+    """
+    if is_empty(source, file):
+        return []
+    unit_rows = sys.maxsize if is_packed(file.path) else unit_rows
     parts: list[UnitRange] = []
     separator = source_schema.separator if source.format == "csv" else None
     before = 0

@@ -8,7 +8,15 @@ import warnings
 from collections.abc import Iterator, Mapping, Sequence
 from typing import Any, Literal
 
-from roberta_hub.arguments import kind_of, one_of, path_text, short_repr, text_of, whole_number
+from roberta_hub.arguments import (
+    advise,
+    kind_of,
+    one_of,
+    path_text,
+    short_repr,
+    text_of,
+    whole_number,
+)
 from roberta_hub.errors import (
     InputError,
     InputTypeError,
@@ -20,8 +28,9 @@ from roberta_hub.errors import (
 )
 from roberta_hub.keywords import unknown_keyword
 from roberta_hub.rows.columns import check_clash, text_columns
+from roberta_hub.rows.formats import FRAME, Missing, RowTexts, row_count
 from roberta_hub.rows.frames import append_columns, column_names, column_of, frame_kind, is_stream
-from roberta_hub.rows.values import Fault, RowTexts, is_utf8, texts_in
+from roberta_hub.rows.values import Fault, is_utf8
 from roberta_hub.scale.columns import (
     SHARED_OPTIONS,
     VECTOR_DTYPES,
@@ -34,9 +43,9 @@ from roberta_hub.scale.models import LoadedModel, Optimize, load_once, with_thre
 from roberta_hub.text.texts import as_strings
 from roberta_hub.verbs.question import Columns
 from roberta_hub.verbs.table import QUESTIONS
+from roberta_hub.verbs.unanswered import ERRORS_SHOWN, Errors, answer_in_parts
 
 Vectors = Literal["float32", "float16"]
-Errors = Literal["raise", "column"]
 
 MAX_THREADS = 1024
 _ARGUMENTS = (
@@ -75,10 +84,10 @@ class Verb:
         rank                  `score` of query and text
 
     Example:
-        >>> verb = Verb("zero_shot", labels=["sport", "art"])
+        >>> verb = Verb("zero_shot", labels=["sport", "art"], errors="column")
         >>> found = verb({"text": ["Goal!", None]})
         >>> found["label"][1] is None, sorted(found)
-        (True, ['label', 'score', 'text'])
+        (True, ['error', 'label', 'score', 'text'])
     """
 
     def __init__(
@@ -112,8 +121,9 @@ class Verb:
             threads: of torch. None is 1, since engines run many workers; `lake` divides the cores
                 among its workers.
             vectors: dtype of vectors in the table.
-            errors: "raise" stops at a faulty row; "column" gives it null answers, and the reason in
-                a column `error`.
+            errors: of rows that cannot be answered, which have null answers. "column" says why in a
+                column `error`. "raise" names them at the end of a lake, where all others are
+                answered; for one table a missing text is a warning and any other fault an error.
             prefix: of the names of all answer columns.
             options: keywords of the verb, and batch_tokens, truncate, stride.
 
@@ -157,8 +167,9 @@ class Verb:
                 columns; or an iterator of such tables, which gives an iterator.
 
         Returns:
-            The same kind of table with the columns of the answers appended. A null text gives null
-            answers.
+            The same kind of table with the columns of the answers appended. A missing text gives
+            null answers, and with errors="raise" a warning that names the rows: an engine that
+            calls this for each part of a table goes on.
 
         Raises:
             UnknownNameError: no such column, or no such model.
@@ -174,12 +185,11 @@ class Verb:
                 "dict of columns, or an iterator of such tables"
             )
         columns = text_columns(names, self.text)
-        found, faults = self.answers(texts_in([column_of(table, n) for n in columns], columns))
+        rows = FRAME.texts_in([column_of(table, n) for n in columns], columns)
+        found, faults = self.answers(rows)
         check_clash(names, found.column_names, Remedy("pass prefix=TEXT for other names"))
-        if faults and self.errors == "raise":
-            row, error = next(iter(faults.items()))
-            error.within(f"row {row} of the table")
-            raise error
+        if self.errors == "raise":
+            _raise_or_warn(rows, faults)
         return append_columns(table, found)
 
     def __repr__(self) -> str:
@@ -240,8 +250,8 @@ class Verb:
             rows: see `RowTexts`.
 
         Returns:
-            (a pyarrow Table with a row for each, the errors by row). An error does not name its
-            row, only the part of it (an option) that is wrong.
+            (a pyarrow Table with a row for each, the errors by row, those of missing texts too). An
+            error does not name its row, only the part of it (an option) that is wrong.
         """
         pa, kinds = arrow(), self._kinds()
         asked = [i for i, row in enumerate(rows) if isinstance(row, (str, tuple))]
@@ -249,7 +259,7 @@ class Verb:
         parts = [kinds.empty_table()]
         places: list[int | None] = [None] * len(rows)  # of each row's answer in `parts`
         done = 0
-        for start, part in self._parts([rows[i] for i in asked], 0):
+        for start, part in self._parts([rows[i] for i in asked]):
             if isinstance(part, InputError):
                 faults[asked[start]] = part
                 continue
@@ -269,25 +279,17 @@ class Verb:
             found = found.append_column("error", pa.array(why, pa.string()))
         return found.rename_columns([self.prefix + name for name in found.column_names])
 
-    def _parts(self, texts: list[Any], start: int) -> Iterator[tuple[int, Any]]:
-        """Answer texts together; bisect them to find a faulty one.
+    def _parts(self, texts: list[Any]) -> Iterator[tuple[int, Any]]:
+        """Answer texts together; halve them to find a faulty one.
 
         Yields:
             (number of the first text, the Table of answers, or the error).
         """
-        if not texts:
-            return
-        try:
-            found = self._ask(texts)
-        except RobertaHubError as error:
-            if len(texts) == 1:
-                yield start, reason(error)
-                return
-            half = len(texts) // 2
-            yield from self._parts(texts[:half], start)
-            yield from self._parts(texts[half:], start + half)
-        else:
-            yield start, as_table(found, self._kinds())
+        for start, found in answer_in_parts(self._ask, texts, lambda error: True):
+            if isinstance(found, RobertaHubError):
+                yield start, reason(found)
+            else:
+                yield start, as_table(found, self._kinds())
 
     def _ask(self, texts: list[Any]) -> Columns:
         roberta = self._loaded().roberta
@@ -320,6 +322,23 @@ class Verb:
                 f"text names {len(self.text)} columns, and {self.verb} takes {needs}"
                 f"{question.what_columns and ': '}{question.what_columns}"
             )
+
+
+def _raise_or_warn(rows: Sequence[RowTexts], faults: Mapping[int, InputError]) -> None:
+    """Raise the first fault of a row; warn of missing texts."""
+    missing = [row for row in faults if isinstance(rows[row], Missing)]
+    for row, error in faults.items():
+        if not isinstance(rows[row], Missing):
+            error.within(f"row {row} of the table")
+            raise error
+    if missing:
+        listed = ", ".join(map(str, missing[:ERRORS_SHOWN]))
+        more = len(missing) - ERRORS_SHOWN
+        advise(
+            f"{row_count(len(missing))} of the table without a text: {listed}"
+            + (f" and {more:,} more" if more > 0 else "")
+            + '; their answers are null, and errors="column" says so in a column'
+        )
 
 
 def reason(error: RobertaHubError) -> InputError:

@@ -12,12 +12,14 @@ import os
 import socket
 import time
 import uuid
-from collections.abc import Callable, Generator, Sequence
+from collections.abc import Callable, Generator, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
+from itertools import islice
 from typing import Any, Literal
 
-from roberta_hub.errors import InputError, RobertaHubError
+from roberta_hub.errors import InputError, Remedy, RobertaHubError, sentence
 from roberta_hub.files import DISK_ERRORS, reason_of
+from roberta_hub.rows.formats import TextCounts
 from roberta_hub.scale.columns import arrow
 from roberta_hub.scale.outputs import write_whole
 from roberta_hub.scale.reading import RowBatch, read_unit
@@ -25,13 +27,12 @@ from roberta_hub.scale.source_schema import SourceSchema
 from roberta_hub.scale.sources import LakeSource
 from roberta_hub.scale.units import WorkUnit
 from roberta_hub.scale.verb import Verb, reason
+from roberta_hub.verbs.unanswered import ERRORS_SHOWN
 
 FOOTER_KEY = b"roberta_hub"
 """Key of our metadata in a Parquet footer."""
 ROW_GROUP_ROWS = 16_384
 """Rows per row group."""
-FAULTS_SHOWN = 5
-"""Faulty rows that a unit describes."""
 ENDS_WITH_FILE = ("done", "there")
 """Ends of units with a file."""
 End = Literal["done", "there", "input", "again", "stop"]
@@ -69,6 +70,10 @@ class Done:
     rows: int = 0
     faults: int = 0
     """Rows without an answer."""
+    missing: int = 0
+    """Rows among them without a text."""
+    words: int = 0
+    """Rows whose text looks missing, and was answered."""
     errors: tuple[RobertaHubError, ...] = ()
     """Errors, whose places are files and rows."""
     seconds: float = 0.0
@@ -204,7 +209,13 @@ def _find_finished(job: Job, unit: WorkUnit) -> Done | None:
     except RobertaHubError as error:
         return Done(unit.number, "stop", errors=(reason(error),))
     found = read_footer(job, unit)
-    return None if found is None else Done(unit.number, "there", found.rows, found.faults)
+    return None if found is None else _there(unit, found)
+
+
+def _there(unit: WorkUnit, note: FooterNote) -> Done:
+    """Return the result of a unit that has a file."""
+    counts = (note.rows, note.faults, note.missing, note.words)
+    return Done(unit.number, "there", *counts, note.errors)
 
 
 def _write_unit(job: Job, unit: WorkUnit) -> Done:
@@ -212,9 +223,10 @@ def _write_unit(job: Job, unit: WorkUnit) -> Done:
     pa = arrow()
     errors: list[RobertaHubError] = []
     count = faults = 0
+    texts = TextCounts()
     path = f"{job.folder}/{file_name(job.fingerprint, unit)}"
     schema = pa.schema([*job.source_schema.keep, *job.verb.schema()])
-    note = {"unit": unit.number, "fingerprint": job.fingerprint}
+    note: dict[str, Any] = {"unit": unit.number, "fingerprint": job.fingerprint}
     try:
         with (
             write_whole(job.system, path, job.run) as sink,
@@ -222,17 +234,20 @@ def _write_unit(job: Job, unit: WorkUnit) -> Done:
         ):
             for rows in read_unit(job.source, job.source_schema, unit):
                 found, wrong = _answer_rows(job, unit, rows)
+                for number, row in zip(rows.numbers, rows.texts, strict=True):
+                    texts.add(row, number)
                 for batch in found.to_batches():
                     writer.write_batch(batch, ROW_GROUP_ROWS)
                 count, faults = count + len(found), faults + len(wrong)
-                errors += wrong[: FAULTS_SHOWN - len(errors)]
-            note |= {"rows": count, "faults": faults}
+                errors += wrong[: ERRORS_SHOWN - len(errors)]
+            found_in_all = FooterNote(count, faults, texts.missing, texts.words, tuple(errors))
+            note |= found_in_all.saved()
             writer.add_key_value_metadata({FOOTER_KEY: json.dumps(note)})
     except FileNotFoundError:  # another driver finished the lake and swept
         if (there := read_footer(job, unit)) is None:
             raise
-        return Done(unit.number, "there", there.rows, there.faults)
-    return Done(unit.number, "done", count, faults, tuple(errors))
+        return _there(unit, there)
+    return Done(unit.number, "done", count, faults, texts.missing, texts.words, tuple(errors))
 
 
 def _answer_rows(job: Job, unit: WorkUnit, rows: RowBatch) -> tuple[Any, list[InputError]]:
@@ -241,8 +256,6 @@ def _answer_rows(job: Job, unit: WorkUnit, rows: RowBatch) -> tuple[Any, list[In
     for i, error in faults.items():
         error.within(f"{unit.file}:{rows.numbers[i]}")
     wrong = list(faults.values())
-    if wrong and job.verb.errors == "raise":
-        raise wrong[0]
     table = rows.kept
     for name in found.column_names:
         table = table.append_column(found.schema.field(name), found.column(name))
@@ -251,10 +264,39 @@ def _answer_rows(job: Job, unit: WorkUnit, rows: RowBatch) -> tuple[Any, list[In
 
 @dataclass(frozen=True)
 class FooterNote:
-    """Our metadata in the footer of a unit's file."""
+    """Our metadata in the footer of a unit's file; see `Done`."""
 
     rows: int
     faults: int
+    missing: int = 0
+    words: int = 0
+    errors: tuple[RobertaHubError, ...] = ()
+    """Of the first rows without an answer, with file and row."""
+
+    def saved(self) -> dict[str, Any]:
+        """Return the note as JSON's values."""
+        errors = [
+            (sentence(e.what, e.place), *((e.remedy.python, e.remedy.shell) if e.remedy else ()))
+            for e in self.errors
+        ]
+        return {**vars(self), "errors": errors}
+
+    @classmethod
+    def read(cls, note: Mapping[str, Any]) -> FooterNote:
+        """Read what a footer says.
+
+        Args:
+            note: its JSON.
+
+        Raises:
+            KeyError: another program's.
+        """
+        rows, faults = int(note["rows"]), int(note["faults"])
+        errors = tuple(
+            InputError(what, remedy=Remedy(*remedy) if remedy else None)
+            for what, *remedy in note["errors"]
+        )
+        return cls(rows, faults, int(note["missing"]), int(note["words"]), errors)
 
 
 def read_footer(job: Job, unit: WorkUnit) -> FooterNote | None:
@@ -272,7 +314,23 @@ def read_footer(job: Job, unit: WorkUnit) -> FooterNote | None:
         note = json.loads(footer.metadata[FOOTER_KEY])
         agrees = (note["unit"], note["fingerprint"]) == (unit.number, job.fingerprint)
         if agrees and note["rows"] == footer.num_rows:
-            return FooterNote(note["rows"], note["faults"])
+            return FooterNote.read(note)
     except (OSError, ValueError, KeyError, TypeError):  # ArrowInvalid is a ValueError
         pass
     return None
+
+
+def total(notes: Iterable[FooterNote]) -> FooterNote:
+    """Add the counts of units; of their errors the first are kept.
+
+    Args:
+        notes: of units, in their order.
+    """
+    every = list(notes)
+    return FooterNote(
+        sum(note.rows for note in every),
+        sum(note.faults for note in every),
+        sum(note.missing for note in every),
+        sum(note.words for note in every),
+        tuple(islice((error for note in every for error in note.errors), ERRORS_SHOWN)),
+    )

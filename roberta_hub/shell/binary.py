@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 import sys
 from array import array
 from collections.abc import Sequence
@@ -9,8 +10,8 @@ from typing import Any, TextIO
 
 from roberta_hub.errors import MissingExtraError
 from roberta_hub.extras import install
-from roberta_hub.shell.reading import Item
-from roberta_hub.verbs.question import AnswerFormat, Record
+from roberta_hub.shell.layout import AnsweredRow, Layout
+from roberta_hub.verbs.question import Record
 
 ROW_GROUP_ROWS = 8192
 """Rows per row group of a Parquet file."""
@@ -21,7 +22,7 @@ NPY_HEADER_BYTES = 128
 class ParquetSink:
     """Answers as Parquet, with vectors as fixed-size lists of float32."""
 
-    def __init__(self, stream: TextIO, answer_format: AnswerFormat, *, blocks: bool) -> None:
+    def __init__(self, stream: TextIO, layout: Layout) -> None:
         """Write to the bytes of a stream."""
         try:
             import pyarrow.parquet
@@ -29,32 +30,43 @@ class ParquetSink:
             raise MissingExtraError(
                 f"Parquet needs pyarrow ({error}): {install('tables')}"
             ) from None
-        self._arrow, self._file, self._answer_format = pyarrow, stream.buffer, answer_format
+        self._arrow, self._file, self._layout = pyarrow, stream.buffer, layout
         self._rows: list[dict[str, Any]] = []
         self._writer: Any = None
 
-    def write(self, items: Sequence[Item], answers: Sequence[Record]) -> None:
+    def write(self, rows: Sequence[AnsweredRow]) -> None:
         """Collect a row for each input, and write full row groups."""
-        self._rows += map(self._answer_format.row, (item.texts for item in items), answers)
+        if self._writer is None:
+            self._open(self._layout.example(rows))
+        self._rows += [
+            {**self._layout.beside(row.item), **as_lists(self._layout.answer(row))} for row in rows
+        ]
         if len(self._rows) >= ROW_GROUP_ROWS:
             self._put()
 
     def close(self) -> None:
         """Write the last rows and the footer."""
-        if self._rows or self._writer is None:
+        if self._writer is None:
+            self._open(self._layout.answer_format.sample)
+        if self._rows:
             self._put()
         self._writer.close()
 
+    def _open(self, example: Record) -> None:
+        """Begin the file, with the columns of a row."""
+        arrow, layout = self._arrow, self._layout
+        layout.check(list(example))
+        sample = layout.answer_format.sample
+        fields = [(name, arrow.string()) for name in layout.empty_beside()]
+        if layout.kept is not None:
+            fields = [(field.name, field.type) for field in layout.kept.schema]
+        fields += [(name, self._type(example[name], sample.get(name))) for name in example]
+        fields += [("error", arrow.string())] if layout.has_error_column else []
+        self._writer = arrow.parquet.ParquetWriter(self._file, arrow.schema(fields))
+
     def _put(self) -> None:
-        if self._writer is None:
-            row = self._rows[0] if self._rows else self._answer_format.empty_row()
-            kinds = {
-                name: self._type(row[name], self._answer_format.sample.get(name)) for name in row
-            }
-            self._writer = self._arrow.parquet.ParquetWriter(self._file, self._arrow.schema(kinds))
         schema = self._writer.schema
-        rows = [as_lists(row) for row in self._rows]
-        self._writer.write_table(self._arrow.Table.from_pylist(rows, schema=schema))
+        self._writer.write_table(self._arrow.Table.from_pylist(self._rows, schema=schema))
         self._rows = []
 
     def _type(self, value: Any, sample: Any) -> Any:
@@ -74,17 +86,20 @@ class ParquetSink:
 class NpySink:
     """Vectors as a .npy file of float32 (numpy.lib.format, version 1.0)."""
 
-    def __init__(self, stream: TextIO, answer_format: AnswerFormat, *, blocks: bool) -> None:
+    def __init__(self, stream: TextIO, layout: Layout) -> None:
         """Write to the bytes of a file, after room for the header."""
-        self._file = stream.buffer
+        self._file, self._layout = stream.buffer, layout
         self._shape = (0, 0)
         self._file.write(b"\0" * NPY_HEADER_BYTES)
 
-    def write(self, items: Sequence[Item], answers: Sequence[Record]) -> None:
-        """Write a vector for each input."""
-        for answer in answers:
-            self._file.write(answer["vector"].tobytes())
-        self._shape = (self._shape[0] + len(answers), len(answers[0]["vector"]))
+    def write(self, rows: Sequence[AnsweredRow]) -> None:
+        """Write a vector for each input; NaN where there is no answer."""
+        size = len(self._layout.example(rows)["vector"])
+        missing = array("f", [math.nan] * size)
+        for row in rows:
+            vector = missing if row.record is None else row.record["vector"]
+            self._file.write(vector.tobytes())
+        self._shape = (self._shape[0] + len(rows), size)
 
     def close(self) -> None:
         """Write the header, which has the shape."""

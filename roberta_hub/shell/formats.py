@@ -9,10 +9,14 @@ from array import array
 from collections.abc import Iterator, Mapping, Sequence
 from typing import Any, Protocol, TextIO
 
+from roberta_hub.errors import Remedy
+from roberta_hub.rows.columns import check_clash
 from roberta_hub.shell.drawing import Page
+from roberta_hub.shell.kept import cell_text, json_value
+from roberta_hub.shell.layout import AnsweredRow, Layout
 from roberta_hub.shell.reading import Item
 from roberta_hub.terminal import clean
-from roberta_hub.verbs.question import AnswerFormat, Record
+from roberta_hub.verbs.question import Record
 
 _LIST_SEPARATORS = {"labels": ", "}
 """Separators of the items of a list in one cell; default: a space."""
@@ -23,8 +27,8 @@ SIGNIFICANT_DIGITS = 8
 class Sink(Protocol):
     """Writes answers, window by window."""
 
-    def write(self, items: Sequence[Item], answers: Sequence[Record]) -> None:
-        """Write an answer for each input."""
+    def write(self, rows: Sequence[AnsweredRow]) -> None:
+        """Write the answer of each input."""
 
     def close(self) -> None:
         """Write the rest."""
@@ -33,49 +37,66 @@ class Sink(Protocol):
 class TableSink:
     """Answers for terminals: a line each, or a block below each text given as an argument."""
 
-    def __init__(self, stream: TextIO, answer_format: AnswerFormat, *, blocks: bool) -> None:
-        """Write to a stream.
+    def __init__(self, stream: TextIO, layout: Layout) -> None:
+        """Write to a stream: a terminal, or anything else."""
+        self._page, self._layout = Page(stream), layout
+        answer_format = layout.answer_format
+        self._blocks = answer_format.line is None or (
+            layout.blocks and answer_format.block is not None
+        )
 
-        Args:
-            stream: a terminal, or anything else.
-            answer_format: of the answers.
-            blocks: whether texts are arguments.
-        """
-        self._page, self._answer_format = Page(stream), answer_format
-        self._blocks = answer_format.line is None or (blocks and answer_format.block is not None)
-
-    def write(self, items: Sequence[Item], answers: Sequence[Record]) -> None:
-        """Draw an answer for each input."""
-        answer_format = self._answer_format
-        names = answer_format.parts.called(len(items[0].texts))
-        rows = zip(items, answers, strict=True)
+    def write(self, rows: Sequence[AnsweredRow]) -> None:
+        """Draw the answer of each input; in its place why there is none."""
+        answer_format, names = self._layout.answer_format, self._layout.names
         if self._blocks:
             assert answer_format.block is not None
-            for item, answer in rows:
-                self._page.block(item.texts[: len(names)], answer_format.block(answer))
+            for row in rows:
+                texts = row.item.texts[: len(names)] or (row.item.where,)
+                cells = [(_why(row),)] if row.record is None else answer_format.block(row.record)
+                self._page.block(texts, cells)
         else:
             assert answer_format.line is not None
-            cells = [
-                (*item.texts[: len(names)], *answer_format.line(answer)) for item, answer in rows
+            count = len(answer_format.line(self._layout.example(rows)))
+            lines = [
+                (
+                    *(row.item.texts[: len(names)] or ("",) * len(names)),
+                    *(
+                        (_why(row), *("",) * (count - 1))
+                        if row.record is None
+                        else answer_format.line(row.record)
+                    ),
+                )
+                for row in rows
             ]
-            self._page.lines((*names, *answer_format.titles), cells, texts=len(names))
+            self._page.lines((*names, *answer_format.titles), lines, texts=len(names))
         self._page.flush()
 
     def close(self) -> None:
         """Do nothing."""
 
 
+def _why(row: AnsweredRow) -> str:
+    return f"(none: {row.error.what if row.error else 'no answer'})"
+
+
 class JsonlSink:
     """Answers as JSONL in UTF-8."""
 
-    def __init__(self, stream: TextIO, answer_format: AnswerFormat, *, blocks: bool) -> None:
+    def __init__(self, stream: TextIO, layout: Layout) -> None:
         """Write to the bytes of a stream."""
-        self._file, self._answer_format = stream.buffer, answer_format
+        self._file, self._layout, self._checked = stream.buffer, layout, False
 
-    def write(self, items: Sequence[Item], answers: Sequence[Record]) -> None:
+    def write(self, rows: Sequence[AnsweredRow]) -> None:
         """Write a line for each input, at once."""
-        rows = map(self._answer_format.row, (item.texts for item in items), answers)
-        lines = [_escaped(json.dumps(rounded(row), ensure_ascii=False)) + "\n" for row in rows]
+        if not self._checked:
+            self._layout.check(list(self._layout.example(rows)))
+            self._checked = True
+        lines = []
+        for row in rows:
+            beside, answer = self._layout.beside(row.item), self._layout.answer(row)
+            check_clash(list(beside), list(answer), Remedy(f"it is in {row.item.where}; {_KEEP}"))
+            value = {**json_value(beside), **rounded(answer)}
+            lines.append(_escaped(json.dumps(value, ensure_ascii=False)) + "\n")
         self._file.write("".join(lines).encode())
         self._file.flush()
 
@@ -83,51 +104,54 @@ class JsonlSink:
         """Do nothing."""
 
 
+_KEEP = "--keep NAME,NAME names the columns to keep, --keep none keeps no column"
+
+
 class DelimitedSink:
     """Answers as CSV or TSV; an answer that is a list has a row per item."""
 
-    def __init__(
-        self,
-        stream: TextIO,
-        answer_format: AnswerFormat,
-        *,
-        blocks: bool,
-        dialect: Mapping[str, Any],
-    ) -> None:
+    def __init__(self, stream: TextIO, layout: Layout, dialect: Mapping[str, Any]) -> None:
         """Write to the bytes of a stream, in a dialect of Python's csv."""
-        self._file, self._answer_format, self._dialect = stream.buffer, answer_format, dialect
-        self._header, self._shown = False, stream.isatty()
+        self._file, self._layout, self._dialect = stream.buffer, layout, dialect
+        self._columns: list[str] = []
+        """Names of the cells of an answer; none: the header is not written yet."""
+        self._shown = stream.isatty()
 
-    def write(self, items: Sequence[Item], answers: Sequence[Record]) -> None:
+    def write(self, rows: Sequence[AnsweredRow]) -> None:
         """Write the rows of each answer, at once."""
-        self._put(
-            row
-            for item, answer in zip(items, answers, strict=True)
-            for row in flat_rows(
-                self._answer_format.row(item.texts, answer), self._answer_format.sample
-            )
-        )
+        buffer = io.StringIO(newline="")
+        if not self._columns:
+            self._write_header(buffer, self._layout.example(rows), rows[0].item)
+        sample = self._layout.answer_format.sample
+        for row in rows:
+            beside = [*map(cell_text, self._layout.beside(row.item).values())]
+            error = [row.why or ""] if self._layout.has_error_column else []
+            for cells in [{}] if row.record is None else flat_rows(row.record, sample):
+                values = [cells.get(name, "") for name in self._columns]
+                self._line(buffer, [*beside, *values, *error])
+        self._put(buffer)
 
     def close(self) -> None:
         """Write the header if there was no answer."""
-        if not self._header:
-            self._put(iter(()))
+        if not self._columns:
+            buffer = io.StringIO(newline="")
+            self._write_header(buffer, self._layout.answer_format.sample, None)
+            self._put(buffer)
 
-    def _put(self, rows: Iterator[dict[str, Any]]) -> None:
-        buffer = io.StringIO(newline="")
-        for row in rows:
-            if not self._header:
-                self._line(buffer, list(row))
-            self._line(buffer, list(row.values()))
-        if not self._header:
-            (row,) = flat_rows(self._answer_format.empty_row(), self._answer_format.sample)
-            self._line(buffer, list(row))
+    def _write_header(self, buffer: io.StringIO, example: Record, item: Item | None) -> None:
+        first = next(flat_rows(example, self._layout.answer_format.sample))
+        self._columns = list(first)
+        self._layout.check(self._columns)
+        beside = self._layout.empty_beside() if item is None else self._layout.beside(item)
+        error = ["error"] if self._layout.has_error_column else []
+        self._line(buffer, [*beside, *self._columns, *error])
+
+    def _put(self, buffer: io.StringIO) -> None:
         self._file.write(buffer.getvalue().encode())
         self._file.flush()
 
     def _line(self, buffer: io.StringIO, cells: list[Any]) -> None:
         """Write a row; quote cells with a CR, which Python's csv omits if lines end with LF."""
-        self._header = True
         if self._shown:
             cells = list(map(clean, cells))
         quotes = any(isinstance(cell, str) and "\r" in cell for cell in cells)
@@ -135,15 +159,14 @@ class DelimitedSink:
         csv.writer(buffer, lineterminator="\n", **dialect).writerow(cells)
 
 
-def csv_sink(stream: TextIO, answer_format: AnswerFormat, *, blocks: bool) -> DelimitedSink:
+def csv_sink(stream: TextIO, layout: Layout) -> DelimitedSink:
     """Make a CSV sink."""
-    return DelimitedSink(stream, answer_format, blocks=blocks, dialect={"delimiter": ","})
+    return DelimitedSink(stream, layout, {"delimiter": ","})
 
 
-def tsv_sink(stream: TextIO, answer_format: AnswerFormat, *, blocks: bool) -> DelimitedSink:
+def tsv_sink(stream: TextIO, layout: Layout) -> DelimitedSink:
     """Make a TSV sink; texts are quoted, so that tabs in them can be read back."""
-    dialect = {"delimiter": "\t", "quoting": csv.QUOTE_NONNUMERIC}
-    return DelimitedSink(stream, answer_format, blocks=blocks, dialect=dialect)
+    return DelimitedSink(stream, layout, {"delimiter": "\t", "quoting": csv.QUOTE_NONNUMERIC})
 
 
 def _escaped(line: str) -> str:
@@ -176,7 +199,7 @@ def flat_rows(row: Mapping[str, Any], sample: Record) -> Iterator[dict[str, Any]
     """Flatten an answer into rows of plain cells.
 
     Args:
-        row: an input with its answer.
+        row: an answer.
         sample: the example record of the format.
 
     Example:

@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
+from roberta_hub.errors import LakeError
 from roberta_hub.shell.options import DEFAULT_MODEL, LakeOptions, Request
 from roberta_hub.verbs.question import Parts
 
@@ -66,7 +67,11 @@ def run_lake(request: Request, parts: Parts, settings: Mapping[str, Any]) -> int
         print(status(request.target))
         return 0
     _check(request)
-    report = _call_lake(request, request.lake, _columns(request, parts), settings)
+    try:
+        report = _call_lake(request, request.lake, _columns(request, parts), settings)
+    except LakeError as error:
+        print(f"roberta-hub: {error.report}", file=sys.stderr)
+        raise
     print(f"roberta-hub: {report}", file=sys.stderr)
     return 0
 
@@ -76,6 +81,8 @@ def _check(request: Request) -> None:
         raise click.UsageError(
             "a lake is read from files: give -i FILE, a folder or 'in/*.parquet'"
         )
+    if request.input_format:
+        raise click.UsageError("--input-format is for one table; a lake knows files by their names")
     if request.format not in (None, "parquet"):
         raise click.UsageError(f"a lake is written as parquet, not as {request.format}")
     if request.truncate and request.stride is not None:
@@ -101,8 +108,8 @@ def _call_lake(
     ways: Any = {
         "engine": given.engine,
         "workers": given.workers,
-        "keep": given.keep or None,
-        "errors": given.errors,
+        "keep": request.keep,
+        "errors": request.errors,
         "unit_rows": given.unit_rows,
         "part": given.part,
         "address": given.address,

@@ -11,7 +11,10 @@ from typing import Any
 import click
 from click.shell_completion import CompletionItem
 
+from roberta_hub.verbs.unanswered import Errors
+
 ANSWER_FORMATS = ("table", "jsonl", "csv", "tsv", "parquet", "npy")
+INPUT_FORMATS = ("lines", "csv", "tsv", "jsonl", "parquet")
 DEFAULT_MODEL = "roberta.tiny"
 
 
@@ -22,8 +25,6 @@ class LakeOptions:
     engine: str | None = None
     address: str | None = None
     workers: int | None = None
-    keep: tuple[str, ...] = ()
-    errors: str | None = None
     unit_rows: int | None = None
     part: tuple[int, int] | None = None
     status: bool = False
@@ -49,6 +50,11 @@ class Request:
     """Value of `-o`: a path, or "-" for standard output."""
     truncate: bool
     stride: int | None
+    input_format: str | None = None
+    """One of `INPUT_FORMATS`; None: by the file's name."""
+    keep: tuple[str, ...] | None = None
+    """Names of the columns to keep beside the answers; None: all."""
+    errors: Errors = "raise"
     lake: LakeOptions | None = None
     """None: the verb has no such options."""
 
@@ -76,6 +82,15 @@ def parse_list(
     if not names or not all(names) or len(set(names)) != len(names):
         raise click.BadParameter(f"{value!r} has an empty name, or one twice")
     return tuple(names)
+
+
+def parse_keep(
+    context: click.Context, option: click.Parameter, value: str | None
+) -> tuple[str, ...] | None:
+    """Parse the columns to keep: a list of names, `all`, which is None, or `none`."""
+    if value in (None, "all"):
+        return None
+    return () if value == "none" else parse_list(context, option, value)
 
 
 def complete_model(
@@ -125,7 +140,8 @@ _SHARED_OPTIONS = (
         "columns",
         metavar="NAME[,NAME]",
         callback=parse_list,
-        help="The column with the texts, or two for pairs. Standard input then holds JSONL.",
+        help="The column with the texts, or two for pairs. Standard input is then JSONL, unless "
+        "--input-format says otherwise.",
     ),
     click.option(
         "-m",
@@ -150,6 +166,29 @@ _SHARED_OPTIONS = (
         metavar="FILE",
         type=click.Path(),
         help="Write there, once all is done; an older file stays until then.",
+    ),
+    click.option(
+        "--input-format",
+        metavar="FORMAT",
+        type=click.Choice(INPUT_FORMATS),
+        help="What FILE or standard input is, compressed or not: lines, csv, tsv, jsonl or parquet."
+        "  [default: what FILE's name says; of standard input lines, or jsonl with --column]",
+    ),
+    click.option(
+        "--keep",
+        metavar="NAME[,NAME]",
+        callback=parse_keep,
+        help="Columns of a table that are written beside the answers: names, all or none.  "
+        "[default: all]",
+    ),
+    click.option(
+        "--errors",
+        metavar="WAY",
+        type=click.Choice(("raise", "column")),
+        default="raise",
+        show_default=True,
+        help="Rows that cannot be answered have null answers: raise names them at the end, with "
+        "exit status 1; column says why in a column `error`.",
     ),
     click.option("--truncate", is_flag=True, help="Cut texts that are too long for the model."),
     click.option(
@@ -203,19 +242,6 @@ _LAKE_OPTIONS = (
     click.option("--address", metavar="HOST", help="Of the Ray cluster; auto finds it."),
     click.option(
         "--workers", metavar="N", type=click.IntRange(min=1), help="Each holds the model."
-    ),
-    click.option(
-        "--keep",
-        metavar="NAME[,NAME]",
-        callback=parse_list,
-        help="Columns that a lake copies to its answers.  [default: all]",
-    ),
-    click.option(
-        "--errors",
-        metavar="WAY",
-        type=click.Choice(("raise", "column")),
-        help="Of rows without an answer in a lake: raise names them at the end; column says why "
-        "in a column.  [default: raise]",
     ),
     click.option(
         "--unit-rows",

@@ -3,25 +3,34 @@
 from __future__ import annotations
 
 import os
+import shutil
 import sys
-from collections.abc import Callable, Iterator, Sequence
-from dataclasses import dataclass
+import tempfile
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
 from pathlib import Path
-from typing import BinaryIO
+from typing import Any, BinaryIO
 
 import click
 
-from roberta_hub.arguments import short_repr
+from roberta_hub.arguments import advise, short_repr
 from roberta_hub.errors import InputError, UnknownNameError
-from roberta_hub.rows.lines import blocks, decoded, lines, split_lines
-from roberta_hub.rows.tables import Row, Table, format_of, json_row, open_table
-from roberta_hub.rows.values import value_or_raise
+from roberta_hub.rows.columns import shell_list, table_line
+from roberta_hub.rows.formats import Missing
+from roberta_hub.rows.lines import (
+    UNPACKING_ERRORS,
+    Line,
+    LineStream,
+    decoded,
+    raw_lines,
+    unpacked,
+)
+from roberta_hub.rows.tables import Table, format_of, open_table, parquet_table, stream_table
+from roberta_hub.rows.values import Fault, Unreadable
 from roberta_hub.shell.options import Request
 from roberta_hub.verbs.question import Parts
 
 STDIN = "standard input"
-CHUNK_BYTES = 1 << 16
-"""Bytes per read of standard input, the size of a pipe."""
 UNREADABLE_ENDINGS = (".json", ".xlsx", ".xls", ".ods")
 """Endings of files that are not read: each of their lines would be taken for a text."""
 FIRST_WINDOW_TEXTS, MAX_WINDOW_TEXTS = 32, 512
@@ -37,8 +46,25 @@ class Item:
     """An input: one text, a pair, or a text with options."""
 
     texts: Texts
+    """(): it is at fault."""
     where: str
     """Place for messages: "reviews.csv:12"."""
+    values: Mapping[str, Any] = field(default_factory=dict)
+    """Of the columns of its row; none of a line or an argument."""
+    fault: Fault | None = None
+    """Why there is nothing to ask; `Missing`: a text is missing."""
+
+
+@dataclass(frozen=True)
+class Source:
+    """The inputs of a command line."""
+
+    items: Iterator[Item | None]
+    """None: the next is not available yet."""
+    table: Table | None = None
+    """Whose rows they are; None: they are lines or arguments."""
+    columns: tuple[str, ...] = ()
+    """Of the table, with the texts."""
 
 
 def check_count(item: Item, parts: Parts) -> Item:
@@ -73,49 +99,58 @@ def group_in_windows(
         yield window
 
 
-def read_items(request: Request, parts: Parts) -> Iterator[Item | None]:
-    """Yield the inputs of a command line; None if the next is not available yet.
+def read_source(request: Request, parts: Parts) -> Source:
+    """Open the inputs of a command line.
 
     Args:
         request: of the command line.
         parts: how many texts an input has.
 
     Raises:
-        InputError: an input that cannot be read, or with a wrong number of texts.
+        InputError: a source that cannot be read, or inputs with a wrong number of texts.
     """
     _check(request, parts)
     if request.texts or request.pairs:
-        return iter(_arguments(request, parts))
-    return from_file(request.source or "-", request.columns, parts)
+        return Source(iter(_arguments(request, parts)))
+    return open_source(request.source or "-", request.columns, parts, request.input_format)
 
 
-def from_file(source: str, columns: Sequence[str], parts: Parts) -> Iterator[Item | None]:
-    """Read a file, or standard input.
+def open_source(
+    source: str, columns: Sequence[str], parts: Parts, format: str | None = None
+) -> Source:
+    """Open a file, or standard input.
 
     Args:
         source: a path, or "-".
         columns: of a table; (): the only one, or the one called text.
         parts: how many texts an input has.
+        format: one of `INPUT_FORMATS`; None: by the file's name. Standard input is lines, or JSONL
+            where columns are named.
     """
     if source == "-":
         if sys.stdin is None:
             raise click.UsageError("no texts: give some as arguments, -i FILE, or standard input")
         if sys.stdin.isatty():
             click.echo("reading texts from the terminal, one a line; Ctrl-D ends them", err=True)
-        return _stream_lines(sys.stdin.buffer, STDIN, _line_reader(STDIN, columns, parts))
+        return _stream(sys.stdin.buffer, STDIN, columns, parts, format)
     path = Path(source)
-    if format_of(path) is not None or path.suffix.lower() in UNREADABLE_ENDINGS:
-        return _table(open_table(path), columns, parts)
     if path.exists() and not path.is_file() and not path.is_dir():  # <(command) of a shell
+        if format is None and not columns:
+            format = format_of(path)
         file = open(path, "rb")  # noqa: SIM115  # the returned iterator reads it to its end
-        return _stream_lines(file, source, _line_reader(source, columns, parts))
+        return _stream(file, source, columns, parts, format)
+    if format is None and (
+        format_of(path) is not None or path.suffix.lower() in UNREADABLE_ENDINGS
+    ):
+        return _table_source(open_table(path), columns, parts)
+    if format not in (None, "lines"):
+        return _table_source(open_table(path, format), columns, parts)
     if columns:
         raise click.UsageError(
             f"--column names a column, and {source} is no table: its name ends in none of .csv, "
-            ".tsv, .jsonl, .parquet"
+            ".tsv, .jsonl, .parquet; --input-format says what it is"
         )
-    line = _line_reader(source, columns, parts)
-    return (line(text, number) for number, text in lines(path))
+    return Source(_lines(raw_lines(path), source, parts))
 
 
 def _check(request: Request, parts: Parts) -> None:
@@ -133,6 +168,8 @@ def _check(request: Request, parts: Parts) -> None:
         raise click.UsageError(f"give {' or '.join(ways)}, not both")
     if request.columns and (request.texts or request.pairs):
         raise click.UsageError("--column is for a table: give -i FILE, or JSONL on standard input")
+    if request.input_format and (request.texts or request.pairs):
+        raise click.UsageError("--input-format is for a file: give -i FILE, or standard input")
     for names, count in (
         (request.columns, len(request.columns)),
         (request.texts, 1),
@@ -156,69 +193,151 @@ def _arguments(request: Request, parts: Parts) -> list[Item]:
 
 # ---- lines ----
 
-LineReader = Callable[[str, int], Item | None]
-"""From a line and its number, from 1, to an input; None: a blank line."""
 
+def _lines(lines: Iterable[Line], name: str, parts: Parts) -> Iterator[Item | None]:
+    """Yield a line as a text, or as texts separated by tabs; every line has as many as the first.
 
-def _line_reader(name: str, columns: Sequence[str], parts: Parts) -> LineReader:
-    """Make a reader of lines: a text, texts separated by tabs, or a JSON object.
-
-    Every line has as many texts as the first.
+    Of a pipe None comes where the next line has not arrived yet.
     """
-    if columns:
-        return lambda text, number: _object(text, name, number, columns, parts)
-    first: list[tuple[int, str]] = []
-
-    def read(text: str, number: int) -> Item:
+    count = 0
+    first = ""
+    for number, line in enumerate(lines, 1):
+        text = decoded(line, number)
         where = f"{name}:{number}"
-        texts = tuple(text.split("\t")) if parts.most > 1 else (text,)
-        first[:] = first or [(len(texts), where)]
-        if len(texts) != first[0][0]:
-            raise InputError(
-                f"{where}: {len(texts)} texts with tabs between them, and {first[0][1]} has "
-                f"{first[0][0]}; a tab separates the texts of a pair, so put spaces in its place "
-                "(tr '\\t' ' '), or give a table with -i"
-            )
-        return check_count(Item(texts, where), parts)
+        if number == 1 and not isinstance(text, Fault):
+            _note_header(text, name)
+        if isinstance(text, Unreadable):
+            raise InputError(_with_format(text.why, name), place=where)
+        if isinstance(text, Fault):
+            yield Item((), where, fault=text)
+        elif not text:
+            yield Item((), where, fault=Missing("an empty line"))
+            count = count or (parts.least if number >= FIRST_WINDOW_TEXTS else 0)
+        else:
+            texts = tuple(text.split("\t")) if parts.most > 1 else (text,)
+            if not count:
+                count, first = len(check_count(Item(texts, where), parts).texts), where
+            odd = _odd_texts(texts, count, first)
+            yield Item((), where, fault=odd) if odd else Item(texts, where)
+        if isinstance(lines, LineStream) and lines.waits:
+            yield None
 
-    return read
+
+def _odd_texts(texts: Texts, count: int, first: str) -> Fault | None:
+    """Say what is wrong with the texts of a line; None: nothing."""
+    if len(texts) != count:
+        return Fault(
+            f"{len(texts)} texts with tabs between them, and {first or 'the lines before'} has "
+            f"{count}; a tab separates the texts of a pair, so put spaces in its place "
+            "(tr '\\t' ' '), or give a table with -i"
+        )
+    return None if all(texts) else Missing("nothing on one side of a tab")
 
 
-def _object(text: str, name: str, number: int, columns: Sequence[str], parts: Parts) -> Item | None:
-    if number == 1 and not text.lstrip().startswith("{"):
+def _note_header(text: str, name: str) -> None:
+    """Say that the first line looks like the header of a table, where lines are texts."""
+    found = table_line(text)
+    if found is None:
+        return
+    format, column = found
+    what = "an object of JSONL" if format == "jsonl" else f"the header of a {format.upper()}"
+    source = "-" if name == STDIN else name
+    advise(
+        f"{name}:1 looks like {what}, and each line is taken as a text; "
+        f"-i {source} --input-format {format} -c {shell_list([column])} reads a table"
+        + (" from a pipe" if name == STDIN else "")
+    )
+
+
+def _with_format(why: str, name: str) -> str:
+    """Add how a pipe says what it holds, where its first line is no text."""
+    if name != STDIN or "name says otherwise" not in why:
+        return why
+    kind = "parquet -c NAME" if "Parquet" in why else "lines (or csv, tsv, jsonl with -c NAME)"
+    return why.partition("; its name")[0] + f"; -i - --input-format {kind} reads it"
+
+
+# ---- pipes ----
+
+
+def _stream(
+    file: BinaryIO, name: str, columns: Sequence[str], parts: Parts, format: str | None
+) -> Source:
+    """Read a pipe as lines, or as the table that the command line says it is."""
+    packed = file
+    if format is not None:
+        packed = unpacked(file)
+    if format == "parquet":
+        whole = tempfile.TemporaryFile()  # noqa: SIM115  # the table reads it to its end
+        try:
+            shutil.copyfileobj(packed, whole)
+            whole.flush()
+        except UNPACKING_ERRORS as error:
+            raise InputError(f"{name}: cannot be read: {error}") from None
+        return _table_source(parquet_table(whole, name), columns, parts)
+    lines = LineStream(packed, name)
+    if format in (None, "lines") and not columns:
+        return Source(_lines(lines, name, parts))
+    if format == "lines":
+        raise click.UsageError("--column names a column, and lines have none")
+    if format is None:
+        lines = _checked_jsonl(lines, name)
+    return _table_source(stream_table(lines, format or "jsonl", name), columns, parts, lines)
+
+
+def _checked_jsonl(lines: LineStream, name: str) -> LineStream:
+    """Refuse a pipe that holds no JSONL, where no format is named."""
+    first = lines.first()
+    text = decoded(first, 1) if first is not None else ""
+    if isinstance(text, Unreadable):
+        raise InputError(_with_format(text.why, name), place=f"{name}:1")
+    if isinstance(text, str) and text.strip() and not text.lstrip().startswith("{"):
         raise click.UsageError(
             f"--column takes JSONL from {name}, an object a line, and the first line is "
-            f"{short_repr(text)}; give a CSV by its name: -i FILE"
+            f"{short_repr(text)}; -i - --input-format csv reads a CSV, and so does its name: "
+            "-i FILE"
         )
-    if not text.strip():
-        return None
-    return check_count(_item_of_row(json_row(text, number, name), columns), parts)
-
-
-def _stream_lines(file: BinaryIO, name: str, line: LineReader) -> Iterator[Item | None]:
-    """Yield inputs as lines arrive; None when no more is available yet."""
-    number = 0
-    for found in split_lines(blocks(file.read1, CHUNK_BYTES)):  # type: ignore[attr-defined]
-        for raw in found:
-            number += 1
-            yield line(value_or_raise(decoded(raw, number), f"{name}:{number}"), number)
-        yield None
+    return lines
 
 
 # ---- tables ----
 
 
-def _table(table: Table, columns: Sequence[str], parts: Parts) -> Iterator[Item]:
+def _table_source(
+    table: Table, columns: Sequence[str], parts: Parts, lines: LineStream | None = None
+) -> Source:
     columns = columns or _find_columns(table, parts)
     try:
-        chosen = [table.check(column) for column in columns]
+        known = table.columns or lines is None  # an empty pipe has no columns
+        chosen = tuple(table.check(name) if known else name for name in columns)
     except UnknownNameError as error:
         raise click.UsageError(str(error)) from None
-    return (check_count(_item_of_row(row, chosen), parts) for row in table.rows())
+    if chosen:
+        check_count(Item(chosen, table.name), parts)
+    return Source(_rows(table, chosen, lines), table, chosen)
+
+
+def _rows(table: Table, columns: Sequence[str], lines: LineStream | None) -> Iterator[Item | None]:
+    for number, values in table.read():
+        where = f"{table.name}:{number}"
+        if isinstance(values, Unreadable):
+            raise InputError(values.why, place=where)
+        if isinstance(values, Fault):
+            yield Item((), where, fault=values)
+        else:
+            texts = table.format.texts_of(values, columns)
+            if isinstance(texts, Fault):
+                yield Item((), where, values, texts)
+            else:
+                yield Item((texts,) if isinstance(texts, str) else texts, where, values)
+        if lines is not None and lines.waits:
+            yield None
 
 
 def _find_columns(table: Table, parts: Parts) -> Sequence[str]:
     """Return the text columns if they are unambiguous."""
+    if not table.columns:  # an empty file
+        return ()
     if len(table.columns) == 1 == parts.least:
         return table.columns
     for names in ((parts.one,), parts.two):
@@ -230,7 +349,3 @@ def _find_columns(table: Table, parts: Parts) -> Sequence[str]:
         f"{table.name}: which column has the {' and which the '.join(wanted)}? Say --column "
         f"{example}. {table.listed()}"
     )
-
-
-def _item_of_row(row: Row, columns: Sequence[str]) -> Item:
-    return Item(tuple(row.text(column) for column in columns), row.where)

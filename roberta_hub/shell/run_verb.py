@@ -7,20 +7,35 @@ import stat
 import sys
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
+from functools import partial
 from itertools import chain
 from typing import TYPE_CHECKING, Any
 
-from roberta_hub.errors import placed
+import click
+
+from roberta_hub.errors import Place, RobertaHubError, placed
+from roberta_hub.shell.kept import KeptColumns
 from roberta_hub.shell.lakes import is_lake, run_lake
+from roberta_hub.shell.layout import AnsweredRow, Layout
 from roberta_hub.shell.options import DEFAULT_MODEL, Request
-from roberta_hub.shell.reading import MAX_WINDOW_TEXTS, Item, group_in_windows, read_items
+from roberta_hub.shell.reading import (
+    MAX_WINDOW_TEXTS,
+    Item,
+    Source,
+    group_in_windows,
+    read_source,
+)
+from roberta_hub.shell.tally import Tally, fault_error
 from roberta_hub.shell.writing import format_of, open_sink
 from roberta_hub.terminal import progress_bar
 from roberta_hub.verbs.question import AnswerFormat, Question, Record, answer_as_columns, records
+from roberta_hub.verbs.unanswered import answer_in_parts
 
 if TYPE_CHECKING:
     from roberta_hub.interface import RobertaHubInterface
 
+TEXT_ONLY_FORMATS = ("table", "npy")
+"""Formats without a place for columns of a table: one shows texts, the other vectors alone."""
 AskModel = Callable[["RobertaHubInterface", list[Any]], Sequence[Record]]
 """From a model and texts (str or tuples of str) to one record per text."""
 
@@ -71,19 +86,59 @@ def run_windows(
 
     Returns:
         The exit status.
+
+    Raises:
+        InputError: with `--errors raise`, once all else is written: inputs without an answer.
     """
-    format_of(request, answer_format)  # raises before anything is read
-    given = group_in_windows(read_items(request, answer_format.parts), most)
+    kind = format_of(request, answer_format)  # raises before anything is read
+    source = read_source(request, answer_format.parts)
+    layout = Layout(
+        answer_format,
+        blocks=bool(request.texts or request.pairs),
+        kept=_kept(request, source, kind),
+        has_error_column=request.errors == "column" and kind not in TEXT_ONLY_FORMATS,
+    )
+    layout.check(list(answer_format.sample))
+    items = source.items if layout.kept is None else map(_fitting(layout.kept), source.items)
+    given = group_in_windows(items, most)
     first = next(given, [])  # before the model is loaded: the texts may be invalid
-    with open_sink(request, answer_format) as sink, _progress_bar(request) as bar:
+    layout.set_names(first)
+    tally = Tally()
+    with open_sink(request, layout) as sink, _progress_bar(request) as bar:
         if first:
             roberta = load_requested(request)
+            layout.ask_example = lambda: question(roberta, [_example_text(source, layout)])[0]
             for window in chain([first], given):
-                sink.write(window, _answers(roberta, window, question))
+                rows = _answers(roberta, window, question, raises=layout.blocks)
+                sink.write(rows)
+                tally.add(rows)
                 bar.update(len(window))
         else:
             print("roberta-hub: note: no texts, so no answers", file=sys.stderr)
+    tally.finish(request.errors)
     return 0
+
+
+def _kept(request: Request, source: Source, kind: str) -> KeptColumns | None:
+    """Return the columns to keep beside the answers; None: there are none to choose from."""
+    if request.keep is not None and (source.table is None or kind in TEXT_ONLY_FORMATS):
+        what = f"{kind} holds none" if source.table is not None else "there is no table"
+        raise click.UsageError(f"--keep names columns of a table to write, and {what}")
+    if source.table is None or kind in TEXT_ONLY_FORMATS:
+        return None
+    return KeptColumns(source.table, request.keep, kind)
+
+
+def _fitting(kept: KeptColumns) -> Callable[[Item | None], Item | None]:
+    return lambda item: None if item is None else kept.fitted(item)
+
+
+def _example_text(source: Source, layout: Layout) -> str | tuple[str, ...]:
+    """Return an input that any model of the verb answers."""
+    parts = layout.answer_format.parts
+    count = len(source.columns) or len(layout.names)
+    texts = tuple(f"text {i} <mask>" for i in range(max(count, parts.least)))
+    return texts if len(texts) > 1 else texts[0]
 
 
 def load_requested(request: Request) -> RobertaHubInterface:
@@ -104,8 +159,36 @@ def _progress_bar(request: Request) -> Any:
 
 
 def _answers(
-    roberta: RobertaHubInterface, window: Sequence[Item], question: AskModel
-) -> Sequence[Record]:
-    texts = [item.texts[0] if len(item.texts) == 1 else item.texts for item in window]
-    with placed(lambda at: window[at.index].where):
-        return question(roberta, texts)
+    roberta: RobertaHubInterface, window: Sequence[Item], question: AskModel, *, raises: bool
+) -> list[AnsweredRow]:
+    """Answer the inputs of a window, but those at fault.
+
+    Args:
+        roberta: the model.
+        window: inputs.
+        question: runs the model.
+        raises: whether the first fault is raised; else it is in the place of the answer.
+    """
+    asked = [item for item in window if item.fault is None]
+    texts = [item.texts[0] if len(item.texts) == 1 else item.texts for item in asked]
+
+    def is_of_a_row(error: RobertaHubError) -> bool:
+        return not raises and isinstance(error.place, Place) and error.place.argument == "texts"
+
+    found: list[Record | RobertaHubError] = []
+    with placed(lambda at: asked[at.index].where if at.argument == "texts" else at):
+        for start, part in answer_in_parts(partial(question, roberta), texts, is_of_a_row):
+            if isinstance(part, RobertaHubError):
+                part.at(asked[start].where)
+                found.append(part)
+            else:
+                found += part
+    answers = iter(found)
+    rows = []
+    for item in window:
+        answer = next(answers) if item.fault is None else fault_error(item)
+        if isinstance(answer, RobertaHubError):
+            rows.append(AnsweredRow(item, None, answer))
+        else:
+            rows.append(AnsweredRow(item, answer))
+    return rows

@@ -2,16 +2,19 @@
 
 from __future__ import annotations
 
+from bisect import bisect_right
 from collections import deque
 from collections.abc import Iterator, Sequence
-from itertools import chain, islice
+from itertools import chain
 
 import click
 
 from roberta_hub.errors import InputError, placed
+from roberta_hub.shell.layout import AnsweredRow, Layout
 from roberta_hub.shell.options import Request, examples, takes_texts, takes_topk
-from roberta_hub.shell.reading import STDIN, Item, from_file
+from roberta_hub.shell.reading import STDIN, Item, open_source
 from roberta_hub.shell.run_verb import load_requested
+from roberta_hub.shell.tally import Tally, fault_error
 from roberta_hub.shell.writing import open_sink
 from roberta_hub.verbs.question import AnswerFormat, Cells, Parts, Record, Share
 
@@ -37,9 +40,15 @@ def similar(request: Request, topk: int) -> int:
         raise click.UsageError("give the texts to look for as arguments, and the corpus with -i")
     queries = [Item((text,), f"argument {n}") for n, text in enumerate(request.texts, 1)]
     hit = {"index": 0, "score": 0.0, "text": ""}
+    if request.keep is not None:
+        raise click.UsageError(
+            "--keep is for verbs that answer each row; hits have a place `index`"
+        )
     answer_format = AnswerFormat(Parts(most=1, one="query"), sample={"hits": [hit]}, block=_hits)
+    layout = Layout(answer_format, blocks=True)
+    layout.set_names(queries)
     corpus = _Corpus(request)
-    with open_sink(request, answer_format) as sink:
+    with open_sink(request, layout) as sink:
         roberta = load_requested(request)
         with placed(
             lambda at: (
@@ -47,7 +56,16 @@ def similar(request: Request, topk: int) -> int:
             )
         ):
             found = roberta.search(list(request.texts), corpus.texts(), topk, **request.options)
-        sink.write(queries, [{"hits": [hit.to_dict() for hit in hits]} for hits in found])
+        records = (
+            [{**hit.to_dict(), "index": corpus.number(hit.index)} for hit in hits] for hits in found
+        )
+        sink.write(
+            [
+                AnsweredRow(query, {"hits": hits})
+                for query, hits in zip(queries, records, strict=True)
+            ]
+        )
+    corpus.tally.finish(request.errors)
     return 0
 
 
@@ -62,7 +80,7 @@ def _hits(answer: Record) -> Sequence[Cells]:
 
 
 class _Corpus:
-    """The texts to search, and the places of the latest."""
+    """The texts to search, and the places of the latest; rows without a text are left out."""
 
     def __init__(self, request: Request) -> None:
         """Open a corpus and read its first text, so that errors come before the model is loaded.
@@ -70,17 +88,31 @@ class _Corpus:
         Args:
             request: names the file and the column.
         """
-        every = from_file(request.source or "-", request.columns, Parts(most=1))
-        self._items = (item for item in every if item is not None)
-        self._ahead = list(islice(self._items, 1))
-        if not self._ahead:
-            raise InputError(f"{request.source or STDIN}: no texts, so nothing is similar")
+        name = request.source or "-"
+        source = open_source(name, request.columns, Parts(most=1), request.input_format)
+        self.tally = Tally()
+        self._items = (item for item in source.items if item is not None)
+        self._left_out: list[int] = []
+        """How many texts come before each row that is left out."""
         self._count = 0
         self._places: deque[str] = deque(maxlen=2 * BLOCK_ROWS)
+        self._first = next(self._with_texts(), None)
+        if self._first is None:
+            raise InputError(f"{request.source or STDIN}: no texts, so nothing is similar")
+
+    def _with_texts(self) -> Iterator[Item]:
+        for item in self._items:
+            error = None if item.fault is None else fault_error(item)
+            self.tally.add([AnsweredRow(item, None, error)])
+            if error is None:
+                yield item
+            else:
+                self._left_out.append(self._count)
 
     def texts(self) -> Iterator[str]:
         """Read the texts, one by one."""
-        for item in chain(self._ahead, self._items):
+        assert self._first is not None
+        for item in chain([self._first], self._with_texts()):
             self._places.append(item.where)
             self._count += 1
             yield item.texts[0]
@@ -88,3 +120,7 @@ class _Corpus:
     def where(self, number: int) -> str:
         """Place of one of the latest texts."""
         return self._places[number - self._count]
+
+    def number(self, index: int) -> int:
+        """Row of a text, from 0; those that are left out count."""
+        return index + bisect_right(self._left_out, index)

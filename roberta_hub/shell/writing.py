@@ -21,6 +21,7 @@ from roberta_hub.errors import InputError, RobertaHubError
 from roberta_hub.files import DISK_ERRORS, publishing
 from roberta_hub.shell.binary import NpySink, ParquetSink
 from roberta_hub.shell.formats import JsonlSink, Sink, TableSink, csv_sink, tsv_sink
+from roberta_hub.shell.layout import Layout
 from roberta_hub.shell.options import ANSWER_FORMATS, Request
 from roberta_hub.verbs.question import AnswerFormat
 
@@ -37,25 +38,24 @@ MAX_LINKS = 40
 
 
 @contextlib.contextmanager
-def open_sink(request: Request, answer_format: AnswerFormat) -> Iterator[Sink]:
+def open_sink(request: Request, layout: Layout) -> Iterator[Sink]:
     """Open the sink for the answers of a verb.
 
     Args:
         request: with format and target.
-        answer_format: of the answers.
+        layout: of the rows.
 
     Yields:
         The sink. A file is replaced when the block ends without an error.
     """
-    kind = format_of(request, answer_format)
-    blocks = bool(request.texts or request.pairs)
+    kind = format_of(request, layout.answer_format)
     if request.target in (None, "-"):
-        sink = SINKS[kind](sys.stdout, answer_format, blocks=blocks)
+        sink = SINKS[kind](sys.stdout, layout)
         yield sink
         sink.close()
         return
     with _open_target(str(request.target), request.source, kind) as stream:
-        sink = SINKS[kind](stream, answer_format, blocks=blocks)
+        sink = SINKS[kind](stream, layout)
         yield sink
         sink.close()
 
@@ -173,6 +173,11 @@ def _open_descriptor(number: int, target: str, kind: str) -> Iterator[io.TextIOW
     """Write through an open file, after what was written to it; it stays open."""
     try:
         sys.stdout.flush()
+        with contextlib.suppress(ImportError):
+            import fcntl
+
+            if fcntl.fcntl(number, fcntl.F_GETFL) & os.O_ACCMODE == os.O_RDONLY:
+                raise OSError(errno.EBADF, "it is closed, or open for reading alone")
         file = open(os.dup(number), "wb")  # noqa: SIM115  # closed below
     except OSError as error:
         raise InputError(f"{target}: no file is open there ({error.strerror})") from None

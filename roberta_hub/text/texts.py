@@ -51,6 +51,7 @@ def as_texts(value: object, name: str = "texts") -> tuple[list[Text], bool]:
     pairs = kinds == {tuple} and () not in items
     if pairs and set(map(type, chain.from_iterable(items))) == {str}:
         return items, False
+    _refuse_missing(items, name)
     return [_text(item, name, i) for i, item in enumerate(items)], False
 
 
@@ -67,10 +68,10 @@ def as_single_texts(value: object, name: str, *, needs: str) -> tuple[list[str],
     items = _several(value, name)
     if set(map(type, items)) <= {str}:
         return items, False
+    _refuse_missing(items, name)
     for i, item in enumerate(items):
         if not isinstance(item, str):
-            hint = "; it is missing: drop it or fill it" if is_missing(item) else ""
-            raise InputTypeError(f"a {kind_of(item)}; {needs}{hint}", place=Place(name, i))
+            raise InputTypeError(f"a {kind_of(item)}; {needs}", place=Place(name, i))
     return [_plain(item) for item in items], False
 
 
@@ -134,14 +135,32 @@ def _text(item: object, name: str, i: int) -> Text:
     _refuse_item(item, Place(name, i))
 
 
+def _refuse_missing(items: list[Any], name: str) -> None:
+    """Refuse missing texts, and name their places."""
+    missing = [i for i, item in enumerate(items) if is_missing(item)]
+    if not missing:
+        return
+    first, *others = (Place(name, i) for i in missing)
+    said = ", ".join(map(str, others[:PLACES_SHOWN]))
+    more = len(others) - PLACES_SHOWN
+    also = f", and so {'are' if len(others) > 1 else 'is'} {said}" if others else ""
+    also += f" and {more:,} more" if more > 0 else ""
+    raise InputTypeError(f"missing (a {kind_of(items[missing[0]])}){also}; {_DROP}", place=first)
+
+
+PLACES_SHOWN = 4
+"""Missing texts that an error names after the first."""
+_DROP = (
+    "drop such rows, as dropna() does, or fill them with a text: fillna(''); "
+    'roberta_hub.scale.Verb(..., errors="column") answers a table with None there'
+)
+
+
 def _refuse_item(item: object, place: Place, which: str = "") -> NoReturn:
     """Refuse one item, or one sentence of it, that is no text."""
     kind = kind_of(item)
     if is_missing(item):
-        why = (
-            f"{which}missing (a {kind}); drop such rows, as dropna() does, or fill them with a "
-            "text: fillna('')"
-        )
+        why = f"{which}missing (a {kind}); {_DROP}"
     elif isinstance(item, (bytes, bytearray)):
         why = f"{which}{kind}, not text; decode them"
     elif isinstance(item, Mapping):

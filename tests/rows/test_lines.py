@@ -26,22 +26,26 @@ def test_blocks_of_any_size_have_the_same_lines(data: bytes, size: int) -> None:
     assert all(isinstance(line, bytes) and line.endswith(b"\n") for line in found[:-1])
 
 
-def test_a_line_that_is_too_long_is_at_fault_and_the_next_is_read() -> None:
+def test_a_line_that_is_too_long_is_at_fault_and_the_next_is_read(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setattr("roberta_hub.rows.lines.MAX_ROW_BYTES", 10)
     data = b"ab\n" + b"x" * 50 + b"\ncd\n" + b"y" * 50
     for size in (1, 7, 200):
-        found = list(chain.from_iterable(split_lines(blocks(io.BytesIO(data).read, size), 10)))
+        found = list(chain.from_iterable(split_lines(blocks(io.BytesIO(data).read, size))))
         assert [isinstance(line, Fault) for line in found] == [False, True, False, True]
         assert (found[0], found[2]) == (b"ab\n", b"cd\n")
     assert "more than 10 bytes" in found[3].why  # type: ignore[union-attr]
 
 
-def test_it_is_said_before_the_line_has_ended() -> None:
+def test_it_is_said_before_the_line_has_ended(monkeypatch: pytest.MonkeyPatch) -> None:
     """A pipe may write for ever."""
+    monkeypatch.setattr("roberta_hub.rows.lines.MAX_ROW_BYTES", 100)
 
     def endless() -> chain[bytes]:
         return chain.from_iterable([b"x" * 10] for _ in iter(int, 1))
 
-    first = next(line for found in split_lines(endless(), 100) for line in found)
+    first = next(line for found in split_lines(endless()) for line in found)
     assert isinstance(first, Fault)
 
 
@@ -50,7 +54,7 @@ def test_a_small_gz_of_one_line_fills_no_memory(
     tmp_path: Path, name: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     from roberta_hub.rows.tables import open_table
-    from roberta_hub.shell.reading import Parts, from_file
+    from roberta_hub.shell.reading import Parts, open_source
 
     monkeypatch.setattr("roberta_hub.rows.lines.MAX_ROW_BYTES", 1_000_000)
     path = tmp_path / name
@@ -58,7 +62,7 @@ def test_a_small_gz_of_one_line_fills_no_memory(
     tracemalloc.start()
     with pytest.raises(InputError, match=r"gz:[12]: a line of more than 1,000,000 bytes"):
         if name == "x.txt.gz":
-            list(from_file(str(path), (), Parts()))
+            list(open_source(str(path), (), Parts()).items)
         else:
             list(open_table(path).rows())
     peak = tracemalloc.get_traced_memory()[1]

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 from decimal import Decimal
 from pathlib import Path
 from typing import Any
@@ -10,10 +11,13 @@ import pytest
 from small_models import small_roberta
 
 from roberta_hub import RobertaHubInterface
-from roberta_hub.errors import InputError, InputTypeError
+from roberta_hub.errors import Advice, InputError, InputTypeError
+from roberta_hub.rows.formats import FRAME, Missing
 from roberta_hub.rows.tables import table_of
-from roberta_hub.rows.values import is_blank, is_missing, text_in
+from roberta_hub.rows.values import is_blank, is_missing
+from roberta_hub.train.data.pairs import read_pairs
 from roberta_hub.train.data.sentences import read_sentences
+from roberta_hub.train.data.streams import read_documents
 from roberta_hub.train.fitting.examples import read_examples
 
 np, pa, pd = (pytest.importorskip(name) for name in ("numpy", "pyarrow", "pandas"))
@@ -52,7 +56,8 @@ def model(roberta: RobertaHubInterface, tmp_path_factory: pytest.TempPathFactory
 
 @KINDS
 def test_a_cell_is_missing(value: Any) -> None:
-    assert is_missing(value) is True and is_blank(value) is True and text_in(value, "text") is None
+    assert is_missing(value) is True and is_blank(value) is True
+    assert FRAME.text(value, "text") == Missing("nothing in the column 'text'")
 
 
 @pytest.mark.parametrize("value", THERE, ids=[repr(value).partition(" at ")[0] for value in THERE])
@@ -67,6 +72,11 @@ def test_verbs_say_that_a_text_is_missing(roberta: RobertaHubInterface, value: A
     for texts in (["A dog ran.", value], column):
         with pytest.raises(InputTypeError, match=r"texts\[1\]: missing"):
             roberta.classify(texts)
+    several = ["A dog ran.", value, *["a"] * 3, *[value] * 6]
+    said = r"texts\[1\]: missing \(a .*\), and so are texts\[5\], texts\[6\], texts\[7\], "
+    for verb in (roberta.classify, roberta.tag, roberta.score, roberta.embed):
+        with pytest.raises(InputTypeError, match=said + r"texts\[8\] and 2 more; drop such rows"):
+            verb(several)
     with pytest.raises(InputTypeError, match=r"texts\[0\]: its sentence 1 is missing"):
         roberta.embed([("A dog ran.", value)])
 
@@ -79,10 +89,13 @@ def test_a_verb_on_a_table_answers_null(model: Path, value: Any) -> None:
     texts = ["A dog ran.", value]
     frame = pd.DataFrame({"text": pd.Series(texts, dtype=object)})
     for table in ({"text": texts}, frame):
-        found = list(verb(table)["label"])
+        with pytest.warns(Advice, match="1 row of the table without a text: 1; their answers"):
+            found = list(verb(table)["label"])
         assert isinstance(found[0], str) and is_missing(found[1])
     pairs = {"a": texts, "b": ["It ran."] * 2}
-    assert Verb("embed", model, text=["a", "b"])(pairs)["vector"][1] is None
+    embed = Verb("embed", model, text=["a", "b"], errors="column")
+    assert embed(pairs)["vector"][1] is None
+    assert embed(pairs)["error"] == [None, "nothing in the column 'a'"]
 
 
 @KINDS
@@ -139,16 +152,54 @@ def test_a_lake_reads_null(tmp_path: Path) -> None:
             b for unit in plan_units(source, layout, 9) for b in read_unit(source, layout, unit)
         ]
         texts = [text for batch in batches for text in batch.texts]
-        assert set(texts) == {"A dog ran.", None} and texts.count(None) == holes
-        assert texts == [t for batch in batches for t in batch.kept.column("text").to_pylist()]
+        missing = Missing("nothing in the column 'text'")
+        assert set(texts) == {"A dog ran.", missing} and texts.count(missing) == holes
+        kept = [t for batch in batches for t in batch.kept.column("text").to_pylist()]
+        assert [None if text == missing else text for text in texts] == kept
 
 
-def test_training_and_the_shell_name_the_row(tmp_path: Path) -> None:
-    path = tmp_path / "x.jsonl"
-    path.write_text('{"sentence": "a", "label": "b"}\n{"sentence": NaN, "label": "b"}\n')
-    with pytest.raises(InputError, match=r"x\.jsonl:2: nothing in the column 'sentence'"):
-        read_sentences(path)
-    from roberta_hub.shell.reading import Parts, from_file
+ROWS = [("a", "b"), (None, "b"), ("c", "d"), ("NaN", "b")]
+"""Sentence and label; the second sentence is missing, and the last is a word."""
 
-    with pytest.raises(InputError, match=r"x\.jsonl:2: nothing in the column 'sentence'"):
-        list(from_file(str(path), ["sentence"], Parts()))
+
+def write_holes(path: Path) -> Path:
+    """Write `ROWS` in the format that a name says."""
+    if path.suffix == ".parquet":
+        pq.write_table(
+            pa.table({"sentence": [a for a, _ in ROWS], "label": [b for _, b in ROWS]}), path
+        )
+    elif path.suffix == ".jsonl":
+        lines = [json.dumps({"sentence": a, "label": b}) for a, b in ROWS]
+        path.write_text("\n".join([*lines[:1], lines[1].replace("null", "NaN"), *lines[2:]]))
+    else:
+        tab = "," if path.suffix == ".csv" else "\t"
+        path.write_text(
+            "\n".join(tab.join((a or "", b)) for a, b in [("sentence", "label"), *ROWS])
+        )
+    return path
+
+
+@pytest.mark.parametrize("ending", ["csv", "tsv", "jsonl", "parquet"])
+def test_a_missing_text_is_missing_in_every_format(ending: str, tmp_path: Path) -> None:
+    """To training, `fit`, corpora, pairs and the shell: an empty cell is null, NaN is a word."""
+    path = write_holes(tmp_path / f"x.{ending}")
+    header = ending in ("csv", "tsv")
+    where = f"{path}:{2 + header}"
+    counted = rf"1 row without a text left out, first .*x\.{ending}:{2 + header}"
+    looks = r"1 text looks missing \(NaN, null, blank\) and is taken as written, first "
+    with pytest.warns(UserWarning, match=counted), pytest.warns(UserWarning, match=looks):
+        found = read_sentences(path)
+    assert [example.text for example in found] == ["a", "c", "NaN"]
+    with pytest.warns(UserWarning, match=counted), pytest.warns(UserWarning, match=looks):
+        assert [pair.texts for pair in read_pairs(path)] == [("a",), ("c",), ("NaN",)]
+    with pytest.warns(UserWarning, match=counted), pytest.warns(UserWarning, match=looks):
+        assert list(read_documents(path, "sentence")) == [["a"], ["c"], ["NaN"]]
+    notes = read_examples(path).notes
+    assert f"1 row without a text left out, first x.{ending}:{2 + header}" in notes
+    assert sum("1 text looks missing" in note for note in notes) == 1
+    from roberta_hub.shell.reading import Parts, open_source
+
+    items = list(open_source(str(path), ["sentence"], Parts()).items)
+    assert [item.texts for item in items if item] == [("a",), (), ("c",), ("NaN",)]
+    assert items[1] is not None and items[1].where == where
+    assert items[1].fault == Missing("nothing in the column 'sentence'")

@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import gzip
 import json
+import lzma
 import os
 import resource
 import shutil
@@ -152,19 +154,71 @@ def test_threads_are_those_of_the_plan_unless_given(
     assert status(tmp_path / "out").finished
 
 
-def test_bad_rows_are_named_at_the_end_and_all_other_units_done(tmp_path: Path, verb: Verb) -> None:
+@pytest.mark.parametrize("format", FORMATS)
+@pytest.mark.parametrize("one_file", [False, True])
+def test_rows_without_an_answer_are_named_at_the_end_and_all_others_answered(
+    format: str, one_file: bool, tmp_path: Path, verb: Verb, wanted: list[Any], ran: list[int]
+) -> None:
+    """One empty cell, or one long text, costs no other row its answer, and is never silent."""
     rows = pairs(ROWS)
     rows[47]["premise"] = "long " * 60
-    source = write_rows(tmp_path / "in.jsonl", rows)
-    with pytest.raises(LakeError, match=r"in\.jsonl:48: too long: \d+ tokens") as caught:
-        lake(source, tmp_path / "out", verb, unit_rows=UNIT)
-    assert len(caught.value.report.failed) == 1
-    assert caught.value.report.left == 1
-    assert len(parts(tmp_path / "out")) == 4
-    found = status(tmp_path / "out")
-    assert (found.done, found.left, found.finished) == (4, 1, False)
-    assert "in.jsonl:48" in found.failed[0]
-    assert "4 of 5 units done, 1 left, 1 failed" in str(found)
+    rows[50]["hypothesis"] = None if format != "csv" else ""
+    rows[51]["hypothesis"] = "NaN"
+    source = write_rows(tmp_path / f"in.{format}", rows)
+    out = tmp_path / ("one.parquet" if one_file else "out")
+    header = format == "csv"
+    for _ in range(2):  # the same call again does nothing, and says the same
+        with pytest.raises(LakeError) as caught:
+            lake(source, out, verb, unit_rows=UNIT)
+        report: Any = caught.value.report
+        said = str(caught.value)
+        assert said.startswith(
+            f"2 rows of {ROWS} without an answer (1 without a text), all others "
+        )
+        assert f"in.{format}:{48 + header}: too long: " in said
+        assert f"in.{format}:{51 + header}: nothing in the column 'hypothesis'" in said
+        assert (report.rows, report.faults, report.missing, report.words) == (ROWS, 2, 1, 1)
+        assert (report.left, len(report.failed)) == (0, 0)
+        assert "; 2 rows without an answer, 1 of them without a text; 1 row whose text" in (
+            str(report)
+        )
+    assert sorted(ran) == list(range(5))
+    assert status(out).finished
+    found = pq.read_table(out).to_pylist() if one_file else read_lake(out)
+    assert [n for n, row in enumerate(found) if row["label"] is None] == [47, 50]
+    labels = [row["label"] for n, row in enumerate(found) if n not in (47, 50, 51)]
+    assert labels == [p.label for n, p in enumerate(wanted) if n not in (47, 50, 51)]
+    again = tmp_path / ("again.parquet" if one_file else "again")
+    report = lake(source, again, verb, unit_rows=UNIT, errors="column")
+    assert (report.faults, report.missing, report.words) == (2, 1, 1)
+    found = pq.read_table(again).to_pylist() if one_file else read_lake(again)
+    assert [n for n, row in enumerate(found) if row["error"] is not None] == [47, 50]
+    assert found[50]["error"] == "nothing in the column 'hypothesis'"
+
+
+@pytest.mark.parametrize("ending", ["csv.gz", "jsonl.gz", "csv.xz", "JSONL.XZ"])
+def test_a_compressed_file_of_a_folder_is_one_unit(
+    ending: str, tmp_path: Path, verb: Verb, wanted: list[Any]
+) -> None:
+    rows = pairs(ROWS)
+    plain, packing = ending.lower().split(".")
+    pack = {"gz": gzip.compress, "xz": lzma.compress}[packing]
+    folder = tmp_path / "in"
+    folder.mkdir()
+    first = write_rows(folder / f"a.{plain}", rows[:35]).read_bytes()
+    second = write_rows(folder / f"b.{plain}", rows[35:]).read_bytes()
+    (folder / f"b.{plain}").unlink()
+    (folder / f"b.{ending}").write_bytes(pack(second))
+    (folder / f"0.{ending}").write_bytes(pack(b""))
+    report = lake(folder, tmp_path / "out", verb, unit_rows=UNIT)
+    assert (report.rows, report.units) == (ROWS, 3)  # 20 and 15 rows, and one file of 55
+    found = read_lake(tmp_path / "out")
+    assert [int(row["id"]) for row in found] == list(range(ROWS))
+    assert [row["label"] for row in found] == [p.label for p in wanted]
+    (folder / f"a.{plain}").write_bytes(first)
+    (folder / f"b.{ending}").write_bytes(pack(second)[:-9])
+    with pytest.raises(InputError, match=rf"b\.{ending}: cannot be read"):
+        lake(folder, tmp_path / "cut", verb, unit_rows=UNIT)
 
 
 @pytest.mark.parametrize("format", FORMATS)
@@ -183,7 +237,7 @@ def test_bad_rows_stand_beside_their_error(format: str, tmp_path: Path, verb: Ve
     report = lake(source, tmp_path / "out", verb, unit_rows=UNIT, errors="column", keep=["id"])
     found = read_lake(tmp_path / "out")
     wrong = {n: row["error"] for n, row in enumerate(found) if row["error"] is not None}
-    bad = {"parquet": [7], "jsonl": [7, 20, 21, 22], "csv": [7, 50, 51, 52]}[format]
+    bad = {"parquet": [7, 9], "jsonl": [7, 9, 20, 21, 22], "csv": [7, 9, 50, 51, 52]}[format]
     assert sorted(wrong) == bad
     assert report.faults == len(bad)
     assert all(found[n]["label"] is None and found[n]["score"] is None for n in bad)
@@ -192,8 +246,7 @@ def test_bad_rows_stand_beside_their_error(format: str, tmp_path: Path, verb: Ve
     if format == "csv":
         assert "2 fields, the header has 3" in wrong[50] and "closing quote" in wrong[52]
         assert [row["id"] for row in found[50:]] == [None, None, None, "8"]
-    else:
-        assert found[9]["label"] is None and found[9]["error"] is None
+    assert wrong[9] == "nothing in the column 'hypothesis'"
     if format == "jsonl":
         said = ("not JSON", "a JSON list", "'premise' holds 5, a int, not a text")
         assert [word in wrong[n] for n, word in enumerate(said, 20)] == [True] * 3
@@ -242,7 +295,7 @@ def test_every_way_to_write_text_in_arrow(tmp_path: Path, model: Path) -> None:
         "string_view": plain.cast(pa.string_view()),
         "dictionary": plain.dictionary_encode(),
     }
-    verb = Verb("embed", model, text="text", threads=1)
+    verb = Verb("embed", model, text="text", threads=1, errors="column")
     answers = []
     for name, column in kinds.items():
         source = tmp_path / f"{name}.parquet"
@@ -261,7 +314,7 @@ def test_what_cannot_be_a_lake(tmp_path: Path, source: Path, verb: Verb) -> None
     write_rows(tmp_path / "several" / "a.parquet", pairs(3))
     write_rows(tmp_path / "several" / "b.jsonl", pairs(3))
     (tmp_path / "in.txt").write_text("a\n")
-    (tmp_path / "in.jsonl.gz").write_bytes(b"")
+    (tmp_path / "in.jsonl.gz").write_bytes(b"no gzip")
     (tmp_path / "bad.parquet").write_bytes(b"PAR1 no")
     (tmp_path / "empty").mkdir()
     (tmp_path / "full").mkdir()
@@ -276,14 +329,14 @@ def test_what_cannot_be_a_lake(tmp_path: Path, source: Path, verb: Verb) -> None
         (tmp_path / "no.parquet", out, InputError, "no such file"),
         (tmp_path / "*.orc", out, InputError, "no file matches"),
         (tmp_path / "in.txt", out, InputError, r"\.parquet, \.jsonl and \.csv"),
-        (tmp_path / "in.jsonl.gz", out, InputError, "compressed"),
+        (tmp_path / "in.jsonl.gz", out, InputError, "in.jsonl.gz: cannot be read"),
         (tmp_path / "bad.parquet", out, InputError, "bad.parquet: cannot be read"),
         (tmp_path / "several", out, InputError, "one format"),
         (tmp_path / "empty", out, InputError, "no files"),
         (number, out, InputError, "the column 'premise' holds int64"),
         (source, tmp_path / "full", InputError, "holds 'other.csv' and no plan"),
         (source, source, InputError, "holds the source"),
-        (tmp_path, tmp_path / "out", InputError, "compressed"),
+        (tmp_path, tmp_path / "out", InputError, r"\.parquet, \.jsonl and \.csv"),
         (tmp_path / "several", tmp_path / "several" / "out", InputError, "one format"),
         ([], out, InputError, "source"),
         ("nowhere://x/y", out, InputError, "nowhere"),

@@ -18,6 +18,7 @@ from lakes import TEXT, pairs, write_model  # noqa: E402
 
 from roberta_hub import RobertaHubInterface  # noqa: E402
 from roberta_hub.errors import (  # noqa: E402
+    Advice,
     InputError,
     InputTypeError,
     RobertaHubError,
@@ -92,7 +93,8 @@ def test_vectors_are_lists_of_a_fixed_size(model: Path, roberta: Any, table: Any
         assert np.allclose(arrays, wanted.numpy(), atol=2e-3 if vectors == "float16" else 1e-6)
     cut = Verb("embed", model, text="premise", truncate_dim=8)(table)
     assert cut.schema.field("vector").type == pa.list_(pa.float32(), 8)
-    hole = verb({"premise": np.array(["a", None], dtype=object)})["vector"]
+    with pytest.warns(Advice, match="1 row of the table without a text: 1; their answers are null"):
+        hole = verb({"premise": np.array(["a", None], dtype=object)})["vector"]
     assert np.isnan(hole[1]).all() and not np.isnan(hole[0]).any()
 
 
@@ -176,7 +178,8 @@ def test_nulls_and_rows_at_fault(model: Path, table: Any) -> None:
     verb = Verb("embed", model, errors="column")
     found = verb(rows)
     assert [v is None for v in found["vector"]] == [False, True, True, False, True]
-    assert [e is None for e in found["error"]] == [True, True, False, True, False]
+    assert [e is None for e in found["error"]] == [True, False, False, True, False]
+    assert found["error"][1] == "nothing in the column 'text'"
     assert "too long" in found["error"][2] and "holds 5" in found["error"][4]
     with pytest.raises(InputError, match="row 2 of the table: too long"):
         Verb("embed", model)(rows)
@@ -186,7 +189,7 @@ def test_nulls_and_rows_at_fault(model: Path, table: Any) -> None:
     )
     empty = verb(pa.table({"text": pa.array([], pa.string())}))
     assert empty.schema == pa.schema([("text", pa.string()), *verb.schema()])
-    assert verb({"text": [None, None]})["error"] == [None, None]
+    assert verb({"text": [None, None]})["error"] == ["nothing in the column 'text'"] * 2
     pandas = pytest.importorskip("pandas")
     holes = pandas.DataFrame({"text": ["a", None, float("nan"), pandas.NA]})
     assert verb(holes)["vector"].isna().tolist() == [False, True, True, True]

@@ -2,7 +2,10 @@
 
 from __future__ import annotations
 
+import gzip
+import io
 import json
+import lzma
 import os
 import shutil
 import signal
@@ -189,3 +192,181 @@ def test_a_descriptor_that_is_not_open_is_a_sentence(folder: Path, tmp_path: Pat
         assert process.stderr is not None
         said = process.stderr.read().decode()
     assert said.startswith("roberta-hub: /dev/fd/87: no file is open there")
+
+
+# ---- tables in pipes ----
+
+REVIEWS = [{"review_id": "7", "review": "A dog ran."}, {"review_id": "8", "review": "Goal!"}]
+
+
+def table_bytes(format: str, packing: str) -> bytes:
+    if format == "parquet":
+        parquet = pytest.importorskip("pyarrow.parquet")
+        buffer = io.BytesIO()
+        parquet.write_table(pytest.importorskip("pyarrow").Table.from_pylist(REVIEWS), buffer)
+        data = buffer.getvalue()
+    elif format == "jsonl":
+        data = "".join(json.dumps(row) + "\n" for row in REVIEWS).encode()
+    else:
+        tab = "," if format == "csv" else "\t"
+        rows = [list(REVIEWS[0]), *(list(row.values()) for row in REVIEWS)]
+        data = "".join(tab.join(row) + "\n" for row in rows).encode()
+    return {"plain": bytes, "gz": gzip.compress, "xz": lzma.compress}[packing](data)
+
+
+def sent(folder: Path, tmp_path: Path, data: bytes, *arguments: str) -> tuple[int, str, str]:
+    """Send bytes to `tokens` through a pipe: (status, standard output, standard error)."""
+    command = ["-m", "roberta_hub", "tokens", "-m", folder, *arguments]
+    pipes = {"stdin": forks.PIPE, "stdout": forks.PIPE, "stderr": forks.PIPE}
+    with forks.start(*command, **pipes, cwd=tmp_path, env=environment(), text=False) as process:
+        out, err = process.communicate(data)
+        return process.wait(), out.decode(), err.decode()
+
+
+@pytest.mark.parametrize("packing", ["plain", "gz", "xz"])
+@pytest.mark.parametrize("format", ["csv", "tsv", "jsonl", "parquet"])
+def test_a_table_comes_through_a_pipe(
+    folder: Path, tmp_path: Path, format: str, packing: str
+) -> None:
+    data = table_bytes(format, packing)
+    given = ("-i", "-", "--input-format", format, "-c", "review")
+    status, out, err = sent(folder, tmp_path, data, *given)
+    assert (status, err) == (0, "")
+    rows = [json.loads(line) for line in out.splitlines()]
+    assert [{name: row[name] for name in REVIEWS[0]} for row in rows] == REVIEWS
+    assert [list(row)[2:] for row in rows] == [["tokens", "ids"]] * 2
+    (tmp_path / "table").write_bytes(data)  # and from a file whose name says nothing
+    if packing == "plain":
+        given = ("-i", "table", "--input-format", format, "-c", "review")
+        assert sent(folder, tmp_path, b"", *given) == (0, out, "")
+
+
+def test_lines_come_compressed_where_the_command_says_so(folder: Path, tmp_path: Path) -> None:
+    status, out, _ = sent(folder, tmp_path, gzip.compress(b"a\nb\n"), "--input-format", "lines")
+    assert status == 0 and [json.loads(line)["text"] for line in out.splitlines()] == ["a", "b"]
+    status, _, err = sent(folder, tmp_path, gzip.compress(b"a\nb\n"))
+    assert status == 1 and "not UTF-8 but gzip; -i - --input-format lines" in err
+    status, _, err = sent(folder, tmp_path, table_bytes("parquet", "plain"))
+    assert status == 1 and "not UTF-8 but a Parquet file; -i - --input-format parquet" in err
+    given = ("--input-format", "csv", "-c", "review")
+    status, _, err = sent(folder, tmp_path, table_bytes("csv", "gz")[:-9], *given)
+    assert status == 1 and "standard input: cannot be read" in err
+
+
+HEADERS = {
+    b"review_id,review\n7,A dog ran.\n": "--input-format csv -c review",
+    b"id;text\n7;a\n": "--input-format csv -c text",
+    b"premise\thypothesis\na\tb\n": "--input-format tsv -c NAME",
+    b'{"body": "a"}\n{"body": "b"}\n': "--input-format jsonl -c body",
+}
+TEXTS = [b"Hello, world\n", b"text\n", b"Well, I like it, a lot.\n", b"a,b\n1,2\n", b"{}\n", b"\n"]
+
+
+def test_lines_stay_lines_and_a_header_is_noted(folder: Path, tmp_path: Path) -> None:
+    for data, words in HEADERS.items():
+        status, out, err = sent(folder, tmp_path, data)
+        assert status == 0 and len(out.splitlines()) == data.count(b"\n")
+        assert err.startswith("roberta-hub: note: standard input:1 looks like ")
+        assert f"-i - {words} reads a table from a pipe\n" in err and err.count("\n") == 1
+    for data in TEXTS:
+        assert "looks like" not in sent(folder, tmp_path, data)[2]
+    (tmp_path / "x.txt").write_bytes(b"review_id,review\n7,A dog ran.\n")
+    _, _, err = sent(folder, tmp_path, b"", "-i", "x.txt")
+    assert "-i x.txt --input-format csv -c review reads a table\n" in err
+
+
+def test_a_row_of_a_piped_table_is_answered_as_it_comes(folder: Path, tmp_path: Path) -> None:
+    for format, lines in (
+        ("csv", [b"id,text\n1,one\n", b"2,two\n"]),
+        ("jsonl", [b'{"text": "one"}\n', b'{"text": "two"}\n']),
+    ):
+        given = ("-i", "-", "--input-format", format, "-c", "text")
+        with started(folder, tmp_path, *given) as process:
+            assert process.stdin is not None and process.stdout is not None
+            for line, text in zip(lines, ("one", "two"), strict=True):
+                process.stdin.write(line)
+                process.stdin.flush()
+                assert json.loads(process.stdout.readline())["text"] == text
+            process.stdin.close()
+            assert process.wait() == 0
+
+
+# ---- one limit for every source ----
+
+BOMB_BYTES = 600_000_000
+"""Of one line, which gzip packs to 583 kB."""
+RSS_KB = 800 << 10
+"""Most memory of a process that refuses it; torch and a model, where they are loaded, take half."""
+MEASURE = """
+import os, subprocess, sys
+process = subprocess.Popen([sys.executable, *sys.argv[1:]], stdout=subprocess.DEVNULL)
+_, status, usage = os.wait4(process.pid, 0)
+print(os.waitstatus_to_exitcode(status), usage.ru_maxrss)
+"""
+"""Runs Python and prints its status and its most memory in kB.
+
+The process between is small: a child's
+most memory is at least that of the process which starts it."""
+
+
+@pytest.fixture(scope="module")
+def bombs(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """Small files of huge lines, rows and cells."""
+    work = tmp_path_factory.mktemp("bombs")
+    line = b"x" * 1_000_000
+
+    def pack(name: str, begin: bytes, block: bytes, count: int = 130) -> None:
+        with gzip.open(work / name, "wb", 9) as file:
+            file.write(begin)
+            for _ in range(count):
+                file.write(block)
+
+    pack("line.txt.gz", b"", line, count=BOMB_BYTES // len(line))
+    assert (work / "line.txt.gz").stat().st_size < 600_000
+    pack("object.jsonl.gz", b'{"text": "', line)
+    pack("open.csv.gz", b'text\n"', b"x" * 999_999 + b"\n")
+    pack("cells.csv.gz", b'text\n"\n', b'","\n' * 250_000)
+    pack("squad.json.gz", b'{"data": [\n', b'"' + b"x" * 999_997 + b'",\n')
+    return work
+
+
+NEVER_CLOSED = "a quote opens here that is never closed"
+BOMBS = [
+    ("line.txt.gz", "file", "a line of more than 100,000,000 bytes"),
+    ("line.txt.gz", "pipe", "a line of more than 100,000,000 bytes"),
+    ("object.jsonl.gz", "lake", "more than 100,000,000 bytes"),
+    ("object.jsonl.gz", "fit", "a line of more than 100,000,000 bytes"),
+    ("open.csv.gz", "file", NEVER_CLOSED),
+    ("cells.csv.gz", "file", NEVER_CLOSED),
+    ("cells.csv.gz", "lake", "a row of more than 100,000,000 bytes"),
+    ("squad.json.gz", "train", "more than 100,000,000 bytes in one JSON value"),
+]
+"""A file, what reads it, and what is said of it."""
+
+
+@pytest.mark.parametrize(("name", "way", "words"), BOMBS)
+def test_a_small_file_of_a_huge_row_takes_little_memory(
+    folder: Path, tmp_path: Path, bombs: Path, name: str, way: str, words: str
+) -> None:
+    path = str(bombs / name)
+    arguments = {
+        "file": ["tokens", "-m", str(folder), "-i", path, "-o", "out.jsonl"],
+        "pipe": ["tokens", "-m", str(folder), "--input-format", "lines", "-o", "out.jsonl"],
+        "lake": ["classify", "-m", str(folder), "-i", path, "-c", "text", "-o", "out/"],
+        "fit": ["fit", path, "--text", "text", "--label", "text"],
+        "train": ["train", "finetune=squad", f"model={folder}", f"data.train={path}"],
+    }[way]
+    with open(path, "rb") as stdin:
+        done = subprocess.run(
+            [sys.executable, "-c", MEASURE, "-m", "roberta_hub", *arguments],
+            stdin=stdin,
+            capture_output=True,
+            text=True,
+            cwd=tmp_path,
+            env=environment(),
+        )
+    *_, status, peak = done.stdout.split()
+    print(f"{name} {way}: {int(peak) >> 10} MB")
+    assert status == "1" and words in done.stderr, done.stderr
+    assert not (tmp_path / "out.jsonl").exists()
+    assert int(peak) < RSS_KB, f"{int(peak) >> 10} MB: {done.stderr}"

@@ -17,7 +17,7 @@ from roberta_hub.train.data.sentences import GLUE_LAYOUTS, read_sentences
 from roberta_hub.train.data.tagged_words import read_words
 
 PAIRS = [{"text": 'A "good" film.', "more": "So it is.", "stars": "5"}]
-PAIRS += [{"text": " naïve 🙂 ", "more": "", "stars": "1"}]
+PAIRS += [{"text": " naïve 🙂 ", "more": "No.", "stars": "1"}]
 COLUMNS = {"sentence": "text", "sentence2": "more", "label": "stars"}
 
 
@@ -150,7 +150,7 @@ GOOD = {"sentence": "A", "label": "x"}
     ("rows", "words"),
     [
         ([GOOD, {"sentence": "A"}], ":2: no column 'label'; there are sentence"),
-        ([GOOD, {"sentence": None, "label": "x"}], ":2: nothing in the column 'sentence'"),
+        ([{"sentence": None, "label": "x"}], ": holds no examples"),
         ([{"sentence": 5, "label": "x"}], ":1: the column 'sentence' holds 5, a int, not a text"),
         ([GOOD, {"sentence": "A", "label": ""}], ":2: the label is empty"),
         ([GOOD, ["A", "x"]], ":2: a JSON list, not an object"),

@@ -73,7 +73,8 @@ SCORED = "sentence\tsentence2\tscore\n"
         ("a.tsv", "", "a.tsv: holds no examples"),
         ("a.tsv", HEAD, "a.tsv: holds no examples"),
         ("a.tsv", HEAD + "a\tb\n", "a.tsv:2: 2 fields, the header has 3"),
-        ("a.tsv", HEAD + "a\tb\tc\n\tb\tc\n", "a.tsv:3: nothing in the column 'sentence'"),
+        ("a.tsv", HEAD + "\tb\tc\n", "a.tsv: holds no examples"),
+        ("a.tsv", HEAD + "  \tb\tc\n", "a.tsv:2: nothing in the column 'sentence'"),
         ("a.tsv", HEAD + "a\t  \tc\n", "a.tsv:2: nothing in the column 'sentence2'"),
         ("a.tsv", HEAD + "a\tb\tb\n", "a.tsv:2: the hard negative is its positive itself: 'b'"),
         ("a.tsv", HEAD + "a\tb\ta\n", "a.tsv:2: the hard negative is the sentence itself: 'a'"),
@@ -96,7 +97,7 @@ SCORED = "sentence\tsentence2\tscore\n"
             [{"sentence": "a", "sentence2": 7}],
             "a.jsonl:1: the column 'sentence2' holds 7",
         ),
-        ("a.jsonl", [{"sentence": "a", "sentence2": None}], "a.jsonl:1: nothing in the column 'se"),
+        ("a.jsonl", [{"sentence": "a", "sentence2": None}], "a.jsonl: holds no examples"),
         (
             "a.jsonl",
             [{"sentence": "a", "sentence2": "b", "sentence3": ["c"]}],
@@ -107,11 +108,7 @@ SCORED = "sentence\tsentence2\tscore\n"
             [{"sentence": "a", "sentence2": "b", "score": True}],
             "a.jsonl:1: score 'True' is no number",
         ),
-        (
-            "a.jsonl",
-            [{"sentence": "a", "sentence2": "b"}, {"sentence": "c"}],
-            "a.jsonl:2: no column 'sentence2'; there are sentence",
-        ),
+        ("a.jsonl", [{"text": "a"}], "a.jsonl:1: no column 'sentence'; there are text"),
         (
             "a.jsonl",
             [{"sentence": "a"}, {"sentence": "c", "sentence2": "d"}],

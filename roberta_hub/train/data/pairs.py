@@ -14,7 +14,13 @@ from roberta_hub.errors import InputError
 from roberta_hub.rows.lines import lines
 from roberta_hub.rows.tables import FORMATS, Row
 from roberta_hub.rows.values import is_blank
-from roberta_hub.train.data.roles import check_format, column_roles, nonempty, read_rows
+from roberta_hub.train.data.roles import (
+    RowTexts,
+    check_format,
+    column_roles,
+    nonempty,
+    read_rows,
+)
 
 PAIR_ROLES = ("sentence", "sentence2", "sentence3", "score")
 
@@ -42,6 +48,8 @@ def read_pairs(
         format: one of `FORMATS`, or "txt": a sentence a line. None: by the file's name.
         columns: which column is `sentence`, and, where the table has them, `sentence2`,
             `sentence3`, which may be empty in some rows, and `score`; None: those names.
+
+    Rows without a text are left out, with a warning that counts them.
 
     Raises:
         InputError: a row that cannot be read, with its file and line.
@@ -75,6 +83,7 @@ def _examples(
     table: Iterator[Row], named: Mapping[str, Any], asked: set[str]
 ) -> Iterator[PairExample]:
     first: set[str] = set()
+    texts_of_rows = RowTexts()
     for row in table:
         own = {role for role in PAIR_ROLES if role in asked or named[role] in row.values}
         first = first or own
@@ -87,12 +96,15 @@ def _examples(
                     "data.columns.sentence2",
                 )
         second = ("sentence", "sentence2") if "sentence2" in first else ("sentence",)
+        if texts_of_rows.read(row, [named[role] for role in second]) is None:
+            continue
         texts = [_sentence(row, named[role]) for role in second]
         if "sentence3" in own and not is_blank(row.values.get(named["sentence3"])):
             texts.append(_sentence(row, named["sentence3"]))
         score = _score(row, named["score"]) if "score" in first else None
         _check(texts, score, row)
         yield PairExample(tuple(texts), score, row.where)
+    texts_of_rows.warn()
 
 
 def _sentence(row: Row, column: str) -> str:

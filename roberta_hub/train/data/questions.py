@@ -8,7 +8,7 @@ from pathlib import Path
 from typing import Any
 
 from roberta_hub.errors import InputError
-from roberta_hub.rows.lines import NO_LINE_LIMIT, lines
+from roberta_hub.rows.lines import document
 from roberta_hub.rows.tables import FORMATS, json_row
 from roberta_hub.train.data.roles import check_format, column_roles, nonempty, read_rows
 
@@ -65,7 +65,7 @@ def read_questions(
 
 
 def _squad(path: Path) -> Iterator[QuestionExample]:
-    about = json_row("".join(text for _, text in lines(path, NO_LINE_LIMIT)), 1, path).values
+    about = json_row("".join(document(path)), 1, path).values
     where = str(path)
     try:
         for article in about["data"]:

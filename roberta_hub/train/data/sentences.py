@@ -13,7 +13,13 @@ from roberta_hub.rows.lines import lines
 from roberta_hub.rows.tables import FORMATS
 from roberta_hub.text.tokenizer import Text
 from roberta_hub.train.data.labels import label_of, labels_of, probabilities_of
-from roberta_hub.train.data.roles import check_format, column_roles, nonempty, read_rows
+from roberta_hub.train.data.roles import (
+    RowTexts,
+    check_format,
+    column_roles,
+    nonempty,
+    read_rows,
+)
 
 SENTENCE_ROLES = ("sentence", "sentence2", "label", "probabilities")
 
@@ -86,6 +92,8 @@ def read_sentences(
         separator: between the labels of a text that may have many; None: each has one. In JSONL and
             Parquet many labels are a list.
 
+    Rows without a text are left out, with a warning that counts them.
+
     Raises:
         InputError: a row that cannot be read, with its file and line.
 
@@ -102,6 +110,7 @@ def read_sentences(
     check_format(format, (*FORMATS, *GLUE_LAYOUTS))
     named = column_roles(columns, SENTENCE_ROLES, {"sentence": "sentence", "label": "label"})
     found: list[LabelledText] = []
+    texts = RowTexts()
     for row in read_rows(path, format):
         if (
             not found
@@ -109,13 +118,16 @@ def read_sentences(
             and not {"sentence", "sentence2"} & {*(columns or {})}
         ):
             named["sentence2"] = "sentence2"
-        texts = tuple(row.text(named[role]) for role in ("sentence", "sentence2") if role in named)
-        text = texts if len(texts) > 1 else texts[0]
+        roles = [role for role in ("sentence", "sentence2") if role in named]
+        text = texts.read(row, [named[role] for role in roles])
+        if text is None:
+            continue
         labels = _labels(row.value(named["label"]), separator, row.where)
         likely = None
         if "probabilities" in named:
             likely = probabilities_of(row.value(named["probabilities"]), row.where)
         found.append(LabelledText(text, labels, row.where, likely))
+    texts.warn()
     return nonempty(found, path)
 
 

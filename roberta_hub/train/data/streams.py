@@ -23,12 +23,12 @@ from torch import Tensor
 from roberta_hub.checkpoint.fetch.cache import lock
 from roberta_hub.errors import InputError
 from roberta_hub.files import flush, read_note, write_json
-from roberta_hub.rows.lines import NO_LINE_LIMIT, lines
+from roberta_hub.rows.lines import lines
 from roberta_hub.rows.tables import format_of
 from roberta_hub.terminal import progress_bar
 from roberta_hub.text.tokenizer import Tokenizer
 from roberta_hub.train.data.digests import DIGEST_BYTES
-from roberta_hub.train.data.roles import read_rows
+from roberta_hub.train.data.roles import RowTexts, read_rows
 
 STREAM_VERSION = 1
 JOIN_BYTES = 1 << 20
@@ -178,20 +178,23 @@ def source_files(source: str | Path) -> list[Path]:
 def read_documents(path: Path, column: str = "text") -> Iterator[list[str]]:
     """Read the lines of each document of a file, without the blank ones.
 
-    Of a table each row is a document; every other file is text, a blank line between documents.
+    Of a table each row is a document, and rows without a text are left out with a warning; every
+    other file is text, a blank line between documents.
     """
     if format_of(path) is not None:
-        for row in read_rows(path):
-            text = row.values.get(column)
-            if not isinstance(text, str):
+        texts = RowTexts()
+        for k, row in enumerate(read_rows(path)):
+            if not k and column not in row.values:
                 raise row.error(
                     f"no text in column {column!r}; it has {', '.join(row.values)}; name the "
                     "column with data.columns={text: ...}"
                 )
-            yield [part for part in text.splitlines() if part.strip()]
+            if texts.read(row, [column]) is not None:
+                yield [part for part in row.text(column).splitlines() if part.strip()]
+        texts.warn()
         return
     document: list[str] = []
-    for _, text in lines(path, NO_LINE_LIMIT):
+    for _, text in lines(path):
         if text.strip():
             document.append(text)
         elif document:

@@ -19,8 +19,9 @@ from roberta_hub.rows.columns import (
     is_headless,
     shell_list,
 )
+from roberta_hub.rows.formats import Missing, TextCounts, row_count
 from roberta_hub.rows.tables import Row, Table, table_of
-from roberta_hub.rows.values import Fault, is_blank, number_in, text_in
+from roberta_hub.rows.values import Fault, is_blank, number_in
 from roberta_hub.terminal import clean
 from roberta_hub.text.tokenizer import Text
 from roberta_hub.train.data.labels import group_alike
@@ -41,7 +42,6 @@ from roberta_hub.train.fitting.multi_label import (
 from roberta_hub.train.fitting.split import (
     drop_held_out,
     group_duplicates,
-    row_count,
     short_place,
     split,
 )
@@ -305,16 +305,30 @@ def _with_texts(
     """Read the rows that have a text; note those that have none."""
     found: list[Usable] = []
     without: list[str] = []
+    counts = TextCounts()
     for row in table.rows():
-        texts = [_text(row, column) for column in columns]
-        if not any(text.strip() for text in texts):
+        text = row.texts_of(columns)
+        if isinstance(text, Missing) or (not isinstance(text, Fault) and _is_blank(text)):
             without.append(row.where)
             continue
+        if isinstance(text, Fault):
+            raise row.error(text.why, _NAME_THE_COLUMN)
+        counts.add(text, short_place(row.where))
         several = len(labels) > 1
         value = flags_in(row, labels) if several else to_python(row.values.get(labels[0]))
-        found.append((row, texts[0] if len(texts) == 1 else tuple(texts), value))
+        found.append((row, text, value))
     notes += _left_out("text", without)
+    notes += filter(None, [counts.words_note()])
     return found
+
+
+_NAME_THE_COLUMN = Remedy(
+    "text=... names the column of the texts", "--text names the column of the texts"
+)
+
+
+def _is_blank(text: Text) -> bool:
+    return not any(part.strip() for part in ([text] if isinstance(text, str) else text))
 
 
 def _left_out(what: str, places: Sequence[str]) -> list[str]:
@@ -390,19 +404,6 @@ def _check_rows(table: Table, rows: Sequence[Usable], columns: Sequence[str], la
             f"{table.name}: no row has both a text ({', '.join(columns)}) and a label ({label}). "
             f"{table.listed()}"
         )
-
-
-def _text(row: Row, column: str) -> str:
-    value = row.values.get(column)
-    text = "" if is_blank(value) else text_in(value, column)
-    if isinstance(text, Fault):
-        raise row.error(
-            text.why,
-            Remedy(
-                "text=... names the column of the texts", "--text names the column of the texts"
-            ),
-        )
-    return text or ""
 
 
 def _is_infinite(value: Any) -> bool:

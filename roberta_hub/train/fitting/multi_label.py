@@ -12,11 +12,12 @@ from typing import Any
 
 from roberta_hub.arguments import short_repr
 from roberta_hub.errors import InputTypeError, Remedy
+from roberta_hub.rows.formats import row_count
 from roberta_hub.rows.list_text import parse_list
 from roberta_hub.rows.tables import Row
 from roberta_hub.rows.values import flag_in, is_blank, number_in
 from roberta_hub.train.data.labels import label_of
-from roberta_hub.train.fitting.split import row_count, short_place
+from roberta_hub.train.fitting.split import short_place
 
 Cell = tuple[Row, Any]
 """A row, and the value of its label."""

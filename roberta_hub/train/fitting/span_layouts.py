@@ -23,7 +23,7 @@ from roberta_hub.extras import install
 from roberta_hub.inference.tag import OUTSIDE, entities
 from roberta_hub.rows.arrow import import_arrow
 from roberta_hub.rows.columns import LABEL_COLUMNS, TEXT_COLUMNS, find_columns
-from roberta_hub.rows.lines import NO_LINE_LIMIT, decoded, lines, raw_lines
+from roberta_hub.rows.lines import decoded, document, lines, raw_lines
 from roberta_hub.rows.tables import Row, Table, format_of, json_object, json_rows, table_of
 from roberta_hub.rows.values import Fault, is_blank
 from roberta_hub.train.data.labels import label_of
@@ -102,9 +102,9 @@ def _file(path: Path, text: Any, label: str | None, header: bool) -> SpanTable |
         return _docbin(path)
     begin = _begin(path)
     if re.match(r"\[\s*[\[{\]]", begin) or re.match(r'\{\s*"', begin):
-        document = _json(path)
-        if document is not None:
-            return _document(document, path, text, label)
+        whole = _json(path)
+        if whole is not None:
+            return _document(whole, path, text, label)
         jsonl = Table(str(path), _names(path), lambda: json_rows(raw_lines(path)))
         return _of_table(jsonl, text, label, {})
     named = format_of(path)
@@ -121,7 +121,7 @@ def _file(path: Path, text: Any, label: str | None, header: bool) -> SpanTable |
 def _begin(path: Path) -> str:
     """Return the first two lines that are not blank: JSON that is laid out begins with a "["."""
     found: list[str] = []
-    for number, line in enumerate(islice(raw_lines(path, NO_LINE_LIMIT), _LOOK), 1):
+    for number, line in enumerate(islice(raw_lines(path), _LOOK), 1):
         text = decoded(line, number)
         if isinstance(text, Fault):
             break  # whoever reads the file says it
@@ -146,17 +146,16 @@ def _json(path: Path) -> Any:
     Raises:
         InputError: it is neither.
     """
-    rows = [text for _, text in lines(path, NO_LINE_LIMIT)]
-    if isinstance(json_object(next(row for row in rows if row.strip())), dict):
+    if isinstance(json_object(next(text for _, text in lines(path) if text.strip())), dict):
         return None
     try:
-        return json.loads("\n".join(rows))
+        return json.loads("\n".join(document(path)))
     except (ValueError, RecursionError) as error:
         raise InputError(f"not JSON: {error}", place=str(path)) from None
 
 
-def _document(document: Any, path: Path, text: Any, label: str | None) -> SpanTable | None:
-    rows = document if isinstance(document, list) else [document]
+def _document(value: Any, path: Path, text: Any, label: str | None) -> SpanTable | None:
+    rows = value if isinstance(value, list) else [value]
     if _is_pairs(rows):
         return _pairs(rows, str(path))
     if not rows or not all(isinstance(row, dict) for row in rows):

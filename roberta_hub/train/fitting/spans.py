@@ -8,9 +8,10 @@ from typing import Any
 
 from roberta_hub.arguments import short_repr
 from roberta_hub.errors import InputError
+from roberta_hub.rows.formats import row_count
 from roberta_hub.rows.values import Fault
 from roberta_hub.train.data.labels import label_of
-from roberta_hub.train.fitting.split import row_count, short_place
+from roberta_hub.train.fitting.split import short_place
 
 Span = tuple[int, int, str]
 """(first character, one past the last, label)."""

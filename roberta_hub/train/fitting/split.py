@@ -8,6 +8,7 @@ from collections import Counter
 from collections.abc import Mapping, Sequence
 
 from roberta_hub.errors import InputError
+from roberta_hub.rows.formats import row_count
 from roberta_hub.text.tokenizer import Text
 from roberta_hub.train.data.sentences import LabelledText
 
@@ -192,11 +193,6 @@ def drop_held_out(
             f"not learnt; first {first}"
         )
     return train
-
-
-def row_count(count: int) -> str:
-    """Write a number of rows."""
-    return f"{count:,} row{'' if count == 1 else 's'}"
 
 
 def short_place(where: str) -> str:
