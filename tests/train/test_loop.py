@@ -199,7 +199,7 @@ def test_max_minutes_stops_in_time_saves_and_goes_on(tmp_path, monkeypatch):
     assert gap(tmp_path, tmp_path / "whole") == 0
 
 
-@pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM])
+@pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM, signal.SIGHUP])
 def test_ctrl_c_saves_and_goes_on(tmp_path, number):
     options = {"optimizer__total_updates": 40, "loop__max_updates": 40}
 
