@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import dataclasses
 from collections.abc import Callable, Mapping, Sequence
-from functools import partial
 from typing import Any
 
 import torch
@@ -21,7 +20,6 @@ from roberta_hub.model.sentence_layers import layers_of, through_layers, width_a
 from roberta_hub.settings import SentenceSettings
 from roberta_hub.text.texts import as_texts
 from roberta_hub.text.tokenizer import Text
-from roberta_hub.text.with_added import in_small_letters
 
 _SIMILARITIES: Mapping[str, Callable[[Tensor, Tensor], Tensor]] = {
     "cosine": lambda a, b: F.normalize(a, dim=-1) @ F.normalize(b, dim=-1).T,
@@ -67,9 +65,10 @@ def embed(
     if truncate_dim is not None:
         hint = f"this model's vectors have {width} numbers; keep 1 to {width}"
         width = whole_number("truncate_dim", truncate_dim, 1, width, hint=hint)
-    if prompt or settings.lower_case:
-        small = partial(in_small_letters, runner.tokenizer.engine) if settings.lower_case else str
-        texts = [_with_prompt(text, prompt, small) for text in texts]
+    if settings.lower_case:
+        runner = dataclasses.replace(runner, tokenizer=runner.tokenizer.in_small_letters)
+    if prompt:
+        texts = [_with_prompt(text, prompt) for text in texts]
     windows, firsts, which = runner.encode(texts)
     skip = _unpooled(runner, settings, prompt, windows, firsts)
     vectors = pooled(runner, windows, settings.pooling, skip=skip)
@@ -96,9 +95,7 @@ def _unpooled(
     """
     if settings.include_prompt or not prompt:
         return 0
-    engine = runner.tokenizer.engine
-    alone = in_small_letters(engine, prompt) if settings.lower_case else prompt
-    skip = len(runner.tokenizer.encode(alone)) - 1  # without </s>
+    skip = len(runner.tokenizer.encode(prompt)) - 1  # without </s>
     for number, text in zip(firsts, windows, strict=True):
         if len(text.best) <= skip:
             raise InputError(
@@ -109,11 +106,11 @@ def _unpooled(
     return skip
 
 
-def _with_prompt(text: Text, prompt: str, small: Callable[[str], str]) -> Text:
+def _with_prompt(text: Text, prompt: str) -> Text:
     if isinstance(text, str):
-        return small(prompt + text)
+        return prompt + text
     first, *rest = text
-    return tuple(map(small, (prompt + first, *rest)))
+    return (prompt + first, *rest)
 
 
 def compare(runner: Runner, settings: SentenceSettings, a: Any, b: Any) -> Tensor:

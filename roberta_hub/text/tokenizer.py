@@ -24,6 +24,7 @@ from roberta_hub.text.layout import SequenceLayout
 from roberta_hub.text.pieces import SubwordTokenizer
 from roberta_hub.text.sequences import Sequences
 from roberta_hub.text.sequences import Text as Text
+from roberta_hub.text.small_letters import in_small_letters
 from roberta_hub.text.with_added import WithAddedTokens
 
 
@@ -116,6 +117,11 @@ class Tokenizer:
         """
         numbers = self.engine.symbols
         return [numbers.get(symbol, symbol) for symbol in self.dictionary.symbols]
+
+    @functools.cached_property
+    def in_small_letters(self) -> Tokenizer:
+        """The same, which reads what is between added tokens in small letters."""
+        return Tokenizer(in_small_letters(self.engine), self.dictionary, self.layout)
 
     @functools.cached_property
     def words(self) -> Tensor:

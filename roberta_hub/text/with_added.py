@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import functools
 import json
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from itertools import chain
@@ -138,46 +137,18 @@ class WithAddedTokens:
                 yield None, part
                 continue
             for found, first, last in inner:
-                yield found, read.part(first, last).within(part)
+                own = read.part(first, last)
+                yield found, own.within(part) if found is not None else self._between(own, part)
 
-    def in_small_letters(self, text: str) -> Iterator[str]:
-        """Yield the parts of a text with what is between tokens lower-cased."""
-        check_text(text)
-        outer = [(None, 0, len(text))] if self._in_text is None else self._in_text.split(text)
-        for number, start, end in outer:
-            if number is not None:
-                yield text[start:end]
-                continue
-            small = _lowered(text[start:end])
-            read = NormalizedText.same(small)
-            inner = []
-            if self._in_small is not None:
-                read = self.base.normalized(small)
-                inner = self._in_small.split(read.text)
-            if all(found is None for found, _, _ in inner):
-                yield small
-                continue
-            for found, first, last in inner:
-                begin, stop = read.origin(first, last)
-                part = small[begin:stop]
-                if found is None:
-                    yield part
-                    continue
-                token = self._tokens[found]  # and the white space that belongs to it
-                yield part[: len(part) - len(part.lstrip())] if token.lstrip else ""
-                yield token.word
-                yield part[len(part.rstrip()) :] if token.rstrip else ""
+    def _between(self, own: NormalizedText, outer: NormalizedText) -> NormalizedText:
+        """Return a part between tokens as it was before it was read, for it is read once more.
 
-    @functools.cached_property
-    def _in_small(self) -> AddedTokenSearch | None:
-        """Finds the tokens with capitals that are normalized in texts of small letters."""
-        found, texts = {}, []
-        for number, token in self._tokens.items():
-            text = self.base.normalized(_lowered(token.word)).text if token.normalized else ""
-            if text and text != self._texts[number]:
-                found[number] = token
-                texts.append(text)
-        return AddedTokenSearch(found, texts) if found else None
+        Small letters before a character map ("℃") are others when they are read again. A part that
+        does not begin or end where a character does stays as it was read.
+        """
+        before = outer.part(*own.origin(0, len(own.text)))
+        is_same = self.base.normalized(before.text).text == own.text
+        return before if is_same else own.within(outer)
 
     def piece(self, number: int) -> str:
         """Piece as the files write it; a token is itself."""
@@ -260,27 +231,6 @@ class WithAddedTokens:
     def is_beginning_of_word(self, x: str, /) -> bool:
         """Whether a symbol begins a word; each token does."""
         return x in self.added or self.base.is_beginning_of_word(x)
-
-
-def in_small_letters(tokenizer: SubwordTokenizer, text: str) -> str:
-    """Lower-case a text, but not the added tokens in it, as sentence-transformers 6 does.
-
-    Tokens that are normalized are found whatever their letters are. Each character is lowered
-    separately; `str.lower` has a final sigma.
-
-    Example:
-        >>> from roberta_hub.text.bpe import GPT2BPE
-        >>> added = {"[E1]": AddedToken("[E1]", normalized=False), "Foo": AddedToken("Foo")}
-        >>> in_small_letters(WithAddedTokens(GPT2BPE.shipped(), added), "ΣΑΣ [E1] FOO [e1]")
-        'σασ [E1] Foo [e1]'
-    """
-    if not isinstance(tokenizer, WithAddedTokens):
-        return _lowered(text)
-    return "".join(tokenizer.in_small_letters(text))
-
-
-def _lowered(text: str) -> str:
-    return "".join(map(str.lower, text)) if "Σ" in text else text.lower()
 
 
 def added_symbol(word: str) -> str:

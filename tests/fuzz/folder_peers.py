@@ -41,6 +41,7 @@ class TextPeer:
         table["truncation"] = table["padding"] = None
         kept = [own for own in table["added_tokens"] if own["content"] not in self.controls]
         self.own = {own["id"] for own in kept}
+        self.words = [own["content"] for own in kept]
         table["added_tokens"] = kept
         vocabulary = table["model"]["vocab"]
         new = {word: f"control word {n}" for n, word in enumerate(sorted(self.controls))}
@@ -53,6 +54,13 @@ class TextPeer:
         self.textual = Tokenizer.from_str(json.dumps(table))
         self.normalized = Tokenizer.from_str(json.dumps({**table, "normalizer": None}))
         self.segments = segments
+        steps = table["normalizer"] or {}
+        steps = steps.get("normalizers", [steps])
+        self.before = [
+            Tokenizer.from_str(json.dumps({**table, "normalizer": step})).normalizer
+            for step in steps
+            if step and step["type"] not in ("Precompiled", "Strip")
+        ]
         self.mapped = "precompiled_charsmap" in json.dumps(table["normalizer"])
         self.judge = None
         if model is not None:
@@ -93,21 +101,29 @@ class TextPeer:
         options["return_token_type_ids"] = self.segments
         return dict(self.theirs(*given, return_tensors="pt", **options))
 
-    def by_sentencepiece(self, text: str) -> list[int] | None:
+    def by_sentencepiece(self, text: Text) -> list[int] | None:
         """Ids of a text that SentencePiece normalizes; None: it cannot be asked.
 
         What is white space between words, and the pieces of a word, are the fast tokenizers' to
-        say.
+        say, and so is what a text becomes before it meets the character map.
         """
-        is_map_alone = json.loads(self.textual.to_str())["normalizer"]["type"] == "Precompiled"
-        if (
-            "▁" in text
-            or self.judge is None
-            or not is_map_alone
-            or self.own.intersection(self.ids(text))
-        ):
+        given = (text,) if isinstance(text, str) else text
+        if self.judge is None or any("▁" in part for part in given):
             return None
-        return list(self.normalized.encode(self.judge.normalize(text).replace("▁", " ")).ids)
+        if self.own.intersection(self.ids(text)):
+            return None
+        read = [self.judge.normalize(self._cleaned(part)).replace("▁", " ") for part in given]
+        words = [self.judge.normalize(self._cleaned(w)).strip("▁ ") for w in self.words]
+        words += self.words
+        if any(word in part for part in (*given, *read) for word in words):
+            return None
+        return list(self.normalized.encode(*read).ids)
+
+    def _cleaned(self, text: str) -> str:
+        """A text as it is before the character map."""
+        for normalizer in self.before:
+            text = normalizer.normalize_str(text)
+        return text
 
 
 def is_graphemic(text: str) -> bool:

@@ -12,7 +12,7 @@ import torch
 from sentence_transformers.base import modules as base
 from sentence_transformers.sentence_transformer import modules as own
 
-from .folder_checks import Case, expected, load
+from .folder_checks import Case, is_open, load
 from .folder_found import PROBABILITY
 from .folder_models import Model
 from .folder_peers import tell_segments
@@ -171,7 +171,7 @@ def check_vectors(case: Case, folder: Path, peer: Any) -> None:
                     mine = ours.embed([text], prompt, truncate=True)
                 if bool(theirs.isfinite().all()):
                     found.close("vectors", mine, theirs, (text, name, prompt, longest))
-        texts = [text for text in case.plain(3) if not expected(case, text)[1]]
+        texts = [text for text in case.plain(3) if not is_open(case, text)]
         if texts:
             vectors = peer.encode(texts, **options).float()
             wanted = peer.similarity(vectors, vectors)
@@ -187,10 +187,10 @@ def _texts(case: Case, peer: Any) -> list[Any]:
     for text in case.texts(8):
         forms = [start + text for start in starts]
         forms += [form.lower() for form in forms]
-        if all(case.peer.is_same(form) and not expected(case, form)[1] for form in forms):
+        if all(case.peer.is_same(form) and not is_open(case, form) for form in forms):
             texts.append(text)
     pairs = case.pairs(2)
-    return [*texts, *(pair for pair in pairs if not expected(case, pair)[1])]
+    return [*texts, *(pair for pair in pairs if not is_open(case, pair))]
 
 
 def write_cross_encoder(draw: random.Random, body: Path, model: Model, folder: Path) -> Any:
@@ -216,7 +216,7 @@ def check_cross_encoder(case: Case, folder: Path) -> None:
     tell_segments(folder, case.model.family, peer.tokenizer)
     name = type(peer.activation_fn).__name__
     count = case.model.peer.config.num_labels
-    pairs = [pair for pair in case.pairs(4) if not expected(case, pair)[1]]
+    pairs = [pair for pair in case.pairs(4) if not is_open(case, pair)]
     if not pairs:
         return
     options = {"show_progress_bar": False, "batch_size": 1}  # padding on the left moves positions

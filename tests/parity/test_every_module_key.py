@@ -242,6 +242,7 @@ def test_small_letters_leave_added_words(kind: str, older: bool, tmp_path: Path)
     body = write_family(kind, tmp_path / "body", head="bare", vocab_size=600)
     tokenizer = AutoTokenizer.from_pretrained(body)
     tokenizer.add_tokens([AddedToken("[WORLD]", normalized=False, lstrip=True), "Foo", "ÉTÉ"])
+    tokenizer.add_tokens([AddedToken("newword", normalized=False)], special_tokens=True)
     tokenizer.save_pretrained(body)
     for file in ("vocab.txt", "vocab.json", "merges.txt", "sentencepiece.bpe.model"):
         (body / file).unlink(missing_ok=True)
@@ -254,7 +255,13 @@ def test_small_letters_leave_added_words(kind: str, older: bool, tmp_path: Path)
         shutil.copy(body / "tokenizer_config.json", place)
         about = {"do_lower_case": True, "max_seq_length": 30}
         (place / "sentence_bert_config.json").write_text(json.dumps(about), encoding="utf-8")
-    texts = ["Hello [WORLD] THE dog", "foo FOO Foo [world]", "L'Été, ÉTÉ ΑΣ", *TEXTS]
+    texts = [
+        "Hello [WORLD] THE dog",
+        "foo FOO Foo [world]",
+        "NEWWORD newword ING",
+        "L'Été, ÉTÉ ΑΣ",
+        *TEXTS,
+    ]
     if kind == "gottbert" and not older:
         with pytest.raises(RobertaHubError, match="normalizer"):
             roberta_hub.load_model(place)

@@ -396,6 +396,28 @@ def test_what_tokenizer_json_alone_says_of_an_albert(
         ours(path.parent)
 
 
+@pytest.mark.parametrize("kind", ["xlmr", "albert"])
+def test_capitals_that_a_map_makes_after_small_letters(kind: str, tmp_path: Path) -> None:
+    """A part beside an added word is read once, as the whole text is: "™" becomes "TM"."""
+    getattr(families, f"write_{kind}")(tmp_path)
+    settings = {"do_lower_case": True, "keep_accents": True} if kind == "albert" else {}
+    name = "AlbertTokenizer" if kind == "albert" else "XLMRobertaTokenizer"
+    write(tmp_path, "tokenizer_config.json", {"tokenizer_class": name, **settings})
+    tokenizer = theirs(tmp_path)
+    tokenizer.add_tokens(["Foo"])
+    saved = tmp_path / "saved"
+    tokenizer.save_pretrained(saved)
+    if kind == "xlmr":
+        table = table_of(saved)
+        table["normalizer"] = sequence("normalizers", {"type": "Lowercase"}, table["normalizer"])
+        write(saved, "tokenizer.json", table)
+        write(saved, "tokenizer_config.json", GENERIC)
+    for line in ("20℃ foo ™ ﬁt", "™ Foo℃", "FOO", "㎐foo㎐"):
+        rust = tokenizers.Tokenizer.from_file(str(saved / "tokenizer.json"))
+        assert ours(saved).encode(line).tolist() == rust.encode(line).ids, line
+        assert len(ours(saved).offsets(line)) == len(rust.encode(line).ids) - 2
+
+
 @pytest.mark.parametrize("mapped", [False, True])
 def test_an_added_word_with_a_mark(mapped: bool, tmp_path: Path) -> None:
     """People add "▁a"; a map that makes a blank of the mark finds it in " and"."""

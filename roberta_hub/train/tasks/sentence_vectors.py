@@ -8,18 +8,17 @@ from dataclasses import dataclass, replace
 import torch
 from torch import Tensor
 
-from roberta_hub.errors import InputError
+from roberta_hub.errors import InputError, placed
 from roberta_hub.interface import RobertaHubInterface
 from roberta_hub.model.roberta import Roberta
 from roberta_hub.model.sentence_layers import layers_of, through_layers
 from roberta_hub.settings import SentenceSettings
-from roberta_hub.text.with_added import in_small_letters
 from roberta_hub.train.data.pairs import PairExample, read_pairs
 from roberta_hub.train.metrics import correlations, likeliest
 from roberta_hub.train.reports import first_process, logger
 from roberta_hub.train.settings import Config
 from roberta_hub.train.tasks.distillation import load_teacher
-from roberta_hub.train.tasks.encoding import encode
+from roberta_hub.train.tasks.encoding import shorten
 from roberta_hub.train.tasks.evaluation import run_examples
 from roberta_hub.train.tasks.features import hidden
 from roberta_hub.train.tasks.finetuning import Encoded, FineTuning, Measure, Targets
@@ -242,12 +241,15 @@ def _ids(
 ) -> list[Tensor]:
     options, prompt = options_of(config), settings.find_prompt(None, None)
     seen = [prompt + text for text in texts]
+    tokenizer = interface.tokenizer
     if settings.lower_case:
-        seen = [in_small_letters(interface.bpe, text) for text in seen]
+        tokenizer = tokenizer.in_small_letters
     if settings.max_length is not None:
         limit = min(settings.max_length, interface.max_positions)
         options = replace(options, max_length=min(options.max_length or limit, limit))
-    return encode(interface, seen, where, options)
+    with placed(lambda at: where[at.index]):
+        sequences = tokenizer.encode_batch(seen)
+    return shorten(interface, sequences, where, options)
 
 
 def _vectors(
