@@ -14,7 +14,7 @@ from torch import Tensor
 
 from roberta_hub.errors import RobertaHubError
 
-TOLERANCE = 3e-5
+TOLERANCE = 1e-4
 """Of numbers, relative to the largest of a tensor where that is above 1."""
 PROBABILITY = 1e-4
 """Of probabilities, absolute."""
