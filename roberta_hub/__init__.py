@@ -5,7 +5,8 @@ The names below, and those of `roberta_hub.scale`, are the whole API.
 A name is imported when it is first used, so `import roberta_hub` takes no time and no torch.
 """
 
-from importlib import import_module, util
+from importlib import import_module
+from importlib.util import find_spec as _find_spec
 from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
@@ -75,7 +76,7 @@ if not TYPE_CHECKING:  # a type checker would take any name for one of ours
         """Import a public name, or a module of the package, when it is first used (PEP 562)."""
         home = _HOMES.get(name, f"{__name__}.{name}")
         is_word = name.isidentifier() and not name.startswith("_")
-        if not is_word or util.find_spec(home) is None:
+        if not is_word or _find_spec(home) is None:
             raise AttributeError(_unknown(name))
         found = import_module(home)  # on request
         if name in _HOMES:

@@ -1,4 +1,4 @@
-"""The 36 mistakes of new users: each is answered by a sentence of ours that says what to do.
+"""The 46 mistakes of new users: each is answered by a sentence of ours that says what to do.
 
 They come from transformers, sentence-transformers and fairseq, whose calls, names and files they
 try here. None is silent: an error is of our own family, and a warning points at the caller's line.
@@ -112,6 +112,83 @@ MISTAKES: dict[str, list[Case]] = {
     "a whole table": [
         case(lambda at: at.one.classify(frame()), InputTypeError, "'review', 'stars'", "texts["),
         case(lambda at: at.r.search("good", frame()), InputTypeError, "corpus is a DataFrame"),
+    ],
+    "three texts for a head of pairs": [
+        case(
+            lambda at: at.r.classify([("A.", "B."), ("a", "b", "c")], "mnli"),
+            InputError,
+            "texts[1]: a tuple of 3 texts",
+            "'mnli' judges pairs",
+        ),
+    ],
+    "texts and labels exchanged": [
+        case(
+            lambda at: at.r.zero_shot(
+                ["sport"], ["Our team has won again.", "It has rained all day."]
+            ),
+            UserWarning,
+            "'Our team has won again.'",
+            "the texts first",
+        ),
+        case(
+            lambda at: at.one.classify(TEXTS, ["pos", "neg"]),
+            InputTypeError,
+            "head is a list",
+            "zero_shot(texts, labels)",
+        ),
+    ],
+    "labels that are nearly one": [
+        case(lambda at: at.r.zero_shot("Good.", ["food", "Food"]), UserWarning, "'Food'", "case"),
+        case(lambda at: at.r.zero_shot("Good.", ["a b", " a  b"]), UserWarning, "case or blanks"),
+    ],
+    "empty texts": [
+        case(
+            lambda at: at.r.zero_shot(["Good.", "", " \n"], ["a", "b"]),
+            UserWarning,
+            "texts[1] and 1 more are empty; its label",
+        ),
+        case(lambda at: at.one.classify(""), UserWarning, "texts[0] is empty; its label"),
+        case(lambda at: at.r.embed([("", ""), ("a", "")]), UserWarning, "texts[0] is empty; its v"),
+        case(lambda at: at.r.search(["", "a"], TEXTS), UserWarning, "queries[0] is empty"),
+    ],
+    "arguments that are set": [
+        case(
+            lambda at: setattr(at.r.model.args, "encoder_layers", 7),
+            InputError,
+            "args.encoder_layers = 7 would change nothing",
+            "RobertaConfig",
+        ),
+    ],
+    "forward": [
+        case(lambda at: at.r.forward(at.r.encode("a")), InputTypeError, "extract_features(ids)"),
+    ],
+    "a frame, a dict of answers": [
+        case(lambda at: at.one.classify(TEXTS).to_dict(), InputTypeError, "to_pandas()"),
+        case(lambda at: at.r.tag(TEXTS, "ner").to_pandas(), InputTypeError, "of one text"),
+    ],
+    "another architecture": [
+        case(lambda at: load_model("gpt2"), UnknownNameError, "another architecture", "ELECTRA"),
+        case(lambda at: load_model("deberta-v3-base"), UnknownNameError, "another architecture"),
+    ],
+    "a mask of other tokens, ids that are sparse": [
+        case(
+            lambda at: at.r.model(torch.tensor([[0, 5, 2]]), masked_tokens=torch.ones(2, 2).bool()),
+            InputError,
+            "shape (2, 2)",
+            "(1, 3)",
+        ),
+        case(
+            lambda at: at.r.extract_features(torch.tensor([[0, 5, 2]]).to_sparse()),
+            InputTypeError,
+            "tokens.to_dense()",
+        ),
+    ],
+    "half a letter in a label": [
+        case(
+            lambda at: at.bare.register_classification_head("x", labels=["a\ud800", "b"]),
+            InputError,
+            "half of a surrogate pair",
+        ),
     ],
     "a generator that was read before": [
         case(lambda at: at.one.classify(used_up()), UserWarning, "yields nothing", "used up"),
@@ -228,7 +305,9 @@ MISTAKES: dict[str, list[Case]] = {
         case(lambda at: at.r.tokenizer("Good."), InputTypeError, "roberta.encode(text)"),
         case(lambda at: at.r.tokenizer(TEXTS, padding=True), InputTypeError, "encode_batch(texts)"),
         case(lambda at: at.r.tokenizer.encode_plus("a"), UnknownAttributeError, "encode(text)"),
-        case(lambda at: at.r.encode(TEXTS), InputTypeError, "use encode_batch"),
+        case(
+            lambda at: at.r.encode(TEXTS), InputTypeError, "encode_batch gives ids of several texts"
+        ),
     ],
     "methods of other libraries": [
         case(lambda at: at.r.generate("Once"), UnknownAttributeError, "RoBERTa reads text and wr"),
@@ -358,8 +437,8 @@ def said(call: Callable[[Any], Any], at: At, kind: type[Exception]) -> str:
     return str(warning.message)
 
 
-def test_there_are_36() -> None:
-    assert len(MISTAKES) == 36
+def test_there_are_46() -> None:
+    assert len(MISTAKES) == 46
 
 
 @pytest.mark.parametrize("mistake", MISTAKES)

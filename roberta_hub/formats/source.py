@@ -155,6 +155,14 @@ def _base(
     return found.record, found.source
 
 
+_OTHERS = re.compile(
+    "(?:distil)?gpt|(?:flan-|m|by)?t5|m?bart|llama|mistral|qwen|gemma|phi|bloom|opt-|(?:m)?deberta"
+    "|modernbert|longformer|big_?bird|xlnet|xlm-(?:mlm|clm)|mpnet|clip|whisper",
+    re.IGNORECASE,
+)
+"""Beginnings of names that are well known and of other architectures."""
+
+
 def _path(name: str, pretrained: bool) -> Path:
     path = Path(name)
     # os.path.exists also answers where a folder may not be looked into.
@@ -181,6 +189,11 @@ def _unknown(name: str) -> UnknownNameError:
     what = f"no model and no path {name[:500]!r}"
     if advice := task_advice(name):
         return UnknownNameError(what, remedy=advice)
+    if _OTHERS.match(name):
+        return UnknownNameError(
+            f"{what}; that is another architecture: this reads RoBERTa and its relatives (XLM-R, "
+            "CamemBERT, BERT, ALBERT, ELECTRA, DistilBERT)"
+        )
     if "://" in name:
         return UnknownNameError(
             f"{what}; a URL is not fetched: download it, and give the path of the file"

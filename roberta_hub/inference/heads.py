@@ -23,6 +23,7 @@ from roberta_hub.errors import (
 from roberta_hub.model.known_head import VERBS, Kind, heads_of, known_head, outputs_of
 from roberta_hub.model.nli_labels import entailment_index
 from roberta_hub.rows.frames import list_of
+from roberta_hub.rows.values import is_utf8
 from roberta_hub.settings import (
     HeadKind,
     WordRule,
@@ -68,7 +69,7 @@ def check_labels(head: str, labels: Sequence[str], count: int | None = None) -> 
         count: required number; None: any.
 
     Raises:
-        InputError: too few or too many, or a duplicate.
+        InputError: too few or too many, a duplicate, or half of a surrogate pair.
         InputTypeError: not strings.
     """
     if isinstance(labels, str):
@@ -80,6 +81,11 @@ def check_labels(head: str, labels: Sequence[str], count: int | None = None) -> 
     if odd := [name for name in names if not isinstance(name, str)]:
         raise InputTypeError(
             f"head {head!r}: label {short_repr(odd[0])} is no str; pass a list of str"
+        )
+    if odd := [name for name in names if not is_utf8(name)]:
+        raise InputError(
+            f"head {head!r}: label {short_repr(odd[0])} holds half of a surrogate pair, which no "
+            "file can hold; give it another name"
         )
     twice = [name for name, times in Counter(names).items() if times > 1]
     if twice:
@@ -146,7 +152,7 @@ def trained_on(head: str, marks: Mapping[str, Inputs], labels: Sequence[str]) ->
 
 
 def check_inputs(texts: Sequence[Text], head: str, inputs: Inputs | None) -> None:
-    """Refuse single texts for a head of pairs, and pairs for one of single texts.
+    """Refuse all but pairs for a head of pairs, and tuples for one of single texts.
 
     The head would answer, meaninglessly. Values that are no texts pass; the tokenizer refuses them.
 
@@ -162,6 +168,12 @@ def check_inputs(texts: Sequence[Text], head: str, inputs: Inputs | None) -> Non
                 f"a single text ({_beginning(text)}), and head {head!r} judges pairs",
                 place=Place("texts", i),
                 remedy=_GIVE_PAIRS,
+            )
+        if inputs == "pair" and count > 2:
+            raise InputError(
+                f"a tuple of {count} texts ({_beginning(text)}), and head {head!r} judges pairs; "
+                "join what belongs together, so that two are left",
+                place=Place("texts", i),
             )
         if inputs == "one" and count > 1:
             raise InputError(

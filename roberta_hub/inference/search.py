@@ -25,7 +25,7 @@ from roberta_hub.inference.embed import (
 )
 from roberta_hub.rows.frames import warn_if_exhausted
 from roberta_hub.settings import SentenceSettings
-from roberta_hub.text.texts import as_texts
+from roberta_hub.text.texts import advise_of_empty, as_texts
 from roberta_hub.text.tokenizer import Text
 
 _OF_QUERIES = ("query",)
@@ -97,6 +97,7 @@ def search_texts(
 
     def of_queries(given: Sequence[Text]) -> Tensor:
         texts.extend(given)
+        advise_of_empty(given, "queries", "its nearest text")
         return embed(runner, given, settings, asked)
 
     vectors = vectors_of(queries, "queries", of_queries)

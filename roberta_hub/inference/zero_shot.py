@@ -11,7 +11,7 @@ import torch
 import torch.nn.functional as F
 from torch import Tensor
 
-from roberta_hub.arguments import one_of, short_repr, switch, text_of
+from roberta_hub.arguments import advise, one_of, short_repr, switch, text_of
 from roberta_hub.errors import InputError, Place, Remedy, placed
 from roberta_hub.inference.batching import Runner, deduplicate
 from roberta_hub.inference.classify import Prediction, window_values
@@ -211,6 +211,7 @@ def zero_shot(
     """Judge labels in words. See `RobertaHubInterface.zero_shot`."""
     multi_label = switch("multi_label", multi_label)
     labels = _check_labels(labels)
+    _advise_of_labels(labels, texts)
     if "{}" not in text_of("hypothesis", hypothesis):
         raise InputError(f"hypothesis {short_repr(hypothesis)} has no {{}} for the label")
     way = model.way(by, labels, head, hypothesis)
@@ -235,6 +236,30 @@ def _check_labels(labels: Sequence[str]) -> Sequence[str]:
     if blank := [label for label in labels if not label.strip()]:
         raise InputError(f"labels is {short_repr(labels)}; {blank[0]!r} is no word")
     return labels
+
+
+SENTENCE_WORDS = 5
+"""Words of a label from which on it reads as a text of its own."""
+
+
+def _advise_of_labels(labels: Sequence[str], texts: Sequence[Text]) -> None:
+    """Warn of labels that differ by case or blanks alone, and of labels that read as texts."""
+    known: dict[str, str] = {}
+    for label in labels:
+        other = known.setdefault(" ".join(label.split()).casefold(), label)
+        if other != label:
+            advise(
+                f"labels has {short_repr(other)} and {short_repr(label)}, which differ by case or "
+                "blanks alone; they share what one of them would get"
+            )
+            break
+    most = max((len(text.split()) for text in texts if isinstance(text, str)), default=0)
+    if 0 < most < SENTENCE_WORDS <= min(len(label.split()) for label in labels):
+        advise(
+            f"labels has whole sentences ({short_repr(labels[0])}) and texts has words "
+            f"({short_repr(texts[0])}); are they exchanged? zero_shot takes the texts first, then "
+            "the labels"
+        )
 
 
 def _scores(

@@ -77,8 +77,10 @@ def unknown_head(
     """
     able = [n for k in VERBS if kind in (None, k) for n in heads_of(model, k)] + [*more]
     if not isinstance(head, str):
+        labels = "; labels in words are zero_shot's: zero_shot(texts, labels)"
         return InputTypeError(
             f"head is a {kind_of(head)}; pass a name, of {', '.join(able) or 'none'}"
+            + (labels if isinstance(head, (list, tuple)) else "")
         )
     listed = list_heads(model, kind or "classification")
     listed = ", ".join([*([] if listed == "none" else [listed]), *more]) or "none"

@@ -223,6 +223,8 @@ def as_ids(tokens: object) -> Tensor:
         raise InputTypeError(
             f"tokens is a {type(tokens).__name__}; pass a LongTensor such as encode() returns"
         )
+    if tokens.layout != torch.strided:
+        raise InputTypeError(f"tokens are {tokens.layout}; pass tokens.to_dense()")
     if tokens.dtype not in _ID_TYPES:
         raise InputTypeError(f"tokens have dtype {tokens.dtype}; ids are integers")
     return tokens.long()

@@ -68,6 +68,7 @@ class RobertaEncoder(nn.Module):
         if features_only:
             return batch.unpack(rows), extra
         if masked_tokens is not None:
+            _check_mask(masked_tokens, src_tokens)
             return self.output_layer(batch.unpack(rows), masked_tokens), extra
         return batch.unpack(self.output_layer(rows)), extra
 
@@ -105,6 +106,35 @@ class RobertaEncoder(nn.Module):
     def max_positions(self) -> int:
         """Longest sequence in tokens."""
         return self.sentence_encoder.max_positions()
+
+
+def _check_mask(masked_tokens: Tensor, src_tokens: Tensor) -> None:
+    """Refuse a mask that is not one of the tokens'."""
+    shape = src_tokens.shape if src_tokens.dim() > 1 else (1, *src_tokens.shape)
+    if masked_tokens.dtype != torch.bool or masked_tokens.shape != shape:
+        raise InputError(
+            f"masked_tokens has shape {tuple(masked_tokens.shape)} and dtype "
+            f"{masked_tokens.dtype}; pass a bool mask of the tokens' shape, {tuple(shape)}"
+        )
+
+
+class ReadOnlyArguments(Namespace):
+    """Arguments of a model that is built already: a change would have no effect.
+
+    Example:
+        >>> ReadOnlyArguments({"encoder_layers": 12}).encoder_layers
+        12
+    """
+
+    def __init__(self, arguments: Mapping[str, object]) -> None:
+        vars(self).update(arguments)
+
+    def __setattr__(self, name: str, value: object) -> None:
+        raise InputError(
+            f"args.{name} = {short_repr(value)} would change nothing, the model is built; "
+            f"load_model takes arguments_overrides, where there are any, and RobertaConfig builds "
+            "a model of another size"
+        )
 
 
 class Roberta(nn.Module):
@@ -153,8 +183,8 @@ class Roberta(nn.Module):
 
     @property
     def args(self) -> Namespace:
-        """The model's arguments under fairseq's names, to read: changing them changes nothing."""
-        return Namespace(**fairseq_arguments(self.config))
+        """The model's arguments under fairseq's names, to read; setting one is an error."""
+        return ReadOnlyArguments(fairseq_arguments(self.config))
 
     def tie_weights(self) -> None:
         """Make the token embedding the LM head's output matrix again, after assigning tensors."""

@@ -1,19 +1,19 @@
 """Columns and data frames in memory: pandas, polars, Arrow.
 
 Containers of other packages are known by what they offer (`tolist`, `to_pylist`, iteration), never
-by their class, so that none of those packages is imported.
+by their class, so that none of those packages is imported to read them.
 """
 
 from __future__ import annotations
 
 import io
 import os
-from collections.abc import Callable, Iterable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from collections.abc import Set as AbstractSet
 from typing import Any, Literal
 
 from roberta_hub.arguments import advise, kind_of, short_repr
-from roberta_hub.errors import InputTypeError
+from roberta_hub.errors import InputTypeError, MissingExtraError
 
 _TO_LIST_METHODS = ("to_pylist", "tolist", "to_list")
 """How Arrow's arrays; numpy's, pandas'; polars' columns become lists of Python's own values."""
@@ -21,6 +21,22 @@ _NAMES_SHOWN = 8
 """Columns and keys that an error lists."""
 FrameKind = Literal["dict", "arrow", "polars", "pandas", "lazy", "other"]
 """Whose frame it is; "lazy": of polars, without rows yet; "other": it has columns all the same."""
+
+
+def pandas_frame(rows: Sequence[Mapping[str, Any]]) -> Any:
+    """Return a data frame of pandas with a row for each of some records.
+
+    Args:
+        rows: values by column.
+
+    Raises:
+        MissingExtraError: pandas is not installed.
+    """
+    try:
+        import pandas
+    except ImportError:
+        raise MissingExtraError("to_pandas needs pandas: pip install pandas") from None
+    return pandas.DataFrame(rows)
 
 
 # ---- one column ----

@@ -5,11 +5,12 @@ from __future__ import annotations
 import copy
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from os import PathLike
-from typing import Any, Protocol, TypeVar
+from typing import Any, NoReturn, Protocol, TypeVar
 
-from roberta_hub.arguments import path_of
-from roberta_hub.errors import InputError
+from roberta_hub.arguments import kind_of, path_of
+from roberta_hub.errors import InputError, InputTypeError
 from roberta_hub.files import write_bytes
+from roberta_hub.rows.frames import pandas_frame
 from roberta_hub.show.markup import Html, element
 from roberta_hub.show.sheet import LINE_HEIGHT, TEXT_SIZE, Picture, Sheet
 from roberta_hub.show.terminal_text import TERMINAL_COLUMNS, cut
@@ -135,6 +136,38 @@ class ShownList(list[Item]):
     def png(self, path: str | PathLike[str] | None = None) -> Picture:
         """Draw what a notebook shows; see `Display.png`."""
         return self._display(self).png(path)
+
+    def to_pandas(self) -> Any:
+        """Return a pandas frame with a row for each answer, its fields as columns.
+
+        Raises:
+            MissingExtraError: pandas is not installed.
+            InputTypeError: the answers are lists themselves, or have no fields.
+
+        Example:
+            >>> found = ShownList([Display("One", [], {"label": "a"})], lambda items: items[0])
+            >>> found.to_pandas()["label"].tolist()
+            ['a']
+        """
+        return pandas_frame(self._records("to_pandas"))
+
+    def to_dict(self) -> NoReturn:
+        """Refuse: a list of answers is a list of dicts."""
+        self._records("to_dict")
+        raise InputTypeError(
+            "a list of answers makes no dict; write [answer.to_dict() for answer in answers], or "
+            "answers.to_pandas()"
+        )
+
+    def _records(self, method: str) -> list[dict[str, Any]]:
+        items: list[Any] = list(self)
+        odd = [item for item in items if not hasattr(item, "to_dict") or isinstance(item, list)]
+        if odd:
+            raise InputTypeError(
+                f"{method} takes answers with fields, and this list holds a {kind_of(odd[0])}; "
+                "call it on each answer, or on the list of one text"
+            )
+        return [item.to_dict() for item in items]
 
     def __reduce__(self) -> tuple[type[list[Item]], tuple[list[Item]]]:
         return list, (list(self),)

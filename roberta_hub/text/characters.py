@@ -16,7 +16,8 @@ def check_text(text: Any) -> None:
         InputError: half of a surrogate pair.
     """
     if not isinstance(text, str):
-        hint = "; use encode_batch for several texts" if isinstance(text, (list, tuple)) else ""
+        several = isinstance(text, (list, tuple))
+        hint = "; encode_batch gives ids of several texts, embed their vectors" if several else ""
         raise InputTypeError(f"text is a {type(text).__name__}, not a str{hint}")
     if not text.isascii():
         check_surrogates(text)

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Mapping, Sequence
 from itertools import chain
 from typing import Any, NoReturn, TypeAlias
 
@@ -99,6 +99,25 @@ def as_strings(value: object, name: str, what: str) -> list[str]:
         if not isinstance(item, str):
             raise InputTypeError(f"{name}[{i}] is a {kind_of(item)}; pass a list of {what}, as str")
     return [_plain(item) for item in items]
+
+
+def advise_of_empty(texts: Sequence[Text], name: str, answer: str) -> None:
+    """Warn once where texts are empty or hold blanks alone: their answers say nothing.
+
+    Args:
+        texts: of one call.
+        name: of the argument.
+        answer: what such a text gets, "its vector".
+    """
+    found = [
+        i
+        for i, text in enumerate(texts)
+        if not (text if isinstance(text, str) else "".join(text)).strip()
+    ]
+    if found:
+        others = f" and {len(found) - 1} more" if len(found) > 1 else ""
+        is_are = "are" if len(found) > 1 else "is"
+        advise(f"{name}[{found[0]}]{others} {is_are} empty; {answer} says nothing of a text")
 
 
 def _lone(text: str, name: str) -> str:

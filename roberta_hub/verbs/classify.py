@@ -56,6 +56,7 @@ CLASSIFY: Question[Prediction, list[Prediction]] = Question(
         ),
     ),
     answers=answers,
+    of_empty="its label",
     columns=prediction_columns,
     answer_format=prediction_format,
     view=prediction_view,

@@ -52,6 +52,7 @@ EMBED: Question[Tensor, Tensor] = Question(
         ),
     ),
     answers=answers,
+    of_empty="its vector",
     columns=vector_columns,
     answer_format=vector_format,
 )

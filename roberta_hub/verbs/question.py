@@ -166,6 +166,9 @@ class Question(Generic[AnswerT, AnswersT]):
     """Name of the argument with the texts in Python."""
     no_pairs: str = ""
     """Error message for pairs; "": pairs are allowed."""
+    of_empty: str = ""
+    """What of an empty text's answer says nothing: "its vector"; "": such an answer says what it
+    should."""
     view: Callable[[Any, AnswersT], AnswersT] = _unchanged
     """(rows, answers) -> the same list with a notebook view."""
     rows_at_once: int | None = None
@@ -199,7 +202,7 @@ def answer_texts(
     Returns:
         The answers with their view; for one str the answer itself.
     """
-    from roberta_hub.text.texts import as_single_texts, as_texts
+    from roberta_hub.text.texts import advise_of_empty, as_single_texts, as_texts
 
     name = question.argument
     rows: Sequence[Any]
@@ -207,6 +210,8 @@ def answer_texts(
         rows, one = as_single_texts(texts, name, needs=question.no_pairs)
     else:
         rows, one = as_texts(texts, name)
+    if question.of_empty:
+        advise_of_empty(rows, name, question.of_empty)
     with placed(lambda at: Place(name, at.index) if at.argument == "texts" else at):
         found = question.view(rows, question.answers(model, rows, **settings))
     if not one:

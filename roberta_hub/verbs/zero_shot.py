@@ -69,6 +69,7 @@ ZERO_SHOT: Question[Prediction, list[Prediction]] = Question(
         Option("multi_label", "flag", "Give each label a probability of its own.", default=False),
     ),
     answers=answers,
+    of_empty="its label",
     columns=prediction_columns,
     answer_format=prediction_format,
     view=prediction_view,

@@ -8,8 +8,8 @@ from dataclasses import dataclass
 from os import PathLike
 from typing import Any
 
-from roberta_hub.errors import MissingExtraError
 from roberta_hub.inference.classify import Prediction
+from roberta_hub.rows.frames import pandas_frame
 from roberta_hub.show.display import Display
 from roberta_hub.show.sheet import Picture
 from roberta_hub.terminal import clean
@@ -101,10 +101,6 @@ class Fitted:
         Raises:
             MissingExtraError: pandas is not installed.
         """
-        try:
-            import pandas
-        except ImportError:
-            raise MissingExtraError("to_pandas needs pandas: pip install pandas") from None
         found = []
         for row in self.rows:
             parts = (row.text,) if isinstance(row.text, str) else row.text
@@ -120,7 +116,7 @@ class Fitted:
                     "where": row.where,
                 }
             )
-        return pandas.DataFrame(found)
+        return pandas_frame(found)
 
     def png(self, path: str | PathLike[str] | None = None) -> Picture:
         """Draw what a notebook shows; see `Display.png`.
