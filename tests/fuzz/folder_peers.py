@@ -39,6 +39,9 @@ class TextPeer:
         self.plain = theirs.backend_tokenizer
         table = json.loads(self.plain.to_str())
         table["truncation"] = table["padding"] = None
+        self.control_ids = {
+            own["id"] for own in table["added_tokens"] if own["content"] in self.controls
+        }
         kept = [own for own in table["added_tokens"] if own["content"] not in self.controls]
         self.own = {own["id"] for own in kept}
         self.words = [own["content"] for own in kept]
