@@ -1835,10 +1835,6 @@ class RobertaHubInterface(nn.Module):
                     raise
             raise unknown_attribute(type(self), name)
 
-        def forward(self, *args: object, **keywords: object) -> NoReturn:
-            """Refuse the call, as `__call__` does."""
-            self(*args, **keywords)
-
         def __call__(self, *args: object, **keywords: object) -> NoReturn:
             """Refuse the call: texts need a verb, and ids a method of their own."""
             raise InputTypeError(

@@ -144,6 +144,7 @@ def test_the_picture_of_the_house_shows_the_imports() -> None:
 RUN = {
     "README.md": "test_readme.py: as typed",
     "shell.md": "test_readme.py: as typed",
+    "tables.md": "test_readme.py: as typed",
     "recipes.md": "test_recipes_page.py",
     "lakes.md": "test_lake_recipes.py",
     "export.md": "test_export_recipes.py",

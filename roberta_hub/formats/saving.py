@@ -23,6 +23,7 @@ from roberta_hub.model.heads import normalizes, pooling_of
 from roberta_hub.model.known_head import outputs_of
 from roberta_hub.model.roberta import Roberta, require_roberta
 from roberta_hub.model.sentence_layers import PREFIX, layers_of
+from roberta_hub.rows.values import is_utf8
 from roberta_hub.settings import (
     HeadKind,
     HeadSettings,
@@ -184,6 +185,7 @@ def write(
             f"{str(directory)[:300]} cannot be written: it is a file, and a model is saved as a "
             "directory; the file is as it was; choose another directory"
         )
+    _check_labels(checkpoint)
     try:
         _check_vacant(directory, format)
         with publishing_all(directory, known[format].passing) as work:
@@ -195,6 +197,16 @@ def write(
             f"{str(directory)[:300]}: cannot be written ({reason_of(error)}); what was there is as "
             "before. Free some room or choose another directory"
         ) from error
+
+
+def _check_labels(checkpoint: Checkpoint) -> None:
+    """Refuse a label that no file can hold."""
+    for head, labels in checkpoint.labels.items():
+        if odd := [label for label in labels if not is_utf8(label)]:
+            raise CheckpointError(
+                f"head {head!r}: label {short_repr(odd[0])} holds half of a surrogate pair, which "
+                "no file can hold; give the class another name: roberta.labels[HEAD] = [...]"
+            )
 
 
 def _check_vacant(directory: Path, format: str) -> None:

@@ -23,7 +23,6 @@ from roberta_hub.errors import (
 from roberta_hub.model.known_head import VERBS, Kind, heads_of, known_head, outputs_of
 from roberta_hub.model.nli_labels import entailment_index
 from roberta_hub.rows.frames import list_of
-from roberta_hub.rows.values import is_utf8
 from roberta_hub.settings import (
     HeadKind,
     WordRule,
@@ -69,7 +68,7 @@ def check_labels(head: str, labels: Sequence[str], count: int | None = None) -> 
         count: required number; None: any.
 
     Raises:
-        InputError: too few or too many, a duplicate, or half of a surrogate pair.
+        InputError: too few or too many, or a duplicate.
         InputTypeError: not strings.
     """
     if isinstance(labels, str):
@@ -81,11 +80,6 @@ def check_labels(head: str, labels: Sequence[str], count: int | None = None) -> 
     if odd := [name for name in names if not isinstance(name, str)]:
         raise InputTypeError(
             f"head {head!r}: label {short_repr(odd[0])} is no str; pass a list of str"
-        )
-    if odd := [name for name in names if not is_utf8(name)]:
-        raise InputError(
-            f"head {head!r}: label {short_repr(odd[0])} holds half of a surrogate pair, which no "
-            "file can hold; give it another name"
         )
     twice = [name for name, times in Counter(names).items() if times > 1]
     if twice:

@@ -215,8 +215,9 @@ def lines_of(run: Run, *arguments: object) -> list[dict[str, Any]]:
 def test_the_command_answers_as_the_head_learnt(
     run: Run, folder: Path, roberta: RobertaHubInterface
 ) -> None:
-    found = lines_of(run, "-m", folder, *TEXTS)
-    for answer, wanted in zip(found, roberta.classify(TEXTS), strict=True):
+    texts = [text for text in TEXTS if text]  # the shell notes an empty one
+    found = lines_of(run, "-m", folder, *texts)
+    for answer, wanted in zip(found, roberta.classify(texts), strict=True):
         assert list(answer) == ["text", "label", "score", "scores", "labels"]
         assert tuple(answer["labels"]) == wanted.labels
     (one,) = lines_of(run, "-m", folder, "--single-label", TEXTS[0])

@@ -169,7 +169,8 @@ def test_a_head_of_pairs_takes_no_single_text(tuned: RobertaHubInterface, marked
             r"\(text, other text\).*zero_shot\(texts, labels\)",
         ):
             tuned.classify(texts, "mnli")
-    assert len(tuned.classify([("a", "b"), ("a", "b", "c")], "mnli")) == 2
+    with pytest.raises(InputError, match=r"texts\[1\]: a tuple of 3 texts \('a'\).*'mnli'"):
+        tuned.classify([("a", "b"), ("a", "b", "c")], "mnli")
     assert tuned.classify([], "mnli") == []
     tuned.predict("mnli", tuned.encode("a"))  # fairseq's own call does as it is told
 

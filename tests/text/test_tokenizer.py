@@ -242,7 +242,7 @@ def test_encode_of_no_text(tokenizer, value):
 
 
 def test_encode_of_a_list_points_to_encode_batch(tokenizer):
-    with pytest.raises(InputTypeError, match="is a list, not a str; use encode_batch"):
+    with pytest.raises(InputTypeError, match="is a list, not a str; encode_batch gives ids"):
         tokenizer.encode(["a"])
 
 
