@@ -15,7 +15,6 @@ import click
 
 import roberta_hub
 from roberta_hub.errors import Advice, RobertaHubError, close_names
-from roberta_hub.files import DISK_ERRORS
 from roberta_hub.terminal import clean
 
 VERBS_BY_SECTION = {
@@ -163,6 +162,8 @@ def main(arguments: Sequence[str] | None = None) -> int:
         except RobertaHubError as error:
             print(f"roberta-hub: {clean(' '.join(error.in_shell().splitlines()))}", file=sys.stderr)
         except OSError as error:
+            from roberta_hub.files import DISK_ERRORS  # not for a help
+
             # Files have names.
             place = error.filename or ("standard output" if error.errno in DISK_ERRORS else "")
             what = f"{place}: {error.strerror}" if place else str(error)

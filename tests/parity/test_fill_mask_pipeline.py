@@ -196,7 +196,7 @@ def test_texts_without_a_mask(both: Any) -> None:
         ours.fill_mask("This is")
     with pytest.raises(ValueError):
         pipeline([None])
-    with pytest.raises(InputTypeError, match=r"\[0\]: a NoneType"):
+    with pytest.raises(InputTypeError, match=r"\[0\]: missing \(a NoneType\)"):
         ours.fill_mask([None])  # type: ignore[list-item]
 
 
