@@ -131,9 +131,9 @@ class ReadOnlyArguments(Namespace):
 
     def __setattr__(self, name: str, value: object) -> None:
         raise InputError(
-            f"args.{name} = {short_repr(value)} would change nothing, the model is built; "
-            f"load_model takes arguments_overrides, where there are any, and RobertaConfig builds "
-            "a model of another size"
+            f"args.{name} = {short_repr(value)} would change nothing: the model is built; "
+            "load_model takes fairseq's arguments as keywords, and RobertaConfig makes a model of "
+            "another size"
         )
 
 
