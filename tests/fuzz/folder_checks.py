@@ -18,12 +18,19 @@ from roberta_hub import RobertaHubInterface
 from roberta_hub.inference.tag import probabilities
 
 from . import folder_texts
-from .folder_found import PROBABILITY, Found
+from .folder_found import PROBABILITY, TOLERANCE, Found
 from .folder_models import Model
 from .folder_peers import Text, TextPeer, has_run, is_graphemic, states
 from .folder_tokenizers import Vocabulary
 
 LONGEST_ANSWER = 30
+OF_A_MODEL = (
+    "byte_fallback",
+    "add_dummy_prefix",
+    "remove_extra_whitespaces",
+    "user_defined_symbols",
+)
+"""What a `.model` alone says, and transformers' classes do not ask it."""
 
 
 @dataclass
@@ -38,6 +45,8 @@ class Case:
     found: Found
     limit: int
     """Longest text in tokens."""
+    tolerance: float = TOLERANCE
+    """Of states."""
     has_pairs: bool = True
     """Else the table of segments has one row, and transformers dies of the second."""
 
@@ -89,14 +98,16 @@ def expected(case: Case, text: Text) -> tuple[list[int] | None, str]:
     from_model = case.vocabulary.about["layout"] == "own files" or (
         "tokenizer.json" in case.vocabulary.about.get("without", ())
     )
-    if case.vocabulary.engine == "albert" and from_model:
-        if any("," in part for part in parts):
-            return None, "ALBERT's commas"
-        if case.vocabulary.about.get("user_defined_symbols"):
-            return None, "symbols of a .model"
-    for name in ("byte_fallback", "add_dummy_prefix", "remove_extra_whitespaces"):
-        if from_model and name in case.vocabulary.about:
-            return None, f"{name} of a .model"
+    is_albert = case.vocabulary.engine == "albert"
+    if from_model:
+        names = [name for name in OF_A_MODEL if name in case.vocabulary.about]
+        if not is_albert and "user_defined_symbols" in names:
+            names.remove("user_defined_symbols")
+        if is_albert and any("," in part for part in parts):
+            names.append("ALBERT's commas")
+        if names:
+            name = names[0] if names[0].startswith("ALBERT") else f"{names[0]} of a .model"
+            return peer.by_model(text, cut_commas=is_albert), name
     if (peer.mapped and any(map(is_graphemic, parts))) or any(map(has_run, parts)):
         return peer.by_sentencepiece(text), "SentencePiece's character map"
     return peer.ids(text), ""
@@ -144,13 +155,13 @@ def check_states(case: Case, texts: list[str]) -> None:
     with case.found.asking("features"):
         ours = case.ours.features(texts, truncate=True)
         for text, mine, other in zip(texts, ours, theirs, strict=True):
-            case.found.close("states", mine, other, text)
+            case.found.close("states", mine, other, text, case.tolerance)
     pairs = case.pairs(3)
     with case.found.asking("features of pairs"):
         ours = case.ours.features(pairs)
         others = [case.peer.inputs(pair) for pair in pairs]
         for pair, mine, other in zip(pairs, ours, states(case.model.peer, others), strict=True):
-            case.found.close("states of pairs", mine, other, pair)
+            case.found.close("states of pairs", mine, other, pair, case.tolerance)
     base = case.model.peer.base_model
     if case.model.head == "bare" and getattr(base, "pooler", None) is not None:
         with case.found.asking("pooler"):
@@ -304,7 +315,7 @@ def check_lm(case: Case) -> None:
         text = f"{mask} {after}" if kind > 0.8 else text
         # The blank before a mask belongs to it, whatever `lstrip` says: docs/formats.md.
         asked = text.replace(f" {mask}", mask)
-        if len(theirs(asked)["input_ids"]) > case.limit:
+        if len(theirs(asked)["input_ids"]) > case.limit or is_open(case, asked):
             continue
         rows = ask(asked, top_k=min(count, 100))
         with torch.no_grad():

@@ -7,9 +7,10 @@ itself is asked.
 
 from __future__ import annotations
 
+import functools
 import json
 import unicodedata
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence, Set
 from pathlib import Path
 from typing import Any
 
@@ -18,6 +19,7 @@ import torch
 from tokenizers import Tokenizer
 from torch import Tensor
 
+from .folder_texts import BLANKS
 from .folder_tokenizers import CONTROLS, ROLES
 
 Text = str | tuple[str, str]
@@ -44,6 +46,7 @@ class TextPeer:
         }
         kept = [own for own in table["added_tokens"] if own["content"] not in self.controls]
         self.own = {own["id"] for own in kept}
+        self.sought_later = {own["id"] for own in kept if own["normalized"]}
         self.words = [own["content"] for own in kept]
         table["added_tokens"] = kept
         vocabulary = table["model"]["vocab"]
@@ -59,10 +62,12 @@ class TextPeer:
         self.segments = segments
         steps = table["normalizer"] or {}
         steps = steps.get("normalizers", [steps])
+        kinds = [step.get("type") for step in steps]
+        first = kinds.index("Precompiled") if "Precompiled" in kinds else len(steps)
         self.before = [
             Tokenizer.from_str(json.dumps({**table, "normalizer": step})).normalizer
-            for step in steps
-            if step and step["type"] not in ("Precompiled", "Strip")
+            for step in steps[:first]
+            if step and step["type"] != "Strip"
         ]
         self.mapped = "precompiled_charsmap" in json.dumps(table["normalizer"])
         self.judge = None
@@ -113,14 +118,95 @@ class TextPeer:
         given = (text,) if isinstance(text, str) else text
         if self.judge is None or any("▁" in part for part in given):
             return None
-        if self.own.intersection(self.ids(text)):
-            return None
-        read = [self.judge.normalize(self._cleaned(part)).replace("▁", " ") for part in given]
         words = [self.judge.normalize(self._cleaned(w)).strip("▁ ") for w in self.words]
         words += self.words
-        if any(word in part for part in (*given, *read) for word in words):
+
+        def pieces(part: str) -> list[int] | None:
+            read = self.judge.normalize(self._cleaned(part)).replace("▁", " ")
+            if any(word in seen for word in words for seen in (part, read)):
+                return None
+            return list(self.normalized.encode(read, add_special_tokens=False).ids)
+
+        return self._framed(given, self.own, pieces)
+
+    def by_model(self, text: Text, *, cut_commas: bool) -> list[int] | None:
+        """Ids by the `.model` file alone; None: SentencePiece cannot be asked.
+
+        It knows no added words. Between them it is asked part by part, where a part says itself how
+        it begins: with a space before it, and no blanks at its edges.
+
+        Args:
+            text: a text or a pair.
+            cut_commas: whether a comma behind a digit is cut off, as google-research/albert does.
+        """
+        given = (text,) if isinstance(text, str) else text
+        if self.judge is None or any("▁" in part for part in given):
             return None
-        return list(self.normalized.encode(*read).ids)
+        begins = self.judge.EncodeAsPieces("a  b") == self.judge.EncodeAsPieces(" a b ")
+        if not begins and self.own.intersection(self.ids(text)):
+            return None
+        named = {self.judge.IdToPiece(number) for number in range(len(self.judge))}
+        own = {n for n in self.own if self.theirs.convert_ids_to_tokens(n) not in named}
+        return self._framed(given, own, functools.partial(self._pieces, cut_commas=cut_commas))
+
+    def _framed(
+        self, parts: Sequence[str], own: Set[int], pieces: Callable[[str], list[int] | None]
+    ) -> list[int] | None:
+        """Ids of a text or a pair, of which the stretches between added words are read by `pieces`.
+
+        Added words, those of `own`, and what is before and behind a text, are as the fast tokenizer
+        has them.
+        """
+        rows: list[list[int]] = []
+        for part in parts:
+            whole = self.textual.encode(part, add_special_tokens=False)
+            if self.sought_later.intersection(whole.ids):
+                return None  # found in a text that the map changed: its place is only nearly known
+            ids: list[int] = []
+            start = 0
+            for number, (first, last) in [
+                *((n, at) for n, at in zip(whole.ids, whole.offsets, strict=True) if n in own),
+                (None, (len(part), len(part))),
+            ]:
+                found = pieces(part[start:first])
+                if found is None:
+                    return None
+                ids += found if number is None else [*found, number]
+                start = last
+            rows.append(ids)
+        frame = self.textual.encode(*("a" for _ in parts))
+        built: list[int] = []
+        for number, place in zip(frame.ids, frame.sequence_ids, strict=True):
+            if place is None:
+                built.append(number)
+            else:
+                built += rows[place]
+                rows[place] = []
+        return built
+
+    def _pieces(self, text: str, cut_commas: bool) -> list[int]:
+        judge, theirs = self.judge, self.theirs
+        read = self._cleaned(text)
+        for blank in {character for blanks in BLANKS for character in blanks}:
+            if blank in judge.normalize(f"a{blank}a"):
+                read = read.replace(blank, " ")
+        pieces = judge.EncodeAsPieces(read)
+        if cut_commas:
+            pieces = [own for piece in pieces for own in self._at_comma(piece)]
+        known = [judge.PieceToId(piece) != judge.unk_id() for piece in pieces]
+        return [
+            theirs.convert_tokens_to_ids(piece) if is_known else theirs.unk_token_id
+            for piece, is_known in zip(pieces, known, strict=True)
+        ]
+
+    def _at_comma(self, piece: str) -> list[str]:
+        """Pieces of a piece that ends with a digit and a comma."""
+        if len(piece) < 2 or piece[-1] != "," or not piece[-2].isdigit():
+            return [piece]
+        found = list(self.judge.EncodeAsPieces(piece[:-1].replace("▁", "")))
+        if piece[0] != "▁" and found[0][0] == "▁":
+            found = found[1:] if len(found[0]) == 1 else [found[0][1:], *found[1:]]
+        return [*found, ","]
 
     def _cleaned(self, text: str) -> str:
         """A text as it is before the character map."""
