@@ -20,7 +20,7 @@ from tokenizers import Tokenizer
 from torch import Tensor
 
 from .folder_texts import BLANKS
-from .folder_tokenizers import CONTROLS, ROLES
+from .folder_tokenizers import CONTROLS, ROLES, SYMBOLS
 
 Text = str | tuple[str, str]
 
@@ -145,8 +145,7 @@ class TextPeer:
         begins = self.judge.EncodeAsPieces("a  b") == self.judge.EncodeAsPieces(" a b ")
         if not begins and self.own.intersection(self.ids(text)):
             return None
-        named = {self.judge.IdToPiece(number) for number in range(len(self.judge))}
-        own = {n for n in self.own if self.theirs.convert_ids_to_tokens(n) not in named}
+        own = {n for n in self.own if self.theirs.convert_ids_to_tokens(n) not in SYMBOLS}
         return self._framed(given, own, functools.partial(self._pieces, cut_commas=cut_commas))
 
     def _framed(

@@ -55,6 +55,8 @@ GENERIC = ("PreTrainedTokenizerFast", "TokenizersBackend")
 ROLES = ("bos", "eos", "unk", "sep", "pad", "cls", "mask")
 UNIGRAM_RULES = ("nmt_nfkc", "nmt_nfkc", "nmt_nfkc", "identity", "nmt_nfkc_cf", "nfkc")
 CONTROLS = ("<s>", "</s>", "<pad>", "<unk>", "<mask>", "[CLS]", "[SEP]", "[PAD]", "[UNK]", "[MASK]")
+SYMBOLS = ("(", "-", "£")
+"""Pieces of a `.model` that its maker named."""
 KEPT = ("config.json", "tokenizer_config.json")
 LAYOUTS = ("saved", "saved", "saved", "version 4", "version 4", "own files", "json alone")
 
@@ -197,7 +199,7 @@ def _sentencepiece(draw: random.Random, made: Vocabulary, raw: Path) -> dict[str
     if draw.random() < 0.03:
         more["remove_extra_whitespaces"] = False
     if draw.random() < 0.15:
-        more["user_defined_symbols"] = ("(", "-", "£")
+        more["user_defined_symbols"] = SYMBOLS
     rule = draw.choice(UNIGRAM_RULES)
     size = draw.choice((500, 700)) if "byte_fallback" in more else draw.choice((300, 420))
     made.model = _unigram(kind, rule, size, tuple(sorted(more.items())))
