@@ -23,6 +23,7 @@ from roberta_hub.inference.mode import evaluating
 from roberta_hub.inference.threads import is_prepared
 from roberta_hub.model.kernels import Pin, pinned_kernel
 from roberta_hub.model.matrices import Dtype, check_dtype
+from roberta_hub.model.memory import limit_caches
 from roberta_hub.model.packing import pack_sequences
 from roberta_hub.model.roberta import Roberta, require_roberta
 from roberta_hub.text.tokenizer import Tokenizer
@@ -78,6 +79,8 @@ def optimize(
     model = require_roberta(model, "optimize prepares")
     device = model.transformer.embed_positions.weight.device
     check_dtype(None if dtype == "auto" else dtype, device)
+    if device.type == "cpu":
+        limit_caches()
     with _lock, _restored_after_errors(model):
         if dtype == "auto":
             return _fastest(model, tokenizer, candidates(device), least)

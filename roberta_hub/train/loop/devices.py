@@ -18,7 +18,7 @@ from torch import Tensor, nn
 from roberta_hub.errors import InputError, MissingExtraError
 from roberta_hub.extras import install
 from roberta_hub.model.layer import TransformerLayer
-from roberta_hub.train.loop.memory import limit_caches
+from roberta_hub.model.memory import limit_caches
 from roberta_hub.train.loop.optimizer import gradient_norm
 from roberta_hub.train.loop.state import distinct_weights, put_weights
 

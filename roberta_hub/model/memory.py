@@ -11,11 +11,15 @@ millisecond apiece."""
 
 
 def limit_caches() -> None:
-    """Bound what oneDNN and torch's layer over it keep of products in bfloat16 on a CPU.
+    """Bound what oneDNN and torch's layer over it keep of products on a CPU.
 
     They compile code for each product of other sizes, and by default keep 1,024 of them, each up to
-    a few megabytes: over ragged batches some gigabytes, and hardly one is needed again. Both read
-    their variable when the process first multiplies in bfloat16; a value that is set already stays.
+    a few megabytes: over ragged batches some gigabytes, and hardly one is needed again. After 800
+    batches of roberta.tiny prepared by oneDNN the process had grown by 747 MB in float32, 667 in
+    bfloat16 and 395 in int8; with this bound by some 195, 124 and 76, in the same time (Zen 4).
+
+    Both read their variable when the process first multiplies by oneDNN; a value that is set
+    already stays.
     """
     for name in ("ONEDNN_PRIMITIVE_CACHE_CAPACITY", "LRU_CACHE_CAPACITY"):
         os.environ.setdefault(name, CACHE_CAPACITY)
