@@ -60,7 +60,7 @@ def progress_bar(
         label: text before the bar.
 
     Returns:
-        A bar as tqdm's, for `with`, with `update(n)`.
+        A bar as tqdm's, for `with`, with `update(n)` and `set_description_str(text)`.
 
     Example:
         >>> with progress_bar(3, unit=" files", shown=False) as bar:
@@ -104,3 +104,5 @@ class _NoBar:
     def __exit__(self, *error: object) -> None: ...
 
     def update(self, n: int) -> None: ...
+
+    def set_description_str(self, text: str) -> None: ...

@@ -232,6 +232,8 @@ class _Workers:
         attempts = Attempts(self._schedule.attempts)
         while left or any(call.unit for call in self._calls.values()):
             self._start_workers(len(left))
+            at_work = self._idle or any(call.unit for call in self._calls.values())
+            self._schedule.tell("" if at_work else "the cluster's workers start")
             while self._idle and left:
                 self._assign(*self._idle.pop(), left.popleft())
             for unit, done in self._finished():

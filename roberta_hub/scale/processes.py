@@ -6,6 +6,7 @@ no thread or lock is inherited. It ends when this process does.
 
 from __future__ import annotations
 
+import contextlib
 import json
 import os
 import signal
@@ -20,6 +21,7 @@ from dataclasses import dataclass
 from multiprocessing.connection import Connection, wait
 
 from roberta_hub.errors import RobertaHubError
+from roberta_hub.scale import in_process
 from roberta_hub.scale.units import WorkUnit
 from roberta_hub.scale.work import Attempts, Done, Job, SchedulerOptions, died, do_unit
 from roberta_hub.signals import cleared
@@ -30,7 +32,8 @@ _START = (
     "import json, sys; sys.path[:] = json.loads(sys.argv[1]); "
     "from roberta_hub.scale.processes import work; work(int(sys.argv[2]), int(sys.argv[3]))"
 )
-_READY = "ready"
+_READY, _LOADED = "ready", "loaded"
+"""What a worker says once it has started, and once it has the model."""
 
 
 def threads(schedule: SchedulerOptions) -> int:
@@ -48,7 +51,7 @@ def _cores() -> int:
 def run_units(
     job: Job, units: Sequence[WorkUnit], schedule: SchedulerOptions
 ) -> Generator[Done, None, None]:
-    """Do units in worker processes; see `work.Scheduler`.
+    """Do units in worker processes, or few of them in this one; see `work.Scheduler`.
 
     Args:
         job: of the plan.
@@ -60,6 +63,9 @@ def run_units(
     """
     gpus = _gpus(job.verb.device)
     wanted = schedule.workers or len(gpus) or max(1, _cores() // CORES_PER_WORKER)
+    if in_process.is_small(job, units, schedule, wanted):
+        yield from in_process.run_units(job, units, schedule)
+        return
     waiting, attempts = deque(units), Attempts(schedule.attempts)
     slots = {
         number: _WorkerSlot(gpus[number % len(gpus)] if gpus else None) for number in range(wanted)
@@ -70,7 +76,9 @@ def run_units(
                 for slot in slots.values():
                     if waiting and slot.unit is None:
                         slot.give(job, waiting.popleft(), schedule.time_limit)
-                for done in _ended([slot for slot in slots.values() if slot.unit]):
+                busy = [slot for slot in slots.values() if slot.unit]
+                schedule.tell(_waits_for(busy))
+                for done in _ended(busy):
                     final = attempts.final(done)
                     if final is None:
                         waiting.append(next(unit for unit in units if unit.number == done.unit))
@@ -93,6 +101,7 @@ class _WorkerSlot:
     unit: WorkUnit | None = None
     deadline: float = 0.0
     ready: bool = False
+    loaded: bool = False
     limit: float = 0.0
 
     def give(self, job: Job, unit: WorkUnit, limit: float) -> None:
@@ -128,7 +137,7 @@ class _WorkerSlot:
         )
         theirs.close()
         os.close(end)
-        self.pipe, self.ready = Connection(ours.detach()), False
+        self.pipe, self.ready, self.loaded = Connection(ours.detach()), False, False
 
     def end_of(self) -> Done | None:
         """Return the result of the unit; None while it runs."""
@@ -137,8 +146,8 @@ class _WorkerSlot:
         try:
             if self.pipe.poll():
                 said = self.pipe.recv()
-                if said == _READY:
-                    self.ready = True
+                if said in (_READY, _LOADED):
+                    self.ready, self.loaded = True, said == _LOADED
                     return None
                 self.unit = None
                 assert isinstance(said, Done)
@@ -176,6 +185,14 @@ class _WorkerSlot:
             self.pipe.close()
             os.close(self.life)
         self.process = self.pipe = self.unit = None
+
+
+def _waits_for(busy: Sequence[_WorkerSlot]) -> str:
+    """Say what a run waits for until a first worker has its model; "": for rows."""
+    if any(slot.loaded for slot in busy):
+        return ""
+    what = "load the model" if any(slot.ready for slot in busy) else "start"
+    return f"workers {what} ({len(busy)})"
 
 
 def _kill(slots: Iterable[_WorkerSlot]) -> None:
@@ -223,6 +240,9 @@ def work(pipe: int, life: int) -> None:
         try:
             driver.send(_READY)
             job = driver.recv()
+            with contextlib.suppress(Exception):  # the first unit says what is wrong
+                job.verb.schema()
+            driver.send(_LOADED)
             while True:
                 driver.send(do_unit(job, driver.recv()))
         except (EOFError, OSError):

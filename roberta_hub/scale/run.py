@@ -33,6 +33,7 @@ from roberta_hub.scale.units import WorkUnit
 from roberta_hub.scale.verb import Verb
 from roberta_hub.scale.work import (
     ENDS_WITH_FILE,
+    TIME_LIMIT,
     Done,
     FooterNote,
     Job,
@@ -40,6 +41,7 @@ from roberta_hub.scale.work import (
     SchedulerOptions,
     file_name,
     read_footer,
+    this_worker,
     total,
 )
 from roberta_hub.signals import cleared
@@ -48,7 +50,6 @@ from roberta_hub.text.texts import as_strings
 from roberta_hub.verbs.unanswered import Errors, joined_remedies, unanswered
 
 UNIT_ROWS = 50_000
-TIME_LIMIT = 4 * 3600
 ATTEMPTS = 3
 CHECK_ROUNDS = 3
 """Times that the files are checked at the end, and damaged units repeated."""
@@ -88,8 +89,9 @@ def lake(
         verb: to run.
         engine: "processes" on this machine; "ray" on a cluster, or on this machine if there is
             none.
-        workers: number of workers, each with a copy of the model. None: one per four cores
-            ("processes"), one per machine or GPU ("ray").
+        workers: number of workers, each with a copy of the model. None: one per four cores, or
+            none where this process is sooner done than they would start ("processes"); one per
+            machine or GPU ("ray").
         unit_rows: approximate rows per unit.
         keep: columns of the source to copy to the answers; None: all.
         errors: of rows that cannot be answered: no text, a text that is too long, a broken line.
@@ -191,6 +193,7 @@ def lake(
         failed=tuple(done for done in state.ended.values() if done.end not in ENDS_WITH_FILE),
         left=left,
         rows=note.rows + sum(unit.rows for unit in state.unread),
+        in_process=any(done.worker == this_worker() for done in state.ended.values()),
     )
     return _checked(report, verb)
 
@@ -334,10 +337,11 @@ def _work(
     todo = [unit for unit in units if file_name(job.fingerprint, unit) not in names]
     rows, ahead = sum(unit.rows for unit in units), sum(unit.rows for unit in todo)
     with progress_bar(rows, unit=" rows", shown=progress, start=rows - ahead) as bar:
+        told = replace(schedule, tell=bar.set_description_str)
         for _ in range(CHECK_ROUNDS):
             if todo:
                 # Closed at once, so that no worker outlives an error.
-                with closing(engine(job, todo, schedule)) as ended:
+                with closing(engine(job, todo, told)) as ended:
                     for done in ended:
                         state.take(done)
                         bar.update(plan.units[done.unit].rows)

@@ -33,6 +33,8 @@ FOOTER_KEY = b"roberta_hub"
 """Key of our metadata in a Parquet footer."""
 ROW_GROUP_ROWS = 16_384
 """Rows per row group."""
+TIME_LIMIT = 4 * 3600
+"""Seconds that an attempt at a unit may take, unless the caller says otherwise."""
 ENDS_WITH_FILE = ("done", "there")
 """Ends of units with a file."""
 End = Literal["done", "there", "input", "again", "stop"]
@@ -100,6 +102,8 @@ class SchedulerOptions:
     """Most attempts at a unit."""
     address: str | None = None
     """Address of a cluster."""
+    tell: Callable[[str], object] = lambda text: None
+    """Shows what the run waits for, or where it works; "": the rows speak for themselves."""
 
 
 Scheduler = Callable[[Job, Sequence[WorkUnit], SchedulerOptions], Generator[Done, None, None]]
@@ -189,8 +193,13 @@ def do_unit(job: Job, unit: WorkUnit) -> Done:
         done,
         seconds=time.monotonic() - began,
         cpu=time.process_time() - cpu,
-        worker=f"{socket.gethostname()}:{os.getpid()}",
+        worker=this_worker(),
     )
+
+
+def this_worker() -> str:
+    """Return host:pid of this process."""
+    return f"{socket.gethostname()}:{os.getpid()}"
 
 
 def _failed(unit: WorkUnit, why: str) -> RobertaHubError:

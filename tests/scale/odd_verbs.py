@@ -22,6 +22,14 @@ class Slow(Verb):
         return super().answers(rows)
 
 
+class SlowUnits(Verb):
+    """Takes a while for each unit, and none for the few rows by which a run is measured."""
+
+    def answers(self, rows: Sequence[Any]) -> Any:
+        time.sleep(1.0 if len(rows) == int(os.environ["UNIT_ROWS"]) else 0.0)
+        return super().answers(rows)
+
+
 class Deadly(Verb):
     """Kills its process at a text that says so, as a crash in native code does."""
 
