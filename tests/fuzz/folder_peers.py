@@ -168,8 +168,9 @@ class TextPeer:
                 (None, (len(part), len(part))),
             ]:
                 found = pieces(part[start:first])
-                if found is None:
-                    return None
+                word = None if number is None else self.theirs.convert_ids_to_tokens(number)
+                if found is None or (word is not None and word not in part[first:last]):
+                    return None  # the second: a piece of a text that is an added word elsewhere
                 ids += found if number is None else [*found, number]
                 start = last
             rows.append(ids)
