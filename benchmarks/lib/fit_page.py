@@ -24,8 +24,9 @@ INTRODUCTION = (
     "`fit` beside what people would take instead: the same rows, the same starting weights and one "
     "thread for all. `python benchmarks/fit.py` measures it, `lib/fit_sets.py` draws the rows. "
     "Nothing was tuned on these sets: rates and priors come from others (`TUNING` there), which "
-    "share no row with them. BANKING77 whole shares intents with two of those. STS-B at 500 rows "
-    "was looked at while the rate for scored pairs was chosen.",
+    "share no row with them. BANKING77 whole shares intents with two of those. STS-B was "
+    "looked at while the rate for scored pairs was chosen, and, with one draw of its rows that is "
+    "not among these, while it was chosen how cosines teach such pairs first.",
     "",
     "*Regression on vectors* is scikit-learn's `LogisticRegression(C=10)` on `embed` of the same "
     "model; balanced for several labels and rare classes, ridge for scored pairs. *SetFit* has its "
